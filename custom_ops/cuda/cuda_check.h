@@ -1,0 +1,31 @@
+// CUDA errors become statuses with one line that says what to do. No CUDA call in this folder goes unchecked.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include "../core/status.h"
+
+namespace fops {
+
+// Leaves the message for `error`, clears it from the runtime where it can be cleared, and returns the status.
+fops_status cuda_failed(cudaError_t error, const char* what) noexcept;
+
+// The status of the launch just made. `kernel` names it in the message.
+inline fops_status launched(const char* kernel) noexcept {
+  const cudaError_t error = cudaGetLastError();
+  return error == cudaSuccess ? FOPS_OK : cuda_failed(error, kernel);
+}
+
+}  // namespace fops
+
+#define FOPS_CUDA(call)                                                           \
+  do {                                                                            \
+    const cudaError_t fops_error_ = (call);                                       \
+    if (fops_error_ != cudaSuccess) return ::fops::cuda_failed(fops_error_, #call); \
+  } while (0)
+
+#define FOPS_TRY(call)                                \
+  do {                                                \
+    const fops_status fops_status_ = (call);          \
+    if (fops_status_ != FOPS_OK) return fops_status_; \
+  } while (0)

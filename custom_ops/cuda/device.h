@@ -1,0 +1,24 @@
+// The current device, set for a scope and put back after it: a caller's own CUDA code keeps the device it chose.
+#pragma once
+
+#include "cuda_check.h"
+
+namespace fops {
+
+class DeviceScope {
+ public:
+  DeviceScope() = default;
+  DeviceScope(const DeviceScope&) = delete;
+  DeviceScope& operator=(const DeviceScope&) = delete;
+  ~DeviceScope() {
+    if (before_ >= 0 && cudaSetDevice(before_) != cudaSuccess) cudaGetLastError();
+  }
+
+  // FOPS_NO_DEVICE unless there is a device of this number.
+  fops_status enter(int device) noexcept;
+
+ private:
+  int before_ = -1;
+};
+
+}  // namespace fops

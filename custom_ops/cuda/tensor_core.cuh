@@ -1,0 +1,93 @@
+// Float32 grade from half-precision tensor cores: splitting, scaling, and the mma instruction. Used by steps 12 and 13.
+//
+// A float32 value v, scaled by a power of two so that it lies well inside half's range, is split into hi = half(v) and
+// lo = half(v - hi): 22 bits or more of v's 24. Then
+//     v * w = hi*whi + (lo*whi + hi*wlo) + lo*wlo,
+// each product of two halves is exact in float32, and the last term, 2^-24 of the first, is dropped. Three matrix
+// products in place of one, at a rate fifteen times the float32 pipes'. Ootomo and Yokota (2022) describe the method
+// and its one trap: tensor cores truncate as they accumulate, so the chains of additions are to be short.
+#pragma once
+
+#include <cuda_fp16.h>
+
+#include <cstdint>
+
+namespace fops {
+
+constexpr float kHalfMax = 65504.0f;
+
+// Images are scaled by 2^6 before they are split: pixels 0..255 (16,320 at most) and activations of +-1 alike lie in
+// the window [0.5, 32768], where lo keeps 2^-25 or better. A tile whose largest value falls outside gets a scale of its
+// own (scale_for): the same rule for every tile, so that a result never depends on which block made it.
+constexpr float kImageScale = 64.0f;
+constexpr float kWindowLow = 0.5f, kWindowHigh = 32768.0f;
+
+struct Split {
+  __half hi, lo;
+};
+
+__device__ inline Split split(float scaled) {
+  const __half hi = __float2half_rn(scaled);
+  return {hi, __float2half_rn(scaled - __half2float(hi))};
+}
+
+__device__ inline uint32_t pack(__half low, __half high) {
+  return static_cast<uint32_t>(__half_as_ushort(low)) | static_cast<uint32_t>(__half_as_ushort(high)) << 16;
+}
+
+// The power of two that brings `largest` into [2^7, 2^8); 1 for zero. Its exponent stops at +-100 so that the product
+// of two scales, and its inverse, stay finite after they are applied one at a time.
+__device__ inline float scale_for(float largest) {
+  if (!(largest > 0.0f)) return 1.0f;
+  return ldexpf(1.0f, max(-100, min(100, 7 - ilogbf(largest))));
+}
+
+// D (16 x 8, float32) += A (16 x 16, half) * B (16 x 8, half). With g = lane / 4 and t = lane % 4 a lane holds
+//   a[0], a[2]  row g,     k = 2t, 2t+1 and 2t+8, 2t+9      b[0], b[1]  k = 2t, 2t+1 and 2t+8, 2t+9 of column g
+//   a[1], a[3]  row g + 8, likewise                         d[0], d[1]  row g, columns 2t, 2t+1;  d[2], d[3]  row g + 8
+// The order of k is ours to choose, as long as A and B agree: "pair" in steps 12 and 13 is one such register.
+__device__ inline void mma(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+#endif
+}
+
+// The largest |value| over a block, NaN counted as infinity. Every thread calls it; `scratch` is one shared word.
+__device__ inline float block_max(float value, unsigned* scratch) {
+  const float magnitude = fabsf(value);
+  unsigned bits = __float_as_uint(magnitude == magnitude ? magnitude : INFINITY);  // ordered as unsigned integers are
+  __syncthreads();
+  if (threadIdx.x == 0) *scratch = 0;
+  __syncthreads();
+  for (int offset = 16; offset > 0; offset /= 2) bits = max(bits, __shfl_xor_sync(0xffffffffu, bits, offset));
+  if (threadIdx.x % 32 == 0) atomicMax(scratch, bits);
+  __syncthreads();
+  return __uint_as_float(*scratch);
+}
+
+// n / divisor for 0 <= n < 2^16 and 2 <= divisor < 2^16, by one multiplication with inverse_of(divisor).
+__host__ __device__ inline uint32_t inverse_of(uint32_t divisor) {
+  return static_cast<uint32_t>((0x100000000ull + divisor - 1) / divisor);
+}
+__device__ inline int divide(int n, uint32_t inverse) { return static_cast<int>(__umulhi(n, inverse)); }
+
+// The way out for infinities and NaN, which have no split: a band of an image in plain float32. Rare, so only right.
+template <typename X>
+__device__ void direct_band(const X* x, const float* k, float* y, int C, int H, int W, int M, int K, int row0,
+                            int rows) {
+  const int OH = H - K + 1, OW = W - K + 1;
+  for (int i = threadIdx.x; i < M * rows * OW; i += blockDim.x) {
+    const int m = i / (rows * OW), h = row0 + i / OW % rows, w = i % OW;
+    float sum = 0.0f;
+    for (int c = 0; c < C; ++c)
+      for (int p = 0; p < K; ++p)
+        for (int q = 0; q < K; ++q)
+          sum += static_cast<float>(x[(c * H + h + p) * W + w + q]) * k[((m * C + c) * K + p) * K + q];
+    y[(m * OH + h) * OW + w] = sum;
+  }
+}
+
+}  // namespace fops
