@@ -1,0 +1,128 @@
+/* The C API of libfashion_ops.so: convolution kernels for the CPU and for CUDA devices.
+ *
+ * One convolution is described by fops_conv: valid, stride 1, square kernel, one group, no bias,
+ *
+ *     y[b,m,h,w] = sum over c,p,q of x[b,c,h+p,w+q] * k[m,c,p,q]        (cross-correlation)
+ *
+ * with x (B,C,H,W), k (M,C,K,K) and y (B,M,H-K+1,W-K+1), all contiguous NCHW. k and y are float32;
+ * x is float32 or, where x_type says so, uint8 (pixels as they lie in the dataset).
+ *
+ * Every function that can fail returns a status and leaves a message for the calling thread in
+ * fops_last_error(). No exception crosses this API, and nothing here exits or aborts the process.
+ * All functions may be called from several threads at once.
+ */
+#ifndef FASHION_OPS_H_
+#define FASHION_OPS_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define FOPS_API __attribute__((visibility("default")))
+
+typedef enum {
+  FOPS_OK = 0,
+  FOPS_INVALID = 1,        /* a shape, pointer or argument that no kernel could serve */
+  FOPS_UNKNOWN_KERNEL = 2, /* no variant of that name on that backend */
+  FOPS_UNSUPPORTED = 3,    /* the variant exists but does not take this shape or type */
+  FOPS_NO_DEVICE = 4,      /* library built without CUDA, no driver, no such device */
+  FOPS_OUT_OF_MEMORY = 5,  /* host or device memory */
+  FOPS_DEVICE_ERROR = 6    /* any other CUDA error */
+} fops_status;
+
+typedef enum { FOPS_CPU = 0, FOPS_CUDA = 1 } fops_backend;
+typedef enum { FOPS_FLOAT32 = 0, FOPS_UINT8 = 1 } fops_dtype;
+
+typedef struct {
+  int64_t B, C, H, W; /* images, input channels, input height and width */
+  int64_t M, K;       /* filters, kernel side; K <= min(H, W) */
+  fops_dtype x_type;  /* element type of x */
+} fops_conv;
+
+/* What the table of variants says of one kernel. Strings live as long as the library. */
+typedef struct {
+  const char* name;     /* what --kernel takes */
+  const char* summary;  /* the idea, in one line */
+  const char* requires_; /* the shapes it takes, in words; "" when it takes every shape */
+  const char* precision; /* "float32" (float32 grade), "tf32" or "float16" */
+} fops_kernel_info;
+
+/* One forward pass of one layer, as the library's log keeps it. Times in seconds. */
+typedef struct {
+  char layer[64];   /* node name, or "" when the caller gave none; cut to fit */
+  char kernel[32];  /* the variant that ran (never "auto") */
+  fops_conv conv;
+  double seconds;   /* the kernel alone, device synchronised before and after */
+  double upload;    /* host to device, 0 on the CPU and where tensors already lay on the device */
+  double download;  /* device to host, likewise */
+} fops_op_record;
+
+/* ---- messages and build ------------------------------------------------------------------- */
+
+/* The calling thread's last failure, in one line that says what to do; "" when none. */
+FOPS_API const char* fops_last_error(void);
+
+/* One line: version, compiler, CPU instruction sets compiled in, CUDA version and architectures or "none". */
+FOPS_API const char* fops_build_info(void);
+
+/* ---- the table of variants ---------------------------------------------------------------- */
+
+FOPS_API int fops_kernel_count(fops_backend backend);
+FOPS_API fops_status fops_kernel_describe(fops_backend backend, int index, fops_kernel_info* out);
+
+/* FOPS_OK when `kernel` (a name, or "auto") takes this convolution; the reason otherwise.
+ * For "auto", *chosen (when not NULL) receives the name of the variant that would run. */
+FOPS_API fops_status fops_conv_check(fops_backend backend, const char* kernel, const fops_conv* conv,
+                                     const char** chosen);
+
+/* ---- forward passes ----------------------------------------------------------------------- */
+
+/* On the CPU; all pointers are host memory. A non-NULL `layer` puts the pass into the log. */
+FOPS_API fops_status fops_conv_forward_cpu(const char* kernel, const fops_conv* conv, const void* x,
+                                           const float* k, float* y, const char* layer);
+
+/* On a CUDA device, asynchronous on `stream` (a cudaStream_t; NULL is the default stream); all pointers
+ * are memory of the current device of the calling thread. Never synchronises, so it is not logged. */
+FOPS_API fops_status fops_conv_forward_cuda(const char* kernel, const fops_conv* conv, const void* x,
+                                            const float* k, float* y, void* stream);
+
+/* On CUDA device `device` with host tensors: staged through pinned buffers, in slices that fit in the free
+ * device memory. Synchronous. A non-NULL `layer` puts the pass into the log. */
+FOPS_API fops_status fops_conv_forward_staged(const char* kernel, int device, const fops_conv* conv,
+                                              const void* x, const float* k, float* y, const char* layer);
+
+/* ---- the op-time log ---------------------------------------------------------------------- */
+
+FOPS_API int fops_log_size(void);
+/* Moves at most `capacity` records, oldest first, to `out`; returns how many. The log keeps the newest 65,536. */
+FOPS_API int fops_log_drain(fops_op_record* out, int capacity);
+
+/* ---- CPU ---------------------------------------------------------------------------------- */
+
+/* Threads of the library's pool: 1 to 1024; 0 restores the default, the cores this process may run on. */
+FOPS_API fops_status fops_set_threads(int threads);
+FOPS_API int fops_get_threads(void);
+/* "avx512", "avx2" or "generic": what the fast kernels use on this machine. FASHION_OPS_ISA lowers it. */
+FOPS_API const char* fops_cpu_isa(void);
+
+/* ---- CUDA devices ------------------------------------------------------------------------- */
+
+typedef struct {
+  char name[256];
+  int major, minor;         /* compute capability */
+  int multiprocessors;
+  size_t memory_total, memory_free; /* bytes */
+  int driver_version, runtime_version; /* as CUDA counts: 13000 is 13.0 */
+} fops_device_info;
+
+/* Devices that this library can use; FOPS_NO_DEVICE (and *count = 0) with the reason when there is none. */
+FOPS_API fops_status fops_cuda_device_count(int* count);
+FOPS_API fops_status fops_cuda_device_info(int device, fops_device_info* out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* FASHION_OPS_H_ */
