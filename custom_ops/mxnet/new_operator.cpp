@@ -1,0 +1,174 @@
+// The operator `New` of the course's symbol files, registered with MXNet 1.9.1.
+//
+// Attributes: kernel="(K, K)" and num_filter="M", as the course wrote them. Four more, which fashion_infer adds to a
+// node before it binds the symbol, say how to run it: layer (the node's name, for the op-time log), backend (cpu or
+// gpu), variant (the kernel's name, default auto) and device (index of the GPU).
+// MXNet keeps the attributes of an operator from a library as text, so unknown ones are allowed and ignored.
+#include <mxnet/lib_api.h>
+
+#include <cstdlib>
+#include <sstream>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "fashion_ops.h"
+
+using mxnet::ext::CustomOp;
+using mxnet::ext::MXReturnValue;
+using mxnet::ext::MXTensor;
+using mxnet::ext::OpResource;
+using mxnet::ext::MX_FAIL;
+using mxnet::ext::MX_SUCCESS;
+
+namespace {
+
+using Attributes = std::unordered_map<std::string, std::string>;
+
+constexpr int kMXFloat32 = 0, kMXUint8 = 3, kMXUnknown = -1;
+
+std::string attribute(const Attributes& attributes, const char* name, const char* otherwise) {
+  const auto found = attributes.find(name);
+  return found == attributes.end() ? otherwise : found->second;
+}
+
+std::string label(const Attributes& attributes) {
+  const std::string layer = attribute(attributes, "layer", "");
+  return layer.empty() ? "New" : "New '" + layer + "'";
+}
+
+MXReturnValue error(const Attributes& attributes, const std::string& message) {
+  // MXNet hands back every message of the process so far; the marker lets the caller find the newest whole.
+  mxnet::ext::MXerrorMsgs::get()->add("operator", 0) << "<<" << label(attributes) << ": " << message << ">>";
+  return MX_FAIL;
+}
+
+std::string text(const std::vector<unsigned int>& shape) {
+  std::ostringstream out;
+  out << "(";
+  for (size_t i = 0; i < shape.size(); ++i) out << (i ? ", " : "") << shape[i];
+  out << ")";
+  return out.str();
+}
+
+// The integers in "(5, 5)", "[5,5]" or "5"; false when there is anything else.
+bool integers(const std::string& value, std::vector<long>* out) {
+  const char* p = value.c_str();
+  out->clear();
+  while (*p) {
+    if (*p == '(' || *p == '[' || *p == ')' || *p == ']' || *p == ',' || *p == ' ') {
+      ++p;
+      continue;
+    }
+    char* end;
+    const long n = strtol(p, &end, 10);
+    if (end == p) return false;
+    out->push_back(n);
+    p = *end == 'L' ? end + 1 : end;  // symbols written under Python 2 say (5L, 5L)
+  }
+  return !out->empty();
+}
+
+bool sizes(const Attributes& attributes, int64_t* K, int64_t* M, std::string* why) {
+  std::vector<long> kernel, filters;
+  const std::string k = attribute(attributes, "kernel", ""), m = attribute(attributes, "num_filter", "");
+  if (!integers(k, &kernel) || kernel.size() > 2 || kernel[0] < 1 || kernel[0] > 1 << 20)
+    *why = "attribute kernel must be a positive size such as (5, 5), not '" + k + "'";
+  else if (kernel.size() == 2 && kernel[0] != kernel[1])
+    *why = "attribute kernel must be square, not " + k;
+  else if (!integers(m, &filters) || filters.size() != 1 || filters[0] < 1 || filters[0] > 1 << 30)
+    *why = "attribute num_filter must be a positive number, not '" + m + "'";
+  else {
+    *K = kernel[0];
+    *M = filters[0];
+    return true;
+  }
+  return false;
+}
+
+MXReturnValue parse_attributes(const Attributes& attributes, int* inputs, int* outputs) {
+  *inputs = 2;
+  *outputs = 1;
+  int64_t K, M;
+  std::string why;
+  if (!sizes(attributes, &K, &M, &why)) return error(attributes, why);
+  const std::string backend = attribute(attributes, "backend", "cpu");
+  if (backend != "cpu" && backend != "gpu")
+    return error(attributes, "attribute backend must be cpu or gpu, not '" + backend + "'");
+  return MX_SUCCESS;
+}
+
+MXReturnValue infer_type(const Attributes& attributes, std::vector<int>* in, std::vector<int>* out) {
+  int& data = in->at(0);
+  if (data == kMXUnknown) data = kMXFloat32;
+  if (data != kMXFloat32 && data != kMXUint8) return error(attributes, "data must be float32 or uint8");
+  if (in->at(1) != kMXUnknown && in->at(1) != kMXFloat32) return error(attributes, "weight must be float32");
+  in->at(1) = kMXFloat32;
+  out->at(0) = kMXFloat32;
+  return MX_SUCCESS;
+}
+
+MXReturnValue infer_shape(const Attributes& attributes, std::vector<std::vector<unsigned int>>* in,
+                          std::vector<std::vector<unsigned int>>* out) {
+  int64_t K, M;
+  std::string why;
+  if (!sizes(attributes, &K, &M, &why)) return error(attributes, why);
+  const std::vector<unsigned int>& data = in->at(0);
+  if (data.size() != 4) return error(attributes, "data must have shape (B, C, H, W), not " + text(data));
+  const fops_conv conv = {data[0], data[1], data[2], data[3], M, K, FOPS_FLOAT32};
+  if (fops_conv_check(FOPS_CPU, "auto", &conv, nullptr)) return error(attributes, fops_last_error());
+  const std::vector<unsigned int> weight = {(unsigned)M, data[1], (unsigned)K, (unsigned)K};
+  if (!in->at(1).empty() && in->at(1) != weight)
+    return error(attributes, "data " + text(data) + ", num_filter " + std::to_string(M) + " and kernel " +
+                                 std::to_string(K) + " need a weight of shape " + text(weight) + ", not " +
+                                 text(in->at(1)));
+  in->at(1) = weight;
+  out->at(0) = {data[0], (unsigned)M, data[2] - (unsigned)K + 1, data[3] - (unsigned)K + 1};
+  return MX_SUCCESS;
+}
+
+fops_conv describe(const MXTensor& data, const MXTensor& weight) {
+  return {data.shape[0],   data.shape[1],
+          data.shape[2],   data.shape[3],
+          weight.shape[0], weight.shape[2],
+          data.dtype == mxnet::ext::kUint8 ? FOPS_UINT8 : FOPS_FLOAT32};
+}
+
+// Tensors in host memory: the CPU's kernels, or a GPU's with the tensors carried there and back.
+MXReturnValue forward_host(const Attributes& attributes, std::vector<MXTensor>* inputs,
+                           std::vector<MXTensor>* outputs, const OpResource&) {
+  MXTensor &data = inputs->at(0), &weight = inputs->at(1), &output = outputs->at(0);
+  const fops_conv conv = describe(data, weight);
+  const std::string layer = attribute(attributes, "layer", "New"), kernel = attribute(attributes, "variant", "auto");
+  const float* k = weight.data<float>();
+  float* y = output.data<float>();
+  const fops_status status =
+      attribute(attributes, "backend", "cpu") == "gpu"
+          ? fops_conv_forward_staged(kernel.c_str(), atoi(attribute(attributes, "device", "0").c_str()), &conv,
+                                     data.data_ptr, k, y, layer.c_str())
+          : fops_conv_forward_cpu(kernel.c_str(), &conv, data.data_ptr, k, y, layer.c_str());
+  return status == FOPS_OK ? MX_SUCCESS : error(attributes, fops_last_error());
+}
+
+MXReturnValue backward(const Attributes& attributes, std::vector<MXTensor>*, std::vector<MXTensor>*,
+                       const OpResource&) {
+  return error(attributes, "the operator has a forward pass only; train with Convolution");
+}
+
+}  // namespace
+
+REGISTER_OP(New)
+    .setForward(forward_host, "cpu")
+    .setBackward(backward, "cpu")
+    .setParseAttrs(parse_attributes)
+    .setInferType(infer_type)
+    .setInferShape(infer_shape);
+
+MXReturnValue initialize(int version) {
+  // lib_api.h promises no compatibility between MXNet's releases.
+  if (version == 10901) return MX_SUCCESS;
+  mxnet::ext::MXerrorMsgs::get()->add("operator", 0)
+      << "<<the operator library is built for MXNet 1.9.1, and this is " << version / 10000 << "."
+      << version / 100 % 100 << "." << version % 100 << ": install mxnet==1.9.1>>";
+  return MX_FAIL;
+}
