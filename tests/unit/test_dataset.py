@@ -1,0 +1,165 @@
+"""Reading, finding and refusing datasets: on small files made here, and on the real one when it is present."""
+
+import gzip
+import hashlib
+import struct
+
+import numpy as np
+import pytest
+
+from fashion_infer import dataset, synthetic
+from fashion_infer.errors import DataError, UsageError
+
+IMAGES, LABELS = dataset.FILES["test"]
+
+
+def idx(magic, shape, content):
+    return struct.pack(f">{1 + len(shape)}I", magic, *shape) + bytes(content)
+
+
+def accept(monkeypatch, folder):
+    """Let the MD5 sums of the files as they are now be the expected ones."""
+    for name in (IMAGES, LABELS):
+        monkeypatch.setitem(dataset.MD5, name, hashlib.md5((folder / name).read_bytes()).hexdigest())
+
+
+@pytest.fixture
+def small_set(tmp_path, monkeypatch):
+    folder = tmp_path / "small"
+    folder.mkdir()
+    rng = np.random.default_rng(0)
+    images = rng.integers(0, 256, (20, 28, 28), np.uint8)
+    labels = rng.integers(0, 10, 20, np.uint8)
+    (folder / IMAGES).write_bytes(gzip.compress(idx(2051, (20, 28, 28), images.tobytes())))
+    (folder / LABELS).write_bytes(gzip.compress(idx(2049, (20,), labels.tobytes())))
+    accept(monkeypatch, folder)
+    return folder, images, labels
+
+
+def test_reads_what_was_written(small_set):
+    folder, images, labels = small_set
+    loaded = dataset.load(20, str(folder))
+    assert np.array_equal(loaded.images[:, 0], images) and loaded.images.shape == (20, 1, 28, 28)
+    assert np.array_equal(loaded.labels, labels) and loaded.labels.dtype == loaded.images.dtype == np.uint8
+    assert (loaded.source, loaded.location) == ("fashion-mnist", str(folder))
+    assert np.array_equal(dataset.load(3, str(folder)).images[:, 0], images[:3])
+
+
+def damaged(folder, monkeypatch, name, content):
+    (folder / name).write_bytes(content)
+    accept(monkeypatch, folder)
+    with pytest.raises(DataError) as error:
+        dataset.load(5, str(folder))
+    assert "\n" not in str(error.value) and name in str(error.value) or "images but" in str(error.value)
+    return str(error.value)
+
+
+def test_truncated_gzip(small_set, monkeypatch):
+    folder, *_ = small_set
+    content = (folder / IMAGES).read_bytes()
+    for tenth in range(10):
+        damaged(folder, monkeypatch, IMAGES, content[: len(content) * tenth // 10])
+
+
+def test_not_gzip(small_set, monkeypatch):
+    folder, *_ = small_set
+    assert "not a whole gzip" in damaged(folder, monkeypatch, IMAGES, b"<html>not found</html>")
+    flipped = bytearray((gzip.compress(b"x" * 5000)))
+    flipped[20] ^= 0xFF
+    assert "not a whole gzip" in damaged(folder, monkeypatch, IMAGES, bytes(flipped))
+
+
+@pytest.mark.parametrize(
+    "content, words",
+    [
+        (idx(2049, (20, 28, 28), bytes(20 * 784)), "magic number 2049, expected 2051"),
+        (idx(2051, (20, 28, 28), bytes(19 * 784)), "14896 bytes where its header says 15680"),
+        (idx(2051, (20, 28, 28), bytes(21 * 784)), "16464 bytes"),
+        (idx(2051, (2**32 - 1, 2**32 - 1, 2**32 - 1), b""), "header says"),
+        (idx(2051, (20,), b""), "ends within its header"),
+        (idx(2051, (80, 14, 14), bytes(80 * 196)), "images of (14, 14)"),
+        (idx(2051, (19, 28, 28), bytes(19 * 784)), "19 images but 20 labels"),
+    ],
+)
+def test_damaged_images(small_set, monkeypatch, content, words):
+    folder, *_ = small_set
+    assert words in damaged(folder, monkeypatch, IMAGES, gzip.compress(content))
+
+
+def test_damaged_labels(small_set, monkeypatch):
+    folder, *_ = small_set
+    assert "label above 9" in damaged(folder, monkeypatch, LABELS, gzip.compress(idx(2049, (20,), [10] * 20)))
+
+
+def test_wrong_md5(small_set):
+    folder, *_ = small_set
+    content = bytearray((folder / LABELS).read_bytes())
+    content[4] ^= 1  # the time stamp in the gzip header: the content stays readable
+    (folder / LABELS).write_bytes(content)
+    with pytest.raises(DataError, match="is damaged \\(MD5 .*--data-dir.*fashion-infer data fetch"):
+        dataset.load(5, str(folder))
+
+
+def test_named_folder_without_the_files(tmp_path, monkeypatch):
+    with pytest.raises(DataError, match="does not hold t10k.*--data-dir"):
+        dataset.load(5, str(tmp_path))
+    monkeypatch.setenv("FASHION_INFER_DATA", str(tmp_path))
+    with pytest.raises(DataError, match="FASHION_INFER_DATA"):
+        dataset.load(5)
+
+
+@pytest.mark.parametrize("n", [0, -1, 10001])
+def test_n_out_of_range(n):
+    with pytest.raises(UsageError, match=f"n must be 1 to 10000 images, not {n}"):
+        dataset.load(n)
+
+
+@pytest.mark.parametrize(
+    "place, variable",
+    [
+        ("{home}/.cache/fashion-infer/fashion-mnist", None),
+        ("{home}/.mxnet/datasets/fashion-mnist", None),
+        ("{home}/elsewhere/datasets/fashion-mnist", "MXNET_HOME"),
+        ("{home}/.keras/datasets/fashion-mnist", None),
+        ("{home}/.cache/torch/FashionMNIST/raw", None),
+        ("{home}/data/FashionMNIST/raw", None),
+    ],
+)
+def test_copies_that_other_tools_keep(small_set, bare, monkeypatch, place, variable):
+    folder, images, _ = small_set
+    target = bare.__class__(place.format(home=bare))
+    target.mkdir(parents=True)
+    for name in (IMAGES, LABELS):
+        (target / name).write_bytes((folder / name).read_bytes())
+    if variable:
+        monkeypatch.setenv(variable, str(bare / "elsewhere"))
+    loaded = dataset.load(4)
+    assert loaded.location == str(target) and np.array_equal(loaded.images[:, 0], images[:4])
+
+
+def test_a_damaged_copy_of_another_tool_is_passed_over(small_set, bare):
+    folder, *_ = small_set
+    keras = bare / ".keras/datasets/fashion-mnist"
+    mxnet = bare / ".mxnet/datasets/fashion-mnist"
+    for target in (keras, mxnet):
+        target.mkdir(parents=True)
+        for name in (IMAGES, LABELS):
+            (target / name).write_bytes((folder / name).read_bytes())
+    (mxnet / LABELS).write_bytes(b"damaged")
+    assert dataset.find() == keras
+
+
+def test_nothing_anywhere_falls_back_to_the_built_in_set(bare):
+    assert dataset.find() is None
+    loaded = dataset.load(7)
+    assert loaded.source == "synthetic" and np.array_equal(loaded.images, synthetic.load()[0][:7])
+    with pytest.raises(DataError, match="could not download t10k-images.*no connection.*--data-dir"):
+        dataset.load(7, source="fashion-mnist")
+    with pytest.raises(DataError, match="train set .* not on this machine"):
+        dataset.load_split("train")
+
+
+def test_the_real_set(data_dir):
+    images, labels = dataset.load_split("test")
+    assert images.shape == (10000, 1, 28, 28) and np.bincount(labels).tolist() == [1000] * 10
+    assert images.flags.c_contiguous and abs(images.mean() - 73.1) < 0.1

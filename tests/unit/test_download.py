@@ -1,0 +1,198 @@
+"""Downloads, from a server on this machine that also misbehaves."""
+
+import errno
+import gzip
+import hashlib
+import http.server
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from fashion_infer import dataset, download
+from fashion_infer.errors import DataError
+
+NAMES = dataset.FILES["test"]
+CONTENT = {name: gzip.compress(name.encode() * 500) for name in NAMES}
+
+
+class Server(http.server.ThreadingHTTPServer):
+    """Serves CONTENT under /good/, and each kind of trouble under its own name."""
+
+    daemon_threads = True
+
+    def __init__(self):
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.requests = []
+        self.release = threading.Event()
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    def url(self, behaviour):
+        return f"http://127.0.0.1:{self.server_port}/{behaviour}"
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    def log_message(self, *args):
+        pass
+
+    def do_GET(self):
+        _, behaviour, name = self.path.split("/")
+        self.server.requests.append((behaviour, name))
+        content = CONTENT.get(name, b"")
+        if behaviour == "missing":
+            return self.send_error(404)
+        if behaviour == "moved":
+            self.send_response(302)
+            self.send_header("Location", self.server.url("good") + "/" + name)
+            return self.end_headers()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        if behaviour == "corrupt":
+            content = bytes(b ^ 1 for b in content)
+        if behaviour in ("truncated", "stalled") or (behaviour == "flaky" and name == NAMES[1]):
+            content = content[: len(content) // 2]
+        self.wfile.write(content)
+        self.wfile.flush()
+        if behaviour == "stalled":
+            self.server.release.wait(20)
+
+
+@pytest.fixture
+def server(bare, monkeypatch):
+    for name in NAMES:
+        monkeypatch.setitem(dataset.MD5, name, hashlib.md5(CONTENT[name]).hexdigest())
+    server = Server()
+
+    def use(*behaviours):
+        monkeypatch.setenv("FASHION_INFER_MIRRORS", " ".join(server.url(b) for b in behaviours))
+        return server
+
+    yield use
+    server.release.set()
+    server.shutdown()
+    server.server_close()
+
+
+def whole(folder):
+    return sorted(p.name for p in folder.iterdir()) == sorted(NAMES) and all(
+        (folder / name).read_bytes() == CONTENT[name] for name in NAMES
+    )
+
+
+@pytest.mark.parametrize("behaviours", [["good"], ["moved"], ["missing", "good"], ["corrupt", "good"]])
+def test_fetches_from_the_first_mirror_that_delivers(server, behaviours, bare, capsys):
+    server(*behaviours)
+    folder = download.fetch()
+    assert folder == bare / ".cache/fashion-infer/fashion-mnist" and whole(folder)
+    assert capsys.readouterr().out == ""
+
+
+def test_what_is_there_is_not_fetched_again(server, tmp_path):
+    running = server("good")
+    download.fetch(tmp_path / "a")
+    before = len(running.requests)
+    download.fetch(tmp_path / "a")
+    assert len(running.requests) == before
+
+
+def test_goes_on_after_an_interruption(server, tmp_path):
+    running = server("flaky")
+    with pytest.raises(DataError, match=NAMES[1]):
+        download.fetch(tmp_path / "a")
+    assert [p.name for p in (tmp_path / "a").iterdir()] == [NAMES[0]]
+    server("good")
+    download.fetch(tmp_path / "a")
+    assert whole(tmp_path / "a")
+    assert [r for r in running.requests if r[0] == "good"] == [("good", NAMES[1])]
+
+
+@pytest.mark.parametrize(
+    "behaviour, words",
+    [
+        ("missing", "HTTP 404"),
+        ("corrupt", "wrong MD5"),
+        ("truncated", "connection broke|wrong MD5"),
+        ("stalled", "timed out|no connection"),
+    ],
+)
+def test_trouble_is_one_line_and_leaves_nothing(server, behaviour, words, tmp_path, monkeypatch):
+    monkeypatch.setattr(download, "TIMEOUT", (1, 0.5))
+    server(behaviour)
+    with pytest.raises(DataError, match=f"could not download {NAMES[0]}.*({words}).*--data-dir") as error:
+        download.fetch(tmp_path / "a")
+    assert "\n" not in str(error.value)
+    assert list((tmp_path / "a").iterdir()) == []
+
+
+def test_a_damaged_file_is_replaced(server, tmp_path):
+    server("good")
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / NAMES[0]).write_bytes(b"damaged")
+    download.fetch(tmp_path / "a")
+    assert whole(tmp_path / "a")
+
+
+def test_read_only_folder(server, tmp_path, monkeypatch):
+    server("good")
+    (tmp_path / "file").write_text("")  # a folder can't be made below a file, not even by root
+    with pytest.raises(DataError, match="cannot write .*make room, or choose a folder"):
+        download.fetch(tmp_path / "file" / "folder")
+
+
+def test_full_disk(server, tmp_path, monkeypatch):
+    import pooch.downloaders
+
+    server("good")
+
+    def full(*args, **kwargs):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(pooch.downloaders.HTTPDownloader, "__call__", full)
+    with pytest.raises(DataError, match="cannot write .*No space left on device.*make room"):
+        download.fetch(tmp_path / "a")
+    assert list((tmp_path / "a").iterdir()) == []
+
+
+def test_full_device(server, invoke):
+    """The real thing, where the system lets us: a file system with no room for the file."""
+    if os.geteuid() != 0 or not os.path.isdir("/dev/shm"):
+        pytest.skip("needs root to mount a small file system")
+    mount = subprocess.run(["mktemp", "-d"], stdout=subprocess.PIPE, universal_newlines=True).stdout.strip()
+    if subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=4k", "tmpfs", mount], stderr=subprocess.DEVNULL
+    ).returncode:
+        pytest.skip("mounting is not allowed here")
+    try:
+        server("good")
+        CONTENT[NAMES[0]], kept = os.urandom(65536), CONTENT[NAMES[0]]
+        try:
+            code, out, err = invoke("data", "fetch", "--to", mount)
+        finally:
+            CONTENT[NAMES[0]] = kept
+        assert code == 3 and "No space left" in err.splitlines()[-1]
+        assert os.listdir(mount) == []
+    finally:
+        subprocess.run(["umount", mount], check=True)
+        os.rmdir(mount)
+
+
+def test_ctrl_c_while_fetching(server, tmp_path):
+    server("stalled")
+    program = [sys.executable, "-m", "fashion_infer", "data", "fetch", "--to", str(tmp_path / "a")]
+    process = subprocess.Popen(
+        program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True
+    )
+    deadline = time.time() + 30
+    while not (tmp_path / "a").is_dir() or not list((tmp_path / "a").iterdir()):
+        assert time.time() < deadline and process.poll() is None
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert err.splitlines()[-1] == "fashion-infer: interrupted" and "Traceback" not in err
+    assert list((tmp_path / "a").iterdir()) == []
