@@ -1,0 +1,279 @@
+"""Checkpoints on disk: both forms, bit for bit, and every way in which a file can be broken."""
+
+import json
+import random
+
+import h5py
+import numpy as np
+import pytest
+
+from fashion_infer import _mxnet, checkpoint, network, params_file
+from fashion_infer.errors import CheckpointError, UsageError
+
+
+@pytest.fixture(scope="module")
+def original():
+    rng = np.random.default_rng(0)
+    weights = {
+        "new0_weight": rng.standard_normal((50, 1, 5, 5)),
+        "fullyconnected0_weight": rng.standard_normal((500, 7200)),
+        "fullyconnected0_bias": rng.standard_normal(500),
+        "fullyconnected1_weight": rng.standard_normal((10, 500)),
+        "fullyconnected1_bias": rng.standard_normal(10),
+    }
+    weights = {name: value.astype(np.float32) for name, value in weights.items()}
+    return checkpoint.Checkpoint(
+        network.build("fa2017"), weights, {"edition": "fa2017", "seed": 3, "correctness": 0.5}
+    )
+
+
+def same_bits(a, b):
+    return a.keys() == b.keys() and all(
+        a[k].dtype == b[k].dtype == np.float32
+        and a[k].shape == b[k].shape
+        and a[k].tobytes() == b[k].tobytes()
+        for k in a
+    )
+
+
+def test_hdf5_keeps_every_bit(original, tmp_path):
+    checkpoint.save_hdf5(tmp_path / "a.h5", original)
+    loaded = checkpoint.load(str(tmp_path / "a.h5"))
+    assert same_bits(loaded.weights, original.weights)
+    assert loaded.symbol == original.symbol and loaded.attributes == original.attributes
+    assert [p.name for p in tmp_path.iterdir()] == ["a.h5"]
+
+
+def test_quantized_rows(original, tmp_path):
+    rng = np.random.default_rng(1)
+    values, scale = rng.integers(-127, 128, (500, 7200)).astype(np.int8), rng.random(500).astype(np.float32)
+    checkpoint.save_hdf5(tmp_path / "a.h5", original, {"fullyconnected0_weight": (values, scale)})
+    loaded = checkpoint.load_hdf5(tmp_path / "a.h5").weights["fullyconnected0_weight"]
+    assert loaded.dtype == np.float32 and np.array_equal(loaded, values.astype(np.float32) * scale[:, None])
+    assert (tmp_path / "a.h5").stat().st_size < 4 << 20
+
+
+def test_mxnet_pair_both_ways(original, tmp_path):
+    prefix = str(tmp_path / "net")
+    written = checkpoint.save_mxnet(prefix, original, epoch=12)
+    assert [p.name for p in written] == ["net-symbol.json", "net-0012.params"]
+    assert same_bits(checkpoint.load(prefix, 12).weights, original.weights)
+    checkpoint.save_hdf5(tmp_path / "a.h5", checkpoint.load_mxnet(prefix, 12))
+    again = checkpoint.load_hdf5(tmp_path / "a.h5")
+    assert same_bits(again.weights, original.weights)
+    assert network.parse(again.symbol, "") == network.parse(original.symbol, "")
+
+
+def test_mxnet_reads_what_we_write(original, tmp_path):
+    mx = _mxnet.load()
+    checkpoint.save_mxnet(str(tmp_path / "net"), original)
+    symbol, arguments, _ = mx.model.load_checkpoint(str(tmp_path / "net"), 1)
+    assert same_bits({k: v.asnumpy() for k, v in arguments.items()}, original.weights)
+    assert symbol.list_outputs() == ["softmax_output"]
+
+
+def test_we_read_what_mxnet_writes(tmp_path):
+    mx = _mxnet.load()
+    rng = np.random.default_rng(2)
+    arrays = {
+        f"arg:{dtype}": mx.nd.array(rng.integers(0, 100, (2, 3, 4)), dtype=dtype)
+        for dtype in ("float32", "float64", "float16", "uint8", "int32", "int8", "int64")
+    }
+    mx.nd.save(str(tmp_path / "a.params"), arrays)
+    read = params_file.read(tmp_path / "a.params")
+    for name, array in arrays.items():
+        assert read[name].dtype == array.dtype and np.array_equal(read[name], array.asnumpy())
+
+
+def old_params(version, name, array):
+    """A file as MXNet before 1.0 wrote it: V1 with 64-bit sizes, or older with 32-bit ones and no magic number."""
+    import struct
+
+    head = struct.pack("<QQQ", 0x112, 0, 1)
+    if version == 1:
+        head += struct.pack("<II", 0xF993FAC8, array.ndim) + struct.pack(f"<{array.ndim}q", *array.shape)
+    else:
+        head += struct.pack("<I", array.ndim) + struct.pack(f"<{array.ndim}I", *array.shape)
+    head += struct.pack("<iii", 1, 0, 0) + array.tobytes()
+    return head + struct.pack("<QQ", 1, len(name)) + name.encode()
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_files_of_the_course_era(version, tmp_path):
+    mx = _mxnet.load()
+    array = np.random.default_rng(3).standard_normal((4, 5)).astype(np.float32)
+    path = tmp_path / "old.params"
+    path.write_bytes(old_params(version, "arg:w", array))
+    assert np.array_equal(params_file.read(path)["arg:w"], array)
+    assert np.array_equal(
+        mx.nd.load(str(path))["arg:w"].asnumpy(), array
+    )  # so the file above is what MXNet means
+
+
+# ---- broken files ----------------------------------------------------------------------------
+
+
+def refused(path, epoch=1):
+    with pytest.raises(CheckpointError) as error:
+        checkpoint.load(str(path), epoch)
+    text = str(error.value)
+    assert "\n" not in text and error.value.exit_code == 3
+    return text
+
+
+@pytest.fixture
+def pair(original, tmp_path):
+    checkpoint.save_mxnet(str(tmp_path / "net"), original)
+    return tmp_path / "net"
+
+
+def test_truncated_params(pair):
+    path = pair.with_name("net-0001.params")
+    content = path.read_bytes()
+    for tenth in range(10):
+        path.write_bytes(content[: len(content) * tenth // 10])
+        assert "not a whole .params file" in refused(pair)
+    path.write_bytes(content + b"x")
+    assert "past its end" in refused(pair)
+
+
+def test_flipped_bytes_never_crash(original, tmp_path):
+    """Small weights, so that most bytes are structure. A flip inside a number may pass: then it is read as it stands."""
+    small = checkpoint.Checkpoint(
+        original.symbol, {"w": np.ones((2, 2), np.float32), "v": np.ones(1, np.float32)}, {}
+    )
+    checkpoint.save_mxnet(str(tmp_path / "net"), small)
+    path = tmp_path / "net-0001.params"
+    content, chance, outcomes = path.read_bytes(), random.Random(0), {"read": 0, "refused": 0}
+    for _ in range(3000):
+        damaged = bytearray(content)
+        for _ in range(chance.choice([1, 1, 2, 8])):
+            damaged[chance.randrange(len(damaged))] = chance.randrange(256)
+        path.write_bytes(damaged)
+        try:
+            checkpoint.load(str(tmp_path / "net"))
+            outcomes["read"] += 1
+        except CheckpointError as error:
+            assert "\n" not in str(error)
+            outcomes["refused"] += 1
+    assert min(outcomes.values()) > 100
+
+
+def test_flipped_bytes_in_the_symbol_never_crash(original, tmp_path):
+    mx = _mxnet.load()
+    chance = random.Random(1)
+    for _ in range(300):
+        damaged = bytearray(original.symbol.encode())
+        damaged[chance.randrange(len(damaged))] = chance.choice(b'0123456789[]{}",:ax\xff')
+        try:
+            graph = network.parse(damaged.decode("utf-8", "replace"), "it")
+        except CheckpointError as error:
+            assert "\n" not in str(error)
+            continue
+        try:
+            mx.sym.load_json(json.dumps(graph))
+        except mx.MXNetError:
+            pass
+
+
+@pytest.mark.parametrize(
+    "change, words",
+    [
+        (lambda g: g["nodes"][2]["inputs"][0].__setitem__(0, 99), "does not come before"),
+        (lambda g: g["nodes"][2]["inputs"][0].__setitem__(0, -1), "does not come before"),
+        (lambda g: g["nodes"][2]["inputs"][0].__setitem__(1, 900), "damaged input"),
+        (lambda g: g["nodes"][2].pop("name"), "no 'name'"),
+        (lambda g: g["nodes"][2].update(name=7), "has no name"),
+        (lambda g: g["nodes"][2].update(attrs={"kernel": 5}), "not text"),
+        (lambda g: g.update(nodes=[]), "no nodes"),
+        (lambda g: g.update(heads=[]), "no output"),
+        (lambda g: g.update(heads=[[999, 0, 0]]), "not an MXNet symbol"),
+        (lambda g: g.update(arg_nodes=[2]), "not a variable"),
+        (lambda g: g.pop("heads"), "no 'heads'"),
+    ],
+)
+def test_damaged_symbols(pair, change, words):
+    path = pair.with_name("net-symbol.json")
+    graph = json.loads(path.read_text())
+    change(graph)
+    path.write_text(json.dumps(graph))
+    assert words in refused(pair)
+
+
+def test_symbol_that_is_not_json_or_not_text(pair):
+    path = pair.with_name("net-symbol.json")
+    path.write_text("{")
+    assert "not an MXNet symbol" in refused(pair)
+    path.write_bytes(b"\xff\xfe\x00")
+    assert "not text" in refused(pair)
+    path.unlink()
+    assert "cannot read" in refused(pair)
+
+
+def test_other_epoch_and_nothing_there(pair, tmp_path):
+    assert "--epoch 1 is there" in refused(pair, 2)
+    assert "no checkpoint at" in refused(tmp_path / "nowhere")
+    with pytest.raises(UsageError, match="epoch must be"):
+        checkpoint.load(str(pair), -1)
+
+
+def test_params_with_other_names(pair):
+    mx = _mxnet.load()
+    mx.nd.save(str(pair) + "-0001.params", {"weight": mx.nd.ones(3)})
+    assert "'weight'" in refused(pair)
+
+
+def test_nan_weights(original, tmp_path):
+    weights = dict(original.weights, new0_weight=np.full((50, 1, 5, 5), np.nan, np.float32))
+    broken = original._replace(weights=weights)
+    checkpoint.save_hdf5(tmp_path / "a.h5", broken)
+    checkpoint.save_mxnet(str(tmp_path / "net"), broken)
+    for path in ("a.h5", "net"):
+        assert "new0_weight holds NaN" in refused(tmp_path / path)
+
+
+def test_broken_hdf5(original, tmp_path):
+    path = tmp_path / "a.h5"
+    path.write_bytes(b"PK\x03\x04 not HDF5")
+    assert "not a whole HDF5" in refused(path)
+    checkpoint.save_hdf5(path, original)
+    content = path.read_bytes()
+    for tenth in range(10):
+        path.write_bytes(content[: len(content) * tenth // 10])
+        refused(path)
+    with h5py.File(path, "w") as file:
+        file["x"] = 1
+    assert "not a checkpoint of this program" in refused(path)
+    with h5py.File(path, "w") as file:
+        file.attrs["format"] = checkpoint.FORMAT
+    assert "not a whole HDF5" in refused(path)
+
+
+def test_random_damage_to_hdf5_never_crashes(original, tmp_path):
+    small = original._replace(weights={"w": np.ones((3, 3), np.float32)})
+    path = tmp_path / "a.h5"
+    checkpoint.save_hdf5(path, small)
+    content, chance = path.read_bytes(), random.Random(2)
+    for _ in range(300):
+        damaged = bytearray(content)
+        for _ in range(4):
+            damaged[chance.randrange(len(damaged))] = chance.randrange(256)
+        path.write_bytes(damaged)
+        try:
+            checkpoint.load(str(path))
+        except CheckpointError as error:
+            assert "\n" not in str(error)
+
+
+def test_nothing_half_written(original, tmp_path, monkeypatch):
+    with pytest.raises(CheckpointError, match="cannot write"):
+        checkpoint.save_hdf5(tmp_path / "no" / "folder" / "a.h5", original)
+    (tmp_path / "a.h5").write_text("old")
+    unwritable = original._replace(attributes={"bad": object()})
+    with pytest.raises(TypeError):
+        checkpoint.save_hdf5(tmp_path / "a.h5", unwritable)
+    assert (tmp_path / "a.h5").read_text() == "old" and len(list(tmp_path.iterdir())) == 1
+    (tmp_path / "net-symbol.json").mkdir()  # the second file of the pair can't take its place
+    with pytest.raises(CheckpointError, match="cannot write"):
+        checkpoint.save_mxnet(str(tmp_path / "net"), original)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["a.h5", "net-symbol.json"]
