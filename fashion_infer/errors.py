@@ -1,0 +1,40 @@
+"""The package's exceptions, each with the exit code that the command line gives it.
+
+A message is one line that says what is wrong and what to do about it: the CLI prints it as it stands.
+"""
+
+
+class FashionInferError(Exception):
+    """Base of every error that a user of this package can cause."""
+
+    exit_code = 1
+
+
+class UsageError(FashionInferError):
+    """An argument out of range or a name that is not known."""
+
+    exit_code = 2
+
+
+class DataError(FashionInferError):
+    """A dataset that is missing, damaged, or not what its header says."""
+
+    exit_code = 3
+
+
+class CheckpointError(FashionInferError):
+    """A checkpoint that is missing, damaged, or does not fit the network."""
+
+    exit_code = 3
+
+
+class DeviceError(FashionInferError):
+    """No such device, not enough of its memory, or a library that cannot be built or loaded."""
+
+    exit_code = 4
+
+
+class CheckFailed(FashionInferError):
+    """A measured result differs from the expected one."""
+
+    exit_code = 1

@@ -1,0 +1,250 @@
+"""The one road through the house: data -> network -> predictions -> Result."""
+
+import platform
+import statistics
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+
+import numpy as np
+
+from . import _mxnet, dataset, devices, editions, network, operators, process, zoo
+from . import checkpoint as checkpoints
+from .errors import UsageError
+from .predictor import BATCH_SIZE, LayerTime, Predictor
+
+DEFAULT_MODEL = "ece408-high"
+MAX_THREADS = 1024
+
+
+class Layer(NamedTuple):
+    """A layer's times over the repeats of a run, each in seconds and summed over the slices."""
+
+    name: str
+    operator: str
+    kernel: Optional[str]
+    custom: bool
+    seconds: Tuple[float, ...]
+    upload: Tuple[float, ...]
+    download: Tuple[float, ...]
+
+    @property
+    def median(self) -> float:
+        """Median over the repeats, in seconds."""
+        return statistics.median(self.seconds)
+
+
+class Network(NamedTuple):
+    """A model as the user named it."""
+
+    label: str  # what the output calls it
+    checkpoint: checkpoints.Checkpoint
+    operator: str  # "custom" or "builtin"
+
+
+class Result(NamedTuple):
+    """What a run found."""
+
+    model: str
+    n: int
+    backend: str
+    mode: str
+    operator: str
+    kernel: str  # as asked for; each layer says what ran
+    batch_size: int
+    threads: int
+    correctness: float
+    predictions: np.ndarray  # (n,) int64
+    labels: np.ndarray  # (n,) uint8
+    scores: np.ndarray  # (n, classes) float32
+    layers: List[Layer]
+    data_source: str
+    data_location: str
+    notice: Optional[str]
+
+    @property
+    def op_times(self) -> List[Tuple[str, float]]:
+        """(layer, median seconds) of each layer that is our operator, in the order of the network."""
+        return [(layer.name, layer.median) for layer in self.layers if layer.custom]
+
+    def as_dict(self) -> Dict[str, Any]:
+        """The JSON object that `run --json` prints; times in seconds, memory in bytes."""
+        used = process.usage()
+        skipped = ("predictions", "labels", "scores", "layers")
+        facts = {key: value for key, value in self._asdict().items() if key not in skipped}
+        facts["layers"] = [layer._asdict() for layer in self.layers]
+        facts["process"] = used._asdict()
+        facts["versions"] = versions()
+        return facts
+
+
+def versions() -> Dict[str, str]:
+    """Of everything that can change a result."""
+    from . import __version__
+
+    return {
+        "fashion_infer": __version__,
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "mxnet": _mxnet.load().__version__,
+        "library": operators.build_info(),
+        "cpu_isa": operators.cpu_isa(),
+    }
+
+
+def load_model(
+    model: Optional[str] = None,
+    checkpoint: Optional[str] = None,
+    epoch: int = 1,
+    operator: Optional[str] = None,
+) -> Network:
+    """A shipped model by name, or a checkpoint by path.
+
+    Raises
+    ------
+    UsageError
+        For an unknown name, or both or neither of a name and a path.
+    CheckpointError
+        When the files are missing or damaged.
+    """
+    if model and checkpoint:
+        raise UsageError("give either a model or a checkpoint, not both")
+    if operator not in (None, "custom", "builtin"):
+        raise UsageError(f"unknown operator '{operator}'; known: custom, builtin")
+    loaded = checkpoints.load(checkpoint, epoch) if checkpoint else zoo.get(model or DEFAULT_MODEL).load()
+    if operator is None:
+        graph = network.parse(loaded.symbol, "the network")
+        operator = "custom" if network.convolution_layers(graph, network.CUSTOM_OPERATOR) else "builtin"
+        return Network(checkpoint or model or DEFAULT_MODEL, loaded, operator)
+    graph = network.with_operator(network.parse(loaded.symbol, "the network"), operator)
+    import json
+
+    return Network(checkpoint or model or DEFAULT_MODEL, loaded._replace(symbol=json.dumps(graph)), operator)
+
+
+def run(
+    net: Network,
+    images: dataset.Images,
+    backend: str = "auto",
+    kernel: str = "auto",
+    batch_size: Optional[int] = None,
+    threads: Optional[int] = None,
+    device: int = 0,
+    repeat: int = 1,
+) -> Result:
+    """Run a network over images.
+
+    Parameters
+    ----------
+    net, images
+        From `load_model` and `dataset.load`.
+    backend, device
+        "auto", "cpu" or "gpu", and the GPU's index.
+    kernel
+        The variant of our operator, or "auto".
+    batch_size
+        Images a slice.
+    threads
+        CPU threads, for our operator and MXNet's; None for the cores that this process may use.
+    repeat
+        How often all images are run; every pass's times are kept.
+
+    Raises
+    ------
+    UsageError, CheckpointError, DeviceError
+    """
+    if repeat < 1:
+        raise UsageError(f"repeat must be at least 1, not {repeat}")
+    if threads is not None and not 1 <= threads <= MAX_THREADS:
+        raise UsageError(f"threads must be 1 to {MAX_THREADS}, not {threads}")
+    # A network without our operator has nothing that could run on the GPU (MXNet's CPU build).
+    chosen = devices.choose(backend if net.operator == "custom" or backend == "gpu" else "cpu", device)
+    operators.set_threads(threads)
+    _mxnet.set_threads(operators.threads())
+    edition = net.checkpoint.attributes.get("edition", "fa2017")
+    size = editions.get(edition).input_size
+    predictor = Predictor(
+        net.checkpoint,
+        input_shape=(1, size, size),
+        backend=chosen.backend,
+        device=device,
+        kernel=kernel,
+        batch_size=min(batch_size or BATCH_SIZE, len(images.images)) if batch_size != 0 else 0,
+    )
+    passes: List[List[LayerTime]] = []
+    for _ in range(repeat):
+        scores, times = predictor.predict(images.images)
+        passes.append(times)
+    predictions = scores.argmax(axis=1)
+    return Result(
+        model=net.label,
+        n=len(images.images),
+        backend=chosen.backend,
+        mode="operator",
+        operator=net.operator,
+        kernel=kernel,
+        batch_size=predictor.batch_size,
+        threads=operators.threads(),
+        correctness=int((predictions == images.labels).sum()) / len(images.labels),
+        predictions=predictions,
+        labels=images.labels,
+        scores=scores,
+        layers=[_merge(layer) for layer in zip(*passes)],
+        data_source=images.source,
+        data_location=images.location,
+        notice=chosen.notice,
+    )
+
+
+def _merge(times: Tuple[LayerTime, ...]) -> Layer:
+    first = times[0]
+    return Layer(
+        first.name,
+        first.operator,
+        first.kernel,
+        first.custom,
+        *(tuple(getattr(t, field) for t in times) for field in ("seconds", "upload", "download")),
+    )
+
+
+def infer(
+    model: Optional[str] = None,
+    n: int = dataset.TEST_SIZE,
+    backend: str = "auto",
+    checkpoint: Optional[str] = None,
+    epoch: int = 1,
+    operator: Optional[str] = None,
+    data_dir: Optional[str] = None,
+    data: Optional[str] = None,
+    **options: Any,
+) -> Result:
+    """Everything in one call: load the first n test images and a model, run it, compare with the labels.
+
+    Parameters
+    ----------
+    model, checkpoint, epoch, operator
+        See `load_model`; the default model is ece408-high.
+    n
+        1 to 10,000.
+    backend
+        "auto", "cpu" or "gpu".
+    data_dir, data
+        See `dataset.load`.
+    **options
+        kernel, batch_size, threads, device and repeat, as `run` takes them.
+
+    Returns
+    -------
+    Result
+        With correctness, op_times, predictions, scores, ...
+
+    Raises
+    ------
+    fashion_infer.errors.FashionInferError
+        One of its kinds, with a message that says what to do.
+
+    Examples
+    --------
+    >>> from fashion_infer import infer
+    >>> infer(model="ece408-high", n=100, backend="cpu").correctness  # doctest: +SKIP
+    """
+    images = dataset.load(n, data_dir, data)
+    return run(load_model(model, checkpoint, epoch, operator), images, backend, **options)
