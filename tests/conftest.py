@@ -1,0 +1,71 @@
+"""Shared fixtures: where the dataset is, the command line, and a machine that has nothing."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "tests"))
+
+_SHARED = ROOT.parent / "shared" / "fashion-mnist"
+if "FASHION_INFER_DATA" not in os.environ and _SHARED.is_dir():
+    os.environ["FASHION_INFER_DATA"] = str(_SHARED)
+
+
+@pytest.fixture(scope="session")
+def data_dir():
+    """The real dataset's folder; the test is skipped on a machine without it."""
+    from fashion_infer import dataset
+
+    folder = dataset.find()
+    if folder is None:
+        pytest.skip("Fashion-MNIST is not on this machine")
+    return folder
+
+
+@pytest.fixture
+def bare(monkeypatch, tmp_path):
+    """A home without any dataset, and mirrors that refuse connections: a machine with nothing."""
+    home = tmp_path / "home"
+    home.mkdir()
+    for name in ("FASHION_INFER_DATA", "MXNET_HOME", "KERAS_HOME", "TORCH_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(home / ".cache"))
+    monkeypatch.setenv("FASHION_INFER_MIRRORS", "http://127.0.0.1:9/ http://127.0.0.1:9/again/")
+    monkeypatch.chdir(home)
+    return home
+
+
+@pytest.fixture
+def run_program():
+    """Run the command line as a process of its own, as a user does."""
+
+    def run(*arguments, timeout=300, **options):
+        return subprocess.run(
+            [sys.executable, "-m", "fashion_infer", *map(str, arguments)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            universal_newlines=True,
+            timeout=timeout,
+            **options,
+        )
+
+    return run
+
+
+@pytest.fixture
+def invoke(capsys):
+    """Run the command line in this process (fast, and coverage sees it): returns exit code, stdout, stderr."""
+    from fashion_infer.cli import main
+
+    def call(*arguments):
+        with pytest.raises(SystemExit) as end:
+            main([str(a) for a in arguments])
+        out, err = capsys.readouterr()
+        return end.value.code, out, err
+
+    return call

@@ -1,0 +1,149 @@
+"""The whole road: every model, both operators, real and built-in data, and what scripts read from the output."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+
+from fashion_infer import dataset, infer, pipeline, zoo
+from fashion_infer.errors import UsageError
+
+MODELS = list(zoo.MODELS)
+
+
+@pytest.fixture(params=["fashion-mnist", "synthetic"])
+def source(request):
+    if request.param == "fashion-mnist":
+        request.getfixturevalue("data_dir")
+    return request.param
+
+
+def known(source):
+    """(model, n, correctness) for every figure that there is on a data source."""
+    return [(m.name, n, c) for m in zoo.MODELS.values() for n, c in m.expected[source]]
+
+
+def test_the_published_figures_are_the_expected_ones():
+    assert known("fashion-mnist") == [
+        ("ece408-high", 10000, 0.8562),
+        ("ece408-high", 2000, 0.8625),
+        ("ece408-low", 10000, 0.629),
+        ("ece408-low", 2000, 0.6275),
+        ("baseline", 10000, 0.8673),
+    ]
+    assert {name for name, _, _ in known("synthetic")} == set(MODELS)
+
+
+def test_verify(source, invoke):
+    code, out, err = invoke("verify", "--data", source, "--backend", "cpu")
+    assert code == 0, out + err
+    assert out.count(" ok") == 2 * len(known(source)) and f"{2 * len(known(source))} checks passed" in out
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_both_operators_predict_the_same_for_every_image(model, source):
+    custom = infer(model, operator="custom", data=source, backend="cpu")
+    builtin = infer(model, operator="builtin", data=source, backend="cpu")
+    assert np.array_equal(custom.predictions, builtin.predictions)
+    assert (custom.operator, builtin.operator) == ("custom", "builtin")
+    assert [name for name, _ in custom.op_times] in (["new0"], ["convolution0"]) and builtin.op_times == []
+    assert np.abs(custom.scores - builtin.scores).max() < 1e-4
+
+
+@pytest.mark.parametrize(
+    "kernel, n, batch_size", [("naive", 300, 100), ("shifted", 10000, 777), ("auto", 10000, 4000)]
+)
+def test_kernels_and_slices_predict_the_same(kernel, n, batch_size, source):
+    whole = infer(n=n, data=source, backend="cpu")
+    other = infer(n=n, data=source, backend="cpu", kernel=kernel, batch_size=batch_size, threads=3)
+    assert np.array_equal(whole.predictions, other.predictions)
+    assert other.layers[0].kernel == ("shifted" if kernel == "auto" else kernel)
+    assert (other.batch_size, other.threads, other.n) == (batch_size, 3, n)
+
+
+@pytest.mark.parametrize("n", [1, 2, 100, 999])
+def test_subsets_are_the_first_images(n, source):
+    images = dataset.load(10000, source=source)
+    result = infer(n=n, data=source, backend="cpu")
+    assert result.n == n == len(result.predictions) == len(result.scores)
+    assert np.array_equal(result.labels, images.labels[:n])
+    assert result.correctness == np.mean(result.predictions == images.labels[:n])
+    assert np.array_equal(result.predictions, infer(data=source, backend="cpu", n=1000).predictions[:n])
+
+
+FIVE_LINES = r"""Loading fashion-mnist data... done
+Loading model... done
+New Inference
+Op Time: \d+\.\d{6}
+Correctness: (\S+) Model: (\S+)( Data: synthetic)?
+"""
+
+
+@pytest.mark.parametrize("model, n", [("ece408-high", 10000), ("ece408-low", 2000)])
+def test_the_five_lines(model, n, source, run_program):
+    done = run_program("run", "--model", model, "--n", n, "--data", source, "--backend", "cpu")
+    assert done.returncode == 0 and done.stderr == ""
+    match = re.match(FIVE_LINES, done.stdout)
+    assert match, done.stdout
+    expected = {(m, k): c for m, k, c in known(source)}[model, n]
+    assert match.group(1) == str(expected) and match.group(2) == model
+    assert bool(match.group(3)) == (source == "synthetic")
+    table = done.stdout[match.end() :]
+    for layer in ("new0", "activation0", "pooling0", "flatten0", "fullyconnected0", "activation1", "softmax"):
+        assert layer in table
+
+
+def test_the_baseline_prints_the_courses_metric(invoke, data_dir):
+    code, out, _ = invoke("run", "--model", "baseline", "--backend", "cpu")
+    assert code == 0
+    assert out.splitlines()[:4] == [
+        "Loading fashion-mnist data... done",
+        "Loading model... done",
+        "New Inference",
+        "EvalMetric: {'accuracy': 0.8673}",
+    ]
+    code, out, _ = invoke("run", "--model", "baseline", "--op", "custom", "--backend", "cpu")
+    assert code == 0 and re.search(r"^Op Time: \d\.\d{6}\nCorrectness: 0.8673 Model: baseline$", out, re.M)
+    code, out, _ = invoke("run", "--model", "ece408-high", "--op", "builtin")
+    assert code == 0 and "Op Time" not in out and "Correctness: 0.8562 Model: ece408-high\n" in out
+
+
+def test_json(invoke, source):
+    code, out, err = invoke(
+        "run", "--n", "500", "--data", source, "--backend", "cpu", "--repeat", "3", "--json"
+    )
+    assert code == 0 and err == ""
+    got = json.loads(out)
+    expected = {
+        "model": "ece408-high", "n": 500, "backend": "cpu", "mode": "operator", "operator": "custom", "kernel": "auto",
+        "data_source": source, "notice": None,
+    }  # fmt: skip
+    assert {key: got[key] for key in expected} == expected
+    assert 0 < got["correctness"] < 1 and got["threads"] >= 1 and got["batch_size"] >= 1
+    assert [layer["name"] for layer in got["layers"]][0] == "new0"
+    for layer in got["layers"]:
+        assert len(layer["seconds"]) == 3 and all(s > 0 for s in layer["seconds"])
+        assert layer["custom"] == (layer["operator"] == "New") == bool(layer["kernel"])
+    process = got["process"]
+    assert process["wall"] > 0 and process["user"] > 0 and process["system"] >= 0
+    assert 50 << 20 < process["peak_memory"]
+    assert set(got["versions"]) == {"fashion_infer", "python", "numpy", "mxnet", "library", "cpu_isa"}
+
+
+def test_memory_is_bounded_by_slices(run_program, source):
+    done = run_program("run", "--data", source, "--backend", "cpu", "--json")
+    assert json.loads(done.stdout)["process"]["peak_memory"] < 2 << 30
+
+
+def test_python_api(source):
+    result = infer(model="ece408-high", n=100, backend="cpu", data=source, repeat=2)
+    assert isinstance(result, pipeline.Result)
+    assert result.scores.shape == (100, 10) and np.allclose(result.scores.sum(axis=1), 1, atol=1e-5)
+    assert np.array_equal(result.predictions, result.scores.argmax(axis=1))
+    [(layer, seconds)] = result.op_times
+    assert layer == "new0" and seconds == pytest.approx(np.median(result.layers[0].seconds)) and seconds > 0
+    with pytest.raises(UsageError, match="unknown operator"):
+        infer(operator="magic", n=1, data="synthetic")
+    with pytest.raises(UsageError, match="unknown backend"):
+        infer(backend="tpu", n=1, data="synthetic")

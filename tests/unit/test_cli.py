@@ -1,0 +1,242 @@
+"""The command line on a machine that may have nothing: options, errors, exit codes, nothing on the wrong stream."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from fashion_infer import _resources, checkpoint, zoo
+from fashion_infer.errors import DeviceError
+
+
+def refused(invoke, code, *arguments):
+    """The one line on stderr of a command that must fail with this code."""
+    status, _, err = invoke(*arguments)
+    assert status == code, err
+    lines = [line for line in err.splitlines() if line]
+    assert len(lines) == 1 and lines[0].startswith("fashion-infer: ") and "Traceback" not in err
+    return lines[0]
+
+
+@pytest.mark.parametrize("n", ["0", "-1", "10001"])
+def test_n_out_of_range(invoke, n):
+    assert f"n must be 1 to 10000 images, not {n}" in refused(invoke, 2, "run", "--n", n)
+
+
+@pytest.mark.parametrize("n", ["many", "1.5", ""])
+def test_n_not_a_number(invoke, n):
+    assert "not a valid int" in refused(invoke, 2, "run", "--n", n)
+
+
+def test_unknown_names(invoke):
+    run = ("run", "--data", "synthetic", "--n", "5")
+    assert "did you mean ece408-high" in refused(invoke, 2, *run, "--model", "ece408-hihg")
+    assert "known: auto, naive, shifted" in refused(invoke, 2, *run, "--backend", "cpu", "--kernel", "quick")
+    assert "unknown model 'x'" in refused(invoke, 2, "models", "export", "x", "--to", "y")
+    assert "No such option" in refused(invoke, 2, "run", "--fast").replace("no such", "No such")
+    assert "No such command" in refused(invoke, 2, "race").replace("no such", "No such")
+    assert "'tpu'" in refused(invoke, 2, "run", "--backend", "tpu")
+
+
+@pytest.mark.parametrize(
+    "arguments, words",
+    [
+        (("--threads", "0"), "threads must be 1 to 1024, not 0"),
+        (("--threads", "-3"), "not -3"),
+        (("--repeat", "0"), "repeat must be at least 1"),
+        (("--batch-size", "0"), "batch size must be at least 1"),
+        (("--batch-size", "-5"), "batch size must be at least 1"),
+        (("--model", "baseline", "--checkpoint", "x"), "not both"),
+        (("--checkpoint", "x", "--epoch", "-1"), "no checkpoint at x"),
+    ],
+)
+def test_options_out_of_range(invoke, arguments, words):
+    code = 3 if "checkpoint at" in words else 2
+    assert words in refused(invoke, code, "run", "--data", "synthetic", "--n", "5", *arguments)
+
+
+def test_backend_gpu_without_one(invoke):
+    from fashion_infer import operators
+
+    try:
+        operators.cuda_devices()
+        pytest.skip("this machine has a GPU")
+    except DeviceError:
+        pass
+    refused(invoke, 4, "run", "--data", "synthetic", "--n", "5", "--backend", "gpu")
+
+
+def test_missing_dataset_without_network(invoke, bare):
+    line = refused(invoke, 3, "run", "--data", "fashion-mnist", "--n", "5")
+    assert "could not download" in line and "--data-dir" in line
+    assert "does not hold" in refused(invoke, 3, "run", "--data-dir", bare)
+    assert "could not download" in refused(invoke, 3, "data", "fetch")
+    assert not [p for p in bare.rglob("*") if p.is_file()]
+
+
+def test_falls_back_to_the_built_in_set_and_says_so(invoke, bare):
+    code, out, err = invoke("run", "--n", "50", "--backend", "cpu")
+    assert code == 0
+    assert [line for line in out.splitlines() if line.startswith("Correctness")][0].endswith(
+        " Data: synthetic"
+    )
+    assert "built-in synthetic set" in err and len(err.splitlines()) == 1
+
+
+def test_asked_for_the_built_in_set_needs_no_notice(invoke, bare):
+    code, out, err = invoke("run", "--n", "50", "--backend", "cpu", "--data", "synthetic")
+    assert code == 0 and " Data: synthetic" in out and err == ""
+
+
+def test_read_only_cache(invoke, bare, monkeypatch):
+    blocked = bare / "file"
+    blocked.write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(blocked))
+    assert "cannot write" in refused(invoke, 3, "data", "fetch")
+    code, out, _ = invoke(
+        "run", "--n", "5", "--backend", "cpu"
+    )  # `run` needs no cache: it has the built-in set
+    assert code == 0 and "Data: synthetic" in out
+
+
+def test_library_missing_or_not_one(invoke, monkeypatch, tmp_path):
+    from fashion_infer import operators
+
+    for content, words in [
+        (None, "is missing"),
+        (b"not a library", "cannot be loaded"),
+        ("libc", "cannot be loaded"),
+    ]:
+        path = tmp_path / "libfashion_ops.so"
+        if content == "libc":
+            path.write_bytes(open("/proc/self/exe", "rb").read()[:4096])
+        elif content is not None:
+            path.write_bytes(content)
+        monkeypatch.setattr(operators, "library_path", lambda path=path: path)
+        operators.library.cache_clear()
+        try:
+            assert words in refused(invoke, 4, "run", "--data", "synthetic", "--n", "5")
+        finally:
+            operators.library.cache_clear()
+
+
+def test_library_built_for_another_mxnet(tmp_path):
+    """A library whose `initialize` is told of another version refuses; here the version is what differs."""
+    import ctypes
+
+    lib = ctypes.CDLL(str(_resources.library_path()))
+    assert lib.initialize(10901) == 1
+    assert lib.initialize(10800) == 0 and lib.initialize(20000) == 0
+
+
+def test_library_that_mxnet_refuses(monkeypatch, invoke):
+    from fashion_infer import _mxnet, operators
+
+    mx = _mxnet.load()
+
+    def refuse(path, verbose):
+        raise mx.MXNetError("Library version (7) does not match MXNet version (11)\n")
+
+    monkeypatch.setattr(mx.library, "load", refuse)
+    operators.load_into_mxnet.cache_clear()
+    try:
+        line = refused(invoke, 4, "run", "--data", "synthetic", "--n", "5", "--backend", "cpu")
+    finally:
+        operators.load_into_mxnet.cache_clear()
+    assert "refuses the operator library: Library version (7)" in line and "make setup" in line
+
+
+def test_broken_checkpoints(invoke, tmp_path):
+    def run(path):
+        return refused(
+            invoke, 3, "run", "--data", "synthetic", "--n", "5", "--backend", "cpu", "--checkpoint", path
+        )
+
+    assert "no checkpoint at" in run(tmp_path / "none")
+    (tmp_path / "a.h5").write_text("not HDF5")
+    assert "not a whole HDF5" in run(tmp_path / "a.h5")
+    good = zoo.get("ece408-low").load()
+    lacking = good._replace(weights={k: v for k, v in good.weights.items() if k != "new0_weight"})
+    checkpoint.save_hdf5(tmp_path / "a.h5", lacking)
+    assert "lacks new0_weight" in run(tmp_path / "a.h5")
+    shaped = good._replace(weights=dict(good.weights, fullyconnected1_bias=np.ones(9, np.float32)))
+    checkpoint.save_hdf5(tmp_path / "a.h5", shaped)
+    assert "fullyconnected1_bias has shape (9,)" in run(tmp_path / "a.h5")
+
+
+def test_export_import_and_run(invoke, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run = ("run", "--data", "synthetic", "--n", "300", "--backend", "cpu", "--json")
+    correct = [json.loads(invoke(*run, "--model", "ece408-low")[1])["correctness"]]
+    assert invoke("models", "export", "ece408-low", "--to", "low", "--epoch", "3")[0] == 0
+    correct.append(json.loads(invoke(*run, "--checkpoint", "low", "--epoch", "3")[1])["correctness"])
+    assert invoke("models", "import", "low", "--epoch", "3", "--to", "low.h5")[0] == 0
+    correct.append(json.loads(invoke(*run, "--checkpoint", "low.h5")[1])["correctness"])
+    assert len(set(correct)) == 1
+    loaded, shipped = checkpoint.load_hdf5("low.h5").weights, zoo.get("ece408-low").load().weights
+    assert all(loaded[k].tobytes() == shipped[k].tobytes() for k in shipped)
+    assert "NAME.h5" in refused(invoke, 2, "models", "import", "low", "--epoch", "3", "--to", "low.npz")
+    assert "cannot write" in refused(invoke, 3, "models", "export", "baseline", "--to", "no/where/x")
+    assert sorted(os.listdir(".")) == ["low-0003.params", "low-symbol.json", "low.h5"]
+
+
+def test_informative_commands(invoke, bare):
+    code, out, _ = invoke("models", "list")
+    assert code == 0 and all(name in out for name in zoo.MODELS)
+    code, out, _ = invoke("data", "info")
+    assert code == 0 and "the user's cache" in out and "synthetic" in out
+    code, out, _ = invoke("doctor")
+    assert code == 0 and "MXNet" in out and "1.9.1" in out and "shifted" in out and "data fetch" in out
+    assert invoke("--version")[1].startswith("fashion-infer, version ")
+    assert invoke("--help")[0] == 0
+
+
+def test_doctor_finds_what_is_broken(invoke, bare, monkeypatch, tmp_path):
+    monkeypatch.setenv("FASHION_INFER_DATA", str(tmp_path / "none"))
+    monkeypatch.setattr(zoo.Model, "path", property(lambda self: tmp_path / "none.h5"))
+    code, out, err = invoke("doctor")
+    assert code == 1 and "NO" in out and "dataset, model ece408-high" in err
+
+
+def test_verify_finds_a_wrong_result(invoke, monkeypatch):
+    model = zoo.get("ece408-low")
+    wrong = model._replace(expected={"fashion-mnist": [(100, 0.5)], "synthetic": [(100, 0.5)]})
+    monkeypatch.setitem(zoo.MODELS, "ece408-low", wrong)
+    code, out, err = invoke("verify", "--model", "ece408-low", "--data", "synthetic", "--backend", "cpu")
+    assert code == 1 and "WRONG" in out and "2 of 2 checks failed" in err
+
+
+def test_out_of_memory_is_one_line(invoke, monkeypatch):
+    from fashion_infer import dataset
+
+    def full(*a):
+        raise MemoryError
+
+    monkeypatch.setattr(dataset, "load", full)
+    assert "--batch-size" in refused(invoke, 4, "run")
+
+
+def test_closed_pipe_is_no_error():
+    program = f"{sys.executable} -m fashion_infer models list | true"
+    done = subprocess.run(["bash", "-c", program], stderr=subprocess.PIPE, universal_newlines=True)
+    assert done.stderr == ""
+
+
+def test_ctrl_c_during_a_run():
+    command = [sys.executable, "-m", "fashion_infer", "run", "--data", "synthetic", "--backend", "cpu"]
+    process = subprocess.Popen(
+        [*command, "--repeat", "1000"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        universal_newlines=True,
+    )
+    time.sleep(4)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130 and err.splitlines()[-1] == "fashion-infer: interrupted"
+    assert "Traceback" not in err

@@ -1,0 +1,230 @@
+"""The library's CPU kernels, called directly, against NumPy in float64."""
+
+import multiprocessing
+import os
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import reference
+from fashion_infer import editions, operators
+from fashion_infer.errors import DeviceError, UsageError
+
+KERNELS = [kernel.name for kernel in operators.kernels("cpu")]
+# float32 sums of up to C*K*K = 1960 terms: error grows with the square root of their number, from 6e-8 a term.
+TOLERANCE = 3e-6
+
+
+@st.composite
+def convolutions(draw):
+    c, m = draw(st.integers(1, 40)), draw(st.integers(1, 40))
+    h, w = draw(st.integers(1, 40)), draw(st.integers(1, 40))
+    k = draw(st.integers(1, min(7, h, w)))
+    return draw(st.integers(1, 9)), c, h, w, m, k
+
+
+@given(convolutions(), st.sampled_from(KERNELS), st.booleans(), st.integers(0, 2**32 - 1))
+@settings(max_examples=150, deadline=None)
+def test_random_shapes(shape, kernel, as_pixels, seed):
+    b, c, h, w, m, k = shape
+    rng = np.random.default_rng(seed)
+    x = reference.pixels(rng, (b, c, h, w))
+    x = x if as_pixels else (x / 255 - 0.5).astype(np.float32)
+    weight = reference.weights(rng, m, c, k)
+    out = np.full((b, m, h - k + 1, w - k + 1), np.nan, np.float32)
+    operators.convolve(x, weight, kernel, out=out)
+    assert reference.relative_error(out, reference.convolve(x, weight)) < TOLERANCE
+
+
+def spec_layers():
+    """(edition, C, side, M, K) of every convolution of the course."""
+    for edition in editions.EDITIONS.values():
+        channels, side = 1, edition.input_size
+        for layer in edition.features:
+            if isinstance(layer, editions.Convolution):
+                yield edition.name, channels, side, layer.filters, layer.kernel
+                channels, side = layer.filters, side - layer.kernel + 1
+            elif isinstance(layer, editions.MaxPool):
+                side //= layer.size
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("edition, c, side, m, k", list(spec_layers()))
+def test_spec_shapes(edition, c, side, m, k, kernel):
+    rng = np.random.default_rng(side)
+    x, weight = reference.pixels(rng, (3, c, side, side)), reference.weights(rng, m, c, k)
+    assert (
+        reference.relative_error(operators.convolve(x, weight, kernel), reference.convolve(x, weight))
+        < TOLERANCE
+    )
+
+
+def test_the_course_has_five_layers():
+    assert [layer[1:] for layer in spec_layers()] == [
+        (1, 28, 50, 5), (1, 64, 6, 5), (6, 30, 16, 5), (1, 70, 12, 5), (12, 33, 24, 5),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 8])
+@pytest.mark.parametrize("batch, side", [(1, 90), (5, 28), (40, 12)])
+def test_threads_do_not_change_a_bit(threads, batch, side):
+    rng = np.random.default_rng(1)
+    x, weight = reference.pixels(rng, (batch, 3, side, side)), reference.weights(rng, 11, 3, 5)
+    try:
+        operators.set_threads(1)
+        alone = operators.convolve(x, weight)
+        operators.set_threads(threads)
+        assert operators.threads() == threads
+        assert np.array_equal(operators.convolve(x, weight), alone)
+    finally:
+        operators.set_threads(None)
+
+
+def test_large_image_in_bands():
+    rng = np.random.default_rng(2)
+    x, weight = reference.pixels(rng, (1, 2, 300, 1700)), reference.weights(rng, 5, 2, 7)
+    assert reference.relative_error(operators.convolve(x, weight), reference.convolve(x, weight)) < TOLERANCE
+
+
+@pytest.mark.parametrize("isa", ["generic", "avx2", "avx512"])
+def test_every_instruction_set(isa):
+    """In a process of its own, for the choice is made once; a set this machine lacks falls back to a lower one."""
+    program = """
+import sys; sys.path.insert(0, "tests")
+import numpy as np, reference
+from fashion_infer import operators
+rng = np.random.default_rng(3)
+for b, c, side, m, k in [(4, 1, 28, 50, 5), (2, 3, 17, 7, 3), (1, 2, 4, 1, 4)]:
+    x, w = reference.pixels(rng, (b, c, side, side)), reference.weights(rng, m, c, k)
+    assert reference.relative_error(operators.convolve(x, w), reference.convolve(x, w)) < 3e-6
+print(operators.cpu_isa())
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "FASHION_OPS_ISA": isa},
+        cwd=str(__import__("conftest").ROOT),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        universal_newlines=True,
+    )
+    assert done.returncode == 0, done.stderr
+    order = ["generic", "avx2", "avx512"]
+    assert order.index(done.stdout.strip()) <= order.index(isa)
+
+
+def test_concurrent_callers():
+    rng = np.random.default_rng(4)
+    x, weight = reference.pixels(rng, (20, 1, 28, 28)), reference.weights(rng, 50, 1, 5)
+    wanted, wrong = operators.convolve(x, weight), []
+
+    def work():
+        for _ in range(20):
+            if not np.array_equal(operators.convolve(x, weight), wanted):
+                wrong.append(1)
+
+    callers = [threading.Thread(target=work) for _ in range(6)]
+    [c.start() for c in callers]
+    [c.join() for c in callers]
+    assert not wrong
+
+
+def _convolve_in_child(queue):
+    x, weight = np.ones((8, 1, 9, 9), np.float32), np.ones((2, 1, 3, 3), np.float32)
+    queue.put(float(operators.convolve(x, weight).sum()))
+
+
+def test_after_fork():
+    """A forked child has none of the pool's threads; it must make its own rather than wait for them."""
+    operators.convolve(np.ones((8, 1, 9, 9), np.float32), np.ones((2, 1, 3, 3), np.float32))
+    context = multiprocessing.get_context("fork")
+    queue = context.Queue()
+    child = context.Process(target=_convolve_in_child, args=(queue,))
+    child.start()
+    child.join(30)
+    assert child.exitcode == 0
+    assert queue.get(timeout=5) == 8 * 2 * 49 * 9
+
+
+def test_log_keeps_names_kernels_and_order():
+    operators.drain_log()
+    x, weight = np.ones((2, 1, 6, 6), np.float32), np.ones((3, 1, 3, 3), np.float32)
+    operators.convolve(x, weight, "naive", layer="first")
+    operators.convolve(x, weight, layer="second")
+    operators.convolve(x, weight)  # unnamed: not logged
+    records = operators.drain_log()
+    assert [(r.layer, r.kernel) for r in records] == [("first", "naive"), ("second", "shifted")]
+    assert records[0].shape == (2, 1, 6, 6, 3, 3)
+    assert all(r.seconds > 0 and r.upload == r.download == 0 for r in records)
+    assert operators.drain_log() == []
+
+
+def test_log_is_bounded_and_keeps_the_newest():
+    x, weight = np.ones((1, 1, 1, 1), np.float32), np.ones((1, 1, 1, 1), np.float32)
+    for i in range(65536 + 10):
+        operators.convolve(x, weight, "naive", layer=str(i))
+    records = operators.drain_log()
+    assert len(records) == 65536 and records[0].layer == "10" and records[-1].layer == "65545"
+
+
+BAD_SHAPES = [
+    ((1, 1, 4, 4), (1, 1, 5, 5), "larger than the image"),
+    ((0, 1, 4, 4), (1, 1, 3, 3), "at least 1"),
+    ((1, 2, 4, 4), (1, 1, 3, 3), "(B,C,H,W)"),
+    ((1, 1, 4), (1, 1, 3, 3), "(B,C,H,W)"),
+]
+
+
+@pytest.mark.parametrize("x_shape, k_shape, words", BAD_SHAPES)
+def test_bad_shapes(x_shape, k_shape, words):
+    with pytest.raises(UsageError) as error:
+        operators.convolve(np.ones(x_shape, np.float32), np.ones(k_shape, np.float32))
+    assert words in str(error.value) and "\n" not in str(error.value)
+
+
+def test_sizes_beyond_reason():
+    with pytest.raises(UsageError, match="2\\^40"):
+        operators.chosen_kernel((2**20, 2**20, 4, 4), (1, 2**20, 3, 3))
+
+
+def test_bad_out():
+    x, weight = np.ones((1, 1, 6, 6), np.float32), np.ones((3, 1, 3, 3), np.float32)
+    with pytest.raises(UsageError, match="out must be"):
+        operators.convolve(x, weight, out=np.empty((1, 3, 4, 5), np.float32))
+
+
+def test_unknown_kernel_lists_those_there_are():
+    with pytest.raises(UsageError, match="unknown CPU kernel 'fast'; known: auto, naive, shifted"):
+        operators.convolve(np.ones((1, 1, 6, 6)), np.ones((3, 1, 3, 3)), "fast")
+    with pytest.raises(UsageError, match="unknown cpu kernel 'fast'"):
+        operators.check_kernel("fast", "cpu")
+
+
+def test_auto_says_what_it_chose():
+    assert operators.chosen_kernel((1, 1, 6, 6), (3, 1, 3, 3)) == "shifted"
+
+
+@pytest.mark.parametrize("threads", [-1, 1025])
+def test_bad_threads(threads):
+    with pytest.raises(UsageError, match="threads must be"):
+        operators.set_threads(threads)
+
+
+def test_no_device_is_one_clear_line():
+    try:
+        devices = operators.cuda_devices()
+    except DeviceError as error:
+        assert "\n" not in str(error) and error.exit_code == 4
+        with pytest.raises(DeviceError):
+            operators.convolve(np.ones((1, 1, 6, 6)), np.ones((3, 1, 3, 3)), backend="gpu")
+    else:
+        assert devices
+
+
+def test_build_info_names_version_and_cuda():
+    assert operators.build_info().startswith("fashion_ops ") and "cuda" in operators.build_info()
+    assert operators.cpu_isa() in ("generic", "avx2", "avx512")
