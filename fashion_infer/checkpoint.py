@@ -89,9 +89,7 @@ def _plain(value):
     return value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value
 
 
-def save_hdf5(
-    path, checkpoint: Checkpoint, quantized: Optional[Mapping[str, Tuple[np.ndarray, np.ndarray]]] = None
-):
+def save_hdf5(path, checkpoint: Checkpoint, quantized: Optional[Mapping[str, Tuple[np.ndarray, np.ndarray]]] = None):
     """Write an HDF5 checkpoint, whole or not at all.
 
     Parameters
@@ -120,9 +118,7 @@ def save_hdf5(
                 file.create_dataset(f"weights/{name}", data=np.asarray(values, np.int8), **packed)
                 file.create_dataset(f"scales/{name}", data=np.asarray(scale, np.float32), **packed)
             else:
-                file.create_dataset(
-                    f"weights/{name}", data=np.asarray(checkpoint.weights[name], np.float32), **packed
-                )
+                file.create_dataset(f"weights/{name}", data=np.asarray(checkpoint.weights[name], np.float32), **packed)
 
 
 @contextmanager
@@ -186,9 +182,7 @@ def save_mxnet(prefix: str, checkpoint: Checkpoint, epoch: int = 1) -> List[Path
     symbol_path, params_path = _pair(prefix, epoch)
     with _replacing(params_path) as temporary:
         try:
-            mx.nd.save(
-                temporary, {f"arg:{k}": mx.nd.array(v, dtype=v.dtype) for k, v in checkpoint.weights.items()}
-            )
+            mx.nd.save(temporary, {f"arg:{k}": mx.nd.array(v, dtype=v.dtype) for k, v in checkpoint.weights.items()})
         except mx.MXNetError:
             raise CheckpointError(f"cannot write {params_path}: is the disk full?") from None
         with _replacing(symbol_path) as symbol_temporary:

@@ -102,9 +102,7 @@ def _options(options):
 
 @cli.command()
 @click.option("--model", metavar="NAME", help="A shipped model, see `models list` [default: ece408-high].")
-@click.option(
-    "--checkpoint", metavar="PATH", help="Instead of a model: FILE.h5, or PREFIX of an MXNet checkpoint."
-)
+@click.option("--checkpoint", metavar="PATH", help="Instead of a model: FILE.h5, or PREFIX of an MXNet checkpoint.")
 @click.option("--epoch", type=int, default=1, show_default=True, help="NNNN in PREFIX-NNNN.params.")
 @click.option("--n", type=int, default=10000, show_default=True, help="Test images, 1 to 10000.")
 @_options(_device_options)
@@ -116,9 +114,7 @@ def _options(options):
 )
 @click.option("--batch-size", type=int, help="Images a slice; bounds memory.")
 @_options(_data_options)
-@click.option(
-    "--repeat", type=int, default=1, show_default=True, help="Passes over the images; times are medians."
-)
+@click.option("--repeat", type=int, default=1, show_default=True, help="Passes over the images; times are medians.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead.")
 def run(
     model,
@@ -180,9 +176,7 @@ def _print_run(result):
     else:
         click.echo(f"Correctness: {result.correctness} Model: {result.model}{synthetic}")
     staged = any(sum(layer.upload) + sum(layer.download) for layer in result.layers)
-    table = _table(
-        "layer", "operator", "kernel", ">op time, s", ">share", *([">transfers, s"] if staged else [])
-    )
+    table = _table("layer", "operator", "kernel", ">op time, s", ">share", *([">transfers, s"] if staged else []))
     total = sum(layer.median for layer in result.layers) or 1.0
     for layer in result.layers:
         row = [
@@ -266,9 +260,7 @@ def data_info(data_dir):
     table = _table("where", "folder", "test set", "training set")
     for location in dataset.locations(data_dir):
         states = [dataset.inspect(location.path, split) or "ok" for split in ("test", "train")]
-        table.add_row(
-            location.what, str(location.path), *(s if s in ("ok", "missing") else "damaged" for s in states)
-        )
+        table.add_row(location.what, str(location.path), *(s if s in ("ok", "missing") else "damaged" for s in states))
     table.add_row("built in", "", "ok (synthetic)", "")
     _print(table)
 
@@ -306,9 +298,7 @@ def models_list():
 
 @models.command("export")
 @click.argument("name")
-@click.option(
-    "--to", "prefix", metavar="PREFIX", required=True, help="Writes PREFIX-symbol.json, PREFIX-NNNN.params."
-)
+@click.option("--to", "prefix", metavar="PREFIX", required=True, help="Writes PREFIX-symbol.json, PREFIX-NNNN.params.")
 @click.option("--epoch", type=int, default=1, show_default=True)
 def models_export(name, prefix, epoch):
     """Write a shipped model as an MXNet checkpoint, every weight bit for bit."""

@@ -155,9 +155,7 @@ def read_idx(path: Path, magic: int, dimensions: int) -> np.ndarray:
         raise DataError(f"{path} is not the IDX file it should be (magic number {found}, expected {magic})")
     size = int(np.prod(shape, dtype=np.float64))
     if len(content) - header != size:
-        raise DataError(
-            f"{path} holds {len(content) - header} bytes where its header says {size}: fetch it again"
-        )
+        raise DataError(f"{path} holds {len(content) - header} bytes where its header says {size}: fetch it again")
     return np.frombuffer(content, np.uint8, offset=header).reshape(shape)
 
 
@@ -175,9 +173,7 @@ def read_pair(folder: Path, split: str = "test") -> Tuple[np.ndarray, np.ndarray
     if images.shape[1:] != (28, 28):
         raise DataError(f"{folder / images_name} holds images of {images.shape[1:]}, not (28, 28)")
     if len(images) != len(labels):
-        raise DataError(
-            f"{folder} holds {len(images)} images but {len(labels)} labels: fetch the dataset again"
-        )
+        raise DataError(f"{folder} holds {len(images)} images but {len(labels)} labels: fetch the dataset again")
     if labels.size and labels.max() > 9:
         raise DataError(f"{folder / labels_name} has a label above 9: fetch it again")
     return images[:, None], labels
@@ -187,9 +183,7 @@ def load_split(split: str = "test", data_dir: Optional[str] = None) -> Tuple[np.
     """All images (n,1,28,28) and labels (n,) of "train" or "test", uint8; DataError when they are not found."""
     folder = find(data_dir, split)
     if folder is None:
-        raise DataError(
-            f"the {split} set of Fashion-MNIST is not on this machine: run `fashion-infer data fetch`"
-        )
+        raise DataError(f"the {split} set of Fashion-MNIST is not on this machine: run `fashion-infer data fetch`")
     return read_pair(folder, split)
 
 

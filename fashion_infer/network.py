@@ -96,9 +96,7 @@ def parse(text: str, source: str) -> Dict[str, Any]:
             for entry in list(node["inputs"]) + list(node.get("control_deps", [])):
                 source_index = entry[0] if isinstance(entry, list) else entry
                 if not isinstance(source_index, int) or not 0 <= source_index < index:
-                    raise ValueError(
-                        f"node '{node['name']}' takes its input from a node that does not come before it"
-                    )
+                    raise ValueError(f"node '{node['name']}' takes its input from a node that does not come before it")
                 if isinstance(entry, list) and not all(isinstance(i, int) and 0 <= i < 64 for i in entry[1:]):
                     raise ValueError(f"node '{node['name']}' has a damaged input")
             for key in _ATTRIBUTE_KEYS:

@@ -99,9 +99,7 @@ def library() -> ctypes.CDLL:
     """
     path = library_path()
     if not path.is_file():
-        raise DeviceError(
-            f"the operator library is missing ({path}): run `make setup`, or `pip install .` again"
-        )
+        raise DeviceError(f"the operator library is missing ({path}): run `make setup`, or `pip install .` again")
     try:
         lib = ctypes.CDLL(str(path))
         _declare(lib)
@@ -212,15 +210,13 @@ def check_kernel(kernel: str, backend: str) -> None:
     """Raise UsageError unless `kernel` is "auto" or a variant of that backend."""
     known = [k.name for k in kernels(backend)]
     if kernel != "auto" and kernel not in known:
-        raise UsageError(f"unknown {backend} kernel '{kernel}'; known: {', '.join(['auto'] + known)}")
+        raise UsageError(f"unknown {backend} kernel '{kernel}'; known: {', '.join(['auto', *known])}")
 
 
 def describe(x_shape, k_shape, x_type: int = _FLOAT32) -> _Conv:
     """The C struct for data (B,C,H,W) and weights (M,C,K,K); UsageError when the shapes do not fit together."""
     if len(x_shape) != 4 or len(k_shape) != 4 or k_shape[1] != x_shape[1] or k_shape[2] != k_shape[3]:
-        raise UsageError(
-            f"data must be (B,C,H,W) and weights (M,C,K,K), not {tuple(x_shape)} and {tuple(k_shape)}"
-        )
+        raise UsageError(f"data must be (B,C,H,W) and weights (M,C,K,K), not {tuple(x_shape)} and {tuple(k_shape)}")
     return _Conv(*x_shape, k_shape[0], k_shape[2], x_type)
 
 
@@ -228,11 +224,7 @@ def chosen_kernel(x_shape, k_shape, backend: str = "cpu", kernel: str = "auto", 
     """The variant that runs for these shapes; UsageError when `kernel` does not take them."""
     conv = describe(x_shape, k_shape, _UINT8 if np.dtype(dtype) == np.uint8 else _FLOAT32)
     chosen = ctypes.c_char_p()
-    _check(
-        library().fops_conv_check(
-            BACKENDS[backend], kernel.encode(), ctypes.byref(conv), ctypes.byref(chosen)
-        )
-    )
+    _check(library().fops_conv_check(BACKENDS[backend], kernel.encode(), ctypes.byref(conv), ctypes.byref(chosen)))
     return chosen.value.decode()
 
 

@@ -141,29 +141,21 @@ class Predictor:
             if name in checkpoint.weights:
                 weight = checkpoint.weights[name]
                 if weight.shape != shape:
-                    raise CheckpointError(
-                        f"weight {name} has shape {weight.shape} where the network needs {shape}"
-                    )
+                    raise CheckpointError(f"weight {name} has shape {weight.shape} where the network needs {shape}")
                 arguments[name] = self._mx.nd.array(weight, dtype=np.float32)
             elif not name.endswith("label"):
-                raise CheckpointError(
-                    f"the checkpoint lacks {name}, which the network needs with shape {shape}"
-                )
+                raise CheckpointError(f"the checkpoint lacks {name}, which the network needs with shape {shape}")
         return arguments
 
     def _infer_shapes(self, batch: int) -> Dict[str, Tuple[int, ...]]:
         try:
             shapes, _, auxiliary = self._symbol.infer_shape(data=(batch, *self.input_shape))
         except self._mx.MXNetError as error:
-            raise CheckpointError(
-                f"the network does not fit the images: {operators.explain(error)}"
-            ) from None
+            raise CheckpointError(f"the network does not fit the images: {operators.explain(error)}") from None
         if shapes is None:
             raise CheckpointError("the network does not fit the images: MXNet cannot infer its shapes")
         if auxiliary:
-            raise CheckpointError(
-                "the network has auxiliary states (batch normalisation), which are not supported"
-            )
+            raise CheckpointError("the network has auxiliary states (batch normalisation), which are not supported")
         return dict(zip(self._symbol.list_arguments(), shapes))
 
     def _executor(self, batch: int):
@@ -233,7 +225,7 @@ class _Stopwatch:
                 node = name.decode().rpartition("_")[0]  # "new0_output" is the first output of new0
                 self.seconds[node] = self.seconds.get(node, 0.0) + now - self._last
                 self._last = now
-            except BaseException as error:  # noqa: B902
+            except BaseException as error:
                 self._error = self._error or error
 
         return callback
@@ -248,9 +240,7 @@ def _tagged(graph: Dict[str, Any], backend: str, device: int, kernel: str) -> Di
     """The graph with each of our operator's nodes told how to run and what to call itself in the log."""
     for node in graph["nodes"]:
         if node["op"] == network.CUSTOM_OPERATOR:
-            network.attributes(node).update(
-                layer=node["name"], backend=backend, device=str(device), variant=kernel
-            )
+            network.attributes(node).update(layer=node["name"], backend=backend, device=str(device), variant=kernel)
     return graph
 
 

@@ -49,8 +49,6 @@ def verify(
                     net, part, backend if operator == "custom" else "cpu", device=device, threads=threads
                 )
                 checks.append(
-                    Check(
-                        model.name, operator, result.backend, images.source, n, expected, result.correctness
-                    )
+                    Check(model.name, operator, result.backend, images.source, n, expected, result.correctness)
                 )
     return checks

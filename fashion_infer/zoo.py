@@ -25,9 +25,7 @@ class Model(NamedTuple):
     def load(self) -> checkpoint.Checkpoint:
         """Its network and weights; CheckpointError when the file is missing or damaged."""
         if not self.path.is_file():
-            raise CheckpointError(
-                f"the weights of {self.name} are missing ({self.path}): install the package again"
-            )
+            raise CheckpointError(f"the weights of {self.name} are missing ({self.path}): install the package again")
         return checkpoint.load_hdf5(self.path)
 
 
@@ -63,6 +61,4 @@ def get(name: str) -> Model:
     if name in MODELS:
         return MODELS[name]
     near = difflib.get_close_matches(name, MODELS, n=3, cutoff=0.4) or list(MODELS)
-    raise UsageError(
-        f"unknown model '{name}'; did you mean {' or '.join(near)}? (`fashion-infer models list`)"
-    )
+    raise UsageError(f"unknown model '{name}'; did you mean {' or '.join(near)}? (`fashion-infer models list`)")

@@ -47,9 +47,8 @@ def run_program():
     def run(*arguments, timeout=300, **options):
         return subprocess.run(
             [sys.executable, "-m", "fashion_infer", *map(str, arguments)],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            universal_newlines=True,
+            capture_output=True,
+            text=True,
             timeout=timeout,
             **options,
         )

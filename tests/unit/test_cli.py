@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -82,9 +83,7 @@ def test_missing_dataset_without_network(invoke, bare):
 def test_falls_back_to_the_built_in_set_and_says_so(invoke, bare):
     code, out, err = invoke("run", "--n", "50", "--backend", "cpu")
     assert code == 0
-    assert [line for line in out.splitlines() if line.startswith("Correctness")][0].endswith(
-        " Data: synthetic"
-    )
+    assert next(line for line in out.splitlines() if line.startswith("Correctness")).endswith(" Data: synthetic")
     assert "built-in synthetic set" in err and len(err.splitlines()) == 1
 
 
@@ -98,9 +97,7 @@ def test_read_only_cache(invoke, bare, monkeypatch):
     blocked.write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(blocked))
     assert "cannot write" in refused(invoke, 3, "data", "fetch")
-    code, out, _ = invoke(
-        "run", "--n", "5", "--backend", "cpu"
-    )  # `run` needs no cache: it has the built-in set
+    code, out, _ = invoke("run", "--n", "5", "--backend", "cpu")  # `run` needs no cache: it has the built-in set
     assert code == 0 and "Data: synthetic" in out
 
 
@@ -114,7 +111,7 @@ def test_library_missing_or_not_one(invoke, monkeypatch, tmp_path):
     ]:
         path = tmp_path / "libfashion_ops.so"
         if content == "libc":
-            path.write_bytes(open("/proc/self/exe", "rb").read()[:4096])
+            path.write_bytes(Path("/proc/self/exe").read_bytes()[:4096])
         elif content is not None:
             path.write_bytes(content)
         monkeypatch.setattr(operators, "library_path", lambda path=path: path)
@@ -153,9 +150,7 @@ def test_library_that_mxnet_refuses(monkeypatch, invoke):
 
 def test_broken_checkpoints(invoke, tmp_path):
     def run(path):
-        return refused(
-            invoke, 3, "run", "--data", "synthetic", "--n", "5", "--backend", "cpu", "--checkpoint", path
-        )
+        return refused(invoke, 3, "run", "--data", "synthetic", "--n", "5", "--backend", "cpu", "--checkpoint", path)
 
     assert "no checkpoint at" in run(tmp_path / "none")
     (tmp_path / "a.h5").write_text("not HDF5")
@@ -223,7 +218,7 @@ def test_out_of_memory_is_one_line(invoke, monkeypatch):
 
 def test_closed_pipe_is_no_error():
     program = f"{sys.executable} -m fashion_infer models list | true"
-    done = subprocess.run(["bash", "-c", program], stderr=subprocess.PIPE, universal_newlines=True)
+    done = subprocess.run(["bash", "-c", program], stderr=subprocess.PIPE, text=True)
     assert done.stderr == ""
 
 

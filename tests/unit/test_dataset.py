@@ -50,7 +50,7 @@ def damaged(folder, monkeypatch, name, content):
     accept(monkeypatch, folder)
     with pytest.raises(DataError) as error:
         dataset.load(5, str(folder))
-    assert "\n" not in str(error.value) and name in str(error.value) or "images but" in str(error.value)
+    assert ("\n" not in str(error.value) and name in str(error.value)) or "images but" in str(error.value)
     return str(error.value)
 
 
@@ -64,7 +64,7 @@ def test_truncated_gzip(small_set, monkeypatch):
 def test_not_gzip(small_set, monkeypatch):
     folder, *_ = small_set
     assert "not a whole gzip" in damaged(folder, monkeypatch, IMAGES, b"<html>not found</html>")
-    flipped = bytearray((gzip.compress(b"x" * 5000)))
+    flipped = bytearray(gzip.compress(b"x" * 5000))
     flipped[20] ^= 0xFF
     assert "not a whole gzip" in damaged(folder, monkeypatch, IMAGES, bytes(flipped))
 

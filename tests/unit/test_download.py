@@ -162,16 +162,14 @@ def test_full_device(server, invoke):
     """The real thing, where the system lets us: a file system with no room for the file."""
     if os.geteuid() != 0 or not os.path.isdir("/dev/shm"):
         pytest.skip("needs root to mount a small file system")
-    mount = subprocess.run(["mktemp", "-d"], stdout=subprocess.PIPE, universal_newlines=True).stdout.strip()
-    if subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=4k", "tmpfs", mount], stderr=subprocess.DEVNULL
-    ).returncode:
+    mount = subprocess.run(["mktemp", "-d"], stdout=subprocess.PIPE, text=True).stdout.strip()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4k", "tmpfs", mount], stderr=subprocess.DEVNULL).returncode:
         pytest.skip("mounting is not allowed here")
     try:
         server("good")
         CONTENT[NAMES[0]], kept = os.urandom(65536), CONTENT[NAMES[0]]
         try:
-            code, out, err = invoke("data", "fetch", "--to", mount)
+            code, _out, err = invoke("data", "fetch", "--to", mount)
         finally:
             CONTENT[NAMES[0]] = kept
         assert code == 3 and "No space left" in err.splitlines()[-1]
@@ -184,9 +182,7 @@ def test_full_device(server, invoke):
 def test_ctrl_c_while_fetching(server, tmp_path):
     server("stalled")
     program = [sys.executable, "-m", "fashion_infer", "data", "fetch", "--to", str(tmp_path / "a")]
-    process = subprocess.Popen(
-        program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True
-    )
+    process = subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True)
     deadline = time.time() + 30
     while not (tmp_path / "a").is_dir() or not list((tmp_path / "a").iterdir()):
         assert time.time() < deadline and process.poll() is None

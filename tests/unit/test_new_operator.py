@@ -4,10 +4,10 @@ import json
 
 import numpy as np
 import pytest
+import reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import reference
 from fashion_infer import _mxnet, operators
 
 mx = _mxnet.load()
@@ -15,9 +15,7 @@ operators.load_into_mxnet()
 
 
 def new(kernel="(3, 3)", num_filter="4", **attributes):
-    return mx.sym.New(
-        mx.sym.Variable("data"), mx.sym.Variable("w"), kernel=kernel, num_filter=num_filter, **attributes
-    )
+    return mx.sym.New(mx.sym.Variable("data"), mx.sym.Variable("w"), kernel=kernel, num_filter=num_filter, **attributes)
 
 
 @given(
@@ -29,9 +27,7 @@ def test_against_mxnets_convolution(b, c, h, w, m, k, dtype, seed):
     k = min(k, h, w)
     rng = np.random.default_rng(seed)
     x, weight = reference.pixels(rng, (b, c, h, w)), reference.weights(rng, m, c, k)
-    own = mx.nd.New(
-        mx.nd.array(x, dtype=dtype), mx.nd.array(weight), kernel=str((k, k)), num_filter=str(m)
-    ).asnumpy()
+    own = mx.nd.New(mx.nd.array(x, dtype=dtype), mx.nd.array(weight), kernel=str((k, k)), num_filter=str(m)).asnumpy()
     theirs = mx.nd.Convolution(
         mx.nd.array(x, dtype="float32"), mx.nd.array(weight), kernel=(k, k), num_filter=m, no_bias=True
     ).asnumpy()

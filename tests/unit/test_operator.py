@@ -8,10 +8,10 @@ import threading
 
 import numpy as np
 import pytest
+import reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import reference
 from fashion_infer import editions, operators
 from fashion_infer.errors import DeviceError, UsageError
 
@@ -58,10 +58,7 @@ def spec_layers():
 def test_spec_shapes(edition, c, side, m, k, kernel):
     rng = np.random.default_rng(side)
     x, weight = reference.pixels(rng, (3, c, side, side)), reference.weights(rng, m, c, k)
-    assert (
-        reference.relative_error(operators.convolve(x, weight, kernel), reference.convolve(x, weight))
-        < TOLERANCE
-    )
+    assert reference.relative_error(operators.convolve(x, weight, kernel), reference.convolve(x, weight)) < TOLERANCE
 
 
 def test_the_course_has_five_layers():
@@ -108,9 +105,8 @@ print(operators.cpu_isa())
         [sys.executable, "-c", program],
         env={**os.environ, "FASHION_OPS_ISA": isa},
         cwd=str(__import__("conftest").ROOT),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        universal_newlines=True,
+        capture_output=True,
+        text=True,
     )
     assert done.returncode == 0, done.stderr
     order = ["generic", "avx2", "avx512"]

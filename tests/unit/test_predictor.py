@@ -4,8 +4,8 @@ import json
 
 import numpy as np
 import pytest
-
 import reference
+
 from fashion_infer import checkpoint, network, predictor
 from fashion_infer.errors import CheckpointError, DeviceError, UsageError
 
@@ -64,7 +64,7 @@ def test_builtin_operator_agrees(net, images):
     own, _ = predictor.Predictor(net).predict(images)
     theirs, times = predictor.Predictor(net, operator="builtin").predict(images)
     assert np.abs(own - theirs).max() < 2e-6
-    assert [t.operator for t in times][0] == "Convolution" and not any(t.custom for t in times)
+    assert next(t.operator for t in times) == "Convolution" and not any(t.custom for t in times)
 
 
 @pytest.mark.parametrize("batch_size", [1, 7, 23, 100])
@@ -187,7 +187,7 @@ def test_ctrl_c_within_a_layer_reaches_the_caller(net, images, monkeypatch):
 )
 def test_convolutions_that_new_cannot_do(change, words):
     graph = json.loads(network.build("fa2017", "builtin"))
-    node = [n for n in graph["nodes"] if n["op"] == "Convolution"][0]
+    node = next(n for n in graph["nodes"] if n["op"] == "Convolution")
     network.attributes(node).update(change)
     with pytest.raises(CheckpointError) as error:
         network.with_operator(graph, "custom")
