@@ -1,9 +1,13 @@
-"""Fetch Fashion-MNIST from its public homes, with pooch: hashes, progress bar, and only what is not there yet."""
+"""Downloads, with pooch: verified, with a progress bar, and only what is not there yet.
 
+A file appears under its name only when it is whole and verified, so running again goes on where it stopped.
+"""
+
+import hashlib
 import logging
 import os
 from pathlib import Path
-from typing import List, Optional
+from typing import Callable, List, Optional, Sequence
 
 from . import dataset
 from .errors import DataError
@@ -17,14 +21,23 @@ TIMEOUT = (5, 30)
 
 
 def mirrors() -> List[str]:
-    """Base addresses tried in turn; FASHION_INFER_MIRRORS, separated by blanks, replaces them."""
+    """Base addresses of Fashion-MNIST, tried in turn; FASHION_INFER_MIRRORS, separated by blanks, replaces them."""
     return [m.rstrip("/") + "/" for m in os.environ.get("FASHION_INFER_MIRRORS", " ".join(MIRRORS)).split()]
 
 
-def fetch(to: Optional[str] = None, split: str = "test") -> Path:
-    """Download the two files of "test" or "train", unless they are there already, and verify their MD5 sums.
+def md5(path: Path) -> str:
+    """The MD5 sum of a file, in hexadecimal."""
+    return hashlib.md5(path.read_bytes()).hexdigest()
 
-    A file appears under its name only when it is whole and verified, so running again goes on where it stopped.
+
+def git_blob(path: Path) -> str:
+    """The id that Git gives a file's content: SHA-1 of "blob <size>", a zero byte, and the content."""
+    content = path.read_bytes()
+    return hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
+
+
+def fetch(to: Optional[str] = None, split: str = "test") -> Path:
+    """Download the two files of Fashion-MNIST's "test" or "train" set, unless they are there already.
 
     Parameters
     ----------
@@ -43,51 +56,76 @@ def fetch(to: Optional[str] = None, split: str = "test") -> Path:
     """
     folder = Path(to).expanduser() if to else dataset.cache_dir()
     for name in dataset.FILES[split]:
-        _fetch_file(name, folder)
+        advice = "copy the four files of Fashion-MNIST to a folder and name it with --data-dir"
+        fetch_file(folder / name, [mirror + name for mirror in mirrors()], md5, dataset.MD5[name], advice)
     return folder
 
 
-def _fetch_file(name: str, folder: Path) -> None:
+def fetch_file(
+    path: Path, addresses: Sequence[str], digest: Callable[[Path], str], expected: str, advice: str
+) -> None:
+    """Download one file from the first address that delivers it, unless it is there with the right digest.
+
+    Parameters
+    ----------
+    digest, expected
+        A function from a file to its digest, and what that must be.
+    advice
+        What the user can do when no address delivers.
+
+    Raises
+    ------
+    DataError
+        When no address delivers the file, or it cannot be written.
+    """
     import pooch
     import requests
 
     logging.getLogger("pooch").setLevel(logging.ERROR)  # the progress bar says enough
     pooch.get_logger().setLevel(logging.ERROR)
     reasons = []
-    for mirror in mirrors():
-        try:
-            pooch.retrieve(
-                mirror + name,
-                known_hash="md5:" + dataset.MD5[name],
-                fname=name,
-                path=folder,
-                downloader=_download,
-            )
-            return
-        except requests.exceptions.RequestException as error:
-            reasons.append(f"{mirror}: {_reason(error)}")
-        except ValueError as error:  # pooch: the hash differs
-            reasons.append(f"{mirror}: {'wrong MD5' if 'hash' in str(error) else error}")
-        except OSError as error:
-            raise DataError(
-                f"cannot write {folder / name} ({error.strerror or error}): make room, or choose a folder with "
-                "`fashion-infer data fetch --to DIR`"
-            ) from None
-    raise DataError(
-        f"could not download {name} ({'; '.join(reasons)}): check the network, or copy the four files of "
-        "Fashion-MNIST to a folder and name it with --data-dir"
-    )
+    try:
+        if path.is_file():
+            if digest(path) == expected:
+                return
+            path.unlink()
+        for address in addresses:
+            try:
+                download = _Download(digest, expected)
+                pooch.retrieve(address, known_hash=None, fname=path.name, path=path.parent, downloader=download)
+                return
+            except requests.exceptions.RequestException as error:
+                reasons.append(f"{address}: {_reason(error)}")
+            except _WrongDigest as error:
+                reasons.append(f"{address}: {error}")
+    except OSError as error:
+        raise DataError(
+            f"cannot write {path} ({error.strerror or error}): make room, or choose a folder with "
+            "`fashion-infer data fetch --to DIR`"
+        ) from None
+    raise DataError(f"could not download {path.name} ({'; '.join(reasons)}): check the network, or {advice}")
 
 
-def _download(url: str, output_file: str, pup) -> None:
-    """pooch's downloader with a bar that is closed whatever happens, so that a message after it has its own line."""
-    import pooch
-    from tqdm import tqdm
+class _WrongDigest(Exception):
+    pass
 
-    name = url.rpartition("/")[2]
-    # disable=None: only on a terminal. total: pooch sets the real one, and takes a bar without any for no bar.
-    with tqdm(desc=name, total=1, unit="B", unit_scale=True, disable=None) as bar:
-        pooch.HTTPDownloader(progressbar=bar, timeout=TIMEOUT)(url, output_file, pup)
+
+class _Download:
+    """pooch's HTTP downloader, with a bar that is closed whatever happens, and a check before the file gets its name."""
+
+    def __init__(self, digest: Callable[[Path], str], expected: str):
+        self.digest, self.expected = digest, expected
+
+    def __call__(self, url: str, output_file: str, pup) -> None:
+        import pooch
+        from tqdm import tqdm
+
+        # disable=None: only on a terminal. total: pooch sets the real one, and takes a bar without any for no bar.
+        with tqdm(desc=url.rpartition("/")[2], total=1, unit="B", unit_scale=True, disable=None) as bar:
+            pooch.HTTPDownloader(progressbar=bar, timeout=TIMEOUT)(url, output_file, pup)
+        found = self.digest(Path(output_file))
+        if found != self.expected:
+            raise _WrongDigest(f"what came is damaged (digest {found}, expected {self.expected})")
 
 
 def _reason(error: Exception) -> str:
