@@ -1,0 +1,53 @@
+# The short commands. `make` lists them; each sets up by itself what it needs.
+
+PYTHON  ?= python3
+MODEL   ?= ece408-high
+N       ?= 10000
+BACKEND ?= auto
+MXNET   ?=
+ARGS    ?=
+
+BIN := .venv/bin
+
+# A dataset that lies beside the checkout is used where it lies.
+ifeq ($(origin FASHION_INFER_DATA),undefined)
+  FASHION_INFER_DATA := $(shell cd ../shared/fashion-mnist 2>/dev/null && pwd)
+  ifneq ($(FASHION_INFER_DATA),)
+    export FASHION_INFER_DATA
+  endif
+endif
+
+# All that setting up has to say goes to stderr: stdout is the program's.
+ENV = @command -v $(PYTHON) >/dev/null || { echo "fashion-infer: there is no $(PYTHON) here: install Python 3.8 to \
+3.12, or name one: make PYTHON=/path/to/python" >&2; exit 1; }; $(PYTHON) scripts/make_env.py .venv \
+$(if $(filter file,$(origin PYTHON)),,--keep-to-this-python) $(if $(MXNET),--mxnet=$(MXNET)) \
+$(if $(filter gpu,$(BACKEND)),--cuda-compiler)
+
+.PHONY: help setup run test bench lint clean
+
+help: ## List these commands
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-6s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: ## Make .venv and build the operator library (PYTHON=, MXNET=cpu|cu112, BACKEND=gpu)
+	$(ENV)
+
+run: ## Run the inference (MODEL=, N=, BACKEND=auto|cpu|gpu, ARGS=)
+	$(ENV)
+	@$(BIN)/fashion-infer run --model $(MODEL) --n $(N) --backend $(BACKEND) $(ARGS)
+
+test: ## Run the whole test suite with coverage (ARGS= go to pytest)
+	$(ENV) --extra=test
+	@$(BIN)/python -m pytest --cov=fashion_infer --cov-fail-under=90 $(ARGS)
+
+bench: ## Measure the convolution kernels (ARGS=)
+	$(ENV)
+	@$(BIN)/fashion-infer bench conv $(ARGS)
+
+lint: ## Check the Python files' style
+	$(ENV) --extra=test
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+
+clean: ## Remove .venv and everything that was built
+	rm -rf .venv build dist fashion_infer.egg-info fashion_infer/lib/libfashion_ops.so
+	rm -rf .pytest_cache .ruff_cache .hypothesis .coverage

@@ -1,0 +1,57 @@
+# fops_cuda_architectures(OUT): the architectures to compile for. In this order: what the user asked for, the GPUs of
+# this machine, all that the compiler knows of the usual ones.
+
+# The GPUs of this machine as "80-real;90a-real"; empty without a driver.
+function(fops_present_gpus out)
+  set(archs "")
+  execute_process(COMMAND nvidia-smi --query-gpu=compute_cap --format=csv,noheader
+    OUTPUT_VARIABLE capabilities ERROR_QUIET RESULT_VARIABLE failed)
+  if(NOT failed)
+    string(REGEX MATCHALL "[0-9]+\\.[0-9]+" capabilities "${capabilities}")
+    foreach(capability IN LISTS capabilities)
+      string(REPLACE "." "" arch "${capability}")
+      list(APPEND archs ${arch}-real)
+    endforeach()
+    list(REMOVE_DUPLICATES archs)
+  endif()
+  set(${out} "${archs}" PARENT_SCOPE)
+endfunction()
+
+function(fops_cuda_architectures out)
+  if(FASHION_OPS_CUDA_ARCHS)
+    string(REGEX REPLACE "[, ]+" ";" archs "${FASHION_OPS_CUDA_ARCHS}")
+    foreach(arch IN LISTS archs)
+      if(NOT arch MATCHES "^([0-9]+[af]?(-real|-virtual)?|native|all|all-major)$")
+        message(FATAL_ERROR "FASHION_OPS_CUDA_ARCHS holds '${arch}': write it as in \"80;90a-real;90-virtual\"")
+      endif()
+    endforeach()
+    set(${out} "${archs}" PARENT_SCOPE)
+    return()
+  endif()
+
+  execute_process(COMMAND "${CMAKE_CUDA_COMPILER}" --list-gpu-code OUTPUT_VARIABLE known ERROR_QUIET)
+  fops_present_gpus(wanted)
+  set(archs "")
+  foreach(arch IN LISTS wanted)
+    string(REPLACE "-real" "" number ${arch})
+    if(known MATCHES "sm_${number}[^0-9]")
+      list(APPEND archs ${arch})
+    endif()
+  endforeach()
+  if(NOT archs)
+    # No GPU here, or one that this compiler does not know: the usual ones, and code that a newer driver can translate.
+    foreach(number 75 80 86 89 90)
+      if(known MATCHES "sm_${number}[^0-9]")
+        list(APPEND archs ${number}-real)
+        set(newest ${number})
+      endif()
+    endforeach()
+    # The PTX is that of plain 90, for 90a's runs on no other GPU.
+    list(APPEND archs ${newest}-virtual)
+  endif()
+  # sm_90a is sm_90 with the instructions that only Hopper has; nvcc knows it from 12.0 on.
+  if(CMAKE_CUDA_COMPILER_VERSION VERSION_GREATER_EQUAL 12.0)
+    string(REPLACE "90-real" "90a-real" archs "${archs}")
+  endif()
+  set(${out} "${archs}" PARENT_SCOPE)
+endfunction()

@@ -1,0 +1,31 @@
+"""The inference pipeline of a GPU-programming course: Fashion-MNIST through custom operators in MXNet.
+
+>>> from fashion_infer import infer
+>>> result = infer(model="ece408-high", n=10000, backend="cpu")
+>>> result.correctness
+0.8562
+"""
+
+import sys
+
+if not (3, 8) <= sys.version_info[:2] <= (3, 12):
+    raise ImportError(
+        "fashion-infer needs Python 3.8 to 3.12, for MXNet 1.9.1's dependencies exist for no other: "
+        "this is Python {}.{}".format(*sys.version_info[:2])
+    )
+
+__version__ = "0.1.0"
+__all__ = ["__version__", "infer"]
+
+
+def __getattr__(name):
+    # The pipeline is imported when it is first asked for, so that `import fashion_infer` alone costs nothing.
+    if name == "infer":
+        from .pipeline import infer
+
+        return infer
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__():
+    return sorted(set(globals()) | set(__all__))

@@ -1,0 +1,59 @@
+"""The names that MXNet 1.9.1 takes from NumPy and that later NumPy releases removed."""
+
+import warnings
+
+
+def restore(np):
+    """Put back what NumPy removed and MXNet needs; leave alone whatever is there.
+
+    Replacing a name that NumPy still has would break NumPy itself: `numpy.bool` is a scalar type again since
+    2.0, and `numpy.ma` relies on it.
+
+    Parameters
+    ----------
+    np : module
+        NumPy, or anything shaped like it.
+
+    Returns
+    -------
+    list of str
+        The names that were put back.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # NumPy 1.24 to 1.26 warn of np.bool whenever it is asked for
+        missing = [name for name in _REMOVED if not hasattr(np, name)]
+    for name in missing:
+        setattr(np, name, _REMOVED[name](np))
+    return missing
+
+
+def _financial(name):
+    def moved(*_args, **_kwargs):
+        raise NotImplementedError(f"NumPy has no {name} any more: use numpy_financial.{name}")
+
+    return lambda np: moved
+
+
+def _in1d(np):
+    return lambda ar1, ar2, *args, **kwargs: np.isin(np.ravel(ar1), ar2, *args, **kwargs)
+
+
+# name -> what it was, made from the NumPy at hand.
+_REMOVED = {
+    "Inf": lambda np: np.inf,
+    "NAN": lambda np: np.nan,
+    "NINF": lambda np: -np.inf,
+    "NZERO": lambda np: -0.0,
+    "NaN": lambda np: np.nan,
+    "PINF": lambda np: np.inf,
+    "PZERO": lambda np: 0.0,
+    "alltrue": lambda np: np.all,
+    "bool": lambda np: bool,
+    "in1d": _in1d,
+    "msort": lambda np: lambda a: np.sort(a, axis=0),
+    "product": lambda np: np.prod,
+    "round_": lambda np: np.round,
+    "sometrue": lambda np: np.any,
+    "trapz": lambda np: np.trapezoid,
+}
+_REMOVED.update({name: _financial(name) for name in ("mirr", "npv", "pmt", "ppmt", "pv", "rate")})

@@ -1,0 +1,38 @@
+"""Where the files that are not Python lie, in a checkout and in an installed wheel alike.
+
+In a checkout (and an editable install) they are the top-level folders models/ and data/; a wheel carries them
+inside the package, as fashion_infer/_data/models and fashion_infer/_data/data (setup.cfg maps them there).
+The operator library is fashion_infer/lib/libfashion_ops.so in both.
+"""
+
+from pathlib import Path
+
+_PACKAGE = Path(__file__).resolve().parent
+
+
+def resource_dir(name):
+    """The folder of shipped files called `name`.
+
+    Parameters
+    ----------
+    name : str
+        "models" (the shipped weights) or "data" (the built-in dataset).
+
+    Returns
+    -------
+    pathlib.Path
+        An absolute path. A damaged installation may lack the folder: opening a file in it then fails.
+    """
+    installed = _PACKAGE / "_data" / name
+    return installed if installed.is_dir() else _PACKAGE.parent / name
+
+
+def library_path():
+    """Where the operator library belongs, whether or not it has been built.
+
+    Returns
+    -------
+    pathlib.Path
+        An absolute path, as `mxnet.library.load` wants it.
+    """
+    return _PACKAGE / "lib" / "libfashion_ops.so"

@@ -1,0 +1,103 @@
+"""Builds the operator library with CMake into the package. Everything else is declared in setup.cfg.
+
+FASHION_INFER_CUDA=auto|on|off and FASHION_OPS_CUDA_ARCHS choose what is built: see custom_ops/CMakeLists.txt.
+"""
+
+import configparser
+import fcntl
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+from setuptools import Extension, setup
+from setuptools.command.bdist_wheel import bdist_wheel
+from setuptools.command.build_ext import build_ext
+
+ROOT = Path(__file__).resolve().parent
+
+
+def need(found, what):
+    if not found:
+        sys.exit("fashion-infer: the operator library cannot be built: " + what)
+    return found
+
+
+def tool(name):
+    """A program of this environment, which need not be on PATH, or of the system."""
+    return shutil.which(name, path=sysconfig.get_path("scripts")) or shutil.which(name)
+
+
+def find_nvcc():
+    """The CUDA compiler: named in CUDACXX, on PATH, in the wheels of extra `gpu`, or in its usual place."""
+    # In an isolated build sys.path is the build's own; ask the environment that is installed into as well.
+    sites = [*sys.path, sysconfig.get_path("purelib")]
+    wheels = [nvcc for site in sites for nvcc in Path(site).glob("nvidia/cu*/bin/nvcc")]
+    places = [os.environ.get("CUDACXX"), "nvcc", *wheels, "/usr/local/cuda/bin/nvcc"]
+    return next(filter(None, (shutil.which(place) for place in places if place)), None)
+
+
+class BuildOps(build_ext):
+    """The 'extension module' is libfashion_ops.so, which no Python ABI binds."""
+
+    def get_ext_filename(self, fullname):
+        return fullname.replace(".", os.sep) + ".so"
+
+    def build_extension(self, ext):
+        compiler = os.environ.get("CXX", "c++").split()[0]
+        need(shutil.which(compiler), f"no C++ compiler '{compiler}' (Debian: apt install build-essential)")
+        cmake = need(tool("cmake"), "no cmake (pip install cmake)")
+        ninja = need(tool("ninja"), "no ninja (pip install ninja)")
+        mxnet = need(importlib.util.find_spec("mxnet"), "no MXNet to build for (pip install mxnet==1.9.1)")
+        settings = {
+            "CMAKE_MAKE_PROGRAM": ninja,
+            "MXNET_DIR": mxnet.submodule_search_locations[0],
+            "FOPS_VERSION": self.distribution.get_version(),
+        }
+        nvcc = find_nvcc()
+        if nvcc and os.environ.get("FASHION_INFER_CUDA") != "off":
+            settings["CMAKE_CUDA_COMPILER"] = nvcc
+        build = ROOT / "build" / "cmake"
+        build.mkdir(parents=True, exist_ok=True)
+        with open(build / ".lock", "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            # Compiled objects are worth keeping; what CMake remembers of another environment's tools is not.
+            for stale in [build / "CMakeCache.txt", *build.glob("CMakeFiles/[0-9]*")]:
+                shutil.rmtree(stale) if stale.is_dir() else stale.unlink(missing_ok=True)
+            defines = [f"-D{name}={value}" for name, value in settings.items()]
+            places = ["-S", ROOT / "custom_ops", "-B", build]
+            self.cmake([cmake, "--log-level=NOTICE", "-G", "Ninja", *places, *defines])
+            self.cmake([cmake, "--build", build])
+            target = Path(self.get_ext_fullpath(ext.name))
+            target.parent.mkdir(parents=True, exist_ok=True)
+            self.copy_file(str(build / target.name), str(target))
+
+    @staticmethod
+    def cmake(command):
+        need(not subprocess.run(command).returncode, "the reason stands above")
+
+
+class PlatformWheel(bdist_wheel):
+    """One wheel serves every Python: py3-none-PLATFORM."""
+
+    def get_tag(self):
+        return ("py3", "none", super().get_tag()[2])
+
+
+def build_requirements():
+    """With FASHION_INFER_CUDA=on the build fetches the CUDA compiler where there is none."""
+    if os.environ.get("FASHION_INFER_CUDA") != "on" or find_nvcc():
+        return []
+    config = configparser.ConfigParser()
+    config.read(ROOT / "setup.cfg")
+    return config["options.extras_require"]["gpu"].split()
+
+
+setup(
+    ext_modules=[Extension("fashion_infer.lib.libfashion_ops", sources=[])],
+    cmdclass={"build_ext": BuildOps, "bdist_wheel": PlatformWheel},
+    setup_requires=build_requirements(),
+)

@@ -1,0 +1,271 @@
+"""Importing MXNet: NumPy's old names, what is put off, threads, logs, and what a failed import says."""
+
+import ctypes
+import math
+import os
+import re
+import runpy
+import subprocess
+import sys
+import types
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fashion_infer import _mxnet, _numpy_names
+from fashion_infer.errors import DeviceError
+
+PACKAGE = Path(_mxnet.__file__).parent
+
+
+def fresh(code, *path, **environment):
+    """What a new process prints that runs `code`, with `path` searched first."""
+    search = os.pathsep.join(map(str, (*path, PACKAGE.parent)))
+    command = [sys.executable, "-c", code]
+    return subprocess.run(
+        command, env={**os.environ, "PYTHONPATH": search, **environment}, check=True, stdout=subprocess.PIPE, text=True
+    ).stdout.strip()
+
+
+class TestNumpyNames:
+    def test_only_missing_names_are_put_back(self):
+        namespace = types.SimpleNamespace(**{name: "kept" for name in _numpy_names._REMOVED if name != "trapz"})
+        namespace.trapezoid = "trapezoid"
+        assert _numpy_names.restore(namespace) == ["trapz"]
+        assert namespace.trapz == "trapezoid"
+        assert namespace.bool == "kept"
+
+    def test_each_name_means_what_it_meant(self):
+        kept = ("all", "any", "inf", "isin", "nan", "prod", "ravel", "round", "sort")
+        old = types.SimpleNamespace(trapezoid="trapezoid", **{name: getattr(np, name) for name in kept})
+        _numpy_names.restore(old)
+        a = np.array([[3.26, 1.0], [2.0, 0.0]])
+        assert (old.PINF, old.NINF, old.Inf) == (np.inf, -np.inf, np.inf)
+        assert math.isnan(old.NaN)
+        assert math.isnan(old.NAN)
+        assert math.copysign(1, old.NZERO) == -1
+        assert math.copysign(1, old.PZERO) == 1
+        assert old.bool is bool
+        assert not old.alltrue(a)
+        assert old.sometrue(a)
+        assert old.product(a[0]) == 3.26
+        assert old.round_(a, 1)[0, 0] == 3.3
+        assert old.msort(a).tolist() == [[2.0, 0.0], [3.26, 1.0]]
+        assert old.in1d(a, [1, 2]).tolist() == [False, True, True, False]
+        assert old.in1d(a, [1, 2], invert=True).tolist() == [True, False, False, True]
+        for name in ("mirr", "npv", "pmt", "ppmt", "pv", "rate"):
+            with pytest.raises(NotImplementedError, match="numpy_financial." + name):
+                getattr(old, name)(0.1, 2)
+
+    def test_asking_does_not_warn(self):
+        class Numpy(types.SimpleNamespace):
+            def __getattr__(self, name):  # as NumPy 1.24 to 1.26 do for np.bool
+                warnings.warn(f"np.{name} is going", FutureWarning, stacklevel=2)
+                raise AttributeError(name)
+
+        namespace = Numpy(**{name: "kept" for name in _numpy_names._REMOVED if name != "bool"})
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert _numpy_names.restore(namespace) == ["bool"]
+
+    def test_this_numpy_is_unharmed(self):
+        _mxnet.load()
+        assert np.ma.masked_array([1, 2], mask=[True, False]).sum() == 2
+        assert np.dtype(np.bool_) == np.zeros(1, bool).dtype
+
+
+class TestLoad:
+    def test_what_is_put_off(self):
+        _mxnet.load()
+        code = (
+            "import sys; from fashion_infer import _mxnet; mx = _mxnet.load()\n"
+            "print(type(sys.modules['requests']).__name__, 'distutils' in sys.modules)\n"
+            "print(mx.sym.Convolution.__name__, mx.sym.Convolution.__code__.co_filename)\n"
+            "print(mx.nd.ones((2, 3)).sum().asscalar(), mx.test_utils.default_context(), mx.np.ones(2).sum())\n"
+            "import requests; print(callable(requests.get))"
+        )
+        first, second, third, fourth = fresh(code).splitlines()
+        assert first == "_LazyModule False"
+        assert second.startswith("Convolution ")
+        assert second.endswith("_lazy_import.py")
+        assert third == "6.0 cpu(0) 2.0"
+        assert fourth == "True"
+
+    def test_operators_behave_as_ever(self):
+        mx = _mxnet.load()
+        with pytest.raises(mx.MXNetError, match="bogus"):
+            mx.nd.Convolution(mx.nd.ones((1, 1, 5, 5)), kernel=(3, 3), num_filter=1, bogus=1)
+        x = mx.sym.Variable("x")
+        assert mx.sym.Activation(x, act_type="tanh", name="t").list_outputs() == ["t_output"]
+        out = mx.nd.zeros((2,))
+        assert mx.nd.relu(mx.nd.array([-1, 2]), out=out) is out
+        assert out.asnumpy().tolist() == [0, 2]
+
+    def test_the_package_itself_is_cheap(self):
+        assert (
+            fresh("import sys, fashion_infer; print('numpy' in sys.modules, 'mxnet' in sys.modules)") == "False False"
+        )
+
+    def test_what_the_package_offers(self):
+        import fashion_infer
+
+        assert callable(fashion_infer.infer)
+        assert {"infer", "__version__"} <= set(dir(fashion_infer))
+        with pytest.raises(AttributeError, match="inver"):
+            fashion_infer.inver  # noqa: B018
+
+    @pytest.mark.parametrize("version", [(3, 7, 16), (3, 13, 0)])
+    def test_a_python_that_cannot_be_served(self, monkeypatch, version):
+        monkeypatch.setattr(sys, "version_info", version)
+        with pytest.raises(ImportError, match=f"needs Python 3.8 to 3.12, .* is Python 3.{version[1]}$"):
+            runpy.run_path(str(PACKAGE / "__init__.py"))
+
+
+class TestThreads:
+    def test_default_is_every_core_and_the_variable_goes(self):
+        code = (
+            "import os; from fashion_infer import _mxnet; _mxnet.load(); import ctypes\n"
+            "print(ctypes.CDLL('libgomp.so.1').omp_get_max_threads(), 'OMP_NUM_THREADS' in os.environ)"
+        )
+        environment = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
+        command = [sys.executable, "-c", code]
+        out = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE, text=True).stdout.split()
+        assert out == [str(len(os.sched_getaffinity(0))), "False"]
+
+    def test_the_users_variable_stays(self):
+        code = (
+            "import os; from fashion_infer import _mxnet; _mxnet.load(); import ctypes\n"
+            "print(ctypes.CDLL('libgomp.so.1').omp_get_max_threads(), os.environ['OMP_NUM_THREADS'])"
+        )
+        assert fresh(code, OMP_NUM_THREADS="3") == "3 3"
+
+    def test_set_before_loading(self):
+        code = (
+            "from fashion_infer import _mxnet; _mxnet.set_threads(5); _mxnet.load(); import ctypes\n"
+            "print(ctypes.CDLL('libgomp.so.1').omp_get_max_threads())"
+        )
+        assert fresh(code, OMP_NUM_THREADS="3") == "5"
+
+    def test_set_later_reaches_mxnets_own_thread(self):
+        mx = _mxnet.load()
+        openmp = ctypes.CDLL("libgomp.so.1")
+        before = openmp.omp_get_max_threads()
+        seen = []
+        look = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(
+            lambda *_: seen.append(openmp.omp_get_max_threads())
+        )
+        try:
+            for threads in (3, 1):
+                _mxnet.set_threads(threads)
+                cpu = (ctypes.c_int * 2)(1, 0)
+                mx.base._LIB.MXEnginePushSync(look, None, None, cpu, None, 0, None, 0, None, 0, b"look")
+                mx.nd.waitall()
+        finally:
+            _mxnet.set_threads(before)
+        assert seen == [3, 1]
+
+
+class TestQuiet:
+    def test_only_log_lines_are_dropped(self, capfd):
+        with _mxnet.quiet():
+            os.write(2, b"[18:59:59] ../src/nnvm/legacy_json_util.cc:208: Loading symbol saved by v0.11.0\n")
+            os.write(2, b"a message that matters\n")
+        os.write(2, b"[18:59:59] ../src/x.cc:1: after\n")
+        assert capfd.readouterr().err == "a message that matters\n[18:59:59] ../src/x.cc:1: after\n"
+
+    def test_errors_pass(self, capfd):
+        def fail():
+            with _mxnet.quiet():
+                os.write(2, b"before\n")
+                raise KeyError
+
+        with pytest.raises(KeyError):
+            fail()
+        assert capfd.readouterr().err == "before\n"
+
+    def test_without_stderr(self):
+        code = "import os; os.close(2)\nfrom fashion_infer import _mxnet\nwith _mxnet.quiet(): print('ran')"
+        assert fresh(code) == "ran"
+
+
+def install_fake(folder, library=b"", **distributions):
+    """A folder with an mxnet that is only a file, listed with these sizes by these distributions."""
+    (folder / "mxnet").mkdir()
+    (folder / "mxnet" / "__init__.py").write_text("")
+    (folder / "mxnet" / "libmxnet.so").write_bytes(library)
+    for name, size in distributions.items():
+        info = folder / f"{name}-1.9.1.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name.replace('_', '-')}\nVersion: 1.9.1\n")
+        (info / "RECORD").write_text(f"mxnet/__init__.py,,0\nmxnet/libmxnet.so,sha256=0,{size}\n")
+
+
+class TestBuild:
+    CODE = "from fashion_infer import _mxnet; print(_mxnet.build())"
+
+    @pytest.mark.parametrize(
+        ("distributions", "build"),
+        [
+            ({}, "cpu"),  # unpacked without its list of files
+            ({"mxnet": 5}, "cpu"),
+            ({"mxnet_cu112": 5}, "cu112"),
+            ({"mxnet": 5, "mxnet_cu112": 9}, "cpu"),  # both, and the CPU one came last
+            ({"mxnet": 9, "mxnet_cu112": 5}, "cu112"),
+        ],
+    )
+    def test_which_wheel(self, tmp_path, distributions, build):
+        install_fake(tmp_path, b"01234", **distributions)
+        assert fresh(self.CODE, tmp_path) == build
+
+    def test_none(self, monkeypatch):
+        monkeypatch.setattr(_mxnet.importlib.util, "find_spec", lambda name: None)
+        assert _mxnet.build() is None
+        with pytest.raises(DeviceError, match="MXNet is not installed: pip install mxnet==1.9.1"):
+            _mxnet.load.__wrapped__()
+
+
+class TestFailedImport:
+    @pytest.mark.parametrize(
+        ("library", "says"),
+        [
+            ("libcuda.so.1", "needs an NVIDIA driver, and libcuda.so.1 was not found"),
+            ("libcudnn.so.8", r"libcudnn.so.8 was not found: pip install 'fashion-infer\[cu112\]'"),
+            ("libgomp.so.1", "MXNet needs libgomp.so.1, .* apt install libgomp1"),
+            ("libother.so", "MXNet cannot be imported .*libother.so"),
+        ],
+    )
+    def test_a_library_is_missing(self, tmp_path, library, says):
+        install_fake(tmp_path)
+        message = f"{library}: cannot open shared object file: No such file or directory"
+        (tmp_path / "mxnet" / "__init__.py").write_text(f"raise OSError({message!r})")
+        code = (
+            "from fashion_infer import _mxnet, errors\n"
+            "try: _mxnet.load()\n"
+            "except errors.DeviceError as error: print(error)"
+        )
+        text = fresh(code, tmp_path)
+        assert len(text.splitlines()) == 1
+        assert re.search(says, text)
+
+    def test_cuda_11_is_taken_from_its_wheels(self, tmp_path, monkeypatch):
+        for wheel, names in {
+            "cublas": ("libcublas.so.11", "libcublasLt.so.11"),
+            "cuda_runtime": ("libcudart.so.11.0", "libcudart.so.12"),
+        }.items():
+            (tmp_path / "nvidia" / wheel / "lib").mkdir(parents=True)
+            for name in names:
+                (tmp_path / "nvidia" / wheel / "lib" / name).write_text("")
+        monkeypatch.syspath_prepend(str(tmp_path))
+        monkeypatch.delitem(sys.modules, "nvidia", raising=False)
+        loaded = []
+
+        def load(path, mode):
+            assert mode == ctypes.RTLD_GLOBAL
+            loaded.append(Path(path).name)
+            raise OSError("damaged")  # is left for MXNet's own import to report
+
+        monkeypatch.setattr(_mxnet.ctypes, "CDLL", load)
+        _mxnet._preload_cuda_11()
+        assert loaded == ["libcudart.so.11.0", "libcublasLt.so.11", "libcublas.so.11"]
