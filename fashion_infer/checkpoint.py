@@ -5,15 +5,13 @@ The HDF5 file holds the symbol's JSON as the dataset `symbol`, each weight as `w
 checkpoint as attributes of the file.
 """
 
-import os
-import tempfile
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Tuple
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Tuple
 
 import numpy as np
 
 from . import _mxnet, network, params_file
+from ._files import replacing
 from .errors import CheckpointError, UsageError
 
 FORMAT = "fashion-infer checkpoint 1"
@@ -107,7 +105,7 @@ def save_hdf5(path, checkpoint: Checkpoint, quantized: Optional[Mapping[str, Tup
 
     quantized = quantized or {}
     packed = {"compression": "gzip", "compression_opts": 9, "shuffle": True}
-    with _replacing(path) as temporary, h5py.File(temporary, "w") as file:
+    with replacing(path) as temporary, h5py.File(temporary, "w") as file:
         file.attrs["format"] = FORMAT
         for key, value in checkpoint.attributes.items():
             file.attrs[key] = value
@@ -119,28 +117,6 @@ def save_hdf5(path, checkpoint: Checkpoint, quantized: Optional[Mapping[str, Tup
                 file.create_dataset(f"scales/{name}", data=np.asarray(scale, np.float32), **packed)
             else:
                 file.create_dataset(f"weights/{name}", data=np.asarray(checkpoint.weights[name], np.float32), **packed)
-
-
-@contextmanager
-def _replacing(path) -> Iterator[str]:
-    """A temporary file beside `path` that takes its place when the block succeeds and vanishes when it fails."""
-    path = Path(path)
-    try:
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        os.close(handle)
-    except OSError as error:
-        raise CheckpointError(f"cannot write {path}: {error.strerror}") from None
-    try:
-        yield temporary
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(temporary, 0o666 & ~umask)  # mkstemp's own mode is private
-        os.replace(temporary, path)
-    except OSError as error:
-        raise CheckpointError(f"cannot write {path}: {error.strerror or error}") from None
-    finally:
-        if os.path.exists(temporary):
-            os.unlink(temporary)
 
 
 # ---- MXNet's pair ----------------------------------------------------------------------------
@@ -180,12 +156,12 @@ def save_mxnet(prefix: str, checkpoint: Checkpoint, epoch: int = 1) -> List[Path
     """
     mx = _mxnet.load()
     symbol_path, params_path = _pair(prefix, epoch)
-    with _replacing(params_path) as temporary:
+    with replacing(params_path) as temporary:
         try:
             mx.nd.save(temporary, {f"arg:{k}": mx.nd.array(v, dtype=v.dtype) for k, v in checkpoint.weights.items()})
         except mx.MXNetError:
             raise CheckpointError(f"cannot write {params_path}: is the disk full?") from None
-        with _replacing(symbol_path) as symbol_temporary:
+        with replacing(symbol_path) as symbol_temporary:
             Path(symbol_temporary).write_text(checkpoint.symbol, encoding="utf-8")
     return [symbol_path, params_path]
 

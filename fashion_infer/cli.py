@@ -3,13 +3,13 @@
 What scripts read goes to stdout; progress, notices and errors go to stderr.
 """
 
-import json as json_module
+import json
 import os
 import sys
 
 import click
 
-from . import __version__
+from . import __version__, output
 from .errors import CheckFailed, FashionInferError, UsageError
 
 _PROGRAM = "fashion-infer"
@@ -43,31 +43,6 @@ def _fail(message, code):
     sys.exit(code)
 
 
-def _notice(text):
-    if text:
-        click.echo(f"{_PROGRAM}: {text}", err=True)
-
-
-def _table(*columns, title=None):
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left")
-    for name in columns:
-        numeric = name.startswith(">")
-        table.add_column(name.lstrip(">"), justify="right" if numeric else "left", no_wrap=numeric)
-    return table
-
-
-def _print(table):
-    from rich.console import Console
-
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console.width = 120  # a file or a pipe has no width of its own
-    console.print(table)
-
-
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name=_PROGRAM)
 def cli():
@@ -89,11 +64,30 @@ _device_options = [
     click.option("--device", type=int, default=0, show_default=True, help="Index of the GPU."),
     click.option("--threads", type=int, help="CPU threads [default: the cores this process may use]."),
 ]
+_model_options = [
+    click.option("--model", metavar="NAME", help="A shipped model, see `models list` [default: ece408-high]."),
+    click.option("--edition", metavar="NAME", help="With it --model takes the short names of the time."),
+    click.option("--checkpoint", metavar="PATH", help="Instead of a model: FILE.h5, or PREFIX of an MXNet checkpoint."),
+    click.option("--epoch", type=int, default=1, show_default=True, help="NNNN in PREFIX-NNNN.params."),
+    click.option("--input-size", type=int, help="Pixels a side [default: what fits the network]."),
+    click.option(
+        "--weights",
+        type=click.Choice(["shipped", "original"]),
+        default="shipped",
+        show_default=True,
+        help="The course's own, once `models fetch --original` has got them.",
+    ),
+    click.option(
+        "--op",
+        type=click.Choice(["custom", "builtin"]),
+        help="Run the convolutions by our operator or by MXNet's own [default: as the model has them].",
+    ),
+]
 
 
-def _options(options):
+def _options(*groups):
     def decorate(function):
-        for option in reversed(options):
+        for option in reversed([option for group in groups for option in group]):
             function = option(function)
         return function
 
@@ -101,95 +95,107 @@ def _options(options):
 
 
 @cli.command()
-@click.option("--model", metavar="NAME", help="A shipped model, see `models list` [default: ece408-high].")
-@click.option("--checkpoint", metavar="PATH", help="Instead of a model: FILE.h5, or PREFIX of an MXNet checkpoint.")
-@click.option("--epoch", type=int, default=1, show_default=True, help="NNNN in PREFIX-NNNN.params.")
+@_options(_model_options)
 @click.option("--n", type=int, default=10000, show_default=True, help="Test images, 1 to 10000.")
 @_options(_device_options)
 @click.option("--kernel", metavar="NAME", default="auto", show_default=True, help="Variant, see `doctor`.")
-@click.option(
-    "--op",
-    type=click.Choice(["custom", "builtin"]),
-    help="Run the convolutions by our operator or by MXNet's own [default: as the model has them].",
-)
 @click.option("--batch-size", type=int, help="Images a slice; bounds memory.")
 @_options(_data_options)
 @click.option("--repeat", type=int, default=1, show_default=True, help="Passes over the images; times are medians.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead.")
-def run(
-    model,
-    checkpoint,
-    epoch,
-    n,
-    backend,
-    device,
-    threads,
-    kernel,
-    op,
-    batch_size,
-    data_dir,
-    data,
-    repeat,
-    as_json,
-):
+@click.option("--confusion", metavar="FILE.png", help="Draw the confusion matrix.")
+@click.option("--mistakes", metavar="FILE.png", help="Draw the misclassified images.")
+def run(n, data_dir, data, as_json, confusion, mistakes, **options):
     """Classify the first N test images and print correctness and Op Time."""
-    from . import dataset, pipeline
+    _run(n, data_dir, data, options, as_json, confusion, mistakes)
 
-    say = (lambda *a, **k: None) if as_json else click.echo
+
+def _run(n, data_dir, data, options, as_json=False, confusion=None, mistakes=None):
+    from . import dataset, pipeline, plots
+
     dataset.check_n(n)
-    say("Loading fashion-mnist data...", nl=False)
-    images = _first_line_ended(as_json, lambda: dataset.load(n, data_dir, data))
-    say(" done")
+    plots.check_path(confusion)
+    plots.check_path(mistakes)
+    images = _announced(as_json, "Loading fashion-mnist data...", lambda: dataset.load(n, data_dir, data))
     if images.source != data and images.source == dataset.SYNTHETIC:
-        _notice(
+        output.notice(
             "Fashion-MNIST is neither on this machine nor to be had from the network: running on the built-in "
             "synthetic set instead (`fashion-infer data info` shows where it was looked for)"
         )
-    say("Loading model...", nl=False)
-    net = _first_line_ended(as_json, lambda: pipeline.load_model(model, checkpoint, epoch, op))
-    say(" done")
-    result = pipeline.run(net, images, backend, kernel, batch_size, threads, device, repeat)
-    _notice(result.notice)
+    net = _announced(
+        as_json,
+        "Loading model...",
+        lambda: pipeline.load_model(
+            options.pop("model"),
+            options.pop("checkpoint", None),
+            options.pop("epoch", 1),
+            options.pop("op"),
+            options.pop("edition", None),
+            options.pop("weights", "shipped"),
+            options.pop("input_size", None),
+        ),
+    )
+    result = pipeline.run(net, images, **options)
+    output.notice(result.notice)
     if as_json:
-        click.echo(json_module.dumps(result.as_dict(), indent=2))
+        click.echo(json.dumps(result.as_dict(), indent=2))
     else:
-        _print_run(result)
+        output.run_report(result)
+    title = f"{result.model}, correctness {result.correctness} on {result.n} images"
+    if confusion:
+        plots.confusion(confusion, result.labels, result.predictions, net.class_names, title)
+    if mistakes:
+        wrong = result.predictions != result.labels
+        chosen = images.images[wrong], result.predictions[wrong]
+        plots.sheet(mistakes, *chosen, net.class_names, f"mistakes of {title}", result.labels[wrong])
 
 
-def _first_line_ended(quiet, call):
-    """Call; when that fails, end the line that stdout is in, so that an error starts on its own."""
-    try:
+def _announced(quiet, text, call):
+    """Say what begins, call, say that it is done; end the line first when it fails, so that an error has its own."""
+    if quiet:
         return call()
+    click.echo(text, nl=False)
+    try:
+        result = call()
     except BaseException:
-        if not quiet:
-            click.echo()
+        click.echo()
         raise
+    click.echo(" done")
+    return result
 
 
-def _print_run(result):
-    click.echo("New Inference")
-    for _, seconds in result.op_times:
-        click.echo(f"Op Time: {seconds:f}")
-    synthetic = " Data: synthetic" if result.data_source == "synthetic" else ""
-    if result.model == "baseline" and result.operator == "builtin":
-        click.echo(f"EvalMetric: {{'accuracy': {result.correctness}}}{synthetic}")
-    else:
-        click.echo(f"Correctness: {result.correctness} Model: {result.model}{synthetic}")
-    staged = any(sum(layer.upload) + sum(layer.download) for layer in result.layers)
-    table = _table("layer", "operator", "kernel", ">op time, s", ">share", *([">transfers, s"] if staged else []))
-    total = sum(layer.median for layer in result.layers) or 1.0
-    for layer in result.layers:
-        row = [
-            layer.name,
-            layer.operator,
-            layer.kernel or "",
-            f"{layer.median:f}",
-            f"{layer.median / total:.1%}",
-        ]
-        if staged:
-            row.append(f"{layer.upload[0] + layer.download[0]:f}" if layer.custom else "")
-        table.add_row(*row)
-    _print(table)
+@cli.command()
+@click.argument("program", metavar="PROGRAM")
+@click.argument("model", required=False)
+@click.argument("n", type=int, required=False)
+@click.option("--edition", default="fa2017", show_default=True, metavar="NAME")
+@_options(_data_options)
+def course(program, model, n, edition, data_dir, data):
+    """Run one of the course's programs, m1.1 m1.2 m2.1 m3.1 m4.1 final, with its own arguments."""
+    from . import course as presets
+
+    asked = presets.request(program, edition, model, n)
+    _run(asked.n, data_dir, data, {"model": asked.model, "op": asked.operator, "backend": asked.backend})
+
+
+@cli.command()
+@click.argument("pictures", nargs=-1, required=True, metavar="IMAGE...")
+@_options(_model_options, _device_options)
+@click.option("--invert/--no-invert", default=None, help="Swap light and dark [default: when the border is light].")
+@click.option("--show", metavar="FILE.png", help="Draw what the network saw and what it said.")
+def predict(pictures, invert, show, **options):
+    """Classify pictures (PNG, JPEG, any size): class and probability."""
+    from . import classification, plots
+
+    plots.check_path(show)
+    found = classification.classify(pictures, invert=invert, **options)
+    made = output.table("picture", "class", ">probability", "next", ">probability")
+    for picture, scores in zip(pictures, found.scores):
+        best = scores.argsort()[::-1][:2]
+        made.add_row(picture, *(cell for i in best for cell in (found.class_names[i], f"{scores[i]:.3f}")))
+    output.show(made)
+    if show:
+        plots.sheet(show, found.images, found.scores.argmax(axis=1), found.class_names, "predictions")
 
 
 # ---- verify ----------------------------------------------------------------------------------
@@ -197,28 +203,15 @@ def _print_run(result):
 
 @cli.command()
 @click.option("--model", "models", metavar="NAME", multiple=True, help="Only this model; may be repeated.")
-@_options(_device_options)
-@_options(_data_options)
+@_options(_device_options, _data_options)
 def verify(models, backend, device, threads, data_dir, data):
     """Run every shipped model at every n with a known correctness; exit 1 on any difference."""
     from . import verification
 
     checks = verification.verify(models, backend, device, threads, data_dir, data)
-    table = _table("model", "op", "backend", "data", ">n", ">expected", ">got", "")
-    for c in checks:
-        table.add_row(
-            c.model,
-            c.operator,
-            c.backend,
-            c.source,
-            str(c.n),
-            f"{c.expected}",
-            f"{c.got}",
-            "ok" if c.ok else "WRONG",
-        )
-    _print(table)
+    output.check_report(checks)
     if checks[0].source == "synthetic" and data != "synthetic":
-        _notice("Fashion-MNIST was not found: verified on the built-in synthetic set")
+        output.notice("Fashion-MNIST was not found: verified on the built-in synthetic set")
     wrong = [c for c in checks if not c.ok]
     if wrong:
         raise CheckFailed(f"{len(wrong)} of {len(checks)} checks failed")
@@ -234,10 +227,10 @@ def doctor():
     from . import examination
 
     findings = examination.examine()
-    table = _table("", "what", "found", "what to do")
+    made = output.table("", "what", "found", "what to do")
     for f in findings:
-        table.add_row({True: "ok", False: "NO", None: "--"}[f.ok], f.what, f.found, f.advice)
-    _print(table)
+        made.add_row({True: "ok", False: "NO", None: "--"}[f.ok], f.what, f.found, f.advice)
+    output.show(made)
     broken = [f.what for f in findings if f.ok is False]
     if broken:
         raise CheckFailed(f"needs attention: {', '.join(broken)}")
@@ -257,12 +250,12 @@ def data_info(data_dir):
     """Show where Fashion-MNIST is looked for and what was found there."""
     from . import dataset
 
-    table = _table("where", "folder", "test set", "training set")
+    made = output.table("where", "folder", "test set", "training set")
     for location in dataset.locations(data_dir):
         states = [dataset.inspect(location.path, split) or "ok" for split in ("test", "train")]
-        table.add_row(location.what, str(location.path), *(s if s in ("ok", "missing") else "damaged" for s in states))
-    table.add_row("built in", "", "ok (synthetic)", "")
-    _print(table)
+        made.add_row(location.what, str(location.path), *(s if s in ("ok", "missing") else "damaged" for s in states))
+    made.add_row("built in", "", "ok (synthetic)", "")
+    output.show(made)
 
 
 @data.command("fetch")
@@ -288,12 +281,28 @@ def models():
 @models.command("list")
 def models_list():
     """List the shipped models."""
-    from . import zoo
+    from . import originals, zoo
 
-    table = _table("model", "edition", ">correctness", "what it is")
+    made = output.table("model", "edition", ">correctness", "original weights", "what it is")
     for model in zoo.MODELS.values():
-        table.add_row(model.name, model.edition, f"{model.expected['fashion-mnist'][0][1]}", model.summary)
-    _print(table)
+        fetched = "fetched" if originals.path(model.name).is_file() else "not fetched"
+        correctness = f"{model.expected['fashion-mnist'][0][1]}"
+        made.add_row(model.name, model.edition, correctness, fetched, model.summary)
+    output.show(made)
+
+
+@models.command("fetch")
+@click.argument("name")
+@click.option("--original", is_flag=True, help="The course's own weights, from their public repository.")
+def models_fetch(name, original):
+    """Download a model's original weights, verified by their Git blob id."""
+    from . import originals, zoo
+
+    if not original:
+        raise UsageError(
+            f"the shipped weights of {zoo.get(name).name} are here already; add --original for the course's"
+        )
+    click.echo(str(originals.fetch(name)))
 
 
 @models.command("export")

@@ -61,9 +61,7 @@ def fetch(to: Optional[str] = None, split: str = "test") -> Path:
     return folder
 
 
-def fetch_file(
-    path: Path, addresses: Sequence[str], digest: Callable[[Path], str], expected: str, advice: str
-) -> None:
+def fetch_file(path: Path, addresses: Sequence[str], digest: Callable[[Path], str], expected: str, advice: str) -> None:
     """Download one file from the first address that delivers it, unless it is there with the right digest.
 
     Parameters
@@ -111,7 +109,7 @@ class _WrongDigest(Exception):
 
 
 class _Download:
-    """pooch's HTTP downloader, with a bar that is closed whatever happens, and a check before the file gets its name."""
+    """pooch's HTTP downloader, a bar that is closed whatever happens, and a check before the file gets its name."""
 
     def __init__(self, digest: Callable[[Path], str], expected: str):
         self.digest, self.expected = digest, expected

@@ -1,12 +1,13 @@
 """The one road through the house: data -> network -> predictions -> Result."""
 
+import json
 import platform
 import statistics
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 import numpy as np
 
-from . import _mxnet, dataset, devices, editions, network, operators, process, zoo
+from . import _mxnet, dataset, devices, editions, input_size, network, operators, originals, process, zoo
 from . import checkpoint as checkpoints
 from .errors import UsageError
 from .predictor import BATCH_SIZE, LayerTime, Predictor
@@ -38,6 +39,12 @@ class Network(NamedTuple):
     label: str  # what the output calls it
     checkpoint: checkpoints.Checkpoint
     operator: str  # "custom" or "builtin"
+    input_size: int  # pixels a side
+
+    @property
+    def class_names(self) -> Tuple[str, ...]:
+        """Of the edition that the network belongs to."""
+        return editions.get(self.checkpoint.attributes.get("edition", "fa2017")).class_names
 
 
 class Result(NamedTuple):
@@ -95,13 +102,30 @@ def load_model(
     checkpoint: Optional[str] = None,
     epoch: int = 1,
     operator: Optional[str] = None,
+    edition: Optional[str] = None,
+    weights: str = "shipped",
+    side: Optional[int] = None,
 ) -> Network:
     """A shipped model by name, or a checkpoint by path.
+
+    Parameters
+    ----------
+    model, edition
+        A name of `zoo`; with an edition the short name of the time will do ("ece408" of fa2019).
+    checkpoint, epoch
+        In place of a model, see `checkpoint.load`.
+    operator
+        "custom" or "builtin" runs all convolution layers that way; None leaves them as they are.
+    weights
+        "shipped", or "original": the course's own, which must have been fetched.
+    side
+        Pixels a side of the network's input; None for the edition's, and for a checkpoint without one, what fits its
+        first fully connected layer.
 
     Raises
     ------
     UsageError
-        For an unknown name, or both or neither of a name and a path.
+        For an unknown name, or both of a name and a path.
     CheckpointError
         When the files are missing or damaged.
     """
@@ -109,15 +133,21 @@ def load_model(
         raise UsageError("give either a model or a checkpoint, not both")
     if operator not in (None, "custom", "builtin"):
         raise UsageError(f"unknown operator '{operator}'; known: custom, builtin")
-    loaded = checkpoints.load(checkpoint, epoch) if checkpoint else zoo.get(model or DEFAULT_MODEL).load()
+    if checkpoint:
+        label, loaded = checkpoint, checkpoints.load(checkpoint, epoch)
+    else:
+        chosen = zoo.get(model or DEFAULT_MODEL, edition)
+        label = model if model and edition else chosen.name  # scripts of the time know the short names
+        loaded = originals.load(chosen.name) if weights == "original" else chosen.load()
+    graph = network.parse(loaded.symbol, "the network")
     if operator is None:
-        graph = network.parse(loaded.symbol, "the network")
         operator = "custom" if network.convolution_layers(graph, network.CUSTOM_OPERATOR) else "builtin"
-        return Network(checkpoint or model or DEFAULT_MODEL, loaded, operator)
-    graph = network.with_operator(network.parse(loaded.symbol, "the network"), operator)
-    import json
-
-    return Network(checkpoint or model or DEFAULT_MODEL, loaded._replace(symbol=json.dumps(graph)), operator)
+    else:
+        graph = network.with_operator(graph, operator)
+        loaded = loaded._replace(symbol=json.dumps(graph))
+    if side is None and "edition" in loaded.attributes:
+        side = editions.get(loaded.attributes["edition"]).input_size
+    return Network(label, loaded, operator, side or input_size.infer(graph, loaded.weights))
 
 
 def run(
@@ -159,11 +189,10 @@ def run(
     chosen = devices.choose(backend if net.operator == "custom" or backend == "gpu" else "cpu", device)
     operators.set_threads(threads)
     _mxnet.set_threads(operators.threads())
-    edition = net.checkpoint.attributes.get("edition", "fa2017")
-    size = editions.get(edition).input_size
+    pixels = dataset.resized(images, net.input_size)
     predictor = Predictor(
         net.checkpoint,
-        input_shape=(1, size, size),
+        input_shape=(1, net.input_size, net.input_size),
         backend=chosen.backend,
         device=device,
         kernel=kernel,
@@ -171,7 +200,7 @@ def run(
     )
     passes: List[List[LayerTime]] = []
     for _ in range(repeat):
-        scores, times = predictor.predict(images.images)
+        scores, times = predictor.predict(pixels)
         passes.append(times)
     predictions = scores.argmax(axis=1)
     return Result(
@@ -212,6 +241,9 @@ def infer(
     checkpoint: Optional[str] = None,
     epoch: int = 1,
     operator: Optional[str] = None,
+    edition: Optional[str] = None,
+    weights: str = "shipped",
+    side: Optional[int] = None,
     data_dir: Optional[str] = None,
     data: Optional[str] = None,
     **options: Any,
@@ -220,7 +252,7 @@ def infer(
 
     Parameters
     ----------
-    model, checkpoint, epoch, operator
+    model, checkpoint, epoch, operator, edition, weights, side
         See `load_model`; the default model is ece408-high.
     n
         1 to 10,000.
@@ -247,4 +279,5 @@ def infer(
     >>> infer(model="ece408-high", n=100, backend="cpu").correctness  # doctest: +SKIP
     """
     images = dataset.load(n, data_dir, data)
-    return run(load_model(model, checkpoint, epoch, operator), images, backend, **options)
+    net = load_model(model, checkpoint, epoch, operator, edition, weights, side)
+    return run(net, images, backend, **options)

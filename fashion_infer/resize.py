@@ -1,9 +1,9 @@
 """The course's larger inputs: 28x28 images resized to an edition's side, in exactly its arithmetic.
 
-Bilinear interpolation with the pixel centres aligned, source = (target + 0.5) * 28 / S - 0.5, zero outside the image, in
-double precision on pixel / 256, then times 256 and truncated. Order and grouping of the operations are those of
-scikit-image's `warp` (order 1, mode constant, cval 0) with the affine matrix of that map: an exact integer may come out
-one rounding error too small, which truncation turns into another pixel, so that any other order gives other pictures.
+Bilinear interpolation with the pixel centres aligned, source = (target + 0.5) * 28 / S - 0.5, zero outside the image,
+in double precision on pixel / 256, then times 256 and truncated. Order and grouping of the operations are those of
+scikit-image's `warp` (order 1, mode constant, cval 0) with the affine matrix of that map: an exact integer may come
+out one rounding error too small, which truncation turns into another pixel, so any other order gives other pictures.
 """
 
 import numpy as np

@@ -2,9 +2,9 @@
 
 import difflib
 from pathlib import Path
-from typing import Dict, List, NamedTuple, Tuple
+from typing import Dict, List, NamedTuple, Optional, Tuple
 
-from . import checkpoint, dataset
+from . import checkpoint, dataset, editions
 from ._resources import resource_dir
 from .errors import CheckpointError, UsageError
 
@@ -56,8 +56,21 @@ MODELS: Dict[str, Model] = {
 }
 
 
-def get(name: str) -> Model:
-    """The model called `name`; UsageError, with the nearest names, when there is none."""
+def get(name: str, edition: Optional[str] = None) -> Model:
+    """The model called `name`, or `EDITION-name` when an edition is given and there is none of the bare name in it.
+
+    Raises
+    ------
+    UsageError
+        With the nearest names, when there is no such model.
+    """
+    if edition:
+        editions.get(edition)
+        for candidate in (name, f"{edition}-{name}"):
+            if candidate in MODELS and MODELS[candidate].edition == edition:
+                return MODELS[candidate]
+        shipped = [model.name for model in MODELS.values() if model.edition == edition]
+        raise UsageError(f"unknown model '{name}' of edition {edition}; it has {', '.join(shipped) or 'none'}")
     if name in MODELS:
         return MODELS[name]
     near = difflib.get_close_matches(name, MODELS, n=3, cutoff=0.4) or list(MODELS)

@@ -1,0 +1,62 @@
+"""What the command line prints: tables on stdout, notices on stderr."""
+
+import click
+
+
+def notice(text):
+    """One line on stderr; nothing for None."""
+    if text:
+        click.echo(f"fashion-infer: {text}", err=True)
+
+
+def table(*columns):
+    """A table; a column whose name begins with ">" holds numbers, set right."""
+    from rich import box
+    from rich.table import Table
+
+    made = Table(box=box.SIMPLE_HEAD)
+    for name in columns:
+        numeric = name.startswith(">")
+        made.add_column(name.lstrip(">"), justify="right" if numeric else "left", no_wrap=numeric)
+    return made
+
+
+def show(made):
+    """Print a table on stdout."""
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = 120  # a file or a pipe has no width of its own
+    console.print(made)
+
+
+def run_report(result):
+    """The lines that scripts of the course parse, and the table of layers."""
+    click.echo("New Inference")
+    for _, seconds in result.op_times:
+        click.echo(f"Op Time: {seconds:f}")
+    synthetic = " Data: synthetic" if result.data_source == "synthetic" else ""
+    if result.model.endswith("baseline") and result.operator == "builtin":
+        click.echo(f"EvalMetric: {{'accuracy': {result.correctness}}}{synthetic}")
+    else:
+        click.echo(f"Correctness: {result.correctness} Model: {result.model}{synthetic}")
+    staged = any(sum(layer.upload) + sum(layer.download) for layer in result.layers)
+    columns = ["layer", "operator", "kernel", ">op time, s", ">share"]
+    made = table(*columns, *([">transfers, s"] if staged else []))
+    total = sum(layer.median for layer in result.layers) or 1.0
+    for layer in result.layers:
+        row = [layer.name, layer.operator, layer.kernel or "", f"{layer.median:f}", f"{layer.median / total:.1%}"]
+        if staged:
+            row.append(f"{layer.upload[0] + layer.download[0]:f}" if layer.custom else "")
+        made.add_row(*row)
+    show(made)
+
+
+def check_report(checks):
+    """The table of `verify`."""
+    made = table("model", "op", "backend", "data", ">n", ">expected", ">got", "")
+    for c in checks:
+        verdict = "ok" if c.ok else "WRONG"
+        made.add_row(c.model, c.operator, c.backend, c.source, str(c.n), f"{c.expected}", f"{c.got}", verdict)
+    show(made)
