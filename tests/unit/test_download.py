@@ -28,6 +28,7 @@ class Server(http.server.ThreadingHTTPServer):
     def __init__(self):
         super().__init__(("127.0.0.1", 0), Handler)
         self.requests = []
+        self.content = CONTENT
         self.release = threading.Event()
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
@@ -40,9 +41,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
         pass
 
     def do_GET(self):
-        _, behaviour, name = self.path.split("/")
+        _, behaviour, *_, name = self.path.split("/")
         self.server.requests.append((behaviour, name))
-        content = CONTENT.get(name, b"")
+        content = self.server.content.get(name, b"")
         if behaviour == "missing":
             return self.send_error(404)
         if behaviour == "moved":

@@ -1,0 +1,140 @@
+"""The course's programs as presets, users' own pictures, and the plots."""
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from fashion_infer import course, dataset, pictures, plots, synthetic, zoo
+from fashion_infer.errors import DataError, UsageError
+
+
+def test_programs():
+    assert course.request("m1.1", "fa2017") == ("baseline", "builtin", "cpu", 10000)
+    assert course.request("m2.1", "fa2017") == ("ece408-high", "custom", "cpu", 10000)
+    assert course.request("m2.1", "fa2017", "ece408-low", 10) == ("ece408-low", "custom", "cpu", 10)
+    assert course.request("final", "fa2017", "ece408-low").backend == "gpu"
+
+
+@pytest.mark.parametrize(
+    "arguments, words",
+    [
+        (("m9", "fa2017"), "the course had m1.1, m1.2"),
+        (("m1.1", "fa2017", "ece408-low"), "takes no arguments"),
+        (("m2.1", "fa2017", "other"), "unknown model 'other' of edition fa2017"),
+        (("m1.1", "fa1999"), "unknown edition 'fa1999'"),
+    ],
+)
+def test_what_the_course_did_not_have(arguments, words):
+    with pytest.raises(UsageError, match=words):
+        course.request(*arguments)
+
+
+def test_short_names():
+    assert zoo.get("baseline", "fa2017").name == "baseline"
+    assert zoo.get("ece408-high", "fa2017").edition == "fa2017"
+
+
+def test_programs_print_what_they_printed(invoke):
+    code, out, _ = invoke("course", "m2.1", "ece408-low", "100", "--data", "synthetic")
+    assert code == 0 and out.splitlines()[2] == "New Inference" and out.splitlines()[3].startswith("Op Time: ")
+    code, out, _ = invoke("course", "m1.1", "--data", "synthetic")
+    assert code == 0 and out.splitlines()[3].startswith("EvalMetric: {'accuracy': 0.")
+
+
+@pytest.fixture
+def shirt():
+    images, _ = synthetic.load()
+    return images[0, 0]
+
+
+@pytest.mark.parametrize("suffix", [".png", ".bmp"])
+def test_a_picture_of_the_right_kind_is_unchanged(shirt, tmp_path, suffix):
+    path = str(tmp_path / ("a" + suffix))
+    Image.fromarray(shirt).save(path)
+    assert np.array_equal(pictures.read(path, invert=False)[0], shirt)
+
+
+def test_light_backgrounds_are_inverted(shirt, tmp_path):
+    path = str(tmp_path / "a.png")
+    framed = np.pad(shirt, 6)
+    Image.fromarray(255 - framed).save(path)
+    assert pictures.read(path)[0, 0, 0] == 0 and pictures.read(path, invert=False)[0, 0, 0] == 255
+    Image.fromarray(framed).save(path)
+    assert pictures.read(path)[0, 0, 0] == 0 and pictures.read(path, invert=True)[0, 0, 0] == 255
+
+
+def test_transparent_wide_and_coloured(tmp_path):
+    path = str(tmp_path / "a.png")
+    picture = Image.new("RGBA", (300, 100), (0, 0, 0, 0))  # transparent: background, that is white, then inverted
+    picture.paste((200, 30, 30, 255), (100, 20, 200, 80))
+    picture.save(path)
+    seen = pictures.read(path)
+    assert seen.shape == (1, 28, 28) and seen.dtype == np.uint8
+    assert seen[0, 0].max() == 0 and seen[0, 14, 14] > 100 and seen[0, 14, 2] == 0
+
+
+def test_what_is_no_picture(tmp_path, invoke):
+    with pytest.raises(DataError, match="no picture at"):
+        pictures.read(str(tmp_path / "none.png"))
+    (tmp_path / "a.png").write_text("text")
+    with pytest.raises(DataError, match="not a picture that can be read"):
+        pictures.read(str(tmp_path / "a.png"))
+    Image.fromarray(np.zeros((400, 400), np.uint8)).save(str(tmp_path / "b.png"))
+    (tmp_path / "b.png").write_bytes((tmp_path / "b.png").read_bytes()[:60])
+    code, _, err = invoke("predict", tmp_path / "b.png")
+    assert code == 3 and len(err.splitlines()) == 1
+
+
+def test_predict(tmp_path, invoke):
+    images, _ = synthetic.load()
+    for index in range(3):
+        Image.fromarray(images[index, 0]).resize((56, 56), Image.NEAREST).save(str(tmp_path / f"{index}.png"))
+    paths = [tmp_path / f"{index}.png" for index in range(3)]
+    code, out, _ = invoke("predict", *paths, "--show", tmp_path / "sheet.png", "--backend", "cpu", "--no-invert")
+    assert code == 0 and all(f"{index}.png" in out for index in range(3))
+    assert Image.open(str(tmp_path / "sheet.png")).size[0] > 200
+
+
+def test_plots_of_a_run(tmp_path, invoke):
+    run = ("run", "--data", "synthetic", "--n", "300", "--backend", "cpu", "--model", "ece408-low")
+    wanted = ("--confusion", tmp_path / "c.png", "--mistakes", tmp_path / "m.png")
+    code, _, _ = invoke(
+        "run", "--data", "synthetic", "--n", "300", "--backend", "cpu", "--model", "ece408-low", *wanted
+    )
+    assert code == 0
+    for name in ("c.png", "m.png"):
+        pixels = np.asarray(Image.open(str(tmp_path / name)).convert("L"))
+        assert pixels.std() > 20  # something is drawn
+    code, _, err = invoke("run", "--confusion", "c.jpg")
+    assert code == 2 and "NAME.png" in err
+    nowhere = ("--confusion", tmp_path / "no" / "c.png")
+    code, _, err = invoke("run", "--data", "synthetic", "--n", "5", "--backend", "cpu", *nowhere)
+    assert code == 3 and "cannot write" in err
+
+
+def test_confusion_counts_every_image(tmp_path, monkeypatch):
+    drawn = []
+    monkeypatch.setattr(plots, "_save", lambda figure, path: drawn.append(figure))
+    labels = np.array([0, 0, 1, 2, 2, 2], np.uint8)
+    plots.confusion("c.png", labels, np.array([0, 1, 1, 2, 2, 0]), ["a", "b", "c"], "title")
+    texts = {(t.get_position(), t.get_text()) for t in drawn[0].axes[0].texts}
+    assert texts == {((0, 0), "1"), ((1, 0), "1"), ((1, 1), "1"), ((2, 2), "2"), ((0, 2), "1")}
+
+
+def test_a_sheet_of_many_says_how_many(tmp_path, monkeypatch):
+    drawn = []
+    monkeypatch.setattr(plots, "_save", lambda figure, path: drawn.append(figure))
+    images, labels = synthetic.load()
+    plots.sheet("s.png", images[:150], labels[:150], list("abcdefghij"), "title", labels[:150])
+    assert "the first 100 of 150" in drawn[0]._suptitle.get_text()
+    assert dataset.resized(dataset.Images(images[:2], labels[:2], "synthetic", ""), 28).shape == (2, 1, 28, 28)
+
+
+def test_resized_sets_are_kept(bare):
+    images, labels = synthetic.load()
+    whole = dataset.Images(images, labels, "synthetic", "")
+    first = dataset.resized(whole, 30)
+    [kept] = (bare / ".cache/fashion-infer/resized").iterdir()
+    assert np.array_equal(np.load(str(kept)), first) and np.array_equal(dataset.resized(whole, 30), first)
+    kept.write_bytes(b"damaged")
+    assert np.array_equal(dataset.resized(whole, 30), first)

@@ -1,0 +1,93 @@
+"""The input size told from the weights, against the shapes that MXNet infers."""
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fashion_infer import _mxnet, editions, input_size, network, operators
+from fashion_infer.errors import CheckpointError
+
+mx = _mxnet.load()
+operators.load_into_mxnet()
+
+
+def fc_width(symbol, side):
+    """Inputs of the first fully connected layer, by MXNet; None when the images are too small."""
+    try:
+        shapes = dict(zip(symbol.list_arguments(), symbol.infer_shape(data=(1, 1, side, side))[0]))
+    except mx.MXNetError:
+        return None
+    return next(shape[1] for name, shape in shapes.items() if name.startswith("fullyconnected0_w"))
+
+
+@pytest.mark.parametrize("edition", list(editions.EDITIONS))
+@pytest.mark.parametrize("operator", ["custom", "builtin"])
+def test_editions(edition, operator):
+    text = network.build(edition, operator)
+    side = editions.get(edition).input_size
+    width = fc_width(mx.sym.load_json(text), side)
+    weights = {"fullyconnected0_weight": np.zeros((3, width), np.float32)}
+    assert input_size.infer(json.loads(text), weights) == side
+
+
+@st.composite
+def chains(draw):
+    """A random network up to its first fully connected layer, and an image size that it takes."""
+    x = mx.sym.Variable("data")
+    for index in range(draw(st.integers(0, 4))):
+        kind = draw(st.sampled_from(["New", "Convolution", "Pooling", "tanh"]))
+        k = draw(st.integers(1, 5))
+        if kind == "New":
+            x = mx.sym.New(x, mx.sym.Variable(f"w{index}"), kernel=str((k, k)), num_filter=str(draw(st.integers(1, 5))))
+        elif kind == "Convolution":
+            x = mx.sym.Convolution(
+                x, kernel=(k, k), num_filter=draw(st.integers(1, 5)), no_bias=True,
+                pad=(draw(st.integers(0, 2)),) * 2, stride=(draw(st.integers(1, 2)),) * 2,
+                dilate=(draw(st.integers(1, 2)),) * 2,
+            )  # fmt: skip
+        elif kind == "Pooling":
+            x = mx.sym.Pooling(
+                x, kernel=(k, k), stride=(draw(st.integers(1, 3)),) * 2, pool_type="max",
+                pooling_convention=draw(st.sampled_from(["valid", "full"])),
+            )  # fmt: skip
+        else:
+            x = mx.sym.Activation(x, act_type="tanh")
+    symbol = mx.sym.FullyConnected(mx.sym.Flatten(x), num_hidden=7, name="fullyconnected0")
+    return symbol, draw(st.integers(10, 90))
+
+
+@given(chains())
+@settings(max_examples=60, deadline=None)
+def test_random_chains(chain):
+    symbol, side = chain
+    width = fc_width(symbol, side)
+    if width is None:
+        return
+    weights = {"fullyconnected0_weight": np.zeros((7, width), np.float32)}
+    found = input_size.infer(network.parse(symbol.tojson(), ""), weights)
+    assert fc_width(symbol, found) == width
+    assert found <= side or found in {edition.input_size for edition in editions.EDITIONS.values()}
+
+
+def refused(change, weights=None):
+    graph = json.loads(network.build("fa2017"))
+    change(graph["nodes"])
+    weights = {"fullyconnected0_weight": np.zeros((3, 7200))} if weights is None else weights
+    with pytest.raises(CheckpointError) as error:
+        input_size.infer(graph, weights)
+    return str(error.value)
+
+
+def test_what_cannot_be_told():
+    assert "no image of up to 512 pixels gives the 7201 inputs of fullyconnected0" in refused(
+        lambda nodes: None, {"fullyconnected0_weight": np.zeros((3, 7201))}
+    )
+    assert "lacks fullyconnected0_weight" in refused(lambda nodes: None, {})
+    assert "through node 'activation0'" in refused(lambda nodes: nodes[3].update(op="Reshape"))
+    assert "no fully connected layer" in refused(
+        lambda nodes: [n.update(op="Flatten") for n in nodes if n["op"] == "FullyConnected"]
+    )
+    assert "is not a size" in refused(lambda nodes: nodes[4]["attrs"].update(kernel="(x, 2)"))
