@@ -2,16 +2,22 @@
 
 from typing import NamedTuple, Optional
 
-from . import operators
+from . import _mxnet, operators
 from .errors import DeviceError, UsageError
 
 BACKENDS = ("auto", "cpu", "gpu")
 
 
+# mxnet-cu112 holds machine code for compute capabilities 5.0, 6.0, 7.0, 8.0 and 8.6, and no PTX: code of one major
+# version runs on its later minor ones, so 8.9 is served and 9.0 is not.
+_MXNET_MAJORS = (5, 6, 7, 8)
+
+
 class Choice(NamedTuple):
-    """A backend and, where that is not what the user may expect, one line that says why."""
+    """Where a request runs and, where that is not what the user may expect, one line that says why."""
 
     backend: str  # "cpu" or "gpu"
+    context: str  # where MXNet keeps its tensors: "cpu", or "gpu" when its own build and the device allow that
     notice: Optional[str]
 
 
@@ -35,9 +41,9 @@ def choose(backend: str = "auto", device: int = 0) -> Choice:
     if backend not in BACKENDS:
         raise UsageError(f"unknown backend '{backend}'; known: {', '.join(BACKENDS)}")
     if backend == "cpu":
-        return Choice("cpu", None)
+        return Choice("cpu", "cpu", None)
     if backend == "auto" and not operators.kernels("gpu"):
-        return Choice("cpu", None)  # a CPU build: nothing to explain
+        return Choice("cpu", "cpu", None)  # a CPU build: nothing to explain
     try:
         found = operators.cuda_devices()
         if not 0 <= device < len(found):
@@ -45,5 +51,20 @@ def choose(backend: str = "auto", device: int = 0) -> Choice:
     except DeviceError as error:
         if backend == "gpu":
             raise
-        return Choice("cpu", f"running on the CPU: {error}")
-    return Choice("gpu", None)
+        return Choice("cpu", "cpu", f"running on the CPU: {error}")
+    reason = mxnet_refusal(found[device])
+    if reason is None:
+        return Choice("gpu", "gpu", f"GPU {device}, {found[device].name}: the whole network runs there")
+    return Choice(
+        "gpu", "cpu", f"GPU {device}, {found[device].name}: our operator's tensors are staged there and back, {reason}"
+    )
+
+
+def mxnet_refusal(device: operators.CudaDevice) -> Optional[str]:
+    """Why MXNet itself cannot use a device: a clause for a message; None when it can."""
+    if _mxnet.build() != "cu112":
+        return "for this is MXNet's CPU build"
+    if device.capability[0] not in _MXNET_MAJORS:
+        version = ".".join(map(str, device.capability))
+        return f"for mxnet-cu112 has no code for compute capability {version} (it has 5.0 to 8.9)"
+    return None

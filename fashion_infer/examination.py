@@ -5,7 +5,7 @@ from typing import Callable, List, NamedTuple, Optional, Tuple
 
 import numpy as np
 
-from . import _mxnet, dataset, operators, zoo
+from . import _mxnet, dataset, devices, operators, zoo
 from ._resources import library_path
 from .errors import DataError, DeviceError, FashionInferError
 
@@ -74,10 +74,16 @@ def _cuda() -> List[Finding]:
             True,
             f"CUDA device {d.index}",
             f"{d.name}, compute capability {d.capability[0]}.{d.capability[1]}, "
-            f"{d.memory_total / 2**30:.1f} GiB ({d.memory_free / 2**30:.1f} free), driver for CUDA {d.driver_version}",
+            f"{d.memory_total / 2**30:.1f} GiB ({d.memory_free / 2**30:.1f} free), driver for CUDA {d.driver_version}; "
+            + f"MXNet itself {_mxnet_on(d)}",
         )
         for d in found
     ]
+
+
+def _mxnet_on(device: operators.CudaDevice) -> str:
+    refusal = devices.mxnet_refusal(device)
+    return "can use it" if refusal is None else f"cannot use it, {refusal}"
 
 
 def _dataset() -> List[Finding]:

@@ -122,6 +122,7 @@ def _declare(lib: ctypes.CDLL) -> None:
         "fops_conv_check": (c_int, [c_int, c_str, conv, ctypes.POINTER(c_str)]),
         "fops_conv_forward_cpu": (c_int, [c_str, conv, c_void, c_void, c_void, c_str]),
         "fops_conv_forward_cuda": (c_int, [c_str, conv, c_void, c_void, c_void, c_void]),
+        "fops_conv_forward_timed": (c_int, [c_str, conv, c_void, c_void, c_void, c_void, c_str]),
         "fops_conv_forward_staged": (c_int, [c_str, c_int, conv, c_void, c_void, c_void, c_str]),
         "fops_log_size": (c_int, []),
         "fops_log_drain": (c_int, [ctypes.POINTER(_OpRecord), c_int]),

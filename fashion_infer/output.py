@@ -17,7 +17,7 @@ def table(*columns):
     made = Table(box=box.SIMPLE_HEAD)
     for name in columns:
         numeric = name.startswith(">")
-        made.add_column(name.lstrip(">"), justify="right" if numeric else "left", no_wrap=numeric)
+        made.add_column(name.lstrip(">"), justify="right" if numeric else "left", no_wrap=numeric, overflow="fold")
     return made
 
 

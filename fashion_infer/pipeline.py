@@ -10,7 +10,7 @@ import numpy as np
 from . import _mxnet, dataset, devices, editions, input_size, network, operators, originals, process, zoo
 from . import checkpoint as checkpoints
 from .errors import UsageError
-from .predictor import BATCH_SIZE, LayerTime, Predictor
+from .predictor import BATCH_SIZE, GPU_BATCH_SIZE, LayerTime, Predictor
 
 DEFAULT_MODEL = "ece408-high"
 MAX_THREADS = 1024
@@ -53,6 +53,7 @@ class Result(NamedTuple):
     model: str
     n: int
     backend: str
+    context: str  # where MXNet kept its tensors, "cpu" or "gpu"
     mode: str
     operator: str
     kernel: str  # as asked for; each layer says what ran
@@ -189,14 +190,17 @@ def run(
     chosen = devices.choose(backend if net.operator == "custom" or backend == "gpu" else "cpu", device)
     operators.set_threads(threads)
     _mxnet.set_threads(operators.threads())
+    if batch_size is None:
+        batch_size = GPU_BATCH_SIZE if chosen.backend == "gpu" else BATCH_SIZE
     pixels = dataset.resized(images, net.input_size)
     predictor = Predictor(
         net.checkpoint,
         input_shape=(1, net.input_size, net.input_size),
         backend=chosen.backend,
         device=device,
+        context=chosen.context,
         kernel=kernel,
-        batch_size=min(batch_size or BATCH_SIZE, len(images.images)) if batch_size != 0 else 0,
+        batch_size=min(batch_size, len(images.images)),
     )
     passes: List[List[LayerTime]] = []
     for _ in range(repeat):
@@ -207,6 +211,7 @@ def run(
         model=net.label,
         n=len(images.images),
         backend=chosen.backend,
+        context=chosen.context,
         mode="operator",
         operator=net.operator,
         kernel=kernel,

@@ -21,6 +21,11 @@ fops_status fops_conv_forward_cuda(const char*, const fops_conv*, const void*, c
   return no_cuda();
 }
 
+fops_status fops_conv_forward_timed(const char*, const fops_conv*, const void*, const float*, float*, void*,
+                                    const char*) {
+  return no_cuda();
+}
+
 fops_status fops_conv_forward_staged(const char*, int, const fops_conv*, const void*, const float*, float*,
                                      const char*) {
   return no_cuda();

@@ -89,6 +89,10 @@ FOPS_API fops_status fops_conv_forward_cpu(const char* kernel, const fops_conv* 
 FOPS_API fops_status fops_conv_forward_cuda(const char* kernel, const fops_conv* conv, const void* x,
                                             const float* k, float* y, void* stream);
 
+/* The same, then waits for the kernel and puts its time into the log under `layer`: for a framework's GPU context. */
+FOPS_API fops_status fops_conv_forward_timed(const char* kernel, const fops_conv* conv, const void* x,
+                                             const float* k, float* y, void* stream, const char* layer);
+
 /* On CUDA device `device` with host tensors: staged through pinned buffers, in slices that fit in the free
  * device memory. Synchronous. A non-NULL `layer` puts the pass into the log. */
 FOPS_API fops_status fops_conv_forward_staged(const char* kernel, int device, const fops_conv* conv,

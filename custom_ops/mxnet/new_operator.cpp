@@ -150,6 +150,18 @@ MXReturnValue forward_host(const Attributes& attributes, std::vector<MXTensor>* 
   return status == FOPS_OK ? MX_SUCCESS : error(attributes, fops_last_error());
 }
 
+// Tensors in the memory of MXNet's own GPU context, on its stream.
+MXReturnValue forward_device(const Attributes& attributes, std::vector<MXTensor>* inputs,
+                             std::vector<MXTensor>* outputs, const OpResource& resource) {
+  MXTensor &data = inputs->at(0), &weight = inputs->at(1), &output = outputs->at(0);
+  const fops_conv conv = describe(data, weight);
+  const std::string layer = attribute(attributes, "layer", "New"), kernel = attribute(attributes, "variant", "auto");
+  const fops_status status =
+      fops_conv_forward_timed(kernel.c_str(), &conv, data.data_ptr, weight.data<float>(), output.data<float>(),
+                              resource.get_cuda_stream(), layer.c_str());
+  return status == FOPS_OK ? MX_SUCCESS : error(attributes, fops_last_error());
+}
+
 MXReturnValue backward(const Attributes& attributes, std::vector<MXTensor>*, std::vector<MXTensor>*,
                        const OpResource&) {
   return error(attributes, "the operator has a forward pass only; train with Convolution");
@@ -159,7 +171,9 @@ MXReturnValue backward(const Attributes& attributes, std::vector<MXTensor>*, std
 
 REGISTER_OP(New)
     .setForward(forward_host, "cpu")
+    .setForward(forward_device, "gpu")
     .setBackward(backward, "cpu")
+    .setBackward(backward, "gpu")
     .setParseAttrs(parse_attributes)
     .setInferType(infer_type)
     .setInferShape(infer_shape);

@@ -96,7 +96,6 @@ def test_predict(tmp_path, invoke):
 
 
 def test_plots_of_a_run(tmp_path, invoke):
-    run = ("run", "--data", "synthetic", "--n", "300", "--backend", "cpu", "--model", "ece408-low")
     wanted = ("--confusion", tmp_path / "c.png", "--mistakes", tmp_path / "m.png")
     code, _, _ = invoke(
         "run", "--data", "synthetic", "--n", "300", "--backend", "cpu", "--model", "ece408-low", *wanted

@@ -1,0 +1,79 @@
+"""Which backend a request ends up on, for machines of every kind (the devices are made up here)."""
+
+import pytest
+
+from fashion_infer import _mxnet, devices, examination, operators
+from fashion_infer.errors import DeviceError, UsageError
+
+
+def machine(monkeypatch, capabilities=(), build="cpu", reason="no NVIDIA driver"):
+    """A machine with devices of these compute capabilities, a library with CUDA, and this build of MXNet."""
+
+    def found():
+        if not capabilities:
+            raise DeviceError(reason)
+        return [
+            operators.CudaDevice(i, f"GPU {c}", c, 100, 8 << 30, 7 << 30, "13.0", "13.0")
+            for i, c in enumerate(capabilities)
+        ]
+
+    kernel = operators.Kernel("tensor-core", "", "", "float32")
+    monkeypatch.setattr(operators, "cuda_devices", found)
+    monkeypatch.setattr(operators, "kernels", lambda backend="cpu": [kernel])
+    monkeypatch.setattr(_mxnet, "build", lambda: build)
+
+
+def test_cpu_needs_no_look_at_devices(monkeypatch):
+    monkeypatch.setattr(operators, "cuda_devices", lambda: pytest.fail("looked"))
+    assert devices.choose("cpu") == ("cpu", "cpu", None)
+
+
+def test_auto_falls_back_with_the_reason(monkeypatch):
+    machine(monkeypatch)
+    assert devices.choose("auto") == ("cpu", "cpu", "running on the CPU: no NVIDIA driver")
+    with pytest.raises(DeviceError, match="no NVIDIA driver"):
+        devices.choose("gpu")
+
+
+def test_auto_on_a_cpu_build_says_nothing(monkeypatch):
+    machine(monkeypatch)
+    monkeypatch.setattr(operators, "kernels", lambda backend="cpu": [])
+    assert devices.choose("auto") == ("cpu", "cpu", None)
+
+
+@pytest.mark.parametrize("backend", ["auto", "gpu"])
+@pytest.mark.parametrize(
+    "capability, build, context, words",
+    [
+        ((9, 0), "cpu", "cpu", "staged there and back, for this is MXNet's CPU build"),
+        ((9, 0), "cu112", "cpu", "no code for compute capability 9.0"),
+        ((8, 9), "cu112", "gpu", "the whole network runs there"),
+        ((7, 5), "cu112", "gpu", "the whole network runs there"),
+        ((12, 0), "cu112", "cpu", "no code for compute capability 12.0"),
+    ],
+)
+def test_direct_or_staged(monkeypatch, backend, capability, build, context, words):
+    machine(monkeypatch, [capability], build)
+    choice = devices.choose(backend)
+    assert (choice.backend, choice.context) == ("gpu", context) and words in choice.notice
+
+
+def test_device_numbers(monkeypatch):
+    machine(monkeypatch, [(9, 0), (8, 0)])
+    assert "GPU 1, GPU (8, 0)" in devices.choose("gpu", 1).notice
+    for wrong in (2, -1):
+        with pytest.raises(DeviceError, match=f"there is no GPU {wrong}: this machine has 2"):
+            devices.choose("gpu", wrong)
+    assert devices.choose("auto", 2).backend == "cpu"
+
+
+def test_unknown_backend():
+    with pytest.raises(UsageError, match="unknown backend 'tpu'"):
+        devices.choose("tpu")
+
+
+def test_doctor_lists_devices(monkeypatch):
+    machine(monkeypatch, [(9, 0), (8, 6)], "cu112")
+    first, second = examination._cuda()
+    assert first.ok and "8.0 GiB (7.0 free)" in first.found and "MXNet itself cannot use it" in first.found
+    assert "MXNet itself can use it" in second.found
