@@ -51,15 +51,16 @@ def forward(lib, name, conv, x, k, y):
 
 
 def timed(run, repeat):
-    times = []
-    for _ in range(repeat):
-        start, stop = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        start.record()
+    """Milliseconds of each of `repeat` runs. All are queued before the first is waited for, so that the host's share
+    of a launch, some microseconds in which the device would idle, stays out of everyone's time."""
+    events = [torch.cuda.Event(enable_timing=True) for _ in range(repeat + 1)]
+    torch.cuda._sleep(2_000_000)  # a millisecond of head start for the host
+    events[0].record()
+    for event in events[1:]:
         run()
-        stop.record()
-        stop.synchronize()
-        times.append(start.elapsed_time(stop))
-    return times
+        event.record()
+    events[-1].synchronize()
+    return [a.elapsed_time(b) for a, b in zip(events, events[1:])]
 
 
 def reference(x, k):

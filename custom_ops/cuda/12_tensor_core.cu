@@ -15,227 +15,299 @@ constexpr int kChunk = 16;  // pixels a warp makes at a time: two 8-column mma t
 __host__ __device__ constexpr int pairs_a_row(int K) { return (K + 1) / 2; }
 __host__ __device__ constexpr int steps(int K) { return (K * pairs_a_row(K) + 7) / 8; }
 
-// Words a row of the staged image: 18 more than a multiple of 32, so that the eight pixels and four pairs that a warp
-// reads at once, from two neighbouring rows, lie in 32 different banks.
-__host__ __device__ constexpr int row_words(int W) { return (W + 13) / 32 * 32 + 18; }
-
+// A band is some rows of one image's output, all filters. It is staged twice: its pixels as words, and its outputs, a
+// row of `stride` floats a filter, on their way to global memory.
 struct Tiling {
-  int rows;           // output rows a band
-  int bands;          // bands an image
-  bool vector;        // 16-byte stores are aligned
-  uint32_t inverse_OW, inverse_W;
+  int rows;         // output rows a band
+  int bands;        // bands an image
+  int words;        // of one staged copy of the pixels: a whole number of 16-byte groups
+  int stride;       // a multiple of 4, odd as a multiple of 16: neighbouring filters' stores lie in different banks
+  bool vector_in;   // every band of x begins on a 16-byte boundary
+  bool vector_out;  // likewise of y, and is a multiple of 16 bytes long
+  uint32_t inverse_OW;
 };
 
-// Stages rows [0, rows) of `source` as words (x[i], x[i+1]) scaled and rounded to half, and with kResidue what the
-// rounding left. Returns whether this thread's values were all exact in half.
+template <typename X>
+struct alignas(4 * sizeof(X)) Four {
+  X at[4];
+};
+
+// Stages `count` pixels, in the order they lie in memory, as words (x[i], x[i+1]) scaled and rounded to half, and with
+// kResidue what the rounding left. Returns whether this thread's values were all exact in half.
 template <bool kResidue, typename X>
-__device__ bool stage(const X* source, int rows, int W, uint32_t inverse_W, float scale, uint32_t* hi, uint32_t* lo) {
-  const int row = row_words(W);
+__device__ bool stage(const X* source, int count, bool vector, float scale, uint32_t* hi, uint32_t* lo) {
   bool exact = true;
-#pragma unroll 4
-  for (int i = threadIdx.x; i < rows * W; i += kThreads) {
-    const int h = divide(i, inverse_W), w = i - h * W;
-    const float here = static_cast<float>(source[i]) * scale;
-    const float next = w + 1 < W ? static_cast<float>(source[i + 1]) * scale : 0.0f;
-    const Split a = split(here), b = split(next);
-    hi[h * row + w] = pack(a.hi, b.hi);
-    if (kResidue) lo[h * row + w] = pack(a.lo, b.lo);
-    exact = exact && fabsf(here) <= kHalfMax && __half2float(a.hi) == here;
+  for (int first = 4 * threadIdx.x; first < count; first += 8 * kThreads) {
+    float v[2][5] = {};
+#pragma unroll
+    for (int j = 0; j < 2; ++j) {  // both groups' loads are in flight before either is used
+      const int i = first + j * 4 * kThreads;
+      if (i >= count) break;
+      if (vector) {
+        const Four<X> four = *reinterpret_cast<const Four<X>*>(source + i);
+#pragma unroll
+        for (int e = 0; e < 4; ++e) v[j][e] = static_cast<float>(four.at[e]);
+      } else {
+#pragma unroll
+        for (int e = 0; e < 4; ++e) v[j][e] = i + e < count ? static_cast<float>(source[i + e]) : 0.0f;
+      }
+      if (i + 4 < count) v[j][4] = static_cast<float>(source[i + 4]);
+    }
+#pragma unroll
+    for (int j = 0; j < 2; ++j) {
+      const int i = first + j * 4 * kThreads;
+      if (i >= count) break;
+      uint32_t high[4], low[4];
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        const float here = v[j][e] * scale, next = v[j][e + 1] * scale;
+        const __half2 rounded = __floats2half2_rn(here, next);
+        const float rest = here - __low2float(rounded);  // not 0 for infinities and NaN either
+        exact = exact && rest == 0.0f;
+        high[e] = reinterpret_cast<const uint32_t&>(rounded);
+        if (kResidue) low[e] = pack(__float2half_rn(rest), __float2half_rn(next - __high2float(rounded)));
+      }
+      *reinterpret_cast<uint4*>(hi + i) = make_uint4(high[0], high[1], high[2], high[3]);
+      if (kResidue) *reinterpret_cast<uint4*>(lo + i) = make_uint4(low[0], low[1], low[2], low[3]);
+    }
   }
   return exact;
 }
 
-// sum += weights * pixels, for one chunk.
-template <int kTiles, int kSteps>
-__device__ void multiply(float (&sum)[kTiles][2][4], const uint32_t (&weights)[kTiles][kSteps][4],
-                         const uint32_t* words, const int (&corner)[2], const int (&offset)[2 * kSteps]) {
-#pragma unroll
-  for (int step = 0; step < kSteps; ++step)
+// The products of one band, from staged pixels to staged outputs. Filters are the rows of the product, eight a tile:
+// row g of a tile holds the high halves of filter 8 tile + g's weights and row g + 8 the low ones, so that both sums
+// end in the same lane. Pixels are the columns: column n of mma tile j is pixel 4 (n / 2) + 2j + n % 2 of the chunk, so
+// that a lane ends with four neighbouring pixels, one 16-byte store.
+template <bool kExact, bool kDirect, int K, int kTiles>
+__device__ void multiply(const uint32_t (&weights)[kTiles][steps(K)][4], const int (&offset)[2 * steps(K)],
+                         float unscale, const uint32_t* hi, const uint32_t* lo,
+                         float* staged, int stride, int M, int pixels, uint32_t inverse_OW) {
+  constexpr int kSteps = steps(K);
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
+  const auto load = [&](int chunk, const uint32_t* words, uint32_t(&in)[2][2 * kSteps]) {
 #pragma unroll
     for (int j = 0; j < 2; ++j) {
-      const uint32_t b0 = words[corner[j] + offset[2 * step]], b1 = words[corner[j] + offset[2 * step + 1]];
+      const int pixel = min(chunk + g / 2 * 4 + 2 * j + g % 2, pixels - 1);
+      const char* corner = reinterpret_cast<const char*>(words + pixel + divide(pixel, inverse_OW) * (K - 1));
 #pragma unroll
-      for (int tile = 0; tile < kTiles; ++tile) mma(sum[tile][j], weights[tile][step], b0, b1);
+      for (int i = 0; i < 2 * kSteps; ++i) in[j][i] = *reinterpret_cast<const uint32_t*>(corner + offset[i]);
     }
+  };
+  uint32_t in[2][2 * kSteps], ahead[2][2 * kSteps];  // this chunk's pixels, and the next one's, loaded early
+  load(warp * kChunk, hi, ahead);
+  for (int chunk = warp * kChunk; chunk < pixels; chunk += kWarps * kChunk) {
+#pragma unroll
+    for (int j = 0; j < 2; ++j)
+#pragma unroll
+      for (int i = 0; i < 2 * kSteps; ++i) in[j][i] = ahead[j][i];
+    load(chunk + kWarps * kChunk, hi, ahead);
+    uint32_t rest[2][2 * kSteps];
+    if (!kExact) load(chunk, lo, rest);
+
+    const bool inside = chunk + 4 * t < pixels;
+    float* to = staged + g * stride + chunk + 4 * t;
+#pragma unroll
+    for (int tile = 0; tile < kTiles; ++tile, to += 8 * stride) {
+      float sum[2][4] = {};
+#pragma unroll
+      for (int step = 0; step < kSteps; ++step)
+#pragma unroll
+        for (int j = 0; j < 2; ++j) {
+          if (!kExact) mma(sum[j], weights[tile][step], rest[j][2 * step], rest[j][2 * step + 1]);
+          mma(sum[j], weights[tile][step], in[j][2 * step], in[j][2 * step + 1]);
+        }
+      const float u = unscale;
+      if (kDirect) {
+        if (inside && (tile + 1 < kTiles || tile * 8 + g < M))
+          __stcs(reinterpret_cast<float4*>(to),
+                 make_float4((sum[0][0] + sum[0][2]) * u, (sum[0][1] + sum[0][3]) * u, (sum[1][0] + sum[1][2]) * u,
+                             (sum[1][1] + sum[1][3]) * u));
+      } else
+      store_shared(to, (sum[0][0] + sum[0][2]) * u, (sum[0][1] + sum[0][3]) * u, (sum[1][0] + sum[1][2]) * u,
+                   (sum[1][1] + sum[1][3]) * u);
+    }
+  }
 }
 
-// A block stays on its multiprocessor and walks over bands of images. Filters are the rows of the product (16 a tile,
-// their weights in registers for the block's life), pixels the columns.
-template <int K, int kTiles, bool kHalf, typename X>
-__global__ void __launch_bounds__(kThreads, kTiles > 2 ? 4 : 6)
-    tensor_core_pixels(Dims d, Tiling tiling, const X* __restrict__ x, const float* __restrict__ k,
+// A block stays on its multiprocessor, its weights in registers, and walks over bands.
+template <int K, int kTiles, bool kDirect, typename X>
+__global__ void __launch_bounds__(kThreads, kDirect && kTiles <= 2 ? 8 : 4)
+    tensor_core_pixels(Dims d, Tiling tiling, bool half, const X* __restrict__ x, const float* __restrict__ k,
                        float* __restrict__ y) {
   constexpr int kSteps = steps(K), kTaps = K * K;
-  extern __shared__ uint32_t shared[];
-  __shared__ float filter_scale[16 * kTiles], filter_unscale[16 * kTiles];
+  extern __shared__ __align__(16) uint32_t shared[];
   __shared__ unsigned scratch;
-  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
-  const int row = row_words(d.W), staged = (tiling.rows + K - 1) * row;
-  uint32_t* hi = shared;
-  uint32_t* lo = shared + staged;
+  const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+  uint32_t *hi = shared, *lo = shared + tiling.words;
+  float* staged = reinterpret_cast<float*>(shared + 2 * tiling.words);
 
-  // The padding of the rows is read against zero weights: it must be finite, once and for all.
-  for (int i = threadIdx.x; i < 2 * staged; i += kThreads) shared[i] = 0;
-
-  // A scale for every filter, and its weights split into the registers that the mma wants.
-  bool finite = true;
-  for (int m = threadIdx.x; m < 16 * kTiles; m += kThreads) {
-    float largest = 0.0f;
-    for (int i = 0; i < kTaps && m < d.M; ++i) {
-      const float magnitude = fabsf(k[m * kTaps + i]);
-      largest = magnitude > largest ? magnitude : largest;
-      finite = finite && magnitude < INFINITY;
-    }
-    filter_scale[m] = scale_for(largest);
-    filter_unscale[m] = 1.0f / filter_scale[m];
-  }
-  finite = !__syncthreads_or(!finite);
-
-  uint32_t weight_hi[kTiles][kSteps][4], weight_lo[kTiles][kSteps][4];
+  // One scale for all weights, and their halves in the registers that the mma wants.
+  float largest = 0.0f;
+  for (int i = threadIdx.x; i < d.M * kTaps; i += kThreads) largest = larger(largest, k[i]);
+  largest = block_max(largest, &scratch);
+  const bool finite = largest < INFINITY;
+  const float filter_scale = scale_for(largest), unscale = 1.0f / kImageScale / filter_scale;
+  uint32_t weights[kTiles][kSteps][4];
 #pragma unroll
-  for (int tile = 0; tile < kTiles; ++tile) {
+  for (int tile = 0; tile < kTiles; ++tile)
 #pragma unroll
-    for (int i = 0; i < 4 * kSteps; ++i) {
-      const int m = tile * 16 + g + i % 2 * 8, pair = i / 2 * 4 + t;
-      const int p = pair / pairs_a_row(K), q = pair % pairs_a_row(K) * 2;
-      const float scale = filter_scale[m];
+    for (int i = 0; i < 2 * kSteps; ++i) {
+      const int m = tile * 8 + g, pair = i * 4 + t, p = pair / pairs_a_row(K), q = pair % pairs_a_row(K) * 2;
       const bool real = m < d.M && p < K;
-      const Split a = split(real ? k[m * kTaps + p * K + q] * scale : 0.0f);
-      const Split b = split(real && q + 1 < K ? k[m * kTaps + p * K + q + 1] * scale : 0.0f);
-      weight_hi[tile][i / 4][i % 4] = pack(a.hi, b.hi);
-      weight_lo[tile][i / 4][i % 4] = pack(a.lo, b.lo);
+      const Split a = split(real ? k[m * kTaps + p * K + q] * filter_scale : 0.0f);
+      const Split b = split(real && q + 1 < K ? k[m * kTaps + p * K + q + 1] * filter_scale : 0.0f);
+      weights[tile][i / 2][i % 2 * 2] = pack(a.hi, b.hi);
+      weights[tile][i / 2][i % 2 * 2 + 1] = half ? 0 : pack(a.lo, b.lo);
     }
-  }
 
-  int offset[2 * kSteps];  // of this lane's pairs, from the pixel's corner
+  int offset[2 * kSteps];  // of this lane's pairs, from the pixel's corner, in bytes
 #pragma unroll
   for (int i = 0; i < 2 * kSteps; ++i) {
     const int pair = min(i * 4 + t, K * pairs_a_row(K) - 1);
-    offset[i] = pair / pairs_a_row(K) * row + pair % pairs_a_row(K) * 2;
+    offset[i] = 4 * (pair / pairs_a_row(K) * d.W + pair % pairs_a_row(K) * 2);
   }
 
   const int plane = d.OH * d.OW;
   for (long long task = blockIdx.x; task < d.B * tiling.bands; task += gridDim.x) {
     const long long image = task / tiling.bands;
     const int h0 = static_cast<int>(task - image * tiling.bands) * tiling.rows;
-    const int rows = min(tiling.rows, d.OH - h0), pixels = rows * d.OW;
+    const int rows = min(tiling.rows, d.OH - h0), pixels = rows * d.OW, count = (rows + K - 1) * d.W;
     const X* source = x + (image * d.H + h0) * d.W;
     float* out = y + image * d.M * plane + h0 * d.OW;
 
-    __syncthreads();  // the band before this one has been read
-    float scale = kImageScale;
-    bool exact = stage<false>(source, rows + K - 1, d.W, tiling.inverse_W, scale, hi, lo);
+    bool exact = stage<false>(source, count, tiling.vector_in, kImageScale, hi, lo);
+    bulk_wait_read();  // the band before this one has left its staging rows
     exact = !__syncthreads_or(!exact);  // pixels are: this is all they cost
+    float rescale = 1.0f;
     if (!exact || !finite) {
-      float largest = 0.0f;
-      for (int i = threadIdx.x; i < (rows + K - 1) * d.W; i += kThreads) {
-        const float magnitude = fabsf(static_cast<float>(source[i]));
-        largest = magnitude <= largest ? largest : magnitude;  // a NaN takes over and stays
-        if (magnitude != magnitude) break;
-      }
+      largest = 0.0f;
+      for (int i = threadIdx.x; i < count; i += kThreads) largest = larger(largest, static_cast<float>(source[i]));
       largest = block_max(largest, &scratch);
       if (!finite || largest == INFINITY) {
         direct_band(source - h0 * d.W, k, out - h0 * d.OW, 1, d.H, d.W, d.M, K, h0, rows);
+        __syncthreads();
         continue;
       }
+      float scale = kImageScale;
       if (largest * scale < kWindowLow || largest * scale > kWindowHigh) scale = scale_for(largest);
-      stage<true>(source, rows + K - 1, d.W, tiling.inverse_W, scale, hi, lo);
+      stage<true>(source, count, tiling.vector_in, scale, hi, lo);
+      rescale = kImageScale / scale;
       __syncthreads();
     }
-    const float image_unscale = 1.0f / scale;
 
-    for (int chunk = warp * kChunk; chunk < pixels; chunk += kWarps * kChunk) {
-      // Column n of mma tile j is pixel 4 (n / 2) + 2j + n % 2 of the chunk: then a lane's results in both tiles are
-      // four neighbouring pixels, one 16-byte store a filter.
-      int corner[2];
-#pragma unroll
-      for (int j = 0; j < 2; ++j) {
-        const int pixel = min(chunk + g / 2 * 4 + 2 * j + g % 2, pixels - 1);
-        const int h = divide(pixel, tiling.inverse_OW);
-        corner[j] = h * row + pixel - h * d.OW;
+    // The next band on its way into L2 while this one is multiplied: its staging then waits for L2 alone.
+    if (task + gridDim.x < d.B * tiling.bands) {
+      const long long next = (task + gridDim.x) / tiling.bands;
+      const int next_h0 = static_cast<int>(task + gridDim.x - next * tiling.bands) * tiling.rows;
+      const X* from = x + (next * d.H + next_h0) * d.W;
+      const int bytes = min(tiling.rows + K - 1, d.H - next_h0) * d.W * static_cast<int>(sizeof(X));
+      for (int i = threadIdx.x * 128; i < bytes; i += kThreads * 128)
+        asm volatile("prefetch.global.L2 [%0];" ::"l"(reinterpret_cast<const char*>(from) + i));
+    }
+
+    if (exact || half)
+      multiply<true, kDirect, K>(weights, offset, unscale * rescale, hi, lo, kDirect ? out : staged, kDirect ? plane : tiling.stride, d.M, pixels,
+                        tiling.inverse_OW);
+    else
+      multiply<false, kDirect, K>(weights, offset, unscale * rescale, hi, lo, kDirect ? out : staged, kDirect ? plane : tiling.stride, d.M, pixels,
+                         tiling.inverse_OW);
+
+    if (kDirect) { __syncthreads(); continue; }
+    bulk_fence();
+    __syncthreads();
+    if (kCopyEngine && tiling.vector_out) {
+      // One copy a filter. The engine writes whole lines while the block stages and multiplies its next band.
+      if (threadIdx.x < 32) {
+        for (int m = lane; m < d.M; m += 32) bulk_store(out + m * plane, staged + m * tiling.stride, pixels * 4);
+        bulk_commit();
       }
-      float sum[kTiles][2][4] = {};
-      // The small products first: the chain of truncated additions stays short and small.
-      if (!exact && !kHalf) multiply<kTiles, kSteps>(sum, weight_hi, lo, corner, offset);
-      if (!kHalf) multiply<kTiles, kSteps>(sum, weight_lo, hi, corner, offset);
-      multiply<kTiles, kSteps>(sum, weight_hi, hi, corner, offset);
-
-      const int first = chunk + 4 * t;
-#pragma unroll
-      for (int tile = 0; tile < kTiles; ++tile)
-#pragma unroll
-        for (int half = 0; half < 2; ++half) {
-          const int m = tile * 16 + half * 8 + g;
-          const float u = filter_unscale[m];
-          const float4 v = make_float4(sum[tile][0][2 * half] * u * image_unscale,
-                                       sum[tile][0][2 * half + 1] * u * image_unscale,
-                                       sum[tile][1][2 * half] * u * image_unscale,
-                                       sum[tile][1][2 * half + 1] * u * image_unscale);
-          if (m >= d.M || first >= pixels) continue;
-          float* to = out + m * plane + first;
-          if (tiling.vector) {
-            __stcs(reinterpret_cast<float4*>(to), v);
-          } else {
-            to[0] = v.x;
-            if (first + 1 < pixels) to[1] = v.y;
-            if (first + 2 < pixels) to[2] = v.z;
-            if (first + 3 < pixels) to[3] = v.w;
-          }
-        }
+    } else if (tiling.vector_out) {
+      for (int m = threadIdx.x / 32; m < d.M; m += kWarps)
+        for (int i = lane * 4; i < pixels; i += 128)
+          __stcs(reinterpret_cast<float4*>(out + m * plane + i),
+                 *reinterpret_cast<const float4*>(staged + m * tiling.stride + i));
+      __syncthreads();
+    } else {
+      for (int m = threadIdx.x / 32; m < d.M; m += kWarps)
+        for (int i = lane; i < pixels; i += 32) out[m * plane + i] = staged[m * tiling.stride + i];
+      __syncthreads();
     }
   }
+  bulk_wait_read();  // shared memory outlives the copies that read it
 }
 
-// Bands of about 1,500 outputs: small enough for six blocks' staged images in shared memory, large enough that the
-// rows read twice, K - 1 a band, are few.
-int band_rows(const fops_conv& c) {
-  const int64_t wanted = std::max<int64_t>(1, 1500 / out_w(c));
-  const int64_t bands = ceil_div(out_h(c), wanted);
-  const int64_t rows = ceil_div(out_h(c), bands);
-  return static_cast<int>(rows);
+size_t shared_bytes(const Tiling& tiling, const fops_conv& c) {
+  return sizeof(float) * (2 * tiling.words + ceil_div(c.M, 8) * 8 * tiling.stride);
 }
 
-template <int K, int kTiles, bool kHalf>
-fops_status run(const fops_conv& c, const void* x, const float* k, float* y, cudaStream_t stream) {
-  const Dims d = dims(c);
+// Bytes of a band's outputs, evened out over an image's bands. Measured: straight from registers 48 KB (a third of
+// fa2017's image) was best of 24 to 85, through shared memory 96 KB (two blocks a multiprocessor) of 24 to 96.
+constexpr int64_t kDirectBand = 48 << 10, kStagedBand = 96 << 10;
+constexpr int kRoomy = 160 << 10;  // a GPU with less shared memory than this for a block takes 48 KB bands either way
+
+Tiling tiling_for(const fops_conv& c, int64_t band) {
   Tiling tiling;
-  tiling.rows = band_rows(c);
-  tiling.bands = static_cast<int>(ceil_div(d.OH, tiling.rows));
-  tiling.vector = d.OH * d.OW % 4 == 0 && (tiling.bands == 1 || tiling.rows * d.OW % 4 == 0) &&
-                  reinterpret_cast<uintptr_t>(y) % 16 == 0;
-  tiling.inverse_OW = inverse_of(d.OW);
-  tiling.inverse_W = inverse_of(d.W);
-  const size_t shared = 2 * sizeof(uint32_t) * (tiling.rows + K - 1) * row_words(d.W);
+  const int64_t OH = out_h(c), OW = out_w(c);
+  const int64_t most = std::max<int64_t>(1, band / 4 / (ceil_div(c.M, 8) * 8) / OW);
+  int64_t rows = ceil_div(OH, ceil_div(OH, most));
+  while (rows < OH && rows * OW % 4 != 0) ++rows;  // whole 16-byte groups; at most three rows more
+  tiling.rows = static_cast<int>(rows);
+  tiling.bands = static_cast<int>(ceil_div(OH, rows));
+  tiling.words = static_cast<int>(ceil_div((rows + c.K - 1) * c.W, 4) * 4);
+  tiling.stride = static_cast<int>(ceil_div(ceil_div(rows * OW, kChunk) * kChunk, 32) * 32 + 16);
+  tiling.inverse_OW = inverse_of(static_cast<uint32_t>(OW));
+  return tiling;
+}
+
+template <int kTiles>
+fops_status run(const fops_conv& c, bool half, const void* x, const float* k, float* y, cudaStream_t stream) {
+  const Dims d = dims(c);
+  // Rows of whole 32-byte sectors are stored straight from the registers. Others would write two thirds of their
+  // sectors in part, at two to five times the cost (fa2019's 66 x 66 plane: 1.19 ms against 0.69).
+  const bool direct = d.OH * d.OW % 8 == 0 && reinterpret_cast<uintptr_t>(y) % 32 == 0 &&
+                      tiling_for(c, kDirectBand).rows * d.OW % 4 == 0;
+  int device = 0, most_shared = 0;
+  FOPS_CUDA(cudaGetDevice(&device));
+  FOPS_CUDA(cudaDeviceGetAttribute(&most_shared, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
+  Tiling tiling = tiling_for(c, !direct && most_shared >= kRoomy ? kStagedBand : kDirectBand);
+  const bool whole = tiling.bands == 1;
+  tiling.vector_out = d.OH * d.OW % 4 == 0 && (whole || tiling.rows * d.OW % 4 == 0) &&
+                      reinterpret_cast<uintptr_t>(y) % 16 == 0;
+  tiling.vector_in = d.H * d.W % 4 == 0 && (whole || tiling.rows * d.W % 4 == 0) &&
+                     reinterpret_cast<uintptr_t>(x) % (4 * (c.x_type == FOPS_UINT8 ? 1 : 4)) == 0;
+  const size_t shared = direct ? 2 * sizeof(uint32_t) * tiling.words : shared_bytes(tiling, c);
   return with_input(c, x, [&](auto typed) {
-    auto* kernel = tensor_core_pixels<K, kTiles, kHalf, std::remove_cv_t<std::remove_pointer_t<decltype(typed)>>>;
+    using In = std::remove_cv_t<std::remove_pointer_t<decltype(typed)>>;
+    auto* kernel = direct ? tensor_core_pixels<5, kTiles, true, In> : tensor_core_pixels<5, kTiles, false, In>;
     FOPS_TRY(allow_shared(kernel, shared));
     unsigned grid = 0;
     FOPS_TRY(resident_grid(kernel, kThreads, shared, d.B * tiling.bands, &grid));
-    kernel<<<grid, kThreads, shared, stream>>>(d, tiling, typed, k, y);
+    kernel<<<grid, kThreads, shared, stream>>>(d, tiling, half, typed, k, y);
     return launched("tensor-core");
   });
-}
-
-template <bool kHalf>
-fops_status run(const fops_conv& c, const void* x, const float* k, float* y, cudaStream_t stream) {
-  switch (ceil_div(c.M, 16)) {
-    case 1: return run<5, 1, kHalf>(c, x, k, y, stream);
-    case 2: return run<5, 2, kHalf>(c, x, k, y, stream);
-    case 3: return run<5, 3, kHalf>(c, x, k, y, stream);
-    default: return run<5, 4, kHalf>(c, x, k, y, stream);
-  }
 }
 
 }  // namespace
 
 bool takes_tensor_core_pixels(const fops_conv& c) {
-  // W: a band of one row, K staged rows, fits in 48 KB; n / OW by multiplication needs OW >= 2.
-  return takes_any(c) && c.C == 1 && c.K == 5 && c.M <= 64 && c.W <= 1024 && out_w(c) >= 2 && c.H <= 1 << 20;
+  return takes_any(c) && c.C == 1 && c.K == 5 && c.M <= 64 && c.H <= 1 << 15 && c.W <= 1024 && out_w(c) >= 2 &&
+         shared_bytes(tiling_for(c, kDirectBand), c) <= 98 * 1024 &&
+         tiling_for(c, kStagedBand).rows * out_w(c) < 65536 &&
+         shared_bytes(tiling_for(c, kStagedBand), c) <= kRoomy;
 }
 
 fops_status run_tensor_core_pixels(const fops_conv& c, bool half, const void* x, const float* k, float* y,
                                    cudaStream_t stream) {
-  return half ? run<true>(c, x, k, y, stream) : run<false>(c, x, k, y, stream);
+  switch (ceil_div(c.M, 8)) {
+    case 1: return run<1>(c, half, x, k, y, stream);
+    case 2: return run<2>(c, half, x, k, y, stream);
+    case 3: return run<3>(c, half, x, k, y, stream);
+    case 4: return run<4>(c, half, x, k, y, stream);
+    case 5: return run<5>(c, half, x, k, y, stream);
+    case 6: return run<6>(c, half, x, k, y, stream);
+    case 7: return run<7>(c, half, x, k, y, stream);
+    default: return run<8>(c, half, x, k, y, stream);
+  }
 }
 
 }  // namespace fops

@@ -35,11 +35,11 @@ __device__ inline uint32_t pack(__half low, __half high) {
   return static_cast<uint32_t>(__half_as_ushort(low)) | static_cast<uint32_t>(__half_as_ushort(high)) << 16;
 }
 
-// The power of two that brings `largest` into [2^7, 2^8); 1 for zero. Its exponent stops at +-100 so that the product
+// The power of two that brings `largest` into [2^13, 2^14); 1 for zero. Its exponent stops at +-100 so that the product
 // of two scales, and its inverse, stay finite after they are applied one at a time.
 __device__ inline float scale_for(float largest) {
   if (!(largest > 0.0f)) return 1.0f;
-  return ldexpf(1.0f, max(-100, min(100, 7 - ilogbf(largest))));
+  return ldexpf(1.0f, max(-100, min(100, 13 - ilogbf(largest))));
 }
 
 // D (16 x 8, float32) += A (16 x 16, half) * B (16 x 8, half). With g = lane / 4 and t = lane % 4 a lane holds
@@ -48,17 +48,28 @@ __device__ inline float scale_for(float largest) {
 // The order of k is ours to choose, as long as A and B agree: "pair" in steps 12 and 13 is one such register.
 __device__ inline void mma(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-  asm volatile(
+  asm(
       "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 #endif
 }
 
-// The largest |value| over a block, NaN counted as infinity. Every thread calls it; `scratch` is one shared word.
+// A 16-byte store to shared memory; written out because the compiler makes four of `*float4_pointer = ...` here.
+__device__ inline void store_shared(float* to, float a, float b, float c, float d) {
+  asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(static_cast<uint32_t>(__cvta_generic_to_shared(to))),
+               "f"(a), "f"(b), "f"(c), "f"(d)
+               : "memory");
+}
+
+// The larger of a magnitude so far and |value|; a NaN counts as infinity.
+__device__ inline float larger(float so_far, float value) {
+  return fabsf(value) <= so_far ? so_far : fminf(fabsf(value), INFINITY);  // fminf of NaN and infinity is infinity
+}
+
+// The largest |value| over a block, for values of 0 and above. Every thread calls it; `scratch` is one shared word.
 __device__ inline float block_max(float value, unsigned* scratch) {
-  const float magnitude = fabsf(value);
-  unsigned bits = __float_as_uint(magnitude == magnitude ? magnitude : INFINITY);  // ordered as unsigned integers are
+  unsigned bits = __float_as_uint(value);  // ordered as unsigned integers are
   __syncthreads();
   if (threadIdx.x == 0) *scratch = 0;
   __syncthreads();
@@ -73,6 +84,42 @@ __host__ __device__ inline uint32_t inverse_of(uint32_t divisor) {
   return static_cast<uint32_t>((0x100000000ull + divisor - 1) / divisor);
 }
 __device__ inline int divide(int n, uint32_t inverse) { return static_cast<int>(__umulhi(n, inverse)); }
+
+// Whether the copy engine that moves blocks of shared memory on its own (sm_90) is there.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+constexpr bool kCopyEngine = true;
+#else
+constexpr bool kCopyEngine = false;
+#endif
+
+// One asynchronous copy of `bytes` (a multiple of 16, both ends aligned to 16) from shared to global memory. Its lines
+// are marked to leave L2 first: outputs are not read again, and lines that linger are written to DRAM out of order.
+__device__ inline void bulk_store(float* to, const float* from, int bytes) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  uint64_t evict_first;
+  asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(evict_first));
+  asm volatile("cp.async.bulk.global.shared::cta.bulk_group.L2::cache_hint [%0], [%1], %2, %3;" ::"l"(to),
+               "r"(static_cast<uint32_t>(__cvta_generic_to_shared(from))), "r"(bytes), "l"(evict_first)
+               : "memory");
+#endif
+}
+// Closes this thread's group of copies; waits until all its groups have read shared memory.
+__device__ inline void bulk_commit() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+#endif
+}
+__device__ inline void bulk_wait_read() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+#endif
+}
+// Between a thread's ordinary writes to shared memory and a copy that reads them.
+__device__ inline void bulk_fence() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+#endif
+}
 
 // The way out for infinities and NaN, which have no split: a band of an image in plain float32. Rare, so only right.
 template <typename X>

@@ -1,0 +1,51 @@
+#!/usr/bin/env python3
+"""Every CUDA variant once over small shapes, against float64: the program that compute-sanitizer watches.
+
+NumPy and ctypes alone, so that nothing but our kernels runs on the device.
+"""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+import library  # noqa: E402
+
+# B, C, H, W, M, K: the course's layers, then shapes that end in the middle of every tile.
+SHAPES = [(2, *layer) for layer in library.COURSE_LAYERS.values()] + [
+    (3, 1, 29, 31, 9, 5),
+    (2, 1, 50, 17, 33, 5),
+    (2, 5, 13, 23, 7, 3),
+    (1, 64, 9, 11, 8, 3),
+    (2, 3, 20, 18, 32, 7),
+    (3, 4, 9, 9, 1, 1),
+    (1, 2, 6, 6, 70, 4),
+]
+
+
+def main():
+    rng = np.random.default_rng(0)
+    failures = passes = 0
+    for B, C, H, W, M, K in SHAPES:
+        k = rng.standard_normal((M, C, K, K)).astype(np.float32)
+        pixels = rng.integers(0, 256, (B, C, H, W)).astype(np.uint8)
+        reals = rng.uniform(-1, 1, (B, C, H, W)).astype(np.float32)
+        inputs = [pixels, pixels.astype(np.float32), reals, reals * np.float32(1e-9)]
+        wanted = [library.reference(x, k) for x in inputs]
+        for name, precision in library.kernels():
+            for x, want in zip(inputs, wanted):
+                if not library.takes(name, library.conv_of(x, k)):
+                    continue
+                status, y = library.staged(name, x, k)
+                wrong = np.inf if status else library.error(y, want)
+                passes += 1
+                if not wrong <= library.TOLERANCE[precision]:
+                    failures += 1
+                    print(f"{name} {(B, C, H, W, M, K)} {x.dtype}: error {wrong:.2e} {library.message()}")
+    print(f"{passes} passes, {failures} wrong")
+    return 1 if failures or not passes else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

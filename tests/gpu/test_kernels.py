@@ -1,0 +1,159 @@
+"""Every CUDA variant against float64, on device tensors of PyTorch."""
+
+import ctypes
+
+import library
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+pytestmark = pytest.mark.gpu
+NAMES = [name for name, _ in library.kernels()] or ["none"]
+PRECISION = dict(library.kernels())
+
+
+def forward(torch, name, x, k, y=None, stream=None):
+    """One pass on the current (or given) stream; the output is poisoned before."""
+    conv = library.conv_of(x, k)
+    if y is None:
+        side = k.shape[2]
+        y = x.new_full((x.shape[0], k.shape[0], x.shape[2] - side + 1, x.shape[3] - side + 1), 0, dtype=torch.float32)
+    y.fill_(float("nan"))
+    stream = torch.cuda.current_stream() if stream is None else stream
+    status = library.load().fops_conv_forward_cuda(
+        name.encode(), ctypes.byref(conv), x.data_ptr(), k.data_ptr(), y.data_ptr(), stream.cuda_stream
+    )
+    assert status == library.OK, library.message()
+    return y
+
+
+def error(torch, x, k, y):
+    """Largest error over the largest magnitude; infinite where an element was not written."""
+    with torch.backends.cudnn.flags(enabled=False):
+        want = torch.nn.functional.conv2d(x.double(), k.double())
+    return ((y.double() - want).abs().nan_to_num(nan=float("inf")).max() / want.abs().max()).item()
+
+
+def images(torch, shape, kind, seed=0):
+    generator = torch.Generator("cuda").manual_seed(seed)
+    if kind == "reals":
+        return torch.rand(shape, generator=generator, device="cuda") * 2 - 1
+    pixels = torch.randint(0, 256, shape, generator=generator, device="cuda")
+    return pixels.to(torch.uint8 if kind == "uint8" else torch.float32)
+
+
+def weights(torch, shape, seed=1):
+    return torch.randn(shape, generator=torch.Generator("cuda").manual_seed(seed), device="cuda")
+
+
+@pytest.mark.parametrize("kind", ["pixels", "reals", "uint8"])
+@pytest.mark.parametrize("layer", library.COURSE_LAYERS)
+@pytest.mark.parametrize("name", NAMES)
+def test_course_layer(torch, name, layer, kind):
+    C, H, W, M, K = library.COURSE_LAYERS[layer]
+    x, k = images(torch, (257, C, H, W), kind), weights(torch, (M, C, K, K))
+    if not library.takes(name, library.conv_of(x, k)):
+        pytest.skip(library.message())
+    limit = library.TOLERANCE[PRECISION[name]]
+    if layer == "fa2017" and PRECISION[name] == "float32":
+        limit = 2e-6
+    assert error(torch, x, k, forward(torch, name, x, k)) <= limit
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_random_shapes(torch, name):
+    @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(
+        st.integers(1, 5), st.integers(1, 13), st.integers(1, 40), st.integers(1, 40), st.integers(1, 70),
+        st.integers(1, 7), st.sampled_from(["pixels", "reals", "uint8"]), st.integers(0, 99),
+        st.sampled_from([1.0, 1e-12, 1e12]), st.integers(0, 1),
+    )  # fmt: skip
+    def check(B, C, H, W, M, K, kind, seed, scale, offset):
+        K = min(K, H, W)
+        x, k = images(torch, (B + offset, C, H, W), kind, seed), weights(torch, (M, C, K, K), seed)
+        if kind == "reals":
+            x = x * scale
+        x = x[offset:]  # a slice need not begin on a 16-byte boundary
+        if library.takes(name, library.conv_of(x, k)):
+            assert error(torch, x, k, forward(torch, name, x, k)) <= 2 * library.TOLERANCE[PRECISION[name]]
+
+    check()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_infinities_and_nan_stay_in_their_windows(torch, name):
+    if PRECISION[name] != "float32":
+        pytest.skip("half precision has its own infinities")
+    for C, M in ((1, 50), (12, 24)):
+        x, k = images(torch, (3, C, 28, 28), "reals"), weights(torch, (M, C, 5, 5))
+        x[1, 0, 10, 10], x[2, C - 1, 20, 3] = float("inf"), float("nan")
+        if not library.takes(name, library.conv_of(x, k)):
+            continue
+        y = forward(torch, name, x, k)
+        assert not y[0].isnan().any() and not y[0].isinf().any()
+        assert not y[1, :, :6].isinf().any() and y[1, :, 6:11, 6:11].isinf().all()
+        assert y[2, :, 16:21, 0:4].isnan().all() and not y[2, :, :16].isnan().any()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_weights_changed_between_calls_are_seen(torch, name):
+    x, k = images(torch, (64, 1, 28, 28), "pixels"), weights(torch, (50, 1, 5, 5))
+    for seed in range(3):
+        k.copy_(weights(torch, (50, 1, 5, 5), seed))
+        assert error(torch, x, k, forward(torch, name, x, k)) <= library.TOLERANCE[PRECISION[name]]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_two_streams_at_once(torch, name):
+    streams = [torch.cuda.Stream() for _ in range(2)]
+    x = images(torch, (500, 1, 28, 28), "pixels")
+    ks = [weights(torch, (50, 1, 5, 5), seed) for seed in range(2)]
+    ys = [torch.empty(500, 50, 24, 24, device="cuda") for _ in range(2)]
+    torch.cuda.synchronize()
+    for _ in range(5):
+        for stream, k, y in zip(streams, ks, ys):
+            with torch.cuda.stream(stream):
+                forward(torch, name, x, k, y)
+    torch.cuda.synchronize()
+    for k, y in zip(ks, ys):
+        assert error(torch, x, k, y) <= library.TOLERANCE[PRECISION[name]]
+
+
+def test_a_stream_of_cupy(torch):
+    cupy = pytest.importorskip("cupy")
+    x = cupy.random.randint(0, 256, (100, 1, 28, 28)).astype(cupy.float32)
+    k = cupy.random.standard_normal((50, 1, 5, 5)).astype(cupy.float32)
+    y = cupy.full((100, 50, 24, 24), cupy.nan, cupy.float32)
+    stream = cupy.cuda.Stream(non_blocking=True)
+    cupy.cuda.Device().synchronize()
+    conv = library.conv_of(x, k)
+    status = library.load().fops_conv_forward_cuda(
+        b"auto", ctypes.byref(conv), x.data.ptr, k.data.ptr, y.data.ptr, stream.ptr
+    )
+    assert status == library.OK, library.message()
+    stream.synchronize()
+    assert library.error(y.get(), library.reference(x.get(), k.get())) <= 2e-6
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_memory_is_lost(torch, name):
+    x, k = images(torch, (20, 1, 28, 28), "pixels"), weights(torch, (50, 1, 5, 5))
+    y = forward(torch, name, x, k)
+    torch.cuda.synchronize()
+    before = torch.cuda.mem_get_info()[0]
+    for _ in range(200):
+        forward(torch, name, x, k, y)
+    torch.cuda.synchronize()
+    assert before - torch.cuda.mem_get_info()[0] <= 4 << 20
+
+
+def test_more_than_2_to_the_31_elements(torch):
+    if torch.cuda.mem_get_info()[0] < 40 << 30:
+        pytest.skip("needs 40 GB of free device memory")
+    x, k = images(torch, (80_000, 1, 28, 28), "pixels"), weights(torch, (50, 1, 5, 5))
+    y = torch.empty(80_000, 50, 24, 24, device="cuda")
+    for name in ("auto", "implicit-gemm", "register-tile", "register-accumulate"):
+        forward(torch, name, x, k, y)
+        assert not y[:1].isnan().any() and not y[-2000:].isnan().any()
+        assert error(torch, x[-100:], k, y[-100:]) <= 2e-6
+        assert error(torch, x[40_000:40_100], k, y[40_000:40_100]) <= 2e-6
