@@ -198,5 +198,5 @@ def _explain(error):
     if name in _CUDA_11:
         return f"mxnet-cu112 needs CUDA 11, and {name} was not found: pip install 'fashion-infer[cu112]'"
     if name in _SYSTEM:
-        return f"MXNet needs {name}, which this system lacks (Debian: apt install {_SYSTEM[name]})"
+        return f"MXNet needs {name}, which this system lacks: install it (Debian's package {_SYSTEM[name]})"
     return f"MXNet cannot be imported ({type(error).__name__}: {text}): reinstall mxnet==1.9.1"
