@@ -232,7 +232,7 @@ class TestFailedImport:
         [
             ("libcuda.so.1", "needs an NVIDIA driver, and libcuda.so.1 was not found"),
             ("libcudnn.so.8", r"libcudnn.so.8 was not found: pip install 'fashion-infer\[cu112\]'"),
-            ("libgomp.so.1", "MXNet needs libgomp.so.1, .* Debian's package libgomp1"),
+            ("libgomp.so.1", "MXNet needs libgomp.so.1, .*Debian's package libgomp1"),
             ("libother.so", "MXNet cannot be imported .*libother.so"),
         ],
     )
