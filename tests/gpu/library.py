@@ -99,6 +99,51 @@ def staged(name, x, k, device=0):
     return status, y
 
 
+class Memory:
+    """Device memory through the driver's C API (libcuda), for programs without PyTorch or CuPy."""
+
+    def __init__(self, array):
+        self.array, self.pointer = array, ctypes.c_uint64()
+        self._call("cuMemAlloc_v2", ctypes.byref(self.pointer), ctypes.c_size_t(array.nbytes))
+        host = ctypes.c_void_p(array.ctypes.data)
+        self._call("cuMemcpyHtoD_v2", self.pointer, host, ctypes.c_size_t(array.nbytes))
+
+    @staticmethod
+    @functools.lru_cache(maxsize=None)
+    def driver():
+        """libcuda, with the primary context of device 0 current."""
+        cuda = ctypes.CDLL("libcuda.so.1")
+        context = ctypes.c_void_p()
+        assert cuda.cuInit(0) == 0
+        assert cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0
+        assert cuda.cuCtxSetCurrent(context) == 0
+        return cuda
+
+    def _call(self, name, *arguments):
+        status = getattr(self.driver(), name)(*arguments)
+        assert status == 0, f"{name}: CUDA error {status}"
+
+    def get(self):
+        """Wait for the device, copy the memory back and free it."""
+        host = ctypes.c_void_p(self.array.ctypes.data)
+        self._call("cuMemcpyDtoH_v2", host, self.pointer, ctypes.c_size_t(self.array.nbytes))
+        self._call("cuMemFree_v2", self.pointer)
+        return self.array
+
+
+def on_device(name, x, k):
+    """One pass over device tensors; returns status and output (poisoned with NaN before the pass)."""
+    conv = conv_of(x, k)
+    y = np.full((conv.B, conv.M, conv.H - conv.K + 1, conv.W - conv.K + 1), np.nan, np.float32)
+    a, b, c = Memory(x), Memory(k), Memory(y)
+    status = load().fops_conv_forward_cuda(
+        name.encode(), ctypes.byref(conv), a.pointer.value, b.pointer.value, c.pointer.value, None
+    )
+    y = c.get()
+    a.get(), b.get()
+    return status, y
+
+
 def reference(x, k):
     """The convolution in float64."""
     side = k.shape[2]
