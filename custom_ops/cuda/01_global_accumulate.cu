@@ -1,4 +1,11 @@
 // Step 1: one thread an output, the running sum kept in global memory.
+//
+// Every tap reads the sum, adds one product and writes it back: for fa2017, 2.9e8 outputs x 25 taps x 8 bytes are 58 GB
+// of traffic for 1.15 GB of results. The sums stay in the caches, or it would be slower still.
+//
+// Times in these files: NVIDIA H200, CUDA 13.0, 10,000 images, median of 20 or more runs; in the same run the output of
+// fa2017 was filled in 0.248 ms (the floor) and cuDNN took 1.136 ms.
+// fa2017 33.3 ms, fa2019 92.9 and 198.0 ms.
 #include "kernels.h"
 
 namespace fops {

@@ -1,4 +1,8 @@
 // Step 2: the running sum moves to a register.
+//
+// Removes all of step 1's traffic but one store an output. What is left: two loads a multiply-add, from the L1 cache.
+//
+// fa2017 9.83 ms, 3.4 times faster than step 1; fa2019 21.0 and 42.6 ms.
 #include "kernels.h"
 
 namespace fops {

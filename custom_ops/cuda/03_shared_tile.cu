@@ -1,4 +1,11 @@
 // Step 3: a block's input tile and its filter's weights in shared memory.
+//
+// Each pixel of a 32 x 32 tile is read by up to 25 threads: staged once, it leaves global memory once. On the GPUs of
+// 2017 that was the large step. On Hopper the L1 cache already served step 2 from the same memory, so staging adds two
+// barriers and copies and takes nothing away: the step is 15% slower, and stays because the next ones stand on it.
+// Of a 24 x 24 plane, 448 of the 1,024 threads have no output.
+//
+// fa2017 11.3 ms, 0.87 of step 2's speed; fa2019 24.5 and 45.6 ms.
 #include "kernels.h"
 
 namespace fops {

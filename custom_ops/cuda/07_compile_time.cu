@@ -1,4 +1,10 @@
 // Step 7: every size a compile-time constant, one kernel a layer. Where the course of 2017 ended.
+//
+// Addresses become a base and an immediate offset, and with one channel the 25 pixels of the window are seen not to
+// change from filter to filter: they stay in registers, which leaves one load (a weight) a multiply-add in place of
+// two. With several channels the window does change, and nothing is won.
+//
+// fa2017 1.118 ms, 2.4 times faster than step 6 and level with cuDNN; fa2019 2.10 and 22.2 ms.
 #include "course_layers.h"
 #include "kernels.h"
 
@@ -8,8 +14,8 @@ namespace {
 constexpr int kThreads = 1024;
 
 template <typename L, typename X>
-__global__ void __launch_bounds__(kThreads) compile_time(long long B, const X* __restrict__ x, const float* __restrict__ k,
-                             float* __restrict__ y) {
+__global__ void __launch_bounds__(kThreads)
+    compile_time(long long B, const X* __restrict__ x, const float* __restrict__ k, float* __restrict__ y) {
   extern __shared__ float image[];
   constexpr int pixels = L::C * L::H * L::W, taps = L::C * L::K * L::K, plane = L::OH * L::OW;
   float* weights = image + pixels;

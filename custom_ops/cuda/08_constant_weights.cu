@@ -1,4 +1,12 @@
 // Step 8: the weights in constant memory.
+//
+// All threads of a warp want the same weight: constant memory broadcasts it without a shared-memory read. With few
+// filters that doubles the speed: fa2019's first layer takes 0.947 ms (2.10 in step 7), sp2018's 0.453 (0.978).
+// With fa2017's 50 filters it turns out slower. The compiler unrolls all of them, 1,250 multiply-adds and 633 constant
+// loads in a straight line that each thread runs once, and 5 KB of weights are more than the innermost constant cache
+// (about 2 KB) holds; the 12 filters of fa2019 take 1.2 KB.
+//
+// fa2017 3.02 ms, 0.37 of step 7's speed; fa2019 0.947 and 16.1 ms.
 #include <mutex>
 
 #include "course_layers.h"
@@ -11,7 +19,8 @@ constexpr int kThreads = 1024;
 __constant__ float g_weights[16000];  // of the 64 KB that CUDA has; the largest course layer holds 7,200
 
 template <typename L, typename X>
-__global__ void __launch_bounds__(kThreads) constant_weights(long long B, const X* __restrict__ x, float* __restrict__ y) {
+__global__ void __launch_bounds__(kThreads)
+    constant_weights(long long B, const X* __restrict__ x, float* __restrict__ y) {
   extern __shared__ float image[];
   constexpr int pixels = L::C * L::H * L::W, plane = L::OH * L::OW;
 

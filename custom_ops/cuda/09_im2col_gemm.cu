@@ -1,4 +1,10 @@
 // Step 9: the input unrolled (im2col) into a matrix in global memory, then a tiled matrix product.
+//
+// A convolution becomes a matrix product, for which fast programs are known. The price is K x K copies of every pixel:
+// for fa2017 576 MB written and read again (twice, 50 filters being two tiles) where 31 MB would do; and the textbook
+// product, one output a thread, reads shared memory twice a multiply-add.
+//
+// fa2017 6.19 ms, slower than steps 5 to 8; fa2019 28.5 and 47.5 ms.
 #include "kernels.h"
 
 namespace fops {

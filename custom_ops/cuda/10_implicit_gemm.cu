@@ -1,4 +1,10 @@
 // Step 10: implicit GEMM. Step 9 without the unrolled matrix: its tiles are gathered from x as they are needed.
+//
+// Removes the matrix and its traffic, and makes kFilters / 8 x 4 outputs a thread, so that a value read from shared
+// memory serves several multiply-adds. What remains is index arithmetic for every value gathered; it takes any shape,
+// which is why it is what "auto" falls back to.
+//
+// fa2017 1.400 ms, 4.4 times faster than step 9; fa2019 6.01 and 14.7 ms.
 #include "kernels.h"
 
 namespace fops {

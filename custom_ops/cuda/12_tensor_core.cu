@@ -1,4 +1,16 @@
 // Step 12: tensor cores at float32 grade, one input channel.
+//
+// Step 11 left arithmetic (0.215 ms) and stores (0.248 ms) about equal, and they do not overlap fully. The tensor cores
+// do the same sums in halves fifteen times faster, if the operands are halves. Pixels 0..255 are, exactly; a weight is
+// split into two halves, 22 bits or more of its 24; and the sums are float32. So two products in place of one restore
+// float32 accuracy (largest error 1.7e-7 of the largest output; step 11: 3.2e-7), and what is left is the stores.
+// Images that are not exact in half are noticed as they are staged, and pay for a third and fourth product.
+//
+// 14.4 GFLOP are 41 on the tensor cores (two halves a weight, 25 taps padded to 32, 50 filters to 56): 0.07 ms at the
+// 600 TFLOP/s or so that mma.sync reaches. 31 MB are read, 1,152 MB written. fa2017 0.339 ms, 1.39
+// times faster than step 11, 3.4 times faster than cuDNN, 1.36 times the time to fill the output; the bare store
+// pattern, without any arithmetic, takes 1.15 times. fa2019's first layer 0.695 ms (1.55 fills, cuDNN 4.96 ms),
+// sp2018's 0.313 ms (1.67 fills, cuDNN 2.26 ms).
 #include "kernels.h"
 #include "tensor_core.h"
 #include "tensor_core.cuh"
@@ -15,8 +27,8 @@ constexpr int kChunk = 16;  // pixels a warp makes at a time: two 8-column mma t
 __host__ __device__ constexpr int pairs_a_row(int K) { return (K + 1) / 2; }
 __host__ __device__ constexpr int steps(int K) { return (K * pairs_a_row(K) + 7) / 8; }
 
-// A band is some rows of one image's output, all filters. It is staged twice: its pixels as words, and its outputs, a
-// row of `stride` floats a filter, on their way to global memory.
+// A band is some rows of one image's output, all filters. Its pixels are staged as words; its outputs, where they do
+// not go straight to global memory, as a row of `stride` floats a filter.
 struct Tiling {
   int rows;         // output rows a band
   int bands;        // bands an image
@@ -74,14 +86,15 @@ __device__ bool stage(const X* source, int count, bool vector, float scale, uint
   return exact;
 }
 
-// The products of one band, from staged pixels to staged outputs. Filters are the rows of the product, eight a tile:
-// row g of a tile holds the high halves of filter 8 tile + g's weights and row g + 8 the low ones, so that both sums
-// end in the same lane. Pixels are the columns: column n of mma tile j is pixel 4 (n / 2) + 2j + n % 2 of the chunk, so
-// that a lane ends with four neighbouring pixels, one 16-byte store.
+// The products of one band, from staged pixels to outputs: `to_band` is global memory (kDirect) or the staging rows.
+// Filters are the rows of the product, eight a tile: row g of a tile holds the high halves of filter 8 tile + g's
+// weights and row g + 8 the low ones, so that both sums end in the same lane. Pixels are the columns: column n of mma
+// tile j is pixel 4 (n / 2) + 2j + n % 2 of the chunk, so that a lane ends with four neighbouring pixels, one 16-byte
+// store.
 template <bool kExact, bool kDirect, int K, int kTiles>
 __device__ void multiply(const uint32_t (&weights)[kTiles][steps(K)][4], const int (&offset)[2 * steps(K)],
-                         float unscale, const uint32_t* hi, const uint32_t* lo,
-                         float* staged, int stride, int M, int pixels, uint32_t inverse_OW) {
+                         float unscale, float rescale, const uint32_t* hi, const uint32_t* lo,
+                         float* to_band, int stride, int M, int pixels, uint32_t inverse_OW) {
   constexpr int kSteps = steps(K);
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
   const auto load = [&](int chunk, const uint32_t* words, uint32_t(&in)[2][2 * kSteps]) {
@@ -105,7 +118,7 @@ __device__ void multiply(const uint32_t (&weights)[kTiles][steps(K)][4], const i
     if (!kExact) load(chunk, lo, rest);
 
     const bool inside = chunk + 4 * t < pixels;
-    float* to = staged + g * stride + chunk + 4 * t;
+    float* to = to_band + g * stride + chunk + 4 * t;
 #pragma unroll
     for (int tile = 0; tile < kTiles; ++tile, to += 8 * stride) {
       float sum[2][4] = {};
@@ -117,14 +130,13 @@ __device__ void multiply(const uint32_t (&weights)[kTiles][steps(K)][4], const i
           mma(sum[j], weights[tile][step], in[j][2 * step], in[j][2 * step + 1]);
         }
       const float u = unscale;
-      if (kDirect) {
-        if (inside && (tile + 1 < kTiles || tile * 8 + g < M))
-          __stcs(reinterpret_cast<float4*>(to),
-                 make_float4((sum[0][0] + sum[0][2]) * u, (sum[0][1] + sum[0][3]) * u, (sum[1][0] + sum[1][2]) * u,
-                             (sum[1][1] + sum[1][3]) * u));
-      } else
-      store_shared(to, (sum[0][0] + sum[0][2]) * u, (sum[0][1] + sum[0][3]) * u, (sum[1][0] + sum[1][2]) * u,
-                   (sum[1][1] + sum[1][3]) * u);
+      float4 v = make_float4((sum[0][0] + sum[0][2]) * u, (sum[0][1] + sum[0][3]) * u, (sum[1][0] + sum[1][2]) * u,
+                             (sum[1][1] + sum[1][3]) * u);
+      if (!kExact) v = make_float4(v.x * rescale, v.y * rescale, v.z * rescale, v.w * rescale);
+      if (!kDirect)
+        store_shared(to, v);
+      else if (inside && tile * 8 + g < M)
+        __stcs(reinterpret_cast<float4*>(to), v);  // evict-first: with plain stores this pattern took 2.4 times as long
     }
   }
 }
@@ -205,14 +217,18 @@ __global__ void __launch_bounds__(kThreads, kDirect && kTiles <= 2 ? 8 : 4)
         asm volatile("prefetch.global.L2 [%0];" ::"l"(reinterpret_cast<const char*>(from) + i));
     }
 
+    float* to = kDirect ? out : staged;
+    const int stride = kDirect ? plane : tiling.stride;
     if (exact || half)
-      multiply<true, kDirect, K>(weights, offset, unscale * rescale, hi, lo, kDirect ? out : staged, kDirect ? plane : tiling.stride, d.M, pixels,
-                        tiling.inverse_OW);
+      multiply<true, kDirect, K>(weights, offset, unscale, rescale, hi, lo, to, stride, d.M, pixels, tiling.inverse_OW);
     else
-      multiply<false, kDirect, K>(weights, offset, unscale * rescale, hi, lo, kDirect ? out : staged, kDirect ? plane : tiling.stride, d.M, pixels,
-                         tiling.inverse_OW);
+      multiply<false, kDirect, K>(weights, offset, unscale, rescale, hi, lo, to, stride, d.M, pixels,
+                                  tiling.inverse_OW);
+    if (kDirect) {
+      __syncthreads();
+      continue;
+    }
 
-    if (kDirect) { __syncthreads(); continue; }
     bulk_fence();
     __syncthreads();
     if (kCopyEngine && tiling.vector_out) {
@@ -262,8 +278,9 @@ Tiling tiling_for(const fops_conv& c, int64_t band) {
 template <int kTiles>
 fops_status run(const fops_conv& c, bool half, const void* x, const float* k, float* y, cudaStream_t stream) {
   const Dims d = dims(c);
-  // Rows of whole 32-byte sectors are stored straight from the registers. Others would write two thirds of their
-  // sectors in part, at two to five times the cost (fa2019's 66 x 66 plane: 1.19 ms against 0.69).
+  // Planes of whole 32-byte sectors are stored straight from the registers, 64 bytes a filter and warp. A plane of
+  // 4,356 floats is not, so every second filter's 64 bytes would cover two sectors in part: 1.2 to 1.3 ms against 0.69
+  // through shared memory, whose runs of some kilobytes have ragged ends only.
   const bool direct = d.OH * d.OW % 8 == 0 && reinterpret_cast<uintptr_t>(y) % 32 == 0 &&
                       tiling_for(c, kDirectBand).rows * d.OW % 4 == 0;
   int device = 0, most_shared = 0;

@@ -1,4 +1,8 @@
 // Step 13: half precision outright, for those who ask for it by name; and the front door of step 12.
+//
+// Step 12 without the products that restore float32 accuracy. Where stores were the limit nothing is won: fa2017
+// 0.336 ms for 0.339, with an error of 2.8e-4 for 1.7e-7. With several channels a third is: fa2019's second layer 0.816
+// ms for 1.183, error 3.0e-4 for 1.3e-6.
 #include "kernels.h"
 #include "tensor_core.h"
 

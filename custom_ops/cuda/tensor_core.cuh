@@ -56,9 +56,9 @@ __device__ inline void mma(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, u
 }
 
 // A 16-byte store to shared memory; written out because the compiler makes four of `*float4_pointer = ...` here.
-__device__ inline void store_shared(float* to, float a, float b, float c, float d) {
+__device__ inline void store_shared(float* to, float4 v) {
   asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(static_cast<uint32_t>(__cvta_generic_to_shared(to))),
-               "f"(a), "f"(b), "f"(c), "f"(d)
+               "f"(v.x), "f"(v.y), "f"(v.z), "f"(v.w)
                : "memory");
 }
 
