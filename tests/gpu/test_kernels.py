@@ -4,8 +4,9 @@ import ctypes
 
 import library
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+
+hypothesis = pytest.importorskip("hypothesis")
+st = hypothesis.strategies
 
 pytestmark = pytest.mark.gpu
 NAMES = [name for name, _ in library.kernels()] or ["none"]
@@ -62,8 +63,8 @@ def test_course_layer(torch, name, layer, kind):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_random_shapes(torch, name):
-    @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
-    @given(
+    @hypothesis.settings(max_examples=60, deadline=None, suppress_health_check=list(hypothesis.HealthCheck))
+    @hypothesis.given(
         st.integers(1, 5), st.integers(1, 13), st.integers(1, 40), st.integers(1, 40), st.integers(1, 70),
         st.integers(1, 7), st.sampled_from(["pixels", "reals", "uint8"]), st.integers(0, 99),
         st.sampled_from([1.0, 1e-12, 1e12]), st.integers(0, 1),
