@@ -220,7 +220,8 @@ __global__ void __launch_bounds__(kThreads, kDirect && kTiles <= 2 ? 8 : 4)
     float* to = kDirect ? out : staged;
     const int stride = kDirect ? plane : tiling.stride;
     if (exact || half)
-      multiply<true, kDirect, K>(weights, offset, unscale, rescale, hi, lo, to, stride, d.M, pixels, tiling.inverse_OW);
+      multiply<true, kDirect, K>(weights, offset, unscale * rescale, 1.0f, hi, lo, to, stride, d.M, pixels,
+                                 tiling.inverse_OW);
     else
       multiply<false, kDirect, K>(weights, offset, unscale, rescale, hi, lo, to, stride, d.M, pixels,
                                   tiling.inverse_OW);
