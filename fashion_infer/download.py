@@ -132,7 +132,8 @@ def _reason(error: Exception) -> str:
         return f"HTTP {response.status_code}"
     import requests
 
-    if isinstance(error, requests.exceptions.Timeout):
+    # A stall within the body arrives as a ConnectionError that says so in its text alone.
+    if isinstance(error, requests.exceptions.Timeout) or "timed out" in str(error):
         return "timed out"
     if isinstance(error, requests.exceptions.ChunkedEncodingError):
         return "connection broke"

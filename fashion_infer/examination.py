@@ -34,8 +34,8 @@ def examine() -> List[Finding]:
         try:
             findings += part()
         except (FashionInferError, ImportError) as error:
-            problem, _, advice = str(error).partition(": ")
-            findings.append(Finding(False, what, problem, advice))
+            problem, _, advice = str(error).rpartition(": ")
+            findings.append(Finding(False, what, problem or advice, advice if problem else ""))
     return findings
 
 

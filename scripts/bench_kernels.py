@@ -92,6 +92,7 @@ def inputs(layer, batch, kind="auto"):
 
 def peers(x, k, y):
     """Peers as closures: fill, and cuDNN in the layout and precision given."""
+
     def cudnn(tf32, channels_last):
         memory = torch.channels_last if channels_last else torch.contiguous_format
         a, b = x.contiguous(memory_format=memory), k.contiguous(memory_format=memory)
@@ -155,15 +156,20 @@ def main():
             median = statistics.median(values)
             gflop = 2 * y.numel() * k[0].numel() / median / 1e9
             gb = 4 * (x.numel() + y.numel()) / median / 1e6
-            print(f"{layer:9} {name:20} {min(values):8.3f} {median:8.3f} ms {median / fill:7.2f} x fill "
-                  f"{gb:7.0f} GB/s {gflop:6.1f} TFLOP/s {errors.get(name, float('nan')):.1e}", flush=True)
+            print(
+                f"{layer:9} {name:20} {min(values):8.3f} {median:8.3f} ms {median / fill:7.2f} x fill "
+                f"{gb:7.0f} GB/s {gflop:6.1f} TFLOP/s {errors.get(name, float('nan')):.1e}",
+                flush=True,
+            )
         if "tensor-core" in errors:
             extra = {"float": x * 0.7317, "tiny": x * 1e-9, "huge": x * 1e9}
             for label, other in extra.items():
                 y.fill_(float("nan"))
                 forward(lib, "tensor-core", conv, other, k, y)
-                print(f"{layer:9} tensor-core error on {label} input {error(other, k, y):.1e} "
-                      f"time {statistics.median(timed(lambda: forward(lib, 'tensor-core', conv, other, k, y), 5)):.3f}")
+                print(
+                    f"{layer:9} tensor-core error on {label} input {error(other, k, y):.1e} "
+                    f"time {statistics.median(timed(lambda: forward(lib, 'tensor-core', conv, other, k, y), 5)):.3f}"
+                )
         del x, k, y, runs, everyone
         torch.cuda.empty_cache()
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-import library  # noqa: E402
+import library
 
 
 def pytest_collection_modifyitems(items):

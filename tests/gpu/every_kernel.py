@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-import library  # noqa: E402
+import library
 
 # B, C, H, W, M, K: the course's layers, then shapes that end in the middle of every tile.
 SHAPES = [(2, *layer) for layer in library.COURSE_LAYERS.values()] + [

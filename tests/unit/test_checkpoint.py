@@ -240,6 +240,7 @@ def test_broken_hdf5(original, tmp_path):
     assert "not a whole HDF5" in refused(path)
 
 
+@pytest.mark.skipif(h5py.version.version_tuple[:2] < (3, 12), reason="the HDF5 in older h5py crashes on such files")
 def test_random_damage_to_hdf5_never_crashes(original, tmp_path):
     small = original._replace(weights={"w": np.ones((3, 3), np.float32)})
     path = tmp_path / "a.h5"

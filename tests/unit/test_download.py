@@ -54,7 +54,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(content)))
         self.end_headers()
         if behaviour == "corrupt":
-            content = bytes(b ^ 1 for b in content)
+            content = bytes([content[0] ^ 1]) + content[1:]
         if behaviour in ("truncated", "stalled") or (behaviour == "flaky" and name == NAMES[1]):
             content = content[: len(content) // 2]
         self.wfile.write(content)
@@ -118,7 +118,7 @@ def test_goes_on_after_an_interruption(server, tmp_path):
         ("missing", "HTTP 404"),
         ("corrupt", "what came is damaged"),
         ("truncated", "connection broke|what came is damaged"),
-        ("stalled", "timed out|no connection"),
+        ("stalled", "timed out"),
     ],
 )
 def test_trouble_is_one_line_and_leaves_nothing(server, behaviour, words, tmp_path, monkeypatch):

@@ -102,7 +102,7 @@ def test_attributes(name, model):
     assert facts["operator"] == ("builtin" if name == "baseline" else "custom")
     assert json.loads(facts["layers"]) == {key: list(value.shape) for key, value in model.weights.items()}
     assert isinstance(facts["seed"], int)
-    assert 0 < facts["epoch"] == pytest.approx(facts["step"] * 128 / 60000)
+    assert 0 < facts["epoch"] == pytest.approx(facts["step"] * facts["batch"] / 60000)
     assert facts["command"] == f"python scripts/train_checkpoints.py {name}"
     for n, expected in zoo.get(name).expected[dataset.REAL]:
         assert facts["correctness" if n == 10000 else f"correctness_{n}"] == expected

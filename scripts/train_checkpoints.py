@@ -1,0 +1,347 @@
+"""Train the shipped checkpoints, models/*.h5: snapshots of training with exactly the published correctness.
+
+    python scripts/train_checkpoints.py [NAME ...] [--to models] [--data-dir DIR]
+
+They are fixtures for checking an implementation, not results: each is the first snapshot that, its fully
+connected weights rounded to int8 and its last bias shifted a little, has the published number of right answers
+and predictions that no correct float32 implementation can flip. See models/README.md.
+"""
+
+import argparse
+import itertools
+import json
+import math
+from pathlib import Path
+from typing import Dict, NamedTuple
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from rich.console import Console
+from rich.progress import Progress
+
+from fashion_infer import checkpoint, dataset, editions, network, synthetic
+
+
+class Target(NamedTuple):
+    """A checkpoint to train."""
+
+    edition: str
+    operator: str  # "custom" or "builtin": what its symbol's convolution layers are
+    right: Dict[int, int]  # of the first so many test images, how many must be classified rightly
+    seed: int
+    batch: int  # images a step
+    rate: float  # Adam's step, as a fraction of a tensor's initial standard deviation
+    start: int = 1  # snapshots before this step are not looked at: none of them met the target
+
+
+# On the first 2,000 images a well trained network of this accuracy has 1,740 right, not 1,725, and no small shift of
+# the bias changes that: ece408-high needs the scatter between snapshots of a fast rate and a small batch.
+TARGETS = {
+    "ece408-high": Target("fa2017", "custom", {10000: 8562, 2000: 1725}, seed=11, batch=64, rate=1e-2, start=255),
+    "ece408-low": Target("fa2017", "custom", {10000: 6290, 2000: 1255}, seed=2, batch=128, rate=5e-4),
+    "baseline": Target("fa2017", "builtin", {10000: 8673}, seed=3, batch=128, rate=3e-3),
+}
+
+ROOT = Path(__file__).resolve().parents[1]
+MAX_EPOCHS = 5
+THREADS = 2  # fixed: the order of summation, and with it every bit of the result, depends on it
+PIXEL_RMS = 116.0  # of the training images: pixels go in raw, so the first convolution starts smaller by it
+
+# What the gap between the best and the second-best logit must be, on every test and every synthetic image: so
+# much, and so many times the worst float32 error. The tests ask for 1e-4 and 10; the rest is comfort.
+SMALLEST_GAP = 3e-4
+GAP_PER_ERROR = 30
+
+REACH = 150  # right answers: a snapshot further off than this is not tried
+RADII = (0.3, 0.1, 0.03, 0.01)  # of a step in the climb, in logits
+CLIMB = 6000  # steps towards the wanted counts, half a millisecond each
+WIDEN = 2000  # steps for a wider gap
+
+
+# ---- the network ---------------------------------------------------------------------------------
+
+
+def initial_weights(edition, operator, generator):
+    """Random weights by name, in the order of the layers, and the standard deviation that each began with."""
+    weights, deviations = {}, {}
+
+    def add(name, shape, deviation):
+        bias = len(shape) == 1
+        weights[name] = torch.zeros(shape) if bias else torch.randn(shape, generator=generator) * deviation
+        deviations[name] = deviation
+
+    prefix = {"custom": "new", "builtin": "convolution"}[operator]
+    channels, side, magnitude, index = 1, edition.input_size, PIXEL_RMS, itertools.count()
+    for layer in edition.features:
+        if isinstance(layer, editions.Convolution):
+            shape = (layer.filters, channels, layer.kernel, layer.kernel)
+            add(f"{prefix}{next(index)}_weight", shape, 1 / (magnitude * math.sqrt(math.prod(shape[1:]))))
+            channels, side, magnitude = layer.filters, side - layer.kernel + 1, 1.0
+        elif isinstance(layer, editions.MaxPool):
+            side //= layer.size
+    widths = (channels * side * side, edition.hidden, len(edition.class_names))
+    for position, (inputs, outputs) in enumerate(zip(widths, widths[1:])):
+        add(f"fullyconnected{position}_weight", (outputs, inputs), 1 / math.sqrt(inputs))
+        add(f"fullyconnected{position}_bias", (outputs,), 1 / math.sqrt(inputs))
+    return weights, deviations
+
+
+def forward(edition, weights, x, linear=F.linear):
+    """Logits (n, classes) of pixels (n, 1, side, side), in the type that pixels and weights have."""
+    tensors = iter(weights.values())
+    for layer in edition.features:
+        if isinstance(layer, editions.Convolution):
+            x = F.conv2d(x, next(tensors))
+        else:
+            x = torch.tanh(x) if isinstance(layer, editions.Tanh) else F.max_pool2d(x, layer.size)
+    hidden = torch.tanh(linear(x.flatten(1), next(tensors), next(tensors)))
+    return linear(hidden, next(tensors), next(tensors))
+
+
+def sequential_linear(x, weight, bias):
+    """F.linear summed strictly in order, as a naive kernel does: the least accurate of the usual orders."""
+    total = torch.zeros(len(x), len(weight), dtype=x.dtype)
+    for left, right in zip(x.t().contiguous(), weight.t().contiguous()):
+        total.addr_(left, right)
+    return total + bias
+
+
+@torch.no_grad()
+def evaluate(edition, weights, images, dtype, linear=F.linear):
+    """Logits of uint8 images, as a NumPy array of type `dtype`."""
+    weights = {name: tensor.to(dtype) for name, tensor in weights.items()}
+    parts = [forward(edition, weights, part.to(dtype), linear) for part in images.split(250)]
+    return torch.cat(parts).numpy()
+
+
+def rounded(weights):
+    """The weights as they will be stored.
+
+    Returns
+    -------
+    weights : dict of str to torch.Tensor
+        float32; the fully connected ones rounded.
+    quantized : dict of str to (numpy.ndarray, numpy.ndarray)
+        These again, as int8 (rows, columns) and float32 (rows,): their product in float32 is the weight.
+    """
+    stored, quantized = {}, {}
+    for name, tensor in weights.items():
+        values = tensor.detach().numpy().copy()
+        if values.ndim == 2:
+            scale = np.abs(values).max(axis=1) / np.float32(127)
+            steps = np.rint(values / scale[:, None]).astype(np.int8)
+            values = steps * scale[:, None]
+            quantized[name] = steps, scale
+        stored[name] = torch.from_numpy(values)
+    return stored, quantized
+
+
+# ---- the last bias -------------------------------------------------------------------------------
+
+
+def gaps(logits):
+    """Best less second-best logit, over the last axis."""
+    top = np.partition(logits, -2, axis=-1)
+    return top[..., -1] - top[..., -2]
+
+
+def right_answers(logits, labels, sizes):
+    """How many of the first n rows have their largest logit at the label, for each n."""
+    hits = logits[: len(labels)].argmax(axis=1) == labels
+    return {n: int(hits[:n].sum()) for n in sizes}
+
+
+def search_bias(logits, labels, bias, right, generator):
+    """A bias near `bias` with exactly the wanted right answers and a wide smallest gap.
+
+    Hill climbing: a random step of a random size on some of the classes is kept when it brings the counts no
+    further from the wanted ones; once they are met, when it also widens the smallest gap.
+
+    Parameters
+    ----------
+    logits : numpy.ndarray, shape (m, classes), float64
+        Of the test images and, behind them, of the images whose gap alone counts.
+    labels : numpy.ndarray, shape (n,)
+        Of the test images.
+    bias : numpy.ndarray, shape (classes,), float32
+        What `logits` were computed with.
+    right : dict of int to int
+        As in `Target`.
+    generator : numpy.random.Generator
+
+    Returns
+    -------
+    numpy.ndarray, shape (classes,), float32, or None when the climb ended short of these counts.
+    """
+
+    def off(trial):
+        counts = right_answers(logits[: len(labels)] + (trial.astype(np.float64) - bias), labels, right)
+        # A smaller set moves less: weigh it by the root of its share.
+        return sum(abs(counts[n] - right[n]) * math.sqrt(len(labels) / n) for n in right)
+
+    def gap(trial):
+        return gaps(logits + (trial.astype(np.float64) - bias)).min()
+
+    def step(radius):
+        chosen = generator.random(len(bias)) < 0.4
+        return (best + generator.normal(0, radius, len(bias)) * chosen).astype(np.float32)
+
+    best, best_off = bias, off(bias)
+    for _ in range(CLIMB):
+        if not best_off:
+            break
+        trial = step(generator.choice(RADII))
+        trial_off = off(trial)
+        if trial_off <= best_off:
+            best, best_off = trial, trial_off
+    if best_off:
+        return None
+    best_gap = gap(best)
+    for _ in range(WIDEN):
+        trial = step(generator.choice(RADII[1:]) / 10)
+        if gap(trial) > best_gap and not off(trial):
+            best, best_gap = trial, gap(trial)
+    return best
+
+
+# ---- training and selection ----------------------------------------------------------------------
+
+
+def snapshots(target, images, labels):
+    """Train; yield the step and the weights (the live ones) after every step."""
+    generator = torch.Generator().manual_seed(target.seed)
+    edition = editions.get(target.edition)
+    weights, deviations = initial_weights(edition, target.operator, generator)
+    # Adam moves every weight by about its rate, however small the weight: hence one rate a tensor.
+    groups = [{"params": [w.requires_grad_()], "lr": target.rate * deviations[n]} for n, w in weights.items()]
+    optimizer = torch.optim.Adam(groups)
+    step = 0
+    for _ in range(MAX_EPOCHS):
+        for batch in torch.randperm(len(images), generator=generator).split(target.batch):
+            loss = F.cross_entropy(forward(edition, weights, images[batch].float()), labels[batch])
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            step += 1
+            yield step, weights
+
+
+def select(target, train, test, drawn, report):
+    """The first snapshot that meets the target.
+
+    Parameters
+    ----------
+    target : Target
+    train, test : tuple of (torch.Tensor uint8 (n, 1, side, side), labels (n,))
+    drawn : torch.Tensor, uint8
+        The synthetic images.
+    report : callable
+        Told in words how it goes.
+
+    Returns
+    -------
+    weights, quantized : dict
+        See `rounded`.
+    facts : dict
+        Attributes for the file.
+    """
+    edition = editions.get(target.edition)
+    images, labels = test
+    checked = torch.cat([images, drawn])
+    last_bias = "fullyconnected1_bias"
+    wait = 0
+    for step, live in snapshots(target, *train):
+        wait -= 1
+        if wait > 0 or step < target.start:
+            continue
+        generator = np.random.default_rng((target.seed, step))  # a snapshot's search does not depend on earlier ones
+        weights, quantized = rounded(live)
+        single = evaluate(edition, weights, images, torch.float32)
+        counts = right_answers(single, labels, target.right)
+        report(f"step {step}: {counts}")
+        off = max(abs(counts[n] - target.right[n]) for n in counts)
+        wait = min(10, off // 60)  # every step near the target, every tenth far from it
+        if off > REACH:
+            continue
+        trained = weights[last_bias].numpy()
+        # A try in float32 first: it is at hand, and float64 takes many times as long.
+        if search_bias(single.astype(np.float64), labels, trained, target.right, generator) is None:
+            continue
+        logits = evaluate(edition, weights, checked, torch.float64)
+        bias = search_bias(logits, labels, trained, target.right, generator)
+        if bias is None:
+            continue
+        shift = float(np.abs(bias - trained).max())
+        weights[last_bias] = torch.from_numpy(bias)
+        logits = evaluate(edition, weights, checked, torch.float64)
+        gap, error = float(gaps(logits).min()), 0.0
+        for linear in (F.linear, sequential_linear):
+            single = evaluate(edition, weights, checked, torch.float32, linear)
+            error = max(error, float(np.abs(single - logits).max()))
+            report(f"step {step}: smallest gap {gap:.1e}, float32 error {error:.1e}, bias shift {shift:.2f}")
+            if gap < max(SMALLEST_GAP, GAP_PER_ERROR * error):
+                break
+        else:
+            counts = right_answers(logits, labels, target.right)
+            if counts != target.right:
+                raise AssertionError(f"{counts} in place of {target.right}")
+            facts = {"step": step, "epoch": step * target.batch / len(train[0])}
+            facts.update(smallest_gap=gap, float32_error=error, bias_shift=shift)
+            for n, count in counts.items():
+                facts["correctness" if n == len(labels) else f"correctness_{n}"] = count / n
+            return weights, quantized, facts
+    raise SystemExit(f"no snapshot of {MAX_EPOCHS} epochs met the target: try another seed")
+
+
+def tensors(images, labels):
+    """Images and labels as PyTorch wants them. An edition with larger images needs them resized here."""
+    return torch.from_numpy(np.array(images)), np.array(labels, np.int64)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"{', '.join(TARGETS)}; default all")
+    parser.add_argument("--data-dir", help="folder of the Fashion-MNIST files")
+    parser.add_argument("--to", type=Path, default=ROOT / "models")
+    options = parser.parse_args()
+    unknown = [name for name in options.names if name not in TARGETS]
+    if unknown:
+        parser.error(f"unknown checkpoint {unknown[0]}: choose from {', '.join(TARGETS)}")
+
+    torch.set_num_threads(THREADS)
+    torch.use_deterministic_algorithms(True)
+    images, labels = tensors(*dataset.load_split("train", options.data_dir))
+    train = images, torch.from_numpy(labels)
+    test = tensors(*dataset.load_split("test", options.data_dir))
+    drawn, _ = tensors(*synthetic.load())
+    console = Console(stderr=True)
+    for name in options.names or TARGETS:
+        target = TARGETS[name]
+        symbol = network.build(target.edition, target.operator)  # before the long part: it needs the library
+        with Progress(console=console, transient=True) as progress:
+            task = progress.add_task(name, total=None)
+
+            def report(text, name=name, progress=progress, task=task):
+                progress.update(task, description=f"{name}, {text}")
+
+            weights, quantized, facts = select(target, train, test, drawn, report)
+        facts.update(
+            edition=target.edition,
+            operator=target.operator,
+            layers=json.dumps({key: list(tensor.shape) for key, tensor in weights.items()}),
+            seed=target.seed,
+            batch=target.batch,
+            rate=target.rate,
+            command=f"python scripts/train_checkpoints.py {name}",
+            made_with=f"torch {torch.__version__}, numpy {np.__version__}",
+        )
+        arrays = {key: tensor.numpy() for key, tensor in weights.items()}
+        path = options.to / f"{name}.h5"
+        checkpoint.save_hdf5(path, checkpoint.Checkpoint(symbol, arrays, facts), quantized)
+        console.print(f"{path}: {path.stat().st_size} bytes")
+        console.print(facts)
+
+
+if __name__ == "__main__":
+    main()
