@@ -66,7 +66,7 @@ def _mxnet_predictions(weights, convolution, images):
 
 
 def _gap(logits):
-    top = np.sort(logits, axis=1)
+    top = np.partition(logits, -2, axis=1)
     return (top[:, -1] - top[:, -2]).min()
 
 
@@ -118,7 +118,7 @@ def _check(name, model, images, labels, source):
             assert (predictions[:n] == labels[:n]).mean() == expected
     # The file gives the smallest gap over the test set and the built-in set together.
     assert _gap(logits) >= model.attributes["smallest_gap"] * (1 - 1e-6)
-    assert np.array_equal(_mxnet_predictions(model.weights, CONVOLUTION[name], images[:2000]), predictions[:2000])
+    assert np.array_equal(_mxnet_predictions(model.weights, CONVOLUTION[name], images[:500]), predictions[:500])
 
 
 def test_correctness_on_the_real_set(name, model, data_dir):
