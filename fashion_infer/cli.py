@@ -329,3 +329,38 @@ def models_import(prefix, epoch, path):
         raise UsageError(f"the file must be called NAME.h5, not {path}")
     checkpoint.save_hdf5(path, checkpoint.load_mxnet(prefix, epoch))
     click.echo(path)
+
+
+# ---- bench -----------------------------------------------------------------------------------
+
+
+@cli.group()
+def bench():
+    """Measure the kernels beside what a user could pick instead."""
+
+
+@bench.command("conv")
+@click.option("--edition", "editions", multiple=True, metavar="NAME", help="May be repeated [default: fa2017].")
+@click.option("--backend", type=click.Choice(["auto", "cpu", "gpu"]), default="auto", show_default=True)
+@click.option("--kernels", default="all", show_default=True, metavar="NAME,...", help="Variants, see `doctor`.")
+@click.option("--against", metavar="PEER,...", help="cudnn, torch, mxnet, onnxruntime, none [default: what is here].")
+@click.option("--batch", type=int, help="Images [default: 10000 on a GPU, 1000 on a CPU].")
+@click.option("--repeat", type=int, help="Timed runs [default: 20 on a GPU, 12 on a CPU].")
+@click.option("--json", "as_json", metavar="FILE.json", help="Write everything that was measured.")
+@click.option("--plot", metavar="FILE.png", help="Draw a bar chart.")
+@click.option("--markdown", metavar="FILE.md", help="Write the tables as a page of documentation.")
+@click.option("--device", type=int, default=0, show_default=True, help="Index of the GPU.")
+def bench_conv(editions, backend, kernels, against, batch, repeat, as_json, plot, markdown, device):
+    """Check every convolution kernel against float64, then time it; exit 1 when one is wrong."""
+    from . import devices
+    from .bench import conv, files, report
+
+    files.check(as_json, markdown, plot=plot)
+    backend = devices.choose(backend, device).backend
+    measured = conv.convolutions(
+        editions or ("fa2017",), backend, kernels, against, batch, repeat, device, lambda x: report.show(x, backend)
+    )
+    report.notices(measured)
+    files.save(measured, as_json, plot, markdown)
+    if measured.wrong:
+        raise CheckFailed(f"wrong: {', '.join(measured.wrong)}")

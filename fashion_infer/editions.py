@@ -3,7 +3,7 @@
 Whatever differs between editions follows from this one table (../docs and the course's own pages give the figures).
 """
 
-from typing import Dict, NamedTuple, Tuple
+from typing import Dict, Iterator, NamedTuple, Tuple
 
 from .errors import UsageError
 
@@ -70,3 +70,14 @@ def get(name: str) -> Edition:
         return EDITIONS[name]
     except KeyError:
         raise UsageError(f"unknown edition '{name}'; known: {', '.join(EDITIONS)}") from None
+
+
+def convolution_shapes(edition: Edition) -> Iterator[Tuple[int, int, int, int]]:
+    """Input channels, input side (pixels), filters and kernel side of each of an edition's convolutions, in order."""
+    channels, side = 1, edition.input_size
+    for layer in edition.features:
+        if isinstance(layer, Convolution):
+            yield channels, side, layer.filters, layer.kernel
+            channels, side = layer.filters, side - layer.kernel + 1
+        elif isinstance(layer, MaxPool):
+            side //= layer.size

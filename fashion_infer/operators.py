@@ -279,6 +279,24 @@ def convolve(
     return out
 
 
+def launch(kernel: str, conv: _Conv, x: int, weight: int, y: int, stream: int) -> None:
+    """One convolution on tensors that lie on the current CUDA device, queued on a stream and not waited for.
+
+    Parameters
+    ----------
+    kernel, conv
+        The variant, and what `describe` made of the shapes.
+    x, weight, y, stream
+        Device pointers, and a cudaStream_t, as integers; stream 0 is the default one.
+
+    Raises
+    ------
+    UsageError, DeviceError
+        For a shape that the kernel does not take, and for a device that fails.
+    """
+    _check(library().fops_conv_forward_cuda(kernel.encode(), ctypes.byref(conv), x, weight, y, stream))
+
+
 def drain_log() -> List[OpTime]:
     """Take every record out of the op-time log, oldest first."""
     lib = library()

@@ -43,18 +43,11 @@ def test_random_shapes(shape, kernel, as_pixels, seed):
 
 def spec_layers():
     """(edition, C, side, M, K) of every convolution of the course."""
-    for edition in editions.EDITIONS.values():
-        channels, side = 1, edition.input_size
-        for layer in edition.features:
-            if isinstance(layer, editions.Convolution):
-                yield edition.name, channels, side, layer.filters, layer.kernel
-                channels, side = layer.filters, side - layer.kernel + 1
-            elif isinstance(layer, editions.MaxPool):
-                side //= layer.size
+    return [(e.name, *shape) for e in editions.EDITIONS.values() for shape in editions.convolution_shapes(e)]
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-@pytest.mark.parametrize("edition, c, side, m, k", list(spec_layers()))
+@pytest.mark.parametrize("edition, c, side, m, k", spec_layers())
 def test_spec_shapes(edition, c, side, m, k, kernel):
     rng = np.random.default_rng(side)
     x, weight = reference.pixels(rng, (3, c, side, side)), reference.weights(rng, m, c, k)

@@ -1,0 +1,248 @@
+"""`bench conv`: every kernel on every convolution of the chosen editions, checked, then timed beside its peers."""
+
+import importlib.util
+import shlex
+import statistics
+from typing import Callable, Dict, List, Optional, Sequence
+
+import numpy as np
+
+from .. import editions, operators
+from ..errors import DeviceError, UsageError
+from .cuda import Cuda
+from .host import Host
+from .rows import COPYING, KERNEL, LIMIT, PEER, SKIPPED, WRONG, Contender, Layer, Result, Row
+from .timing import interleaved
+
+# Largest error over the output's largest magnitude. Half and TF32 keep 11 bits of each operand.
+_TOLERANCE = {"float32": 5e-6, "tf32": 2e-3, "float16": 2e-3}
+_CHECKED = 16  # images checked at either end of the batch
+_PEERS = ("cudnn", "torch", "mxnet", "onnxruntime")
+
+
+def convolutions(
+    edition_names: Sequence[str] = ("fa2017",),
+    backend: str = "cpu",
+    kernels: str = "all",
+    against: Optional[str] = None,
+    batch: Optional[int] = None,
+    repeat: Optional[int] = None,
+    device: int = 0,
+    progress: Callable[[Layer], None] = lambda layer: None,
+) -> Result:
+    """Check and time convolution kernels; no dataset is needed.
+
+    Parameters
+    ----------
+    edition_names
+        Editions of the course whose convolutions are measured.
+    backend, device
+        "cpu" or "gpu", and the GPU's index.
+    kernels
+        "all", or names with commas between them.
+    against
+        Peers with commas between them, out of cudnn, torch, mxnet and onnxruntime, or "none"; None for all that run on
+        the backend. One that is not installed is left out, and `Result.not_compared` says why.
+    batch
+        Images [default: 10,000 on a GPU, 1,000 on a CPU].
+    repeat
+        Timed runs of each [default: 20 on a GPU, 12 on a CPU]; slow ones (8 ms, 2 s) get three.
+    progress
+        Called with each layer when it is done.
+
+    Returns
+    -------
+    Result
+        Times in milliseconds. A kernel that is wrong is in it, not timed (`Result.wrong`).
+
+    Raises
+    ------
+    UsageError
+        For an unknown edition, kernel or peer, and for numbers below 1.
+    DeviceError
+        Without a device, or without PyTorch and CuPy on a GPU; and when memory does not suffice.
+    """
+    chosen = [editions.get(name) for name in edition_names]
+    names = _kernel_names(kernels, backend)
+    peers = _peer_names(against)
+    for what, value in (("batch", batch), ("repeat", repeat)):
+        if value is not None and value < 1:
+            raise UsageError(f"--{what} must be at least 1, not {value}")
+    machine = Cuda(device) if backend == "gpu" else Host()
+    batch, repeat = batch or machine.default_batch, repeat or machine.default_repeat
+    available, missing = _available(peers, machine, asked=against is not None)
+    identity, versions = machine.describe()
+    command = _command(edition_names, backend, kernels, against, batch, repeat)
+    versions = {"library": operators.build_info(), **versions}
+    result = Result(backend, identity, versions, command, batch, repeat, missing, [])
+    for edition in chosen:
+        for number, shape in enumerate(editions.convolution_shapes(edition), 1):
+            try:
+                layer = _layer(machine, edition.name, number, shape, names, available, batch, repeat, missing)
+            except (MemoryError, RuntimeError) as error:
+                raise _out_of_memory(error) from None
+            result.layers.append(layer)
+            progress(layer)
+    return result
+
+
+def _layer(machine, edition, number, shape, names, peers, batch, repeat, missing):
+    channels, side, filters, k = shape
+    x, weight = _inputs(channels, side, filters, k, batch, first=number == 1)
+    y_shape = (batch, filters, side - k + 1, side - k + 1)
+    machine.load(x, weight, y_shape)
+    picked = _picked(batch)
+    want = _reference(x[picked], weight)
+    table = operators.kernels(machine.backend)
+    auto = operators.chosen_kernel(x.shape, weight.shape, machine.backend)
+    limits = machine.limits()
+    rows = [Row(limit.name, COPYING) for limit, _ in limits]
+    timed = [limit for limit, _ in limits]
+    for name in dict.fromkeys(auto if name == "auto" else name for name in names):
+        step = [info.name for info in table].index(name) + 1
+        info = table[step - 1]
+        row = Row(name, KERNEL, step, info.summary, info.precision)
+        rows.append(row)
+        contender = _checked(machine, row, picked, want, x.shape, weight.shape)
+        if contender:
+            timed.append(contender)
+    for name in peers:
+        try:
+            found = machine.peers(name)
+        except (ImportError, DeviceError) as error:
+            missing[name] = " ".join(str(error).split())
+            continue
+        timed += found
+        for peer in dict.fromkeys(contender.name for contender in found):
+            best = next(contender for contender in found if contender.name == peer)
+            rows.append(Row(peer, PEER, error=_error(best.sample(best.run(), picked), want)))
+        for contender in found:
+            contender.run()  # what it sets up in its first run is not timed
+    times = interleaved(machine, timed, repeat)
+    flop = 2 * int(np.prod(y_shape)) * channels * k * k
+    moved = {limit.name: size for limit, size in limits}
+    _fill_in(rows, times, flop, moved, x.nbytes + weight.nbytes + 4 * int(np.prod(y_shape)))
+    return Layer(edition, number, (batch, channels, side, side, filters, k), auto, rows)
+
+
+def _inputs(channels, side, filters, k, batch, first):
+    """Pixels for a first layer, values like tanh's for a later one; the same on every machine."""
+    rng = np.random.default_rng(channels * 1000 + side)
+    shape = (batch, channels, side, side)
+    if first:
+        x = rng.integers(0, 256, shape, dtype=np.uint8).astype(np.float32)
+    else:
+        x = rng.random(shape, dtype=np.float32)
+        x *= 2
+        x -= 1
+    return x, rng.standard_normal((filters, channels, k, k)).astype(np.float32)
+
+
+def _picked(batch):
+    """Indices of the images that are checked: the first, the last, and some between."""
+    ends = np.r_[0 : min(_CHECKED, batch), max(0, batch - _CHECKED) : batch]
+    return np.unique(np.r_[ends, np.linspace(0, batch - 1, _CHECKED).astype(int)])
+
+
+def _reference(x, weight):
+    windows = np.lib.stride_tricks.sliding_window_view(x.astype(np.float64), weight.shape[2:], axis=(2, 3))
+    return np.einsum("bchwpq,mcpq->bmhw", windows, weight.astype(np.float64), optimize=True)
+
+
+def _error(got, want):
+    worst = np.abs(got - want)
+    return float(np.where(np.isnan(worst), np.inf, worst).max() / max(np.abs(want).max(), 1e-30))
+
+
+def _checked(machine, row, picked, want, x_shape, k_shape) -> Optional[Contender]:
+    """The kernel, when it takes the layer and is right; else None, and the row says why."""
+    try:
+        operators.chosen_kernel(x_shape, k_shape, machine.backend, row.name)
+    except UsageError as error:
+        row.status, row.reason = SKIPPED, str(error)
+        return None
+    contender = machine.kernel(row.name)
+    machine.poison()
+    try:
+        y = contender.run()
+        complete = machine.complete()
+    except (DeviceError, UsageError) as error:
+        row.status, row.reason = WRONG, str(error)
+        return None
+    row.error = _error(contender.sample(y, picked), want)
+    if not complete:
+        row.status, row.reason = WRONG, "some of the output was never written, or is NaN"
+    elif not row.error <= _TOLERANCE[row.precision]:
+        row.status, row.reason = WRONG, f"error {row.error:.1e}, more than {_TOLERANCE[row.precision]:.0e}"
+    return None if row.status == WRONG else contender
+
+
+def _fill_in(rows: List[Row], times: Dict[Contender, List[float]], flop: int, moved: Dict[str, int], layer_bytes: int):
+    """Put the measured times into the rows, and what follows from them. A peer of several layouts gets its best."""
+    for contender, seconds in times.items():
+        row = next(row for row in rows if row.name == contender.name)
+        median = 1e3 * statistics.median(seconds)
+        if row.median_ms is not None and row.median_ms <= median:
+            continue
+        row.layout, row.runs, row.median_ms, row.min_ms = contender.layout, len(seconds), median, 1e3 * min(seconds)
+    limit = next(row.median_ms for row in rows if row.name == LIMIT)
+    peers = {row.name: row.median_ms for row in rows if row.kind == PEER}
+    for row in rows:
+        if row.median_ms is None:
+            continue
+        row.gb_s = moved.get(row.name, layer_bytes) / row.median_ms / 1e6
+        if row.kind != COPYING:
+            row.tflop_s = flop / row.median_ms / 1e9
+            row.percent_of_limit = 100 * limit / row.median_ms
+            row.faster_than = {peer: ms / row.median_ms for peer, ms in peers.items() if peer != row.name}
+
+
+def _kernel_names(kernels, backend):
+    if kernels == "all":
+        known = operators.kernels(backend)
+        if not known:
+            raise DeviceError("the operator library was built without CUDA: rebuild it with `make setup BACKEND=gpu`")
+        return [kernel.name for kernel in known]
+    names = [name.strip() for name in kernels.split(",")]
+    for name in names:
+        operators.check_kernel(name, backend)
+    return names
+
+
+def _peer_names(against):
+    names = [] if against == "none" else list(_PEERS) if against is None else [n.strip() for n in against.split(",")]
+    for name in names:
+        if name not in _PEERS:
+            raise UsageError(f"unknown peer '{name}'; known: {', '.join(_PEERS)}, none")
+    return list(dict.fromkeys(names))
+
+
+def _available(peers, machine, asked):
+    """Those of the peers that can run here, and why the others cannot (of those that were asked for)."""
+    available, missing = [], {}
+    for name in peers:
+        if name not in machine.peer_names:
+            if asked:
+                missing[name] = f"it is no peer on the {machine.backend.upper()}"
+        elif name != "cudnn" and importlib.util.find_spec(name) is None:
+            missing[name] = "not installed"
+        else:
+            available.append(name)
+    return available, missing
+
+
+def _out_of_memory(error):
+    """The DeviceError for memory that does not suffice; any other error as it is."""
+    text = f"{type(error).__name__} {error}".lower()
+    if isinstance(error, MemoryError) or "outofmemory" in text or "out of memory" in text:
+        return DeviceError("out of memory: use a smaller --batch")
+    return error
+
+
+def _command(edition_names, backend, kernels, against, batch, repeat):
+    words = ["fashion-infer", "bench", "conv"]
+    for name in edition_names:
+        words += ["--edition", name]
+    words += ["--backend", backend, "--kernels", kernels]
+    words += [] if against is None else ["--against", against]
+    return shlex.join([*words, "--batch", str(batch), "--repeat", str(repeat)])

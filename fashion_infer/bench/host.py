@@ -1,0 +1,94 @@
+"""The CPU as a place to benchmark on."""
+
+import ctypes
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Dict, List, Tuple
+
+import numpy as np
+
+from .. import operators
+from . import host_peers
+from .rows import LIMIT, Contender
+
+_PAUSE = 0.02  # seconds: a peer's idle threads spin for some milliseconds after its last run
+
+
+class Host:
+    """Tensors in host memory; every contender uses as many threads as the library (`operators.threads()`)."""
+
+    backend = "cpu"
+    slow = 2.0  # seconds a run
+    default_batch, default_repeat = 1000, 12
+    peer_names = tuple(host_peers.PEERS)
+
+    def __init__(self):
+        self.threads = operators.threads()
+        self._pool = ThreadPoolExecutor(self.threads)
+
+    def describe(self) -> Tuple[Dict, Dict]:
+        """What identifies this machine, and versions."""
+        device = {"name": _cpu_name(), "instructions": operators.cpu_isa(), "threads": self.threads}
+        return device, {"numpy": np.__version__}
+
+    def load(self, x: np.ndarray, weight: np.ndarray, y_shape) -> None:
+        """Take one layer's tensors, both float32, and make room for its output."""
+        self.x, self.weight, self.y = x, weight, np.empty(y_shape, np.float32)
+
+    def kernel(self, name: str) -> Contender:
+        """A kernel of the library on the loaded layer."""
+        return Contender(
+            name,
+            lambda: operators.convolve(self.x, self.weight, name, out=self.y),
+            lambda y, indices: y[indices],
+        )
+
+    def poison(self) -> None:
+        """Fill the output with NaN."""
+        self.y.fill(np.nan)
+
+    def complete(self) -> bool:
+        """Whether nothing of the output is NaN."""
+        return not np.isnan(self.y.max())
+
+    def limits(self) -> List[Tuple[Contender, int]]:
+        """Contenders that only move memory, with the bytes that each moves."""
+        spare = np.empty_like(self.y)
+        y, to = self.y.ctypes.data, spare.ctypes.data
+
+        def fill():
+            self._in_parts(lambda start, size: ctypes.memset(y + start, 0, size))
+
+        def copy():
+            self._in_parts(lambda start, size: ctypes.memmove(to + start, y + start, size))
+            return spare  # which must live as long as this function
+
+        return [(Contender(LIMIT, fill), self.y.nbytes), (Contender("copy", copy), 2 * self.y.nbytes)]
+
+    def peers(self, name: str) -> List[Contender]:
+        """The peer's ways to run the loaded layer; ImportError or DeviceError when it is not to be had."""
+        return host_peers.PEERS[name](self.x, self.weight, self.threads)
+
+    def time(self, run, n: int) -> List[float]:
+        """Seconds of each of n runs."""
+        time.sleep(_PAUSE)
+        found = []
+        for _ in range(n):
+            start = time.perf_counter()
+            run()
+            found.append(time.perf_counter() - start)
+        return found
+
+    def _in_parts(self, call):
+        # One thread does not fill the bus: here memory moves in as many as the kernels have, outside Python's lock.
+        ends = np.linspace(0, self.y.nbytes, self.threads + 1).astype(int).tolist()
+        list(self._pool.map(lambda a, b: call(a, b - a), ends[:-1], ends[1:]))
+
+
+def _cpu_name():
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), "CPU")
