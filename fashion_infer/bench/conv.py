@@ -1,6 +1,7 @@
 """`bench conv`: every kernel on every convolution of the chosen editions, checked, then timed beside its peers."""
 
 import importlib.util
+import math
 import shlex
 import statistics
 from typing import Callable, Dict, List, Optional, Sequence
@@ -10,7 +11,7 @@ import numpy as np
 from .. import editions, operators
 from ..errors import DeviceError, UsageError
 from .cuda import Cuda
-from .host import Host
+from .host import Host, available_memory
 from .rows import COPYING, KERNEL, LIMIT, PEER, SKIPPED, WRONG, Contender, Layer, Result, Row
 from .timing import interleaved
 
@@ -60,7 +61,7 @@ def convolutions(
     UsageError
         For an unknown edition, kernel or peer, and for numbers below 1.
     DeviceError
-        Without a device, or without PyTorch and CuPy on a GPU; and when memory does not suffice.
+        Without a device, or without PyTorch and CuPy on a GPU; when memory does not suffice, or the GPU fails.
     """
     chosen = [editions.get(name) for name in edition_names]
     names = _kernel_names(kernels, backend)
@@ -80,7 +81,7 @@ def convolutions(
             try:
                 layer = _layer(machine, edition.name, number, shape, names, available, batch, repeat, missing)
             except (MemoryError, RuntimeError) as error:
-                raise _out_of_memory(error) from None
+                raise _explained(error, backend) from error
             result.layers.append(layer)
             progress(layer)
     return result
@@ -88,8 +89,9 @@ def convolutions(
 
 def _layer(machine, edition, number, shape, names, peers, batch, repeat, missing):
     channels, side, filters, k = shape
-    x, weight = _inputs(channels, side, filters, k, batch, first=number == 1)
     y_shape = (batch, filters, side - k + 1, side - k + 1)
+    _check_memory(machine, batch * channels * side * side, math.prod(y_shape))
+    x, weight = _inputs(channels, side, filters, k, batch, first=number == 1)
     machine.load(x, weight, y_shape)
     picked = _picked(batch)
     want = _reference(x[picked], weight)
@@ -119,9 +121,9 @@ def _layer(machine, edition, number, shape, names, peers, batch, repeat, missing
         for contender in found:
             contender.run()  # what it sets up in its first run is not timed
     times = interleaved(machine, timed, repeat)
-    flop = 2 * int(np.prod(y_shape)) * channels * k * k
+    flop = 2 * math.prod(y_shape) * channels * k * k
     moved = {limit.name: size for limit, size in limits}
-    _fill_in(rows, times, flop, moved, x.nbytes + weight.nbytes + 4 * int(np.prod(y_shape)))
+    _fill_in(rows, times, flop, moved, x.nbytes + weight.nbytes + 4 * math.prod(y_shape))
     return Layer(edition, number, (batch, channels, side, side, filters, k), auto, rows)
 
 
@@ -231,11 +233,24 @@ def _available(peers, machine, asked):
     return available, missing
 
 
-def _out_of_memory(error):
-    """The DeviceError for memory that does not suffice; any other error as it is."""
+def _check_memory(machine, x_size, y_size):
+    """Refuse a batch that could only end with the system killing this process."""
+    needed = 8 * x_size + (12 * y_size if machine.backend == "cpu" else 0)  # ours, and those of one peer at a time
+    free = available_memory()
+    if free is not None and needed > free:
+        raise DeviceError(
+            f"this batch needs {needed / 2**30:.1f} GiB of memory and {free / 2**30:.1f} GiB are free: "
+            "use a smaller --batch"
+        )
+
+
+def _explained(error, backend):
+    """The error of a framework as one of ours: memory that does not suffice, or a GPU that fails."""
     text = f"{type(error).__name__} {error}".lower()
-    if isinstance(error, MemoryError) or "outofmemory" in text or "out of memory" in text:
+    if isinstance(error, MemoryError) or any(sign in text for sign in ("outofmemory", "out of memory", "allocate")):
         return DeviceError("out of memory: use a smaller --batch")
+    if backend == "gpu":
+        return DeviceError(f"the GPU failed: {str(error).strip().splitlines()[0]}")
     return error
 
 

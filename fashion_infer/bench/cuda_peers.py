@@ -1,6 +1,5 @@
 """What a user could run on a GPU instead: cuDNN, through PyTorch's conv2d."""
 
-import contextlib
 from typing import List
 
 from .rows import Contender
@@ -16,7 +15,7 @@ def cudnn(tensors, x, weight) -> List[Contender]:
         data, filters = x.contiguous(memory_format=memory), weight.contiguous(memory_format=memory)
 
         def run():
-            with _flags(torch, tf32), torch.no_grad():
+            with torch.backends.cudnn.flags(enabled=True, benchmark=True, allow_tf32=tf32), torch.no_grad():
                 return torch.nn.functional.conv2d(data, filters)
 
         return Contender(name, run, tensors.take, layout)
@@ -26,12 +25,6 @@ def cudnn(tensors, x, weight) -> List[Contender]:
         for name, tf32 in (("cudnn fp32", False), ("cudnn tf32", True))
         for layout, memory in (("NCHW", torch.contiguous_format), ("NHWC", torch.channels_last))
     ]
-
-
-def _flags(torch, tf32):
-    if not torch.cuda.is_available():  # only where a test stands in for the device
-        return contextlib.nullcontext()
-    return torch.backends.cudnn.flags(enabled=True, benchmark=True, allow_tf32=tf32)  # pragma: no cover
 
 
 PEERS = {"cudnn": cudnn}

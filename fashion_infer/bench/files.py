@@ -27,4 +27,4 @@ def save(result: Result, as_json: Optional[str], plot: Optional[str], markdown: 
     if plot:
         chart.draw(plot, result)
     if markdown:
-        page.write(markdown, result, plot)
+        page.write(markdown, result, plot, as_json)

@@ -4,7 +4,7 @@ import ctypes
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Dict, List, Tuple
+from typing import Dict, List, Optional, Tuple
 
 import numpy as np
 
@@ -86,9 +86,19 @@ class Host:
         list(self._pool.map(lambda a, b: call(a, b - a), ends[:-1], ends[1:]))
 
 
+def available_memory() -> Optional[int]:
+    """Bytes of memory that a process can still get without swapping; None where the system does not say."""
+    said = _proc("meminfo", "MemAvailable")
+    return int(said.split()[0]) * 1024 if said else None
+
+
 def _cpu_name():
+    return _proc("cpuinfo", "model name") or "CPU"
+
+
+def _proc(file, key):
     try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        lines = Path("/proc", file).read_text().splitlines()
     except OSError:
-        lines = []
-    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), "CPU")
+        return None
+    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith(key)), None)

@@ -11,7 +11,7 @@ from .rows import KERNEL, LIMIT, WRONG, Layer, Result
 _HEAD = """<!-- Written by the command below, which also drew the plot. Do not edit: run it again. -->
 # The convolution kernels, measured
 
-This page is written by `fashion-infer bench conv`, never by hand:
+This page is written by `fashion-infer bench conv`, never by hand; in this folder:
 
     {command}
 
@@ -25,13 +25,13 @@ each moved once. The limit is the time that it took in the same run to write the
 """
 
 
-def write(path: str, result: Result, plot: Optional[str] = None) -> None:
+def write(path: str, result: Result, plot: Optional[str] = None, as_json: Optional[str] = None) -> None:
     """Write the page.
 
     Parameters
     ----------
-    plot
-        The chart's file, for the page to show, where one was drawn; linked relative to the page when it lies beside it.
+    plot, as_json
+        The chart's file, for the page to show, and the JSON's, where they were written: both beside the page.
 
     Raises
     ------
@@ -39,13 +39,14 @@ def write(path: str, result: Result, plot: Optional[str] = None) -> None:
         When the file cannot be written.
     """
     with replacing(path, DataError) as temporary:
-        Path(temporary).write_text(text(result, Path(path).name, plot and Path(plot).name), encoding="utf-8")
+        names = [file and Path(file).name for file in (path, plot, as_json)]
+        Path(temporary).write_text(text(result, *names), encoding="utf-8")
 
 
-def text(result: Result, name: str, plot: Optional[str] = None) -> str:
-    """The page; `name` is its own file name."""
+def text(result: Result, name: str, plot: Optional[str] = None, as_json: Optional[str] = None) -> str:
+    """The page; `name` is its own file name, without a folder like the others."""
     gpu = result.backend == "gpu"
-    files = [f"--plot {plot}"] if plot else []
+    files = [f"--{option} {file}" for option, file in (("json", as_json), ("plot", plot)) if file]
     head = _HEAD.format(
         command=" ".join([result.command, *files, f"--markdown {name}"]),
         device=_device(result),

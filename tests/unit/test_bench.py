@@ -1,0 +1,367 @@
+"""`fashion-infer bench conv`: what it checks, counts and writes. The device of the GPU tests is made up of NumPy."""
+
+import ctypes
+import json
+import sys
+import time
+
+import numpy as np
+import pytest
+import reference
+
+from fashion_infer import devices, editions, operators
+from fashion_infer.bench import conv, cuda_tensors, host, host_peers, onnx_model, timing
+from fashion_infer.bench.rows import Contender
+from fashion_infer.errors import DeviceError, UsageError
+
+CPU = ("bench", "conv", "--backend", "cpu", "--batch", "3", "--repeat", "2")
+GPU = ("bench", "conv", "--backend", "gpu", "--batch", "3", "--repeat", "2")
+
+
+class Tensors:
+    """What PyTorch and CuPy do for a benchmark, done by NumPy."""
+
+    def __init__(self, device=0):
+        pass
+
+    def versions(self):
+        return {"numpy": np.__version__}
+
+    def put(self, array):
+        return array.copy()
+
+    def empty(self, shape):
+        return np.empty(shape, np.float32)
+
+    def fill(self, tensor, value):
+        tensor.fill(value)
+
+    def copy(self, to, source):
+        np.copyto(to, source)
+
+    def take(self, tensor, indices):
+        return tensor[indices]
+
+    def has_nan(self, tensor):
+        return np.isnan(tensor).any()
+
+    def pointer(self, tensor):
+        return tensor.ctypes.data
+
+    def stream(self):
+        return 7
+
+    def event(self):
+        return Event()
+
+    def milliseconds(self, start, end):
+        return 1e3 * (end.at - start.at)
+
+    def head_start(self, tensor):
+        pass
+
+
+class Event:
+    def record(self):
+        self.at = time.perf_counter()
+
+    def synchronize(self):
+        pass
+
+
+@pytest.fixture
+def gpu(monkeypatch):
+    """A machine with one GPU, whose kernels are the CPU's; what was launched is in the list."""
+    kernels, chosen, launched = operators.kernels, operators.chosen_kernel, []
+
+    def launch(kernel, described, x, weight, y, stream):
+        launched.append((kernel, stream))
+        operators._check(
+            operators.library().fops_conv_forward_cpu(kernel.encode(), ctypes.byref(described), x, weight, y, None)
+        )
+
+    device = operators.CudaDevice(0, "GPU of NumPy", (9, 0), 132, 140 << 30, 139 << 30, "13.0", "13.0")
+    monkeypatch.setattr(operators, "cuda_devices", lambda: [device])
+    monkeypatch.setattr(operators, "kernels", lambda backend="cpu": kernels("cpu"))
+    monkeypatch.setattr(
+        operators, "chosen_kernel", lambda x, k, backend="cpu", kernel="auto": chosen(x, k, "cpu", kernel)
+    )
+    monkeypatch.setattr(operators, "launch", launch)
+    monkeypatch.setattr(cuda_tensors, "find", Tensors)
+    return launched
+
+
+def wrong_convolve(factor):
+    real = operators.convolve
+
+    def convolve(x, weight, kernel="auto", **options):
+        y = real(x, weight, kernel, **options)
+        if kernel == "naive":
+            y *= factor
+        return y
+
+    return convolve
+
+
+def raising(error):
+    def call(*arguments, **options):
+        raise error
+
+    return call
+
+
+def rows(layer):
+    return {row["name"]: row for row in layer["rows"]}
+
+
+def test_all_that_it_writes(invoke, tmp_path):
+    names = [tmp_path / name for name in ("k.json", "k.png", "k.md")]
+    files = [word for pair in zip(("--json", "--plot", "--markdown"), names) for word in pair]
+    code, out, _ = invoke(*CPU, "--edition", "fa2017", "--edition", "sp2018", "--against", "none", *files)
+    assert code == 0 and out.count("shifted (auto)") == 3 and "GFLOP/s" in out
+    result = json.loads(names[0].read_text())
+    assert {"backend", "device", "versions", "command", "batch", "repeat", "not_compared", "layers"} == set(result)
+    assert [(layer["edition"], layer["number"]) for layer in result["layers"]] == [
+        ("fa2017", 1),
+        ("sp2018", 1),
+        ("sp2018", 2),
+    ]
+    layer = result["layers"][0]
+    assert layer["shape"] == {"B": 3, "C": 1, "H": 28, "W": 28, "M": 50, "K": 5} and layer["auto"] == "shifted"
+    found = rows(layer)
+    assert list(found) == ["fill", "copy", "naive", "shifted"]
+    row, limit = found["shifted"], found["fill"]
+    assert row["step"] == 2 and row["status"] == "ok" and row["error"] < 1e-6 and row["runs"] == 2
+    assert 0 < row["min_ms"] <= row["median_ms"]
+    flop, size = 2 * 3 * 50 * 24 * 24 * 25, 4 * (3 * 784 + 50 * 25 + 3 * 50 * 576)
+    assert row["tflop_s"] == pytest.approx(flop / row["median_ms"] / 1e9)
+    assert row["gb_s"] == pytest.approx(size / row["median_ms"] / 1e6)
+    assert row["percent_of_limit"] == pytest.approx(100 * limit["median_ms"] / row["median_ms"])
+    assert names[1].read_bytes().startswith(b"\x89PNG")
+    text = names[2].read_text()
+    assert "never by hand" in text and "![" in text and "(k.png)" in text
+    assert result["command"] + " --json k.json --plot k.png --markdown k.md" in text
+    assert text.count("| 2 | **shifted** |") == 3
+
+
+@pytest.mark.parametrize("name", list(host_peers.PEERS))
+def test_peers_compute_the_same(invoke, tmp_path, name):
+    pytest.importorskip(name) if name != "mxnet" else None
+    code, out, _ = invoke(*CPU, "--against", name, "--kernels", "auto", "--json", tmp_path / "k.json")
+    assert code == 0 and f"x {name}" in out
+    found = rows(json.loads((tmp_path / "k.json").read_text())["layers"][0])
+    assert list(found) == ["fill", "copy", "shifted", name]
+    assert found[name]["error"] < 5e-6 and found[name]["median_ms"] > 0
+    ratio = found[name]["median_ms"] / found["shifted"]["median_ms"]
+    assert found["shifted"]["faster_than"] == {name: pytest.approx(ratio)}
+    assert found[name]["faster_than"] == {}
+
+
+def test_peers_missing_are_named_once(invoke, monkeypatch):
+    monkeypatch.setattr(conv.importlib.util, "find_spec", lambda name: None)
+    code, _, err = invoke(*CPU, "--kernels", "auto", "--against", "cudnn,torch,mxnet")
+    assert code == 0 and err.count("\n") == 1
+    assert "not compared with cudnn (it is no peer on the CPU), torch (not installed), mxnet (not installed)" in err
+
+
+def test_a_peer_that_does_not_load(invoke, monkeypatch):
+    monkeypatch.setitem(host_peers.PEERS, "torch", raising(ImportError("libfoo.so:\n cannot open")))
+    monkeypatch.setattr(conv.importlib.util, "find_spec", lambda name: "found")
+    code, _, err = invoke(*CPU, "--kernels", "auto", "--against", "torch")
+    assert code == 0 and "torch (libfoo.so: cannot open)" in err
+
+
+@pytest.mark.parametrize("factor, words", [(1.001, "error 1.0e-03, more than 5e-06"), (np.nan, "never written")])
+def test_a_wrong_kernel_is_reported_not_timed(invoke, monkeypatch, tmp_path, factor, words):
+    monkeypatch.setattr(operators, "convolve", wrong_convolve(factor))
+    files = ("--json", tmp_path / "k.json", "--markdown", tmp_path / "k.md", "--plot", tmp_path / "k.png")
+    code, out, err = invoke(*CPU, "--against", "none", *files)
+    assert code == 1 and "WRONG: naive" in out and words in out
+    assert "wrong: naive on fa2017 convolution 1" in err
+    found = rows(json.loads((tmp_path / "k.json").read_text())["layers"][0])
+    assert found["naive"]["status"] == "wrong" and found["naive"]["median_ms"] is None
+    assert found["shifted"]["status"] == "ok"
+    assert "(WRONG)" in (tmp_path / "k.md").read_text()
+
+
+def test_a_kernel_that_fails_is_wrong_too(invoke, monkeypatch):
+    monkeypatch.setattr(operators, "convolve", raising(DeviceError("device lost")))
+    code, out, _ = invoke(*CPU, "--against", "none", "--kernels", "naive")
+    assert code == 1 and "WRONG: naive: device lost" in out
+
+
+def test_a_kernel_that_does_not_take_the_layer(invoke, monkeypatch, tmp_path):
+    real = operators.chosen_kernel
+
+    def chosen(x_shape, k_shape, backend="cpu", kernel="auto"):
+        if kernel == "naive":
+            raise UsageError("naive takes no such layer")
+        return real(x_shape, k_shape, backend, kernel)
+
+    monkeypatch.setattr(operators, "chosen_kernel", chosen)
+    code, out, _ = invoke(*CPU, "--against", "none", "--markdown", tmp_path / "k.md")
+    assert code == 0 and "naive" not in out
+    assert "(does not take this layer)" in (tmp_path / "k.md").read_text()
+
+
+BAD = [
+    (("--kernels", "fast"), "unknown cpu kernel 'fast'; known: auto, naive, shifted"),
+    (("--kernels", "naive,,"), "unknown cpu kernel ''"),
+    (("--batch", "0"), "--batch must be at least 1, not 0"),
+    (("--batch", "x"), "is not a valid integer"),
+    (("--repeat", "-1"), "--repeat must be at least 1"),
+    (("--edition", "fa2020"), "unknown edition 'fa2020'"),
+    (("--against", "blas"), "unknown peer 'blas'; known: cudnn, torch, mxnet, onnxruntime, none"),
+    (("--plot", "k.pdf"), "NAME.png"),
+    (("--json", "/nowhere/k.json"), "cannot write /nowhere/k.json"),
+]
+
+
+@pytest.mark.parametrize("words, message", BAD)
+def test_mistakes_are_one_line(invoke, words, message):
+    code, out, err = invoke(*CPU, *words)
+    assert code == 2 and message in err and err.count("\n") == 1 and not out
+
+
+@pytest.mark.parametrize("error", [MemoryError(), RuntimeError("DefaultCPUAllocator: can't allocate memory")])
+def test_out_of_memory(invoke, monkeypatch, error):
+    monkeypatch.setattr(host.Host, "load", raising(error))
+    assert invoke(*CPU)[0::2] == (4, "fashion-infer: out of memory: use a smaller --batch\n")
+
+
+def test_a_batch_beyond_memory_is_refused_at_once(invoke):
+    code, _, err = invoke(*CPU, "--batch", 10**9)
+    assert code == 4 and "use a smaller --batch" in err and err.count("\n") == 1
+
+
+def test_other_errors_stay_what_they_are(monkeypatch):
+    monkeypatch.setattr(host.Host, "load", raising(RuntimeError("a mistake of ours")))
+    with pytest.raises(RuntimeError, match="a mistake of ours"):
+        conv.convolutions(batch=1)
+
+
+class TestGpu:
+    def test_end_to_end(self, gpu, invoke, tmp_path):
+        files = ("--json", tmp_path / "k.json", "--markdown", tmp_path / "k.md", "--plot", tmp_path / "k.png")
+        code, out, err = invoke(*GPU, *files)
+        assert code == 0 and "TFLOP/s" in out
+        assert "not compared with cudnn (PyTorch with CUDA is not installed)" in err
+        assert ("shifted", 7) in gpu and ("naive", 7) in gpu
+        result = json.loads((tmp_path / "k.json").read_text())
+        assert result["device"]["name"] == "GPU of NumPy" and result["batch"] == 3
+        assert all(row["median_ms"] > 0 for row in result["layers"][0]["rows"])
+        assert "compute capability 9.0" in (tmp_path / "k.md").read_text()
+
+    def test_auto_takes_the_gpu(self, gpu, invoke):
+        assert invoke("bench", "conv", "--batch", "1", "--repeat", "1", "--kernels", "auto")[0] == 0
+        assert gpu
+
+    def test_cudnn_takes_the_better_layout(self, gpu, invoke, monkeypatch, tmp_path):
+        torch = pytest.importorskip("torch")
+
+        class WithTorch(Tensors):
+            def __init__(self, device=0):
+                self.torch = torch
+
+            def put(self, array):
+                return torch.from_numpy(array.copy())
+
+            def pointer(self, tensor):
+                return tensor.data_ptr() if hasattr(tensor, "data_ptr") else tensor.ctypes.data
+
+            def take(self, tensor, indices):
+                return np.asarray(tensor[indices])
+
+        monkeypatch.setattr(cuda_tensors, "find", WithTorch)
+        assert invoke(*GPU, "--json", tmp_path / "k.json")[0] == 0
+        found = rows(json.loads((tmp_path / "k.json").read_text())["layers"][0])
+        assert list(found)[-2:] == ["cudnn fp32", "cudnn tf32"]
+        assert found["cudnn fp32"]["layout"] in ("NCHW", "NHWC") and found["cudnn fp32"]["error"] < 1e-6
+        assert set(found["shifted"]["faster_than"]) == {"cudnn fp32", "cudnn tf32"}
+
+    def test_without_pytorch_and_cupy(self, gpu, invoke, monkeypatch):
+        monkeypatch.undo()
+        monkeypatch.setitem(sys.modules, "torch", None)
+        monkeypatch.setitem(sys.modules, "cupy", None)
+        with pytest.raises(DeviceError, match="needs PyTorch or CuPy"):
+            cuda_tensors.find(0)
+
+    def test_a_gpu_that_fails_is_one_line(self, gpu, invoke, monkeypatch):
+        error = RuntimeError("CUDA error: an illegal memory access was encountered\nCompile with TORCH_USE_CUDA_DSA")
+        monkeypatch.setattr(Tensors, "has_nan", raising(error))
+        code, _, err = invoke(*GPU)
+        assert (
+            code == 4 and err == "fashion-infer: the GPU failed: CUDA error: an illegal memory access was encountered\n"
+        )
+
+    def test_no_such_device(self, gpu, invoke):
+        code, _, err = invoke(*GPU, "--device", "1")
+        assert code == 4 and "there is no GPU 1" in err
+
+    def test_a_library_without_cuda(self, invoke, monkeypatch):
+        monkeypatch.setattr(operators, "kernels", lambda backend="cpu": [])
+        with pytest.raises(DeviceError, match="without CUDA"):
+            conv.convolutions(backend="gpu")
+
+
+def test_what_launch_passes_on():
+    if devices.choose("auto").backend == "gpu":
+        pytest.skip("null pointers are for a library without a device")
+    with pytest.raises((DeviceError, UsageError)):
+        operators.launch("register-tile", operators.describe((1, 1, 6, 6), (1, 1, 3, 3)), 0, 0, 0, 0)
+
+
+class Machine:
+    slow = 1.0
+
+    def time(self, run, n):
+        return [run() for _ in range(n)]
+
+
+def test_slow_ones_get_fewer_runs_and_all_take_turns():
+    order = []
+
+    def contender(name, seconds):
+        return Contender(name, lambda: order.append(name) or seconds)
+
+    fast, slow = contender("fast", 0.1), contender("slow", 2.0)
+    times = timing.interleaved(Machine(), [fast, slow], 9)
+    assert len(times[fast]) == 9 and times[slow] == [2.0] * 3
+    assert order[:2] == ["fast", "slow"] and order[2:5] == ["fast", "fast", "slow"]
+    assert len(timing.interleaved(Machine(), [fast], 1)[fast]) == 1
+
+
+@pytest.mark.parametrize("batch", [1, 5, 40, 10000])
+def test_first_and_last_images_are_checked(batch):
+    picked = conv._picked(batch)
+    assert len(set(picked)) == len(picked) and picked.min() == 0 and picked.max() == batch - 1
+    assert set(range(min(16, batch))) | set(range(max(0, batch - 16), batch)) <= set(picked)
+
+
+def test_inputs_are_pixels_first_and_small_numbers_later():
+    pixels, weight = conv._inputs(1, 28, 50, 5, 2, True)
+    assert pixels.dtype == weight.dtype == np.float32 and weight.shape == (50, 1, 5, 5)
+    assert pixels.max() > 200 and (pixels == pixels.astype(np.uint8)).all()
+    later, _ = conv._inputs(6, 30, 16, 5, 2, False)
+    assert later.dtype == np.float32 and -1 <= later.min() < -0.9 and 0.9 < later.max() <= 1
+
+
+def test_the_check_of_the_bench_is_the_tests_own():
+    rng = np.random.default_rng(0)
+    x, weight = reference.pixels(rng, (2, 3, 9, 9)), reference.weights(rng, 4, 3, 3)
+    assert np.allclose(conv._reference(x, weight), reference.convolve(x, weight), rtol=1e-12)
+
+
+def test_shapes_of_editions():
+    assert list(editions.convolution_shapes(editions.get("fa2019"))) == [(1, 70, 12, 5), (12, 33, 24, 5)]
+
+
+def test_an_onnx_model_has_the_weights_in_it():
+    weight = np.arange(18, dtype=np.float32).reshape(2, 1, 3, 3)
+    model = onnx_model.convolution(weight, (300, 1, 8, 8))
+    assert weight.tobytes() in model and b"Conv" in model and b"\x08\xac\x02" in model  # 300 as a varint
+
+
+def test_a_machine_that_hides_its_name(monkeypatch):
+    monkeypatch.setattr(host.Path, "read_text", raising(OSError()))
+    assert host._cpu_name() == "CPU" and host.available_memory() is None
