@@ -26,6 +26,7 @@ class Host:
     def __init__(self):
         self.threads = operators.threads()
         self._pool = ThreadPoolExecutor(self.threads)
+        host_peers.keep_freed_memory()
 
     def describe(self) -> Tuple[Dict, Dict]:
         """What identifies this machine, and versions."""

@@ -4,26 +4,45 @@ Each function takes x (B,C,H,W) and weight (M,C,K,K), float32, and the number of
 raises ImportError or DeviceError where the library is not to be had.
 """
 
+import ctypes
 import importlib
-from typing import List
+from typing import List, Tuple
 
 import numpy as np
 
 from . import onnx_model
 from .rows import Contender
 
+_M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4  # of malloc.h
+
+
+def keep_freed_memory() -> None:
+    """Let this process keep the memory that it frees, for what is allocated next.
+
+    Else a peer that makes its output anew in every run pays for fresh pages, several times what the convolution costs.
+    """
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # glibc's; elsewhere nothing is known to be wrong
+    if mallopt:
+        mallopt(_M_MMAP_MAX, 0)
+        mallopt(_M_TRIM_THRESHOLD, 2**31 - 1)
+
+
+def output_shape(x: np.ndarray, weight: np.ndarray) -> Tuple[int, int, int, int]:
+    """(B,M,H-K+1,W-K+1)."""
+    return (len(x), len(weight), x.shape[2] - weight.shape[2] + 1, x.shape[3] - weight.shape[3] + 1)
+
 
 def mxnet(x: np.ndarray, weight: np.ndarray, threads: int) -> List[Contender]:
-    """MXNet's own Convolution, which is oneDNN's."""
+    """MXNet's own Convolution, which is oneDNN's, into an output made once."""
     from .. import _mxnet
 
     _mxnet.set_threads(threads)
     mx = _mxnet.load()
-    data, filters = mx.nd.array(x), mx.nd.array(weight)
-    data.wait_to_read()
+    data, filters, y = mx.nd.array(x), mx.nd.array(weight), mx.nd.zeros(output_shape(x, weight))
+    mx.nd.waitall()
 
     def run():
-        y = mx.nd.Convolution(data, filters, no_bias=True, kernel=weight.shape[2:], num_filter=len(weight))
+        mx.nd.Convolution(data, filters, no_bias=True, kernel=weight.shape[2:], num_filter=len(weight), out=y)
         y.wait_to_read()
         return y
 
@@ -31,7 +50,7 @@ def mxnet(x: np.ndarray, weight: np.ndarray, threads: int) -> List[Contender]:
 
 
 def torch(x: np.ndarray, weight: np.ndarray, threads: int) -> List[Contender]:
-    """PyTorch's conv2d, in both layouts."""
+    """PyTorch's conv2d, in both layouts. It makes its output anew in every run: see `keep_freed_memory`."""
     pytorch = importlib.import_module("torch")
     pytorch.set_num_threads(threads)
 
@@ -55,7 +74,7 @@ def onnxruntime(x: np.ndarray, weight: np.ndarray, threads: int) -> List[Contend
     options.intra_op_num_threads = threads
     options.log_severity_level = 3
     session = ort.InferenceSession(onnx_model.convolution(weight, x.shape), options, providers=["CPUExecutionProvider"])
-    y = np.empty((len(x), len(weight), *(side - weight.shape[2] + 1 for side in x.shape[2:])), np.float32)
+    y = np.empty(output_shape(x, weight), np.float32)
     binding = session.io_binding()
     for bind, name, array in ((binding.bind_input, "x", x), (binding.bind_output, "y", y)):
         bind(name, "cpu", 0, np.float32, array.shape, array.ctypes.data)

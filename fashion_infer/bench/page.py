@@ -53,7 +53,7 @@ def text(result: Result, name: str, plot: Optional[str] = None, as_json: Optiona
         versions="; ".join(f"{key}: {value}" for key, value in result.versions.items()),
         batch=result.batch,
         repeat=result.repeat,
-        where="on the device, timed by its events" if gpu else "in memory",
+        where="on the device, timed by its events" if gpu else "in memory that is used again",
         slow="8 ms" if gpu else "2 s",
     )
     parts = [head]
