@@ -86,9 +86,10 @@ def build():
 
 
 def set_threads(threads):
-    """Let MXNet's operators use this many CPU threads, from its next operator on.
+    """Let MXNet's operators use this many CPU threads, if it has not been loaded yet.
 
-    A shape that oneDNN has prepared before keeps the number that it was prepared for.
+    Once loaded it keeps its number: oneDNN sizes its scratch memory by the number of threads when it prepares a layer,
+    and running that layer on more of them gave wrong results, or a crash (seen with 2, then 3 and 4).
 
     Parameters
     ----------
@@ -96,21 +97,8 @@ def set_threads(threads):
         At least 1.
     """
     global _threads
-    _threads = threads
     if "mxnet" not in sys.modules:
-        return
-    mx = load()
-    openmp = ctypes.CDLL("libgomp.so.1")  # the one that libmxnet.so has loaded
-    openmp.omp_set_num_threads(threads)
-    # OpenMP counts threads for each thread that starts some: MXNet's worker has to hear of it too.
-    task = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(
-        lambda _context, _parameter: openmp.omp_set_num_threads(threads)
-    )
-    cpu = (ctypes.c_int * 2)(1, 0)  # mxnet::Context: device type 1 is the CPU, device 0
-    no_variables = (None, 0, None, 0)
-    push = mx.base._LIB.MXEnginePushSync
-    mx.base.check_call(push(task, None, None, cpu, *no_variables, None, 0, b"set_threads"))
-    mx.nd.waitall()  # the callback must outlive the task
+        _threads = threads
 
 
 @contextlib.contextmanager

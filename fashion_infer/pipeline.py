@@ -174,7 +174,8 @@ def run(
     batch_size
         Images a slice.
     threads
-        CPU threads, for our operator and MXNet's; None for the cores that this process may use.
+        CPU threads, for our operator and MXNet's; None for the cores that this process may use. MXNet keeps the
+        number of the first run in a process.
     repeat
         How often all images are run; every pass's times are kept.
 

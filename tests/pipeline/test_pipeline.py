@@ -143,3 +143,26 @@ def test_python_api(source):
         infer(operator="magic", n=1, data="synthetic")
     with pytest.raises(UsageError, match="unknown backend"):
         infer(backend="tpu", n=1, data="synthetic")
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_threads_from_the_start(threads, source, run_program):
+    """In a process of its own: MXNet takes its number of threads once."""
+    expected = dict(((m, n), c) for m, n, c in known(source))["baseline", 10000]
+    for op in ("custom", "builtin"):
+        done = run_program(
+            "run",
+            "--model",
+            "baseline",
+            "--op",
+            op,
+            "--data",
+            source,
+            "--threads",
+            threads,
+            "--backend",
+            "cpu",
+            "--json",
+        )
+        got = json.loads(done.stdout)
+        assert (got["correctness"], got["threads"], got["operator"]) == (expected, threads, op)

@@ -148,23 +148,13 @@ class TestThreads:
         )
         assert fresh(code, OMP_NUM_THREADS="3") == "5"
 
-    def test_set_later_reaches_mxnets_own_thread(self):
-        mx = _mxnet.load()
+    def test_set_later_changes_nothing(self):
+        """More threads than oneDNN prepared a layer for gave wrong results."""
+        _mxnet.load()
         openmp = ctypes.CDLL("libgomp.so.1")
         before = openmp.omp_get_max_threads()
-        seen = []
-        look = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(
-            lambda *_: seen.append(openmp.omp_get_max_threads())
-        )
-        try:
-            for threads in (3, 1):
-                _mxnet.set_threads(threads)
-                cpu = (ctypes.c_int * 2)(1, 0)
-                mx.base._LIB.MXEnginePushSync(look, None, None, cpu, None, 0, None, 0, None, 0, b"look")
-                mx.nd.waitall()
-        finally:
-            _mxnet.set_threads(before)
-        assert seen == [3, 1]
+        _mxnet.set_threads(before + 3)
+        assert openmp.omp_get_max_threads() == before
 
 
 class TestQuiet:

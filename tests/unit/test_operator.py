@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -97,7 +98,7 @@ print(operators.cpu_isa())
     done = subprocess.run(
         [sys.executable, "-c", program],
         env={**os.environ, "FASHION_OPS_ISA": isa},
-        cwd=str(__import__("conftest").ROOT),
+        cwd=str(Path(__file__).resolve().parents[2]),
         capture_output=True,
         text=True,
     )
