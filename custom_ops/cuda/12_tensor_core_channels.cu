@@ -7,7 +7,8 @@
 // once, serves all filters and taps.
 //
 // fa2019 1.183 ms, 3.2 times faster than step 11 and 4.8 times faster than cuDNN (5.71 ms), largest error 1.3e-6 of the
-// largest output; sp2018 0.407 ms, 2.5 times faster than step 11 and than cuDNN (1.029 ms).
+// largest output; sp2018 0.407 ms, 2.5 times faster than step 11 and than cuDNN (1.029 ms). Shapes such as the latter
+// go to 12_tensor_core_few_filters.cu: 0.328 ms.
 #include "kernels.h"
 #include "tensor_core.h"
 #include "tensor_core.cuh"
@@ -391,6 +392,7 @@ bool takes_tensor_core_channels(const fops_conv& c) {
 
 fops_status run_tensor_core_channels(const fops_conv& c, bool half, const void* x, const float* k, float* y,
                                      cudaStream_t stream) {
+  if (takes_tensor_core_few_filters(c)) return run_tensor_core_few_filters(c, half, x, k, y, stream);
   const float* input = static_cast<const float*>(x);
   return half ? run<true>(c, input, k, y, stream) : run<false>(c, input, k, y, stream);
 }
