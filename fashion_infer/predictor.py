@@ -1,9 +1,12 @@
 """A network bound to a device: runs batches of images and collects the time of every layer."""
 
+import contextlib
 import ctypes
+import json
+import signal
 import threading
 import time
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 import numpy as np
 
@@ -129,8 +132,6 @@ class Predictor:
         return np.concatenate(scores), self._times(watch.seconds, records)
 
     def _load_symbol(self, graph: Dict[str, Any]):
-        import json
-
         try:
             return self._mx.sym.load_json(json.dumps(graph))
         except self._mx.MXNetError as error:
@@ -185,9 +186,10 @@ class Predictor:
             executor.arg_dict["data"][:] = images.astype(self._dtype, copy=False)
             executor.arg_dict["data"].wait_to_read()
             executor.set_monitor_callback(watch.record)
-            watch.start()
-            executor.forward(is_train=False)
-            watch.check()
+            with _interrupt_deferred():
+                watch.start()
+                executor.forward(is_train=False)
+                watch.check()
             return executor.outputs[0].asnumpy()
         except self._mx.MXNetError as error:
             raise DeviceError(operators.explain(error)) from None
@@ -203,6 +205,27 @@ class Predictor:
             else:
                 times.append(LayerTime(name, operator, None, seconds.get(name, 0.0), 0.0, 0.0))
         return times
+
+
+@contextlib.contextmanager
+def _interrupt_deferred() -> Iterator[None]:
+    """Let Ctrl-C wait for the end of the block, a slice's milliseconds.
+
+    Python would raise KeyboardInterrupt within the callback that MXNet makes after each node, where ctypes prints it
+    and drops it.
+    """
+    main = threading.current_thread() is threading.main_thread()  # signals go there alone
+    if not main or signal.getsignal(signal.SIGINT) in (None, signal.SIG_IGN):
+        yield
+        return
+    caught = []
+    before = signal.signal(signal.SIGINT, lambda *_: caught.append(True))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if caught:
+        raise KeyboardInterrupt
 
 
 class _Stopwatch:
@@ -223,7 +246,7 @@ class _Stopwatch:
     @property
     def record(self) -> Callable[[bytes, int], None]:
         def callback(name: bytes, handle: int) -> None:
-            # An exception can't cross MXNet's C++ frames (Ctrl-C arrives here too): keep it for check().
+            # An exception can't cross MXNet's C++ frames: keep it for check().
             try:
                 array = self._mx.nd.NDArray(ctypes.cast(handle, self._mx.base.NDArrayHandle), writable=False)
                 array.wait_to_read()

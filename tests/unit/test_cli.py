@@ -14,6 +14,7 @@ import pytest
 
 from fashion_infer import _resources, checkpoint, zoo
 from fashion_infer.errors import DeviceError
+from fashion_infer.predictor import _interrupt_deferred
 
 
 def refused(invoke, code, *arguments):
@@ -223,16 +224,30 @@ def test_closed_pipe_is_no_error():
     assert done.stderr == ""
 
 
-def test_ctrl_c_during_a_run():
+@pytest.mark.parametrize("delay", [0.6, 2.5, 3.1, 4])
+def test_ctrl_c_during_a_run(delay):
     command = [sys.executable, "-m", "fashion_infer", "run", "--data", "synthetic", "--backend", "cpu"]
     process = subprocess.Popen(
-        [*command, "--repeat", "1000"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        universal_newlines=True,
+        [*command, "--repeat", "1000"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
-    time.sleep(4)
-    process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=60)
+    try:
+        time.sleep(delay)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
     assert process.returncode == 130 and err.splitlines()[-1] == "fashion-infer: interrupted"
     assert "Traceback" not in err
+
+
+def test_ctrl_c_in_the_middle_of_a_slice():
+    """A signal that arrives while MXNet runs is neither lost nor printed."""
+    reached = []
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt), _interrupt_deferred():
+            reached.append(signal.raise_signal(signal.SIGINT))  # returns: the slice goes on
+        assert reached
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGINT, before)

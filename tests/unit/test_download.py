@@ -12,6 +12,7 @@ import threading
 import time
 
 import pytest
+from interruptible import interruptible
 
 from fashion_infer import dataset, download
 from fashion_infer.errors import DataError
@@ -183,7 +184,7 @@ def test_full_device(server, invoke):
 def test_ctrl_c_while_fetching(server, tmp_path):
     server("stalled")
     program = [sys.executable, "-m", "fashion_infer", "data", "fetch", "--to", str(tmp_path / "a")]
-    process = subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True)
+    process = interruptible(program)
     deadline = time.time() + 30
     while not (tmp_path / "a").is_dir() or not list((tmp_path / "a").iterdir()):
         assert time.time() < deadline and process.poll() is None
