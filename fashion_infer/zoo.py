@@ -30,7 +30,7 @@ class Model(NamedTuple):
 
 
 # The correctness on Fashion-MNIST is what the course published for its weights; the shipped ones were selected to show
-# the same. That on the built-in set was computed in float64 by scripts/train_checkpoints.py.
+# the same. That on the built-in set was computed in float64, as tests/unit/test_shipped_models.py does again.
 MODELS: Dict[str, Model] = {
     model.name: model
     for model in (
