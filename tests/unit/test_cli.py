@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from interruptible import interruptible
 
 from fashion_infer import _resources, checkpoint, zoo
 from fashion_infer.errors import DeviceError
@@ -224,12 +225,10 @@ def test_closed_pipe_is_no_error():
     assert done.stderr == ""
 
 
-@pytest.mark.parametrize("delay", [0.6, 2.5, 3.1, 4])
+@pytest.mark.parametrize("delay", [2.5, 3.1, 4])
 def test_ctrl_c_during_a_run(delay):
     command = [sys.executable, "-m", "fashion_infer", "run", "--data", "synthetic", "--backend", "cpu"]
-    process = subprocess.Popen(
-        [*command, "--repeat", "1000"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+    process = interruptible([*command, "--repeat", "1000"])
     try:
         time.sleep(delay)
         process.send_signal(signal.SIGINT)
