@@ -127,7 +127,7 @@ def test_truncated_params(pair):
     content = path.read_bytes()
     for tenth in range(10):
         path.write_bytes(content[: len(content) * tenth // 10])
-        assert "not a whole .params file" in refused(pair)
+        assert "not a whole .params file of MXNet: it ends too early" in refused(pair)
     path.write_bytes(content + b"x")
     assert "past its end" in refused(pair)
 
