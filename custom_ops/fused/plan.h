@@ -1,0 +1,64 @@
+// A network as a list of fused stages: what the planner makes of a chain of MXNet nodes, and what the executors run.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "fashion_ops.h"
+
+namespace fops {
+
+// A node of MXNet's graph. Nodes stand in topological order; an input is the index of the node that makes it.
+struct Node {
+  std::string op;  // MXNet's name of the operator; "null" is a variable, an input of the graph
+  std::string name;
+  std::map<std::string, std::string> attributes;
+  std::vector<int> inputs;
+};
+
+// One item's (image's) sizes; behind a dense stage H = W = 1.
+struct Item {
+  int64_t C, H, W;
+  int64_t size() const { return C * H * W; }
+};
+
+struct Stage {
+  enum class Kind {
+    convolution,  // y = x * weight, valid, stride 1, square, no bias; then the epilogue
+    dense,        // y = weight x + bias over all values of an item; then the epilogue, which never pools
+    map,          // the epilogue alone, on what no convolution or dense stage before it could take
+    softmax       // over all values of an item
+  };
+  Kind kind;
+  std::string name;  // the fused nodes' names, joined by '+'
+  Item in, out;
+  // The epilogue. Largest of each 2x2 window and tanh commute (tanh rises), so it is one flag each; a last odd row or
+  // column is dropped by the pool, as MXNet's pooling_convention "valid" does.
+  bool tanh = false;
+  bool pool = false;
+  int64_t K = 0;    // convolution: the kernel's side
+  int weight = -1;  // index among the graph's inputs: convolution (M,C,K,K), dense (units, inputs)
+  int bias = -1;    // dense: (units); -1 when it has none
+};
+
+struct Plan {
+  std::vector<std::string> inputs;            // names of the graph's variables, in their order
+  std::vector<std::vector<int64_t>> shapes;   // what each must be; of `data` the sizes of an item; empty: not read
+  int data = -1;                              // which of them holds the items
+  std::vector<Stage> stages;
+
+  const Item& in() const { return stages.front().in; }
+  const Item& out() const { return stages.back().out; }
+};
+
+// Whether a stage can hold this node, whatever stands before it.
+bool supported(const Node& node);
+
+// The plan of a chain: every node but the variables is supported, has the node before it as first input and no other
+// reader. `in` is an item of the data; a stretch that begins behind a dense layer has H = W = 1.
+// FOPS_UNSUPPORTED, with the node and the reason, for anything else.
+fops_status make_plan(const std::vector<Node>& nodes, const Item& in, Plan* out);
+
+}  // namespace fops
