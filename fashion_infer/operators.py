@@ -124,6 +124,17 @@ def _declare(lib: ctypes.CDLL) -> None:
         "fops_conv_forward_cuda": (c_int, [c_str, conv, c_void, c_void, c_void, c_void]),
         "fops_conv_forward_timed": (c_int, [c_str, conv, c_void, c_void, c_void, c_void, c_str]),
         "fops_conv_forward_staged": (c_int, [c_str, c_int, conv, c_void, c_void, c_void, c_str]),
+        "fops_net_create": (c_int, [c_void, c_int, c_void, c_int, c_int, c_int, c_str, ctypes.POINTER(c_void)]),
+        "fops_net_destroy": (None, [c_void]),
+        "fops_net_input_count": (c_int, [c_void]),
+        "fops_net_input_name": (c_str, [c_void, c_int]),
+        "fops_net_input_size": (ctypes.c_int64, [c_void, c_int]),
+        "fops_net_data": (c_int, [c_void]),
+        "fops_net_stage_count": (c_int, [c_void]),
+        "fops_net_stage": (c_int, [c_void, c_int, c_void]),
+        "fops_net_set_weights": (c_int, [c_void, c_void, c_void]),
+        "fops_net_forward": (c_int, [c_void, ctypes.c_int64, c_void, c_int, c_void, c_int]),
+        "fops_net_forward_cuda": (c_int, [c_void, ctypes.c_int64, c_void, c_int, c_void, c_void]),
         "fops_log_size": (c_int, []),
         "fops_log_drain": (c_int, [ctypes.POINTER(_OpRecord), c_int]),
         "fops_set_threads": (c_int, [c_int]),
@@ -140,7 +151,8 @@ def _one_line(error: BaseException) -> str:
     return " ".join(str(error).split())
 
 
-def _check(status: int) -> None:
+def check(status: int) -> None:
+    """Raise what a status of the library says: UsageError for the caller's mistakes, DeviceError for the rest."""
     if status:
         message = library().fops_last_error().decode()
         usage = status in (_INVALID, _UNKNOWN_KERNEL, _UNSUPPORTED)
@@ -188,7 +200,7 @@ def cpu_isa() -> str:
 
 def set_threads(threads: Optional[int]) -> None:
     """Size of the library's thread pool; None or 0 for the default, the cores this process may use."""
-    _check(library().fops_set_threads(threads or 0))
+    check(library().fops_set_threads(threads or 0))
 
 
 def threads() -> int:
@@ -202,7 +214,7 @@ def kernels(backend: str = "cpu") -> List[Kernel]:
     found = []
     for index in range(lib.fops_kernel_count(BACKENDS[backend])):
         info = _KernelInfo()
-        _check(lib.fops_kernel_describe(BACKENDS[backend], index, ctypes.byref(info)))
+        check(lib.fops_kernel_describe(BACKENDS[backend], index, ctypes.byref(info)))
         found.append(Kernel(*(getattr(info, field).decode() for field, _ in _KernelInfo._fields_)))
     return found
 
@@ -225,7 +237,7 @@ def chosen_kernel(x_shape, k_shape, backend: str = "cpu", kernel: str = "auto", 
     """The variant that runs for these shapes; UsageError when `kernel` does not take them."""
     conv = describe(x_shape, k_shape, _UINT8 if np.dtype(dtype) == np.uint8 else _FLOAT32)
     chosen = ctypes.c_char_p()
-    _check(library().fops_conv_check(BACKENDS[backend], kernel.encode(), ctypes.byref(conv), ctypes.byref(chosen)))
+    check(library().fops_convcheck(BACKENDS[backend], kernel.encode(), ctypes.byref(conv), ctypes.byref(chosen)))
     return chosen.value.decode()
 
 
@@ -264,7 +276,7 @@ def convolve(
     weight = np.ascontiguousarray(weight, np.float32)
     conv = describe(x.shape, weight.shape, _UINT8 if x.dtype == np.uint8 else _FLOAT32)
     lib = library()
-    _check(lib.fops_conv_check(BACKENDS[backend], kernel.encode(), ctypes.byref(conv), None))
+    check(lib.fops_convcheck(BACKENDS[backend], kernel.encode(), ctypes.byref(conv), None))
     shape = (conv.B, conv.M, conv.H - conv.K + 1, conv.W - conv.K + 1)
     if out is None:
         out = np.empty(shape, np.float32)
@@ -273,9 +285,9 @@ def convolve(
     name = None if layer is None else layer.encode()
     pointers = (x.ctypes.data, weight.ctypes.data, out.ctypes.data, name)
     if backend == "gpu":
-        _check(lib.fops_conv_forward_staged(kernel.encode(), device, ctypes.byref(conv), *pointers))
+        check(lib.fops_conv_forward_staged(kernel.encode(), device, ctypes.byref(conv), *pointers))
     else:
-        _check(lib.fops_conv_forward_cpu(kernel.encode(), ctypes.byref(conv), *pointers))
+        check(lib.fops_conv_forward_cpu(kernel.encode(), ctypes.byref(conv), *pointers))
     return out
 
 
@@ -294,7 +306,7 @@ def launch(kernel: str, conv: _Conv, x: int, weight: int, y: int, stream: int) -
     UsageError, DeviceError
         For a shape that the kernel does not take, and for a device that fails.
     """
-    _check(library().fops_conv_forward_cuda(kernel.encode(), ctypes.byref(conv), x, weight, y, stream))
+    check(library().fops_conv_forward_cuda(kernel.encode(), ctypes.byref(conv), x, weight, y, stream))
 
 
 def drain_log() -> List[OpTime]:
@@ -325,11 +337,11 @@ def cuda_devices() -> List[CudaDevice]:
     """
     lib = library()
     count = ctypes.c_int()
-    _check(lib.fops_cuda_device_count(ctypes.byref(count)))
+    check(lib.fops_cuda_device_count(ctypes.byref(count)))
     found = []
     for index in range(count.value):
         info = _DeviceInfo()
-        _check(lib.fops_cuda_device_info(index, ctypes.byref(info)))
+        check(lib.fops_cuda_device_info(index, ctypes.byref(info)))
         found.append(
             CudaDevice(
                 index,

@@ -20,10 +20,10 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
-#include <utility>
 
 #include "cpu_kernels.h"
 #include "pool.h"
+#include "shifted_kernel.h"
 #include "status.h"
 
 namespace fops {
@@ -31,97 +31,14 @@ namespace FOPS_ISA {
 
 namespace {
 
-#if defined(__AVX512F__)
-constexpr int kLanes = 16, kRows = 6, kVectors = 4;
-#elif defined(__AVX2__)
-constexpr int kLanes = 8, kRows = 4, kVectors = 3;
-#else
-constexpr int kLanes = 4, kRows = 4, kVectors = 3;
-#endif
-constexpr int kVectorBytes = kLanes * 4;
-
 // A band's S should leave room in a 1 MB second-level cache for weights and outputs.
 constexpr int64_t kBandBytes = 512 << 10;
 
-typedef float Vector __attribute__((vector_size(kVectorBytes), may_alias));
-typedef float UnalignedVector __attribute__((vector_size(kVectorBytes), aligned(4), may_alias));
-
-inline Vector load(const float* p) { return *reinterpret_cast<const UnalignedVector*>(p); }
-inline void store(float* p, Vector v) { *reinterpret_cast<UnalignedVector*>(p) = v; }
-
-// What one band of output rows of one image needs.
-struct Band {
-  int64_t C, K, M;
-  int64_t plane;      // floats from one S[c][q] to the next
-  int64_t W_out;      // floats from one p to the next
-  int64_t depth;      // C*K*K, floats from one filter to the next
-  int64_t y_stride;   // H_out*W_out, floats from one filter's output to the next
-};
-
-// rows x vectors outputs; `count` of the floats in the last vector are valid.
-template <int rows, int vectors>
-void micro_kernel(const Band& b, const float* S, const float* k, float* y, int64_t count) {
-  Vector acc[rows][vectors] = {};
-  for (int64_t c = 0; c < b.C; ++c)
-    for (int64_t p = 0; p < b.K; ++p) {
-      const float* row = S + c * b.K * b.plane + p * b.W_out;
-      for (int64_t q = 0; q < b.K; ++q, row += b.plane, ++k) {
-        Vector x[vectors];
-        for (int v = 0; v < vectors; ++v) x[v] = load(row + v * kLanes);
-        for (int r = 0; r < rows; ++r) {
-          const float weight = k[r * b.depth];
-          for (int v = 0; v < vectors; ++v) acc[r][v] += x[v] * weight;
-        }
-      }
-    }
-  for (int r = 0; r < rows; ++r) {
-    float* out = y + r * b.y_stride;
-    for (int v = 0; v < vectors - 1; ++v) store(out + v * kLanes, acc[r][v]);
-    memcpy(out + (vectors - 1) * kLanes, &acc[r][vectors - 1], count * sizeof(float));
-  }
-}
-
-using MicroKernel = void (*)(const Band&, const float*, const float*, float*, int64_t);
-
-template <int rows, int... v>
-constexpr MicroKernel pick(int vectors, std::integer_sequence<int, v...>) {
-  constexpr MicroKernel by_vectors[] = {micro_kernel<rows, v + 1>...};
-  return by_vectors[vectors - 1];
-}
-
-template <int... r>
-MicroKernel pick(int rows, int vectors, std::integer_sequence<int, r...>) {
-  const MicroKernel by_rows[] = {pick<r + 1>(vectors, std::make_integer_sequence<int, kVectors>())...};
-  return by_rows[rows - 1];
-}
-
-// S for `rows` image rows that start at x (one image, C channels of H x W).
-template <typename T>
-void shift(const fops_conv& conv, const T* x, int64_t rows, float* S, int64_t plane) {
-  const int64_t W_out = out_w(conv);
-  for (int64_t c = 0; c < conv.C; ++c)
-    for (int64_t q = 0; q < conv.K; ++q) {
-      const T* from = x + c * conv.H * conv.W + q;
-      float* to = S + (c * conv.K + q) * plane;
-      for (int64_t h = 0; h < rows; ++h, from += conv.W, to += W_out)
-        for (int64_t w = 0; w < W_out; ++w) to[w] = static_cast<float>(from[w]);
-    }
-}
-
 // y for output positions [0, positions) of the band, all filters.
 void multiply(const Band& b, const float* S, const float* k, float* y, int64_t positions) {
-  const int64_t blocks = (b.M + kRows - 1) / kRows;
-  for (int64_t n = 0; n < positions; n += kVectors * kLanes) {
-    const int64_t left = std::min<int64_t>(positions - n, kVectors * kLanes);
-    const int vectors = static_cast<int>((left + kLanes - 1) / kLanes);
-    const int64_t count = left - (vectors - 1) * kLanes;
-    // Filters in blocks of nearly equal size: 50 as 6 6 6 6 6 5 5 5 5, since a block of 2 would stall on latency.
-    for (int64_t block = 0; block < blocks; ++block) {
-      const int64_t m = b.M * block / blocks, end = b.M * (block + 1) / blocks;
-      pick(static_cast<int>(end - m), vectors, std::make_integer_sequence<int, kRows>())(
-          b, S + n, k + m * b.depth, y + m * b.y_stride + n, count);
-    }
-  }
+  for (int64_t n = 0; n < positions; n += kSlack)
+    for (int64_t block = 0; block < filter_blocks(b); ++block)
+      multiply_block(b, S, k, y + block_start(b, block) * b.y_stride, block, n, std::min(positions, n + kSlack));
 }
 
 }  // namespace
@@ -137,10 +54,10 @@ fops_status conv_shifted(const fops_conv& conv, const void* x, const float* k, f
   band = std::min({band, H_out, std::max<int64_t>(1, (H_out + bands_wanted - 1) / bands_wanted)});
   const int64_t bands = (H_out + band - 1) / band;
 
-  // The last vector of the last row reads past the band's end: kVectors vectors of slack, zeroed so that no
+  // The last vector of the last row reads past the band's end: kSlack floats more, zeroed so that no
   // arithmetic on leftovers (denormals, NaN) slows the lanes whose results are dropped.
   const int64_t plane = (band + conv.K - 1) * W_out;
-  const int64_t floats = conv.C * conv.K * plane + kVectors * kLanes;
+  const int64_t floats = conv.C * conv.K * plane + kSlack;
   const int64_t stride = (floats + 15) / 16 * 16;
   std::unique_ptr<float, decltype(&free)> scratch(
       static_cast<float*>(aligned_alloc(64, static_cast<size_t>(stride) * 4 * threads)), &free);
@@ -154,7 +71,7 @@ fops_status conv_shifted(const fops_conv& conv, const void* x, const float* k, f
     const int64_t image = item / bands, h0 = item % bands * band;
     const int64_t rows = std::min(band, H_out - h0);
     float* S = scratch.get() + worker * stride;
-    memset(S + conv.C * conv.K * plane, 0, kVectors * kLanes * 4);
+    memset(S + conv.C * conv.K * plane, 0, kSlack * 4);
     const int64_t offset = image * conv.C * conv.H * conv.W + h0 * conv.W;
     if (conv.x_type == FOPS_UINT8)
       shift(conv, static_cast<const uint8_t*>(x) + offset, rows + conv.K - 1, S, plane);

@@ -8,8 +8,8 @@
 
 namespace fops {
 
-// A weight or bias as the caller holds it, in host memory. An executor keeps its own copy in the layout that its kernels
-// want and makes it anew only when `version` differs from the one it has.
+// A weight or bias as the caller holds it, in host memory. An executor keeps its own copy in the layout that its
+// kernels want and makes it anew only when `version` differs from the one it has.
 struct Weight {
   const float* values = nullptr;
   uint64_t version = 0;
@@ -22,9 +22,9 @@ class Executor {
   // Takes over what changed in the weights. `weights` is indexed as Plan::inputs; entries that no stage reads are null.
   virtual fops_status set_weights(const std::vector<Weight>& weights) = 0;
 
-  // n items of `data` (n, C, H, W), float32 or uint8, to `out` (n, values of the last stage), float32, all in host memory. Synchronous.
-  // `seconds` receives each stage's time, one entry a stage: the stage alone, without transfers; `upload` and
-  // `download` (may be null) the transfers', 0 on the CPU. One caller at a time: Net (net.h) sees to it.
+  // n items of `data` (n, C, H, W), float32 or uint8, to `out` (n, values of the last stage), float32, all in host
+  // memory. Synchronous. `seconds` receives each stage's time, one entry a stage: the stage alone, without transfers;
+  // `upload` and `download` (may be null) the transfers', 0 on the CPU. One caller at a time: Net (net.h) sees to it.
   virtual fops_status forward(int64_t n, const void* data, fops_dtype type, float* out, std::vector<double>* seconds,
                               double* upload, double* download) = 0;
 

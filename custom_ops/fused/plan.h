@@ -44,21 +44,24 @@ struct Stage {
 };
 
 struct Plan {
-  std::vector<std::string> inputs;            // names of the graph's variables, in their order
-  std::vector<std::vector<int64_t>> shapes;   // what each must be; of `data` the sizes of an item; empty: not read
-  int data = -1;                              // which of them holds the items
+  std::vector<std::string> inputs;           // names of the graph's variables, in their order
+  std::vector<std::vector<int64_t>> shapes;  // what each must be; of `data` the sizes of an item; empty: not read
+  int data = -1;                             // which of them holds the items
   std::vector<Stage> stages;
 
   const Item& in() const { return stages.front().in; }
   const Item& out() const { return stages.back().out; }
 };
 
-// Whether a stage can hold this node, whatever stands before it.
-bool supported(const Node& node);
+// What a stage can be made of a node, by its operator and attributes alone.
+enum class Role { none, convolution, dense, tanh, pool, flatten, softmax };
 
-// The plan of a chain: every node but the variables is supported, has the node before it as first input and no other
-// reader. `in` is an item of the data; a stretch that begins behind a dense layer has H = W = 1.
+// The node's role; for `none` the reason, when `why` is given.
+Role role(const Node& node, std::string* why = nullptr);
+
+// The plan of a chain: every node but the variables has a role, takes the node before it as first input and has no
+// other reader. `shape` is that of one item of the data: (C, H, W), or (values) behind a flattened one.
 // FOPS_UNSUPPORTED, with the node and the reason, for anything else.
-fops_status make_plan(const std::vector<Node>& nodes, const Item& in, Plan* out);
+fops_status make_plan(const std::vector<Node>& nodes, const std::vector<int64_t>& shape, Plan* out);
 
 }  // namespace fops

@@ -98,6 +98,59 @@ FOPS_API fops_status fops_conv_forward_timed(const char* kernel, const fops_conv
 FOPS_API fops_status fops_conv_forward_staged(const char* kernel, int device, const fops_conv* conv,
                                               const void* x, const float* k, float* y, const char* layer);
 
+/* ---- whole networks ------------------------------------------------------------------------ */
+
+/* A node of MXNet's graph, in topological order. op "null" is a variable: an input of the network. */
+typedef struct {
+  const char* op;
+  const char* name;
+  const char* const* keys;   /* attributes */
+  const char* const* values;
+  int attribute_count;
+  const int* inputs;         /* indices of the nodes that make its inputs */
+  int input_count;
+} fops_node;
+
+/* A stage of a fused network. */
+typedef struct {
+  const char* name;      /* the fused nodes' names, joined by '+'; lives as long as the network */
+  const char* kind;      /* "convolution", "dense", "map" or "softmax" */
+  int64_t in[3], out[3]; /* C, H, W of one item */
+  int64_t K;             /* convolution: the kernel's side; else 0 */
+  int tanh, pool;        /* whether its epilogue has them */
+} fops_stage_info;
+
+typedef struct fops_net fops_net;
+
+/* Plans a chain of nodes over items of `shape`, (C, H, W) or (values), as fused stages, and sets up what runs it.
+ * precision: "float32" (float32 grade), or on CUDA "tf32" or "float16". FOPS_UNSUPPORTED with the node and the reason
+ * when a node cannot be fused. Destroy with fops_net_destroy. */
+FOPS_API fops_status fops_net_create(const fops_node* nodes, int node_count, const int64_t* shape, int dimensions,
+                                     fops_backend backend, int device, const char* precision, fops_net** out);
+FOPS_API void fops_net_destroy(fops_net* net);
+
+/* Its inputs, in the order of the graph's variables; `data` is the index of the one that holds the items. */
+FOPS_API int fops_net_input_count(const fops_net* net);
+FOPS_API const char* fops_net_input_name(const fops_net* net, int index);
+/* How many values an input must have: 0 for one that no stage reads; of the data, one item's. */
+FOPS_API int64_t fops_net_input_size(const fops_net* net, int index);
+FOPS_API int fops_net_data(const fops_net* net);
+FOPS_API int fops_net_stage_count(const fops_net* net);
+FOPS_API fops_status fops_net_stage(const fops_net* net, int index, fops_stage_info* out);
+
+/* Hands over weights, by input index: float32 in host memory, and a number that differs when the values do. Entries
+ * that no stage reads may be NULL. The network keeps copies of its own, made anew only for another number. */
+FOPS_API fops_status fops_net_set_weights(fops_net* net, const float* const* values, const uint64_t* versions);
+
+/* n items from host memory to `out`, (n, values of the last stage), float32. A non-zero `log` puts every stage into the
+ * op-time log, under its name; dense stages there are convolutions of 1x1 over 1x1, the first stage has the upload's
+ * time and the last one the download's. */
+FOPS_API fops_status fops_net_forward(fops_net* net, int64_t n, const void* data, fops_dtype type, float* out, int log);
+
+/* The same in memory of the network's CUDA device, queued on `stream` and not waited for. */
+FOPS_API fops_status fops_net_forward_cuda(fops_net* net, int64_t n, const void* data, fops_dtype type, float* out,
+                                           void* stream);
+
 /* ---- the op-time log ---------------------------------------------------------------------- */
 
 FOPS_API int fops_log_size(void);

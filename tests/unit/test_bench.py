@@ -76,7 +76,7 @@ def gpu(monkeypatch):
 
     def launch(kernel, described, x, weight, y, stream):
         launched.append((kernel, stream))
-        operators._check(
+        operators.check(
             operators.library().fops_conv_forward_cpu(kernel.encode(), ctypes.byref(described), x, weight, y, None)
         )
 
