@@ -4,43 +4,30 @@
 // node before it binds the symbol, say how to run it: layer (the node's name, for the op-time log), backend (cpu or
 // gpu), variant (the kernel's name, default auto) and device (index of the GPU).
 // MXNet keeps the attributes of an operator from a library as text, so unknown ones are allowed and ignored.
-#include <mxnet/lib_api.h>
-
 #include <cstdlib>
 #include <sstream>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
+#include "adapter.h"
 #include "fashion_ops.h"
+#include "integers.h"
 
+using fops::attribute;
+using fops::Attributes;
 using mxnet::ext::CustomOp;
 using mxnet::ext::MXReturnValue;
 using mxnet::ext::MXTensor;
 using mxnet::ext::OpResource;
-using mxnet::ext::MX_FAIL;
 using mxnet::ext::MX_SUCCESS;
 
 namespace {
 
-using Attributes = std::unordered_map<std::string, std::string>;
-
 constexpr int kMXFloat32 = 0, kMXUint8 = 3, kMXUnknown = -1;
 
-std::string attribute(const Attributes& attributes, const char* name, const char* otherwise) {
-  const auto found = attributes.find(name);
-  return found == attributes.end() ? otherwise : found->second;
-}
-
-std::string label(const Attributes& attributes) {
-  const std::string layer = attribute(attributes, "layer", "");
-  return layer.empty() ? "New" : "New '" + layer + "'";
-}
-
 MXReturnValue error(const Attributes& attributes, const std::string& message) {
-  // MXNet hands back every message of the process so far; the marker lets the caller find the newest whole.
-  mxnet::ext::MXerrorMsgs::get()->add("operator", 0) << "<<" << label(attributes) << ": " << message << ">>";
-  return MX_FAIL;
+  const std::string layer = attribute(attributes, "layer", "");
+  return fops::failed((layer.empty() ? "New" : "New '" + layer + "'") + ": " + message);
 }
 
 std::string text(const std::vector<unsigned int>& shape) {
@@ -51,32 +38,14 @@ std::string text(const std::vector<unsigned int>& shape) {
   return out.str();
 }
 
-// The integers in "(5, 5)", "[5,5]" or "5"; false when there is anything else.
-bool integers(const std::string& value, std::vector<long>* out) {
-  const char* p = value.c_str();
-  out->clear();
-  while (*p) {
-    if (*p == '(' || *p == '[' || *p == ')' || *p == ']' || *p == ',' || *p == ' ') {
-      ++p;
-      continue;
-    }
-    char* end;
-    const long n = strtol(p, &end, 10);
-    if (end == p) return false;
-    out->push_back(n);
-    p = *end == 'L' ? end + 1 : end;  // symbols written under Python 2 say (5L, 5L)
-  }
-  return !out->empty();
-}
-
 bool sizes(const Attributes& attributes, int64_t* K, int64_t* M, std::string* why) {
   std::vector<long> kernel, filters;
   const std::string k = attribute(attributes, "kernel", ""), m = attribute(attributes, "num_filter", "");
-  if (!integers(k, &kernel) || kernel.size() > 2 || kernel[0] < 1 || kernel[0] > 1 << 20)
+  if (!fops::integers(k, &kernel) || kernel.size() > 2 || kernel[0] < 1 || kernel[0] > 1 << 20)
     *why = "attribute kernel must be a positive size such as (5, 5), not '" + k + "'";
   else if (kernel.size() == 2 && kernel[0] != kernel[1])
     *why = "attribute kernel must be square, not " + k;
-  else if (!integers(m, &filters) || filters.size() != 1 || filters[0] < 1 || filters[0] > 1 << 30)
+  else if (!fops::integers(m, &filters) || filters.size() != 1 || filters[0] < 1 || filters[0] > 1 << 30)
     *why = "attribute num_filter must be a positive number, not '" + m + "'";
   else {
     *K = kernel[0];
@@ -181,8 +150,7 @@ REGISTER_OP(New)
 MXReturnValue initialize(int version) {
   // lib_api.h promises no compatibility between MXNet's releases.
   if (version == 10901) return MX_SUCCESS;
-  mxnet::ext::MXerrorMsgs::get()->add("operator", 0)
-      << "<<the operator library is built for MXNet 1.9.1, and this is " << version / 10000 << "."
-      << version / 100 % 100 << "." << version % 100 << ": install mxnet==1.9.1>>";
-  return MX_FAIL;
+  return fops::failed("the operator library is built for MXNet 1.9.1, and this is " + std::to_string(version / 10000) +
+                      "." + std::to_string(version / 100 % 100) + "." + std::to_string(version % 100) +
+                      ": install mxnet==1.9.1");
 }

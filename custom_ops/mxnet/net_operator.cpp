@@ -1,0 +1,83 @@
+// The subgraph operator: a chain of MXNet's nodes that the partitioner cut out, run as fused stages.
+#include <cstdlib>
+#include <memory>
+
+#include "adapter.h"
+#include "net.h"
+
+using fops::Attributes;
+using fops::attribute;
+using fops::failed;
+using mxnet::ext::MX_SUCCESS;
+using mxnet::ext::MXReturnValue;
+using mxnet::ext::MXTensor;
+
+namespace {
+
+class NetOperator : public mxnet::ext::CustomStatefulOp {
+ public:
+  explicit NetOperator(fops::Net* net) : net_(net) {}
+
+  MXReturnValue Forward(std::vector<MXTensor>* inputs, std::vector<MXTensor>* outputs,
+                        const mxnet::ext::OpResource& resource) override {
+    const int index = net_->plan().data;
+    const MXTensor& data = inputs->at(index);
+    const fops_dtype type = data.dtype == mxnet::ext::kUint8 ? FOPS_UINT8 : FOPS_FLOAT32;
+    if (data.dtype != mxnet::ext::kUint8 && data.dtype != mxnet::ext::kFloat32)
+      return failed("the fused network takes float32 or uint8 data");
+    std::vector<fops::Weight> weights;
+    for (const MXTensor& input : *inputs) {
+      const bool read = input.dtype == mxnet::ext::kFloat32;
+      weights.push_back({read ? static_cast<const float*>(input.data_ptr) : nullptr, input.verID});
+    }
+    weights[index] = {};
+    if (net_->set_weights(weights)) return failed(fops_last_error());
+    float* out = outputs->at(0).data<float>();
+    const bool on_device = data.ctx.dev_type == "gpu";
+    const fops_status status =
+        on_device ? net_->forward_device(data.shape[0], data.data_ptr, type, out, resource.get_cuda_stream())
+                  : net_->forward(data.shape[0], data.data_ptr, type, out, true);
+    return status == FOPS_OK ? MX_SUCCESS : failed(fops_last_error());
+  }
+
+ private:
+  std::unique_ptr<fops::Net> net_;
+};
+
+MXReturnValue create(const Attributes& attributes, const mxnet::ext::MXContext& context,
+                     const std::vector<std::vector<unsigned int>>& shapes, const std::vector<int>,
+                     mxnet::ext::CustomStatefulOp** out) {
+  try {
+    std::unique_ptr<mxnet::ext::Graph> graph(
+        mxnet::ext::Graph::fromString(attribute(attributes, MX_STR_SUBGRAPH_SYM_JSON, "{}")));
+    const std::vector<fops::Node> nodes = fops::nodes_of(*graph);
+    // The data is the first input of the first node that computes something; inputs come in the variables' order.
+    int variable = 0, data = -1;
+    std::vector<int> order(nodes.size(), -1);
+    for (size_t i = 0; i < nodes.size(); ++i) {
+      if (nodes[i].op == "null")
+        order[i] = variable++;
+      else if (data < 0 && !nodes[i].inputs.empty())
+        data = order[nodes[i].inputs[0]];
+    }
+    if (data < 0 || data >= static_cast<int>(shapes.size()) || shapes[data].size() < 2)
+      return failed("the fused network has no data of shape (n, ...)");
+    const bool gpu = context.dev_type == "gpu" || attribute(attributes, "run_on", "cpu") == "gpu";
+    const int device = context.dev_type == "gpu" ? context.dev_id : atoi(attribute(attributes, "device", "0").c_str());
+    std::unique_ptr<fops::Net> net;
+    if (fops::Net::make(nodes, {shapes[data].begin() + 1, shapes[data].end()}, gpu ? FOPS_CUDA : FOPS_CPU, device,
+                        attribute(attributes, "precision", "float32").c_str(), &net))
+      return failed(fops_last_error());
+    *out = mxnet::ext::CustomStatefulOp::create<NetOperator>(net.release());
+    return MX_SUCCESS;
+  } catch (const std::exception& error) {
+    return failed(std::string("the fused network could not be set up: ") + error.what());
+  }
+}
+
+}  // namespace
+
+REGISTER_OP(_fashion_infer_net)
+    .setIsSubgraphOp()
+    .setCreateOpState(create, "cpu")
+    .setCreateOpState(create, "gpu");
