@@ -99,6 +99,19 @@ def _options(*groups):
 @click.option("--n", type=int, default=10000, show_default=True, help="Test images, 1 to 10000.")
 @_options(_device_options)
 @click.option("--kernel", metavar="NAME", default="auto", show_default=True, help="Variant, see `doctor`.")
+@click.option(
+    "--mode",
+    type=click.Choice(["fused", "operator"]),
+    help="The network as fused stages, or node by node as the course ran it [default: fused, or operator when --op or "
+    "--kernel is given].",
+)
+@click.option(
+    "--precision",
+    type=click.Choice(["float32", "tf32", "fp16"]),
+    default="float32",
+    show_default=True,
+    help="Of the fused mode on a GPU; what is not float32 says how many predictions changed.",
+)
 @click.option("--batch-size", type=int, help="Images a slice; bounds memory.")
 @_options(_data_options)
 @click.option("--repeat", type=int, default=1, show_default=True, help="Passes over the images; times are medians.")
@@ -175,7 +188,12 @@ def course(program, model, n, edition, data_dir, data):
     from . import course as presets
 
     asked = presets.request(program, edition, model, n)
-    _run(asked.n, data_dir, data, {"model": asked.model, "op": asked.operator, "backend": asked.backend})
+    _run(
+        asked.n,
+        data_dir,
+        data,
+        {"model": asked.model, "op": asked.operator, "backend": asked.backend, "mode": "operator"},
+    )
 
 
 @cli.command()

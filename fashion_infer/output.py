@@ -51,6 +51,8 @@ def run_report(result):
             row.append(f"{layer.upload[0] + layer.download[0]:f}" if layer.custom else "")
         made.add_row(*row)
     show(made)
+    if result.changed is not None:
+        click.echo(f"precision {result.precision}: {result.changed} of {result.n} predictions differ from float32's")
 
 
 def check_report(checks):
