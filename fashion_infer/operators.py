@@ -6,7 +6,8 @@ The C API and its contracts are in custom_ops/include/fashion_ops.h.
 
 import ctypes
 import functools
-from typing import List, NamedTuple, Optional, Tuple
+from pathlib import Path
+from typing import List, NamedTuple, Optional, Set, Tuple
 
 import numpy as np
 
@@ -21,6 +22,8 @@ _INVALID, _UNKNOWN_KERNEL, _UNSUPPORTED = (
     2,
     3,
 )  # statuses that are the caller's mistake; others are the device's
+# What MXNet has loaded: it refuses to register a partitioner twice.
+_in_mxnet: Set[Path] = set()
 
 
 class _Conv(ctypes.Structure):
@@ -171,7 +174,9 @@ def load_into_mxnet() -> None:
     library()
     mx = _mxnet.load()
     try:
-        mx.library.load(str(library_path()), verbose=False)
+        if library_path() not in _in_mxnet:
+            mx.library.load(str(library_path()), verbose=False)
+            _in_mxnet.add(library_path())
     except mx.MXNetError as error:
         raise DeviceError(
             f"MXNet refuses the operator library: {explain(error)}; rebuild it with `make setup`"
