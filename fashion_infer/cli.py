@@ -65,8 +65,10 @@ _device_options = [
     click.option("--threads", type=int, help="CPU threads [default: the cores this process may use]."),
 ]
 _model_options = [
-    click.option("--model", metavar="NAME", help="A shipped model, see `models list` [default: ece408-high]."),
-    click.option("--edition", metavar="NAME", help="With it --model takes the short names of the time."),
+    click.option("--model", metavar="NAME", help="A shipped model, see `models list` [default: the edition's]."),
+    click.option(
+        "--edition", metavar="NAME", help="Of the course; --model then takes its short names [default: fa2017]."
+    ),
     click.option("--checkpoint", metavar="PATH", help="Instead of a model: FILE.h5, or PREFIX of an MXNet checkpoint."),
     click.option("--epoch", type=int, default=1, show_default=True, help="NNNN in PREFIX-NNNN.params."),
     click.option("--input-size", type=int, help="Pixels a side [default: what fits the network]."),
@@ -175,7 +177,8 @@ def course(program, model, n, edition, data_dir, data):
     from . import course as presets
 
     asked = presets.request(program, edition, model, n)
-    _run(asked.n, data_dir, data, {"model": asked.model, "op": asked.operator, "backend": asked.backend})
+    chosen = {"model": asked.model, "edition": asked.edition}
+    _run(asked.n, data_dir, data, {**chosen, "op": asked.operator, "backend": asked.backend})
 
 
 @cli.command()
