@@ -113,5 +113,7 @@ def test_a_damaged_copy(served):
 def test_no_such_original(invoke):
     with pytest.raises(UsageError, match="no original weights of 'other'"):
         originals.path("other")
+    assert "did you mean" in invoke("models", "fetch", "ece408", "--original")[2]
+    assert "sp2018-baseline are here" in invoke("models", "fetch", "baseline", "--edition", "sp2018")[2]
     code, _, err = invoke("models", "fetch", "baseline")
     assert code == 2 and "--original" in err
