@@ -15,7 +15,7 @@
 // Tried, with times: 7 warps and two blocks a multiprocessor, a band of 13 rows a tile, the next image's floats in
 // shared memory by cp.async, 0.354; that with two staged images, the next one split before the barrier, 0.337; strips
 // cut so that all four warps end together 0.320 (but the half 0.214); tile rows dealt out evenly to 4, 6 or 8 warps
-// wherever they fell 0.55 to 0.70. On Hopper 12_tensor_core_warpgroup.cu takes over: 0.268.
+// wherever they fell 0.55 to 0.70. On Hopper 12_tensor_core_warpgroup.cu takes over: 0.270.
 #include "few_filters.cuh"
 #include "kernels.h"
 #include "tensor_core.h"

@@ -10,17 +10,17 @@
 //
 // sp2018's second layer: 52 of 64 walks are in use, 13 rows each and 4 that are shared with a neighbour (of these the
 // first four leave out the sums that have not begun: 2 rows' worth of work for 4). That makes 15 rows of six
-// instructions of 40 cycles, 3,600 cycles an image, 76 images a multiprocessor: 0.16 ms at the 1.7 GHz that it keeps.
-// Measured on an H200: 0.268 ms, 2.57 times the time to fill the output (0.104 ms that day), for 0.337 with mma.sync in
-// the same run; largest error 8.5e-7 of the largest output. Below some 800 images mma.sync stays ahead (7: 0.019 for
-// 0.024 ms; 1,000: 0.051 for 0.049): setting up the weights takes 8,000 cycles. What is left: the tensor cores are 65%
-// busy; of an image's 16,000 cycles in its warpgroup 10,500 are rows, 4,000 the splitting of pixels.
+// instructions of 40 cycles, 3,600 cycles an image, 76 images a multiprocessor: 0.16 ms at the 1.65 GHz that it keeps.
+// Measured on an H200: 0.270 ms, 2.6 times the time to fill the output (0.103 ms in that run), for 0.337 with mma.sync;
+// largest error 8.5e-7 of the largest output. Below some 800 images mma.sync stays ahead (7: 0.019 for 0.024 ms; 1,000:
+// 0.051 for 0.049): setting up the weights takes 8,000 cycles.
 //
-// What it gained, in order: the plain idea 0.320; one copy for all of an image's outputs, not one a filter, 0.313; no
-// branch around the loads 0.306; the first rows' narrower instructions 0.289; a row's outputs stored while the next row
-// is multiplied 0.270; one instruction to fetch the next image into L2 0.268 (without that fetch 0.341). Not gained:
-// the next image's pixels loaded into registers before the barrier, 0.297, for registers run out; step 13's single
-// product, 0.205 for 0.204.
+// What is left: the tensor cores are 65% busy, shared memory 72%; of an image's 16,000 cycles in its warpgroup 10,500
+// are rows, 4,000 the splitting of pixels. What it gained, in order: the plain idea 0.320; one copy for all of an
+// image's outputs, not one a filter, 0.313; no branch around the loads 0.306; the first rows' narrower instructions
+// 0.289; a row's outputs stored while the next row is multiplied 0.270, and without the fetch of the next image into L2
+// 0.341. Not gained: the last rows narrower as well, for which the sums have to move, 0.268 to 0.273; with that the
+// next image's pixels in registers before the barrier, 0.267; step 13's single product this way, 0.205 for 0.204.
 #include "few_filters.cuh"
 #include "kernels.h"
 #include "tensor_core.h"
@@ -205,8 +205,9 @@ __global__ void __launch_bounds__(kMostGroups* kThreads, 1)
     const float* source = x + image * image_floats;
     float* out = y + image * d.M * plane;
     float scale = kImageScale;
-    const unsigned top = group_max(split_own<kWords>(own, source, d.C, pixels, tiling.vector_in, scale, hi, lo), group,
-                                   all_tops[group][0]);
+    const unsigned rounded = split_own<kWords>(own, source, d.C, pixels, tiling.vector_in, scale, hi, lo);
+    bulk_wait_read();  // the image before this one has left `outgoing`; the barrier in group_max tells the others
+    const unsigned top = group_max(rounded, group, all_tops[group][0]);
     bool direct = false;
     if (!(top >= __half_as_ushort(__float2half_rn(kWindowLow)) &&
           top <= __half_as_ushort(__float2half_rn(kWindowHigh))) || !finite) {
@@ -222,7 +223,6 @@ __global__ void __launch_bounds__(kMostGroups* kThreads, 1)
       asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(source + stride * image_floats),
                    "r"(d.C * pixels * 4));
     if (direct) {
-      bulk_wait_read();
       direct_band(source, k, out, d.C, d.H, d.W, d.M, K, 0, d.OH, own.rank, kThreads);
       group_sync(group);
       continue;
@@ -277,8 +277,6 @@ __global__ void __launch_bounds__(kMostGroups* kThreads, 1)
       ++row;
       return more;
     };
-    bulk_wait_read();  // the image before this one has left `outgoing`
-    group_sync(group);
 #define FOPS_STEP(count, phase) step(std::integral_constant<int, count>(), std::integral_constant<int, phase>())
     FOPS_STEP(1, 0), FOPS_STEP(2, 1), FOPS_STEP(3, 2), FOPS_STEP(4, 3);  // the first sums have begun, the last not
     while (FOPS_STEP(5, 4) && FOPS_STEP(5, 0) && FOPS_STEP(5, 1) && FOPS_STEP(5, 2) && FOPS_STEP(5, 3)) {
