@@ -15,7 +15,7 @@
 // Tried, with times: 7 warps and two blocks a multiprocessor, a band of 13 rows a tile, the next image's floats in
 // shared memory by cp.async, 0.354; that with two staged images, the next one split before the barrier, 0.337; strips
 // cut so that all four warps end together 0.320 (but the half 0.214); tile rows dealt out evenly to 4, 6 or 8 warps
-// wherever they fell 0.55 to 0.70. On Hopper 12_tensor_core_warpgroup.cu takes over: 0.270.
+// wherever they fell 0.55 to 0.70. On Hopper 12_tensor_core_warpgroup.cu takes over: 0.266.
 #include "few_filters.cuh"
 #include "kernels.h"
 #include "tensor_core.h"
@@ -125,6 +125,7 @@ __global__ void __launch_bounds__(kThreads, 3)
     unsigned top = split_own<kWords>(own, source, d.C, pixels, tiling.vector_in, scale, hi, lo);
     for (int offset = 16; offset > 0; offset /= 2) top = max(top, __shfl_xor_sync(0xffffffffu, top, offset));
     if (lane == 0) tops[warp] = top;
+    bulk_wait_read();  // the image before this one has left `outgoing`
     __syncthreads();
 #pragma unroll
     for (int i = 0; i < kWarps; ++i) top = max(top, tops[i]);
@@ -145,19 +146,11 @@ __global__ void __launch_bounds__(kThreads, 3)
         asm volatile("prefetch.global.L2 [%0];" ::"l"(next + i));
     }
     if (direct) {
-      bulk_wait_read();
       direct_band(source, k, out, d.C, d.H, d.W, d.M, K, 0, d.OH);
       continue;
     }
     const float image_unscale = 1.0f / scale;
 
-    bool waited = false;  // for the image before this one to leave `outgoing`
-    const auto wait = [&] {
-      if (waited) return;
-      bulk_wait_read();
-      __syncthreads();
-      waited = true;
-    };
     // A strip is more work than the rest, so that the warps, each on a quarter of the multiprocessor, take turns.
     for (int tile = (warp + turn) % kWarps; tile < tiles; tile += kWarps) {
       const int rows = tile < tiling.strips ? d.OH : tiling.tail_rows;
@@ -193,7 +186,6 @@ __global__ void __launch_bounds__(kThreads, 3)
       multiply<kHalf, 3, 4>(sum, w_hi, w_lo, from, tiling.plane), shift();
       multiply<kHalf, 2, 4>(sum, w_hi, w_lo, from, tiling.plane), shift();
       multiply<kHalf, 1, 4>(sum, w_hi, w_lo, from, tiling.plane), shift();
-      wait();
 #pragma unroll 1
       while (row < rows - (K - 1)) multiply<kHalf, 0, 4>(sum, w_hi, w_lo, from, tiling.plane), finish();
       multiply<kHalf, 0, 3>(sum, w_hi, w_lo, from, tiling.plane), finish();
@@ -201,8 +193,6 @@ __global__ void __launch_bounds__(kThreads, 3)
       multiply<kHalf, 0, 1>(sum, w_hi, w_lo, from, tiling.plane), finish();
       multiply<kHalf, 0, 0>(sum, w_hi, w_lo, from, tiling.plane), finish();
     }
-    wait();  // the warps without a tile
-
     bulk_fence();
     __syncthreads();
     if (kCopyEngine && tiling.vector_out) {

@@ -11,9 +11,9 @@
 // sp2018's second layer: 52 of 64 walks are in use, 13 rows each and 4 that are shared with a neighbour (of these the
 // first four leave out the sums that have not begun: 2 rows' worth of work for 4). That makes 15 rows of six
 // instructions of 40 cycles, 3,600 cycles an image, 76 images a multiprocessor: 0.16 ms at the 1.65 GHz that it keeps.
-// Measured on an H200: 0.270 ms, 2.6 times the time to fill the output (0.103 ms in that run), for 0.337 with mma.sync;
-// largest error 8.5e-7 of the largest output. Below some 800 images mma.sync stays ahead (7: 0.019 for 0.024 ms; 1,000:
-// 0.051 for 0.049): setting up the weights takes 8,000 cycles.
+// Measured on an H200: 0.266 ms, 2.80 times the time to fill the output (0.095 ms), where mma.sync took 0.328; largest
+// error 8.5e-7 of the largest output. Below some 800 images mma.sync stays ahead (7: 0.019 for 0.024 ms; 1,000: 0.051
+// for 0.049): setting up the weights takes 8,000 cycles.
 //
 // What is left: the tensor cores are 65% busy, shared memory 72%; of an image's 16,000 cycles in its warpgroup 10,500
 // are rows, 4,000 the splitting of pixels. What it gained, in order: the plain idea 0.320; one copy for all of an
@@ -247,9 +247,10 @@ __global__ void __launch_bounds__(kMostGroups* kThreads, 1)
       if (row > b.skipped) store(to_b, 2);
       if (row > 0) to_a += d.OW, to_b += d.OW;
     };
-    // Input row r, of which r % 5 is known: multiplies and meanwhile stores what the row before completed and loads the
-    // next row's operands. Sums that are complete are set to zero by a multiplication, for with an assignment the
-    // compiler waits after each wgmma ("serialized ... insufficient register resources"). Returns whether there is more.
+    // Input row r, of which r % 5 is known: multiplies, and meanwhile stores what the row before completed and loads
+    // the next row's operands. Sums that are complete are set to zero by a multiplication: with an assignment the
+    // compiler waits after each wgmma ("serialized due to insufficient register resources"). Returns whether there is
+    // more.
     const auto step = [&](auto count, auto phase) {
       constexpr int kCount = decltype(count)::value, kPhase = decltype(phase)::value, kDone = (kPhase + 1) % K;
       now = next;

@@ -20,8 +20,8 @@ inline fops_status launched(const char* kernel) noexcept {
 // Keeps the first failed release of this thread's call.
 void released(cudaError_t error, const char* what) noexcept;
 
-// The last step of an entry point, after its destructors: `status`, or, where that is FOPS_OK, the status and message of
-// a release that failed.
+// The last step of an entry point, after its destructors: `status`, or, where that is FOPS_OK, the status and message
+// of a release that failed.
 fops_status finish(fops_status status) noexcept;
 
 }  // namespace fops
