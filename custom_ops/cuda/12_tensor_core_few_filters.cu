@@ -7,15 +7,17 @@
 // image's outputs gather in shared memory and leave as one asynchronous copy a filter while the next image is split.
 //
 // sp2018's second layer: 216 MB read, 433 MB written, 0.15 ms at the 4.3 TB/s of a copy; 104 GFLOP on the tensor cores,
-// 0.17 ms at the 600 TFLOP/s or so that mma.sync reaches. Measured on an H200: 0.328 ms, 3.43 times the time to fill
-// the output (0.096 ms), for 0.407 with 12_tensor_core_channels.cu; step 13's half of it 0.199 ms, 2.08 fills, for
-// 0.319. Largest error 8.9e-7 of the largest output. What is left: a profile finds the tensor pipe 49% busy, a quarter
-// of the warps' time at barriers, mostly behind the three strips that take longest, and a seventh in staging.
+// 0.17 ms at the 600 TFLOP/s or so that mma.sync reaches. Measured on an H200: 0.317 ms, 3.3 times the time to fill the
+// output (0.095 ms), for 0.407 with 12_tensor_core_channels.cu; step 13's half of it 0.192 ms, 2.0 fills, for 0.319.
+// Largest error 8.9e-7 of the largest output. On Hopper 12_tensor_core_warpgroup.cu takes the float32 grade over: 0.264
+// ms. What is left: a profile finds the tensor pipe 49% busy, a quarter of the warps' time at barriers, mostly behind
+// the three strips that take longest, and a seventh in staging.
 //
-// Tried, with times: 7 warps and two blocks a multiprocessor, a band of 13 rows a tile, the next image's floats in
-// shared memory by cp.async, 0.354; that with two staged images, the next one split before the barrier, 0.337; strips
-// cut so that all four warps end together 0.320 (but the half 0.214); tile rows dealt out evenly to 4, 6 or 8 warps
-// wherever they fell 0.55 to 0.70. On Hopper 12_tensor_core_warpgroup.cu takes over: 0.266.
+// Tried, with times, while the wait for an image's copies had a barrier of its own and this took 0.328 (the half
+// 0.199): 7 warps and two blocks a multiprocessor, a band of 13 rows a tile, the next image's floats in shared memory
+// by cp.async, 0.354; that with two staged images, the next one split before the barrier, 0.337; strips cut so that all
+// four warps end together 0.320 (but the half 0.214); tile rows dealt out evenly to 4, 6 or 8 warps wherever they fell
+// 0.55 to 0.70.
 #include "few_filters.cuh"
 #include "kernels.h"
 #include "tensor_core.h"

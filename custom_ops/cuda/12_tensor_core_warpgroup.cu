@@ -11,16 +11,19 @@
 // sp2018's second layer: 52 of 64 walks are in use, 13 rows each and 4 that are shared with a neighbour (of these the
 // first four leave out the sums that have not begun: 2 rows' worth of work for 4). That makes 15 rows of six
 // instructions of 40 cycles, 3,600 cycles an image, 76 images a multiprocessor: 0.16 ms at the 1.65 GHz that it keeps.
-// Measured on an H200: 0.266 ms, 2.80 times the time to fill the output (0.095 ms), where mma.sync took 0.328; largest
+// Measured on an H200: 0.264 ms, 2.78 times the time to fill the output (0.095 ms), where mma.sync takes 0.317; largest
 // error 8.5e-7 of the largest output. Below some 800 images mma.sync stays ahead (7: 0.019 for 0.024 ms; 1,000: 0.051
 // for 0.049): setting up the weights takes 8,000 cycles.
 //
 // What is left: the tensor cores are 65% busy, shared memory 72%; of an image's 16,000 cycles in its warpgroup 10,500
-// are rows, 4,000 the splitting of pixels. What it gained, in order: the plain idea 0.320; one copy for all of an
-// image's outputs, not one a filter, 0.313; no branch around the loads 0.306; the first rows' narrower instructions
-// 0.289; a row's outputs stored while the next row is multiplied 0.270, and without the fetch of the next image into L2
-// 0.341. Not gained: the last rows narrower as well, for which the sums have to move, 0.268 to 0.273; with that the
-// next image's pixels in registers before the barrier, 0.267; step 13's single product this way, 0.205 for 0.204.
+// are rows, 4,000 the splitting of pixels. What it gained, in order, in runs of a program of its own, where it now
+// takes 0.270: the plain idea 0.320; one copy for all of an image's outputs, not one a filter, 0.313; no branch around
+// the loads 0.306; the first rows' narrower instructions 0.289; a row's outputs stored while the next row is multiplied
+// 0.270. Without the fetch of the next image into L2 it was 0.341. Not gained: the last rows narrower as well, for
+// which the sums have to move, 0.267 to 0.280; with that the next image's pixels in registers before the barrier,
+// 0.267; step 13's single product this way, 0.205 for 0.204.
+#include <type_traits>
+
 #include "few_filters.cuh"
 #include "kernels.h"
 #include "tensor_core.h"
@@ -45,10 +48,6 @@ struct Tiling {
   int stride;  // floats between two filters' outputs in shared memory: 4 beyond a multiple of 8, for the banks
   int plane;   // words of a staged plane, kPad included
   bool vector_in, vector_out;
-  __device__ Walk walk(int n, const Dims& d) const {
-    const int want = n / d.OW * rows, start = min(want, d.OH - rows);
-    return {n % d.OW, start, want - start};
-  }
 };
 
 // The ring of weights: the filters' rows 0, 4, 3, 2, 1, 0, 4, 3, 2, so that five neighbours from place (5 - r) % 5 on
@@ -57,6 +56,17 @@ struct Tiling {
 constexpr int kPlaces = 2 * K - 1, kCore = 32;  // words of a core matrix
 __host__ __device__ constexpr int place_words(int kSteps) { return kFilters / 8 * 2 * kSteps * kCore; }
 __host__ __device__ constexpr int ring_words(int kSteps) { return kPlaces * place_words(kSteps); }
+
+// Code for any other GPU holds none of what follows, and an empty kernel.
+#if !defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
+#define FOPS_SM_90A
+#endif
+#ifdef FOPS_SM_90A
+
+__device__ inline Walk walk_at(int n, const Tiling& tiling, const Dims& d) {
+  const int want = n / d.OW * tiling.rows, start = min(want, d.OH - tiling.rows);
+  return {n % d.OW, start, want - start};
+}
 
 // What wgmma wants to know of it beside the address, in units of 16 bytes, as the address: how far it is from a core
 // matrix to the next along the words, and along filters.
@@ -80,7 +90,6 @@ __device__ constexpr uint64_t layout(int kSteps) {
 #define FOPS_AB "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b)
 template <int kCount>
 __device__ inline void wgmma(float (&sum)[K][8], const uint32_t (&a)[4], uint64_t b) {
-#ifdef __CUDA_ARCH_FEAT_SM90_ALL  // sm_90a
   if constexpr (kCount == 1) asm volatile(FOPS_WGMMA("16", FOPS_D1, "%8,%9,%10,%11", "%12") : FOPS_SUM(0) : FOPS_AB);
   if constexpr (kCount == 2)
     asm volatile(FOPS_WGMMA("32", FOPS_D2, "%16,%17,%18,%19", "%20") : FOPS_SUM(0), FOPS_SUM(1) : FOPS_AB);
@@ -93,29 +102,22 @@ __device__ inline void wgmma(float (&sum)[K][8], const uint32_t (&a)[4], uint64_
   if constexpr (kCount == 5)
     asm volatile(FOPS_WGMMA("80", FOPS_D5, "%40,%41,%42,%43", "%44")
                  : FOPS_SUM(0), FOPS_SUM(1), FOPS_SUM(2), FOPS_SUM(3), FOPS_SUM(4) : FOPS_AB);
-#endif
 }
 
 // Before the first of some wgmma: what this thread did to its registers is done.
 __device__ inline void wgmma_fence() {
-#ifdef __CUDA_ARCH_FEAT_SM90_ALL
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
-#endif
 }
 __device__ inline void wgmma_commit() {
-#ifdef __CUDA_ARCH_FEAT_SM90_ALL
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
-#endif
 }
 // The compiler does not see that a wgmma under way writes the sums: it is told that the wait changes them.
 __device__ inline void wgmma_wait(float (&sum)[K][8]) {
-#ifdef __CUDA_ARCH_FEAT_SM90_ALL
   asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
 #pragma unroll
   for (int s = 0; s < K; ++s)
 #pragma unroll
     for (int e = 0; e < 8; ++e) asm volatile("" : "+f"(sum[s][e])::"memory");
-#endif
 }
 
 // A barrier among one warpgroup's threads.
@@ -156,11 +158,13 @@ struct Operands {
   }
 };
 
+#endif  // FOPS_SM_90A
+
 template <int kWords>
 __global__ void __launch_bounds__(kMostGroups* kThreads, 1)
     tensor_core_warpgroup(Dims d, Tiling tiling, const float* __restrict__ x, const float* __restrict__ k,
                           float* __restrict__ y) {
-#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+#ifdef FOPS_SM_90A
   constexpr int kSteps = steps(kWords);
   extern __shared__ __align__(128) uint32_t shared[];
   __shared__ unsigned scratch, all_tops[kMostGroups][2][kWarps];
@@ -194,7 +198,7 @@ __global__ void __launch_bounds__(kMostGroups* kThreads, 1)
   const uint64_t w_hi = layout(kSteps) | static_cast<uint32_t>(__cvta_generic_to_shared(shared)) >> 4;
   const uint64_t w_lo = w_hi + ring_words(kSteps) / 4;
 
-  const Walk a = tiling.walk(warp * 16 + g, d), b = tiling.walk(warp * 16 + g + 8, d);
+  const Walk a = walk_at(warp * 16 + g, tiling, d), b = walk_at(warp * 16 + g + 8, tiling, d);
   const int corner_a = (a.start * d.W + a.column) * kWords + t, corner_b = (b.start * d.W + b.column) * kWords + t;
   const int row_words = d.W * kWords;
   const int out_a = 2 * t * tiling.stride + a.start * d.OW + a.column;
@@ -314,7 +318,7 @@ Tiling tiling_for(const fops_conv& c) {
   return tiling;
 }
 
-// The kernel's body is compiled for sm_90a alone; in code for other GPUs it is empty, so without static shared memory.
+// The kernel that is empty has no static shared memory either: then this is another GPU.
 template <int kWords>
 fops_status run(const fops_conv& c, const float* x, const float* k, float* y, cudaStream_t stream, bool* taken) {
   auto* kernel = tensor_core_warpgroup<kWords>;
