@@ -237,7 +237,7 @@ def chosen_kernel(x_shape, k_shape, backend: str = "cpu", kernel: str = "auto", 
     """The variant that runs for these shapes; UsageError when `kernel` does not take them."""
     conv = describe(x_shape, k_shape, _UINT8 if np.dtype(dtype) == np.uint8 else _FLOAT32)
     chosen = ctypes.c_char_p()
-    check(library().fops_convcheck(BACKENDS[backend], kernel.encode(), ctypes.byref(conv), ctypes.byref(chosen)))
+    check(library().fops_conv_check(BACKENDS[backend], kernel.encode(), ctypes.byref(conv), ctypes.byref(chosen)))
     return chosen.value.decode()
 
 
@@ -276,7 +276,7 @@ def convolve(
     weight = np.ascontiguousarray(weight, np.float32)
     conv = describe(x.shape, weight.shape, _UINT8 if x.dtype == np.uint8 else _FLOAT32)
     lib = library()
-    check(lib.fops_convcheck(BACKENDS[backend], kernel.encode(), ctypes.byref(conv), None))
+    check(lib.fops_conv_check(BACKENDS[backend], kernel.encode(), ctypes.byref(conv), None))
     shape = (conv.B, conv.M, conv.H - conv.K + 1, conv.W - conv.K + 1)
     if out is None:
         out = np.empty(shape, np.float32)
