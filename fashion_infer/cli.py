@@ -371,7 +371,7 @@ def bench():
 def bench_conv(editions, backend, kernels, against, batch, repeat, as_json, plot, markdown, device):
     """Check every convolution kernel against float64, then time it; exit 1 when one is wrong."""
     from . import devices
-    from .bench import conv, files, report
+    from .bench import chart, conv, files, page, report
 
     files.check(as_json, markdown, plot=plot)
     backend = devices.choose(backend, device).backend
@@ -379,6 +379,6 @@ def bench_conv(editions, backend, kernels, against, batch, repeat, as_json, plot
         editions or ("fa2017",), backend, kernels, against, batch, repeat, device, lambda x: report.show(x, backend)
     )
     report.notices(measured)
-    files.save(measured, as_json, plot, markdown)
+    files.save(measured, chart.draw, page.text, as_json, plot, markdown)
     if measured.wrong:
         raise CheckFailed(f"wrong: {', '.join(measured.wrong)}")

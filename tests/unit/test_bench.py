@@ -1,6 +1,7 @@
 """`fashion-infer bench conv`: what it checks, counts and writes. The device of the GPU tests is made up of NumPy."""
 
 import ctypes
+import importlib.util
 import json
 import sys
 import time
@@ -158,7 +159,7 @@ def test_peers_compute_the_same(invoke, tmp_path, name):
 
 
 def test_peers_missing_are_named_once(invoke, monkeypatch):
-    monkeypatch.setattr(conv.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     code, _, err = invoke(*CPU, "--kernels", "auto", "--against", "cudnn,torch,mxnet")
     assert code == 0 and err.count("\n") == 1
     assert "not compared with cudnn (it is no peer on the CPU), torch (not installed), mxnet (not installed)" in err
@@ -166,7 +167,7 @@ def test_peers_missing_are_named_once(invoke, monkeypatch):
 
 def test_a_peer_that_does_not_load(invoke, monkeypatch):
     monkeypatch.setitem(host_peers.PEERS, "torch", raising(ImportError("libfoo.so:\n cannot open")))
-    monkeypatch.setattr(conv.importlib.util, "find_spec", lambda name: "found")
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: "found")
     code, _, err = invoke(*CPU, "--kernels", "auto", "--against", "torch")
     assert code == 0 and "torch (libfoo.so: cannot open)" in err
 
