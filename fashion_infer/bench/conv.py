@@ -7,7 +7,7 @@ import numpy as np
 
 from .. import editions, operators
 from ..errors import DeviceError, UsageError
-from . import request
+from . import reference, request
 from .cuda import Cuda
 from .host import Host, check_memory
 from .rows import COPYING, KERNEL, LIMIT, PEER, SKIPPED, WRONG, Contender, Layer, Result, Row
@@ -94,7 +94,7 @@ def _layer(machine, edition, number, shape, names, peers, batch, repeat, missing
     x, weight = _inputs(channels, side, filters, k, batch, first=number == 1)
     machine.load(x, weight, y_shape)
     picked = _picked(batch)
-    want = _reference(x[picked], weight)
+    want = reference.convolve(x[picked], weight)
     table = operators.kernels(machine.backend)
     auto = operators.chosen_kernel(x.shape, weight.shape, machine.backend)
     limits = machine.limits()
@@ -144,11 +144,6 @@ def _picked(batch):
     """Indices of the images that are checked: the first, the last, and some between."""
     ends = np.r_[0 : min(_CHECKED, batch), max(0, batch - _CHECKED) : batch]
     return np.unique(np.r_[ends, np.linspace(0, batch - 1, _CHECKED).astype(int)])
-
-
-def _reference(x, weight):
-    windows = np.lib.stride_tricks.sliding_window_view(x.astype(np.float64), weight.shape[2:], axis=(2, 3))
-    return np.einsum("bchwpq,mcpq->bmhw", windows, weight.astype(np.float64), optimize=True)
 
 
 def _error(got, want):
