@@ -50,12 +50,13 @@ class CudaNetworks:
         self._pinned = self._pixels = None  # the last case's memory first
         self._where, self._network, self._images = where, network, images
         self._pinned = self._tensors.pinned(images) if where == HOST else None
-        self._pixels = None if where == HOST else self._tensors.put(images)
+        self._pixels = self._tensors.put(images)
 
     def ours(self, name: str, net) -> List[Contender]:
         """The fused network on the loaded images, uint8: widening them is a part of it."""
         outputs = len(self._images), int(np.prod(net.stages[-1].output))
-        return [self._to_host(name, net, outputs) if self._where == HOST else self._on_device(name, net, outputs)]
+        scores = self._on_device(name, net, outputs)
+        return [self._slices(name, net, outputs), self._one_piece(scores)] if self._where == HOST else [scores]
 
     def _on_device(self, name, net, outputs):
         tensors, pixels, out = self._tensors, self._pixels, self._tensors.empty(outputs)
@@ -69,14 +70,26 @@ class CudaNetworks:
         run.keeps = pixels  # of which the pointer does not
         return Contender(name, run, tensors.take)
 
-    def _to_host(self, name, net, outputs):
+    def _slices(self, name, net, outputs):
         """Slices whose upload, work and download overlap; the host finds the largest score, 40 bytes an image."""
         pinned, out = self._pinned, self._tensors.pinned(np.full(outputs, np.nan, np.float32))
 
         def run():
             return net.forward(pinned, out=out).argmax(axis=1)
 
-        return Contender(name, run, lambda y, picked: y[picked])
+        return Contender(name, run, lambda y, picked: y[picked], "in slices")
+
+    def _one_piece(self, scores):
+        """Everything up, the device's pass, its largest score down: no overlap, and no work for the host."""
+        tensors, pixels, pinned = self._tensors, self._pixels, self._pinned
+        answer = tensors.pinned(np.full(len(pinned), -1))
+
+        def run():
+            tensors.upload(pixels, pinned)
+            tensors.largest(scores.run(), answer)
+            return answer
+
+        return Contender(scores.name, run, lambda y, picked: y[picked], "in one piece")
 
     def peers(self, name: str) -> List[Contender]:
         """The peer's ways to run the loaded case; ImportError or DeviceError when there are none."""

@@ -20,14 +20,15 @@ Random images, random weights of realistic size. Ours takes the pixels as uint8 
 get float32 images ready made{transfers}. Everyone takes turns. Times are what the caller waits for{waits}; p99 is given
 from 100 runs on. "x" is how many times faster than that peer ours is, by medians. "Error" is the largest difference of
 a score's logarithm from float64's, over the range of all of them, and "changed" how many of the checked predictions
-differ from float64's. Of a peer's layouts (NCHW, NHWC), the fastest counts.
+differ from float64's. Of several ways to run one (layouts NCHW, NHWC{ways}), the fastest counts.
 """
 _GPU = {
     "kind": "GPU",
     "transfers": ", and where images come from the host, uint8 images that they carry over and widen",
+    "ways": "; ours from the host in overlapping slices, or in one piece",
     "waits": ", or on the device what lies between its events, launches included",
 }
-_CPU = {"kind": "CPU", "transfers": "", "waits": ""}
+_CPU = {"kind": "CPU", "transfers": "", "ways": "", "waits": ""}
 
 
 def text(result: Result, name: str, plot: Optional[str] = None, as_json: Optional[str] = None) -> str:
