@@ -52,6 +52,6 @@ def test_whole_networks_are_right_and_timed(framework, monkeypatch):
     assert result.wrong == [] and len(result.cases) == 10
     assert ("torch" in result.not_compared) == (framework == "cupy")
     for case in result.cases:
-        assert [row.name for row in case.rows][0] == "fashion-infer"
+        assert case.rows[0].name == "fashion-infer"
         assert case.peers == (["torch fp32", "torch tf32"] if framework == "torch" else [])
         assert all(row.median_ms > 0 for row in case.rows)
