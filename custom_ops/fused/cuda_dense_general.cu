@@ -21,8 +21,8 @@ struct Stage {
 };
 static_assert(2 * sizeof(Stage) <= 48 * 1024, "static shared memory");
 
-// 16-byte group `group` of row `row`. Rows are 64 bytes; the exchange of groups spreads the eight rows that one ldmatrix
-// reads over all banks.
+// 16-byte group `group` of row `row`. Rows are 64 bytes; the exchange of groups spreads the eight rows that one
+// ldmatrix reads over all banks.
 __device__ int place(int row, int group) { return row * kDepth + (group ^ (row >> 1 & 3)) * 8; }
 
 __device__ void copy16(__half* to, const __half* from, bool inside) {
