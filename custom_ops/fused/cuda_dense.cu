@@ -17,7 +17,7 @@ constexpr int64_t kMostSplitRows = 128;
 constexpr int kPackThreads = 256;
 
 // One block a unit: its scale, the power of two that brings the largest weight into [2^13, 2^14), and its split. lo is
-// then exact to 2^-25, 2^-38 of the largest.
+// then exact to 2^-25, 2^-38 of the largest. A row with an infinity or NaN has no split: its outputs are NaN.
 __global__ void __launch_bounds__(kPackThreads) split_weights(long long inputs, long long stride, const float* w,
                                                               const float* bias, __half* hi, __half* lo,
                                                               float* unscale, float* bias_copy) {
