@@ -50,7 +50,8 @@ struct Sizes {
   int values;         // of an item: M * outputs
   int out_stride;     // of an item in memory, in values
   uint32_t inverse_PW, inverse_groups;
-  bool vector_in;     // 4 pixels at a time
+  int groups;         // of four pixels, in a row
+  bool vector_in;     // images begin on 4-byte (uint8) or 16-byte boundaries, and so do rows of floats
   bool vector_out;    // items begin on 16-byte boundaries
 };
 
@@ -63,12 +64,41 @@ struct alignas(4 * sizeof(X)) Four {
   X at[4];
 };
 
-// uint8 to half without a conversion: 0x6400 | b is 1024 + b.
-__device__ inline uint32_t pixels_to_halves(uint32_t two_with_gap) {
-  const uint32_t biased = two_with_gap | 0x64006400u;
-  const __half2 offset = __halves2half2(__ushort_as_half(0x6400), __ushort_as_half(0x6400));
-  const __half2 exact = __hsub2(reinterpret_cast<const __half2&>(biased), offset);
+// Two uint8 with a gap, scaled and as halves, without a conversion: 0x6400 | b is 1024 + b, and the rest is exact.
+__device__ inline uint32_t pixels_to_halves(uint32_t two, __half2 scale, __half2 offset) {
+  const uint32_t biased = two | 0x64006400u;
+  const __half2 exact = __hfma2(reinterpret_cast<const __half2&>(biased), scale, offset);
   return reinterpret_cast<const uint32_t&>(exact);
+}
+
+// Starts the copy of an image's bytes into shared memory.
+__device__ void fetch(const Sizes& s, const uint8_t* source, uint32_t* raw) {
+  const int bytes = s.rows * s.W;  // rounded up to words it still lies within the image, whose size is a multiple of 4
+  if (s.vector_in) {
+    const uint32_t to = static_cast<uint32_t>(__cvta_generic_to_shared(raw));
+    for (int i = 4 * threadIdx.x; i < bytes; i += 4 * kThreads)
+      asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(to + i), "l"(source + i) : "memory");
+  } else {
+    for (int i = threadIdx.x; i < bytes; i += kThreads) reinterpret_cast<uint8_t*>(raw)[i] = source[i];
+  }
+}
+__device__ inline void wait_for_fetch() { asm volatile("cp.async.wait_all;" ::: "memory"); }
+
+// Fetched bytes as words (x[w], x[w + 1]) of halves. A row need not begin on a word of `raw`, so two words are read for
+// four pixels. What lies past a row's or the image's end are bytes too, and meet zero weights.
+__device__ void expand(const Sizes& s, const uint32_t* raw, float scale, uint32_t* hi) {
+  const __half2 by = __float2half2_rn(scale), offset = __float2half2_rn(-1024.0f * scale);
+  const int groups = s.groups;
+  for (int i = threadIdx.x; i < s.rows * groups; i += kThreads) {
+    const int row = divide(i, s.inverse_groups), column = 4 * (i - row * groups), at = row * s.W + column;
+    const uint32_t first = raw[at / 4], second = raw[at / 4 + 1];
+    const uint32_t four = __funnelshift_r(first, second, at % 4 * 8), fifth = second >> at % 4 * 8;
+    *reinterpret_cast<uint4*>(hi + row * s.stride + column) =
+        make_uint4(pixels_to_halves(__byte_perm(four, 0, 0x4140), by, offset),
+                   pixels_to_halves(__byte_perm(four, 0, 0x4241), by, offset),
+                   pixels_to_halves(__byte_perm(four, 0, 0x4342), by, offset),
+                   pixels_to_halves(__byte_perm(four, fifth & 255, 0x7473), by, offset));
+  }
 }
 
 // Stages an image as words (x[w], x[w + 1]) of halves, and with kResidue what their rounding left. Returns whether this
@@ -86,7 +116,7 @@ template <bool kResidue>
 __device__ bool stage(const Sizes& s, const float* source, float scale, uint32_t* hi, uint32_t* lo) {
   bool exact = true;
   if (s.vector_in) {
-    const int groups = s.W / 4;
+    const int groups = s.groups;
     for (int i = threadIdx.x; i < s.rows * groups; i += kThreads) {
       const int row = divide(i, s.inverse_groups), column = 4 * (i - row * groups);
       const float4 four = __ldg(reinterpret_cast<const float4*>(source) + i);
@@ -110,65 +140,32 @@ __device__ bool stage(const Sizes& s, const float* source, float scale, uint32_t
   return exact;
 }
 
-template <bool kResidue>
-__device__ bool stage(const Sizes& s, const uint8_t* source, float, uint32_t* hi, uint32_t*) {
-  if (s.vector_in) {
-    const int groups = s.W / 4;
-    for (int i = threadIdx.x; i < s.rows * groups; i += kThreads) {
-      const int row = divide(i, s.inverse_groups), column = 4 * (i - row * groups);
-      const uint32_t four = __ldg(reinterpret_cast<const uint32_t*>(source) + i);
-      const uint32_t fifth = column + 4 < s.W ? source[4 * i + 4] : 0u;
-      *reinterpret_cast<uint4*>(hi + row * s.stride + column) =
-          make_uint4(pixels_to_halves(__byte_perm(four, 0, 0x4140)), pixels_to_halves(__byte_perm(four, 0, 0x4241)),
-                     pixels_to_halves(__byte_perm(four, 0, 0x4342)),
-                     pixels_to_halves(__byte_perm(four, fifth, 0x7473)));
-    }
-  } else {
-    for (int row = threadIdx.x / 32; row < s.rows; row += kWarps)
-      for (int w = threadIdx.x % 32; w < s.W; w += 32) {
-        const uint8_t* from = source + row * s.W + w;
-        hi[row * s.stride + w] = pixels_to_halves(from[0] | (w + 1 < s.W ? from[1] : 0u) << 16);
-      }
-  }
-  return true;
-}
-
 // Where a block gathers an image's outputs: floats, or all high halves and then all low ones.
 struct Outgoing {
   float* floats;
   __half *hi, *lo;
 };
 
-// Outputs `at` and `at + 1` (below `outputs`, where that is even) of filter m, from the largest sums of their windows.
+// Two neighbouring outputs of a filter, from the largest sums of their windows; `i` is the place of the first. The work
+// is done whether or not it counts: a branch here keeps the next tile's products from overlapping it.
 template <bool kHalves>
-__device__ inline void emit(const Sizes& s, const Outgoing& to, int m, int at, float a, float b) {
-  if (m >= s.M || at >= s.outputs) return;
-  const int i = m * s.outputs + at;
-  const bool two = at + 1 < s.outputs, paired = s.outputs % 2 == 0;
-  if constexpr (kHalves) {
+__device__ inline void emit(const Outgoing& to, int i, bool first, bool second, float a, float b) {
+  if constexpr (kHalves) {  // their number is even: both or none
     const float y0 = tanh_scaled<kTanhScale>(a), y1 = tanh_scaled<kTanhScale>(b);
     const __half2 high = __floats2half2_rn(y0, y1);
     const __half2 low = __floats2half2_rn(y0 - __low2float(high), y1 - __high2float(high));
-    if (paired) {
-      *reinterpret_cast<__half2*>(to.hi + i) = high;
-      *reinterpret_cast<__half2*>(to.lo + i) = low;
-    } else {
-      to.hi[i] = __low2half(high), to.lo[i] = __low2half(low);
-      if (two) to.hi[i + 1] = __high2half(high), to.lo[i + 1] = __high2half(low);
-    }
+    if (first) *reinterpret_cast<__half2*>(to.hi + i) = high;
+    if (first) *reinterpret_cast<__half2*>(to.lo + i) = low;
   } else {
     const float y0 = tanh_scaled(a), y1 = tanh_scaled(b);
-    if (paired) {
-      *reinterpret_cast<float2*>(to.floats + i) = make_float2(y0, y1);
-    } else {
-      to.floats[i] = y0;
-      if (two) to.floats[i + 1] = y1;
-    }
+    if (first) to.floats[i] = y0;
+    if (second) to.floats[i + 1] = y1;
   }
 }
 
 // One image's outputs, from its staged pixels.
-template <bool kExact, bool kHalves, int kFull, bool kRest>
+// kUnit: the sums need no scaling.
+template <bool kExact, bool kUnit, bool kHalves, int kFull, bool kRest>
 __device__ void multiply(const Sizes& s, const uint32_t (&weights)[fragments(kFull, kRest)][4], const int (&offset)[4],
                          float unscale, float rescale, const uint32_t* hi, const uint32_t* lo, const Outgoing& to) {
   const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
@@ -186,7 +183,10 @@ __device__ void multiply(const Sizes& s, const uint32_t (&weights)[fragments(kFu
           if (!kExact) rest[j][r][i] = lo[corner + r * s.stride + offset[i]];
         }
     }
-    const auto scaled = [&](float v) { return kExact ? v * unscale : v * unscale * rescale; };
+    const auto scaled = [&](float v) { return kUnit ? v : kExact ? v * unscale : v * unscale * rescale; };
+    const int first = chunk + 2 * t;
+    const bool one = first < s.outputs, two = first + 1 < s.outputs;
+    int place = g * s.outputs + first;
 
 #pragma unroll
     for (int tile = 0; tile < kFull; ++tile) {
@@ -217,7 +217,9 @@ __device__ void multiply(const Sizes& s, const uint32_t (&weights)[fragments(kFu
         for (int j = 0; j < 2; ++j)
           v[j] = scaled(fmaxf(fmaxf(sum[j][0][2 * half], sum[j][0][2 * half + 1]),
                               fmaxf(sum[j][1][2 * half], sum[j][1][2 * half + 1])));
-        emit<kHalves>(s, to, 16 * tile + 8 * half + g, chunk + 2 * t, v[0], v[1]);
+        const bool real = tile < kFull - 1 || kRest || 16 * tile + 8 * half + g < s.M;  // the last tile may not be full
+        emit<kHalves>(to, place, one && real, two && real, v[0], v[1]);
+        place += 8 * s.outputs;
       }
     }
     if (kRest) {
@@ -235,7 +237,8 @@ __device__ void multiply(const Sizes& s, const uint32_t (&weights)[fragments(kFu
       for (int j = 0; j < 2; ++j)
         v[j] = scaled(fmaxf(fmaxf(sum[j][0][0] + sum[j][0][2], sum[j][0][1] + sum[j][0][3]),
                             fmaxf(sum[j][1][0] + sum[j][1][2], sum[j][1][1] + sum[j][1][3])));
-      emit<kHalves>(s, to, 16 * kFull + g, chunk + 2 * t, v[0], v[1]);
+      const bool real = 16 * kFull + g < s.M;
+      emit<kHalves>(to, place, one && real, two && real, v[0], v[1]);
     }
   }
 }
@@ -286,19 +289,22 @@ __device__ inline void copy_out(const Sizes& s, void* to, const void* from, int 
 }
 
 __host__ __device__ inline int staged_words(const Sizes& s) { return s.rows * s.stride; }
+__host__ __device__ inline int raw_words(const Sizes& s) { return (s.rows * s.W + 8 + 15) / 16 * 4; }
 __host__ __device__ inline int half_bytes(const Sizes& s) { return (s.values * 2 + 15) / 16 * 16; }
 
 // A block stays on its multiprocessor, the weights in its registers, and walks over the images.
 template <int kFull, bool kRest, bool kHalves, typename X>
-__global__ void __launch_bounds__(kThreads, kFull <= 1 ? 4 : 2)
+__global__ void __launch_bounds__(kThreads, kFull <= 1 ? 4 : 3)
     conv_pixels(Sizes s, const X* __restrict__ x, const float* __restrict__ k, const uint4* __restrict__ packed,
                 float unscale, void* __restrict__ y, __half* __restrict__ y_lo) {
+  // uint8 pixels are staged as multiples of `unscale`, so that their sums need no scaling any more.
+  const float pixel_scale = unscale;
   constexpr bool kPixels = sizeof(X) == 1;  // exact in half, whatever they are
   extern __shared__ __align__(16) uint32_t shared[];
   __shared__ unsigned scratch;
   const int lane = threadIdx.x % 32, t = lane % 4;
-  uint32_t *hi = shared, *lo = shared + staged_words(s);
-  char* gathered = reinterpret_cast<char*>(shared + staged_words(s) * (kPixels ? 1 : 2));
+  uint32_t *hi = shared, *lo = shared + staged_words(s), *raw = lo;  // uint8 has no low halves
+  char* gathered = reinterpret_cast<char*>(lo + (kPixels ? raw_words(s) : staged_words(s)));
   const Outgoing to{reinterpret_cast<float*>(gathered), reinterpret_cast<__half*>(gathered),
                     reinterpret_cast<__half*>(gathered + half_bytes(s))};
 
@@ -315,16 +321,25 @@ __global__ void __launch_bounds__(kThreads, kFull <= 1 ? 4 : 2)
     offset[i] = pair == kPadding ? s.stride + 2 : pair_p(pair) * s.stride + pair_q(pair);
   }
 
+  if constexpr (kPixels) {
+    if (blockIdx.x < s.n) fetch(s, x + 1LL * blockIdx.x * s.H * s.W, raw);
+  }
   for (long long image = blockIdx.x; image < s.n; image += gridDim.x) {
     const X* source = x + image * s.H * s.W;
-    bool exact = stage<false>(s, source, kImageScale, hi, lo);
-    bulk_wait_read();  // the image before this one has left `gathered`
-    float rescale = kPixels ? 1.0f : 1.0f / kImageScale;
-    bool finite = true;
+    const long long next = image + gridDim.x;
     if constexpr (kPixels) {
+      wait_for_fetch();
       __syncthreads();
+      expand(s, raw, pixel_scale, hi);
+      bulk_wait_read();  // the image before this one has left `gathered`
+      __syncthreads();
+      if (next < s.n) fetch(s, x + next * s.H * s.W, raw);  // while this one is multiplied
+      multiply<true, true, kHalves, kFull, kRest>(s, weights, offset, 1.0f, 1.0f, hi, hi, to);
     } else {
+      bool finite = true, exact = stage<false>(s, source, kImageScale, hi, lo);
+      bulk_wait_read();
       exact = !__syncthreads_or(!exact);
+      float rescale = 1.0f / kImageScale;
       if (!exact) {
         float largest = 0.0f;
         for (int i = threadIdx.x; i < s.rows * s.W; i += kThreads) largest = larger(largest, source[i]);
@@ -336,23 +351,17 @@ __global__ void __launch_bounds__(kThreads, kFull <= 1 ? 4 : 2)
         rescale = 1.0f / scale;
         __syncthreads();
       }
-    }
-
-    // The next image on its way into L2 while this one is multiplied.
-    if (image + gridDim.x < s.n) {
-      const char* next = reinterpret_cast<const char*>(source + 1LL * gridDim.x * s.H * s.W);
-      for (int i = threadIdx.x * 128; i < s.H * s.W * static_cast<int>(sizeof(X)); i += kThreads * 128)
-        asm volatile("prefetch.global.L2 [%0];" ::"l"(next + i));
-    }
-
-    if constexpr (kPixels) {
-      multiply<true, kHalves, kFull, kRest>(s, weights, offset, unscale, 1.0f, hi, lo, to);
-    } else if (!finite) {
-      direct<kHalves>(s, source, k, to);
-    } else if (exact) {
-      multiply<true, kHalves, kFull, kRest>(s, weights, offset, unscale * rescale, 1.0f, hi, lo, to);
-    } else {
-      multiply<false, kHalves, kFull, kRest>(s, weights, offset, unscale, rescale, hi, lo, to);
+      if (next < s.n) {  // on its way into L2 while this one is multiplied
+        const char* from = reinterpret_cast<const char*>(x + next * s.H * s.W);
+        for (int i = threadIdx.x * 128; i < s.rows * s.W * 4; i += kThreads * 128)
+          asm volatile("prefetch.global.L2 [%0];" ::"l"(from + i));
+      }
+      if (!finite)
+        direct<kHalves>(s, source, k, to);
+      else if (exact)
+        multiply<true, false, kHalves, kFull, kRest>(s, weights, offset, unscale * rescale, 1.0f, hi, lo, to);
+      else
+        multiply<false, false, kHalves, kFull, kRest>(s, weights, offset, unscale, rescale, hi, lo, to);
     }
 
     bulk_fence();
@@ -380,19 +389,20 @@ Sizes sizes_for(const Stage& stage, bool halves) {
   s.values = s.M * s.outputs;
   s.out_stride = halves ? static_cast<int>(dense_stride(s.values)) : s.values;
   s.inverse_PW = inverse_of(static_cast<uint32_t>(s.PW));
-  s.inverse_groups = s.W % 4 == 0 ? inverse_of(static_cast<uint32_t>(s.W / 4)) : 0;
+  s.groups = (s.W + 3) / 4;  // 2 at least
+  s.inverse_groups = inverse_of(static_cast<uint32_t>(s.groups));
   return s;
 }
 
 size_t shared_bytes(const Sizes& s, bool halves, bool pixels) {
-  return sizeof(uint32_t) * staged_words(s) * (pixels ? 1 : 2) + (halves ? 2 * half_bytes(s) : 4 * s.values);
+  return sizeof(uint32_t) * (staged_words(s) + (pixels ? raw_words(s) : staged_words(s))) + (halves ? 2 * half_bytes(s) : 4 * s.values);
 }
 
 template <int kFull, bool kRest, bool kHalves, typename X>
 fops_status launch(Sizes s, const PixelWeights& weights, const float* k, const Tensor& x, const Tensor& y,
                    cudaStream_t stream) {
   auto* kernel = conv_pixels<kFull, kRest, kHalves, X>;
-  s.vector_in = s.W % 4 == 0 && s.W >= 8 && reinterpret_cast<uintptr_t>(x.data) % (4 * sizeof(X)) == 0;
+  s.vector_in = (sizeof(X) == 1 ? s.H * s.W : s.W) % 4 == 0 && reinterpret_cast<uintptr_t>(x.data) % (4 * sizeof(X)) == 0;
   s.vector_out = s.values * (kHalves ? 2 : 4) % 16 == 0 && reinterpret_cast<uintptr_t>(y.data) % 16 == 0;
   const size_t shared = shared_bytes(s, kHalves, sizeof(X) == 1);
   FOPS_TRY(allow_shared(kernel, shared));
@@ -431,8 +441,12 @@ bool pack_conv_pixels(const Stage& stage, const float* k, PixelWeights* out) {
     if (!std::isfinite(k[i])) return false;
     largest = std::max(largest, std::fabs(k[i]));
   }
-  // As scale_for: the largest weight comes to lie in [2^13, 2^14).
-  const float scale = largest > 0 ? std::ldexp(1.0f, std::max(-100, std::min(100, 13 - std::ilogb(largest)))) : 1.0f;
+  // The largest weight comes to lie in [2^13, 2^14), where its low half keeps all that counts; or as near as uint8 pixels
+  // allow, which are scaled by the inverse: 2^-24 is the least half, 1024 * 2^5 within its range. Weights beyond that,
+  // below 2^-24 or above 2^18, are left to the general way.
+  const int exponent = largest > 0 ? std::ilogb(largest) : 0;
+  if (exponent < -24 || exponent > 18) return false;
+  const float scale = std::ldexp(1.0f, std::max(-5, std::min(24, 13 - exponent)));
   out->unscale = 1.0f / scale;
   const auto part = [&](int m, int p, int q, bool low) {
     if (m >= M || q >= K) return 0u;

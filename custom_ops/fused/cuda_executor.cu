@@ -1,12 +1,14 @@
 // The CUDA executor: a plan's stages on one device, activations never leaving it.
 //
-// Weights are uploaded and laid out when they change. Items pass through in slices: bounded by memory, and in forward(),
-// where the data comes from the host, small enough that a slice's upload, the one before's kernels and the one before
-// that's download run at the same time. Each step owns its output buffer, so nothing is allocated once a size has been
-// seen, and the zeros behind the rows of halves, written once, stay.
+// Weights are uploaded and laid out when they change. Items pass through in slices, as many as memory allows: the large
+// matrix product wants thousands of rows (fa2017's on an H200: 0.33 ms for 10,000 rows, 0.65 ms for four times 2,500). In
+// forward(), where the data comes from the host, a slice's data is cut into parts, and the first step runs on each as it
+// arrives; the next slice's upload and the last one's download run beside that. Each step owns its output buffer, so
+// nothing is allocated once a size has been seen, and the zeros behind the rows of halves, written once, stay.
 //
 // Small batches are bound by launches, not by work: calls with the same arguments are captured into a CUDA graph at the
-// second one, and replayed from then on.
+// second one, and replayed from then on. From the host their data is not even copied: the kernels read and write pinned
+// memory over the bus.
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -26,8 +28,9 @@ namespace {
 
 constexpr int kSlots = 3;              // slices in flight in forward(): one up, one at work, one down
 constexpr int64_t kMostItems = 16384;  // a slice, at most
+constexpr int kParts = 4;              // of a slice's upload, at most
+constexpr int64_t kLeastPart = 1 << 20;  // bytes: 0.02 ms on the bus, some launches' worth
 constexpr int64_t kGraphItems = 1024;  // batches up to this run as a graph
-constexpr int64_t kLeastSlice = 1024;  // forward() does not cut slices below this to overlap transfers
 constexpr double kMemoryShare = 0.8;   // of the free memory
 
 // Items a slice may have at most; FASHION_OPS_SLICE lowers it, for tests and for sharing a small device.
@@ -79,9 +82,11 @@ struct Route {
 struct Slot {
   DeviceMemory in, out;
   PinnedMemory host_in, host_out;
-  Event upload_start, uploaded, computed, download_start, downloaded;
-  std::vector<Event> marks;  // around the steps
-  int64_t first = 0, n = 0;  // items; n = 0 where nothing is in flight
+  Event upload_start, computed, download_start, downloaded;
+  Event uploaded[kParts], part_start[kParts], part_end[kParts];  // the first step on each part
+  std::vector<Event> marks;                                      // between the steps
+  int64_t first = 0, n = 0;                                      // items; n = 0 where nothing is in flight
+  int parts = 0;
 };
 
 class CudaExecutor : public Executor {
@@ -105,8 +110,10 @@ class CudaExecutor : public Executor {
     FOPS_TRY(idle_.create(false));
     FOPS_CUDA(cudaEventRecord(idle_, compute_));
     for (Slot& slot : slots_) {
-      for (Event* event : {&slot.upload_start, &slot.uploaded, &slot.computed, &slot.download_start, &slot.downloaded})
+      for (Event* event : {&slot.upload_start, &slot.computed, &slot.download_start, &slot.downloaded})
         FOPS_TRY(event->create(true));
+      for (int i = 0; i < kParts; ++i)
+        for (Event* event : {&slot.uploaded[i], &slot.part_start[i], &slot.part_end[i]}) FOPS_TRY(event->create(true));
       slot.marks.resize(2 * plan_.stages.size() + 1);  // a stage is two steps at most
       for (Event& mark : slot.marks) FOPS_TRY(mark.create(true));
     }
@@ -135,15 +142,23 @@ class CudaExecutor : public Executor {
   fops_status lay_out(size_t stage, const std::vector<Weight>& given);
   fops_status prepare(fops_dtype type, int64_t n, int64_t extra_bytes, int64_t* slice);
   fops_status reserve(Route* route, int64_t n);
-  fops_status run(const Route& route, int64_t n, const void* data, fops_dtype type, float* out,
-                  std::vector<Event>* marks, cudaStream_t stream);
+  Tensor input(const void* data, fops_dtype type, int64_t first) const;
+  Tensor output(const Route& route, size_t step, float* out, int64_t first) const;
+  fops_status run(const Route& route, size_t from, int64_t n, Tensor x, float* out, std::vector<Event>* marks,
+                  cudaStream_t stream);
   fops_status run_step(const Step& step, int64_t n, const Tensor& x, const Tensor& y, const Route& route,
                        cudaStream_t stream);
-  fops_status run_slices(int64_t n, const void* data, fops_dtype type, float* out, std::vector<double>* seconds,
-                         double* upload, double* download);
-  fops_status reserve_slots(int64_t slice, fops_dtype type, bool in_pinned, bool out_pinned);
-  fops_status finish(Slot* slot, float* out, bool out_pinned, std::vector<double>* seconds, double* upload,
-                     double* download);
+  template <typename F>
+  fops_status capture(Graph* graph, F queue);
+  fops_status run_small(int64_t n, const void* data, fops_dtype type, float* out, std::vector<double>* seconds,
+                        double* upload, double* download);
+  fops_status run_slices(int64_t n, int64_t slice, const void* data, fops_dtype type, float* out,
+                         std::vector<double>* seconds, double* upload, double* download);
+  fops_status queue_slice(const Route& route, Slot* slot, const char* data, fops_dtype type, float* out, bool in_pinned,
+                          bool out_pinned);
+  fops_status reserve_slot(Slot* slot, int64_t n, fops_dtype type, bool in_pinned, bool out_pinned);
+  fops_status finish(const Route& route, Slot* slot, float* out, bool out_pinned, std::vector<double>* seconds,
+                     double* upload, double* download);
 
   const Plan plan_;
   const int device_, products_;
@@ -157,8 +172,7 @@ class CudaExecutor : public Executor {
   std::vector<DeviceMemory> packed_;     // by stage: laid out for its kernel
   std::vector<StageWeights> weights_;    // by stage
   Route routes_[2];                      // by fops_dtype
-  fops_dtype current_type_ = FOPS_FLOAT32;  // of the forward() under way
-  Graph graph_;
+  Graph device_graph_, host_graph_;
 };
 
 fops_status CudaExecutor::check(int64_t n, const void* data, fops_dtype type, const float* out) const {
@@ -194,7 +208,8 @@ fops_status CudaExecutor::set_weights(const std::vector<Weight>& given) {
   DeviceScope scope;
   FOPS_TRY(scope.enter(device_));
   FOPS_CUDA(cudaEventSynchronize(idle_));  // passes still at work read the old ones
-  graph_.clear();
+  device_graph_.clear();
+  host_graph_.clear();
   for (Route& route : routes_) route.made = false;
   for (size_t input = 0; input < given.size(); ++input) {
     if (!changed[input]) continue;
@@ -274,7 +289,8 @@ fops_status CudaExecutor::prepare(fops_dtype type, int64_t n, int64_t extra_byte
   *slice = std::min(n, most_items());
   if (*slice <= route.capacity) return FOPS_OK;
 
-  graph_.clear();
+  device_graph_.clear();
+  host_graph_.clear();
   route.release();
   size_t free = 0, total = 0;
   FOPS_CUDA(cudaMemGetInfo(&free, &total));
@@ -315,30 +331,60 @@ fops_status CudaExecutor::reserve(Route* route, int64_t n) {
 
 // ---- the stages -------------------------------------------------------------------------------------------------
 
-fops_status CudaExecutor::run(const Route& route, int64_t n, const void* data, fops_dtype type, float* out,
+// The data, from item `first` on.
+Tensor CudaExecutor::input(const void* data, fops_dtype type, int64_t first) const {
+  Tensor x;
+  x.form = type == FOPS_UINT8 ? Tensor::Form::uint8 : Tensor::Form::float32;
+  x.data = const_cast<char*>(static_cast<const char*>(data)) + first * in_bytes(type);  // no step writes to its input
+  return x;
+}
+
+// Where a step writes, from item `first` on: its buffer, or the last one `out`.
+Tensor CudaExecutor::output(const Route& route, size_t index, float* out, int64_t first) const {
+  const Step& step = route.steps[index];
+  void* const memory = index + 1 < route.steps.size() ? route.buffers[index].as() : out;
+  Tensor y;
+  y.form = step.form;
+  y.scale = step.scale;
+  if (y.form == Tensor::Form::halves) {
+    const int64_t stride = dense_stride(step.out.size());
+    y.data = static_cast<__half*>(memory) + first * stride;
+    y.lo = static_cast<__half*>(y.data) + route.capacity * stride;
+  } else {
+    y.data = static_cast<float*>(memory) + first * step.out.size();
+  }
+  return y;
+}
+
+// Queues the steps from `from` on. `marks`, when given, are recorded before the first of them and behind each.
+fops_status CudaExecutor::run(const Route& route, size_t from, int64_t n, Tensor x, float* out,
                               std::vector<Event>* marks, cudaStream_t stream) {
   // Inside a capture a plain record would only order the graph; an external one is a node that takes the time.
   cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
   FOPS_CUDA(cudaStreamIsCapturing(stream, &capture));
   const unsigned flags = capture == cudaStreamCaptureStatusActive ? cudaEventRecordExternal : cudaEventRecordDefault;
-
-  Tensor x;
-  x.form = type == FOPS_UINT8 ? Tensor::Form::uint8 : Tensor::Form::float32;
-  x.data = const_cast<void*>(data);  // no step writes to its input
-  if (marks != nullptr) FOPS_CUDA(cudaEventRecordWithFlags((*marks)[0], stream, flags));
-  for (size_t i = 0; i < route.steps.size(); ++i) {
-    const Step& step = route.steps[i];
-    Tensor y;
-    y.form = step.form;
-    y.scale = step.scale;
-    y.data = i + 1 < route.steps.size() ? route.buffers[i].as() : out;
-    if (y.form == Tensor::Form::halves)
-      y.lo = static_cast<__half*>(y.data) + route.capacity * dense_stride(step.out.size());
-    FOPS_TRY(run_step(step, n, x, y, route, stream));
+  if (marks != nullptr) FOPS_CUDA(cudaEventRecordWithFlags((*marks)[from], stream, flags));
+  for (size_t i = from; i < route.steps.size(); ++i) {
+    const Tensor y = output(route, i, out, 0);
+    FOPS_TRY(run_step(route.steps[i], n, x, y, route, stream));
     if (marks != nullptr) FOPS_CUDA(cudaEventRecordWithFlags((*marks)[i + 1], stream, flags));
     x = y;
   }
   return FOPS_OK;
+}
+
+// What `queue` puts on compute_, as a graph.
+template <typename F>
+fops_status CudaExecutor::capture(Graph* graph, F queue) {
+  FOPS_CUDA(cudaStreamBeginCapture(compute_, cudaStreamCaptureModeThreadLocal));
+  const fops_status status = queue();
+  cudaGraph_t captured = nullptr;
+  cudaError_t error = cudaStreamEndCapture(compute_, &captured);
+  if (status == FOPS_OK && error == cudaSuccess) error = cudaGraphInstantiate(&graph->exec, captured, 0);
+  if (captured != nullptr) cudaGraphDestroy(captured);  // the executable one holds a copy
+  if (status != FOPS_OK || error != cudaSuccess) graph->clear();
+  if (status != FOPS_OK) return status;
+  return error == cudaSuccess ? FOPS_OK : cuda_failed(error, "capture of a CUDA graph");
 }
 
 fops_status CudaExecutor::run_step(const Step& step, int64_t n, const Tensor& x, const Tensor& y, const Route& route,
@@ -388,9 +434,9 @@ fops_status CudaExecutor::forward_device(int64_t n, const void* data, fops_dtype
   DeviceScope scope;
   FOPS_TRY(scope.enter(device_));
   const auto on = static_cast<cudaStream_t>(stream);
-  cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
-  FOPS_CUDA(cudaStreamIsCapturing(on, &capture));
-  const bool captured = capture != cudaStreamCaptureStatusNone;  // a caller's own graph: what orders passes is its affair
+  cudaStreamCaptureStatus state = cudaStreamCaptureStatusNone;
+  FOPS_CUDA(cudaStreamIsCapturing(on, &state));
+  const bool captured = state != cudaStreamCaptureStatusNone;  // a caller's own graph: what orders passes is its affair
 
   int64_t slice = std::min(n, most_items());
   if (!routes_[type].made || slice > routes_[type].capacity) {
@@ -405,36 +451,17 @@ fops_status CudaExecutor::forward_device(int64_t n, const void* data, fops_dtype
   // The buffers are one pass's at a time, whichever streams the passes are on.
   if (!captured && on != last_stream_) FOPS_CUDA(cudaStreamWaitEvent(on, idle_, 0));
 
-  bool done = false;
-  if (!captured && n <= kGraphItems && n <= slice) {
-    if (!graph_.is_for(n, data, type, out)) {
-      graph_.remember(n, data, type, out);
-    } else {
-      if (graph_.exec == nullptr) {
-        FOPS_CUDA(cudaStreamBeginCapture(compute_, cudaStreamCaptureModeThreadLocal));
-        const fops_status status = run(route, n, data, type, out, nullptr, compute_);
-        cudaGraph_t graph = nullptr;
-        const cudaError_t ended = cudaStreamEndCapture(compute_, &graph);
-        if (status == FOPS_OK && ended == cudaSuccess) {
-          const cudaError_t made = cudaGraphInstantiate(&graph_.exec, graph, 0);
-          FOPS_CUDA(cudaGraphDestroy(graph));
-          if (made != cudaSuccess) return cuda_failed(made, "cudaGraphInstantiate");
-        } else {
-          if (graph != nullptr) cudaGraphDestroy(graph);
-          graph_.clear();
-          return status != FOPS_OK ? status : cuda_failed(ended, "cudaStreamEndCapture");
-        }
-      }
-      FOPS_CUDA(cudaGraphLaunch(graph_.exec, on));
-      done = true;
-    }
+  const bool repeated = device_graph_.is_for(n, data, type, out);
+  if (!captured && repeated && n <= kGraphItems && n <= slice) {
+    if (device_graph_.exec == nullptr)
+      FOPS_TRY(capture(&device_graph_, [&] { return run(route, 0, n, input(data, type, 0), out, nullptr, compute_); }));
+    FOPS_CUDA(cudaGraphLaunch(device_graph_.exec, on));
+  } else {
+    if (!captured && !repeated) device_graph_.remember(n, data, type, out);
+    for (int64_t first = 0; first < n; first += slice)
+      FOPS_TRY(run(route, 0, std::min(slice, n - first), input(data, type, first), out + first * plan_.out().size(),
+                   nullptr, on));
   }
-  if (!done)
-    for (int64_t first = 0; first < n; first += slice) {
-      const int64_t count = std::min(slice, n - first);
-      FOPS_TRY(run(route, count, static_cast<const char*>(data) + first * in_bytes(type), type,
-                   out + first * plan_.out().size(), nullptr, on));
-    }
   if (!captured) {
     FOPS_CUDA(cudaEventRecord(idle_, on));
     last_stream_ = on;
@@ -443,6 +470,15 @@ fops_status CudaExecutor::forward_device(int64_t n, const void* data, fops_dtype
 }
 
 // ---- data on the host -------------------------------------------------------------------------------------------
+
+// Adds the seconds between two events that have passed to *sum, if there is one.
+fops_status add_time(cudaEvent_t start, cudaEvent_t stop, double* sum) {
+  if (sum == nullptr) return FOPS_OK;
+  float milliseconds = 0.0f;
+  FOPS_CUDA(cudaEventElapsedTime(&milliseconds, start, stop));
+  *sum += milliseconds / 1e3;
+  return FOPS_OK;
+}
 
 // Whether the copy engines can reach this host memory by themselves, from end to end.
 bool is_pinned(const void* memory, int64_t bytes) {
@@ -466,7 +502,12 @@ fops_status CudaExecutor::forward(int64_t n, const void* data, fops_dtype type, 
   if (n == 0) return FOPS_OK;
   DeviceScope scope;
   FOPS_TRY(scope.enter(device_));
-  const fops_status status = run_slices(n, data, type, out, seconds, upload, download);
+  FOPS_CUDA(cudaEventSynchronize(idle_));
+  int64_t slice = 0;
+  fops_status status = prepare(type, n, kSlots * (in_bytes(type) + out_bytes()), &slice);
+  if (status == FOPS_OK)
+    status = n <= std::min(slice, kGraphItems) ? run_small(n, data, type, out, seconds, upload, download)
+                                               : run_slices(n, slice, data, type, out, seconds, upload, download);
   if (status != FOPS_OK) {
     // Copies from and to the caller's memory may be under way. The message stays that of the first failure.
     for (const Stream* stream : {&up_, &compute_, &down_})
@@ -476,88 +517,150 @@ fops_status CudaExecutor::forward(int64_t n, const void* data, fops_dtype type, 
   return status;
 }
 
-fops_status CudaExecutor::reserve_slots(int64_t slice, fops_dtype type, bool in_pinned, bool out_pinned) {
-  for (Slot& slot : slots_) {
-    FOPS_TRY(slot.in.reserve(static_cast<size_t>(slice * in_bytes(type))));
-    FOPS_TRY(slot.out.reserve(static_cast<size_t>(slice * out_bytes())));
-    if (!in_pinned) FOPS_TRY(slot.host_in.reserve(static_cast<size_t>(slice * in_bytes(type))));
-    if (!out_pinned) FOPS_TRY(slot.host_out.reserve(static_cast<size_t>(slice * out_bytes())));
-  }
+fops_status CudaExecutor::reserve_slot(Slot* slot, int64_t n, fops_dtype type, bool in_pinned, bool out_pinned) {
+  const size_t in = static_cast<size_t>(n * in_bytes(type)), out = static_cast<size_t>(n * out_bytes());
+  FOPS_TRY(slot->in.reserve(in));
+  FOPS_TRY(slot->out.reserve(out));
+  if (!in_pinned) FOPS_TRY(slot->host_in.reserve(in));
+  if (!out_pinned) FOPS_TRY(slot->host_out.reserve(out));
   return FOPS_OK;
 }
 
-fops_status CudaExecutor::run_slices(int64_t n, const void* data, fops_dtype type, float* out,
+// A batch that one slice holds, on one stream.
+fops_status CudaExecutor::run_small(int64_t n, const void* data, fops_dtype type, float* out,
+                                    std::vector<double>* seconds, double* upload, double* download) {
+  const Route& route = routes_[type];
+  Slot& slot = slots_[0];
+  FOPS_TRY(reserve_slot(&slot, n, type, false, false));
+  char* const staged = slot.host_in.get();
+  float* const result = reinterpret_cast<float*>(slot.host_out.get());
+  memcpy(staged, data, static_cast<size_t>(n * in_bytes(type)));
+
+  // Kernels that touch each byte once may do so over the bus; the others get copies.
+  const Step::Kind first = route.steps.front().kind, last = route.steps.back().kind;
+  const bool copy_in = first != Step::Kind::conv_pixels;
+  const bool copy_out = last != Step::Kind::few_units && last != Step::Kind::softmax;
+  const auto queue = [&]() -> fops_status {
+    cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+    FOPS_CUDA(cudaStreamIsCapturing(compute_, &status));
+    const unsigned flags = status == cudaStreamCaptureStatusActive ? cudaEventRecordExternal : cudaEventRecordDefault;
+    if (copy_in) {
+      FOPS_CUDA(cudaEventRecordWithFlags(slot.upload_start, compute_, flags));
+      FOPS_CUDA(cudaMemcpyAsync(slot.in.as(), staged, n * in_bytes(type), cudaMemcpyHostToDevice, compute_));
+    }
+    float* const to = copy_out ? slot.out.as<float>() : result;
+    FOPS_TRY(run(route, 0, n, input(copy_in ? slot.in.as() : staged, type, 0), to, &slot.marks, compute_));
+    if (copy_out) {
+      FOPS_CUDA(cudaMemcpyAsync(result, to, n * out_bytes(), cudaMemcpyDeviceToHost, compute_));
+      FOPS_CUDA(cudaEventRecordWithFlags(slot.downloaded, compute_, flags));
+    }
+    return FOPS_OK;
+  };
+  if (host_graph_.is_for(n, staged, type, result)) {
+    if (host_graph_.exec == nullptr) FOPS_TRY(capture(&host_graph_, queue));
+    FOPS_CUDA(cudaGraphLaunch(host_graph_.exec, compute_));
+  } else {
+    host_graph_.remember(n, staged, type, result);
+    FOPS_TRY(queue());
+  }
+  FOPS_CUDA(cudaStreamSynchronize(compute_));
+  memcpy(out, result, static_cast<size_t>(n * out_bytes()));
+
+  const size_t steps = route.steps.size();
+  if (seconds != nullptr)
+    for (size_t i = 0; i < steps; ++i)
+      FOPS_TRY(add_time(slot.marks[i], slot.marks[i + 1], &(*seconds)[route.steps[i].stage]));
+  if (copy_in) FOPS_TRY(add_time(slot.upload_start, slot.marks[0], upload));
+  if (copy_out) FOPS_TRY(add_time(slot.marks[steps], slot.downloaded, download));
+  return FOPS_OK;
+}
+
+fops_status CudaExecutor::run_slices(int64_t n, int64_t slice, const void* data, fops_dtype type, float* out,
                                      std::vector<double>* seconds, double* upload, double* download) {
-  FOPS_CUDA(cudaEventSynchronize(idle_));
-  // Four slices or more, so that transfers overlap; but none so small that the matrix product is left without work.
-  int64_t slice = 0;
-  const int64_t wanted = std::min(n, std::max<int64_t>(kLeastSlice, ceil_div(n, 4)));
-  FOPS_TRY(prepare(type, wanted, kSlots * (in_bytes(type) + out_bytes()), &slice));
   const bool in_pinned = is_pinned(data, n * in_bytes(type)), out_pinned = is_pinned(out, n * out_bytes());
-  for (;; slice = (slice + 1) / 2) {
-    const fops_status status = reserve_slots(slice, type, in_pinned, out_pinned);
-    if (status == FOPS_OK) break;
-    if (status != FOPS_OUT_OF_MEMORY || slice == 1) return status;
+  slice = ceil_div(n, ceil_div(n, slice));  // of even size
+  const int slots = static_cast<int>(std::min<int64_t>(kSlots, ceil_div(n, slice)));
+  for (int i = 0; i < slots;) {
+    const fops_status status = reserve_slot(&slots_[i], slice, type, in_pinned, out_pinned);
+    if (status == FOPS_OK) {
+      ++i;
+    } else if (status != FOPS_OUT_OF_MEMORY || slice == 1) {
+      return status;
+    } else {
+      slice = (slice + 1) / 2;
+      for (Slot& slot : slots_) slot.in.release(), slot.out.release(), slot.host_in.release(), slot.host_out.release();
+      i = 0;
+    }
   }
   const Route& route = routes_[type];
-  current_type_ = type;
-
   int turn = 0;
-  for (int64_t first = 0; first < n; first += slice, turn = (turn + 1) % kSlots) {
+  for (int64_t first = 0; first < n; first += slice, turn = (turn + 1) % slots) {
     Slot& slot = slots_[turn];
-    FOPS_TRY(finish(&slot, out, out_pinned, seconds, upload, download));  // the slice before in this slot
+    FOPS_TRY(finish(route, &slot, out, out_pinned, seconds, upload, download));  // the slice before in this slot
     slot.first = first;
     slot.n = std::min(slice, n - first);
-    const char* from = static_cast<const char*>(data) + first * in_bytes(type);
-    if (!in_pinned) {
-      memcpy(slot.host_in.get(), from, static_cast<size_t>(slot.n * in_bytes(type)));
-      from = slot.host_in.get();
-    }
-    FOPS_CUDA(cudaEventRecord(slot.upload_start, up_));
-    FOPS_CUDA(cudaMemcpyAsync(slot.in.as(), from, slot.n * in_bytes(type), cudaMemcpyHostToDevice, up_));
-    FOPS_CUDA(cudaEventRecord(slot.uploaded, up_));
-
-    FOPS_CUDA(cudaStreamWaitEvent(compute_, slot.uploaded, 0));
-    FOPS_TRY(run(route, slot.n, slot.in.as(), type, slot.out.as<float>(), &slot.marks, compute_));
-    FOPS_CUDA(cudaEventRecord(slot.computed, compute_));
-
-    FOPS_CUDA(cudaStreamWaitEvent(down_, slot.computed, 0));
-    FOPS_CUDA(cudaEventRecord(slot.download_start, down_));
-    char* to = out_pinned ? reinterpret_cast<char*>(out) + first * out_bytes() : slot.host_out.get();
-    FOPS_CUDA(cudaMemcpyAsync(to, slot.out.as(), slot.n * out_bytes(), cudaMemcpyDeviceToHost, down_));
-    FOPS_CUDA(cudaEventRecord(slot.downloaded, down_));
+    FOPS_TRY(queue_slice(route, &slot, static_cast<const char*>(data), type, out, in_pinned, out_pinned));
   }
-  for (int i = 0; i < kSlots; ++i, turn = (turn + 1) % kSlots)
-    FOPS_TRY(finish(&slots_[turn], out, out_pinned, seconds, upload, download));
+  for (int i = 0; i < slots; ++i, turn = (turn + 1) % slots)
+    FOPS_TRY(finish(route, &slots_[turn], out, out_pinned, seconds, upload, download));
+  return FOPS_OK;
+}
+
+fops_status CudaExecutor::queue_slice(const Route& route, Slot* slot, const char* data, fops_dtype type, float* out,
+                                      bool in_pinned, bool out_pinned) {
+  const int64_t an_item = in_bytes(type);
+  const int64_t parts = std::max<int64_t>(1, std::min<int64_t>(kParts, slot->n * an_item / kLeastPart));
+  const int64_t part = ceil_div(ceil_div(slot->n, parts), 16) * 16;  // items; each part aligned as the first is
+  float* const result = slot->out.as<float>();
+  slot->parts = 0;
+  FOPS_CUDA(cudaEventRecord(slot->upload_start, up_));
+  for (int64_t at = 0; at < slot->n; at += part) {
+    const int i = slot->parts++;
+    const int64_t count = std::min(part, slot->n - at);
+    const char* from = data + (slot->first + at) * an_item;
+    char* const to = slot->in.as<char>() + at * an_item;
+    if (!in_pinned) {
+      char* const staged = slot->host_in.get() + at * an_item;
+      memcpy(staged, from, static_cast<size_t>(count * an_item));
+      from = staged;
+    }
+    FOPS_CUDA(cudaMemcpyAsync(to, from, count * an_item, cudaMemcpyHostToDevice, up_));
+    FOPS_CUDA(cudaEventRecord(slot->uploaded[i], up_));
+    FOPS_CUDA(cudaStreamWaitEvent(compute_, slot->uploaded[i], 0));
+    FOPS_CUDA(cudaEventRecord(slot->part_start[i], compute_));
+    FOPS_TRY(run_step(route.steps[0], count, input(slot->in.as(), type, at), output(route, 0, result, at), route,
+                      compute_));
+    FOPS_CUDA(cudaEventRecord(slot->part_end[i], compute_));
+  }
+  FOPS_TRY(run(route, 1, slot->n, output(route, 0, result, 0), result, &slot->marks, compute_));
+  FOPS_CUDA(cudaEventRecord(slot->computed, compute_));
+
+  FOPS_CUDA(cudaStreamWaitEvent(down_, slot->computed, 0));
+  FOPS_CUDA(cudaEventRecord(slot->download_start, down_));
+  char* const to = out_pinned ? reinterpret_cast<char*>(out) + slot->first * out_bytes() : slot->host_out.get();
+  FOPS_CUDA(cudaMemcpyAsync(to, result, slot->n * out_bytes(), cudaMemcpyDeviceToHost, down_));
+  FOPS_CUDA(cudaEventRecord(slot->downloaded, down_));
   return FOPS_OK;
 }
 
 // Waits for the slice in this slot, if any; delivers its output and adds up its times.
-fops_status CudaExecutor::finish(Slot* slot, float* out, bool out_pinned, std::vector<double>* seconds, double* upload,
-                                 double* download) {
+fops_status CudaExecutor::finish(const Route& route, Slot* slot, float* out, bool out_pinned,
+                                 std::vector<double>* seconds, double* upload, double* download) {
   if (slot->n == 0) return FOPS_OK;
   FOPS_CUDA(cudaEventSynchronize(slot->downloaded));
   if (!out_pinned)
     memcpy(reinterpret_cast<char*>(out) + slot->first * out_bytes(), slot->host_out.get(),
            static_cast<size_t>(slot->n * out_bytes()));
   slot->n = 0;
-  float ms = 0.0f;
   if (seconds != nullptr) {
-    const auto& steps = routes_[current_type_].steps;
-    for (size_t i = 0; i < steps.size(); ++i) {
-      FOPS_CUDA(cudaEventElapsedTime(&ms, slot->marks[i], slot->marks[i + 1]));
-      (*seconds)[steps[i].stage] += ms / 1e3;
-    }
+    const auto& steps = route.steps;
+    for (int i = 0; i < slot->parts; ++i)
+      FOPS_TRY(add_time(slot->part_start[i], slot->part_end[i], &(*seconds)[steps[0].stage]));
+    for (size_t i = 1; i < steps.size(); ++i)
+      FOPS_TRY(add_time(slot->marks[i], slot->marks[i + 1], &(*seconds)[steps[i].stage]));
   }
-  if (upload != nullptr) {
-    FOPS_CUDA(cudaEventElapsedTime(&ms, slot->upload_start, slot->uploaded));
-    *upload += ms / 1e3;
-  }
-  if (download != nullptr) {
-    FOPS_CUDA(cudaEventElapsedTime(&ms, slot->download_start, slot->downloaded));
-    *download += ms / 1e3;
-  }
-  return FOPS_OK;
+  FOPS_TRY(add_time(slot->upload_start, slot->uploaded[slot->parts - 1], upload));
+  return add_time(slot->download_start, slot->downloaded, download);
 }
 
 }  // namespace

@@ -74,8 +74,8 @@ std::vector<Step> make_route(const Plan& plan, const std::vector<StageWeights>& 
       case Stage::Kind::map: step.kind = Step::Kind::map; break;
       case Stage::Kind::softmax: step.kind = Step::Kind::softmax; break;
     }
-    const bool can_be_halves = step.kind == Step::Kind::conv_pixels || step.kind == Step::Kind::conv ||
-                               step.kind == Step::Kind::map;
+    const bool can_be_halves = (step.kind == Step::Kind::conv_pixels && stage.out.H * stage.out.W % 2 == 0) ||
+                               step.kind == Step::Kind::conv || step.kind == Step::Kind::map;
     if (can_be_halves && wants_halves(i + 1, next)) {
       step.form = Tensor::Form::halves;
       step.scale = step.kind == Step::Kind::conv_pixels ? kTanhScale : scale_below(next);

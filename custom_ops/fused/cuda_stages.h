@@ -47,7 +47,7 @@ struct PixelWeights {
   float unscale = 1.0f;              // the weights were multiplied by its inverse, a power of two, before the split
 };
 bool takes_conv_pixels(const Stage& stage);
-// False when a weight is infinite or NaN: such weights have no split.
+// False for weights that it does not take: infinite ones, NaN, or all of a size that leaves half's range.
 bool pack_conv_pixels(const Stage& stage, const float* k, PixelWeights* out);
 // `k` is the stage's weight as it came, in device memory, for images that hold an infinity or NaN.
 fops_status run_conv_pixels(const Stage& stage, const PixelWeights& weights, const float* k, int64_t n, const Tensor& x,

@@ -18,9 +18,10 @@ __device__ inline float tanh_scaled(float x) {
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(e) : "f"(fabsf(x) * 2.885390082f));  // 2 log2(e)
   asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(e + 1.0f));
   const float large = copysignf(fmaf(r, -2.0f * kScale, 1.0f * kScale), x);
-  const float u = x * x, scaled = x * kScale;
-  const float p = fmaf(fmaf(fmaf(0.0164374821f, u, -0.0526717529f), u, 0.133207247f), u, -0.333329469f);
-  const float small = fmaf(scaled * u, p, scaled);
+  const float u = x * x;
+  constexpr float k = kScale;
+  const float p = fmaf(fmaf(fmaf(0.0164374821f * k, u, -0.0526717529f * k), u, 0.133207247f * k), u, -0.333329469f * k);
+  const float small = x * fmaf(u, p, k);
   return fabsf(x) < 0.55f ? small : large;
 }
 
