@@ -1,0 +1,132 @@
+// The dense layer on CUDA: weights laid out once, the choice of kernel, and the sum over chunks.
+//
+// Every float32 operand is the sum of two halves, hi + lo, 22 bits or more of its 24, and three products of halves on
+// the matrix units stand for one in float32: see ../cuda/tensor_core.cuh. cuda_dense_hopper.cu is the kernel for Hopper,
+// cuda_dense_general.cu the one for the other GPUs, cuda_dense_kernels.h says why a result's digits do not depend on n.
+#include "../cuda/tensor_core.cuh"
+#include "cuda_dense_kernels.h"
+
+namespace fops {
+namespace {
+
+// With up to this many rows the sum over the inputs is split among blocks: fa2017's layer then has at most 29 MB of
+// partial sums, which stay in L2, and without the split it would keep at most 8 multiprocessors busy.
+constexpr int64_t kMostSplitRows = 256;
+
+constexpr int kPackThreads = 256;
+
+// One block a unit: its scale, the power of two that brings the largest weight into [2^13, 2^14), and its split. lo is
+// then exact to 2^-25, 2^-38 of the largest.
+__global__ void __launch_bounds__(kPackThreads) split_weights(long long inputs, long long stride, const float* w,
+                                                              const float* bias, __half* hi, __half* lo,
+                                                              float* unscale, float* bias_copy) {
+  __shared__ unsigned scratch;
+  const long long unit = blockIdx.x;
+  const float* row = w + unit * inputs;
+  float largest = 0.0f;
+  for (long long i = threadIdx.x; i < inputs; i += kPackThreads) largest = larger(largest, row[i]);
+  const float scale = scale_for(fminf(block_max(largest, &scratch), 3.4e38f));
+  for (long long i = threadIdx.x; i < stride; i += kPackThreads) {
+    const Split halves = split(i < inputs ? row[i] * scale : 0.0f);
+    hi[unit * stride + i] = halves.hi;
+    lo[unit * stride + i] = halves.lo;
+  }
+  if (threadIdx.x == 0) {
+    unscale[unit] = 1.0f / scale;
+    if (bias != nullptr) bias_copy[unit] = bias[unit];
+  }
+}
+
+// y from the chunks' sums. The loads of a column of sums are all in flight together, 16 lanes to a column; then one lane
+// adds them in order out of shared memory, because the order is what makes the digits.
+constexpr int kAddUnits = 32, kAddLanes = 16, kAddChunks = 256;
+
+__global__ void __launch_bounds__(kAddUnits* kAddLanes) add_chunks(long long n, long long units, int chunks,
+                                                                   const float* partial, DenseEpilogue epilogue,
+                                                                   float* y) {
+  __shared__ float sums[kAddChunks][kAddUnits];
+  const int column = threadIdx.x % kAddUnits, lane = threadIdx.x / kAddUnits;
+  const long long at = blockIdx.x * 1LL * kAddUnits + column, all = n * units;
+  float total = 0.0f;
+  for (int first = 0; first < chunks; first += kAddChunks) {
+    const int count = min(kAddChunks, chunks - first);
+#pragma unroll 4
+    for (int i = lane; i < count; i += kAddLanes)
+      sums[i][column] = at < all ? __ldcs(partial + (first + i) * all + at) : 0.0f;
+    __syncthreads();
+    if (lane == 0)
+#pragma unroll 8
+      for (int i = 0; i < count; ++i) total += sums[i][column];
+    __syncthreads();
+  }
+  if (lane == 0 && at < all) y[at] = epilogue(total, at % units);
+}
+
+// hi, lo, unscale, bias, each beginning on a 256-byte boundary: what the copy engine and 16-byte loads want.
+size_t aligned(int64_t bytes) { return static_cast<size_t>(ceil_div(bytes, 256) * 256); }
+
+struct Layout {
+  size_t lo, unscale, bias, bytes;
+};
+Layout layout(int64_t units, int64_t inputs) {
+  const size_t halves = aligned(units * dense_stride(inputs) * 2), floats = aligned(units * 4);
+  return {halves, 2 * halves, 2 * halves + floats, 2 * halves + 2 * floats};
+}
+
+fops_status check_sizes(int64_t units, int64_t inputs) {
+  if (units < 1 || inputs < 1 || units > INT_MAX - 1024 || inputs > INT_MAX - 1024)
+    return fail(FOPS_INVALID, "a dense layer of %lld units and %lld inputs", static_cast<long long>(units),
+                static_cast<long long>(inputs));
+  return FOPS_OK;
+}
+
+}  // namespace
+
+size_t dense_weight_bytes(int64_t units, int64_t inputs) { return layout(units, inputs).bytes; }
+
+fops_status pack_dense(int64_t units, int64_t inputs, const float* w, const float* bias, void* memory,
+                       DenseWeights* out, cudaStream_t stream) {
+  FOPS_TRY(check_sizes(units, inputs));
+  const Layout at = layout(units, inputs);
+  char* bytes = static_cast<char*>(memory);
+  __half *hi = reinterpret_cast<__half*>(bytes), *lo = reinterpret_cast<__half*>(bytes + at.lo);
+  float *unscale = reinterpret_cast<float*>(bytes + at.unscale), *copy = reinterpret_cast<float*>(bytes + at.bias);
+  split_weights<<<static_cast<unsigned>(units), kPackThreads, 0, stream>>>(inputs, dense_stride(inputs), w, bias, hi,
+                                                                           lo, unscale, copy);
+  FOPS_TRY(launched("dense layer's split of the weights"));
+  *out = {units, inputs, hi, lo, unscale, bias != nullptr ? copy : nullptr};
+  return FOPS_OK;
+}
+
+size_t dense_workspace_bytes(const DenseWeights& weights, int64_t n) {
+  const int64_t chunks = ceil_div(dense_stride(weights.inputs), kChunk);
+  return static_cast<size_t>(chunks * std::min(n, kMostSplitRows) * weights.units * 4);
+}
+
+fops_status dense(const DenseWeights& weights, int64_t n, const __half* x_hi, const __half* x_lo, float x_unscale,
+                  bool tanh, int products, float* y, void* workspace, cudaStream_t stream) {
+  FOPS_TRY(check_sizes(weights.units, weights.inputs));
+  if (n == 0) return FOPS_OK;
+  if (n < 0 || n > INT_MAX - 1024) return fail(FOPS_INVALID, "a dense layer of %lld rows", static_cast<long long>(n));
+  if (products != 1 && products != 3) return fail(FOPS_INVALID, "a dense layer of %d products", products);
+  int device = 0, multiprocessors = 0;
+  FOPS_CUDA(cudaGetDevice(&device));
+  FOPS_CUDA(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device));
+  bool hopper = false;
+  FOPS_TRY(dense_hopper_usable(weights, &hopper));
+  DenseCall call{weights, n, x_hi, products == 3 ? x_lo : x_hi, x_unscale, tanh, products, y, nullptr, 1, stream};
+  if (n <= kMostSplitRows && call.chunks() > 1 && workspace != nullptr) {
+    const int parts = (hopper ? dense_parts_hopper : dense_parts_general)(weights, n, multiprocessors);
+    call.parts = std::max(1, std::min(parts, call.chunks()));
+    call.parts = static_cast<int>(ceil_div(call.chunks(), call.chunks_a_part()));  // none without work
+    if (call.parts > 1) call.partial = static_cast<float*>(workspace);
+  }
+  FOPS_TRY((hopper ? dense_hopper : dense_general)(call));
+  if (call.partial == nullptr) return FOPS_OK;
+  const unsigned grid = grid_for(ceil_div(n * weights.units, kAddUnits));
+  add_chunks<<<grid, kAddUnits * kAddLanes, 0, stream>>>(n, weights.units, call.chunks(), call.partial, epilogue(call),
+                                                         y);
+  return launched("dense layer's sum of chunks");
+}
+
+}  // namespace fops

@@ -1,0 +1,63 @@
+// What cuda_dense.cu shares with the two kernels behind it. Internal to the dense layer.
+//
+// The order in which an output's products are summed is the layer's alone, never the number of rows' nor the grid's:
+// `inputs` is cut into chunks of kChunk; a chunk is summed by the matrix units from zero, and the chunks' sums are added
+// in order in float32. One block may do that from the first chunk to the last, or many blocks one chunk each with a
+// second kernel (add_chunks) that adds them: the digits are the same. So an image's result does not depend on its batch.
+#pragma once
+
+#include "../cuda/launch.h"
+#include "cuda_dense.h"
+
+namespace fops {
+
+// Tensor cores truncate as they accumulate, which shrinks a sum by about 2^-25 for every addition to it; the chunks'
+// sums are added by ordinary, rounding instructions. See cuda_dense_hopper.cu for the measured errors.
+#ifndef FOPS_CHUNK
+#define FOPS_CHUNK 64
+#endif
+constexpr int kChunk = FOPS_CHUNK;
+
+struct DenseCall {
+  DenseWeights weights;
+  int64_t n;
+  const __half *x_hi, *x_lo;
+  float x_unscale;
+  bool tanh;
+  int products;  // 3 or 1
+  float* y;
+  float* partial;  // null, or where each chunk's sums go: (chunks, n, units)
+  int parts;       // blocks, in turn, along `inputs`: 1 without `partial`
+  cudaStream_t stream;
+
+  int64_t stride() const { return dense_stride(weights.inputs); }
+  int chunks() const { return static_cast<int>(ceil_div(stride(), kChunk)); }
+  int chunks_a_part() const { return static_cast<int>(ceil_div(chunks(), parts)); }
+};
+
+// What becomes of a sum, the same in every kernel.
+struct DenseEpilogue {
+  const float *unscale, *bias;
+  float x_unscale;
+  bool tanh;
+
+  __device__ float operator()(float sum, long long unit) const {
+    float v = sum * unscale[unit] * x_unscale;  // powers of two, applied singly: their product may overflow
+    if (bias != nullptr) v += bias[unit];
+    return tanh ? tanhf(v) : v;
+  }
+};
+inline DenseEpilogue epilogue(const DenseCall& call) {
+  return {call.weights.unscale, call.weights.bias, call.x_unscale, call.tanh};
+}
+
+// Any GPU from sm_75 on.
+int dense_parts_general(const DenseWeights&, int64_t n, int multiprocessors);
+fops_status dense_general(const DenseCall&);
+
+// Hopper. `usable` says whether this build and this device have it.
+fops_status dense_hopper_usable(const DenseWeights&, bool* usable);
+int dense_parts_hopper(const DenseWeights&, int64_t n, int multiprocessors);
+fops_status dense_hopper(const DenseCall&);
+
+}  // namespace fops
