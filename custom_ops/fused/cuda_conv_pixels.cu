@@ -28,7 +28,7 @@ namespace {
 
 constexpr int K = 5, kTaps = K * K;
 constexpr int kSteps = 2;  // of mma: 16 pairs of taps
-constexpr int kWarps = 6, kThreads = 32 * kWarps;
+constexpr int kWarps = 4, kThreads = 32 * kWarps;
 constexpr int kChunk = 8;  // outputs a warp makes at a time
 constexpr size_t kMostShared = 98 * 1024;  // what every GPU from sm_80 on gives a block
 
@@ -174,13 +174,14 @@ __device__ void multiply(const Sizes& s, const uint32_t (&weights)[fragments(kFu
 #pragma unroll
     for (int j = 0; j < 2; ++j) {
       const int at = min(chunk + g / 2 * 2 + j, s.outputs - 1), row = divide(at, s.inverse_PW);
-      const int corner = 2 * row * s.stride + 2 * (at - row * s.PW) + g % 2;
+      const int corner = 4 * (2 * row * s.stride + 2 * (at - row * s.PW) + g % 2);
 #pragma unroll
       for (int r = 0; r < 2; ++r)
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
-          in[j][r][i] = hi[corner + r * s.stride + offset[i]];
-          if (!kExact) rest[j][r][i] = lo[corner + r * s.stride + offset[i]];
+          const int from = corner + r * 4 * s.stride + offset[i];
+          in[j][r][i] = *reinterpret_cast<const uint32_t*>(reinterpret_cast<const char*>(hi) + from);
+          if (!kExact) rest[j][r][i] = *reinterpret_cast<const uint32_t*>(reinterpret_cast<const char*>(lo) + from);
         }
     }
     const auto scaled = [&](float v) { return kUnit ? v : kExact ? v * unscale : v * unscale * rescale; };
@@ -294,7 +295,7 @@ __host__ __device__ inline int half_bytes(const Sizes& s) { return (s.values * 2
 
 // A block stays on its multiprocessor, the weights in its registers, and walks over the images.
 template <int kFull, bool kRest, bool kHalves, typename X>
-__global__ void __launch_bounds__(kThreads, kFull <= 1 ? 4 : 3)
+__global__ void __launch_bounds__(kThreads, 4)
     conv_pixels(Sizes s, const X* __restrict__ x, const float* __restrict__ k, const uint4* __restrict__ packed,
                 float unscale, void* __restrict__ y, __half* __restrict__ y_lo) {
   // uint8 pixels are staged as multiples of `unscale`, so that their sums need no scaling any more.
@@ -314,11 +315,11 @@ __global__ void __launch_bounds__(kThreads, kFull <= 1 ? 4 : 3)
     const uint4 four = __ldg(packed + i * 32 + lane);
     weights[i][0] = four.x, weights[i][1] = four.y, weights[i][2] = four.z, weights[i][3] = four.w;
   }
-  int offset[4];
+  int offset[4];  // of this lane's pairs, from the corner of its window, in bytes
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
     const int pair = 4 * i + t;
-    offset[i] = pair == kPadding ? s.stride + 2 : pair_p(pair) * s.stride + pair_q(pair);
+    offset[i] = 4 * (pair == kPadding ? s.stride + 2 : pair_p(pair) * s.stride + pair_q(pair));
   }
 
   if constexpr (kPixels) {

@@ -145,5 +145,10 @@ def error(y, want):
     return float(np.where(np.isnan(worst), np.inf, worst).max() / max(want.max() - want.min(), 1e-300))
 
 
+def c_nodes(chain):
+    """The chain's nodes as the C API takes them, and what must live as long."""
+    return nets._c_nodes(json.loads(chain.symbol())["nodes"])
+
+
 if "FASHION_OPS_LIBRARY" in os.environ:
     operators.library_path = lambda: Path(os.environ["FASHION_OPS_LIBRARY"]).resolve()
