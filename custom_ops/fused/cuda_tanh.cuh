@@ -11,18 +11,33 @@
 
 namespace fops {
 
-// tanh(x) * kScale, for a power of two: scaled before it rounds, which costs nothing.
+// v = 2 log2(e) x is what exp2 wants, and kernels whose sums can come out as that save a multiplication.
+constexpr double kTanhArgument = 2.885390081777926815;
+
+// tanh(x) * kScale, for a power of two: scaled before it rounds, which costs nothing. From v = kTanhArgument * x.
 template <int kScale = 1>
+__device__ inline float tanh_of_argument(float v) {
+  float e, r;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(e) : "f"(fabsf(v)));
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(e + 1.0f));
+  const float large = copysignf(fmaf(r, -2.0f * kScale, 1.0f * kScale), v);
+  constexpr double a = 1.0 / kTanhArgument, k = kScale * a;
+  constexpr float c0 = static_cast<float>(-0.333329469 * k * a * a);
+  constexpr float c1 = static_cast<float>(0.133207247 * k * a * a * a * a);
+  constexpr float c2 = static_cast<float>(-0.0526717529 * k * a * a * a * a * a * a);
+  constexpr float c3 = static_cast<float>(0.0164374821 * k * a * a * a * a * a * a * a * a);
+  const float u = v * v;
+  const float small = v * fmaf(u, fmaf(fmaf(fmaf(c3, u, c2), u, c1), u, c0), static_cast<float>(k));
+  return fabsf(v) < static_cast<float>(0.55 * kTanhArgument) ? small : large;
+}
+
 __device__ inline float tanh_scaled(float x) {
   float e, r;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(e) : "f"(fabsf(x) * 2.885390082f));  // 2 log2(e)
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(e) : "f"(fabsf(x) * static_cast<float>(kTanhArgument)));
   asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(e + 1.0f));
-  const float large = copysignf(fmaf(r, -2.0f * kScale, 1.0f * kScale), x);
-  const float u = x * x;
-  constexpr float k = kScale;
-  const float p = fmaf(fmaf(fmaf(0.0164374821f * k, u, -0.0526717529f * k), u, 0.133207247f * k), u, -0.333329469f * k);
-  const float small = x * fmaf(u, p, k);
-  return fabsf(x) < 0.55f ? small : large;
+  const float large = copysignf(fmaf(r, -2.0f, 1.0f), x), u = x * x;
+  const float p = fmaf(fmaf(fmaf(0.0164374821f, u, -0.0526717529f), u, 0.133207247f), u, -0.333329469f);
+  return fabsf(x) < 0.55f ? fmaf(x * u, p, x) : large;
 }
 
 }  // namespace fops
