@@ -9,9 +9,9 @@
 namespace fops {
 namespace {
 
-// With up to this many rows the sum over the inputs is split among blocks: fa2017's layer then has at most 29 MB of
-// partial sums, which stay in L2, and without the split it would keep at most 8 multiprocessors busy.
-constexpr int64_t kMostSplitRows = 256;
+// With up to this many rows the blocks divide the chunks among them: fa2017's layer then has at most 29 MB of partial
+// sums, which stay in L2.
+constexpr int64_t kMostSplitRows = 128;
 
 constexpr int kPackThreads = 256;
 
@@ -37,29 +37,32 @@ __global__ void __launch_bounds__(kPackThreads) split_weights(long long inputs, 
   }
 }
 
-// y from the chunks' sums. The loads of a column of sums are all in flight together, 16 lanes to a column; then one lane
+// y from partial sums, `segment` of them a segment. The loads of a column of sums are all in flight together, 16 lanes to a column; then one lane
 // adds them in order out of shared memory, because the order is what makes the digits.
-constexpr int kAddUnits = 32, kAddLanes = 16, kAddChunks = 256;
+constexpr int kAddUnits = 32, kAddLanes = 16, kAddDeep = 256;
 
-__global__ void __launch_bounds__(kAddUnits* kAddLanes) add_chunks(long long n, long long units, int chunks,
-                                                                   const float* partial, DenseEpilogue epilogue,
-                                                                   float* y) {
-  __shared__ float sums[kAddChunks][kAddUnits];
+__global__ void __launch_bounds__(kAddUnits* kAddLanes) add_partial(long long n, long long units, int count,
+                                                                    int segment, const float* partial,
+                                                                    DenseEpilogue epilogue, float* y) {
+  __shared__ float sums[kAddDeep][kAddUnits];
   const int column = threadIdx.x % kAddUnits, lane = threadIdx.x / kAddUnits;
   const long long at = blockIdx.x * 1LL * kAddUnits + column, all = n * units;
-  float total = 0.0f;
-  for (int first = 0; first < chunks; first += kAddChunks) {
-    const int count = min(kAddChunks, chunks - first);
+  float total = 0.0f, sum = 0.0f;
+  for (int first = 0; first < count; first += kAddDeep) {
+    const int here = min(kAddDeep, count - first);
 #pragma unroll 4
-    for (int i = lane; i < count; i += kAddLanes)
+    for (int i = lane; i < here; i += kAddLanes)
       sums[i][column] = at < all ? __ldcs(partial + (first + i) * all + at) : 0.0f;
     __syncthreads();
     if (lane == 0)
 #pragma unroll 8
-      for (int i = 0; i < count; ++i) total += sums[i][column];
+      for (int i = 0; i < here; ++i) {
+        sum += sums[i][column];
+        if ((first + i + 1) % segment == 0) total += sum, sum = 0.0f;
+      }
     __syncthreads();
   }
-  if (lane == 0 && at < all) y[at] = epilogue(total, at % units);
+  if (lane == 0 && at < all) y[at] = epilogue(total + sum, at % units);
 }
 
 // hi, lo, unscale, bias, each beginning on a 256-byte boundary: what the copy engine and 16-byte loads want.
@@ -100,7 +103,9 @@ fops_status pack_dense(int64_t units, int64_t inputs, const float* w, const floa
 
 size_t dense_workspace_bytes(const DenseWeights& weights, int64_t n) {
   const int64_t chunks = ceil_div(dense_stride(weights.inputs), kChunk);
-  return static_cast<size_t>(chunks * std::min(n, kMostSplitRows) * weights.units * 4);
+  const int64_t segments = std::min<int64_t>(chunks, dense_segments_hopper(weights));
+  return static_cast<size_t>(
+      std::max(chunks * std::min(n, kMostSplitRows), segments > 1 ? segments * n : 0) * weights.units * 4);
 }
 
 fops_status dense(const DenseWeights& weights, int64_t n, const __half* x_hi, const __half* x_lo, float x_unscale,
@@ -114,19 +119,28 @@ fops_status dense(const DenseWeights& weights, int64_t n, const __half* x_hi, co
   FOPS_CUDA(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device));
   bool hopper = false;
   FOPS_TRY(dense_hopper_usable(weights, &hopper));
-  DenseCall call{weights, n, x_hi, products == 3 ? x_lo : x_hi, x_unscale, tanh, products, y, nullptr, 1, stream};
-  if (n <= kMostSplitRows && call.chunks() > 1 && workspace != nullptr) {
-    const int parts = (hopper ? dense_parts_hopper : dense_parts_general)(weights, n, multiprocessors);
+
+  DenseCall call{weights,  n,    x_hi, products == 3 ? x_lo : x_hi, x_unscale, tanh, products, y, multiprocessors, 1,
+                 false, nullptr, stream};
+  const auto divide = [&](int parts) {  // none of them without work
     call.parts = std::max(1, std::min(parts, call.chunks()));
-    call.parts = static_cast<int>(ceil_div(call.chunks(), call.chunks_a_part()));  // none without work
-    if (call.parts > 1) call.partial = static_cast<float*>(workspace);
+    call.parts = static_cast<int>(ceil_div(call.chunks(), call.chunks_a_part()));
+  };
+  divide(hopper ? dense_segments_hopper(weights) : 1);
+  int segment = call.chunks_a_part();
+  if (n <= kMostSplitRows && call.chunks() > 1) {
+    divide((hopper ? dense_parts_hopper : dense_parts_general)(weights, n, multiprocessors));
+    call.every_chunk = call.parts > 1 || segment < call.chunks();
   }
+  const bool apart = call.every_chunk || call.parts > 1;
+  if (apart && workspace == nullptr) return fail(FOPS_INVALID, "a dense layer without its workspace");
+  if (apart) call.partial = static_cast<float*>(workspace);
   FOPS_TRY((hopper ? dense_hopper : dense_general)(call));
-  if (call.partial == nullptr) return FOPS_OK;
-  const unsigned grid = grid_for(ceil_div(n * weights.units, kAddUnits));
-  add_chunks<<<grid, kAddUnits * kAddLanes, 0, stream>>>(n, weights.units, call.chunks(), call.partial, epilogue(call),
-                                                         y);
-  return launched("dense layer's sum of chunks");
+  if (!apart) return FOPS_OK;
+  const int count = call.every_chunk ? call.chunks() : call.parts;
+  add_partial<<<grid_for(ceil_div(n * weights.units, kAddUnits)), kAddUnits * kAddLanes, 0, stream>>>(
+      n, weights.units, count, call.every_chunk ? segment : 1, call.partial, epilogue(call), y);
+  return launched("dense layer's sum of partial sums");
 }
 
 }  // namespace fops

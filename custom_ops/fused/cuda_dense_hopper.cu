@@ -1,4 +1,4 @@
-// The dense layer with wgmma: Hopper.
+// HEAD
 #include <cuda.h>
 
 #include "cuda_dense_kernels.h"
@@ -7,166 +7,152 @@
 namespace fops {
 namespace {
 
-constexpr int kUnits = 128, kDepth = 64;
-constexpr int kMultipliers = 256;           // two groups of four warps, 64 units each
-constexpr int kThreads = kMultipliers + 128;  // and one that starts the copies and lends the others its registers
+constexpr int kTall = 128, kDepth = 64;      // a tile's rows of D; inputs a step
+constexpr int kMultipliers = 256;            // two groups of four warps, 64 rows of D each
+constexpr int kThreads = kMultipliers + 128;  // a third group copies, and lends the others its registers
 constexpr int kStepsAChunk = kChunk / kDepth;
-constexpr int kCluster = 2;
-#ifndef FOPS_ORDERED
-#define FOPS_ORDERED 0
-#endif
 
-__host__ __device__ constexpr int step_bytes(int rows, int products) {
-  return (kUnits + rows) * kDepth * 2 * (products == 3 ? 2 : 1);
+// One step's operands: for each product's part, kTall rows and kWide rows of kDepth halves.
+__host__ __device__ constexpr int step_bytes(int wide, int products) {
+  return (kTall + wide) * kDepth * 2 * (products == 3 ? 2 : 1);
 }
-constexpr int kMostShared = 227 * 1024;
-__host__ __device__ constexpr int stages(int rows, int products) {
-  return (kMostShared - 2048) / step_bytes(rows, products);
+constexpr int kMostShared = 226 * 1024;  // a block may have 227 KB
+__host__ __device__ constexpr int stages(int wide, int products) {
+  return (kMostShared - 1024) / step_bytes(wide, products);
 }
 // The tiles begin on a 1,024-byte boundary, which dynamic shared memory need not.
-constexpr size_t shared_bytes(int rows, int products) {
-  return 1024 + static_cast<size_t>(stages(rows, products)) * step_bytes(rows, products);
+constexpr size_t shared_bytes(int wide, int products) {
+  return 1024 + static_cast<size_t>(stages(wide, products)) * step_bytes(wide, products);
 }
 
+// The two factors as the copy engine sees them, [0] hi and [1] lo.
 struct Maps {
-  CUtensorMap w[2], x[2];  // [0] hi, [1] lo
+  CUtensorMap tall[2], wide[2];
 };
 
 struct Tasks {
   long long n, units;
-  int steps, part_steps, parts;  // of kDepth inputs
-  int row_tiles, unit_pairs;     // a cluster makes one row tile of two unit tiles
+  int steps, part_steps;  // of kDepth inputs: all, and a part's
+  int tall_tiles, wide_tiles;
   long long count;
 };
 
 struct Task {
-  int row0, unit0, begin, end;
-  __device__ Task(const Tasks& tasks, long long id, uint32_t rank, int rows) {
-    row0 = static_cast<int>(id / tasks.unit_pairs % tasks.row_tiles) * rows;
-    unit0 = (static_cast<int>(id % tasks.unit_pairs) * kCluster + static_cast<int>(rank)) * kUnits;
-    begin = static_cast<int>(id / tasks.unit_pairs / tasks.row_tiles) * tasks.part_steps;
+  int tall0, wide0, part, begin, end;
+  __device__ Task(const Tasks& tasks, long long id, int wide) {
+    tall0 = static_cast<int>(id % tasks.tall_tiles) * kTall;
+    wide0 = static_cast<int>(id / tasks.tall_tiles % tasks.wide_tiles) * wide;
+    part = static_cast<int>(id / tasks.tall_tiles / tasks.wide_tiles);
+    begin = part * tasks.part_steps;
     end = min(tasks.steps, begin + tasks.part_steps);
   }
 };
 
-// A block of code without wgmma is empty; its bound on threads then says so to dense_hopper_usable.
+// Code without wgmma is empty; its bound on threads then says so to dense_hopper_usable.
 #if defined(__CUDA_ARCH__) && !FOPS_WGMMA
 constexpr int kBound = 32;
 #else
 constexpr int kBound = kThreads;
 #endif
 
-__device__ inline void order_wait(int group) {
-  asm volatile("bar.sync %0, %1;" ::"r"(1 + group), "n"(kMultipliers) : "memory");
-}
-__device__ inline void order_pass(int group) {
-  asm volatile("bar.arrive %0, %1;" ::"r"(1 + group), "n"(kMultipliers) : "memory");
-}
-
-template <int kRows, int kProducts, bool kSplit>
+// kUnitsTall: D's rows are units and its columns rows of x; otherwise the other way round.
+// kEveryChunk: each chunk's sums go to a place of their own; otherwise a part's, to y if `finish`.
+template <int kWide, int kProducts, bool kUnitsTall, bool kEveryChunk>
 __global__ void __launch_bounds__(kBound, 1)
-    dense_wgmma(const __grid_constant__ Maps maps, Tasks tasks, DenseEpilogue epilogue, float* to) {
+    dense_wgmma(const __grid_constant__ Maps maps, Tasks tasks, DenseEpilogue epilogue, bool finish, float* to) {
 #if FOPS_WGMMA
-  constexpr int kStages = stages(kRows, kProducts), kParts = kProducts == 3 ? 2 : 1;
-  constexpr int kBytes = step_bytes(kRows, kProducts), kWBytes = kUnits * kDepth * 2, kXBytes = kRows * kDepth * 2;
+  constexpr int kStages = stages(kWide, kProducts), kParts = kProducts == 3 ? 2 : 1;
+  constexpr int kTallBytes = kTall * kDepth * 2, kWideBytes = kWide * kDepth * 2;
+  constexpr int kStepBytes = step_bytes(kWide, kProducts);
+  static_assert(kStepBytes == kParts * (kTallBytes + kWideBytes), "");
   extern __shared__ uint8_t unaligned[];
   __shared__ uint64_t full[kStages], empty[kStages];
   uint8_t* tiles = unaligned + (1024 - shared_address(unaligned) % 1024) % 1024;
-  const uint32_t rank = cluster_rank();
-  const int warp = threadIdx.x / 32;
 
   if (threadIdx.x == 0) {
     for (int i = 0; i < kStages; ++i) {
       barrier_init(&full[i], 1);
-      barrier_init(&empty[i], kCluster * 2);  // both blocks' groups: what is copied here lands in both
+      barrier_init(&empty[i], 2);  // one arrival a group of multipliers
     }
     barrier_init_end();
   }
-  cluster_sync();
+  __syncthreads();
 
   int stage = 0;
   uint32_t phase = 0;
   const auto next_stage = [&] {
     if (++stage == kStages) stage = 0, phase ^= 1;
   };
-  if (warp >= kMultipliers / 32) {
+  if (threadIdx.x >= kMultipliers) {
     registers_down<40>();
-    for (long long id = blockIdx.x / kCluster; threadIdx.x == kMultipliers && id < tasks.count;
-         id += gridDim.x / kCluster) {
-      const Task task(tasks, id, rank, kRows);
+    if (threadIdx.x != kMultipliers) return;
+    for (long long id = blockIdx.x; id < tasks.count; id += gridDim.x) {
+      const Task task(tasks, id, kWide);
       for (int step = task.begin; step < task.end; ++step) {
         barrier_wait(&empty[stage], phase ^ 1);
-        barrier_expect(&full[stage], kBytes);
-        uint8_t* at = tiles + stage * kBytes;
+        barrier_expect(&full[stage], kStepBytes);
+        uint8_t* at = tiles + stage * kStepBytes;
 #pragma unroll
-        for (int p = 0; p < kParts; ++p)
-          copy_tile(at + p * kWBytes, &maps.w[p], step * kDepth, task.unit0, &full[stage]);
-        if (rank < kParts)  // block 0 copies the high halves of x for both blocks, block 1 the low ones
-          copy_tile_to_both(at + kParts * kWBytes + rank * kXBytes, &maps.x[rank], step * kDepth, task.row0,
-                            &full[stage]);
+        for (int p = 0; p < kParts; ++p) {
+          copy_tile(at + p * kTallBytes, &maps.tall[p], step * kDepth, task.tall0, &full[stage]);
+          copy_tile(at + kParts * kTallBytes + p * kWideBytes, &maps.wide[p], step * kDepth, task.wide0, &full[stage]);
+        }
         next_stage();
       }
     }
   } else {
     registers_up<232>();
-    const int group = warp / 4;
-    if (FOPS_ORDERED && !kSplit && group == 1) order_pass(0);
-  for (long long id = blockIdx.x / kCluster; id < tasks.count; id += gridDim.x / kCluster) {
-    const Task task(tasks, id, rank, kRows);
-    const int row0 = task.row0, unit0 = task.unit0, begin = task.begin, end = task.end;
-    float total[kRows / 2], sums[kRows / 2];
-    if (!kSplit) {
+    const int group = threadIdx.x / 128, warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
+    for (long long id = blockIdx.x; id < tasks.count; id += gridDim.x) {
+      const Task task(tasks, id, kWide);
+      const auto store = [&](const float(&values)[kWide / 2], float* out, bool last) {
+        const int tall = task.tall0 + group * 64 + warp * 16 + lane / 4, wide = task.wide0 + lane % 4 * 2;
 #pragma unroll
-      for (int i = 0; i < kRows / 2; ++i) total[i] = 0.0f;
-    }
-    const int lane = threadIdx.x % 32;
-    const long long unit = unit0 + group * 64 + warp % 4 * 16 + lane / 4;
-    const auto store = [&](const float(&values)[kRows / 2], float* out, bool finish) {
+        for (int j = 0; j < kWide / 8; ++j)
 #pragma unroll
-      for (int j = 0; j < kRows / 8; ++j)
+          for (int e = 0; e < 4; ++e) {
+            const long long t = tall + e / 2 * 8, w = wide + 8 * j + e % 2;
+            const long long row = kUnitsTall ? w : t, unit = kUnitsTall ? t : w;
+            if (row < tasks.n && unit < tasks.units)
+              out[row * tasks.units + unit] = last ? epilogue(values[4 * j + e], unit) : values[4 * j + e];
+          }
+      };
+      float total[kWide / 2], sums[kWide / 2];
 #pragma unroll
-        for (int e = 0; e < 4; ++e) {
-          const long long row = row0 + 8 * j + lane % 4 * 2 + e % 2, u = unit + e / 2 * 8;
-          if (row < tasks.n && u < tasks.units)
-            out[row * tasks.units + u] = finish ? epilogue(values[4 * j + e], u) : values[4 * j + e];
+      for (int i = 0; i < kWide / 2; ++i) total[i] = 0.0f;
+      for (int step = task.begin; step < task.end; ++step) {
+        barrier_wait(&full[stage], phase);
+        const uint8_t* at = tiles + stage * kStepBytes;
+        const uint64_t tall = tile_descriptor(at + group * 64 * kDepth * 2);
+        const uint64_t wide = tile_descriptor(at + kParts * kTallBytes);
+        const bool fresh = step % kStepsAChunk == 0;
+        wgmma_begin();
+        if (kProducts == 3) {
+#pragma unroll
+          for (int k = 0; k < kDepth / 16; ++k) {
+            wgmma<kWide>(sums, tall + (kTallBytes >> 4) + 2 * k, wide + 2 * k, k > 0 || !fresh);
+            wgmma<kWide>(sums, tall + 2 * k, wide + (kWideBytes >> 4) + 2 * k, 1);
+          }
         }
-    };
-    for (int step = begin; step < end; ++step) {
-      barrier_wait(&full[stage], phase);
-      const uint8_t* at = tiles + stage * kBytes;
-      const uint64_t w = tile_descriptor(at + group * 64 * kDepth * 2);
-      const uint64_t x = tile_descriptor(at + kParts * kWBytes);
-      const bool fresh = step % kStepsAChunk == 0, last = (step + 1) % kStepsAChunk == 0 || step + 1 == end;
-      if (FOPS_ORDERED && !kSplit) order_wait(group);
-      wgmma_begin();
-      if (kProducts == 3) {
 #pragma unroll
-        for (int k = 0; k < kDepth / 16; ++k) {
-          wgmma<kRows>(sums, w + (kWBytes >> 4) + 2 * k, x + 2 * k, k > 0 || !fresh);
-          wgmma<kRows>(sums, w + 2 * k, x + (kXBytes >> 4) + 2 * k, 1);
+        for (int k = 0; k < kDepth / 16; ++k)
+          wgmma<kWide>(sums, tall + 2 * k, wide + 2 * k, kProducts == 3 || k > 0 || !fresh);
+        wgmma_commit();
+        wgmma_wait(sums);
+        if (threadIdx.x % 128 == 0) barrier_arrive(&empty[stage]);
+        if ((step + 1) % kStepsAChunk == 0 || step + 1 == task.end) {
+          if (kEveryChunk) {
+            store(sums, to + step / kStepsAChunk * tasks.n * tasks.units, false);
+          } else {
+#pragma unroll
+            for (int i = 0; i < kWide / 2; ++i) total[i] += sums[i];
+          }
         }
+        next_stage();
       }
-#pragma unroll
-      for (int k = 0; k < kDepth / 16; ++k)
-        wgmma<kRows>(sums, w + 2 * k, x + 2 * k, kProducts == 3 || k > 0 || !fresh);
-      wgmma_commit();
-      if (FOPS_ORDERED && !kSplit) order_pass(group ^ 1);
-      wgmma_wait(sums);
-      if (threadIdx.x % 128 < kCluster) barrier_arrive(&empty[stage], threadIdx.x % 128);
-      if (last) {
-        if (kSplit) {
-          store(sums, to + step / kStepsAChunk * tasks.n * tasks.units, false);
-        } else {
-#pragma unroll
-          for (int i = 0; i < kRows / 2; ++i) total[i] += sums[i];
-        }
-      }
-      next_stage();
+      if (!kEveryChunk) store(total, to + task.part * tasks.n * tasks.units, finish);
     }
-    if (!kSplit) store(total, to, true);
   }
-  }
-  cluster_sync();  // the other block's copies and arrivals still come here
 #endif
 }
 
@@ -202,59 +188,63 @@ fops_status map_matrix(Encode encode, const __half* matrix, int64_t rows, int64_
   return FOPS_OK;
 }
 
-template <int kRows, int kProducts, bool kSplit>
-fops_status run(const DenseCall& call) {
+template <int kWide, int kProducts, bool kUnitsTall, bool kEveryChunk>
+fops_status launch(const DenseCall& call) {
   Encode encode = nullptr;
   FOPS_TRY(find_encode(&encode));
   if (encode == nullptr) return fail(FOPS_UNSUPPORTED, "the driver has no cuTensorMapEncodeTiled");
   const DenseWeights& weights = call.weights;
   Maps maps;
-  FOPS_TRY(map_matrix(encode, weights.hi, weights.units, call.stride(), kUnits, &maps.w[0]));
-  FOPS_TRY(map_matrix(encode, weights.lo, weights.units, call.stride(), kUnits, &maps.w[1]));
-  FOPS_TRY(map_matrix(encode, call.x_hi, call.n, call.stride(), kRows, &maps.x[0]));
-  FOPS_TRY(map_matrix(encode, call.x_lo, call.n, call.stride(), kRows, &maps.x[1]));
+  CUtensorMap(&w)[2] = kUnitsTall ? maps.tall : maps.wide;
+  CUtensorMap(&x)[2] = kUnitsTall ? maps.wide : maps.tall;
+  constexpr int kUnitBox = kUnitsTall ? kTall : kWide, kRowBox = kUnitsTall ? kWide : kTall;
+  FOPS_TRY(map_matrix(encode, weights.hi, weights.units, call.stride(), kUnitBox, &w[0]));
+  FOPS_TRY(map_matrix(encode, weights.lo, weights.units, call.stride(), kUnitBox, &w[1]));
+  FOPS_TRY(map_matrix(encode, call.x_hi, call.n, call.stride(), kRowBox, &x[0]));
+  FOPS_TRY(map_matrix(encode, call.x_lo, call.n, call.stride(), kRowBox, &x[1]));
 
   Tasks tasks;
   tasks.n = call.n;
   tasks.units = weights.units;
   tasks.steps = static_cast<int>(call.stride() / kDepth);
   tasks.part_steps = call.chunks_a_part() * kStepsAChunk;
-  tasks.parts = call.parts;
-  tasks.row_tiles = static_cast<int>(ceil_div(call.n, kRows));
-  tasks.unit_pairs = static_cast<int>(ceil_div(weights.units, kCluster * kUnits));
-  tasks.count = 1LL * tasks.parts * tasks.row_tiles * tasks.unit_pairs;
+  tasks.tall_tiles = static_cast<int>(ceil_div(kUnitsTall ? weights.units : call.n, kTall));
+  tasks.wide_tiles = static_cast<int>(ceil_div(kUnitsTall ? call.n : weights.units, kWide));
+  tasks.count = 1LL * call.parts * tasks.tall_tiles * tasks.wide_tiles;
 
-  auto* kernel = dense_wgmma<kRows, kProducts, kSplit>;
-  constexpr size_t kShared = shared_bytes(kRows, kProducts);
+  auto* kernel = dense_wgmma<kWide, kProducts, kUnitsTall, kEveryChunk>;
+  constexpr size_t kShared = shared_bytes(kWide, kProducts);
   FOPS_TRY(allow_shared(kernel, kShared));
   int device = 0, multiprocessors = 0;
   FOPS_CUDA(cudaGetDevice(&device));
   FOPS_CUDA(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device));
-  cudaLaunchConfig_t config = {};
-  config.gridDim = dim3(static_cast<unsigned>(
-      std::min<long long>(tasks.count, std::max(1, multiprocessors / kCluster)) * kCluster));
-  config.blockDim = dim3(kThreads);
-  config.dynamicSmemBytes = kShared;
-  config.stream = call.stream;
-  cudaLaunchAttribute cluster = {};
-  cluster.id = cudaLaunchAttributeClusterDimension;
-  cluster.val.clusterDim.x = kCluster;
-  cluster.val.clusterDim.y = cluster.val.clusterDim.z = 1;
-  config.attrs = &cluster;
-  config.numAttrs = 1;
-  FOPS_CUDA(cudaLaunchKernelEx(&config, kernel, maps, tasks, epilogue(call),
-                               call.partial != nullptr ? call.partial : call.y));
+  const unsigned grid = static_cast<unsigned>(std::min<long long>(tasks.count, multiprocessors));
+  const bool finish = call.partial == nullptr;
+  kernel<<<grid, kThreads, kShared, call.stream>>>(maps, tasks, epilogue(call), finish, finish ? call.y : call.partial);
   return launched("dense layer on Hopper");
 }
 
-constexpr int kBigRows = 152, kSmallRows = 32;
-int rows_a_tile(int64_t n) { return n <= kSmallRows ? kSmallRows : kBigRows; }
+// Layers of few units: rows of x are D's rows, so that the units need not fill 128.
+constexpr int64_t kFewUnits = 160;
+bool few(const DenseWeights& weights) { return weights.units <= kFewUnits; }
 
-template <int kProducts>
-fops_status run_split(const DenseCall& call) {
-  if (call.partial == nullptr) return run<kBigRows, kProducts, false>(call);
-  return rows_a_tile(call.n) == kSmallRows ? run<kSmallRows, kProducts, true>(call)
-                                           : run<kBigRows, kProducts, true>(call);
+// Rows of x a tile where units are D's rows: the least that lets all tiles run at once, or else the most.
+int rows_a_tile(const DenseWeights& weights, int64_t n, int parts, int multiprocessors) {
+  for (int rows : {32, 80})
+    if (ceil_div(n, rows) * ceil_div(weights.units, kTall) * parts <= multiprocessors) return rows;
+  return 152;
+}
+
+template <int kProducts, bool kEveryChunk>
+fops_status run(const DenseCall& call) {
+  if (few(call.weights))
+    return call.weights.units <= 144 ? launch<144, kProducts, false, kEveryChunk>(call)
+                                     : launch<160, kProducts, false, kEveryChunk>(call);
+  switch (rows_a_tile(call.weights, call.n, call.parts, call.multiprocessors)) {
+    case 32: return launch<32, kProducts, true, kEveryChunk>(call);
+    case 80: return launch<80, kProducts, true, kEveryChunk>(call);
+    default: return launch<152, kProducts, true, kEveryChunk>(call);
+  }
 }
 
 }  // namespace
@@ -266,7 +256,7 @@ fops_status dense_hopper_usable(const DenseWeights& weights, bool* usable) {
   FOPS_CUDA(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
   if (major != 9 || weights.units <= 64) return FOPS_OK;
   cudaFuncAttributes attributes = {};
-  FOPS_CUDA(cudaFuncGetAttributes(&attributes, dense_wgmma<kBigRows, 3, false>));
+  FOPS_CUDA(cudaFuncGetAttributes(&attributes, dense_wgmma<152, 3, true, false>));
   if (attributes.maxThreadsPerBlock < kThreads) return FOPS_OK;
   Encode encode = nullptr;
   FOPS_TRY(find_encode(&encode));
@@ -274,13 +264,17 @@ fops_status dense_hopper_usable(const DenseWeights& weights, bool* usable) {
   return FOPS_OK;
 }
 
+// 10,000 rows are 79 tiles of 128; times 5 they fill 132 multiprocessors three times.
+int dense_segments_hopper(const DenseWeights& weights) { return few(weights) ? 5 : 1; }
+
 int dense_parts_hopper(const DenseWeights& weights, int64_t n, int multiprocessors) {
-  const int64_t tiles = ceil_div(n, rows_a_tile(n)) * ceil_div(weights.units, kCluster * kUnits);
-  return static_cast<int>(std::max<int64_t>(1, multiprocessors / kCluster / tiles));
+  const int64_t tiles = few(weights) ? ceil_div(n, kTall) : ceil_div(weights.units, kTall) * ceil_div(n, 152);
+  return static_cast<int>(std::max<int64_t>(1, multiprocessors / tiles));
 }
 
 fops_status dense_hopper(const DenseCall& call) {
-  return call.products == 3 ? run_split<3>(call) : run_split<1>(call);
+  if (call.every_chunk) return call.products == 3 ? run<3, true>(call) : run<1, true>(call);
+  return call.products == 3 ? run<3, false>(call) : run<1, false>(call);
 }
 
 }  // namespace fops

@@ -1,9 +1,10 @@
 // What cuda_dense.cu shares with the two kernels behind it. Internal to the dense layer.
 //
 // The order in which an output's products are summed is the layer's alone, never the number of rows' nor the grid's:
-// `inputs` is cut into chunks of kChunk; a chunk is summed by the matrix units from zero, and the chunks' sums are added
-// in order in float32. One block may do that from the first chunk to the last, or many blocks one chunk each with a
-// second kernel (add_chunks) that adds them: the digits are the same. So an image's result does not depend on its batch.
+// `inputs` is cut into chunks of kChunk, and the chunks into a layer's fixed number of segments, mostly one. A chunk is
+// summed by the matrix units from zero; a segment's chunks are added in order in float32; so are the segments. One block
+// may do that from the first chunk to the last, or a block a segment, or many blocks that leave each chunk's sums for a
+// second kernel (add_partial): the digits are the same. So an image's result does not depend on its batch.
 #pragma once
 
 #include "../cuda/launch.h"
@@ -13,10 +14,7 @@ namespace fops {
 
 // Tensor cores truncate as they accumulate, which shrinks a sum by about 2^-25 for every addition to it; the chunks'
 // sums are added by ordinary, rounding instructions. See cuda_dense_hopper.cu for the measured errors.
-#ifndef FOPS_CHUNK
-#define FOPS_CHUNK 64
-#endif
-constexpr int kChunk = FOPS_CHUNK;
+constexpr int kChunk = 64;
 
 struct DenseCall {
   DenseWeights weights;
@@ -26,8 +24,10 @@ struct DenseCall {
   bool tanh;
   int products;  // 3 or 1
   float* y;
-  float* partial;  // null, or where each chunk's sums go: (chunks, n, units)
-  int parts;       // blocks, in turn, along `inputs`: 1 without `partial`
+  int multiprocessors;
+  int parts;         // blocks, in turn, along `inputs`
+  bool every_chunk;  // each chunk's sums apart; otherwise a part's
+  float* partial;    // where these sums go, (chunks or parts, n, units); null if there is one part: it makes y
   cudaStream_t stream;
 
   int64_t stride() const { return dense_stride(weights.inputs); }
@@ -57,6 +57,7 @@ fops_status dense_general(const DenseCall&);
 
 // Hopper. `usable` says whether this build and this device have it.
 fops_status dense_hopper_usable(const DenseWeights&, bool* usable);
+int dense_segments_hopper(const DenseWeights&);
 int dense_parts_hopper(const DenseWeights&, int64_t n, int multiprocessors);
 fops_status dense_hopper(const DenseCall&);
 
