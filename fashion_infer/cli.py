@@ -64,9 +64,12 @@ _device_options = [
     click.option("--device", type=int, default=0, show_default=True, help="Index of the GPU."),
     click.option("--threads", type=int, help="CPU threads [default: the cores this process may use]."),
 ]
+_edition_option = [
+    click.option("--edition", metavar="NAME", help="Of the course; models then go by short names [default: fa2017]."),
+]
 _model_options = [
-    click.option("--model", metavar="NAME", help="A shipped model, see `models list` [default: ece408-high]."),
-    click.option("--edition", metavar="NAME", help="With it --model takes the short names of the time."),
+    click.option("--model", metavar="NAME", help="A shipped model, see `models list` [default: the edition's]."),
+    *_edition_option,
     click.option("--checkpoint", metavar="PATH", help="Instead of a model: FILE.h5, or PREFIX of an MXNet checkpoint."),
     click.option("--epoch", type=int, default=1, show_default=True, help="NNNN in PREFIX-NNNN.params."),
     click.option("--input-size", type=int, help="Pixels a side [default: what fits the network]."),
@@ -99,6 +102,19 @@ def _options(*groups):
 @click.option("--n", type=int, default=10000, show_default=True, help="Test images, 1 to 10000.")
 @_options(_device_options)
 @click.option("--kernel", metavar="NAME", default="auto", show_default=True, help="Variant, see `doctor`.")
+@click.option(
+    "--mode",
+    type=click.Choice(["fused", "operator"]),
+    help="The network as fused stages, or node by node as the course ran it [default: fused, or operator when --op or "
+    "--kernel is given].",
+)
+@click.option(
+    "--precision",
+    type=click.Choice(["float32", "tf32", "fp16"]),
+    default="float32",
+    show_default=True,
+    help="Of the fused mode on a GPU; what is not float32 says how many predictions changed.",
+)
 @click.option("--batch-size", type=int, help="Images a slice; bounds memory.")
 @_options(_data_options)
 @click.option("--repeat", type=int, default=1, show_default=True, help="Passes over the images; times are medians.")
@@ -175,7 +191,9 @@ def course(program, model, n, edition, data_dir, data):
     from . import course as presets
 
     asked = presets.request(program, edition, model, n)
-    _run(asked.n, data_dir, data, {"model": asked.model, "op": asked.operator, "backend": asked.backend})
+    chosen = {"model": asked.model, "edition": asked.edition}
+    # Node by node, as the course's programs ran the network.
+    _run(asked.n, data_dir, data, {**chosen, "op": asked.operator, "backend": asked.backend, "mode": "operator"})
 
 
 @cli.command()
@@ -205,7 +223,7 @@ def predict(pictures, invert, show, **options):
 @click.option("--model", "models", metavar="NAME", multiple=True, help="Only this model; may be repeated.")
 @_options(_device_options, _data_options)
 def verify(models, backend, device, threads, data_dir, data):
-    """Run every shipped model at every n with a known correctness; exit 1 on any difference."""
+    """Run every model at every n with a known correctness, in both modes; exit 1 on any difference."""
     from . import verification
 
     checks = verification.verify(models, backend, device, threads, data_dir, data)
@@ -294,14 +312,14 @@ def models_list():
 @models.command("fetch")
 @click.argument("name")
 @click.option("--original", is_flag=True, help="The course's own weights, from their public repository.")
-def models_fetch(name, original):
+@_options(_edition_option)
+def models_fetch(name, original, edition):
     """Download a model's original weights, verified by their Git blob id."""
     from . import originals, zoo
 
+    name = zoo.get(name, edition).name
     if not original:
-        raise UsageError(
-            f"the shipped weights of {zoo.get(name).name} are here already; add --original for the course's"
-        )
+        raise UsageError(f"the shipped weights of {name} are here already; add --original for the course's")
     click.echo(str(originals.fetch(name)))
 
 
@@ -309,11 +327,12 @@ def models_fetch(name, original):
 @click.argument("name")
 @click.option("--to", "prefix", metavar="PREFIX", required=True, help="Writes PREFIX-symbol.json, PREFIX-NNNN.params.")
 @click.option("--epoch", type=int, default=1, show_default=True)
-def models_export(name, prefix, epoch):
+@_options(_edition_option)
+def models_export(name, prefix, epoch, edition):
     """Write a shipped model as an MXNet checkpoint, every weight bit for bit."""
     from . import checkpoint, zoo
 
-    for path in checkpoint.save_mxnet(prefix, zoo.get(name).load(), epoch):
+    for path in checkpoint.save_mxnet(prefix, zoo.get(name, edition).load(), epoch):
         click.echo(str(path))
 
 

@@ -21,7 +21,7 @@ class Choice(NamedTuple):
     notice: Optional[str]
 
 
-def choose(backend: str = "auto", device: int = 0) -> Choice:
+def choose(backend: str = "auto", device: int = 0, mode: str = "operator") -> Choice:
     """The backend that a request runs on.
 
     Parameters
@@ -30,6 +30,8 @@ def choose(backend: str = "auto", device: int = 0) -> Choice:
         "cpu", "gpu", or "auto": the GPU when there is one that the library can use, else the CPU.
     device
         Index of the GPU.
+    mode
+        "operator" or "fused": what the notice speaks of.
 
     Raises
     ------
@@ -55,6 +57,8 @@ def choose(backend: str = "auto", device: int = 0) -> Choice:
     reason = mxnet_refusal(found[device])
     if reason is None:
         return Choice("gpu", "gpu", f"GPU {device}, {found[device].name}: the whole network runs there")
+    if mode == "fused":
+        return Choice("gpu", "cpu", f"GPU {device}, {found[device].name}: the fused stages run there")
     return Choice(
         "gpu", "cpu", f"GPU {device}, {found[device].name}: our operator's tensors are staged there and back, {reason}"
     )

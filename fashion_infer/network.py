@@ -5,6 +5,7 @@ checked and rewritten before MXNet is loaded. Symbols of MXNet 0.11 to 1.9 are r
 `attrs`, `attr` or `param`.
 """
 
+import contextlib
 import json
 from typing import Any, Dict, List, Optional, Tuple
 
@@ -148,12 +149,30 @@ def with_operator(graph: Dict[str, Any], operator: str) -> Dict[str, Any]:
             node["op"] = BUILTIN_OPERATOR
             attributes(node)["no_bias"] = "True"
         elif operator == "custom" and node["op"] == BUILTIN_OPERATOR:
-            _check_plain(node)
-            node["op"] = CUSTOM_OPERATOR
-            values = attributes(node)
-            for key in [k for k in values if k not in ("kernel", "num_filter")]:
-                del values[key]
+            _make_custom(node)
     return graph
+
+
+def taking_pixels(graph: Dict[str, Any]) -> Dict[str, Any]:
+    """The same network with every `Convolution` that `New` can stand for turned into one.
+
+    To the fused mode both are the same, but MXNet's type inference lets only `New` take uint8 data, so that the images
+    need not be widened on the host.
+    """
+    graph = json.loads(json.dumps(graph))
+    for node in graph["nodes"]:
+        if node["op"] == BUILTIN_OPERATOR:
+            with contextlib.suppress(CheckpointError):
+                _make_custom(node)
+    return graph
+
+
+def _make_custom(node: Dict[str, Any]) -> None:
+    _check_plain(node)
+    node["op"] = CUSTOM_OPERATOR
+    values = attributes(node)
+    for key in [k for k in values if k not in ("kernel", "num_filter")]:
+        del values[key]
 
 
 def _check_plain(node: Dict[str, Any]) -> None:

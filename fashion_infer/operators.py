@@ -6,7 +6,8 @@ The C API and its contracts are in custom_ops/include/fashion_ops.h.
 
 import ctypes
 import functools
-from typing import List, NamedTuple, Optional, Tuple
+from pathlib import Path
+from typing import List, NamedTuple, Optional, Set, Tuple
 
 import numpy as np
 
@@ -21,6 +22,8 @@ _INVALID, _UNKNOWN_KERNEL, _UNSUPPORTED = (
     2,
     3,
 )  # statuses that are the caller's mistake; others are the device's
+# What MXNet has loaded: it refuses to register a partitioner twice.
+_in_mxnet: Set[Path] = set()
 
 
 class _Conv(ctypes.Structure):
@@ -171,7 +174,9 @@ def load_into_mxnet() -> None:
     library()
     mx = _mxnet.load()
     try:
-        mx.library.load(str(library_path()), verbose=False)
+        if library_path() not in _in_mxnet:
+            mx.library.load(str(library_path()), verbose=False)
+            _in_mxnet.add(library_path())
     except mx.MXNetError as error:
         raise DeviceError(
             f"MXNet refuses the operator library: {explain(error)}; rebuild it with `make setup`"
@@ -237,7 +242,7 @@ def chosen_kernel(x_shape, k_shape, backend: str = "cpu", kernel: str = "auto", 
     """The variant that runs for these shapes; UsageError when `kernel` does not take them."""
     conv = describe(x_shape, k_shape, _UINT8 if np.dtype(dtype) == np.uint8 else _FLOAT32)
     chosen = ctypes.c_char_p()
-    check(library().fops_convcheck(BACKENDS[backend], kernel.encode(), ctypes.byref(conv), ctypes.byref(chosen)))
+    check(library().fops_conv_check(BACKENDS[backend], kernel.encode(), ctypes.byref(conv), ctypes.byref(chosen)))
     return chosen.value.decode()
 
 
@@ -276,7 +281,7 @@ def convolve(
     weight = np.ascontiguousarray(weight, np.float32)
     conv = describe(x.shape, weight.shape, _UINT8 if x.dtype == np.uint8 else _FLOAT32)
     lib = library()
-    check(lib.fops_convcheck(BACKENDS[backend], kernel.encode(), ctypes.byref(conv), None))
+    check(lib.fops_conv_check(BACKENDS[backend], kernel.encode(), ctypes.byref(conv), None))
     shape = (conv.B, conv.M, conv.H - conv.K + 1, conv.W - conv.K + 1)
     if out is None:
         out = np.empty(shape, np.float32)

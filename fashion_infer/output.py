@@ -51,12 +51,15 @@ def run_report(result):
             row.append(f"{layer.upload[0] + layer.download[0]:f}" if layer.custom else "")
         made.add_row(*row)
     show(made)
+    if result.changed is not None:
+        click.echo(f"precision {result.precision}: {result.changed} of {result.n} predictions differ from float32's")
 
 
 def check_report(checks):
     """The table of `verify`."""
-    made = table("model", "op", "backend", "data", ">n", ">expected", ">got", "")
+    made = table("model", "weights", "mode", "op", "backend", "data", ">n", ">expected", ">got", "")
     for c in checks:
         verdict = "ok" if c.ok else "WRONG"
-        made.add_row(c.model, c.operator, c.backend, c.source, str(c.n), f"{c.expected}", f"{c.got}", verdict)
+        how = (c.model, c.weights, c.mode, c.operator, c.backend, c.source)
+        made.add_row(*how, str(c.n), f"{c.expected}", f"{c.got}", verdict)
     show(made)

@@ -10,9 +10,8 @@ import numpy as np
 from . import _mxnet, dataset, devices, editions, input_size, network, operators, originals, process, zoo
 from . import checkpoint as checkpoints
 from .errors import UsageError
-from .predictor import BATCH_SIZE, GPU_BATCH_SIZE, LayerTime, Predictor
+from .predictor import LayerTime, Predictor
 
-DEFAULT_MODEL = "ece408-high"
 MAX_THREADS = 1024
 
 
@@ -40,6 +39,7 @@ class Network(NamedTuple):
     checkpoint: checkpoints.Checkpoint
     operator: str  # "custom" or "builtin"
     input_size: int  # pixels a side
+    operator_asked: bool = False  # whether the user named the operator
 
     @property
     def class_names(self) -> Tuple[str, ...]:
@@ -55,6 +55,8 @@ class Result(NamedTuple):
     backend: str
     context: str  # where MXNet kept its tensors, "cpu" or "gpu"
     mode: str
+    precision: str
+    changed: Optional[int]  # predictions that differ from those of precision "float32", when that was not it
     operator: str
     kernel: str  # as asked for; each layer says what ran
     batch_size: int
@@ -112,7 +114,8 @@ def load_model(
     Parameters
     ----------
     model, edition
-        A name of `zoo`; with an edition the short name of the time will do ("ece408" of fa2019).
+        A name of `zoo`; with an edition the short name of the time will do ("ece408" of fa2019). None is
+        `zoo.default`'s model and edition.
     checkpoint, epoch
         In place of a model, see `checkpoint.load`.
     operator
@@ -137,10 +140,11 @@ def load_model(
     if checkpoint:
         label, loaded = checkpoint, checkpoints.load(checkpoint, epoch)
     else:
-        chosen = zoo.get(model or DEFAULT_MODEL, edition)
-        label = model if model and edition else chosen.name  # scripts of the time know the short names
+        chosen = zoo.get(model, edition) if model else zoo.default(edition)
+        label = chosen.short_name if edition else chosen.name  # scripts of the time know the short names
         loaded = originals.load(chosen.name) if weights == "original" else chosen.load()
     graph = network.parse(loaded.symbol, "the network")
+    asked = operator is not None
     if operator is None:
         operator = "custom" if network.convolution_layers(graph, network.CUSTOM_OPERATOR) else "builtin"
     else:
@@ -148,7 +152,7 @@ def load_model(
         loaded = loaded._replace(symbol=json.dumps(graph))
     if side is None and "edition" in loaded.attributes:
         side = editions.get(loaded.attributes["edition"]).input_size
-    return Network(label, loaded, operator, side or input_size.infer(graph, loaded.weights))
+    return Network(label, loaded, operator, side or input_size.infer(graph, loaded.weights), asked)
 
 
 def run(
@@ -160,6 +164,8 @@ def run(
     threads: Optional[int] = None,
     device: int = 0,
     repeat: int = 1,
+    mode: Optional[str] = None,
+    precision: str = "float32",
 ) -> Result:
     """Run a network over images.
 
@@ -178,6 +184,11 @@ def run(
         number of the first run in a process.
     repeat
         How often all images are run; every pass's times are kept.
+    mode
+        "fused" or "operator"; None for the fused one, or the operator one when a kernel or an operator was named:
+        the fused mode has kernels of its own, and runs both operators alike.
+    precision
+        "float32", or in fused mode on a GPU "tf32" or "fp16"; the result then says how many predictions changed.
 
     Raises
     ------
@@ -187,36 +198,48 @@ def run(
         raise UsageError(f"repeat must be at least 1, not {repeat}")
     if threads is not None and not 1 <= threads <= MAX_THREADS:
         raise UsageError(f"threads must be 1 to {MAX_THREADS}, not {threads}")
-    # A network without our operator has nothing that could run on the GPU (MXNet's CPU build).
-    chosen = devices.choose(backend if net.operator == "custom" or backend == "gpu" else "cpu", device)
+    if mode is None:
+        mode = "operator" if kernel != "auto" or net.operator_asked else "fused"
+    # In operator mode a network without our operator has nothing that could run on the GPU (MXNet's CPU build).
+    idle = mode == "operator" and net.operator != "custom" and backend != "gpu"
+    chosen = devices.choose("cpu" if idle else backend, device, mode)
     operators.set_threads(threads)
     _mxnet.set_threads(operators.threads())
-    if batch_size is None:
-        batch_size = GPU_BATCH_SIZE if chosen.backend == "gpu" else BATCH_SIZE
     pixels = dataset.resized(images, net.input_size)
-    predictor = Predictor(
-        net.checkpoint,
-        input_shape=(1, net.input_size, net.input_size),
-        backend=chosen.backend,
-        device=device,
-        context=chosen.context,
-        kernel=kernel,
-        batch_size=min(batch_size, len(images.images)),
-    )
+
+    def bound(precision: str) -> Predictor:
+        return Predictor(
+            net.checkpoint,
+            input_shape=(1, net.input_size, net.input_size),
+            backend=chosen.backend,
+            device=device,
+            context=chosen.context,
+            kernel=kernel,
+            batch_size=None if batch_size is None else min(batch_size, len(images.images)),
+            mode=mode,
+            precision=precision,
+        )
+
+    predictor = bound(precision)
     passes: List[List[LayerTime]] = []
     for _ in range(repeat):
         scores, times = predictor.predict(pixels)
         passes.append(times)
     predictions = scores.argmax(axis=1)
+    changed = None
+    if precision != "float32":
+        changed = int((predictions != bound("float32").predict(pixels)[0].argmax(axis=1)).sum())
     return Result(
         model=net.label,
         n=len(images.images),
         backend=chosen.backend,
         context=chosen.context,
-        mode="operator",
+        mode=mode,
+        precision=precision,
+        changed=changed,
         operator=net.operator,
         kernel=kernel,
-        batch_size=predictor.batch_size,
+        batch_size=min(predictor.batch_size, len(images.images)),
         threads=operators.threads(),
         correctness=int((predictions == images.labels).sum()) / len(images.labels),
         predictions=predictions,
@@ -267,7 +290,7 @@ def infer(
     data_dir, data
         See `dataset.load`.
     **options
-        kernel, batch_size, threads, device and repeat, as `run` takes them.
+        kernel, batch_size, threads, device, repeat, mode and precision, as `run` takes them.
 
     Returns
     -------

@@ -1,4 +1,8 @@
-"""A network bound to a device: runs batches of images and collects the time of every layer."""
+"""A network bound to a device in one of two modes: runs batches of images and collects the time of every layer.
+
+In mode "operator" MXNet runs the graph node by node, and each `New` node is our operator. In mode "fused" the
+library's partitioner takes every chain of nodes that it can run as fused stages; what it leaves stays with MXNet.
+"""
 
 import contextlib
 import ctypes
@@ -20,6 +24,13 @@ from .errors import CheckpointError, DeviceError, UsageError
 BATCH_SIZE = 100
 # On a GPU a slice should fill the device and spread the cost of a launch; 2,500 images put 288 MB on the host.
 GPU_BATCH_SIZE = 2500
+# The fused mode slices by itself, to fit the caches or the device; this bounds what lies in MXNet's arrays: 8 MB of
+# pixels for fa2017, 49 MB for fa2019.
+FUSED_BATCH_SIZE = 10000
+MODES = ("fused", "operator")
+PRECISIONS = ("float32", "tf32", "fp16")
+_FUSED_OPERATOR = "_fashion_infer_net"
+_C_PRECISIONS = {"fp16": "float16"}
 # The op-time log is one for the process, so a forward pass and the reading of its times belong together.
 _log_lock = threading.Lock()
 
@@ -27,17 +38,17 @@ _log_lock = threading.Lock()
 class LayerTime(NamedTuple):
     """One layer's time, summed over the slices of one pass over all images. Times in seconds."""
 
-    name: str
-    operator: str  # MXNet's name of it: "New", "Activation", ...
-    kernel: Optional[str]  # the variant that ran, for our operator
-    seconds: float  # for our operator the kernel alone; for MXNet's the whole node
-    upload: float  # host to device and back, for our operator on a GPU
+    name: str  # of a fused stage: its nodes' names joined by "+"
+    operator: str  # MXNet's name of it: "New", "Activation", ...; of a fused stage "New+Activation+..."
+    kernel: Optional[str]  # the variant that ran, for our operator; "fused" for a stage
+    seconds: float  # for ours the kernel alone; for MXNet's the whole node
+    upload: float  # host to device and back, for ours on a GPU
     download: float
 
     @property
     def custom(self) -> bool:
-        """Whether this is our operator."""
-        return self.operator == network.CUSTOM_OPERATOR
+        """Whether our operator `New` is in it."""
+        return network.CUSTOM_OPERATOR in self.operator.split("+")
 
 
 class Predictor:
@@ -58,7 +69,11 @@ class Predictor:
     operator
         "custom" or "builtin" runs all convolution layers that way; None leaves them as the symbol has them.
     batch_size
-        Images a slice; bounds memory.
+        Images a slice; bounds memory. None for what suits the mode and the backend.
+    mode
+        "operator" or "fused".
+    precision
+        Of the fused mode on a GPU: "float32" (float32 grade), "tf32" or "fp16".
 
     Raises
     ------
@@ -77,23 +92,32 @@ class Predictor:
         context: str = "cpu",
         kernel: str = "auto",
         operator: Optional[str] = None,
-        batch_size: int = BATCH_SIZE,
+        batch_size: Optional[int] = None,
+        mode: str = "operator",
+        precision: str = "float32",
     ):
-        if batch_size < 1:
+        _check_mode(mode, precision, backend, kernel)
+        if batch_size is not None and batch_size < 1:
             raise UsageError(f"batch size must be at least 1, not {batch_size}")
         graph = network.parse(checkpoint.symbol, "the network")
         if operator:
             graph = network.with_operator(graph, operator)
         self.layers = network.layers(graph)
         self.custom_layers = network.convolution_layers(graph, network.CUSTOM_OPERATOR)
-        self.batch_size = batch_size
         self.input_shape = tuple(input_shape)
+        self.mode = mode
         operators.check_kernel(kernel, backend)
         operators.load_into_mxnet()
         self._mx = _mxnet.load()
         self._context = self._mx.gpu(device) if context == "gpu" else self._mx.cpu()
-        self._symbol = self._load_symbol(_tagged(graph, backend, device, kernel))
+        if mode == "fused":
+            graph = network.taking_pixels(graph)
         self._dtype = np.uint8 if _takes_pixels(graph) else np.float32
+        self._symbol = self._load_symbol(_tagged(graph, backend, device, kernel))
+        if mode == "fused":
+            options = {"run_on": backend, "device": str(device), "precision": _C_PRECISIONS.get(precision, precision)}
+            self._symbol = self._symbol.optimize_for("fashion_infer", **options)
+        self.batch_size = batch_size or self._suitable_batch_size(backend)
         self._arguments = self._fit(checkpoint)
         self._executors: Dict[int, Any] = {}
 
@@ -130,6 +154,16 @@ class Predictor:
                 scores.append(self._forward(part, watch))
                 records += operators.drain_log()
         return np.concatenate(scores), self._times(watch.seconds, records)
+
+    def _suitable_batch_size(self, backend: str) -> int:
+        if self.mode == "fused" and self._dtype == np.uint8 and not self._left_to_mxnet():
+            return FUSED_BATCH_SIZE
+        return GPU_BATCH_SIZE if backend == "gpu" else BATCH_SIZE
+
+    def _left_to_mxnet(self) -> List[str]:
+        """In fused mode: names of the nodes that the library did not take."""
+        nodes = json.loads(self._symbol.tojson())["nodes"]
+        return [node["name"] for node in nodes if node["op"] not in ("null", _FUSED_OPERATOR)]
 
     def _load_symbol(self, graph: Dict[str, Any]):
         try:
@@ -195,16 +229,28 @@ class Predictor:
             raise DeviceError(operators.explain(error)) from None
 
     def _times(self, seconds: Dict[str, float], records: List[operators.OpTime]) -> List[LayerTime]:
+        return self._fused_times(seconds, records) if self.mode == "fused" else self._node_times(seconds, records)
+
+    def _node_times(self, seconds: Dict[str, float], records: List[operators.OpTime]) -> List[LayerTime]:
         times = []
         for name, operator in self.layers:
             own = [r for r in records if r.layer == name[:63]]
             if operator == network.CUSTOM_OPERATOR:
-                kernel = own[0].kernel if own else None
-                totals = [sum(getattr(r, field) for r in own) for field in ("seconds", "upload", "download")]
-                times.append(LayerTime(name, operator, kernel, *totals))
+                times.append(_total(name, operator, own))
             else:
                 times.append(LayerTime(name, operator, None, seconds.get(name, 0.0), 0.0, 0.0))
         return times
+
+    def _fused_times(self, seconds: Dict[str, float], records: List[operators.OpTime]) -> List[LayerTime]:
+        """The stages that ran and the nodes that stayed with MXNet, in the order of the network."""
+        kinds, position = dict(self.layers), {name: index for index, (name, _) in enumerate(self.layers)}
+        times = []
+        for stage in dict.fromkeys(record.layer for record in records):
+            operator = "+".join(kinds.get(name, "") for name in stage.split("+"))
+            times.append(_total(stage, operator, [r for r in records if r.layer == stage]))
+        for name in self._left_to_mxnet():
+            times.append(LayerTime(name, kinds.get(name, ""), None, seconds.get(name, 0.0), 0.0, 0.0))
+        return sorted(times, key=lambda time: position.get(time.name.split("+")[0], len(position)))
 
 
 @contextlib.contextmanager
@@ -263,6 +309,27 @@ class _Stopwatch:
         """Raise what a callback caught."""
         if self._error is not None:
             raise self._error
+
+
+def _check_mode(mode: str, precision: str, backend: str, kernel: str) -> None:
+    if mode not in MODES:
+        raise UsageError(f"unknown mode '{mode}'; known: {', '.join(MODES)}")
+    if precision not in PRECISIONS:
+        raise UsageError(f"unknown precision '{precision}'; known: {', '.join(PRECISIONS)}")
+    if precision != "float32" and (mode != "fused" or backend != "gpu"):
+        raise UsageError(f"precision {precision} is there in the fused mode on a GPU only")
+    if kernel != "auto" and mode == "fused":
+        raise UsageError("the fused mode has kernels of its own: leave --kernel out, or add --mode operator")
+
+
+def _total(name: str, operator: str, records: List[operators.OpTime]) -> LayerTime:
+    kernel = records[0].kernel if records else None
+    return LayerTime(
+        name,
+        operator,
+        kernel,
+        *(sum(getattr(r, field) for r in records) for field in ("seconds", "upload", "download")),
+    )
 
 
 def _tagged(graph: Dict[str, Any], backend: str, device: int, kernel: str) -> Dict[str, Any]:

@@ -20,6 +20,9 @@ struct Bands {
   fops_conv conv;
   int64_t rows, plane;  // output rows a band; floats from one shifted copy to the next
   int64_t copies() const { return conv.C * conv.K * plane + kSlack; }
+  // The unpooled outputs of a block of filters, and of one filter what the pool writes and needs.
+  int64_t unpooled() const { return kRows * rows * out_w(conv) + 2 * kLanes; }
+  int64_t pooled() const { return rows / 2 * (out_w(conv) / 2) + 2 * kLanes; }
 };
 
 Bands bands(const Stage& s) {
@@ -33,13 +36,14 @@ Bands bands(const Stage& s) {
 
 int64_t convolution_scratch(const Stage& s) {
   const Bands b = bands(s);
-  return b.copies() + kRows * b.rows * out_w(b.conv);
+  return b.copies() + (s.pool ? b.unpooled() + b.pooled() + pool_scratch(b.rows, out_w(b.conv)) : 0);
 }
 
 void convolution(const Stage& s, const void* x, fops_dtype type, const float* weight, float* scratch, float* y) {
   const Bands b = bands(s);
   const int64_t W = out_w(b.conv), y_plane = s.out.H * s.out.W;
-  float *copies = scratch, *buffer = scratch + b.copies();
+  float *copies = scratch, *unpooled = scratch + b.copies(), *pooled = unpooled + b.unpooled();
+  float* pooling = pooled + b.pooled();
   memset(copies + b.copies() - kSlack, 0, kSlack * sizeof(float));
   for (int64_t h = 0; h < out_h(b.conv); h += b.rows) {
     const int64_t rows = std::min(b.rows, out_h(b.conv) - h), positions = rows * W;
@@ -51,13 +55,17 @@ void convolution(const Stage& s, const void* x, fops_dtype type, const float* we
     const Band band = {s.in.C, s.K, s.out.C, b.plane, W, s.in.C * s.K * s.K, s.pool ? positions : y_plane};
     for (int64_t block = 0; block < filter_blocks(band); ++block) {
       const int64_t m = block_start(band, block), filters = block_start(band, block + 1) - m;
-      float* to = s.pool ? buffer : y + m * y_plane + h * W;
+      float* to = s.pool ? unpooled : y + m * y_plane + h * W;
       for (int64_t n = 0; n < positions; n += kSlack)
         multiply_block(band, copies, weight, to, block, n, std::min(positions, n + kSlack));
       for (int64_t f = 0; f < filters; ++f) {
         float* out = y + (m + f) * y_plane + (s.pool ? h / 2 * s.out.W : h * W);
-        if (s.pool) pool(buffer + f * positions, rows, W, out);
-        if (s.tanh) tanh(s.pool ? rows / 2 * s.out.W : positions, out, out);
+        const int64_t count = s.pool ? rows / 2 * s.out.W : positions;
+        if (s.pool) pool(unpooled + f * positions, rows, W, pooling, pooled);
+        if (s.tanh)
+          tanh(count, s.pool ? pooled : out, out);
+        else if (s.pool)
+          memcpy(out, pooled, count * sizeof(float));
       }
     }
   }
@@ -65,11 +73,18 @@ void convolution(const Stage& s, const void* x, fops_dtype type, const float* we
 
 // ---- map ------------------------------------------------------------------------------------
 
+// Pools from and to tensors without the slack that `pool` wants, and is rare: one value at a time.
 void map(const Stage& s, const float* x, float* y) {
-  if (s.pool)
-    for (int64_t c = 0; c < s.in.C; ++c)
-      pool(x + c * s.in.H * s.in.W, s.in.H, s.in.W, y + c * s.out.H * s.out.W);
+  const int64_t W = s.in.W;
+  for (int64_t c = 0; s.pool && c < s.in.C; ++c)
+    for (int64_t h = 0; h < s.out.H; ++h)
+      for (int64_t w = 0; w < s.out.W; ++w) {
+        const float* window = x + (c * s.in.H + 2 * h) * W + 2 * w;
+        y[(c * s.out.H + h) * s.out.W + w] =
+            std::max(std::max(window[0], window[1]), std::max(window[W], window[W + 1]));
+      }
   if (s.tanh) tanh(s.out.size(), s.pool ? y : x, y);
+  if (!s.tanh && !s.pool) memcpy(y, x, s.in.size() * sizeof(float));
 }
 
 // ---- dense ----------------------------------------------------------------------------------

@@ -115,7 +115,9 @@ class Planner {
         return s;
       }
     }
-    return plan_.stages.empty() ? fail(FOPS_UNSUPPORTED, "the network has no layer to fuse") : FOPS_OK;
+    if (plan_.stages.empty()) return fail(FOPS_UNSUPPORTED, "the network has no layer to fuse");
+    plan_.stages.back().name += flattened_.empty() ? "" : "+" + flattened_;
+    return FOPS_OK;
   }
 
  private:
@@ -134,10 +136,17 @@ class Planner {
     return index;
   }
 
+  // The node's name, behind that of a flatten which did nothing but stand before it.
+  std::string named(const Node& node) {
+    const std::string before = flattened_.empty() ? "" : flattened_ + "+";
+    flattened_.clear();
+    return before + node.name;
+  }
+
   Stage& open(Stage::Kind kind, const Node& node, const Item& out) {
     Stage stage;
     stage.kind = kind;
-    stage.name = node.name;
+    stage.name = named(node);
     stage.in = item_;
     stage.out = out;
     plan_.stages.push_back(stage);
@@ -150,7 +159,7 @@ class Planner {
       Stage& last = plan_.stages.back();
       const bool takes = last.kind != Stage::Kind::softmax && !(last.*flag);
       if (takes) {
-        last.name += "+" + node.name;
+        last.name += "+" + named(node);
         return last;
       }
     }
@@ -183,7 +192,7 @@ class Planner {
       case Role::dense: return dense(node);
       case Role::tanh: epilogue(node, &Stage::tanh).tanh = true; return FOPS_OK;
       case Role::pool: return pool(node);
-      case Role::flatten: item_ = {item_.size(), 1, 1}; flat_ = true; return FOPS_OK;
+      case Role::flatten: return flatten(node);
       default: return softmax(node);
     }
   }
@@ -214,6 +223,14 @@ class Planner {
     return FOPS_OK;
   }
 
+  // Takes no stage: an item's values lie in the same order before and after.
+  fops_status flatten(const Node& node) {
+    flattened_ = named(node);
+    item_ = {item_.size(), 1, 1};
+    flat_ = true;
+    return FOPS_OK;
+  }
+
   fops_status pool(const Node& node) {
     if (flat_ || item_.H < 2 || item_.W < 2) return refuse(node, "its data has fewer than two rows or columns");
     Stage& stage = epilogue(node, &Stage::pool);
@@ -234,6 +251,7 @@ class Planner {
   Plan& plan_;
   std::vector<int> input_;  // of each node: its index among the graph's inputs, or -1
   int last_ = -1;           // the chain's end so far
+  std::string flattened_;   // names of flattens whose stage is still to come
 };
 
 }  // namespace

@@ -11,7 +11,7 @@ namespace {
 
 using Options = std::unordered_map<std::string, std::string>;
 
-// Grows a chain from a node: along first inputs and single readers only.
+// Grows a chain from a node, along first inputs.
 class ChainSelector : public mxnet::ext::CustomOpSelector {
  public:
   explicit ChainSelector(const mxnet::ext::Graph& graph) : nodes_(fops::nodes_of(graph)), readers_(nodes_.size()) {
@@ -27,13 +27,13 @@ class ChainSelector : public mxnet::ext::CustomOpSelector {
   bool SelectOutput(int id, int output) override { return fusable(output) && linked(id, output); }
 
  private:
-  bool linked(int from, int to) const {
-    return readers_[from] == 1 && !nodes_[to].inputs.empty() && nodes_[to].inputs[0] == from;
-  }
+  bool linked(int from, int to) const { return nodes_[to].inputs[0] == from; }
 
+  // A node with several readers stays with MXNet even at a chain's end: MXNet 1.9.1 would give the subgraph an output
+  // for each reader, and fails ("basic_string::substr") where one of these is read by another subgraph.
   bool fusable(int id) const {
     const Node& node = nodes_[id];
-    if (node.op == "null" || fops::role(node) == Role::none) return false;
+    if (node.op == "null" || readers_[id] > 1 || fops::role(node) == Role::none || node.inputs.empty()) return false;
     for (size_t i = 1; i < node.inputs.size(); ++i)  // weights that are the data as well
       if (node.inputs[i] == node.inputs[0]) return false;
     return node.op != "softmax" || flat(node.inputs[0]);
