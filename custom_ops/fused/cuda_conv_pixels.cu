@@ -71,18 +71,29 @@ __device__ inline uint32_t pixels_to_halves(uint32_t two, __half2 scale, __half2
   return reinterpret_cast<const uint32_t&>(exact);
 }
 
+__device__ inline void copy_word(uint32_t to, const uint8_t* from) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(to), "l"(from) : "memory");
+#endif
+}
+
 // Starts the copy of an image's bytes into shared memory.
+// (A GPU without asynchronous copies has no mma of this shape either, and never runs this.)
 __device__ void fetch(const Sizes& s, const uint8_t* source, uint32_t* raw) {
   const int bytes = s.rows * s.W;  // rounded up to words it still lies within the image, whose size is a multiple of 4
   if (s.vector_in) {
     const uint32_t to = static_cast<uint32_t>(__cvta_generic_to_shared(raw));
     for (int i = 4 * threadIdx.x; i < bytes; i += 4 * kThreads)
-      asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(to + i), "l"(source + i) : "memory");
+      copy_word(to + i, source + i);
   } else {
     for (int i = threadIdx.x; i < bytes; i += kThreads) reinterpret_cast<uint8_t*>(raw)[i] = source[i];
   }
 }
-__device__ inline void wait_for_fetch() { asm volatile("cp.async.wait_all;" ::: "memory"); }
+__device__ inline void wait_for_fetch() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.wait_all;" ::: "memory");
+#endif
+}
 
 // Fetched bytes as words (x[w], x[w + 1]) of halves. A row need not begin on a word of `raw`, so two words are read for
 // four pixels. What lies past a row's or the image's end are bytes too, and meet zero weights.
