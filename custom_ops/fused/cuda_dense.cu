@@ -1,8 +1,9 @@
 // The dense layer on CUDA: weights laid out once, the choice of kernel, and the sum over chunks.
 //
 // Every float32 operand is the sum of two halves, hi + lo, 22 bits or more of its 24, and three products of halves on
-// the matrix units stand for one in float32: see ../cuda/tensor_core.cuh. cuda_dense_hopper.cu is the kernel for Hopper,
-// cuda_dense_general.cu the one for the other GPUs, cuda_dense_kernels.h says why a result's digits do not depend on n.
+// the matrix units stand for one in float32: see ../cuda/tensor_core.cuh. cuda_dense_hopper.cu is the kernel for
+// Hopper, cuda_dense_general.cu the one for the other GPUs; cuda_dense_kernels.h says why a result's digits do not
+// depend on n.
 #include "../cuda/tensor_core.cuh"
 #include "cuda_dense_kernels.h"
 
@@ -16,7 +17,7 @@ constexpr int64_t kMostSplitRows = 128;
 constexpr int kPackThreads = 256;
 
 // One block a unit: its scale, the power of two that brings the largest weight into [2^13, 2^14), and its split. lo is
-// then exact to 2^-25, 2^-38 of the largest.
+// then exact to 2^-25, 2^-38 of the largest. A row with an infinity or NaN has no split: its outputs are NaN.
 __global__ void __launch_bounds__(kPackThreads) split_weights(long long inputs, long long stride, const float* w,
                                                               const float* bias, __half* hi, __half* lo,
                                                               float* unscale, float* bias_copy) {
@@ -37,8 +38,28 @@ __global__ void __launch_bounds__(kPackThreads) split_weights(long long inputs, 
   }
 }
 
-// y from partial sums, `segment` of them a segment. The loads of a column of sums are all in flight together, 16 lanes to a column; then one lane
-// adds them in order out of shared memory, because the order is what makes the digits.
+// y from partial sums, `segment` of them a segment. Few sums for many outputs: a thread an output.
+constexpr int kFewSums = 8, kFewThreads = 256;
+
+__global__ void __launch_bounds__(kFewThreads) add_few(long long n, long long units, int count, int segment,
+                                                       const float* partial, DenseEpilogue epilogue, float* y) {
+  const long long at = blockIdx.x * 1LL * kFewThreads + threadIdx.x, all = n * units;
+  if (at >= all) return;
+  float sums[kFewSums], total = 0.0f, sum = 0.0f;
+#pragma unroll
+  for (int i = 0; i < kFewSums; ++i) sums[i] = i < count ? __ldcs(partial + i * all + at) : 0.0f;
+#pragma unroll
+  for (int i = 0; i < kFewSums; ++i) {
+    if (i < count) sum += sums[i];
+    if ((i + 1) % segment == 0) total += sum, sum = 0.0f;
+  }
+  y[at] = epilogue(total + sum, at % units);
+}
+
+// Many sums for few outputs. The loads of a column of sums are all in flight together, 16 lanes to a column; then one
+// lane adds them in order out of shared memory, because the order is what makes the digits. It is slow for
+// 5 sums of each of 1.4 million outputs, 43,750 blocks: with it 10816 -> 140 took 0.288 ms, with add_few (and stores of
+// 8 bytes in dense_wgmma) 0.190.
 constexpr int kAddUnits = 32, kAddLanes = 16, kAddDeep = 256;
 
 __global__ void __launch_bounds__(kAddUnits* kAddLanes) add_partial(long long n, long long units, int count,
@@ -138,8 +159,11 @@ fops_status dense(const DenseWeights& weights, int64_t n, const __half* x_hi, co
   FOPS_TRY((hopper ? dense_hopper : dense_general)(call));
   if (!apart) return FOPS_OK;
   const int count = call.every_chunk ? call.chunks() : call.parts;
-  add_partial<<<grid_for(ceil_div(n * weights.units, kAddUnits)), kAddUnits * kAddLanes, 0, stream>>>(
-      n, weights.units, count, call.every_chunk ? segment : 1, call.partial, epilogue(call), y);
+  if (!call.every_chunk) segment = 1;
+  const bool few = count <= kFewSums;
+  (few ? add_few : add_partial)<<<grid_for(ceil_div(n * weights.units, few ? kFewThreads : kAddUnits)),
+                                  few ? kFewThreads : kAddUnits * kAddLanes, 0, stream>>>(
+      n, weights.units, count, segment, call.partial, epilogue(call), y);
   return launched("dense layer's sum of partial sums");
 }
 

@@ -4,8 +4,9 @@
 // copied to shared memory while the step before is multiplied. A warp's 32 x 32 outputs take 2 x 4 tiles, each three
 // products: the two small ones first, while the accumulator is small and truncation costs least.
 //
-// fa2017's layer (10,000 x 7200 -> 500) is 72 GFLOP, 216 as three products; 289 MB of x are read from device memory,
-// eight times from L2, once for each 64 units.
+// fa2017's layer (10,000 x 7200 -> 500) is 72 GFLOP, 216 as three products; x is 289 MB, read once for each 64 units,
+// 2.3 GB in all, mostly from L2. An H200 takes 1.09 ms for it (198 TFLOP/s), 0.63 ms for 10816 -> 140 and 1.16 ms for
+// 20184 -> 160: 1.4 times faster than torch's float32 or more, 3.2 to 3.6 times slower than wgmma.
 #include "../cuda/tensor_core.cuh"
 #include "cuda_dense_kernels.h"
 
@@ -21,8 +22,8 @@ struct Stage {
 };
 static_assert(2 * sizeof(Stage) <= 48 * 1024, "static shared memory");
 
-// 16-byte group `group` of row `row`. Rows are 64 bytes; the exchange of groups spreads the eight rows that one ldmatrix
-// reads over all banks.
+// 16-byte group `group` of row `row`. Rows are 64 bytes; the exchange of groups spreads the eight rows that one
+// ldmatrix reads over all banks.
 __device__ int place(int row, int group) { return row * kDepth + (group ^ (row >> 1 & 3)) * 8; }
 
 __device__ void copy16(__half* to, const __half* from, bool inside) {

@@ -2,9 +2,9 @@
 //
 // The order in which an output's products are summed is the layer's alone, never the number of rows' nor the grid's:
 // `inputs` is cut into chunks of kChunk, and the chunks into a layer's fixed number of segments, mostly one. A chunk is
-// summed by the matrix units from zero; a segment's chunks are added in order in float32; so are the segments. One block
-// may do that from the first chunk to the last, or a block a segment, or many blocks that leave each chunk's sums for a
-// second kernel (add_partial): the digits are the same. So an image's result does not depend on its batch.
+// summed by the matrix units from zero; a segment's chunks are added in order in float32; so are the segments. One
+// block may do that from the first chunk to the last, or a block a segment, or many blocks that leave each chunk's sums
+// for a second kernel (add_partial): the digits are the same. So an image's result does not depend on its batch.
 #pragma once
 
 #include "../cuda/launch.h"
@@ -12,8 +12,9 @@
 
 namespace fops {
 
-// Tensor cores truncate as they accumulate, which shrinks a sum by about 2^-25 for every addition to it; the chunks'
-// sums are added by ordinary, rounding instructions. See cuda_dense_hopper.cu for the measured errors.
+// Tensor cores truncate as they accumulate, so every addition shrinks a sum a little; the chunks' sums are added by
+// ordinary, rounding instructions. On Hopper, random data, the outputs come out too small by 5e-8 of themselves with
+// chunks of 64, 1.7e-7 with 128 and 3.8e-7 with 256; 128 would be 2 % faster.
 constexpr int kChunk = 64;
 
 struct DenseCall {
@@ -42,8 +43,8 @@ struct DenseEpilogue {
   bool tanh;
 
   __device__ float operator()(float sum, long long unit) const {
-    float v = sum * unscale[unit] * x_unscale;  // powers of two, applied singly: their product may overflow
-    if (bias != nullptr) v += bias[unit];
+    float v = sum * __ldg(unscale + unit) * x_unscale;  // powers of two, applied singly: their product may overflow
+    if (bias != nullptr) v += __ldg(bias + unit);
     return tanh ? tanhf(v) : v;
   }
 };
