@@ -355,24 +355,32 @@ def models_import(prefix, epoch, path):
 
 @cli.group()
 def bench():
-    """Measure the kernels beside what a user could pick instead."""
+    """Measure kernels and networks beside what a user could pick instead."""
+
+
+_bench_place = [
+    click.option("--edition", "editions", multiple=True, metavar="NAME", help="May be repeated [default: fa2017]."),
+    click.option("--backend", type=click.Choice(["auto", "cpu", "gpu"]), default="auto", show_default=True),
+    click.option("--device", type=int, default=0, show_default=True, help="Index of the GPU."),
+]
+_bench_files = [
+    click.option("--json", "as_json", metavar="FILE.json", help="Write everything that was measured."),
+    click.option("--plot", metavar="FILE.png", help="Draw a chart."),
+    click.option("--markdown", metavar="FILE.md", help="Write the tables as a page of documentation."),
+]
 
 
 @bench.command("conv")
-@click.option("--edition", "editions", multiple=True, metavar="NAME", help="May be repeated [default: fa2017].")
-@click.option("--backend", type=click.Choice(["auto", "cpu", "gpu"]), default="auto", show_default=True)
+@_options(_bench_place)
 @click.option("--kernels", default="all", show_default=True, metavar="NAME,...", help="Variants, see `doctor`.")
 @click.option("--against", metavar="PEER,...", help="cudnn, torch, mxnet, onnxruntime, none [default: what is here].")
 @click.option("--batch", type=int, help="Images [default: 10000 on a GPU, 1000 on a CPU].")
 @click.option("--repeat", type=int, help="Timed runs [default: 20 on a GPU, 12 on a CPU].")
-@click.option("--json", "as_json", metavar="FILE.json", help="Write everything that was measured.")
-@click.option("--plot", metavar="FILE.png", help="Draw a bar chart.")
-@click.option("--markdown", metavar="FILE.md", help="Write the tables as a page of documentation.")
-@click.option("--device", type=int, default=0, show_default=True, help="Index of the GPU.")
+@_options(_bench_files)
 def bench_conv(editions, backend, kernels, against, batch, repeat, as_json, plot, markdown, device):
     """Check every convolution kernel against float64, then time it; exit 1 when one is wrong."""
     from . import devices
-    from .bench import conv, files, report
+    from .bench import chart, conv, files, page, report
 
     files.check(as_json, markdown, plot=plot)
     backend = devices.choose(backend, device).backend
@@ -380,6 +388,40 @@ def bench_conv(editions, backend, kernels, against, batch, repeat, as_json, plot
         editions or ("fa2017",), backend, kernels, against, batch, repeat, device, lambda x: report.show(x, backend)
     )
     report.notices(measured)
-    files.save(measured, as_json, plot, markdown)
+    files.save(measured, chart.draw, page.text, as_json, plot, markdown)
     if measured.wrong:
         raise CheckFailed(f"wrong: {', '.join(measured.wrong)}")
+
+
+@bench.command("net")
+@_options(_bench_place)
+@click.option(
+    "--against", metavar="PEER,...", help="torch, torch-compile, onnxruntime, mxnet, none [default: all here]."
+)
+@click.option("--batch", metavar="N,...", multiple=True, help="Images; may be repeated [default: 1,16,256,10000].")
+@click.option(
+    "--repeat", type=int, help="Timed runs [default: 300 of small batches; of large 20 on a GPU, 12 on a CPU]."
+)
+@_options(_bench_files)
+def bench_net(editions, backend, against, batch, repeat, as_json, plot, markdown, device):
+    """Check the whole fused network against float64, then time it by batch size; exit 1 when it is wrong."""
+    from . import devices
+    from .bench import files, net, net_chart, net_page, net_report, report
+
+    files.check(as_json, markdown, plot=plot)
+    batches = _numbers("--batch", batch) or net.BATCHES
+    backend = devices.choose(backend, device, "fused").backend
+    tell = {"checked": net_report.show_check, "progress": net_report.show_case}
+    measured = net.networks(editions or ("fa2017",), backend, against, batches, repeat, device, **tell)
+    report.notices(measured)
+    files.save(measured, net_chart.draw, net_page.text, as_json, plot, markdown)
+    if measured.wrong:
+        raise CheckFailed(f"wrong: {', '.join(measured.wrong)}")
+
+
+def _numbers(option, words):
+    """Whole numbers, given with commas between them or by repeating the option."""
+    try:
+        return [int(word) for part in words for word in part.split(",")]
+    except ValueError:
+        raise UsageError(f"{option} takes whole numbers with commas between them, not {','.join(words)}") from None
