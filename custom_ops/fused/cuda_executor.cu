@@ -17,6 +17,7 @@
 #include <string>
 
 #include "../core/dispatch.h"
+#include "../cpu/pool.h"
 #include "../cuda/device.h"
 #include "../cuda/launch.h"
 #include "cuda_memory.h"
@@ -476,6 +477,19 @@ fops_status CudaExecutor::forward_device(int64_t n, const void* data, fops_dtype
 
 // ---- data on the host -------------------------------------------------------------------------------------------
 
+// memcpy on several threads: one moves some 6 GB/s into pinned memory, the bus takes 50.
+void copy(void* to, const void* from, int64_t bytes) {
+  constexpr int64_t kPiece = 256 << 10;
+  constexpr int kThreads = 8;
+  const int64_t pieces = ceil_div(bytes, kPiece);
+  parallel_for(pieces, static_cast<int>(std::min<int64_t>(pieces, std::min(kThreads, pool_threads()))),
+               [=](int64_t piece, int) {
+                 const int64_t at = piece * kPiece;
+                 memcpy(static_cast<char*>(to) + at, static_cast<const char*>(from) + at,
+                        static_cast<size_t>(std::min(kPiece, bytes - at)));
+               });
+}
+
 // Adds the seconds between two events that have passed to *sum, if there is one.
 fops_status add_time(cudaEvent_t start, cudaEvent_t stop, double* sum) {
   if (sum == nullptr) return FOPS_OK;
@@ -626,7 +640,7 @@ fops_status CudaExecutor::queue_slice(const Route& route, Slot* slot, const char
     char* const to = slot->in.as<char>() + at * an_item;
     if (!in_pinned) {
       char* const staged = slot->host_in.get() + at * an_item;
-      memcpy(staged, from, static_cast<size_t>(count * an_item));
+      copy(staged, from, count * an_item);
       from = staged;
     }
     FOPS_CUDA(cudaMemcpyAsync(to, from, count * an_item, cudaMemcpyHostToDevice, up_));
@@ -654,8 +668,7 @@ fops_status CudaExecutor::finish(const Route& route, Slot* slot, float* out, boo
   if (slot->n == 0) return FOPS_OK;
   FOPS_CUDA(cudaEventSynchronize(slot->downloaded));
   if (!out_pinned)
-    memcpy(reinterpret_cast<char*>(out) + slot->first * out_bytes(), slot->host_out.get(),
-           static_cast<size_t>(slot->n * out_bytes()));
+    copy(reinterpret_cast<char*>(out) + slot->first * out_bytes(), slot->host_out.get(), slot->n * out_bytes());
   slot->n = 0;
   if (seconds != nullptr) {
     const auto& steps = route.steps;
