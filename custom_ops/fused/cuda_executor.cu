@@ -70,12 +70,19 @@ struct Route {
   std::vector<DeviceMemory> buffers;  // of each step but the last, which writes to the caller's
   DeviceMemory scratch, workspace;
   int64_t capacity = 0;  // items
+  bool limited = false;  // memory held no more: larger batches go in slices of this
 
+  // Items a slice of a batch of n has, once there is memory.
+  int64_t slice(int64_t n) const {
+    const int64_t wanted = std::min(n, most_items());
+    return limited ? std::min(wanted, capacity) : wanted;
+  }
   void release() noexcept {
     buffers.clear();
     scratch.release();
     workspace.release();
     capacity = 0;
+    limited = false;
   }
 };
 
@@ -287,8 +294,9 @@ fops_status CudaExecutor::prepare(fops_dtype type, int64_t n, int64_t extra_byte
     route.steps = std::move(steps);
     route.made = true;
   }
-  *slice = std::min(n, most_items());
+  *slice = route.slice(n);
   if (*slice <= route.capacity) return FOPS_OK;
+  const int64_t wanted = *slice;
 
   device_graph_.clear();
   host_graph_.clear();
@@ -304,7 +312,10 @@ fops_status CudaExecutor::prepare(fops_dtype type, int64_t n, int64_t extra_byte
   *slice = std::max<int64_t>(1, std::min(*slice, static_cast<int64_t>(fit)));
   for (;; *slice = (*slice + 1) / 2) {  // another process may have been quicker
     const fops_status status = reserve(&route, *slice);
-    if (status == FOPS_OK) return FOPS_OK;
+    if (status == FOPS_OK) {
+      route.limited = *slice < wanted;
+      return FOPS_OK;
+    }
     route.release();
     if (status != FOPS_OUT_OF_MEMORY || *slice == 1) return status;
   }
@@ -444,8 +455,8 @@ fops_status CudaExecutor::forward_device(int64_t n, const void* data, fops_dtype
   FOPS_CUDA(cudaStreamIsCapturing(on, &state));
   const bool captured = state != cudaStreamCaptureStatusNone;  // a caller's own graph: what orders passes is its affair
 
-  int64_t slice = std::min(n, most_items());
-  if (!routes_[type].made || slice > routes_[type].capacity) {
+  int64_t slice = 0;
+  if (!routes_[type].made || routes_[type].slice(n) > routes_[type].capacity) {
     if (captured)
       return fail(FOPS_INVALID, "a first pass of this size allocates, which a stream under capture does not allow: "
                                 "run it once before the capture");

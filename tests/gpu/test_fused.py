@@ -134,6 +134,26 @@ def test_large_batches_from_pinned_and_pageable_memory(torch):
         assert fused_nets.error(net.forward(given, out=result), want) <= LIMIT
 
 
+def test_little_device_memory(torch):
+    chain = fused_nets.course("fa2019", logits=True)
+    weights, images = chain.weights(), chain.images(3000)  # some 0.2 MB each between the stages
+    want = chain.reference(torch, images[:200], weights)
+    torch.cuda.empty_cache()
+    x, out = torch.as_tensor(images).cuda(), torch.empty(3000, 10, device="cuda")
+    hog = torch.empty(torch.cuda.mem_get_info()[0] - (400 << 20), dtype=torch.uint8, device="cuda")
+    try:
+        net = chain.net(weights)
+        free = 0
+        for _ in range(2):
+            assert fused_nets.error(net.forward(images)[:200], want) <= LIMIT
+            assert fused_nets.error(on_device(torch, net, x, out)[:200].cpu().numpy(), want) <= LIMIT
+            free, before = torch.cuda.mem_get_info()[0], free
+        assert free == before
+    finally:
+        del hog
+        torch.cuda.empty_cache()
+
+
 def test_the_same_buffers_again_with_other_data(torch):
     # From the second call on a graph is replayed.
     chain = fused_nets.course("fa2017", logits=True)
