@@ -1,8 +1,8 @@
 // Convolution + tanh + 2x2 max pool in one kernel: one input channel, 5x5, up to 64 filters, on the tensor cores.
 //
 // The plain layer (cuda/12_tensor_core.cu) is bound by its stores: fa2017 writes 1,152 MB for 10,000 images. Fused with
-// what follows, a quarter of that is left, in the form that the next layer reads. tanh rises, so the pool comes first: a
-// quarter of the tanh too. What is left to do for fa2017:
+// what follows, a quarter of that is left, in the form that the next layer reads. tanh rises, so the pool comes first:
+// a quarter of the tanh too. What is left to do for fa2017:
 //   products  25 taps padded to 32, 50 filters to 56, two halves a weight: 41 GFLOP, 0.07 ms at the 600 TFLOP/s or so
 //             that mma.sync reaches
 //   tanh      72 million, of some 22 instructions with the split behind it: 0.055 ms of all issue slots
@@ -11,16 +11,16 @@
 // (PyTorch's three kernels: 2.52 ms); sp2018's first layer 0.237 ms, fa2019's 0.516 ms. Largest error of a tanh 4.3e-7.
 //
 // A profile (fa2017) finds the tensor pipe 40% busy, 59% of the issue slots used and no pipe full: warps queue for the
-// tensor pipe at the start of each chunk and for the rest of the instructions at its end. Tried, with times: without the
-// products 0.120, without tanh 0.137, without the stores 0.168; 6 warps and 2 blocks a multiprocessor 0.182, 3 and 5
-// 0.185, 4 and 3 0.173, 4 and 5 (96 registers) 0.185; a tile's products held back until the tile before the last, or the
-// last, is finished 0.183, 0.187; a branch around outputs that do not count 0.207.
+// tensor pipe at the start of each chunk and for the rest of the instructions at its end. Tried, with times: without
+// the products 0.120, without tanh 0.137, without the stores 0.168; 3 blocks of 4 warps a multiprocessor 0.173, 5 (96
+// registers) 0.185; a tile's products held back until the tile before the last, or the last, is finished 0.183, 0.187.
+// On an earlier version (0.170): 6 warps and 2 blocks 0.182, 3 and 5 0.185, 9 and 2 0.221.
 //
 // How: a warp makes eight neighbouring outputs of the pool at a time, from four mma tiles: even and odd outputs times
 // upper and lower row of the window. Column n of a tile is output n / 2 and left or right in the window, so that a
-// window's four sums end in one lane, and two neighbouring outputs too. Filters are rows, 16 a tile: first the low halves
-// of the weights, then the high ones, into the same sums. Up to eight filters left over share a tile, high halves in rows
-// 0 to 7 and low ones below.
+// window's four sums end in one lane, and two neighbouring outputs too. Filters are rows, 16 a tile: first the low
+// halves of the weights, then the high ones, into the same sums. Up to eight filters left over share a tile, high
+// halves in rows 0 to 7 and low ones below.
 #include <cmath>
 #include <cstring>
 
@@ -40,9 +40,9 @@ constexpr int kChunk = 8;  // outputs a warp makes at a time
 constexpr size_t kMostShared = 98 * 1024;  // what every GPU from sm_80 on gives a block
 
 // Pairs of taps (p, q) and (p, q + 1), p and q a nibble each, in the order in which lanes 0 to 3 read them for the four
-// registers of two mma steps; pair 11 is padding. Staged rows are an odd multiple of 16 words apart, so that the pairs of
-// three of the four registers, {0, 2, 16, 18} or {2, 4, 18, 20} modulo 32, together with the windows' {0, 1, 4, 5, 8, 9,
-// 12, 13} fall into 32 different banks; the last one's take two turns.
+// registers of two mma steps; pair 11 is padding. Staged rows are an odd multiple of 16 words apart, so that the pairs
+// of three of the four registers, {0, 2, 16, 18} or {2, 4, 18, 20} modulo 32, together with the windows' {0, 1, 4, 5,
+// 8, 9, 12, 13} fall into 32 different banks; the last one's take two turns.
 constexpr uint64_t kPairP = 0x4410134233221100, kPairQ = 0x4044202042422020;
 constexpr int kPadding = 11;
 __host__ __device__ constexpr int pair_p(int i) { return static_cast<int>(kPairP >> 4 * i & 15); }
@@ -436,14 +436,16 @@ Sizes sizes_for(const Stage& stage, bool halves) {
 }
 
 size_t shared_bytes(const Sizes& s, bool halves, bool pixels) {
-  return sizeof(uint32_t) * (staged_words(s) + (pixels ? raw_words(s) : staged_words(s))) + (halves ? 2 * half_bytes(s) : 4 * s.values);
+  return sizeof(uint32_t) * (staged_words(s) + (pixels ? raw_words(s) : staged_words(s))) +
+         (halves ? 2 * half_bytes(s) : 4 * s.values);
 }
 
 template <int kFull, bool kRest, bool kHalves, typename X>
 fops_status launch(Sizes s, const PixelWeights& weights, const float* k, const Tensor& x, const Tensor& y,
                    cudaStream_t stream) {
   auto* kernel = conv_pixels<kFull, kRest, kHalves, X>;
-  s.vector_in = (sizeof(X) == 1 ? s.H * s.W : s.W) % 4 == 0 && reinterpret_cast<uintptr_t>(x.data) % (4 * sizeof(X)) == 0;
+  s.vector_in = (sizeof(X) == 1 ? s.H * s.W : s.W) % 4 == 0 &&
+                reinterpret_cast<uintptr_t>(x.data) % (4 * sizeof(X)) == 0;
   s.vector_out = s.values * (kHalves ? 2 : 4) % 16 == 0 && reinterpret_cast<uintptr_t>(y.data) % 16 == 0;
   const size_t shared = shared_bytes(s, kHalves, sizeof(X) == 1);
   FOPS_TRY(allow_shared(kernel, shared));
@@ -482,9 +484,9 @@ bool pack_conv_pixels(const Stage& stage, const float* k, PixelWeights* out) {
     if (!std::isfinite(k[i])) return false;
     largest = std::max(largest, std::fabs(k[i]));
   }
-  // The largest weight comes to lie in [2^13, 2^14), where its low half keeps all that counts; or as near as uint8 pixels
-  // allow, which are scaled by the inverse: 2^-24 is the least half, 1024 * 2^5 within its range. Weights beyond that,
-  // below 2^-24 or above 2^18, are left to the general way.
+  // The largest weight comes to lie in [2^13, 2^14), where its low half keeps all that counts; or as near as uint8
+  // pixels allow, which are scaled by the inverse: 2^-24 is the least half, 1024 * 2^5 within its range. Weights beyond
+  // that, below 2^-24 or above 2^18, are left to the general way.
   const int exponent = largest > 0 ? std::ilogb(largest) : 0;
   if (exponent < -24 || exponent > 18) return false;
   const float scale = std::ldexp(1.0f, std::max(-5, std::min(24, 13 - exponent)));

@@ -1,10 +1,10 @@
 // The CUDA executor: a plan's stages on one device, activations never leaving it.
 //
 // Weights are uploaded and laid out when they change. Items pass through in slices, as many as memory allows: the large
-// matrix product wants thousands of rows (fa2017's on an H200: 0.33 ms for 10,000 rows, 0.65 ms for four times 2,500). In
-// forward(), where the data comes from the host, a slice's data is cut into parts, and the first step runs on each as it
-// arrives; the next slice's upload and the last one's download run beside that. Each step owns its output buffer, so
-// nothing is allocated once a size has been seen, and the zeros behind the rows of halves, written once, stay.
+// matrix product wants thousands of rows (fa2017's on an H200: 0.33 ms for 10,000 rows, 0.65 ms for four times 2,500).
+// In forward(), where the data comes from the host, a slice's data is cut into parts, and the first step runs on each
+// as it arrives; the next slice's upload and the last one's download run beside that. Each step owns its output buffer,
+// so nothing is allocated once a size has been seen, and the zeros behind the rows of halves, written once, stay.
 //
 // Small batches are bound by launches, not by work: calls with the same arguments are captured into a CUDA graph at the
 // second one, and replayed from then on. From the host their data is not even copied: the kernels read and write pinned
@@ -697,8 +697,8 @@ fops_status CudaExecutor::finish(const Route& route, Slot* slot, float* out, boo
 fops_status make_cuda_executor(const Plan& plan, int device, const char* precision, std::unique_ptr<Executor>* out) {
   const std::string name = precision == nullptr ? "" : precision;
   // "float16" and "tf32" leave out the products that restore float32 grade in the large dense layers, where most of the
-  // work is; both round operands to 11 bits, and on these GPUs halves are twice as fast as TF32 proper. Convolutions stay
-  // at float32 grade, which costs them little: see the times in cuda/13_half.cu.
+  // work is; both round operands to 11 bits, and on these GPUs halves are twice as fast as TF32 proper. Convolutions
+  // stay at float32 grade, which costs them little: see the times in cuda/13_half.cu.
   int products = 3;
   if (name == "float16" || name == "tf32")
     products = 1;

@@ -97,7 +97,8 @@ fops_status run_map(const Item& in, const Item& out, bool tanh, bool pool, int64
                   static_cast<int>(out.H), static_cast<int>(out.W)};
   const auto run = [&](auto* typed) {
     if (y.form == Tensor::Form::float32) {
-      map_to_float<<<grid_over(n * out.size()), kThreads, 0, stream>>>(d, tanh, pool, typed, static_cast<float*>(y.data));
+      map_to_float<<<grid_over(n * out.size()), kThreads, 0, stream>>>(d, tanh, pool, typed,
+                                                                       static_cast<float*>(y.data));
     } else {
       const int64_t stride = dense_stride(out.size());
       const bool vector = !pool && out.size() % 4 == 0 && reinterpret_cast<uintptr_t>(typed) % 16 == 0;

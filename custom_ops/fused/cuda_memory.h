@@ -1,7 +1,8 @@
 // What a CUDA executor owns: device and pinned memory, streams and events, each freed with its owner.
 //
 // The releases are not checked. They run in destructors, which may not throw and have nobody to report to; and the
-// usual way for one to fail is that the process is ending and the driver went first, when there is nothing left to free.
+// usual way for one to fail is that the process is ending and the driver went first, when there is nothing left to
+// free.
 #pragma once
 
 #include <cstddef>

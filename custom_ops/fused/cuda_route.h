@@ -1,10 +1,10 @@
 // How a plan's stages run on a device for data of one type: a list of steps, each a kernel or two, and the forms of the
 // tensors between them.
 //
-// What decides is a bound on every tensor's largest magnitude. Behind tanh it is 1, of uint8 pixels 255, of float32 data
-// unknown; a convolution multiplies it by its filters' largest sum of |w|. Where a bound is known, one power of two
-// scales the tensor safely into half's range and the matrix units serve the next dense layer; where it is not, that layer
-// runs in plain float32.
+// What decides is a bound on every tensor's largest magnitude. Behind tanh it is 1, of uint8 pixels 255, of float32
+// data unknown; a convolution multiplies it by its filters' largest sum of |w|. Where a bound is known, one power of
+// two scales the tensor safely into half's range and the matrix units serve the next dense layer; where it is not, that
+// layer runs in plain float32.
 #pragma once
 
 #include <vector>

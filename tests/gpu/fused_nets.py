@@ -30,6 +30,9 @@ class Chain:
         self.shape, self.bias = tuple(shape), bias
         self.layers = [layer if isinstance(layer, tuple) else (layer,) for layer in layers]
 
+    def __repr__(self):
+        return f"Chain({self.layers}, {self.shape}, bias={self.bias})"
+
     def symbol(self):
         """The symbol's JSON, as MXNet writes it."""
         nodes = [{"op": "null", "name": "data", "inputs": []}]

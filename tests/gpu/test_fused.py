@@ -104,7 +104,8 @@ def test_random_chains(torch, kind):
         size = max(np.abs(want).max(), 1e-30)
         x = torch.as_tensor(images).cuda()[offset:]  # a slice need not begin on a 16-byte boundary
         for y in (on_device(torch, net, x).cpu().numpy(), net.forward(images[offset:])):
-            assert not np.isnan(y).any() and np.abs(y - want).max() / size <= 2e-5
+            wrong = np.abs(y - want).max() / size
+            assert wrong <= 2e-5, (wrong, size, chain)
 
     check()
 
