@@ -11,7 +11,7 @@ namespace fops {
 namespace {
 
 constexpr int kThreads = 128;
-constexpr int kAhead = 4;  // reads of a row in flight
+constexpr int kLanes = 8;  // an item
 
 // The first kWide values from `from` on.
 template <int kWide, typename X>
@@ -24,7 +24,7 @@ __device__ inline void load(const X* from, float (&to)[kWide]) {
   }
 }
 
-template <int kUnits, int kLanes, int kItems, int kWide, typename X>
+template <int kUnits, int kItems, int kWide, typename X>
 __global__ void __launch_bounds__(kThreads)
     few_units(long long n, int inputs, int units, const X* __restrict__ x, const float* __restrict__ w,
               const float* __restrict__ bias, bool tanh, bool softmax, float* __restrict__ y) {
@@ -35,32 +35,19 @@ __global__ void __launch_bounds__(kThreads)
   for (int i = 0; i < kItems; ++i) row[i] = x + min(first + i, n - 1) * inputs;  // past the end: the last item again
 
   float sum[kItems][kUnits] = {};
-  constexpr int kStep = kLanes * kWide;
-  for (int first_k = lane * kWide; first_k < inputs; first_k += kAhead * kStep) {
-    float v[kAhead][kItems][kWide];
+#pragma unroll 2
+  for (int k = lane * kWide; k < inputs; k += kLanes * kWide) {
+    float v[kItems][kWide];
 #pragma unroll
-    for (int a = 0; a < kAhead; ++a)
+    for (int i = 0; i < kItems; ++i) load(row[i] + k, v[i]);
 #pragma unroll
-      for (int i = 0; i < kItems; ++i) {
-        const int k = first_k + a * kStep;
-        if (k < inputs)
-          load(row[i] + k, v[a][i]);
-        else
-          for (float& e : v[a][i]) e = 0.0f;
-      }
+    for (int u = 0; u < kUnits; ++u) {
+      float weight[kWide];
+      load(w + static_cast<long long>(min(u, units - 1)) * inputs + k, weight);  // the surplus is not written
 #pragma unroll
-    for (int a = 0; a < kAhead; ++a) {
-      const int k = first_k + a * kStep;
-      if (k >= inputs) break;
+      for (int i = 0; i < kItems; ++i)
 #pragma unroll
-      for (int u = 0; u < kUnits; ++u) {
-        float weight[kWide];
-        load(w + static_cast<long long>(min(u, units - 1)) * inputs + k, weight);  // the surplus is not written
-#pragma unroll
-        for (int i = 0; i < kItems; ++i)
-#pragma unroll
-          for (int e = 0; e < kWide; ++e) sum[i][u] = fmaf(v[a][i][e], weight[e], sum[i][u]);
-      }
+        for (int e = 0; e < kWide; ++e) sum[i][u] = fmaf(v[i][e], weight[e], sum[i][u]);
     }
   }
 #pragma unroll
@@ -92,23 +79,12 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-template <int kUnits, int kLanes, int kItems, int kWide, typename X>
-fops_status launch(int64_t n, int64_t inputs, int64_t units, const X* x, const float* w, const float* bias, bool tanh,
-                   bool softmax, float* y, cudaStream_t stream) {
-  few_units<kUnits, kLanes, kItems, kWide>
-      <<<grid_for(ceil_div(ceil_div(n, kItems) * kLanes, kThreads)), kThreads, 0, stream>>>(
-          n, static_cast<int>(inputs), static_cast<int>(units), x, w, bias, tanh, softmax, y);
-  return launched("few units");
-}
-
-// Of few items, each gets a warp: what counts is then how many reads follow one another.
-constexpr int64_t kFewItems = 2048;
 template <int kUnits, int kItems, int kWide, typename X>
 fops_status run(int64_t n, int64_t inputs, int64_t units, const X* x, const float* w, const float* bias, bool tanh,
                 bool softmax, float* y, cudaStream_t stream) {
-  return n < kFewItems
-             ? launch<kUnits, 32, 1, kWide>(n, inputs, units, x, w, bias, tanh, softmax, y, stream)
-             : launch<kUnits, 8, kItems, kWide>(n, inputs, units, x, w, bias, tanh, softmax, y, stream);
+  few_units<kUnits, kItems, kWide><<<grid_for(ceil_div(ceil_div(n, kItems) * kLanes, kThreads)), kThreads, 0, stream>>>(
+      n, static_cast<int>(inputs), static_cast<int>(units), x, w, bias, tanh, softmax, y);
+  return launched("few units");
 }
 
 }  // namespace
