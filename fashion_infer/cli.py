@@ -382,3 +382,25 @@ def bench_conv(editions, backend, kernels, against, batch, repeat, as_json, plot
     files.save(measured, as_json, plot, markdown)
     if measured.wrong:
         raise CheckFailed(f"wrong: {', '.join(measured.wrong)}")
+
+
+# ---- report ----------------------------------------------------------------------------------
+
+
+@cli.command("report")
+@click.option("--out", required=True, metavar="DIR", help="Folder: new, empty, or a former report to replace.")
+@click.option("--backend", type=click.Choice(["auto", "cpu", "gpu"]), default="auto", show_default=True)
+@click.option("--device", type=int, default=0, show_default=True, help="Index of the GPU.")
+@click.option("--model", metavar="NAME", help="A shipped model, see `models list` [default: ece408-high].")
+@click.option("--n", type=int, help="Test images [default: 10000, with --quick 2000].")
+@_options(_data_options)
+@click.option("--quick", is_flag=True, help="Fewer repeats and smaller batches: under two minutes on two cores.")
+def make_report(out, **options):
+    """Measure everything, and write it as one HTML page and the same as Markdown; exit 1 when something is wrong."""
+    from .reporting import gather, report
+
+    request = gather.Request(**options)
+    page, measured = report.make(out, request, lambda text: click.echo(f"report: {text}", err=True))
+    click.echo(str(page))
+    if measured.wrong:
+        raise CheckFailed(f"wrong: {'; '.join(measured.wrong)}")

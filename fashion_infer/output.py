@@ -31,16 +31,19 @@ def show(made):
     console.print(made)
 
 
-def run_report(result):
-    """The lines that scripts of the course parse, and the table of layers."""
-    click.echo("New Inference")
-    for _, seconds in result.op_times:
-        click.echo(f"Op Time: {seconds:f}")
+def run_lines(result):
+    """The lines that scripts of the course parse."""
+    lines = ["New Inference", *(f"Op Time: {seconds:f}" for _, seconds in result.op_times)]
     synthetic = " Data: synthetic" if result.data_source == "synthetic" else ""
     if result.model.endswith("baseline") and result.operator == "builtin":
-        click.echo(f"EvalMetric: {{'accuracy': {result.correctness}}}{synthetic}")
-    else:
-        click.echo(f"Correctness: {result.correctness} Model: {result.model}{synthetic}")
+        return [*lines, f"EvalMetric: {{'accuracy': {result.correctness}}}{synthetic}"]
+    return [*lines, f"Correctness: {result.correctness} Model: {result.model}{synthetic}"]
+
+
+def run_report(result):
+    """The lines that scripts of the course parse, and the table of layers."""
+    for line in run_lines(result):
+        click.echo(line)
     staged = any(sum(layer.upload) + sum(layer.download) for layer in result.layers)
     columns = ["layer", "operator", "kernel", ">op time, s", ">share"]
     made = table(*columns, *([">transfers, s"] if staged else []))

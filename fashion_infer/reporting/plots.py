@@ -1,0 +1,91 @@
+"""The report's pictures, as PNG files; those of other commands are drawn by the same code as there."""
+
+from pathlib import Path
+from typing import Dict, List
+
+import numpy as np
+
+from .. import plots
+from ..bench import chart
+from ..bench.rows import COPYING, KERNEL, Layer, Result
+from .ceilings import Ceiling
+from .gather import Measured
+
+LADDER, ROOFLINE, CONFUSION, MISTAKES = "ladder.png", "roofline.png", "confusion.png", "mistakes.png"
+
+
+def draw(folder: Path, measured: Measured) -> List[str]:
+    """Draw all that there is something to draw of, into a folder; the names of the files."""
+    made = [CONFUSION]
+    if measured.bench:
+        chart.draw(str(folder / LADDER), measured.bench)
+        roofline(str(folder / ROOFLINE), measured.bench, measured.ceilings)
+        made += [LADDER, ROOFLINE]
+    result, names = measured.runs[1], measured.class_names
+    title = f"{result.model}, correctness {result.correctness} on {result.n} images"
+    plots.confusion(str(folder / CONFUSION), result.labels, result.predictions, names, title)
+    wrong = result.predictions != result.labels
+    if wrong.any():
+        chosen = measured.images.images[wrong], result.predictions[wrong]
+        plots.sheet(str(folder / MISTAKES), *chosen, names, f"mistakes of {title}", result.labels[wrong])
+        made.append(MISTAKES)
+    return made
+
+
+def intensity(layer: Layer) -> float:
+    """Operations a byte, when input, weights and output move once each."""
+    batch, channels, height, width, filters, side = layer.shape
+    outputs = batch * filters * (height - side + 1) * (width - side + 1)
+    moved = 4 * (batch * channels * height * width + filters * channels * side**2 + outputs)
+    return 2 * outputs * channels * side**2 / moved
+
+
+def bandwidths(layer: Layer) -> Dict[str, float]:
+    """The memory's measured ceilings in GB/s, by what was measured."""
+    return {row.name: row.gb_s for row in layer.rows if row.kind == COPYING and row.gb_s}
+
+
+def roofline(path: str, result: Result, ceilings: List[Ceiling]) -> None:
+    """Draw every kernel and peer under the measured ceilings, an axes for each layer, as a PNG."""
+    figure, cells = plots._figure(8, 5 * len(result.layers) + 0.4, len(result.layers), 1)
+    for axes, layer in zip(np.ravel(cells), result.layers):
+        at, roofs = intensity(layer), bandwidths(layer)
+        span = np.geomspace(at / 30, at * 30, 200)
+        top = max((ceiling.tflop_s for ceiling in ceilings), default=np.inf)
+        for (name, gb_s), style in zip(roofs.items(), ("-", "--")):
+            axes.plot(span, np.minimum(span * gb_s / 1e3, top), style, color="black", lw=1)
+            axes.annotate(
+                f"{name} {gb_s:,.3g} GB/s",
+                (span[8], span[8] * gb_s / 1e3),
+                (6, -6),
+                textcoords="offset points",
+                fontsize=7,
+            )
+        for ceiling in ceilings:
+            axes.axhline(ceiling.tflop_s, color="gray", lw=1, ls=":")
+            axes.annotate(
+                f"{ceiling.name}: {ceiling.tflop_s:.3g} TFLOP/s", (span[0], ceiling.tflop_s), fontsize=7, va="bottom"
+            )
+        rows = sorted((row for row in layer.rows if row.tflop_s), key=lambda row: row.tflop_s)
+        heights = _apart([row.tflop_s for row in rows])
+        for row, height in zip(rows, heights):
+            colour = "tab:orange" if row.name == layer.auto else "tab:blue" if row.kind == KERNEL else "tab:gray"
+            axes.plot(at, row.tflop_s, "o", color=colour, ms=5)
+            label = f"{row.name} {row.layout}".rstrip() + f": {row.tflop_s:.3g}"
+            arrow = {"arrowstyle": "-", "lw": 0.4, "color": colour}
+            axes.annotate(label, (at, row.tflop_s), (at * 2, height), fontsize=7, va="center", arrowprops=arrow)
+        axes.set_xscale("log")
+        axes.set_yscale("log")
+        axes.set_xlabel("arithmetic intensity, operations a byte")
+        axes.set_ylabel("TFLOP/s")
+        axes.set_title(layer.title, fontsize=9)
+    figure.suptitle(f"{result.device['name']}, {result.batch} images; orange: auto, gray: peers", fontsize=9)
+    plots._save(figure, path)
+
+
+def _apart(values):
+    """Ascending positive heights near the values, each at least 18% above the last: room for a label on a log axis."""
+    heights: List[float] = []
+    for value in values:
+        heights.append(max(value, heights[-1] * 1.18) if heights else value)
+    return heights
