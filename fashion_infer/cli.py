@@ -404,3 +404,24 @@ def make_report(out, **options):
     click.echo(str(page))
     if measured.wrong:
         raise CheckFailed(f"wrong: {'; '.join(measured.wrong)}")
+
+
+# ---- compare ---------------------------------------------------------------------------------
+
+
+@cli.command()
+@click.argument("first", metavar="A.json")
+@click.argument("second", metavar="B.json")
+@click.option("--check", is_flag=True, help="Exit 1 when B is slower beyond the noise, or its correctness differs.")
+def compare(first, second, check):
+    """Two files of `run --json`, `bench conv --json` or `bench net --json` side by side, with ratios and verdicts.
+
+    Medians are the same when they differ by no more than the spread of either's repeats and 3% (10% of fewer than
+    four repeats).
+    """
+    from .comparison import verdicts
+
+    found = verdicts.compare(first, second)
+    output.comparison(found)
+    if check and found.faults:
+        raise CheckFailed("; ".join(found.faults))

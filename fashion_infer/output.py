@@ -65,3 +65,24 @@ def check_report(checks):
         verdict = "ok" if c.ok else "WRONG"
         made.add_row(c.model, c.operator, c.backend, c.source, str(c.n), f"{c.expected}", f"{c.got}", verdict)
     show(made)
+
+
+def comparison(found):
+    """The tables of `compare`."""
+    click.echo(f"A: {found.a.name}\nB: {found.b.name}")
+    if found.settings:
+        made = table("setting that differs", "A", "B")
+        for row in found.settings:
+            made.add_row(*row)
+        show(made)
+    made = table("median, ms", ">A", ">B", ">B / A", ">noise", "verdict of B")
+    for line in found.lines:
+        numbers = ("" if value is None else f"{value:.4g}" for value in (line.a, line.b))
+        ratio = "" if line.ratio is None else f"{line.ratio:.3f}"
+        made.add_row(line.what, *numbers, ratio, "" if line.noise is None else f"{line.noise:.3g}", line.verdict)
+    show(made)
+    if found.facts:
+        made = table("must not change", "A", "B", "")
+        for fact in found.facts:
+            made.add_row(*fact)
+        show(made)

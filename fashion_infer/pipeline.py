@@ -1,5 +1,6 @@
 """The one road through the house: data -> network -> predictions -> Result."""
 
+import hashlib
 import json
 import platform
 import statistics
@@ -81,6 +82,8 @@ class Result(NamedTuple):
         used = process.usage()
         skipped = ("predictions", "labels", "scores", "layers")
         facts = {key: value for key, value in self._asdict().items() if key not in skipped}
+        # Two runs that are right equally often may still differ in single images.
+        facts["predictions_sha256"] = hashlib.sha256(self.predictions.astype("<i8").tobytes()).hexdigest()
         facts["layers"] = [layer._asdict() for layer in self.layers]
         facts["process"] = used._asdict()
         facts["versions"] = versions()
