@@ -64,9 +64,12 @@ _device_options = [
     click.option("--device", type=int, default=0, show_default=True, help="Index of the GPU."),
     click.option("--threads", type=int, help="CPU threads [default: the cores this process may use]."),
 ]
+_edition_option = [
+    click.option("--edition", metavar="NAME", help="Of the course; models then go by short names [default: fa2017]."),
+]
 _model_options = [
-    click.option("--model", metavar="NAME", help="A shipped model, see `models list` [default: ece408-high]."),
-    click.option("--edition", metavar="NAME", help="With it --model takes the short names of the time."),
+    click.option("--model", metavar="NAME", help="A shipped model, see `models list` [default: the edition's]."),
+    *_edition_option,
     click.option("--checkpoint", metavar="PATH", help="Instead of a model: FILE.h5, or PREFIX of an MXNet checkpoint."),
     click.option("--epoch", type=int, default=1, show_default=True, help="NNNN in PREFIX-NNNN.params."),
     click.option("--input-size", type=int, help="Pixels a side [default: what fits the network]."),
@@ -188,12 +191,9 @@ def course(program, model, n, edition, data_dir, data):
     from . import course as presets
 
     asked = presets.request(program, edition, model, n)
-    _run(
-        asked.n,
-        data_dir,
-        data,
-        {"model": asked.model, "op": asked.operator, "backend": asked.backend, "mode": "operator"},
-    )
+    chosen = {"model": asked.model, "edition": asked.edition}
+    # Node by node, as the course's programs ran the network.
+    _run(asked.n, data_dir, data, {**chosen, "op": asked.operator, "backend": asked.backend, "mode": "operator"})
 
 
 @cli.command()
@@ -223,7 +223,7 @@ def predict(pictures, invert, show, **options):
 @click.option("--model", "models", metavar="NAME", multiple=True, help="Only this model; may be repeated.")
 @_options(_device_options, _data_options)
 def verify(models, backend, device, threads, data_dir, data):
-    """Run every shipped model at every n with a known correctness; exit 1 on any difference."""
+    """Run every model at every n with a known correctness, in both modes; exit 1 on any difference."""
     from . import verification
 
     checks = verification.verify(models, backend, device, threads, data_dir, data)
@@ -312,14 +312,14 @@ def models_list():
 @models.command("fetch")
 @click.argument("name")
 @click.option("--original", is_flag=True, help="The course's own weights, from their public repository.")
-def models_fetch(name, original):
+@_options(_edition_option)
+def models_fetch(name, original, edition):
     """Download a model's original weights, verified by their Git blob id."""
     from . import originals, zoo
 
+    name = zoo.get(name, edition).name
     if not original:
-        raise UsageError(
-            f"the shipped weights of {zoo.get(name).name} are here already; add --original for the course's"
-        )
+        raise UsageError(f"the shipped weights of {name} are here already; add --original for the course's")
     click.echo(str(originals.fetch(name)))
 
 
@@ -327,11 +327,12 @@ def models_fetch(name, original):
 @click.argument("name")
 @click.option("--to", "prefix", metavar="PREFIX", required=True, help="Writes PREFIX-symbol.json, PREFIX-NNNN.params.")
 @click.option("--epoch", type=int, default=1, show_default=True)
-def models_export(name, prefix, epoch):
+@_options(_edition_option)
+def models_export(name, prefix, epoch, edition):
     """Write a shipped model as an MXNet checkpoint, every weight bit for bit."""
     from . import checkpoint, zoo
 
-    for path in checkpoint.save_mxnet(prefix, zoo.get(name).load(), epoch):
+    for path in checkpoint.save_mxnet(prefix, zoo.get(name, edition).load(), epoch):
         click.echo(str(path))
 
 
@@ -354,24 +355,32 @@ def models_import(prefix, epoch, path):
 
 @cli.group()
 def bench():
-    """Measure the kernels beside what a user could pick instead."""
+    """Measure kernels and networks beside what a user could pick instead."""
+
+
+_bench_place = [
+    click.option("--edition", "editions", multiple=True, metavar="NAME", help="May be repeated [default: fa2017]."),
+    click.option("--backend", type=click.Choice(["auto", "cpu", "gpu"]), default="auto", show_default=True),
+    click.option("--device", type=int, default=0, show_default=True, help="Index of the GPU."),
+]
+_bench_files = [
+    click.option("--json", "as_json", metavar="FILE.json", help="Write everything that was measured."),
+    click.option("--plot", metavar="FILE.png", help="Draw a chart."),
+    click.option("--markdown", metavar="FILE.md", help="Write the tables as a page of documentation."),
+]
 
 
 @bench.command("conv")
-@click.option("--edition", "editions", multiple=True, metavar="NAME", help="May be repeated [default: fa2017].")
-@click.option("--backend", type=click.Choice(["auto", "cpu", "gpu"]), default="auto", show_default=True)
+@_options(_bench_place)
 @click.option("--kernels", default="all", show_default=True, metavar="NAME,...", help="Variants, see `doctor`.")
 @click.option("--against", metavar="PEER,...", help="cudnn, torch, mxnet, onnxruntime, none [default: what is here].")
 @click.option("--batch", type=int, help="Images [default: 10000 on a GPU, 1000 on a CPU].")
 @click.option("--repeat", type=int, help="Timed runs [default: 20 on a GPU, 12 on a CPU].")
-@click.option("--json", "as_json", metavar="FILE.json", help="Write everything that was measured.")
-@click.option("--plot", metavar="FILE.png", help="Draw a bar chart.")
-@click.option("--markdown", metavar="FILE.md", help="Write the tables as a page of documentation.")
-@click.option("--device", type=int, default=0, show_default=True, help="Index of the GPU.")
+@_options(_bench_files)
 def bench_conv(editions, backend, kernels, against, batch, repeat, as_json, plot, markdown, device):
     """Check every convolution kernel against float64, then time it; exit 1 when one is wrong."""
     from . import devices
-    from .bench import conv, files, report
+    from .bench import chart, conv, files, page, report
 
     files.check(as_json, markdown, plot=plot)
     backend = devices.choose(backend, device).backend
@@ -379,9 +388,43 @@ def bench_conv(editions, backend, kernels, against, batch, repeat, as_json, plot
         editions or ("fa2017",), backend, kernels, against, batch, repeat, device, lambda x: report.show(x, backend)
     )
     report.notices(measured)
-    files.save(measured, as_json, plot, markdown)
+    files.save(measured, chart.draw, page.text, as_json, plot, markdown)
     if measured.wrong:
         raise CheckFailed(f"wrong: {', '.join(measured.wrong)}")
+
+
+@bench.command("net")
+@_options(_bench_place)
+@click.option(
+    "--against", metavar="PEER,...", help="torch, torch-compile, onnxruntime, mxnet, none [default: all here]."
+)
+@click.option("--batch", metavar="N,...", multiple=True, help="Images; may be repeated [default: 1,16,256,10000].")
+@click.option(
+    "--repeat", type=int, help="Timed runs [default: 300 of small batches; of large 20 on a GPU, 12 on a CPU]."
+)
+@_options(_bench_files)
+def bench_net(editions, backend, against, batch, repeat, as_json, plot, markdown, device):
+    """Check the whole fused network against float64, then time it by batch size; exit 1 when it is wrong."""
+    from . import devices
+    from .bench import files, net, net_chart, net_page, net_report, report
+
+    files.check(as_json, markdown, plot=plot)
+    batches = _numbers("--batch", batch) or net.BATCHES
+    backend = devices.choose(backend, device, "fused").backend
+    tell = {"checked": net_report.show_check, "progress": net_report.show_case}
+    measured = net.networks(editions or ("fa2017",), backend, against, batches, repeat, device, **tell)
+    report.notices(measured)
+    files.save(measured, net_chart.draw, net_page.text, as_json, plot, markdown)
+    if measured.wrong:
+        raise CheckFailed(f"wrong: {', '.join(measured.wrong)}")
+
+
+def _numbers(option, words):
+    """Whole numbers, given with commas between them or by repeating the option."""
+    try:
+        return [int(word) for part in words for word in part.split(",")]
+    except ValueError:
+        raise UsageError(f"{option} takes whole numbers with commas between them, not {','.join(words)}") from None
 
 
 # ---- report ----------------------------------------------------------------------------------

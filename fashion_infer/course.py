@@ -28,7 +28,8 @@ PROGRAMS: Dict[str, Program] = {
 class Request(NamedTuple):
     """What a program asks of the pipeline."""
 
-    model: str
+    model: str  # its short name, which the program printed
+    edition: str
     operator: str
     backend: str
     n: int
@@ -36,6 +37,8 @@ class Request(NamedTuple):
 
 def request(program: str, edition: str, model: Optional[str] = None, n: Optional[int] = None) -> Request:
     """Turn a program's name and its positional arguments into a request.
+
+    Of sp2018 only the baseline is shipped: the programs of the custom operator run that one's weights.
 
     Raises
     ------
@@ -48,9 +51,7 @@ def request(program: str, edition: str, model: Optional[str] = None, n: Optional
     if not preset.arguments:
         if model is not None or n is not None:
             raise UsageError(f"{program} takes no arguments: it runs the baseline on all 10000 images")
-        return Request(zoo.get("baseline", edition).name, preset.operator, preset.backend, 10000)
-    custom = [m.name for m in zoo.MODELS.values() if m.edition == edition and "ece408" in m.name]
-    if model is None and not custom:
-        raise UsageError(f"{edition} shipped no model for the custom operator: name one, such as baseline")
-    chosen = zoo.get(model, edition).name if model else custom[0]
-    return Request(chosen, preset.operator, preset.backend, 10000 if n is None else n)
+        chosen = zoo.get("baseline", edition)
+    else:
+        chosen = zoo.get(model, edition) if model else zoo.default(edition)
+    return Request(chosen.short_name, edition, preset.operator, preset.backend, 10000 if n is None else n)

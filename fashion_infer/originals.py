@@ -1,7 +1,7 @@
 """The course's own weights: fetched from their public repository, and verified by the ids that Git gave them.
 
 The repository is illinois-impact/ece408_mxnet_docker on GitHub, folder models/, a branch an edition. Only the weights
-are fetched: the networks are those of `editions`.
+are fetched: the networks are built from `editions`, with the node names of the time.
 """
 
 import os
@@ -10,7 +10,7 @@ from typing import Dict, NamedTuple
 
 import numpy as np
 
-from . import checkpoint, download, params_file, zoo
+from . import checkpoint, download, network, params_file, zoo
 from .errors import CheckpointError, UsageError
 
 HOME = "https://raw.githubusercontent.com/illinois-impact/ece408_mxnet_docker/"
@@ -72,7 +72,7 @@ def load(name: str) -> checkpoint.Checkpoint:
         )
     if download.git_blob(target) != ORIGINALS[name].blob:
         raise CheckpointError(f"{target} is damaged: run `fashion-infer models fetch {name} --original` again")
-    shipped = zoo.get(name).load()
     weights = {key.partition(":")[2]: array.astype(np.float32) for key, array in params_file.read(target).items()}
     checkpoint.check_finite(weights, str(target))
-    return checkpoint.Checkpoint(shipped.symbol, weights, {"edition": shipped.attributes["edition"]})
+    model = zoo.get(name)
+    return checkpoint.Checkpoint(network.build(model.edition, model.operator), weights, {"edition": model.edition})

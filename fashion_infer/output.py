@@ -60,10 +60,11 @@ def run_report(result):
 
 def check_report(checks):
     """The table of `verify`."""
-    made = table("model", "op", "backend", "data", ">n", ">expected", ">got", "")
+    made = table("model", "weights", "mode", "op", "backend", "data", ">n", ">expected", ">got", "")
     for c in checks:
         verdict = "ok" if c.ok else "WRONG"
-        made.add_row(c.model, c.operator, c.backend, c.source, str(c.n), f"{c.expected}", f"{c.got}", verdict)
+        how = (c.model, c.weights, c.mode, c.operator, c.backend, c.source)
+        made.add_row(*how, str(c.n), f"{c.expected}", f"{c.got}", verdict)
     show(made)
 
 

@@ -13,7 +13,6 @@ from . import checkpoint as checkpoints
 from .errors import UsageError
 from .predictor import LayerTime, Predictor
 
-DEFAULT_MODEL = "ece408-high"
 MAX_THREADS = 1024
 
 
@@ -118,7 +117,8 @@ def load_model(
     Parameters
     ----------
     model, edition
-        A name of `zoo`; with an edition the short name of the time will do ("ece408" of fa2019).
+        A name of `zoo`; with an edition the short name of the time will do ("ece408" of fa2019). None is
+        `zoo.default`'s model and edition.
     checkpoint, epoch
         In place of a model, see `checkpoint.load`.
     operator
@@ -143,8 +143,8 @@ def load_model(
     if checkpoint:
         label, loaded = checkpoint, checkpoints.load(checkpoint, epoch)
     else:
-        chosen = zoo.get(model or DEFAULT_MODEL, edition)
-        label = model if model and edition else chosen.name  # scripts of the time know the short names
+        chosen = zoo.get(model, edition) if model else zoo.default(edition)
+        label = chosen.short_name if edition else chosen.name  # scripts of the time know the short names
         loaded = originals.load(chosen.name) if weights == "original" else chosen.load()
     graph = network.parse(loaded.symbol, "the network")
     asked = operator is not None

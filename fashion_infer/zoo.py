@@ -8,14 +8,23 @@ from . import checkpoint, dataset, editions
 from ._resources import resource_dir
 from .errors import CheckpointError, UsageError
 
+DEFAULT_EDITION = "fa2017"
+
 
 class Model(NamedTuple):
-    """A shipped model. `expected` lists (n, correctness on the first n images) for each data source."""
+    """A shipped model."""
 
-    name: str
+    name: str  # as the course called it; of the editions after the first with the edition before it
     edition: str
+    operator: str  # "custom" or "builtin": what its convolution layers are
     summary: str
-    expected: Dict[str, List[Tuple[int, float]]]
+    expected: Dict[str, List[Tuple[int, float]]]  # (n, correctness on the first n images) for each data source
+
+    @property
+    def short_name(self) -> str:
+        """What the course called it, and its programs print."""
+        prefix = f"{self.edition}-"
+        return self.name[len(prefix) :] if self.name.startswith(prefix) else self.name
 
     @property
     def path(self) -> Path:
@@ -37,27 +46,54 @@ MODELS: Dict[str, Model] = {
         Model(
             "ece408-high",
             "fa2017",
+            "custom",
             "the course's accurate network, custom operator",
             {dataset.REAL: [(10000, 0.8562), (2000, 0.8625)], dataset.SYNTHETIC: [(10000, 0.9026), (2000, 0.903)]},
         ),
         Model(
             "ece408-low",
             "fa2017",
+            "custom",
             "the course's inaccurate network, custom operator",
             {dataset.REAL: [(10000, 0.629), (2000, 0.6275)], dataset.SYNTHETIC: [(10000, 0.6586), (2000, 0.6455)]},
         ),
         Model(
             "baseline",
             "fa2017",
+            "builtin",
             "MXNet's own Convolution",
             {dataset.REAL: [(10000, 0.8673)], dataset.SYNTHETIC: [(10000, 0.8954), (2000, 0.8915)]},
+        ),
+        Model(
+            "sp2018-baseline",
+            "sp2018",
+            "builtin",
+            "MXNet's own Convolution, two layers",
+            {dataset.REAL: [(10000, 0.8444)], dataset.SYNTHETIC: [(10000, 0.8753), (2000, 0.877)]},
+        ),
+        Model(
+            "fa2019-ece408",
+            "fa2019",
+            "custom",
+            "the course's network, custom operator, two layers",
+            {
+                dataset.REAL: [(10000, 0.7653), (1000, 0.767), (100, 0.76)],
+                dataset.SYNTHETIC: [(10000, 0.8078), (2000, 0.8015)],
+            },
+        ),
+        Model(
+            "fa2019-baseline",
+            "fa2019",
+            "builtin",
+            "MXNet's own Convolution, two layers",
+            {dataset.REAL: [(10000, 0.8154)], dataset.SYNTHETIC: [(10000, 0.8547), (2000, 0.853)]},
         ),
     )
 }
 
 
 def get(name: str, edition: Optional[str] = None) -> Model:
-    """The model called `name`, or `EDITION-name` when an edition is given and there is none of the bare name in it.
+    """The model called `name`; with an edition its short name will do. Bare names are those of fa2017.
 
     Raises
     ------
@@ -65,13 +101,33 @@ def get(name: str, edition: Optional[str] = None) -> Model:
         With the nearest names, when there is no such model.
     """
     if edition:
-        editions.get(edition)
-        for candidate in (name, f"{edition}-{name}"):
-            if candidate in MODELS and MODELS[candidate].edition == edition:
-                return MODELS[candidate]
-        shipped = [model.name for model in MODELS.values() if model.edition == edition]
-        raise UsageError(f"unknown model '{name}' of edition {edition}; it has {', '.join(shipped) or 'none'}")
+        shipped = of_edition(edition)
+        for model in shipped:
+            if name in (model.name, model.short_name):
+                return model
+        names = ", ".join(model.short_name for model in shipped)
+        raise UsageError(f"unknown model '{name}' of edition {edition}; it has {names or 'none'}")
     if name in MODELS:
         return MODELS[name]
     near = difflib.get_close_matches(name, MODELS, n=3, cutoff=0.4) or list(MODELS)
     raise UsageError(f"unknown model '{name}'; did you mean {' or '.join(near)}? (`fashion-infer models list`)")
+
+
+def of_edition(edition: str) -> List[Model]:
+    """An edition's models, in the order of the table; UsageError for an unknown edition."""
+    editions.get(edition)
+    return [model for model in MODELS.values() if model.edition == edition]
+
+
+def default(edition: Optional[str] = None) -> Model:
+    """The model that is run when none is named: the edition's first with the custom operator, else its first.
+
+    Raises
+    ------
+    UsageError
+        For an unknown edition, or one that shipped no model.
+    """
+    shipped = of_edition(edition or DEFAULT_EDITION)
+    if not shipped:
+        raise UsageError(f"no model of edition {edition} is shipped: give a checkpoint instead")
+    return next((model for model in shipped if model.operator == "custom"), shipped[0])

@@ -7,31 +7,27 @@
 // image's outputs gather in shared memory and leave as one asynchronous copy a filter while the next image is split.
 //
 // sp2018's second layer: 216 MB read, 433 MB written, 0.15 ms at the 4.3 TB/s of a copy; 104 GFLOP on the tensor cores,
-// 0.17 ms at the 600 TFLOP/s or so that mma.sync reaches. Measured on an H200: 0.328 ms, 3.43 times the time to fill
-// the output (0.096 ms), for 0.407 with 12_tensor_core_channels.cu; step 13's half of it 0.199 ms, 2.08 fills, for
-// 0.319. Largest error 8.9e-7 of the largest output. What is left: a profile finds the tensor pipe 49% busy, a quarter
-// of the warps' time at barriers, mostly behind the three strips that take longest, and a seventh in staging.
+// 0.17 ms at the 600 TFLOP/s or so that mma.sync reaches. Measured on an H200: 0.317 ms, 3.3 times the time to fill the
+// output (0.095 ms), for 0.407 with 12_tensor_core_channels.cu; step 13's half of it 0.192 ms, 2.0 fills, for 0.319.
+// Largest error 8.9e-7 of the largest output. On Hopper 12_tensor_core_warpgroup.cu takes the float32 grade over: 0.264
+// ms. What is left: a profile finds the tensor pipe 49% busy, a quarter of the warps' time at barriers, mostly behind
+// the three strips that take longest, and a seventh in staging.
 //
-// Tried, with times: 7 warps and two blocks a multiprocessor, a band of 13 rows a tile, the next image's floats in
-// shared memory by cp.async, 0.354; that with two staged images, the next one split before the barrier, 0.337; strips
-// cut so that all four warps end together 0.320 (but the half 0.214); tile rows dealt out evenly to 4, 6 or 8 warps
-// wherever they fell 0.55 to 0.70.
+// Tried, with times, while the wait for an image's copies had a barrier of its own and this took 0.328 (the half
+// 0.199): 7 warps and two blocks a multiprocessor, a band of 13 rows a tile, the next image's floats in shared memory
+// by cp.async, 0.354; that with two staged images, the next one split before the barrier, 0.337; strips cut so that all
+// four warps end together 0.320 (but the half 0.214); tile rows dealt out evenly to 4, 6 or 8 warps wherever they fell
+// 0.55 to 0.70.
+#include "few_filters.cuh"
 #include "kernels.h"
 #include "tensor_core.h"
-#include "tensor_core.cuh"
 
 namespace fops {
 namespace {
 
-constexpr int K = 5;
-constexpr int kWarps = 4, kThreads = 32 * kWarps;
-constexpr int kFilters = 16;
+using namespace few_filters;
 
-// A staged pixel is kWords words of two channels each, in a plane of high and one of low halves. The taps of a filter's
-// row, over all channels, are then 5 kWords words that lie together: one or two mma steps of eight words. Words past
-// the last tap meet zero weights; kPad zeros end each plane so that they are numbers.
-__host__ __device__ constexpr int steps(int words) { return (K * words + 7) / 8; }
-constexpr int kPad = 16;
+constexpr int kWarps = 4, kThreads = 32 * kWarps;
 
 // The eight columns of an mma tile are eight walks down the image, a pixel a step. In a strip they are eight
 // neighbouring columns from top to bottom; the columns left over make one more tile, cut into bands of rows, as many as
@@ -60,80 +56,6 @@ __device__ inline Walk walk_at(int tile, int n, const Tiling& tiling, int OH) {
   const int want = band * tiling.tail_rows;
   const int start = min(want, OH - tiling.tail_rows);  // the last bands end with the image, and overlap
   return {8 * tile + column, start, want - start};
-}
-
-// The largest magnitude of this thread's pixels.
-__device__ float own_largest(const float* source, int C, int pixels, bool vector) {
-  const int group = vector ? 4 : 1;
-  float largest = 0.0f;
-  for (int i = threadIdx.x * group; i < pixels; i += kThreads * group)
-    for (int c = 0; c < C; ++c)
-      for (int e = 0; e < group; ++e) largest = larger(largest, source[c * pixels + i + e]);
-  return largest;
-}
-
-__device__ inline void split2(float a, float b, uint32_t* hi, uint32_t* lo, unsigned* top) {
-  const __half2 high = __floats2half2_rn(a, b);
-  const __half2 low = __floats2half2_rn(a - __low2float(high), b - __high2float(high));
-  *hi = reinterpret_cast<const uint32_t&>(high);
-  *lo = reinterpret_cast<const uint32_t&>(low);
-  *top = __vmaxu2(*top, *hi & 0x7fff7fffu);
-}
-
-__device__ inline void store_shared(uint32_t* to, const uint32_t* v) {
-  asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(static_cast<uint32_t>(__cvta_generic_to_shared(to))),
-               "r"(v[0]), "r"(v[1]), "r"(v[2]), "r"(v[3])
-               : "memory");
-}
-
-// Splits this thread's pixels. Returns the largest magnitude it rounded, as the bits of a half.
-template <int kWords>
-__device__ unsigned split_own(const float* source, int C, int pixels, bool vector, float scale, uint32_t* hi,
-                              uint32_t* lo) {
-  unsigned top = 0;
-  if (vector) {
-    constexpr int kGroups = 2;  // of four pixels, all their loads in flight together
-#pragma unroll 1
-    for (int i = 4 * threadIdx.x; i < pixels; i += 4 * kGroups * kThreads) {
-      float4 v[kGroups][2 * kWords];
-#pragma unroll
-      for (int n = 0; n < kGroups; ++n)
-#pragma unroll
-        for (int c = 0; c < 2 * kWords; ++c) {
-          const int at = i + n * 4 * kThreads;
-          v[n][c] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-          if (at < pixels && c < C) v[n][c] = __ldg(reinterpret_cast<const float4*>(source + c * pixels + at));
-        }
-#pragma unroll
-      for (int n = 0; n < kGroups; ++n) {
-        const int at = i + n * 4 * kThreads;
-        if (at >= pixels) break;
-        uint32_t high[4 * kWords], low[4 * kWords];
-#pragma unroll
-        for (int w = 0; w < kWords; ++w) {
-          const float4 a = v[n][2 * w], b = v[n][2 * w + 1];
-          split2(a.x * scale, b.x * scale, high + w, low + w, &top);
-          split2(a.y * scale, b.y * scale, high + kWords + w, low + kWords + w, &top);
-          split2(a.z * scale, b.z * scale, high + 2 * kWords + w, low + 2 * kWords + w, &top);
-          split2(a.w * scale, b.w * scale, high + 3 * kWords + w, low + 3 * kWords + w, &top);
-        }
-#pragma unroll
-        for (int w = 0; w < 4 * kWords; w += 4) {
-          store_shared(hi + at * kWords + w, high + w);
-          store_shared(lo + at * kWords + w, low + w);
-        }
-      }
-    }
-  } else {
-    for (int i = threadIdx.x; i < pixels; i += kThreads)
-#pragma unroll
-      for (int w = 0; w < kWords; ++w) {
-        const bool two = 2 * w + 2 < 2 * kWords || C == 2 * kWords;
-        split2(source[2 * w * pixels + i] * scale, two ? source[(2 * w + 1) * pixels + i] * scale : 0.0f,
-               hi + i * kWords + w, lo + i * kWords + w, &top);
-      }
-  }
-  return max(top & 0xffffu, top >> 16);
 }
 
 // One input row's products: sums kFirst to kLast, of which sum j meets the filters' row K - 1 - j. Neighbouring
@@ -174,6 +96,7 @@ __global__ void __launch_bounds__(kThreads, 3)
   extern __shared__ __align__(16) uint32_t shared[];
   __shared__ unsigned scratch, tops[kWarps];
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
+  const Threads own = {static_cast<int>(threadIdx.x), kThreads};
   const int pixels = d.H * d.W, plane = d.OH * d.OW, taps = d.C * K * K;
   uint32_t *hi = shared, *lo = shared + tiling.plane;
   float* outgoing = reinterpret_cast<float*>(lo + tiling.plane);  // [filter][pixel]
@@ -189,13 +112,9 @@ __global__ void __launch_bounds__(kThreads, 3)
   for (int p = 0; p < K; ++p)
 #pragma unroll
     for (int e = 0; e < 4 * kSteps; ++e) {
-      const int m = e % 2 * 8 + g, word = e / 2 * 4 + t, q = word / kWords, c = word % kWords * 2;
-      const bool real = m < d.M && q < K;
-      const float* filter = k + (m * d.C + c) * K * K + p * K + q;
-      const Split a = split(real ? filter[0] * filter_scale : 0.0f);
-      const Split b = split(real && c + 1 < d.C ? filter[K * K] * filter_scale : 0.0f);
-      w_hi[p][e / 4][e % 4] = pack(a.hi, b.hi);
-      w_lo[p][e / 4][e % 4] = pack(a.lo, b.lo);
+      const SplitWord word = weight_word<kWords>(k, d, filter_scale, e % 2 * 8 + g, p, e / 2 * 4 + t);
+      w_hi[p][e / 4][e % 4] = word.hi;
+      w_lo[p][e / 4][e % 4] = word.lo;
     }
   if (threadIdx.x < kPad) hi[pixels * kWords + threadIdx.x] = lo[pixels * kWords + threadIdx.x] = 0;
 
@@ -205,9 +124,10 @@ __global__ void __launch_bounds__(kThreads, 3)
     const float* source = x + image * image_floats;
     float* out = y + image * d.M * plane;
     float scale = kImageScale;
-    unsigned top = split_own<kWords>(source, d.C, pixels, tiling.vector_in, scale, hi, lo);
+    unsigned top = split_own<kWords>(own, source, d.C, pixels, tiling.vector_in, scale, hi, lo);
     for (int offset = 16; offset > 0; offset /= 2) top = max(top, __shfl_xor_sync(0xffffffffu, top, offset));
     if (lane == 0) tops[warp] = top;
+    bulk_wait_read();  // the image before this one has left `outgoing`
     __syncthreads();
 #pragma unroll
     for (int i = 0; i < kWarps; ++i) top = max(top, tops[i]);
@@ -215,10 +135,10 @@ __global__ void __launch_bounds__(kThreads, 3)
                         top <= __half_as_ushort(__float2half_rn(kWindowHigh));
     bool direct = false;
     if (!inside || !finite) {
-      largest = block_max(own_largest(source, d.C, pixels, tiling.vector_in), &scratch);
+      largest = block_max(own_largest(own, source, d.C, pixels, tiling.vector_in), &scratch);
       direct = !finite || largest == INFINITY;
       scale = scale_for(largest);
-      if (!direct) split_own<kWords>(source, d.C, pixels, tiling.vector_in, scale, hi, lo);
+      if (!direct) split_own<kWords>(own, source, d.C, pixels, tiling.vector_in, scale, hi, lo);
       __syncthreads();
     }
     // The next image is on its way into L2 while this one is multiplied.
@@ -228,19 +148,11 @@ __global__ void __launch_bounds__(kThreads, 3)
         asm volatile("prefetch.global.L2 [%0];" ::"l"(next + i));
     }
     if (direct) {
-      bulk_wait_read();
       direct_band(source, k, out, d.C, d.H, d.W, d.M, K, 0, d.OH);
       continue;
     }
     const float image_unscale = 1.0f / scale;
 
-    bool waited = false;  // for the image before this one to leave `outgoing`
-    const auto wait = [&] {
-      if (waited) return;
-      bulk_wait_read();
-      __syncthreads();
-      waited = true;
-    };
     // A strip is more work than the rest, so that the warps, each on a quarter of the multiprocessor, take turns.
     for (int tile = (warp + turn) % kWarps; tile < tiles; tile += kWarps) {
       const int rows = tile < tiling.strips ? d.OH : tiling.tail_rows;
@@ -276,7 +188,6 @@ __global__ void __launch_bounds__(kThreads, 3)
       multiply<kHalf, 3, 4>(sum, w_hi, w_lo, from, tiling.plane), shift();
       multiply<kHalf, 2, 4>(sum, w_hi, w_lo, from, tiling.plane), shift();
       multiply<kHalf, 1, 4>(sum, w_hi, w_lo, from, tiling.plane), shift();
-      wait();
 #pragma unroll 1
       while (row < rows - (K - 1)) multiply<kHalf, 0, 4>(sum, w_hi, w_lo, from, tiling.plane), finish();
       multiply<kHalf, 0, 3>(sum, w_hi, w_lo, from, tiling.plane), finish();
@@ -284,8 +195,6 @@ __global__ void __launch_bounds__(kThreads, 3)
       multiply<kHalf, 0, 1>(sum, w_hi, w_lo, from, tiling.plane), finish();
       multiply<kHalf, 0, 0>(sum, w_hi, w_lo, from, tiling.plane), finish();
     }
-    wait();  // the warps without a tile
-
     bulk_fence();
     __syncthreads();
     if (kCopyEngine && tiling.vector_out) {
@@ -359,6 +268,9 @@ bool takes_tensor_core_few_filters(const fops_conv& c) {
 
 fops_status run_tensor_core_few_filters(const fops_conv& c, bool half, const void* x, const float* k, float* y,
                                         cudaStream_t stream) {
+  bool taken = false;  // half: a single product keeps mma.sync from being what limits it (0.204 ms, wgmma 0.205)
+  if (!half) FOPS_TRY(run_tensor_core_warpgroup(c, x, k, y, stream, &taken));
+  if (taken) return FOPS_OK;
   const float* input = static_cast<const float*>(x);
   return half ? run<true>(c, input, k, y, stream) : run<false>(c, input, k, y, stream);
 }

@@ -2,6 +2,22 @@
 #include "cuda_check.h"
 
 namespace fops {
+namespace {
+thread_local cudaError_t release_error = cudaSuccess;
+thread_local const char* release_of = "";
+}  // namespace
+
+void released(cudaError_t error, const char* what) noexcept {
+  if (error == cudaSuccess) return;
+  cudaGetLastError();
+  if (release_error == cudaSuccess) release_error = error, release_of = what;
+}
+
+fops_status finish(fops_status status) noexcept {
+  const cudaError_t error = release_error;
+  release_error = cudaSuccess;
+  return status == FOPS_OK && error != cudaSuccess ? cuda_failed(error, release_of) : status;
+}
 
 fops_status cuda_failed(cudaError_t error, const char* what) noexcept {
   cudaGetLastError();  // an error that is not sticky must not be blamed on the next launch
@@ -24,6 +40,21 @@ fops_status cuda_failed(cudaError_t error, const char* what) noexcept {
     case cudaErrorUnsupportedPtxVersion:
       return fail(FOPS_NO_DEVICE,
                   "this library holds no machine code for this GPU (%s): rebuild it with FASHION_OPS_CUDA_ARCHS", text);
+    case cudaErrorIllegalAddress:
+    case cudaErrorIllegalInstruction:
+    case cudaErrorMisalignedAddress:
+    case cudaErrorInvalidAddressSpace:
+    case cudaErrorInvalidPc:
+    case cudaErrorHardwareStackError:
+    case cudaErrorLaunchFailure:
+    case cudaErrorLaunchTimeout:
+    case cudaErrorAssert:
+    case cudaErrorECCUncorrectable:
+      // These stay: every later call of any library in this process fails alike.
+      return fail(FOPS_DEVICE_ERROR,
+                  "the GPU is lost to this process: a kernel, of this library or another, failed (CUDA error %d, %s, "
+                  "seen in %s): start the process again",
+                  static_cast<int>(error), text, what);
     default:
       return fail(FOPS_DEVICE_ERROR, "CUDA error %d, %s, in %s", static_cast<int>(error), text, what);
   }

@@ -1,4 +1,5 @@
-// CUDA errors become statuses with one line that says what to do. No CUDA call in this folder goes unchecked.
+// CUDA errors become statuses with one line that says what to do. No CUDA call in this folder goes unchecked: most by
+// FOPS_CUDA, which returns; those in destructors, which cannot, by FOPS_RELEASE and the entry point's finish().
 #pragma once
 
 #include <cuda_runtime.h>
@@ -16,7 +17,16 @@ inline fops_status launched(const char* kernel) noexcept {
   return error == cudaSuccess ? FOPS_OK : cuda_failed(error, kernel);
 }
 
+// Keeps the first failed release of this thread's call.
+void released(cudaError_t error, const char* what) noexcept;
+
+// The last step of an entry point, after its destructors: `status`, or, where that is FOPS_OK, the status and message
+// of a release that failed.
+fops_status finish(fops_status status) noexcept;
+
 }  // namespace fops
+
+#define FOPS_RELEASE(call) ::fops::released((call), #call)
 
 #define FOPS_CUDA(call)                                                           \
   do {                                                                            \

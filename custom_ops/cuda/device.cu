@@ -29,7 +29,9 @@ extern "C" fops_status fops_cuda_device_count(int* count) {
   return FOPS_OK;
 }
 
-extern "C" fops_status fops_cuda_device_info(int device, fops_device_info* out) {
+namespace {
+
+fops_status device_info(int device, fops_device_info* out) noexcept {
   if (out == nullptr) return fail(FOPS_INVALID, "out is a null pointer");
   *out = fops_device_info{};
   DeviceScope scope;
@@ -44,4 +46,10 @@ extern "C" fops_status fops_cuda_device_info(int device, fops_device_info* out) 
   FOPS_CUDA(cudaDriverGetVersion(&out->driver_version));
   FOPS_CUDA(cudaRuntimeGetVersion(&out->runtime_version));
   return FOPS_OK;
+}
+
+}  // namespace
+
+extern "C" fops_status fops_cuda_device_info(int device, fops_device_info* out) {
+  return finish(device_info(device, out));
 }

@@ -11,7 +11,7 @@ class DeviceScope {
   DeviceScope(const DeviceScope&) = delete;
   DeviceScope& operator=(const DeviceScope&) = delete;
   ~DeviceScope() {
-    if (before_ >= 0 && cudaSetDevice(before_) != cudaSuccess) cudaGetLastError();
+    if (before_ >= 0) FOPS_RELEASE(cudaSetDevice(before_));
   }
 
   // FOPS_NO_DEVICE unless there is a device of this number.

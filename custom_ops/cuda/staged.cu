@@ -20,7 +20,7 @@ namespace {
 constexpr size_t kChunk = 16 << 20;
 
 struct PinnedFree {
-  void operator()(char* p) const { cudaFreeHost(p); }
+  void operator()(char* p) const { FOPS_RELEASE(cudaFreeHost(p)); }
 };
 
 // Two pinned buffers and what orders their use.
@@ -29,7 +29,7 @@ struct Stage {
   cudaEvent_t done[2] = {};
   ~Stage() {
     for (cudaEvent_t event : done)
-      if (event != nullptr) cudaEventDestroy(event);
+      if (event != nullptr) FOPS_RELEASE(cudaEventDestroy(event));
   }
 };
 
@@ -79,10 +79,10 @@ struct Pass {
   void *x = nullptr, *k = nullptr, *y = nullptr;
   ~Pass() {
     for (void* p : {x, k, y})
-      if (p != nullptr) cudaFree(p);
-    if (start != nullptr) cudaEventDestroy(start);
-    if (stop != nullptr) cudaEventDestroy(stop);
-    if (stream != nullptr) cudaStreamDestroy(stream);
+      if (p != nullptr) FOPS_RELEASE(cudaFree(p));
+    if (start != nullptr) FOPS_RELEASE(cudaEventDestroy(start));
+    if (stop != nullptr) FOPS_RELEASE(cudaEventDestroy(stop));
+    if (stream != nullptr) FOPS_RELEASE(cudaStreamDestroy(stream));
   }
 };
 
@@ -185,13 +185,8 @@ fops_status forward(const Variant& variant, const fops_conv& c, const void* x, c
   return FOPS_OK;
 }
 
-}  // namespace
-}  // namespace fops
-
-using namespace fops;
-
-extern "C" fops_status fops_conv_forward_staged(const char* kernel, int device, const fops_conv* conv, const void* x,
-                                                const float* k, float* y, const char* layer) {
+fops_status forward_staged(const char* kernel, int device, const fops_conv* conv, const void* x, const float* k,
+                           float* y, const char* layer) noexcept {
   try {
     FOPS_TRY(validate(conv));
     if (x == nullptr || k == nullptr || y == nullptr)
@@ -208,4 +203,12 @@ extern "C" fops_status fops_conv_forward_staged(const char* kernel, int device, 
   } catch (...) {
     return caught();
   }
+}
+
+}  // namespace
+}  // namespace fops
+
+extern "C" fops_status fops_conv_forward_staged(const char* kernel, int device, const fops_conv* conv, const void* x,
+                                                const float* k, float* y, const char* layer) {
+  return fops::finish(fops::forward_staged(kernel, device, conv, x, k, y, layer));
 }

@@ -124,9 +124,9 @@ __device__ inline void bulk_fence() {
 // The way out for infinities and NaN, which have no split: a band of an image in plain float32. Rare, so only right.
 template <typename X>
 __device__ void direct_band(const X* x, const float* k, float* y, int C, int H, int W, int M, int K, int row0,
-                            int rows) {
+                            int rows, int thread = threadIdx.x, int threads = blockDim.x) {
   const int OH = H - K + 1, OW = W - K + 1;
-  for (int i = threadIdx.x; i < M * rows * OW; i += blockDim.x) {
+  for (int i = thread; i < M * rows * OW; i += threads) {
     const int m = i / (rows * OW), h = row0 + i / OW % rows, w = i % OW;
     float sum = 0.0f;
     for (int c = 0; c < C; ++c)

@@ -1,5 +1,6 @@
 // Step 12's kernels: 12_tensor_core.cu for one input channel, 12_tensor_core_channels.cu for several, and for a few of
-// them 12_tensor_core_few_filters.cu, whose shapes are a part of the second's.
+// them 12_tensor_core_few_filters.cu, whose shapes are a part of the second's. On Hopper 12_tensor_core_warpgroup.cu
+// does most of those.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -18,5 +19,8 @@ fops_status run_tensor_core_channels(const fops_conv&, bool half, const void* x,
                                      cudaStream_t);
 fops_status run_tensor_core_few_filters(const fops_conv&, bool half, const void* x, const float* k, float* y,
                                         cudaStream_t);
+// The float32 grade of the few filters on Hopper. *taken: whether it ran; not for every shape, nor on another GPU.
+fops_status run_tensor_core_warpgroup(const fops_conv&, const void* x, const float* k, float* y, cudaStream_t,
+                                      bool* taken);
 
 }  // namespace fops

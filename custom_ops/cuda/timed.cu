@@ -9,15 +9,13 @@ namespace {
 struct Events {
   cudaEvent_t start = nullptr, stop = nullptr;
   ~Events() {
-    if (start != nullptr) cudaEventDestroy(start);
-    if (stop != nullptr) cudaEventDestroy(stop);
+    if (start != nullptr) FOPS_RELEASE(cudaEventDestroy(start));
+    if (stop != nullptr) FOPS_RELEASE(cudaEventDestroy(stop));
   }
 };
 
-}  // namespace
-
-extern "C" fops_status fops_conv_forward_timed(const char* kernel, const fops_conv* conv, const void* x,
-                                               const float* k, float* y, void* stream, const char* layer) {
+fops_status forward(const char* kernel, const fops_conv* conv, const void* x, const float* k, float* y, void* stream,
+                    const char* layer) noexcept {
   try {
     FOPS_TRY(validate(conv));
     const Variant* variant = nullptr;
@@ -37,4 +35,11 @@ extern "C" fops_status fops_conv_forward_timed(const char* kernel, const fops_co
   } catch (...) {
     return caught();
   }
+}
+
+}  // namespace
+
+extern "C" fops_status fops_conv_forward_timed(const char* kernel, const fops_conv* conv, const void* x,
+                                               const float* k, float* y, void* stream, const char* layer) {
+  return finish(forward(kernel, conv, x, k, y, stream, layer));
 }

@@ -1,19 +1,17 @@
 """`bench conv`: every kernel on every convolution of the chosen editions, checked, then timed beside its peers."""
 
-import importlib.util
 import math
-import shlex
-import statistics
 from typing import Callable, Dict, List, Optional, Sequence
 
 import numpy as np
 
 from .. import editions, operators
 from ..errors import DeviceError, UsageError
+from . import reference, request
 from .cuda import Cuda
-from .host import Host, available_memory
+from .host import Host, check_memory
 from .rows import COPYING, KERNEL, LIMIT, PEER, SKIPPED, WRONG, Contender, Layer, Result, Row
-from .timing import interleaved
+from .timing import Summary, interleaved, summaries
 
 # Largest error over the output's largest magnitude. Half and TF32 keep 11 bits of each operand.
 _TOLERANCE = {"float32": 5e-6, "tf32": 2e-3, "float16": 2e-3}
@@ -65,15 +63,15 @@ def convolutions(
     """
     chosen = [editions.get(name) for name in edition_names]
     names = _kernel_names(kernels, backend)
-    peers = _peer_names(against)
-    for what, value in (("batch", batch), ("repeat", repeat)):
-        if value is not None and value < 1:
-            raise UsageError(f"--{what} must be at least 1, not {value}")
+    peers = request.peer_names(against, _PEERS)
+    request.at_least_one(batch=batch, repeat=repeat)
     machine = Cuda(device) if backend == "gpu" else Host()
     batch, repeat = batch or machine.default_batch, repeat or machine.default_repeat
-    available, missing = _available(peers, machine, asked=against is not None)
+    available, missing = request.available(peers, machine, asked=against is not None)
     identity, versions = machine.describe()
-    command = _command(edition_names, backend, kernels, against, batch, repeat)
+    command = request.command(
+        "conv", edition_names, backend, kernels=kernels, against=against, batch=batch, repeat=repeat
+    )
     versions = {"library": operators.build_info(), **versions}
     result = Result(backend, identity, versions, command, batch, repeat, missing, [])
     for edition in chosen:
@@ -81,7 +79,7 @@ def convolutions(
             try:
                 layer = _layer(machine, edition.name, number, shape, names, available, batch, repeat, missing)
             except (MemoryError, RuntimeError) as error:
-                raise _explained(error, backend) from error
+                raise request.explained(error, backend) from error
             result.layers.append(layer)
             progress(layer)
     return result
@@ -90,11 +88,13 @@ def convolutions(
 def _layer(machine, edition, number, shape, names, peers, batch, repeat, missing):
     channels, side, filters, k = shape
     y_shape = (batch, filters, side - k + 1, side - k + 1)
-    _check_memory(machine, batch * channels * side * side, math.prod(y_shape))
+    x_size, y_size = batch * channels * side * side, math.prod(y_shape)
+    # Ours, and those of one peer at a time.
+    check_memory(8 * x_size + (12 * y_size if machine.backend == "cpu" else 0))
     x, weight = _inputs(channels, side, filters, k, batch, first=number == 1)
     machine.load(x, weight, y_shape)
     picked = _picked(batch)
-    want = _reference(x[picked], weight)
+    want = reference.convolve(x[picked], weight)
     table = operators.kernels(machine.backend)
     auto = operators.chosen_kernel(x.shape, weight.shape, machine.backend)
     limits = machine.limits()
@@ -120,7 +120,7 @@ def _layer(machine, edition, number, shape, names, peers, batch, repeat, missing
             rows.append(Row(peer, PEER, error=_error(best.sample(best.run(), picked), want)))
         for contender in found:
             contender.run()  # what it sets up in its first run is not timed
-    times = interleaved(machine, timed, repeat)
+    times = summaries(interleaved(machine, timed, repeat))
     flop = 2 * math.prod(y_shape) * channels * k * k
     moved = {limit.name: size for limit, size in limits}
     _fill_in(rows, times, flop, moved, x.nbytes + weight.nbytes + 4 * math.prod(y_shape))
@@ -144,11 +144,6 @@ def _picked(batch):
     """Indices of the images that are checked: the first, the last, and some between."""
     ends = np.r_[0 : min(_CHECKED, batch), max(0, batch - _CHECKED) : batch]
     return np.unique(np.r_[ends, np.linspace(0, batch - 1, _CHECKED).astype(int)])
-
-
-def _reference(x, weight):
-    windows = np.lib.stride_tricks.sliding_window_view(x.astype(np.float64), weight.shape[2:], axis=(2, 3))
-    return np.einsum("bchwpq,mcpq->bmhw", windows, weight.astype(np.float64), optimize=True)
 
 
 def _error(got, want):
@@ -179,14 +174,17 @@ def _checked(machine, row, picked, want, x_shape, k_shape) -> Optional[Contender
     return None if row.status == WRONG else contender
 
 
-def _fill_in(rows: List[Row], times: Dict[Contender, List[float]], flop: int, moved: Dict[str, int], layer_bytes: int):
-    """Put the measured times into the rows, and what follows from them. A peer of several layouts gets its best."""
-    for contender, seconds in times.items():
-        row = next(row for row in rows if row.name == contender.name)
-        median = 1e3 * statistics.median(seconds)
-        if row.median_ms is not None and row.median_ms <= median:
-            continue
-        row.layout, row.runs, row.median_ms, row.min_ms = contender.layout, len(seconds), median, 1e3 * min(seconds)
+def _fill_in(rows: List[Row], times: Dict[str, Summary], flop: int, moved: Dict[str, int], layer_bytes: int):
+    """Put the measured times into the rows, and what follows from them."""
+    for row in rows:
+        if row.name in times:
+            summary = times[row.name]
+            row.layout, row.runs, row.median_ms, row.min_ms = (
+                summary.layout,
+                summary.runs,
+                summary.median_ms,
+                summary.min_ms,
+            )
     limit = next(row.median_ms for row in rows if row.name == LIMIT)
     peers = {row.name: row.median_ms for row in rows if row.kind == PEER}
     for row in rows:
@@ -209,55 +207,3 @@ def _kernel_names(kernels, backend):
     for name in names:
         operators.check_kernel(name, backend)
     return names
-
-
-def _peer_names(against):
-    names = [] if against == "none" else list(_PEERS) if against is None else [n.strip() for n in against.split(",")]
-    for name in names:
-        if name not in _PEERS:
-            raise UsageError(f"unknown peer '{name}'; known: {', '.join(_PEERS)}, none")
-    return list(dict.fromkeys(names))
-
-
-def _available(peers, machine, asked):
-    """Those of the peers that can run here, and why the others cannot (of those that were asked for)."""
-    available, missing = [], {}
-    for name in peers:
-        if name not in machine.peer_names:
-            if asked:
-                missing[name] = f"it is no peer on the {machine.backend.upper()}"
-        elif name != "cudnn" and importlib.util.find_spec(name) is None:
-            missing[name] = "not installed"
-        else:
-            available.append(name)
-    return available, missing
-
-
-def _check_memory(machine, x_size, y_size):
-    """Refuse a batch that could only end with the system killing this process."""
-    needed = 8 * x_size + (12 * y_size if machine.backend == "cpu" else 0)  # ours, and those of one peer at a time
-    free = available_memory()
-    if free is not None and needed > free:
-        raise DeviceError(
-            f"this batch needs {needed / 2**30:.1f} GiB of memory and {free / 2**30:.1f} GiB are free: "
-            "use a smaller --batch"
-        )
-
-
-def _explained(error, backend):
-    """The error of a framework as one of ours: memory that does not suffice, or a GPU that fails."""
-    text = f"{type(error).__name__} {error}".lower()
-    if isinstance(error, MemoryError) or any(sign in text for sign in ("outofmemory", "out of memory", "allocate")):
-        return DeviceError("out of memory: use a smaller --batch")
-    if backend == "gpu":
-        return DeviceError(f"the GPU failed: {str(error).strip().splitlines()[0]}")
-    return error
-
-
-def _command(edition_names, backend, kernels, against, batch, repeat):
-    words = ["fashion-infer", "bench", "conv"]
-    for name in edition_names:
-        words += ["--edition", name]
-    words += ["--backend", backend, "--kernels", kernels]
-    words += [] if against is None else ["--against", against]
-    return shlex.join([*words, "--batch", str(batch), "--repeat", str(repeat)])

@@ -76,11 +76,16 @@ class Cuda:
     def time(self, run, n: int) -> List[float]:
         """Seconds of each of n runs. All are queued before the first is waited for, so that the host's share of a
         launch, some microseconds in which the device would idle, stays out of everyone's time."""
-        events = [self.tensors.event() for _ in range(n + 1)]
-        self.tensors.head_start(self.y)
-        events[0].record()
-        for event in events[1:]:
-            run()
-            event.record()
-        events[-1].synchronize()
-        return [self.tensors.milliseconds(a, b) / 1e3 for a, b in zip(events, events[1:])]
+        self.tensors.head_start()
+        return event_seconds(self.tensors, run, n)
+
+
+def event_seconds(tensors, run, n: int) -> List[float]:
+    """Seconds of each of n runs, queued one behind the other, by the device's events."""
+    events = [tensors.event() for _ in range(n + 1)]
+    events[0].record()
+    for event in events[1:]:
+        run()
+        event.record()
+    events[-1].synchronize()
+    return [tensors.milliseconds(a, b) / 1e3 for a, b in zip(events, events[1:])]

@@ -2,13 +2,11 @@
 
 import json
 from pathlib import Path
-from typing import Optional
+from typing import Callable, Optional
 
 from .. import plots
 from .._files import replacing
 from ..errors import DataError, UsageError
-from . import chart, page
-from .rows import Result
 
 
 def check(*paths: Optional[str], plot: Optional[str] = None) -> None:
@@ -19,12 +17,34 @@ def check(*paths: Optional[str], plot: Optional[str] = None) -> None:
             raise UsageError(f"cannot write {path}: it is a folder, or its folder does not exist")
 
 
-def save(result: Result, as_json: Optional[str], plot: Optional[str], markdown: Optional[str]) -> None:
-    """Write those that have a name; DataError where one cannot be written."""
+def save(
+    result, draw: Callable, page: Callable, as_json: Optional[str], plot: Optional[str], markdown: Optional[str]
+) -> None:
+    """Write those that have a name.
+
+    Parameters
+    ----------
+    result
+        The benchmark; its `as_dict()` is the JSON.
+    draw
+        draw(path, result) writes the chart.
+    page
+        page(result, name, plot, as_json) is the page's text. The names are those of the page itself, of the chart that
+        it shows and of the JSON, without their folders: they lie side by side.
+
+    Raises
+    ------
+    DataError
+        When a file cannot be written.
+    """
     if as_json:
-        with replacing(as_json, DataError) as temporary:
-            Path(temporary).write_text(json.dumps(result.as_dict(), indent=1) + "\n", encoding="utf-8")
+        _write(as_json, json.dumps(result.as_dict(), indent=1) + "\n")
     if plot:
-        chart.draw(plot, result)
+        draw(plot, result)
     if markdown:
-        page.write(markdown, result, plot, as_json)
+        _write(markdown, page(result, *(file and Path(file).name for file in (markdown, plot, as_json))))
+
+
+def _write(path, text):
+    with replacing(path, DataError) as temporary:
+        Path(temporary).write_text(text, encoding="utf-8")

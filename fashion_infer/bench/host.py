@@ -1,7 +1,6 @@
 """The CPU as a place to benchmark on."""
 
 import ctypes
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Dict, List, Optional, Tuple
@@ -9,10 +8,10 @@ from typing import Dict, List, Optional, Tuple
 import numpy as np
 
 from .. import operators
+from ..errors import DeviceError
 from . import host_peers
 from .rows import LIMIT, Contender
-
-_PAUSE = 0.02  # seconds: a peer's idle threads spin for some milliseconds after its last run
+from .timing import wall_clock
 
 
 class Host:
@@ -73,13 +72,7 @@ class Host:
 
     def time(self, run, n: int) -> List[float]:
         """Seconds of each of n runs."""
-        time.sleep(_PAUSE)
-        found = []
-        for _ in range(n):
-            start = time.perf_counter()
-            run()
-            found.append(time.perf_counter() - start)
-        return found
+        return wall_clock(run, n)
 
     def _in_parts(self, call):
         # One thread does not fill the bus: here memory moves in as many as the kernels have, outside Python's lock.
@@ -91,6 +84,16 @@ def available_memory() -> Optional[int]:
     """Bytes of memory that a process can still get without swapping; None where the system does not say."""
     said = _proc("meminfo", "MemAvailable")
     return int(said.split()[0]) * 1024 if said else None
+
+
+def check_memory(needed: int) -> None:
+    """Refuse a batch that could only end with the system killing this process: DeviceError for too many bytes."""
+    free = available_memory()
+    if free is not None and needed > free:
+        raise DeviceError(
+            f"this batch needs {needed / 2**30:.1f} GiB of memory and {free / 2**30:.1f} GiB are free: "
+            "use a smaller --batch"
+        )
 
 
 def _cpu_name():

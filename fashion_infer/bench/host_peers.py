@@ -6,7 +6,7 @@ raises ImportError or DeviceError where the library is not to be had.
 
 import ctypes
 import importlib
-from typing import List, Tuple
+from typing import Callable, List, Tuple
 
 import numpy as np
 
@@ -49,10 +49,16 @@ def mxnet(x: np.ndarray, weight: np.ndarray, threads: int) -> List[Contender]:
     return [Contender("mxnet", run, lambda y, indices: np.stack([y[int(i)].asnumpy() for i in indices]))]
 
 
-def torch(x: np.ndarray, weight: np.ndarray, threads: int) -> List[Contender]:
-    """PyTorch's conv2d, in both layouts. It makes its output anew in every run: see `keep_freed_memory`."""
+def torch_with(threads: int):
+    """PyTorch, set to that many threads; ImportError when it is not to be had."""
     pytorch = importlib.import_module("torch")
     pytorch.set_num_threads(threads)
+    return pytorch
+
+
+def torch(x: np.ndarray, weight: np.ndarray, threads: int) -> List[Contender]:
+    """PyTorch's conv2d, in both layouts. It makes its output anew in every run: see `keep_freed_memory`."""
+    pytorch = torch_with(threads)
 
     def contender(layout, memory):
         data = pytorch.from_numpy(x).contiguous(memory_format=memory)
@@ -67,14 +73,13 @@ def torch(x: np.ndarray, weight: np.ndarray, threads: int) -> List[Contender]:
     return [contender("NCHW", pytorch.contiguous_format), contender("NHWC", pytorch.channels_last)]
 
 
-def onnxruntime(x: np.ndarray, weight: np.ndarray, threads: int) -> List[Contender]:
-    """ONNX Runtime's Conv, into an output made once."""
+def inference_session(model: bytes, x: np.ndarray, y: np.ndarray, threads: int) -> Callable[[], np.ndarray]:
+    """ONNX Runtime's run of a model from x into y, both float32; it returns y."""
     ort = importlib.import_module("onnxruntime")
     options = ort.SessionOptions()
     options.intra_op_num_threads = threads
     options.log_severity_level = 3
-    session = ort.InferenceSession(onnx_model.convolution(weight, x.shape), options, providers=["CPUExecutionProvider"])
-    y = np.empty(output_shape(x, weight), np.float32)
+    session = ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
     binding = session.io_binding()
     for bind, name, array in ((binding.bind_input, "x", x), (binding.bind_output, "y", y)):
         bind(name, "cpu", 0, np.float32, array.shape, array.ctypes.data)
@@ -83,6 +88,14 @@ def onnxruntime(x: np.ndarray, weight: np.ndarray, threads: int) -> List[Contend
         session.run_with_iobinding(binding)
         return y
 
+    run.keeps = x  # of which the binding knows the address alone
+    return run
+
+
+def onnxruntime(x: np.ndarray, weight: np.ndarray, threads: int) -> List[Contender]:
+    """ONNX Runtime's Conv, into an output made once."""
+    y = np.empty(output_shape(x, weight), np.float32)
+    run = inference_session(onnx_model.convolution(weight, x.shape), x, y, threads)
     return [Contender("onnxruntime", run, lambda y, indices: y[indices])]
 
 

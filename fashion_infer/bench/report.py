@@ -3,7 +3,7 @@
 import click
 
 from .. import output
-from .rows import COPYING, OK, Layer, Result
+from .rows import COPYING, OK, Layer
 
 
 def header(result_backend: str) -> str:
@@ -41,7 +41,7 @@ def show(layer: Layer, backend: str) -> None:
             click.echo(f"WRONG: {row.name}: {row.reason}")
 
 
-def notices(result: Result) -> None:
+def notices(result) -> None:
     """Say on stderr what was not compared with."""
     if result.not_compared:
         output.notice("not compared with " + ", ".join(f"{k} ({v})" for k, v in result.not_compared.items()))

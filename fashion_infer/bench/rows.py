@@ -15,7 +15,7 @@ class Contender(NamedTuple):
     name: str
     run: Callable[[], Any]
     sample: Optional[Callable] = None  # (output, indices) -> (n,M,H,W); None for a limit, which computes nothing
-    layout: str = ""  # where a peer offers several, the best of them counts
+    layout: str = ""  # or another way to run it; where there are several, the best of them counts
 
 
 @dataclass

@@ -1,9 +1,14 @@
 """Timing side by side: contenders take turns, so that a clock that drifts drifts for all of them."""
 
-from typing import Dict, List, Sequence
+import statistics
+import time
+from typing import Dict, List, NamedTuple, Sequence
+
+import numpy as np
 
 from .rows import Contender
 
+_PAUSE = 0.02  # seconds: a peer's idle threads spin for some milliseconds after its last run
 _ROUNDS = 4
 _SLOW_ROUNDS = 2
 
@@ -34,3 +39,37 @@ def interleaved(machine, contenders: Sequence[Contender], repeat: int) -> Dict[C
             elif turn < _SLOW_ROUNDS:
                 times[contender] += machine.time(contender.run, 1)
     return times
+
+
+def wall_clock(run, n: int) -> List[float]:
+    """Seconds of each of n runs, each of which ends when its work is done."""
+    time.sleep(_PAUSE)
+    found = []
+    for _ in range(n):
+        start = time.perf_counter()
+        run()
+        found.append(time.perf_counter() - start)
+    return found
+
+
+class Summary(NamedTuple):
+    """What the runs of one name say; of several layouts, the one with the least median."""
+
+    layout: str
+    runs: int
+    min_ms: float
+    median_ms: float
+    p99_ms: float
+
+
+def summaries(times: Dict[Contender, List[float]]) -> Dict[str, Summary]:
+    """The summary of every name among the contenders, in their order."""
+    found: Dict[str, Summary] = {}
+    for contender, seconds in times.items():
+        ms = [1e3 * second for second in seconds]
+        p99 = float(np.percentile(ms, 99))
+        summary = Summary(contender.layout, len(ms), min(ms), statistics.median(ms), p99)
+        best = found.get(contender.name)
+        if best is None or summary.median_ms < best.median_ms:
+            found[contender.name] = summary
+    return found

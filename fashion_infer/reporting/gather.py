@@ -87,7 +87,11 @@ class Measured(NamedTuple):
     def wrong(self) -> List[str]:
         """Whatever was not as it must be, in words."""
         found = list(self.bench.wrong) if self.bench else []
-        found += [f"{c.model} ({c.operator}) on {c.n} images" for c in self.checks if not c.ok]
+        found += [
+            f"{c.model} ({c.weights} weights, {c.mode} mode, {c.operator}) on {c.n} images"
+            for c in self.checks
+            if not c.ok
+        ]
         operator, fused = self.runs
         changed = int((operator.predictions != fused.predictions).sum())
         return [*found, *([f"{changed} predictions differ between the modes"] if changed else [])]
@@ -112,7 +116,7 @@ def measure(request: Request, progress: Callable[[str], None] = lambda text: Non
     """
     began, started = time.monotonic(), datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
     chosen = devices.choose(request.backend, request.device, "fused")
-    model = zoo.get(request.model or pipeline.DEFAULT_MODEL)
+    model = zoo.get(request.model) if request.model else zoo.default()
     if request.n is not None:
         dataset.check_n(request.n)
     n = request.n if request.n is not None else (_QUICK_N if request.quick else dataset.TEST_SIZE)
@@ -135,9 +139,9 @@ def measure(request: Request, progress: Callable[[str], None] = lambda text: Non
     profile = profiles.from_op_times(runs)
     progress("correctness of the models")
     names = list(dict.fromkeys([model.name, *_baseline_names(model.edition)])) if request.quick else []
-    checks = verification.verify(names, chosen.backend, request.device, None, request.data_dir, request.data)
+    checks = verification.verify(names, request.backend, request.device, None, request.data_dir, request.data)
     words = ["fashion-infer", "verify", *(word for name in names for word in ("--model", name))]
-    verify_command = shlex.join([*words, "--backend", chosen.backend, *request._device(), *request.where()])
+    verify_command = shlex.join([*words, "--backend", request.backend, *request._device(), *request.where()])
     progress("environment")
     return Measured(
         request=request,
@@ -171,7 +175,7 @@ def _attempt(call: Callable[[], T]) -> Tuple[Optional[T], str]:
 
 
 def _baseline_names(edition):
-    return [m.name for m in zoo.MODELS.values() if m.edition == edition and m.name.endswith("baseline")]
+    return [model.name for model in zoo.of_edition(edition) if model.operator == "builtin"]
 
 
 def _baselines(request, edition, images, chosen) -> List[Baseline]:

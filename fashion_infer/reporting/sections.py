@@ -215,10 +215,10 @@ def _profile(measured) -> List[Part]:
 
 def _correctness(measured) -> List[Part]:
     rows = [
-        [c.model, c.operator, c.backend, c.source, c.n, c.expected, c.got, "ok" if c.ok else "WRONG"]
+        [c.model, c.weights, c.mode, c.operator, c.backend, c.source, c.n, c.expected, c.got, "ok" if c.ok else "WRONG"]
         for c in measured.checks
     ]
-    columns = ["model", "op", "backend", "data", ">n", ">expected", ">got", "verdict"]
+    columns = ["model", "weights", "mode", "op", "backend", "data", ">n", ">expected", ">got", "verdict"]
     passed = sum(c.ok for c in measured.checks)
     return [
         Text(f"{passed} of {len(measured.checks)} checks passed: got must equal expected, to the last image."),

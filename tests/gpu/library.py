@@ -35,6 +35,14 @@ class KernelInfo(ctypes.Structure):
     _fields_ = [(name, ctypes.c_char_p) for name in ("name", "summary", "requires", "precision")]
 
 
+class OpRecord(ctypes.Structure):
+    """fops_op_record."""
+
+    _fields_ = [("layer", ctypes.c_char * 64), ("kernel", ctypes.c_char * 32), ("conv", Conv)] + [
+        (name, ctypes.c_double) for name in ("seconds", "upload", "download")
+    ]
+
+
 @functools.lru_cache(maxsize=None)
 def load():
     """The library that FASHION_OPS_LIBRARY names, else the package's."""
@@ -45,6 +53,8 @@ def load():
     lib.fops_kernel_describe.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.POINTER(KernelInfo)]
     lib.fops_conv_check.argtypes = [ctypes.c_int, string, conv, ctypes.POINTER(string)]
     lib.fops_conv_forward_cuda.argtypes = [string, conv, pointer, pointer, pointer, pointer]
+    lib.fops_conv_forward_timed.argtypes = [string, conv, pointer, pointer, pointer, pointer, string]
+    lib.fops_log_drain.argtypes = [ctypes.POINTER(OpRecord), ctypes.c_int]
     lib.fops_conv_forward_staged.argtypes = [string, ctypes.c_int, conv, pointer, pointer, pointer, string]
     return lib
 
@@ -97,6 +107,13 @@ def staged(name, x, k, device=0):
         name.encode(), device, ctypes.byref(conv), x.ctypes.data, k.ctypes.data, y.ctypes.data, None
     )
     return status, y
+
+
+def drain_log():
+    """The op-time log, emptied."""
+    lib = load()
+    records = (OpRecord * max(1, lib.fops_log_size()))()
+    return records[: lib.fops_log_drain(records, len(records))]
 
 
 class Memory:

@@ -1,4 +1,4 @@
-"""The benchmark's parts that need a device: tensors of PyTorch and of CuPy, and cuDNN as a peer."""
+"""The benchmarks' parts that need a device: tensors of PyTorch and of CuPy, and peers."""
 
 import os
 import sys
@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from fashion_infer import operators
-from fashion_infer.bench import conv, cuda_tensors
+from fashion_infer import _mxnet, operators
+from fashion_infer.bench import conv, cuda_tensors, net
 from fashion_infer.errors import DeviceError
 
 
@@ -39,3 +39,19 @@ def test_every_kernel_is_right_and_timed(framework, monkeypatch):
     for layer in result.layers:
         for row in layer.rows:
             assert row.status == "skipped" or row.median_ms > 0
+
+
+@pytest.mark.parametrize("framework", ["torch", "cupy"])
+def test_whole_networks_are_right_and_timed(framework, monkeypatch):
+    pytest.importorskip(framework)
+    if _mxnet.build() is None:
+        pytest.skip("MXNet, which builds the networks, is not installed")
+    if framework == "cupy":
+        monkeypatch.setitem(sys.modules, "torch", None)
+    result = net.networks(("fa2017", "fa2019"), "gpu", "torch", (1, 300), 4)
+    assert result.wrong == [] and len(result.cases) == 10
+    assert ("torch" in result.not_compared) == (framework == "cupy")
+    for case in result.cases:
+        assert case.rows[0].name == "fashion-infer"
+        assert case.peers == (["torch fp32", "torch tf32"] if framework == "torch" else [])
+        assert all(row.median_ms > 0 for row in case.rows)

@@ -24,7 +24,12 @@ def tensors(batch=30, seed=0):
 def python(code, **environment):
     """Run code in a fresh process beside library.py; its output and exit status."""
     return subprocess.run(
-        [sys.executable, "-c", code], cwd=str(HERE), env={**os.environ, **environment}, capture_output=True, text=True
+        [sys.executable, "-c", code],
+        cwd=str(HERE),
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=300,
     )
 
 
@@ -133,6 +138,88 @@ def test_slices_when_memory_is_short(torch):
     assert status == library.OK, library.message()
     assert library.error(y[-50:], library.reference(x[-50:], k)) <= 2e-6
     assert not np.isnan(y).any()
+
+
+def timed(x, k, y, pointer, stream, layer):
+    """One pass of the entry point that MXNet's GPU context calls; its record in the log."""
+    library.drain_log()
+    status = library.load().fops_conv_forward_timed(
+        b"auto", ctypes.byref(library.conv_of(x, k)), pointer(x), pointer(k), pointer(y), stream, layer
+    )
+    assert status == library.OK, library.message()
+    (record,) = library.drain_log()
+    return record
+
+
+def check_record(record, layer, images):
+    assert record.layer == layer and record.kernel in {name.encode() for name, _ in library.kernels()}
+    assert 0 < record.seconds < 1 and record.upload == record.download == 0
+    assert images == record.conv.B
+
+
+@pytest.mark.parametrize("layer", library.COURSE_LAYERS)
+def test_timed_on_a_stream_of_torch(torch, layer):
+    C, H, W, M, K = library.COURSE_LAYERS[layer]
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):  # tensors are made on it too: the pass has to wait for them
+        x = torch.randint(0, 256, (300, C, H, W), device="cuda").float()
+        k = torch.randn((M, C, K, K), device="cuda")
+        y = torch.full((300, M, H - K + 1, W - K + 1), float("nan"), device="cuda")
+    record = timed(x, k, y, lambda tensor: tensor.data_ptr(), stream.cuda_stream, layer.encode())
+    check_record(record, layer.encode(), 300)
+    # It has waited for its kernel, so that the default stream may read.
+    want = library.reference(x[-20:].cpu().numpy(), k.cpu().numpy())
+    assert library.error(y[-20:].cpu().numpy(), want) <= library.TOLERANCE["float32"]
+    assert not y.isnan().any()
+
+
+def test_timed_on_a_stream_of_cupy():
+    cupy = pytest.importorskip("cupy")
+    stream = cupy.cuda.Stream(non_blocking=True)
+    with stream:
+        x = cupy.random.randint(0, 256, (300, 6, 30, 30)).astype(cupy.float32)
+        k = cupy.random.standard_normal((16, 6, 5, 5)).astype(cupy.float32)
+        y = cupy.full((300, 16, 26, 26), cupy.nan, cupy.float32)
+    record = timed(x, k, y, lambda array: array.data.ptr, stream.ptr, b"conv0")
+    check_record(record, b"conv0", 300)
+    assert library.error(y.get(), library.reference(x.get(), k.get())) <= library.TOLERANCE["float32"]
+
+
+def test_timed_names_a_mistake_and_logs_nothing():
+    library.drain_log()
+    conv = library.conv_of(*tensors(1))
+    status = library.load().fops_conv_forward_timed(b"auto", ctypes.byref(conv), None, None, None, None, b"conv0")
+    assert status == library.INVALID and "null pointer" in library.message()
+    assert library.drain_log() == []
+
+
+def test_a_device_lost_to_another_librarys_kernel():
+    pytest.importorskip("cupy")
+    code = """
+import ctypes, cupy, library, numpy as np
+x, k = np.ones((9, 6, 30, 30), np.float32), np.ones((16, 6, 5, 5), np.float32)
+assert library.staged("auto", x, k)[0] == library.OK
+a, b, y = cupy.asarray(x), cupy.asarray(k), cupy.empty((9, 16, 26, 26), cupy.float32)
+cupy.RawKernel('extern "C" __global__ void stray(int* p) { *p = 1; }', "stray")((1,), (1,), (np.uint64(64),))
+try:
+    cupy.cuda.Device().synchronize()
+except cupy.cuda.runtime.CUDARuntimeError as error:
+    assert "IllegalAddress" in str(error), error
+conv, lib = library.conv_of(x, k), library.load()
+pointers = a.data.ptr, b.data.ptr, y.data.ptr, None
+for name, _ in library.kernels():
+    if library.takes(name, conv):
+        print(lib.fops_conv_forward_cuda(name.encode(), ctypes.byref(conv), *pointers), library.message())
+print(lib.fops_conv_forward_timed(b"auto", ctypes.byref(conv), *pointers, b"conv0"), library.message())
+print(library.staged("auto", x, k)[0], library.message(), flush=True)
+import os
+os._exit(0)  # CuPy's own destructors cannot free on a lost device
+"""
+    result = python(code)
+    lines = result.stdout.splitlines()
+    assert result.returncode == 0 and len(lines) > 2, result.stderr
+    for line in lines:
+        assert line.startswith(f"{library.DEVICE_ERROR} the GPU is lost to this process"), line
 
 
 def test_mistakes_are_named():

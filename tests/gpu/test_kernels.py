@@ -81,11 +81,35 @@ def test_random_shapes(torch, name):
     check()
 
 
+@pytest.mark.parametrize("name", [name for name in NAMES if name.startswith("tensor-core")] or ["none"])
+def test_random_shapes_of_few_filters(torch, name):
+    """Those that have kernels of their own, which random shapes seldom meet; more images than fit at once."""
+
+    @hypothesis.settings(max_examples=60, deadline=None, suppress_health_check=list(hypothesis.HealthCheck))
+    @hypothesis.given(
+        st.sampled_from([1, 2, 7, 500]), st.integers(2, 6), st.integers(8, 72), st.integers(5, 72), st.integers(9, 16),
+        st.sampled_from(["pixels", "reals"]), st.integers(0, 99), st.sampled_from([1.0, 1e-12, 1e12]),
+        st.integers(0, 1),
+    )  # fmt: skip
+    def check(B, C, H, W, M, kind, seed, scale, offset):
+        x, k = images(torch, (B + offset, C, H, W), kind, seed), weights(torch, (M, C, 5, 5), seed)
+        x[::3] *= scale  # a scale an image
+        x = x[offset:]
+        if library.takes(name, library.conv_of(x, k)):
+            y = forward(torch, name, x, k)
+            for image in {0, B // 2, B - 1}:
+                part = slice(image, image + 1)
+                assert error(torch, x[part], k, y[part]) <= 2 * library.TOLERANCE[PRECISION[name]]
+            assert not y.isnan().any()
+
+    check()
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_infinities_and_nan_stay_in_their_windows(torch, name):
     if PRECISION[name] != "float32":
         pytest.skip("half precision has its own infinities")
-    for C, M in ((1, 50), (12, 24)):
+    for C, M in ((1, 50), (12, 24), (6, 16)):
         x, k = images(torch, (3, C, 28, 28), "reals"), weights(torch, (M, C, 5, 5))
         x[1, 0, 10, 10], x[2, C - 1, 20, 3] = float("inf"), float("nan")
         if not library.takes(name, library.conv_of(x, k)):

@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pytest
 
-from fashion_infer import dataset, infer, pipeline, zoo
+from fashion_infer import dataset, editions, infer, pipeline, zoo
 from fashion_infer.errors import UsageError
 
 MODELS = list(zoo.MODELS)
@@ -31,6 +31,11 @@ def test_the_published_figures_are_the_expected_ones():
         ("ece408-low", 10000, 0.629),
         ("ece408-low", 2000, 0.6275),
         ("baseline", 10000, 0.8673),
+        ("sp2018-baseline", 10000, 0.8444),
+        ("fa2019-ece408", 10000, 0.7653),
+        ("fa2019-ece408", 1000, 0.767),
+        ("fa2019-ece408", 100, 0.76),
+        ("fa2019-baseline", 10000, 0.8154),
     ]
     assert {name for name, _, _ in known("synthetic")} == set(MODELS)
 
@@ -38,7 +43,7 @@ def test_the_published_figures_are_the_expected_ones():
 def test_verify(source, invoke):
     code, out, err = invoke("verify", "--data", source, "--backend", "cpu")
     assert code == 0, out + err
-    assert out.count(" ok") == 2 * len(known(source)) and f"{2 * len(known(source))} checks passed" in out
+    assert out.count(" ok") == 3 * len(known(source)) and f"{3 * len(known(source))} checks passed" in out
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -47,14 +52,16 @@ def test_both_operators_predict_the_same_for_every_image(model, source):
     builtin = infer(model, operator="builtin", data=source, backend="cpu")
     assert np.array_equal(custom.predictions, builtin.predictions)
     assert (custom.operator, builtin.operator) == ("custom", "builtin")
-    assert [name for name, _ in custom.op_times] in (["new0"], ["convolution0"]) and builtin.op_times == []
+    prefix = {"custom": "new", "builtin": "convolution"}[zoo.get(model).operator]
+    count = len(list(editions.convolution_shapes(editions.get(zoo.get(model).edition))))
+    assert [name for name, _ in custom.op_times] == [f"{prefix}{i}" for i in range(count)] and builtin.op_times == []
     assert np.abs(custom.scores - builtin.scores).max() < 1e-4
 
 
 @pytest.mark.parametrize("kernel, n, batch_size", [("naive", 300, 100), ("shifted", 10000, 777), ("auto", 10000, 4000)])
 def test_kernels_and_slices_predict_the_same(kernel, n, batch_size, source):
-    whole = infer(n=n, data=source, backend="cpu")
-    other = infer(n=n, data=source, backend="cpu", kernel=kernel, batch_size=batch_size, threads=3)
+    whole = infer(n=n, data=source, backend="cpu", mode="operator")
+    other = infer(n=n, data=source, backend="cpu", kernel=kernel, batch_size=batch_size, threads=3, mode="operator")
     assert np.array_equal(whole.predictions, other.predictions)
     assert other.layers[0].kernel == ("shifted" if kernel == "auto" else kernel)
     assert (other.batch_size, other.threads, other.n) == (batch_size, 3, n)
@@ -90,6 +97,44 @@ def test_the_five_lines(model, n, source, run_program):
     table = done.stdout[match.end() :]
     for layer in ("new0", "activation0", "pooling0", "flatten0", "fullyconnected0", "activation1", "softmax"):
         assert layer in table
+    assert "new0+activation0+pooling0" in table and "flatten0+fullyconnected0+activation1" in table
+
+
+def test_the_operator_mode_shows_every_node(source, invoke):
+    code, out, err = invoke("run", "--n", "200", "--data", source, "--backend", "cpu", "--mode", "operator")
+    assert code == 0 and err == "" and re.match(FIVE_LINES, out)
+    rows = [line.split() for line in out.splitlines()[8:] if line.split()]
+    assert [(row[0], row[1]) for row in rows] == [
+        ("new0", "New"),
+        ("activation0", "Activation"),
+        ("pooling0", "Pooling"),
+        ("flatten0", "Flatten"),
+        ("fullyconnected0", "FullyConnected"),
+        ("activation1", "Activation"),
+        ("fullyconnected1", "FullyConnected"),
+        ("softmax", "SoftmaxOutput"),
+    ]
+
+
+def test_a_kernel_or_an_operator_asks_for_the_operator_mode(invoke):
+    for how in (["--kernel", "naive"], ["--op", "custom"], ["--op", "builtin"]):
+        code, out, _ = invoke("run", "--n", "20", "--data", "synthetic", "--backend", "cpu", "--json", *how)
+        assert code == 0 and json.loads(out)["mode"] == "operator"
+    code, _, err = invoke("run", "--n", "20", "--data", "synthetic", "--mode", "fused", "--kernel", "naive")
+    assert code == 2 and "--mode operator" in err
+    code, _, err = invoke("run", "--n", "20", "--data", "synthetic", "--backend", "cpu", "--precision", "fp16")
+    assert code == 2 and "on a GPU" in err
+
+
+@pytest.mark.parametrize(
+    "model, threads, batch_size", [*((model, None, None) for model in MODELS), ("ece408-high", 3, 777)]
+)
+def test_both_modes_predict_the_same_for_every_image(model, threads, batch_size, source):
+    one = infer(model, data=source, backend="cpu", mode="operator")
+    other = infer(model, data=source, backend="cpu", mode="fused", threads=threads, batch_size=batch_size)
+    assert np.array_equal(one.predictions, other.predictions)
+    assert np.abs(one.scores - other.scores).max() < 1e-4
+    assert len(other.op_times) == len(one.op_times)
 
 
 def test_the_baseline_prints_the_courses_metric(invoke, data_dir):
@@ -112,15 +157,15 @@ def test_json(invoke, source):
     assert code == 0 and err == ""
     got = json.loads(out)
     expected = {
-        "model": "ece408-high", "n": 500, "backend": "cpu", "mode": "operator", "operator": "custom", "kernel": "auto",
+        "model": "ece408-high", "n": 500, "backend": "cpu", "mode": "fused", "operator": "custom", "kernel": "auto",
         "data_source": source, "notice": None,
     }  # fmt: skip
     assert {key: got[key] for key in expected} == expected
     assert 0 < got["correctness"] < 1 and got["threads"] >= 1 and got["batch_size"] >= 1
-    assert next(layer["name"] for layer in got["layers"]) == "new0"
+    assert next(layer["name"] for layer in got["layers"]) == "new0+activation0+pooling0"
     for layer in got["layers"]:
         assert len(layer["seconds"]) == 3 and all(s > 0 for s in layer["seconds"])
-        assert layer["custom"] == (layer["operator"] == "New") == bool(layer["kernel"])
+        assert layer["custom"] == layer["operator"].startswith("New") and layer["kernel"] == "fused"
     process = got["process"]
     assert process["wall"] > 0 and process["user"] > 0 and process["system"] >= 0
     assert process["peak_memory"] > 50 << 20
@@ -138,7 +183,11 @@ def test_python_api(source):
     assert result.scores.shape == (100, 10) and np.allclose(result.scores.sum(axis=1), 1, atol=1e-5)
     assert np.array_equal(result.predictions, result.scores.argmax(axis=1))
     [(layer, seconds)] = result.op_times
-    assert layer == "new0" and seconds == pytest.approx(np.median(result.layers[0].seconds)) and seconds > 0
+    assert (
+        layer == "new0+activation0+pooling0"
+        and seconds == pytest.approx(np.median(result.layers[0].seconds))
+        and seconds > 0
+    )
     with pytest.raises(UsageError, match="unknown operator"):
         infer(operator="magic", n=1, data="synthetic")
     with pytest.raises(UsageError, match="unknown backend"):

@@ -12,7 +12,7 @@ def small_report(tmp_path_factory):
     from fashion_infer.reporting import gather, report
 
     folder, steps = tmp_path_factory.mktemp("reports") / "report", []
-    one = verification.Check("ece408-high", "custom", "cpu", "synthetic", 2000, 0.903, 0.903)
+    one = verification.Check("ece408-high", "shipped", "fused", "custom", "cpu", "synthetic", 2000, 0.903, 0.903)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(gather, "_QUICK_BATCH", {"cpu": 3})
         patch.setattr(verification, "verify", lambda *arguments: [one])  # tests/pipeline has the real one

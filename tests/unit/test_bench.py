@@ -1,6 +1,7 @@
 """`fashion-infer bench conv`: what it checks, counts and writes. The device of the GPU tests is made up of NumPy."""
 
 import ctypes
+import importlib.util
 import json
 import sys
 import time
@@ -11,6 +12,7 @@ import reference
 
 from fashion_infer import devices, editions, operators
 from fashion_infer.bench import conv, cuda_tensors, host, host_peers, onnx_model, timing
+from fashion_infer.bench import reference as bench_reference
 from fashion_infer.bench.rows import Contender
 from fashion_infer.errors import DeviceError, UsageError
 
@@ -57,7 +59,7 @@ class Tensors:
     def milliseconds(self, start, end):
         return 1e3 * (end.at - start.at)
 
-    def head_start(self, tensor):
+    def head_start(self):
         pass
 
 
@@ -158,7 +160,7 @@ def test_peers_compute_the_same(invoke, tmp_path, name):
 
 
 def test_peers_missing_are_named_once(invoke, monkeypatch):
-    monkeypatch.setattr(conv.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     code, _, err = invoke(*CPU, "--kernels", "auto", "--against", "cudnn,torch,mxnet")
     assert code == 0 and err.count("\n") == 1
     assert "not compared with cudnn (it is no peer on the CPU), torch (not installed), mxnet (not installed)" in err
@@ -166,7 +168,7 @@ def test_peers_missing_are_named_once(invoke, monkeypatch):
 
 def test_a_peer_that_does_not_load(invoke, monkeypatch):
     monkeypatch.setitem(host_peers.PEERS, "torch", raising(ImportError("libfoo.so:\n cannot open")))
-    monkeypatch.setattr(conv.importlib.util, "find_spec", lambda name: "found")
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: "found")
     code, _, err = invoke(*CPU, "--kernels", "auto", "--against", "torch")
     assert code == 0 and "torch (libfoo.so: cannot open)" in err
 
@@ -349,7 +351,7 @@ def test_inputs_are_pixels_first_and_small_numbers_later():
 def test_the_check_of_the_bench_is_the_tests_own():
     rng = np.random.default_rng(0)
     x, weight = reference.pixels(rng, (2, 3, 9, 9)), reference.weights(rng, 4, 3, 3)
-    assert np.allclose(conv._reference(x, weight), reference.convolve(x, weight), rtol=1e-12)
+    assert np.allclose(bench_reference.convolve(x, weight), reference.convolve(x, weight), rtol=1e-12)
 
 
 def test_shapes_of_editions():

@@ -4,15 +4,19 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from fashion_infer import course, dataset, pictures, plots, synthetic, zoo
+from fashion_infer import course, dataset, editions, pictures, plots, synthetic, zoo
 from fashion_infer.errors import DataError, UsageError
 
 
 def test_programs():
-    assert course.request("m1.1", "fa2017") == ("baseline", "builtin", "cpu", 10000)
-    assert course.request("m2.1", "fa2017") == ("ece408-high", "custom", "cpu", 10000)
-    assert course.request("m2.1", "fa2017", "ece408-low", 10) == ("ece408-low", "custom", "cpu", 10)
+    assert course.request("m1.1", "fa2017") == ("baseline", "fa2017", "builtin", "cpu", 10000)
+    assert course.request("m2.1", "fa2017") == ("ece408-high", "fa2017", "custom", "cpu", 10000)
+    assert course.request("m2.1", "fa2017", "ece408-low", 10) == ("ece408-low", "fa2017", "custom", "cpu", 10)
     assert course.request("final", "fa2017", "ece408-low").backend == "gpu"
+    assert course.request("m1.2", "sp2018") == ("baseline", "sp2018", "builtin", "gpu", 10000)
+    assert course.request("final", "sp2018") == ("baseline", "sp2018", "custom", "gpu", 10000)
+    assert course.request("m2.1", "fa2019", n=100) == ("ece408", "fa2019", "custom", "cpu", 100)
+    assert course.request("m4.1", "fa2019", "fa2019-baseline") == ("baseline", "fa2019", "custom", "gpu", 10000)
 
 
 @pytest.mark.parametrize(
@@ -21,7 +25,9 @@ def test_programs():
         (("m9", "fa2017"), "the course had m1.1, m1.2"),
         (("m1.1", "fa2017", "ece408-low"), "takes no arguments"),
         (("m2.1", "fa2017", "other"), "unknown model 'other' of edition fa2017"),
+        (("m2.1", "fa2019", "ece408-high"), "it has ece408, baseline"),
         (("m1.1", "fa1999"), "unknown edition 'fa1999'"),
+        (("final", "fa1999"), "unknown edition 'fa1999'"),
     ],
 )
 def test_what_the_course_did_not_have(arguments, words):
@@ -32,6 +38,43 @@ def test_what_the_course_did_not_have(arguments, words):
 def test_short_names():
     assert zoo.get("baseline", "fa2017").name == "baseline"
     assert zoo.get("ece408-high", "fa2017").edition == "fa2017"
+    assert zoo.get("baseline").edition == "fa2017"
+    assert zoo.get("baseline", "sp2018").name == zoo.get("sp2018-baseline", "sp2018").name == "sp2018-baseline"
+    assert zoo.get("ece408", "fa2019") == zoo.get("fa2019-ece408")
+    assert zoo.get("fa2019-ece408").short_name == "ece408" and zoo.get("ece408-low").short_name == "ece408-low"
+    with pytest.raises(UsageError, match="did you mean .*fa2019-ece408"):
+        zoo.get("ece408")
+    with pytest.raises(UsageError, match="it has baseline$"):
+        zoo.get("ece408", "sp2018")
+
+
+def test_the_model_that_is_run_when_none_is_named(monkeypatch):
+    chosen = {edition: zoo.default(edition).name for edition in editions.EDITIONS}
+    assert chosen == {"fa2017": "ece408-high", "sp2018": "sp2018-baseline", "fa2019": "fa2019-ece408"}
+    assert zoo.default().name == "ece408-high"
+    monkeypatch.delitem(zoo.MODELS, "sp2018-baseline")
+    with pytest.raises(UsageError, match="no model of edition sp2018 is shipped"):
+        zoo.default("sp2018")
+
+
+@pytest.mark.parametrize(
+    "arguments, op_times, last",
+    [
+        (("course", "m1.1", "--edition", "sp2018"), 0, "EvalMetric: {'accuracy': 0."),
+        (("course", "m2.1", "baseline", "50", "--edition", "sp2018"), 2, "Model: baseline"),
+        (("course", "m2.1", "ece408", "50", "--edition", "fa2019"), 2, "Model: ece408"),
+        (("run", "--edition", "fa2019", "--n", "50", "--backend", "cpu"), 2, "Model: ece408"),
+        (("run", "--model", "fa2019-ece408", "--n", "50", "--backend", "cpu"), 2, "Model: fa2019-ece408"),
+        (("run", "--edition", "sp2018", "--model", "baseline", "--n", "50"), 0, "EvalMetric: {'accuracy': 0."),
+    ],
+)
+def test_editions_print_what_they_printed(arguments, op_times, last, invoke):
+    code, out, err = invoke(*arguments, "--data", "synthetic")
+    lines = out.splitlines()
+    assert code == 0, err
+    assert lines[2] == "New Inference" and last in lines[3 + op_times]
+    assert all(line.startswith("Op Time: ") for line in lines[3 : 3 + op_times])
+    assert lines[3 + op_times].endswith(" Data: synthetic") and out.count("Op Time: ") == op_times
 
 
 def test_programs_print_what_they_printed(invoke):

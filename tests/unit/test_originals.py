@@ -1,5 +1,6 @@
 """The course's own weights: fetched from a server on this machine, verified by Git's ids, and run."""
 
+import re
 import shutil
 import subprocess
 
@@ -7,7 +8,7 @@ import numpy as np
 import pytest
 from test_download import Server
 
-from fashion_infer import checkpoint, download, originals, zoo
+from fashion_infer import checkpoint, download, network, originals, zoo
 from fashion_infer.errors import CheckpointError, DataError, UsageError
 
 
@@ -55,6 +56,33 @@ def test_fetched_and_run(served, behaviour, invoke):
     assert " fetched" in invoke("models", "list")[1]
 
 
+@pytest.mark.parametrize("name, layers", [("sp2018-baseline", "convolution"), ("fa2019-ece408", "new")])
+def test_other_editions(name, layers, bare, monkeypatch, tmp_path, invoke):
+    """The course's files of these editions are those of epoch 2; weights named as then fit the network built here."""
+    checkpoint.save_mxnet(str(tmp_path / name), zoo.get(name).load(), epoch=2)
+    file = tmp_path / f"{name}-0002.params"
+    original = originals.ORIGINALS[name]
+    assert original.file.endswith("-0002.params")
+    monkeypatch.setitem(originals.ORIGINALS, name, original._replace(blob=download.git_blob(file)))
+    originals.path(name).parent.mkdir(parents=True)
+    shutil.copy(str(file), str(originals.path(name)))
+    loaded = originals.load(name)
+    nodes = [node["name"] for node in network.parse(loaded.symbol, "it")["nodes"] if node["op"] != "null"]
+    first, second = f"{layers}0", f"{layers}1"
+    rest = ["flatten0", "fullyconnected0", "activation1", "fullyconnected1", "softmax"]
+    assert nodes == [first, "activation0", "pooling0", second, *rest]
+    edition, short = zoo.get(name).edition, zoo.get(name).short_name
+    run = ("run", "--model", short, "--edition", edition, "--n", "20", "--data", "synthetic", "--backend", "cpu")
+    original, shipped = invoke(*run, "--weights", "original"), invoke(*run)
+    assert original[0] == shipped[0] == 0 and original[1].count("Op Time") == (2 if layers == "new" else 0)
+    summary = [re.search("^(Correctness|EvalMetric): .*$", out, re.M).group() for _, out, _ in (original, shipped)]
+    assert summary[0] == summary[1]
+
+
+def test_every_model_has_an_original():
+    assert list(originals.ORIGINALS.keys() ^ zoo.MODELS.keys()) == []
+
+
 @pytest.mark.parametrize(
     "behaviour, words",
     [
@@ -85,5 +113,7 @@ def test_a_damaged_copy(served):
 def test_no_such_original(invoke):
     with pytest.raises(UsageError, match="no original weights of 'other'"):
         originals.path("other")
+    assert "did you mean" in invoke("models", "fetch", "ece408", "--original")[2]
+    assert "sp2018-baseline are here" in invoke("models", "fetch", "baseline", "--edition", "sp2018")[2]
     code, _, err = invoke("models", "fetch", "baseline")
     assert code == 2 and "--original" in err

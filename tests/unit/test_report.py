@@ -14,6 +14,7 @@ from fashion_infer.errors import DataError, DeviceError, UsageError
 from fashion_infer.reporting import ceilings, content, folder, gather, plots, profiles, render, report, sections
 
 NAMES = ["baseline", "ladder", "roofline", "op-times", "profile", "correctness", "mistakes", "environment"]
+BAD = verification.Check("ece408-low", "shipped", "fused", "custom", "cpu", "synthetic", 2000, 0.6, 0.5)
 PICTURES = ["ladder.png", "roofline.png", "confusion.png", "mistakes.png"]
 
 
@@ -187,13 +188,13 @@ class TestFigures:
         assert ceiling.tflop_s > 0
 
     def test_what_is_wrong_is_said_first(self, small_report):
-        bad = verification.Check("ece408-low", "custom", "cpu", "synthetic", 2000, 0.6, 0.5)
-        measured = small_report.measured._replace(checks=[bad])
+        measured = small_report.measured._replace(checks=[BAD])
         other = measured.runs[0]._replace(predictions=(measured.runs[0].predictions + 1) % 10)
         measured = measured._replace(runs=[other, measured.runs[1]])
-        assert measured.wrong == ["ece408-low (custom) on 2000 images", "300 predictions differ between the modes"]
+        first = "ece408-low (shipped weights, fused mode, custom) on 2000 images"
+        assert measured.wrong == [first, "300 predictions differ between the modes"]
         _, made = rendered(measured)
-        assert "WRONG: ece408-low (custom) on 2000 images; 300 predictions differ between the modes." in made.facts
+        assert f"WRONG: {'; '.join(measured.wrong)}." in made.facts
 
     def test_the_json_files_are_for_compare(self, small_report, invoke):
         for name in ("run-operator.json", "run-fused.json", "bench-conv.json"):
@@ -376,11 +377,10 @@ class TestCommand:
         assert not list(tmp_path.iterdir())
 
     def test_what_is_wrong_ends_in_1(self, small_report, invoke, monkeypatch, tmp_path):
-        bad = verification.Check("ece408-low", "custom", "cpu", "synthetic", 2000, 0.6, 0.5)
-        monkeypatch.setattr(gather, "measure", lambda *_: small_report.measured._replace(checks=[bad]))
+        monkeypatch.setattr(gather, "measure", lambda *_: small_report.measured._replace(checks=[BAD]))
         code, out, err = invoke("report", "--out", tmp_path / "r", "--quick")
         assert code == 1 and out == f"{tmp_path / 'r' / 'index.html'}\n"
-        assert err.endswith("fashion-infer: wrong: ece408-low (custom) on 2000 images\n")
+        assert err.endswith("fashion-infer: wrong: ece408-low (shipped weights, fused mode, custom) on 2000 images\n")
         assert json.loads((tmp_path / "r" / "report.json").read_text())["files"][0] == "bench-conv.json"
 
     def test_measuring_that_fails_leaves_nothing(self, monkeypatch, tmp_path):

@@ -1,0 +1,446 @@
+"""`fashion-infer bench net`: what it checks, counts and writes. The GPU of the tests is PyTorch's CPU."""
+
+import importlib.util
+import json
+import shutil
+import time
+
+import numpy as np
+import pytest
+import reference
+
+from fashion_infer import nets, operators
+from fashion_infer.bench import (
+    cuda_tensors,
+    host_networks,
+    net,
+    onnx_model,
+    random_network,
+    request,
+    torch_network,
+)
+from fashion_infer.bench import reference as bench_reference
+from fashion_infer.errors import DeviceError, UsageError
+
+CPU = ("bench", "net", "--backend", "cpu", "--repeat", "2")
+GPU = ("bench", "net", "--backend", "gpu", "--repeat", "2")
+EDITIONS = ("fa2017", "sp2018", "fa2019")
+
+
+def oracle(network, images):
+    """Scores in float64, written out for the three editions and not by way of `steps`."""
+    w = {name: weight.astype(np.float64) for name, weight in network.weights.items()}
+    x = np.tanh(reference.convolve(images, w["new0_weight"]))
+    x = np.maximum.reduce([x[:, :, i::2, j::2] for i in (0, 1) for j in (0, 1)])
+    if "new1_weight" in w:
+        x = reference.convolve(x, w["new1_weight"])
+    x = np.tanh(x.reshape(len(x), -1) @ w["fullyconnected0_weight"].T + w["fullyconnected0_bias"])
+    x = np.exp(x @ w["fullyconnected1_weight"].T + w["fullyconnected1_bias"])
+    return x / x.sum(axis=1, keepdims=True)
+
+
+@pytest.fixture(params=EDITIONS)
+def network(request):
+    return random_network.make(request.param)
+
+
+@pytest.fixture
+def small():
+    return random_network.make("fa2017")
+
+
+class WrongNet(nets.Net):
+    """A network whose outputs are off by a factor."""
+
+    def forward(self, data, layer_times=False, out=None):
+        out = super().forward(data, layer_times, out)
+        out *= np.float32(1.001)
+        return out
+
+
+class DeafNet(nets.Net):
+    """A network that is right until the softmax, and then forgets the last image."""
+
+    def forward(self, data, layer_times=False, out=None):
+        found = super().forward(data, layer_times)
+        if out is None:
+            return found
+        out[:-1] = found[:-1]
+        return out
+
+
+def raising(error):
+    def call(*arguments, **options):
+        raise error
+
+    return call
+
+
+def case_rows(result, **wanted):
+    case = next(c for c in result["cases"] if all(c[key] == value for key, value in wanted.items()))
+    return {row["name"]: row for row in case["rows"]}
+
+
+def test_all_that_it_writes(invoke, tmp_path):
+    names = [tmp_path / name for name in ("r.json", "r.png", "r.md")]
+    files = [word for pair in zip(("--json", "--plot", "--markdown"), names) for word in pair]
+    batches = ("--batch", "5,1", "--batch", "5")
+    editions = ("--edition", "fa2017", "--edition", "sp2018")
+    code, out, _ = invoke(*CPU, *editions, *batches, "--against", "none", *files)
+    assert code == 0 and out.count("predictions differ") == 2 and "fa2017, 1 image, from images in memory" in out
+    result = json.loads(names[0].read_text())
+    assert result["batches"] == [1, 5] and result["not_compared"] == {} and result["device"]["threads"] > 0
+    assert [(c["edition"], c["batch"], c["where"]) for c in result["cases"]] == [
+        (edition, batch, "memory") for edition in ("fa2017", "sp2018") for batch in (1, 5)
+    ]
+    for check in result["logits"]:
+        assert check["status"] == "ok" and check["error"] < 2e-6 and check["changed"] == 0
+    row = case_rows(result, edition="fa2017", batch=5)["fashion-infer"]
+    assert row["kind"] == "ours" and row["precision"] == "float32" and row["error"] < 4e-6 and row["changed"] == 0
+    assert 0 < row["min_ms"] <= row["median_ms"] and row["runs"] == 2 and row["p99_ms"] is None
+    assert row["images_s"] == pytest.approx(5e3 / row["median_ms"])
+    assert names[1].read_bytes().startswith(b"\x89PNG")
+    text = names[2].read_text()
+    assert "never by hand" in text and "(r.png)" in text and "# Whole networks on a CPU" in text
+    assert result["command"] + " --json r.json --plot r.png --markdown r.md" in text
+    assert "--edition fa2017 --edition sp2018 --backend cpu --against none --batch 1,5 --repeat 2" in text
+    assert "### sp2018, 5 images, from images in memory to scores in memory" in text
+
+
+def test_many_runs_give_a_99th_percentile(invoke, tmp_path):
+    path = tmp_path / "r.json"
+    code, _, _ = invoke("bench", "net", "--backend", "cpu", "--batch", "1", "--against", "none", "--json", path)
+    row = case_rows(json.loads(path.read_text()), batch=1)["fashion-infer"]
+    assert code == 0 and row["runs"] == 300 and row["min_ms"] <= row["median_ms"] <= row["p99_ms"]
+
+
+@pytest.mark.parametrize("name", ["torch", "onnxruntime", "mxnet"])
+def test_peers_are_timed_and_compared(invoke, tmp_path, name):
+    pytest.importorskip(name) if name != "mxnet" else None
+    path = tmp_path / "r.json"
+    code, out, _ = invoke(*CPU, "--batch", "3", "--against", name, "--json", path)
+    assert code == 0 and f"x {name}" in out
+    result = json.loads(path.read_text())
+    assert name in result["versions"]
+    rows = case_rows(result, batch=3)
+    assert list(rows) == ["fashion-infer", name] and rows[name]["error"] < 4e-6 and rows[name]["changed"] == 0
+    ratio = rows[name]["median_ms"] / rows["fashion-infer"]["median_ms"]
+    assert rows["fashion-infer"]["faster_than"] == {name: pytest.approx(ratio)} and rows[name]["faster_than"] == {}
+
+
+@pytest.mark.parametrize("name", ["torch", "onnxruntime", "mxnet"])
+def test_peers_compute_every_edition(network, name):
+    pytest.importorskip(name) if name != "mxnet" else None
+    images = network.images(3)
+    for contender in host_networks.PEERS[name](network, images.astype(np.float32), 1):
+        scores = contender.sample(contender.run(), np.array([0, 2]))
+        assert np.abs(scores - oracle(network, images[[0, 2]])).max() < 2e-5
+
+
+def test_ours_computes_every_edition(network):
+    images = network.images(3)
+    scores = nets.Net(network.symbol, network.weights, network.shape).forward(images)
+    assert np.abs(scores - oracle(network, images)).max() < 2e-5
+
+
+def test_the_reference_is_the_tests_own(network):
+    images = network.images(40)  # more than it takes at a time
+    logarithms = bench_reference.run(network.steps, images)
+    assert np.allclose(np.exp(logarithms), oracle(network, images), rtol=1e-9)
+    logits = bench_reference.run(network.logits().steps, images)
+    assert np.allclose(bench_reference.log_softmax(logits), logarithms, rtol=1e-12)
+
+
+def test_a_part_of_the_network_is_that_part(network):
+    images = network.images(2)
+    for part in (network.first_stage(), network.logits()):
+        found = nets.Net(part.symbol, part.weights, part.shape).forward(images)
+        assert np.allclose(found, bench_reference.run(part.steps, images), atol=3e-5)
+    assert len(nets.Net(network.first_stage().symbol, network.weights, network.shape).stages) == 1
+
+
+def test_layers_are_neither_linear_nor_saturated(network):
+    images = network.images(64)
+    assert images.dtype == np.uint8 and images.max() > 200 and images.shape == (64, *network.shape)
+    for count, step in enumerate(network.steps, 1):
+        if step.kind == "tanh":
+            size = np.abs(bench_reference.run(network.steps[: count - 1], images))
+            assert 0.3 < size.mean() < 2
+    logits = bench_reference.run(network.logits().steps, images)
+    assert np.ptp(logits) > 3 and len(set(logits.argmax(axis=1))) > 1
+
+
+def test_shapes(network):
+    found = random_network.shapes(network.steps, network.shape)
+    images = network.images(1)
+    for count, shape in enumerate(found, 1):
+        assert bench_reference.run(network.steps[:count], images).size == np.prod(shape)
+
+
+@pytest.mark.parametrize("size", [1, 300])
+def test_onnx_scores_are_torch_s(small, size):
+    torch, ort = pytest.importorskip("torch"), pytest.importorskip("onnxruntime")
+    x = small.images(size).astype(np.float32)
+    session = ort.InferenceSession(onnx_model.network(small.steps, x.shape), providers=["CPUExecutionProvider"])
+    assert [i.shape for i in session.get_inputs()] == [list(x.shape)]
+    with torch.no_grad():
+        wanted = torch_network.function(torch, small.steps)(torch.from_numpy(x)).numpy()
+    assert np.allclose(session.run(None, {"x": x})[0], wanted, atol=1e-5)
+
+
+@pytest.mark.parametrize("wrong, words", [(WrongNet, "of the range, more than 2e-06"), (DeafNet, "more than 4e-06")])
+def test_a_wrong_network_is_reported_not_timed(invoke, monkeypatch, tmp_path, wrong, words):
+    monkeypatch.setattr(net, "Net", wrong)
+    names = [tmp_path / name for name in ("r.json", "r.png", "r.md")]
+    files = [word for pair in zip(("--json", "--plot", "--markdown"), names) for word in pair]
+    code, out, err = invoke(*CPU, "--batch", "4", "--against", "none", *files)
+    assert code == 1 and "WRONG: fa" in out and words in out and "wrong: fashion-infer on fa2017" in err
+    result = json.loads(names[0].read_text())
+    assert all(row["median_ms"] is None for case in result["cases"] for row in case["rows"])
+    assert "WRONG" in names[2].read_text() and names[1].is_file()
+
+
+def test_changed_predictions_are_wrong(small):
+    want = np.array([[0.0, 1.0], [1.0, 1.0 + 1e-9]])
+    row = net.Row("fashion-infer", net.OURS, "float32")
+    net._judge(row, np.array([[0.0, 1.0], [1.0, 1.0 - 1e-9]]), want, 2e-6)
+    assert row.status == "wrong" and row.reason == "1 of 2 predictions differ" and row.error < 2e-6
+    row = net.Row("fashion-infer fp16", net.OURS, "fp16")
+    net._judge(row, np.array([[0.0, 1.0], [1.0, 1.0 - 1e-9]]), want, 1e-2)
+    assert row.status == "ok" and row.changed == 1
+
+
+def test_a_network_that_fails_is_wrong_too(invoke, monkeypatch):
+    monkeypatch.setattr(net.Net, "forward", raising(DeviceError("device lost")))
+    code, out, _ = invoke(*CPU, "--batch", "1", "--against", "none")
+    assert code == 1 and "WRONG: fa2017, fashion-infer: device lost" in out
+
+
+def test_peers_missing_are_named_once(invoke, monkeypatch):
+    real = importlib.util.find_spec
+    hidden = ("torch", "onnxruntime")
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name, *rest: None if name in hidden else real(name, *rest))
+    code, out, err = invoke(*CPU, "--batch", "1", "--against", "torch,torch-compile,onnxruntime")
+    assert code == 0 and "fashion-infer" in out and err.count("\n") == 1
+    assert "torch (not installed), torch-compile (not installed), onnxruntime (not installed)" in err
+
+
+def test_a_peer_that_does_not_load_is_left_out(invoke, monkeypatch):
+    monkeypatch.setitem(host_networks.PEERS, "onnxruntime", raising(ImportError("libfoo.so:\n cannot open")))
+    monkeypatch.setattr(request, "available", lambda peers, machine, asked: (["onnxruntime"], {}))
+    monkeypatch.setattr(net.HostNetworks, "describe", lambda self, peers: ({"name": "CPU"}, {}))
+    code, _, err = invoke(*CPU, "--batch", "1,2", "--against", "onnxruntime")
+    assert code == 0 and "onnxruntime (libfoo.so: cannot open (fa2017, batch 1))" in err and err.count("\n") == 1
+
+
+BAD = [
+    (("--batch", "0"), "--batch must be at least 1, not 0"),
+    (("--batch", "1,x"), "--batch takes whole numbers with commas between them, not 1,x"),
+    (("--batch", ""), "--batch takes whole numbers"),
+    (("--repeat", "-1"), "--repeat must be at least 1"),
+    (("--edition", "fa2020"), "unknown edition 'fa2020'"),
+    (("--against", "cudnn"), "unknown peer 'cudnn'; known: torch, torch-compile, onnxruntime, mxnet, none"),
+    (("--plot", "k.pdf"), "NAME.png"),
+    (("--markdown", "/nowhere/k.md"), "cannot write /nowhere/k.md"),
+]
+
+
+@pytest.mark.parametrize("words, message", BAD)
+def test_mistakes_are_one_line(invoke, words, message):
+    code, out, err = invoke(*CPU, *words)
+    assert code == 2 and message in err and err.count("\n") == 1 and not out
+
+
+def test_a_batch_beyond_memory_is_refused_at_once(invoke):
+    code, _, err = invoke(*CPU, "--batch", 10**9)
+    assert code == 4 and "use a smaller --batch" in err and err.count("\n") == 1
+
+
+def test_out_of_memory_is_one_line(invoke, monkeypatch):
+    monkeypatch.setattr(net.HostNetworks, "load", raising(RuntimeError("can't allocate memory")))
+    code, _, err = invoke(*CPU, "--batch", "1")
+    assert code == 4 and err == "fashion-infer: out of memory: use a smaller --batch\n"
+
+
+class TestCompiler:
+    """torch.compile itself takes most of a minute here: a stand-in shows what is made of it."""
+
+    @pytest.fixture
+    def torch(self, monkeypatch):
+        monkeypatch.setattr(shutil, "which", lambda name: "/usr/bin/c++")
+        return pytest.importorskip("torch")
+
+    def test_it_runs_before_it_is_timed(self, torch, monkeypatch):
+        asked, runs = {}, []
+        monkeypatch.setattr(torch, "compile", lambda function, **options: asked.update(options) or runs.append)
+        x = torch.zeros(2)
+        torch_network.compiled(torch, None, x)
+        assert asked["mode"] == "max-autotune" and asked["dynamic"] is False and len(runs) == 3
+
+    def test_too_long(self, torch, monkeypatch):
+        monkeypatch.setattr(torch, "compile", lambda function, **options: lambda x: time.sleep(5))
+        with pytest.raises(DeviceError, match=r"it compiled for more than 0\.1 s"):
+            torch_network.compiled(torch, None, torch.zeros(1), limit=0.1)
+
+    def test_a_failure(self, torch, monkeypatch):
+        monkeypatch.setattr(torch, "compile", lambda function, **options: raising(ValueError("\nno such op\nhint")))
+        with pytest.raises(DeviceError, match=r"it does not compile \(ValueError: no such op\)"):
+            torch_network.compiled(torch, None, torch.zeros(1))
+
+    def test_no_compiler(self, torch, monkeypatch):
+        monkeypatch.setattr(shutil, "which", lambda name: None)
+        with pytest.raises(DeviceError, match=r"needs a C\+\+ compiler"):
+            torch_network.compiled(torch, None, torch.zeros(1))
+
+    def test_as_a_peer(self, torch, monkeypatch, small):
+        monkeypatch.setattr(torch, "compile", lambda function, **options: function)
+        monkeypatch.setattr(torch._dynamo, "reset", lambda: None)
+        images = small.images(2)
+        (contender,) = host_networks.PEERS["torch-compile"](small, images.astype(np.float32), 1)
+        scores = contender.sample(contender.run(), np.array([0, 1]))
+        assert contender.name == "torch-compile" and np.abs(scores - oracle(small, images)).max() < 2e-5
+
+
+class Tensors:
+    """What PyTorch does on a device, done by PyTorch on the CPU."""
+
+    where = "cpu"
+
+    def __init__(self, device=0):
+        self.torch = importlib.import_module("torch")
+
+    def versions(self):
+        return {"torch": self.torch.__version__}
+
+    def put(self, array):
+        return self.torch.from_numpy(array.copy())
+
+    def empty(self, shape):
+        return self.torch.empty(tuple(shape))
+
+    def fill(self, tensor, value):
+        tensor.fill_(value)
+
+    def take(self, tensor, indices):
+        return tensor[indices].numpy()
+
+    def pinned(self, array):
+        return array.copy()
+
+    def upload(self, to, pinned):
+        to.copy_(importlib.import_module("torch").from_numpy(pinned))
+
+    def largest(self, scores, pinned):
+        pinned[:] = scores.argmax(1).numpy()
+
+    def pointer(self, tensor):
+        return tensor.data_ptr()
+
+    def stream(self):
+        return 7
+
+    def synchronize(self):
+        pass
+
+    def event(self):
+        return Event()
+
+    def milliseconds(self, start, end):
+        return 1e3 * (end.at - start.at)
+
+
+class Event:
+    def record(self):
+        self.at = time.perf_counter()
+
+    def synchronize(self):
+        pass
+
+
+class NetOnDevice(nets.Net):
+    """The CPU's network in the place of the GPU's; half precision is not there."""
+
+    launched = None  # a list, which the fixture makes
+
+    def __init__(self, symbol, weights, shape, backend, device, precision):
+        assert backend == "gpu" and device == 0
+        if precision == "fp16":
+            raise UsageError("the network has no fp16")
+        super().__init__(symbol, weights, shape)
+
+    def launch(self, n, data, dtype, out, stream):
+        self.launched.append((n, np.dtype(dtype).name, stream))
+        operators.check(self._library.fops_net_forward(self._handle, n, data, nets._dtype(dtype), out, 0))
+
+
+@pytest.fixture
+def gpu(monkeypatch):
+    """A machine with one GPU, whose networks are the CPU's."""
+    torch = pytest.importorskip("torch")
+    device = operators.CudaDevice(0, "GPU of PyTorch", (9, 0), 132, 140 << 30, 139 << 30, "13.0", "13.0")
+    monkeypatch.setattr(operators, "cuda_devices", lambda: [device])
+    monkeypatch.setattr(cuda_tensors, "find", Tensors)
+    monkeypatch.setattr(net, "Net", NetOnDevice)
+    monkeypatch.setattr(NetOnDevice, "launched", [])
+    monkeypatch.setattr(torch._dynamo, "reset", lambda: None)
+    monkeypatch.setattr(torch_network, "compiled", lambda torch, function, x: function)
+
+
+class TestGpu:
+    def test_end_to_end(self, gpu, invoke, tmp_path):
+        names = [tmp_path / name for name in ("r.json", "r.png", "r.md")]
+        files = [word for pair in zip(("--json", "--plot", "--markdown"), names) for word in pair]
+        code, out, err = invoke(*GPU, "--batch", "3,1", *files)
+        assert code == 0 and not err and "fa2017, fashion-infer fp16: the network has no fp16" in out
+        result = json.loads(names[0].read_text())
+        places = [(c["where"], c["batch"]) for c in result["cases"]]
+        assert places == [("device", 1), ("host", 1), ("device", 3), ("host", 3), ("stage", 3)]
+        peers = ["torch fp32", "torch tf32", "torch-compile fp32", "torch-compile tf32"]
+        for where in ("device", "host", "stage"):
+            rows = case_rows(result, where=where, batch=3)
+            assert list(rows) == ["fashion-infer", "fashion-infer tf32", *peers]
+            assert all(row["median_ms"] > 0 for row in rows.values())
+            assert set(rows["fashion-infer tf32"]["faster_than"]) == set(peers)
+            assert rows["fashion-infer"]["layout"] in (("in slices", "in one piece") if where == "host" else ("",))
+            assert where == "host" or all(row["error"] < 4e-6 for row in rows.values())
+            assert all(row["changed"] == (None if where == "stage" else 0) for row in rows.values())
+        assert (3, "uint8", 7) in NetOnDevice.launched
+        text = names[2].read_text()
+        assert "# Whole networks on a GPU" in text and "compute capability 9.0" in text and "pinned host memory" in text
+
+    def test_wrong_predictions_on_the_host(self, gpu, invoke, monkeypatch):
+        real = NetOnDevice.forward
+
+        def forward(self, data, layer_times=False, out=None):
+            found = real(self, data, layer_times, out)
+            return -found if out is not None else found
+
+        monkeypatch.setattr(NetOnDevice, "forward", forward)
+        code, out, err = invoke(*GPU, "--batch", "4", "--against", "none")
+        assert code == 1 and "4 of 4 predictions differ" in out and "(host, 4)" in err
+
+    def test_peers_of_the_cpu_and_without_pytorch(self, gpu, invoke, monkeypatch):
+        torch = importlib.import_module("torch")
+
+        class WithoutTorch(Tensors):  # as CuPy's, which have no `torch`
+            def __init__(self, device=0):
+                pass
+
+            def put(self, array):
+                return torch.from_numpy(array.copy())
+
+            def empty(self, shape):
+                return torch.empty(tuple(shape))
+
+            def versions(self):
+                return {}
+
+        monkeypatch.setattr(cuda_tensors, "find", WithoutTorch)
+        code, _, err = invoke(*GPU, "--batch", "1", "--against", "torch,onnxruntime")
+        assert code == 0 and "onnxruntime (it is no peer on the GPU)" in err
+        assert "torch (PyTorch with CUDA is not installed (fa2017, batch 1))" in err
+
+    def test_a_gpu_that_fails_is_one_line(self, gpu, invoke, monkeypatch):
+        monkeypatch.setattr(Tensors, "put", raising(RuntimeError("CUDA error: an illegal memory access\nhint")))
+        code, _, err = invoke(*GPU, "--batch", "1")
+        assert code == 4 and err == "fashion-infer: the GPU failed: CUDA error: an illegal memory access\n"
