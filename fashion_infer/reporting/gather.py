@@ -8,7 +8,8 @@ from typing import Callable, Dict, List, NamedTuple, Optional, Tuple, TypeVar
 from .. import dataset, devices, examination, operators, pipeline, verification, zoo
 from ..bench import conv, rows
 from ..errors import DeviceError
-from . import ceilings, profiles
+from ..profiling import ceilings
+from . import profiles
 
 # --quick is for two cores in under two minutes, four passes being the fewest whose quartiles say something.
 _QUICK_N, _QUICK_REPEAT, _QUICK_BATCH = 2000, 4, {"cpu": 200, "gpu": 1000}
@@ -74,10 +75,11 @@ class Measured(NamedTuple):
     baselines: List[Baseline]
     bench: Optional[rows.Result]
     bench_missing: str
-    ceilings: List[ceilings.Ceiling]
+    ceilings: Dict[str, float]  # see profiling.ceilings.measure; empty where they could not be measured
+    no_ceilings: str  # why
     runs: List[pipeline.Result]  # operator mode, fused mode
     run_commands: List[str]
-    profile: profiles.Profile
+    profiles: List[profiles.Profile]  # operator mode, fused mode
     checks: List[verification.Check]
     verify_command: str
     findings: List[examination.Finding]
@@ -134,9 +136,11 @@ def measure(request: Request, progress: Callable[[str], None] = lambda text: Non
         commands.append(request.run_command(model.name, n, chosen.backend, mode, repeat))
     progress("convolution kernels")
     bench, bench_missing = _attempt(lambda: _bench(request, model.edition, chosen.backend))
-    roof, _ = _attempt(lambda: ceilings.arithmetic(chosen.backend, request.device))
     progress("profile")
-    profile = profiles.from_op_times(runs)
+    profiled = [_profile(request, model.name, chosen.backend, result) for result in runs]
+    roof, no_roof = profiled[-1].ceilings, ""
+    if not roof:
+        roof, no_roof = _attempt(lambda: ceilings.measured_apart(chosen.backend, request.device, operators.threads()))
     progress("correctness of the models")
     names = list(dict.fromkeys([model.name, *_baseline_names(model.edition)])) if request.quick else []
     checks = verification.verify(names, request.backend, request.device, None, request.data_dir, request.data)
@@ -154,10 +158,11 @@ def measure(request: Request, progress: Callable[[str], None] = lambda text: Non
         baselines=baselines,
         bench=bench,
         bench_missing=bench_missing,
-        ceilings=roof or [],
+        ceilings=roof or {},
+        no_ceilings=no_roof,
         runs=runs,
         run_commands=commands,
-        profile=profile,
+        profiles=profiled,
         checks=checks,
         verify_command=verify_command,
         findings=examination.examine(),
@@ -202,6 +207,14 @@ def _bench(request, edition, backend):
     batch = _QUICK_BATCH[backend] if request.quick else None
     repeat = _QUICK_REPEAT if request.quick else None
     return conv.convolutions((edition,), backend, batch=batch, repeat=repeat, device=request.device)
+
+
+def _profile(request, model, backend, result) -> profiles.Profile:
+    # The ceilings are the same for both modes: they are measured once. The quick way leaves the overhead out.
+    less = [*(["--turns", "0"] if request.quick else []), *(["--no-ceilings"] if result.mode == "operator" else [])]
+    run = request.run_command(model, result.n, backend, result.mode, 1, *less)
+    words = ["profile", *shlex.split(run)[2:]]
+    return profiles.measure(words, result, shlex.join(["fashion-infer", *words]))
 
 
 def _no_gpu(request, chosen) -> str:

@@ -1,14 +1,13 @@
 """The report's pictures, as PNG files; those of other commands are drawn by the same code as there."""
 
 from pathlib import Path
-from typing import Dict, List
+from typing import Dict, List, Optional
 
 import numpy as np
 
 from .. import plots
 from ..bench import chart
-from ..bench.rows import COPYING, KERNEL, Layer, Result
-from .ceilings import Ceiling
+from ..bench.rows import KERNEL, Layer, Result
 from .gather import Measured
 
 LADDER, ROOFLINE, CONFUSION, MISTAKES = "ladder.png", "roofline.png", "confusion.png", "mistakes.png"
@@ -40,32 +39,37 @@ def intensity(layer: Layer) -> float:
     return 2 * outputs * channels * side**2 / moved
 
 
-def bandwidths(layer: Layer) -> Dict[str, float]:
-    """The memory's measured ceilings in GB/s, by what was measured."""
-    return {row.name: row.gb_s for row in layer.rows if row.kind == COPYING and row.gb_s}
+def ceiling(name: str) -> str:
+    """A ceiling of `profiling.ceilings.measure` in words, with its unit."""
+    for end, unit in (("_gb_s", "GB/s"), ("_tflop_s", "TFLOP/s")):
+        if name.endswith(end):
+            what = name[: -len(end)]
+            return f"memory, {what}, {unit}" if end == "_gb_s" else f"matrix product, {what}, {unit}"
+    return name
 
 
-def roofline(path: str, result: Result, ceilings: List[Ceiling]) -> None:
+def roof(at: float, ceilings: Dict[str, float]) -> Optional[float]:
+    """TFLOP/s that an arithmetic intensity allows: the lower of the best memory's and the best product's ceiling."""
+    memory = [at * value / 1e3 for name, value in ceilings.items() if name.endswith("_gb_s")]
+    flat = [value for name, value in ceilings.items() if name.endswith("_tflop_s")]
+    return min([*([max(memory)] if memory else []), *([max(flat)] if flat else [])], default=None)
+
+
+def roofline(path: str, result: Result, ceilings: Dict[str, float]) -> None:
     """Draw every kernel and peer under the measured ceilings, an axes for each layer, as a PNG."""
     figure, cells = plots._figure(8, 5 * len(result.layers) + 0.4, len(result.layers), 1)
+    top = max((value for name, value in ceilings.items() if name.endswith("_tflop_s")), default=np.inf)
     for axes, layer in zip(np.ravel(cells), result.layers):
-        at, roofs = intensity(layer), bandwidths(layer)
+        at = intensity(layer)
         span = np.geomspace(at / 30, at * 30, 200)
-        top = max((ceiling.tflop_s for ceiling in ceilings), default=np.inf)
-        for (name, gb_s), style in zip(roofs.items(), ("-", "--")):
-            axes.plot(span, np.minimum(span * gb_s / 1e3, top), style, color="black", lw=1)
-            axes.annotate(
-                f"{name} {gb_s:,.3g} GB/s",
-                (span[8], span[8] * gb_s / 1e3),
-                (6, -6),
-                textcoords="offset points",
-                fontsize=7,
-            )
-        for ceiling in ceilings:
-            axes.axhline(ceiling.tflop_s, color="gray", lw=1, ls=":")
-            axes.annotate(
-                f"{ceiling.name}: {ceiling.tflop_s:.3g} TFLOP/s", (span[0], ceiling.tflop_s), fontsize=7, va="bottom"
-            )
+        for (name, value), style in zip(ceilings.items(), ("-", "--", ":", "-.")):
+            label = {"fontsize": 7, "textcoords": "offset points", "xytext": (6, -7)}
+            if name.endswith("_gb_s"):
+                axes.plot(span, np.minimum(span * value / 1e3, top), style, color="black", lw=1)
+                axes.annotate(f"{ceiling(name)}: {value:,.3g}", (span[8], span[8] * value / 1e3), **label)
+            else:
+                axes.axhline(value, color="gray", lw=1, ls=style)
+                axes.annotate(f"{ceiling(name)}: {value:.3g}", (span[0], value), **{**label, "xytext": (0, 2)})
         rows = sorted((row for row in layer.rows if row.tflop_s), key=lambda row: row.tflop_s)
         heights = _apart([row.tflop_s for row in rows])
         for row, height in zip(rows, heights):

@@ -7,10 +7,11 @@ import numpy as np
 from ..bench import report as bench_report
 from ..bench.rows import COPYING, KERNEL, WRONG
 from ..output import run_lines
+from ..process import Usage, as_time_prints
+from ..profiling.tables import duration, majority
 from . import plots
 from .content import Command, Missing, Output, Part, Picture, Report, Section, Text, number, table
 from .gather import Measured
-from .profiles import ninety
 
 _MOST_CONFUSED = 10
 
@@ -45,7 +46,7 @@ def report(measured: Measured, out: str, pictures: Collection[str]) -> Report:
     sections = [
         Section("baseline", "Baseline: MXNet's own convolution", _baseline(measured)),
         Section("ladder", "The ladder of kernels", _ladder(measured, pictures)),
-        Section("roofline", "Roofline", _roofline(measured, pictures, command)),
+        Section("roofline", "Roofline", _roofline(measured, pictures)),
         Section("op-times", "Op times, layer by layer", _op_times(measured)),
         Section("profile", "Profile", _profile(measured)),
         Section("correctness", "Correctness", _correctness(measured)),
@@ -128,7 +129,7 @@ def _fastest(layer):
     return f"{layer.title}: the fastest kernel is {best.name}, {best.median_ms:.3g} ms"
 
 
-def _roofline(measured, pictures, command) -> List[Part]:
+def _roofline(measured, pictures) -> List[Part]:
     bench = measured.bench
     if bench is None:
         return [
@@ -140,32 +141,26 @@ def _roofline(measured, pictures, command) -> List[Part]:
             "Arithmetic intensity counts input, weights and output, each moved once: a layer has one, whatever the "
             "kernel. A kernel above a ceiling of memory kept part of its data in the cache. The roof is the lower of "
             "what the faster of fill and copy allows at that intensity and the fastest matrix product. The points are "
-            "those of the ladder; the ceilings were measured in the same run."
+            "those of the ladder; the ceilings are those of the profile below."
         ),
         Command(bench.command),
-        Command(command),
+        Command(measured.profiles[-1].command),
     ]
     if plots.ROOFLINE in pictures:
         shown = "; ".join(f"{layer.title} at {plots.intensity(layer):.1f} operations a byte" for layer in bench.layers)
         parts.append(
             Picture(plots.ROOFLINE, f"Roofline: TFLOP/s of every kernel under the measured ceilings. {shown}.")
         )
-    rows = [
-        [f"memory, {name}, {layer.edition} convolution {layer.number}", "GB/s", number(gb_s, ".1f")]
-        for layer in bench.layers
-        for name, gb_s in plots.bandwidths(layer).items()
-    ]
-    rows += [[ceiling.name, "TFLOP/s", number(ceiling.tflop_s, ".3f")] for ceiling in measured.ceilings]
-    parts.append(table("Ceilings", ["ceiling", "unit", ">measured"], rows))
-    if not measured.ceilings:
-        parts.append(Missing("No ceiling of arithmetic: that on a GPU needs PyTorch with CUDA."))
+    rows = [[plots.ceiling(name), number(value, ".3g")] for name, value in measured.ceilings.items()]
+    if rows:
+        parts.append(table("Ceilings", ["ceiling", ">measured"], rows))
+    else:
+        parts.append(Missing(f"The ceilings were not measured: {measured.no_ceilings}."))
     columns = ["layer", "kernel", ">operations a byte", ">TFLOP/s", ">% of the roof"]
     rows = []
     for layer in bench.layers:
         at = plots.intensity(layer)
-        roofs = [at * gb_s / 1e3 for gb_s in plots.bandwidths(layer).values()]
-        flat = [ceiling.tflop_s for ceiling in measured.ceilings]
-        roof = min([max(roofs), *([max(flat)] if flat else [])]) if roofs else None
+        roof = plots.roof(at, measured.ceilings)
         for row in layer.rows:
             if row.tflop_s:
                 percent = 100 * row.tflop_s / roof if roof else None
@@ -199,18 +194,55 @@ def _op_times(measured) -> List[Part]:
 
 
 def _profile(measured) -> List[Part]:
-    profile = measured.profile
-    parts: List[Part] = [Text(f"Made from {profile.source}.")]
-    parts += [Command(command) for command in ([profile.command] if profile.command else measured.run_commands)]
-    columns = [">Time(%)", ">Time, s", ">Calls", ">Avg, s", ">Min, s", ">Max, s", "Name"]
-    for heading, lines in profile.tables:
-        rows = []
-        for line in lines:
-            times = [number(value, ".6f") for value in (line.avg, line.min, line.max)]
-            rows.append([number(line.percent, ".2f"), number(line.time, ".6f"), line.calls, *times, line.name])
-        parts.append(table(heading, columns, rows))
-        parts.append(Text(f"Together 90% of the time of “{heading}”: {', '.join(ninety(lines)) or 'nothing'}."))
+    parts: List[Part] = []
+    columns = [">Time(%)", ">Time", ">Calls", ">Avg", ">Min", ">Max", "Name"]
+    for profile in measured.profiles:
+        parts += [Text(f"{profile.mode} mode:"), Command(profile.command)]
+        if profile.missing:
+            parts.append(
+                Missing(f"No profiler: {profile.missing}. The table is of the op times above, a call being a pass.")
+            )
+        for made in profile.tables:
+            rows = []
+            for row in made.rows:
+                times = [(ns, duration(ns)) for ns in (row.avg, row.min, row.max)]
+                share = number(100 * row.share, ".2f")
+                rows.append([share, (row.time, duration(row.time)), row.calls, *times, row.name])
+            parts.append(table(f"{made.title}, {profile.mode} mode", columns, rows))
+            most = ", ".join(row.name for row in majority(made)) or "nothing"
+            parts.append(Text(f"90% of the time of the {made.title}, {profile.mode} mode: {most}."))
+        parts += _profiled(profile) if profile.found else []
     return [*parts, *_not_measured(measured)]
+
+
+def _profiled(profile) -> List[Part]:
+    """What `profile` says beside its tables."""
+    found = profile.found
+    parts: List[Part] = [
+        Text(f"The whole program in {profile.mode} mode, as /usr/bin/time prints it:"),
+        Output(as_time_prints(Usage(**found["usage"]))),
+    ]
+    rows = [
+        [
+            t["layer"],
+            t["kernel"],
+            number(1e3 * t["seconds"], ".3f"),
+            number(t["gb_s"], ".1f"),
+            number(t["tflop_s"], ".3f"),
+        ]
+        for t in found["throughput"]
+    ]
+    if rows:
+        columns = ["layer", "kernel", ">op time, ms", ">GB/s", ">TFLOP/s"]
+        parts.append(table(f"Convolutions, {profile.mode} mode", columns, rows))
+    rows = [
+        [o["what"], number(o["without"], ".6f"), number(o["profiled"], ".6f"), number(100 * (o["ratio"] - 1), "+.2f")]
+        for o in found["overhead"]
+    ]
+    if rows:
+        columns = ["what", ">without, s", ">profiled, s", ">difference, %"]
+        parts.append(table(f"What profiling costs, {profile.mode} mode", columns, rows))
+    return parts
 
 
 def _correctness(measured) -> List[Part]:

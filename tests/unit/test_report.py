@@ -1,9 +1,11 @@
 """The report, without a browser: its figures, its pages, its folder."""
 
 import base64
+import copy
 import html.parser
 import json
 import re
+import subprocess
 
 import numpy as np
 import pytest
@@ -11,7 +13,8 @@ import pytest
 from fashion_infer import devices, operators, verification
 from fashion_infer.bench.rows import Layer, Row
 from fashion_infer.errors import DataError, DeviceError, UsageError
-from fashion_infer.reporting import ceilings, content, folder, gather, plots, profiles, render, report, sections
+from fashion_infer.profiling.tables import majority
+from fashion_infer.reporting import content, folder, gather, plots, profiles, render, report, sections
 
 NAMES = ["baseline", "ladder", "roofline", "op-times", "profile", "correctness", "mistakes", "environment"]
 BAD = verification.Check("ece408-low", "shipped", "fused", "custom", "cpu", "synthetic", 2000, 0.6, 0.5)
@@ -164,28 +167,29 @@ class TestFigures:
         flop, moved = 2 * (2 * 4 * 16) * 3 * 9, 4 * (2 * 3 * 36 + 4 * 3 * 9 + 2 * 4 * 16)
         assert plots.intensity(layer) == pytest.approx(flop / moved)
 
-    def test_the_roof_is_the_lower_of_memory_and_arithmetic(self, small_report, tmp_path):
-        rows = [Row("fill", "limit", gb_s=10.0), Row("copy", "limit", gb_s=8.0)]
-        rows.append(Row("quick", "kernel", step=1, median_ms=1.0, min_ms=1.0, gb_s=1.0, tflop_s=0.01))
-        layer = Layer("x", 1, (2, 3, 6, 6, 4, 3), "quick", rows)
-        at = plots.intensity(layer)
-        small_report.measured.bench.layers, kept = [layer], small_report.measured.bench.layers
-        try:
-            for flat, roof in ((1.0, at * 10 / 1e3), (0.02, 0.02), (None, at * 10 / 1e3)):
-                known = [ceilings.Ceiling("product", flat)] if flat else []
-                parts, _ = rendered(small_report.measured._replace(ceilings=known))
-                table = [part for part in parts["roofline"] if part.kind == "table"][1]
-                assert table.rows[0][4].value == pytest.approx(100 * 0.01 / roof)
-            plots.roofline(str(tmp_path / "r.png"), small_report.measured.bench, [])
-        finally:
-            small_report.measured.bench.layers = kept
+    @pytest.mark.parametrize(
+        "ceilings, roof",
+        [
+            ({"fill_gb_s": 10, "copy_gb_s": 8, "fp32_tflop_s": 1.0}, 0.05),  # 5 operations a byte of 10 GB/s
+            ({"fill_gb_s": 8, "copy_gb_s": 10, "fp32_tflop_s": 0.02, "fp16_tflop_s": 0.04}, 0.04),
+            ({"fill_gb_s": 10}, 0.05),
+            ({}, None),
+        ],
+    )
+    def test_the_roof_is_the_lower_of_memory_and_arithmetic(self, small_report, tmp_path, ceilings, roof):
+        assert plots.roof(5.0, ceilings) == (roof and pytest.approx(roof))
+        bench = copy.copy(small_report.measured.bench)
+        row = Row("quick", "kernel", step=1, median_ms=1.0, min_ms=1.0, gb_s=1.0, tflop_s=0.01)
+        bench.layers = [Layer("x", number, (2, 3, 6, 6, 4, 3), "quick", [row]) for number in (1, 2)]
+        at = plots.intensity(bench.layers[0])
+        plots.roofline(str(tmp_path / "r.png"), bench, ceilings)
+        parts, _ = rendered(small_report.measured._replace(bench=bench, ceilings=ceilings, no_ceilings="no torch"))
+        last = [part for part in parts["roofline"] if part.kind == "table"][-1]
+        assert last.rows[0][4].value == (pytest.approx(1 / plots.roof(at, ceilings)) if ceilings else None)
+        assert ("not measured: no torch." in texts(parts["roofline"])) == (not ceilings)
 
     def test_labels_stay_apart(self):
         assert plots._apart([1.0, 1.0, 1.1, 9.0]) == pytest.approx([1.0, 1.18, 1.3924, 9.0])
-
-    def test_a_ceiling_is_measured(self):
-        (ceiling,) = ceilings._host(64, 2)
-        assert ceiling.tflop_s > 0
 
     def test_what_is_wrong_is_said_first(self, small_report):
         measured = small_report.measured._replace(checks=[BAD])
@@ -204,22 +208,53 @@ class TestFigures:
 
 
 class TestProfile:
-    def test_ninety_percent(self):
-        def line(name, time):
-            return profiles.Line(0, time, 1, time, time, time, name)
+    def test_it_is_the_profilers(self, small_report):
+        parts, _ = rendered(small_report.measured)
+        captions = [part.caption for part in parts["profile"] if part.kind == "table"]
+        for mode in ("operator", "fused"):
+            assert {f"CPU activities, {mode} mode", f"API calls, {mode} mode", f"Convolutions, {mode} mode"} <= {
+                *captions
+            }
+        assert "elapsed" in texts(parts["profile"]) and "No profiler" not in texts(parts["profile"])
+        assert {"fill_gb_s", "copy_gb_s", "fp32_tflop_s"} <= set(small_report.measured.ceilings)
+        for profile in small_report.measured.profiles:
+            assert [[row.name for row in majority(table)] for table in profile.tables] == [
+                table["majority"] for table in profile.found["tables"]
+            ]
 
-        lines = [line("a", 5.0), line("d", 0.5), line("b", 3.0), line("c", 1.0), line("e", 0.5)]
-        assert profiles.ninety(lines) == ["a", "b", "c"]  # 9 of 10
-        assert profiles.ninety([line("a", 89.0), line("b", 11.0)]) == ["a", "b"]
-        assert profiles.ninety([]) == []
+    def test_what_profiling_costs(self, small_report):
+        first = small_report.measured.profiles[0]
+        cost = {"what": "a whole pass", "without": 2.0, "profiled": 2.1, "ratio": 1.05, "passes": 3}
+        profiled = first._replace(found={**first.found, "overhead": [cost]})
+        parts, _ = rendered(small_report.measured._replace(profiles=[profiled]))
+        row = next(part for part in parts["profile"] if "costs" in getattr(part, "caption", "")).rows[0]
+        assert [cell.text for cell in row] == ["a whole pass", "2.000000", "2.100000", "+5.00"]
 
-    def test_from_op_times(self, small_report):
-        made = profiles.from_op_times(small_report.measured.runs)
-        assert [heading for heading, _ in made.tables] == ["Layers, operator mode", "Layers, fused mode"]
-        for _, lines in made.tables:
-            assert sum(line.percent for line in lines) == pytest.approx(100)
-            assert [line.time for line in lines] == sorted((line.time for line in lines), reverse=True)
-            assert all(line.min <= line.avg <= line.max and line.calls == 4 for line in lines)
+    @pytest.mark.parametrize(
+        "outcome, reason",
+        [
+            (subprocess.CompletedProcess([], 4, "", "x\nfashion-infer: there is no CUPTI\n"), "there is no CUPTI"),
+            (subprocess.CompletedProcess([], -9, "", ""), "exit code -9"),
+            (subprocess.TimeoutExpired("profile", 600), "timed out"),
+            (subprocess.CompletedProcess([], 0, "", ""), "No such file"),
+        ],
+    )
+    def test_without_a_profiler_the_op_times_serve(self, small_report, monkeypatch, outcome, reason):
+        def run(program, **options):
+            if isinstance(outcome, Exception):
+                raise outcome
+            return outcome
+
+        monkeypatch.setattr(profiles.subprocess, "run", run)
+        measured = small_report.measured
+        profile = profiles.measure(["profile"], measured.runs[1], "fashion-infer profile")
+        assert reason in profile.missing and profile.found is None and profile.ceilings is None
+        (table,) = profile.tables
+        assert sum(row.share for row in table.rows) == pytest.approx(1)
+        assert [row.time for row in table.rows] == sorted((row.time for row in table.rows), reverse=True)
+        assert all(row.min <= row.avg <= row.max and row.calls == 4 for row in table.rows)
+        parts, _ = rendered(measured._replace(profiles=[profile]))
+        assert f"{reason}" in texts(parts["profile"]) and "Op times, fused mode" in texts(parts["profile"])
 
 
 class TestMissingHardware:
