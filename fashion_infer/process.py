@@ -27,7 +27,7 @@ def usage() -> Usage:
         _wall(),
         used.ru_utime,
         used.ru_stime,
-        used.ru_maxrss * 1024,
+        _peak_memory(used),
         used.ru_majflt,
         used.ru_minflt,
         used.ru_inblock,
@@ -53,6 +53,14 @@ def as_time_prints(u: Usage) -> str:
         f"{u.blocks_in}inputs+{u.blocks_out}outputs ({u.major_faults}major+{u.minor_faults}minor)pagefaults "
         f"{u.swaps}swaps"
     )
+
+
+def _peak_memory(used) -> int:
+    # Not ru_maxrss alone: that includes what the process that started this one held when it forked (650 MB under
+    # `report`). VmHWM is this program's own; kernels without it (sandboxes) leave the other.
+    with open("/proc/self/status") as status:
+        own = next((int(line.split()[1]) for line in status if line.startswith("VmHWM:")), used.ru_maxrss)
+    return own * 1024
 
 
 def _wall() -> float:

@@ -63,23 +63,23 @@ def roofline(path: str, result: Result, ceilings: Dict[str, float]) -> None:
         at = intensity(layer)
         span = np.geomspace(at / 30, at * 30, 200)
         for (name, value), style in zip(ceilings.items(), ("-", "--", ":", "-.")):
-            label = {"fontsize": 7, "textcoords": "offset points", "xytext": (6, -7)}
+            label = f"{ceiling(name)}: {float(f'{value:.3g}'):,g}"
             if name.endswith("_gb_s"):
-                axes.plot(span, np.minimum(span * value / 1e3, top), style, color="black", lw=1)
-                axes.annotate(f"{ceiling(name)}: {value:,.3g}", (span[8], span[8] * value / 1e3), **label)
+                axes.plot(span, np.minimum(span * value / 1e3, top), style, color="black", lw=1, label=label)
             else:
-                axes.axhline(value, color="gray", lw=1, ls=style)
-                axes.annotate(f"{ceiling(name)}: {value:.3g}", (span[0], value), **{**label, "xytext": (0, 2)})
+                axes.axhline(value, color="gray", lw=1, ls=style, label=label)
         rows = sorted((row for row in layer.rows if row.tflop_s), key=lambda row: row.tflop_s)
-        heights = _apart([row.tflop_s for row in rows])
+        heights = _apart([row.tflop_s for row in rows], 0.0 if top == np.inf else top)
         for row, height in zip(rows, heights):
             colour = "tab:orange" if row.name == layer.auto else "tab:blue" if row.kind == KERNEL else "tab:gray"
             axes.plot(at, row.tflop_s, "o", color=colour, ms=5)
             label = f"{row.name} {row.layout}".rstrip() + f": {row.tflop_s:.3g}"
-            arrow = {"arrowstyle": "-", "lw": 0.4, "color": colour}
+            arrow = {"arrowstyle": "-", "lw": 0.4, "color": colour, "relpos": (0, 0.5)}
             axes.annotate(label, (at, row.tflop_s), (at * 2, height), fontsize=7, va="center", arrowprops=arrow)
         axes.set_xscale("log")
         axes.set_yscale("log")
+        if ceilings:
+            axes.legend(fontsize=7, loc="upper left")
         axes.set_xlabel("arithmetic intensity, operations a byte")
         axes.set_ylabel("TFLOP/s")
         axes.set_title(layer.title, fontsize=9)
@@ -87,9 +87,13 @@ def roofline(path: str, result: Result, ceilings: Dict[str, float]) -> None:
     plots._save(figure, path)
 
 
-def _apart(values):
-    """Ascending positive heights near the values, each at least 18% above the last: room for a label on a log axis."""
+def _apart(values: List[float], top: float) -> List[float]:
+    """Heights for the labels of ascending positive values, on a log axis that reaches to `top`.
+
+    Each is at least a 32nd of the axis above the last: 9 of 300 points, for letters of 7.
+    """
     heights: List[float] = []
     for value in values:
-        heights.append(max(value, heights[-1] * 1.18) if heights else value)
+        step = (max(top, values[-1]) / values[0]) ** (1 / 32)
+        heights.append(max(value, heights[-1] * step) if heights else value)
     return heights

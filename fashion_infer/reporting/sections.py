@@ -219,7 +219,7 @@ def _profiled(profile) -> List[Part]:
     """What `profile` says beside its tables."""
     found = profile.found
     parts: List[Part] = [
-        Text(f"The whole program in {profile.mode} mode, as /usr/bin/time prints it:"),
+        Text(f"The program in {profile.mode} mode up to the end of the profiled passes, as /usr/bin/time prints it:"),
         Output(as_time_prints(Usage(**found["usage"]))),
     ]
     rows = [

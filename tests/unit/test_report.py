@@ -189,7 +189,9 @@ class TestFigures:
         assert ("not measured: no torch." in texts(parts["roofline"])) == (not ceilings)
 
     def test_labels_stay_apart(self):
-        assert plots._apart([1.0, 1.0, 1.1, 9.0]) == pytest.approx([1.0, 1.18, 1.3924, 9.0])
+        # 2**32 between the ends: a 32nd of the axis is a factor of two
+        assert plots._apart([1.0, 1.0, 5.0, 9.0], 2.0**32) == pytest.approx([1.0, 2.0, 5.0, 10.0])
+        assert plots._apart([1.0, 2.0**32], 0.0) == [1.0, 2.0**32] and plots._apart([], 1.0) == []
 
     def test_what_is_wrong_is_said_first(self, small_report):
         measured = small_report.measured._replace(checks=[BAD])
