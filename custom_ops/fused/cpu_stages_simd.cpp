@@ -113,7 +113,9 @@ void pack_dense(int64_t units, int64_t inputs, const float* weight, float* packe
 template <int rows, int vectors>
 void dense_tile(const float* x, int64_t stride, const float* packed, int64_t depth, bool first, float* sums,
                 int64_t sums_stride) {
-  Vector acc[rows][vectors] = {};
+  Vector acc[rows][vectors];
+  for (int r = 0; r < rows; ++r)
+    for (int v = 0; v < vectors; ++v) acc[r][v] = Vector{};
   for (int64_t i = 0; i < depth; ++i, packed += vectors * kLanes) {
     Vector w[vectors];
     for (int v = 0; v < vectors; ++v) w[v] = load(packed + v * kLanes);
@@ -129,16 +131,10 @@ void dense_tile(const float* x, int64_t stride, const float* packed, int64_t dep
 
 using Tile = void (*)(const float*, int64_t, const float*, int64_t, bool, float*, int64_t);
 
-template <int rows, int... v>
-Tile tile(int vectors, std::integer_sequence<int, v...>) {
-  constexpr Tile by_vectors[] = {dense_tile<rows, v + 1>...};
-  return by_vectors[vectors - 1];
-}
-
-template <int... r>
-Tile tile(int rows, int vectors, std::integer_sequence<int, r...>) {
-  const Tile by_rows[] = {tile<r + 1>(vectors, std::make_integer_sequence<int, kVectors>())...};
-  return by_rows[rows - 1];
+template <int... i>
+Tile tile(int rows, int vectors, std::integer_sequence<int, i...>) {
+  static constexpr Tile table[] = {dense_tile<i / kVectors + 1, i % kVectors + 1>...};
+  return table[(rows - 1) * kVectors + vectors - 1];
 }
 
 void dense(const Stage& s, const float* packed, const float* bias, int64_t rows, const float* x, int64_t panel,
@@ -152,7 +148,7 @@ void dense(const Stage& s, const float* packed, const float* bias, int64_t rows,
     const int64_t depth = std::min(kDepth, inputs - i);
     for (int64_t r = 0; r < rows; r += kRows) {
       const int count = static_cast<int>(std::min<int64_t>(kRows, rows - r));
-      tile(count, vectors, std::make_integer_sequence<int, kRows>())(x + r * inputs + i, inputs, packed + i * width,
+      tile(count, vectors, std::make_integer_sequence<int, kRows * kVectors>())(x + r * inputs + i, inputs, packed + i * width,
                                                                      depth, i == 0, sums + r * stride, stride);
     }
   }
