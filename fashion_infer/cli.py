@@ -497,7 +497,7 @@ def _arguments(command, values):
 @click.option("--model", metavar="NAME", help="A shipped model, see `models list` [default: ece408-high].")
 @click.option("--n", type=int, help="Test images [default: 10000, with --quick 2000].")
 @_options(_data_options)
-@click.option("--quick", is_flag=True, help="Fewer repeats and smaller batches: under two minutes on two cores.")
+@click.option("--quick", is_flag=True, help="Fewer repeats and smaller batches, the checks of two models only.")
 def make_report(out, **options):
     """Measure everything, and write it as one HTML page and the same as Markdown; exit 1 when something is wrong."""
     from .reporting import gather, report
