@@ -25,7 +25,7 @@ def show(made):
     """Print a table on stdout."""
     from rich.console import Console
 
-    console = Console(highlight=False)
+    console = Console(highlight=False, markup=False, emoji=False)  # a name may hold [brackets] and :colons:
     if not console.is_terminal:
         console.width = 120  # a file or a pipe has no width of its own
     console.print(made)

@@ -51,7 +51,7 @@ def read(path: str) -> Document:
         raise DataError(f"{path} is not what `run --json`, `bench conv --json` or `bench net --json` writes")
     try:
         return {RUN: _run, CONV: _conv, NET: _net}[kind](path, data)
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
         what = f"it lacks {error}" if isinstance(error, KeyError) else str(error)
         raise DataError(f"{path} looks like that of `{kind} --json` but is damaged: {what}") from None
 

@@ -37,6 +37,8 @@ def report(measured: Measured, out: str, pictures: Collection[str]) -> Report:
         "Each figure stands beside the command that makes it again. Times of other machines differ: ratios are what "
         "counts.",
     ]
+    if result.notice:
+        facts.append(f"{result.notice}.")
     if result.data_source == "synthetic":
         facts.append("The images are the built-in synthetic set: correctness is not that on Fashion-MNIST.")
     if measured.request.quick:

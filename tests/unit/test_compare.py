@@ -161,6 +161,10 @@ class TestRuns:
         assert lines["new0"] == ["12", "only in A"] and lines["new0+activation0"] == ["12", "only in B"]
         assert lines["mode"] == ["operator", "fused"] and lines["all layers"][2] == "1.000"
 
+    def test_names_are_shown_as_they_are(self, compare):
+        odd = changed(RUN, "layers", 0, "name", value="[/bold] a:smile: [red]")
+        assert compare(odd, odd)[1]["[/bold] a:smile: [red]"][0] == "12"
+
     def test_a_layer_that_takes_no_time(self, compare):
         nothing = changed(RUN, "layers", 1, "seconds", value=[0, 0, 0, 0, 0])
         assert compare(nothing, RUN)[1]["softmax"] == ["0", "1", "0", "slower"]
@@ -300,6 +304,7 @@ class TestRefusals:
             (changed(RUN, "layers", 1, "name", value="new0"), "new0 is in it twice"),
             (changed(RUN, "correctness", value=None), "None stands where"),
             (changed(RUN, "versions", value=3), "damaged"),
+            (changed(RUN, "correctness", value=10**400), "damaged"),
             ({key: value for key, value in RUN.items() if key != "threads"}, "it lacks 'threads'"),
             (changed(CONV, "layers", 0, "rows", 1, "min_ms", value=2.0), "a median of 1.0 ms and a minimum of 2.0 ms"),
             (changed(CONV, "layers", 0, "rows", 1, "runs", value=0), "in 0 runs"),
