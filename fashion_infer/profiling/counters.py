@@ -94,7 +94,8 @@ def count(arguments: Sequence[str]) -> List[Kernel]:
         Without ncu, without the right to read counters, or when the program fails.
     """
     metrics = ",".join(metric for counter in COUNTERS for metric in counter.metrics)
-    # The clock stays as a run has it: ncu would hold it at its base rate. --print-units base: nanoseconds and bytes.
+    # The clock stays as a run has it: ncu would hold it at its base rate. Base units are nanoseconds and bytes; a
+    # function's base name would lack its namespaces, and not be the one in the tables.
     command = [
         find(),
         "--csv",
@@ -104,6 +105,8 @@ def count(arguments: Sequence[str]) -> List[Kernel]:
         "base",
         "--clock-control",
         "none",
+        "--print-kernel-base",
+        "demangled",
         "--metrics",
         metrics,
     ]

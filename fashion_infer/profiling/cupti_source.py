@@ -43,6 +43,7 @@ class CuptiSource:
         self._on = self._registered = False
         self._raw: List[Tuple[str, Tuple]] = []
         self._offset = 0
+        self._threads: Dict[int, int] = {}
 
     def start(self) -> None:
         """Record from now on.
@@ -106,7 +107,8 @@ class CuptiSource:
         runtime = kind == self._cupti.ActivityKind.RUNTIME
         domain = self._cupti.CallbackDomain.RUNTIME_API if runtime else self._cupti.CallbackDomain.DRIVER_API
         name = _call_name(self._cupti.get_callback_name, domain, cbid)
-        return Record(records.API, name, start + self._offset, end - start, f"thread {thread}")
+        number = self._threads.setdefault(thread, len(self._threads) + 1)
+        return Record(records.API, name, start + self._offset, end - start, f"CUDA, thread {number}")
 
 
 def _call_name(ask: Callable[[Any, int], str], domain: Any, number: int) -> str:

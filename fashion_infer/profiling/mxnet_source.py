@@ -58,11 +58,12 @@ def parse(text: str) -> List[Record]:
         with a comma.
     """
     events = json.loads(re.sub(r"\[\s*,", "[", text, count=1))["traceEvents"]
-    made = []
+    made, threads = [], {}
     for begin, end in _pairs(events):
+        number = threads.setdefault(begin["tid"], len(threads) + 1)
         kind = records.API if begin.get("cat") == _API else records.NODE
         span = 1000 * (end["ts"] - begin["ts"])
-        made.append(Record(kind, begin["name"], 1000 * begin["ts"], span, f"thread {begin['tid']}"))
+        made.append(Record(kind, begin["name"], 1000 * begin["ts"], span, f"MXNet, thread {number}"))
     return made
 
 

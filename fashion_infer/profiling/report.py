@@ -34,7 +34,8 @@ def _say(lines: Sequence[str]) -> None:
 
 
 def _throughput(found: Profile) -> None:
-    click.echo("Convolutions (input, weights and output each moved once; two operations a multiply-add):")
+    passes = f"medians of {found.overhead[0].passes} passes without the profiler; " if found.overhead else ""
+    click.echo(f"Convolutions ({passes}input, weights and output each moved once; two operations a multiply-add):")
     made = output.table("layer", "kernel", ">op time, ms", ">GB/s", ">of fill", ">TFLOP/s", ">of FP32")
     for row in throughput.rows(found.throughput, found.ceilings):
         made.add_row(*row)

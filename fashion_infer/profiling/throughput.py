@@ -11,7 +11,7 @@ class Throughput(NamedTuple):
 
     layer: str
     kernel: str
-    seconds: float  # Op Time, median over the passes
+    seconds: float  # Op Time, a median over passes
     bytes: int
     operations: int
 

@@ -244,9 +244,9 @@ def test_cupti(monkeypatch):
         Record(KERNEL, "fops::run(float const*, float)", 1_000_100, 300, lane, 0),
         Record(COPY, "[CUDA memcpy HtoD]", 1_000_010, 50, lane, 5000),
         Record(records.SET, "[CUDA memset]", 1_000_070, 10, lane, 64),
-        Record(API, "cudaMalloc", 1_000_000, 5, "thread 3"),
-        Record(API, "cudaLaunchKernel", 1_000_090, 9, "thread 3"),
-        Record(API, "cuInit", 1_000_200, 10, "thread 3"),
+        Record(API, "cudaMalloc", 1_000_000, 5, "CUDA, thread 1"),
+        Record(API, "cudaLaunchKernel", 1_000_090, 9, "CUDA, thread 1"),
+        Record(API, "cuInit", 1_000_200, 10, "CUDA, thread 1"),
     ]
     assert source.take() == []
 
@@ -305,9 +305,9 @@ def test_parse_of_mxnets_dump():
     text = json.dumps({"traceEvents": events})
     found = mxnet_source.parse(text)
     assert found == [
-        Record(NODE, "New", 10_000, 5_000, "thread 1"),
-        Record(API, "MXWait", 6_000, 10_000, "thread 1"),
-        Record(API, "MXForward", 5_000, 15_000, "thread 1"),
+        Record(NODE, "New", 10_000, 5_000, "MXNet, thread 1"),
+        Record(API, "MXWait", 6_000, 10_000, "MXNet, thread 1"),
+        Record(API, "MXForward", 5_000, 15_000, "MXNet, thread 1"),
     ]
     assert mxnet_source.parse(text.replace("[", "[\n,\n", 1)) == found  # as the second dump of a process begins
 
