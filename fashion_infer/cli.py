@@ -97,27 +97,32 @@ def _options(*groups):
     return decorate
 
 
+_run_options = [
+    *_model_options,
+    click.option("--n", type=int, default=10000, show_default=True, help="Test images, 1 to 10000."),
+    *_device_options,
+    click.option("--kernel", metavar="NAME", default="auto", show_default=True, help="Variant, see `doctor`."),
+    click.option(
+        "--mode",
+        type=click.Choice(["fused", "operator"]),
+        help="The network as fused stages, or node by node as the course ran it [default: fused, or operator when --op "
+        "or --kernel is given].",
+    ),
+    click.option(
+        "--precision",
+        type=click.Choice(["float32", "tf32", "fp16"]),
+        default="float32",
+        show_default=True,
+        help="Of the fused mode on a GPU; what is not float32 says how many predictions changed.",
+    ),
+    click.option("--batch-size", type=int, help="Images a slice; bounds memory."),
+    *_data_options,
+    click.option("--repeat", type=int, default=1, show_default=True, help="Passes over the images; times are medians."),
+]
+
+
 @cli.command()
-@_options(_model_options)
-@click.option("--n", type=int, default=10000, show_default=True, help="Test images, 1 to 10000.")
-@_options(_device_options)
-@click.option("--kernel", metavar="NAME", default="auto", show_default=True, help="Variant, see `doctor`.")
-@click.option(
-    "--mode",
-    type=click.Choice(["fused", "operator"]),
-    help="The network as fused stages, or node by node as the course ran it [default: fused, or operator when --op or "
-    "--kernel is given].",
-)
-@click.option(
-    "--precision",
-    type=click.Choice(["float32", "tf32", "fp16"]),
-    default="float32",
-    show_default=True,
-    help="Of the fused mode on a GPU; what is not float32 says how many predictions changed.",
-)
-@click.option("--batch-size", type=int, help="Images a slice; bounds memory.")
-@_options(_data_options)
-@click.option("--repeat", type=int, default=1, show_default=True, help="Passes over the images; times are medians.")
+@_options(_run_options)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead.")
 @click.option("--confusion", metavar="FILE.png", help="Draw the confusion matrix.")
 @click.option("--mistakes", metavar="FILE.png", help="Draw the misclassified images.")
@@ -127,30 +132,11 @@ def run(n, data_dir, data, as_json, confusion, mistakes, **options):
 
 
 def _run(n, data_dir, data, options, as_json=False, confusion=None, mistakes=None):
-    from . import dataset, pipeline, plots
+    from . import pipeline, plots
 
-    dataset.check_n(n)
     plots.check_path(confusion)
     plots.check_path(mistakes)
-    images = _announced(as_json, "Loading fashion-mnist data...", lambda: dataset.load(n, data_dir, data))
-    if images.source != data and images.source == dataset.SYNTHETIC:
-        output.notice(
-            "Fashion-MNIST is neither on this machine nor to be had from the network: running on the built-in "
-            "synthetic set instead (`fashion-infer data info` shows where it was looked for)"
-        )
-    net = _announced(
-        as_json,
-        "Loading model...",
-        lambda: pipeline.load_model(
-            options.pop("model"),
-            options.pop("checkpoint", None),
-            options.pop("epoch", 1),
-            options.pop("op"),
-            options.pop("edition", None),
-            options.pop("weights", "shipped"),
-            options.pop("input_size", None),
-        ),
-    )
+    images, net = _loaded(n, data_dir, data, options, as_json)
     result = pipeline.run(net, images, **options)
     output.notice(result.notice)
     if as_json:
@@ -164,6 +150,33 @@ def _run(n, data_dir, data, options, as_json=False, confusion=None, mistakes=Non
         wrong = result.predictions != result.labels
         chosen = images.images[wrong], result.predictions[wrong]
         plots.sheet(mistakes, *chosen, net.class_names, f"mistakes of {title}", result.labels[wrong])
+
+
+def _loaded(n, data_dir, data, options, quiet=False):
+    """The images and the network; takes out of the options what names the network."""
+    from . import dataset, pipeline
+
+    dataset.check_n(n)
+    images = _announced(quiet, "Loading fashion-mnist data...", lambda: dataset.load(n, data_dir, data))
+    if images.source != data and images.source == dataset.SYNTHETIC:
+        output.notice(
+            "Fashion-MNIST is neither on this machine nor to be had from the network: running on the built-in "
+            "synthetic set instead (`fashion-infer data info` shows where it was looked for)"
+        )
+    net = _announced(
+        quiet,
+        "Loading model...",
+        lambda: pipeline.load_model(
+            options.pop("model"),
+            options.pop("checkpoint", None),
+            options.pop("epoch", 1),
+            options.pop("op"),
+            options.pop("edition", None),
+            options.pop("weights", "shipped"),
+            options.pop("input_size", None),
+        ),
+    )
+    return images, net
 
 
 def _announced(quiet, text, call):
@@ -425,3 +438,93 @@ def _numbers(option, words):
         return [int(word) for part in words for word in part.split(",")]
     except ValueError:
         raise UsageError(f"{option} takes whole numbers with commas between them, not {','.join(words)}") from None
+
+
+# ---- profile ---------------------------------------------------------------------------------
+
+
+@cli.command()
+@_options(_run_options)
+@click.option("--csv", "as_csv", metavar="FILE.csv", help="Write the two tables.")
+@click.option("--json", "as_json", metavar="FILE.json", help="Write everything that was measured.")
+@click.option("--trace", "timeline", metavar="FILE.json", help="Write a timeline that ui.perfetto.dev opens.")
+@click.option("--counters", is_flag=True, help="Hardware counters of each kernel too, by Nsight Compute.")
+@click.option(
+    "--turns",
+    type=int,
+    default=3,
+    show_default=True,
+    help="Further passes with and without the profiler, for its overhead: so many of each.",
+)
+@click.option("--ceilings/--no-ceilings", default=True, help="Measure what the device can do at most [default: yes].")
+@click.pass_context
+def profile(context, n, data_dir, data, as_csv, as_json, timeline, counters, turns, ceilings, **options):
+    """Run under the profiler: where the time goes, by kernel and by call."""
+    from .bench import files
+    from .profiling import counters as hardware
+    from .profiling import report, session
+
+    files.check(as_csv, as_json, timeline)
+    if counters:
+        hardware.find()
+    images, net = _loaded(n, data_dir, data, options)
+    found = session.profile(net, images, turns=turns, with_ceilings=ceilings, **options)
+    output.notice(found.result.notice)
+    output.run_report(found.result)
+    report.show(found)
+    counted = []
+    if counters:
+        if found.result.backend != "gpu":
+            raise UsageError("hardware counters are a GPU's, and this ran on the CPU")
+        counted = hardware.count(["run", *_arguments(run, context.params)])
+        report.show_counters(counted)
+    report.save(found, counted, " ".join(sys.argv[1:]), as_csv, as_json, timeline)
+
+
+def _arguments(command, values):
+    """The command line that gives a command these values of its options."""
+    given = [(p.opts[0], values.get(p.name)) for p in command.params if p.name in values and not p.is_flag]
+    return [str(part) for name, value in given if value is not None for part in (name, value)]
+
+
+# ---- report ----------------------------------------------------------------------------------
+
+
+@cli.command("report")
+@click.option("--out", required=True, metavar="DIR", help="Folder: new, empty, or a former report to replace.")
+@click.option("--backend", type=click.Choice(["auto", "cpu", "gpu"]), default="auto", show_default=True)
+@click.option("--device", type=int, default=0, show_default=True, help="Index of the GPU.")
+@click.option("--model", metavar="NAME", help="A shipped model, see `models list` [default: ece408-high].")
+@click.option("--n", type=int, help="Test images [default: 10000, with --quick 2000].")
+@_options(_data_options)
+@click.option("--quick", is_flag=True, help="Fewer repeats and smaller batches, the checks of two models only.")
+def make_report(out, **options):
+    """Measure everything, and write it as one HTML page and the same as Markdown; exit 1 when something is wrong."""
+    from .reporting import gather, report
+
+    request = gather.Request(**options)
+    page, measured = report.make(out, request, lambda text: click.echo(f"report: {text}", err=True))
+    click.echo(str(page))
+    if measured.wrong:
+        raise CheckFailed(f"wrong: {'; '.join(measured.wrong)}")
+
+
+# ---- compare ---------------------------------------------------------------------------------
+
+
+@cli.command()
+@click.argument("first", metavar="A.json")
+@click.argument("second", metavar="B.json")
+@click.option("--check", is_flag=True, help="Exit 1 when B is slower beyond the noise, or its correctness differs.")
+def compare(first, second, check):
+    """Two files of `run --json`, `bench conv --json` or `bench net --json` side by side, with ratios and verdicts.
+
+    Medians are the same when they differ by no more than the spread of either's repeats and 3% (10% of fewer than
+    four repeats).
+    """
+    from .comparison import verdicts
+
+    found = verdicts.compare(first, second)
+    output.comparison(found)
+    if check and found.faults:
+        raise CheckFailed("; ".join(found.faults))

@@ -76,6 +76,13 @@ class OpTime(NamedTuple):
     seconds: float  # the kernel alone
     upload: float  # host to device; 0 on the CPU
     download: float
+    item_bytes: int = 4  # of the data: 1 where it was pixels
+
+    @property
+    def operations(self) -> int:
+        """Floating-point operations: two for each multiply-add."""
+        images, channels, height, width, filters, side = self.shape
+        return 2 * images * filters * (height - side + 1) * (width - side + 1) * channels * side**2
 
 
 class CudaDevice(NamedTuple):
@@ -327,6 +334,7 @@ def drain_log() -> List[OpTime]:
             r.seconds,
             r.upload,
             r.download,
+            1 if r.conv.x_type == _UINT8 else 4,
         )
         for r in records[:count]
     ]

@@ -25,22 +25,25 @@ def show(made):
     """Print a table on stdout."""
     from rich.console import Console
 
-    console = Console(highlight=False)
+    console = Console(highlight=False, markup=False, emoji=False)  # a name may hold [brackets] and :colons:
     if not console.is_terminal:
         console.width = 120  # a file or a pipe has no width of its own
     console.print(made)
 
 
-def run_report(result):
-    """The lines that scripts of the course parse, and the table of layers."""
-    click.echo("New Inference")
-    for _, seconds in result.op_times:
-        click.echo(f"Op Time: {seconds:f}")
+def run_lines(result):
+    """The lines that scripts of the course parse."""
+    lines = ["New Inference", *(f"Op Time: {seconds:f}" for _, seconds in result.op_times)]
     synthetic = " Data: synthetic" if result.data_source == "synthetic" else ""
     if result.model.endswith("baseline") and result.operator == "builtin":
-        click.echo(f"EvalMetric: {{'accuracy': {result.correctness}}}{synthetic}")
-    else:
-        click.echo(f"Correctness: {result.correctness} Model: {result.model}{synthetic}")
+        return [*lines, f"EvalMetric: {{'accuracy': {result.correctness}}}{synthetic}"]
+    return [*lines, f"Correctness: {result.correctness} Model: {result.model}{synthetic}"]
+
+
+def run_report(result):
+    """The lines that scripts of the course parse, and the table of layers."""
+    for line in run_lines(result):
+        click.echo(line)
     staged = any(sum(layer.upload) + sum(layer.download) for layer in result.layers)
     columns = ["layer", "operator", "kernel", ">op time, s", ">share"]
     made = table(*columns, *([">transfers, s"] if staged else []))
@@ -63,3 +66,24 @@ def check_report(checks):
         how = (c.model, c.weights, c.mode, c.operator, c.backend, c.source)
         made.add_row(*how, str(c.n), f"{c.expected}", f"{c.got}", verdict)
     show(made)
+
+
+def comparison(found):
+    """The tables of `compare`."""
+    click.echo(f"A: {found.a.name}\nB: {found.b.name}")
+    if found.settings:
+        made = table("setting that differs", "A", "B")
+        for row in found.settings:
+            made.add_row(*row)
+        show(made)
+    made = table("median, ms", ">A", ">B", ">B / A", ">noise", "verdict of B")
+    for line in found.lines:
+        numbers = ("" if value is None else f"{value:.4g}" for value in (line.a, line.b))
+        ratio = "" if line.ratio is None else f"{line.ratio:.3f}"
+        made.add_row(line.what, *numbers, ratio, "" if line.noise is None else f"{line.noise:.3g}", line.verdict)
+    show(made)
+    if found.facts:
+        made = table("must not change", "A", "B", "")
+        for fact in found.facts:
+            made.add_row(*fact)
+        show(made)

@@ -1,9 +1,10 @@
 """The one road through the house: data -> network -> predictions -> Result."""
 
+import hashlib
 import json
 import platform
 import statistics
-from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 import numpy as np
 
@@ -25,6 +26,7 @@ class Layer(NamedTuple):
     seconds: Tuple[float, ...]
     upload: Tuple[float, ...]
     download: Tuple[float, ...]
+    log: Tuple[Tuple[operators.OpTime, ...], ...] = ()  # the library's, of each pass; not part of the JSON
 
     @property
     def median(self) -> float:
@@ -80,7 +82,9 @@ class Result(NamedTuple):
         used = process.usage()
         skipped = ("predictions", "labels", "scores", "layers")
         facts = {key: value for key, value in self._asdict().items() if key not in skipped}
-        facts["layers"] = [layer._asdict() for layer in self.layers]
+        # Two runs that are right equally often may still differ in single images.
+        facts["predictions_sha256"] = hashlib.sha256(self.predictions.astype("<i8").tobytes()).hexdigest()
+        facts["layers"] = [{k: v for k, v in layer._asdict().items() if k != "log"} for layer in self.layers]
         facts["process"] = used._asdict()
         facts["versions"] = versions()
         return facts
@@ -166,6 +170,7 @@ def run(
     repeat: int = 1,
     mode: Optional[str] = None,
     precision: str = "float32",
+    between: Optional[Callable[[int], None]] = None,
 ) -> Result:
     """Run a network over images.
 
@@ -189,6 +194,8 @@ def run(
         the fused mode has kernels of its own, and runs both operators alike.
     precision
         "float32", or in fused mode on a GPU "tf32" or "fp16"; the result then says how many predictions changed.
+    between
+        Called before each pass with its number, from 0, and after the last one: where a profiler goes on and off.
 
     Raises
     ------
@@ -222,9 +229,13 @@ def run(
 
     predictor = bound(precision)
     passes: List[List[LayerTime]] = []
-    for _ in range(repeat):
+    for index in range(repeat):
+        if between is not None:
+            between(index)
         scores, times = predictor.predict(pixels)
         passes.append(times)
+    if between is not None:
+        between(repeat)
     predictions = scores.argmax(axis=1)
     changed = None
     if precision != "float32":
@@ -259,7 +270,7 @@ def _merge(times: Tuple[LayerTime, ...]) -> Layer:
         first.operator,
         first.kernel,
         first.custom,
-        *(tuple(getattr(t, field) for t in times) for field in ("seconds", "upload", "download")),
+        *(tuple(getattr(t, field) for t in times) for field in ("seconds", "upload", "download", "log")),
     )
 
 

@@ -44,6 +44,7 @@ class LayerTime(NamedTuple):
     seconds: float  # for ours the kernel alone; for MXNet's the whole node
     upload: float  # host to device and back, for ours on a GPU
     download: float
+    log: Tuple[operators.OpTime, ...] = ()  # what the library logged of it, slice by slice
 
     @property
     def custom(self) -> bool:
@@ -329,6 +330,7 @@ def _total(name: str, operator: str, records: List[operators.OpTime]) -> LayerTi
         operator,
         kernel,
         *(sum(getattr(r, field) for r in records) for field in ("seconds", "upload", "download")),
+        tuple(records),
     )
 
 

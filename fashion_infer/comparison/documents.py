@@ -1,0 +1,159 @@
+"""What a JSON file of this package measured, whichever command wrote it."""
+
+import json
+import math
+import statistics
+from pathlib import Path
+from typing import Any, Dict, List, NamedTuple
+
+from ..errors import DataError
+
+RUN, CONV, NET = "run", "bench conv", "bench net"
+
+
+class Time(NamedTuple):
+    """A measured time, in milliseconds."""
+
+    median: float
+    spread: float  # that half of the runs lie within, see `_spread` and `_bench_row`
+    runs: int
+    ours: bool  # whether getting slower is a fault: a peer or a limit that does says something of the machine
+
+
+class Document(NamedTuple):
+    """One file."""
+
+    name: str
+    kind: str  # RUN, CONV or NET
+    times: Dict[str, Time]  # by what was timed
+    facts: Dict[str, str]  # correctness, and whatever else must not change
+    settings: Dict[str, str]  # that explain a difference
+    size: Any  # images of a run or a batch, where it is one number for all times
+    subject: tuple  # facts of two documents mean the same thing only when this is equal
+
+
+def read(path: str) -> Document:
+    """Read a file.
+
+    Raises
+    ------
+    DataError
+        When it cannot be read, is no JSON, or is not what one of the three commands writes.
+    """
+    try:
+        data = json.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise DataError(f"cannot read {path}: {error.strerror}") from None
+    except (ValueError, RecursionError):
+        raise DataError(f"{path} is not JSON, or not whole") from None
+    kind = _kind(data)
+    if kind is None:
+        raise DataError(f"{path} is not what `run --json`, `bench conv --json` or `bench net --json` writes")
+    try:
+        return {RUN: _run, CONV: _conv, NET: _net}[kind](path, data)
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
+        what = f"it lacks {error}" if isinstance(error, KeyError) else str(error)
+        raise DataError(f"{path} looks like that of `{kind} --json` but is damaged: {what}") from None
+
+
+def _kind(data):
+    if not isinstance(data, dict):
+        return None
+    if {"layers", "correctness", "model"} <= set(data):
+        return RUN
+    if {"layers", "batch", "device"} <= set(data):
+        return CONV
+    return NET if {"cases", "logits", "device"} <= set(data) else None
+
+
+def _run(path, data):
+    times: Dict[str, Time] = {}
+    passes = {len(layer["seconds"]) for layer in data["layers"]}
+    if len(passes) != 1:
+        raise ValueError("its layers have no passes, or not equally many")
+    total = [0.0] * passes.pop()
+    for layer in data["layers"]:
+        ms = [1e3 * _number(value) for value in layer["seconds"]]
+        total = [a + b for a, b in zip(total, ms)]
+        _add(times, str(layer["name"]), Time(statistics.median(ms), _spread(ms), len(ms), True))
+    _add(times, "all layers", Time(statistics.median(total), _spread(total), len(total), True))
+    facts = {"correctness": f"{_number(data['correctness'])}"}
+    if "predictions_sha256" in data:
+        facts["predictions"] = str(data["predictions_sha256"])[:12]
+    names = ("model", "data_source", "n", "backend", "context", "mode", "precision", "operator", "kernel")
+    settings = {name: str(data[name]) for name in (*names, "batch_size", "threads")}
+    settings.update(_versions(data))
+    return Document(path, RUN, times, facts, settings, data["n"], (data["model"], data["data_source"]))
+
+
+def _conv(path, data):
+    times: Dict[str, Time] = {}
+    facts: Dict[str, str] = {}
+    for layer in data["layers"]:
+        for row in layer["rows"]:
+            ours = row["kind"] == "kernel"
+            what = f"{layer['edition']} convolution {layer['number']}: {row['name']}"
+            _bench_row(times, what, row, ours)
+            if ours:
+                facts[what] = str(row["status"])
+    return Document(path, CONV, times, facts, _bench_settings(data), data["batch"], ())
+
+
+def _net(path, data):
+    times: Dict[str, Time] = {}
+    # How many predictions change depends on how many images were checked: that is part of what must be the same.
+    facts = {
+        f"{check['edition']} logits of {check['checked']} images: {check['name']}": _verdict(check)
+        for check in data["logits"]
+    }
+    for case in data["cases"]:
+        for row in case["rows"]:
+            ours = row["kind"] == "ours"
+            what = f"{case['edition']} {case['where']}, batch {case['batch']}: {row['name']}"
+            _bench_row(times, what, row, ours)
+            if ours:
+                facts[f"{what} ({case['checked']} checked)"] = _verdict(row)
+    return Document(path, NET, times, facts, _bench_settings(data), None, ())
+
+
+def _verdict(row):
+    return str(row["status"]) if row["changed"] is None else f"{row['status']}, {row['changed']} predictions changed"
+
+
+def _bench_settings(data):
+    known = {"backend": str(data["backend"]), "device": str(data["device"]["name"])}
+    return {**known, "command": str(data["command"]), **_versions(data)}
+
+
+def _versions(data):
+    return {f"version of {name}": str(version) for name, version in data["versions"].items()}
+
+
+def _bench_row(times, what, row, ours):
+    if row["median_ms"] is None:
+        return
+    median, least, runs = _number(row["median_ms"]), _number(row["min_ms"]), int(_number(row["runs"]))
+    if not (0 < least <= median and runs):
+        raise ValueError(f"{what} has a median of {median} ms and a minimum of {least} ms in {runs} runs")
+    # The file has no quartiles. From the least to the median lie half of the runs, as between the quartiles.
+    _add(times, what, Time(median, median - least, runs, ours))
+
+
+def _add(times, what, time):
+    if what in times:
+        raise ValueError(f"{what} is in it twice")
+    times[what] = time
+
+
+def _spread(ms: List[float]) -> float:
+    """The inter-quartile range; of fewer than four passes, which have no quartiles to speak of, the whole range."""
+    if len(ms) < 4:
+        return max(ms) - min(ms)
+    low, _, high = statistics.quantiles(ms, n=4, method="inclusive")
+    return high - low
+
+
+def _number(value) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value) or value < 0:
+        raise ValueError(f"{value!r} stands where a number belongs")
+    return float(value)

@@ -1,0 +1,102 @@
+"""What differs between two measurements, and by more than the noise.
+
+The rule: two medians are the same when they differ by no more than the largest of the two spreads and 3% of the first
+median. The spread of a run is the inter-quartile range of its passes; of a benchmark, whose file has no quartiles, the
+median less the minimum. Where one of the two has fewer than four runs, 10% take the place of 3%.
+"""
+
+from typing import List, NamedTuple, Optional, Tuple
+
+from ..errors import UsageError
+from .documents import Document, Time, read
+
+_FLOOR, _FLOOR_OF_FEW, _FEW = 0.03, 0.10, 4
+
+SAME, FASTER, SLOWER, NO_PARTNER = "within the noise", "faster", "slower", "only in {}"
+EQUAL, DIFFERENT, NOT_JUDGED = "same", "DIFFERS", "not comparable"
+
+
+class Line(NamedTuple):
+    """One time in both; milliseconds."""
+
+    what: str
+    a: Optional[float]
+    b: Optional[float]
+    noise: Optional[float]
+    verdict: str
+    ours: bool
+
+    @property
+    def ratio(self) -> Optional[float]:
+        """The second over the first: below 1 is faster. None where one is missing, or the first is 0."""
+        return self.b / self.a if self.a and self.b is not None else None
+
+
+class Fact(NamedTuple):
+    """Something that must not change."""
+
+    what: str
+    a: str
+    b: str
+    verdict: str
+
+
+class Comparison(NamedTuple):
+    """Two documents side by side."""
+
+    a: Document
+    b: Document
+    settings: List[Tuple[str, str, str]]  # those that differ: name, first, second
+    lines: List[Line]
+    facts: List[Fact]
+
+    @property
+    def faults(self) -> List[str]:
+        """What --check objects to: ours slower beyond the noise, facts that differ."""
+        slower = [f"{line.what} is slower" for line in self.lines if line.verdict == SLOWER and line.ours]
+        return slower + [f"{fact.what} differs" for fact in self.facts if fact.verdict == DIFFERENT]
+
+
+def compare(first: str, second: str) -> Comparison:
+    """Compare two files.
+
+    Raises
+    ------
+    UsageError
+        When they are of different commands, of different numbers of images, or have nothing in common.
+    DataError
+        When one is damaged or not ours.
+    """
+    a, b = read(first), read(second)
+    if a.kind != b.kind:
+        raise UsageError(f"{first} is of `{a.kind}` and {second} of `{b.kind}`: compare two of the same command")
+    if a.size != b.size:
+        raise UsageError(f"{first} is of {a.size} images and {second} of {b.size}: their times cannot be compared")
+    if not set(a.times) & set(b.times) and not set(a.facts) & set(b.facts):
+        raise UsageError(f"{first} and {second} have nothing in common")
+    settings = [
+        (name, a.settings.get(name, ""), b.settings.get(name, ""))
+        for name in {**a.settings, **b.settings}
+        if a.settings.get(name, "") != b.settings.get(name, "")
+    ]
+    lines = [_line(what, a.times.get(what), b.times.get(what)) for what in {**a.times, **b.times}]
+    facts = [_fact(what, a, b) for what in a.facts if what in b.facts]
+    return Comparison(a, b, settings, lines, facts)
+
+
+def _line(what, a: Optional[Time], b: Optional[Time]) -> Line:
+    if a is None or b is None:
+        known = b if a is None else a
+        verdict = NO_PARTNER.format("B" if a is None else "A")
+        return Line(what, a and a.median, b and b.median, None, verdict, known.ours)
+    floor = _FLOOR_OF_FEW if min(a.runs, b.runs) < _FEW else _FLOOR
+    noise = max(a.spread, b.spread, floor * a.median)
+    difference = b.median - a.median
+    verdict = SAME if abs(difference) <= noise else SLOWER if difference > 0 else FASTER
+    return Line(what, a.median, b.median, noise, verdict, a.ours and b.ours)
+
+
+def _fact(what, a, b) -> Fact:
+    if a.subject != b.subject:
+        return Fact(what, a.facts[what], b.facts[what], NOT_JUDGED)
+    return Fact(what, a.facts[what], b.facts[what], EQUAL if a.facts[what] == b.facts[what] else DIFFERENT)

@@ -1,0 +1,168 @@
+"""Hardware counters of each kernel, from Nsight Compute: the handful that explains a convolution."""
+
+import csv
+import glob
+import io
+import os
+import shutil
+import subprocess
+import sys
+from typing import Dict, List, NamedTuple, Optional, Sequence
+
+from ..errors import DeviceError
+from .demangle import demangle
+
+INSTALL = (
+    "Nsight Compute (ncu) is not installed: it comes with the CUDA toolkit, as NVIDIA's package "
+    "nsight-compute, or alone from developer.nvidia.com/nsight-compute; have ncu on the PATH"
+)
+FORBIDDEN = (
+    "the driver keeps GPU counters from this user (ERR_NVGPUCTRPERM): run as root, or have an administrator put "
+    "'options nvidia NVreg_RestrictProfilingToAdminUsers=0' into /etc/modprobe.d/nvidia.conf and restart"
+)
+_TIMEOUT = 1800
+
+
+class Counter(NamedTuple):
+    """A line of the table."""
+
+    what: str
+    metrics: Sequence[str]  # added up
+    digits: int = 1
+
+
+COUNTERS = (
+    Counter("time, us", ("gpu__time_duration.sum",)),
+    Counter("achieved occupancy, %", ("sm__warps_active.avg.pct_of_peak_sustained_active",)),
+    Counter("DRAM throughput, %", ("dram__throughput.avg.pct_of_peak_sustained_elapsed",)),
+    Counter("L2 throughput, %", ("lts__throughput.avg.pct_of_peak_sustained_elapsed",)),
+    Counter("FP32 pipe use, %", ("sm__pipe_fma_cycles_active.avg.pct_of_peak_sustained_active",)),
+    Counter("tensor pipe use, %", ("sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active",)),
+    Counter(
+        "shared-memory bank conflicts",
+        (
+            "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum",
+            "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum",
+        ),
+        0,
+    ),
+    Counter("registers a thread", ("launch__registers_per_thread",), 0),
+    Counter(
+        "local memory moved (spills), bytes",
+        ("l1tex__t_bytes_pipe_lsu_mem_local_op_ld.sum", "l1tex__t_bytes_pipe_lsu_mem_local_op_st.sum"),
+        0,
+    ),
+)
+
+
+class Kernel(NamedTuple):
+    """The counters of a kernel's longest launch; None for one that this GPU does not have."""
+
+    name: str
+    launches: int
+    values: List[Optional[float]]  # as COUNTERS
+
+
+def find() -> str:
+    """The path of ncu.
+
+    Raises
+    ------
+    DeviceError
+        When it is not installed, with how to install it.
+    """
+    places = [*glob.glob("/usr/local/cuda*/bin/ncu"), *glob.glob("/opt/nvidia/nsight-compute/*/ncu")]
+    found = shutil.which("ncu") or next(
+        (place for place in sorted(places, reverse=True) if os.access(place, os.X_OK)), None
+    )
+    if found is None:
+        raise DeviceError(INSTALL)
+    return found
+
+
+def count(arguments: Sequence[str]) -> List[Kernel]:
+    """Run `fashion-infer` under ncu, which repeats each kernel until it has all counters.
+
+    Parameters
+    ----------
+    arguments
+        Of the command line, from "run" on.
+
+    Raises
+    ------
+    DeviceError
+        Without ncu, without the right to read counters, or when the program fails.
+    """
+    metrics = ",".join(metric for counter in COUNTERS for metric in counter.metrics)
+    # The clock stays as a run has it: ncu would hold it at its base rate. Base units are nanoseconds and bytes; a
+    # function's base name would lack its namespaces, and not be the one in the tables.
+    command = [
+        find(),
+        "--csv",
+        "--page",
+        "raw",
+        "--print-units",
+        "base",
+        "--clock-control",
+        "none",
+        "--print-kernel-base",
+        "demangled",
+        "--metrics",
+        metrics,
+    ]
+    program = [sys.executable, "-m", "fashion_infer", *arguments]
+    path = os.pathsep.join(p for p in sys.path if p)
+    try:
+        done = subprocess.run(
+            [*command, *program],
+            capture_output=True,
+            text=True,
+            timeout=_TIMEOUT,
+            env={**os.environ, "PYTHONPATH": path},
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise DeviceError(f"ncu could not be run: {error}") from None
+    if "ERR_NVGPUCTRPERM" in done.stdout + done.stderr:
+        raise DeviceError(FORBIDDEN)
+    kernels = parse(done.stdout)
+    if not kernels:
+        raise DeviceError(f"ncu counted no kernel: {_reason(done)}")
+    return kernels
+
+
+def _reason(done: subprocess.CompletedProcess) -> str:
+    lines = [
+        line
+        for line in (done.stdout + "\n" + done.stderr).splitlines()
+        if "==ERROR==" in line or "fashion-infer:" in line
+    ]
+    return lines[-1] if lines else f"it ended with exit code {done.returncode}"
+
+
+def parse(text: str) -> List[Kernel]:
+    """The kernels in what `ncu --csv --page raw` printed, longest first; the program's own lines may stand before."""
+    lines = text.splitlines()
+    start = next((i for i, line in enumerate(lines) if line.startswith('"ID"')), None)
+    if start is None:
+        return []
+    launches: Dict[str, List[List[Optional[float]]]] = {}
+    for row in csv.DictReader(io.StringIO("\n".join(lines[start:]))):
+        if not (row["ID"] or "").isdigit():  # the line of units
+            continue
+        launches.setdefault(demangle(row["Kernel Name"]), []).append([_value(row, counter) for counter in COUNTERS])
+    found = [Kernel(name, len(all_), max(all_, key=lambda values: values[0] or 0)) for name, all_ in launches.items()]
+    return sorted(found, key=lambda kernel: -(kernel.values[0] or 0))
+
+
+def _value(row: Dict[str, str], counter: Counter) -> Optional[float]:
+    values = [_number(row.get(metric)) for metric in counter.metrics]
+    if any(value is None for value in values):
+        return None
+    return sum(values) / (1000 if counter.what.endswith(", us") else 1)
+
+
+def _number(text: Optional[str]) -> Optional[float]:
+    try:
+        return float((text or "").replace(",", ""))
+    except ValueError:  # "n/a"
+        return None

@@ -1,0 +1,37 @@
+"""C++ names as a person writes them, by the C++ runtime's own function."""
+
+import ctypes
+import functools
+
+
+@functools.lru_cache(maxsize=None)
+def demangle(name: str) -> str:
+    """The demangled name; the name as it is when it is not a mangled one, or there is no C++ runtime to ask."""
+    runtime = _runtime()
+    if runtime is None or not name.startswith("_Z"):
+        return name
+    status = ctypes.c_int()
+    text = runtime.__cxa_demangle(name.encode(), None, None, ctypes.byref(status))
+    if not text:
+        return name
+    try:
+        return ctypes.string_at(text).decode()
+    finally:
+        _free(text)
+
+
+@functools.lru_cache(maxsize=None)
+def _runtime():
+    try:
+        runtime = ctypes.CDLL("libstdc++.so.6")
+        runtime.__cxa_demangle.restype = ctypes.c_void_p  # malloc'ed: _free() takes it
+        runtime.__cxa_demangle.argtypes = [ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p]
+    except (OSError, AttributeError):
+        return None
+    return runtime
+
+
+def _free(pointer: int) -> None:
+    free = ctypes.CDLL(None).free
+    free.argtypes = [ctypes.c_void_p]
+    free(pointer)

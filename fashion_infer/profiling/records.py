@@ -1,0 +1,42 @@
+"""What every source of measurements gives and every table and timeline takes: records."""
+
+from typing import List, NamedTuple, Sequence
+
+KERNEL, COPY, SET = "kernel", "copy", "set"  # on a GPU
+API = "api"  # a call into CUDA, or on the CPU into MXNet's C API
+NODE = "node"  # of MXNet's graph, or work of its engine
+STAGE = "stage"  # of the fused mode
+DEVICE_KINDS = (KERNEL, COPY, SET)
+
+
+class Record(NamedTuple):
+    """Something that took time. Times in nanoseconds since the epoch of 1970."""
+
+    kind: str
+    name: str
+    start: int
+    duration: int
+    lane: str  # where: "device 0, stream 7", or a thread
+    bytes: int = 0  # that it moved; 0 where that is not known
+
+    @property
+    def end(self) -> int:
+        """When it was over."""
+        return self.start + self.duration
+
+
+def of(records: Sequence[Record], *kinds: str) -> List[Record]:
+    """Those of some kinds, in the order of their start."""
+    return sorted((r for r in records if r.kind in kinds), key=lambda r: (r.start, -r.duration))
+
+
+def outermost(records: Sequence[Record]) -> List[Record]:
+    """Without those that lie within another one of their lane, whose time would count twice: the CUDA runtime calls the
+    driver, and MXNet's forward pass calls back into Python, which calls MXNet."""
+    kept: List[Record] = []
+    ends = {}
+    for record in sorted(records, key=lambda r: (r.start, -r.duration)):
+        if record.end > ends.get(record.lane, -1):
+            kept.append(record)
+            ends[record.lane] = record.end
+    return kept

@@ -1,0 +1,111 @@
+"""nvprof's tables over records, and the part of them that makes up 90% of the time."""
+
+import csv
+from typing import Dict, List, NamedTuple, Sequence
+
+from .records import Record
+
+
+class Row(NamedTuple):
+    """All records of one name. Times in nanoseconds."""
+
+    name: str
+    share: float  # of the table's time, 0 to 1
+    time: int
+    calls: int
+    min: int
+    max: int
+
+    @property
+    def avg(self) -> float:
+        """Mean time of a call."""
+        return self.time / self.calls
+
+
+class Table(NamedTuple):
+    """What nvprof printed under one heading: rows sorted by time, longest first."""
+
+    title: str
+    rows: List[Row]
+
+    @property
+    def time(self) -> int:
+        """Of all rows, in nanoseconds."""
+        return sum(row.time for row in self.rows)
+
+
+def tabulate(title: str, records: Sequence[Record]) -> Table:
+    """The table of some records; rows of equal time in the order of their names."""
+    durations: Dict[str, List[int]] = {}
+    for record in records:
+        durations.setdefault(record.name, []).append(record.duration)
+    total = sum(map(sum, durations.values())) or 1
+    rows = [Row(name, sum(d) / total, sum(d), len(d), min(d), max(d)) for name, d in durations.items()]
+    return Table(title, sorted(rows, key=lambda row: (-row.time, row.name)))
+
+
+def majority(table: Table, share: float = 0.9) -> List[Row]:
+    """The fewest rows that together take at least that share of the table's time, longest first."""
+    needed, reached, found = share * table.time, 0, []
+    for row in table.rows:
+        if reached >= needed:
+            break
+        reached += row.time
+        found.append(row)
+    return found
+
+
+def duration(nanoseconds: float) -> str:
+    """A time as nvprof wrote it, in five digits: 640ns, 2.9120us, 22.403ms, 1.1093s."""
+    for limit, unit in ((1e3, "ns"), (1e6, "us"), (1e9, "ms")):
+        if nanoseconds < limit:
+            value = nanoseconds / (limit / 1e3)
+            return f"{value:.0f}ns" if unit == "ns" else f"{_digits(value)}{unit}"
+    return f"{_digits(nanoseconds / 1e9)}s"
+
+
+def _digits(value: float) -> str:
+    before = len(str(int(value)))
+    return f"{value:.{max(0, 5 - before)}f}"
+
+
+def lines(table: Table) -> List[str]:
+    """The table as text; names come last and are never cut, since a kernel's template arguments are at their end."""
+    made = [f"{table.title}:", f"{'Time(%)':>8} {'Time':>9} {'Calls':>9} {'Avg':>9} {'Min':>9} {'Max':>9}  Name"]
+    for row in table.rows:
+        times = [duration(row.time), str(row.calls), *map(duration, (row.avg, row.min, row.max))]
+        made.append(f"{row.share:>8.2%} " + " ".join(f"{cell:>9}" for cell in times) + f"  {row.name}")
+    return made if table.rows else [*made, "  (none)"]
+
+
+def majority_lines(what: str, table: Table) -> List[str]:
+    """The rows that make up 90% of the time, as text."""
+    made = [f"90% of the time of the {what}:"]
+    reached = 0.0
+    for row in majority(table):
+        reached += row.share
+        made.append(f"{row.share:>8.2%}  {row.name}  (together {reached:.2%})")
+    return made if table.rows else [*made, "  (none)"]
+
+
+def write_csv(path: str, tables: Sequence[Table]) -> None:
+    """All tables in one file, as `nvprof --csv` laid them out; times in seconds."""
+    with open(path, "w", newline="") as stream:
+        writer = csv.writer(stream)
+        writer.writerow(["Type", "Time(%)", "Time(s)", "Calls", "Avg(s)", "Min(s)", "Max(s)", "Name"])
+        for table in tables:
+            for row in table.rows:
+                times = [f"{ns / 1e9:.9f}" for ns in (row.avg, row.min, row.max)]
+                writer.writerow(
+                    [table.title, f"{100 * row.share:.4f}", f"{row.time / 1e9:.9f}", row.calls, *times, row.name]
+                )
+
+
+def as_dict(table: Table) -> Dict:
+    """The table for JSON; times in nanoseconds, `majority` the names that make up 90% of the time."""
+    return {
+        "title": table.title,
+        "time": table.time,
+        "rows": [{**row._asdict(), "avg": row.avg} for row in table.rows],
+        "majority": [row.name for row in majority(table)],
+    }

@@ -1,0 +1,67 @@
+"""What each convolution kernel reached: bytes and operations a second, beside the device's ceilings."""
+
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+
+from ..operators import OpTime
+from ..pipeline import Layer
+
+
+class Throughput(NamedTuple):
+    """A layer's convolution: input, weights and output each moved once, two operations a multiply-add."""
+
+    layer: str
+    kernel: str
+    seconds: float  # Op Time, a median over passes
+    bytes: int
+    operations: int
+
+    @property
+    def gb_s(self) -> float:
+        """10^9 bytes a second."""
+        return self.bytes / self.seconds / 1e9
+
+    @property
+    def tflop_s(self) -> float:
+        """10^12 floating-point operations a second."""
+        return self.operations / self.seconds / 1e12
+
+
+def of(layers: Sequence[Layer]) -> List[Throughput]:
+    """The convolutions among the layers of a run, in its order, by what the library logged of the first pass."""
+    logs = [layer.log[0] if layer.log else () for layer in layers]
+    found = []
+    for index, (layer, log) in enumerate(zip(layers, logs)):
+        if not layer.custom or not log or layer.median <= 0:
+            continue
+        after = next((other[0] for other in logs[index + 1 :] if other), None) if layer.kernel == "fused" else None
+        moved = sum(_bytes(op, after) for op in log)
+        found.append(Throughput(layer.name, layer.kernel, layer.median, moved, sum(op.operations for op in log)))
+    return found
+
+
+def _bytes(op: OpTime, after: Optional[OpTime]) -> int:
+    """Input, weights and output. A fused stage writes what the stage after it reads: a pool has shrunk it."""
+    images, channels, height, width, filters, side = op.shape
+    out = filters * (height - side + 1) * (width - side + 1)
+    if after is not None:
+        _, *item, _, _ = after.shape
+        out = item[0] * item[1] * item[2]
+    return images * channels * height * width * op.item_bytes + 4 * (filters * channels * side**2 + images * out)
+
+
+def rows(found: Sequence[Throughput], ceilings: Optional[Dict[str, float]]) -> List[Tuple[str, ...]]:
+    """Cells of the table: layer, kernel, ms, GB/s, % of the fill ceiling, TFLOP/s, % of the float32 ceiling."""
+    made = []
+    for t in found:
+        share = ("", "")
+        if ceilings:
+            share = (f"{t.gb_s / ceilings['fill_gb_s']:.1%}", f"{t.tflop_s / ceilings['fp32_tflop_s']:.1%}")
+        made.append(
+            (t.layer, t.kernel, f"{1e3 * t.seconds:.3f}", f"{t.gb_s:.1f}", share[0], f"{t.tflop_s:.3f}", share[1])
+        )
+    return made
+
+
+def as_dict(t: Throughput) -> Dict[str, Any]:
+    """For JSON."""
+    return {**t._asdict(), "gb_s": t.gb_s, "tflop_s": t.tflop_s}

@@ -1,0 +1,52 @@
+"""A timeline in the Chrome trace format, which Perfetto (ui.perfetto.dev) and chrome://tracing open."""
+
+import json
+from typing import Any, Dict, List, Sequence
+
+from .records import API, COPY, DEVICE_KINDS, KERNEL, NODE, SET, STAGE, Record
+
+# Top to bottom as a reader follows the work down: what the network is, what the host asks for, what the device does.
+_GROUPS = {STAGE: "stages", NODE: "MXNet", API: "host calls", KERNEL: "GPU", COPY: "GPU", SET: "GPU"}
+_ORDER = ("stages", "MXNet", "host calls", "GPU")
+
+
+def events(records: Sequence[Record]) -> List[Dict[str, Any]]:
+    """The events of a trace: a process a group, a thread a lane, microseconds from the first record on."""
+    origin = min((record.start for record in records), default=0)
+    groups = [name for name in _ORDER if any(_GROUPS[r.kind] == name for r in records)]
+    lanes: Dict[tuple, int] = {}
+    made = []
+    for index, name in enumerate(groups, 1):
+        made.append(_named("process", index, 0, name))
+        made.append({"ph": "M", "name": "process_sort_index", "pid": index, "tid": 0, "args": {"sort_index": index}})
+    for record in sorted(records, key=lambda r: (r.start, -r.duration)):
+        group = groups.index(_GROUPS[record.kind]) + 1
+        lane = (group, record.lane)
+        if lane not in lanes:
+            lanes[lane] = 1 + sum(known == group for known, _ in lanes)
+            made.append(_named("thread", group, lanes[lane], record.lane))
+        event = {
+            "ph": "X",
+            "name": record.name,
+            "cat": record.kind,
+            "pid": group,
+            "tid": lanes[lane],
+            "ts": (record.start - origin) / 1e3,
+            "dur": record.duration / 1e3,
+        }
+        if record.bytes:
+            event["args"] = {"bytes": record.bytes}
+            if record.duration and record.kind in DEVICE_KINDS:
+                event["args"]["GB/s"] = round(record.bytes / record.duration, 3)
+        made.append(event)
+    return made
+
+
+def _named(what: str, process: int, thread: int, name: str) -> Dict[str, Any]:
+    return {"ph": "M", "name": f"{what}_name", "pid": process, "tid": thread, "args": {"name": name}}
+
+
+def write(path: str, records: Sequence[Record]) -> None:
+    """Write the timeline of some records."""
+    with open(path, "w") as stream:
+        json.dump({"traceEvents": events(records), "displayTimeUnit": "ms"}, stream)

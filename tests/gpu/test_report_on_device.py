@@ -1,0 +1,24 @@
+"""The report on a GPU: its sections are the device's, and say so."""
+
+import json
+
+import pytest
+
+from fashion_infer import operators
+from fashion_infer.errors import DeviceError
+
+
+def test_report(run_program, tmp_path, torch):
+    try:
+        if not operators.kernels("gpu"):
+            pytest.skip("the library has no CUDA part")
+    except DeviceError as error:
+        pytest.skip(str(error))
+    out = tmp_path / "report"
+    done = run_program("report", "--out", out, "--quick", "--data", "synthetic", "--backend", "gpu", timeout=600)
+    assert done.returncode == 0, done.stderr
+    assert json.loads((out / "bench-conv.json").read_text())["backend"] == "gpu"
+    assert json.loads((out / "run-fused.json").read_text())["backend"] == "gpu"
+    written = (out / "report.md").read_text()
+    assert "matrix product, fp16, TFLOP/s" in written and "> GPU: not measured" not in written
+    assert "GPU activities, fused mode" in written or "No profiler: " in written

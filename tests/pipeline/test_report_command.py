@@ -1,0 +1,25 @@
+"""The report as a user makes it, and twice into the same folder."""
+
+import json
+
+
+def test_report(run_program, tmp_path):
+    out = tmp_path / "report"
+    words = ("report", "--out", out, "--quick", "--n", 200, "--data", "synthetic", "--backend", "cpu")
+    done = run_program(*words, timeout=600)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == f"{out / 'index.html'}\n"
+    assert all(line.startswith("report: ") for line in done.stderr.splitlines())
+    listed = json.loads((out / "report.json").read_text())["files"]
+    assert sorted([*listed, "report.json"]) == sorted(path.name for path in out.iterdir())
+    written = (out / "report.md").read_text()
+    assert "checks passed" in written and "WRONG" not in written and "No profiler" not in written
+    assert [path.name for path in tmp_path.iterdir()] == ["report"]
+
+    first = (out / "index.html").read_bytes()
+    assert run_program(*words, timeout=600).returncode == 0
+    assert (out / "index.html").read_bytes() != first
+    assert [path.name for path in tmp_path.iterdir()] == ["report"]
+    (out / "mine.txt").touch()
+    done = run_program(*words)
+    assert done.returncode == 2 and "mine.txt" in done.stderr and done.stderr.count("\n") == 1

@@ -1,0 +1,317 @@
+"""`compare`, on made-up files whose verdicts were worked out by hand."""
+
+import copy
+import json
+
+import pytest
+
+RUN = {
+    "model": "ece408-high",
+    "n": 100,
+    "backend": "cpu",
+    "context": "cpu",
+    "mode": "operator",
+    "precision": "float32",
+    "operator": "custom",
+    "kernel": "auto",
+    "batch_size": 100,
+    "threads": 2,
+    "correctness": 0.85,
+    "predictions_sha256": "0123456789abcdef",
+    "data_source": "synthetic",
+    "layers": [
+        {"name": "new0", "seconds": [0.010, 0.011, 0.012, 0.013, 0.014]},
+        {"name": "softmax", "seconds": [0.001, 0.001, 0.001, 0.001, 0.001]},
+    ],
+    "versions": {"python": "3.11", "library": "x"},
+}
+ROW = {"kind": "kernel", "status": "ok", "runs": 20, "min_ms": 0.9, "median_ms": 1.0}
+CONV = {
+    "backend": "cpu",
+    "device": {"name": "a CPU"},
+    "versions": {"library": "x"},
+    "command": "fashion-infer bench conv",
+    "batch": 10,
+    "repeat": 20,
+    "not_compared": {},
+    "layers": [
+        {
+            "edition": "fa2017",
+            "number": 1,
+            "rows": [
+                {**ROW, "name": "fill", "kind": "limit"},
+                {**ROW, "name": "naive"},
+                {**ROW, "name": "shifted", "min_ms": 0.99},
+                {**ROW, "name": "torch", "kind": "peer"},
+                {**ROW, "name": "other", "status": "skipped", "runs": 0, "min_ms": None, "median_ms": None},
+            ],
+        }
+    ],
+}
+OURS = {"name": "fashion-infer", "kind": "ours", "status": "ok", "changed": 0, "runs": 300}
+NET = {
+    "backend": "cpu",
+    "device": {"name": "a CPU"},
+    "versions": {"library": "x"},
+    "command": "fashion-infer bench net",
+    "batches": [1],
+    "not_compared": {},
+    "logits": [{"edition": "fa2017", "name": "fashion-infer", "checked": 256, "status": "ok", "changed": 0}],
+    "cases": [
+        {
+            "edition": "fa2017",
+            "where": "memory",
+            "batch": 1,
+            "checked": 256,
+            "rows": [
+                {**OURS, "min_ms": 0.019, "median_ms": 0.020},
+                {**OURS, "name": "torch", "kind": "peer", "changed": None, "min_ms": 0.1, "median_ms": 0.2},
+            ],
+        }
+    ],
+}
+
+
+HEADINGS = ("setting that differs", "median, ms", "must not change")
+
+
+@pytest.fixture
+def compare(invoke, tmp_path):
+    """Compare two objects as files; the lines of the tables by their first cell, as lists of the other cells."""
+
+    def call(a, b, *options):
+        files = [tmp_path / name for name in ("a.json", "b.json")]
+        for file, content in zip(files, (a, b)):
+            file.write_text(content if isinstance(content, str) else json.dumps(content))
+        code, out, err = invoke("compare", *files, *options)
+        assert "Traceback" not in err and err.count("\n") <= 1
+        found, table = {}, ""
+        for line in out.splitlines():
+            cells = [cell.strip() for cell in line.split("  ") if cell.strip()]
+            if len(cells) > 1:
+                table = cells[0] if cells[0] in HEADINGS else table
+                found.setdefault(cells[0] if table != HEADINGS[2] else f"fact: {cells[0]}", cells[1:])
+        return code, found, err
+
+    return call
+
+
+def changed(document, *path, value):
+    made = copy.deepcopy(document)
+    *way, last = path
+    at = made
+    for key in way:
+        at = at[key]
+    at[last] = value
+    return made
+
+
+def run(*ms):
+    return changed(RUN, "layers", 0, "seconds", value=[value / 1e3 for value in ms])
+
+
+class TestRuns:
+    # The first run's new0: median 12 ms, quartiles 11 and 13, so that its noise is 2 ms.
+    @pytest.mark.parametrize(
+        "ms, ratio, noise, verdict",
+        [
+            ((12, 12, 12, 12, 12), "1.000", "2", "within the noise"),
+            ((13.9, 13.9, 13.9, 13.9, 13.9), "1.158", "2", "within the noise"),
+            ((14.1, 14.1, 14.1, 14.1, 14.1), "1.175", "2", "slower"),
+            ((9.9, 9.9, 9.9, 9.9, 9.9), "0.825", "2", "faster"),
+            ((13, 13, 15, 16, 30), "1.250", "3", "within the noise"),  # its own quartiles: 13 and 16
+            ((13, 13, 15.1, 16, 30), "1.258", "3", "slower"),
+        ],
+    )
+    def test_the_larger_quartile_range(self, compare, ms, ratio, noise, verdict):
+        code, lines, err = compare(RUN, run(*ms))
+        assert code == 0 and not err
+        assert lines["new0"][0] == "12" and lines["new0"][2:] == [ratio, noise, verdict]
+        assert lines["softmax"][2:] == ["1.000", "0.03", "within the noise"]
+
+    def test_three_percent_where_nothing_scatters(self, compare):
+        steady = run(10, 10, 10, 10)
+        steady["layers"] = steady["layers"][:1]
+        for ms, verdict in ((10.29, "within the noise"), (10.31, "slower"), (9.69, "faster"), (9.71, "within")):
+            other = run(ms, ms, ms, ms)
+            other["layers"] = other["layers"][:1]
+            assert compare(steady, other)[1]["new0"][4].startswith(verdict)
+
+    def test_few_passes_take_ten_percent_or_their_range(self, compare):
+        def few(*ms):
+            made = run(*ms)
+            made["layers"] = made["layers"][:1]
+            return made
+
+        assert compare(few(10), few(10.9))[1]["new0"][3:] == ["1", "within the noise"]
+        assert compare(few(10), few(11.1))[1]["new0"][3:] == ["1", "slower"]
+        assert compare(few(10, 10, 12), few(11.9))[1]["new0"][3:] == ["2", "within the noise"]
+        assert compare(few(10, 10, 10, 10), few(10.9))[1]["new0"][3:] == ["1", "within the noise"]
+
+    def test_all_layers_are_summed_pass_by_pass(self, compare):
+        a = run(10, 20, 30, 40)
+        a["layers"][1]["seconds"] = [0.040, 0.030, 0.020, 0.010]
+        assert compare(a, a)[1]["all layers"] == ["50", "50", "1.000", "1.5", "within the noise"]
+
+    def test_modes_have_other_layers(self, compare):
+        fused = copy.deepcopy(RUN)
+        fused["mode"], fused["layers"][0]["name"] = "fused", "new0+activation0"
+        code, lines, _ = compare(RUN, fused, "--check")
+        assert code == 0
+        assert lines["new0"] == ["12", "only in A"] and lines["new0+activation0"] == ["12", "only in B"]
+        assert lines["mode"] == ["operator", "fused"] and lines["all layers"][2] == "1.000"
+
+    def test_names_are_shown_as_they_are(self, compare):
+        odd = changed(RUN, "layers", 0, "name", value="[/bold] a:smile: [red]")
+        assert compare(odd, odd)[1]["[/bold] a:smile: [red]"][0] == "12"
+
+    def test_a_layer_that_takes_no_time(self, compare):
+        nothing = changed(RUN, "layers", 1, "seconds", value=[0, 0, 0, 0, 0])
+        assert compare(nothing, RUN)[1]["softmax"] == ["0", "1", "0", "slower"]
+
+    def test_check(self, compare):
+        slower = run(15, 15, 15, 15, 15)
+        assert compare(RUN, slower)[0] == 0
+        code, _, err = compare(RUN, slower, "--check")
+        assert code == 1 and err == "fashion-infer: new0 is slower; all layers is slower\n"
+        assert compare(slower, RUN, "--check")[0] == 0
+        code, lines, err = compare(RUN, changed(RUN, "correctness", value=0.86), "--check")
+        assert code == 1 and err == "fashion-infer: correctness differs\n"
+        assert lines["fact: correctness"] == ["0.85", "0.86", "DIFFERS"]
+        code, _, err = compare(RUN, changed(RUN, "predictions_sha256", value="f"), "--check")
+        assert code == 1 and err == "fashion-infer: predictions differs\n"
+
+    def test_other_models_are_not_judged(self, compare):
+        other = changed(changed(RUN, "correctness", value=0.6), "model", value="ece408-low")
+        code, lines, _ = compare(RUN, other, "--check")
+        assert code == 0 and lines["fact: correctness"] == ["0.85", "0.6", "not comparable"]
+
+    def test_files_from_before_predictions_had_a_digest(self, compare):
+        old = copy.deepcopy(RUN)
+        del old["predictions_sha256"]
+        code, lines, _ = compare(old, RUN, "--check")
+        assert code == 0 and "fact: predictions" not in lines
+
+    def test_real_ones(self, invoke, compare):
+        words = ("run", "--n", 20, "--data", "synthetic", "--backend", "cpu", "--json")
+        first = json.loads(invoke(*words)[1])
+        code, lines, _ = compare(first, json.loads(invoke(*words)[1]))
+        assert code == 0 and lines["fact: predictions"][2] == "same" and len(first["predictions_sha256"]) == 64
+
+
+class TestBenches:
+    def conv(self, row, **values):
+        made = copy.deepcopy(CONV)
+        made["layers"][0]["rows"][row].update(values)
+        return made
+
+    # naive: median 1 ms, minimum 0.9 ms, so that its noise is 0.1 ms; shifted: 0.99 ms, so that it is 3%.
+    @pytest.mark.parametrize(
+        "row, minimum, median, ratio, noise, verdict",
+        [
+            (1, 1.05, 1.09, "1.090", "0.1", "within the noise"),
+            (1, 1.05, 1.11, "1.110", "0.1", "slower"),
+            (1, 0.80, 0.89, "0.890", "0.1", "faster"),
+            (1, 0.90, 1.19, "1.190", "0.29", "within the noise"),  # its own: 1.19 - 0.9
+            (2, 1.02, 1.029, "1.029", "0.03", "within the noise"),
+            (2, 1.02, 1.031, "1.031", "0.03", "slower"),
+        ],
+    )
+    def test_median_less_minimum(self, compare, row, minimum, median, ratio, noise, verdict):
+        name = CONV["layers"][0]["rows"][row]["name"]
+        code, lines, _ = compare(CONV, self.conv(row, min_ms=minimum, median_ms=median))
+        line = lines[f"fa2017 convolution 1: {name}"]
+        assert code == 0 and line == ["1", f"{median:.4g}", ratio, noise, verdict]
+
+    def test_three_runs_take_ten_percent(self, compare):
+        slow = self.conv(2, runs=3, min_ms=1.09, median_ms=1.09)
+        assert compare(CONV, slow)[1]["fa2017 convolution 1: shifted"][3:] == ["0.1", "within the noise"]
+
+    def test_only_kernels_of_ours_are_checked(self, compare):
+        for row in (0, 3):
+            slower = self.conv(row, min_ms=2.0, median_ms=2.0)
+            code, lines, _ = compare(CONV, slower, "--check")
+            assert code == 0 and "slower" in [line[-1] for line in lines.values()]
+        code, _, err = compare(CONV, self.conv(1, min_ms=2.0, median_ms=2.0), "--check")
+        assert code == 1 and err == "fashion-infer: fa2017 convolution 1: naive is slower\n"
+
+    def test_a_kernel_that_became_wrong(self, compare):
+        wrong = self.conv(1, status="wrong", runs=0, min_ms=None, median_ms=None)
+        code, lines, err = compare(CONV, wrong, "--check")
+        assert code == 1 and err == "fashion-infer: fa2017 convolution 1: naive differs\n"
+        assert lines["fact: fa2017 convolution 1: naive"] == ["ok", "wrong", "DIFFERS"]
+
+    def test_networks(self, compare):
+        code, lines, _ = compare(NET, NET, "--check")
+        case = "fa2017 memory, batch 1: fashion-infer"
+        assert code == 0 and lines[case] == ["0.02", "0.02", "1.000", "0.001", "within the noise"]
+        slower = changed(NET, "cases", 0, "rows", 0, "median_ms", value=0.0225)
+        code, lines, _ = compare(NET, slower, "--check")  # noise 0.0225 - 0.019 = 0.0035
+        assert code == 0 and lines[case][3:] == ["0.0035", "within the noise"]
+        slower["cases"][0]["rows"][0]["min_ms"] = 0.0215
+        assert compare(NET, slower, "--check")[0::2] == (1, f"fashion-infer: {case} is slower\n")
+        for other in (
+            changed(NET, "cases", 0, "rows", 0, "changed", value=1),
+            changed(NET, "logits", 0, "changed", value=1),
+            changed(NET, "logits", 0, "status", value="wrong"),
+        ):
+            code, _, err = compare(NET, other, "--check")
+            assert code == 1 and "differs" in err and "slower" not in err
+        peer = changed(NET, "cases", 0, "rows", 1, "min_ms", value=0.2)
+        assert compare(NET, changed(peer, "cases", 0, "rows", 1, "median_ms", value=9.0), "--check")[0] == 0
+
+    def test_settings_that_differ_are_shown(self, compare):
+        _, lines, _ = compare(CONV, changed(CONV, "versions", "library", value="y"))
+        assert lines["version of library"] == ["x", "y"] and "backend" not in lines
+
+
+class TestRefusals:
+    def test_usage(self, compare, invoke):
+        assert compare(RUN, CONV)[0] == 2 and "compare two of the same command" in compare(RUN, NET)[2]
+        code, _, err = compare(RUN, changed(RUN, "n", value=200))
+        assert code == 2 and "of 100 images and" in err and "of 200" in err
+        code, _, err = compare(CONV, changed(CONV, "batch", value=20))
+        assert code == 2 and "of 10 images" in err
+        code, _, err = compare(CONV, changed(CONV, "layers", 0, "edition", value="sp2018"))
+        assert code == 2 and "have nothing in common" in err
+        assert invoke("compare", "a.json")[0] == 2
+
+    @pytest.mark.parametrize("text", ["", "{", '{"a": 1}', "[]", "3", '{"kind": "x", "files": []}', "[" * 100000])
+    def test_foreign_files(self, compare, text):
+        for pair in ((text, RUN), (RUN, text)):
+            code, lines, err = compare(*pair)
+            assert code == 3 and not lines and (".json is not " in err)
+
+    def test_files_that_cannot_be_read(self, invoke, tmp_path):
+        (tmp_path / "p.png").write_bytes(b"\x89PNG\xff")
+        for path, words in (
+            (tmp_path, "Is a directory"),
+            (tmp_path / "x", "No such file"),
+            (tmp_path / "p.png", "is not"),
+        ):
+            code, out, err = invoke("compare", path, path)
+            assert code == 3 and words in err and err.count("\n") == 1 and not out
+
+    @pytest.mark.parametrize(
+        "damaged, words",
+        [
+            (changed(RUN, "layers", value=[]), "no passes, or not equally many"),
+            (changed(RUN, "layers", 0, "seconds", value=[]), "no passes, or not equally many"),
+            (changed(RUN, "layers", value=[{"name": "a", "seconds": []}]), "damaged"),
+            (changed(RUN, "layers", 0, "seconds", value=["a"] * 5), "'a' stands where a number belongs"),
+            (changed(RUN, "layers", 0, "seconds", value=[-1] * 5), "-1 stands where"),
+            (changed(RUN, "layers", 0, "seconds", value=[float("nan")] * 5), "nan stands where"),
+            (changed(RUN, "layers", 1, "name", value="new0"), "new0 is in it twice"),
+            (changed(RUN, "correctness", value=None), "None stands where"),
+            (changed(RUN, "versions", value=3), "damaged"),
+            (changed(RUN, "correctness", value=10**400), "damaged"),
+            ({key: value for key, value in RUN.items() if key != "threads"}, "it lacks 'threads'"),
+            (changed(CONV, "layers", 0, "rows", 1, "min_ms", value=2.0), "a median of 1.0 ms and a minimum of 2.0 ms"),
+            (changed(CONV, "layers", 0, "rows", 1, "runs", value=0), "in 0 runs"),
+            (changed(CONV, "layers", 0, "rows", value=None), "damaged"),
+            (changed(NET, "cases", value=[{}]), "it lacks 'rows'"),
+        ],
+    )
+    def test_damaged_files(self, compare, damaged, words):
+        code, lines, err = compare(damaged, damaged)
+        assert code == 3 and words in err and not lines

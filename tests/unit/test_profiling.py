@@ -1,0 +1,489 @@
+"""Profiling, on made-up records and modules: what the tables, the timeline and the sources must make of them."""
+
+import csv
+import json
+import math
+import sys
+import types
+
+import pytest
+
+from fashion_infer import devices, operators, process
+from fashion_infer.errors import DeviceError
+from fashion_infer.operators import OpTime
+from fashion_infer.pipeline import Layer
+from fashion_infer.profiling import (
+    counters,
+    demangle,
+    mxnet_source,
+    overhead,
+    records,
+    stages,
+    tables,
+    throughput,
+    trace,
+)
+from fashion_infer.profiling.cupti_source import CuptiSource
+from fashion_infer.profiling.records import API, COPY, KERNEL, NODE, STAGE, Record
+
+MANGLED = "_ZN4fops3runEPKff"
+
+
+def made(kind, name, start, duration, lane="a", size=0):
+    return Record(kind, name, start, duration, lane, size)
+
+
+# ---- tables ----------------------------------------------------------------------------------
+
+
+def test_table_by_hand():
+    table = tables.tabulate(
+        "GPU activities", [made(KERNEL, "k", 0, 100), made(COPY, "c", 5, 600), made(KERNEL, "k", 9, 300)]
+    )
+    assert table.rows == [tables.Row("c", 0.6, 600, 1, 600, 600), tables.Row("k", 0.4, 400, 2, 100, 300)]
+    assert table.rows[1].avg == 200 and table.time == 1000
+    text = tables.lines(table)
+    assert text[0] == "GPU activities:" and text[1].split() == ["Time(%)", "Time", "Calls", "Avg", "Min", "Max", "Name"]
+    assert text[3].split() == ["40.00%", "400ns", "2", "200ns", "100ns", "300ns", "k"]
+
+
+def test_equal_times_come_by_name():
+    table = tables.tabulate("t", [made(KERNEL, name, 0, 5) for name in "bca"])
+    assert [row.name for row in table.rows] == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize(
+    "times, names",
+    [
+        ([90, 10], "a"),  # 90% exactly
+        ([89, 11], "ab"),
+        ([50, 30, 15, 5], "abc"),
+        ([1] * 10, "abcdefghi"),
+        ([100], "a"),
+        ([0, 0], ""),
+        ([], ""),
+    ],
+)
+def test_what_makes_up_90_percent(times, names):
+    table = tables.tabulate("t", [made(KERNEL, "abcdefghij"[i], 0, time) for i, time in enumerate(times)])
+    assert "".join(row.name for row in tables.majority(table)) == names
+
+
+@pytest.mark.parametrize(
+    "nanoseconds, text",
+    [
+        (0, "0ns"),
+        (640, "640ns"),
+        (999.7, "1000ns"),
+        (2912, "2.9120us"),
+        (22403000, "22.403ms"),
+        (123456789, "123.46ms"),
+        (1109280000, "1.1093s"),
+        (93e9, "93.000s"),
+    ],
+)
+def test_times_as_nvprof_wrote_them(nanoseconds, text):
+    assert tables.duration(nanoseconds) == text
+
+
+def test_csv(tmp_path):
+    name = 'void f<1, "x">(float)'
+    table = tables.tabulate("GPU activities", [made(KERNEL, name, 0, 1500)])
+    tables.write_csv(str(tmp_path / "t.csv"), [table, tables.tabulate("API calls", [])])
+    header, row = list(csv.reader((tmp_path / "t.csv").open(newline="")))
+    assert header[0] == "Type" and header[-1] == "Name"
+    assert row == ["GPU activities", "100.0000", "0.000001500", "1", *["0.000001500"] * 3, name]
+
+
+def test_empty_table_says_so():
+    assert tables.lines(tables.tabulate("API calls", []))[-1].strip() == "(none)"
+
+
+def test_calls_within_calls_count_once():
+    outer, inner = made(API, "cudaLaunchKernel", 10, 20), made(API, "cuLaunchKernel", 12, 5)
+    elsewhere, later = made(API, "cuInit", 12, 5, "b"), made(API, "cuCtxSync", 30, 5)
+    assert records.outermost([inner, later, outer, elsewhere]) == [outer, elsewhere, later]
+
+
+def test_demangle():
+    assert demangle.demangle(MANGLED) == "fops::run(float const*, float)"
+    assert demangle.demangle("[CUDA memcpy HtoD]") == "[CUDA memcpy HtoD]"
+    assert demangle.demangle("_Znonsense") == "_Znonsense"
+
+
+# ---- timeline --------------------------------------------------------------------------------
+
+
+def test_trace(tmp_path):
+    found = [
+        made(KERNEL, "k", 2_000, 1_000, "device 0, stream 7"),
+        made(COPY, "[CUDA memcpy HtoD]", 1_000, 500, "device 0, stream 7", 1000),
+        made(API, "cudaMemcpyAsync", 1_000, 2_500, "thread 1"),
+        made(STAGE, "new0", 500, 9_500, "stages"),
+        made(NODE, "New(new0)", 400, 9_700, "thread 2"),
+    ]
+    trace.write(str(tmp_path / "t.json"), found)
+    events = json.loads((tmp_path / "t.json").read_text())["traceEvents"]
+    processes = {e["pid"]: e["args"]["name"] for e in events if e["name"] == "process_name"}
+    assert list(processes.values()) == ["stages", "MXNet", "host calls", "GPU"]
+    threads = {(e["pid"], e["tid"]): e["args"]["name"] for e in events if e["name"] == "thread_name"}
+    slices = {e["name"]: e for e in events if e["ph"] == "X"}
+    assert {name: processes[e["pid"]] for name, e in slices.items()} == {
+        "k": "GPU",
+        "[CUDA memcpy HtoD]": "GPU",
+        "cudaMemcpyAsync": "host calls",
+        "new0": "stages",
+        "New(new0)": "MXNet",
+    }
+    kernel, copy = slices["k"], slices["[CUDA memcpy HtoD]"]
+    assert (kernel["ts"], kernel["dur"]) == (1.6, 1.0) and threads[kernel["pid"], kernel["tid"]] == "device 0, stream 7"
+    assert kernel["tid"] == copy["tid"] and copy["args"] == {"bytes": 1000, "GB/s": 2.0}
+
+
+def test_trace_of_nothing():
+    assert trace.events([]) == []
+
+
+# ---- CUPTI -----------------------------------------------------------------------------------
+
+
+class _Names:
+    """An enum's member as cupti-python has it: an int with a name."""
+
+    def __init__(self, **values):
+        self._by_value = {v: types.SimpleNamespace(name=k) for k, v in values.items()}
+        vars(self).update(values)
+
+    def __call__(self, value):
+        return self._by_value[value]
+
+
+class FakeCupti(types.ModuleType):
+    """cupti.cupti: hands over its records at a flush, while they are enabled."""
+
+    ActivityKind = _Names(MEMCPY=1, MEMSET=2, DRIVER=4, RUNTIME=5, CONCURRENT_KERNEL=10)
+    ActivityMemcpyKind = _Names(HTOD=1, DTOH=2)
+    CallbackDomain = types.SimpleNamespace(DRIVER_API=1, RUNTIME_API=2)
+    refuses = False
+
+    def __init__(self, pending=()):
+        super().__init__("cupti.cupti")
+        self.pending, self.enabled = list(pending), set()
+
+    def activity_register_callbacks(self, requested, completed):
+        size, count = requested()
+        assert size >= 1 << 20 and count == 0
+        self.completed = completed
+
+    def activity_enable(self, kind):
+        if self.refuses:
+            raise RuntimeError("CUDA driver\n is not found")
+        self.enabled.add(kind)
+
+    def activity_disable(self, kind):
+        self.enabled.remove(kind)
+
+    def activity_flush_all(self, flag):
+        assert flag == 1
+        self.completed([a for a in self.pending if a.kind in self.enabled])
+        for a in self.pending:
+            vars(a).clear()  # what CUPTI hands over must not be kept
+        self.pending = []
+
+    def get_timestamp(self):
+        return 0
+
+    def get_callback_name(self, domain, number):
+        return {
+            (2, 1): "cudaMalloc_v3020",
+            (2, 2): "cudaLaunchKernel_ptsz",
+            (1, 7): "cuLaunchKernel",
+            (1, 8): "cuInit",
+        }[domain, number]
+
+
+def activity(kind, start, end, **more):
+    return types.SimpleNamespace(kind=kind, start=start, end=end, **more)
+
+
+def installed(monkeypatch, fake):
+    package = types.ModuleType("cupti")
+    package.cupti = fake
+    monkeypatch.setitem(sys.modules, "cupti", package)
+    monkeypatch.setitem(sys.modules, "cupti.cupti", fake)
+    return fake
+
+
+def test_cupti(monkeypatch):
+    where = {"device_id": 0, "stream_id": 7}
+    fake = installed(
+        monkeypatch,
+        FakeCupti(
+            [
+                activity(10, 100, 400, name=MANGLED, **where),
+                activity(1, 10, 60, copy_kind=1, bytes=5000, **where),
+                activity(2, 70, 80, bytes=64, **where),
+                activity(5, 0, 5, cbid=1, thread_id=3),
+                activity(5, 90, 99, cbid=2, thread_id=3),
+                activity(4, 92, 95, cbid=7, thread_id=3),
+                activity(4, 200, 210, cbid=8, thread_id=3),
+                activity(33, 1, 2),
+            ]
+        ),
+    )
+    monkeypatch.setattr("fashion_infer.profiling.cupti_source.time.time_ns", lambda: 1_000_000)
+    source = CuptiSource()
+    source.start()
+    source.start()
+    assert fake.enabled == {1, 2, 4, 5, 10}
+    source.stop()
+    source.stop()
+    assert not fake.enabled
+    lane = "device 0, stream 7"
+    assert source.take() == [
+        Record(KERNEL, "fops::run(float const*, float)", 1_000_100, 300, lane, 0),
+        Record(COPY, "[CUDA memcpy HtoD]", 1_000_010, 50, lane, 5000),
+        Record(records.SET, "[CUDA memset]", 1_000_070, 10, lane, 64),
+        Record(API, "cudaMalloc", 1_000_000, 5, "CUDA, thread 1"),
+        Record(API, "cudaLaunchKernel", 1_000_090, 9, "CUDA, thread 1"),
+        Record(API, "cuInit", 1_000_200, 10, "CUDA, thread 1"),
+    ]
+    assert source.take() == []
+
+
+def test_cupti_that_refuses(monkeypatch):
+    fake = installed(monkeypatch, FakeCupti())
+    fake.refuses = True
+    with pytest.raises(DeviceError, match=r"CUPTI cannot record \(CUDA driver is not found\)"):
+        CuptiSource().start()
+
+
+def without_cupti(monkeypatch):
+    monkeypatch.setitem(sys.modules, "cupti", None)
+    monkeypatch.setitem(sys.modules, "cupti.cupti", None)
+
+
+def test_missing_cupti(monkeypatch, invoke):
+    without_cupti(monkeypatch)
+    monkeypatch.setattr(operators, "kernels", lambda backend="cpu": [operators.Kernel("k", "", "", "float32")])
+    monkeypatch.setattr(devices, "choose", lambda *_: devices.Choice("gpu", "cpu", None))
+    status, _, err = invoke("profile", "--data", "synthetic", "--n", "5", "--backend", "gpu")
+    assert status == 4 and "pip install 'fashion-infer[profile]'" in err and len(err.splitlines()) == 1
+
+
+def test_half_installed_cupti(monkeypatch):
+    def load(name):
+        raise ModuleNotFoundError("No module named 'elftools'", name="elftools")
+
+    monkeypatch.setattr("fashion_infer.profiling.cupti_source.importlib.import_module", load)
+    with pytest.raises(DeviceError, match="elftools is missing"):
+        CuptiSource()
+
+
+# ---- MXNet -----------------------------------------------------------------------------------
+
+
+def event(phase, name, ts, cat="operator", tid=1):
+    return {"ph": phase, "name": name, "ts": ts, "cat": cat, "tid": tid, "pid": 0}
+
+
+def test_parse_of_mxnets_dump():
+    events = [
+        event("B", "New", 10),
+        event("b", "New", 10),
+        event("e", "New", 15),
+        event("E", "New", 15),
+        event("b", "MXForward", 5, "MXNET_C_API"),
+        event("C", "MXNet C API Calls", 5, "MXNET_C_API"),
+        event("b", "MXWait", 6, "MXNET_C_API"),
+        event("e", "MXWait", 16, "MXNET_C_API"),
+        event("e", "MXForward", 20, "MXNET_C_API"),
+        event("E", "Begun before", 21),
+        event("B", "Not over", 22),
+        {"ph": "M", "name": "process_name", "pid": 0, "args": {}},
+    ]
+    text = json.dumps({"traceEvents": events})
+    found = mxnet_source.parse(text)
+    assert found == [
+        Record(NODE, "New", 10_000, 5_000, "MXNet, thread 1"),
+        Record(API, "MXWait", 6_000, 10_000, "MXNet, thread 1"),
+        Record(API, "MXForward", 5_000, 15_000, "MXNet, thread 1"),
+    ]
+    assert mxnet_source.parse(text.replace("[", "[\n,\n", 1)) == found  # as the second dump of a process begins
+
+
+def test_nodes_get_their_layers_names():
+    layers = [("new0", "New"), ("activation0", "Activation"), ("activation1", "Activation")]
+    nodes = [made(NODE, name, i, 1) for i, name in enumerate(["New", "Activation", "Activation", "WaitForVar"] * 2)]
+    names = [node.name for node in mxnet_source.named(nodes, layers)]
+    assert names == ["New(new0)", "Activation(activation0)", "Activation(activation1)", "WaitForVar"] * 2
+    assert [n.name for n in mxnet_source.named(nodes[:2], layers)] == ["New(new0)", "Activation"]  # whose is not known
+
+
+# ---- stages, throughput, overhead ------------------------------------------------------------
+
+CONV = (10, 1, 28, 28, 50, 5)
+DENSE = (10, 7200, 1, 1, 500, 1)
+
+
+def test_stages_lie_end_to_end():
+    one, two = OpTime("conv", "fused", CONV, 2e-6, 1e-6, 0.0, 1), OpTime("dense", "fused", DENSE, 3e-6, 0.0, 0.5e-6)
+    passes = [made(NODE, stages.NET, 50_000, 10_000), made(NODE, stages.NET, 10_000, 6_000)]
+    found = stages.lay([one, two, one, two], passes)
+    assert [(r.name, r.start, r.duration) for r in found] == [
+        ("[upload]", 10_000, 1000),
+        ("conv", 11_000, 2000),
+        ("dense", 13_000, 3000),
+        ("[download]", 16_000, 500),
+        ("[upload]", 50_000, 1000),
+        ("conv", 51_000, 2000),
+        ("dense", 53_000, 3000),
+        ("[download]", 56_000, 500),
+        ("[between the stages]", 56_500, 3500),
+    ]
+
+
+def layer(name, kernel, seconds, log, operator="New"):
+    return Layer(name, operator, kernel, operator == "New", seconds, (0.0,) * len(seconds), (0.0,) * len(seconds), log)
+
+
+def test_throughput_by_hand():
+    slices = (OpTime("new0", "naive", CONV, 1.0, 0, 0, 1),) * 2
+    (found,) = throughput.of([layer("new0", "naive", (2.0, 4.0, 2.0), (slices,) * 3)])
+    assert found.seconds == 2.0
+    assert found.operations == 2 * (2 * 10 * 50 * 24 * 24 * 25)
+    assert found.bytes == 2 * (10 * 784 + 4 * (50 * 25 + 10 * 50 * 24 * 24))
+    assert math.isclose(found.gb_s, found.bytes / 2e9) and math.isclose(found.tflop_s, found.operations / 2e12)
+    assert throughput.rows([found], None)[0][4] == ""
+    shares = throughput.rows([found], {"fill_gb_s": 2 * found.gb_s, "fp32_tflop_s": 4 * found.tflop_s})[0]
+    assert (shares[4], shares[6]) == ("50.0%", "25.0%")
+
+
+def test_a_fused_stage_writes_what_the_next_one_reads():
+    conv, dense = OpTime("new0+pool", "fused", CONV, 1.0, 0, 0, 1), OpTime("fc", "fused", DENSE, 1.0, 0, 0)
+    layers = [layer("new0+pool", "fused", (1.0,), ((conv,),)), layer("fc", "fused", (1.0,), ((dense,),), "Dense")]
+    (found,) = throughput.of(layers)
+    assert found.bytes == 10 * 784 + 4 * (50 * 25 + 10 * 7200)
+
+
+def test_layers_that_logged_nothing_have_no_throughput():
+    assert throughput.of([layer("c", None, (1.0,), ((),)), layer("a", None, (1.0,), ((),), "Activation")]) == []
+
+
+def test_overhead_by_hand():
+    seconds = (9.0, 1.0, 1.1, 2.0, 2.2, 3.0, 3.3)  # one profiled pass, then without and with in turn
+    op, whole = overhead.measured([layer("new0", "naive", seconds, ())], [10 * s for s in seconds], 1)
+    assert (op.what, op.without, op.profiled, op.passes) == ("Op Time of new0", 2.0, 2.2, 3)
+    assert math.isclose(op.ratio, 1.1) and (whole.without, whole.profiled) == (20.0, 22.0)
+    assert overhead.measured([layer("new0", "naive", (9.0,), ())], [1.0], 1) == []
+
+
+@pytest.mark.parametrize("wall, text", [(7.891, "0:07.89"), (75.999, "1:15.99"), (3725.9, "1:02:05")])
+def test_as_time_prints(wall, text):
+    used = process.Usage(wall, 6.004, 0.5, 250 * 1024 * 1024, 1, 2, 3, 4, 0)
+    first, second = process.as_time_prints(used).splitlines()
+    share = int(100 * 6.504 / wall)
+    assert first == f"6.00user 0.50system {text}elapsed {share}%CPU (0avgtext+0avgdata 256000maxresident)k"
+    assert second == "3inputs+4outputs (1major+2minor)pagefaults 0swaps"
+
+
+# ---- counters --------------------------------------------------------------------------------
+
+
+def ncu_prints(*launches):
+    """A page of `ncu --csv --page raw`, after lines of the program's own."""
+    metrics = [metric for counter in counters.COUNTERS for metric in counter.metrics]
+    rows = [["ID", "Kernel Name", *metrics], ["", "", *["%"] * len(metrics)]]
+    rows += [[str(i), name, *values] for i, (name, values) in enumerate(launches)]
+    return "New Inference\n==PROF== x\n" + "\n".join(",".join(f'"{cell}"' for cell in row) for row in rows) + "\n"
+
+
+def values(time, *rest):
+    count = sum(len(counter.metrics) for counter in counters.COUNTERS)
+    return [time, *rest, *["1"] * (count - 1 - len(rest))]
+
+
+def test_counters_of_the_longest_launch():
+    text = ncu_prints((MANGLED, values("1,000")), (MANGLED, values("2,500", "61.5", "n/a")), ("other", values("9000")))
+    other, ours = counters.parse(text)
+    assert (other.name, other.values[0]) == ("other", 9.0)
+    assert (ours.name, ours.launches) == ("fops::run(float const*, float)", 2)
+    assert ours.values[:4] == [2.5, 61.5, None, 1.0]
+    assert dict(zip([c.what for c in counters.COUNTERS], ours.values))["shared-memory bank conflicts"] == 2.0
+    assert counters.parse("no table") == []
+
+
+def fake_ncu(monkeypatch, tmp_path, body):
+    program = tmp_path / "ncu"
+    program.write_text("#!/bin/sh\n" + body)
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+
+
+def test_ncu_runs_the_program(monkeypatch, tmp_path):
+    (tmp_path / "page").write_text(ncu_prints(("k", values("5000"))))
+    fake_ncu(monkeypatch, tmp_path, f'echo "$@" > {tmp_path}/asked; cat {tmp_path}/page\n')
+    (kernel,) = counters.count(["run", "--n", "5"])
+    assert (kernel.name, kernel.values[0]) == ("k", 5.0)
+    assert (tmp_path / "asked").read_text().rstrip().endswith("-m fashion_infer run --n 5")
+
+
+@pytest.mark.parametrize(
+    "body, words",
+    [
+        ("echo '==ERROR== ERR_NVGPUCTRPERM - The user does not have permission'; exit 1\n", "run as root"),
+        ("echo 'fashion-infer: there is no GPU' >&2; exit 4\n", "there is no GPU"),
+        ("exit 3\n", "exit code 3"),
+    ],
+)
+def test_ncu_that_counts_nothing(monkeypatch, tmp_path, body, words):
+    fake_ncu(monkeypatch, tmp_path, body)
+    with pytest.raises(DeviceError, match=words):
+        counters.count(["run"])
+
+
+def test_without_ncu(monkeypatch, invoke):
+    monkeypatch.setattr(counters.shutil, "which", lambda name: None)
+    monkeypatch.setattr(counters.glob, "glob", lambda pattern: [])
+    status, out, err = invoke("profile", "--data", "synthetic", "--n", "5", "--counters")
+    assert status == 4 and len(err.splitlines()) == 1 and "nsight-compute" in err and not out
+
+
+# ---- the command on a CPU --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", ["operator", "fused"])
+def test_profile_on_the_cpu(invoke, tmp_path, mode):
+    paths = [tmp_path / name for name in ("t.csv", "p.json", "t.json")]
+    options = [f"{flag}={path}" for flag, path in zip(("--csv", "--json", "--trace"), paths)]
+    asked = ["--data", "synthetic", "--n", "250", "--backend", "cpu", "--mode", mode, "--repeat", "2", "--turns", "1"]
+    status, out, err = invoke("profile", *asked, "--no-ceilings", *options)
+    assert status == 0, err
+    for words in ("CPU activities:", "API calls:", "90% of the time of the CPU", "maxresident", "No ceilings", "GB/s"):
+        assert words in out
+    assert "Op Time of new0" in out and "a whole pass" in out
+    found = json.loads(paths[1].read_text())
+    activities, calls = found["tables"]
+    name = "New(new0)" if mode == "operator" else "new0+activation0+pooling0"
+    ours = next(row for row in activities["rows"] if row["name"] == name)
+    assert ours["calls"] == (6 if mode == "operator" else 2)  # 250 images are 3 slices; 2 passes
+    assert abs(sum(row["share"] for row in activities["rows"]) - 1) < 1e-9 and activities["majority"]
+    assert any(row["name"] == "MXExecutorForward" for row in calls["rows"])
+    assert len(found["run"]["layers"][0]["seconds"]) == 2  # the passes for the overhead are not the run's
+    assert paths[0].read_text().splitlines()[1].startswith("CPU activities,")
+    slices = [e for e in json.loads(paths[2].read_text())["traceEvents"] if e["ph"] == "X"]
+    assert name in {e["name"] for e in slices} and "MXExecutorForward" in {e["name"] for e in slices}
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["p.json", "t.csv", "t.json"]
+
+
+def test_profile_refuses(invoke, tmp_path):
+    run = ("profile", "--data", "synthetic", "--n", "5", "--backend", "cpu")
+    for options, words in [
+        (("--repeat", "0"), "at least 1"),
+        (("--turns", "-1"), "at least 0"),
+        (("--csv", tmp_path), "cannot write"),
+        (("--trace", tmp_path / "no" / "t.json"), "cannot write"),
+        (("--kernel", "quick"), "known: auto, naive"),
+    ]:
+        status, _, err = invoke(*run, *options)
+        assert status == 2 and words in err

@@ -1,0 +1,440 @@
+"""The report, without a browser: its figures, its pages, its folder."""
+
+import base64
+import copy
+import html.parser
+import json
+import re
+import subprocess
+
+import numpy as np
+import pytest
+
+from fashion_infer import devices, operators, verification
+from fashion_infer.bench.rows import Layer, Row
+from fashion_infer.errors import DataError, DeviceError, UsageError
+from fashion_infer.profiling.tables import majority
+from fashion_infer.reporting import content, folder, gather, plots, profiles, render, report, sections
+
+NAMES = ["baseline", "ladder", "roofline", "op-times", "profile", "correctness", "mistakes", "environment"]
+BAD = verification.Check("ece408-low", "shipped", "fused", "custom", "cpu", "synthetic", 2000, 0.6, 0.5)
+PICTURES = ["ladder.png", "roofline.png", "confusion.png", "mistakes.png"]
+
+
+class Page(html.parser.HTMLParser):
+    """Elements with their attributes; fails where a closing tag closes anything but the last one opened."""
+
+    VOID = ("meta", "link", "img", "br")
+
+    def __init__(self, text):
+        super().__init__()
+        self.elements, self.open = [], []
+        self.feed(text)
+        self.close()
+        assert not self.open
+
+    def handle_starttag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def all(self, tag):
+        return [attributes for name, attributes in self.elements if name == tag]
+
+
+@pytest.fixture
+def text(small_report):
+    return small_report.page.read_text(encoding="utf-8")
+
+
+@pytest.fixture
+def written(small_report):
+    return (small_report.folder / "report.md").read_text(encoding="utf-8")
+
+
+def rendered(measured, pictures=PICTURES):
+    made = sections.report(measured, "out", pictures)
+    return {section.name: section.parts for section in made.sections}, made
+
+
+def texts(parts):
+    return " ".join(part.text for part in parts if hasattr(part, "text"))
+
+
+class TestPages:
+    def test_html_parses_and_has_every_section(self, text):
+        page = Page(text)
+        assert [attributes["id"] for attributes in page.all("section")] == NAMES
+        assert [attributes["href"] for attributes in page.all("a")] == [f"#{name}" for name in NAMES]
+        ids = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
+        assert len(ids) == len(set(ids))
+
+    def test_html_asks_for_nothing_outside_itself(self, text):
+        assert not re.search(r"https?:", text) and "file:" not in text
+        page = Page(text)
+        assert all(attributes["src"].startswith("data:image/png;base64,") for attributes in page.all("img"))
+        assert not page.all("iframe") and not any("src" in attributes for attributes in page.all("script"))
+        assert [attributes["href"] for attributes in page.all("link")] == ["data:,"]
+        assert "url(" not in text and "@import" not in text
+
+    def test_pictures_are_the_files_and_have_alt_text(self, small_report, text, written):
+        images = Page(text).all("img")
+        assert len(images) == 4 and all(len(attributes["alt"]) > 20 for attributes in images)
+        files = [(small_report.folder / name).read_bytes() for name in PICTURES]
+        assert all(data.startswith(b"\x89PNG") for data in files)
+        assert [base64.b64decode(attributes["src"].partition(",")[2]) for attributes in images] == files
+        assert re.findall(r"!\[.+\]\((.+)\)", written) == PICTURES
+
+    def test_headers_can_be_sorted_by(self, text):
+        page = Page(text)
+        assert page.all("th") and all(attributes["aria-sort"] == "none" for attributes in page.all("th"))
+        assert len(page.all("th")) == len(page.all("button"))
+
+    def test_markdown_says_the_same(self, small_report, text, written):
+        made = sections.report(small_report.measured, str(small_report.folder), PICTURES)
+        tables = [part for section in made.sections for part in section.parts if part.kind == "table"]
+        assert written.count("\n### ") == len(tables) == len(Page(text).all("table"))
+        lines = [line for line in written.splitlines() if line.startswith("|")]
+        assert len(lines) == sum(2 + len(table.rows) for table in tables)
+        commands = [part.text for section in made.sections for part in section.parts if part.kind == "command"]
+        assert commands and all(f"\n    {command}\n" in written for command in commands)
+
+    def test_what_a_cell_may_hold(self, tmp_path):
+        table = content.table("a|b <i>", ["name", ">n"], [["void f<int>(a|b)\nsecond_line", (1.5, "1.50")], [None, 2]])
+        section = content.Section("s", "S", [table, content.Missing("<script>alert(1)</script>")])
+        made = content.Report("R", ["*"], [section])
+        page = render.html(made, tmp_path)
+        assert "f&lt;int&gt;(a|b)" in page and "<script>alert" not in page and 'data-value="1.5"' in page
+        assert Page(page).all("td")
+        assert "| void f\\<int\\>(a\\|b)<br>second\\_line | 1.50 |\n|  | 2 |" in render.markdown(made)
+
+
+class TestFigures:
+    def test_it_told_what_it_does(self, small_report):
+        assert small_report.steps[0] == "baselines" and small_report.steps[-1] == "pages"
+
+    def test_every_section_gives_its_command(self, small_report):
+        parts, _ = rendered(small_report.measured)
+        for name in NAMES:
+            commands = [part.text for part in parts[name] if part.kind == "command"]
+            assert commands and all(command.startswith("fashion-infer ") for command in commands), name
+
+    def test_the_commands_are_commands(self, small_report):
+        from fashion_infer.cli import cli
+
+        parts, made = rendered(small_report.measured)
+        commands = {part.text for name in NAMES for part in parts[name] if part.kind == "command"}
+        assert any("report --out out --backend cpu --n 300 --quick --data synthetic" in fact for fact in made.facts)
+        for command in commands:
+            group, words = cli, command.split()[1:]
+            while hasattr(group, "commands"):
+                group, words = group.commands[words[0]], words[1:]
+            group.make_context("x", words)
+
+    def test_op_times_are_those_of_both_modes(self, small_report):
+        parts, _ = rendered(small_report.measured)
+        tables = [part for part in parts["op-times"] if part.kind == "table"]
+        assert [run.mode for run in small_report.measured.runs] == ["operator", "fused"]
+        for run, table in zip(small_report.measured.runs, tables):
+            assert [row[0].text for row in table.rows] == [layer.name for layer in run.layers]
+            assert [row[3].value for row in table.rows] == [layer.median for layer in run.layers]
+            assert sum(row[6].value for row in table.rows) == pytest.approx(100)
+        assert "Predictions that differ between the two modes: 0 of 300." in texts(parts["op-times"])
+
+    def test_mistakes_are_counted(self, small_report):
+        parts, _ = rendered(small_report.measured)
+        result = small_report.measured.runs[1]
+        wrong = (result.predictions != result.labels).sum()
+        assert texts(parts["mistakes"]).startswith(f"{wrong} of 300 images are misclassified")
+        table = next(part for part in parts["mistakes"] if part.kind == "table")
+        first = table.rows[0]
+        names = small_report.measured.class_names
+        pair = (result.labels == names.index(first[0].text)) & (result.predictions == names.index(first[1].text))
+        assert first[2].value == pair.sum()
+
+    def test_nothing_wrong_in_the_gallery(self, small_report):
+        labels = small_report.measured.runs[1].labels
+        perfect = [run._replace(predictions=labels.astype(np.int64)) for run in small_report.measured.runs]
+        parts, _ = rendered(small_report.measured._replace(runs=perfect), ["confusion.png"])
+        assert [part.file for part in parts["mistakes"] if part.kind == "picture"] == ["confusion.png"]
+        assert "--mistakes" not in texts(parts["mistakes"])
+
+    def test_intensity(self):
+        layer = Layer("x", 1, (2, 3, 6, 6, 4, 3), "auto", [])
+        flop, moved = 2 * (2 * 4 * 16) * 3 * 9, 4 * (2 * 3 * 36 + 4 * 3 * 9 + 2 * 4 * 16)
+        assert plots.intensity(layer) == pytest.approx(flop / moved)
+
+    @pytest.mark.parametrize(
+        "ceilings, roof",
+        [
+            ({"fill_gb_s": 10, "copy_gb_s": 8, "fp32_tflop_s": 1.0}, 0.05),  # 5 operations a byte of 10 GB/s
+            ({"fill_gb_s": 8, "copy_gb_s": 10, "fp32_tflop_s": 0.02, "fp16_tflop_s": 0.04}, 0.04),
+            ({"fill_gb_s": 10}, 0.05),
+            ({}, None),
+        ],
+    )
+    def test_the_roof_is_the_lower_of_memory_and_arithmetic(self, small_report, tmp_path, ceilings, roof):
+        assert plots.roof(5.0, ceilings) == (roof and pytest.approx(roof))
+        bench = copy.copy(small_report.measured.bench)
+        row = Row("quick", "kernel", step=1, median_ms=1.0, min_ms=1.0, gb_s=1.0, tflop_s=0.01)
+        bench.layers = [Layer("x", number, (2, 3, 6, 6, 4, 3), "quick", [row]) for number in (1, 2)]
+        at = plots.intensity(bench.layers[0])
+        plots.roofline(str(tmp_path / "r.png"), bench, ceilings)
+        parts, _ = rendered(small_report.measured._replace(bench=bench, ceilings=ceilings, no_ceilings="no torch"))
+        last = [part for part in parts["roofline"] if part.kind == "table"][-1]
+        assert last.rows[0][4].value == (pytest.approx(1 / plots.roof(at, ceilings)) if ceilings else None)
+        assert ("not measured: no torch." in texts(parts["roofline"])) == (not ceilings)
+
+    def test_labels_stay_apart(self):
+        # 2**32 between the ends: a 32nd of the axis is a factor of two
+        assert plots._apart([1.0, 1.0, 5.0, 9.0], 2.0**32) == pytest.approx([1.0, 2.0, 5.0, 10.0])
+        assert plots._apart([1.0, 2.0**32], 0.0) == [1.0, 2.0**32] and plots._apart([], 1.0) == []
+
+    def test_what_is_wrong_is_said_first(self, small_report):
+        measured = small_report.measured._replace(checks=[BAD])
+        other = measured.runs[0]._replace(predictions=(measured.runs[0].predictions + 1) % 10)
+        measured = measured._replace(runs=[other, measured.runs[1]])
+        first = "ece408-low (shipped weights, fused mode, custom) on 2000 images"
+        assert measured.wrong == [first, "300 predictions differ between the modes"]
+        _, made = rendered(measured)
+        assert f"WRONG: {'; '.join(measured.wrong)}." in made.facts
+
+    def test_the_json_files_are_for_compare(self, small_report, invoke):
+        for name in ("run-operator.json", "run-fused.json", "bench-conv.json"):
+            file = small_report.folder / name
+            code, out, err = invoke("compare", file, file, "--check")
+            assert code == 0 and "within the noise" in out and not err
+
+
+class TestProfile:
+    def test_it_is_the_profilers(self, small_report):
+        parts, _ = rendered(small_report.measured)
+        captions = [part.caption for part in parts["profile"] if part.kind == "table"]
+        for mode in ("operator", "fused"):
+            assert {f"CPU activities, {mode} mode", f"API calls, {mode} mode", f"Convolutions, {mode} mode"} <= {
+                *captions
+            }
+        assert "elapsed" in texts(parts["profile"]) and "No profiler" not in texts(parts["profile"])
+        assert {"fill_gb_s", "copy_gb_s", "fp32_tflop_s"} <= set(small_report.measured.ceilings)
+        for profile in small_report.measured.profiles:
+            assert [[row.name for row in majority(table)] for table in profile.tables] == [
+                table["majority"] for table in profile.found["tables"]
+            ]
+
+    def test_what_profiling_costs(self, small_report):
+        first = small_report.measured.profiles[0]
+        cost = {"what": "a whole pass", "without": 2.0, "profiled": 2.1, "ratio": 1.05, "passes": 3}
+        profiled = first._replace(found={**first.found, "overhead": [cost]})
+        parts, _ = rendered(small_report.measured._replace(profiles=[profiled]))
+        row = next(part for part in parts["profile"] if "costs" in getattr(part, "caption", "")).rows[0]
+        assert [cell.text for cell in row] == ["a whole pass", "2.000000", "2.100000", "+5.00"]
+
+    @pytest.mark.parametrize(
+        "outcome, reason",
+        [
+            (subprocess.CompletedProcess([], 4, "", "x\nfashion-infer: there is no CUPTI\n"), "there is no CUPTI"),
+            (subprocess.CompletedProcess([], -9, "", ""), "exit code -9"),
+            (subprocess.TimeoutExpired("profile", 600), "timed out"),
+            (subprocess.CompletedProcess([], 0, "", ""), "No such file"),
+        ],
+    )
+    def test_without_a_profiler_the_op_times_serve(self, small_report, monkeypatch, outcome, reason):
+        def run(program, **options):
+            if isinstance(outcome, Exception):
+                raise outcome
+            return outcome
+
+        monkeypatch.setattr(profiles.subprocess, "run", run)
+        measured = small_report.measured
+        profile = profiles.measure(["profile"], measured.runs[1], "fashion-infer profile")
+        assert reason in profile.missing and profile.found is None and profile.ceilings is None
+        (table,) = profile.tables
+        assert sum(row.share for row in table.rows) == pytest.approx(1)
+        assert [row.time for row in table.rows] == sorted((row.time for row in table.rows), reverse=True)
+        assert all(row.min <= row.avg <= row.max and row.calls == 4 for row in table.rows)
+        parts, _ = rendered(measured._replace(profiles=[profile]))
+        assert f"{reason}" in texts(parts["profile"]) and "Op times, fused mode" in texts(parts["profile"])
+
+
+class TestMissingHardware:
+    def test_no_gpu_asked_for(self, small_report):
+        parts, _ = rendered(small_report.measured)
+        for name in ("baseline", "ladder", "roofline", "op-times", "profile"):
+            missing = [part.text for part in parts[name] if part.kind == "missing"]
+            assert any("GPU: not measured: not asked for (--backend cpu)" in line for line in missing), name
+
+    def test_why_there_is_no_gpu(self, monkeypatch):
+        request, chosen = gather.Request(), devices.Choice("cpu", "cpu", None)
+        monkeypatch.setattr(operators, "kernels", lambda backend: [])
+        assert "built without CUDA" in gather._no_gpu(request, chosen)
+        monkeypatch.setattr(operators, "kernels", lambda backend: ["one"])
+
+        def no_driver():
+            raise DeviceError("there is no NVIDIA driver")
+
+        monkeypatch.setattr(operators, "cuda_devices", no_driver)
+        assert gather._no_gpu(request, chosen) == "there is no NVIDIA driver"
+        monkeypatch.setattr(operators, "cuda_devices", list)
+        assert gather._no_gpu(request, chosen) == "there is no GPU 0: this machine has 0"
+        assert gather._no_gpu(request, devices.Choice("gpu", "cpu", None)) == ""
+
+    def test_a_gpu_that_mxnet_cannot_use(self, small_report):
+        request, images = gather.Request("gpu", device=1), small_report.measured.images
+        chosen = devices.Choice("gpu", "cpu", None)
+        first, second = gather._baselines(request, "fa2017", images, chosen)
+        assert first.result and second.result is None and "MXNet itself cannot" in second.missing
+        assert second.command.endswith("--backend gpu --mode operator --device 1")
+
+    def test_an_edition_without_a_baseline(self, small_report):
+        parts, _ = rendered(small_report.measured._replace(baselines=[]))
+        assert texts(parts["baseline"]) == "fa2017 ships no baseline model."
+
+    def test_a_gpu_without_what_the_benchmark_needs(self, small_report, monkeypatch, tmp_path):
+        def missing(*arguments, **options):
+            raise DeviceError("a benchmark on the GPU needs PyTorch or CuPy")
+
+        monkeypatch.setattr(gather.conv, "convolutions", missing)
+        bench, why = gather._attempt(lambda: gather._bench(gather.Request(), "fa2017", "gpu"))
+        measured = small_report.measured._replace(bench=bench, bench_missing=why, backend="gpu", no_gpu="")
+        drawn = plots.draw(tmp_path, measured)
+        assert sorted(drawn) == ["confusion.png", "mistakes.png"]
+        parts, made = rendered(measured, drawn)
+        for name in ("ladder", "roofline"):
+            assert "GPU: not measured: a benchmark on the GPU needs PyTorch or CuPy." in texts(parts[name])
+            assert "CPU: not measured in this run" in texts(parts[name])
+        assert Page(render.html(made, tmp_path))
+
+
+class TestFolder:
+    def put(self, path, **files):
+        with folder.replacing(path) as new:
+            for name, text in files.items():
+                (new / name).write_text(text)
+
+    def test_new_empty_and_former_ones(self, tmp_path):
+        path = tmp_path / "r"
+        assert folder.check(str(path)) == path
+        path.mkdir()
+        self.put(folder.check(str(path)), a="1", b="1")
+        self.put(folder.check(str(path)), a="2")
+        assert sorted(p.name for p in path.iterdir()) == ["a", "report.json"] and (path / "a").read_text() == "2"
+        assert [p.name for p in tmp_path.iterdir()] == ["r"]
+
+    @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+    def test_a_failure_leaves_the_former_one(self, tmp_path, error):
+        path = tmp_path / "r"
+        self.put(path, a="1")
+
+        def fail():
+            with folder.replacing(path) as new:
+                (new / "a").write_text("2")
+                raise error
+
+        with pytest.raises(error):
+            fail()
+        assert (path / "a").read_text() == "1" and [p.name for p in tmp_path.iterdir()] == ["r"]
+
+    def test_a_rename_that_fails_puts_the_former_one_back(self, tmp_path, monkeypatch):
+        path = tmp_path / "r"
+        self.put(path, a="1")
+        rename = folder.Path.rename
+
+        def refuse(self, target):
+            if self.name == "new":
+                raise OSError(16, "Device or resource busy")
+            return rename(self, target)
+
+        monkeypatch.setattr(folder.Path, "rename", refuse)
+        with pytest.raises(DataError, match="cannot write .*Device or resource busy"):
+            self.put(path, a="2")
+        assert (path / "a").read_text() == "1" and [p.name for p in tmp_path.iterdir()] == ["r"]
+
+    def test_a_file_that_cannot_be_written(self, tmp_path):
+        with pytest.raises(DataError, match="No space left"), folder.replacing(tmp_path / "r"):
+            raise OSError(28, "No space left on device")
+        with pytest.raises(DataError, match="cannot write to"), folder.replacing(tmp_path / "x" / "r"):
+            pass
+
+    def test_files_put_there_meanwhile_are_safe(self, tmp_path):
+        path = tmp_path / "r"
+
+        def late():
+            with folder.replacing(path):
+                path.mkdir()
+                (path / "notes").touch()
+
+        with pytest.raises(UsageError, match="holds notes"):
+            late()
+        assert [p.name for p in tmp_path.iterdir()] == ["r"] and (path / "notes").exists()
+
+    def test_folders_that_are_refused(self, tmp_path, invoke, monkeypatch):
+        def refused(out):
+            code, stdout, err = invoke("report", "--out", out)
+            assert code == 2 and err.count("\n") == 1 and not stdout
+            return err
+
+        (tmp_path / "file").touch()
+        assert "it is a file" in refused(tmp_path / "file")
+        assert "does not exist" in refused(tmp_path / "x" / "r")
+        mine = tmp_path / "mine"
+        self.put(mine, a="1")
+        (mine / "notes.txt").touch()
+        assert "it holds notes.txt, which no report put there" in refused(mine)
+        for text in ("{}", "[", '{"kind": "fashion-infer report", "files": 3}'):
+            (mine / "report.json").write_text(text)
+            assert "will not replace" in refused(mine)
+        inside = tmp_path / "inside"
+        inside.mkdir()
+        monkeypatch.chdir(inside)
+        assert "the current folder" in refused(".") and "the current folder" in refused(tmp_path)
+
+    def test_a_folder_that_is_not_ours_to_write(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(folder.os, "access", lambda path, mode: False)
+        with pytest.raises(UsageError, match="is not writable"):
+            folder.check(str(tmp_path / "r"))
+        with pytest.raises(UsageError, match="File name too long"):
+            folder.check(str(tmp_path / ("r" * 300)))
+
+
+class TestCommand:
+    def test_mistakes_are_one_line_and_leave_nothing(self, invoke, tmp_path):
+        for words, code, message in (
+            (("--n", "0"), 2, "n must be 1 to 10000"),
+            (("--model", "ece408-hihg"), 2, "did you mean ece408-high"),
+            (("--data-dir", tmp_path), 3, "does not hold"),
+            ((), 2, None),
+        ):
+            out = ("--out", tmp_path / "r") if message else ()
+            found, stdout, err = invoke("report", *out, *words)
+            assert found == code and err.count("\n") == 1 and not stdout
+            assert (message or "--out") in err
+        assert not list(tmp_path.iterdir())
+
+    def test_what_is_wrong_ends_in_1(self, small_report, invoke, monkeypatch, tmp_path):
+        monkeypatch.setattr(gather, "measure", lambda *_: small_report.measured._replace(checks=[BAD]))
+        code, out, err = invoke("report", "--out", tmp_path / "r", "--quick")
+        assert code == 1 and out == f"{tmp_path / 'r' / 'index.html'}\n"
+        assert err.endswith("fashion-infer: wrong: ece408-low (shipped weights, fused mode, custom) on 2000 images\n")
+        assert json.loads((tmp_path / "r" / "report.json").read_text())["files"][0] == "bench-conv.json"
+
+    def test_measuring_that_fails_leaves_nothing(self, monkeypatch, tmp_path):
+        def fail(*arguments):
+            raise DeviceError("device lost")
+
+        monkeypatch.setattr(gather, "measure", fail)
+        with pytest.raises(DeviceError):
+            report.make(str(tmp_path / "r"), gather.Request())
+        assert not list(tmp_path.iterdir())
+
+    def test_commands_name_all_that_was_asked(self):
+        request = gather.Request("gpu", "ece408-low", 50, None, "/my data", 1, True)
+        assert request.command("my out") == (
+            "fashion-infer report --out 'my out' --backend gpu --model ece408-low --n 50 --device 1 --quick "
+            "--data-dir '/my data'"
+        )
+        assert request.run_command("baseline", 5, "cpu", "operator", 2) == (
+            "fashion-infer run --model baseline --n 5 --backend cpu --mode operator --repeat 2 --data-dir '/my data'"
+        )
