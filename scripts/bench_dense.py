@@ -23,17 +23,43 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 def build(target, *flags):
     ops = ROOT / "custom_ops"
-    sources = [ROOT / "scripts/bench_dense.cu", *sorted((ops / "fused").glob("cuda_dense*.cu")),
-               ops / "cuda/cuda_check.cu", ops / "core/status.cpp"]
-    subprocess.run(["nvcc", "-std=c++17", "-O3", "-lineinfo", "--expt-relaxed-constexpr", "-cudart", "static",
-                    "-shared", "-Xcompiler", "-fPIC", f"-I{ops}/include", f"-I{ops}/core", f"-I{ops}/cpu",
-                    "--threads", "0", *flags, *map(str, sources), "-o", str(target)], check=True)
+    sources = [
+        ROOT / "scripts/bench_dense.cu",
+        *sorted((ops / "fused").glob("cuda_dense*.cu")),
+        ops / "cuda/cuda_check.cu",
+        ops / "core/status.cpp",
+    ]
+    subprocess.run(
+        [
+            "nvcc",
+            "-std=c++17",
+            "-O3",
+            "-lineinfo",
+            "--expt-relaxed-constexpr",
+            "-cudart",
+            "static",
+            "-shared",
+            "-Xcompiler",
+            "-fPIC",
+            f"-I{ops}/include",
+            f"-I{ops}/core",
+            f"-I{ops}/cpu",
+            "--threads",
+            "0",
+            *flags,
+            *map(str, sources),
+            "-o",
+            str(target),
+        ],
+        check=True,
+    )
     return target
 
 
 class Weights(ctypes.Structure):
     _fields_ = [("units", ctypes.c_int64), ("inputs", ctypes.c_int64)] + [
-        (name, ctypes.c_void_p) for name in ("hi", "lo", "unscale", "bias")]
+        (name, ctypes.c_void_p) for name in ("hi", "lo", "unscale", "bias")
+    ]
 
 
 class Dense:
@@ -46,10 +72,20 @@ class Dense:
         library.message.restype = ctypes.c_char_p
         wide = ctypes.c_longlong
         # Poisoned, so that what pack_dense leaves unwritten shows.
-        self.memory = torch.full((library.weight_bytes(wide(units), wide(inputs)),), 0xFF, dtype=torch.uint8,
-                                 device="cuda")
-        self.status(library.pack(wide(units), wide(inputs), pointer(w), pointer(bias), pointer(self.memory),
-                                 ctypes.byref(self.packed), stream()))
+        self.memory = torch.full(
+            (library.weight_bytes(wide(units), wide(inputs)),), 0xFF, dtype=torch.uint8, device="cuda"
+        )
+        self.status(
+            library.pack(
+                wide(units),
+                wide(inputs),
+                pointer(w),
+                pointer(bias),
+                pointer(self.memory),
+                ctypes.byref(self.packed),
+                stream(),
+            )
+        )
         self.workspace = None
 
     def status(self, status):
@@ -63,9 +99,20 @@ class Dense:
         need = self.library.workspace_bytes(ctypes.byref(self.packed), wide(n))
         if self.workspace is None or self.workspace.numel() < need:
             self.workspace = torch.full((need,), 0xFF, dtype=torch.uint8, device="cuda")
-        self.status(self.library.dense(ctypes.byref(self.packed), wide(n), pointer(hi), pointer(lo),
-                                       ctypes.c_float(unscale), int(tanh), products, pointer(out),
-                                       pointer(self.workspace), stream()))
+        self.status(
+            self.library.dense(
+                ctypes.byref(self.packed),
+                wide(n),
+                pointer(hi),
+                pointer(lo),
+                ctypes.c_float(unscale),
+                int(tanh),
+                products,
+                pointer(out),
+                pointer(self.workspace),
+                stream(),
+            )
+        )
         return out
 
 
@@ -81,8 +128,8 @@ def split(x, scale=2.0**13):
     """x (n, inputs) as hi, lo (n, stride) and the inverse of the scale."""
     stride = (x.shape[1] + 63) // 64 * 64
     hi, lo = (torch.zeros(x.shape[0], stride, dtype=torch.half, device="cuda") for _ in range(2))
-    hi[:, :x.shape[1]] = (x * scale).half()
-    lo[:, :x.shape[1]] = (x * scale - hi[:, :x.shape[1]].float()).half()
+    hi[:, : x.shape[1]] = (x * scale).half()
+    lo[:, : x.shape[1]] = (x * scale - hi[:, : x.shape[1]].float()).half()
     return hi, lo, 1 / scale
 
 
@@ -96,28 +143,41 @@ def case(n, inputs, units, seed=0):
 def exact(x, w, bias, tanh=False):
     y = torch.empty(x.shape[0], w.shape[0], dtype=torch.double, device="cuda")
     for i in range(0, x.shape[0], 2000):
-        y[i:i + 2000] = x[i:i + 2000].double() @ w.double().T + bias.double()
+        y[i : i + 2000] = x[i : i + 2000].double() @ w.double().T + bias.double()
     return torch.tanh(y) if tanh else y
 
 
 def errors(y, reference, scale):
     d = y.double() - reference
-    return {"max": float(d.abs().max() / scale), "rms": float(d.pow(2).mean().sqrt() / scale),
-            "mean": float(d.mean() / scale),
-            "bias": float((d * reference).sum() / reference.pow(2).sum())}
+    return {
+        "max": float(d.abs().max() / scale),
+        "rms": float(d.pow(2).mean().sqrt() / scale),
+        "mean": float(d.mean() / scale),
+        "bias": float((d * reference).sum() / reference.pow(2).sum()),
+    }
 
 
 def show(name, e):
-    print(f"{name:40s} max {e['max']:.2e}  rms {e['rms']:.2e}  mean {e['mean']:+.1e}  bias {e['bias']:+.1e}",
-          flush=True)
+    print(
+        f"{name:40s} max {e['max']:.2e}  rms {e['rms']:.2e}  mean {e['mean']:+.1e}  bias {e['bias']:+.1e}", flush=True
+    )
 
 
 def check(library, small):
     """Shapes of every kind, with and without tanh, one and three products, and equal digits whatever the batch."""
     shapes = [(1, 7, 10), (3, 64, 64), (70, 130, 100), (5, 1000, 500), (153, 577, 129), (300, 449, 140)]
     if not small:
-        shapes += [(1, 7200, 500), (16, 7200, 500), (33, 20184, 160), (256, 7200, 500), (1000, 7200, 500),
-                   (257, 10816, 140), (10000, 7200, 500), (10000, 10816, 140), (10000, 20184, 160)]
+        shapes += [
+            (1, 7200, 500),
+            (16, 7200, 500),
+            (33, 20184, 160),
+            (256, 7200, 500),
+            (1000, 7200, 500),
+            (257, 10816, 140),
+            (10000, 7200, 500),
+            (10000, 10816, 140),
+            (10000, 20184, 160),
+        ]
     worst = 0.0
     for n, inputs, units in shapes:
         x, w, bias = case(n, inputs, units)
@@ -182,38 +242,56 @@ def median(run, repeats, pause, count=30):
 
 def time_all(library, references, shapes):
     """Alone: a run after 3 ms of rest. In a row: 10 at once without rest, which the GPU's power limit slows."""
-    for n, inputs, units in shapes:
-        x, w, bias = case(n, inputs, units)
-        layer = Dense(library, w, bias)
-        hi, lo, unscale = split(x)
-        y = torch.empty(n, units, device="cuda")
-        flop = 2 * n * inputs * units
-        runs = [("three products", 3, lambda: layer(hi, lo, unscale, True, 3, y)),
-                ("one product", 1, lambda: layer(hi, None, unscale, True, 1, y))]
-        if references:
-            xh, wh = x.half(), w.half()
-
-            def tf32():
-                torch.backends.cuda.matmul.allow_tf32 = True
-                x @ w.T
-                torch.backends.cuda.matmul.allow_tf32 = False
-
-            runs += [("torch fp32", 1, lambda: x @ w.T), ("torch tf32", 1, tf32), ("torch fp16", 1, lambda: xh @ wh.T)]
-        print(f"n {n} inputs {inputs} units {units}")
-        for name, products, run in runs:
-            alone, row = median(run, 1, 0.003), median(run, 10, 0)
-            print(f"  {name:16s} alone {alone:7.1f} us, {flop * products / alone / 1e6:4.0f} TFLOP/s;  in a row "
-                  f"{row:7.1f} us, {flop * products / row / 1e6:4.0f} TFLOP/s", flush=True)
-        start = time.perf_counter()
-        for _ in range(200):
-            layer(hi, lo, unscale, True, 3, y)
-        if n == 1:
-            print(f"  queueing a call takes the processor {(time.perf_counter() - start) / 200 * 1e6:.1f} us")
-        torch.cuda.synchronize()
+    for shape in shapes:
+        time_one(library, references, *shape)
 
 
-SHAPES = [(10000, 7200, 500), (10000, 10816, 140), (10000, 20184, 160), (1, 7200, 500), (16, 7200, 500),
-          (256, 7200, 500), (1000, 7200, 500), (5000, 7200, 500)]
+def time_one(library, references, n, inputs, units):
+    """One shape's times."""
+    x, w, bias = case(n, inputs, units)
+    layer = Dense(library, w, bias)
+    hi, lo, unscale = split(x)
+    y = torch.empty(n, units, device="cuda")
+    flop = 2 * n * inputs * units
+    runs = [
+        ("three products", 3, lambda: layer(hi, lo, unscale, True, 3, y)),
+        ("one product", 1, lambda: layer(hi, None, unscale, True, 1, y)),
+    ]
+    if references:
+        xh, wh = x.half(), w.half()
+
+        def tf32():
+            torch.backends.cuda.matmul.allow_tf32 = True
+            x @ w.T
+            torch.backends.cuda.matmul.allow_tf32 = False
+
+        runs += [("torch fp32", 1, lambda: x @ w.T), ("torch tf32", 1, tf32), ("torch fp16", 1, lambda: xh @ wh.T)]
+    print(f"n {n} inputs {inputs} units {units}")
+    for name, products, run in runs:
+        alone, row = median(run, 1, 0.003), median(run, 10, 0)
+        print(
+            f"  {name:16s} alone {alone:7.1f} us, {flop * products / alone / 1e6:4.0f} TFLOP/s;  in a row "
+            f"{row:7.1f} us, {flop * products / row / 1e6:4.0f} TFLOP/s",
+            flush=True,
+        )
+    start = time.perf_counter()
+    for _ in range(200):
+        layer(hi, lo, unscale, True, 3, y)
+    if n == 1:
+        print(f"  queueing a call takes the processor {(time.perf_counter() - start) / 200 * 1e6:.1f} us")
+    torch.cuda.synchronize()
+
+
+SHAPES = [
+    (10000, 7200, 500),
+    (10000, 10816, 140),
+    (10000, 20184, 160),
+    (1, 7200, 500),
+    (16, 7200, 500),
+    (256, 7200, 500),
+    (1000, 7200, 500),
+    (5000, 7200, 500),
+]
 
 
 def main():
@@ -230,7 +308,7 @@ def main():
     if options.check or not options.time:
         check(library, options.small)
     if options.time or not options.check:
-        time_all(library, not options.no_references, SHAPES[:options.shapes])
+        time_all(library, not options.no_references, SHAPES[: options.shapes])
 
 
 if __name__ == "__main__":
