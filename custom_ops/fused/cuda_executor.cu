@@ -198,7 +198,23 @@ fops_status CudaExecutor::check(int64_t n, const void* data, fops_dtype type, co
 
 // ---- weights ----------------------------------------------------------------------------------------------------
 
-fops_status CudaExecutor::set_weights(const std::vector<Weight>& given) {
+// A weight that lies on a device (MXNet's own GPU context) comes to `host`: laying out reads it there.
+fops_status fetch(Weight* weight, size_t values, std::vector<float>* host) {
+  cudaPointerAttributes attributes;
+  if (cudaPointerGetAttributes(&attributes, weight->values) != cudaSuccess) {
+    cudaGetLastError();
+    return FOPS_OK;  // host memory that CUDA does not know
+  }
+  if (attributes.type != cudaMemoryTypeDevice) return FOPS_OK;
+  host->resize(values);
+  FOPS_CUDA(cudaMemcpy(host->data(), weight->values, values * sizeof(float), cudaMemcpyDeviceToHost));
+  weight->values = host->data();
+  return FOPS_OK;
+}
+
+fops_status CudaExecutor::set_weights(const std::vector<Weight>& from) {
+  std::vector<Weight> given = from;
+  std::vector<std::vector<float>> fetched(given.size());
   if (given.size() != plan_.inputs.size())
     return fail(FOPS_INVALID, "%zu weights for a plan of %zu inputs", given.size(), plan_.inputs.size());
   std::vector<bool> changed(given.size(), false);
@@ -224,6 +240,7 @@ fops_status CudaExecutor::set_weights(const std::vector<Weight>& given) {
     held_[input].there = false;  // until all is laid out
     size_t values = 1;
     for (int64_t side : plan_.shapes[input]) values *= static_cast<size_t>(side);
+    FOPS_TRY(fetch(&given[input], values, &fetched[input]));
     FOPS_TRY(memory_[input].reserve(values * sizeof(float)));
     FOPS_CUDA(cudaMemcpyAsync(memory_[input].as(), given[input].values, values * sizeof(float), cudaMemcpyHostToDevice,
                               compute_));
