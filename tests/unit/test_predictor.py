@@ -209,3 +209,21 @@ def test_attributes_of_every_format():
     node = {}
     network.attributes(node)["x"] = "1"
     assert node == {"attrs": {"x": "1"}}
+
+
+def test_a_cold_gpu_runs_each_size_of_slice_once_unmeasured(net, images, monkeypatch):
+    """On the CPU, told that it is cold: the results and the number of logged passes are those of a warm one."""
+    bound = predictor.Predictor(net, mode="fused", batch_size=10)
+    bound._cold, sizes, forward = True, [], predictor.Predictor._forward
+
+    def counted(self, part, watch):
+        sizes.append(len(part))
+        return forward(self, part, watch)
+
+    monkeypatch.setattr(predictor.Predictor, "_forward", counted)
+    scores, times = bound.predict(images)
+    assert sizes == [10, 10, 10, 3, 3]  # 23 images in slices of 10, the first of each size twice
+    assert len(times[0].log) == 3
+    bound.predict(images)
+    assert sizes[5:] == [10, 10, 3]
+    assert np.abs(scores - forward64(net.weights, images)).max() < 2e-6
