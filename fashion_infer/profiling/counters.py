@@ -4,6 +4,7 @@ import csv
 import glob
 import io
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -94,8 +95,7 @@ def count(arguments: Sequence[str]) -> List[Kernel]:
         Without ncu, without the right to read counters, or when the program fails.
     """
     metrics = ",".join(metric for counter in COUNTERS for metric in counter.metrics)
-    # The clock stays as a run has it: ncu would hold it at its base rate. Base units are nanoseconds and bytes; a
-    # function's base name would lack its namespaces, and not be the one in the tables.
+    # The clock stays as a run has it: ncu would hold it at its base rate. Base units are nanoseconds and bytes.
     command = [
         find(),
         "--csv",
@@ -105,8 +105,6 @@ def count(arguments: Sequence[str]) -> List[Kernel]:
         "base",
         "--clock-control",
         "none",
-        "--print-kernel-base",
-        "demangled",
         "--metrics",
         metrics,
     ]
@@ -149,7 +147,9 @@ def parse(text: str) -> List[Kernel]:
     for row in csv.DictReader(io.StringIO("\n".join(lines[start:]))):
         if not (row["ID"] or "").isdigit():  # the line of units
             continue
-        launches.setdefault(demangle(row["Kernel Name"]), []).append([_value(row, counter) for counter in COUNTERS])
+        # ncu 2025.3 leaves "unnamed>::" of "fops::<unnamed>::"; CUPTI's names have it as the C++ runtime writes it.
+        name = re.sub("<?unnamed>::", "(anonymous namespace)::", demangle(row["Kernel Name"]))
+        launches.setdefault(name, []).append([_value(row, counter) for counter in COUNTERS])
     found = [Kernel(name, len(all_), max(all_, key=lambda values: values[0] or 0)) for name, all_ in launches.items()]
     return sorted(found, key=lambda kernel: -(kernel.values[0] or 0))
 
