@@ -34,6 +34,9 @@ def _say(lines: Sequence[str]) -> None:
 
 
 def _throughput(found: Profile) -> None:
+    if not found.throughput:
+        click.echo("Convolutions: none of the library's ran, and of MXNet's own it has no sizes\n")
+        return
     passes = f"medians of {found.overhead[0].passes} passes without the profiler; " if found.overhead else ""
     click.echo(f"Convolutions ({passes}input, weights and output each moved once; two operations a multiply-add):")
     made = output.table("layer", "kernel", ">op time, ms", ">GB/s", ">of fill", ">TFLOP/s", ">of FP32")

@@ -491,3 +491,10 @@ def test_profile_refuses(invoke, tmp_path):
     ]:
         status, _, err = invoke(*run, *options)
         assert status == 2 and words in err
+
+
+def test_profile_of_mxnets_own_convolution(invoke):
+    run = ("profile", "--data", "synthetic", "--n", "20", "--backend", "cpu", "--model", "baseline", "--op", "builtin")
+    status, out, err = invoke(*run, "--turns", "0", "--no-ceilings")
+    assert status == 0, err
+    assert "Convolution(" in out and "none of the library's ran" in out and "overhead: not measured" in out
