@@ -26,6 +26,7 @@ struct Band {
   int64_t W_out;      // floats from one p to the next
   int64_t depth;      // C*K*K, floats from one filter to the next
   int64_t y_stride;   // floats from one filter's output to the next
+  bool far;           // y is in no cache: its lines are called for while the sums are made
 };
 
 // rows x vectors outputs; `count` of the floats in the last vector are valid. A K that is known unrolls the inner
@@ -35,7 +36,10 @@ static void micro_kernel(const Band& b, const float* S, const float* k, float* y
   const int64_t K = kK ? kK : b.K;
   Vector acc[rows][vectors];  // zeroed one by one: "= {}" clears them in memory first
   for (int r = 0; r < rows; ++r)
-    for (int v = 0; v < vectors; ++v) acc[r][v] = Vector{};
+    for (int v = 0; v < vectors; ++v) {
+      acc[r][v] = Vector{};
+      if (b.far) __builtin_prefetch(y + r * b.y_stride + v * kLanes, 1);
+    }
   for (int64_t c = 0; c < b.C; ++c)
     for (int64_t p = 0; p < K; ++p) {
       const float* row = S + c * K * b.plane + p * b.W_out;

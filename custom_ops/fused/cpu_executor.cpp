@@ -195,7 +195,8 @@ class CpuExecutor : public Executor {
   std::vector<Floats> weights_;
   std::vector<uint64_t> versions_;
   std::vector<Scratch> scratch_;
-  int64_t widest_ = 0, fixed_ = 0, padded_ = 0;  // floats: of a stage's items, a convolution's scratch, a dense row's sums
+  // Floats: of the widest item between two stages, of a convolution's scratch, of a dense row's sums.
+  int64_t widest_ = 0, fixed_ = 0, padded_ = 0;
 };
 
 }  // namespace

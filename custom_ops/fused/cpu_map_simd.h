@@ -30,7 +30,8 @@ static inline int64_t pool_scratch(int64_t rows, int64_t W) { return rows * (W /
 static inline void pool(const float* x, int64_t rows, int64_t W, float* scratch, float* y) {
   const int64_t half = W / 2;
   if (W % 2 == 0) {  // neighbours of all rows in one go
-    for (int64_t i = 0; i < rows * half; i += kLanes) store(scratch + i, pairs(load(x + 2 * i), load(x + 2 * i + kLanes)));
+    for (int64_t i = 0; i < rows * half; i += kLanes)
+      store(scratch + i, pairs(load(x + 2 * i), load(x + 2 * i + kLanes)));
   } else {
     for (int64_t h = 0; h < rows; ++h)
       for (int64_t i = 0; i < half; i += kLanes)

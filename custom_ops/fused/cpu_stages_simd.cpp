@@ -52,7 +52,7 @@ void convolution(const Stage& s, const void* x, fops_dtype type, const float* we
     else
       shift(b.conv, static_cast<const float*>(x) + h * s.in.W, rows + s.K - 1, copies, b.plane);
 
-    const Band band = {s.in.C, s.K, s.out.C, b.plane, W, s.in.C * s.K * s.K, s.pool ? positions : y_plane};
+    const Band band = {s.in.C, s.K, s.out.C, b.plane, W, s.in.C * s.K * s.K, s.pool ? positions : y_plane, false};
     for (int64_t block = 0; block < filter_blocks(band); ++block) {
       const int64_t m = block_start(band, block), filters = block_start(band, block + 1) - m;
       float* to = s.pool ? unpooled : y + m * y_plane + h * W;
@@ -93,7 +93,8 @@ void map(const Stage& s, const float* x, float* y) {
 // packed: for each panel of at most kVectors vectors of units, and each input, these units' weights.
 //
 // kDepth inputs at a time are 32 KB of a panel, which stay in the first-level cache for all rows. Each such part is
-// summed by itself: rounding errors grow with its length, not with that of the whole row (fa2017's logits: 1.5e-7 of their range; 5.2e-7 when summed in one go).
+// summed by itself: rounding errors grow with its length, not with that of the whole row (fa2017's logits: 1.5e-7 of
+// their range; 5.2e-7 when summed in one go).
 constexpr int64_t kDepth = 128;
 
 int64_t vectors_of(int64_t units) { return (units + kLanes - 1) / kLanes; }
@@ -148,8 +149,8 @@ void dense(const Stage& s, const float* packed, const float* bias, int64_t rows,
     const int64_t depth = std::min(kDepth, inputs - i);
     for (int64_t r = 0; r < rows; r += kRows) {
       const int count = static_cast<int>(std::min<int64_t>(kRows, rows - r));
-      tile(count, vectors, std::make_integer_sequence<int, kRows * kVectors>())(x + r * inputs + i, inputs, packed + i * width,
-                                                                     depth, i == 0, sums + r * stride, stride);
+      const Tile run = tile(count, vectors, std::make_integer_sequence<int, kRows * kVectors>());
+      run(x + r * inputs + i, inputs, packed + i * width, depth, i == 0, sums + r * stride, stride);
     }
   }
   const int64_t real = std::min(width, units - from);  // the rest of the last vector is padding

@@ -20,7 +20,7 @@ struct DenseWeights {
   int64_t units = 0, inputs = 0;
   const __half* hi = nullptr;      // (units, dense_stride(inputs)), zeros behind `inputs`
   const __half* lo = nullptr;
-  const float* unscale = nullptr;  // (units): the weights were multiplied by its inverse, a power of two, before the split
+  const float* unscale = nullptr;  // (units): a power of two; before the split the weights were divided by it
   const float* bias = nullptr;     // (units), or null
 };
 

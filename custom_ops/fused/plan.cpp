@@ -66,7 +66,7 @@ std::string refusal(const Node& n, Role wanted) {
       return attribute(n, "pooling_convention", "valid") == "valid" ? "" : "its pooling_convention is not valid";
     case Role::softmax:
       if (n.op == "SoftmaxOutput")
-        return truth(n, "multi_output", false) || truth(n, "preserve_shape", false) ? "it is one of several outputs" : "";
+        return truth(n, "multi_output", false) || truth(n, "preserve_shape", false) ? "it has several outputs" : "";
       if (!all(n, "axis", "-1", -1) && !all(n, "axis", "-1", 1)) return "its axis is not the last one";
       if (given(n, "temperature") || given(n, "dtype") || truth(n, "use_length", false))
         return "it has a temperature, a length or another type";
@@ -173,7 +173,8 @@ class Planner {
     if (last_ < 0) {
       plan_.data = input_[from];
       if (plan_.data < 0) return refuse(node, "its data is not an input of the graph");
-      plan_.shapes[plan_.data] = flat_ ? std::vector<int64_t>{item_.C} : std::vector<int64_t>{item_.C, item_.H, item_.W};
+      plan_.shapes[plan_.data] = {item_.C};
+      if (!flat_) plan_.shapes[plan_.data] = {item_.C, item_.H, item_.W};
     } else if (from != last_) {
       return refuse(node, "it does not follow the node before it");
     }
