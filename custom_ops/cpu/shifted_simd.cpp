@@ -13,8 +13,8 @@
 // The micro-kernel keeps kRows filters x kVectors vectors of outputs in registers: each loaded vector feeds kRows
 // multiply-adds and each broadcast weight kVectors. With AVX-512 that is 6 x 4 (24 of 32 registers), 24 FMAs for 10
 // loads; with 16 registers 4 x 3. Stores that bypass the cache were tried and dropped: 0.22 s of one Sapphire Rapids
-// core for 10,000 images against 0.13 in slices of 100, no gain in slices of 1,000, and the layer's reader finds nothing
-// in cache.
+// core for 10,000 images against 0.13 in slices of 100, no gain in slices of 1,000, and the layer's reader finds
+// nothing in cache.
 //
 // This file is compiled once for each instruction set; FOPS_ISA names the set and its namespace.
 #include <algorithm>

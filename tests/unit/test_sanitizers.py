@@ -1,5 +1,6 @@
 """The CPU part of the library under GCC's sanitizers: built with them into a small program, which drives networks."""
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -43,11 +44,16 @@ def test_networks_under_sanitizers(sanitizer, tmp_path):
             pytest.skip("this g++ has no sanitizers")
         raise
     for isa in SETS:
-        done = subprocess.run(
-            [str(program)],
-            env={"FASHION_OPS_ISA": isa, "TSAN_OPTIONS": "halt_on_error=1", "ASAN_OPTIONS": "detect_leaks=1"},
-            capture_output=True,
-            text=True,
-            timeout=300,
-        )
+        done = drive([str(program)], isa)
+        if "unexpected memory mapping" in done.stderr:  # older libtsan cannot start where addresses are very random
+            done = drive(["setarch", "-R", str(program)], isa)
+            if "unexpected memory mapping" in done.stderr or "setarch" in done.stderr:
+                pytest.skip("ThreadSanitizer cannot start on this kernel")
         assert done.returncode == 0, done.stdout + done.stderr
+
+
+def drive(command, isa):
+    """Run the program with one instruction set."""
+    options = {"FASHION_OPS_ISA": isa, "TSAN_OPTIONS": "halt_on_error=1", "ASAN_OPTIONS": "detect_leaks=1"}
+    environment = {**os.environ, **options}
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
