@@ -20,19 +20,28 @@ class NetOperator : public mxnet::ext::CustomStatefulOp {
 
   MXReturnValue Forward(std::vector<MXTensor>* inputs, std::vector<MXTensor>* outputs,
                         const mxnet::ext::OpResource& resource) override {
+    try {
+      return run(*inputs, outputs->at(0), resource);
+    } catch (const std::exception& error) {  // none may cross MXNet's C interface
+      return failed(std::string("the fused network failed: ") + error.what());
+    }
+  }
+
+ private:
+  MXReturnValue run(std::vector<MXTensor>& inputs, MXTensor& output, const mxnet::ext::OpResource& resource) {
     const int index = net_->plan().data;
-    const MXTensor& data = inputs->at(index);
-    const fops_dtype type = data.dtype == mxnet::ext::kUint8 ? FOPS_UINT8 : FOPS_FLOAT32;
+    const MXTensor& data = inputs.at(index);
     if (data.dtype != mxnet::ext::kUint8 && data.dtype != mxnet::ext::kFloat32)
       return failed("the fused network takes float32 or uint8 data");
+    const fops_dtype type = data.dtype == mxnet::ext::kUint8 ? FOPS_UINT8 : FOPS_FLOAT32;
     std::vector<fops::Weight> weights;
-    for (const MXTensor& input : *inputs) {
+    for (const MXTensor& input : inputs) {
       const bool read = input.dtype == mxnet::ext::kFloat32;
       weights.push_back({read ? static_cast<const float*>(input.data_ptr) : nullptr, input.verID});
     }
     weights[index] = {};
     if (net_->set_weights(weights)) return failed(fops_last_error());
-    float* out = outputs->at(0).data<float>();
+    float* out = output.data<float>();
     const bool on_device = data.ctx.dev_type == "gpu";
     const fops_status status =
         on_device ? net_->forward_device(data.shape[0], data.data_ptr, type, out, resource.get_cuda_stream())
@@ -40,7 +49,6 @@ class NetOperator : public mxnet::ext::CustomStatefulOp {
     return status == FOPS_OK ? MX_SUCCESS : failed(fops_last_error());
   }
 
- private:
   std::unique_ptr<fops::Net> net_;
 };
 
