@@ -39,7 +39,9 @@ def test_random_shapes(shape, kernel, as_pixels, seed):
     weight = reference.weights(rng, m, c, k)
     out = np.full((b, m, h - k + 1, w - k + 1), np.nan, np.float32)
     operators.convolve(x, weight, kernel, out=out)
-    assert reference.relative_error(out, reference.convolve(x, weight)) < TOLERANCE
+    # Over the sum of magnitudes: of a few outputs each may cancel to nearly nothing. 2.8e-7 was the worst of 4,000.
+    terms = reference.convolve(np.abs(x), np.abs(weight)).max()
+    assert np.abs(out - reference.convolve(x, weight)).max() < 1e-6 * max(terms, 1e-30)
 
 
 def spec_layers():
