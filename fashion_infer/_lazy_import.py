@@ -3,7 +3,10 @@
 MXNet writes and compiles the source of some 3,000 Python functions, one for each operator and namespace, when
 it is imported, and half of them again whenever an operator library is loaded. Of 0.82 s for the import that took
 0.5 s, and nearly all of 0.5 s for the load (Python 3.11, two Xeon cores). Put off, they leave 0.25 s and 0.02 s.
-Also put off are `requests` and `mxnet.test_utils`, 0.1 s together, and more where SciPy is installed.
+
+Also put off is what MXNet imports but that inference never calls: 0.1 s, and where SciPy is installed 0.5 s more for
+`scipy.stats` alone. scikit-learn, with pandas behind it, is kept out of sight: MXNet takes a base class from it for
+mx.model.FeedForward, and does without where there is none.
 """
 
 import contextlib
@@ -11,9 +14,11 @@ import functools
 import importlib.machinery
 import importlib.util
 import sys
+import threading
 import types
 
-_LAZY_MODULES = ("mxnet.test_utils", "requests")
+_LAZY_MODULES = ("mxnet.test_utils", "mxnet.contrib.quantization", "requests")
+_HIDDEN_MODULES = ("sklearn",)
 
 
 @contextlib.contextmanager
@@ -23,21 +28,28 @@ def fast_mxnet_import():
     absent = "distutils" not in sys.modules
     if absent:
         sys.modules.update(stand_in)
-    sys.meta_path.insert(0, _Finder)
+    finder = _Finder(threading.get_ident())
+    sys.meta_path.insert(0, finder)
     try:
         yield
     finally:
-        sys.meta_path.remove(_Finder)
+        sys.meta_path.remove(finder)
         if absent:
             for name in stand_in:
                 sys.modules.pop(name, None)
 
 
 class _Finder:
-    """Finds modules where they are always found, and changes how the few named here are loaded."""
+    """Finds modules where they are always found, and changes how the few named here are loaded by this one thread."""
 
-    @staticmethod
-    def find_spec(name, path=None, target=None):
+    def __init__(self, thread):
+        self._thread = thread
+
+    def find_spec(self, name, path=None, target=None):
+        if threading.get_ident() != self._thread:
+            return None
+        if name in _HIDDEN_MODULES:
+            raise ModuleNotFoundError(f"{name} is kept out of MXNet's import", name=name)
         if name != "mxnet.base" and name not in _LAZY_MODULES:
             return None
         spec = importlib.machinery.PathFinder.find_spec(name, path, target)

@@ -4,7 +4,6 @@ Within MXNet the same code runs behind `symbol.optimize_for("fashion_infer")`; s
 """
 
 import ctypes
-import json
 from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
@@ -13,8 +12,6 @@ from . import network, operators
 from .errors import CheckpointError, UsageError
 
 BACKENDS = operators.BACKENDS
-PRECISIONS = ("float32", "tf32", "fp16")
-_FLOAT32, _UINT8 = 0, 1
 
 
 class _Node(ctypes.Structure):
@@ -99,12 +96,11 @@ class Net:
     ):
         self._library = operators.library()
         self._handle = ctypes.c_void_p()
-        if precision not in PRECISIONS:
-            raise UsageError(f"unknown precision '{precision}'; known: {', '.join(PRECISIONS)}")
+        operators.check_precision(precision)
         nodes = network.parse(symbol, "the network")["nodes"]
         array, self._kept = _c_nodes(nodes)
         sizes = (ctypes.c_int64 * len(shape))(*shape)
-        name = {"fp16": "float16"}.get(precision, precision)
+        name = operators.PRECISIONS[precision]
         operators.check(
             self._library.fops_net_create(
                 array,
@@ -169,14 +165,21 @@ class Net:
             raise UsageError(f"out must be a C-contiguous float32 array of shape {shape}")
         operators.check(
             self._library.fops_net_forward(
-                self._handle, len(data), data.ctypes.data, _dtype(data.dtype), out.ctypes.data, int(layer_times)
+                self._handle,
+                len(data),
+                data.ctypes.data,
+                operators.element_type(data.dtype),
+                out.ctypes.data,
+                int(layer_times),
             )
         )
         return out
 
     def launch(self, n: int, data: int, dtype, out: int, stream: int) -> None:
         """The same on device pointers, queued on a stream (0: the default one) and not waited for."""
-        operators.check(self._library.fops_net_forward_cuda(self._handle, n, data, _dtype(dtype), out, stream))
+        operators.check(
+            self._library.fops_net_forward_cuda(self._handle, n, data, operators.element_type(dtype), out, stream)
+        )
 
     def _stages(self) -> List[Stage]:
         found = []
@@ -206,15 +209,11 @@ class Net:
         return sizes
 
 
-def _dtype(dtype) -> int:
-    return _UINT8 if np.dtype(dtype) == np.uint8 else _FLOAT32
-
-
 def _c_nodes(nodes) -> Tuple[ctypes.Array, List]:
     """The nodes of a symbol as the C API takes them, and what must live as long."""
     array, kept = (_Node * len(nodes))(), []
     for target, node in zip(array, nodes):
-        attributes = json.loads(json.dumps(network.attributes(node)))
+        attributes = network.attributes(node)
         keys = (ctypes.c_char_p * len(attributes))(*[key.encode() for key in attributes])
         values = (ctypes.c_char_p * len(attributes))(*[value.encode() for value in attributes.values()])
         inputs = (ctypes.c_int * len(node["inputs"]))(*[entry[0] for entry in node["inputs"]])

@@ -16,6 +16,8 @@ from ._resources import library_path
 from .errors import DeviceError, UsageError
 
 BACKENDS = {"cpu": 0, "gpu": 1}
+# What --precision takes, and the library's own names: "float32" is float32 grade, the others are the GPU's alone.
+PRECISIONS = {"float32": "float32", "tf32": "tf32", "fp16": "float16"}
 _FLOAT32, _UINT8 = 0, 1
 _INVALID, _UNKNOWN_KERNEL, _UNSUPPORTED = (
     1,
@@ -238,6 +240,17 @@ def check_kernel(kernel: str, backend: str) -> None:
         raise UsageError(f"unknown {backend} kernel '{kernel}'; known: {', '.join(['auto', *known])}")
 
 
+def element_type(dtype) -> int:
+    """The library's number of an element type: that of uint8, and for anything else that of float32."""
+    return _UINT8 if np.dtype(dtype) == np.uint8 else _FLOAT32
+
+
+def check_precision(precision: str) -> None:
+    """Raise UsageError when there is no such precision."""
+    if precision not in PRECISIONS:
+        raise UsageError(f"unknown precision '{precision}'; known: {', '.join(PRECISIONS)}")
+
+
 def describe(x_shape, k_shape, x_type: int = _FLOAT32) -> _Conv:
     """The C struct for data (B,C,H,W) and weights (M,C,K,K); UsageError when the shapes do not fit together."""
     if len(x_shape) != 4 or len(k_shape) != 4 or k_shape[1] != x_shape[1] or k_shape[2] != k_shape[3]:
@@ -247,7 +260,7 @@ def describe(x_shape, k_shape, x_type: int = _FLOAT32) -> _Conv:
 
 def chosen_kernel(x_shape, k_shape, backend: str = "cpu", kernel: str = "auto", dtype=np.float32) -> str:
     """The variant that runs for these shapes; UsageError when `kernel` does not take them."""
-    conv = describe(x_shape, k_shape, _UINT8 if np.dtype(dtype) == np.uint8 else _FLOAT32)
+    conv = describe(x_shape, k_shape, element_type(dtype))
     chosen = ctypes.c_char_p()
     check(library().fops_conv_check(BACKENDS[backend], kernel.encode(), ctypes.byref(conv), ctypes.byref(chosen)))
     return chosen.value.decode()
@@ -286,7 +299,7 @@ def convolve(
     if x.dtype != np.uint8:
         x = np.ascontiguousarray(x, np.float32)
     weight = np.ascontiguousarray(weight, np.float32)
-    conv = describe(x.shape, weight.shape, _UINT8 if x.dtype == np.uint8 else _FLOAT32)
+    conv = describe(x.shape, weight.shape, element_type(x.dtype))
     lib = library()
     check(lib.fops_conv_check(BACKENDS[backend], kernel.encode(), ctypes.byref(conv), None))
     shape = (conv.B, conv.M, conv.H - conv.K + 1, conv.W - conv.K + 1)

@@ -28,9 +28,7 @@ GPU_BATCH_SIZE = 2500
 # pixels for fa2017, 49 MB for fa2019.
 FUSED_BATCH_SIZE = 10000
 MODES = ("fused", "operator")
-PRECISIONS = ("float32", "tf32", "fp16")
 _FUSED_OPERATOR = "_fashion_infer_net"
-_C_PRECISIONS = {"fp16": "float16"}
 # The op-time log is one for the process, so a forward pass and the reading of its times belong together.
 _log_lock = threading.Lock()
 
@@ -116,7 +114,7 @@ class Predictor:
         self._dtype = np.uint8 if _takes_pixels(graph) else np.float32
         self._symbol = self._load_symbol(_tagged(graph, backend, device, kernel))
         if mode == "fused":
-            options = {"run_on": backend, "device": str(device), "precision": _C_PRECISIONS.get(precision, precision)}
+            options = {"run_on": backend, "device": str(device), "precision": operators.PRECISIONS[precision]}
             self._symbol = self._symbol.optimize_for("fashion_infer", **options)
         self.batch_size = batch_size or self._suitable_batch_size(backend)
         self._arguments = self._fit(checkpoint)
@@ -320,8 +318,7 @@ class _Stopwatch:
 def _check_mode(mode: str, precision: str, backend: str, kernel: str) -> None:
     if mode not in MODES:
         raise UsageError(f"unknown mode '{mode}'; known: {', '.join(MODES)}")
-    if precision not in PRECISIONS:
-        raise UsageError(f"unknown precision '{precision}'; known: {', '.join(PRECISIONS)}")
+    operators.check_precision(precision)
     if precision != "float32" and (mode != "fused" or backend != "gpu"):
         raise UsageError(f"precision {precision} is there in the fused mode on a GPU only")
     if kernel != "auto" and mode == "fused":

@@ -25,7 +25,7 @@ class CudaNetworks:
 
     backend = "gpu"
     peer_names = tuple(cuda_networks.PEERS)
-    precisions = ("float32", "tf32", "fp16")
+    precisions = tuple(operators.PRECISIONS)
     default_repeat = 20
 
     def __init__(self, device: int = 0):

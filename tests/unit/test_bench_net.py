@@ -370,7 +370,7 @@ class NetOnDevice(nets.Net):
 
     def launch(self, n, data, dtype, out, stream):
         self.launched.append((n, np.dtype(dtype).name, stream))
-        operators.check(self._library.fops_net_forward(self._handle, n, data, nets._dtype(dtype), out, 0))
+        operators.check(self._library.fops_net_forward(self._handle, n, data, operators.element_type(dtype), out, 0))
 
 
 @pytest.fixture
