@@ -42,8 +42,7 @@ constexpr int64_t kFarBytes = 32 << 20;
 // y for output positions [0, positions) of the band, all filters.
 void multiply(const Band& b, const float* S, const float* k, float* y, int64_t positions) {
   for (int64_t block = 0; block < filter_blocks(b); ++block)
-    for (int64_t n = 0; n < positions; n += kSlack)
-      multiply_block(b, S, k, y + block_start(b, block) * b.y_stride, block, n, std::min(positions, n + kSlack));
+    multiply_block(b, S, k, y + block_start(b, block) * b.y_stride, block, positions);
 }
 
 }  // namespace

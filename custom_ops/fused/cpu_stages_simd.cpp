@@ -56,8 +56,7 @@ void convolution(const Stage& s, const void* x, fops_dtype type, const float* we
     for (int64_t block = 0; block < filter_blocks(band); ++block) {
       const int64_t m = block_start(band, block), filters = block_start(band, block + 1) - m;
       float* to = s.pool ? unpooled : y + m * y_plane + h * W;
-      for (int64_t n = 0; n < positions; n += kSlack)
-        multiply_block(band, copies, weight, to, block, n, std::min(positions, n + kSlack));
+      multiply_block(band, copies, weight, to, block, positions);
       for (int64_t f = 0; f < filters; ++f) {
         float* out = y + (m + f) * y_plane + (s.pool ? h / 2 * s.out.W : h * W);
         const int64_t count = s.pool ? rows / 2 * s.out.W : positions;
