@@ -77,12 +77,12 @@ struct Route {
     const int64_t wanted = std::min(n, most_items());
     return limited ? std::min(wanted, capacity) : wanted;
   }
-  void release() noexcept {
-    buffers.clear();
-    scratch.release();
-    workspace.release();
+  fops_status release() noexcept {
     capacity = 0;
     limited = false;
+    for (DeviceMemory& buffer : buffers) FOPS_TRY(buffer.release());
+    FOPS_TRY(scratch.release());
+    return workspace.release();
   }
 };
 
@@ -95,6 +95,13 @@ struct Slot {
   std::vector<Event> marks;                                      // between the steps
   int64_t first = 0, n = 0;                                      // items; n = 0 where nothing is in flight
   int parts = 0;
+
+  fops_status release() noexcept {
+    FOPS_TRY(in.release());
+    FOPS_TRY(out.release());
+    FOPS_TRY(host_in.release());
+    return host_out.release();
+  }
 };
 
 class CudaExecutor : public Executor {
@@ -146,7 +153,6 @@ class CudaExecutor : public Executor {
   int64_t in_bytes(fops_dtype type) const { return plan_.in().size() * (type == FOPS_UINT8 ? 1 : 4); }
   int64_t out_bytes() const { return plan_.out().size() * 4; }
 
-  fops_status check(int64_t n, const void* data, fops_dtype type, const float* out) const;
   fops_status lay_out(size_t stage, const std::vector<Weight>& given);
   fops_status prepare(fops_dtype type, int64_t n, int64_t extra_bytes, int64_t* slice);
   fops_status reserve(Route* route, int64_t n);
@@ -183,19 +189,6 @@ class CudaExecutor : public Executor {
   Graph device_graph_, host_graph_;
 };
 
-fops_status CudaExecutor::check(int64_t n, const void* data, fops_dtype type, const float* out) const {
-  if (n < 0) return fail(FOPS_INVALID, "a batch of %lld items", static_cast<long long>(n));
-  if (type != FOPS_FLOAT32 && type != FOPS_UINT8)
-    return fail(FOPS_INVALID, "data of type %d: only float32 and uint8 are known", static_cast<int>(type));
-  if (n > 0 && (data == nullptr || out == nullptr)) return fail(FOPS_INVALID, "data or output is a null pointer");
-  for (const Stage& stage : plan_.stages)
-    for (int input : {stage.weight, stage.bias})
-      if (input >= 0 && !held_[input].there)
-        return fail(FOPS_INVALID, "%s has not been given its weight %s", stage.name.c_str(),
-                    plan_.inputs[input].c_str());
-  return FOPS_OK;
-}
-
 // ---- weights ----------------------------------------------------------------------------------------------------
 
 // A weight that lies on a device (MXNet's own GPU context) comes to `host`: laying out reads it there.
@@ -215,15 +208,11 @@ fops_status fetch(Weight* weight, size_t values, std::vector<float>* host) {
 fops_status CudaExecutor::set_weights(const std::vector<Weight>& from) {
   std::vector<Weight> given = from;
   std::vector<std::vector<float>> fetched(given.size());
-  if (given.size() != plan_.inputs.size())
-    return fail(FOPS_INVALID, "%zu weights for a plan of %zu inputs", given.size(), plan_.inputs.size());
   std::vector<bool> changed(given.size(), false);
   bool any = false;
   for (const Stage& stage : plan_.stages)
     for (int input : {stage.weight, stage.bias}) {
       if (input < 0) continue;
-      if (given[input].values == nullptr)
-        return fail(FOPS_INVALID, "the weight %s is a null pointer", plan_.inputs[input].c_str());
       if (held_[input].there && held_[input].version == given[input].version) continue;
       changed[input] = any = true;
     }
@@ -307,7 +296,7 @@ fops_status CudaExecutor::prepare(fops_dtype type, int64_t n, int64_t extra_byte
     for (size_t i = 0; same && i < steps.size(); ++i)
       same = steps[i].kind == route.steps[i].kind && steps[i].out_bytes() == route.steps[i].out_bytes() &&
              steps[i].scratch == route.steps[i].scratch;
-    if (!same) route.release();  // a new weight's bound may have changed the forms
+    if (!same) FOPS_TRY(route.release());  // a new weight's bound may have changed the forms
     route.steps = std::move(steps);
     route.made = true;
   }
@@ -317,7 +306,7 @@ fops_status CudaExecutor::prepare(fops_dtype type, int64_t n, int64_t extra_byte
 
   device_graph_.clear();
   host_graph_.clear();
-  route.release();
+  FOPS_TRY(route.release());
   size_t free = 0, total = 0;
   FOPS_CUDA(cudaMemGetInfo(&free, &total));
   int64_t an_item = extra_bytes, scratch = 0;
@@ -333,7 +322,7 @@ fops_status CudaExecutor::prepare(fops_dtype type, int64_t n, int64_t extra_byte
       route.limited = *slice < wanted;
       return FOPS_OK;
     }
-    route.release();
+    FOPS_TRY(route.release());
     if (status != FOPS_OUT_OF_MEMORY || *slice == 1) return status;
   }
 }
@@ -463,8 +452,6 @@ fops_status CudaExecutor::run_step(const Step& step, int64_t n, const Tensor& x,
 // ---- data on the device -----------------------------------------------------------------------------------------
 
 fops_status CudaExecutor::forward_device(int64_t n, const void* data, fops_dtype type, float* out, void* stream) {
-  FOPS_TRY(check(n, data, type, out));
-  if (n == 0) return FOPS_OK;
   DeviceScope scope;
   FOPS_TRY(scope.enter(device_));
   const auto on = static_cast<cudaStream_t>(stream);
@@ -542,11 +529,9 @@ bool is_pinned(const void* memory, int64_t bytes) {
 
 fops_status CudaExecutor::forward(int64_t n, const void* data, fops_dtype type, float* out,
                                   std::vector<double>* seconds, double* upload, double* download) {
-  FOPS_TRY(check(n, data, type, out));
   if (seconds != nullptr) seconds->assign(plan_.stages.size(), 0.0);
   if (upload != nullptr) *upload = 0.0;
   if (download != nullptr) *download = 0.0;
-  if (n == 0) return FOPS_OK;
   DeviceScope scope;
   FOPS_TRY(scope.enter(device_));
   FOPS_CUDA(cudaEventSynchronize(idle_));
@@ -635,7 +620,7 @@ fops_status CudaExecutor::run_slices(int64_t n, int64_t slice, const void* data,
       return status;
     } else {
       slice = (slice + 1) / 2;
-      for (Slot& slot : slots_) slot.in.release(), slot.out.release(), slot.host_in.release(), slot.host_out.release();
+      for (Slot& slot : slots_) FOPS_TRY(slot.release());
       i = 0;
     }
   }

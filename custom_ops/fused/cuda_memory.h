@@ -1,8 +1,7 @@
 // What a CUDA executor owns: device and pinned memory, streams and events, each freed with its owner.
 //
-// The releases are not checked. They run in destructors, which may not throw and have nobody to report to; and the
-// usual way for one to fail is that the process is ending and the driver went first, when there is nothing left to
-// free.
+// Destructors drop what their releases return: they may not throw and have nobody to report to; and the usual way for
+// one to fail is that the process is ending and the driver went first, when there is nothing left to free.
 #pragma once
 
 #include <cstddef>
@@ -26,15 +25,16 @@ class DeviceMemory {
 
   fops_status reserve(size_t bytes) {
     if (bytes <= bytes_) return FOPS_OK;
-    release();
+    FOPS_TRY(release());
     FOPS_CUDA(cudaMalloc(&data_, bytes));
     bytes_ = bytes;
     return FOPS_OK;
   }
-  void release() noexcept {
-    if (data_ != nullptr) cudaFree(data_);
-    data_ = nullptr;
+  fops_status release() noexcept {
     bytes_ = 0;
+    void* const data = std::exchange(data_, nullptr);
+    if (data != nullptr) FOPS_CUDA(cudaFree(data));
+    return FOPS_OK;
   }
   size_t bytes() const { return bytes_; }
   template <typename T = void>
@@ -57,15 +57,16 @@ class PinnedMemory {
 
   fops_status reserve(size_t bytes) {
     if (bytes <= bytes_) return FOPS_OK;
-    release();
+    FOPS_TRY(release());
     FOPS_CUDA(cudaMallocHost(&data_, bytes));
     bytes_ = bytes;
     return FOPS_OK;
   }
-  void release() noexcept {
-    if (data_ != nullptr) cudaFreeHost(data_);
-    data_ = nullptr;
+  fops_status release() noexcept {
     bytes_ = 0;
+    void* const data = std::exchange(data_, nullptr);
+    if (data != nullptr) FOPS_CUDA(cudaFreeHost(data));
+    return FOPS_OK;
   }
   char* get() const { return static_cast<char*>(data_); }
 

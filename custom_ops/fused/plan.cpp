@@ -92,6 +92,16 @@ Role role(const Node& node, std::string* why) {
   return reason.empty() ? found->second : Role::none;
 }
 
+int data_input(const std::vector<Node>& nodes) {
+  int variables = 0;
+  std::vector<int> input;  // of each node so far: its index among the variables, or -1
+  for (const Node& node : nodes) {
+    if (node.op != "null") return node.inputs.empty() ? -1 : input[node.inputs[0]];
+    input.push_back(variables++);
+  }
+  return -1;
+}
+
 namespace {
 
 class Planner {
@@ -171,7 +181,7 @@ class Planner {
     if (node.inputs.empty()) return refuse(node, "it has no input");
     const int from = node.inputs[0];
     if (last_ < 0) {
-      plan_.data = input_[from];
+      plan_.data = data_input(nodes_);
       if (plan_.data < 0) return refuse(node, "its data is not an input of the graph");
       plan_.shapes[plan_.data] = {item_.C};
       if (!flat_) plan_.shapes[plan_.data] = {item_.C, item_.H, item_.W};

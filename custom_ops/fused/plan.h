@@ -59,6 +59,10 @@ enum class Role { none, convolution, dense, tanh, pool, flatten, softmax };
 // The node's role; for `none` the reason, when `why` is given.
 Role role(const Node& node, std::string* why = nullptr);
 
+// Which of the graph's variables, counted in their order, holds the items: the first operand of the first node that is
+// none itself; -1 when that is no variable.
+int data_input(const std::vector<Node>& nodes);
+
 // The plan of a chain: every node but the variables has a role, takes the node before it as first input and has no
 // other reader. `shape` is that of one item of the data: (C, H, W), or (values) behind a flattened one.
 // FOPS_UNSUPPORTED, with the node and the reason, for anything else.

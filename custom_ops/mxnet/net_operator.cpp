@@ -59,15 +59,7 @@ MXReturnValue create(const Attributes& attributes, const mxnet::ext::MXContext& 
     std::unique_ptr<mxnet::ext::Graph> graph(
         mxnet::ext::Graph::fromString(attribute(attributes, MX_STR_SUBGRAPH_SYM_JSON, "{}")));
     const std::vector<fops::Node> nodes = fops::nodes_of(*graph);
-    // The data is the first input of the first node that computes something; inputs come in the variables' order.
-    int variable = 0, data = -1;
-    std::vector<int> order(nodes.size(), -1);
-    for (size_t i = 0; i < nodes.size(); ++i) {
-      if (nodes[i].op == "null")
-        order[i] = variable++;
-      else if (data < 0 && !nodes[i].inputs.empty())
-        data = order[nodes[i].inputs[0]];
-    }
+    const int data = fops::data_input(nodes);  // inputs come in the variables' order
     if (data < 0 || data >= static_cast<int>(shapes.size()) || shapes[data].size() < 2)
       return failed("the fused network has no data of shape (n, ...)");
     const bool gpu = context.dev_type == "gpu" || attribute(attributes, "run_on", "cpu") == "gpu";
