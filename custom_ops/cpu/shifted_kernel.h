@@ -17,9 +17,9 @@ constexpr int kRows = 6, kVectors = 4;
 #else
 constexpr int kRows = 4, kVectors = 3;
 #endif
-// A K known to the compiler unrolls the innermost loops: with 32 registers 8% faster for the course's 5x5 filters. With 16
-// the compiler then runs out of them: 20.1 us an image of fa2017 on one Zen 3 core, where 16.5 are had without, 14.1 being
-// all that its multiply-adds can take.
+// A K known to the compiler unrolls the innermost loops: with 32 registers 8% faster for the course's 5x5 filters. With
+// 16 the compiler then runs out of them: 20.1 us an image of fa2017 on one Zen 3 core, where 16.5 are had without and
+// 14.1 is what its multiply-adds alone take.
 constexpr int kKnownK = kLanes == 16 ? 5 : 0;
 constexpr int64_t kSlack = kVectors * kLanes;  // floats behind S that the last vector may read
 

@@ -36,8 +36,9 @@ namespace {
 constexpr int64_t kBandBytes = 512 << 10;
 
 // An output beyond this is in no near cache when it is written, so its lines are called for while the sums are made.
-// fa2017's 10,000 images in MXNet's graph, 11.5 MB of output a slice of 100 and all the other layers in between: 0.0497 s
-// with that, 0.0528 without (medians of four runs each in turn, two Xeon cores). 1,000 images, 115 MB: 14.4 and 17.9 ms.
+// fa2017's 10,000 images in MXNet's graph, 11.5 MB of output a slice of 100 and all the other layers in between:
+// 0.0497 s with that, 0.0528 without (medians of four runs each in turn, two Xeon cores). 1,000 images, 115 MB, alone:
+// 14.4 and 17.9 ms.
 constexpr int64_t kFarBytes = 4 << 20;
 
 // y for output positions [0, positions) of the band, all filters.

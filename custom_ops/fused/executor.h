@@ -17,8 +17,8 @@ struct Weight {
 
 class Executor {
  public:
-  // Nothing is checked here that Net, the one caller, has checked: weights that are all there and were set first, n of at
-  // least 1, data and out that are no null pointers, a known type.
+  // Nothing is checked here that Net, the one caller, has checked: weights that are all there and were set first, n of
+  // at least 1, data and out that are no null pointers, a known type.
   virtual ~Executor() = default;
 
   // Takes over what changed in the weights. `weights` is indexed as Plan::inputs; entries that no stage reads are null.
