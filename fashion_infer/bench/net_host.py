@@ -29,7 +29,7 @@ class HostNetworks:
         """What identifies this machine, and versions."""
         device, versions = self._host.describe()
         packages = dict.fromkeys(request.package_of(peer) for peer in peers)
-        return device, {**versions, **{package: metadata.version(package) for package in packages}}
+        return device, {**versions, **{package: _version(package) for package in packages}}
 
     def cases(self, batches: Sequence[int]) -> List[Tuple[str, int]]:
         """What is measured: (where, batch)."""
@@ -61,3 +61,11 @@ class HostNetworks:
     def clock(self, where: str):
         """What `timing.interleaved` times with."""
         return self._host
+
+
+def _version(package):
+    # mxnet-cu112 and onnxruntime-gpu are imported as mxnet and onnxruntime, and have no metadata of that name.
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "unknown"

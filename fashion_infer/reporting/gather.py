@@ -6,7 +6,8 @@ from datetime import datetime, timezone
 from typing import Callable, Dict, List, NamedTuple, Optional, Tuple, TypeVar
 
 from .. import dataset, devices, examination, operators, pipeline, verification, zoo
-from ..bench import conv, rows
+from ..bench import conv, net_rows, rows
+from ..bench.net import BATCHES, networks
 from ..errors import DeviceError
 from ..profiling import ceilings
 from . import profiles
@@ -14,6 +15,11 @@ from . import profiles
 # --quick is for two cores in under two minutes, four passes being the fewest whose quartiles say something.
 _QUICK_N, _QUICK_REPEAT, _QUICK_BATCH = 2000, 4, {"cpu": 200, "gpu": 1000}
 _REPEAT = 8
+# Whole networks. On two cores 2,000 images of fa2017 take 2 GB, where 10,000 take 10; and they are run 12 times, 1,000
+# would be 60 times. The quick way's 100 runs are the fewest that have a 99th percentile.
+_BATCHES = {"cpu": (1, 16, 256, 2000), "gpu": BATCHES}
+_QUICK_BATCHES, _QUICK_RUNS = {"cpu": (1, 8, 64), "gpu": (1, 16, 1000)}, 100
+_PEERS = {"cpu": "torch,onnxruntime,mxnet", "gpu": "torch"}  # not torch-compile: minutes a batch size on a GPU
 
 T = TypeVar("T")
 
@@ -75,6 +81,8 @@ class Measured(NamedTuple):
     baselines: List[Baseline]
     bench: Optional[rows.Result]
     bench_missing: str
+    network: Optional[net_rows.Result]
+    network_missing: str
     ceilings: Dict[str, float]  # see profiling.ceilings.measure; empty where they could not be measured
     no_ceilings: str  # why
     runs: List[pipeline.Result]  # operator mode, fused mode
@@ -88,7 +96,7 @@ class Measured(NamedTuple):
     @property
     def wrong(self) -> List[str]:
         """Whatever was not as it must be, in words."""
-        found = list(self.bench.wrong) if self.bench else []
+        found = [text for result in (self.bench, self.network) if result for text in result.wrong]
         found += [
             f"{c.model} ({c.weights} weights, {c.mode} mode, {c.operator}) on {c.n} images"
             for c in self.checks
@@ -136,6 +144,8 @@ def measure(request: Request, progress: Callable[[str], None] = lambda text: Non
         commands.append(request.run_command(model.name, n, chosen.backend, mode, repeat))
     progress("convolution kernels")
     bench, bench_missing = _attempt(lambda: _bench(request, model.edition, chosen.backend))
+    progress("the whole network by batch size")
+    network, network_missing = _attempt(lambda: _network(request, model.edition, chosen.backend))
     progress("profile")
     profiled = [_profile(request, model.name, chosen.backend, result) for result in runs]
     roof, no_roof = profiled[-1].ceilings, ""
@@ -158,6 +168,8 @@ def measure(request: Request, progress: Callable[[str], None] = lambda text: Non
         baselines=baselines,
         bench=bench,
         bench_missing=bench_missing,
+        network=network,
+        network_missing=network_missing,
         ceilings=roof or {},
         no_ceilings=no_roof,
         runs=runs,
@@ -207,6 +219,12 @@ def _bench(request, edition, backend):
     batch = _QUICK_BATCH[backend] if request.quick else None
     repeat = _QUICK_REPEAT if request.quick else None
     return conv.convolutions((edition,), backend, batch=batch, repeat=repeat, device=request.device)
+
+
+def _network(request, edition, backend):
+    batches = _QUICK_BATCHES[backend] if request.quick else _BATCHES[backend]
+    repeat = _QUICK_RUNS if request.quick else None
+    return networks((edition,), backend, _PEERS[backend], batches, repeat, request.device)
 
 
 def _profile(request, model, backend, result) -> profiles.Profile:

@@ -6,11 +6,12 @@ from typing import Dict, List, Optional
 import numpy as np
 
 from .. import plots
-from ..bench import chart
+from ..bench import chart, net_chart
 from ..bench.rows import KERNEL, Layer, Result
 from .gather import Measured
 
-LADDER, ROOFLINE, CONFUSION, MISTAKES = "ladder.png", "roofline.png", "confusion.png", "mistakes.png"
+LADDER, ROOFLINE, NETWORK = "ladder.png", "roofline.png", "network.png"
+CONFUSION, MISTAKES = "confusion.png", "mistakes.png"
 
 
 def draw(folder: Path, measured: Measured) -> List[str]:
@@ -20,6 +21,9 @@ def draw(folder: Path, measured: Measured) -> List[str]:
         chart.draw(str(folder / LADDER), measured.bench)
         roofline(str(folder / ROOFLINE), measured.bench, measured.ceilings)
         made += [LADDER, ROOFLINE]
+    if measured.network and measured.network.cases:  # of a network that is wrong nothing is timed
+        net_chart.draw(str(folder / NETWORK), measured.network)
+        made.append(NETWORK)
     result, names = measured.runs[1], measured.class_names
     title = f"{result.model}, correctness {result.correctness} on {result.n} images"
     plots.confusion(str(folder / CONFUSION), result.labels, result.predictions, names, title)

@@ -40,8 +40,9 @@ def make(
         _write(new / render.MARKDOWN, render.markdown(report))
         for run in measured.runs:
             _write(new / f"run-{run.mode}.json", json.dumps(run.as_dict(), indent=1) + "\n")
-        if measured.bench:
-            _write(new / "bench-conv.json", json.dumps(measured.bench.as_dict(), indent=1) + "\n")
+        for name, result in (("conv", measured.bench), ("net", measured.network)):
+            if result:
+                _write(new / f"bench-{name}.json", json.dumps(result.as_dict(), indent=1) + "\n")
     return path / render.HTML, measured
 
 

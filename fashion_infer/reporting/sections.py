@@ -9,7 +9,7 @@ from ..bench.rows import COPYING, KERNEL, WRONG
 from ..output import run_lines
 from ..process import Usage, as_time_prints
 from ..profiling.tables import duration, majority
-from . import plots
+from . import network, plots
 from .content import Command, Missing, Output, Part, Picture, Report, Section, Text, number, table
 from .gather import Measured
 
@@ -49,6 +49,7 @@ def report(measured: Measured, out: str, pictures: Collection[str]) -> Report:
         Section("baseline", "Baseline: MXNet's own convolution", _baseline(measured)),
         Section("ladder", "The ladder of kernels", _ladder(measured, pictures)),
         Section("roofline", "Roofline", _roofline(measured, pictures)),
+        Section("network", "Whole network, by batch size", _network(measured, pictures)),
         Section("op-times", "Op times, layer by layer", _op_times(measured)),
         Section("profile", "Profile", _profile(measured)),
         Section("correctness", "Correctness", _correctness(measured)),
@@ -62,6 +63,10 @@ def _not_measured(measured: Measured) -> List[Part]:
     if measured.backend == "gpu":
         return [Missing("CPU: not measured in this run; --backend cpu does.")]
     return [Missing(f"GPU: not measured: {measured.no_gpu}.")]
+
+
+def _nothing_measured(measured: Measured, why: str) -> List[Part]:
+    return [Missing(f"{measured.backend.upper()}: not measured: {why}."), *_not_measured(measured)]
 
 
 def _baseline(measured) -> List[Part]:
@@ -86,10 +91,7 @@ def _baseline(measured) -> List[Part]:
 def _ladder(measured, pictures) -> List[Part]:
     bench = measured.bench
     if bench is None:
-        return [
-            Missing(f"{measured.backend.upper()}: not measured: {measured.bench_missing}."),
-            *_not_measured(measured),
-        ]
+        return _nothing_measured(measured, measured.bench_missing)
     unit = bench_report.header(bench.backend)
     scale = 1 if bench.backend == "gpu" else 1e3
     parts: List[Part] = [
@@ -134,10 +136,7 @@ def _fastest(layer):
 def _roofline(measured, pictures) -> List[Part]:
     bench = measured.bench
     if bench is None:
-        return [
-            Missing(f"{measured.backend.upper()}: not measured: {measured.bench_missing}."),
-            *_not_measured(measured),
-        ]
+        return _nothing_measured(measured, measured.bench_missing)
     parts: List[Part] = [
         Text(
             "Arithmetic intensity counts input, weights and output, each moved once: a layer has one, whatever the "
@@ -171,6 +170,12 @@ def _roofline(measured, pictures) -> List[Part]:
                 rows.append([name, row.name, number(at, ".2f"), rate, number(percent, ".1f")])
     parts.append(table("Kernels and peers under the roof", columns, rows))
     return [*parts, *_not_measured(measured)]
+
+
+def _network(measured, pictures) -> List[Part]:
+    if measured.network is None:
+        return _nothing_measured(measured, measured.network_missing)
+    return [*network.parts(measured.network, plots.NETWORK in pictures), *_not_measured(measured)]
 
 
 def _op_times(measured) -> List[Part]:

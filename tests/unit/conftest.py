@@ -7,7 +7,7 @@ import pytest
 
 @pytest.fixture(scope="session")
 def small_report(tmp_path_factory):
-    """A report on 300 synthetic images, its benchmark on three: `.folder`, `.measured`, `.steps` it told of."""
+    """A report on 300 synthetic images, its benchmarks on three: `.folder`, `.measured`, `.steps` it told of."""
     from fashion_infer import verification
     from fashion_infer.reporting import gather, report
 
@@ -15,6 +15,7 @@ def small_report(tmp_path_factory):
     one = verification.Check("ece408-high", "shipped", "fused", "custom", "cpu", "synthetic", 2000, 0.903, 0.903)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(gather, "_QUICK_BATCH", {"cpu": 3})
+        patch.setattr(gather, "_QUICK_BATCHES", {"cpu": (1, 3)})
         patch.setattr(verification, "verify", lambda *arguments: [one])  # tests/pipeline has the real one
         request = gather.Request("cpu", None, 300, "synthetic", None, 0, True)
         page, measured = report.make(str(folder), request, steps.append)

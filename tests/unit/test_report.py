@@ -16,9 +16,9 @@ from fashion_infer.errors import DataError, DeviceError, UsageError
 from fashion_infer.profiling.tables import majority
 from fashion_infer.reporting import content, folder, gather, plots, profiles, render, report, sections
 
-NAMES = ["baseline", "ladder", "roofline", "op-times", "profile", "correctness", "mistakes", "environment"]
+NAMES = ["baseline", "ladder", "roofline", "network", "op-times", "profile", "correctness", "mistakes", "environment"]
 BAD = verification.Check("ece408-low", "shipped", "fused", "custom", "cpu", "synthetic", 2000, 0.6, 0.5)
-PICTURES = ["ladder.png", "roofline.png", "confusion.png", "mistakes.png"]
+PICTURES = ["ladder.png", "roofline.png", "network.png", "confusion.png", "mistakes.png"]
 
 
 class Page(html.parser.HTMLParser):
@@ -82,7 +82,7 @@ class TestPages:
 
     def test_pictures_are_the_files_and_have_alt_text(self, small_report, text, written):
         images = Page(text).all("img")
-        assert len(images) == 4 and all(len(attributes["alt"]) > 20 for attributes in images)
+        assert len(images) == len(PICTURES) and all(len(attributes["alt"]) > 20 for attributes in images)
         files = [(small_report.folder / name).read_bytes() for name in PICTURES]
         assert all(data.startswith(b"\x89PNG") for data in files)
         assert [base64.b64decode(attributes["src"].partition(",")[2]) for attributes in images] == files
@@ -203,10 +203,73 @@ class TestFigures:
         assert f"WRONG: {'; '.join(measured.wrong)}." in made.facts
 
     def test_the_json_files_are_for_compare(self, small_report, invoke):
-        for name in ("run-operator.json", "run-fused.json", "bench-conv.json"):
+        for name in ("run-operator.json", "run-fused.json", "bench-conv.json", "bench-net.json"):
             file = small_report.folder / name
             code, out, err = invoke("compare", file, file, "--check")
             assert code == 0 and "within the noise" in out and not err
+
+
+class TestNetwork:
+    def test_the_figures_are_the_benchmarks(self, small_report):
+        result = small_report.measured.network
+        parts, _ = rendered(small_report.measured)
+        tables = {part.caption: part for part in parts["network"] if part.kind == "table"}
+        checks = tables.pop("Logits against float64, before anything is timed")
+        assert [row[-1].text for row in checks.rows] == ["ok"]
+        rates = tables.pop("Images a second by batch size, from images in memory to scores in memory")
+        assert rates.rows[0][0].text == "fashion-infer" and len(rates.rows[0]) == 3
+        assert list(tables) == [case.title for case in result.cases] and result.batches == [1, 3]
+        for case, column in zip(result.cases, (1, 2)):
+            ours = case.rows[0]
+            assert rates.rows[0][column].text == f"{ours.images_s:,.0f}"
+            cells = [cell.text for cell in tables[case.title].rows[0]]
+            assert cells[:4] == ["fashion-infer", *(f"{ms:.4g}" for ms in (ours.min_ms, ours.median_ms, ours.p99_ms))]
+            assert cells[-2:] == [f"{ours.error:.1e}", "0"]
+        assert {row.name for row in result.cases[0].rows} | set(result.not_compared) == {
+            "fashion-infer",
+            "torch",
+            "onnxruntime",
+            "mxnet",
+        }
+
+    def test_the_alt_text_says_the_main_figures(self, small_report):
+        parts, _ = rendered(small_report.measured)
+        (picture,) = [part for part in parts["network"] if part.kind == "picture"]
+        single = small_report.measured.network.cases[0].rows[0]
+        assert "fashion-infer reaches" in picture.alt and "images a second in batches of 3" in picture.alt
+        assert f"takes {single.median_ms:.3g} ms for a single image (p99 {single.p99_ms:.3g} ms)" in picture.alt
+
+    def test_a_network_that_is_wrong(self, small_report, tmp_path):
+        network = copy.deepcopy(small_report.measured.network)
+        network.logits[0].status, network.logits[0].reason, network.cases = "wrong", "off by 1e-3", []
+        measured = small_report.measured._replace(network=network)
+        assert measured.wrong == ["fashion-infer on fa2017"]
+        drawn = plots.draw(tmp_path, measured)
+        assert "network.png" not in drawn
+        parts, made = rendered(measured, drawn)
+        assert "WRONG: fashion-infer on fa2017." in made.facts
+        assert [row[-1].text for row in parts["network"][2].rows] == ["WRONG: off by 1e-3"]
+
+    def test_scores_that_are_wrong(self, small_report):
+        network = copy.deepcopy(small_report.measured.network)
+        row = network.cases[1].rows[0]
+        row.status, row.reason, row.images_s = "wrong", "2 predictions changed", None
+        row.min_ms = row.median_ms = row.p99_ms = None
+        parts, made = rendered(small_report.measured._replace(network=network))
+        assert "WRONG: fashion-infer on fa2017 (memory, 3)." in made.facts
+        last = [part for part in parts["network"] if part.kind == "table"][-1]
+        assert last.rows[0][0].text == "fashion-infer (WRONG: 2 predictions changed)" and not last.rows[0][1].text
+        (picture,) = [part for part in parts["network"] if part.kind == "picture"]
+        assert "ours in float32 was not timed" in picture.alt
+
+    def test_a_peer_without_metadata(self, monkeypatch):
+        from fashion_infer.bench import net_host
+
+        def missing(package):
+            raise net_host.metadata.PackageNotFoundError(package)
+
+        monkeypatch.setattr(net_host.metadata, "version", missing)
+        assert net_host._version("onnxruntime") == "unknown"
 
 
 class TestProfile:
@@ -262,7 +325,7 @@ class TestProfile:
 class TestMissingHardware:
     def test_no_gpu_asked_for(self, small_report):
         parts, _ = rendered(small_report.measured)
-        for name in ("baseline", "ladder", "roofline", "op-times", "profile"):
+        for name in ("baseline", "ladder", "roofline", "network", "op-times", "profile"):
             missing = [part.text for part in parts[name] if part.kind == "missing"]
             assert any("GPU: not measured: not asked for (--backend cpu)" in line for line in missing), name
 
@@ -297,12 +360,15 @@ class TestMissingHardware:
             raise DeviceError("a benchmark on the GPU needs PyTorch or CuPy")
 
         monkeypatch.setattr(gather.conv, "convolutions", missing)
+        monkeypatch.setattr(gather, "networks", missing)
         bench, why = gather._attempt(lambda: gather._bench(gather.Request(), "fa2017", "gpu"))
+        network, no_network = gather._attempt(lambda: gather._network(gather.Request(), "fa2017", "gpu"))
         measured = small_report.measured._replace(bench=bench, bench_missing=why, backend="gpu", no_gpu="")
+        measured = measured._replace(network=network, network_missing=no_network)
         drawn = plots.draw(tmp_path, measured)
         assert sorted(drawn) == ["confusion.png", "mistakes.png"]
         parts, made = rendered(measured, drawn)
-        for name in ("ladder", "roofline"):
+        for name in ("ladder", "roofline", "network"):
             assert "GPU: not measured: a benchmark on the GPU needs PyTorch or CuPy." in texts(parts[name])
             assert "CPU: not measured in this run" in texts(parts[name])
         assert Page(render.html(made, tmp_path))

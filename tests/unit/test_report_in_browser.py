@@ -83,7 +83,7 @@ def test_it_loads_in_silence_and_asks_for_nothing(opened, small_report):
 def test_every_image_is_seen_and_has_alt_text(opened):
     page = opened()
     images = page.locator("img").all()
-    assert len(images) == 4
+    assert len(images) == 5
     for image in images:
         assert len(image.get_attribute("alt")) > 20
         assert image.evaluate("image => image.complete && image.naturalWidth") > 100
