@@ -3,8 +3,9 @@
 // Weights are uploaded and laid out when they change. Items pass through in slices, as many as memory allows: the large
 // matrix product wants thousands of rows (fa2017's on an H200: 0.33 ms for 10,000 rows, 0.65 ms for four times 2,500).
 // In forward(), where the data comes from the host, a slice's data is cut into parts, and the first step runs on each
-// as it arrives; the next slice's upload and the last one's download run beside that. Each step owns its output buffer,
-// so nothing is allocated once a size has been seen, and the zeros behind the rows of halves, written once, stay.
+// as it arrives, timed by the device's clock (cuda_stamp.cu says why not by events, as the other steps); the next slice's
+// upload and the last one's download run beside that. Each step owns its output buffer, so nothing is allocated once a
+// size has been seen, and the zeros behind the rows of halves, written once, stay.
 //
 // Small batches are bound by launches, not by work: calls with the same arguments are captured into a CUDA graph at the
 // second one, and replayed from then on. From the host their data is not even copied: the kernels read and write pinned
@@ -86,14 +87,18 @@ struct Route {
   }
 };
 
+// The device's time when something began and ended, in nanoseconds.
+struct Span {
+  uint64_t begin, end;
+};
+
 // One slice in flight.
 struct Slot {
-  DeviceMemory in, out;
-  PinnedMemory host_in, host_out;
-  Event upload_start, computed, download_start, downloaded;
-  Event uploaded[kParts], part_start[kParts], part_end[kParts];  // the first step on each part
-  std::vector<Event> marks;                                      // between the steps
-  int64_t first = 0, n = 0;                                      // items; n = 0 where nothing is in flight
+  DeviceMemory in, out, spans;                    // a Span for the first step on each part
+  PinnedMemory host_in, host_out, host_spans;
+  Event upload_start, uploaded[kParts], computed, download_start, downloaded, timed;
+  std::vector<Event> marks;                       // between the steps
+  int64_t first = 0, n = 0;                       // items; n = 0 where nothing is in flight
   int parts = 0;
 
   fops_status release() noexcept {
@@ -125,10 +130,9 @@ class CudaExecutor : public Executor {
     FOPS_TRY(idle_.create(false));
     FOPS_CUDA(cudaEventRecord(idle_, compute_));
     for (Slot& slot : slots_) {
-      for (Event* event : {&slot.upload_start, &slot.computed, &slot.download_start, &slot.downloaded})
+      for (Event* event : {&slot.upload_start, &slot.computed, &slot.download_start, &slot.downloaded, &slot.timed})
         FOPS_TRY(event->create(true));
-      for (int i = 0; i < kParts; ++i)
-        for (Event* event : {&slot.uploaded[i], &slot.part_start[i], &slot.part_end[i]}) FOPS_TRY(event->create(true));
+      for (Event& event : slot.uploaded) FOPS_TRY(event.create(true));
       slot.marks.resize(2 * plan_.stages.size() + 1);  // a stage is two steps at most
       for (Event& mark : slot.marks) FOPS_TRY(mark.create(true));
     }
@@ -553,6 +557,8 @@ fops_status CudaExecutor::reserve_slot(Slot* slot, int64_t n, fops_dtype type, b
   const size_t in = static_cast<size_t>(n * in_bytes(type)), out = static_cast<size_t>(n * out_bytes());
   FOPS_TRY(slot->in.reserve(in));
   FOPS_TRY(slot->out.reserve(out));
+  FOPS_TRY(slot->spans.reserve(kParts * sizeof(Span)));
+  FOPS_TRY(slot->host_spans.reserve(kParts * sizeof(Span)));
   if (!in_pinned) FOPS_TRY(slot->host_in.reserve(in));
   if (!out_pinned) FOPS_TRY(slot->host_out.reserve(out));
   return FOPS_OK;
@@ -659,10 +665,11 @@ fops_status CudaExecutor::queue_slice(const Route& route, Slot* slot, const char
     FOPS_CUDA(cudaMemcpyAsync(to, from, count * an_item, cudaMemcpyHostToDevice, up_));
     FOPS_CUDA(cudaEventRecord(slot->uploaded[i], up_));
     FOPS_CUDA(cudaStreamWaitEvent(compute_, slot->uploaded[i], 0));
-    FOPS_CUDA(cudaEventRecord(slot->part_start[i], compute_));
+    Span* const span = slot->spans.as<Span>() + i;
+    FOPS_TRY(run_stamp(&span->begin, compute_));
     FOPS_TRY(run_step(route.steps[0], count, input(slot->in.as(), type, at), output(route, 0, result, at), route,
                       compute_));
-    FOPS_CUDA(cudaEventRecord(slot->part_end[i], compute_));
+    FOPS_TRY(run_stamp(&span->end, compute_));
   }
   FOPS_TRY(run(route, 1, slot->n, output(route, 0, result, 0), result, &slot->marks, compute_));
   FOPS_CUDA(cudaEventRecord(slot->computed, compute_));
@@ -672,6 +679,9 @@ fops_status CudaExecutor::queue_slice(const Route& route, Slot* slot, const char
   char* const to = out_pinned ? reinterpret_cast<char*>(out) + slot->first * out_bytes() : slot->host_out.get();
   FOPS_CUDA(cudaMemcpyAsync(to, result, slot->n * out_bytes(), cudaMemcpyDeviceToHost, down_));
   FOPS_CUDA(cudaEventRecord(slot->downloaded, down_));
+  FOPS_CUDA(cudaMemcpyAsync(slot->host_spans.get(), slot->spans.as(), slot->parts * sizeof(Span),
+                            cudaMemcpyDeviceToHost, down_));
+  FOPS_CUDA(cudaEventRecord(slot->timed, down_));
   return FOPS_OK;
 }
 
@@ -682,11 +692,13 @@ fops_status CudaExecutor::finish(const Route& route, Slot* slot, float* out, boo
   FOPS_CUDA(cudaEventSynchronize(slot->downloaded));
   if (!out_pinned)
     copy(reinterpret_cast<char*>(out) + slot->first * out_bytes(), slot->host_out.get(), slot->n * out_bytes());
+  FOPS_CUDA(cudaEventSynchronize(slot->timed));
   slot->n = 0;
   if (seconds != nullptr) {
     const auto& steps = route.steps;
+    const Span* const spans = reinterpret_cast<const Span*>(slot->host_spans.get());
     for (int i = 0; i < slot->parts; ++i)
-      FOPS_TRY(add_time(slot->part_start[i], slot->part_end[i], &(*seconds)[steps[0].stage]));
+      (*seconds)[steps[0].stage] += static_cast<double>(spans[i].end - spans[i].begin) * 1e-9;
     for (size_t i = 1; i < steps.size(); ++i)
       FOPS_TRY(add_time(slot->marks[i], slot->marks[i + 1], &(*seconds)[steps[i].stage]));
   }

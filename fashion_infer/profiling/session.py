@@ -57,7 +57,7 @@ def profile(
     repeat
         Passes that the tables and the timeline show, the program's first: what CUDA and MXNet set up is part of them.
     turns
-        Further passes, without the profiler and with it in turn: so many of each. 0 for none.
+        Further passes that count, without the profiler and with it in turn: so many of each. 0 for none.
     with_ceilings
         Whether to measure what the device can do at most.
 
@@ -69,11 +69,13 @@ def profile(
     if repeat < 1 or turns < 0:
         raise UsageError("repeat must be at least 1, and the passes for the overhead at least 0")
     cupti = _cupti(backend, device, options.get("mode") or "fused")
-    watch = _Watch(cupti, MXNetSource(), repeat)
+    schedule = overhead.Schedule(repeat, turns, settling=0 if cupti is None else 1)
+    watch = _Watch(cupti, MXNetSource(), schedule)
     try:
         watch.record()
-        total = repeat + 2 * turns
-        result = pipeline.run(net, images, backend, device=device, repeat=total, between=watch.between, **options)
+        result = pipeline.run(
+            net, images, backend, device=device, repeat=schedule.total, between=watch.between, **options
+        )
     finally:
         watch.close()
     shown = result._replace(layers=[_first(layer, repeat) for layer in result.layers])
@@ -94,10 +96,10 @@ def profile(
         calls=tables.tabulate("API calls", calls),
         records=[*watch.cuda, *mxnet_calls, *nodes, *fused],
         usage=watch.usage,
-        throughput=throughput.of([_unprofiled(layer, repeat) for layer in result.layers]),
+        throughput=throughput.of([_unprofiled(layer, schedule) for layer in result.layers]),
         ceilings=limits,
         no_ceilings=reason,
-        overhead=overhead.measured(result.layers, watch.walls, repeat),
+        overhead=overhead.measured(result.layers, watch.walls, schedule),
     )
 
 
@@ -132,10 +134,10 @@ def _first(layer: pipeline.Layer, passes: int) -> pipeline.Layer:
     )
 
 
-def _unprofiled(layer: pipeline.Layer, passes: int) -> pipeline.Layer:
+def _unprofiled(layer: pipeline.Layer, schedule: overhead.Schedule) -> pipeline.Layer:
     """The layer in the passes without the profiler, where there were any: they are warm as well, and the first pass of
     a fused network on a GPU took 60 times a later one's 0.19 ms, loading code."""
-    return layer._replace(seconds=layer.seconds[passes::2] or layer.seconds)
+    return layer._replace(seconds=schedule.counted(layer.seconds)[0] or layer.seconds)
 
 
 def _log(layers: Sequence[pipeline.Layer], passes: int) -> List[operators.OpTime]:
@@ -150,9 +152,9 @@ def _log(layers: Sequence[pipeline.Layer], passes: int) -> List[operators.OpTime
 class _Watch:
     """Turns the sources on and off between passes, and times the passes."""
 
-    def __init__(self, cupti: Optional[CuptiSource], mxnet: MXNetSource, repeat: int):
+    def __init__(self, cupti: Optional[CuptiSource], mxnet: MXNetSource, schedule: overhead.Schedule):
         self._sources = [source for source in (cupti, mxnet) if source is not None]
-        self._cupti, self._mxnet, self._repeat = cupti, mxnet, repeat
+        self._cupti, self._mxnet, self._schedule = cupti, mxnet, schedule
         self._began: Optional[float] = None
         self.walls: List[float] = []
         self.cuda: List[Record] = []
@@ -164,17 +166,18 @@ class _Watch:
             source.start()
 
     def between(self, index: int) -> None:
-        """The first `repeat` passes are recorded; of those after them every second one, for its cost alone."""
+        """Before each pass, and after the last: switches as the schedule says, and keeps the records of those shown."""
         if self._began is not None:
             self.walls.append(time.perf_counter() - self._began)
-        beyond = index - self._repeat
-        if beyond == 0:
+        shown = index == self._schedule.shown
+        if shown:
             self.usage = process.usage()
-        if beyond >= 0 and beyond % 2 == 0:
-            self._stop()
-        elif beyond > 0:
-            self.record()
-        if beyond == 0:
+        if index > 0 and self._schedule.recorded(index) != self._schedule.recorded(index - 1):
+            if self._schedule.recorded(index):
+                self.record()
+            else:
+                self._stop()
+        if shown:
             self.mxnet = self._mxnet.take()
             self.cuda = self._cupti.take() if self._cupti is not None else []
         self._began = time.perf_counter()

@@ -372,10 +372,23 @@ def test_layers_that_logged_nothing_have_no_throughput():
 
 def test_overhead_by_hand():
     seconds = (9.0, 1.0, 1.1, 2.0, 2.2, 3.0, 3.3)  # one profiled pass, then without and with in turn
-    op, whole = overhead.measured([layer("new0", "naive", seconds, ())], [10 * s for s in seconds], 1)
+    schedule = overhead.Schedule(shown=1, turns=3, settling=0)
+    assert schedule.total == len(seconds)
+    assert [schedule.recorded(i) for i in range(7)] == [True, False, True, False, True, False, True]
+    op, whole = overhead.measured([layer("new0", "naive", seconds, ())], [10 * s for s in seconds], schedule)
     assert (op.what, op.without, op.profiled, op.passes) == ("Op Time of new0", 2.0, 2.2, 3)
     assert math.isclose(op.ratio, 1.1) and (whole.without, whole.profiled) == (20.0, 22.0)
-    assert overhead.measured([layer("new0", "naive", (9.0,), ())], [1.0], 1) == []
+    none = overhead.Schedule(shown=1, turns=0, settling=1)
+    assert overhead.measured([layer("new0", "naive", (9.0,), ())], [1.0], none) == []
+
+
+def test_overhead_leaves_out_the_pass_behind_a_switch():
+    schedule = overhead.Schedule(shown=2, turns=2, settling=1)
+    walls = [9.0, 9.0, 5.0, 1.0, 7.0, 1.5, 5.0, 3.0, 7.0, 4.5]
+    assert schedule.total == len(walls)
+    assert [i for i in range(schedule.total) if not schedule.recorded(i)] == [2, 3, 6, 7]
+    (whole,) = overhead.measured([], walls, schedule)
+    assert (whole.without, whole.profiled, whole.passes) == (2.0, 3.0, 2)
 
 
 @pytest.mark.parametrize("wall, text", [(7.891, "0:07.89"), (75.999, "1:15.99"), (3725.9, "1:02:05")])
