@@ -14,6 +14,7 @@ from .content import Command, Missing, Output, Part, Picture, Report, Section, T
 from .gather import Measured
 
 _MOST_CONFUSED = 10
+_AGAINST = (("gb_s", "fill_gb_s"), ("tflop_s", "fp32_tflop_s"))  # a convolution's rate, and the ceiling it is held to
 
 
 def report(measured: Measured, out: str, pictures: Collection[str]) -> Report:
@@ -218,29 +219,24 @@ def _profile(measured) -> List[Part]:
             parts.append(table(f"{made.title}, {profile.mode} mode", columns, rows))
             most = ", ".join(row.name for row in majority(made)) or "nothing"
             parts.append(Text(f"90% of the time of the {made.title}, {profile.mode} mode: {most}."))
-        parts += _profiled(profile) if profile.found else []
+        parts += _profiled(profile, measured.ceilings) if profile.found else []
     return [*parts, *_not_measured(measured)]
 
 
-def _profiled(profile) -> List[Part]:
-    """What `profile` says beside its tables."""
+def _profiled(profile, ceilings) -> List[Part]:
+    """What `profile` says beside its tables. The ceilings are the other mode's too."""
     found = profile.found
     parts: List[Part] = [
         Text(f"The program in {profile.mode} mode up to the end of the profiled passes, as /usr/bin/time prints it:"),
         Output(as_time_prints(Usage(**found["usage"]))),
     ]
-    rows = [
-        [
-            t["layer"],
-            t["kernel"],
-            number(1e3 * t["seconds"], ".3f"),
-            number(t["gb_s"], ".1f"),
-            number(t["tflop_s"], ".3f"),
-        ]
-        for t in found["throughput"]
-    ]
+    columns = ["layer", "kernel", ">op time, ms", ">GB/s", ">% of fill", ">TFLOP/s", ">% of FP32"]
+    rows = []
+    for t in found["throughput"]:
+        of_fill, of_fp32 = (100 * t[rate] / ceilings[name] if name in ceilings else None for rate, name in _AGAINST)
+        figures = [1e3 * t["seconds"], t["gb_s"], of_fill, t["tflop_s"], of_fp32]
+        rows.append([t["layer"], t["kernel"], *map(number, figures, [".3f", ".1f", ".1f", ".3f", ".1f"])])
     if rows:
-        columns = ["layer", "kernel", ">op time, ms", ">GB/s", ">TFLOP/s"]
         parts.append(table(f"Convolutions, {profile.mode} mode", columns, rows))
     rows = [
         [o["what"], number(o["without"], ".6f"), number(o["profiled"], ".6f"), number(100 * (o["ratio"] - 1), "+.2f")]

@@ -287,6 +287,16 @@ class TestProfile:
                 table["majority"] for table in profile.found["tables"]
             ]
 
+    def test_convolutions_beside_the_ceilings(self, small_report):
+        first = small_report.measured.profiles[0]
+        rates = {"layer": "new0", "kernel": "naive", "seconds": 0.002, "gb_s": 30.0, "tflop_s": 0.05}
+        profiled = first._replace(found={**first.found, "throughput": [rates]})
+        ceilings = {"fill_gb_s": 40.0, "copy_gb_s": 1.0, "fp32_tflop_s": 0.2}
+        for known, shares in ((ceilings, ["75.0", "25.0"]), ({}, ["", ""])):
+            parts, _ = rendered(small_report.measured._replace(profiles=[profiled], ceilings=known))
+            (row,) = next(p for p in parts["profile"] if "Convolutions" in getattr(p, "caption", "")).rows
+            assert [cell.text for cell in row] == ["new0", "naive", "2.000", "30.0", shares[0], "0.050", shares[1]]
+
     def test_what_profiling_costs(self, small_report):
         first = small_report.measured.profiles[0]
         cost = {"what": "a whole pass", "without": 2.0, "profiled": 2.1, "ratio": 1.05, "passes": 3}
