@@ -7,6 +7,8 @@ import sys
 import types
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from fashion_infer import devices, operators, process
 from fashion_infer.errors import DeviceError
@@ -136,8 +138,31 @@ def test_trace(tmp_path):
         "New(new0)": "MXNet",
     }
     kernel, copy = slices["k"], slices["[CUDA memcpy HtoD]"]
-    assert (kernel["ts"], kernel["dur"]) == (1.6, 1.0) and threads[kernel["pid"], kernel["tid"]] == "device 0, stream 7"
-    assert kernel["tid"] == copy["tid"] and copy["args"] == {"bytes": 1000, "GB/s": 2.0}
+    assert (kernel["ts"], kernel["dur"]) == pytest.approx((1.6, 1.0), abs=0.001)
+    assert (
+        threads[kernel["pid"], kernel["tid"]] == "device 0, stream 7"
+        and kernel["tid"] == copy["tid"]
+        and copy["args"] == {"bytes": 1000, "GB/s": 2.0}
+    )
+
+
+@given(st.integers(0, 10**10), st.lists(st.sampled_from([0, 1, 1000]) | st.integers(0, 10**9), min_size=1, max_size=20))
+def test_slices_end_to_end_stay_so_in_a_viewer(start, lengths):
+    """Viewers nest a slice in one that it seems to begin in: they add in float64, or in nanoseconds rounded down."""
+    found, at = [made(API, "first", 0, 1, "host")], start
+    for number, length in enumerate(lengths):
+        found.append(made(STAGE, str(number), at, length, "stages"))
+        at += length
+    laid = [e for e in trace.events(found) if e["ph"] != "M" and e["cat"] == STAGE]
+    assert {int(e["name"]) for e in laid} == set(range(len(lengths)))
+    for e in laid:
+        assert abs(1000 * e.get("dur", 0) - lengths[int(e["name"])]) < 2
+    slices = [e for e in laid if e["ph"] == "X"]
+    assert all(e["dur"] > 0 for e in slices) and all(e["ph"] == "i" for e in laid if "dur" not in e)
+    for one, other in zip(slices, slices[1:]):
+        origin = slices[0]["ts"]
+        assert one["ts"] - origin + one["dur"] <= other["ts"] - origin
+        assert int(1000 * one["ts"]) + int(1000 * one["dur"]) <= int(1000 * other["ts"])
 
 
 def test_trace_of_nothing():
