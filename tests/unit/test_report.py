@@ -72,6 +72,10 @@ class TestPages:
         ids = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
         assert len(ids) == len(set(ids))
 
+    def test_regions_have_names_of_their_own(self, text):
+        names = [attributes["aria-label"] for attributes in Page(text).all("div") if attributes.get("role") == "region"]
+        assert all(names) and len(names) == len(set(names)) > 10
+
     def test_html_asks_for_nothing_outside_itself(self, text):
         assert not re.search(r"https?:", text) and "file:" not in text
         page = Page(text)
