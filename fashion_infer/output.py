@@ -9,6 +9,9 @@ def notice(text):
         click.echo(f"fashion-infer: {text}", err=True)
 
 
+_LEAST_TEXT = 20  # characters that a column of text keeps; what is longer is folded: the names of fused stages
+
+
 def table(*columns):
     """A table; a column whose name begins with ">" holds numbers, set right."""
     from rich import box
@@ -17,18 +20,24 @@ def table(*columns):
     made = Table(box=box.SIMPLE_HEAD)
     for name in columns:
         numeric = name.startswith(">")
-        made.add_column(name.lstrip(">"), justify="right" if numeric else "left", no_wrap=numeric, overflow="fold")
+        made.add_column(name.lstrip(">"), justify="right" if numeric else "left", overflow="fold")
     return made
 
 
 def show(made):
-    """Print a table on stdout."""
+    """Print a table on stdout. Where it is narrow, headers and text wrap; beyond that the table is wider than the
+    screen, for a number that loses digits, or a name that is gone, is worse."""
+    from rich.cells import cell_len
     from rich.console import Console
 
     console = Console(highlight=False, markup=False, emoji=False)  # a name may hold [brackets] and :colons:
     if not console.is_terminal:
         console.width = 120  # a file or a pipe has no width of its own
-    console.print(made)
+    for column in made.columns:
+        words = [word for cell in (column.header, *column.cells) for word in str(cell).split()]
+        longest = max(map(cell_len, words), default=0)
+        column.min_width = longest if column.justify == "right" else min(longest, _LEAST_TEXT)
+    console.print(made, crop=False)
 
 
 def run_lines(result):
