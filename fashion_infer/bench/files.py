@@ -1,6 +1,7 @@
 """The files that a benchmark leaves: JSON, chart, page."""
 
 import json
+import os
 from pathlib import Path
 from typing import Callable, Optional
 
@@ -10,11 +11,19 @@ from ..errors import DataError, UsageError
 
 
 def check(*paths: Optional[str], plot: Optional[str] = None) -> None:
-    """Raise UsageError where a file could not be written, before minutes of measuring are spent on it."""
+    """Raise UsageError where a file could not be written, or not two, before minutes of measuring are spent on it."""
     plots.check_path(plot)
-    for path in (*paths, plot):
-        if path and (Path(path).is_dir() or not Path(path).absolute().parent.is_dir()):
+    named = [path for path in (*paths, plot) if path]
+    for path in named:
+        folder = Path(path).absolute().parent
+        if Path(path).is_dir() or not folder.is_dir():
             raise UsageError(f"cannot write {path}: it is a folder, or its folder does not exist")
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise UsageError(f"cannot write {path}: its folder is not writable")
+    real = [os.path.realpath(path) for path in named]
+    for path, place in zip(named, real):
+        if real.count(place) > 1:
+            raise UsageError(f"{path} is to be two files: give each a name of its own")
 
 
 def save(

@@ -216,6 +216,7 @@ BAD = [
     (("--against", "blas"), "unknown peer 'blas'; known: cudnn, torch, mxnet, onnxruntime, none"),
     (("--plot", "k.pdf"), "NAME.png"),
     (("--json", "/nowhere/k.json"), "cannot write /nowhere/k.json"),
+    (("--json", "k", "--markdown", "k"), "k is to be two files"),
 ]
 
 

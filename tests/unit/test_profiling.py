@@ -524,6 +524,7 @@ def test_profile_refuses(invoke, tmp_path):
         (("--repeat", "0"), "at least 1"),
         (("--turns", "-1"), "at least 0"),
         (("--csv", tmp_path), "cannot write"),
+        (("--csv", tmp_path / "a", "--json", f"{tmp_path}/./a"), "give each a name of its own"),
         (("--trace", tmp_path / "no" / "t.json"), "cannot write"),
         (("--kernel", "quick"), "known: auto, naive"),
     ]:
