@@ -52,6 +52,11 @@ def ceiling(name: str) -> str:
     return name
 
 
+def three_digits(value: float) -> str:
+    """4650.3 as 4,650."""
+    return f"{float(f'{value:.3g}'):,g}"
+
+
 def roof(at: float, ceilings: Dict[str, float]) -> Optional[float]:
     """TFLOP/s that an arithmetic intensity allows: the lower of the best memory's and the best product's ceiling."""
     memory = [at * value / 1e3 for name, value in ceilings.items() if name.endswith("_gb_s")]
@@ -67,7 +72,7 @@ def roofline(path: str, result: Result, ceilings: Dict[str, float]) -> None:
         at = intensity(layer)
         span = np.geomspace(at / 30, at * 30, 200)
         for (name, value), style in zip(ceilings.items(), ("-", "--", ":", "-.")):
-            label = f"{ceiling(name)}: {float(f'{value:.3g}'):,g}"
+            label = f"{ceiling(name)}: {three_digits(value)}"
             if name.endswith("_gb_s"):
                 axes.plot(span, np.minimum(span * value / 1e3, top), style, color="black", lw=1, label=label)
             else:

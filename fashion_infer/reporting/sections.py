@@ -153,7 +153,7 @@ def _roofline(measured, pictures) -> List[Part]:
         parts.append(
             Picture(plots.ROOFLINE, f"Roofline: TFLOP/s of every kernel under the measured ceilings. {shown}.")
         )
-    rows = [[plots.ceiling(name), number(value, ".3g")] for name, value in measured.ceilings.items()]
+    rows = [[plots.ceiling(name), (value, plots.three_digits(value))] for name, value in measured.ceilings.items()]
     if rows:
         parts.append(table("Ceilings", ["ceiling", ">measured"], rows))
     else:

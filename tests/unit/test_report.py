@@ -192,6 +192,14 @@ class TestFigures:
         assert last.rows[0][4].value == (pytest.approx(1 / plots.roof(at, ceilings)) if ceilings else None)
         assert ("not measured: no torch." in texts(parts["roofline"])) == (not ceilings)
 
+    def test_ceilings_are_not_in_powers_of_ten(self, small_report):
+        parts, _ = rendered(small_report.measured._replace(ceilings={"fill_gb_s": 4650.3, "fp32_tflop_s": 0.0513}))
+        (ceilings,) = [part for part in parts["roofline"] if getattr(part, "caption", "") == "Ceilings"]
+        assert [[cell.text for cell in row] for row in ceilings.rows] == [
+            ["memory, fill, GB/s", "4,650"],
+            ["matrix product, fp32, TFLOP/s", "0.0513"],
+        ]
+
     def test_labels_stay_apart(self):
         # 2**32 between the ends: a 32nd of the axis is a factor of two
         assert plots._apart([1.0, 1.0, 5.0, 9.0], 2.0**32) == pytest.approx([1.0, 2.0, 5.0, 10.0])
