@@ -3,9 +3,9 @@
 // Weights are uploaded and laid out when they change. Items pass through in slices, as many as memory allows: the large
 // matrix product wants thousands of rows (fa2017's on an H200: 0.33 ms for 10,000 rows, 0.65 ms for four times 2,500).
 // In forward(), where the data comes from the host, a slice's data is cut into parts, and the first step runs on each
-// as it arrives, timed by the device's clock (cuda_stamp.cu says why not by events, as the other steps); the next slice's
-// upload and the last one's download run beside that. Each step owns its output buffer, so nothing is allocated once a
-// size has been seen, and the zeros behind the rows of halves, written once, stay.
+// as it arrives, timed by the device's clock (cuda_stamp.cu says why not by events, as the other steps); the next
+// slice's upload and the last one's download run beside that. Each step owns its output buffer, so nothing is allocated
+// once a size has been seen, and the zeros behind the rows of halves, written once, stay.
 //
 // Small batches are bound by launches, not by work: calls with the same arguments are captured into a CUDA graph at the
 // second one, and replayed from then on. From the host their data is not even copied: the kernels read and write pinned
