@@ -49,13 +49,18 @@ def _bytes(op: OpTime, after: Optional[OpTime]) -> int:
     return images * channels * height * width * op.item_bytes + 4 * (filters * channels * side**2 + images * out)
 
 
+def shares(gb_s: float, tflop_s: float, ceilings: Optional[Dict[str, float]]) -> Tuple[Optional[float], ...]:
+    """Of the fill ceiling and of the float32 ceiling; None for one that was not measured."""
+    known = ceilings or {}
+    held_to = ((gb_s, "fill_gb_s"), (tflop_s, "fp32_tflop_s"))
+    return tuple(rate / known[name] if name in known else None for rate, name in held_to)
+
+
 def rows(found: Sequence[Throughput], ceilings: Optional[Dict[str, float]]) -> List[Tuple[str, ...]]:
     """Cells of the table: layer, kernel, ms, GB/s, % of the fill ceiling, TFLOP/s, % of the float32 ceiling."""
     made = []
     for t in found:
-        share = ("", "")
-        if ceilings:
-            share = (f"{t.gb_s / ceilings['fill_gb_s']:.1%}", f"{t.tflop_s / ceilings['fp32_tflop_s']:.1%}")
+        share = ["" if each is None else f"{each:.1%}" for each in shares(t.gb_s, t.tflop_s, ceilings)]
         made.append(
             (t.layer, t.kernel, f"{1e3 * t.seconds:.3f}", f"{t.gb_s:.1f}", share[0], f"{t.tflop_s:.3f}", share[1])
         )

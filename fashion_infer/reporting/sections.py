@@ -8,13 +8,13 @@ from ..bench import report as bench_report
 from ..bench.rows import COPYING, KERNEL, WRONG
 from ..output import run_lines
 from ..process import Usage, as_time_prints
+from ..profiling import throughput
 from ..profiling.tables import duration, majority
 from . import network, plots
 from .content import Command, Missing, Output, Part, Picture, Report, Section, Text, number, table
 from .gather import Measured
 
 _MOST_CONFUSED = 10
-_AGAINST = (("gb_s", "fill_gb_s"), ("tflop_s", "fp32_tflop_s"))  # a convolution's rate, and the ceiling it is held to
 
 
 def report(measured: Measured, out: str, pictures: Collection[str]) -> Report:
@@ -233,7 +233,8 @@ def _profiled(profile, ceilings) -> List[Part]:
     columns = ["layer", "kernel", ">op time, ms", ">GB/s", ">% of fill", ">TFLOP/s", ">% of FP32"]
     rows = []
     for t in found["throughput"]:
-        of_fill, of_fp32 = (100 * t[rate] / ceilings[name] if name in ceilings else None for rate, name in _AGAINST)
+        shares = throughput.shares(t["gb_s"], t["tflop_s"], ceilings)
+        of_fill, of_fp32 = (None if share is None else 100 * share for share in shares)
         figures = [1e3 * t["seconds"], t["gb_s"], of_fill, t["tflop_s"], of_fp32]
         rows.append([t["layer"], t["kernel"], *map(number, figures, [".3f", ".1f", ".1f", ".3f", ".1f"])])
     if rows:
