@@ -11,7 +11,7 @@ import pytest
 import reference
 
 from fashion_infer import devices, editions, operators
-from fashion_infer.bench import conv, cuda_tensors, host, host_peers, onnx_model, timing
+from fashion_infer.bench import conv, cuda_tensors, files, host, host_peers, onnx_model, timing
 from fashion_infer.bench import reference as bench_reference
 from fashion_infer.bench.rows import Contender
 from fashion_infer.errors import DeviceError, UsageError
@@ -224,6 +224,12 @@ BAD = [
 def test_mistakes_are_one_line(invoke, words, message):
     code, out, err = invoke(*CPU, *words)
     assert code == 2 and message in err and err.count("\n") == 1 and not out
+
+
+def test_an_unwritable_folder_is_refused_at_once(invoke, monkeypatch, tmp_path):
+    monkeypatch.setattr(files.os, "access", lambda path, mode: str(path) != str(tmp_path))  # root may write anywhere
+    code, out, err = invoke(*CPU, "--json", tmp_path / "k.json")
+    assert code == 2 and "its folder is not writable" in err and err.count("\n") == 1 and not out
 
 
 @pytest.mark.parametrize("error", [MemoryError(), RuntimeError("DefaultCPUAllocator: can't allocate memory")])
