@@ -1,8 +1,9 @@
-// The CUDA entry points of a build without CUDA: each says so.
+// What stands in for the GPU in a build without CUDA: an empty table of kernels, and functions that say so.
 #ifndef FOPS_WITH_CUDA
 
-#include "status.h"
-#include "variant.h"
+#include "base/status.h"
+#include "conv/kernel.h"
+#include "net/executor.h"
 
 namespace {
 fops_status no_cuda() {
@@ -12,31 +13,36 @@ fops_status no_cuda() {
 }  // namespace
 
 namespace fops {
-VariantTable cuda_variants() { return {nullptr, 0, nullptr}; }
+
+KernelTable gpu_kernels() { return {nullptr, 0, nullptr}; }
+
+fops_status make_gpu_executor(const Plan&, int, const char*, std::unique_ptr<Executor>*) {
+  return fail(FOPS_NO_DEVICE,
+              "this build has no CUDA executor: use the CPU backend, or rebuild the library where nvcc is found");
+}
+
 }  // namespace fops
 
 extern "C" {
 
-fops_status fops_conv_forward_cuda(const char*, const fops_conv*, const void*, const float*, float*, void*) {
+fops_status fops_conv_forward_gpu(const char*, const fops_conv*, const void*, const float*, float*, void*) {
   return no_cuda();
 }
 
-fops_status fops_conv_forward_timed(const char*, const fops_conv*, const void*, const float*, float*, void*,
-                                    const char*) {
+fops_status fops_conv_forward_timed(const char*, const fops_conv*, const void*, const float*, float*, void*, int32_t) {
   return no_cuda();
 }
 
-fops_status fops_conv_forward_staged(const char*, int, const fops_conv*, const void*, const float*, float*,
-                                     const char*) {
+fops_status fops_conv_forward_staged(const char*, int, const fops_conv*, const void*, const float*, float*, int32_t) {
   return no_cuda();
 }
 
-fops_status fops_cuda_device_count(int* count) {
+fops_status fops_device_count(int* count) {
   if (count) *count = 0;
   return no_cuda();
 }
 
-fops_status fops_cuda_device_info(int, fops_device_info*) { return no_cuda(); }
+fops_status fops_device_describe(int, fops_device_info*) { return no_cuda(); }
 
 }  // extern "C"
 

@@ -1,9 +1,7 @@
-#include "isa.h"
+#include "base/isa.h"
 
 #include <cstdlib>
 #include <cstring>
-
-#include "fashion_ops.h"
 
 namespace fops {
 
@@ -29,12 +27,12 @@ Isa isa() {
   return found;
 }
 
-}  // namespace fops
-
-extern "C" const char* fops_cpu_isa(void) {
-  switch (fops::isa()) {
-    case fops::Isa::avx512: return "avx512";
-    case fops::Isa::avx2: return "avx2";
+const char* isa_name() {
+  switch (isa()) {
+    case Isa::avx512: return "avx512";
+    case Isa::avx2: return "avx2";
     default: return "generic";
   }
 }
+
+}  // namespace fops

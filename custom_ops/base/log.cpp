@@ -1,13 +1,13 @@
-// The op-time log: a bounded queue of finished forward passes, oldest first.
-#include <cstring>
+#include "base/log.h"
+
 #include <deque>
 #include <mutex>
 
-#include "status.h"
+namespace fops {
 
 namespace {
 
-constexpr size_t kCapacity = 65536;  // 15 MB at most; a caller that never drains loses the oldest
+constexpr size_t kCapacity = 65536;  // 6 MB at most; a caller that never drains loses the oldest
 
 struct Log {
   std::mutex mutex;
@@ -19,43 +19,27 @@ Log& the_log() {
   return *log;
 }
 
-void copy_name(char* to, size_t size, const char* from) {
-  strncpy(to, from ? from : "", size - 1);
-  to[size - 1] = '\0';
-}
-
 }  // namespace
 
-namespace fops {
-
-void log_op(const char* layer, const char* kernel, const fops_conv& conv, double seconds, double upload,
-            double download) noexcept {
-  if (!layer) return;
-  fops_op_record record{};
-  copy_name(record.layer, sizeof record.layer, layer);
-  copy_name(record.kernel, sizeof record.kernel, kernel);
-  record.conv = conv;
-  record.seconds = seconds;
-  record.upload = upload;
-  record.download = download;
+void log_op(int32_t first_node, int32_t last_node, const char* kernel, const fops_conv& conv, double seconds,
+            double upload, double download) noexcept {
+  if (first_node == FOPS_NOT_LOGGED) return;
   try {
     Log& log = the_log();
     std::lock_guard<std::mutex> lock(log.mutex);
     if (log.records.size() == kCapacity) log.records.pop_front();
-    log.records.push_back(record);
+    log.records.push_back({first_node, last_node, kernel, conv, seconds, upload, download});
   } catch (...) {  // out of memory: a lost timing must not fail the forward pass it describes
   }
 }
 
-}  // namespace fops
-
-extern "C" int fops_log_size(void) {
+int log_size() {
   Log& log = the_log();
   std::lock_guard<std::mutex> lock(log.mutex);
   return static_cast<int>(log.records.size());
 }
 
-extern "C" int fops_log_drain(fops_op_record* out, int capacity) {
+int log_drain(fops_op_record* out, int capacity) {
   if (!out || capacity <= 0) return 0;
   Log& log = the_log();
   std::lock_guard<std::mutex> lock(log.mutex);
@@ -66,3 +50,5 @@ extern "C" int fops_log_drain(fops_op_record* out, int capacity) {
   }
   return n;
 }
+
+}  // namespace fops

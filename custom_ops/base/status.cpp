@@ -1,13 +1,15 @@
-#include "status.h"
+#include "base/status.h"
 
 #include <cstdarg>
 #include <cstdio>
+#include <exception>
+#include <new>
+
+namespace fops {
 
 namespace {
 thread_local char message[1024] = "";
 }
-
-namespace fops {
 
 fops_status fail(fops_status status, const char* format, ...) {
   va_list args;
@@ -17,6 +19,18 @@ fops_status fail(fops_status status, const char* format, ...) {
   return status;
 }
 
-}  // namespace fops
+const char* last_message() noexcept { return message; }
 
-extern "C" const char* fops_last_error(void) { return message; }
+fops_status caught() noexcept {
+  try {
+    throw;
+  } catch (const std::bad_alloc&) {
+    return fail(FOPS_OUT_OF_MEMORY, "out of host memory; use a smaller batch");
+  } catch (const std::exception& e) {
+    return fail(FOPS_DEVICE_ERROR, "operator library: %s", e.what());
+  } catch (...) {
+    return fail(FOPS_DEVICE_ERROR, "operator library: unknown failure");
+  }
+}
+
+}  // namespace fops

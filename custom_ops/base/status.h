@@ -9,8 +9,10 @@ namespace fops {
 //   return fail(FOPS_INVALID, "K is %lld, larger than the image", (long long)c.K);
 fops_status fail(fops_status status, const char* format, ...) __attribute__((format(printf, 2, 3)));
 
-// Puts one finished pass into the op-time log. Does nothing when `layer` is null.
-void log_op(const char* layer, const char* kernel, const fops_conv& conv, double seconds, double upload,
-            double download) noexcept;
+// The message that fail() left last in this thread; "" when none.
+const char* last_message() noexcept;
+
+// To be called in a catch (...) block: turns the exception in flight into a status and a message.
+fops_status caught() noexcept;
 
 }  // namespace fops

@@ -1,4 +1,4 @@
-#include "pool.h"
+#include "base/thread_pool.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -11,9 +11,6 @@
 #include <mutex>
 #include <system_error>
 #include <thread>
-
-#include "fashion_ops.h"
-#include "status.h"
 
 namespace fops {
 
@@ -149,6 +146,8 @@ int pool_threads() {
   return wanted ? wanted : cores;
 }
 
+void set_pool_threads(int threads) { the_pool().wanted = threads; }
+
 void parallel_for(int64_t count, int threads, const std::function<void(int64_t, int)>& body) {
   if (count <= 0) return;
   if (inside_body) {  // nested: this thread already is one of the pool's
@@ -159,12 +158,3 @@ void parallel_for(int64_t count, int threads, const std::function<void(int64_t, 
 }
 
 }  // namespace fops
-
-extern "C" fops_status fops_set_threads(int threads) {
-  if (threads < 0 || threads > 1024)
-    return fops::fail(FOPS_INVALID, "threads must be 0 (the default) to 1024, not %d", threads);
-  fops::the_pool().wanted = threads;
-  return FOPS_OK;
-}
-
-extern "C" int fops_get_threads(void) { return fops::pool_threads(); }

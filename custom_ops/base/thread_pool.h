@@ -9,6 +9,9 @@ namespace fops {
 // Threads that a pass may use: what fops_set_threads said, else the cores this process may run on.
 int pool_threads();
 
+// Sets what pool_threads() answers; 0 restores the default.
+void set_pool_threads(int threads);
+
 // Calls body(item, worker) once for every item in [0, count), on at most `threads` threads, the calling one among
 // them; worker is in [0, threads) and no two calls in flight share one, so it can index scratch memory.
 // Items are handed out one at a time, so they may differ in cost. Returns when all are done. `body` must not

@@ -1,23 +1,10 @@
-// The entry points of fashion_ops.h: validate, look the variant up, run it, log it.
-#include <chrono>
+// Validates a convolution and looks its kernel up.
+#include "conv/dispatch.h"
+
 #include <cstring>
-#include <exception>
 #include <initializer_list>
-#include <new>
 
-#include "dispatch.h"
-#include "status.h"
-#include "variant.h"
-
-#ifndef FOPS_VERSION
-#define FOPS_VERSION "unknown"
-#endif
-#ifndef FOPS_CUDA_ARCHS
-#define FOPS_CUDA_ARCHS ""
-#endif
-#ifndef FOPS_CUDA_VERSION
-#define FOPS_CUDA_VERSION ""
-#endif
+#include "base/status.h"
 
 namespace fops {
 
@@ -52,98 +39,35 @@ fops_status validate(const fops_conv* c) {
   return FOPS_OK;
 }
 
-fops_status find(fops_backend backend, const char* kernel, const fops_conv& conv, const Variant** out) {
-  const VariantTable table = backend == FOPS_CUDA ? cuda_variants() : cpu_variants();
-  const char* where = backend == FOPS_CUDA ? "CUDA" : "CPU";
+KernelTable kernels_of(fops_backend backend) { return backend == FOPS_GPU ? gpu_kernels() : cpu_kernels(); }
+
+fops_status find(fops_backend backend, const char* name, const fops_conv& conv, const Kernel** out) {
+  const KernelTable table = kernels_of(backend);
+  const char* where = backend == FOPS_GPU ? "CUDA" : "CPU";
   if (!table.count) return fail(FOPS_NO_DEVICE, "this build of the operator library has no %s kernels", where);
-  if (!kernel || !*kernel || !strcmp(kernel, "auto")) {
+  if (!name || !*name || !strcmp(name, "auto")) {
     *out = table.choose(conv);
     return *out ? FOPS_OK : fail(FOPS_UNSUPPORTED, "no %s kernel takes this convolution", where);
   }
   for (int i = 0; i < table.count; ++i) {
-    const Variant& v = table.variants[i];
-    if (strcmp(v.name, kernel)) continue;
-    if (!v.accepts(conv))
+    const Kernel& kernel = table.kernels[i];
+    if (strcmp(kernel.name, name)) continue;
+    if (!kernel.accepts(conv))
       return fail(FOPS_UNSUPPORTED,
                   "%s kernel '%s' takes %s; this layer has data (%lld,%lld,%lld,%lld) %s, %lld filters of %lldx%lld",
-                  where, v.name, v.requires_, (long long)conv.B, (long long)conv.C, (long long)conv.H,
+                  where, kernel.name, kernel.takes, (long long)conv.B, (long long)conv.C, (long long)conv.H,
                   (long long)conv.W, conv.x_type == FOPS_UINT8 ? "uint8" : "float32", (long long)conv.M,
                   (long long)conv.K, (long long)conv.K);
-    *out = &v;
+    *out = &kernel;
     return FOPS_OK;
   }
   char names[512] = "";
   for (int i = 0; i < table.count; ++i) {
-    if (strlen(names) + strlen(table.variants[i].name) + 3 > sizeof names) break;
+    if (strlen(names) + strlen(table.kernels[i].name) + 3 > sizeof names) break;
     if (i) strcat(names, ", ");
-    strcat(names, table.variants[i].name);
+    strcat(names, table.kernels[i].name);
   }
-  return fail(FOPS_UNKNOWN_KERNEL, "unknown %s kernel '%s'; known: auto, %s", where, kernel, names);
-}
-
-fops_status caught() noexcept {
-  try {
-    throw;
-  } catch (const std::bad_alloc&) {
-    return fail(FOPS_OUT_OF_MEMORY, "out of host memory; use a smaller batch");
-  } catch (const std::exception& e) {
-    return fail(FOPS_DEVICE_ERROR, "operator library: %s", e.what());
-  } catch (...) {
-    return fail(FOPS_DEVICE_ERROR, "operator library: unknown failure");
-  }
+  return fail(FOPS_UNKNOWN_KERNEL, "unknown %s kernel '%s'; known: auto, %s", where, name, names);
 }
 
 }  // namespace fops
-
-using namespace fops;
-
-extern "C" {
-
-const char* fops_build_info(void) {
-  return "fashion_ops " FOPS_VERSION ", gcc " __VERSION__ ", cpu generic+avx2+avx512, cuda "
-#ifdef FOPS_WITH_CUDA
-      FOPS_CUDA_VERSION " (" FOPS_CUDA_ARCHS ")";
-#else
-         "none";
-#endif
-}
-
-int fops_kernel_count(fops_backend backend) {
-  return backend == FOPS_CUDA ? cuda_variants().count : cpu_variants().count;
-}
-
-fops_status fops_kernel_describe(fops_backend backend, int index, fops_kernel_info* out) {
-  const VariantTable table = backend == FOPS_CUDA ? cuda_variants() : cpu_variants();
-  if (!out || index < 0 || index >= table.count)
-    return fail(FOPS_INVALID, "kernel index %d is outside 0 to %d", index, table.count - 1);
-  const Variant& v = table.variants[index];
-  *out = {v.name, v.summary, v.requires_, v.precision};
-  return FOPS_OK;
-}
-
-fops_status fops_conv_check(fops_backend backend, const char* kernel, const fops_conv* conv, const char** chosen) {
-  if (fops_status s = validate(conv)) return s;
-  const Variant* v = nullptr;
-  if (fops_status s = find(backend, kernel, *conv, &v)) return s;
-  if (chosen) *chosen = v->name;
-  return FOPS_OK;
-}
-
-fops_status fops_conv_forward_cpu(const char* kernel, const fops_conv* conv, const void* x, const float* k, float* y,
-                                  const char* layer) {
-  try {
-    if (fops_status s = validate(conv)) return s;
-    if (!x || !k || !y) return fail(FOPS_INVALID, "data, weight or output is a null pointer");
-    const Variant* v = nullptr;
-    if (fops_status s = find(FOPS_CPU, kernel, *conv, &v)) return s;
-    const auto start = std::chrono::steady_clock::now();
-    if (fops_status s = v->run(*conv, x, k, y, nullptr)) return s;
-    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
-    log_op(layer, v->name, *conv, elapsed.count(), 0, 0);
-    return FOPS_OK;
-  } catch (...) {
-    return caught();
-  }
-}
-
-}  // extern "C"

@@ -1,18 +1,17 @@
-// What both backends' entry points do before they run a kernel.
+// What every entry point does before a kernel runs.
 #pragma once
 
+#include "conv/kernel.h"
 #include "fashion_ops.h"
-#include "variant.h"
 
 namespace fops {
 
 // FOPS_INVALID with the reason unless every size is positive, K <= min(H, W) and the tensors' sizes fit.
 fops_status validate(const fops_conv* conv);
 
-// The variant called `kernel` ("auto", "" and NULL: the table's choice) if it takes this convolution.
-fops_status find(fops_backend backend, const char* kernel, const fops_conv& conv, const Variant** out);
+KernelTable kernels_of(fops_backend backend);
 
-// To be called in a catch (...) block: turns the exception in flight into a status and a message.
-fops_status caught() noexcept;
+// The kernel called `name` ("auto", "" and NULL: the table's choice) if it takes this convolution.
+fops_status find(fops_backend backend, const char* name, const fops_conv& conv, const Kernel** out);
 
 }  // namespace fops

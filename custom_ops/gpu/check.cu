@@ -1,5 +1,5 @@
 // From a CUDA error to a status and a line for the user.
-#include "cuda_check.h"
+#include "gpu/check.h"
 
 namespace fops {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <cuda_runtime.h>
 
-#include "../core/status.h"
+#include "base/status.h"
 
 namespace fops {
 

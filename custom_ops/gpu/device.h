@@ -1,10 +1,14 @@
-// The current device, set for a scope and put back after it: a caller's own CUDA code keeps the device it chose.
+// Which CUDA devices this process can use, and which one is current.
 #pragma once
 
-#include "cuda_check.h"
+#include "gpu/check.h"
 
 namespace fops {
 
+// FOPS_NO_DEVICE, and *count = 0, with the reason when there is none.
+fops_status count_devices(int* count) noexcept;
+
+// The current device, set for a scope and put back after it: a caller's own CUDA code keeps the device it chose.
 class DeviceScope {
  public:
   DeviceScope() = default;

@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <utility>
 
-#include "../cuda/cuda_check.h"
+#include "gpu/check.h"
 
 namespace fops {
 

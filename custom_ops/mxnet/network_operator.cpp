@@ -2,8 +2,8 @@
 #include <cstdlib>
 #include <memory>
 
-#include "adapter.h"
-#include "net.h"
+#include "mxnet/adapter.h"
+#include "net/network.h"
 
 using fops::Attributes;
 using fops::attribute;
@@ -14,9 +14,9 @@ using mxnet::ext::MXTensor;
 
 namespace {
 
-class NetOperator : public mxnet::ext::CustomStatefulOp {
+class NetworkOperator : public mxnet::ext::CustomStatefulOp {
  public:
-  explicit NetOperator(fops::Net* net) : net_(net) {}
+  explicit NetworkOperator(fops::Network* network) : network_(network) {}
 
   MXReturnValue Forward(std::vector<MXTensor>* inputs, std::vector<MXTensor>* outputs,
                         const mxnet::ext::OpResource& resource) override {
@@ -29,7 +29,7 @@ class NetOperator : public mxnet::ext::CustomStatefulOp {
 
  private:
   MXReturnValue run(std::vector<MXTensor>& inputs, MXTensor& output, const mxnet::ext::OpResource& resource) {
-    const int index = net_->plan().data;
+    const int index = network_->plan().data;
     const MXTensor& data = inputs.at(index);
     if (data.dtype != mxnet::ext::kUint8 && data.dtype != mxnet::ext::kFloat32)
       return failed("the fused network takes float32 or uint8 data");
@@ -40,16 +40,16 @@ class NetOperator : public mxnet::ext::CustomStatefulOp {
       weights.push_back({read ? static_cast<const float*>(input.data_ptr) : nullptr, input.verID});
     }
     weights[index] = {};
-    if (net_->set_weights(weights)) return failed(fops_last_error());
+    if (network_->set_weights(weights)) return failed(fops_last_error());
     float* out = output.data<float>();
     const bool on_device = data.ctx.dev_type == "gpu";
     const fops_status status =
-        on_device ? net_->forward_device(data.shape[0], data.data_ptr, type, out, resource.get_cuda_stream())
-                  : net_->forward(data.shape[0], data.data_ptr, type, out, true);
+        on_device ? network_->forward_device(data.shape[0], data.data_ptr, type, out, resource.get_cuda_stream())
+                  : network_->forward(data.shape[0], data.data_ptr, type, out, true);
     return status == FOPS_OK ? MX_SUCCESS : failed(fops_last_error());
   }
 
-  std::unique_ptr<fops::Net> net_;
+  std::unique_ptr<fops::Network> network_;
 };
 
 MXReturnValue create(const Attributes& attributes, const mxnet::ext::MXContext& context,
@@ -58,17 +58,17 @@ MXReturnValue create(const Attributes& attributes, const mxnet::ext::MXContext& 
   try {
     std::unique_ptr<mxnet::ext::Graph> graph(
         mxnet::ext::Graph::fromString(attribute(attributes, MX_STR_SUBGRAPH_SYM_JSON, "{}")));
-    const std::vector<fops::Node> nodes = fops::nodes_of(*graph);
-    const int data = fops::data_input(nodes);  // inputs come in the variables' order
+    const std::vector<fops::Layer> layers = fops::layers_of(*graph);
+    const int data = fops::data_input(layers);  // inputs come in the variables' order
     if (data < 0 || data >= static_cast<int>(shapes.size()) || shapes[data].size() < 2)
       return failed("the fused network has no data of shape (n, ...)");
-    const bool gpu = context.dev_type == "gpu" || attribute(attributes, "run_on", "cpu") == "gpu";
-    const int device = context.dev_type == "gpu" ? context.dev_id : atoi(attribute(attributes, "device", "0").c_str());
-    std::unique_ptr<fops::Net> net;
-    if (fops::Net::make(nodes, {shapes[data].begin() + 1, shapes[data].end()}, gpu ? FOPS_CUDA : FOPS_CPU, device,
-                        attribute(attributes, "precision", "float32").c_str(), &net))
+    const bool gpu = context.dev_type == "gpu" || attribute(attributes, "fops_backend", "cpu") == "gpu";
+    const int device = context.dev_type == "gpu" ? context.dev_id : atoi(attribute(attributes, "fops_device", "0").c_str());
+    std::unique_ptr<fops::Network> network;
+    if (fops::Network::make(layers, {shapes[data].begin() + 1, shapes[data].end()}, gpu ? FOPS_GPU : FOPS_CPU, device,
+                        attribute(attributes, "fops_precision", "float32").c_str(), &network))
       return failed(fops_last_error());
-    *out = mxnet::ext::CustomStatefulOp::create<NetOperator>(net.release());
+    *out = mxnet::ext::CustomStatefulOp::create<NetworkOperator>(network.release());
     return MX_SUCCESS;
   } catch (const std::exception& error) {
     return failed(std::string("the fused network could not be set up: ") + error.what());
@@ -77,7 +77,7 @@ MXReturnValue create(const Attributes& attributes, const mxnet::ext::MXContext& 
 
 }  // namespace
 
-REGISTER_OP(_fashion_infer_net)
+REGISTER_OP(_fashion_infer_network)
     .setIsSubgraphOp()
     .setCreateOpState(create, "cpu")
     .setCreateOpState(create, "gpu");

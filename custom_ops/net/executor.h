@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "plan.h"
+#include "net/plan.h"
 
 namespace fops {
 
@@ -17,7 +17,7 @@ struct Weight {
 
 class Executor {
  public:
-  // Nothing is checked here that Net, the one caller, has checked: weights that are all there and were set first, n of
+  // Nothing is checked here that Network, the one caller, has checked: weights that are all there and were set first, n of
   // at least 1, data and out that are no null pointers, a known type.
   virtual ~Executor() = default;
 
@@ -26,7 +26,7 @@ class Executor {
 
   // n items of `data` (n, C, H, W), float32 or uint8, to `out` (n, values of the last stage), float32, all in host
   // memory. Synchronous. `seconds` receives each stage's time, one entry a stage: the stage alone, without transfers;
-  // `upload` and `download` (may be null) the transfers', 0 on the CPU. One caller at a time: Net (net.h) sees to it.
+  // `upload` and `download` (may be null) the transfers', 0 on the CPU. One caller at a time: Network (network.h) sees to it.
   virtual fops_status forward(int64_t n, const void* data, fops_dtype type, float* out, std::vector<double>* seconds,
                               double* upload, double* download) = 0;
 
@@ -35,8 +35,8 @@ class Executor {
   virtual fops_status forward_device(int64_t n, const void* data, fops_dtype type, float* out, void* stream) = 0;
 };
 
-// `precision`: "float32" (float32 grade), or on CUDA "tf32" or "float16" for who asks.
+// `precision`: "float32" (float32 grade), or on the GPU "tf32" or "fp16" for who asks.
 fops_status make_cpu_executor(const Plan& plan, const char* precision, std::unique_ptr<Executor>* out);
-fops_status make_cuda_executor(const Plan& plan, int device, const char* precision, std::unique_ptr<Executor>* out);
+fops_status make_gpu_executor(const Plan& plan, int device, const char* precision, std::unique_ptr<Executor>* out);
 
 }  // namespace fops

@@ -5,15 +5,15 @@
 #include <mutex>
 #include <vector>
 
-#include "executor.h"
-#include "plan.h"
+#include "net/executor.h"
+#include "net/plan.h"
 
 namespace fops {
 
-class Net {
+class Network {
  public:
-  static fops_status make(const std::vector<Node>& nodes, const std::vector<int64_t>& shape, fops_backend backend,
-                          int device, const char* precision, std::unique_ptr<Net>* out);
+  static fops_status make(const std::vector<Layer>& layers, const std::vector<int64_t>& shape, fops_backend backend,
+                          int device, const char* precision, std::unique_ptr<Network>* out);
 
   const Plan& plan() const { return plan_; }
   fops_status set_weights(const std::vector<Weight>& weights);
@@ -30,7 +30,3 @@ class Net {
 };
 
 }  // namespace fops
-
-struct fops_net {
-  std::unique_ptr<fops::Net> net;
-};

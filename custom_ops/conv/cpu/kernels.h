@@ -1,7 +1,7 @@
 // The CPU's kernels, as the table in table.cpp lists them.
 #pragma once
 
-#include "variant.h"
+#include "conv/kernel.h"
 
 namespace fops {
 

@@ -3,7 +3,7 @@
 // Seven nested loops, one thread, one multiply-add at a time in float32. It is what every other kernel is compared
 // with by eye, and what the course's students started from. Nothing here is meant to be fast: each output re-reads
 // C*K*K inputs and weights, and the compiler can't reorder a float32 sum, so the adds wait for one another.
-#include "cpu_kernels.h"
+#include "conv/cpu/kernels.h"
 
 namespace fops {
 

@@ -1,13 +1,13 @@
 // The convolution of shifted_simd.cpp for a band of rows of one image, for whoever drives it: the operator there, the
-// fused stage in fused/cpu_stages_simd.cpp. The head of shifted_simd.cpp explains it.
+// fused stage in net/cpu/stages_simd.cpp. The head of shifted_simd.cpp explains it.
 #pragma once
 
 #include <algorithm>
 #include <cstring>
 #include <utility>
 
-#include "simd.h"
-#include "variant.h"
+#include "base/simd.h"
+#include "conv/kernel.h"
 
 namespace fops {
 namespace FOPS_ISA {

@@ -22,10 +22,10 @@
 #include <cstring>
 #include <memory>
 
-#include "cpu_kernels.h"
-#include "pool.h"
-#include "shifted_kernel.h"
-#include "status.h"
+#include "conv/cpu/kernels.h"
+#include "base/thread_pool.h"
+#include "conv/cpu/shifted_kernel.h"
+#include "base/status.h"
 
 namespace fops {
 namespace FOPS_ISA {

@@ -1,6 +1,6 @@
-// The table of CPU variants. To add one: write the file, declare it in cpu_kernels.h, add a line here.
-#include "cpu_kernels.h"
-#include "isa.h"
+// The table of CPU kernels. To add one: write the file, declare it in kernels.h, add a line here.
+#include "conv/cpu/kernels.h"
+#include "base/isa.h"
 
 namespace fops {
 
@@ -16,16 +16,16 @@ fops_status shifted(const fops_conv& c, const void* x, const float* k, float* y,
   }
 }
 
-const Variant kVariants[] = {
+const Kernel kKernels[] = {
     {"naive", "seven nested loops, one thread: the definition", "", "float32", any, conv_naive},
     {"shifted", "implicit GEMM over K shifted copies of each image, register-tiled, threaded", "", "float32", any,
      shifted},
 };
 
-const Variant* choose(const fops_conv&) { return &kVariants[1]; }
+const Kernel* choose(const fops_conv&) { return &kKernels[1]; }
 
 }  // namespace
 
-VariantTable cpu_variants() { return {kVariants, static_cast<int>(sizeof kVariants / sizeof *kVariants), choose}; }
+KernelTable cpu_kernels() { return {kKernels, static_cast<int>(sizeof kKernels / sizeof *kKernels), choose}; }
 
 }  // namespace fops

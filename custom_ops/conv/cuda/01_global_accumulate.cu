@@ -6,7 +6,7 @@
 // Times in these files: NVIDIA H200, CUDA 13.0, 10,000 images, median of 20 or more runs; in the same run the output of
 // fa2017 was filled in 0.248 ms (the floor) and cuDNN took 1.136 ms.
 // fa2017 33.3 ms, fa2019 92.9 and 198.0 ms.
-#include "kernels.h"
+#include "conv/cuda/kernels.h"
 
 namespace fops {
 namespace {

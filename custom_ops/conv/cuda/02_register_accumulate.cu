@@ -3,7 +3,7 @@
 // Removes all of step 1's traffic but one store an output. What is left: two loads a multiply-add, from the L1 cache.
 //
 // fa2017 9.83 ms, 3.4 times faster than step 1; fa2019 21.0 and 42.6 ms.
-#include "kernels.h"
+#include "conv/cuda/kernels.h"
 
 namespace fops {
 namespace {

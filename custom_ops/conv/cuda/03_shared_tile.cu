@@ -6,7 +6,7 @@
 // Of a 24 x 24 plane, 448 of the 1,024 threads have no output.
 //
 // fa2017 11.3 ms, 0.87 of step 2's speed; fa2019 24.5 and 45.6 ms.
-#include "kernels.h"
+#include "conv/cuda/kernels.h"
 
 namespace fops {
 namespace {

@@ -4,7 +4,7 @@
 // 32 x 32 tile left every warp partly idle. The grid is one block an image and filter (B x M, which step 5 replaces).
 //
 // fa2017 6.28 ms, 1.8 times faster than step 3; fa2019 6.66 and 26.0 ms.
-#include "kernels.h"
+#include "conv/cuda/kernels.h"
 
 namespace fops {
 namespace {

@@ -4,7 +4,7 @@
 //
 // fa2017 3.38 ms, 1.9 times faster than step 4 (1.8 in 2017: 0.448 to 0.253 s); fa2019 5.65 and 24.2 ms, where 12 and
 // 24 filters give less to share.
-#include "kernels.h"
+#include "conv/cuda/kernels.h"
 
 namespace fops {
 namespace {

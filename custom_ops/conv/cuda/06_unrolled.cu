@@ -3,7 +3,7 @@
 // Removes loop counters and their address arithmetic: 25 multiply-adds in a row, their loads ahead of them.
 //
 // fa2017 2.67 ms, 1.3 times faster than step 5; fa2019 3.99 and 22.2 ms.
-#include "kernels.h"
+#include "conv/cuda/kernels.h"
 
 namespace fops {
 namespace {

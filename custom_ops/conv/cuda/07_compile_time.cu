@@ -5,8 +5,8 @@
 // two. With several channels the window does change, and nothing is won.
 //
 // fa2017 1.118 ms, 2.4 times faster than step 6 and level with cuDNN; fa2019 2.10 and 22.2 ms.
-#include "course_layers.h"
-#include "kernels.h"
+#include "conv/cuda/course_layers.h"
+#include "conv/cuda/kernels.h"
 
 namespace fops {
 namespace {

@@ -9,8 +9,8 @@
 // fa2017 3.02 ms, 0.37 of step 7's speed; fa2019 0.947 and 16.1 ms.
 #include <mutex>
 
-#include "course_layers.h"
-#include "kernels.h"
+#include "conv/cuda/course_layers.h"
+#include "conv/cuda/kernels.h"
 
 namespace fops {
 namespace {

@@ -5,7 +5,7 @@
 // product, one output a thread, reads shared memory twice a multiply-add.
 //
 // fa2017 6.19 ms, slower than steps 5 to 8; fa2019 28.5 and 47.5 ms.
-#include "kernels.h"
+#include "conv/cuda/kernels.h"
 
 namespace fops {
 namespace {

@@ -5,7 +5,7 @@
 // which is why it is what "auto" falls back to.
 //
 // fa2017 1.400 ms, 4.4 times faster than step 9; fa2019 6.01 and 14.7 ms.
-#include "kernels.h"
+#include "conv/cuda/kernels.h"
 
 namespace fops {
 namespace {

@@ -6,7 +6,7 @@
 //
 // fa2017 0.470 ms, 3.0 times faster than step 10 and 2.4 times faster than step 7; fa2019 1.196 and 3.77 ms.
 // The fastest without tensor cores.
-#include "kernels.h"
+#include "conv/cuda/kernels.h"
 
 namespace fops {
 namespace {

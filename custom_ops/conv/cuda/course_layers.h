@@ -2,21 +2,21 @@
 // constants (steps 7 and 8).
 #pragma once
 
-#include "launch.h"
+#include "conv/cuda/dims.h"
 
 namespace fops {
 
 template <int C_, int H_, int W_, int M_, int K_>
-struct Layer {
+struct CourseLayer {
   static constexpr int C = C_, H = H_, W = W_, M = M_, K = K_, OH = H - K + 1, OW = W - K + 1;
   static bool is(const fops_conv& c) { return c.C == C && c.H == H && c.W == W && c.M == M && c.K == K; }
 };
 
-using Fa2017Conv = Layer<1, 28, 28, 50, 5>;
-using Sp2018Conv1 = Layer<1, 64, 64, 6, 5>;
-using Sp2018Conv2 = Layer<6, 30, 30, 16, 5>;
-using Fa2019Conv1 = Layer<1, 70, 70, 12, 5>;
-using Fa2019Conv2 = Layer<12, 33, 33, 24, 5>;
+using Fa2017Conv = CourseLayer<1, 28, 28, 50, 5>;
+using Sp2018Conv1 = CourseLayer<1, 64, 64, 6, 5>;
+using Sp2018Conv2 = CourseLayer<6, 30, 30, 16, 5>;
+using Fa2019Conv1 = CourseLayer<1, 70, 70, 12, 5>;
+using Fa2019Conv2 = CourseLayer<12, 33, 33, 24, 5>;
 
 inline bool is_course_layer(const fops_conv& c) {
   return Fa2017Conv::is(c) || Sp2018Conv1::is(c) || Sp2018Conv2::is(c) || Fa2019Conv1::is(c) || Fa2019Conv2::is(c);

@@ -1,7 +1,7 @@
 // The ladder: what each numbered file offers to the table.
 #pragma once
 
-#include "launch.h"
+#include "conv/cuda/dims.h"
 
 namespace fops {
 

@@ -1,6 +1,6 @@
-// The table of CUDA variants, in the order of the ladder, and the choice that "auto" makes.
-#include "course_layers.h"
-#include "kernels.h"
+// The table of CUDA kernels, in the order of the ladder, and the choice that "auto" makes.
+#include "conv/cuda/course_layers.h"
+#include "conv/cuda/kernels.h"
 
 namespace fops {
 namespace {
@@ -10,7 +10,7 @@ constexpr const char* kCourse = "the five convolutions of the course's networks"
 constexpr const char* kTensor =
     "5x5, one channel, at most 64 filters; or K at most 7, 2 to 64 float32 channels, at most 32 filters";
 
-const Variant kVariants[] = {
+const Kernel kKernels[] = {
     {"global-accumulate", "one thread an output, summing in global memory", "", "float32", takes_any,
      run_global_accumulate},
     {"register-accumulate", "the sum in a register", "", "float32", takes_any, run_register_accumulate},
@@ -33,15 +33,15 @@ const Variant kVariants[] = {
      run_register_tile},
     {"tensor-core", "tensor cores on split operands, corrected to float32 grade", kTensor, "float32",
      takes_tensor_core, run_tensor_core},
-    {"tensor-core-half", "tensor cores, operands rounded to half", kTensor, "float16", takes_tensor_core,
+    {"tensor-core-half", "tensor cores, operands rounded to half", kTensor, "fp16", takes_tensor_core,
      run_tensor_core_half},
 };
 
-const Variant& named(int step) { return kVariants[step - 1]; }
+const Kernel& named(int step) { return kKernels[step - 1]; }
 
 // On the H200 every layer ran fastest in this order; a GPU before sm_80 has no mma of this shape. Without a device
 // (fops_conv_check on a build machine) the answer is that for a present-day one.
-const Variant* choose(const fops_conv& c) {
+const Kernel* choose(const fops_conv& c) {
   int device = 0, major = 8;
   if (cudaGetDevice(&device) != cudaSuccess ||
       cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) != cudaSuccess) {
@@ -55,6 +55,6 @@ const Variant* choose(const fops_conv& c) {
 
 }  // namespace
 
-VariantTable cuda_variants() { return {kVariants, static_cast<int>(sizeof kVariants / sizeof *kVariants), choose}; }
+KernelTable gpu_kernels() { return {kKernels, static_cast<int>(sizeof kKernels / sizeof *kKernels), choose}; }
 
 }  // namespace fops

@@ -7,11 +7,11 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "cpu_stages.h"
-#include "executor.h"
-#include "isa.h"
-#include "pool.h"
-#include "status.h"
+#include "net/cpu/stages.h"
+#include "net/executor.h"
+#include "base/isa.h"
+#include "base/thread_pool.h"
+#include "base/status.h"
 
 namespace fops {
 

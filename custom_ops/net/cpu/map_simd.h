@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "tanh_simd.h"
+#include "net/cpu/tanh_simd.h"
 
 namespace fops {
 namespace FOPS_ISA {

@@ -1,7 +1,7 @@
 // The stages' kernels for the CPU, compiled once for each instruction set from the *_simd.cpp files of this folder.
 #pragma once
 
-#include "plan.h"
+#include "net/plan.h"
 
 namespace fops {
 

@@ -5,7 +5,7 @@
 // the first term left out, r^8/8!, is 1.5e-8 of r. Beyond |x| = 9.02 the nearest float is 1.
 #pragma once
 
-#include "simd.h"
+#include "base/simd.h"
 
 namespace fops {
 namespace FOPS_ISA {

@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "../cuda/cuda_check.h"
+#include "gpu/check.h"
 
 namespace fops {
 

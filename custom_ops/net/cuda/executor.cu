@@ -3,7 +3,7 @@
 // Weights are uploaded and laid out when they change. Items pass through in slices, as many as memory allows: the large
 // matrix product wants thousands of rows (fa2017's on an H200: 0.33 ms for 10,000 rows, 0.65 ms for four times 2,500).
 // In forward(), where the data comes from the host, a slice's data is cut into parts, and the first step runs on each
-// as it arrives, timed by the device's clock (cuda_stamp.cu says why not by events, as the other steps); the next
+// as it arrives, timed by the device's clock (kernels/stamp.cu says why not by events, as the other steps); the next
 // slice's upload and the last one's download run beside that. Each step owns its output buffer, so nothing is allocated
 // once a size has been seen, and the zeros behind the rows of halves, written once, stay.
 //
@@ -17,13 +17,13 @@
 #include <memory>
 #include <string>
 
-#include "../core/dispatch.h"
-#include "../cpu/pool.h"
-#include "../cuda/device.h"
-#include "../cuda/launch.h"
-#include "cuda_memory.h"
-#include "cuda_route.h"
-#include "executor.h"
+#include "conv/dispatch.h"
+#include "base/thread_pool.h"
+#include "gpu/device.h"
+#include "gpu/launch.h"
+#include "gpu/memory.h"
+#include "net/cuda/route.h"
+#include "net/executor.h"
 
 namespace fops {
 namespace {
@@ -420,16 +420,16 @@ fops_status CudaExecutor::run_step(const Step& step, int64_t n, const Tensor& x,
   const StageWeights& w = weights_[step.stage];
   float* const to = static_cast<float*>(y.data);
   const fops_dtype type = x.form == Tensor::Form::uint8 ? FOPS_UINT8 : FOPS_FLOAT32;
-  const Variant* variant = nullptr;
+  const Kernel* kernel = nullptr;
   switch (step.kind) {
     case Step::Kind::conv_pixels: return run_conv_pixels(stage, w.pixels, w.w, n, x, y, stream);
     case Step::Kind::conv: {
       const fops_conv conv{n, stage.in.C, stage.in.H, stage.in.W, stage.out.C, stage.K, type};
       FOPS_TRY(validate(&conv));
-      FOPS_TRY(find(FOPS_CUDA, "auto", conv, &variant));
+      FOPS_TRY(find(FOPS_GPU, "auto", conv, &kernel));
       Tensor plain;
       plain.data = step.scratch > 0 ? route.scratch.as() : to;
-      FOPS_TRY(variant->run(conv, x.data, w.w, static_cast<float*>(plain.data), stream));
+      FOPS_TRY(kernel->run(conv, x.data, w.w, static_cast<float*>(plain.data), stream));
       if (step.scratch == 0) return FOPS_OK;
       const Item unpooled{stage.out.C, out_h(conv), out_w(conv)};
       return run_map(unpooled, stage.out, stage.tanh, stage.pool, n, plain, y, stream);
@@ -442,8 +442,8 @@ fops_status CudaExecutor::run_step(const Step& step, int64_t n, const Tensor& x,
       // A dense layer is a 1x1 convolution over an image of one pixel with a channel a value.
       const fops_conv conv{n, step.in.size(), 1, 1, step.out.size(), 1, type};
       FOPS_TRY(validate(&conv));
-      FOPS_TRY(find(FOPS_CUDA, "implicit-gemm", conv, &variant));
-      FOPS_TRY(variant->run(conv, x.data, w.w, to, stream));
+      FOPS_TRY(find(FOPS_GPU, "implicit-gemm", conv, &kernel));
+      FOPS_TRY(kernel->run(conv, x.data, w.w, to, stream));
       return run_bias_tanh(n, step.out.size(), w.bias, step.tanh, to, stream);
     }
     case Step::Kind::few_units:
@@ -708,16 +708,16 @@ fops_status CudaExecutor::finish(const Route& route, Slot* slot, float* out, boo
 
 }  // namespace
 
-fops_status make_cuda_executor(const Plan& plan, int device, const char* precision, std::unique_ptr<Executor>* out) {
+fops_status make_gpu_executor(const Plan& plan, int device, const char* precision, std::unique_ptr<Executor>* out) {
   const std::string name = precision == nullptr ? "" : precision;
-  // "float16" and "tf32" leave out the products that restore float32 grade in the large dense layers, where most of the
+  // "fp16" and "tf32" leave out the products that restore float32 grade in the large dense layers, where most of the
   // work is; both round operands to 11 bits, and on these GPUs halves are twice as fast as TF32 proper. Convolutions
-  // stay at float32 grade, which costs them little: see the times in cuda/13_half.cu.
+  // stay at float32 grade, which costs them little: see the times in conv/cuda/13_half.cu.
   int products = 3;
-  if (name == "float16" || name == "tf32")
+  if (name == "fp16" || name == "tf32")
     products = 1;
   else if (name != "float32" && !name.empty())
-    return fail(FOPS_INVALID, "no precision '%s': float32, tf32 and float16 are known", name.c_str());
+    return fail(FOPS_INVALID, "no precision '%s': float32, tf32 and fp16 are known", name.c_str());
   auto executor = std::make_unique<CudaExecutor>(plan, device, products);
   FOPS_TRY(executor->open());
   *out = std::move(executor);

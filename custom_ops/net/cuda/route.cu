@@ -1,4 +1,4 @@
-#include "cuda_route.h"
+#include "net/cuda/route.h"
 
 #include <cmath>
 

@@ -9,8 +9,8 @@
 
 #include <vector>
 
-#include "cuda_dense.h"
-#include "cuda_stages.h"
+#include "net/cuda/dense.h"
+#include "net/cuda/stages.h"
 
 namespace fops {
 
@@ -28,12 +28,12 @@ struct StageWeights {
 
 struct Step {
   enum class Kind {
-    conv_pixels,  // cuda_conv_pixels.cu
-    conv,         // a variant of the table into `scratch`, then the map; or straight into the output
+    conv_pixels,  // kernels/conv_pixels.cu
+    conv,         // a kernel of the table into `scratch`, then the map; or straight into the output
     map,          // also the change to halves before a dense step
-    dense,        // cuda_dense.h, from halves
+    dense,        // dense.h, from halves
     dense_plain,  // as a 1x1 convolution in float32, then bias and tanh
-    few_units,    // cuda_few_units.cu, which may take the softmax behind it along
+    few_units,    // kernels/few_units.cu, which may take the softmax behind it along
     softmax
   };
   Kind kind;
@@ -49,7 +49,7 @@ struct Step {
   }
 };
 
-// `matrix_units`: whether the device has the mma that cuda_dense.h and cuda_conv_pixels.cu use (sm_80 and newer).
+// `matrix_units`: whether the device has the mma that dense.h and kernels/conv_pixels.cu use (sm_80 and newer).
 std::vector<Step> make_route(const Plan& plan, const std::vector<StageWeights>& weights, fops_dtype type,
                              bool matrix_units);
 

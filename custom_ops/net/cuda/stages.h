@@ -1,4 +1,4 @@
-// The kernels of the CUDA executor, apart from the large matrix product (cuda_dense.h). Every function queues work on
+// The kernels of the CUDA executor, apart from the large matrix product (dense.h). Every function queues work on
 // `stream` and returns the status of the launches; none waits, none allocates.
 #pragma once
 
@@ -6,8 +6,8 @@
 
 #include <vector>
 
-#include "../cuda/cuda_check.h"
-#include "plan.h"
+#include "gpu/check.h"
+#include "net/plan.h"
 
 namespace fops {
 
@@ -39,7 +39,7 @@ constexpr int64_t kFewUnits = 16;
 fops_status run_few_units(int64_t n, int64_t inputs, int64_t units, const Tensor& x, const float* w, const float* bias,
                           bool tanh, bool softmax, float* y, cudaStream_t stream);
 
-// Convolution, tanh and pool in one kernel, for one channel and K = 5 (cuda_conv_pixels.cu).
+// Convolution, tanh and pool in one kernel, for one channel and K = 5 (kernels/conv_pixels.cu).
 constexpr int kTanhScale = 1 << 14;  // of the halves it writes: +-1 then lies far from both ends of half's range
 struct PixelWeights {
   std::vector<uint32_t> packed;      // to be copied to the device

@@ -8,10 +8,10 @@
 //
 // fa2019 1.183 ms, 3.2 times faster than step 11 and 4.8 times faster than cuDNN (5.71 ms), largest error 1.3e-6 of the
 // largest output; sp2018 0.407 ms, 2.5 times faster than step 11 and than cuDNN (1.029 ms). Shapes such as the latter
-// go to 12_tensor_core_few_filters.cu, 0.317 ms, and on Hopper to 12_tensor_core_warpgroup.cu, 0.264.
-#include "kernels.h"
-#include "tensor_core.h"
-#include "tensor_core.cuh"
+// go to few_filters.cu, 0.317 ms, and on Hopper to warpgroup.cu, 0.264.
+#include "conv/cuda/kernels.h"
+#include "conv/cuda/12_tensor_core/tensor_core.h"
+#include "gpu/isa/tensor_core.cuh"
 
 namespace fops {
 namespace {
@@ -392,7 +392,6 @@ bool takes_tensor_core_channels(const fops_conv& c) {
 
 fops_status run_tensor_core_channels(const fops_conv& c, bool half, const void* x, const float* k, float* y,
                                      cudaStream_t stream) {
-  if (takes_tensor_core_few_filters(c)) return run_tensor_core_few_filters(c, half, x, k, y, stream);
   const float* input = static_cast<const float*>(x);
   return half ? run<true>(c, input, k, y, stream) : run<false>(c, input, k, y, stream);
 }

@@ -1,6 +1,6 @@
 // Step 12, a few filters over a few channels: the weights stay in registers, and pixels are read once for five rows.
 //
-// With 16 filters the mma work of 12_tensor_core_channels.cu is small beside what feeds it: 16 bytes of shared memory a
+// With 16 filters the mma work of channels.cu is small beside what feeds it: 16 bytes of shared memory a
 // lane and pixel for three mma instructions, and the weights again for every four tiles. Here 16 filters are the rows
 // of the product, their 160 weights, high and low halves, 80 registers a lane, loaded once a launch; and a warp walks
 // down the image, so that a row's operands, read once, meet five rows of sums: 32 bytes a lane for 30 instructions. An
@@ -8,8 +8,8 @@
 //
 // sp2018's second layer: 216 MB read, 433 MB written, 0.15 ms at the 4.3 TB/s of a copy; 104 GFLOP on the tensor cores,
 // 0.17 ms at the 600 TFLOP/s or so that mma.sync reaches. Measured on an H200: 0.317 ms, 3.3 times the time to fill the
-// output (0.095 ms), for 0.407 with 12_tensor_core_channels.cu; step 13's half of it 0.192 ms, 2.0 fills, for 0.319.
-// Largest error 8.9e-7 of the largest output. On Hopper 12_tensor_core_warpgroup.cu takes the float32 grade over: 0.264
+// output (0.095 ms), for 0.407 with channels.cu; step 13's half of it 0.192 ms, 2.0 fills, for 0.319.
+// Largest error 8.9e-7 of the largest output. On Hopper warpgroup.cu takes the float32 grade over: 0.264
 // ms. What is left: a profile finds the tensor pipe 49% busy, a quarter of the warps' time at barriers, mostly behind
 // the three strips that take longest, and a seventh in staging.
 //
@@ -18,9 +18,9 @@
 // by cp.async, 0.354; that with two staged images, the next one split before the barrier, 0.337; strips cut so that all
 // four warps end together 0.320 (but the half 0.214); tile rows dealt out evenly to 4, 6 or 8 warps wherever they fell
 // 0.55 to 0.70.
-#include "few_filters.cuh"
-#include "kernels.h"
-#include "tensor_core.h"
+#include "conv/cuda/12_tensor_core/few_filters.cuh"
+#include "conv/cuda/kernels.h"
+#include "conv/cuda/12_tensor_core/tensor_core.h"
 
 namespace fops {
 namespace {
@@ -268,9 +268,6 @@ bool takes_tensor_core_few_filters(const fops_conv& c) {
 
 fops_status run_tensor_core_few_filters(const fops_conv& c, bool half, const void* x, const float* k, float* y,
                                         cudaStream_t stream) {
-  bool taken = false;  // half: a single product keeps mma.sync from being what limits it (0.204 ms, wgmma 0.205)
-  if (!half) FOPS_TRY(run_tensor_core_warpgroup(c, x, k, y, stream, &taken));
-  if (taken) return FOPS_OK;
   const float* input = static_cast<const float*>(x);
   return half ? run<true>(c, input, k, y, stream) : run<false>(c, input, k, y, stream);
 }

@@ -1,4 +1,4 @@
-// What the two kernels for a few filters share: 12_tensor_core_few_filters.cu and 12_tensor_core_warpgroup.cu stage
+// What the two kernels for a few filters share: few_filters.cu and warpgroup.cu stage
 // pixels and take weights alike.
 //
 // A staged pixel is kWords words of two channels each, in a plane of high and one of low halves. The taps of a filter's
@@ -6,8 +6,8 @@
 // the last tap meet zero weights; kPad zeros end each plane so that they are numbers.
 #pragma once
 
-#include "launch.h"
-#include "tensor_core.cuh"
+#include "conv/cuda/dims.h"
+#include "gpu/isa/tensor_core.cuh"
 
 namespace fops {
 namespace few_filters {

@@ -1,6 +1,5 @@
-// Step 12's kernels: 12_tensor_core.cu for one input channel, 12_tensor_core_channels.cu for several, and for a few of
-// them 12_tensor_core_few_filters.cu, whose shapes are a part of the second's. On Hopper 12_tensor_core_warpgroup.cu
-// does most of those.
+// Step 12's kernels: pixels.cu for one input channel, channels.cu for several, and for a few of them few_filters.cu, whose
+// shapes are a part of the second's. On Hopper warpgroup.cu does most of those. dispatch.cu decides.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -8,6 +7,10 @@
 #include "fashion_ops.h"
 
 namespace fops {
+
+// Any of them, or a refusal that names the kernel `name`: what steps 12 and 13 call. `stream` is a cudaStream_t.
+fops_status run_on_tensor_cores(const char* name, bool half, const fops_conv&, const void* x, const float* k, float* y,
+                                void* stream);
 
 bool takes_tensor_core_pixels(const fops_conv&);
 bool takes_tensor_core_channels(const fops_conv&);

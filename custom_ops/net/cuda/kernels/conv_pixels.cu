@@ -1,6 +1,6 @@
 // Convolution + tanh + 2x2 max pool in one kernel: one input channel, 5x5, up to 64 filters, on the tensor cores.
 //
-// The plain layer (cuda/12_tensor_core.cu) is bound by its stores: fa2017 writes 1,152 MB for 10,000 images. Fused with
+// The plain layer (conv/cuda/12_tensor_core/pixels.cu) is bound by its stores: fa2017 writes 1,152 MB for 10,000 images. Fused with
 // what follows, a quarter of that is left, in the form that the next layer reads. tanh rises, so the pool comes first:
 // a quarter of the tanh too. What is left to do for fa2017:
 //   products  25 taps padded to 32, 50 filters to 56, two halves a weight: 41 GFLOP, 0.07 ms at the 600 TFLOP/s or so
@@ -24,11 +24,11 @@
 #include <cmath>
 #include <cstring>
 
-#include "../cuda/launch.h"
-#include "../cuda/tensor_core.cuh"
-#include "cuda_dense.h"
-#include "cuda_stages.h"
-#include "cuda_tanh.cuh"
+#include "gpu/launch.h"
+#include "gpu/isa/tensor_core.cuh"
+#include "net/cuda/dense.h"
+#include "net/cuda/stages.h"
+#include "gpu/isa/tanh.cuh"
 
 namespace fops {
 namespace {

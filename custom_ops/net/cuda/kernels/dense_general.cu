@@ -7,8 +7,8 @@
 // fa2017's layer (10,000 x 7200 -> 500) is 72 GFLOP, 216 as three products; x is 289 MB, read once for each 64 units,
 // 2.3 GB in all, mostly from L2. An H200 takes 1.09 ms for it (198 TFLOP/s), 0.63 ms for 10816 -> 140 and 1.16 ms for
 // 20184 -> 160: 1.4 times faster than torch's float32 or more, 3.2 to 3.6 times slower than wgmma.
-#include "../cuda/tensor_core.cuh"
-#include "cuda_dense_kernels.h"
+#include "gpu/isa/tensor_core.cuh"
+#include "net/cuda/kernels/dense_kernels.h"
 
 namespace fops {
 namespace {

@@ -33,8 +33,8 @@
 
 #include <atomic>
 
-#include "cuda_dense_kernels.h"
-#include "cuda_dense_wgmma.cuh"
+#include "net/cuda/kernels/dense_kernels.h"
+#include "gpu/isa/wgmma.cuh"
 
 namespace fops {
 namespace {

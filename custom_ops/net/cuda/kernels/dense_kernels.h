@@ -1,4 +1,4 @@
-// What cuda_dense.cu shares with the two kernels behind it. Internal to the dense layer.
+// What dense.cu shares with the two kernels behind it. Internal to the dense layer.
 //
 // The order in which an output's products are summed is the layer's alone, never the number of rows' nor the grid's:
 // `inputs` is cut into chunks of kChunk, and the chunks into a layer's fixed number of segments, mostly one. A chunk is
@@ -7,8 +7,8 @@
 // for a second kernel (add_partial): the digits are the same. So an image's result does not depend on its batch.
 #pragma once
 
-#include "../cuda/launch.h"
-#include "cuda_dense.h"
+#include "gpu/launch.h"
+#include "net/cuda/dense.h"
 
 namespace fops {
 

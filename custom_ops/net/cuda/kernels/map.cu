@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <type_traits>
 
-#include "../cuda/launch.h"
-#include "../cuda/tensor_core.cuh"
-#include "cuda_dense.h"
-#include "cuda_stages.h"
-#include "cuda_tanh.cuh"
+#include "gpu/launch.h"
+#include "gpu/isa/tensor_core.cuh"
+#include "net/cuda/dense.h"
+#include "net/cuda/stages.h"
+#include "gpu/isa/tanh.cuh"
 
 namespace fops {
 namespace {

@@ -1,6 +1,6 @@
 // Softmax over an item's values, a warp an item: three passes, of which the last two find their values in the cache.
-#include "../cuda/launch.h"
-#include "cuda_stages.h"
+#include "gpu/launch.h"
+#include "net/cuda/stages.h"
 
 namespace fops {
 namespace {

@@ -7,7 +7,7 @@
 //
 // The clock ticks every 32 ns there; where it ticks once a microsecond, that is little of what is timed so, a part of
 // an upload of a megabyte or more.
-#include "cuda_stages.h"
+#include "net/cuda/stages.h"
 
 namespace fops {
 namespace {
