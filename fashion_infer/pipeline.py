@@ -2,7 +2,7 @@
 
 from concurrent import futures
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Callable, List, Optional
+from typing import Any, Callable, List, Optional, Tuple
 
 from . import _mxnet, devices
 from . import model as models
@@ -73,12 +73,7 @@ def run(
         Nothing is loaded before all options are checked.
     """
     request.check()
-    if images is None:
-        with announce("fashion-mnist data"):
-            images = dataset.load(request.n, request.data_dir, request.data)
-    if model is None:
-        with announce("model"):
-            model = models.load(request)
+    images, model = load(request, announce, images, model)
     chosen = choose(request, model)
     predictor = _bound(request, model, chosen, len(images.images))
     pixels = dataset.resized(images, model.input_size)
@@ -118,6 +113,22 @@ def run(
         images=images.images,
         class_names=model.class_names,
     )
+
+
+def load(
+    request: Request,
+    announce: Announce = nullcontext,
+    images: Optional[dataset.Images] = None,
+    model: Optional[LoadedModel] = None,
+) -> Tuple[dataset.Images, LoadedModel]:
+    """The request's images and its model, loaded where the caller does not give them; arguments as `run` takes them."""
+    if images is None:
+        with announce("fashion-mnist data"):
+            images = dataset.load(request.n, request.data_dir, request.data)
+    if model is None:
+        with announce("model"):
+            model = models.load(request)
+    return images, model
 
 
 def choose(request: Request, model: LoadedModel) -> devices.Choice:
