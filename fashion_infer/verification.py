@@ -5,6 +5,7 @@ from typing import Iterator, List, NamedTuple, Optional, Sequence, Tuple
 from . import devices, pipeline
 from .checkpoints import originals, zoo
 from .data import dataset
+from .request import Request
 
 
 class Check(NamedTuple):
@@ -45,6 +46,8 @@ def verify(
     FashionInferError
         When something can't be run at all. A wrong result is a `Check` that is not ok.
     """
+    asked = Request(backend=backend, device=device, threads=threads, data_dir=data_dir, data=data)
+    asked.check()
     chosen = [zoo.get(name) for name in models or zoo.MODELS]
     ways = list(_ways(backend, device))
     images = dataset.load(dataset.TEST_SIZE, data_dir, data)
@@ -55,13 +58,11 @@ def verify(
         part = images._replace(images=images.images[:largest], labels=images.labels[:largest])
         for weights in _weights(model.name, images.source):
             for mode, operator, where in ways:
-                net = pipeline.load_model(model.name, operator=operator, weights=weights)
-                result = pipeline.run(net, part, where, device=device, threads=threads, mode=mode)
+                request = asked.but(model=model.name, operator=operator, weights=weights, backend=where, mode=mode)
+                result = pipeline.run(request, images=part)
                 hits = result.predictions == result.labels
-                for n, expected in figures:
-                    got = int(hits[:n].sum()) / n
-                    found = (model.name, weights, mode, operator, result.backend, images.source)
-                    checks.append(Check(*found, n, expected, got))
+                way = (model.name, weights, mode, operator, result.backend, images.source)
+                checks += [Check(*way, n, expected, int(hits[:n].sum()) / n) for n, expected in figures]
     return checks
 
 

@@ -1,4 +1,4 @@
-"""The course's larger inputs: 28x28 images resized to an edition's side, in exactly its arithmetic.
+"""The course's larger inputs: 28x28 images resized to an edition's input size, in exactly its arithmetic.
 
 Bilinear interpolation with the pixel centres aligned, source = (target + 0.5) * 28 / S - 0.5, zero outside the image,
 in double precision on pixel / 256, then times 256 and truncated. Order and grouping of the operations are those of
@@ -22,7 +22,7 @@ def resize(images: np.ndarray, size: int) -> np.ndarray:
     images
         (n,1,s,s) uint8.
     size
-        The new side in pixels, at least 2.
+        The new size in pixels, at least 2.
 
     Returns
     -------
@@ -32,13 +32,12 @@ def resize(images: np.ndarray, size: int) -> np.ndarray:
     Raises
     ------
     UsageError
-        For a side that cannot be made.
+        For a size out of range.
     """
     side = images.shape[-1]
     if images.ndim != 4 or images.shape[1] != 1 or images.shape[2] != side:
         raise UsageError(f"images must have shape (n, 1, s, s), not {images.shape}")
-    if not 2 <= size <= 4096:
-        raise UsageError(f"the input size must be 2 to 4096 pixels, not {size}")
+    check_size(size)
     if size == side:
         return images
     out = np.empty((len(images), 1, size, size), np.uint8)
@@ -46,6 +45,12 @@ def resize(images: np.ndarray, size: int) -> np.ndarray:
         part = slice(start, start + _SLICE)
         out[part, 0] = _resize(images[part, 0], size)
     return out
+
+
+def check_size(size: int) -> None:
+    """Raise UsageError unless images can be resized to this size."""
+    if not 2 <= size <= 4096:
+        raise UsageError(f"the input size must be 2 to 4096 pixels, not {size}")
 
 
 def _resize(images: np.ndarray, size: int) -> np.ndarray:
