@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "conv/cuda/staged.h"
 #include "conv/dispatch.h"
+#include "conv/plugin.h"
 #include "gpu/device.h"
 
 using namespace fops;
@@ -17,6 +18,8 @@ fops_status forward(const char* kernel, const fops_conv* conv, const void* x, co
       return fail(FOPS_INVALID, "data, weight or output is a null pointer");
     const Kernel* found = nullptr;
     FOPS_TRY(find(FOPS_GPU, kernel, *conv, &found));
+    PluginTimes times;
+    if (found->plugin != nullptr) return call_on_device(*found, *conv, x, k, y, stream, false, false, &times);
     return found->run(*conv, x, k, y, stream);
   } catch (...) {
     return caught();
@@ -35,6 +38,8 @@ fops_status forward_timed(const char* kernel, const fops_conv* conv, const void*
                           void* stream, int32_t node) noexcept {
   try {
     FOPS_TRY(validate(conv));
+    if (x == nullptr || k == nullptr || y == nullptr)
+      return fail(FOPS_INVALID, "data, weight or output is a null pointer");
     const Kernel* found = nullptr;
     FOPS_TRY(find(FOPS_GPU, kernel, *conv, &found));
     const auto on = static_cast<cudaStream_t>(stream);
@@ -42,12 +47,18 @@ fops_status forward_timed(const char* kernel, const fops_conv* conv, const void*
     FOPS_CUDA(cudaEventCreate(&events.start));
     FOPS_CUDA(cudaEventCreate(&events.stop));
     FOPS_CUDA(cudaEventRecord(events.start, on));
-    FOPS_TRY(forward(found->name, conv, x, k, y, stream));
+    PluginTimes times;
+    if (found->plugin != nullptr)
+      FOPS_TRY(call_on_device(*found, *conv, x, k, y, stream, true, false, &times));
+    else
+      FOPS_TRY(forward(found->name, conv, x, k, y, stream));
     FOPS_CUDA(cudaEventRecord(events.stop, on));
     FOPS_CUDA(cudaEventSynchronize(events.stop));
     float milliseconds = 0;
     FOPS_CUDA(cudaEventElapsedTime(&milliseconds, events.start, events.stop));
-    log_op(node, node, found->name, *conv, milliseconds / 1e3, 0, 0);
+    const bool own_time = found->plugin != nullptr && times.op_seconds >= 0;
+    log_op(node, node, found->name, *conv, own_time ? times.op_seconds : milliseconds / 1e3, 0, 0, times.layer_seconds,
+           times.findings);
     return FOPS_OK;
   } catch (...) {
     return caught();
@@ -64,6 +75,8 @@ fops_status forward_staged(const char* kernel, int device, const fops_conv* conv
     FOPS_TRY(scope.enter(device));
     const Kernel* found = nullptr;
     FOPS_TRY(find(FOPS_GPU, kernel, *conv, &found));
+    if (found->plugin != nullptr && described(*found->plugin).host_memory)
+      return run_plugin_on_host(*found, *conv, x, k, y, node);
     return run_staged(*found, device, *conv, x, k, y, node);
   } catch (...) {
     return caught();

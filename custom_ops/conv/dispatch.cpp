@@ -5,6 +5,7 @@
 #include <initializer_list>
 
 #include "base/status.h"
+#include "conv/plugin.h"
 
 namespace fops {
 
@@ -39,33 +40,33 @@ fops_status validate(const fops_conv* c) {
   return FOPS_OK;
 }
 
-KernelTable kernels_of(fops_backend backend) { return backend == FOPS_GPU ? gpu_kernels() : cpu_kernels(); }
-
 fops_status find(fops_backend backend, const char* name, const fops_conv& conv, const Kernel** out) {
-  const KernelTable table = kernels_of(backend);
+  const KernelTable table = backend == FOPS_GPU ? gpu_kernels() : cpu_kernels();
   const char* where = backend == FOPS_GPU ? "CUDA" : "CPU";
   if (!table.count) return fail(FOPS_NO_DEVICE, "this build of the operator library has no %s kernels", where);
   if (!name || !*name || !strcmp(name, "auto")) {
     *out = table.choose(conv);
     return *out ? FOPS_OK : fail(FOPS_UNSUPPORTED, "no %s kernel takes this convolution", where);
   }
-  for (int i = 0; i < table.count; ++i) {
-    const Kernel& kernel = table.kernels[i];
+  const int count = kernel_count(backend);
+  for (int i = 0; i < count; ++i) {
+    const Kernel& kernel = *kernel_at(backend, i);
     if (strcmp(kernel.name, name)) continue;
-    if (!kernel.accepts(conv))
+    if (!takes(kernel, conv))
       return fail(FOPS_UNSUPPORTED,
                   "%s kernel '%s' takes %s; this layer has data (%lld,%lld,%lld,%lld) %s, %lld filters of %lldx%lld",
-                  where, kernel.name, kernel.takes, (long long)conv.B, (long long)conv.C, (long long)conv.H,
+                  where, kernel.name, *kernel.takes ? kernel.takes : "sizes within 2^31", (long long)conv.B, (long long)conv.C, (long long)conv.H,
                   (long long)conv.W, conv.x_type == FOPS_UINT8 ? "uint8" : "float32", (long long)conv.M,
                   (long long)conv.K, (long long)conv.K);
     *out = &kernel;
     return FOPS_OK;
   }
   char names[512] = "";
-  for (int i = 0; i < table.count; ++i) {
-    if (strlen(names) + strlen(table.kernels[i].name) + 3 > sizeof names) break;
+  for (int i = 0; i < count; ++i) {
+    const char* known = kernel_at(backend, i)->name;
+    if (strlen(names) + strlen(known) + 3 > sizeof names) break;
     if (i) strcat(names, ", ");
-    strcat(names, table.kernels[i].name);
+    strcat(names, known);
   }
   return fail(FOPS_UNKNOWN_KERNEL, "unknown %s kernel '%s'; known: auto, %s", where, name, names);
 }

@@ -9,9 +9,8 @@ namespace fops {
 // FOPS_INVALID with the reason unless every size is positive, K <= min(H, W) and the tensors' sizes fit.
 fops_status validate(const fops_conv* conv);
 
-KernelTable kernels_of(fops_backend backend);
-
-// The kernel called `name` ("auto", "" and NULL: the table's choice) if it takes this convolution.
+// The kernel called `name` ("auto", "" and NULL: the table's choice) if it takes this convolution: one of the backend's
+// table, or one that was registered.
 fops_status find(fops_backend backend, const char* name, const fops_conv& conv, const Kernel** out);
 
 }  // namespace fops

@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "conv/cuda/dims.h"
+#include "conv/plugin.h"
 #include "gpu/transfers.h"
 
 namespace fops {
@@ -48,6 +49,16 @@ fops_status allocate(const fops_conv& c, size_t x_bytes, size_t y_bytes, Pass* p
   }
 }
 
+// One call of the kernel, our own or registered. `op_seconds` stays negative where the caller takes the time.
+fops_status call(const Kernel& kernel, const fops_conv& c, const Pass& pass, bool quiet, PluginTimes* times) {
+  const auto weights = static_cast<const float*>(pass.k);
+  const auto output = static_cast<float*>(pass.y);
+  *times = {-1, 0, 0};
+  return kernel.plugin != nullptr
+             ? call_on_device(kernel, c, pass.x, weights, output, pass.stream, true, quiet, times)
+             : kernel.run(c, pass.x, weights, output, pass.stream);
+}
+
 fops_status forward(const Kernel& kernel, const fops_conv& c, const void* x, const float* k, float* y, Staging& staging,
                     int32_t node) {
   const size_t x_bytes = (c.x_type == FOPS_UINT8 ? 1 : sizeof(float)) * image_floats(c);
@@ -59,9 +70,10 @@ fops_status forward(const Kernel& kernel, const fops_conv& c, const void* x, con
   FOPS_CUDA(cudaMalloc(&pass.k, k_bytes));
   int64_t slice = 0;
   FOPS_TRY(allocate(c, x_bytes, y_bytes, &pass, &slice));
+  if (kernel.plugin != nullptr) slice = slice_of(kernel, slice);
 
-  double kernel_s = 0, upload_s = 0, download_s = 0;
-  const auto weights = static_cast<const float*>(pass.k);
+  double kernel_s = 0, upload_s = 0, download_s = 0, layer_s = 0;
+  uint32_t findings = 0;
   const auto output = static_cast<float*>(pass.y);
   auto began = Clock::now();
   FOPS_TRY(upload(staging, pass.stream, pass.k, k, k_bytes));
@@ -73,25 +85,30 @@ fops_status forward(const Kernel& kernel, const fops_conv& c, const void* x, con
     FOPS_TRY(upload(staging, pass.stream, pass.x, static_cast<const char*>(x) + b * x_bytes, part.B * x_bytes));
     upload_s += since(began);
 
-    if (b == 0) {  // one image unmeasured: the driver loads a kernel's code at its first launch, some milliseconds
+    PluginTimes times;
+    // One image unmeasured: the driver loads a kernel's code at its first launch, some milliseconds. A registered kernel
+    // may keep buffers of its first call's size: it gets the whole slice, once a shape.
+    if (kernel.plugin != nullptr ? first_time(kernel, part) : b == 0) {
       fops_conv one = part;
-      one.B = 1;
-      FOPS_TRY(kernel.run(one, pass.x, weights, output, pass.stream));
+      if (kernel.plugin == nullptr) one.B = 1;
+      FOPS_TRY(call(kernel, one, pass, true, &times));
       FOPS_CUDA(cudaStreamSynchronize(pass.stream));
     }
     FOPS_CUDA(cudaEventRecord(pass.start, pass.stream));
-    FOPS_TRY(kernel.run(part, pass.x, weights, output, pass.stream));
+    FOPS_TRY(call(kernel, part, pass, false, &times));
     FOPS_CUDA(cudaEventRecord(pass.stop, pass.stream));
     FOPS_CUDA(cudaEventSynchronize(pass.stop));
     float milliseconds = 0;
     FOPS_CUDA(cudaEventElapsedTime(&milliseconds, pass.start, pass.stop));
-    kernel_s += milliseconds / 1e3;
+    kernel_s += times.op_seconds >= 0 ? times.op_seconds : milliseconds / 1e3;
+    layer_s += times.layer_seconds;
+    findings |= times.findings;
 
     began = Clock::now();
     FOPS_TRY(download(staging, pass.stream, reinterpret_cast<char*>(y) + b * y_bytes, output, part.B * y_bytes));
     download_s += since(began);
   }
-  log_op(node, node, kernel.name, c, kernel_s, upload_s, download_s);
+  log_op(node, node, kernel.name, c, kernel_s, upload_s, download_s, layer_s, findings);
   return FOPS_OK;
 }
 
@@ -104,6 +121,33 @@ fops_status run_staged(const Kernel& kernel, int device, const fops_conv& conv, 
   const fops_status status = forward(kernel, conv, x, k, y, *staging, node);
   if (status == FOPS_OK) give_back(device, std::move(staging));  // after a failure it may be in use: let it go
   return status;
+}
+
+fops_status run_plugin_on_host(const Kernel& kernel, const fops_conv& c, const void* x, const float* k, float* y,
+                               int32_t node) {
+  const size_t x_bytes = (c.x_type == FOPS_UINT8 ? 1 : sizeof(float)) * image_floats(c);
+  size_t free = 0, total = 0;
+  FOPS_CUDA(cudaMemGetInfo(&free, &total));
+  // Half of the free memory: such files unroll the input too, or keep a copy of it in half precision.
+  const size_t image = sizeof(float) * (image_floats(c) + output_floats(c));
+  const int64_t fit = std::max<int64_t>(1, static_cast<int64_t>(free / 2 / image));
+  const int64_t slice = slice_of(kernel, std::min<int64_t>(c.B, fit));
+  PluginTimes sum;
+  for (int64_t b = 0; b < c.B; b += slice) {
+    fops_conv part = c;
+    part.B = std::min(slice, c.B - b);
+    const char* data = static_cast<const char*>(x) + b * x_bytes;
+    float* output = y + b * output_floats(c);
+    PluginTimes times;
+    if (first_time(kernel, part)) FOPS_TRY(call_on_host(kernel, part, data, k, output, true, &times));
+    const auto began = Clock::now();
+    FOPS_TRY(call_on_host(kernel, part, data, k, output, false, &times));
+    sum.op_seconds += times.op_seconds >= 0 ? times.op_seconds : since(began);
+    sum.layer_seconds += times.layer_seconds;
+    sum.findings |= times.findings;
+  }
+  log_op(node, node, kernel.name, c, sum.op_seconds, 0, 0, sum.layer_seconds, sum.findings);
+  return FOPS_OK;
 }
 
 }  // namespace fops
