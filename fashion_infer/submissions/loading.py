@@ -1,0 +1,91 @@
+"""From a kernel file to a kernel of the operator library: recognise, build, load, register."""
+
+import sys
+import threading
+from pathlib import Path
+from typing import Dict, NamedTuple, Optional, Tuple
+
+from . import build, formats, plugin
+from .formats import Recognised
+
+
+class Loaded(NamedTuple):
+    """A kernel file that is a kernel of the operator library now."""
+
+    name: str  # what `kernel=` takes: the file's name
+    backend: str  # "cpu" or "gpu"
+    path: Path
+    format: str
+    batch_multiple: int  # calls should have a multiple of so many images
+    host_memory: bool  # on the GPU: copies by itself, and is called with host tensors
+
+
+_lock = threading.Lock()
+_loaded: Dict[Tuple[str, str], Loaded] = {}  # by file name and what was built from it
+
+
+def load(path, format: Optional[str] = None, backend: Optional[str] = None, verbose: bool = False,
+         arch: Optional[str] = None) -> Loaded:  # fmt: skip
+    """Make a kernel file a kernel of the operator library, under the file's name.
+
+    A file that was changed since it was loaded in this process becomes a second kernel, as in "new-forward.cu#2".
+
+    Parameters
+    ----------
+    path
+        The file.
+    format, backend
+        To insist on a format, or on the "cpu" or "gpu" part of a file that has both. A prebuilt library or a Python file
+        does not say: without a backend it is taken for the GPU where its content names CUDA, else for the CPU.
+    verbose
+        Show the compiler's warnings on stderr.
+    arch
+        GPU architecture to compile for, "90a" for instance; that of the first GPU when None.
+
+    Raises
+    ------
+    UsageError
+        When the file is missing or no kernel.
+    DeviceError
+        When it cannot be built or loaded, or is for a GPU and there is none.
+    """
+    recognised = formats.recognise(path, format, backend)
+    return register(recognised, backend, verbose, arch)
+
+
+def register(recognised: Recognised, backend: Optional[str] = None, verbose: bool = False,
+             arch: Optional[str] = None) -> Loaded:  # fmt: skip
+    """`load` from the point where the format is known."""
+    kind = recognised.format.name
+    if kind == "python":
+        from . import python
+
+        made = python.make(recognised.path, backend or "cpu")
+    elif kind == "prebuilt":
+        made = plugin.prebuilt(recognised.path, backend)
+    else:
+        built = build.build(recognised, arch)
+        if verbose and built.warnings:
+            print(built.warnings, end="", file=sys.stderr)
+        made = plugin.opened(built.library)
+    with _lock:
+        key = (recognised.path.name, made.key)
+        if key not in _loaded:
+            name = _free_name(recognised.path.name)
+            plugin.register(name, made)
+            _loaded[key] = Loaded(
+                name, made.backend, recognised.path, kind, made.description.batch_multiple,
+                bool(made.description.host_memory),
+            )  # fmt: skip
+        return _loaded[key]._replace(path=recognised.path)
+
+
+def _free_name(name: str) -> str:
+    taken = {loaded.name for loaded in _loaded.values()}
+    number = 2
+    free = name
+    while free in taken:
+        free, number = f"{name}#{number}", number + 1
+    return free
+
+
