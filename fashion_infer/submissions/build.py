@@ -1,8 +1,8 @@
-"""Builds a plug-in of the operator library from a kernel file, with the compilers that the library itself is built with.
+"""Builds a plug-in of the operator library from a kernel file, with the compilers that the library is built with.
 
-What was built stays in the user's cache, under a key made of everything that went into it: the file, its neighbours, the
-adapter and our headers, the command, the compiler's version. A build happens in a temporary folder and moves into place as
-a whole; a second process that wants the same waits for the first.
+What was built stays in the user's cache, under a key made of everything that went into it: the file, its neighbours,
+the adapter and our headers, the command, the compiler's version. A build happens in a temporary folder and moves into
+place as a whole; a second process that wants the same waits for the first.
 """
 
 import fcntl
@@ -152,10 +152,12 @@ def _command(recognised: Recognised, path: Path, beside: neighbours.Neighbours, 
     folders = compilers.cuda_folders(nvcc)
     host = [f"-Xcompiler={flag}" for flag in [*_HOST_FLAGS, *openmp]]
     link = [f"-Xlinker={flag}" for flag in _LINK_FLAGS]  # nvcc, too, takes a comma for a space
-    libraries = [f"-L{folder / name}" for folder in folders[:2] for name in ("lib64", "lib") if (folder / name).is_dir()]
+    places = [folder / name for folder in folders[:2] for name in ("lib64", "lib")]
+    libraries = [f"-L{place}" for place in places if place.is_dir()]
     as_cuda = ["-x", "cu"] if path.suffix != ".cu" and recognised.format.linked else []
     return [nvcc, "-shared", "-O3", "-std=c++17", "-lineinfo", f"-arch=sm_{arch or gpu_arch()}", "-ccbin", cxx, *host,
-            *flags, *as_cuda, *map(str, sources), *link, *libraries, *_cublas(recognised.path, text, folders)]  # fmt: skip
+            *flags, *as_cuda, *map(str, sources), *link, *libraries,
+            *_cublas(recognised.path, text, folders)]  # fmt: skip
 
 
 def _cublas(path: Path, text: str, folders: List[Path]) -> List[str]:

@@ -95,7 +95,7 @@ def check(
     """
     kernel = load(path, format, backend, verbose)
     count = images or (kernel.batch_multiple if kernel.backend == "gpu" else 3)
-    wanted = layers_of(kernel.format) if shapes is None else [("given size", shape) for shape in shapes]
+    wanted = layers_of(kernel.format) if shapes is None else [(_in_words(shape), shape) for shape in shapes]
     tried = [try_shape(kernel, what, shape, count, seed) for what, shape in wanted]
     if shapes is None:
         tried += [try_shape(kernel, "another size", shape, 3, seed) for shape in OTHER_SHAPES]
@@ -123,6 +123,11 @@ def try_shape(kernel: Loaded, what: str, shape: Shape, images: int, seed: int = 
     return Tried(what, full, verdict, "", time.seconds, time.layer_seconds, findings)
 
 
+def _in_words(shape: Shape) -> str:
+    channels, size, filters, side = shape
+    return f"{channels} x {size} x {size} with {filters} filters of {side} x {side}"
+
+
 def _wanted(x: np.ndarray, weight: np.ndarray) -> np.ndarray:
     """The reference: float64 for few images; beyond that our own CPU kernel, which is tested against it."""
     from ..measure import reference
@@ -135,11 +140,9 @@ def _wanted(x: np.ndarray, weight: np.ndarray) -> np.ndarray:
 def _together(tried: Sequence[Tried]) -> str:
     """What several shapes show that one does not."""
     layers = [one for one in tried if one.what != "another size"]
-    right, wrong = [o.what for o in layers if o.right], [o.what for o in layers if not o.right]
-    if right and wrong:
-        return f"right for {right[0]} and not for {wrong[0]}: sizes fixed at compile time"
+    right, wrong = [one for one in layers if one.right], [one for one in layers if not one.right]
+    if right and wrong and not any(one.diagnosis and one.diagnosis.reason for one in wrong):
+        return f"right for {right[0].what} and not for {wrong[0].what}: sizes fixed at compile time"
     if layers and not wrong and not all(one.right for one in tried):
         return "right for the course's layers and not for every size: made for these layers"
     return ""
-
-

@@ -90,7 +90,7 @@ def _reason(output, off, x, weight, wanted, scale) -> str:
 
 def _untouched(output, off) -> str:
     if np.isnan(output).all():
-        return "nothing is written: a launch that failed, or an output somewhere else"
+        return "nothing is written, or it is added to an output that nobody zeroed"
     if not output.any():
         return "the output is all zero: a launch that failed, or nothing added up"
     return ""
@@ -130,7 +130,8 @@ def _boundary(output, off) -> str:
         parts.append("row" if row == height - 1 else f"{height - row} rows")
     if column < width:
         parts.append("column" if column == width - 1 else f"{width - column} columns")
-    return f"only the last {' and the last '.join(parts)} {'is' if parts in (['row'], ['column']) else 'are'} wrong: a boundary"
+    verb = "is" if parts in (["row"], ["column"]) else "are"
+    return f"only the last {' and the last '.join(parts)} {verb} wrong: a boundary"
 
 
 def _run(flags) -> int:

@@ -33,7 +33,9 @@ class Recognised(NamedTuple):
     defines: Tuple[str, ...]  # names for the compiler's -D
 
 
+_MEMBER = r"GPUInterface\s*::\s*conv_forward_gpu"
 _STREAM = re.compile(r"\bcudaStream_t\b")
+_CPU_TENSOR = re.compile(r"\bTensor\s*<\s*(?:\w+\s*::\s*)*(?:cpu|xpu)\s*,\s*4")
 
 
 def _mxnet_gpu(code, suffix):
@@ -42,7 +44,7 @@ def _mxnet_gpu(code, suffix):
 
 def _mxnet_cpu(code, suffix):
     for function in source.definitions(code, "forward"):
-        if function.parameters and re.search(r"\bTensor\s*<\s*(?:\w+\s*::\s*)*(?:cpu|xpu)\s*,\s*4", function.parameters[0]):
+        if function.parameters and _CPU_TENSOR.search(function.parameters[0]):
             return ()
     return None
 
@@ -59,7 +61,7 @@ def _host_pointers(parameters: List[str]) -> Tuple[str, ...]:
 
 def _minidnn(count: int, *more: str) -> Test:
     def test(code, suffix):
-        for function in source.definitions(code, r"GPUInterface\s*::\s*conv_forward_gpu_prolog"):
+        for function in source.definitions(code, _MEMBER + "_prolog"):
             if len(function.parameters) == count:
                 return (*more, *_host_pointers(function.parameters))
         return None
@@ -70,7 +72,7 @@ def _minidnn(count: int, *more: str) -> Test:
 def _minidnn_2020(code, suffix):
     if re.search(r"\bconv_forward_gpu_prolog\b", code):
         return None
-    for function in source.definitions(code, r"GPUInterface\s*::\s*conv_forward_gpu"):
+    for function in source.definitions(code, _MEMBER):
         if len(function.parameters) == 9:
             return ("FOPS_COPIES_INSIDE", *_host_pointers(function.parameters))
     return None
@@ -130,23 +132,28 @@ FORMATS = (
     Format("minidnn-2020", "fa2020", "gpu", "GPUInterface::conv_forward_gpu with 9 parameters and no prolog",
            "minidnn_2020.cu", "new-forward-2020.cu", _minidnn_2020),
     Format("c-gpu", "any; the one to write today", "gpu",
-           'extern "C" void conv_forward(x, k, y, B, M, C, H, W, K[, stream]) in a .cu file', "c_gpu.cu", "conv.cu", _c_gpu,
-           True),
+           'extern "C" void conv_forward(x, k, y, B, M, C, H, W, K[, stream]) in a .cu file', "c_gpu.cu", "conv.cu",
+           _c_gpu, True),
     Format("mxnet-cpu", "fa2017 to fa2019", "cpu", "a template forward(...) over mshadow::Tensor<cpu, 4, ...>",
            "mxnet_cpu.cpp", "new-forward.h", _mxnet_cpu),
     Format("minidnn-cpu", "fa2020 to fa2025", "cpu", "conv_forward_cpu(y, x, k, B, M, C, H, W, K[, S])",
            "minidnn_cpu.cpp", "cpu-new-forward.cc", _minidnn_cpu),
     Format("c-cpu", "any; the one to write today", "cpu",
-           'extern "C" void conv_forward(x, k, y, B, M, C, H, W, K) in a .c or .cpp file', "c_cpu.cpp", "conv.cpp", _c_cpu,
-           True),
-    Format("python", "any; KernelBot's too", "any", "def conv_forward(x, k) or def custom_kernel(data) in a .py file", None,
-           "conv.py", _python),
-    Format("prebuilt", "any", "any", "a shared library that exports conv_forward or fops_kernel_plugin_main", None, None,
-           _never),
+           'extern "C" void conv_forward(x, k, y, B, M, C, H, W, K) in a .c or .cpp file', "c_cpu.cpp", "conv.cpp",
+           _c_cpu, True),
+    Format("python", "any; KernelBot's too", "any", "def conv_forward(x, k) or def custom_kernel(data) in a .py file",
+           None, "conv.py", _python),
+    Format("prebuilt", "any", "any", "a shared library that exports conv_forward or fops_kernel_plugin_main", None,
+           None, _never),
 )  # fmt: skip
 
 # Shorter names, for the one of several that a newcomer means.
 ALIASES = {"mxnet": "mxnet-gpu", "minidnn": "minidnn-2021", "c": "c-gpu"}
+# What a message names when no format fits; `kernel formats` has it all.
+_MARKS = (
+    "forward<gpu, float>", "forward over Tensor<cpu, 4>", "GPUInterface::conv_forward_gpu", "conv_forward_cpu",
+    'extern "C" conv_forward', "Python's conv_forward or custom_kernel",
+)  # fmt: skip
 _EXPORTS = (b"\0conv_forward\0", b"\0fops_kernel_plugin_main\0")
 
 
@@ -170,6 +177,17 @@ def template(name: str) -> str:
     if entry.template is None:
         raise UsageError(f"format {entry.name} has no source to start from: take c-gpu or c-cpu")
     return (Path(__file__).parent / "templates" / entry.template).read_text()
+
+
+def _near_miss(code: str, suffix: str) -> str:
+    """What the file has that is almost a kernel, to end a message with."""
+    if suffix == ".py":
+        return ""
+    for name in (_MEMBER + "_prolog", _MEMBER, "conv_forward_cpu", "conv_forward"):
+        for function in source.definitions(code, name):
+            linkage = ', without extern "C"' if name == "conv_forward" and not re.search(r'extern\s*"C"', code) else ""
+            return f" (it has {function.name} with {len(function.parameters)} parameters{linkage})"
+    return ""
 
 
 def recognise(path, insist: Optional[str] = None, backend: Optional[str] = None) -> Recognised:
@@ -209,9 +227,10 @@ def recognise(path, insist: Optional[str] = None, backend: Optional[str] = None)
         defines = entry.test(code, suffix)
         if defines is not None:
             return Recognised(path, entry, tuple(defines))
-    looked_for = "; ".join(f"{entry.looked_for} ({entry.name})" for entry in wanted) or f"a format for the {backend}"
+    looked_for = wanted[0].looked_for if insist else ", ".join(_MARKS)
+    near = _near_miss(code, suffix)
     start = insist or ("c-cpu" if backend == "cpu" else "c-gpu")
     raise UsageError(
-        f"{path} has no kernel of a known format: looked for {looked_for}; "
+        f"{path} has no kernel of {'format ' + insist if insist else 'a known format'}: looked for {looked_for}{near}; "
         f"`fashion-infer kernel new --format {start}` writes one to start from"
     )

@@ -35,8 +35,8 @@ def load(path, format: Optional[str] = None, backend: Optional[str] = None, verb
     path
         The file.
     format, backend
-        To insist on a format, or on the "cpu" or "gpu" part of a file that has both. A prebuilt library or a Python file
-        does not say: without a backend it is taken for the GPU where its content names CUDA, else for the CPU.
+        To insist on a format, or on the "cpu" or "gpu" part of a file that has both. A prebuilt library or a Python
+        file does not say: without a backend a library that names CUDA is for the GPU, all else for the CPU.
     verbose
         Show the compiler's warnings on stderr.
     arch
@@ -87,5 +87,3 @@ def _free_name(name: str) -> str:
     while free in taken:
         free, number = f"{name}#{number}", number + 1
     return free
-
-

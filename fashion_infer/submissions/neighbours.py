@@ -24,7 +24,7 @@ class Neighbours(NamedTuple):
 def of(path: Path) -> Neighbours:
     """The neighbours of a kernel file, found by following its #include lines.
 
-    An #include of a macro is not followed; a header outside the file's folder is found where the path in the line leads.
+    An #include of a macro is not followed; a header in another folder is found where the path in the line leads.
     """
     path = path.resolve()
     included, helpers, waiting = [], [], [path]

@@ -1,7 +1,7 @@
 """Kernels in Python: `conv_forward(x, k)`, or KernelBot's `custom_kernel(data)`, over torch tensors.
 
-The tensors are views of the library's own memory, on the host or on the device; only the result is copied. What the file
-needs besides torch it imports by itself.
+The tensors are views of the library's own memory, on the host or on the device; only the result is copied. What the
+file needs besides torch it imports by itself.
 """
 
 import hashlib

@@ -1,4 +1,4 @@
-"""A convolution over torch tensors: x (B,C,H,W), k (M,C,K,K), on the device where they lie; the result is (B,M,Ho,Wo)."""
+"""A convolution over torch tensors on the device where they lie: x (B,C,H,W), k (M,C,K,K); returns (B,M,Ho,Wo)."""
 
 import torch.nn.functional as F
 
