@@ -18,8 +18,12 @@ fops_status forward(const char* kernel, const fops_conv* conv, const void* x, co
       return fail(FOPS_INVALID, "data, weight or output is a null pointer");
     const Kernel* found = nullptr;
     FOPS_TRY(find(FOPS_GPU, kernel, *conv, &found));
-    PluginTimes times;
-    if (found->plugin != nullptr) return call_on_device(*found, *conv, x, k, y, stream, false, false, &times);
+    if (found->plugin != nullptr) {
+      PluginTimes times;
+      CallOnDevice call;
+      FOPS_TRY(call.prepare(*found, *conv, x, y, stream, false));
+      return call.run(k, false, &times);
+    }
     return found->run(*conv, x, k, y, stream);
   } catch (...) {
     return caught();
@@ -46,10 +50,12 @@ fops_status forward_timed(const char* kernel, const fops_conv* conv, const void*
     Events events;
     FOPS_CUDA(cudaEventCreate(&events.start));
     FOPS_CUDA(cudaEventCreate(&events.stop));
-    FOPS_CUDA(cudaEventRecord(events.start, on));
     PluginTimes times;
+    CallOnDevice call;
+    if (found->plugin != nullptr) FOPS_TRY(call.prepare(*found, *conv, x, y, stream, true));
+    FOPS_CUDA(cudaEventRecord(events.start, on));
     if (found->plugin != nullptr)
-      FOPS_TRY(call_on_device(*found, *conv, x, k, y, stream, true, false, &times));
+      FOPS_TRY(call.run(k, false, &times));
     else
       FOPS_TRY(forward(found->name, conv, x, k, y, stream));
     FOPS_CUDA(cudaEventRecord(events.stop, on));

@@ -12,34 +12,39 @@ __global__ void widen(const uint8_t* pixels, float* values, int64_t count) {
     values[i] = pixels[i];
 }
 
-struct Wide {
-  float* data = nullptr;
-  ~Wide() {
-    if (data != nullptr) FOPS_RELEASE(cudaFree(data));  // waits for the kernel that reads it
-  }
-};
-
 }  // namespace
 
-fops_status call_on_device(const Kernel& kernel, const fops_conv& conv, const void* x, const float* k, float* y,
-                           void* stream, bool poison, bool quiet, PluginTimes* times) {
+CallOnDevice::~CallOnDevice() {
+  if (wide_ != nullptr) FOPS_RELEASE(cudaFree(wide_));
+}
+
+fops_status CallOnDevice::prepare(const Kernel& kernel, const fops_conv& conv, const void* x, float* y, void* stream,
+                                  bool poison) {
   const fops_kernel_plugin& plugin = described(*kernel.plugin);
   const auto on = static_cast<cudaStream_t>(stream);
   if (plugin.host_memory)
     return fail(FOPS_UNSUPPORTED, "kernel '%s' copies by itself: give it host tensors (fops_conv_forward_staged)",
                 kernel.name);
-  Wide wide;
+  kernel_ = &kernel;
+  conv_ = conv;
+  x_ = static_cast<const float*>(x);
+  y_ = y;
+  stream_ = stream;
   if (conv.x_type == FOPS_UINT8) {
     const int64_t count = conv.B * image_floats(conv);
-    FOPS_CUDA(cudaMalloc(&wide.data, count * sizeof(float)));
-    widen<<<1024, 256, 0, on>>>(static_cast<const uint8_t*>(x), wide.data, count);
+    FOPS_CUDA(cudaMalloc(&wide_, count * sizeof(float)));
+    widen<<<1024, 256, 0, on>>>(static_cast<const uint8_t*>(x), wide_, count);
     FOPS_TRY(launched("widening of pixels"));
+    x_ = wide_;
   }
   // 0xFF in every byte is a NaN.
   if (plugin.zero_output || poison)
     FOPS_CUDA(cudaMemsetAsync(y, plugin.zero_output ? 0 : 0xFF, conv.B * output_floats(conv) * sizeof(float), on));
-  return call_plugin(kernel, conv, wide.data != nullptr ? wide.data : static_cast<const float*>(x), k, y, stream, quiet,
-                     times);
+  return FOPS_OK;
+}
+
+fops_status CallOnDevice::run(const float* k, bool quiet, PluginTimes* times) {
+  return call_plugin(*kernel_, conv_, x_, k, y_, stream_, quiet, times);
 }
 
 }  // namespace fops

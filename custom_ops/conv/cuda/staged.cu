@@ -49,16 +49,6 @@ fops_status allocate(const fops_conv& c, size_t x_bytes, size_t y_bytes, Pass* p
   }
 }
 
-// One call of the kernel, our own or registered. `op_seconds` stays negative where the caller takes the time.
-fops_status call(const Kernel& kernel, const fops_conv& c, const Pass& pass, bool quiet, PluginTimes* times) {
-  const auto weights = static_cast<const float*>(pass.k);
-  const auto output = static_cast<float*>(pass.y);
-  *times = {-1, 0, 0};
-  return kernel.plugin != nullptr
-             ? call_on_device(kernel, c, pass.x, weights, output, pass.stream, true, quiet, times)
-             : kernel.run(c, pass.x, weights, output, pass.stream);
-}
-
 fops_status forward(const Kernel& kernel, const fops_conv& c, const void* x, const float* k, float* y, Staging& staging,
                     int32_t node) {
   const size_t x_bytes = (c.x_type == FOPS_UINT8 ? 1 : sizeof(float)) * image_floats(c);
@@ -74,6 +64,7 @@ fops_status forward(const Kernel& kernel, const fops_conv& c, const void* x, con
 
   double kernel_s = 0, upload_s = 0, download_s = 0, layer_s = 0;
   uint32_t findings = 0;
+  const auto weights = static_cast<const float*>(pass.k);
   const auto output = static_cast<float*>(pass.y);
   auto began = Clock::now();
   FOPS_TRY(upload(staging, pass.stream, pass.k, k, k_bytes));
@@ -85,17 +76,29 @@ fops_status forward(const Kernel& kernel, const fops_conv& c, const void* x, con
     FOPS_TRY(upload(staging, pass.stream, pass.x, static_cast<const char*>(x) + b * x_bytes, part.B * x_bytes));
     upload_s += since(began);
 
-    PluginTimes times;
     // One image unmeasured: the driver loads a kernel's code at its first launch, some milliseconds. A registered kernel
     // may keep buffers of its first call's size: it gets the whole slice, once a shape.
-    if (kernel.plugin != nullptr ? first_time(kernel, part) : b == 0) {
+    PluginTimes times{-1, 0, 0};
+    CallOnDevice call;
+    if (kernel.plugin != nullptr) {
+      if (first_time(kernel, part)) {
+        CallOnDevice first;
+        FOPS_TRY(first.prepare(kernel, part, pass.x, output, pass.stream, true));
+        FOPS_TRY(first.run(weights, true, &times));
+        FOPS_CUDA(cudaStreamSynchronize(pass.stream));
+      }
+      FOPS_TRY(call.prepare(kernel, part, pass.x, output, pass.stream, true));
+    } else if (b == 0) {
       fops_conv one = part;
-      if (kernel.plugin == nullptr) one.B = 1;
-      FOPS_TRY(call(kernel, one, pass, true, &times));
+      one.B = 1;
+      FOPS_TRY(kernel.run(one, pass.x, weights, output, pass.stream));
       FOPS_CUDA(cudaStreamSynchronize(pass.stream));
     }
     FOPS_CUDA(cudaEventRecord(pass.start, pass.stream));
-    FOPS_TRY(call(kernel, part, pass, false, &times));
+    if (kernel.plugin != nullptr)
+      FOPS_TRY(call.run(weights, false, &times));
+    else
+      FOPS_TRY(kernel.run(part, pass.x, weights, output, pass.stream));
     FOPS_CUDA(cudaEventRecord(pass.stop, pass.stream));
     FOPS_CUDA(cudaEventSynchronize(pass.stop));
     float milliseconds = 0;

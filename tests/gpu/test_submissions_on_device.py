@@ -1,0 +1,111 @@
+"""Kernel files of the GPU formats on a device: right ones, and each mistake by its name. Needs nvcc."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fashion_infer import compilers, submissions
+from fashion_infer.library import kernels, op_times
+from fashion_infer.submissions import formats
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(compilers.find_nvcc() is None, reason="no nvcc"),
+]
+ROOT = Path(__file__).resolve().parent.parent.parent
+SAMPLES = ROOT / "tests" / "submissions"
+TEMPLATES = ROOT / "fashion_infer" / "submissions" / "templates"
+ON_GPU = [entry for entry in formats.FORMATS if entry.backend == "gpu"]
+SMALL = [(1, 28, 50, 5), (2, 33, 12, 5)]
+BEFORE = "the output was complete before forward ran: work outside Op Time"
+AFTER = "the output changed after Op Time was taken: work outside Op Time"
+
+
+@pytest.mark.parametrize("entry", ON_GPU, ids=lambda entry: entry.name)
+def test_templates_are_right_everywhere(entry):
+    found = submissions.check(TEMPLATES / entry.template, images=100)
+    assert found.right and found.reason == ""
+    for one in found.tried:
+        assert one.right and one.findings == () and one.op_seconds > 0
+        assert (one.layer_seconds >= one.op_seconds) if "phases" in str(entry.adapter) else one.layer_seconds == 0
+
+
+@pytest.mark.parametrize("file", ["gpu-adds.cu", "gpu-constant.cu", "gpu-mxnet-macros.cuh", "gpu-no-stream.cu",
+                                  "gpu-streams.cu", "own-header/new-forward.cu"])  # fmt: skip
+def test_habits_do_no_harm(file):
+    found = submissions.check(SAMPLES / "right" / file, shapes=SMALL, images=100)
+    assert [(one.right, one.findings) for one in found.tried] == [(True, ())] * 2
+
+
+@pytest.mark.parametrize(
+    "file, findings",
+    [
+        ("gpu-work-in-prolog.cu", (BEFORE,)),
+        ("gpu-host-in-prolog.cu", (BEFORE,)),
+        ("gpu-work-in-epilog.cu", (AFTER,)),
+        ("gpu-input-changed.cu", ("data or weights were changed",)),
+    ],
+)
+def test_what_a_kernel_should_not_do_is_found(file, findings):
+    found = submissions.check(SAMPLES / "wrong" / file, shapes=SMALL, images=100)
+    assert [one.findings for one in found.tried] == [findings] * 2
+
+
+@pytest.mark.parametrize(
+    "file, images, reason",
+    [
+        ("gpu-boundary.cu", 100, "only the last"),
+        ("gpu-thousands.cu", 1500, "wrong from image 1000 on"),
+        ("gpu-transposed.cu", 10, "transposed: rows and columns of the weights"),
+    ],
+)
+def test_mistakes_are_named(file, images, reason):
+    found = submissions.check(SAMPLES / "wrong" / file, shapes=SMALL, images=images)
+    assert not found.right and found.tried[0].diagnosis.reason.startswith(reason)
+
+
+def test_a_launch_that_failed_is_told(capfd):
+    found = submissions.check(SAMPLES / "wrong" / "gpu-too-many-threads.cu", shapes=SMALL, images=10)
+    assert not found.right
+    assert "[gpu-too-many-threads.cu] CUDA reported after" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["c-gpu", "mxnet-gpu"])
+def test_pixels_are_widened_on_the_way(name):
+    kernel = submissions.load(TEMPLATES / formats.find(name).template)
+    rng = np.random.default_rng(1)
+    x, weight = rng.integers(0, 256, (7, 1, 28, 28), np.uint8), rng.standard_normal((50, 1, 5, 5)).astype(np.float32)
+    op_times.drain()
+    y = kernels.convolve(x, weight, kernel.name, "gpu", node=3)
+    np.testing.assert_array_equal(y, kernels.convolve(x.astype(np.float32), weight, kernel.name, "gpu"))
+    (record,) = op_times.drain()
+    assert (record.first_node, record.kernel) == (3, kernel.name) and record.seconds > 0
+
+
+def test_an_illegal_address_is_one_line(run_in_child):
+    end = run_in_child(SAMPLES / "wrong" / "gpu-out-of-bounds.cu")
+    assert "CUDA error after conv_forward_gpu: an illegal memory access" in end.stdout
+
+
+def test_exit_is_told(run_in_child):
+    end = run_in_child(SAMPLES / "wrong" / "gpu-exits.cu")
+    assert end.returncode == 255 and "not today" in end.stderr
+
+
+@pytest.fixture
+def run_in_child():
+    """Checks a file in a process of its own: what it does to the device stays there."""
+    import subprocess
+    import sys
+
+    code = (
+        "import sys\nfrom fashion_infer import submissions\n"
+        "print(submissions.check(sys.argv[1], shapes=[(1, 28, 50, 5)], images=10).tried[0].failure)"
+    )
+
+    def run(path):
+        command = [sys.executable, "-c", code, str(path)]
+        return subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=ROOT)
+
+    return run
