@@ -422,3 +422,10 @@ def test_python_without_torch(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(DeviceError, match=r"conv.py is a Python kernel, which needs PyTorch: pip install torch"):
         submissions.load(TEMPLATES / "conv.py")
+
+
+def test_a_library_without_cuda_says_so():
+    if kernels.table("gpu"):
+        pytest.skip("this build has CUDA")
+    with pytest.raises(DeviceError, match="kernel 'on gpu' is for the GPU, and this build .* has no CUDA"):
+        plugin.register("on gpu", of_function(lambda call: None, "gpu"))
