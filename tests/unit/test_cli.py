@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from interruptible import interruptible
 
-from fashion_infer import resources as _resources
+from fashion_infer import resources
 from fashion_infer.checkpoints import checkpoint, zoo
 from fashion_infer.errors import DeviceError
 from fashion_infer.predictor import _interrupt_deferred
@@ -130,7 +130,7 @@ def test_library_built_for_another_mxnet(tmp_path):
     """A library whose `initialize` is told of another version refuses; here the version is what differs."""
     import ctypes
 
-    lib = ctypes.CDLL(str(_resources.library_path()))
+    lib = ctypes.CDLL(str(resources.library_path()))
     assert lib.initialize(10901) == 1
     assert lib.initialize(10800) == 0 and lib.initialize(20000) == 0
 
