@@ -7,42 +7,28 @@ import pytest
 import reference
 
 from fashion_infer import predictor
-from fashion_infer.checkpoints import checkpoint
+from fashion_infer._mxnet import bound
+from fashion_infer.checkpoints import checkpoint, editions
 from fashion_infer.errors import CheckpointError, DeviceError, UsageError
-from fashion_infer.graph import network
+from fashion_infer.graph import layers, rewrite, symbol
 
 
 def random_checkpoint(edition="fa2017", operator="custom", seed=0):
     """The edition's network with random weights of a size that keeps tanh out of saturation."""
-    from fashion_infer import _mxnet
-    from fashion_infer.checkpoints import editions
-
-    mx = _mxnet.load()
-    symbol = network.build(edition, operator)
-    side = editions.get(edition).input_size
-    loaded = mx.sym.load_json(symbol)
-    shapes = dict(zip(loaded.list_arguments(), loaded.infer_shape(data=(1, 1, side, side))[0]))
-    rng = np.random.default_rng(seed)
-    weights = {
-        name: (rng.standard_normal(shape) / np.sqrt(np.prod(shape[1:]))).astype(np.float32)
-        for name, shape in shapes.items()
-        if name not in ("data", "softmax_label")
-    }
-    for name in weights:
-        if name in ("new0_weight", "convolution0_weight"):
-            weights[name] /= 100  # pixels go up to 255
-    return checkpoint.Checkpoint(symbol, weights, {"edition": edition})
+    chosen = editions.get(edition)
+    prefix = {"custom": "new", "builtin": "convolution"}[operator]
+    rng, weights = np.random.default_rng(seed), {}
+    for step in layers.walk(chosen.layers, chosen.shape, prefix):
+        for name, shape in step.parameters.items():
+            weights[name] = (rng.standard_normal(shape) / np.sqrt(np.prod(shape[1:]))).astype(np.float32)
+    weights[f"{prefix}0_weight"] /= 100  # pixels go up to 255
+    text = symbol.build(chosen.layers, chosen.shape, operator)
+    return checkpoint.Checkpoint(text, weights, {"edition": edition})
 
 
 def forward64(weights, images):
     """The fa2017 network in float64, without our code."""
-    x = np.tanh(reference.convolve(images, weights["new0_weight"]))
-    b, m, h, w = x.shape
-    x = x.reshape(b, m, h // 2, 2, w // 2, 2).max(axis=(3, 5)).reshape(b, -1)
-    x = np.tanh(x @ weights["fullyconnected0_weight"].T.astype(np.float64) + weights["fullyconnected0_bias"])
-    x = x @ weights["fullyconnected1_weight"].T.astype(np.float64) + weights["fullyconnected1_bias"]
-    x = np.exp(x - x.max(axis=1, keepdims=True))
-    return x / x.sum(axis=1, keepdims=True)
+    return reference.forward(editions.get("fa2017").layers, weights, images)
 
 
 @pytest.fixture(scope="module")
@@ -96,8 +82,6 @@ def test_every_layer_has_a_time(net, images):
 
 @pytest.mark.parametrize("edition, names", [("sp2018", ["new0", "new1"]), ("fa2019", ["new0", "new1"])])
 def test_two_convolution_layers(edition, names):
-    from fashion_infer.checkpoints import editions
-
     side = editions.get(edition).input_size
     x = reference.pixels(np.random.default_rng(1), (3, 1, side, side))
     custom = predictor.Predictor(random_checkpoint(edition), (1, side, side))
@@ -155,16 +139,14 @@ def test_unknown_kernel(net):
 
 
 def test_a_failing_operator_is_one_line(net, images, monkeypatch):
-    monkeypatch.setattr(predictor.operators, "check_kernel", lambda *a: None)
+    monkeypatch.setattr(predictor.kernels, "check_kernel", lambda *a: None)
     with pytest.raises(DeviceError) as error:
         predictor.Predictor(net, kernel="quick").predict(images)
     assert str(error.value).startswith("New 'new0': unknown CPU kernel 'quick'")
 
 
 def test_ctrl_c_within_a_layer_reaches_the_caller(net, images, monkeypatch):
-    bound = predictor.Predictor(net)
-
-    class Interrupting(predictor._Stopwatch):
+    class Interrupting(bound.Stopwatch):
         @property
         def _mx(self):
             raise KeyboardInterrupt
@@ -173,9 +155,10 @@ def test_ctrl_c_within_a_layer_reaches_the_caller(net, images, monkeypatch):
         def _mx(self, value):
             pass
 
-    monkeypatch.setattr(predictor, "_Stopwatch", Interrupting)
+    ready = predictor.Predictor(net)
+    monkeypatch.setattr(bound, "Stopwatch", Interrupting)
     with pytest.raises(KeyboardInterrupt):
-        bound.predict(images)
+        ready.predict(images)
 
 
 @pytest.mark.parametrize(
@@ -189,44 +172,61 @@ def test_ctrl_c_within_a_layer_reaches_the_caller(net, images, monkeypatch):
     ],
 )
 def test_convolutions_that_new_cannot_do(change, words):
-    graph = json.loads(network.build("fa2017", "builtin"))
+    graph = json.loads(random_checkpoint("fa2017", "builtin").symbol)
     node = next(n for n in graph["nodes"] if n["op"] == "Convolution")
-    network.attributes(node).update(change)
+    symbol.attributes(node).update(change)
     with pytest.raises(CheckpointError) as error:
-        network.with_operator(graph, "custom")
+        rewrite.with_operator(graph, "custom")
     assert words in str(error.value) and "--op builtin" in str(error.value)
 
 
 def test_operators_swapped_and_back():
-    custom, builtin = (json.loads(network.build("fa2019", op)) for op in ("custom", "builtin"))
-    swapped = network.with_operator(custom, "builtin")
-    assert network.convolution_layers(swapped) == ["new0", "new1"]
+    custom, builtin = (json.loads(random_checkpoint("fa2019", op).symbol) for op in ("custom", "builtin"))
+    swapped = rewrite.with_operator(custom, "builtin")
+    assert symbol.convolutions(swapped) == ["new0", "new1"]
     assert {n["op"] for n in swapped["nodes"]} == {n["op"] for n in builtin["nodes"]}
-    back = network.with_operator(builtin, "custom")
+    back = rewrite.with_operator(builtin, "custom")
     assert {n["op"] for n in back["nodes"]} == {n["op"] for n in custom["nodes"]}
 
 
 def test_attributes_of_every_format():
     for key in ("attrs", "attr", "param"):
-        assert network.attributes({key: {"kernel": "5"}}) == {"kernel": "5"}
+        assert symbol.attributes({key: {"kernel": "5"}}) == {"kernel": "5"}
     node = {}
-    network.attributes(node)["x"] = "1"
+    symbol.attributes(node)["x"] = "1"
     assert node == {"attrs": {"x": "1"}}
 
 
 def test_a_cold_gpu_runs_each_size_of_slice_once_unmeasured(net, images, monkeypatch):
     """On the CPU, told that it is cold: the results and the number of logged passes are those of a warm one."""
-    bound = predictor.Predictor(net, mode="fused", batch_size=10)
-    bound._cold, sizes, forward = True, [], predictor.Predictor._forward
+    ready = predictor.Predictor(net, mode="fused", batch_size=10)
+    ready._cold, sizes, forward = True, [], bound.BoundGraph.forward
 
     def counted(self, part, watch):
         sizes.append(len(part))
         return forward(self, part, watch)
 
-    monkeypatch.setattr(predictor.Predictor, "_forward", counted)
-    scores, times = bound.predict(images)
+    monkeypatch.setattr(bound.BoundGraph, "forward", counted)
+    scores, times = ready.predict(images)
     assert sizes == [10, 10, 10, 3, 3]  # 23 images in slices of 10, the first of each size twice
     assert len(times[0].log) == 3
-    bound.predict(images)
+    ready.predict(images)
     assert sizes[5:] == [10, 10, 3]
     assert np.abs(scores - forward64(net.weights, images)).max() < 2e-6
+
+
+def test_layers_of_long_and_like_names_keep_their_own_times(images):
+    """Times are found by the numbers of nodes: the log of old cut names to 63 characters."""
+    edition = editions.get("sp2018")
+    long = "a" * 70
+    text = symbol.build(edition.layers, edition.shape).replace("new0", f"{long}0").replace("new1", f"{long}1")
+    weights = random_checkpoint("sp2018").weights
+    weights = {name.replace("new", long): values for name, values in weights.items()}
+    x = reference.pixels(np.random.default_rng(2), (3, *edition.shape))
+    for mode in ("operator", "fused"):
+        ready = predictor.Predictor(checkpoint.Checkpoint(text, weights, {}), edition.shape, mode=mode)
+        times = [time for time in ready.predict(x)[1] if time.custom]
+        names = [f"{long}0", f"{long}1"] if mode == "operator" else [f"{long}0+activation0+pooling0", f"{long}1"]
+        assert [time.name for time in times] == names
+        assert [len(time.log) for time in times] == [1, 1]
+        assert [time.log[0].shape[1] for time in times] == [1, 6]
