@@ -81,10 +81,12 @@ def chains(most_layers=7, most_channels=5, largest=24, largest_kernel=5, most_fi
             draw(st.integers(1, largest)),
             draw(st.integers(1, largest)),
         )
-        layers, flat = [], False
+        layers, flat = [], draw(st.integers(0, 3)) == 0
+        if flat:
+            shape = (int(np.prod(shape)),)
         for _ in range(draw(st.integers(1, most_layers))):
             kinds = [Tanh, Dense, Flatten]
-            kinds += [] if flat else [Convolution]
+            kinds += [] if flat else [Convolution] * 2
             kinds += [] if flat or min(h, w) < 2 else [MaxPool]
             kind = draw(st.sampled_from(kinds))
             if kind is Convolution:
