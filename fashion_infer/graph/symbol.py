@@ -180,8 +180,8 @@ def flag(node: Node, key: str) -> bool:
 
 def computing(graph: Graph) -> Dict[int, Tuple[str, str]]:
     """Name and operator of every node that computes something, by its number, in the order of the network."""
-    found = enumerate(graph["nodes"])
-    return {number: (node["name"], node["op"]) for number, node in found if node["op"] != "null"}
+    nodes = enumerate(graph["nodes"])
+    return {number: (node["name"], node["op"]) for number, node in nodes if node["op"] != "null"}
 
 
 def convolutions(graph: Graph, operator: Optional[str] = None) -> List[str]:

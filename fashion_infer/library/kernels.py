@@ -20,12 +20,12 @@ class Kernel(NamedTuple):
 
 def table(backend: str = "cpu") -> List[Kernel]:
     """The kernels of a backend, "cpu" or "gpu"; empty for a GPU when the library has no CUDA part."""
-    found = []
+    kernels = []
     for index in range(load().fops_kernel_count(BACKENDS[backend])):
         info = bindings.KernelInfo()
         check(load().fops_kernel_describe(BACKENDS[backend], index, info))
-        found.append(Kernel(*(getattr(info, field).decode() for field in Kernel._fields)))
-    return found
+        kernels.append(Kernel(*(getattr(info, field).decode() for field in Kernel._fields)))
+    return kernels
 
 
 def check_kernel(kernel: str, backend: str) -> None:

@@ -96,12 +96,12 @@ def test_tanh_is_within_4_ulp_of_the_true_value():
     bits = np.arange(0, 0x7F800001, 499, dtype=np.uint32)
     x = np.concatenate([bits.view(np.float32), np.float32([9.01, 9.02, 9.03, 88.7, np.inf])])
     x = np.concatenate([x, -x])
-    net = chains.Chain([Tanh()], (x.size,)).fused({})
-    y, wanted = net.forward(x[np.newaxis])[0], np.tanh(x.astype(np.float64))
+    network = chains.Chain([Tanh()], (x.size,)).fused({})
+    y, wanted = network.forward(x[np.newaxis])[0], np.tanh(x.astype(np.float64))
     ulp = np.spacing(np.abs(wanted).astype(np.float32)).astype(np.float64)
     assert (np.abs(y - wanted) / ulp).max() <= 4
     np.testing.assert_array_equal(np.signbit(y), np.signbit(x))
-    assert np.isnan(net.forward(np.full((1, x.size), np.nan, np.float32))).all()
+    assert np.isnan(network.forward(np.full((1, x.size), np.nan, np.float32))).all()
 
 
 def test_stages_of_the_course():
@@ -216,11 +216,11 @@ def test_wrong_weights_and_shapes():
         FusedNetwork(symbol, arrays, (1, 8, 8), precision="fp16")
     with pytest.raises(UsageError, match="precision"):
         FusedNetwork(symbol, arrays, (1, 8, 8), precision="int8")
-    net = FusedNetwork(symbol, arrays, (1, 8, 8))
+    network = FusedNetwork(symbol, arrays, (1, 8, 8))
     with pytest.raises(UsageError, match="shape"):
-        net.forward(np.zeros((3, 1, 9, 8), np.float32))
+        network.forward(np.zeros((3, 1, 9, 8), np.float32))
     with pytest.raises(UsageError, match="host memory"):
-        net.launch(1, net._handle.value, np.float32, net._handle.value, 0)
+        network.launch(1, network._handle.value, np.float32, network._handle.value, 0)
 
 
 # ---- state -----------------------------------------------------------------------------------
@@ -267,12 +267,13 @@ def test_two_networks_in_one_process_and_threads(mx):
         assert error(run(executor), wanted) < TOLERANCE
     failures = []
 
-    def work(net, data, wanted):
+    def work(network, data, wanted):
         for _ in range(50):
-            if not error(net.forward(data), wanted) < TOLERANCE:
-                failures.append(net)
+            if not error(network.forward(data), wanted) < TOLERANCE:
+                failures.append(network)
 
-    workers = [threading.Thread(target=work, args=(net, d, w)) for net, (_, d, w) in zip(outside * 2, cases * 2)]
+    twice = zip(outside * 2, cases * 2)
+    workers = [threading.Thread(target=work, args=(network, d, w)) for network, (_, d, w) in twice]
     for worker in workers:
         worker.start()
     for worker in workers:

@@ -23,10 +23,10 @@ def build(edition, operator="custom"):
     return symbol.build(chosen.layers, chosen.shape, operator)
 
 
-def fc_width(network, side):
+def fc_width(network, size):
     """Inputs of the first fully connected layer, by MXNet; None when the images are too small."""
     try:
-        shapes = dict(zip(network.list_arguments(), network.infer_shape(data=(1, 1, side, side))[0]))
+        shapes = dict(zip(network.list_arguments(), network.infer_shape(data=(1, 1, size, size))[0]))
     except mx.MXNetError:
         return None
     return next(shape[1] for name, shape in shapes.items() if name.startswith("fullyconnected0_w"))
@@ -35,10 +35,10 @@ def fc_width(network, side):
 @pytest.mark.parametrize("edition", list(editions.EDITIONS))
 @pytest.mark.parametrize("operator", ["custom", "builtin"])
 def test_editions(edition, operator):
-    text, side = build(edition, operator), editions.get(edition).input_size
-    width = fc_width(mx.sym.load_json(text), side)
+    text, size = build(edition, operator), editions.get(edition).input_size
+    width = fc_width(mx.sym.load_json(text), size)
     weights = {"fullyconnected0_weight": np.zeros((3, width), np.float32)}
-    assert input_size.infer(json.loads(text), weights, KNOWN) == side
+    assert input_size.infer(json.loads(text), weights, KNOWN) == size
 
 
 @st.composite
@@ -70,14 +70,14 @@ def chains(draw):
 @given(chains())
 @settings(max_examples=60, deadline=None)
 def test_random_chains(chain):
-    network, side = chain
-    width = fc_width(network, side)
+    network, size = chain
+    width = fc_width(network, size)
     if width is None:
         return
     weights = {"fullyconnected0_weight": np.zeros((7, width), np.float32)}
     found = input_size.infer(symbol.parse(network.tojson(), ""), weights, KNOWN)
     assert fc_width(network, found) == width
-    assert found <= side or found in KNOWN
+    assert found <= size or found in KNOWN
 
 
 def refused(change, weights=None):

@@ -46,15 +46,15 @@ def test_random_shapes(shape, kernel, as_pixels, seed):
 
 
 def spec_layers():
-    """(edition, C, side, M, K) of every convolution of the course."""
+    """(edition, C, size, M, K) of every convolution of the course."""
     return [(e.name, *shape) for e in editions.EDITIONS.values() for shape in editions.convolution_shapes(e)]
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-@pytest.mark.parametrize("edition, c, side, m, k", spec_layers())
-def test_spec_shapes(edition, c, side, m, k, kernel):
-    rng = np.random.default_rng(side)
-    x, weight = reference.pixels(rng, (3, c, side, side)), reference.weights(rng, m, c, k)
+@pytest.mark.parametrize("edition, c, size, m, k", spec_layers())
+def test_spec_shapes(edition, c, size, m, k, kernel):
+    rng = np.random.default_rng(size)
+    x, weight = reference.pixels(rng, (3, c, size, size)), reference.weights(rng, m, c, k)
     assert reference.relative_error(kernels.convolve(x, weight, kernel), reference.convolve(x, weight)) < TOLERANCE
 
 
@@ -65,10 +65,10 @@ def test_the_course_has_five_layers():
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3, 8])
-@pytest.mark.parametrize("batch, side", [(1, 90), (5, 28), (40, 12)])
-def test_threads_do_not_change_a_bit(threads, batch, side):
+@pytest.mark.parametrize("batch, size", [(1, 90), (5, 28), (40, 12)])
+def test_threads_do_not_change_a_bit(threads, batch, size):
     rng = np.random.default_rng(1)
-    x, weight = reference.pixels(rng, (batch, 3, side, side)), reference.weights(rng, 11, 3, 5)
+    x, weight = reference.pixels(rng, (batch, 3, size, size)), reference.weights(rng, 11, 3, 5)
     try:
         thread_pool.resize(1)
         alone = kernels.convolve(x, weight)
@@ -93,8 +93,8 @@ import sys; sys.path.insert(0, "tests")
 import numpy as np, reference
 from fashion_infer.library import build, kernels
 rng = np.random.default_rng(3)
-for b, c, side, m, k in [(4, 1, 28, 50, 5), (2, 3, 17, 7, 3), (1, 2, 4, 1, 4)]:
-    x, w = reference.pixels(rng, (b, c, side, side)), reference.weights(rng, m, c, k)
+for b, c, size, m, k in [(4, 1, 28, 50, 5), (2, 3, 17, 7, 3), (1, 2, 4, 1, 4)]:
+    x, w = reference.pixels(rng, (b, c, size, size)), reference.weights(rng, m, c, k)
     assert reference.relative_error(kernels.convolve(x, w), reference.convolve(x, w)) < 3e-6
 print(build.cpu_isa())
 """

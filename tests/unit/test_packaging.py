@@ -52,6 +52,19 @@ class TestRequirements:
         assert (make_env.OLDEST, make_env.NEWEST) == ((3, 8), (3, 12))
 
 
+class TestPackages:
+    def test_every_folder_of_the_package_is_listed(self, config):
+        listed = config["options"]["packages"].split()
+        folders = [path.parent.relative_to(ROOT) for path in (ROOT / "fashion_infer").rglob("__init__.py")]
+        shipped = ["fashion_infer._data.data", "fashion_infer._data.models"]
+        assert sorted(listed) == sorted([*(".".join(folder.parts) for folder in folders), *shipped])
+
+    def test_the_entry_point_is_there(self, config):
+        entry = config["options.entry_points"]["console_scripts"].split("=")[1].strip()
+        module, _, function = entry.partition(":")
+        assert callable(getattr(importlib.import_module(module), function))
+
+
 class TestMakeEnv:
     @pytest.mark.parametrize("version", [(3, 7), (3, 13)])
     def test_a_python_that_cannot_be_served(self, make_env, monkeypatch, tmp_path, capsys, version):

@@ -37,35 +37,35 @@ def images():
 
 
 @pytest.fixture(scope="module")
-def net():
+def network():
     return random_checkpoint()
 
 
 @pytest.mark.parametrize("kernel", ["auto", "naive", "shifted"])
-def test_against_float64(net, images, kernel):
-    scores, times = predictor.Predictor(net, kernel=kernel).predict(images)
+def test_against_float64(network, images, kernel):
+    scores, times = predictor.Predictor(network, kernel=kernel).predict(images)
     assert scores.dtype == np.float32 and scores.shape == (23, 10)
-    assert np.abs(scores - forward64(net.weights, images)).max() < 2e-6
+    assert np.abs(scores - forward64(network.weights, images)).max() < 2e-6
     assert times[0].kernel == ("shifted" if kernel == "auto" else kernel)
 
 
-def test_builtin_operator_agrees(net, images):
-    own, _ = predictor.Predictor(net).predict(images)
-    theirs, times = predictor.Predictor(net, operator="builtin").predict(images)
+def test_builtin_operator_agrees(network, images):
+    own, _ = predictor.Predictor(network).predict(images)
+    theirs, times = predictor.Predictor(network, operator="builtin").predict(images)
     assert np.abs(own - theirs).max() < 2e-6
     assert next(t.operator for t in times) == "Convolution" and not any(t.custom for t in times)
 
 
 @pytest.mark.parametrize("batch_size", [1, 7, 23, 100])
-def test_slices_that_do_not_divide_n(net, images, batch_size):
-    whole, _ = predictor.Predictor(net).predict(images)
-    sliced, times = predictor.Predictor(net, batch_size=batch_size).predict(images)
+def test_slices_that_do_not_divide_n(network, images, batch_size):
+    whole, _ = predictor.Predictor(network).predict(images)
+    sliced, times = predictor.Predictor(network, batch_size=batch_size).predict(images)
     assert np.abs(whole - sliced).max() < 1e-6
     assert all(t.seconds > 0 for t in times)
 
 
-def test_every_layer_has_a_time(net, images):
-    _, times = predictor.Predictor(net, batch_size=10).predict(images)
+def test_every_layer_has_a_time(network, images):
+    _, times = predictor.Predictor(network, batch_size=10).predict(images)
     assert [(t.name, t.operator) for t in times] == [
         ("new0", "New"),
         ("activation0", "Activation"),
@@ -82,70 +82,70 @@ def test_every_layer_has_a_time(net, images):
 
 @pytest.mark.parametrize("edition, names", [("sp2018", ["new0", "new1"]), ("fa2019", ["new0", "new1"])])
 def test_two_convolution_layers(edition, names):
-    side = editions.get(edition).input_size
-    x = reference.pixels(np.random.default_rng(1), (3, 1, side, side))
-    custom = predictor.Predictor(random_checkpoint(edition), (1, side, side))
+    size = editions.get(edition).input_size
+    x = reference.pixels(np.random.default_rng(1), (3, 1, size, size))
+    custom = predictor.Predictor(random_checkpoint(edition), (1, size, size))
     assert custom.custom_layers == names
-    builtin = predictor.Predictor(random_checkpoint(edition), (1, side, side), operator="builtin")
+    builtin = predictor.Predictor(random_checkpoint(edition), (1, size, size), operator="builtin")
     assert np.abs(custom.predict(x)[0] - builtin.predict(x)[0]).max() < 2e-6
 
 
-def test_two_predictors_in_one_process(net, images):
+def test_two_predictors_in_one_process(network, images):
     other = random_checkpoint(seed=5)
-    first, second = predictor.Predictor(net), predictor.Predictor(other)
-    expected = [forward64(c.weights, images) for c in (net, other)]
+    first, second = predictor.Predictor(network), predictor.Predictor(other)
+    expected = [forward64(c.weights, images) for c in (network, other)]
     for _ in range(2):
         for p, e in zip((first, second), expected):
             assert np.abs(p.predict(images)[0] - e).max() < 2e-6
 
 
-def test_images_of_another_shape(net, images):
-    bound = predictor.Predictor(net)
+def test_images_of_another_shape(network, images):
+    bound = predictor.Predictor(network)
     with pytest.raises(UsageError, match="images must have shape"):
         bound.predict(images[:, :, :20])
     with pytest.raises(UsageError, match="images must have shape"):
         bound.predict(images[:0])
     with pytest.raises(UsageError, match="batch size must be at least 1"):
-        predictor.Predictor(net, batch_size=0)
+        predictor.Predictor(network, batch_size=0)
 
 
-def broken(net, **weights):
-    merged = {k: v for k, v in dict(net.weights, **weights).items() if v is not None}
+def broken(network, **weights):
+    merged = {k: v for k, v in dict(network.weights, **weights).items() if v is not None}
     with pytest.raises(CheckpointError) as error:
-        predictor.Predictor(net._replace(weights=merged))
+        predictor.Predictor(network._replace(weights=merged))
     return str(error.value)
 
 
-def test_weights_that_do_not_fit(net):
+def test_weights_that_do_not_fit(network):
     assert "lacks fullyconnected0_bias, which the network needs with shape (500,)" in broken(
-        net, fullyconnected0_bias=None
+        network, fullyconnected0_bias=None
     )
-    text = broken(net, new0_weight=np.ones((50, 1, 3, 3), np.float32))
+    text = broken(network, new0_weight=np.ones((50, 1, 3, 3), np.float32))
     assert text == "weight new0_weight has shape (50, 1, 3, 3) where the network needs (50, 1, 5, 5)"
 
 
-def test_networks_that_do_not_fit(net, images):
+def test_networks_that_do_not_fit(network, images):
     with pytest.raises(CheckpointError, match="does not fit the images: .*New 'new0'.*larger than the image"):
-        predictor.Predictor(net, input_shape=(1, 4, 4))
+        predictor.Predictor(network, input_shape=(1, 4, 4))
     with pytest.raises(CheckpointError, match="no input called 'data'"):
-        predictor.Predictor(net._replace(symbol=net.symbol.replace('"data"', '"pictures"')))
+        predictor.Predictor(network._replace(symbol=network.symbol.replace('"data"', '"pictures"')))
     with pytest.raises(CheckpointError, match="MXNet cannot build the network"):
-        predictor.Predictor(net._replace(symbol=net.symbol.replace('"SoftmaxOutput"', '"NoSuchOperator"')))
+        predictor.Predictor(network._replace(symbol=network.symbol.replace('"SoftmaxOutput"', '"NoSuchOperator"')))
 
 
-def test_unknown_kernel(net):
+def test_unknown_kernel(network):
     with pytest.raises(UsageError, match="unknown cpu kernel 'quick'; known: auto, naive, shifted"):
-        predictor.Predictor(net, kernel="quick")
+        predictor.Predictor(network, kernel="quick")
 
 
-def test_a_failing_operator_is_one_line(net, images, monkeypatch):
+def test_a_failing_operator_is_one_line(network, images, monkeypatch):
     monkeypatch.setattr(predictor.kernels, "check_kernel", lambda *a: None)
     with pytest.raises(DeviceError) as error:
-        predictor.Predictor(net, kernel="quick").predict(images)
+        predictor.Predictor(network, kernel="quick").predict(images)
     assert str(error.value).startswith("New 'new0': unknown CPU kernel 'quick'")
 
 
-def test_ctrl_c_within_a_layer_reaches_the_caller(net, images, monkeypatch):
+def test_ctrl_c_within_a_layer_reaches_the_caller(network, images, monkeypatch):
     class Interrupting(bound.Stopwatch):
         @property
         def _mx(self):
@@ -155,7 +155,7 @@ def test_ctrl_c_within_a_layer_reaches_the_caller(net, images, monkeypatch):
         def _mx(self, value):
             pass
 
-    ready = predictor.Predictor(net)
+    ready = predictor.Predictor(network)
     monkeypatch.setattr(bound, "Stopwatch", Interrupting)
     with pytest.raises(KeyboardInterrupt):
         ready.predict(images)
@@ -197,9 +197,9 @@ def test_attributes_of_every_format():
     assert node == {"attrs": {"x": "1"}}
 
 
-def test_a_cold_gpu_runs_each_size_of_slice_once_unmeasured(net, images, monkeypatch):
+def test_a_cold_gpu_runs_each_size_of_slice_once_unmeasured(network, images, monkeypatch):
     """On the CPU, told that it is cold: the results and the number of logged passes are those of a warm one."""
-    ready = predictor.Predictor(net, mode="fused", batch_size=10)
+    ready = predictor.Predictor(network, mode="fused", batch_size=10)
     ready._cold, sizes, forward = True, [], bound.BoundGraph.forward
 
     def counted(self, part, watch):
@@ -212,7 +212,7 @@ def test_a_cold_gpu_runs_each_size_of_slice_once_unmeasured(net, images, monkeyp
     assert len(times[0].log) == 3
     ready.predict(images)
     assert sizes[5:] == [10, 10, 3]
-    assert np.abs(scores - forward64(net.weights, images)).max() < 2e-6
+    assert np.abs(scores - forward64(network.weights, images)).max() < 2e-6
 
 
 def test_layers_of_long_and_like_names_keep_their_own_times(images):
