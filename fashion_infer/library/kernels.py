@@ -29,10 +29,14 @@ def table(backend: str = "cpu") -> List[Kernel]:
 
 
 def check_kernel(kernel: str, backend: str) -> None:
-    """Raise UsageError unless `kernel` is "auto" or a kernel of that backend."""
-    known = [k.name for k in table(backend)]
-    if kernel != "auto" and kernel not in known:
-        raise UsageError(f"unknown {backend} kernel '{kernel}'; known: {', '.join(['auto', *known])}")
+    """Raise UsageError unless `kernel` is "auto" or a kernel of that backend: "cpu", "gpu", or "auto" for either."""
+    if kernel == "auto":
+        return
+    backends = tuple(BACKENDS) if backend == "auto" else (backend,)
+    known = list(dict.fromkeys(line.name for each in backends for line in table(each)))
+    if kernel not in known:
+        what = "kernel" if backend == "auto" else f"{backend} kernel"
+        raise UsageError(f"unknown {what} '{kernel}'; known: {', '.join(['auto', *known])}")
 
 
 def describe(x_shape: Sequence[int], k_shape: Sequence[int], dtype=np.float32) -> bindings.Conv:

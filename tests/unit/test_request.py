@@ -71,6 +71,12 @@ def test_every_command_refuses_it(options, words, nothing_is_loaded, invoke, tmp
         assert code == 2 and not out and len(err.splitlines()) == 1, (command, err)
 
 
+@pytest.mark.parametrize("backend, words", [("cpu", "unknown cpu kernel 'quick'"), ("auto", "unknown kernel 'quick'")])
+def test_an_unknown_kernel_is_refused_before_anything_is_loaded(backend, words, nothing_is_loaded):
+    with pytest.raises(UsageError, match=f"{words}; known: auto, naive, shifted"):
+        infer(kernel="quick", backend=backend)
+
+
 def test_a_request_is_one_value():
     request = Request("ece408-low", n=5)
     assert request == Request(model="ece408-low", n=5) and request.but(n=7) == Request("ece408-low", 7)
