@@ -47,21 +47,19 @@ def choose(backend: str = "auto", device: int = 0, mode: str = "operator") -> Ch
     if backend == "auto" and not kernels.table("gpu"):
         return Choice("cpu", "cpu", None)  # a CPU build: nothing to explain
     try:
-        found = cuda.cuda_devices()
-        if not 0 <= device < len(found):
-            raise DeviceError(f"there is no GPU {device}: this machine has {len(found)}, numbered from 0")
+        present = cuda.cuda_devices()
+        if not 0 <= device < len(present):
+            raise DeviceError(f"there is no GPU {device}: this machine has {len(present)}, numbered from 0")
     except DeviceError as error:
         if backend == "gpu":
             raise
         return Choice("cpu", "cpu", f"running on the CPU: {error}")
-    reason = mxnet_refusal(found[device])
+    reason, gpu = mxnet_refusal(present[device]), f"GPU {device}, {present[device].name}"
     if reason is None:
-        return Choice("gpu", "gpu", f"GPU {device}, {found[device].name}: the whole network runs there")
+        return Choice("gpu", "gpu", f"{gpu}: the whole network runs there")
     if mode == "fused":
-        return Choice("gpu", "cpu", f"GPU {device}, {found[device].name}: the fused stages run there")
-    return Choice(
-        "gpu", "cpu", f"GPU {device}, {found[device].name}: our operator's tensors are staged there and back, {reason}"
-    )
+        return Choice("gpu", "cpu", f"{gpu}: the fused stages run there")
+    return Choice("gpu", "cpu", f"{gpu}: our operator's tensors are staged there and back, {reason}")
 
 
 def mxnet_refusal(device: cuda.CudaDevice) -> Optional[str]:

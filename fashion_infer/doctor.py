@@ -70,7 +70,7 @@ def _library() -> List[Finding]:
 
 def _cuda() -> List[Finding]:
     try:
-        found = cuda.cuda_devices()
+        gpus = cuda.cuda_devices()
     except DeviceError as error:
         return [Finding(None, "CUDA devices", "none", str(error))]
     return [
@@ -81,7 +81,7 @@ def _cuda() -> List[Finding]:
             f"{d.memory_total / 2**30:.1f} GiB ({d.memory_free / 2**30:.1f} free), driver for CUDA {d.driver_version}; "
             + f"MXNet itself {_mxnet_on(d)}",
         )
-        for d in found
+        for d in gpus
     ]
 
 

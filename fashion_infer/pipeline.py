@@ -9,7 +9,7 @@ from . import model as models
 from . import result as results
 from .data import dataset
 from .layer_times import LayerTime
-from .library import thread_pool
+from .library import kernels, thread_pool
 from .model import LoadedModel
 from .predictor import Predictor
 from .request import Request
@@ -73,6 +73,7 @@ def run(
         Nothing is loaded before all options are checked.
     """
     request.check()
+    kernels.check_kernel(request.kernel, request.backend)
     images, model = load(request, announce, images, model)
     chosen = choose(request, model)
     predictor = _bound(request, model, chosen, len(images.images))

@@ -20,12 +20,12 @@ COMMANDS = {
     "course": ("course", "Run one of the course's programs with its own arguments."),
     "predict": ("predict", "Classify pictures (PNG, JPEG, any size): class and probability."),
     "verify": ("verify", "Run every model with a known correctness; exit 1 on any difference."),
-    "doctor": ("doctor", "Check the installation, devices, dataset and models; say what to do."),
+    "doctor": ("doctor", "Check the installation, devices, dataset and models."),
     "data": ("data", "The dataset: where it is, and how to get it."),
     "models": ("models", "The shipped models, and checkpoints in MXNet's format."),
     "bench": ("bench", "Measure kernels and networks beside what a user could pick instead."),
     "profile": ("profile", "Run under the profiler: where the time goes, by kernel and by call."),
-    "report": ("report", "Measure everything and write it as a page; exit 1 on a wrong result."),
+    "report": ("report", "Measure everything, and write it as one page."),
     "compare": ("compare", "Two files of measurements side by side, with ratios and verdicts."),
 }
 

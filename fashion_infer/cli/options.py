@@ -4,9 +4,7 @@ import functools
 
 import click
 
-model = click.option(
-    "--model", metavar="NAME", help="A shipped model, see `models list` [default: the edition's first of our operator]."
-)
+model = click.option("--model", metavar="NAME", help="A shipped model, see `models list` [default: the edition's].")
 edition = click.option(
     "--edition", metavar="NAME", help="Of the course; models then go by short names [default: fa2017]."
 )

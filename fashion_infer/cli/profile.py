@@ -54,9 +54,12 @@ def _check_counters(request):
     from ..library import kernels
     from ..profiling import counters as hardware
 
-    if request.backend == "cpu" or not kernels.table("gpu"):
-        raise UsageError("hardware counters are a GPU's, and this would run on the CPU")
+    cpu = UsageError("hardware counters are a GPU's, and this would run on the CPU")
+    if request.backend == "cpu":
+        raise cpu
     hardware.find()
+    if not kernels.table("gpu"):
+        raise cpu
 
 
 def _arguments(request):

@@ -17,9 +17,7 @@ def command(request, models):
     from .. import verification
     from ..present import output
 
-    checks = verification.verify(
-        models, request.backend, request.device, request.threads, request.data_dir, request.data
-    )
+    checks = verification.verify(models, request)
     output.check_report(checks)
     if checks[0].source == "synthetic" and request.data != "synthetic":
         output.notice("Fashion-MNIST was not found: verified on the built-in synthetic set")

@@ -44,9 +44,9 @@ def read_idx(path: Path, magic: int, dimensions: int) -> np.ndarray:
     header = 4 + 4 * dimensions
     if len(content) < header:
         raise DataError(f"{path} ends within its header: delete it and fetch it again")
-    found, *shape = struct.unpack(f">{1 + dimensions}I", content[:header])
-    if found != magic:
-        raise DataError(f"{path} is not the IDX file it should be (magic number {found}, expected {magic})")
+    number, *shape = struct.unpack(f">{1 + dimensions}I", content[:header])
+    if number != magic:
+        raise DataError(f"{path} is not the IDX file it should be (magic number {number}, expected {magic})")
     size = int(np.prod(shape, dtype=np.float64))
     if len(content) - header != size:
         raise DataError(f"{path} holds {len(content) - header} bytes where its header says {size}: fetch it again")

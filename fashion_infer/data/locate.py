@@ -47,7 +47,7 @@ def locations(data_dir: Optional[str] = None) -> List[Location]:
     keras_home = Path(os.environ.get("KERAS_HOME", home / ".keras"))
     torch_home = Path(os.environ.get("TORCH_HOME", home / ".cache" / "torch"))
     raw = Path("FashionMNIST") / "raw"
-    found = [
+    folders = [
         ("the checkout", resource_dir("data") / "fashion-mnist"),
         ("the user's cache", cache_dir()),
         ("MXNet's datasets", mxnet_home / "datasets" / "fashion-mnist"),
@@ -56,7 +56,7 @@ def locations(data_dir: Optional[str] = None) -> List[Location]:
         ("torchvision, ./data", Path.cwd() / "data" / raw),
         ("torchvision, ~/data", home / "data" / raw),
     ]
-    return [Location(what, path, False) for what, path in found]
+    return [Location(what, path, False) for what, path in folders]
 
 
 def inspect(folder: Path, split: str = "test") -> Optional[str]:

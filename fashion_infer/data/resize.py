@@ -34,11 +34,11 @@ def resize(images: np.ndarray, size: int) -> np.ndarray:
     UsageError
         For a size out of range.
     """
-    side = images.shape[-1]
-    if images.ndim != 4 or images.shape[1] != 1 or images.shape[2] != side:
+    given = images.shape[-1]
+    if images.ndim != 4 or images.shape[1] != 1 or images.shape[2] != given:
         raise UsageError(f"images must have shape (n, 1, s, s), not {images.shape}")
     check_size(size)
-    if size == side:
+    if size == given:
         return images
     out = np.empty((len(images), 1, size, size), np.uint8)
     for start in range(0, len(images), _SLICE):
@@ -54,15 +54,15 @@ def check_size(size: int) -> None:
 
 
 def _resize(images: np.ndarray, size: int) -> np.ndarray:
-    side = images.shape[-1]
-    scale = side / size
+    given = images.shape[-1]
+    scale = given / size
     source = scale * np.arange(size) + (0.5 * scale - 0.5)
     low = np.floor(source).astype(int)
     high = np.ceil(source).astype(int)
     fraction = source - low
-    padded = np.zeros((len(images), side + 2, side + 2))  # a frame of zeros stands for everything outside
+    padded = np.zeros((len(images), given + 2, given + 2))  # a frame of zeros stands for everything outside
     padded[:, 1:-1, 1:-1] = images / 256.0
-    low, high = np.clip(low, -1, side) + 1, np.clip(high, -1, side) + 1
+    low, high = np.clip(low, -1, given) + 1, np.clip(high, -1, given) + 1
 
     along = (1 - fraction) * padded[:, :, low] + fraction * padded[:, :, high]
     down = fraction[:, None]

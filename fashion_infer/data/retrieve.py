@@ -85,9 +85,9 @@ class _Download:
         # disable=None: only on a terminal. total: pooch sets the real one, and takes a bar without any for no bar.
         with tqdm(desc=url.rpartition("/")[2], total=1, unit="B", unit_scale=True, disable=None) as bar:
             pooch.HTTPDownloader(progressbar=bar, timeout=TIMEOUT)(url, output_file, pup)
-        found = self.digest(Path(output_file))
-        if found != self.expected:
-            raise _WrongDigest(f"what came is damaged (digest {found}, expected {self.expected})")
+        digest = self.digest(Path(output_file))
+        if digest != self.expected:
+            raise _WrongDigest(f"what came is damaged (digest {digest}, expected {self.expected})")
 
 
 def _reason(error: Exception) -> str:

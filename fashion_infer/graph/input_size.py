@@ -78,5 +78,5 @@ def _windows(node: Node, size: int) -> int:
 
 
 def _first(node: Node, key: str, default: int) -> int:
-    found = sizes(node, key)
-    return found[0] if found else default
+    given = sizes(node, key)
+    return given[0] if given else default

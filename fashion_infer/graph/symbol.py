@@ -4,6 +4,7 @@ A symbol travels as its JSON text (what MXNet writes to PREFIX-symbol.json), par
 MXNet 0.11 to 1.9 are read: node attributes are found under `attrs`, `attr` or `param`.
 """
 
+import itertools
 import json
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
@@ -86,10 +87,11 @@ def _operator(layer: kinds.Layer, operator: str, softmax_label: bool) -> Tuple[s
 
 
 def _text(nodes: List[Node], last: int) -> str:
+    outputs = [2 if node["op"] == "Pooling" else 1 for node in nodes]  # Pooling's second is oneDNN's workspace
     graph = {
         "nodes": nodes,
         "arg_nodes": [index for index, node in enumerate(nodes) if node["op"] == "null"],
-        "node_row_ptr": list(range(len(nodes) + 1)),
+        "node_row_ptr": [0, *itertools.accumulate(outputs)],
         "heads": [[last, 0, 0]],
         "attrs": {"mxnet_version": ["int", _VERSION]},
     }
@@ -178,8 +180,8 @@ def flag(node: Node, key: str) -> bool:
 
 def computing(graph: Graph) -> Dict[int, Tuple[str, str]]:
     """Name and operator of every node that computes something, by its number, in the order of the network."""
-    found = enumerate(graph["nodes"])
-    return {number: (node["name"], node["op"]) for number, node in found if node["op"] != "null"}
+    nodes = enumerate(graph["nodes"])
+    return {number: (node["name"], node["op"]) for number, node in nodes if node["op"] != "null"}
 
 
 def convolutions(graph: Graph, operator: Optional[str] = None) -> List[str]:

@@ -29,11 +29,11 @@ def cuda_devices() -> List[CudaDevice]:
     """
     count = bindings.Int()
     check(load().fops_device_count(count))
-    found = []
+    devices = []
     for index in range(count.value):
         info = bindings.DeviceInfo()
         check(load().fops_device_describe(index, info))
-        found.append(
+        devices.append(
             CudaDevice(
                 index,
                 info.name.decode(errors="replace"),
@@ -45,7 +45,7 @@ def cuda_devices() -> List[CudaDevice]:
                 _version(info.runtime_version),
             )
         )
-    return found
+    return devices
 
 
 def _version(number: int) -> str:

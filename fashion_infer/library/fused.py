@@ -141,11 +141,11 @@ class FusedNetwork:
         check(self._library.fops_network_forward_gpu(self._handle, n, data, element_type(dtype), out, stream))
 
     def _stages(self) -> List[Stage]:
-        found = []
+        stages = []
         for index in range(self._library.fops_network_stage_count(self._handle)):
             info = bindings.StageInfo()
             check(self._library.fops_network_stage(self._handle, index, info))
-            found.append(
+            stages.append(
                 Stage(
                     info.name.decode(),
                     info.kind.decode(),
@@ -158,15 +158,15 @@ class FusedNetwork:
                     bool(info.pool),
                 )
             )
-        return found
+        return stages
 
     def _inputs(self) -> List[Tuple[str, int]]:
         """Name of each input, and how many values it must have as a weight: 0 of the data, and of what is not read."""
-        data, found = self._library.fops_network_data(self._handle), []
+        data, inputs = self._library.fops_network_data(self._handle), []
         for index in range(self._library.fops_network_input_count(self._handle)):
             size = 0 if index == data else self._library.fops_network_input_size(self._handle, index)
-            found.append((self._library.fops_network_input_name(self._handle, index).decode(), size))
-        return found
+            inputs.append((self._library.fops_network_input_name(self._handle, index).decode(), size))
+        return inputs
 
 
 def check_precision(precision: str) -> None:

@@ -20,19 +20,23 @@ class Kernel(NamedTuple):
 
 def table(backend: str = "cpu") -> List[Kernel]:
     """The kernels of a backend, "cpu" or "gpu"; empty for a GPU when the library has no CUDA part."""
-    found = []
+    kernels = []
     for index in range(load().fops_kernel_count(BACKENDS[backend])):
         info = bindings.KernelInfo()
         check(load().fops_kernel_describe(BACKENDS[backend], index, info))
-        found.append(Kernel(*(getattr(info, field).decode() for field in Kernel._fields)))
-    return found
+        kernels.append(Kernel(*(getattr(info, field).decode() for field in Kernel._fields)))
+    return kernels
 
 
 def check_kernel(kernel: str, backend: str) -> None:
-    """Raise UsageError unless `kernel` is "auto" or a kernel of that backend."""
-    known = [k.name for k in table(backend)]
-    if kernel != "auto" and kernel not in known:
-        raise UsageError(f"unknown {backend} kernel '{kernel}'; known: {', '.join(['auto', *known])}")
+    """Raise UsageError unless `kernel` is "auto" or a kernel of that backend: "cpu", "gpu", or "auto" for either."""
+    if kernel == "auto":
+        return
+    backends = tuple(BACKENDS) if backend == "auto" else (backend,)
+    known = list(dict.fromkeys(line.name for each in backends for line in table(each)))
+    if kernel not in known:
+        what = "kernel" if backend == "auto" else f"{backend} kernel"
+        raise UsageError(f"unknown {what} '{kernel}'; known: {', '.join(['auto', *known])}")
 
 
 def describe(x_shape: Sequence[int], k_shape: Sequence[int], dtype=np.float32) -> bindings.Conv:

@@ -157,7 +157,8 @@ def measure(request: Request, progress: Callable[[str], None] = lambda text: Non
         roof, no_roof = _attempt(lambda: ceilings.measured_apart(chosen.backend, request.device, thread_pool.size()))
     progress("correctness of the models")
     names = list(dict.fromkeys([model.name, *_baseline_names(model.edition)])) if request.quick else []
-    checks = verification.verify(names, request.backend, request.device, None, request.data_dir, request.data)
+    asked = RunRequest(backend=request.backend, device=request.device, data_dir=request.data_dir, data=request.data)
+    checks = verification.verify(names, asked)
     words = ["fashion-infer", "verify", *(word for name in names for word in ("--model", name))]
     verify_command = shlex.join([*words, "--backend", request.backend, *request._device(), *request.where()])
     progress("environment")
