@@ -4,7 +4,9 @@ import ctypes
 import functools
 import hashlib
 from pathlib import Path
-from typing import Any, NamedTuple, Optional
+from typing import Any, NamedTuple, Optional, Sequence
+
+import numpy as np
 
 from ..errors import DeviceError
 from ..library import bindings
@@ -137,6 +139,12 @@ def described(run, backend: str, summary: str, key: str, host_memory: bool) -> P
     number = bindings.BACKENDS[backend]
     description = Description(ABI, number, host_memory, 0, 1, summary.encode(), b"", b"", None, callback)
     return Plugin(description, key, callback)
+
+
+def floats_at(address: int, shape: Sequence[int]) -> np.ndarray:
+    """The float32 array of a shape that lies at an address of the host's memory; no copy."""
+    buffer = (ctypes.c_float * int(np.prod(shape))).from_address(address)
+    return np.frombuffer(buffer, np.float32).reshape(shape)
 
 
 def register(name: str, plugin: Plugin) -> None:

@@ -10,8 +10,6 @@ import inspect
 import time
 from pathlib import Path
 
-import numpy as np
-
 from ..errors import DeviceError, UsageError
 from . import plugin
 
@@ -85,9 +83,7 @@ def _function(path: Path):
 
 def _view(torch, address, shape, device):
     """A tensor over memory that is there already."""
-    count = int(np.prod(shape))
     if device == "cpu":
-        buffer = (plugin.ctypes.c_float * count).from_address(address)
-        return torch.from_numpy(np.frombuffer(buffer, np.float32).reshape(shape))
+        return torch.from_numpy(plugin.floats_at(address, shape))
     interface = {"shape": tuple(shape), "typestr": "<f4", "data": (address, False), "version": 3}
     return torch.as_tensor(type("Memory", (), {"__cuda_array_interface__": interface})(), device=device)

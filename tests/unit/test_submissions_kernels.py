@@ -343,8 +343,7 @@ def test_a_call_sees_poison_and_float32():
     seen = []
 
     def run(call):
-        y = np.ctypeslib.as_array((plugin.ctypes.c_float * 4).from_address(call.y))
-        x = np.ctypeslib.as_array((plugin.ctypes.c_float * 4).from_address(call.x))
+        x, y = plugin.floats_at(call.x, [4]), plugin.floats_at(call.y, [4])
         seen.append((call.conv.x_type, list(x), np.isnan(y).all(), call.examine))
         y[:] = 2 * x
 
