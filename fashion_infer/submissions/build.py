@@ -140,10 +140,11 @@ def _command(recognised: Recognised, path: Path, beside: neighbours.Neighbours, 
     if recognised.format.backend == "cpu":
         c = any(file.suffix == ".c" for file in sources)
         standard = [] if c else ["-std=c++17"]
+        host = [flag for flag in _HOST_FLAGS if not (c and flag == "-fno-gnu-unique")]
         typed = [word for file in sources for word in ("-x", "c" if file.suffix == ".c" else "c++", str(file))]
         link = [f"-Wl,{flag}" for flag in _LINK_FLAGS]
         march = ["-march=native"] if platform.machine() in ("x86_64", "AMD64") else []
-        return [cxx, "-shared", "-O3", *march, *standard, "-Wall", *_HOST_FLAGS, *openmp, *flags, *typed, "-x", "none",
+        return [cxx, "-shared", "-O3", *march, *standard, "-Wall", *host, *openmp, *flags, *typed, "-x", "none",
                 *link, "-lpthread"]  # fmt: skip
 
     nvcc = compilers.find_nvcc()

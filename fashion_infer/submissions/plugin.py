@@ -3,6 +3,7 @@
 import ctypes
 import functools
 import hashlib
+import time
 from pathlib import Path
 from typing import Any, NamedTuple, Optional, Sequence
 
@@ -109,8 +110,15 @@ def prebuilt(library: Path, backend: Optional[str] = None) -> Plugin:
 
     def run(call):
         conv = call.conv
-        sizes = (conv.B, conv.M, conv.C, conv.H, conv.W, conv.K)
-        function(call.x, call.k, call.y, *sizes, *([call.stream] if backend == "gpu" else []))
+        arguments = [call.x, call.k, call.y, conv.B, conv.M, conv.C, conv.H, conv.W, conv.K]
+        if backend == "gpu":
+            _settled(_driver().cuStreamSynchronize(ctypes.c_void_p(call.stream)), "before")
+            arguments.append(call.stream)
+        start = time.perf_counter()
+        function(*arguments)
+        if backend == "gpu":  # it may have used any stream
+            _settled(_driver().cuCtxSynchronize(), "after")
+        call.op_seconds = time.perf_counter() - start
 
     return described(run, backend, "prebuilt", key, host_memory=backend == "cpu")
 
@@ -158,6 +166,16 @@ def register(name: str, plugin: Plugin) -> None:
     _kept.append(plugin)
     pointer = ctypes.cast(ctypes.pointer(plugin.description), ctypes.c_void_p)
     bindings.check(bindings.load().fops_register_kernel(name.encode(), pointer))
+
+
+@functools.lru_cache(maxsize=None)
+def _driver() -> ctypes.CDLL:
+    return ctypes.CDLL("libcuda.so.1")
+
+
+def _settled(status: int, when: str) -> None:
+    if status:
+        raise RuntimeError(f"CUDA error {status} {when} conv_forward")
 
 
 @functools.lru_cache(maxsize=None)

@@ -38,6 +38,11 @@ def test_habits_do_no_harm(file):
     assert [(one.right, one.findings) for one in found.tried] == [(True, ())] * 2
 
 
+def test_half_precision_is_told():
+    found = submissions.check(SAMPLES / "right" / "gpu-names.cu", shapes=SMALL, images=100)
+    assert {one.diagnosis.precision for one in found.tried} == {"tf32 or half"}
+
+
 @pytest.mark.parametrize(
     "file, findings",
     [

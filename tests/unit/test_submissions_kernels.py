@@ -1,5 +1,6 @@
 """Kernel files of the CPU formats, built and run through the library; what a GPU's file needs here is a compiler."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 
 from fashion_infer import compilers, infer, submissions
 from fashion_infer.errors import DeviceError, UsageError
-from fashion_infer.library import bindings, kernels, op_times
+from fashion_infer.library import bindings, devices, kernels, op_times
 from fashion_infer.submissions import build, checking, formats, plugin
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -428,3 +429,49 @@ def test_a_library_without_cuda_says_so():
         pytest.skip("this build has CUDA")
     with pytest.raises(DeviceError, match="kernel 'on gpu' is for the GPU, and this build .* has no CUDA"):
         plugin.register("on gpu", of_function(lambda call: None, "gpu"))
+
+
+def has_device():
+    try:
+        return bool(devices.cuda_devices())
+    except DeviceError:
+        return False
+
+
+def test_a_file_for_the_gpu_where_there_is_none():
+    if compilers.find_nvcc() is None or not kernels.table("gpu") or has_device():
+        pytest.skip("needs nvcc, a library with CUDA, and no GPU")
+    path = TEMPLATES / "new-forward-2021.cu"
+    with pytest.raises(DeviceError) as failed:
+        submissions.load(path)
+    assert "\n" not in str(failed.value)
+    kernel = submissions.load(path, arch="90")
+    assert (kernel.backend, kernel.host_memory, kernel.batch_multiple) == ("gpu", True, 1000)
+    assert kernels.table("gpu")[-1].name == kernel.name
+    with pytest.raises(DeviceError):
+        kernels.convolve(np.ones((1, 1, 2, 2)), np.ones((1, 1, 1, 1)), kernel.name, "gpu")
+
+
+def test_what_threads_print_stays_apart(capfd):
+    def run(call):
+        os.write(1, b"from inside\n")
+
+    plugin.register("talks", of_function(run))
+    with futures.ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda _: kernels.convolve(np.ones((1, 1, 2, 2)), np.ones((1, 1, 1, 1)), "talks"), range(40)))
+    out, err = capfd.readouterr()
+    assert (out, err) == ("", "[talks] from inside\n" * 40)
+
+
+def test_a_forked_process_has_a_capture_of_its_own(capfd):
+    plugin.register("tells its process", of_function(lambda call: os.write(1, f"{os.getpid()}\n".encode())))
+    x, weight = np.ones((1, 1, 2, 2)), np.ones((1, 1, 1, 1))
+    kernels.convolve(x, weight, "tells its process")
+    child = os.fork()
+    if child == 0:
+        kernels.convolve(x, weight, "tells its process")
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    kernels.convolve(x, weight, "tells its process")
+    lines = capfd.readouterr().err.splitlines()
+    assert lines == [f"[tells its process] {pid}" for pid in (os.getpid(), child, os.getpid())]

@@ -1,12 +1,9 @@
 // What the GPU adapters share: errors after the file's code, and comparisons of device memory for `examine`.
 #pragma once
 
+#include <cuda_fp16.h>
 #include <cuda_runtime.h>
 #include <dlfcn.h>
-
-#include <algorithm>
-#include <cmath>
-#include <vector>
 
 #include "support.h"
 
@@ -25,16 +22,18 @@ inline int settle(fops_plugin_call* call, const char* after) {
   return FOPS_OK;
 }
 
-// Device memory of a scope; null where there is not enough.
+// Device memory of a scope; null where there is not enough, and for no bytes.
 struct Buffer {
   void* data = nullptr;
   explicit Buffer(size_t bytes) {
-    if (cudaMalloc(&data, bytes) != cudaSuccess) {
+    if (bytes != 0 && cudaMalloc(&data, bytes) != cudaSuccess) {
       cudaGetLastError();
       data = nullptr;
     }
   }
-  ~Buffer() { cudaFree(data); }
+  ~Buffer() {
+    if (data != nullptr) cudaFree(data);
+  }
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
 };
@@ -67,8 +66,8 @@ class Inputs {
  public:
   Inputs(const fops_plugin_call& call, const Sizes& s)
       : call_(call), x_bytes_(s.inputs() * sizeof(float)), k_bytes_(s.weights() * sizeof(float)),
-        x_(call.examine ? x_bytes_ : 1), k_(call.examine ? k_bytes_ : 1) {
-    if (!call.examine || x_.data == nullptr || k_.data == nullptr) return;
+        x_(call.examine ? x_bytes_ : 0), k_(call.examine ? k_bytes_ : 0) {
+    if (x_.data == nullptr || k_.data == nullptr) return;
     cudaMemcpy(x_.data, call.x, x_bytes_, cudaMemcpyDeviceToDevice);
     cudaMemcpy(k_.data, call.k, k_bytes_, cudaMemcpyDeviceToDevice);
     cudaDeviceSynchronize();
@@ -76,7 +75,7 @@ class Inputs {
 
   // FOPS_FOUND_INPUT_CHANGED, and with `poisoned` FOPS_FOUND_NOT_WRITTEN.
   uint32_t findings(const Sizes& s, bool poisoned) const {
-    if (!call_.examine || x_.data == nullptr || k_.data == nullptr) return 0;
+    if (x_.data == nullptr || k_.data == nullptr) return 0;
     Buffer counts(2 * sizeof(unsigned));
     if (counts.data == nullptr || cudaMemset(counts.data, 0, 2 * sizeof(unsigned)) != cudaSuccess) return 0;
     unsigned* changed = static_cast<unsigned*>(counts.data);

@@ -1,10 +1,18 @@
 // What every adapter shares: the clock, the message, and the description that it exports.
 #pragma once
 
+// The standard headers that such files include come before the file's macros.
+#include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdarg>
 #include <cstdio>
+#include <cstdlib>
+#include <cstring>
 #include <exception>
+#include <iostream>
+#include <string>
+#include <vector>
 
 #include "fashion_ops_plugin.h"
 

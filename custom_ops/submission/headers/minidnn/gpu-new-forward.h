@@ -19,23 +19,23 @@
 #else
 #define FOPS_HOST_OUTPUT float*
 #endif
+// B, M, C, H, W, K and the stride, without names: a file may have macros of these names before it includes this.
 #ifdef FOPS_STRIDE
-#define FOPS_INTS \
-  const int B, const int M, const int C, const int H, const int W, const int K, const int S = 1
+#define FOPS_INTS const int, const int, const int, const int, const int, const int, const int = 1
 #else
-#define FOPS_INTS const int B, const int M, const int C, const int H, const int W, const int K
+#define FOPS_INTS const int, const int, const int, const int, const int, const int
 #endif
 
 class GPUInterface {
  public:
   void get_device_properties();
 #ifdef FOPS_COPIES_INSIDE
-  void conv_forward_gpu(FOPS_HOST_OUTPUT host_y, FOPS_HOST host_x, FOPS_HOST host_k, FOPS_INTS);
+  void conv_forward_gpu(FOPS_HOST_OUTPUT, FOPS_HOST, FOPS_HOST, FOPS_INTS);
 #else
-  void conv_forward_gpu_prolog(FOPS_HOST_OUTPUT host_y, FOPS_HOST host_x, FOPS_HOST host_k, float** device_y_ptr,
-                               float** device_x_ptr, float** device_k_ptr, FOPS_INTS);
-  void conv_forward_gpu(float* device_y, const float* device_x, const float* device_k, FOPS_INTS);
-  void conv_forward_gpu_epilog(float* host_y, float* device_y, float* device_x, float* device_k, FOPS_INTS);
+  // On the host y, x, k; on the device the same.
+  void conv_forward_gpu_prolog(FOPS_HOST_OUTPUT, FOPS_HOST, FOPS_HOST, float**, float**, float**, FOPS_INTS);
+  void conv_forward_gpu(float*, const float*, const float*, FOPS_INTS);
+  void conv_forward_gpu_epilog(float*, float*, float*, float*, FOPS_INTS);
 #endif
 };
 
