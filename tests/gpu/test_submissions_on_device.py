@@ -48,6 +48,7 @@ def test_half_precision_is_told():
     [
         ("gpu-work-in-prolog.cu", (BEFORE,)),
         ("gpu-host-in-prolog.cu", (BEFORE,)),
+        ("gpu-streams-in-prolog.cu", (BEFORE,)),
         ("gpu-work-in-epilog.cu", (AFTER,)),
         ("gpu-input-changed.cu", ("data or weights were changed",)),
     ],

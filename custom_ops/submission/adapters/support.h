@@ -3,6 +3,7 @@
 
 // The standard headers that such files include come before the file's macros.
 #include <algorithm>
+#include <cassert>
 #include <chrono>
 #include <cmath>
 #include <cstdarg>

@@ -4,6 +4,9 @@
 #include <mxnet/base.h>
 #include <stdio.h>
 #define TILE_WIDTH 16
+#define min(a, b) ((a < b) ? a : b)
+#define bx blockIdx.x
+#define tx threadIdx.x
 #define K 5
 #define H_out (H - K + 1)
 #define W_out (W - K + 1)
@@ -14,8 +17,8 @@ namespace op
 {
 __global__ void forward_kernel(float *y, const float *x, const int B, const int M, const int C, const int H, const int W)
 {
-    const int m = blockIdx.y, b = blockIdx.x;
-    for (int i = threadIdx.x; i < H_out * W_out; i += blockDim.x) {
+    const int m = blockIdx.y, b = bx;
+    for (int i = tx; i < H_out * W_out; i += blockDim.x) {
         float acc = __half2float(__float2half(0.f));
         for (int c = 0; c < C; c++)
             for (int p = 0; p < K; p++)
@@ -33,8 +36,13 @@ void forward<gpu, float>(mshadow::Tensor<gpu, 4, float> &y, const mshadow::Tenso
     CHECK_EQ(k.size(3), K) << "only 5x5";
     MSHADOW_CUDA_CALL(cudaMemcpyToSymbol(weights, k.dptr_, sizeof(float) * M * C * K * K, 0, cudaMemcpyDeviceToDevice));
     printf("B = %d\n", B);
-    forward_kernel<<<dim3(B, M), TILE_WIDTH * TILE_WIDTH>>>(y.dptr_, x.dptr_, B, M, C, H, W);
+    forward_kernel<<<dim3(B, M), min(1024, TILE_WIDTH * TILE_WIDTH)>>>(y.dptr_, x.dptr_, B, M, C, H, W);
     MSHADOW_CUDA_CALL(cudaDeviceSynchronize());
+}
+template <typename gpu, typename DType>
+void forward(mshadow::Tensor<gpu, 4, DType> &y, const mshadow::Tensor<gpu, 4, DType> &x, const mshadow::Tensor<gpu, 4, DType> &w)
+{
+    assert( 0 && "No forward implementation for other datatypes");
 }
 }
 }

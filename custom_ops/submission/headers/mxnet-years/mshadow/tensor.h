@@ -2,6 +2,7 @@
 #ifndef MSHADOW_TENSOR_H_
 #define MSHADOW_TENSOR_H_
 
+#include <cassert>
 #include <cfloat>
 #include <cmath>
 #include <cstdint>
