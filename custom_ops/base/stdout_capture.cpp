@@ -54,12 +54,18 @@ void finish() noexcept {
   if (ftruncate(capture.memory, 0) == 0) lseek(capture.memory, 0, SEEK_SET);
 }
 
+// A file that calls exit(-1) says why on stdout: told even of a call whose lines nobody wanted.
+void finish_at_exit() {
+  the_capture().quiet = false;
+  finish();
+}
+
 }  // namespace
 
 void tell(const char* name, const char* line) noexcept { fprintf(stderr, "[%s] %s\n", name, line); }
 
 StdoutCapture::StdoutCapture(const char* name, bool quiet) noexcept : lock_(the_capture().mutex) {
-  static const int at_exit = atexit(finish);  // a file that calls exit(-1) says why on stdout
+  static const int at_exit = atexit(finish_at_exit);
   (void)at_exit;
   Capture& capture = the_capture();
   if (capture.owner != getpid()) {
