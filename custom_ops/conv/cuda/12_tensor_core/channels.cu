@@ -9,8 +9,8 @@
 // fa2019 1.183 ms, 3.2 times faster than step 11 and 4.8 times faster than cuDNN (5.71 ms), largest error 1.3e-6 of the
 // largest output; sp2018 0.407 ms, 2.5 times faster than step 11 and than cuDNN (1.029 ms). Shapes such as the latter
 // go to few_filters.cu, 0.317 ms, and on Hopper to warpgroup.cu, 0.264.
-#include "conv/cuda/kernels.h"
 #include "conv/cuda/12_tensor_core/tensor_core.h"
+#include "conv/cuda/kernels.h"
 #include "gpu/isa/tensor_core.cuh"
 
 namespace fops {

@@ -1,17 +1,17 @@
 // Step 12, a few filters over a few channels: the weights stay in registers, and pixels are read once for five rows.
 //
-// With 16 filters the mma work of channels.cu is small beside what feeds it: 16 bytes of shared memory a
-// lane and pixel for three mma instructions, and the weights again for every four tiles. Here 16 filters are the rows
-// of the product, their 160 weights, high and low halves, 80 registers a lane, loaded once a launch; and a warp walks
-// down the image, so that a row's operands, read once, meet five rows of sums: 32 bytes a lane for 30 instructions. An
-// image's outputs gather in shared memory and leave as one asynchronous copy a filter while the next image is split.
+// With 16 filters the mma work of channels.cu is small beside what feeds it: 16 bytes of shared memory a lane and pixel
+// for three mma instructions, and the weights again for every four tiles. Here 16 filters are the rows of the product,
+// their 160 weights, high and low halves, 80 registers a lane, loaded once a launch; and a warp walks down the image,
+// so that a row's operands, read once, meet five rows of sums: 32 bytes a lane for 30 instructions. An image's outputs
+// gather in shared memory and leave as one asynchronous copy a filter while the next image is split.
 //
 // sp2018's second layer: 216 MB read, 433 MB written, 0.15 ms at the 4.3 TB/s of a copy; 104 GFLOP on the tensor cores,
 // 0.17 ms at the 600 TFLOP/s or so that mma.sync reaches. Measured on an H200: 0.317 ms, 3.3 times the time to fill the
-// output (0.095 ms), for 0.407 with channels.cu; step 13's half of it 0.192 ms, 2.0 fills, for 0.319.
-// Largest error 8.9e-7 of the largest output. On Hopper warpgroup.cu takes the float32 grade over: 0.264
-// ms. What is left: a profile finds the tensor pipe 49% busy, a quarter of the warps' time at barriers, mostly behind
-// the three strips that take longest, and a seventh in staging.
+// output (0.095 ms), for 0.407 with channels.cu; step 13's half of it 0.192 ms, 2.0 fills, for 0.319. Largest error
+// 8.9e-7 of the largest output. On Hopper warpgroup.cu takes the float32 grade over: 0.264 ms. What is left: a profile
+// finds the tensor pipe 49% busy, a quarter of the warps' time at barriers, mostly behind the three strips that take
+// longest, and a seventh in staging.
 //
 // Tried, with times, while the wait for an image's copies had a barrier of its own and this took 0.328 (the half
 // 0.199): 7 warps and two blocks a multiprocessor, a band of 13 rows a tile, the next image's floats in shared memory
@@ -19,8 +19,8 @@
 // four warps end together 0.320 (but the half 0.214); tile rows dealt out evenly to 4, 6 or 8 warps wherever they fell
 // 0.55 to 0.70.
 #include "conv/cuda/12_tensor_core/few_filters.cuh"
-#include "conv/cuda/kernels.h"
 #include "conv/cuda/12_tensor_core/tensor_core.h"
+#include "conv/cuda/kernels.h"
 
 namespace fops {
 namespace {

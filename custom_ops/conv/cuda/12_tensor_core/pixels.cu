@@ -11,8 +11,8 @@
 // times faster than step 11, 3.4 times faster than cuDNN, 1.36 times the time to fill the output; the bare store
 // pattern, without any arithmetic, takes 1.15 times. fa2019's first layer 0.695 ms (1.55 fills, cuDNN 4.96 ms),
 // sp2018's 0.313 ms (1.67 fills, cuDNN 2.26 ms).
-#include "conv/cuda/kernels.h"
 #include "conv/cuda/12_tensor_core/tensor_core.h"
+#include "conv/cuda/kernels.h"
 #include "gpu/isa/tensor_core.cuh"
 
 namespace fops {

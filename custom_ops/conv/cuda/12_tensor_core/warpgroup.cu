@@ -1,7 +1,7 @@
 // Step 12, a few filters over a few channels, on Hopper: one instruction for the five rows of sums that a pixel meets.
 //
-// few_filters.cu walks down the image with mma.sync, 30 instructions a row of pixels; the tensor cores
-// are half busy. Hopper's wgmma is issued by four warps together, runs beside them, and takes one operand from shared
+// few_filters.cu walks down the image with mma.sync, 30 instructions a row of pixels; the tensor cores are half busy.
+// Hopper's wgmma is issued by four warps together, runs beside them, and takes one operand from shared
 // memory. Here the pixels of 64 walks are its rows, in registers, and five of the filters' rows, 80 columns, its other
 // operand: six instructions (two k-steps, three products of halves) do a row of pixels, and add to the five rows of
 // outputs that are under way. Which sum meets which of the filters' rows changes with every row, so the filters' rows
@@ -25,8 +25,8 @@
 #include <type_traits>
 
 #include "conv/cuda/12_tensor_core/few_filters.cuh"
-#include "conv/cuda/kernels.h"
 #include "conv/cuda/12_tensor_core/tensor_core.h"
+#include "conv/cuda/kernels.h"
 
 namespace fops {
 namespace {

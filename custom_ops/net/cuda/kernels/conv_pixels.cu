@@ -1,8 +1,8 @@
 // Convolution + tanh + 2x2 max pool in one kernel: one input channel, 5x5, up to 64 filters, on the tensor cores.
 //
-// The plain layer (conv/cuda/12_tensor_core/pixels.cu) is bound by its stores: fa2017 writes 1,152 MB for 10,000 images. Fused with
-// what follows, a quarter of that is left, in the form that the next layer reads. tanh rises, so the pool comes first:
-// a quarter of the tanh too. What is left to do for fa2017:
+// The plain layer (conv/cuda/12_tensor_core/pixels.cu) is bound by its stores: fa2017 writes 1,152 MB for 10,000
+// images. Fused with what follows, a quarter of that is left, in the form that the next layer reads. tanh rises, so the
+// pool comes first: a quarter of the tanh too. What is left to do for fa2017:
 //   products  25 taps padded to 32, 50 filters to 56, two halves a weight: 41 GFLOP, 0.07 ms at the 600 TFLOP/s or so
 //             that mma.sync reaches
 //   tanh      72 million, of some 22 instructions with the split behind it: 0.055 ms of all issue slots
@@ -24,11 +24,11 @@
 #include <cmath>
 #include <cstring>
 
-#include "gpu/launch.h"
+#include "gpu/isa/tanh.cuh"
 #include "gpu/isa/tensor_core.cuh"
+#include "gpu/launch.h"
 #include "net/cuda/dense.h"
 #include "net/cuda/stages.h"
-#include "gpu/isa/tanh.cuh"
 
 namespace fops {
 namespace {
