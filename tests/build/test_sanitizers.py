@@ -1,49 +1,39 @@
-"""The CPU part of the library under GCC's sanitizers: built with them into a small program, which drives networks."""
+"""The CPU part of the library under GCC's sanitizers: CMake's presets build a small program, which drives networks."""
 
 import os
+import shutil
 import subprocess
+import sysconfig
 from pathlib import Path
 
 import pytest
 
 OPS = Path(__file__).resolve().parents[2] / "custom_ops"
-SIMD = sorted([*OPS.glob("cpu/*_simd.cpp"), *OPS.glob("fused/*_simd.cpp")])
-PLAIN = sorted(
-    source for room in ("core", "cpu", "fused") for source in OPS.glob(f"{room}/*.cpp") if source not in SIMD
-)
-SETS = {"generic": [], "avx2": ["-mavx2", "-mfma"], "avx512": ["-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl"]}
 
 
-def compile_all(folder, sanitizer):
-    """The test program with every source of the library's CPU part, under one sanitizer."""
-    flags = ["-std=gnu++17", "-O1", "-g", f"-fsanitize={sanitizer}", "-fno-omit-frame-pointer"]
-    flags += [f"-I{OPS / room}" for room in ("include", "core", "cpu", "fused")]
-    jobs, objects = [], []
-    sources = [(source, "", []) for source in [*PLAIN, Path(__file__).with_name("drive_networks.cpp")]]
-    sources += [(source, isa, [f"-DFOPS_ISA={isa}", *options]) for source in SIMD for isa, options in SETS.items()]
-    for source, isa, options in sources:
-        target = folder / f"{source.stem}{isa}.o"
-        objects.append(str(target))
-        jobs.append(["g++", *flags, *options, "-c", str(source), "-o", str(target)])
-    for job in jobs:
-        subprocess.run(job, check=True, capture_output=True, text=True)
-    program = folder / "drive"
-    link = ["g++", *flags, *objects, "-o", str(program), "-lpthread"]
-    subprocess.run(link, check=True, capture_output=True, text=True)
-    return program
+def tool(name):
+    """A program of this environment, which need not be on PATH, or of the system."""
+    return shutil.which(name, path=sysconfig.get_path("scripts")) or shutil.which(name)
 
 
-@pytest.mark.parametrize("sanitizer", ["thread", "address,undefined"])
-def test_networks_under_sanitizers(sanitizer, tmp_path):
-    try:
-        program = compile_all(tmp_path, sanitizer)
-    except FileNotFoundError:
-        pytest.skip("g++ is not installed")
-    except subprocess.CalledProcessError as error:
-        if "cannot find" in error.stderr:  # the linker, of libtsan or libasan
-            pytest.skip("this g++ has no sanitizers")
-        raise
-    for isa in SETS:
+def build(preset, folder):
+    """The test program, by the preset of CMakePresets.json."""
+    cmake, ninja = tool("cmake"), tool("ninja")
+    if not (cmake and ninja and shutil.which("c++")):
+        pytest.skip("a C++ compiler, cmake or ninja is not installed")
+    configure = [cmake, "-S", OPS, "--preset", preset, "-B", folder, f"-DCMAKE_MAKE_PROGRAM={ninja}", "-DMXNET_DIR="]
+    for command in (configure, [cmake, "--build", folder]):
+        done = subprocess.run(command, cwd=OPS, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        if "cannot find" in done.stdout and "san" in done.stdout:  # the linker, of libtsan or libasan
+            pytest.skip("this compiler has no sanitizers")
+        assert done.returncode == 0, done.stdout
+    return folder / "drive_networks"
+
+
+@pytest.mark.parametrize("preset", ["sanitize-thread", "sanitize-address"])
+def test_networks_under_sanitizers(preset, tmp_path):
+    program = build(preset, tmp_path)
+    for isa in ("generic", "avx2", "avx512"):
         done = drive([str(program)], isa)
         if "unexpected memory mapping" in done.stderr:  # older libtsan cannot start where addresses are very random
             done = drive(["setarch", "-R", str(program)], isa)
