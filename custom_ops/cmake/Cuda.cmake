@@ -1,4 +1,4 @@
-# Adds cuda/*.cu to the library. Without a working compiler: a notice in mode auto, an error in mode on.
+# Adds the *.cu files to the library. Without a working compiler: a notice in mode auto, an error in mode on.
 include(CheckLanguage)
 include("${CMAKE_CURRENT_LIST_DIR}/CudaArchitectures.cmake")
 
@@ -17,18 +17,31 @@ enable_language(CUDA)
 fops_cuda_architectures(CUDA_ARCHS)
 message(NOTICE "CUDA ${CMAKE_CUDA_COMPILER_VERSION} for ${CUDA_ARCHS}")
 
-target_sources(fashion_ops PRIVATE ${CUDA_SOURCES})
-set_target_properties(fashion_ops PROPERTIES
-  CUDA_STANDARD 17 CUDA_STANDARD_REQUIRED ON CUDA_VISIBILITY_PRESET hidden
-  CUDA_ARCHITECTURES "${CUDA_ARCHS}"
-  # The runtime is linked in and looks for the driver when it is first called, so the library loads without one.
-  CUDA_RUNTIME_LIBRARY Static)
+# What every target with CUDA code is compiled with.
+#
 # -lineinfo costs nothing at run time, and lets profilers and compute-sanitizer name the line. It doubles the code's
 # size; compressed well, the library for all architectures shrinks from 41 MB to 8. Any driver of CUDA 13 can read that.
-target_compile_options(fashion_ops PRIVATE
-  $<$<COMPILE_LANGUAGE:CUDA>:-lineinfo;--expt-relaxed-constexpr;-Xcompiler=-Wall,-Wextra>
-  $<$<AND:$<COMPILE_LANGUAGE:CUDA>,$<VERSION_GREATER_EQUAL:$<CUDA_COMPILER_VERSION>,13.0>>:--compress-mode=size>)
-target_include_directories(fashion_ops SYSTEM PRIVATE ${CMAKE_CUDA_TOOLKIT_INCLUDE_DIRECTORIES})
+function(fops_cuda_target target)
+  set_target_properties(${target} PROPERTIES
+    CUDA_STANDARD 17 CUDA_STANDARD_REQUIRED ON CUDA_VISIBILITY_PRESET hidden
+    CUDA_ARCHITECTURES "${CUDA_ARCHS}"
+    # The runtime is linked in and looks for the driver when it is first called, so the library loads without one.
+    CUDA_RUNTIME_LIBRARY Static)
+  target_compile_options(${target} PRIVATE
+    $<$<COMPILE_LANGUAGE:CUDA>:-lineinfo;--expt-relaxed-constexpr;-Xcompiler=-Wall,-Wextra>
+    $<$<AND:$<COMPILE_LANGUAGE:CUDA>,$<VERSION_GREATER_EQUAL:$<CUDA_COMPILER_VERSION>,13.0>>:--compress-mode=size>)
+  target_include_directories(${target} SYSTEM PRIVATE ${CMAKE_CUDA_TOOLKIT_INCLUDE_DIRECTORIES})
+  target_link_libraries(${target} PRIVATE fops_options)
+endfunction()
+
+target_sources(fashion_ops PRIVATE ${CUDA_SOURCES})
+fops_cuda_target(fashion_ops)
 string(REPLACE ";" " " archs "${CUDA_ARCHS}")
 target_compile_definitions(fashion_ops PRIVATE FOPS_WITH_CUDA
   FOPS_CUDA_ARCHS="${archs}" FOPS_CUDA_VERSION="${CMAKE_CUDA_COMPILER_VERSION}")
+
+if(FOPS_BENCH_DENSE)
+  file(GLOB DENSE_SOURCES CONFIGURE_DEPENDS net/cuda/dense.cu net/cuda/kernels/dense_*.cu gpu/check.cu)
+  add_library(bench_dense SHARED ../scripts/bench_dense.cu base/status.cpp ${DENSE_SOURCES})
+  fops_cuda_target(bench_dense)
+endif()

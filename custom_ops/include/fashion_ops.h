@@ -1,4 +1,4 @@
-/* The C API of libfashion_ops.so: convolution kernels for the CPU and for CUDA devices.
+/* The C API of libfashion_ops.so: convolution kernels and fused networks, for the CPU and for CUDA devices.
  *
  * One convolution is described by fops_conv: valid, stride 1, square kernel, one group, no bias,
  *
@@ -26,14 +26,14 @@ extern "C" {
 typedef enum {
   FOPS_OK = 0,
   FOPS_INVALID = 1,        /* a shape, pointer or argument that no kernel could serve */
-  FOPS_UNKNOWN_KERNEL = 2, /* no variant of that name on that backend */
-  FOPS_UNSUPPORTED = 3,    /* the variant exists but does not take this shape or type */
+  FOPS_UNKNOWN_KERNEL = 2, /* no kernel of that name on that backend */
+  FOPS_UNSUPPORTED = 3,    /* the kernel exists but does not take this shape or type */
   FOPS_NO_DEVICE = 4,      /* library built without CUDA, no driver, no such device */
   FOPS_OUT_OF_MEMORY = 5,  /* host or device memory */
   FOPS_DEVICE_ERROR = 6    /* any other CUDA error */
 } fops_status;
 
-typedef enum { FOPS_CPU = 0, FOPS_CUDA = 1 } fops_backend;
+typedef enum { FOPS_CPU = 0, FOPS_GPU = 1 } fops_backend; /* FOPS_GPU: CUDA */
 typedef enum { FOPS_FLOAT32 = 0, FOPS_UINT8 = 1 } fops_dtype;
 
 typedef struct {
@@ -42,18 +42,22 @@ typedef struct {
   fops_dtype x_type;  /* element type of x */
 } fops_conv;
 
-/* What the table of variants says of one kernel. Strings live as long as the library. */
+/* What the table of kernels says of one. Strings live as long as the library. */
 typedef struct {
-  const char* name;     /* what --kernel takes */
-  const char* summary;  /* the idea, in one line */
-  const char* requires_; /* the shapes it takes, in words; "" when it takes every shape */
-  const char* precision; /* "float32" (float32 grade), "tf32" or "float16" */
+  const char* name;      /* what --kernel takes */
+  const char* summary;   /* the idea, in one line */
+  const char* takes;     /* the shapes it takes, in words; "" when it takes every shape */
+  const char* precision; /* "float32" (float32 grade), "tf32" or "fp16" */
 } fops_kernel_info;
 
-/* One forward pass of one layer, as the library's log keeps it. Times in seconds. */
+/* In place of a node's number: keeps a forward pass out of the op-time log. */
+#define FOPS_NOT_LOGGED (-1)
+
+/* One forward pass of an operator or of a fused stage, as the library's log keeps it. Times in seconds. */
 typedef struct {
-  char layer[64];   /* node name, or "" when the caller gave none; cut to fit */
-  char kernel[32];  /* the variant that ran (never "auto") */
+  int32_t first_node, last_node; /* numbers of the nodes that ran as one: an operator's own node twice; of a stage the
+                                    first and the last of its chain */
+  const char* kernel;            /* the kernel that ran (never "auto"), or "fused"; lives as long as the library */
   fops_conv conv;
   double seconds;   /* the kernel alone, device synchronised before and after */
   double upload;    /* host to device, 0 on the CPU and where tensors already lay on the device */
@@ -68,35 +72,36 @@ FOPS_API const char* fops_last_error(void);
 /* One line: version, compiler, CPU instruction sets compiled in, CUDA version and architectures or "none". */
 FOPS_API const char* fops_build_info(void);
 
-/* ---- the table of variants ---------------------------------------------------------------- */
+/* ---- the table of kernels ----------------------------------------------------------------- */
 
 FOPS_API int fops_kernel_count(fops_backend backend);
 FOPS_API fops_status fops_kernel_describe(fops_backend backend, int index, fops_kernel_info* out);
 
 /* FOPS_OK when `kernel` (a name, or "auto") takes this convolution; the reason otherwise.
- * For "auto", *chosen (when not NULL) receives the name of the variant that would run. */
+ * For "auto", *chosen (when not NULL) receives the name of the kernel that would run. */
 FOPS_API fops_status fops_conv_check(fops_backend backend, const char* kernel, const fops_conv* conv,
                                      const char** chosen);
 
 /* ---- forward passes ----------------------------------------------------------------------- */
 
-/* On the CPU; all pointers are host memory. A non-NULL `layer` puts the pass into the log. */
+/* On the CPU; all pointers are host memory. The pass goes into the log under `node`, unless that is
+ * FOPS_NOT_LOGGED. */
 FOPS_API fops_status fops_conv_forward_cpu(const char* kernel, const fops_conv* conv, const void* x,
-                                           const float* k, float* y, const char* layer);
+                                           const float* k, float* y, int32_t node);
 
 /* On a CUDA device, asynchronous on `stream` (a cudaStream_t; NULL is the default stream); all pointers
  * are memory of the current device of the calling thread. Never synchronises, so it is not logged. */
-FOPS_API fops_status fops_conv_forward_cuda(const char* kernel, const fops_conv* conv, const void* x,
-                                            const float* k, float* y, void* stream);
+FOPS_API fops_status fops_conv_forward_gpu(const char* kernel, const fops_conv* conv, const void* x,
+                                           const float* k, float* y, void* stream);
 
-/* The same, then waits for the kernel and puts its time into the log under `layer`: for a framework's GPU context. */
+/* The same, then waits for the kernel and puts its time into the log under `node`: for a framework's GPU context. */
 FOPS_API fops_status fops_conv_forward_timed(const char* kernel, const fops_conv* conv, const void* x,
-                                             const float* k, float* y, void* stream, const char* layer);
+                                             const float* k, float* y, void* stream, int32_t node);
 
 /* On CUDA device `device` with host tensors: staged through pinned buffers, in slices that fit in the free
- * device memory. Synchronous. A non-NULL `layer` puts the pass into the log. */
+ * device memory. Synchronous. Logged under `node`, as on the CPU. */
 FOPS_API fops_status fops_conv_forward_staged(const char* kernel, int device, const fops_conv* conv,
-                                              const void* x, const float* k, float* y, const char* layer);
+                                              const void* x, const float* k, float* y, int32_t node);
 
 /* ---- whole networks ------------------------------------------------------------------------ */
 
@@ -109,47 +114,52 @@ typedef struct {
   int attribute_count;
   const int* inputs;         /* indices of the nodes that make its inputs */
   int input_count;
+  int32_t number;            /* what the log calls the node */
 } fops_node;
 
 /* A stage of a fused network. */
 typedef struct {
   const char* name;      /* the fused nodes' names, joined by '+'; lives as long as the network */
   const char* kind;      /* "convolution", "dense", "map" or "softmax" */
+  int32_t first_node, last_node; /* the numbers of the first and the last of these nodes */
   int64_t in[3], out[3]; /* C, H, W of one item */
   int64_t K;             /* convolution: the kernel's side; else 0 */
   int tanh, pool;        /* whether its epilogue has them */
 } fops_stage_info;
 
-typedef struct fops_net fops_net;
+typedef struct fops_network fops_network;
 
 /* Plans a chain of nodes over items of `shape`, (C, H, W) or (values), as fused stages, and sets up what runs it.
- * precision: "float32" (float32 grade), or on CUDA "tf32" or "float16". FOPS_UNSUPPORTED with the node and the reason
- * when a node cannot be fused. Destroy with fops_net_destroy. */
-FOPS_API fops_status fops_net_create(const fops_node* nodes, int node_count, const int64_t* shape, int dimensions,
-                                     fops_backend backend, int device, const char* precision, fops_net** out);
-FOPS_API void fops_net_destroy(fops_net* net);
+ * precision: "float32" (float32 grade), or on the GPU "tf32" or "fp16". FOPS_UNSUPPORTED with the node and the reason
+ * when a node cannot be fused. Destroy with fops_network_destroy. */
+FOPS_API fops_status fops_network_create(const fops_node* nodes, int node_count, const int64_t* shape, int dimensions,
+                                         fops_backend backend, int device, const char* precision,
+                                         fops_network** out);
+FOPS_API void fops_network_destroy(fops_network* network);
 
 /* Its inputs, in the order of the graph's variables; `data` is the index of the one that holds the items. */
-FOPS_API int fops_net_input_count(const fops_net* net);
-FOPS_API const char* fops_net_input_name(const fops_net* net, int index);
+FOPS_API int fops_network_input_count(const fops_network* network);
+FOPS_API const char* fops_network_input_name(const fops_network* network, int index);
 /* How many values an input must have: 0 for one that no stage reads; of the data, one item's. */
-FOPS_API int64_t fops_net_input_size(const fops_net* net, int index);
-FOPS_API int fops_net_data(const fops_net* net);
-FOPS_API int fops_net_stage_count(const fops_net* net);
-FOPS_API fops_status fops_net_stage(const fops_net* net, int index, fops_stage_info* out);
+FOPS_API int64_t fops_network_input_size(const fops_network* network, int index);
+FOPS_API int fops_network_data(const fops_network* network);
+FOPS_API int fops_network_stage_count(const fops_network* network);
+FOPS_API fops_status fops_network_stage(const fops_network* network, int index, fops_stage_info* out);
 
 /* Hands over weights, by input index: float32 in host memory, and a number that differs when the values do. Entries
  * that no stage reads may be NULL. The network keeps copies of its own, made anew only for another number. */
-FOPS_API fops_status fops_net_set_weights(fops_net* net, const float* const* values, const uint64_t* versions);
+FOPS_API fops_status fops_network_set_weights(fops_network* network, const float* const* values,
+                                              const uint64_t* versions);
 
 /* n items from host memory to `out`, (n, values of the last stage), float32. A non-zero `log` puts every stage into the
- * op-time log, under its name; dense stages there are convolutions of 1x1 over 1x1, the first stage has the upload's
- * time and the last one the download's. */
-FOPS_API fops_status fops_net_forward(fops_net* net, int64_t n, const void* data, fops_dtype type, float* out, int log);
+ * op-time log, under its nodes' numbers; dense stages there are convolutions of 1x1 over 1x1, the first stage has the
+ * upload's time and the last one the download's. */
+FOPS_API fops_status fops_network_forward(fops_network* network, int64_t n, const void* data, fops_dtype type,
+                                          float* out, int log);
 
 /* The same in memory of the network's CUDA device, queued on `stream` and not waited for. */
-FOPS_API fops_status fops_net_forward_cuda(fops_net* net, int64_t n, const void* data, fops_dtype type, float* out,
-                                           void* stream);
+FOPS_API fops_status fops_network_forward_gpu(fops_network* network, int64_t n, const void* data, fops_dtype type,
+                                              float* out, void* stream);
 
 /* ---- the op-time log ---------------------------------------------------------------------- */
 
@@ -176,8 +186,8 @@ typedef struct {
 } fops_device_info;
 
 /* Devices that this library can use; FOPS_NO_DEVICE (and *count = 0) with the reason when there is none. */
-FOPS_API fops_status fops_cuda_device_count(int* count);
-FOPS_API fops_status fops_cuda_device_info(int device, fops_device_info* out);
+FOPS_API fops_status fops_device_count(int* count);
+FOPS_API fops_status fops_device_describe(int device, fops_device_info* out);
 
 #ifdef __cplusplus
 }

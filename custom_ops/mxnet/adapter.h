@@ -1,21 +1,29 @@
-// What the adapter's files share: messages and MXNet's graphs as the planner's nodes.
+// What the adapter's files share: messages and MXNet's graphs as the planner's layers.
 #pragma once
 
 #include <mxnet/lib_api.h>
 
+#include <cstdlib>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
-#include "plan.h"
+#include "mxnet/attributes.h"
+#include "mxnet/layers.h"
 
 namespace fops {
 
-using Attributes = std::unordered_map<std::string, std::string>;
+// Attributes that fashion_infer adds to nodes. With two underscores at both ends MXNet keeps them on every operator.
+constexpr const char* kNodeAttribute = "__fops_node__";        // any node's number, for the op-time log
+constexpr const char* kBackendAttribute = "__fops_backend__";  // of New: cpu or gpu
+constexpr const char* kDeviceAttribute = "__fops_device__";    // of New: index of the GPU
+constexpr const char* kKernelAttribute = "__fops_kernel__";    // of New: the kernel's name, or auto
+constexpr const char* kLayerAttribute = "__fops_layer__";      // of New: the node's name, for messages
 
-inline std::string attribute(const Attributes& attributes, const char* name, const char* otherwise) {
-  const auto found = attributes.find(name);
-  return found == attributes.end() ? otherwise : found->second;
+// A node's number; `otherwise` when it was given none.
+inline int number_of(const Attributes& attributes, int otherwise) {
+  const auto found = attributes.find(kNodeAttribute);
+  return found == attributes.end() ? otherwise : atoi(found->second.c_str());
 }
 
 // Leaves a message and returns MX_FAIL. MXNet hands back every message of the process so far; the marker lets the
@@ -25,18 +33,19 @@ inline mxnet::ext::MXReturnValue failed(const std::string& message) {
   return mxnet::ext::MX_FAIL;
 }
 
-// A graph's nodes in the order of their numbers, which is topological.
-inline std::vector<Node> nodes_of(const mxnet::ext::Graph& graph) {
-  std::unordered_map<const mxnet::ext::Node*, int> number;
-  std::vector<Node> nodes;
+// A graph's nodes in the order of their indices, which is topological. A node without a number has its index for one.
+inline std::vector<Layer> layers_of(const mxnet::ext::Graph& graph) {
+  std::unordered_map<const mxnet::ext::Node*, int> index;
+  std::vector<Layer> layers;
   for (size_t i = 0; i < graph.size(); ++i) {
     const mxnet::ext::Node* from = graph.getNode(i);
-    number[from] = static_cast<int>(i);
-    Node node{from->op, from->name, {from->attrs.begin(), from->attrs.end()}, {}};
-    for (const mxnet::ext::NodeEntry& input : from->inputs) node.inputs.push_back(number[input.node]);
-    nodes.push_back(std::move(node));
+    index[from] = static_cast<int>(i);
+    Layer layer = layer_of(from->op, from->name, from->attrs);
+    layer.number = number_of(from->attrs, static_cast<int>(i));
+    for (const mxnet::ext::NodeEntry& input : from->inputs) layer.inputs.push_back(index[input.node]);
+    layers.push_back(std::move(layer));
   }
-  return nodes;
+  return layers;
 }
 
 }  // namespace fops

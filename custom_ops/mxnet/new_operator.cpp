@@ -1,17 +1,17 @@
 // The operator `New` of the course's symbol files, registered with MXNet 1.9.1.
 //
-// Attributes: kernel="(K, K)" and num_filter="M", as the course wrote them. Four more, which fashion_infer adds to a
-// node before it binds the symbol, say how to run it: layer (the node's name, for the op-time log), backend (cpu or
-// gpu), variant (the kernel's name, default auto) and device (index of the GPU).
+// Attributes: kernel="(K, K)" and num_filter="M", as the course wrote them. Those that fashion_infer
+// adds to a node before it binds the symbol (adapter.h) say how to run it: backend, device, kernel; and what messages and
+// the op-time log call it: layer, number. A node without a number is not logged.
 // MXNet keeps the attributes of an operator from a library as text, so unknown ones are allowed and ignored.
 #include <cstdlib>
 #include <sstream>
 #include <string>
 #include <vector>
 
-#include "adapter.h"
+#include "mxnet/adapter.h"
 #include "fashion_ops.h"
-#include "integers.h"
+#include "mxnet/attributes.h"
 
 using fops::attribute;
 using fops::Attributes;
@@ -26,7 +26,7 @@ namespace {
 constexpr int kMXFloat32 = 0, kMXUint8 = 3, kMXUnknown = -1;
 
 MXReturnValue error(const Attributes& attributes, const std::string& message) {
-  const std::string layer = attribute(attributes, "layer", "");
+  const std::string layer = attribute(attributes, fops::kLayerAttribute, "");
   return fops::failed((layer.empty() ? "New" : "New '" + layer + "'") + ": " + message);
 }
 
@@ -61,9 +61,9 @@ MXReturnValue parse_attributes(const Attributes& attributes, int* inputs, int* o
   int64_t K, M;
   std::string why;
   if (!sizes(attributes, &K, &M, &why)) return error(attributes, why);
-  const std::string backend = attribute(attributes, "backend", "cpu");
+  const std::string backend = attribute(attributes, fops::kBackendAttribute, "cpu");
   if (backend != "cpu" && backend != "gpu")
-    return error(attributes, "attribute backend must be cpu or gpu, not '" + backend + "'");
+    return error(attributes, std::string("attribute ") + fops::kBackendAttribute + " must be cpu or gpu, not '" + backend + "'");
   return MX_SUCCESS;
 }
 
@@ -108,14 +108,15 @@ MXReturnValue forward_host(const Attributes& attributes, std::vector<MXTensor>* 
                            std::vector<MXTensor>* outputs, const OpResource&) {
   MXTensor &data = inputs->at(0), &weight = inputs->at(1), &output = outputs->at(0);
   const fops_conv conv = describe(data, weight);
-  const std::string layer = attribute(attributes, "layer", "New"), kernel = attribute(attributes, "variant", "auto");
+  const std::string kernel = attribute(attributes, fops::kKernelAttribute, "auto");
+  const int node = fops::number_of(attributes, FOPS_NOT_LOGGED);
   const float* k = weight.data<float>();
   float* y = output.data<float>();
   const fops_status status =
-      attribute(attributes, "backend", "cpu") == "gpu"
-          ? fops_conv_forward_staged(kernel.c_str(), atoi(attribute(attributes, "device", "0").c_str()), &conv,
-                                     data.data_ptr, k, y, layer.c_str())
-          : fops_conv_forward_cpu(kernel.c_str(), &conv, data.data_ptr, k, y, layer.c_str());
+      attribute(attributes, fops::kBackendAttribute, "cpu") == "gpu"
+          ? fops_conv_forward_staged(kernel.c_str(), atoi(attribute(attributes, fops::kDeviceAttribute, "0").c_str()), &conv,
+                                     data.data_ptr, k, y, node)
+          : fops_conv_forward_cpu(kernel.c_str(), &conv, data.data_ptr, k, y, node);
   return status == FOPS_OK ? MX_SUCCESS : error(attributes, fops_last_error());
 }
 
@@ -124,10 +125,11 @@ MXReturnValue forward_device(const Attributes& attributes, std::vector<MXTensor>
                              std::vector<MXTensor>* outputs, const OpResource& resource) {
   MXTensor &data = inputs->at(0), &weight = inputs->at(1), &output = outputs->at(0);
   const fops_conv conv = describe(data, weight);
-  const std::string layer = attribute(attributes, "layer", "New"), kernel = attribute(attributes, "variant", "auto");
+  const std::string kernel = attribute(attributes, fops::kKernelAttribute, "auto");
+  const int node = fops::number_of(attributes, FOPS_NOT_LOGGED);
   const fops_status status =
       fops_conv_forward_timed(kernel.c_str(), &conv, data.data_ptr, weight.data<float>(), output.data<float>(),
-                              resource.get_cuda_stream(), layer.c_str());
+                              resource.get_cuda_stream(), node);
   return status == FOPS_OK ? MX_SUCCESS : error(attributes, fops_last_error());
 }
 

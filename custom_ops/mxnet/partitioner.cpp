@@ -1,9 +1,9 @@
 // The partitioner behind symbol.optimize_for("fashion_infer"): it cuts out of MXNet's graph every chain of nodes that
-// the planner can fuse, and leaves the rest to MXNet. Options: run_on=cpu|gpu, device=N, precision=...
-#include "adapter.h"
+// the planner can fuse, and leaves the rest to MXNet. Options: fops_backend=cpu|gpu, fops_device=N,
+// fops_precision=...
+#include "mxnet/adapter.h"
 
-using fops::Node;
-using fops::Role;
+using fops::Layer;
 using mxnet::ext::MX_SUCCESS;
 using mxnet::ext::MXReturnValue;
 
@@ -14,9 +14,9 @@ using Options = std::unordered_map<std::string, std::string>;
 // Grows a chain from a node, along first inputs.
 class ChainSelector : public mxnet::ext::CustomOpSelector {
  public:
-  explicit ChainSelector(const mxnet::ext::Graph& graph) : nodes_(fops::nodes_of(graph)), readers_(nodes_.size()) {
-    for (const Node& node : nodes_)
-      for (const int input : node.inputs) ++readers_[input];
+  explicit ChainSelector(const mxnet::ext::Graph& graph) : layers_(fops::layers_of(graph)), readers_(layers_.size()) {
+    for (const Layer& layer : layers_)
+      for (const int input : layer.inputs) ++readers_[input];
     for (const mxnet::ext::NodeEntry& head : graph.outputs)  // what leaves the graph has a reader outside
       for (size_t i = 0; i < graph.size(); ++i)
         if (graph.getNode(i) == head.node) ++readers_[i];
@@ -27,34 +27,35 @@ class ChainSelector : public mxnet::ext::CustomOpSelector {
   bool SelectOutput(int id, int output) override { return fusable(output) && linked(id, output); }
 
  private:
-  bool linked(int from, int to) const { return nodes_[to].inputs[0] == from; }
+  bool linked(int from, int to) const { return layers_[to].inputs[0] == from; }
 
   // A node with several readers stays with MXNet even at a chain's end: MXNet 1.9.1 would give the subgraph an output
   // for each reader, and fails ("basic_string::substr") where one of these is read by another subgraph.
   bool fusable(int id) const {
-    const Node& node = nodes_[id];
-    if (node.op == "null" || readers_[id] > 1 || fops::role(node) == Role::none || node.inputs.empty()) return false;
-    for (size_t i = 1; i < node.inputs.size(); ++i)  // weights that are the data as well
-      if (node.inputs[i] == node.inputs[0]) return false;
-    return node.op != "softmax" || flat(node.inputs[0]);
+    const Layer& layer = layers_[id];
+    if (layer.kind == Layer::Kind::input || layer.kind == Layer::Kind::other) return false;
+    if (readers_[id] > 1 || layer.inputs.empty()) return false;
+    for (size_t i = 1; i < layer.inputs.size(); ++i)  // weights that are the data as well
+      if (layer.inputs[i] == layer.inputs[0]) return false;
+    return !layer.last_axis || flat(layer.inputs[0]);
   }
 
-  // Whether what a node makes has two dimensions, so that its last axis is all of an item.
+  // Whether what a layer makes has two dimensions, so that its last axis is all of an item.
   bool flat(int id) const {
     for (;;) {
-      const Node& node = nodes_[id];
-      switch (fops::role(node)) {
-        case Role::dense:
-        case Role::flatten: return true;
-        case Role::tanh:
-        case Role::softmax: break;
+      const Layer& layer = layers_[id];
+      switch (layer.kind) {
+        case Layer::Kind::dense:
+        case Layer::Kind::flatten: return true;
+        case Layer::Kind::tanh:
+        case Layer::Kind::softmax: break;
         default: return false;
       }
-      id = node.inputs[0];
+      id = layer.inputs[0];
     }
   }
 
-  std::vector<Node> nodes_;
+  std::vector<Layer> layers_;
   std::vector<int> readers_;
 };
 
@@ -67,11 +68,9 @@ MXReturnValue create_selector(const mxnet::ext::Graph* graph, mxnet::ext::Custom
 MXReturnValue review(const mxnet::ext::Graph* subgraph, int, bool* accept, const Options& options,
                      Options* attributes) {
   *accept = false;
-  for (const Node& node : fops::nodes_of(*subgraph)) {
-    const Role role = node.op == "null" ? Role::none : fops::role(node);
-    *accept |= role == Role::convolution || role == Role::dense;
-  }
-  for (const char* name : {"run_on", "device", "precision"})
+  for (const Layer& layer : fops::layers_of(*subgraph))
+    *accept |= layer.kind == Layer::Kind::convolution || layer.kind == Layer::Kind::dense;
+  for (const char* name : {"fops_backend", "fops_device", "fops_precision"})
     if (options.count(name)) (*attributes)[name] = options.at(name);
   return MX_SUCCESS;
 }
@@ -79,6 +78,6 @@ MXReturnValue review(const mxnet::ext::Graph* subgraph, int, bool* accept, const
 }  // namespace
 
 REGISTER_PARTITIONER(fashion_infer)
-    .addStrategy("chains", "_fashion_infer_net")
+    .addStrategy("chains", "_fashion_infer_network")
     .setCreateSelector("chains", create_selector)
     .setReviewSubgraph("chains", review);

@@ -1,0 +1,37 @@
+// The C API: one convolution on the CPU, and the check that serves both backends.
+#include <chrono>
+
+#include "base/log.h"
+#include "base/status.h"
+#include "conv/dispatch.h"
+
+using namespace fops;
+
+extern "C" {
+
+fops_status fops_conv_check(fops_backend backend, const char* kernel, const fops_conv* conv, const char** chosen) {
+  if (fops_status s = validate(conv)) return s;
+  const Kernel* found = nullptr;
+  if (fops_status s = find(backend, kernel, *conv, &found)) return s;
+  if (chosen) *chosen = found->name;
+  return FOPS_OK;
+}
+
+fops_status fops_conv_forward_cpu(const char* kernel, const fops_conv* conv, const void* x, const float* k, float* y,
+                                  int32_t node) {
+  try {
+    if (fops_status s = validate(conv)) return s;
+    if (!x || !k || !y) return fail(FOPS_INVALID, "data, weight or output is a null pointer");
+    const Kernel* found = nullptr;
+    if (fops_status s = find(FOPS_CPU, kernel, *conv, &found)) return s;
+    const auto start = std::chrono::steady_clock::now();
+    if (fops_status s = found->run(*conv, x, k, y, nullptr)) return s;
+    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
+    log_op(node, node, found->name, *conv, elapsed.count(), 0, 0);
+    return FOPS_OK;
+  } catch (...) {
+    return caught();
+  }
+}
+
+}  // extern "C"

@@ -1,0 +1,92 @@
+// The C API: one convolution on a CUDA device. Over device tensors on the caller's stream, the same timed (what MXNet's
+// own GPU context calls), and over host tensors.
+#include "base/log.h"
+#include "conv/cuda/staged.h"
+#include "conv/dispatch.h"
+#include "gpu/device.h"
+
+using namespace fops;
+
+namespace {
+
+fops_status forward(const char* kernel, const fops_conv* conv, const void* x, const float* k, float* y,
+                    void* stream) noexcept {
+  try {
+    FOPS_TRY(validate(conv));
+    if (x == nullptr || k == nullptr || y == nullptr)
+      return fail(FOPS_INVALID, "data, weight or output is a null pointer");
+    const Kernel* found = nullptr;
+    FOPS_TRY(find(FOPS_GPU, kernel, *conv, &found));
+    return found->run(*conv, x, k, y, stream);
+  } catch (...) {
+    return caught();
+  }
+}
+
+struct Events {
+  cudaEvent_t start = nullptr, stop = nullptr;
+  ~Events() {
+    if (start != nullptr) FOPS_RELEASE(cudaEventDestroy(start));
+    if (stop != nullptr) FOPS_RELEASE(cudaEventDestroy(stop));
+  }
+};
+
+fops_status forward_timed(const char* kernel, const fops_conv* conv, const void* x, const float* k, float* y,
+                          void* stream, int32_t node) noexcept {
+  try {
+    FOPS_TRY(validate(conv));
+    const Kernel* found = nullptr;
+    FOPS_TRY(find(FOPS_GPU, kernel, *conv, &found));
+    const auto on = static_cast<cudaStream_t>(stream);
+    Events events;
+    FOPS_CUDA(cudaEventCreate(&events.start));
+    FOPS_CUDA(cudaEventCreate(&events.stop));
+    FOPS_CUDA(cudaEventRecord(events.start, on));
+    FOPS_TRY(forward(found->name, conv, x, k, y, stream));
+    FOPS_CUDA(cudaEventRecord(events.stop, on));
+    FOPS_CUDA(cudaEventSynchronize(events.stop));
+    float milliseconds = 0;
+    FOPS_CUDA(cudaEventElapsedTime(&milliseconds, events.start, events.stop));
+    log_op(node, node, found->name, *conv, milliseconds / 1e3, 0, 0);
+    return FOPS_OK;
+  } catch (...) {
+    return caught();
+  }
+}
+
+fops_status forward_staged(const char* kernel, int device, const fops_conv* conv, const void* x, const float* k,
+                           float* y, int32_t node) noexcept {
+  try {
+    FOPS_TRY(validate(conv));
+    if (x == nullptr || k == nullptr || y == nullptr)
+      return fail(FOPS_INVALID, "data, weight or output is a null pointer");
+    DeviceScope scope;
+    FOPS_TRY(scope.enter(device));
+    const Kernel* found = nullptr;
+    FOPS_TRY(find(FOPS_GPU, kernel, *conv, &found));
+    return run_staged(*found, device, *conv, x, k, y, node);
+  } catch (...) {
+    return caught();
+  }
+}
+
+}  // namespace
+
+extern "C" {
+
+fops_status fops_conv_forward_gpu(const char* kernel, const fops_conv* conv, const void* x, const float* k, float* y,
+                                  void* stream) {
+  return forward(kernel, conv, x, k, y, stream);
+}
+
+fops_status fops_conv_forward_timed(const char* kernel, const fops_conv* conv, const void* x, const float* k, float* y,
+                                    void* stream, int32_t node) {
+  return finish(forward_timed(kernel, conv, x, k, y, stream, node));
+}
+
+fops_status fops_conv_forward_staged(const char* kernel, int device, const fops_conv* conv, const void* x,
+                                     const float* k, float* y, int32_t node) {
+  return finish(forward_staged(kernel, device, conv, x, k, y, node));
+}
+
+}  // extern "C"

@@ -1,0 +1,119 @@
+// The C API: whole networks.
+#include "base/status.h"
+#include "mxnet/layers.h"
+#include "net/network.h"
+
+struct fops_network {
+  std::unique_ptr<fops::Network> network;
+};
+
+using namespace fops;
+
+namespace {
+
+const char* name_of(Stage::Kind kind) {
+  switch (kind) {
+    case Stage::Kind::convolution: return "convolution";
+    case Stage::Kind::dense: return "dense";
+    case Stage::Kind::map: return "map";
+    default: return "softmax";
+  }
+}
+
+// The C structs as the planner's layers; false when an index leaves the list.
+bool convert(const fops_node* nodes, int count, std::vector<Layer>* out) {
+  for (int i = 0; i < count; ++i) {
+    const fops_node& from = nodes[i];
+    Attributes attributes;
+    for (int a = 0; a < from.attribute_count; ++a) attributes[from.keys[a]] = from.values[a];
+    Layer layer = layer_of(from.op, from.name, attributes);
+    layer.number = from.number;
+    layer.inputs.assign(from.inputs, from.inputs + from.input_count);
+    for (const int input : layer.inputs)
+      if (input < 0 || input >= i) return false;
+    out->push_back(std::move(layer));
+  }
+  return true;
+}
+
+}  // namespace
+
+extern "C" {
+
+fops_status fops_network_create(const fops_node* nodes, int node_count, const int64_t* shape, int dimensions,
+                            fops_backend backend, int device, const char* precision, fops_network** out) {
+  try {
+    if (!nodes || node_count < 1 || !shape || dimensions < 1 || !out)
+      return fail(FOPS_INVALID, "a network needs nodes, the shape of an item and a place for the result");
+    std::vector<Layer> layers;
+    if (!convert(nodes, node_count, &layers))
+      return fail(FOPS_INVALID, "a node takes its input from one that does not come before it");
+    auto handle = std::make_unique<fops_network>();
+    if (fops_status s = Network::make(layers, {shape, shape + dimensions}, backend, device, precision, &handle->network))
+      return s;
+    *out = handle.release();
+    return FOPS_OK;
+  } catch (...) {
+    return caught();
+  }
+}
+
+void fops_network_destroy(fops_network* network) { delete network; }
+
+int fops_network_input_count(const fops_network* network) { return static_cast<int>(network->network->plan().inputs.size()); }
+
+const char* fops_network_input_name(const fops_network* network, int index) {
+  const auto& inputs = network->network->plan().inputs;
+  return index >= 0 && index < static_cast<int>(inputs.size()) ? inputs[index].c_str() : "";
+}
+
+int64_t fops_network_input_size(const fops_network* network, int index) {
+  const auto& shapes = network->network->plan().shapes;
+  if (index < 0 || index >= static_cast<int>(shapes.size()) || shapes[index].empty()) return 0;
+  int64_t count = 1;
+  for (const int64_t size : shapes[index]) count *= size;
+  return count;
+}
+
+int fops_network_data(const fops_network* network) { return network->network->plan().data; }
+
+int fops_network_stage_count(const fops_network* network) { return static_cast<int>(network->network->plan().stages.size()); }
+
+fops_status fops_network_stage(const fops_network* network, int index, fops_stage_info* out) {
+  const auto& stages = network->network->plan().stages;
+  if (!out || index < 0 || index >= static_cast<int>(stages.size()))
+    return fail(FOPS_INVALID, "stage index %d is outside 0 to %d", index, static_cast<int>(stages.size()) - 1);
+  const Stage& s = stages[index];
+  *out = {s.name.c_str(), name_of(s.kind), s.first_node, s.last_node, {s.in.C, s.in.H, s.in.W}, {s.out.C, s.out.H, s.out.W}, s.K, s.tanh, s.pool};
+  return FOPS_OK;
+}
+
+fops_status fops_network_set_weights(fops_network* network, const float* const* values, const uint64_t* versions) {
+  try {
+    if (!network || !values || !versions) return fail(FOPS_INVALID, "a network, weights and versions are needed");
+    std::vector<Weight> weights;
+    for (int i = 0; i < fops_network_input_count(network); ++i) weights.push_back({values[i], versions[i]});
+    return network->network->set_weights(weights);
+  } catch (...) {
+    return caught();
+  }
+}
+
+fops_status fops_network_forward(fops_network* network, int64_t n, const void* data, fops_dtype type, float* out, int log) {
+  try {
+    return network ? network->network->forward(n, data, type, out, log != 0) : fail(FOPS_INVALID, "no network was given");
+  } catch (...) {
+    return caught();
+  }
+}
+
+fops_status fops_network_forward_gpu(fops_network* network, int64_t n, const void* data, fops_dtype type, float* out,
+                                  void* stream) {
+  try {
+    return network ? network->network->forward_device(n, data, type, out, stream) : fail(FOPS_INVALID, "no network was given");
+  } catch (...) {
+    return caught();
+  }
+}
+
+}  // extern "C"

@@ -1,0 +1,18 @@
+// The calling thread's last message, and the one way to leave it.
+#pragma once
+
+#include "fashion_ops.h"
+
+namespace fops {
+
+// Formats the message for this thread and returns `status`, so that a failure is one statement:
+//   return fail(FOPS_INVALID, "K is %lld, larger than the image", (long long)c.K);
+fops_status fail(fops_status status, const char* format, ...) __attribute__((format(printf, 2, 3)));
+
+// The message that fail() left last in this thread; "" when none.
+const char* last_message() noexcept;
+
+// To be called in a catch (...) block: turns the exception in flight into a status and a message.
+fops_status caught() noexcept;
+
+}  // namespace fops

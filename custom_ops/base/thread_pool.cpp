@@ -1,0 +1,160 @@
+#include "base/thread_pool.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <cstdio>
+#include <mutex>
+#include <system_error>
+#include <thread>
+
+namespace fops {
+
+namespace {
+
+thread_local bool inside_body = false;
+
+// A container may be given fewer cores than its affinity mask shows: cgroup v2 says "quota period" in microseconds.
+int cgroup_cores() {
+  int cores = 0;
+  if (FILE* f = fopen("/sys/fs/cgroup/cpu.max", "r")) {
+    double quota = 0, period = 0;
+    if (fscanf(f, "%lf %lf", &quota, &period) == 2 && quota > 0 && period > 0)
+      cores = std::max(1, static_cast<int>(quota / period + 0.5));
+    fclose(f);
+  }
+  return cores;
+}
+
+int usable_cores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  int cores = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set)
+                                                           : static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
+  const int limit = cgroup_cores();
+  if (limit) cores = std::min(cores, limit);
+  return std::max(1, cores);
+}
+
+class Pool {
+ public:
+  // One caller at a time: a second one waits here rather than oversubscribing the cores.
+  void run(int64_t count, const std::function<void(int64_t, int)>& body, int threads) {
+    std::lock_guard<std::mutex> caller(caller_mutex_);
+    const int helpers = static_cast<int>(std::min<int64_t>(threads, count)) - 1;
+    start(helpers);
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      body_ = &body;
+      count_ = count;
+      next_.store(0, std::memory_order_relaxed);
+      active_ = std::min(helpers, workers_);
+      ++generation_;
+      if (active_) wake_.notify_all();
+    }
+    drain(body, count, 0);
+    std::unique_lock<std::mutex> lock(mutex_);
+    body_ = nullptr;  // every item is taken: a helper that comes only now finds nothing, and need not be waited for
+    if (inside_ != 0) {
+      lock.unlock();
+      spin([this] { return inside_ == 0; });
+      lock.lock();
+    }
+    done_.wait(lock, [this] { return inside_ == 0; });
+  }
+
+  std::atomic<int> wanted{0};  // 0: the default
+
+ private:
+  void start(int helpers) {
+    // Fewer threads than asked for (a process limit) is slower, not wrong.
+    try {
+      for (; workers_ < helpers; ++workers_) std::thread(&Pool::work, this, workers_ + 1).detach();
+    } catch (const std::system_error&) {
+    }
+  }
+
+  void drain(const std::function<void(int64_t, int)>& body, int64_t count, int worker) {
+    inside_body = true;
+    for (int64_t i; (i = next_.fetch_add(1, std::memory_order_relaxed)) < count;) body(i, worker);
+    inside_body = false;
+  }
+
+  // Waits some 25 microseconds for what should be true within them, without going to sleep, from which it takes 50 to
+  // be woken. A single image through fa2017's fused network took 0.46 ms without, and takes 0.40.
+  template <typename Condition>
+  static void spin(const Condition& met) {
+    for (int i = 0; i < 500 && !met(); ++i) __builtin_ia32_pause();
+  }
+
+  void work(int index) {
+    uint64_t seen = 0;
+    std::unique_lock<std::mutex> lock(mutex_);
+    for (;;) {
+      lock.unlock();
+      spin([&] { return generation_ != seen; });
+      lock.lock();
+      wake_.wait(lock, [&] { return generation_ != seen; });
+      seen = generation_;
+      if (index > active_ || !body_) continue;
+      const auto* body = body_;
+      const int64_t count = count_;
+      ++inside_;
+      lock.unlock();
+      drain(*body, count, index);
+      lock.lock();
+      if (--inside_ == 0) done_.notify_one();
+    }
+  }
+
+  std::mutex caller_mutex_, mutex_;
+  std::condition_variable wake_, done_;
+  int workers_ = 0;  // threads started; worker 0 is the caller
+  const std::function<void(int64_t, int)>* body_ = nullptr;
+  int64_t count_ = 0;
+  std::atomic<int64_t> next_{0};
+  int active_ = 0;                        // helpers that may take part
+  std::atomic<int> inside_{0};            // those that do
+  std::atomic<uint64_t> generation_{0};   // of jobs
+};
+
+// Never destroyed: its threads sleep in it until the process ends. A forked child has none of them and gets a new one.
+Pool* pool = nullptr;
+std::once_flag once;
+
+Pool& the_pool() {
+  std::call_once(once, [] {
+    pool = new Pool;
+    pthread_atfork(nullptr, nullptr, [] {
+      const int wanted = pool->wanted;
+      pool = new Pool;
+      pool->wanted = wanted;
+    });
+  });
+  return *pool;
+}
+
+}  // namespace
+
+int pool_threads() {
+  static const int cores = usable_cores();
+  const int wanted = the_pool().wanted;
+  return wanted ? wanted : cores;
+}
+
+void set_pool_threads(int threads) { the_pool().wanted = threads; }
+
+void parallel_for(int64_t count, int threads, const std::function<void(int64_t, int)>& body) {
+  if (count <= 0) return;
+  if (inside_body) {  // nested: this thread already is one of the pool's
+    for (int64_t i = 0; i < count; ++i) body(i, 0);
+    return;
+  }
+  the_pool().run(count, body, threads);
+}
+
+}  // namespace fops

@@ -1,0 +1,399 @@
+// Step 12, several input channels: both operands split, an implicit GEMM out of shared memory.
+//
+// Activations are not exact in half, so both operands are split and three products are made: hi hi + hi lo + lo hi. For
+// fa2019's second layer 121 GFLOP become 403 on the tensor cores; at the 600 TFLOP/s or so that mma.sync reaches on
+// Hopper that is 0.67 ms, against 0.17 ms to write the output and 1.8 ms on the float32 pipes at their datasheet rate.
+// Shared memory feeds them: one 16-byte read is the operand of five mma instructions (24 filters), and an image, split
+// once, serves all filters and taps.
+//
+// fa2019 1.183 ms, 3.2 times faster than step 11 and 4.8 times faster than cuDNN (5.71 ms), largest error 1.3e-6 of the
+// largest output; sp2018 0.407 ms, 2.5 times faster than step 11 and than cuDNN (1.029 ms). Shapes such as the latter
+// go to few_filters.cu, 0.317 ms, and on Hopper to warpgroup.cu, 0.264.
+#include "conv/cuda/kernels.h"
+#include "conv/cuda/12_tensor_core/tensor_core.h"
+#include "gpu/isa/tensor_core.cuh"
+
+namespace fops {
+namespace {
+
+// By groups of eight filters: 8-pixel mma tiles a warp makes at a time, the most warps a block, and the blocks that a
+// multiprocessor's registers are to hold. Few filters need few registers, so more blocks hide one another's staging.
+__host__ __device__ constexpr int columns(int groups) { return groups == 3 ? 6 : 4; }
+__host__ __device__ constexpr int most_warps(int groups) { return groups <= 2 ? 4 : 6; }
+__host__ __device__ constexpr int least_blocks(int groups) { return groups <= 2 ? 4 : 2; }
+// Pixels a warp makes at a time, and the floats between two filters' outputs on their way out: 8 banks apart.
+__host__ __device__ constexpr int chunk_pixels(int groups) { return 8 * columns(groups); }
+__host__ __device__ constexpr int outgoing_stride(int groups) { return chunk_pixels(groups) + 8; }
+
+// The product's depth runs over quads, four values of a pixel's neighbourhood that lie in one 16-byte entry of the
+// staged image: { hi, hi, lo, lo }, two halves a word, which is two mma operands as they stand. A pixel has an entry
+// for every four channels; one or two channels left over get an entry that holds them for this pixel and the next, and
+// serves two taps of a row at once. So 6 channels of 5 x 5 taps take 25 + 15 quads, 160 values for 150.
+// Four quads are an mma step, one for each lane of four.
+__host__ __device__ constexpr int full_entries(int C) { return C / 4 + (C % 4 == 3); }
+__host__ __device__ constexpr bool has_rest(int C) { return C % 4 == 1 || C % 4 == 2; }
+__host__ __device__ constexpr int entries(int C) { return full_entries(C) + has_rest(C); }
+__host__ __device__ constexpr int quads(int C, int K) {
+  return K * (K * full_entries(C) + has_rest(C) * ((K + 1) / 2));
+}
+__host__ __device__ constexpr int steps(int C, int K) { return (quads(C, K) + 3) / 4; }
+
+// What a quad is: its entry, the tap whose pixel holds that entry, and whether it is one of a rest.
+struct Quad {
+  int p, q, entry;
+  bool rest;
+};
+
+__device__ inline Quad quad_at(int i, int C, int K) {
+  const int full = full_entries(C), in_full = K * K * full;
+  if (i < in_full) return {i / K % K, i % K, i / (K * K), false};
+  const int rest = i - in_full, a_row = (K + 1) / 2;
+  return {rest / a_row, rest % a_row * 2, full, true};
+}
+
+// Filters are the rows of the product, in groups of eight: first the groups' high halves, then their low halves, two
+// groups an mma tile. kGroups = 3 (24 filters): tiles (hi0, hi1), (hi2, lo0), (lo1, lo2), none of it padding. All
+// tiles meet the pixels' high halves; those with a high half in them meet the low ones too.
+__host__ __device__ constexpr int tiles_with_high(int groups) { return (groups + 1) / 2; }
+
+struct Tiling {
+  int rows;   // output rows a band
+  int bands;  // bands an image
+  uint32_t inverse_OW;
+};
+
+// Four values as { hi, hi, lo, lo }; `top` becomes the largest magnitude rounded so far, two halves of bits (infinities
+// and NaN above all).
+__device__ inline uint4 split4(float a, float b, float c, float d, unsigned* top) {
+  const __half2 hi0 = __floats2half2_rn(a, b), hi1 = __floats2half2_rn(c, d);
+  const __half2 lo0 = __floats2half2_rn(a - __low2float(hi0), b - __high2float(hi0));
+  const __half2 lo1 = __floats2half2_rn(c - __low2float(hi1), d - __high2float(hi1));
+  const uint4 v = make_uint4(reinterpret_cast<const uint32_t&>(hi0), reinterpret_cast<const uint32_t&>(hi1),
+                             reinterpret_cast<const uint32_t&>(lo0), reinterpret_cast<const uint32_t&>(lo1));
+  *top = __vmaxu2(*top, __vmaxu2(v.x & 0x7fff7fffu, v.y & 0x7fff7fffu));
+  return v;
+}
+
+// Stages kEntries entries of every pixel, from channel `first` on: kEntries * kPixels * 4 loads in flight together.
+// Whatever lies past the last channel or pixel is the last one again, so that no branch comes between the loads.
+template <int kEntries, int kPixels>
+__device__ unsigned stage_full(const float* source, int first, int C, int pixels, int image_pixels, float scale,
+                               uint4* staged, int entry_stride) {
+  unsigned top = 0;
+  int plane[4 * kEntries];
+#pragma unroll
+  for (int e = 0; e < 4 * kEntries; ++e) plane[e] = min(first + e, C - 1) * image_pixels;
+#pragma unroll 1
+  for (int i = threadIdx.x; i < pixels; i += kPixels * blockDim.x) {
+    float v[kPixels][4 * kEntries];
+#pragma unroll
+    for (int n = 0; n < kPixels; ++n) {
+      const float* from = source + min(i + n * static_cast<int>(blockDim.x), pixels - 1);
+#pragma unroll
+      for (int e = 0; e < 4 * kEntries; ++e) v[n][e] = from[plane[e]];
+    }
+#pragma unroll
+    for (int n = 0; n < kPixels; ++n) {
+      const int at = min(i + n * static_cast<int>(blockDim.x), pixels - 1);
+#pragma unroll
+      for (int j = 0; j < kEntries; ++j) {
+        const float fourth = first + 4 * j + 3 < C ? v[n][4 * j + 3] : 0.0f;
+        staged[j * entry_stride + at] =
+            split4(v[n][4 * j] * scale, v[n][4 * j + 1] * scale, v[n][4 * j + 2] * scale, fourth * scale, &top);
+      }
+    }
+  }
+  return top;
+}
+
+// Stages `pixels` pixels of every channel. Returns the largest magnitude this thread rounded, as the bits of a half.
+__device__ unsigned stage(const float* source, int C, int pixels, int image_pixels, float scale, uint4* staged,
+                          int entry_stride) {
+  const int full = full_entries(C), last = C - 1, threads = blockDim.x;
+  unsigned top = 0;
+  int entry = 0;
+  for (; entry + 3 <= full; entry += 3)
+    top = __vmaxu2(top, stage_full<3, 1>(source, 4 * entry, C, pixels, image_pixels, scale,
+                                         staged + entry * entry_stride, entry_stride));
+  for (; entry < full; ++entry)
+    top = __vmaxu2(top, stage_full<1, 3>(source, 4 * entry, C, pixels, image_pixels, scale,
+                                         staged + entry * entry_stride, entry_stride));
+  if (has_rest(C)) {
+    const float* a = source + 4 * full * image_pixels;
+    const float* b = source + last * image_pixels;  // the same channel where only one is left
+    const float two = C % 4 == 2 ? scale : 0.0f;
+#pragma unroll 1
+    for (int i = threadIdx.x; i < pixels; i += 3 * threads) {
+      float v[3][4];
+#pragma unroll
+      for (int n = 0; n < 3; ++n) {
+        const int at = min(i + n * threads, pixels - 1), next = min(at + 1, pixels - 1);
+        v[n][0] = a[at], v[n][1] = b[at], v[n][2] = a[next], v[n][3] = b[next];
+      }
+#pragma unroll
+      for (int n = 0; n < 3; ++n)
+        staged[full * entry_stride + min(i + n * threads, pixels - 1)] =
+            split4(v[n][0] * scale, v[n][1] * two, v[n][2] * scale, v[n][3] * two, &top);
+    }
+  }
+  return max(top & 0xffffu, top >> 16);
+}
+
+// A block stays on its multiprocessor with all weights split in shared memory and walks over bands of images. Pixels
+// are the columns of the product.
+template <int kGroups, bool kHalf>
+__global__ void __launch_bounds__(32 * most_warps(kGroups), least_blocks(kGroups))
+    tensor_core_channels(Dims d, Tiling tiling, bool vector, const float* __restrict__ x, const float* __restrict__ k,
+                         float* __restrict__ y) {
+  constexpr int kColumns = columns(kGroups), kChunk = chunk_pixels(kGroups), kStride = outgoing_stride(kGroups);
+  constexpr int kHigh = tiles_with_high(kGroups), kTiles = kHalf ? kHigh : kGroups;
+  extern __shared__ __align__(16) uint4 shared[];
+  __shared__ unsigned scratch;
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
+  const int threads = blockDim.x, warps = threads / 32;
+  const int entry_stride = (tiling.rows + d.K - 1) * d.W, taps = d.C * d.K * d.K, depth = steps(d.C, d.K);
+  uint4* weights = shared;                                                // [step][tile][lane]
+  float* outgoing = reinterpret_cast<float*>(shared + depth * kGroups * 32) + warp * 8 * kGroups * kStride;
+  uint4* staged = shared + depth * kGroups * 32 + warps * 8 * kGroups * kStride / 4;  // [entry][pixel]
+  // [quad]: bytes from a pixel's corner. Two steps more than there are, which the loop loads and does not use.
+  int* offsets = reinterpret_cast<int*>(staged + entries(d.C) * entry_stride);
+
+  float largest = 0.0f;  // one scale for all weights
+  for (int i = threadIdx.x; i < d.M * taps; i += threads) largest = larger(largest, k[i]);
+  largest = block_max(largest, &scratch);
+  const bool finite = largest < INFINITY;
+  const float filter_scale = scale_for(largest), filter_unscale = 1.0f / filter_scale;
+
+  // The weights as mma operands: register 2j + r of a lane is row g + 8 r, pair 2t + j.
+  for (int i = threadIdx.x; i < depth * kGroups * 32; i += threads) {
+    const int at = i % 32, tile = i / 32 % kGroups, step = i / (32 * kGroups);
+    uint32_t registers[4];
+    for (int e = 0; e < 4; ++e) {
+      const int group = 2 * tile + e % 2, m = group % kGroups * 8 + at / 4;
+      const Quad quad = quad_at(4 * step + at % 4, d.C, d.K);
+      // Word e / 2 of the quad: two channels of this tap, or the rest of this tap and of the next.
+      const int q = quad.q + (quad.rest ? e / 2 : 0), c = 4 * quad.entry + (quad.rest ? 0 : e / 2 * 2);
+      const bool real = m < d.M && quad.p < d.K && q < d.K;
+      const float* filter = k + (m * d.C + c) * d.K * d.K + quad.p * d.K + q;
+      const Split a = split(real && c < d.C ? filter[0] * filter_scale : 0.0f);
+      const Split b = split(real && c + 1 < d.C ? filter[d.K * d.K] * filter_scale : 0.0f);
+      registers[e] = group < kGroups ? pack(a.hi, b.hi) : pack(a.lo, b.lo);
+    }
+    weights[i] = make_uint4(registers[0], registers[1], registers[2], registers[3]);
+  }
+  for (int i = threadIdx.x; i < (depth + 2) * 4; i += threads) {  // past the last quad: any entry, against zero weights
+    const Quad quad = quad_at(i, d.C, d.K);
+    offsets[i] = i < quads(d.C, d.K) ? 16 * (quad.entry * entry_stride + quad.p * d.W + quad.q) : 0;
+  }
+
+  const int plane = d.OH * d.OW;
+  const long long tasks = d.B * tiling.bands;
+  for (long long task = blockIdx.x; task < tasks; task += gridDim.x) {
+    const long long image = task / tiling.bands;
+    const int h0 = static_cast<int>(task - image * tiling.bands) * tiling.rows;
+    const int rows = min(tiling.rows, d.OH - h0), pixels = rows * d.OW, staged_pixels = (rows + d.K - 1) * d.W;
+    const float* source = x + (image * d.C * d.H + h0) * d.W;
+    float* out = y + image * d.M * plane + h0 * d.OW;
+
+    __syncthreads();  // the band before this one has been read
+    float scale = kImageScale;
+    const unsigned top = stage(source, d.C, staged_pixels, d.H * d.W, scale, staged, entry_stride);
+    const bool high = __syncthreads_or(top > __half_as_ushort(__float2half_rn(kWindowHigh)));
+    const bool low = !__syncthreads_or(top >= __half_as_ushort(__float2half_rn(kWindowLow)));
+    if (high || low || !finite) {
+      largest = 0.0f;
+      for (int c = 0; c < d.C; ++c)
+        for (int i = threadIdx.x; i < staged_pixels; i += threads)
+          largest = larger(largest, source[c * d.H * d.W + i]);
+      largest = block_max(largest, &scratch);
+      if (!finite || largest == INFINITY) {
+        direct_band(source - h0 * d.W, k, out - h0 * d.OW, d.C, d.H, d.W, d.M, d.K, h0, rows);
+        continue;
+      }
+      scale = scale_for(largest);
+      stage(source, d.C, staged_pixels, d.H * d.W, scale, staged, entry_stride);
+      __syncthreads();
+    }
+    const float image_unscale = 1.0f / scale;
+
+    // The next image on its way into L2 while this one is multiplied: its staging then waits for L2 alone.
+    if (task + gridDim.x < tasks && tiling.bands == 1) {
+      const char* next = reinterpret_cast<const char*>(source + 1LL * gridDim.x * d.C * d.H * d.W);
+      for (int i = threadIdx.x * 128; i < d.C * d.H * d.W * 4; i += threads * 128)
+        asm volatile("prefetch.global.L2 [%0];" ::"l"(next + i));
+    }
+
+    for (int chunk = warp * kChunk; chunk < pixels; chunk += warps * kChunk) {
+      const char* corner[kColumns];  // of this lane's pixel (column g) in each tile
+#pragma unroll
+      for (int n = 0; n < kColumns; ++n) {
+        const int pixel = min(chunk + 8 * n + g, pixels - 1);
+        corner[n] = reinterpret_cast<const char*>(staged + pixel + divide(pixel, tiling.inverse_OW) * (d.K - 1));
+      }
+      const auto load = [&](int offset, uint4(&to)[kColumns]) {
+#pragma unroll
+        for (int n = 0; n < kColumns; ++n) to[n] = *reinterpret_cast<const uint4*>(corner[n] + offset);
+      };
+      float sum[kTiles][kColumns][4] = {};
+      // The operands of the next step are on their way while this one's are multiplied: always the pixels, and where
+      // registers allow the weights too (24 filters: 1.19 ms with, 1.42 without).
+      constexpr bool kWeightsAhead = kGroups == 3;
+      uint4 in[kColumns], next[kColumns], w_next[kTiles];
+      const auto load_weights = [&](int step, uint4(&to)[kTiles]) {
+#pragma unroll
+        for (int tile = 0; tile < kTiles; ++tile) to[tile] = weights[(step * kGroups + tile) * 32 + lane];
+      };
+      load(offsets[t], next);
+      if (kWeightsAhead) load_weights(0, w_next);
+      int offset = offsets[4 + t];
+#pragma unroll 2
+      for (int step = 0; step < depth; ++step) {
+        if (!kWeightsAhead) load_weights(step, w_next);
+        uint32_t w[kTiles][4];
+#pragma unroll
+        for (int tile = 0; tile < kTiles; ++tile)
+          *reinterpret_cast<uint4*>(w[tile]) = w_next[tile];
+#pragma unroll
+        for (int n = 0; n < kColumns; ++n) in[n] = next[n];
+        if (kWeightsAhead) load_weights(min(step + 1, depth - 1), w_next);
+        load(offset, next);
+        offset = offsets[(step + 2) * 4 + t];
+        if (!kHalf) {
+#pragma unroll
+          for (int tile = 0; tile < kHigh; ++tile)
+#pragma unroll
+            for (int n = 0; n < kColumns; ++n) mma(sum[tile][n], w[tile], in[n].z, in[n].w);
+        }
+#pragma unroll
+        for (int tile = 0; tile < kTiles; ++tile)
+#pragma unroll
+          for (int n = 0; n < kColumns; ++n) mma(sum[tile][n], w[tile], in[n].x, in[n].y);
+      }
+
+      // Out through shared memory, so that a warp writes runs of 48 pixels and not of 8. Group i is rows g + 8 (i % 2)
+      // of tile i / 2; its low half is group kGroups + i, in the same lane.
+#pragma unroll
+      for (int i = 0; i < kGroups; ++i) {
+#pragma unroll
+        for (int n = 0; n < kColumns; ++n) {
+          float v[2];
+#pragma unroll
+          for (int e = 0; e < 2; ++e) {
+            const int low_group = kGroups + i;
+            v[e] = sum[i / 2][n][i % 2 * 2 + e];
+            if (!kHalf) v[e] += sum[low_group / 2][n][low_group % 2 * 2 + e];
+            v[e] = v[e] * filter_unscale * image_unscale;
+          }
+          *reinterpret_cast<float2*>(outgoing + (i * 8 + g) * kStride + 8 * n + 2 * t) = make_float2(v[0], v[1]);
+        }
+      }
+      __syncwarp();
+      if (vector) {
+        for (int i = lane; i < d.M * (kChunk / 4); i += 32) {
+          const int m = i / (kChunk / 4), at = i % (kChunk / 4) * 4;
+          if (chunk + at < pixels)
+            __stcs(reinterpret_cast<float4*>(out + m * plane + chunk + at),
+                   *reinterpret_cast<const float4*>(outgoing + m * kStride + at));
+        }
+      } else {  // 32 pixels of a filter at a time, then the last 16, if any, of two filters
+        if (chunk + lane < pixels) {
+          float* to = out + chunk + lane;
+          const float* from = outgoing + lane;
+#pragma unroll 4
+          for (int m = 0; m < d.M; ++m, to += plane, from += kStride) *to = *from;
+        }
+        const int last = 32 + lane % 16;
+        if (kChunk > 32 && chunk + last < pixels) {
+          float* to = out + lane / 16 * plane + chunk + last;
+          const float* from = outgoing + lane / 16 * kStride + last;
+#pragma unroll 4
+          for (int m = lane / 16; m < d.M; m += 2, to += 2 * plane, from += 2 * kStride) *to = *from;
+        }
+      }
+      __syncwarp();
+    }
+  }
+}
+
+size_t shared_bytes(const fops_conv& c, int64_t rows, int warps) {
+  const int C = static_cast<int>(c.C);
+  const int64_t depth = steps(C, static_cast<int>(c.K)), groups = ceil_div(c.M, 8);
+  const int64_t outgoing = 4 * warps * 8 * groups * outgoing_stride(static_cast<int>(groups));
+  const int64_t staged = 16 * (rows + c.K - 1) * c.W * entries(C);
+  return 16 * depth * groups * 32 + outgoing + staged + 16 * (depth + 2);
+}
+
+// Warps a block: the number whose rounds of chunks fit a band best. fa2019's second layer has 841 pixels, 17.5 chunks,
+// which 6 warps take in three rounds; 5 warps would need four.
+int warps_for(int groups, int64_t rows, int64_t OW) {
+  const int64_t chunks = ceil_div(rows * OW, chunk_pixels(groups));
+  int best = most_warps(groups);
+  int64_t least = INT64_MAX;
+  for (int warps = best; warps >= 4; --warps) {
+    const int64_t made = ceil_div(chunks, warps) * warps;
+    if (made < least) least = made, best = warps;
+  }
+  return best;
+}
+
+// As few bands an image as fit in `limit` bytes of shared memory; 0 rows when not even one does.
+int64_t band_rows(const fops_conv& c, size_t limit) {
+  const int64_t OH = out_h(c);
+  for (int64_t bands = 1; bands <= OH; ++bands) {
+    const int64_t rows = ceil_div(OH, bands);
+    if (shared_bytes(c, rows, warps_for(static_cast<int>(ceil_div(c.M, 8)), rows, out_w(c))) <= limit) return rows;
+  }
+  return 0;
+}
+
+constexpr size_t kEveryGpu = 98 * 1024;  // what every GPU from sm_80 on gives a block
+
+template <int kGroups, bool kHalf>
+fops_status run(const fops_conv& c, const float* x, const float* k, float* y, cudaStream_t stream) {
+  int device = 0, multiprocessor = 0;
+  FOPS_CUDA(cudaGetDevice(&device));
+  FOPS_CUDA(cudaDeviceGetAttribute(&multiprocessor, cudaDevAttrMaxSharedMemoryPerMultiprocessor, device));
+  // Two blocks on a multiprocessor, where that allows more than kEveryGpu (1.5 KB a block are taken already).
+  const size_t limit = std::max<size_t>(kEveryGpu, multiprocessor / 2 - 1536);
+
+  const Dims d = dims(c);
+  Tiling tiling;
+  tiling.rows = static_cast<int>(band_rows(c, limit));
+  tiling.bands = static_cast<int>(ceil_div(d.OH, tiling.rows));
+  tiling.inverse_OW = inverse_of(d.OW);
+  const int warps = warps_for(kGroups, tiling.rows, d.OW);
+  const size_t shared = shared_bytes(c, tiling.rows, warps);
+  const bool vector = d.OH * d.OW % 4 == 0 && (tiling.bands == 1 || tiling.rows * d.OW % 4 == 0) &&
+                      reinterpret_cast<uintptr_t>(y) % 16 == 0;
+  auto* kernel = tensor_core_channels<kGroups, kHalf>;
+  FOPS_TRY(allow_shared(kernel, shared));
+  unsigned grid = 0;
+  FOPS_TRY(resident_grid(kernel, 32 * warps, shared, d.B * tiling.bands, &grid));
+  kernel<<<grid, 32 * warps, shared, stream>>>(d, tiling, vector, x, k, y);
+  return launched("tensor-core");
+}
+
+template <bool kHalf>
+fops_status run(const fops_conv& c, const float* x, const float* k, float* y, cudaStream_t stream) {
+  switch (ceil_div(c.M, 8)) {
+    case 1: return run<1, kHalf>(c, x, k, y, stream);
+    case 2: return run<2, kHalf>(c, x, k, y, stream);
+    case 3: return run<3, kHalf>(c, x, k, y, stream);
+    default: return run<4, kHalf>(c, x, k, y, stream);
+  }
+}
+
+}  // namespace
+
+bool takes_tensor_core_channels(const fops_conv& c) {
+  return takes_any(c) && c.x_type == FOPS_FLOAT32 && c.C > 1 && c.C <= 64 && c.M <= 32 && c.K <= 7 && c.H <= 1024 &&
+         c.W <= 1024 && out_w(c) >= 2 && band_rows(c, kEveryGpu) > 0;
+}
+
+fops_status run_tensor_core_channels(const fops_conv& c, bool half, const void* x, const float* k, float* y,
+                                     cudaStream_t stream) {
+  const float* input = static_cast<const float*>(x);
+  return half ? run<true>(c, input, k, y, stream) : run<false>(c, input, k, y, stream);
+}
+
+}  // namespace fops

@@ -1,0 +1,275 @@
+// Step 12, a few filters over a few channels: the weights stay in registers, and pixels are read once for five rows.
+//
+// With 16 filters the mma work of channels.cu is small beside what feeds it: 16 bytes of shared memory a
+// lane and pixel for three mma instructions, and the weights again for every four tiles. Here 16 filters are the rows
+// of the product, their 160 weights, high and low halves, 80 registers a lane, loaded once a launch; and a warp walks
+// down the image, so that a row's operands, read once, meet five rows of sums: 32 bytes a lane for 30 instructions. An
+// image's outputs gather in shared memory and leave as one asynchronous copy a filter while the next image is split.
+//
+// sp2018's second layer: 216 MB read, 433 MB written, 0.15 ms at the 4.3 TB/s of a copy; 104 GFLOP on the tensor cores,
+// 0.17 ms at the 600 TFLOP/s or so that mma.sync reaches. Measured on an H200: 0.317 ms, 3.3 times the time to fill the
+// output (0.095 ms), for 0.407 with channels.cu; step 13's half of it 0.192 ms, 2.0 fills, for 0.319.
+// Largest error 8.9e-7 of the largest output. On Hopper warpgroup.cu takes the float32 grade over: 0.264
+// ms. What is left: a profile finds the tensor pipe 49% busy, a quarter of the warps' time at barriers, mostly behind
+// the three strips that take longest, and a seventh in staging.
+//
+// Tried, with times, while the wait for an image's copies had a barrier of its own and this took 0.328 (the half
+// 0.199): 7 warps and two blocks a multiprocessor, a band of 13 rows a tile, the next image's floats in shared memory
+// by cp.async, 0.354; that with two staged images, the next one split before the barrier, 0.337; strips cut so that all
+// four warps end together 0.320 (but the half 0.214); tile rows dealt out evenly to 4, 6 or 8 warps wherever they fell
+// 0.55 to 0.70.
+#include "conv/cuda/12_tensor_core/few_filters.cuh"
+#include "conv/cuda/kernels.h"
+#include "conv/cuda/12_tensor_core/tensor_core.h"
+
+namespace fops {
+namespace {
+
+using namespace few_filters;
+
+constexpr int kWarps = 4, kThreads = 32 * kWarps;
+
+// The eight columns of an mma tile are eight walks down the image, a pixel a step. In a strip they are eight
+// neighbouring columns from top to bottom; the columns left over make one more tile, cut into bands of rows, as many as
+// fill it.
+struct Tiling {
+  int strips;
+  int tail_columns;  // fewer than eight
+  int tail_rows;     // of a band there: at least K - 1
+  int stride;        // floats between two filters' outputs in shared memory: 4 banks beyond a multiple of 32
+  int plane;         // words of a staged plane, kPad included
+  bool vector_in, vector_out;
+};
+
+struct Walk {
+  int column, start;  // the output pixel where it begins
+  int skipped;        // steps that another walk, or none, writes
+};
+
+// Walk n of a tile. Even n are the first four columns of a strip, odd n the last four, so that what a lane holds, walks
+// 2t and 2t + 1, goes to words 0..3 and then 4..7 of eight filters' rows: each time 32 different banks.
+__device__ inline Walk walk_at(int tile, int n, const Tiling& tiling, int OH) {
+  if (tile < tiling.strips) return {8 * tile + n / 2 + n % 2 * 4, 0, 0};
+  int band = 0, column = n;
+  while (column >= tiling.tail_columns) column -= tiling.tail_columns, ++band;
+  if ((band + 1) * tiling.tail_columns > 8) return {8 * tile, 0, INT_MAX};
+  const int want = band * tiling.tail_rows;
+  const int start = min(want, OH - tiling.tail_rows);  // the last bands end with the image, and overlap
+  return {8 * tile + column, start, want - start};
+}
+
+// One input row's products: sums kFirst to kLast, of which sum j meets the filters' row K - 1 - j. Neighbouring
+// instructions add to different sums.
+template <bool kHalf, int kFirst, int kLast, int kSteps>
+__device__ inline void multiply(float (&sum)[K][4], const uint32_t (&w_hi)[K][kSteps][4],
+                                const uint32_t (&w_lo)[K][kSteps][4], const uint32_t* words, int plane) {
+  uint32_t high[2 * kSteps], low[2 * kSteps];
+#pragma unroll
+  for (int i = 0; i < 2 * kSteps; ++i) high[i] = words[4 * i];
+  if (!kHalf) {
+#pragma unroll
+    for (int i = 0; i < 2 * kSteps; ++i) low[i] = words[plane + 4 * i];
+  }
+#pragma unroll
+  for (int s = 0; s < kSteps; ++s) {
+    if (!kHalf) {
+#pragma unroll
+      for (int j = kFirst; j <= kLast; ++j) mma(sum[j], w_lo[K - 1 - j][s], high[2 * s], high[2 * s + 1]);
+    }
+#pragma unroll
+    for (int j = kFirst; j <= kLast; ++j) mma(sum[j], w_hi[K - 1 - j][s], high[2 * s], high[2 * s + 1]);
+  }
+  if (!kHalf) {
+#pragma unroll
+    for (int s = 0; s < kSteps; ++s)
+#pragma unroll
+      for (int j = kFirst; j <= kLast; ++j) mma(sum[j], w_hi[K - 1 - j][s], low[2 * s], low[2 * s + 1]);
+  }
+}
+
+// A block stays on its multiprocessor, all weights in its warps' registers, and walks over images.
+template <int kWords, bool kHalf>
+__global__ void __launch_bounds__(kThreads, 3)
+    tensor_core_few_filters(Dims d, Tiling tiling, const float* __restrict__ x, const float* __restrict__ k,
+                            float* __restrict__ y) {
+  constexpr int kSteps = steps(kWords);
+  extern __shared__ __align__(16) uint32_t shared[];
+  __shared__ unsigned scratch, tops[kWarps];
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
+  const Threads own = {static_cast<int>(threadIdx.x), kThreads};
+  const int pixels = d.H * d.W, plane = d.OH * d.OW, taps = d.C * K * K;
+  uint32_t *hi = shared, *lo = shared + tiling.plane;
+  float* outgoing = reinterpret_cast<float*>(lo + tiling.plane);  // [filter][pixel]
+  const long long image_floats = static_cast<long long>(d.C) * pixels;
+
+  float largest = 0.0f;  // one scale for all weights
+  for (int i = threadIdx.x; i < d.M * taps; i += kThreads) largest = larger(largest, k[i]);
+  largest = block_max(largest, &scratch);
+  const bool finite = largest < INFINITY;
+  const float filter_scale = scale_for(largest), filter_unscale = 1.0f / filter_scale;
+  uint32_t w_hi[K][kSteps][4], w_lo[K][kSteps][4];
+#pragma unroll
+  for (int p = 0; p < K; ++p)
+#pragma unroll
+    for (int e = 0; e < 4 * kSteps; ++e) {
+      const SplitWord word = weight_word<kWords>(k, d, filter_scale, e % 2 * 8 + g, p, e / 2 * 4 + t);
+      w_hi[p][e / 4][e % 4] = word.hi;
+      w_lo[p][e / 4][e % 4] = word.lo;
+    }
+  if (threadIdx.x < kPad) hi[pixels * kWords + threadIdx.x] = lo[pixels * kWords + threadIdx.x] = 0;
+
+  const int tiles = tiling.strips + (tiling.tail_columns > 0);
+  int turn = blockIdx.x;
+  for (long long image = blockIdx.x; image < d.B; image += gridDim.x, ++turn) {
+    const float* source = x + image * image_floats;
+    float* out = y + image * d.M * plane;
+    float scale = kImageScale;
+    unsigned top = split_own<kWords>(own, source, d.C, pixels, tiling.vector_in, scale, hi, lo);
+    for (int offset = 16; offset > 0; offset /= 2) top = max(top, __shfl_xor_sync(0xffffffffu, top, offset));
+    if (lane == 0) tops[warp] = top;
+    bulk_wait_read();  // the image before this one has left `outgoing`
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < kWarps; ++i) top = max(top, tops[i]);
+    const bool inside = top >= __half_as_ushort(__float2half_rn(kWindowLow)) &&
+                        top <= __half_as_ushort(__float2half_rn(kWindowHigh));
+    bool direct = false;
+    if (!inside || !finite) {
+      largest = block_max(own_largest(own, source, d.C, pixels, tiling.vector_in), &scratch);
+      direct = !finite || largest == INFINITY;
+      scale = scale_for(largest);
+      if (!direct) split_own<kWords>(own, source, d.C, pixels, tiling.vector_in, scale, hi, lo);
+      __syncthreads();
+    }
+    // The next image is on its way into L2 while this one is multiplied.
+    if (image + gridDim.x < d.B) {
+      const char* next = reinterpret_cast<const char*>(source + gridDim.x * image_floats);
+      for (int i = threadIdx.x * 128; i < image_floats * 4; i += kThreads * 128)
+        asm volatile("prefetch.global.L2 [%0];" ::"l"(next + i));
+    }
+    if (direct) {
+      direct_band(source, k, out, d.C, d.H, d.W, d.M, K, 0, d.OH);
+      continue;
+    }
+    const float image_unscale = 1.0f / scale;
+
+    // A strip is more work than the rest, so that the warps, each on a quarter of the multiprocessor, take turns.
+    for (int tile = (warp + turn) % kWarps; tile < tiles; tile += kWarps) {
+      const int rows = tile < tiling.strips ? d.OH : tiling.tail_rows;
+      const Walk in = walk_at(tile, g, tiling, d.OH);
+      const Walk a = walk_at(tile, 2 * t, tiling, d.OH), b = walk_at(tile, 2 * t + 1, tiling, d.OH);
+      const uint32_t* from = hi + (in.start * d.W + in.column) * kWords + t;
+      float* to_a = outgoing + g * tiling.stride + a.start * d.OW + a.column;
+      float* to_b = outgoing + g * tiling.stride + b.start * d.OW + b.column;
+      // sum[j] is output row r - 4 + j at input row r.
+      float sum[K][4] = {};
+      const int row_words = d.W * kWords;
+      const auto shift = [&] {
+        from += row_words;
+#pragma unroll
+        for (int j = 0; j < K; ++j)
+#pragma unroll
+          for (int e = 0; e < 4; ++e) sum[j][e] = j + 1 < K ? sum[j + 1][e] : 0.0f;
+      };
+      int row = 0;
+      const auto finish = [&] {
+        if (row >= a.skipped) {
+          to_a[0] = sum[0][0] * filter_unscale * image_unscale;
+          to_a[8 * tiling.stride] = sum[0][2] * filter_unscale * image_unscale;
+        }
+        if (row >= b.skipped) {
+          to_b[0] = sum[0][1] * filter_unscale * image_unscale;
+          to_b[8 * tiling.stride] = sum[0][3] * filter_unscale * image_unscale;
+        }
+        ++row, to_a += d.OW, to_b += d.OW;
+        shift();
+      };
+      multiply<kHalf, 4, 4>(sum, w_hi, w_lo, from, tiling.plane), shift();
+      multiply<kHalf, 3, 4>(sum, w_hi, w_lo, from, tiling.plane), shift();
+      multiply<kHalf, 2, 4>(sum, w_hi, w_lo, from, tiling.plane), shift();
+      multiply<kHalf, 1, 4>(sum, w_hi, w_lo, from, tiling.plane), shift();
+#pragma unroll 1
+      while (row < rows - (K - 1)) multiply<kHalf, 0, 4>(sum, w_hi, w_lo, from, tiling.plane), finish();
+      multiply<kHalf, 0, 3>(sum, w_hi, w_lo, from, tiling.plane), finish();
+      multiply<kHalf, 0, 2>(sum, w_hi, w_lo, from, tiling.plane), finish();
+      multiply<kHalf, 0, 1>(sum, w_hi, w_lo, from, tiling.plane), finish();
+      multiply<kHalf, 0, 0>(sum, w_hi, w_lo, from, tiling.plane), finish();
+    }
+    bulk_fence();
+    __syncthreads();
+    if (kCopyEngine && tiling.vector_out) {
+      // One copy a filter. The engine writes whole lines while the block splits and multiplies its next image.
+      if (threadIdx.x < d.M) {
+        bulk_store(out + threadIdx.x * plane, outgoing + threadIdx.x * tiling.stride, plane * 4);
+        bulk_commit();
+      }
+    } else if (tiling.vector_out) {
+      for (int m = warp; m < d.M; m += kWarps)
+        for (int i = lane * 4; i < plane; i += 128)
+          __stcs(reinterpret_cast<float4*>(out + m * plane + i),
+                 *reinterpret_cast<const float4*>(outgoing + m * tiling.stride + i));
+      __syncthreads();
+    } else {
+      for (int m = warp; m < d.M; m += kWarps)
+        for (int i = lane; i < plane; i += 32) out[m * plane + i] = outgoing[m * tiling.stride + i];
+      __syncthreads();
+    }
+  }
+  bulk_wait_read();  // shared memory outlives the copies that read it
+}
+
+Tiling tiling_for(const fops_conv& c) {
+  Tiling tiling = {};
+  const int64_t OH = out_h(c), OW = out_w(c), words = (c.C + 1) / 2;
+  tiling.strips = static_cast<int>(OW / 8);
+  tiling.tail_columns = static_cast<int>(OW % 8);
+  if (tiling.tail_columns > 0)
+    tiling.tail_rows = static_cast<int>(std::max<int64_t>(K - 1, ceil_div(OH, 8 / tiling.tail_columns)));
+  tiling.stride = static_cast<int>(ceil_div(OH * OW - 4, 32) * 32 + 4);
+  tiling.plane = static_cast<int>(ceil_div(c.H * c.W * words + kPad, 4) * 4);
+  return tiling;
+}
+
+size_t shared_bytes(const fops_conv& c) {
+  const Tiling tiling = tiling_for(c);
+  return 4 * (2 * tiling.plane + kFilters * tiling.stride);
+}
+
+template <int kWords, bool kHalf>
+fops_status run(const fops_conv& c, const float* x, const float* k, float* y, cudaStream_t stream) {
+  const Dims d = dims(c);
+  Tiling tiling = tiling_for(c);
+  tiling.vector_in = d.H * d.W % 4 == 0 && reinterpret_cast<uintptr_t>(x) % 16 == 0;
+  tiling.vector_out = d.OH * d.OW % 4 == 0 && reinterpret_cast<uintptr_t>(y) % 16 == 0;
+  const size_t shared = shared_bytes(c);
+  auto* kernel = tensor_core_few_filters<kWords, kHalf>;
+  FOPS_TRY(allow_shared(kernel, shared));
+  unsigned grid = 0;
+  FOPS_TRY(resident_grid(kernel, kThreads, shared, d.B, &grid));
+  kernel<<<grid, kThreads, shared, stream>>>(d, tiling, x, k, y);
+  return launched("tensor-core");
+}
+
+template <bool kHalf>
+fops_status run(const fops_conv& c, const float* x, const float* k, float* y, cudaStream_t stream) {
+  switch ((c.C + 1) / 2) {
+    case 1: return run<1, kHalf>(c, x, k, y, stream);
+    case 2: return run<2, kHalf>(c, x, k, y, stream);
+    default: return run<3, kHalf>(c, x, k, y, stream);
+  }
+}
+
+}  // namespace
+
+bool takes_tensor_core_few_filters(const fops_conv& c) {
+  return takes_any(c) && c.x_type == FOPS_FLOAT32 && c.K == K && c.C > 1 && c.C <= 6 && c.M > 8 && c.M <= kFilters &&
+         c.H <= 1024 && c.W <= 1024 && out_h(c) >= K - 1 && shared_bytes(c) <= 98 * 1024;
+}
+
+fops_status run_tensor_core_few_filters(const fops_conv& c, bool half, const void* x, const float* k, float* y,
+                                        cudaStream_t stream) {
+  const float* input = static_cast<const float*>(x);
+  return half ? run<true>(c, input, k, y, stream) : run<false>(c, input, k, y, stream);
+}
+
+}  // namespace fops

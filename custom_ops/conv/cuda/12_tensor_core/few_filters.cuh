@@ -1,0 +1,114 @@
+// What the two kernels for a few filters share: few_filters.cu and warpgroup.cu stage
+// pixels and take weights alike.
+//
+// A staged pixel is kWords words of two channels each, in a plane of high and one of low halves. The taps of a filter's
+// row, over all channels, are then 5 kWords words that lie together: one or two mma steps of eight words. Words past
+// the last tap meet zero weights; kPad zeros end each plane so that they are numbers.
+#pragma once
+
+#include "conv/cuda/dims.h"
+#include "gpu/isa/tensor_core.cuh"
+
+namespace fops {
+namespace few_filters {
+
+constexpr int K = 5;
+constexpr int kFilters = 16;
+constexpr int kPad = 16;
+__host__ __device__ constexpr int steps(int words) { return (K * words + 7) / 8; }
+
+// The threads that share an image: this one's number among them, and how many they are.
+struct Threads {
+  int rank, count;
+};
+
+// The largest magnitude of this thread's pixels.
+__device__ inline float own_largest(Threads own, const float* source, int C, int pixels, bool vector) {
+  const int group = vector ? 4 : 1;
+  float largest = 0.0f;
+  for (int i = own.rank * group; i < pixels; i += own.count * group)
+    for (int c = 0; c < C; ++c)
+      for (int e = 0; e < group; ++e) largest = larger(largest, source[c * pixels + i + e]);
+  return largest;
+}
+
+__device__ inline void split2(float a, float b, uint32_t* hi, uint32_t* lo, unsigned* top) {
+  const __half2 high = __floats2half2_rn(a, b);
+  const __half2 low = __floats2half2_rn(a - __low2float(high), b - __high2float(high));
+  *hi = reinterpret_cast<const uint32_t&>(high);
+  *lo = reinterpret_cast<const uint32_t&>(low);
+  *top = __vmaxu2(*top, *hi & 0x7fff7fffu);
+}
+
+__device__ inline void store_shared(uint32_t* to, const uint32_t* v) {
+  asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(static_cast<uint32_t>(__cvta_generic_to_shared(to))),
+               "r"(v[0]), "r"(v[1]), "r"(v[2]), "r"(v[3])
+               : "memory");
+}
+
+// Splits this thread's pixels. Returns the largest magnitude it rounded, as the bits of a half.
+template <int kWords>
+__device__ unsigned split_own(Threads own, const float* source, int C, int pixels, bool vector, float scale,
+                              uint32_t* hi, uint32_t* lo) {
+  unsigned top = 0;
+  if (vector) {
+    constexpr int kGroups = 2;  // of four pixels, all their loads in flight together
+#pragma unroll 1
+    for (int i = 4 * own.rank; i < pixels; i += 4 * kGroups * own.count) {
+      float4 v[kGroups][2 * kWords];
+#pragma unroll
+      for (int n = 0; n < kGroups; ++n)
+#pragma unroll
+        for (int c = 0; c < 2 * kWords; ++c) {
+          const int at = i + n * 4 * own.count;
+          v[n][c] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+          if (at < pixels && c < C) v[n][c] = __ldg(reinterpret_cast<const float4*>(source + c * pixels + at));
+        }
+#pragma unroll
+      for (int n = 0; n < kGroups; ++n) {
+        const int at = i + n * 4 * own.count;
+        if (at >= pixels) break;
+        uint32_t high[4 * kWords], low[4 * kWords];
+#pragma unroll
+        for (int w = 0; w < kWords; ++w) {
+          const float4 a = v[n][2 * w], b = v[n][2 * w + 1];
+          split2(a.x * scale, b.x * scale, high + w, low + w, &top);
+          split2(a.y * scale, b.y * scale, high + kWords + w, low + kWords + w, &top);
+          split2(a.z * scale, b.z * scale, high + 2 * kWords + w, low + 2 * kWords + w, &top);
+          split2(a.w * scale, b.w * scale, high + 3 * kWords + w, low + 3 * kWords + w, &top);
+        }
+#pragma unroll
+        for (int w = 0; w < 4 * kWords; w += 4) {
+          store_shared(hi + at * kWords + w, high + w);
+          store_shared(lo + at * kWords + w, low + w);
+        }
+      }
+    }
+  } else {
+    for (int i = own.rank; i < pixels; i += own.count)
+#pragma unroll
+      for (int w = 0; w < kWords; ++w) {
+        const bool two = 2 * w + 2 < 2 * kWords || C == 2 * kWords;
+        split2(source[2 * w * pixels + i] * scale, two ? source[(2 * w + 1) * pixels + i] * scale : 0.0f,
+               hi + i * kWords + w, lo + i * kWords + w, &top);
+      }
+  }
+  return max(top & 0xffffu, top >> 16);
+}
+
+// Word `word` (two channels of one tap) of row p of filter m, split.
+struct SplitWord {
+  uint32_t hi, lo;
+};
+template <int kWords>
+__device__ inline SplitWord weight_word(const float* k, const Dims& d, float scale, int m, int p, int word) {
+  const int q = word / kWords, c = word % kWords * 2;
+  const bool real = m < d.M && q < K;
+  const float* filter = k + (m * d.C + c) * K * K + p * K + q;
+  const Split a = split(real ? filter[0] * scale : 0.0f);
+  const Split b = split(real && c + 1 < d.C ? filter[K * K] * scale : 0.0f);
+  return {pack(a.hi, b.hi), pack(a.lo, b.lo)};
+}
+
+}  // namespace few_filters
+}  // namespace fops

@@ -1,0 +1,331 @@
+// Step 12: tensor cores at float32 grade, one input channel.
+//
+// Step 11 left arithmetic (0.215 ms) and stores (0.248 ms) about equal, and they do not overlap fully. The tensor cores
+// do the same sums in halves fifteen times faster, if the operands are halves. Pixels 0..255 are, exactly; a weight is
+// split into two halves, 22 bits or more of its 24; and the sums are float32. So two products in place of one restore
+// float32 accuracy (largest error 1.7e-7 of the largest output; step 11: 3.2e-7), and what is left is the stores.
+// Images that are not exact in half are noticed as they are staged, and pay for a third and fourth product.
+//
+// 14.4 GFLOP are 41 on the tensor cores (two halves a weight, 25 taps padded to 32, 50 filters to 56): 0.07 ms at the
+// 600 TFLOP/s or so that mma.sync reaches. 31 MB are read, 1,152 MB written. fa2017 0.339 ms, 1.39
+// times faster than step 11, 3.4 times faster than cuDNN, 1.36 times the time to fill the output; the bare store
+// pattern, without any arithmetic, takes 1.15 times. fa2019's first layer 0.695 ms (1.55 fills, cuDNN 4.96 ms),
+// sp2018's 0.313 ms (1.67 fills, cuDNN 2.26 ms).
+#include "conv/cuda/kernels.h"
+#include "conv/cuda/12_tensor_core/tensor_core.h"
+#include "gpu/isa/tensor_core.cuh"
+
+namespace fops {
+namespace {
+
+constexpr int kWarps = 4;
+constexpr int kThreads = 32 * kWarps;
+constexpr int kChunk = 16;  // pixels a warp makes at a time: two 8-column mma tiles
+
+// Taps are taken in pairs (p, q) and (p, q + 1), one 32-bit register of two halves. An odd K leaves a last pair whose
+// second weight is zero: 15 pairs for K = 5, padded to two mma steps of 8 pairs.
+__host__ __device__ constexpr int pairs_a_row(int K) { return (K + 1) / 2; }
+__host__ __device__ constexpr int steps(int K) { return (K * pairs_a_row(K) + 7) / 8; }
+
+// A band is some rows of one image's output, all filters. Its pixels are staged as words; its outputs, where they do
+// not go straight to global memory, as a row of `stride` floats a filter.
+struct Tiling {
+  int rows;         // output rows a band
+  int bands;        // bands an image
+  int words;        // of one staged copy of the pixels: a whole number of 16-byte groups
+  int stride;       // a multiple of 4, odd as a multiple of 16: neighbouring filters' stores lie in different banks
+  bool vector_in;   // every band of x begins on a 16-byte boundary
+  bool vector_out;  // likewise of y, and is a multiple of 16 bytes long
+  uint32_t inverse_OW;
+};
+
+template <typename X>
+struct alignas(4 * sizeof(X)) Four {
+  X at[4];
+};
+
+// Stages `count` pixels, in the order they lie in memory, as words (x[i], x[i+1]) scaled and rounded to half, and with
+// kResidue what the rounding left. Returns whether this thread's values were all exact in half.
+template <bool kResidue, typename X>
+__device__ bool stage(const X* source, int count, bool vector, float scale, uint32_t* hi, uint32_t* lo) {
+  bool exact = true;
+  for (int first = 4 * threadIdx.x; first < count; first += 8 * kThreads) {
+    float v[2][5] = {};
+#pragma unroll
+    for (int j = 0; j < 2; ++j) {  // both groups' loads are in flight before either is used
+      const int i = first + j * 4 * kThreads;
+      if (i >= count) break;
+      if (vector) {
+        const Four<X> four = *reinterpret_cast<const Four<X>*>(source + i);
+#pragma unroll
+        for (int e = 0; e < 4; ++e) v[j][e] = static_cast<float>(four.at[e]);
+      } else {
+#pragma unroll
+        for (int e = 0; e < 4; ++e) v[j][e] = i + e < count ? static_cast<float>(source[i + e]) : 0.0f;
+      }
+      if (i + 4 < count) v[j][4] = static_cast<float>(source[i + 4]);
+    }
+#pragma unroll
+    for (int j = 0; j < 2; ++j) {
+      const int i = first + j * 4 * kThreads;
+      if (i >= count) break;
+      uint32_t high[4], low[4];
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        const float here = v[j][e] * scale, next = v[j][e + 1] * scale;
+        const __half2 rounded = __floats2half2_rn(here, next);
+        const float rest = here - __low2float(rounded);  // not 0 for infinities and NaN either
+        exact = exact && rest == 0.0f;
+        high[e] = reinterpret_cast<const uint32_t&>(rounded);
+        if (kResidue) low[e] = pack(__float2half_rn(rest), __float2half_rn(next - __high2float(rounded)));
+      }
+      *reinterpret_cast<uint4*>(hi + i) = make_uint4(high[0], high[1], high[2], high[3]);
+      if (kResidue) *reinterpret_cast<uint4*>(lo + i) = make_uint4(low[0], low[1], low[2], low[3]);
+    }
+  }
+  return exact;
+}
+
+// The products of one band, from staged pixels to outputs: `to_band` is global memory (kDirect) or the staging rows.
+// Filters are the rows of the product, eight a tile: row g of a tile holds the high halves of filter 8 tile + g's
+// weights and row g + 8 the low ones, so that both sums end in the same lane. Pixels are the columns: column n of mma
+// tile j is pixel 4 (n / 2) + 2j + n % 2 of the chunk, so that a lane ends with four neighbouring pixels, one 16-byte
+// store.
+template <bool kExact, bool kDirect, int K, int kTiles>
+__device__ void multiply(const uint32_t (&weights)[kTiles][steps(K)][4], const int (&offset)[2 * steps(K)],
+                         float unscale, float rescale, const uint32_t* hi, const uint32_t* lo,
+                         float* to_band, int stride, int M, int pixels, uint32_t inverse_OW) {
+  constexpr int kSteps = steps(K);
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
+  const auto load = [&](int chunk, const uint32_t* words, uint32_t(&in)[2][2 * kSteps]) {
+#pragma unroll
+    for (int j = 0; j < 2; ++j) {
+      const int pixel = min(chunk + g / 2 * 4 + 2 * j + g % 2, pixels - 1);
+      const char* corner = reinterpret_cast<const char*>(words + pixel + divide(pixel, inverse_OW) * (K - 1));
+#pragma unroll
+      for (int i = 0; i < 2 * kSteps; ++i) in[j][i] = *reinterpret_cast<const uint32_t*>(corner + offset[i]);
+    }
+  };
+  uint32_t in[2][2 * kSteps], ahead[2][2 * kSteps];  // this chunk's pixels, and the next one's, loaded early
+  load(warp * kChunk, hi, ahead);
+  for (int chunk = warp * kChunk; chunk < pixels; chunk += kWarps * kChunk) {
+#pragma unroll
+    for (int j = 0; j < 2; ++j)
+#pragma unroll
+      for (int i = 0; i < 2 * kSteps; ++i) in[j][i] = ahead[j][i];
+    load(chunk + kWarps * kChunk, hi, ahead);
+    uint32_t rest[2][2 * kSteps];
+    if (!kExact) load(chunk, lo, rest);
+
+    const bool inside = chunk + 4 * t < pixels;
+    float* to = to_band + g * stride + chunk + 4 * t;
+#pragma unroll
+    for (int tile = 0; tile < kTiles; ++tile, to += 8 * stride) {
+      float sum[2][4] = {};
+#pragma unroll
+      for (int step = 0; step < kSteps; ++step)
+#pragma unroll
+        for (int j = 0; j < 2; ++j) {
+          if (!kExact) mma(sum[j], weights[tile][step], rest[j][2 * step], rest[j][2 * step + 1]);
+          mma(sum[j], weights[tile][step], in[j][2 * step], in[j][2 * step + 1]);
+        }
+      const float u = unscale;
+      float4 v = make_float4((sum[0][0] + sum[0][2]) * u, (sum[0][1] + sum[0][3]) * u, (sum[1][0] + sum[1][2]) * u,
+                             (sum[1][1] + sum[1][3]) * u);
+      if (!kExact) v = make_float4(v.x * rescale, v.y * rescale, v.z * rescale, v.w * rescale);
+      if (!kDirect)
+        store_shared(to, v);
+      else if (inside && tile * 8 + g < M)
+        __stcs(reinterpret_cast<float4*>(to), v);  // evict-first: with plain stores this pattern took 2.4 times as long
+    }
+  }
+}
+
+// A block stays on its multiprocessor, its weights in registers, and walks over bands.
+template <int K, int kTiles, bool kDirect, typename X>
+__global__ void __launch_bounds__(kThreads, kDirect && kTiles <= 2 ? 8 : 4)
+    tensor_core_pixels(Dims d, Tiling tiling, bool half, const X* __restrict__ x, const float* __restrict__ k,
+                       float* __restrict__ y) {
+  constexpr int kSteps = steps(K), kTaps = K * K;
+  extern __shared__ __align__(16) uint32_t shared[];
+  __shared__ unsigned scratch;
+  const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+  uint32_t *hi = shared, *lo = shared + tiling.words;
+  float* staged = reinterpret_cast<float*>(shared + 2 * tiling.words);
+
+  // One scale for all weights, and their halves in the registers that the mma wants.
+  float largest = 0.0f;
+  for (int i = threadIdx.x; i < d.M * kTaps; i += kThreads) largest = larger(largest, k[i]);
+  largest = block_max(largest, &scratch);
+  const bool finite = largest < INFINITY;
+  const float filter_scale = scale_for(largest), unscale = 1.0f / kImageScale / filter_scale;
+  uint32_t weights[kTiles][kSteps][4];
+#pragma unroll
+  for (int tile = 0; tile < kTiles; ++tile)
+#pragma unroll
+    for (int i = 0; i < 2 * kSteps; ++i) {
+      const int m = tile * 8 + g, pair = i * 4 + t, p = pair / pairs_a_row(K), q = pair % pairs_a_row(K) * 2;
+      const bool real = m < d.M && p < K;
+      const Split a = split(real ? k[m * kTaps + p * K + q] * filter_scale : 0.0f);
+      const Split b = split(real && q + 1 < K ? k[m * kTaps + p * K + q + 1] * filter_scale : 0.0f);
+      weights[tile][i / 2][i % 2 * 2] = pack(a.hi, b.hi);
+      weights[tile][i / 2][i % 2 * 2 + 1] = half ? 0 : pack(a.lo, b.lo);
+    }
+
+  int offset[2 * kSteps];  // of this lane's pairs, from the pixel's corner, in bytes
+#pragma unroll
+  for (int i = 0; i < 2 * kSteps; ++i) {
+    const int pair = min(i * 4 + t, K * pairs_a_row(K) - 1);
+    offset[i] = 4 * (pair / pairs_a_row(K) * d.W + pair % pairs_a_row(K) * 2);
+  }
+
+  const int plane = d.OH * d.OW;
+  for (long long task = blockIdx.x; task < d.B * tiling.bands; task += gridDim.x) {
+    const long long image = task / tiling.bands;
+    const int h0 = static_cast<int>(task - image * tiling.bands) * tiling.rows;
+    const int rows = min(tiling.rows, d.OH - h0), pixels = rows * d.OW, count = (rows + K - 1) * d.W;
+    const X* source = x + (image * d.H + h0) * d.W;
+    float* out = y + image * d.M * plane + h0 * d.OW;
+
+    bool exact = stage<false>(source, count, tiling.vector_in, kImageScale, hi, lo);
+    bulk_wait_read();  // the band before this one has left its staging rows
+    exact = !__syncthreads_or(!exact);  // pixels are: this is all they cost
+    float rescale = 1.0f;
+    if (!exact || !finite) {
+      largest = 0.0f;
+      for (int i = threadIdx.x; i < count; i += kThreads) largest = larger(largest, static_cast<float>(source[i]));
+      largest = block_max(largest, &scratch);
+      if (!finite || largest == INFINITY) {
+        direct_band(source - h0 * d.W, k, out - h0 * d.OW, 1, d.H, d.W, d.M, K, h0, rows);
+        __syncthreads();
+        continue;
+      }
+      float scale = kImageScale;
+      if (largest * scale < kWindowLow || largest * scale > kWindowHigh) scale = scale_for(largest);
+      stage<true>(source, count, tiling.vector_in, scale, hi, lo);
+      rescale = kImageScale / scale;
+      __syncthreads();
+    }
+
+    // The next band on its way into L2 while this one is multiplied: its staging then waits for L2 alone.
+    if (task + gridDim.x < d.B * tiling.bands) {
+      const long long next = (task + gridDim.x) / tiling.bands;
+      const int next_h0 = static_cast<int>(task + gridDim.x - next * tiling.bands) * tiling.rows;
+      const X* from = x + (next * d.H + next_h0) * d.W;
+      const int bytes = min(tiling.rows + K - 1, d.H - next_h0) * d.W * static_cast<int>(sizeof(X));
+      for (int i = threadIdx.x * 128; i < bytes; i += kThreads * 128)
+        asm volatile("prefetch.global.L2 [%0];" ::"l"(reinterpret_cast<const char*>(from) + i));
+    }
+
+    float* to = kDirect ? out : staged;
+    const int stride = kDirect ? plane : tiling.stride;
+    if (exact || half)
+      multiply<true, kDirect, K>(weights, offset, unscale * rescale, 1.0f, hi, lo, to, stride, d.M, pixels,
+                                 tiling.inverse_OW);
+    else
+      multiply<false, kDirect, K>(weights, offset, unscale, rescale, hi, lo, to, stride, d.M, pixels,
+                                  tiling.inverse_OW);
+    if (kDirect) {
+      __syncthreads();
+      continue;
+    }
+
+    bulk_fence();
+    __syncthreads();
+    if (kCopyEngine && tiling.vector_out) {
+      // One copy a filter. The engine writes whole lines while the block stages and multiplies its next band.
+      if (threadIdx.x < 32) {
+        for (int m = lane; m < d.M; m += 32) bulk_store(out + m * plane, staged + m * tiling.stride, pixels * 4);
+        bulk_commit();
+      }
+    } else if (tiling.vector_out) {
+      for (int m = threadIdx.x / 32; m < d.M; m += kWarps)
+        for (int i = lane * 4; i < pixels; i += 128)
+          __stcs(reinterpret_cast<float4*>(out + m * plane + i),
+                 *reinterpret_cast<const float4*>(staged + m * tiling.stride + i));
+      __syncthreads();
+    } else {
+      for (int m = threadIdx.x / 32; m < d.M; m += kWarps)
+        for (int i = lane; i < pixels; i += 32) out[m * plane + i] = staged[m * tiling.stride + i];
+      __syncthreads();
+    }
+  }
+  bulk_wait_read();  // shared memory outlives the copies that read it
+}
+
+size_t shared_bytes(const Tiling& tiling, const fops_conv& c) {
+  return sizeof(float) * (2 * tiling.words + ceil_div(c.M, 8) * 8 * tiling.stride);
+}
+
+// Bytes of a band's outputs, evened out over an image's bands. Measured: straight from registers 48 KB (a third of
+// fa2017's image) was best of 24 to 85, through shared memory 96 KB (two blocks a multiprocessor) of 24 to 96.
+constexpr int64_t kDirectBand = 48 << 10, kStagedBand = 96 << 10;
+constexpr int kRoomy = 160 << 10;  // a GPU with less shared memory than this for a block takes 48 KB bands either way
+
+Tiling tiling_for(const fops_conv& c, int64_t band) {
+  Tiling tiling;
+  const int64_t OH = out_h(c), OW = out_w(c);
+  const int64_t most = std::max<int64_t>(1, band / 4 / (ceil_div(c.M, 8) * 8) / OW);
+  int64_t rows = ceil_div(OH, ceil_div(OH, most));
+  while (rows < OH && rows * OW % 4 != 0) ++rows;  // whole 16-byte groups; at most three rows more
+  tiling.rows = static_cast<int>(rows);
+  tiling.bands = static_cast<int>(ceil_div(OH, rows));
+  tiling.words = static_cast<int>(ceil_div((rows + c.K - 1) * c.W, 4) * 4);
+  tiling.stride = static_cast<int>(ceil_div(ceil_div(rows * OW, kChunk) * kChunk, 32) * 32 + 16);
+  tiling.inverse_OW = inverse_of(static_cast<uint32_t>(OW));
+  return tiling;
+}
+
+template <int kTiles>
+fops_status run(const fops_conv& c, bool half, const void* x, const float* k, float* y, cudaStream_t stream) {
+  const Dims d = dims(c);
+  // Planes of whole 32-byte sectors are stored straight from the registers, 64 bytes a filter and warp. A plane of
+  // 4,356 floats is not, so every second filter's 64 bytes would cover two sectors in part: 1.2 to 1.3 ms against 0.69
+  // through shared memory, whose runs of some kilobytes have ragged ends only.
+  const bool direct = d.OH * d.OW % 8 == 0 && reinterpret_cast<uintptr_t>(y) % 32 == 0 &&
+                      tiling_for(c, kDirectBand).rows * d.OW % 4 == 0;
+  int device = 0, most_shared = 0;
+  FOPS_CUDA(cudaGetDevice(&device));
+  FOPS_CUDA(cudaDeviceGetAttribute(&most_shared, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
+  Tiling tiling = tiling_for(c, !direct && most_shared >= kRoomy ? kStagedBand : kDirectBand);
+  const bool whole = tiling.bands == 1;
+  tiling.vector_out = d.OH * d.OW % 4 == 0 && (whole || tiling.rows * d.OW % 4 == 0) &&
+                      reinterpret_cast<uintptr_t>(y) % 16 == 0;
+  tiling.vector_in = d.H * d.W % 4 == 0 && (whole || tiling.rows * d.W % 4 == 0) &&
+                     reinterpret_cast<uintptr_t>(x) % (4 * (c.x_type == FOPS_UINT8 ? 1 : 4)) == 0;
+  const size_t shared = direct ? 2 * sizeof(uint32_t) * tiling.words : shared_bytes(tiling, c);
+  return with_input(c, x, [&](auto typed) {
+    using In = std::remove_cv_t<std::remove_pointer_t<decltype(typed)>>;
+    auto* kernel = direct ? tensor_core_pixels<5, kTiles, true, In> : tensor_core_pixels<5, kTiles, false, In>;
+    FOPS_TRY(allow_shared(kernel, shared));
+    unsigned grid = 0;
+    FOPS_TRY(resident_grid(kernel, kThreads, shared, d.B * tiling.bands, &grid));
+    kernel<<<grid, kThreads, shared, stream>>>(d, tiling, half, typed, k, y);
+    return launched("tensor-core");
+  });
+}
+
+}  // namespace
+
+bool takes_tensor_core_pixels(const fops_conv& c) {
+  return takes_any(c) && c.C == 1 && c.K == 5 && c.M <= 64 && c.H <= 1 << 15 && c.W <= 1024 && out_w(c) >= 2 &&
+         shared_bytes(tiling_for(c, kDirectBand), c) <= 98 * 1024 &&
+         tiling_for(c, kStagedBand).rows * out_w(c) < 65536 &&
+         shared_bytes(tiling_for(c, kStagedBand), c) <= kRoomy;
+}
+
+fops_status run_tensor_core_pixels(const fops_conv& c, bool half, const void* x, const float* k, float* y,
+                                   cudaStream_t stream) {
+  switch (ceil_div(c.M, 8)) {
+    case 1: return run<1>(c, half, x, k, y, stream);
+    case 2: return run<2>(c, half, x, k, y, stream);
+    case 3: return run<3>(c, half, x, k, y, stream);
+    case 4: return run<4>(c, half, x, k, y, stream);
+    case 5: return run<5>(c, half, x, k, y, stream);
+    case 6: return run<6>(c, half, x, k, y, stream);
+    case 7: return run<7>(c, half, x, k, y, stream);
+    default: return run<8>(c, half, x, k, y, stream);
+  }
+}
+
+}  // namespace fops

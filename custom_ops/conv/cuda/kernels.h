@@ -1,0 +1,33 @@
+// The ladder: what each numbered file offers to the table.
+#pragma once
+
+#include "conv/cuda/dims.h"
+
+namespace fops {
+
+#define FOPS_RUN(name) fops_status name(const fops_conv&, const void* x, const float* k, float* y, void* stream)
+
+FOPS_RUN(run_global_accumulate);
+FOPS_RUN(run_register_accumulate);
+FOPS_RUN(run_shared_tile);
+FOPS_RUN(run_linear_block);
+FOPS_RUN(run_image_grid);
+FOPS_RUN(run_unrolled);
+FOPS_RUN(run_compile_time);
+FOPS_RUN(run_constant_weights);
+FOPS_RUN(run_im2col_gemm);
+FOPS_RUN(run_implicit_gemm);
+FOPS_RUN(run_register_tile);
+FOPS_RUN(run_tensor_core);
+FOPS_RUN(run_tensor_core_half);
+
+#undef FOPS_RUN
+
+bool takes_shared_tile(const fops_conv&);
+bool takes_linear_block(const fops_conv&);
+bool takes_image_in_shared(const fops_conv&);
+bool takes_unrolled(const fops_conv&);
+bool takes_register_tile(const fops_conv&);
+bool takes_tensor_core(const fops_conv&);
+
+}  // namespace fops

@@ -1,0 +1,60 @@
+// The table of CUDA kernels, in the order of the ladder, and the choice that "auto" makes.
+#include "conv/cuda/course_layers.h"
+#include "conv/cuda/kernels.h"
+
+namespace fops {
+namespace {
+
+constexpr const char* kInShared = "float32 image and weights together within 96 KB of shared memory";
+constexpr const char* kCourse = "the five convolutions of the course's networks";
+constexpr const char* kTensor =
+    "5x5, one channel, at most 64 filters; or K at most 7, 2 to 64 float32 channels, at most 32 filters";
+
+const Kernel kKernels[] = {
+    {"global-accumulate", "one thread an output, summing in global memory", "", "float32", takes_any,
+     run_global_accumulate},
+    {"register-accumulate", "the sum in a register", "", "float32", takes_any, run_register_accumulate},
+    {"shared-tile", "input tile and weights in shared memory, 32x32 threads", "K at most 32", "float32",
+     takes_shared_tile, run_shared_tile},
+    {"linear-block", "1,024 threads in a line over the outputs, a block an image and filter",
+     "image and one filter within 64 KB of shared memory", "float32", takes_linear_block, run_linear_block},
+    {"image-grid", "a block an image: staged once for all filters", kInShared, "float32", takes_image_in_shared,
+     run_image_grid},
+    {"unrolled", "the loops over the taps unrolled", "K of 3, 5 or 7; image and weights within 96 KB of shared memory",
+     "float32", takes_unrolled, run_unrolled},
+    {"compile-time", "every size a compile-time constant", kCourse, "float32", is_course_layer, run_compile_time},
+    {"constant-weights", "weights in constant memory", kCourse, "float32", is_course_layer, run_constant_weights},
+    {"im2col-gemm", "unrolled input in global memory, then a tiled matrix product", "", "float32", takes_any,
+     run_im2col_gemm},
+    {"implicit-gemm", "the same product, its tiles gathered from the input", "", "float32", takes_any,
+     run_implicit_gemm},
+    {"register-tile", "direct, register-tiled in outputs and filters, 16-byte stores",
+     "K of 3 or 5; image and weights within 99 KB of shared memory", "float32", takes_register_tile,
+     run_register_tile},
+    {"tensor-core", "tensor cores on split operands, corrected to float32 grade", kTensor, "float32",
+     takes_tensor_core, run_tensor_core},
+    {"tensor-core-half", "tensor cores, operands rounded to half", kTensor, "fp16", takes_tensor_core,
+     run_tensor_core_half},
+};
+
+const Kernel& named(int step) { return kKernels[step - 1]; }
+
+// On the H200 every layer ran fastest in this order; a GPU before sm_80 has no mma of this shape. Without a device
+// (fops_conv_check on a build machine) the answer is that for a present-day one.
+const Kernel* choose(const fops_conv& c) {
+  int device = 0, major = 8;
+  if (cudaGetDevice(&device) != cudaSuccess ||
+      cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) != cudaSuccess) {
+    cudaGetLastError();
+    major = 8;
+  }
+  if (major >= 8 && takes_tensor_core(c)) return &named(12);
+  if (takes_register_tile(c)) return &named(11);
+  return takes_any(c) ? &named(10) : nullptr;
+}
+
+}  // namespace
+
+KernelTable gpu_kernels() { return {kKernels, static_cast<int>(sizeof kKernels / sizeof *kKernels), choose}; }
+
+}  // namespace fops

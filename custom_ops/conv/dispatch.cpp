@@ -1,0 +1,73 @@
+// Validates a convolution and looks its kernel up.
+#include "conv/dispatch.h"
+
+#include <cstring>
+#include <initializer_list>
+
+#include "base/status.h"
+
+namespace fops {
+
+namespace {
+
+constexpr int64_t kMaxElements = INT64_C(1) << 40;  // 4 TB of float32: beyond it a shape is a mistake
+
+bool within(int64_t a, int64_t b, int64_t c, int64_t d) {
+  int64_t n = a;
+  for (int64_t f : {b, c, d}) {
+    if (f > kMaxElements / n) return false;
+    n *= f;
+  }
+  return true;
+}
+
+}  // namespace
+
+fops_status validate(const fops_conv* c) {
+  if (!c) return fail(FOPS_INVALID, "no convolution was given (null pointer)");
+  auto bad = [c](const char* why) {
+    return fail(FOPS_INVALID, "%s: data (%lld,%lld,%lld,%lld), %lld filters of %lldx%lld", why, (long long)c->B,
+                (long long)c->C, (long long)c->H, (long long)c->W, (long long)c->M, (long long)c->K, (long long)c->K);
+  };
+  if (c->B < 1 || c->C < 1 || c->H < 1 || c->W < 1 || c->M < 1 || c->K < 1)
+    return bad("every size of a convolution must be at least 1");
+  if (c->K > c->H || c->K > c->W) return bad("the kernel is larger than the image");
+  if (!within(c->B, c->C, c->H, c->W) || !within(c->M, c->C, c->K, c->K) ||
+      !within(c->B, c->M, out_h(*c), out_w(*c)))
+    return bad("a tensor of this convolution would hold more than 2^40 elements");
+  if (c->x_type != FOPS_FLOAT32 && c->x_type != FOPS_UINT8) return bad("data must be float32 or uint8");
+  return FOPS_OK;
+}
+
+KernelTable kernels_of(fops_backend backend) { return backend == FOPS_GPU ? gpu_kernels() : cpu_kernels(); }
+
+fops_status find(fops_backend backend, const char* name, const fops_conv& conv, const Kernel** out) {
+  const KernelTable table = kernels_of(backend);
+  const char* where = backend == FOPS_GPU ? "CUDA" : "CPU";
+  if (!table.count) return fail(FOPS_NO_DEVICE, "this build of the operator library has no %s kernels", where);
+  if (!name || !*name || !strcmp(name, "auto")) {
+    *out = table.choose(conv);
+    return *out ? FOPS_OK : fail(FOPS_UNSUPPORTED, "no %s kernel takes this convolution", where);
+  }
+  for (int i = 0; i < table.count; ++i) {
+    const Kernel& kernel = table.kernels[i];
+    if (strcmp(kernel.name, name)) continue;
+    if (!kernel.accepts(conv))
+      return fail(FOPS_UNSUPPORTED,
+                  "%s kernel '%s' takes %s; this layer has data (%lld,%lld,%lld,%lld) %s, %lld filters of %lldx%lld",
+                  where, kernel.name, kernel.takes, (long long)conv.B, (long long)conv.C, (long long)conv.H,
+                  (long long)conv.W, conv.x_type == FOPS_UINT8 ? "uint8" : "float32", (long long)conv.M,
+                  (long long)conv.K, (long long)conv.K);
+    *out = &kernel;
+    return FOPS_OK;
+  }
+  char names[512] = "";
+  for (int i = 0; i < table.count; ++i) {
+    if (strlen(names) + strlen(table.kernels[i].name) + 3 > sizeof names) break;
+    if (i) strcat(names, ", ");
+    strcat(names, table.kernels[i].name);
+  }
+  return fail(FOPS_UNKNOWN_KERNEL, "unknown %s kernel '%s'; known: auto, %s", where, name, names);
+}
+
+}  // namespace fops

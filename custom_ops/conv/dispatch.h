@@ -1,0 +1,17 @@
+// What every entry point does before a kernel runs.
+#pragma once
+
+#include "conv/kernel.h"
+#include "fashion_ops.h"
+
+namespace fops {
+
+// FOPS_INVALID with the reason unless every size is positive, K <= min(H, W) and the tensors' sizes fit.
+fops_status validate(const fops_conv* conv);
+
+KernelTable kernels_of(fops_backend backend);
+
+// The kernel called `name` ("auto", "" and NULL: the table's choice) if it takes this convolution.
+fops_status find(fops_backend backend, const char* name, const fops_conv& conv, const Kernel** out);
+
+}  // namespace fops

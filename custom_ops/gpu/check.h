@@ -1,0 +1,41 @@
+// CUDA errors become statuses with one line that says what to do. No CUDA call in this folder goes unchecked: most by
+// FOPS_CUDA, which returns; those in destructors, which cannot, by FOPS_RELEASE and the entry point's finish().
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include "base/status.h"
+
+namespace fops {
+
+// Leaves the message for `error`, clears it from the runtime where it can be cleared, and returns the status.
+fops_status cuda_failed(cudaError_t error, const char* what) noexcept;
+
+// The status of the launch just made. `kernel` names it in the message.
+inline fops_status launched(const char* kernel) noexcept {
+  const cudaError_t error = cudaGetLastError();
+  return error == cudaSuccess ? FOPS_OK : cuda_failed(error, kernel);
+}
+
+// Keeps the first failed release of this thread's call.
+void released(cudaError_t error, const char* what) noexcept;
+
+// The last step of an entry point, after its destructors: `status`, or, where that is FOPS_OK, the status and message
+// of a release that failed.
+fops_status finish(fops_status status) noexcept;
+
+}  // namespace fops
+
+#define FOPS_RELEASE(call) ::fops::released((call), #call)
+
+#define FOPS_CUDA(call)                                                           \
+  do {                                                                            \
+    const cudaError_t fops_error_ = (call);                                       \
+    if (fops_error_ != cudaSuccess) return ::fops::cuda_failed(fops_error_, #call); \
+  } while (0)
+
+#define FOPS_TRY(call)                                \
+  do {                                                \
+    const fops_status fops_status_ = (call);          \
+    if (fops_status_ != FOPS_OK) return fops_status_; \
+  } while (0)

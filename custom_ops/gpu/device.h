@@ -1,0 +1,28 @@
+// Which CUDA devices this process can use, and which one is current.
+#pragma once
+
+#include "gpu/check.h"
+
+namespace fops {
+
+// FOPS_NO_DEVICE, and *count = 0, with the reason when there is none.
+fops_status count_devices(int* count) noexcept;
+
+// The current device, set for a scope and put back after it: a caller's own CUDA code keeps the device it chose.
+class DeviceScope {
+ public:
+  DeviceScope() = default;
+  DeviceScope(const DeviceScope&) = delete;
+  DeviceScope& operator=(const DeviceScope&) = delete;
+  ~DeviceScope() {
+    if (before_ >= 0) FOPS_RELEASE(cudaSetDevice(before_));
+  }
+
+  // FOPS_NO_DEVICE unless there is a device of this number.
+  fops_status enter(int device) noexcept;
+
+ private:
+  int before_ = -1;
+};
+
+}  // namespace fops

@@ -1,0 +1,43 @@
+// What every kernel file needs to launch: the grid, and leave for its shared memory.
+#pragma once
+
+#include <algorithm>
+#include <climits>
+#include <cstdint>
+
+#include "gpu/check.h"
+
+namespace fops {
+
+__host__ __device__ constexpr long long ceil_div(long long a, long long b) { return (a + b - 1) / b; }
+
+// A grid's x side ends at 2^31 - 1 blocks; every kernel strides over its tasks, so a shorter grid is still right.
+inline unsigned grid_for(long long tasks) { return static_cast<unsigned>(std::min<long long>(tasks, INT_MAX)); }
+
+// More than 48 KB of shared memory has to be asked for, and a GPU may have less (64 KB on sm_75, 99 on sm_86, 227 on
+// sm_90): then the line names the need.
+template <typename Function>
+fops_status allow_shared(Function kernel, size_t bytes) {
+  if (bytes <= 48 * 1024) return FOPS_OK;
+  int device = 0, limit = 0;
+  FOPS_CUDA(cudaGetDevice(&device));
+  FOPS_CUDA(cudaDeviceGetAttribute(&limit, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
+  if (bytes > static_cast<size_t>(limit))
+    return fail(FOPS_UNSUPPORTED, "this kernel needs %zu bytes of shared memory a block for this shape, the GPU has %d",
+                bytes, limit);
+  FOPS_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)));
+  return FOPS_OK;
+}
+
+// As many blocks as the device holds at once: for kernels whose blocks stay and walk over the tasks.
+template <typename Function>
+fops_status resident_grid(Function kernel, int threads, size_t shared, long long tasks, unsigned* grid) {
+  int device = 0, multiprocessors = 0, blocks = 0;
+  FOPS_CUDA(cudaGetDevice(&device));
+  FOPS_CUDA(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device));
+  FOPS_CUDA(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel, threads, shared));
+  *grid = static_cast<unsigned>(std::min<long long>(tasks, std::max(1, blocks) * 1LL * multiprocessors));
+  return FOPS_OK;
+}
+
+}  // namespace fops

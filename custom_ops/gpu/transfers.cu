@@ -1,0 +1,85 @@
+#include "gpu/transfers.h"
+
+#include <algorithm>
+#include <cstring>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+namespace fops {
+namespace {
+
+constexpr size_t kChunk = 16 << 20;
+
+// Never freed: at the end of the process the driver may already be gone.
+struct Idle {
+  std::mutex mutex;
+  std::vector<std::pair<int, std::unique_ptr<Staging>>> pairs;
+};
+
+Idle& idle() {
+  static Idle* all = new Idle;
+  return *all;
+}
+
+}  // namespace
+
+fops_status take_staging(int device, std::unique_ptr<Staging>* out) {
+  {
+    const std::lock_guard<std::mutex> lock(idle().mutex);
+    auto& pairs = idle().pairs;
+    for (auto it = pairs.begin(); it != pairs.end(); ++it)
+      if (it->first == device) {
+        *out = std::move(it->second);
+        pairs.erase(it);
+        return FOPS_OK;
+      }
+  }
+  auto staging = std::make_unique<Staging>();
+  for (int i = 0; i < 2; ++i) {
+    void* pinned = nullptr;
+    FOPS_CUDA(cudaMallocHost(&pinned, kChunk));
+    staging->buffer[i].reset(static_cast<char*>(pinned));
+    FOPS_CUDA(cudaEventCreateWithFlags(&staging->done[i], cudaEventDisableTiming));
+  }
+  *out = std::move(staging);
+  return FOPS_OK;
+}
+
+void give_back(int device, std::unique_ptr<Staging> staging) {
+  const std::lock_guard<std::mutex> lock(idle().mutex);
+  idle().pairs.emplace_back(device, std::move(staging));
+}
+
+fops_status upload(Staging& staging, cudaStream_t stream, void* device, const void* host, size_t bytes) {
+  for (size_t at = 0, i = 0; at < bytes; at += kChunk, ++i) {
+    const size_t n = std::min(kChunk, bytes - at);
+    char* pinned = staging.buffer[i % 2].get();
+    FOPS_CUDA(cudaEventSynchronize(staging.done[i % 2]));
+    memcpy(pinned, static_cast<const char*>(host) + at, n);
+    FOPS_CUDA(cudaMemcpyAsync(static_cast<char*>(device) + at, pinned, n, cudaMemcpyHostToDevice, stream));
+    FOPS_CUDA(cudaEventRecord(staging.done[i % 2], stream));
+  }
+  FOPS_CUDA(cudaStreamSynchronize(stream));
+  return FOPS_OK;
+}
+
+fops_status download(Staging& staging, cudaStream_t stream, void* host, const void* device, size_t bytes) {
+  const size_t chunks = (bytes + kChunk - 1) / kChunk;
+  for (size_t i = 0; i <= chunks; ++i) {
+    if (i < chunks) {
+      const size_t n = std::min(kChunk, bytes - i * kChunk);
+      FOPS_CUDA(cudaMemcpyAsync(staging.buffer[i % 2].get(), static_cast<const char*>(device) + i * kChunk, n,
+                                cudaMemcpyDeviceToHost, stream));
+      FOPS_CUDA(cudaEventRecord(staging.done[i % 2], stream));
+    }
+    if (i > 0) {  // the chunk before, while this one is on the bus
+      const size_t last = i - 1, n = std::min(kChunk, bytes - last * kChunk);
+      FOPS_CUDA(cudaEventSynchronize(staging.done[last % 2]));
+      memcpy(static_cast<char*>(host) + last * kChunk, staging.buffer[last % 2].get(), n);
+    }
+  }
+  return FOPS_OK;
+}
+
+}  // namespace fops

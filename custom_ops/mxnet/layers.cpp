@@ -1,0 +1,107 @@
+#include "mxnet/layers.h"
+
+#include <algorithm>
+#include <map>
+#include <vector>
+
+namespace fops {
+
+namespace {
+
+using Kind = Layer::Kind;
+
+bool truth(const Attributes& attributes, const char* key, bool otherwise) {
+  const std::string value = attribute(attributes, key, otherwise ? "True" : "False");
+  return value == "True" || value == "true" || value == "1";
+}
+
+bool given(const Attributes& attributes, const char* key) {
+  const std::string value = attribute(attributes, key, "None");
+  return value != "None" && !value.empty();
+}
+
+// Whether all the numbers of an attribute are `wanted`; a missing one has MXNet's default.
+bool all(const Attributes& attributes, const char* key, const char* otherwise, long wanted) {
+  std::vector<long> numbers;
+  const std::string value = attribute(attributes, key, otherwise);
+  if (value == "()" || value == "[]" || value == "None") return true;  // MXNet fills these in with its default
+  return integers(value, &numbers) && std::all_of(numbers.begin(), numbers.end(), [&](long n) { return n == wanted; });
+}
+
+// A positive size, square when it has two numbers; 0 for anything else.
+long side(const Attributes& attributes, const char* key, size_t dimensions) {
+  std::vector<long> numbers;
+  if (!integers(attribute(attributes, key, ""), &numbers) || numbers.size() > 2) return 0;
+  if (dimensions == 2 && numbers.size() != 2) return 0;
+  return numbers.front() == numbers.back() && numbers.front() > 0 ? numbers.front() : 0;
+}
+
+// The reason why a node of a known operator can't be fused; "" when it can.
+std::string refusal(const std::string& op, const Attributes& n, Kind wanted) {
+  switch (wanted) {
+    case Kind::convolution:
+      if (!side(n, "num_filter", 1)) return "its num_filter is not a positive number";
+      if (op == "New") return side(n, "kernel", 1) ? "" : "its kernel is not a square size";
+      if (!side(n, "kernel", 2)) return "its kernel is not square in two dimensions";
+      if (!all(n, "stride", "1", 1) || !all(n, "dilate", "1", 1)) return "its stride or dilation is not 1";
+      if (!all(n, "pad", "0", 0)) return "it pads the image";
+      if (!all(n, "num_group", "1", 1)) return "it has groups";
+      if (!truth(n, "no_bias", false)) return "it has a bias";
+      return given(n, "layout") && attribute(n, "layout", "") != "NCHW" ? "its layout is not NCHW" : "";
+    case Kind::dense:
+      if (!side(n, "num_hidden", 1)) return "its num_hidden is not a positive number";
+      return truth(n, "flatten", true) ? "" : "it does not flatten its data";
+    case Kind::tanh:
+      return op == "tanh" || attribute(n, "act_type", "") == "tanh" ? "" : "its act_type is not tanh";
+    case Kind::max_pool:
+      if (attribute(n, "pool_type", "max") != "max") return "its pool_type is not max";
+      if (truth(n, "global_pool", false)) return "it pools globally";
+      if (side(n, "kernel", 2) != 2 || side(n, "stride", 2) != 2) return "its window or stride is not 2x2";
+      if (!all(n, "pad", "0", 0)) return "it pads the image";
+      if (given(n, "layout") && attribute(n, "layout", "") != "NCHW") return "its layout is not NCHW";
+      return attribute(n, "pooling_convention", "valid") == "valid" ? "" : "its pooling_convention is not valid";
+    case Kind::softmax:
+      if (op == "SoftmaxOutput")
+        return truth(n, "multi_output", false) || truth(n, "preserve_shape", false) ? "it has several outputs" : "";
+      if (!all(n, "axis", "-1", -1) && !all(n, "axis", "-1", 1)) return "its axis is not the last one";
+      if (given(n, "temperature") || given(n, "dtype") || truth(n, "use_length", false))
+        return "it has a temperature, a length or another type";
+      return "";
+    default:
+      return "";
+  }
+}
+
+}  // namespace
+
+Layer layer_of(const std::string& op, const std::string& name, const Attributes& attributes) {
+  static const std::map<std::string, Kind> operators = {
+      {"null", Kind::input},           {"New", Kind::convolution}, {"Convolution", Kind::convolution},
+      {"FullyConnected", Kind::dense}, {"Activation", Kind::tanh}, {"tanh", Kind::tanh},
+      {"Pooling", Kind::max_pool},     {"Flatten", Kind::flatten}, {"flatten", Kind::flatten},
+      {"SoftmaxOutput", Kind::softmax}, {"softmax", Kind::softmax},
+  };
+  Layer layer;
+  layer.name = name;
+  layer.type = op;
+  const auto found = operators.find(op);
+  layer.refusal =
+      found == operators.end() ? "the fused mode has no " + op : refusal(op, attributes, found->second);
+  if (!layer.refusal.empty()) return layer;
+  layer.kind = found->second;
+  switch (layer.kind) {
+    case Kind::convolution:
+      layer.units = side(attributes, "num_filter", 1);
+      layer.K = side(attributes, "kernel", 1);
+      break;
+    case Kind::dense:
+      layer.units = side(attributes, "num_hidden", 1);
+      layer.bias = !truth(attributes, "no_bias", false);
+      break;
+    case Kind::softmax: layer.last_axis = op == "softmax"; break;
+    default: break;
+  }
+  return layer;
+}
+
+}  // namespace fops

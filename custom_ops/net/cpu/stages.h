@@ -1,0 +1,36 @@
+// The stages' kernels for the CPU, compiled once for each instruction set from the *_simd.cpp files of this folder.
+#pragma once
+
+#include "net/plan.h"
+
+namespace fops {
+
+struct CpuStages {
+  // One item through a convolution stage. `scratch` holds as many floats as convolution_scratch says.
+  int64_t (*convolution_scratch)(const Stage&);
+  void (*convolution)(const Stage&, const void* x, fops_dtype type, const float* weight, float* scratch, float* y);
+
+  // One item through a map stage.
+  void (*map)(const Stage&, const float* x, float* y);
+
+  // A dense stage's units are dealt into panels, which may run in parallel. `packed` (dense_floats long) is what
+  // pack_dense makes of the weights; x is (rows, inputs), y (rows, units), `scratch` (rows, dense_padded) floats that
+  // all panels share.
+  int64_t (*dense_panels)(int64_t units);
+  int64_t (*dense_padded)(int64_t units);
+  void (*pack_dense)(int64_t units, int64_t inputs, const float* weight, float* packed);
+  void (*dense)(const Stage&, const float* packed, const float* bias, int64_t rows, const float* x, int64_t panel,
+                float* scratch, float* y);
+};
+
+// What this machine's instruction set runs.
+const CpuStages& cpu_stages();
+
+// y[i] = exp(x[i]) / sum of all exp(x[j])
+void softmax(int64_t count, const float* x, float* y);
+
+namespace generic { extern const CpuStages stages; }
+namespace avx2 { extern const CpuStages stages; }
+namespace avx512 { extern const CpuStages stages; }
+
+}  // namespace fops

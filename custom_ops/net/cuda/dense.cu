@@ -1,0 +1,170 @@
+// The dense layer on CUDA: weights laid out once, the choice of kernel, and the sum over chunks.
+//
+// Every float32 operand is the sum of two halves, hi + lo, 22 bits or more of its 24, and three products of halves on
+// the matrix units stand for one in float32: see gpu/isa/tensor_core.cuh. kernels/dense_hopper.cu is the kernel for
+// Hopper, kernels/dense_general.cu the one for the other GPUs; dense_kernels.h says why a result's digits do not
+// depend on n.
+#include "gpu/isa/tensor_core.cuh"
+#include "net/cuda/kernels/dense_kernels.h"
+
+namespace fops {
+namespace {
+
+// With up to this many rows the blocks divide the chunks among them: fa2017's layer then has at most 29 MB of partial
+// sums, which stay in L2.
+constexpr int64_t kMostSplitRows = 128;
+
+constexpr int kPackThreads = 256;
+
+// One block a unit: its scale, the power of two that brings the largest weight into [2^13, 2^14), and its split. lo is
+// then exact to 2^-25, 2^-38 of the largest. A row with an infinity or NaN has no split: its outputs are NaN.
+__global__ void __launch_bounds__(kPackThreads) split_weights(long long inputs, long long stride, const float* w,
+                                                              const float* bias, __half* hi, __half* lo,
+                                                              float* unscale, float* bias_copy) {
+  __shared__ unsigned scratch;
+  const long long unit = blockIdx.x;
+  const float* row = w + unit * inputs;
+  float largest = 0.0f;
+  for (long long i = threadIdx.x; i < inputs; i += kPackThreads) largest = larger(largest, row[i]);
+  const float scale = scale_for(fminf(block_max(largest, &scratch), 3.4e38f));
+  for (long long i = threadIdx.x; i < stride; i += kPackThreads) {
+    const Split halves = split(i < inputs ? row[i] * scale : 0.0f);
+    hi[unit * stride + i] = halves.hi;
+    lo[unit * stride + i] = halves.lo;
+  }
+  if (threadIdx.x == 0) {
+    unscale[unit] = 1.0f / scale;
+    if (bias != nullptr) bias_copy[unit] = bias[unit];
+  }
+}
+
+// y from partial sums, `segment` of them a segment. Few sums for many outputs: a thread an output.
+constexpr int kFewSums = 8, kFewThreads = 256;
+
+__global__ void __launch_bounds__(kFewThreads) add_few(long long n, long long units, int count, int segment,
+                                                       const float* partial, DenseEpilogue epilogue, float* y) {
+  const long long at = blockIdx.x * 1LL * kFewThreads + threadIdx.x, all = n * units;
+  if (at >= all) return;
+  float sums[kFewSums], total = 0.0f, sum = 0.0f;
+#pragma unroll
+  for (int i = 0; i < kFewSums; ++i) sums[i] = i < count ? __ldcs(partial + i * all + at) : 0.0f;
+#pragma unroll
+  for (int i = 0; i < kFewSums; ++i) {
+    if (i < count) sum += sums[i];
+    if ((i + 1) % segment == 0) total += sum, sum = 0.0f;
+  }
+  y[at] = epilogue(total + sum, at % units);
+}
+
+// Many sums for few outputs. The loads of a column of sums are all in flight together, 16 lanes to a column; then one
+// lane adds them in order out of shared memory, because the order is what makes the digits. It is slow for
+// 5 sums of each of 1.4 million outputs, 43,750 blocks: with it 10816 -> 140 took 0.288 ms, with add_few (and stores of
+// 8 bytes in dense_wgmma) 0.190.
+constexpr int kAddUnits = 32, kAddLanes = 16, kAddDeep = 256;
+
+__global__ void __launch_bounds__(kAddUnits* kAddLanes) add_partial(long long n, long long units, int count,
+                                                                    int segment, const float* partial,
+                                                                    DenseEpilogue epilogue, float* y) {
+  __shared__ float sums[kAddDeep][kAddUnits];
+  const int column = threadIdx.x % kAddUnits, lane = threadIdx.x / kAddUnits;
+  const long long at = blockIdx.x * 1LL * kAddUnits + column, all = n * units;
+  float total = 0.0f, sum = 0.0f;
+  for (int first = 0; first < count; first += kAddDeep) {
+    const int here = min(kAddDeep, count - first);
+#pragma unroll 4
+    for (int i = lane; i < here; i += kAddLanes)
+      sums[i][column] = at < all ? __ldcs(partial + (first + i) * all + at) : 0.0f;
+    __syncthreads();
+    if (lane == 0)
+#pragma unroll 8
+      for (int i = 0; i < here; ++i) {
+        sum += sums[i][column];
+        if ((first + i + 1) % segment == 0) total += sum, sum = 0.0f;
+      }
+    __syncthreads();
+  }
+  if (lane == 0 && at < all) y[at] = epilogue(total + sum, at % units);
+}
+
+// hi, lo, unscale, bias, each beginning on a 256-byte boundary: what the copy engine and 16-byte loads want.
+size_t aligned(int64_t bytes) { return static_cast<size_t>(ceil_div(bytes, 256) * 256); }
+
+struct Layout {
+  size_t lo, unscale, bias, bytes;
+};
+Layout layout(int64_t units, int64_t inputs) {
+  const size_t halves = aligned(units * dense_stride(inputs) * 2), floats = aligned(units * 4);
+  return {halves, 2 * halves, 2 * halves + floats, 2 * halves + 2 * floats};
+}
+
+fops_status check_sizes(int64_t units, int64_t inputs) {
+  if (units < 1 || inputs < 1 || units > INT_MAX - 1024 || inputs > INT_MAX - 1024)
+    return fail(FOPS_INVALID, "a dense layer of %lld units and %lld inputs", static_cast<long long>(units),
+                static_cast<long long>(inputs));
+  return FOPS_OK;
+}
+
+}  // namespace
+
+size_t dense_weight_bytes(int64_t units, int64_t inputs) { return layout(units, inputs).bytes; }
+
+fops_status pack_dense(int64_t units, int64_t inputs, const float* w, const float* bias, void* memory,
+                       DenseWeights* out, cudaStream_t stream) {
+  FOPS_TRY(check_sizes(units, inputs));
+  const Layout at = layout(units, inputs);
+  char* bytes = static_cast<char*>(memory);
+  __half *hi = reinterpret_cast<__half*>(bytes), *lo = reinterpret_cast<__half*>(bytes + at.lo);
+  float *unscale = reinterpret_cast<float*>(bytes + at.unscale), *copy = reinterpret_cast<float*>(bytes + at.bias);
+  split_weights<<<static_cast<unsigned>(units), kPackThreads, 0, stream>>>(inputs, dense_stride(inputs), w, bias, hi,
+                                                                           lo, unscale, copy);
+  FOPS_TRY(launched("dense layer's split of the weights"));
+  *out = {units, inputs, hi, lo, unscale, bias != nullptr ? copy : nullptr};
+  return FOPS_OK;
+}
+
+size_t dense_workspace_bytes(const DenseWeights& weights, int64_t n) {
+  const int64_t chunks = ceil_div(dense_stride(weights.inputs), kChunk);
+  const int64_t segments = std::min<int64_t>(chunks, dense_segments_hopper(weights));
+  return static_cast<size_t>(
+      std::max(chunks * std::min(n, kMostSplitRows), segments > 1 ? segments * n : 0) * weights.units * 4);
+}
+
+fops_status dense(const DenseWeights& weights, int64_t n, const __half* x_hi, const __half* x_lo, float x_unscale,
+                  bool tanh, int products, float* y, void* workspace, cudaStream_t stream) {
+  FOPS_TRY(check_sizes(weights.units, weights.inputs));
+  if (n == 0) return FOPS_OK;
+  if (n < 0 || n > INT_MAX - 1024) return fail(FOPS_INVALID, "a dense layer of %lld rows", static_cast<long long>(n));
+  if (products != 1 && products != 3) return fail(FOPS_INVALID, "a dense layer of %d products", products);
+  int device = 0, multiprocessors = 0;
+  FOPS_CUDA(cudaGetDevice(&device));
+  FOPS_CUDA(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device));
+  bool hopper = false;
+  FOPS_TRY(dense_hopper_usable(weights, &hopper));
+
+  DenseCall call{weights,  n,    x_hi, products == 3 ? x_lo : x_hi, x_unscale, tanh, products, y, multiprocessors, 1,
+                 false, nullptr, stream};
+  const auto divide = [&](int parts) {  // none of them without work
+    call.parts = std::max(1, std::min(parts, call.chunks()));
+    call.parts = static_cast<int>(ceil_div(call.chunks(), call.chunks_a_part()));
+  };
+  divide(hopper ? dense_segments_hopper(weights) : 1);
+  int segment = call.chunks_a_part();
+  if (n <= kMostSplitRows && call.chunks() > 1) {
+    divide((hopper ? dense_parts_hopper : dense_parts_general)(weights, n, multiprocessors));
+    call.every_chunk = call.parts > 1 || segment < call.chunks();
+  }
+  const bool apart = call.every_chunk || call.parts > 1;
+  if (apart && workspace == nullptr) return fail(FOPS_INVALID, "a dense layer without its workspace");
+  if (apart) call.partial = static_cast<float*>(workspace);
+  FOPS_TRY((hopper ? dense_hopper : dense_general)(call));
+  if (!apart) return FOPS_OK;
+  const int count = call.every_chunk ? call.chunks() : call.parts;
+  if (!call.every_chunk) segment = 1;
+  const bool few = count <= kFewSums;
+  (few ? add_few : add_partial)<<<grid_for(ceil_div(n * weights.units, few ? kFewThreads : kAddUnits)),
+                                  few ? kFewThreads : kAddUnits * kAddLanes, 0, stream>>>(
+      n, weights.units, count, segment, call.partial, epilogue(call), y);
+  return launched("dense layer's sum of partial sums");
+}
+
+}  // namespace fops

@@ -1,0 +1,42 @@
+// A dense layer on a CUDA device at float32 grade by the matrix units: y = tanh(x w^T + bias), every float32 operand
+// as the sum of two half-precision numbers. Internal to the CUDA executor.
+#pragma once
+
+#include <cuda_fp16.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "gpu/check.h"
+
+namespace fops {
+
+// Rows of activations and of weights are padded with zeros to a multiple of this many values.
+constexpr int64_t kDenseAlign = 64;
+inline int64_t dense_stride(int64_t inputs) { return (inputs + kDenseAlign - 1) / kDenseAlign * kDenseAlign; }
+
+// A layer's weights on the device, laid out once by pack_dense.
+struct DenseWeights {
+  int64_t units = 0, inputs = 0;
+  const __half* hi = nullptr;      // (units, dense_stride(inputs)), zeros behind `inputs`
+  const __half* lo = nullptr;
+  const float* unscale = nullptr;  // (units): a power of two; before the split the weights were divided by it
+  const float* bias = nullptr;     // (units), or null
+};
+
+// Bytes that pack_dense needs, and its work: `w` (units, inputs) and `bias` are float32 on the device. `memory`, x_hi
+// and x_lo begin on 16-byte boundaries, as cudaMalloc's do.
+size_t dense_weight_bytes(int64_t units, int64_t inputs);
+fops_status pack_dense(int64_t units, int64_t inputs, const float* w, const float* bias, void* memory,
+                       DenseWeights* out, cudaStream_t stream);
+
+// Bytes of workspace for up to n rows (partial sums where the sum is split among blocks); may be 0.
+size_t dense_workspace_bytes(const DenseWeights& weights, int64_t n);
+
+// y (n, units) float32. x = (x_hi + x_lo) * x_unscale, each (n, dense_stride(inputs)) with zeros behind `inputs`.
+// A row's y is the same to the last digit whatever n is, and on every run.
+// `products`: 3 for float32 grade (hi hi, hi lo, lo hi), 1 for plain half precision (x_lo may then be null).
+fops_status dense(const DenseWeights& weights, int64_t n, const __half* x_hi, const __half* x_lo, float x_unscale,
+                  bool tanh, int products, float* y, void* workspace, cudaStream_t stream);
+
+}  // namespace fops

@@ -1,0 +1,324 @@
+// The dense layer with wgmma: Hopper.
+//
+// D = A B^T in tiles: A is 128 rows ("tall"), B up to 160 ("wide"), both as they lie in memory, a row's inputs
+// together. A step is 64 inputs of four tiles, A and B each as hi and lo: brought to shared memory once, they serve all
+// three products, hi hi, hi lo and lo hi. One thread starts the copies, up to three steps ahead; the copy engine brings
+// whole tiles, swizzled as wgmma wants them, and puts zeros where the matrix ends. Two groups of four warps multiply,
+// 64 rows each: while one adds its sums to the total, the other can keep the matrix units busy.
+//
+// Who is tall: units where they are many, because the wide side is the one whose size can be chosen. 10,000 rows in
+// tiles of 152 and 500 units in tiles of 128 are 66 x 4 = 264 tiles, 132 multiprocessors exactly twice; tiles of 128 x
+// 128 would be 316, three rounds with the last 39 % full. With at most 160 units, rows are tall, the wide side is all
+// units, so x is read once, and the inputs are cut into 5 segments: 79 x 5 = 395 tiles are three rounds.
+//
+// fa2017's layer (10,000 x 7200 -> 500): 72 GFLOP, 222 as three products with the padding; x 289 MB, w 14 MB, y 20 MB,
+// 0.08 ms at 4.3 TB/s. At the 790 TFLOP/s that dense half products reach on this GPU the arithmetic takes 0.28 ms.
+//
+// Measured on an H200 (scripts/bench_dense.py; medians of 30 runs; largest error against float64 as a part of the
+// largest pre-activation, random data):
+//
+//                              three products   error     one product   torch fp32   torch tf32
+//   10,000 x  7200 -> 500        0.302 ms       4.5e-7      0.165 ms      1.55 ms      0.216 ms
+//   10,000 x 10816 -> 140        0.187 ms       2.0e-7      0.112 ms      0.96 ms      0.192 ms
+//   10,000 x 20184 -> 160        0.361 ms       2.3e-7      0.184 ms      1.63 ms      0.417 ms
+//    1,000 x  7200 -> 500        0.049 ms       3.4e-7      0.028 ms      0.166 ms     0.042 ms
+//        1 x  7200 -> 500        0.014 ms       2.1e-7      0.012 ms      0.009 ms     0.009 ms
+//
+// The first is 716 TFLOP/s of products. The clock is what limits it, and power the clock: a profiler saw 1.58 GHz, not
+// 1.98, and 89 % of the rate that the matrix units have at that clock. Ten calls in a row took 0.308 ms each, once
+// 0.34. What did not help: copies of x shared by clusters of two blocks, the two groups taking turns, and
+// prefetching x into L2. What did: an arrival at a barrier that is plain; a release to the cluster is compiled with a
+// fence of the whole GPU, which cost 0.05 ms.
+#include <cuda.h>
+
+#include <atomic>
+
+#include "net/cuda/kernels/dense_kernels.h"
+#include "gpu/isa/wgmma.cuh"
+
+namespace fops {
+namespace {
+
+constexpr int kTall = 128, kDepth = 64;      // a tile's rows of D; inputs a step
+constexpr int kMultipliers = 256;            // two groups of four warps, 64 rows of D each
+constexpr int kThreads = kMultipliers + 128;  // a third group copies, and lends the others its registers
+constexpr int kStepsAChunk = kChunk / kDepth;
+
+// One step's operands: for each product's part, kTall rows and kWide rows of kDepth halves.
+__host__ __device__ constexpr int step_bytes(int wide, int products) {
+  return (kTall + wide) * kDepth * 2 * (products == 3 ? 2 : 1);
+}
+constexpr int kMostShared = 226 * 1024;  // a block may have 227 KB
+__host__ __device__ constexpr int stages(int wide, int products) {
+  return (kMostShared - 1024) / step_bytes(wide, products);
+}
+// The tiles begin on a 1,024-byte boundary, which dynamic shared memory need not.
+constexpr size_t shared_bytes(int wide, int products) {
+  return 1024 + static_cast<size_t>(stages(wide, products)) * step_bytes(wide, products);
+}
+
+// The two factors as the copy engine sees them, [0] hi and [1] lo.
+struct Maps {
+  CUtensorMap tall[2], wide[2];
+};
+
+struct Tasks {
+  long long n, units;
+  int steps, part_steps;  // of kDepth inputs: all, and a part's
+  int tall_tiles, wide_tiles;
+  long long count;
+};
+
+struct Task {
+  int tall0, wide0, part, begin, end;
+  __device__ Task(const Tasks& tasks, long long id, int wide) {
+    tall0 = static_cast<int>(id % tasks.tall_tiles) * kTall;
+    wide0 = static_cast<int>(id / tasks.tall_tiles % tasks.wide_tiles) * wide;
+    part = static_cast<int>(id / tasks.tall_tiles / tasks.wide_tiles);
+    begin = part * tasks.part_steps;
+    end = min(tasks.steps, begin + tasks.part_steps);
+  }
+};
+
+// Code without wgmma is empty; its bound on threads then says so to dense_hopper_usable.
+#if defined(__CUDA_ARCH__) && !FOPS_WGMMA
+constexpr int kBound = 32;
+#else
+constexpr int kBound = kThreads;
+#endif
+
+// kUnitsTall: D's rows are units and its columns rows of x; otherwise the other way round.
+// kEveryChunk: each chunk's sums go to a place of their own; otherwise a part's, to y if `finish`.
+template <int kWide, int kProducts, bool kUnitsTall, bool kEveryChunk>
+__global__ void __launch_bounds__(kBound, 1)
+    dense_wgmma(const __grid_constant__ Maps maps, Tasks tasks, DenseEpilogue epilogue, bool finish, float* to) {
+#if FOPS_WGMMA
+  constexpr int kStages = stages(kWide, kProducts), kParts = kProducts == 3 ? 2 : 1;
+  constexpr int kTallBytes = kTall * kDepth * 2, kWideBytes = kWide * kDepth * 2;
+  constexpr int kStepBytes = step_bytes(kWide, kProducts);
+  static_assert(kStepBytes == kParts * (kTallBytes + kWideBytes), "");
+  extern __shared__ uint8_t unaligned[];
+  __shared__ uint64_t full[kStages], empty[kStages];
+  uint8_t* tiles = unaligned + (1024 - shared_address(unaligned) % 1024) % 1024;
+
+  if (threadIdx.x == 0) {
+    for (int i = 0; i < kStages; ++i) {
+      barrier_init(&full[i], 1);
+      barrier_init(&empty[i], kMultipliers / 32);  // one arrival a warp
+    }
+    barrier_init_end();
+  }
+  __syncthreads();
+
+  int stage = 0;
+  uint32_t phase = 0;
+  const auto next_stage = [&] {
+    if (++stage == kStages) stage = 0, phase ^= 1;
+  };
+  if (threadIdx.x >= kMultipliers) {
+    registers_down<40>();
+    if (threadIdx.x != kMultipliers) return;
+    for (long long id = blockIdx.x; id < tasks.count; id += gridDim.x) {
+      const Task task(tasks, id, kWide);
+      for (int step = task.begin; step < task.end; ++step) {
+        barrier_wait(&empty[stage], phase ^ 1);
+        barrier_expect(&full[stage], kStepBytes);
+        uint8_t* at = tiles + stage * kStepBytes;
+#pragma unroll
+        for (int p = 0; p < kParts; ++p) {
+          copy_tile(at + p * kTallBytes, &maps.tall[p], step * kDepth, task.tall0, &full[stage]);
+          copy_tile(at + kParts * kTallBytes + p * kWideBytes, &maps.wide[p], step * kDepth, task.wide0, &full[stage]);
+        }
+        next_stage();
+      }
+    }
+  } else {
+    registers_up<232>();
+    const int group = threadIdx.x / 128, warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
+    for (long long id = blockIdx.x; id < tasks.count; id += gridDim.x) {
+      const Task task(tasks, id, kWide);
+      const auto store = [&](const float(&values)[kWide / 2], float* out, bool last) {
+        const int tall = task.tall0 + group * 64 + warp * 16 + lane / 4, wide = task.wide0 + lane % 4 * 2;
+        // Two neighbouring columns are two units of a row: one 8-byte store where those lie so.
+        const bool pairs = !kUnitsTall && tasks.units % 2 == 0 && reinterpret_cast<uintptr_t>(out) % 8 == 0;
+#pragma unroll
+        for (int j = 0; j < kWide / 8; ++j)
+#pragma unroll
+          for (int e = 0; e < 4; ++e) {
+            const long long t = tall + e / 2 * 8, w = wide + 8 * j + e % 2;
+            const long long row = kUnitsTall ? w : t, unit = kUnitsTall ? t : w;
+            if (row >= tasks.n || unit >= tasks.units) continue;
+            float* at = out + row * tasks.units + unit;
+            const float value = last ? epilogue(values[4 * j + e], unit) : values[4 * j + e];
+            if (!pairs) {
+              *at = value;
+            } else if (e % 2 == 0) {
+              const float next = last ? epilogue(values[4 * j + e + 1], unit + 1) : values[4 * j + e + 1];
+              *reinterpret_cast<float2*>(at) = make_float2(value, next);
+            }
+          }
+      };
+      float total[kWide / 2], sums[kWide / 2];
+#pragma unroll
+      for (int i = 0; i < kWide / 2; ++i) total[i] = 0.0f;
+      for (int step = task.begin; step < task.end; ++step) {
+        barrier_wait(&full[stage], phase);
+        const uint8_t* at = tiles + stage * kStepBytes;
+        const uint64_t tall = tile_descriptor(at + group * 64 * kDepth * 2);
+        const uint64_t wide = tile_descriptor(at + kParts * kTallBytes);
+        const bool fresh = step % kStepsAChunk == 0;
+        wgmma_begin();
+        if (kProducts == 3) {
+#pragma unroll
+          for (int k = 0; k < kDepth / 16; ++k) {
+            wgmma<kWide>(sums, tall + (kTallBytes >> 4) + 2 * k, wide + 2 * k, k > 0 || !fresh);
+            wgmma<kWide>(sums, tall + 2 * k, wide + (kWideBytes >> 4) + 2 * k, 1);
+          }
+        }
+#pragma unroll
+        for (int k = 0; k < kDepth / 16; ++k)
+          wgmma<kWide>(sums, tall + 2 * k, wide + 2 * k, kProducts == 3 || k > 0 || !fresh);
+        wgmma_commit();
+        wgmma_wait(sums);
+        if (lane == 0) barrier_arrive(&empty[stage]);
+        if ((step + 1) % kStepsAChunk == 0 || step + 1 == task.end) {
+          if (kEveryChunk) {
+            store(sums, to + step / kStepsAChunk * tasks.n * tasks.units, false);
+          } else {
+#pragma unroll
+            for (int i = 0; i < kWide / 2; ++i) total[i] += sums[i];
+          }
+        }
+        next_stage();
+      }
+      if (!kEveryChunk) store(total, to + task.part * tasks.n * tasks.units, finish);
+    }
+  }
+#endif
+}
+
+using Encode = CUresult (*)(CUtensorMap*, CUtensorMapDataType, cuuint32_t, void*, const cuuint64_t*, const cuuint64_t*,
+                            const cuuint32_t*, const cuuint32_t*, CUtensorMapInterleave, CUtensorMapSwizzle,
+                            CUtensorMapL2promotion, CUtensorMapFloatOOBfill);
+
+// The driver's function by way of the runtime, so that the library loads where there is no driver.
+fops_status find_encode(Encode* out) {
+  static std::atomic<Encode> known{nullptr};
+  if ((*out = known.load()) != nullptr) return FOPS_OK;
+  void* function = nullptr;
+  cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
+#if CUDART_VERSION >= 12050
+  FOPS_CUDA(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, 12000, cudaEnableDefault, &found));
+#else
+  FOPS_CUDA(cudaGetDriverEntryPoint("cuTensorMapEncodeTiled", &function, cudaEnableDefault, &found));
+#endif
+  *out = found == cudaDriverEntryPointSuccess ? reinterpret_cast<Encode>(function) : nullptr;
+  known.store(*out);
+  return FOPS_OK;
+}
+
+// A matrix of halves, `rows` of `stride`, to be copied in boxes of `box` rows of kDepth; zeros outside.
+fops_status map_matrix(Encode encode, const __half* matrix, int64_t rows, int64_t stride, int box, CUtensorMap* map) {
+  const cuuint64_t sizes[] = {static_cast<cuuint64_t>(stride), static_cast<cuuint64_t>(rows)};
+  const cuuint64_t strides[] = {static_cast<cuuint64_t>(stride) * 2};
+  const cuuint32_t boxes[] = {kDepth, static_cast<cuuint32_t>(box)}, steps[] = {1, 1};
+  const CUresult result =
+      encode(map, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, 2, const_cast<__half*>(matrix), sizes, strides, boxes, steps,
+             CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+             CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  if (result != CUDA_SUCCESS)
+    return fail(FOPS_DEVICE_ERROR, "CUDA error %d in cuTensorMapEncodeTiled of %lld x %lld halves",
+                static_cast<int>(result), static_cast<long long>(rows), static_cast<long long>(stride));
+  return FOPS_OK;
+}
+
+template <int kWide, int kProducts, bool kUnitsTall, bool kEveryChunk>
+fops_status launch(const DenseCall& call) {
+  Encode encode = nullptr;
+  FOPS_TRY(find_encode(&encode));
+  if (encode == nullptr) return fail(FOPS_UNSUPPORTED, "the driver has no cuTensorMapEncodeTiled");
+  const DenseWeights& weights = call.weights;
+  Maps maps;
+  CUtensorMap(&w)[2] = kUnitsTall ? maps.tall : maps.wide;
+  CUtensorMap(&x)[2] = kUnitsTall ? maps.wide : maps.tall;
+  constexpr int kUnitBox = kUnitsTall ? kTall : kWide, kRowBox = kUnitsTall ? kWide : kTall;
+  FOPS_TRY(map_matrix(encode, weights.hi, weights.units, call.stride(), kUnitBox, &w[0]));
+  FOPS_TRY(map_matrix(encode, weights.lo, weights.units, call.stride(), kUnitBox, &w[1]));
+  FOPS_TRY(map_matrix(encode, call.x_hi, call.n, call.stride(), kRowBox, &x[0]));
+  FOPS_TRY(map_matrix(encode, call.x_lo, call.n, call.stride(), kRowBox, &x[1]));
+
+  Tasks tasks;
+  tasks.n = call.n;
+  tasks.units = weights.units;
+  tasks.steps = static_cast<int>(call.stride() / kDepth);
+  tasks.part_steps = call.chunks_a_part() * kStepsAChunk;
+  tasks.tall_tiles = static_cast<int>(ceil_div(kUnitsTall ? weights.units : call.n, kTall));
+  tasks.wide_tiles = static_cast<int>(ceil_div(kUnitsTall ? call.n : weights.units, kWide));
+  tasks.count = 1LL * call.parts * tasks.tall_tiles * tasks.wide_tiles;
+
+  auto* kernel = dense_wgmma<kWide, kProducts, kUnitsTall, kEveryChunk>;
+  constexpr size_t kShared = shared_bytes(kWide, kProducts);
+  FOPS_TRY(allow_shared(kernel, kShared));
+  int device = 0, multiprocessors = 0;
+  FOPS_CUDA(cudaGetDevice(&device));
+  FOPS_CUDA(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device));
+  const unsigned grid = static_cast<unsigned>(std::min<long long>(tasks.count, multiprocessors));
+  const bool finish = call.partial == nullptr;
+  kernel<<<grid, kThreads, kShared, call.stream>>>(maps, tasks, epilogue(call), finish, finish ? call.y : call.partial);
+  return launched("dense layer on Hopper");
+}
+
+// Layers of few units: rows of x are D's rows, so that the units need not fill 128.
+constexpr int64_t kFewUnits = 160;
+bool few(const DenseWeights& weights) { return weights.units <= kFewUnits; }
+
+// Rows of x a tile where units are D's rows: the least that lets all tiles run at once, or else the most.
+int rows_a_tile(const DenseWeights& weights, int64_t n, int parts, int multiprocessors) {
+  for (int rows : {32, 80})
+    if (ceil_div(n, rows) * ceil_div(weights.units, kTall) * parts <= multiprocessors) return rows;
+  return 152;
+}
+
+template <int kProducts, bool kEveryChunk>
+fops_status run(const DenseCall& call) {
+  if (few(call.weights))
+    return call.weights.units <= 144 ? launch<144, kProducts, false, kEveryChunk>(call)
+                                     : launch<160, kProducts, false, kEveryChunk>(call);
+  switch (rows_a_tile(call.weights, call.n, call.parts, call.multiprocessors)) {
+    case 32: return launch<32, kProducts, true, kEveryChunk>(call);
+    case 80: return launch<80, kProducts, true, kEveryChunk>(call);
+    default: return launch<152, kProducts, true, kEveryChunk>(call);
+  }
+}
+
+}  // namespace
+
+fops_status dense_hopper_usable(const DenseWeights& weights, bool* usable) {
+  *usable = false;
+  int device = 0, major = 0;
+  FOPS_CUDA(cudaGetDevice(&device));
+  FOPS_CUDA(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
+  if (major != 9 || weights.units <= 64) return FOPS_OK;
+  cudaFuncAttributes attributes = {};
+  FOPS_CUDA(cudaFuncGetAttributes(&attributes, dense_wgmma<152, 3, true, false>));
+  if (attributes.maxThreadsPerBlock < kThreads) return FOPS_OK;
+  Encode encode = nullptr;
+  FOPS_TRY(find_encode(&encode));
+  *usable = encode != nullptr;
+  return FOPS_OK;
+}
+
+// 10,000 rows are 79 tiles of 128; times 5 they fill 132 multiprocessors three times.
+int dense_segments_hopper(const DenseWeights& weights) { return few(weights) ? 5 : 1; }
+
+int dense_parts_hopper(const DenseWeights& weights, int64_t n, int multiprocessors) {
+  const int64_t tiles = few(weights) ? ceil_div(n, kTall) : ceil_div(weights.units, kTall) * ceil_div(n, 152);
+  return static_cast<int>(std::max<int64_t>(1, multiprocessors / tiles));
+}
+
+fops_status dense_hopper(const DenseCall& call) {
+  if (call.every_chunk) return call.products == 3 ? run<3, true>(call) : run<1, true>(call);
+  return call.products == 3 ? run<3, false>(call) : run<1, false>(call);
+}
+
+}  // namespace fops

@@ -1,0 +1,65 @@
+// What dense.cu shares with the two kernels behind it. Internal to the dense layer.
+//
+// The order in which an output's products are summed is the layer's alone, never the number of rows' nor the grid's:
+// `inputs` is cut into chunks of kChunk, and the chunks into a layer's fixed number of segments, mostly one. A chunk is
+// summed by the matrix units from zero; a segment's chunks are added in order in float32; so are the segments. One
+// block may do that from the first chunk to the last, or a block a segment, or many blocks that leave each chunk's sums
+// for a second kernel (add_partial): the digits are the same. So an image's result does not depend on its batch.
+#pragma once
+
+#include "gpu/launch.h"
+#include "net/cuda/dense.h"
+
+namespace fops {
+
+// Tensor cores truncate as they accumulate, so every addition shrinks a sum a little; the chunks' sums are added by
+// ordinary, rounding instructions. On Hopper, random data, the outputs come out too small by 5e-8 of themselves with
+// chunks of 64, 1.7e-7 with 128 and 3.8e-7 with 256; 128 would be 2 % faster.
+constexpr int kChunk = 64;
+
+struct DenseCall {
+  DenseWeights weights;
+  int64_t n;
+  const __half *x_hi, *x_lo;
+  float x_unscale;
+  bool tanh;
+  int products;  // 3 or 1
+  float* y;
+  int multiprocessors;
+  int parts;         // blocks, in turn, along `inputs`
+  bool every_chunk;  // each chunk's sums apart; otherwise a part's
+  float* partial;    // where these sums go, (chunks or parts, n, units); null if there is one part: it makes y
+  cudaStream_t stream;
+
+  int64_t stride() const { return dense_stride(weights.inputs); }
+  int chunks() const { return static_cast<int>(ceil_div(stride(), kChunk)); }
+  int chunks_a_part() const { return static_cast<int>(ceil_div(chunks(), parts)); }
+};
+
+// What becomes of a sum, the same in every kernel.
+struct DenseEpilogue {
+  const float *unscale, *bias;
+  float x_unscale;
+  bool tanh;
+
+  __device__ float operator()(float sum, long long unit) const {
+    float v = sum * __ldg(unscale + unit) * x_unscale;  // powers of two, applied singly: their product may overflow
+    if (bias != nullptr) v += __ldg(bias + unit);
+    return tanh ? tanhf(v) : v;
+  }
+};
+inline DenseEpilogue epilogue(const DenseCall& call) {
+  return {call.weights.unscale, call.weights.bias, call.x_unscale, call.tanh};
+}
+
+// Any GPU from sm_75 on.
+int dense_parts_general(const DenseWeights&, int64_t n, int multiprocessors);
+fops_status dense_general(const DenseCall&);
+
+// Hopper. `usable` says whether this build and this device have it.
+fops_status dense_hopper_usable(const DenseWeights&, bool* usable);
+int dense_segments_hopper(const DenseWeights&);
+int dense_parts_hopper(const DenseWeights&, int64_t n, int multiprocessors);
+fops_status dense_hopper(const DenseCall&);
+
+}  // namespace fops

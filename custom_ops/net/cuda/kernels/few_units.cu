@@ -1,0 +1,104 @@
+// The last dense layer, 10 units or so, in float32, with the softmax or tanh behind it.
+//
+// Eight lanes take two items: each weight they read serves both, and adding up the lanes' sums is 30 shuffles an item
+// (with a warp an item it would be 50). Reads are 16 bytes a lane where rows allow. For 10,000 items of 500
+// values: 20 MB, 0.005 ms at 4.3 TB/s, and 0.1 GFLOP, 0.002 ms.
+#include "gpu/launch.h"
+#include "net/cuda/stages.h"
+#include "gpu/isa/tanh.cuh"
+
+namespace fops {
+namespace {
+
+constexpr int kThreads = 128;
+constexpr int kLanes = 8;  // an item
+
+// The first kWide values from `from` on.
+template <int kWide, typename X>
+__device__ inline void load(const X* from, float (&to)[kWide]) {
+  if constexpr (kWide == 4) {
+    const float4 four = __ldg(reinterpret_cast<const float4*>(from));
+    to[0] = four.x, to[1] = four.y, to[2] = four.z, to[3] = four.w;
+  } else {
+    to[0] = static_cast<float>(__ldg(from));
+  }
+}
+
+template <int kUnits, int kItems, int kWide, typename X>
+__global__ void __launch_bounds__(kThreads)
+    few_units(long long n, int inputs, int units, const X* __restrict__ x, const float* __restrict__ w,
+              const float* __restrict__ bias, bool tanh, bool softmax, float* __restrict__ y) {
+  const int lane = threadIdx.x % kLanes;
+  const long long first = (1LL * blockIdx.x * kThreads + threadIdx.x) / kLanes * kItems;
+  const X* row[kItems];
+#pragma unroll
+  for (int i = 0; i < kItems; ++i) row[i] = x + min(first + i, n - 1) * inputs;  // past the end: the last item again
+
+  float sum[kItems][kUnits] = {};
+#pragma unroll 2
+  for (int k = lane * kWide; k < inputs; k += kLanes * kWide) {
+    float v[kItems][kWide];
+#pragma unroll
+    for (int i = 0; i < kItems; ++i) load(row[i] + k, v[i]);
+#pragma unroll
+    for (int u = 0; u < kUnits; ++u) {
+      float weight[kWide];
+      load(w + static_cast<long long>(min(u, units - 1)) * inputs + k, weight);  // the surplus is not written
+#pragma unroll
+      for (int i = 0; i < kItems; ++i)
+#pragma unroll
+        for (int e = 0; e < kWide; ++e) sum[i][u] = fmaf(v[i][e], weight[e], sum[i][u]);
+    }
+  }
+#pragma unroll
+  for (int i = 0; i < kItems; ++i) {
+    float largest = -INFINITY, total = 0.0f;
+#pragma unroll
+    for (int u = 0; u < kUnits; ++u) {
+#pragma unroll
+      for (int offset = kLanes / 2; offset > 0; offset /= 2)
+        sum[i][u] += __shfl_xor_sync(0xffffffffu, sum[i][u], offset);
+      if (bias != nullptr) sum[i][u] += __ldg(bias + min(u, units - 1));
+      if (u < units) largest = fmaxf(largest, sum[i][u]);
+    }
+    if (softmax) {
+#pragma unroll
+      for (int u = 0; u < kUnits; ++u) {
+        sum[i][u] = expf(sum[i][u] - largest);
+        if (u < units) total += sum[i][u];
+      }
+    }
+    if (first + i < n) {
+#pragma unroll
+      for (int u = 0; u < kUnits; ++u)  // every lane has every sum; it writes each eighth
+        if (u < units && u % kLanes == lane) {
+          const float v = softmax ? sum[i][u] / total : sum[i][u];
+          y[(first + i) * units + u] = tanh ? tanh_scaled(v) : v;
+        }
+    }
+  }
+}
+
+template <int kUnits, int kItems, int kWide, typename X>
+fops_status run(int64_t n, int64_t inputs, int64_t units, const X* x, const float* w, const float* bias, bool tanh,
+                bool softmax, float* y, cudaStream_t stream) {
+  few_units<kUnits, kItems, kWide><<<grid_for(ceil_div(ceil_div(n, kItems) * kLanes, kThreads)), kThreads, 0, stream>>>(
+      n, static_cast<int>(inputs), static_cast<int>(units), x, w, bias, tanh, softmax, y);
+  return launched("few units");
+}
+
+}  // namespace
+
+fops_status run_few_units(int64_t n, int64_t inputs, int64_t units, const Tensor& x, const float* w, const float* bias,
+                          bool tanh, bool softmax, float* y, cudaStream_t stream) {
+  if (tanh && softmax) return fail(FOPS_INVALID, "few units: tanh or softmax, not both");
+  if (x.form == Tensor::Form::uint8)
+    return run<16, 1, 1>(n, inputs, units, static_cast<const uint8_t*>(x.data), w, bias, tanh, softmax, y, stream);
+  const float* from = static_cast<const float*>(x.data);
+  const bool wide = inputs % 4 == 0 && reinterpret_cast<uintptr_t>(from) % 16 == 0;
+  if (!wide) return run<16, 1, 1>(n, inputs, units, from, w, bias, tanh, softmax, y, stream);
+  if (units <= 10) return run<10, 2, 4>(n, inputs, units, from, w, bias, tanh, softmax, y, stream);
+  return run<16, 1, 4>(n, inputs, units, from, w, bias, tanh, softmax, y, stream);
+}
+
+}  // namespace fops

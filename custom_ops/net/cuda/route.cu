@@ -1,0 +1,91 @@
+#include "net/cuda/route.h"
+
+#include <cmath>
+
+namespace fops {
+namespace {
+
+// The power of two that brings `bound` to at most 2^14, a quarter of half's range.
+float scale_below(double bound) {
+  int exponent = 0;
+  std::frexp(bound, &exponent);  // bound < 2^exponent
+  return std::ldexp(1.0f, std::max(-100, std::min(100, 14 - exponent)));
+}
+
+// Bounds outside of this are as good as none: their scale would end where that of scale_below does.
+bool usable(double bound) { return bound > 1e-25 && bound < 1e25; }
+
+}  // namespace
+
+std::vector<Step> make_route(const Plan& plan, const std::vector<StageWeights>& weights, fops_dtype type,
+                             bool matrix_units) {
+  const auto& stages = plan.stages;
+  const auto few = [&](size_t i) { return stages[i].kind == Stage::Kind::dense && stages[i].out.size() <= kFewUnits; };
+  // Whether stage i is a dense layer for the matrix units when its input has this bound.
+  const auto wants_halves = [&](size_t i, double bound) {
+    return i < stages.size() && stages[i].kind == Stage::Kind::dense && !few(i) && matrix_units &&
+           weights[i].packed_dense && usable(bound);
+  };
+
+  std::vector<Step> steps;
+  double bound = type == FOPS_UINT8 ? 255.0 : INFINITY;
+  Tensor::Form form = type == FOPS_UINT8 ? Tensor::Form::uint8 : Tensor::Form::float32;
+  for (size_t i = 0; i < stages.size(); ++i) {
+    const Stage& stage = stages[i];
+    const StageWeights& w = weights[i];
+    Step step;
+    step.stage = static_cast<int>(i);
+    step.in = stage.in, step.out = stage.out;
+    step.tanh = stage.tanh, step.pool = stage.pool;
+    // 1 + 1e-4: what rounding adds to the sums.
+    double next = bound;
+    if (stage.kind == Stage::Kind::convolution || stage.kind == Stage::Kind::dense)
+      next = (bound * w.sum + w.bias_largest) * (1 + 1e-4);
+    if (stage.tanh || stage.kind == Stage::Kind::softmax) next = 1.0;
+    if (!std::isfinite(next)) next = INFINITY;
+
+    switch (stage.kind) {
+      case Stage::Kind::convolution:
+        if (matrix_units && w.packed_pixels) {
+          step.kind = Step::Kind::conv_pixels;
+        } else {
+          step.kind = Step::Kind::conv;
+          const int64_t unpooled = stage.out.C * (stage.in.H - stage.K + 1) * (stage.in.W - stage.K + 1);
+          if (stage.tanh || stage.pool || wants_halves(i + 1, next)) step.scratch = unpooled;
+        }
+        break;
+      case Stage::Kind::dense:
+        if (few(i)) {
+          step.kind = Step::Kind::few_units;
+          step.softmax = !stage.tanh && i + 1 < stages.size() && stages[i + 1].kind == Stage::Kind::softmax;
+        } else if (wants_halves(i, bound)) {
+          if (form != Tensor::Form::halves) {
+            Step convert;
+            convert.kind = Step::Kind::map, convert.stage = step.stage;
+            convert.in = convert.out = Item{stage.in.size(), 1, 1};
+            convert.form = Tensor::Form::halves, convert.scale = scale_below(bound);
+            steps.push_back(convert);
+          }
+          step.kind = Step::Kind::dense;
+        } else {
+          step.kind = Step::Kind::dense_plain;
+        }
+        break;
+      case Stage::Kind::map: step.kind = Step::Kind::map; break;
+      case Stage::Kind::softmax: step.kind = Step::Kind::softmax; break;
+    }
+    const bool can_be_halves = (step.kind == Step::Kind::conv_pixels && stage.out.H * stage.out.W % 2 == 0) ||
+                               step.kind == Step::Kind::conv || step.kind == Step::Kind::map;
+    if (can_be_halves && wants_halves(i + 1, next)) {
+      step.form = Tensor::Form::halves;
+      step.scale = step.kind == Step::Kind::conv_pixels ? kTanhScale : scale_below(next);
+    }
+    form = step.form;
+    bound = next;
+    steps.push_back(step);
+    if (step.softmax) ++i, bound = 1.0;
+  }
+  return steps;
+}
+
+}  // namespace fops

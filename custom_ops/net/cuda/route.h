@@ -1,0 +1,56 @@
+// How a plan's stages run on a device for data of one type: a list of steps, each a kernel or two, and the forms of the
+// tensors between them.
+//
+// What decides is a bound on every tensor's largest magnitude. Behind tanh it is 1, of uint8 pixels 255, of float32
+// data unknown; a convolution multiplies it by its filters' largest sum of |w|. Where a bound is known, one power of
+// two scales the tensor safely into half's range and the matrix units serve the next dense layer; where it is not, that
+// layer runs in plain float32.
+#pragma once
+
+#include <vector>
+
+#include "net/cuda/dense.h"
+#include "net/cuda/stages.h"
+
+namespace fops {
+
+// A stage's weights on the device.
+struct StageWeights {
+  const float* w = nullptr;     // as they came
+  const float* bias = nullptr;  // or null
+  bool packed_pixels = false;   // whether `pixels` is there
+  PixelWeights pixels;
+  bool packed_dense = false;
+  DenseWeights dense;
+  double sum = 0.0;             // over a filter's or unit's |w|, the largest; and the largest |bias|
+  double bias_largest = 0.0;
+};
+
+struct Step {
+  enum class Kind {
+    conv_pixels,  // kernels/conv_pixels.cu
+    conv,         // a kernel of the table into `scratch`, then the map; or straight into the output
+    map,          // also the change to halves before a dense step
+    dense,        // dense.h, from halves
+    dense_plain,  // as a 1x1 convolution in float32, then bias and tanh
+    few_units,    // kernels/few_units.cu, which may take the softmax behind it along
+    softmax
+  };
+  Kind kind;
+  int stage;             // whose time it is
+  bool softmax = false;  // few_units: with the next stage, a softmax
+  Item in, out;
+  bool tanh = false, pool = false;
+  Tensor::Form form = Tensor::Form::float32;  // of the output
+  float scale = 1.0f;                         // of halves
+  int64_t scratch = 0;                        // floats an item
+  int64_t out_bytes() const {
+    return form == Tensor::Form::halves ? 2 * 2 * dense_stride(out.size()) : 4 * out.size();
+  }
+};
+
+// `matrix_units`: whether the device has the mma that dense.h and kernels/conv_pixels.cu use (sm_80 and newer).
+std::vector<Step> make_route(const Plan& plan, const std::vector<StageWeights>& weights, fops_dtype type,
+                             bool matrix_units);
+
+}  // namespace fops

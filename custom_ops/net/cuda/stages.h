@@ -1,0 +1,59 @@
+// The kernels of the CUDA executor, apart from the large matrix product (dense.h). Every function queues work on
+// `stream` and returns the status of the launches; none waits, none allocates.
+#pragma once
+
+#include <cuda_fp16.h>
+
+#include <vector>
+
+#include "gpu/check.h"
+#include "net/plan.h"
+
+namespace fops {
+
+// A tensor of n items in device memory, in one of the forms that stages hand to one another.
+struct Tensor {
+  enum class Form {
+    float32,  // (n, size)
+    uint8,    // (n, size): only the data
+    halves    // hi and lo, (n, dense_stride(size)) each: the value is (hi + lo) / scale, zeros behind `size`
+  };
+  Form form = Form::float32;
+  void* data = nullptr;   // of halves, hi
+  __half* lo = nullptr;
+  float scale = 1.0f;     // a power of two
+};
+
+// Tanh and 2x2 max pool, or neither, from float32 or uint8 to float32 or halves. `in` and `out` are an item's sizes.
+fops_status run_map(const Item& in, const Item& out, bool tanh, bool pool, int64_t n, const Tensor& x, const Tensor& y,
+                    cudaStream_t stream);
+
+// y (n, units) float32 += bias, then tanh, in place.
+fops_status run_bias_tanh(int64_t n, int64_t units, const float* bias, bool tanh, float* y, cudaStream_t stream);
+
+// Softmax over `size` values of each of n items.
+fops_status run_softmax(int64_t n, int64_t size, const Tensor& x, float* y, cudaStream_t stream);
+
+// A dense layer of at most kFewUnits units in float32, with tanh or softmax behind it.
+constexpr int64_t kFewUnits = 16;
+fops_status run_few_units(int64_t n, int64_t inputs, int64_t units, const Tensor& x, const float* w, const float* bias,
+                          bool tanh, bool softmax, float* y, cudaStream_t stream);
+
+// Convolution, tanh and pool in one kernel, for one channel and K = 5 (kernels/conv_pixels.cu).
+constexpr int kTanhScale = 1 << 14;  // of the halves it writes: +-1 then lies far from both ends of half's range
+struct PixelWeights {
+  std::vector<uint32_t> packed;      // to be copied to the device
+  const uint32_t* device = nullptr;  // where it lies there, aligned to 16 bytes
+  float unscale = 1.0f;              // the weights were multiplied by its inverse, a power of two, before the split
+};
+bool takes_conv_pixels(const Stage& stage);
+// False for weights that it does not take: infinite ones, NaN, or all of a size that leaves half's range.
+bool pack_conv_pixels(const Stage& stage, const float* k, PixelWeights* out);
+// `k` is the stage's weight as it came, in device memory, for images that hold an infinity or NaN.
+fops_status run_conv_pixels(const Stage& stage, const PixelWeights& weights, const float* k, int64_t n, const Tensor& x,
+                            const Tensor& y, cudaStream_t stream);
+
+// Writes the device's time, in nanoseconds, to device memory.
+fops_status run_stamp(uint64_t* to, cudaStream_t stream);
+
+}  // namespace fops

@@ -1,0 +1,54 @@
+// A network as a list of fused stages: what the planner makes of a chain of layers, and what the executors run.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "fashion_ops.h"
+#include "net/layers.h"
+
+namespace fops {
+
+// One item's (image's) sizes; behind a dense stage H = W = 1.
+struct Item {
+  int64_t C, H, W;
+  int64_t size() const { return C * H * W; }
+};
+
+struct Stage {
+  enum class Kind {
+    convolution,  // y = x * weight, valid, stride 1, square, no bias; then the epilogue
+    dense,        // y = weight x + bias over all values of an item; then the epilogue, which never pools
+    map,          // the epilogue alone, on what no convolution or dense stage before it could take
+    softmax       // over all values of an item
+  };
+  Kind kind;
+  std::string name;                    // the fused layers' names, joined by '+'
+  int first_node = 0, last_node = 0;   // and the numbers of the first and the last of them
+  Item in, out;
+  // The epilogue. Largest of each 2x2 window and tanh commute (tanh rises), so it is one flag each; a last odd row or
+  // column is dropped by the pool.
+  bool tanh = false;
+  bool pool = false;
+  int64_t K = 0;    // convolution: the kernel's side
+  int weight = -1;  // index among the graph's inputs: convolution (M,C,K,K), dense (units, inputs)
+  int bias = -1;    // dense: (units); -1 when it has none
+};
+
+struct Plan {
+  std::vector<std::string> inputs;           // names of the graph's inputs, in their order
+  std::vector<std::vector<int64_t>> shapes;  // what each must be; of `data` the sizes of an item; empty: not read
+  int data = -1;                             // which of them holds the items
+  std::vector<Stage> stages;
+
+  const Item& in() const { return stages.front().in; }
+  const Item& out() const { return stages.back().out; }
+};
+
+// The plan of a chain: every layer but the graph's inputs can be fused, takes the layer before it as first input and has
+// no other reader. `shape` is that of one item of the data: (C, H, W), or (values) behind a flattened one.
+// FOPS_UNSUPPORTED, with the layer and the reason, for anything else.
+fops_status make_plan(const std::vector<Layer>& layers, const std::vector<int64_t>& shape, Plan* out);
+
+}  // namespace fops
