@@ -1,11 +1,13 @@
 // Step 11: direct convolution, register-tiled in outputs and in filters, with 16-byte stores.
 //
-// A thread makes 4 neighbouring pixels of up to 12 filters. For a row of taps it reads 8 pixels (two 16-byte reads)
-// and 5 x 10 weights (fifteen 16-byte broadcasts) and does 200 multiply-adds: 17 reads for 200 operations, where step
-// 7 did one for one. The float32 pipes are the limit then: 14.4 GFLOP at 67 TFLOP/s are 0.215 ms, the stores 0.248.
+//   a row of the image    | x x x x | x x x x |       two 16-byte reads
+//   outputs of a thread     o o o o                   4 neighbours, of up to 12 filters
+//   weights of a tap      | k k k k | k k k k | k k - - |   10 filters: three 16-byte broadcasts
 //
-// fa2017 0.470 ms, 3.0 times faster than step 10 and 2.4 times faster than step 7; fa2019 1.196 and 3.77 ms.
-// The fastest without tensor cores.
+// Costs: registers. A row of 5 taps is 2 + 15 reads for 200 multiply-adds, where step 7 did one read for each; the
+// float32 pipes are the limit then: 14.4 GFLOP at 67 TFLOP/s are 0.215 ms, the stores 0.248.
+// Gains: the fastest without tensor cores. fa2017 0.470 ms, 3.0 times faster than step 10 and 2.4 times faster than
+// step 7; fa2019 1.196 and 3.77 ms.
 #include "conv/cuda/kernels.h"
 
 namespace fops {
