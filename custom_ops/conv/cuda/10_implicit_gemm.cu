@@ -17,7 +17,7 @@ constexpr int kThreads = 256;
 constexpr int kPixels = 128;  // outputs a block, across the boundary of images where it falls
 constexpr int kDepth = 8;     // taps a step
 
-// A block makes kFilters x 128 outputs. Each of its 8 warps owns kFilters/8 filters and each lane 4 neighbouring
+// A block computes kFilters x 128 outputs. Each of its 8 warps owns kFilters/8 filters and each lane 4 neighbouring
 // pixels, so the weights are broadcast reads and the pixels 16-byte reads of shared memory.
 template <int kFilters, typename X>
 __global__ void __launch_bounds__(kThreads) implicit_gemm(Dims d, bool vector, const X* __restrict__ x,

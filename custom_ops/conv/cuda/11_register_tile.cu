@@ -14,7 +14,7 @@ namespace fops {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kPixels = 4;  // neighbouring outputs of a row that one thread makes: one 16-byte store a filter
+constexpr int kPixels = 4;  // neighbouring outputs of a row that one thread computes: one 16-byte store a filter
 
 __host__ __device__ constexpr int round_up(int a, int b) { return (a + b - 1) / b * b; }
 
@@ -93,7 +93,7 @@ __global__ void __launch_bounds__(kThreads) register_tile(Dims d, bool vector, c
   }
 }
 
-// How many filters a thread makes: of 12, 10, 8 and 6 the one that pads M least, the larger of two alike.
+// How many filters a thread computes: of 12, 10, 8 and 6 the number that pads M least, and of two such the larger.
 int filters_a_thread(int64_t M) {
   int best = 12;
   for (int f : {10, 8, 6})

@@ -18,7 +18,7 @@ constexpr float kHalfMax = 65504.0f;
 
 // Images are scaled by 2^6 before they are split: pixels 0..255 (16,320 at most) and activations of +-1 alike lie in
 // the window [0.5, 32768], where lo keeps 2^-25 or better. A tile whose largest value falls outside gets a scale of its
-// own (scale_for): the same rule for every tile, so that a result never depends on which block made it.
+// own (scale_for): the same rule for every tile, so that a result never depends on the block that computed it.
 constexpr float kImageScale = 64.0f;
 constexpr float kWindowLow = 0.5f, kWindowHigh = 32768.0f;
 

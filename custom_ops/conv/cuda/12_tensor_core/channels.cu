@@ -29,12 +29,12 @@ namespace {
 //                                    rows 0-7  high of 0   high of 2   low of 1
 //                                    rows 8-15 high of 1   low of 0    low of 2
 //
-// By groups of eight filters: 8-pixel mma tiles a warp makes at a time, the most warps a block, and the blocks that a
+// By groups of eight filters: 8-pixel mma tiles a warp computes at a time, the most warps a block, and the blocks that a
 // multiprocessor's registers are to hold. Few filters need few registers, so more blocks hide one another's staging.
 __host__ __device__ constexpr int columns(int groups) { return groups == 3 ? 6 : 4; }
 __host__ __device__ constexpr int most_warps(int groups) { return groups <= 2 ? 4 : 6; }
 __host__ __device__ constexpr int least_blocks(int groups) { return groups <= 2 ? 4 : 2; }
-// Pixels a warp makes at a time, and the floats between two filters' outputs on their way out: 8 banks apart.
+// Pixels a warp computes at a time, and the floats between two filters' outputs on their way out: 8 banks apart.
 __host__ __device__ constexpr int chunk_pixels(int groups) { return 8 * columns(groups); }
 __host__ __device__ constexpr int outgoing_stride(int groups) { return chunk_pixels(groups) + 8; }
 

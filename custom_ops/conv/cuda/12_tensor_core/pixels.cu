@@ -18,7 +18,7 @@ namespace {
 
 constexpr int kWarps = 4;
 constexpr int kThreads = 32 * kWarps;
-constexpr int kChunk = 16;  // pixels a warp makes at a time: two 8-column mma tiles
+constexpr int kChunk = 16;  // pixels a warp computes at a time: two 8-column mma tiles
 
 // The lane map. One mma: D (16 x 8) += A (16 x 16) x B (16 x 8). Lane 4g + t of a warp, g = 0..7, t = 0..3, holds
 //

@@ -34,7 +34,7 @@ using namespace few_filters;
 //   input row r % 5 = 0  [-----------]                      the window begins at place (5 - r) % 5: sum s then meets
 //                   = 1              [-----------]          the filters' row that it wants
 //                   = 2           [-----------]
-constexpr int kWarps = 4, kThreads = 32 * kWarps;  // of a warpgroup, which makes an image
+constexpr int kWarps = 4, kThreads = 32 * kWarps;  // of a warpgroup, which computes an image
 constexpr int kMostGroups = 3;                     // warpgroups a block: as many images as shared memory holds
 constexpr int kWalks = 64;
 
@@ -69,8 +69,8 @@ __device__ inline Walk walk_at(int n, const Tiling& tiling, const Dims& d) {
   return {n % d.OW, start, want - start};
 }
 
-// What wgmma wants to know of it beside the address, in units of 16 bytes, as the address: how far it is from a core
-// matrix to the next along the words, and along filters.
+// The rest of B's wgmma descriptor, beside the address. In units of 16 bytes, like the address: the distance from one
+// core matrix to the next along the words, and the distance along filters.
 __device__ constexpr uint64_t layout(int kSteps) {
   return static_cast<uint64_t>(kCore / 4) << 16 | static_cast<uint64_t>(2 * kSteps * kCore / 4) << 32;
 }

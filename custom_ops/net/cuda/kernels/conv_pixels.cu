@@ -26,7 +26,7 @@ namespace {
 constexpr int K = 5, kTaps = K * K;
 constexpr int kSteps = 2;  // of mma: 16 pairs of taps
 constexpr int kWarps = 4, kThreads = 32 * kWarps;
-constexpr int kChunk = 8;  // outputs a warp makes at a time
+constexpr int kChunk = 8;  // outputs a warp computes at a time
 constexpr size_t kMostShared = 98 * 1024;  // what every GPU from sm_80 on gives a block
 
 // Pairs of taps (p, q) and (p, q + 1), p and q a nibble each, in the order in which lanes 0 to 3 read them for the four
