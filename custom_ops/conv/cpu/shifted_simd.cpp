@@ -13,10 +13,10 @@
 #include <cstring>
 #include <memory>
 
-#include "conv/cpu/kernels.h"
-#include "base/thread_pool.h"
-#include "conv/cpu/shifted_kernel.h"
 #include "base/status.h"
+#include "base/thread_pool.h"
+#include "conv/cpu/kernels.h"
+#include "conv/cpu/shifted_kernel.h"
 
 namespace fops {
 namespace FOPS_ISA {

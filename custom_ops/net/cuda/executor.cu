@@ -17,8 +17,8 @@
 #include <memory>
 #include <string>
 
-#include "conv/dispatch.h"
 #include "base/thread_pool.h"
+#include "conv/dispatch.h"
 #include "gpu/device.h"
 #include "gpu/launch.h"
 #include "gpu/memory.h"

@@ -8,8 +8,8 @@
 // mma.sync reaches on Hopper, against 0.17 ms to write the output and 1.8 ms on the float32 pipes.
 // Gains: that layer takes 1.183 ms, 3.2 times faster than step 11, largest error 1.3e-6 of the largest output. Shapes
 // such as sp2018's second layer go to few_filters.cu and, on Hopper, to warpgroup.cu. docs/notebook.md has more times.
-#include "conv/cuda/kernels.h"
 #include "conv/cuda/12_tensor_core/tensor_core.h"
+#include "conv/cuda/kernels.h"
 #include "gpu/isa/tensor_core.cuh"
 
 namespace fops {

@@ -10,8 +10,8 @@
 // 16 filters are little work beside the shared memory that feeds it; step 13's half of it 0.192 for 0.319. Largest
 // error 8.9e-7 of the largest output. On Hopper warpgroup.cu takes 0.264. docs/notebook.md: limits, and what was tried.
 #include "conv/cuda/12_tensor_core/few_filters.cuh"
-#include "conv/cuda/kernels.h"
 #include "conv/cuda/12_tensor_core/tensor_core.h"
+#include "conv/cuda/kernels.h"
 
 namespace fops {
 namespace {

@@ -9,8 +9,8 @@
 // Gains: fa2017 0.339 ms, 1.39 times faster than step 11 and 1.36 times the time to fill the output, error 1.7e-7 of
 // the largest output (step 11: 3.2e-7); fa2019's first layer 0.695 ms, sp2018's 0.313. docs/notebook.md has what was
 // tried.
-#include "conv/cuda/kernels.h"
 #include "conv/cuda/12_tensor_core/tensor_core.h"
+#include "conv/cuda/kernels.h"
 #include "gpu/isa/tensor_core.cuh"
 
 namespace fops {

@@ -13,8 +13,8 @@
 #include <type_traits>
 
 #include "conv/cuda/12_tensor_core/few_filters.cuh"
-#include "conv/cuda/kernels.h"
 #include "conv/cuda/12_tensor_core/tensor_core.h"
+#include "conv/cuda/kernels.h"
 
 namespace fops {
 namespace {

@@ -14,8 +14,8 @@
 
 #include <atomic>
 
-#include "net/cuda/kernels/dense_kernels.h"
 #include "gpu/isa/wgmma.cuh"
+#include "net/cuda/kernels/dense_kernels.h"
 
 namespace fops {
 namespace {
