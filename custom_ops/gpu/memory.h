@@ -11,7 +11,7 @@
 
 namespace fops {
 
-// Grows and never shrinks. Not kept: what it held before it grew.
+// Grows and never shrinks; growing drops the contents.
 class DeviceMemory {
  public:
   DeviceMemory() = default;

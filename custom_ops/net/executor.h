@@ -9,7 +9,7 @@
 namespace fops {
 
 // A weight or bias as the caller holds it, in host memory or, for CUDA, on the device. An executor keeps its own copy
-// in the layout that its kernels want and makes it anew only when `version` differs from the one it has.
+// in the layout that its kernels want and lays it out again only when `version` differs from the one it has.
 struct Weight {
   const float* values = nullptr;
   uint64_t version = 0;

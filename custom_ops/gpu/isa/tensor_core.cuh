@@ -18,7 +18,7 @@ constexpr float kHalfMax = 65504.0f;
 
 // Images are scaled by 2^6 before they are split: pixels 0..255 (16,320 at most) and activations of +-1 alike lie in
 // the window [0.5, 32768], where lo keeps 2^-25 or better. A tile whose largest value falls outside gets a scale of its
-// own (scale_for): the same rule for every tile, so that a result never depends on which block made it.
+// own (scale_for): the same rule for every tile, so that a result never depends on the block that computed it.
 constexpr float kImageScale = 64.0f;
 constexpr float kWindowLow = 0.5f, kWindowHigh = 32768.0f;
 
@@ -42,9 +42,16 @@ __device__ inline float scale_for(float largest) {
   return ldexpf(1.0f, max(-100, min(100, 13 - ilogbf(largest))));
 }
 
-// D (16 x 8, float32) += A (16 x 16, half) * B (16 x 8, half). With g = lane / 4 and t = lane % 4 a lane holds
-//   a[0], a[2]  row g,     k = 2t, 2t+1 and 2t+8, 2t+9      b[0], b[1]  k = 2t, 2t+1 and 2t+8, 2t+9 of column g
-//   a[1], a[3]  row g + 8, likewise                         d[0], d[1]  row g, columns 2t, 2t+1;  d[2], d[3]  row g + 8
+// D (16 x 8, float32) += A (16 x 16, half) * B (16 x 8, half). Which lane holds what, and in which register:
+//
+//   A  k  0 1   2 3   4 5   6 7   8 9  ... 14 15     B  col  0    1    2  ...  7     D  col 0 1   2 3   4 5   6 7
+//   row 0   L0    L1    L2    L3    L0  ...  L3      k 0 1   L0   L4   L8  ...  L28   row 0   L0    L1    L2    L3
+//   row 1   L4    L5    L6    L7    L4  ...  L7      k 2 3   L1   L5   L9  ...  L29   row 1   L4    L5    L6    L7
+//   ...     a[0]                    a[2]             k 4 5   L2   L6   ...   (b0)     ...     d[0] d[1]
+//   row 8   L0    L1    L2    L3    L0  ...  L3      k 6 7   L3   L7   ...            row 8   L0    L1    L2    L3
+//   ...     a[1]                    a[3]             k 8 9   L0   L4   ...   (b1)     ...     d[2] d[3]
+//
+// With g = lane / 4 and t = lane % 4: rows g and g + 8 of A and D, column g of B, and k = 2t, 2t + 1, 2t + 8, 2t + 9.
 // The order of k is ours to choose, as long as A and B agree: "pair" in steps 12 and 13 is one such register.
 __device__ inline void mma(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
