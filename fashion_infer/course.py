@@ -1,9 +1,10 @@
 """The programs of the course, as presets: what each ran, and with which arguments."""
 
-from typing import Dict, NamedTuple, Optional
+from typing import Any, Dict, NamedTuple, Optional
 
 from .checkpoints import zoo
 from .errors import UsageError
+from .request import Request
 
 
 class Program(NamedTuple):
@@ -25,20 +26,22 @@ PROGRAMS: Dict[str, Program] = {
 }
 
 
-class Request(NamedTuple):
-    """What a program asks of the pipeline."""
-
-    model: str  # its short name, which the program printed
-    edition: str
-    operator: str
-    backend: str
-    n: int
-
-
-def request(program: str, edition: str, model: Optional[str] = None, n: Optional[int] = None) -> Request:
+def request(
+    program: str, edition: str, model: Optional[str] = None, n: Optional[int] = None, **options: Any
+) -> Request:
     """Turn a program's name and its positional arguments into a request.
 
-    Of sp2018 only the baseline is shipped: the programs of the custom operator run that one's weights.
+    The network runs node by node, as the course's programs ran it. Of sp2018 only the baseline is shipped: the programs
+    of the custom operator run that one's weights.
+
+    Parameters
+    ----------
+    program, edition
+        Names in `PROGRAMS` and in `editions.EDITIONS`.
+    model, n
+        The program's own arguments, where it took any: the model's short name, and the number of test images.
+    **options
+        Further fields of the request.
 
     Raises
     ------
@@ -54,4 +57,12 @@ def request(program: str, edition: str, model: Optional[str] = None, n: Optional
         chosen = zoo.get("baseline", edition)
     else:
         chosen = zoo.get(model, edition) if model else zoo.default(edition)
-    return Request(chosen.short_name, edition, preset.operator, preset.backend, 10000 if n is None else n)
+    return Request(
+        model=chosen.short_name,
+        edition=edition,
+        n=10000 if n is None else n,
+        operator=preset.operator,
+        backend=preset.backend,
+        mode="operator",
+        **options,
+    )

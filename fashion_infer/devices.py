@@ -1,14 +1,13 @@
-"""What this machine can run: CUDA devices, CPU features, and which backend a request ends up on."""
+"""Which backend a request ends up on, on this machine."""
 
 from typing import NamedTuple, Optional
 
 from . import _mxnet
 from .errors import DeviceError, UsageError
-from .library import operators
+from .library import devices as cuda
+from .library import kernels
 
 BACKENDS = ("auto", "cpu", "gpu")
-
-
 # mxnet-cu112 holds machine code for compute capabilities 5.0, 6.0, 7.0, 8.0 and 8.6, and no PTX: code of one major
 # version runs on its later minor ones, so 8.9 is served and 9.0 is not.
 _MXNET_MAJORS = (5, 6, 7, 8)
@@ -45,27 +44,25 @@ def choose(backend: str = "auto", device: int = 0, mode: str = "operator") -> Ch
         raise UsageError(f"unknown backend '{backend}'; known: {', '.join(BACKENDS)}")
     if backend == "cpu":
         return Choice("cpu", "cpu", None)
-    if backend == "auto" and not operators.kernels("gpu"):
+    if backend == "auto" and not kernels.table("gpu"):
         return Choice("cpu", "cpu", None)  # a CPU build: nothing to explain
     try:
-        found = operators.cuda_devices()
-        if not 0 <= device < len(found):
-            raise DeviceError(f"there is no GPU {device}: this machine has {len(found)}, numbered from 0")
+        present = cuda.cuda_devices()
+        if not 0 <= device < len(present):
+            raise DeviceError(f"there is no GPU {device}: this machine has {len(present)}, numbered from 0")
     except DeviceError as error:
         if backend == "gpu":
             raise
         return Choice("cpu", "cpu", f"running on the CPU: {error}")
-    reason = mxnet_refusal(found[device])
+    reason, gpu = mxnet_refusal(present[device]), f"GPU {device}, {present[device].name}"
     if reason is None:
-        return Choice("gpu", "gpu", f"GPU {device}, {found[device].name}: the whole network runs there")
+        return Choice("gpu", "gpu", f"{gpu}: the whole network runs there")
     if mode == "fused":
-        return Choice("gpu", "cpu", f"GPU {device}, {found[device].name}: the fused stages run there")
-    return Choice(
-        "gpu", "cpu", f"GPU {device}, {found[device].name}: our operator's tensors are staged there and back, {reason}"
-    )
+        return Choice("gpu", "cpu", f"{gpu}: the fused stages run there")
+    return Choice("gpu", "cpu", f"{gpu}: our operator's tensors are staged there and back, {reason}")
 
 
-def mxnet_refusal(device: operators.CudaDevice) -> Optional[str]:
+def mxnet_refusal(device: cuda.CudaDevice) -> Optional[str]:
     """Why MXNet itself cannot use a device: a clause for a message; None when it can."""
     if _mxnet.build() != "cu112":
         return "for this is MXNet's CPU build"

@@ -1,10 +1,11 @@
 """Does every model show the correctness that it must, whatever runs it?"""
 
-from typing import Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Iterator, List, NamedTuple, Sequence, Tuple
 
 from . import devices, pipeline
 from .checkpoints import originals, zoo
 from .data import dataset
+from .request import Request
 
 
 class Check(NamedTuple):
@@ -26,28 +27,29 @@ class Check(NamedTuple):
         return self.got == self.expected
 
 
-def verify(
-    models: Sequence[str] = (),
-    backend: str = "auto",
-    device: int = 0,
-    threads: Optional[int] = None,
-    data_dir: Optional[str] = None,
-    data: Optional[str] = None,
-) -> List[Check]:
+def verify(models: Sequence[str], asked: Request) -> List[Check]:
     """Check the models (all when none is named) at every n that `zoo` has a figure for, in every way to run them.
 
     These are the fused mode and the operator mode with our operator, on the backend (with "auto" on the CPU and, where
     there is one, the GPU), and MXNet's own operators on the CPU. Original weights that were fetched are checked too.
     Each network runs once each way, over its largest n: a prediction does not depend on the images that follow it.
 
+    Parameters
+    ----------
+    models
+        Names of `zoo`; none for all.
+    asked
+        Backend, device, threads, and where the dataset is.
+
     Raises
     ------
     FashionInferError
         When something can't be run at all. A wrong result is a `Check` that is not ok.
     """
+    asked.check()
     chosen = [zoo.get(name) for name in models or zoo.MODELS]
-    ways = list(_ways(backend, device))
-    images = dataset.load(dataset.TEST_SIZE, data_dir, data)
+    ways = list(_ways(asked.backend, asked.device))
+    images = dataset.load(dataset.TEST_SIZE, asked.data_dir, asked.data)
     checks = []
     for model in chosen:
         figures = model.expected[images.source]
@@ -55,13 +57,11 @@ def verify(
         part = images._replace(images=images.images[:largest], labels=images.labels[:largest])
         for weights in _weights(model.name, images.source):
             for mode, operator, where in ways:
-                net = pipeline.load_model(model.name, operator=operator, weights=weights)
-                result = pipeline.run(net, part, where, device=device, threads=threads, mode=mode)
+                request = asked.but(model=model.name, operator=operator, weights=weights, backend=where, mode=mode)
+                result = pipeline.run(request, images=part)
                 hits = result.predictions == result.labels
-                for n, expected in figures:
-                    got = int(hits[:n].sum()) / n
-                    found = (model.name, weights, mode, operator, result.backend, images.source)
-                    checks.append(Check(*found, n, expected, got))
+                way = (model.name, weights, mode, operator, result.backend, images.source)
+                checks += [Check(*way, n, expected, int(hits[:n].sum()) / n) for n, expected in figures]
     return checks
 
 

@@ -9,7 +9,6 @@ and predictions that no correct float32 implementation can flip. See models/READ
 
 import argparse
 import copy
-import itertools
 import json
 import math
 from pathlib import Path
@@ -21,10 +20,11 @@ import torch.nn.functional as F
 from rich.console import Console
 from rich.progress import Progress
 
-from fashion_infer.checkpoints import checkpoint, editions
+from fashion_infer.checkpoints import checkpoint, editions, hdf5
 from fashion_infer.data import dataset, synthetic
 from fashion_infer.data.resize import resize
-from fashion_infer.graph import network
+from fashion_infer.graph import symbol
+from fashion_infer.graph.layers import Convolution, MaxPool, Tanh, walk
 
 
 class Target(NamedTuple):
@@ -80,30 +80,29 @@ def initial_weights(edition, operator, generator):
         deviations[name] = deviation
 
     prefix = {"custom": "new", "builtin": "convolution"}[operator]
-    channels, side, magnitude, index = 1, edition.input_size, PIXEL_RMS, itertools.count()
-    for layer in edition.features:
-        if isinstance(layer, editions.Convolution):
-            shape = (layer.filters, channels, layer.kernel, layer.kernel)
-            add(f"{prefix}{next(index)}_weight", shape, 1 / (magnitude * math.sqrt(math.prod(shape[1:]))))
-            channels, side, magnitude = layer.filters, side - layer.kernel + 1, 1.0
-        elif isinstance(layer, editions.MaxPool):
-            side //= layer.size
-    widths = (channels * side * side, edition.hidden, len(edition.class_names))
-    for position, (inputs, outputs) in enumerate(zip(widths, widths[1:])):
-        add(f"fullyconnected{position}_weight", (outputs, inputs), 1 / math.sqrt(inputs))
-        add(f"fullyconnected{position}_bias", (outputs,), 1 / math.sqrt(inputs))
+    magnitude = PIXEL_RMS
+    for step in walk(edition.layers, edition.shape, prefix):
+        for name, shape in step.parameters.items():
+            if isinstance(step.layer, Convolution):
+                add(name, shape, 1 / (magnitude * math.sqrt(math.prod(shape[1:]))))
+                magnitude = 1.0
+            else:
+                add(name, shape, 1 / math.sqrt(math.prod(step.input)))
     return weights, deviations
 
 
 def hidden_layer(edition, weights, x, linear=F.linear):
-    """Hidden activations (n, hidden) of pixels (n, 1, side, side), in the type that pixels and weights have."""
+    """Hidden activations (n, hidden) of pixels (n, 1, size, size), in the type that pixels and weights have."""
     tensors = iter(weights.values())
-    for layer in edition.features:
-        if isinstance(layer, editions.Convolution):
+    for layer in edition.layers:
+        if isinstance(layer, Convolution):
             x = F.conv2d(x, next(tensors))
+        elif isinstance(layer, MaxPool):
+            x = F.max_pool2d(x, layer.size)
+        elif isinstance(layer, Tanh):
+            x = torch.tanh(x)
         else:
-            x = torch.tanh(x) if isinstance(layer, editions.Tanh) else F.max_pool2d(x, layer.size)
-    return torch.tanh(linear(x.flatten(1), next(tensors), next(tensors)))
+            return torch.tanh(linear(x.flatten(1), next(tensors), next(tensors)))
 
 
 def last_layer(weights, hidden, linear=F.linear):
@@ -112,7 +111,7 @@ def last_layer(weights, hidden, linear=F.linear):
 
 
 def forward(edition, weights, x):
-    """Logits (n, classes) of pixels (n, 1, side, side)."""
+    """Logits (n, classes) of pixels (n, 1, size, size)."""
     return last_layer(weights, hidden_layer(edition, weights, x))
 
 
@@ -323,7 +322,7 @@ def select(target, train, test, drawn, report):
     Parameters
     ----------
     target : Target
-    train, test : tuple of (torch.Tensor uint8 (n, 1, side, side), labels (n,))
+    train, test : tuple of (torch.Tensor uint8 (n, 1, size, size), labels (n,))
     drawn : torch.Tensor, uint8
         The synthetic images.
     report : callable
@@ -362,9 +361,9 @@ def select(target, train, test, drawn, report):
     raise SystemExit(f"no snapshot of {MAX_EPOCHS} epochs met the target: try another seed")
 
 
-def tensors(images, labels, side):
-    """Images, resized to the edition's side in pixels (uint8 all along: 60,000 of 70x70 are 294 MB), and labels."""
-    return torch.from_numpy(np.array(resize(images, side))), np.array(labels, np.int64)
+def tensors(images, labels, size):
+    """Images, resized to the edition's input size (uint8 all along: 60,000 of 70x70 are 294 MB), and labels."""
+    return torch.from_numpy(np.array(resize(images, size))), np.array(labels, np.int64)
 
 
 def main():
@@ -383,9 +382,9 @@ def main():
     console = Console(stderr=True)
     for name in options.names or TARGETS:
         target = TARGETS[name]
-        symbol = network.build(target.edition, target.operator)  # before the long part: it needs the library
-        side = editions.get(target.edition).input_size
-        (images, labels), test, (drawn, _) = (tensors(*labelled, side) for labelled in sets)
+        edition = editions.get(target.edition)
+        text = symbol.build(edition.layers, edition.shape, target.operator)
+        (images, labels), test, (drawn, _) = (tensors(*labelled, edition.input_size) for labelled in sets)
         train = images, torch.from_numpy(labels)
         with Progress(console=console, transient=True) as progress:
             task = progress.add_task(name, total=None)
@@ -406,7 +405,7 @@ def main():
         )
         arrays = {key: tensor.numpy() for key, tensor in weights.items()}
         path = options.to / f"{name}.h5"
-        checkpoint.save_hdf5(path, checkpoint.Checkpoint(symbol, arrays, facts), quantized)
+        hdf5.save(path, checkpoint.Checkpoint(text, arrays, facts), quantized)
         console.print(f"{path}: {path.stat().st_size} bytes")
         console.print(facts)
 

@@ -1,85 +1,109 @@
-"""Random networks: chains of the layers that the fused mode knows, as MXNet symbols with weights."""
+"""Networks for tests: chains of `graph.layers`, drawn at random or the course's own, with weights and data.
 
-import itertools
+NumPy alone is needed, so that GPU machines without MXNet or Hypothesis can use them; `chains` asks for Hypothesis.
+"""
+
+import json
 
 import numpy as np
-from hypothesis import strategies as st
+
+from fashion_infer.checkpoints import editions
+from fashion_infer.graph import rewrite, symbol
+from fashion_infer.graph.layers import Convolution, Dense, Flatten, MaxPool, Softmax, Tanh, walk
+from fashion_infer.library.fused import FusedNetwork
+
+COURSE = tuple(editions.EDITIONS)
+_PIXEL = 150.0  # root mean square of random pixels
 
 
-@st.composite
-def chains(draw, most_layers=7):
-    """(shape of an item (C,H,W), layers as `reference.forward` takes them); at least one convolution or dense layer."""
-    shape = _, h, w = draw(st.integers(1, 5)), draw(st.integers(1, 24)), draw(st.integers(1, 24))
-    layers, flat = [], False
-    for _ in range(draw(st.integers(1, most_layers))):
-        kinds = ["tanh", "dense", "flatten"] + ["convolution"] * (not flat)
-        kinds += ["pool"] * (not flat and h > 1 and w > 1)
-        kind = draw(st.sampled_from(kinds))
-        if kind == "convolution":
-            k, m = draw(st.integers(1, min(5, h, w))), draw(st.integers(1, 20))
-            layers.append((kind, k, m))
-            h, w = h - k + 1, w - k + 1
-        elif kind == "dense":
-            units = draw(st.integers(1, 150))
-            layers.append((kind, units, draw(st.booleans())))
-            h, w, flat = 1, 1, True
-        else:
-            layers.append((kind,))
-            h, w = (h // 2, w // 2) if kind == "pool" else (h, w)
-            flat = flat or kind == "flatten"
-    if not any(kind in ("convolution", "dense") for kind, *_ in layers):
-        layers.append(("dense", draw(st.integers(1, 20)), True))
-        flat = True
-    if flat and draw(st.booleans()):
-        layers.append(("softmax",))
-    return shape, layers
+class Chain:
+    """A chain of layers over items of a shape. Convolutions are called convolution0, ... with both operators."""
+
+    def __init__(self, layers, shape):
+        self.layers, self.shape = tuple(layers), tuple(shape)
+
+    def __repr__(self):
+        return f"Chain({self.layers}, {self.shape})"
+
+    def symbol(self, operator="builtin"):
+        """The symbol's JSON, its convolutions run by "builtin" or "custom"."""
+        text = symbol.build(self.layers, self.shape, "builtin", softmax_label=False)
+        return text if operator == "builtin" else json.dumps(rewrite.with_operator(json.loads(text), operator))
+
+    def mxnet(self, mx, operator="builtin"):
+        """The symbol in MXNet."""
+        return mx.sym.load_json(self.symbol(operator))
+
+    def weights(self, seed=0, pixels=False, gain=1.0):
+        """float32 arrays by name, in the order of the layers.
+
+        Sums are of order `gain`: that is where tanh is neither linear nor saturated. `pixels`: the data is 0..255.
+        """
+        rng, magnitude, found = np.random.default_rng(seed), _PIXEL if pixels else 1.0, {}
+        for step in walk(self.layers, self.shape, "convolution"):
+            for name, shape in step.parameters.items():
+                scale = 0.25 if len(shape) == 1 else gain / (magnitude * np.sqrt(np.prod(shape[1:])))
+                found[name] = (rng.standard_normal(shape) * scale).astype(np.float32)
+            if step.parameters or isinstance(step.layer, Tanh):
+                magnitude = 1.0
+        return found
+
+    def items(self, n, kind="uint8", seed=1):
+        """Random data (n, *shape): "uint8", "pixels" (0..255 as float32), "reals" (-1..1) or "normal"."""
+        rng = np.random.default_rng([seed, 1])  # not what the weights of the same seed are drawn from
+        if kind == "reals":
+            return rng.uniform(-1, 1, (n, *self.shape)).astype(np.float32)
+        if kind == "normal":
+            return rng.standard_normal((n, *self.shape)).astype(np.float32)
+        return rng.integers(0, 256, (n, *self.shape)).astype(np.uint8 if kind == "uint8" else np.float32)
+
+    def fused(self, weights, **options):
+        """The chain as a fused network; options as `FusedNetwork` takes them."""
+        return FusedNetwork(self.symbol(), weights, self.shape, **options)
 
 
-def weights(shape, layers, rng, pixels=False):
-    """Arrays for the chain, (name, float32 array) in the order of its layers; sums stay of order 1."""
-    c, h, w = shape
-    magnitude, made, counts = 150.0 if pixels else 1.0, [], itertools.count()
-    for kind, *sizes in layers:
-        if kind == "convolution":
-            k, m = sizes
-            scale = 1 / (magnitude * np.sqrt(c * k * k))
-            made.append((f"layer{next(counts)}_weight", rng.standard_normal((m, c, k, k)) * scale))
-            c, h, w, magnitude = m, h - k + 1, w - k + 1, 1.0
-        elif kind == "dense":
-            units, bias = sizes
-            index = next(counts)
-            made.append(
-                (f"layer{index}_weight", rng.standard_normal((units, c * h * w)) / (magnitude * np.sqrt(c * h * w)))
-            )
-            if bias:
-                made.append((f"layer{index}_bias", rng.standard_normal(units) / 4))
-            c, h, w, magnitude = units, 1, 1, 1.0
-        elif kind == "pool":
-            h, w = h // 2, w // 2
-        elif kind == "tanh":
-            magnitude = 1.0
-    return [(name, values.astype(np.float32)) for name, values in made]
+def course(name, logits=False):
+    """An edition's network; with `logits` without its softmax."""
+    edition = editions.get(name)
+    return Chain(edition.layers[:-1] if logits else edition.layers, edition.shape)
 
 
-def symbol(mx, layers, convolution="Convolution", data=None):
-    """The chain as a symbol whose weights bear the names that `weights` gives them."""
-    x, counts = mx.sym.Variable("data") if data is None else data, itertools.count()
-    for position, (kind, *sizes) in enumerate(layers):
-        if kind == "convolution":
-            node, (k, m) = f"layer{next(counts)}", sizes
-            weight = mx.sym.Variable(node + "_weight")
-            if convolution == "New":
-                x = mx.sym.New(x, weight, kernel=(k, k), num_filter=m, name=node)
+def chains(most_layers=7, most_channels=5, largest=24, largest_kernel=5, most_filters=20, units=None):
+    """A strategy of chains of any layers over items of any size; at least one convolution or dense layer in each."""
+    from hypothesis import strategies as st
+
+    units = st.integers(1, 150) if units is None else units
+
+    @st.composite
+    def draw_chain(draw):
+        shape = _, h, w = (
+            draw(st.integers(1, most_channels)),
+            draw(st.integers(1, largest)),
+            draw(st.integers(1, largest)),
+        )
+        layers, flat = [], draw(st.integers(0, 3)) == 0
+        if flat:
+            shape = (int(np.prod(shape)),)
+        for _ in range(draw(st.integers(1, most_layers))):
+            kinds = [Tanh, Dense, Flatten]
+            kinds += [] if flat else [Convolution] * 2
+            kinds += [] if flat or min(h, w) < 2 else [MaxPool]
+            kind = draw(st.sampled_from(kinds))
+            if kind is Convolution:
+                k = draw(st.integers(1, min(largest_kernel, h, w)))
+                layers.append(Convolution(draw(st.integers(1, most_filters)), k))
+                h, w = h - k + 1, w - k + 1
+            elif kind is Dense:
+                layers.append(Dense(draw(units), draw(st.booleans())))
             else:
-                x = mx.sym.Convolution(x, weight, no_bias=True, kernel=(k, k), num_filter=m, name=node)
-        elif kind == "dense":
-            x = mx.sym.FullyConnected(x, num_hidden=sizes[0], no_bias=not sizes[1], name=f"layer{next(counts)}")
-        elif kind == "tanh":
-            x = mx.sym.Activation(x, act_type="tanh", name=f"tanh{position}")
-        elif kind == "pool":
-            x = mx.sym.Pooling(x, kernel=(2, 2), stride=(2, 2), pool_type="max", name=f"pool{position}")
-        elif kind == "flatten":
-            x = mx.sym.Flatten(x, name=f"flatten{position}")
-        else:
-            x = mx.sym.softmax(x, name=f"softmax{position}")
-    return x
+                layers.append(kind())
+                h, w = (h // 2, w // 2) if kind is MaxPool else (h, w)
+            flat = flat or kind in (Dense, Flatten)
+        if not any(isinstance(layer, (Convolution, Dense)) for layer in layers):
+            layers.append(Dense(draw(units)))
+            flat = True
+        if flat and draw(st.booleans()):
+            layers.append(Softmax())
+        return Chain(layers, shape)
+
+    return draw_chain()

@@ -18,9 +18,9 @@ if "FASHION_INFER_DATA" not in os.environ and _SHARED.is_dir():
 @pytest.fixture(scope="session")
 def data_dir():
     """The real dataset's folder; the test is skipped on a machine without it."""
-    from fashion_infer.data import dataset
+    from fashion_infer.data import locate
 
-    folder = dataset.find()
+    folder = locate.find()
     if folder is None:
         pytest.skip("Fashion-MNIST is not on this machine")
     return folder

@@ -1,6 +1,8 @@
-"""Oracles that are not our code: NumPy in float64, and MXNet's own operators."""
+"""Oracles that are not our code: NumPy in float64. Of the package they use the names of the layers alone."""
 
 import numpy as np
+
+from fashion_infer.graph.layers import Convolution, Dense, Flatten, MaxPool, Tanh
 
 
 def convolve(x, weight):
@@ -25,29 +27,27 @@ def weights(rng, m, c, k):
     return rng.standard_normal((m, c, k, k)).astype(np.float32)
 
 
-# ---- whole networks: a chain of layers, each a tuple of its kind and sizes -------------------------------------------
-
-
 def forward(layers, weights, x):
     """A chain of layers in float64.
 
-    `layers` holds ("convolution", K, M), ("tanh",), ("pool",), ("flatten",), ("dense", units, bias) and ("softmax",);
-    `weights` the arrays that they read, in their order. Returns the last layer's output, (n, ...).
+    `layers` holds those of `fashion_infer.graph.layers`; `weights` the arrays that they read, in their order, as a
+    sequence or a dictionary. Returns the last layer's output, (n, ...).
     """
-    x, weights = x.astype(np.float64), iter(weights)
-    for kind, *sizes in layers:
-        if kind == "convolution":
+    x, weights = x.astype(np.float64), iter(weights.values() if isinstance(weights, dict) else weights)
+    for layer in layers:
+        if isinstance(layer, Convolution):
             x = convolve(x, next(weights))
-        elif kind == "tanh":
+        elif isinstance(layer, Tanh):
             x = np.tanh(x)
-        elif kind == "pool":
+        elif isinstance(layer, MaxPool):
             n, c, h, w = x.shape
-            x = x[:, :, : h // 2 * 2, : w // 2 * 2].reshape(n, c, h // 2, 2, w // 2, 2).max(axis=(3, 5))
-        elif kind == "flatten":
+            k = layer.size
+            x = x[:, :, : h // k * k, : w // k * k].reshape(n, c, h // k, k, w // k, k).max(axis=(3, 5))
+        elif isinstance(layer, Flatten):
             x = x.reshape(len(x), -1)
-        elif kind == "dense":
+        elif isinstance(layer, Dense):
             x = x.reshape(len(x), -1) @ next(weights).astype(np.float64).T
-            x = x + next(weights) if sizes[1] else x
+            x = x + next(weights) if layer.bias else x
         else:
             flat = x.reshape(len(x), -1)
             e = np.exp(flat - flat.max(axis=1, keepdims=True))

@@ -6,6 +6,7 @@ Whatever differs between editions follows from this one table (../docs and the c
 from typing import Dict, Iterator, NamedTuple, Tuple
 
 from ..errors import UsageError
+from ..graph.layers import Convolution, Dense, Flatten, Layer, MaxPool, Softmax, Tanh, walk
 
 CLASS_NAMES = (
     "T-shirt/top",
@@ -21,39 +22,32 @@ CLASS_NAMES = (
 )
 
 
-class Convolution(NamedTuple):
-    """A valid, stride-1 convolution without bias: `filters` square kernels of side `kernel`."""
-
-    kernel: int
-    filters: int
-
-
-class Tanh(NamedTuple):
-    """Element-wise hyperbolic tangent."""
-
-
-class MaxPool(NamedTuple):
-    """Max pooling, square window `size`, stride equal to it."""
-
-    size: int = 2
-
-
 class Edition(NamedTuple):
-    """One semester's network: features, then a hidden layer with tanh, then one score a class."""
+    """One semester's network."""
 
     name: str
     input_size: int  # pixels a side
-    features: Tuple[NamedTuple, ...]
-    hidden: int
+    layers: Tuple[Layer, ...]  # from the images to the scores
     class_names: Tuple[str, ...] = CLASS_NAMES
+
+    @property
+    def shape(self) -> Tuple[int, int, int]:
+        """(C,H,W) of an image."""
+        return 1, self.input_size, self.input_size
+
+
+def _edition(name: str, input_size: int, features: Tuple[Layer, ...], hidden: int) -> Edition:
+    """Every edition's network ends in a hidden layer with tanh and one score a class."""
+    classifier = (Flatten(), Dense(hidden), Tanh(), Dense(len(CLASS_NAMES)), Softmax())
+    return Edition(name, input_size, (*features, *classifier))
 
 
 EDITIONS: Dict[str, Edition] = {
     edition.name: edition
     for edition in (
-        Edition("fa2017", 28, (Convolution(5, 50), Tanh(), MaxPool()), 500),
-        Edition("sp2018", 64, (Convolution(5, 6), Tanh(), MaxPool(), Convolution(5, 16)), 140),
-        Edition("fa2019", 70, (Convolution(5, 12), Tanh(), MaxPool(), Convolution(5, 24)), 160),
+        _edition("fa2017", 28, (Convolution(50, 5), Tanh(), MaxPool()), 500),
+        _edition("sp2018", 64, (Convolution(6, 5), Tanh(), MaxPool(), Convolution(16, 5)), 140),
+        _edition("fa2019", 70, (Convolution(12, 5), Tanh(), MaxPool(), Convolution(24, 5)), 160),
     )
 }
 
@@ -73,11 +67,7 @@ def get(name: str) -> Edition:
 
 
 def convolution_shapes(edition: Edition) -> Iterator[Tuple[int, int, int, int]]:
-    """Input channels, input side (pixels), filters and kernel side of each of an edition's convolutions, in order."""
-    channels, side = 1, edition.input_size
-    for layer in edition.features:
-        if isinstance(layer, Convolution):
-            yield channels, side, layer.filters, layer.kernel
-            channels, side = layer.filters, side - layer.kernel + 1
-        elif isinstance(layer, MaxPool):
-            side //= layer.size
+    """Input channels, input size (pixels a side), filters and kernel size of each of an edition's convolutions."""
+    for step in walk(edition.layers, edition.shape):
+        if isinstance(step.layer, Convolution):
+            yield step.input[0], step.input[1], step.layer.filters, step.layer.kernel_size

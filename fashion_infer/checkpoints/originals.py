@@ -10,10 +10,11 @@ from typing import Dict, NamedTuple
 
 import numpy as np
 
-from ..data import download
+from ..data import retrieve
 from ..errors import CheckpointError, UsageError
-from ..graph import network
-from . import checkpoint, params_file, zoo
+from ..graph import symbol
+from . import editions, params_file, zoo
+from .checkpoint import Checkpoint, check_finite
 
 HOME = "https://raw.githubusercontent.com/illinois-impact/ece408_mxnet_docker/"
 
@@ -61,20 +62,22 @@ def fetch(name: str) -> Path:
     home = os.environ.get("FASHION_INFER_ORIGINALS", HOME).rstrip("/")
     address = f"{home}/{original.branch}/models/{original.file}"
     advice = f"put the file there by hand: {target}"
-    download.fetch_file(target, [address], download.git_blob, original.blob, advice)
+    retrieve.fetch_file(target, [address], retrieve.git_blob, original.blob, advice)
     return target
 
 
-def load(name: str) -> checkpoint.Checkpoint:
+def load(name: str) -> Checkpoint:
     """A model with its original weights; CheckpointError when they have not been fetched, or do not name its layers."""
     target = path(name)
     if not target.is_file():
         raise CheckpointError(
             f"the original weights of {name} are not here: run `fashion-infer models fetch {name} --original`"
         )
-    if download.git_blob(target) != ORIGINALS[name].blob:
+    if retrieve.git_blob(target) != ORIGINALS[name].blob:
         raise CheckpointError(f"{target} is damaged: run `fashion-infer models fetch {name} --original` again")
     weights = {key.partition(":")[2]: array.astype(np.float32) for key, array in params_file.read(target).items()}
-    checkpoint.check_finite(weights, str(target))
+    check_finite(weights, str(target))
     model = zoo.get(name)
-    return checkpoint.Checkpoint(network.build(model.edition, model.operator), weights, {"edition": model.edition})
+    edition = editions.get(model.edition)
+    text = symbol.build(edition.layers, edition.shape, model.operator)
+    return Checkpoint(text, weights, {"edition": model.edition})

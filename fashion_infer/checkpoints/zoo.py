@@ -7,7 +7,8 @@ from typing import Dict, List, NamedTuple, Optional, Tuple
 from ..data import dataset
 from ..errors import CheckpointError, UsageError
 from ..resources import resource_dir
-from . import checkpoint, editions
+from . import editions, hdf5
+from .checkpoint import Checkpoint
 
 DEFAULT_EDITION = "fa2017"
 
@@ -32,11 +33,11 @@ class Model(NamedTuple):
         """Where its weights lie."""
         return resource_dir("models") / f"{self.name}.h5"
 
-    def load(self) -> checkpoint.Checkpoint:
+    def load(self) -> Checkpoint:
         """Its network and weights; CheckpointError when the file is missing or damaged."""
         if not self.path.is_file():
             raise CheckpointError(f"the weights of {self.name} are missing ({self.path}): install the package again")
-        return checkpoint.load_hdf5(self.path)
+        return hdf5.load(self.path)
 
 
 # The correctness on Fashion-MNIST is what the course published for its weights; the shipped ones were selected to show
@@ -132,3 +133,8 @@ def default(edition: Optional[str] = None) -> Model:
     if not shipped:
         raise UsageError(f"no model of edition {edition} is shipped: give a checkpoint instead")
     return next((model for model in shipped if model.operator == "custom"), shipped[0])
+
+
+def chosen(name: Optional[str] = None, edition: Optional[str] = None) -> Model:
+    """The model of that name (see `get`), or the edition's default when none is named."""
+    return get(name, edition) if name else default(edition)

@@ -6,7 +6,7 @@ import numpy as np
 
 from ..errors import DataError
 
-SIDE = 28
+SIZE = 28  # pixels a side
 
 
 def read(path: str, invert: Optional[bool] = None) -> np.ndarray:
@@ -50,5 +50,5 @@ def read(path: str, invert: Optional[bool] = None) -> np.ndarray:
     square = np.full((max(grey.shape), max(grey.shape)), border, np.uint8)
     top, left = ((square.shape[0] - extent) // 2 for extent in grey.shape)
     square[top : top + grey.shape[0], left : left + grey.shape[1]] = grey
-    reduced = Image.fromarray(square).resize((SIDE, SIDE), Image.BOX if len(square) > SIDE else Image.BILINEAR)
+    reduced = Image.fromarray(square).resize((SIZE, SIZE), Image.BOX if len(square) > SIZE else Image.BILINEAR)
     return np.asarray(reduced)[None]

@@ -1,4 +1,4 @@
-"""The course's larger inputs: 28x28 images resized to an edition's side, in exactly its arithmetic.
+"""The course's larger inputs: 28x28 images resized to an edition's input size, in exactly its arithmetic.
 
 Bilinear interpolation with the pixel centres aligned, source = (target + 0.5) * 28 / S - 0.5, zero outside the image,
 in double precision on pixel / 256, then times 256 and truncated. Order and grouping of the operations are those of
@@ -22,7 +22,7 @@ def resize(images: np.ndarray, size: int) -> np.ndarray:
     images
         (n,1,s,s) uint8.
     size
-        The new side in pixels, at least 2.
+        The new size in pixels, at least 2.
 
     Returns
     -------
@@ -32,14 +32,13 @@ def resize(images: np.ndarray, size: int) -> np.ndarray:
     Raises
     ------
     UsageError
-        For a side that cannot be made.
+        For a size out of range.
     """
-    side = images.shape[-1]
-    if images.ndim != 4 or images.shape[1] != 1 or images.shape[2] != side:
+    given = images.shape[-1]
+    if images.ndim != 4 or images.shape[1] != 1 or images.shape[2] != given:
         raise UsageError(f"images must have shape (n, 1, s, s), not {images.shape}")
-    if not 2 <= size <= 4096:
-        raise UsageError(f"the input size must be 2 to 4096 pixels, not {size}")
-    if size == side:
+    check_size(size)
+    if size == given:
         return images
     out = np.empty((len(images), 1, size, size), np.uint8)
     for start in range(0, len(images), _SLICE):
@@ -48,16 +47,22 @@ def resize(images: np.ndarray, size: int) -> np.ndarray:
     return out
 
 
+def check_size(size: int) -> None:
+    """Raise UsageError unless images can be resized to this size."""
+    if not 2 <= size <= 4096:
+        raise UsageError(f"the input size must be 2 to 4096 pixels, not {size}")
+
+
 def _resize(images: np.ndarray, size: int) -> np.ndarray:
-    side = images.shape[-1]
-    scale = side / size
+    given = images.shape[-1]
+    scale = given / size
     source = scale * np.arange(size) + (0.5 * scale - 0.5)
     low = np.floor(source).astype(int)
     high = np.ceil(source).astype(int)
     fraction = source - low
-    padded = np.zeros((len(images), side + 2, side + 2))  # a frame of zeros stands for everything outside
+    padded = np.zeros((len(images), given + 2, given + 2))  # a frame of zeros stands for everything outside
     padded[:, 1:-1, 1:-1] = images / 256.0
-    low, high = np.clip(low, -1, side) + 1, np.clip(high, -1, side) + 1
+    low, high = np.clip(low, -1, given) + 1, np.clip(high, -1, given) + 1
 
     along = (1 - fraction) * padded[:, :, low] + fraction * padded[:, :, high]
     down = fraction[:, None]

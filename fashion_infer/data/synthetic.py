@@ -18,7 +18,7 @@ from ..resources import resource_dir
 SEED = 2017
 COUNT = 10000
 CLASSES = 10
-SIDE = 28
+SIZE = 28  # pixels a side
 
 # Everything below is counted in units of 2**-FRACTION_BITS grey levels. 20 bits keep the multiplier of the
 # weakest component in the hundreds (0.3% rounding), and the largest sum below 2**38.
@@ -71,12 +71,12 @@ def draw(start, count, seed=SEED):
     """
     if start < 0 or count < 0:
         raise ValueError(f"start and count must not be negative, got {start} and {count}")
-    images = np.empty((count, SIDE * SIDE), np.uint8)
+    images = np.empty((count, SIZE * SIZE), np.uint8)
     labels = np.empty(count, np.uint8)
     for first in range(0, count, _SLICE):
         part = slice(first, min(first + _SLICE, count))
         _fill(images[part], labels[part], start + first, seed)
-    return images.reshape(count, 1, SIDE, SIDE), labels
+    return images.reshape(count, 1, SIZE, SIZE), labels
 
 
 @functools.lru_cache(maxsize=1)

@@ -1,0 +1,1 @@
+"""Layers, and MXNet's symbols as plain JSON. Nothing here needs MXNet."""

@@ -1,27 +1,29 @@
 """Which image size a network was made for, from the weights of its first fully connected layer."""
 
-from typing import Any, Dict, List, Mapping
+from typing import List, Mapping, Sequence
 
 import numpy as np
 
-from ..checkpoints import editions
 from ..errors import CheckpointError
-from . import network
+from .symbol import BUILTIN_OPERATOR, CUSTOM_OPERATOR, Graph, Node, attributes, flag, sizes
 
 LARGEST = 512
+_KEEP_THE_SIZE = ("Activation", "Flatten", "LeakyReLU", "Dropout", "identity", "tanh", "relu", "sigmoid")
 
 
-def infer(graph: Dict[str, Any], weights: Mapping[str, np.ndarray]) -> int:
-    """The side, in pixels, of the images that fit.
+def infer(graph: Graph, weights: Mapping[str, np.ndarray], preferred: Sequence[int] = ()) -> int:
+    """Pixels a side of the images that fit.
 
-    Pooling rounds down, so that several sizes may fit: an edition's own is preferred, then the smallest.
+    Pooling rounds down, so that several sizes may fit: a preferred one is taken first, then the smallest.
 
     Parameters
     ----------
     graph
-        A symbol, from `network.parse`.
+        A symbol, from `symbol.parse`.
     weights
         Its weights.
+    preferred
+        Sizes to try first: those of the editions.
 
     Raises
     ------
@@ -29,7 +31,7 @@ def infer(graph: Dict[str, Any], weights: Mapping[str, np.ndarray]) -> int:
         When no size up to 512 fits, or the network begins with something else than convolution, pooling and tanh.
     """
     nodes = graph["nodes"]
-    steps: List[Dict[str, Any]] = []
+    before: List[Node] = []
     for node in nodes:
         if node["op"] == "FullyConnected":
             name = nodes[node["inputs"][1][0]]["name"]
@@ -38,46 +40,43 @@ def infer(graph: Dict[str, Any], weights: Mapping[str, np.ndarray]) -> int:
             width = weights[name].shape[-1]
             break
         if node["op"] != "null":
-            steps.append(node)
+            before.append(node)
     else:
         raise CheckpointError("the network has no fully connected layer to tell its input size from: give --input-size")
-    known = [edition.input_size for edition in editions.EDITIONS.values()]
-    for size in [*known, *range(1, LARGEST + 1)]:
-        if _width(steps, size) == width:
+    for size in [*preferred, *range(1, LARGEST + 1)]:
+        if _width(before, size) == width:
             return size
     raise CheckpointError(f"no image of up to {LARGEST} pixels gives the {width} inputs of {node['name']}")
 
 
-def _width(steps: List[Dict[str, Any]], side: int) -> int:
+def _width(nodes: List[Node], size: int) -> int:
     """Inputs of the first fully connected layer for images of one channel; 0 when they are too small."""
     channels = 1
-    for node in steps:
-        values = network.attributes(node)
+    for node in nodes:
         kind = node["op"]
-        if kind in (network.CUSTOM_OPERATOR, network.BUILTIN_OPERATOR, "Pooling"):
-            if kind == "Pooling" and values.get("global_pool", "False").lower() in ("true", "1"):
-                side = 1
-                continue
-            kernel, stride, pad = (_first(values, key, default) for key, default in _WINDOW)
-            dilate = _first(values, "dilate", 1)
-            span = side + 2 * pad - dilate * (kernel - 1) - 1
-            if span < 0:
+        if kind == "Pooling" and flag(node, "global_pool"):
+            size = 1
+        elif kind in (CUSTOM_OPERATOR, BUILTIN_OPERATOR, "Pooling"):
+            size = _windows(node, size)
+            if size < 1:
                 return 0
-            full = values.get("pooling_convention") == "full"
-            side = (-(-span // stride) if full else span // stride) + 1
             if kind != "Pooling":
-                channels = int(values["num_filter"])
-        elif kind not in ("Activation", "Flatten", "LeakyReLU", "Dropout", "identity", "tanh", "relu", "sigmoid"):
+                channels = _first(node, "num_filter", 0)
+        elif kind not in _KEEP_THE_SIZE:
             raise CheckpointError(f"the input size cannot be told through node '{node['name']}': give --input-size")
-    return channels * side * side
+    return channels * size * size
 
 
-_WINDOW = (("kernel", 1), ("stride", 1), ("pad", 0))
+def _windows(node: Node, size: int) -> int:
+    """How many windows of a convolution or a pool fit along `size` pixels."""
+    kernel, stride, dilate = (_first(node, key, 1) for key in ("kernel", "stride", "dilate"))
+    span = size + 2 * _first(node, "pad", 0) - dilate * (kernel - 1) - 1
+    if span < 0:
+        return 0
+    full = attributes(node).get("pooling_convention") == "full"
+    return (-(-span // stride) if full else span // stride) + 1
 
 
-def _first(values: Mapping[str, str], key: str, default: int) -> int:
-    text = values.get(key, "").strip("()[] ").split(",")[0].strip().rstrip("L")
-    try:
-        return int(text) if text else default
-    except ValueError:
-        raise CheckpointError(f"attribute {key}={values[key]} is not a size") from None
+def _first(node: Node, key: str, default: int) -> int:
+    given = sizes(node, key)
+    return given[0] if given else default

@@ -91,9 +91,9 @@ def walk(layers: Sequence[Layer], shape: Shape, convolution: str = "new") -> Ite
         if isinstance(layer, Convolution):
             if len(shape) != 3 or layer.kernel_size > min(shape[1:]):
                 raise UsageError(f"{layer} does not fit data of shape {shape}")
-            name, side = numbered(convolution), layer.kernel_size
-            parameters[f"{name}_weight"] = (layer.filters, shape[0], side, side)
-            shape = (layer.filters, shape[1] - side + 1, shape[2] - side + 1)
+            name, k = numbered(convolution), layer.kernel_size
+            parameters[f"{name}_weight"] = (layer.filters, shape[0], k, k)
+            shape = (layer.filters, shape[1] - k + 1, shape[2] - k + 1)
         elif isinstance(layer, MaxPool):
             if len(shape) != 3 or layer.size > min(shape[1:]):
                 raise UsageError(f"{layer} does not fit data of shape {shape}")

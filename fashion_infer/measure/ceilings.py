@@ -14,7 +14,7 @@ from typing import Dict
 import numpy as np
 
 from ..errors import DeviceError
-from ..library import operators
+from ..library import thread_pool
 
 # Bytes filled and copied: 17 times the 60 MB second-level cache of an H200; on a CPU beyond most third-level caches.
 _BYTES = {"cpu": 256 << 20, "gpu": 1 << 30}
@@ -98,7 +98,7 @@ def measured_apart(backend: str, device: int = 0, threads: int = 0) -> Dict[str,
 def _main() -> None:
     backend, device, threads = sys.argv[1], *map(int, sys.argv[2:])
     try:
-        operators.set_threads(threads)
+        thread_pool.resize(threads)
         print(json.dumps(measure(backend, device)))
     except DeviceError as error:
         sys.exit(str(error))

@@ -7,7 +7,8 @@ import numpy as np
 
 from ..checkpoints import editions
 from ..errors import DeviceError, UsageError
-from ..library import operators
+from ..library import build
+from ..library import kernels as library_kernels
 from . import reference, request
 from .machines.cuda import Cuda
 from .machines.host import Host, check_memory
@@ -73,7 +74,7 @@ def convolutions(
     command = request.command(
         "conv", edition_names, backend, kernels=kernels, against=against, batch=batch, repeat=repeat
     )
-    versions = {"library": operators.build_info(), **versions}
+    versions = {"library": build.build_info(), **versions}
     result = Result(backend, identity, versions, command, batch, repeat, missing, [])
     for edition in chosen:
         for number, shape in enumerate(editions.convolution_shapes(edition), 1):
@@ -96,8 +97,8 @@ def _layer(machine, edition, number, shape, names, peers, batch, repeat, missing
     machine.load(x, weight, y_shape)
     picked = _picked(batch)
     want = reference.convolve(x[picked], weight)
-    table = operators.kernels(machine.backend)
-    auto = operators.chosen_kernel(x.shape, weight.shape, machine.backend)
+    table = library_kernels.table(machine.backend)
+    auto = library_kernels.chosen_kernel(x.shape, weight.shape, machine.backend)
     limits = machine.limits()
     rows = [Row(limit.name, COPYING) for limit, _ in limits]
     timed = [limit for limit, _ in limits]
@@ -155,7 +156,7 @@ def _error(got, want):
 def _checked(machine, row, picked, want, x_shape, k_shape) -> Optional[Contender]:
     """The kernel, when it takes the layer and is right; else None, and the row says why."""
     try:
-        operators.chosen_kernel(x_shape, k_shape, machine.backend, row.name)
+        library_kernels.chosen_kernel(x_shape, k_shape, machine.backend, row.name)
     except UsageError as error:
         row.status, row.reason = SKIPPED, str(error)
         return None
@@ -200,11 +201,11 @@ def _fill_in(rows: List[Row], times: Dict[str, Summary], flop: int, moved: Dict[
 
 def _kernel_names(kernels, backend):
     if kernels == "all":
-        known = operators.kernels(backend)
+        known = library_kernels.table(backend)
         if not known:
             raise DeviceError("the operator library was built without CUDA: rebuild it with `make setup BACKEND=gpu`")
         return [kernel.name for kernel in known]
     names = [name.strip() for name in kernels.split(",")]
     for name in names:
-        operators.check_kernel(name, backend)
+        library_kernels.check_kernel(name, backend)
     return names

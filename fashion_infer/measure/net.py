@@ -6,8 +6,8 @@ import numpy as np
 
 from ..checkpoints import editions
 from ..errors import DeviceError, UsageError
-from ..library import operators
-from ..library.nets import Net
+from ..library import build
+from ..library.fused import FusedNetwork
 from . import random_network, reference, request
 from .machines.net_cuda import CudaNetworks
 from .machines.net_host import HostNetworks
@@ -32,14 +32,14 @@ class _Subject(NamedTuple):
     images: np.ndarray
     picked: np.ndarray  # indices of the checked images, for every batch size
     want: np.ndarray  # their outputs; logarithms of scores
-    nets: Dict[str, Net]  # by precision
+    nets: Dict[str, FusedNetwork]  # by precision
     device: int
 
     def first_stage(self) -> "_Subject":
         """The same for the layers up to the first pool."""
         part = self.network.first_stage()
         options = {"shape": part.shape, "backend": "gpu", "device": self.device}
-        nets = {p: Net(part.symbol, part.weights, precision=p, **options) for p in self.nets}
+        nets = {p: FusedNetwork(part.symbol, part.weights, precision=p, **options) for p in self.nets}
         return self._replace(network=part, want=reference.run(part.steps, self.images[self.picked]), nets=nets)
 
 
@@ -95,7 +95,7 @@ def networks(
     identity, versions = machine.describe(available)
     sizes = ",".join(map(str, batches))
     command = request.command("net", edition_names, backend, against=against, batch=sizes, repeat=repeat)
-    versions = {"library": operators.build_info(), **versions}
+    versions = {"library": build.build_info(), **versions}
     result = Result(backend, identity, versions, command, batches, missing)
     for name in edition_names:
         try:
@@ -122,10 +122,10 @@ def _subject(machine, network, device, batches, result, checked) -> _Subject:
         check = Logits(network.edition, _name(precision), precision, len(picked))
         options = {"shape": network.shape, "backend": machine.backend, "device": device, "precision": precision}
         try:
-            got = Net(logits.symbol, network.weights, **options).forward(images[picked])
+            got = FusedNetwork(logits.symbol, network.weights, **options).forward(images[picked])
             _judge(check, got, want, _TOLERANCE[precision])
             if check.status == OK:
-                nets[precision] = Net(network.symbol, network.weights, **options)
+                nets[precision] = FusedNetwork(network.symbol, network.weights, **options)
         except (DeviceError, UsageError) as error:
             check.status, check.reason = (WRONG if precision == "float32" else SKIPPED), str(error)
         result.logits.append(check)

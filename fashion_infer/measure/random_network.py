@@ -10,12 +10,20 @@ from typing import Dict, List, NamedTuple, Optional, Tuple
 import numpy as np
 
 from ..checkpoints import editions
-from ..graph import network
+from ..graph import layers, symbol
 
 _PIXEL = 140.0  # root mean square of the images' pixels
 _PATCHES = 5  # a side
 _TANH = 0.7  # of what tanh and the pool make of values of order 1
 _LOGIT = 3.0  # how much larger the last layer's outputs are, so that scores differ
+_KINDS = {
+    layers.Convolution: "convolution",
+    layers.Tanh: "tanh",
+    layers.MaxPool: "pool",
+    layers.Flatten: "flatten",
+    layers.Dense: "dense",
+    layers.Softmax: "softmax",
+}
 
 
 class Step(NamedTuple):
@@ -66,40 +74,28 @@ class RandomNetwork(NamedTuple):
 
 
 def make(name: str) -> RandomNetwork:
-    """The network of an edition; UsageError for an unknown one, DeviceError without MXNet, which builds the symbol."""
+    """The network of an edition; UsageError for an unknown one."""
     edition = editions.get(name)
     rng = np.random.default_rng(edition.input_size)
     weights: Dict[str, np.ndarray] = {}
     steps: List[Step] = []
-
-    def drawn(key, shape, scale):
-        weights[key] = (scale * rng.standard_normal(shape)).astype(np.float32)
-        return weights[key]
-
-    def dense(number, units, inputs, scale):
-        weight = drawn(f"fullyconnected{number}_weight", (units, inputs), scale / np.sqrt(inputs))
-        steps.append(Step("dense", weight, drawn(f"fullyconnected{number}_bias", (units,), 0.2)))
-
-    channels, side, magnitude, convolutions = 1, edition.input_size, _PIXEL, 0
-    for layer in edition.features:
-        if isinstance(layer, editions.Convolution):
-            shape = (layer.filters, channels, layer.kernel, layer.kernel)
-            scale = 1 / (magnitude * np.sqrt(np.prod(shape[1:])))
-            steps.append(Step("convolution", drawn(f"new{convolutions}_weight", shape, scale)))
-            channels, side, magnitude, convolutions = layer.filters, side - layer.kernel + 1, 1.0, convolutions + 1
-        elif isinstance(layer, editions.Tanh):
-            steps.append(Step("tanh"))
+    last = [step for step in layers.walk(edition.layers, edition.shape) if isinstance(step.layer, layers.Dense)][-1]
+    magnitude = _PIXEL
+    for step in layers.walk(edition.layers, edition.shape):
+        scale = (_LOGIT if step == last else 1.0) / magnitude
+        drawn = []
+        for key, shape in step.parameters.items():
+            size = 0.2 if len(shape) == 1 else scale / np.sqrt(np.prod(shape[1:]))
+            weights[key] = (size * rng.standard_normal(shape)).astype(np.float32)
+            drawn.append(weights[key])
+        pool = step.layer.size if isinstance(step.layer, layers.MaxPool) else 0
+        steps.append(Step(_KINDS[type(step.layer)], *drawn, size=pool))
+        if isinstance(step.layer, (layers.Convolution, layers.Dense)):
+            magnitude = 1.0
+        elif isinstance(step.layer, layers.Tanh):
             magnitude = _TANH
-        else:
-            steps.append(Step("pool", size=layer.size))
-            side //= layer.size
-    steps.append(Step("flatten"))
-    dense(0, edition.hidden, channels * side * side, 1 / magnitude)
-    steps.append(Step("tanh"))
-    dense(1, len(edition.class_names), edition.hidden, _LOGIT / _TANH)
-    steps.append(Step("softmax"))
-    shape = (1, edition.input_size, edition.input_size)
-    return RandomNetwork(name, shape, network.build(name), weights, steps)
+    text = symbol.build(edition.layers, edition.shape)
+    return RandomNetwork(name, edition.shape, text, weights, steps)
 
 
 def shapes(steps: List[Step], shape: Tuple[int, ...]) -> List[Tuple[int, ...]]:

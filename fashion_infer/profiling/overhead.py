@@ -3,7 +3,7 @@
 import statistics
 from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
 
-from ..pipeline import Layer
+from ..result import Layer
 
 
 class Schedule(NamedTuple):

@@ -1,13 +1,17 @@
 """One profiled run: which sources record when, and what becomes of their records."""
 
 import time
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence
+from contextlib import nullcontext
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
-from .. import devices, pipeline
-from ..data.dataset import Images
+from .. import pipeline
 from ..errors import DeviceError, UsageError
-from ..library import operators
+from ..library import kernels
+from ..library.op_times import OpTime
 from ..measure import ceilings, process
+from ..model import LoadedModel
+from ..request import Request
+from ..result import Layer, Result
 from . import overhead, records, stages, tables, throughput
 from .cupti_source import CuptiSource
 from .mxnet_source import MXNetSource, named
@@ -17,7 +21,7 @@ from .records import Record
 class Profile(NamedTuple):
     """What a profiled run found."""
 
-    result: pipeline.Result
+    result: Result
     activities: tables.Table  # of the GPU, or of the CPU
     calls: tables.Table  # into CUDA, or into MXNet
     records: List[Record]  # all of them, for a timeline
@@ -41,49 +45,51 @@ class Profile(NamedTuple):
 
 
 def profile(
-    net: pipeline.Network,
-    images: Images,
-    backend: str = "auto",
-    device: int = 0,
-    repeat: int = 1,
+    request: Request,
     turns: int = 3,
     with_ceilings: bool = True,
-    **options: Any,
+    with_counters: bool = False,
+    announce: pipeline.Announce = nullcontext,
 ) -> Profile:
     """Run a network under the profiler, then some passes more for what the profiler costs.
 
     Parameters
     ----------
-    net, images, backend, device, **options
-        As `pipeline.run` takes them.
-    repeat
-        Passes that the tables and the timeline show, the program's first: what CUDA and MXNet set up is part of them.
+    request
+        What to run. Its passes are the program's first, which the tables and the timeline show: what CUDA and MXNet set
+        up is part of them.
     turns
         Further passes that count, without the profiler and with it in turn: so many of each. 0 for none.
     with_ceilings
         Whether to measure what the device can do at most.
+    with_counters
+        Whether the caller is going to count what the GPU does: UsageError, before anything is measured, on a CPU.
+    announce
+        As `pipeline.run` takes it.
 
     Raises
     ------
-    UsageError, CheckpointError, DeviceError
+    UsageError, DataError, CheckpointError, DeviceError
         What a run raises, and on a GPU DeviceError without CUPTI.
     """
-    if repeat < 1 or turns < 0:
-        raise UsageError("repeat must be at least 1, and the passes for the overhead at least 0")
-    cupti = _cupti(backend, device, options.get("mode") or "fused")
-    schedule = overhead.Schedule(repeat, turns, settling=0 if cupti is None else 1)
+    request.check()
+    if turns < 0:
+        raise UsageError("the passes for the overhead must be at least 0")
+    images, model = pipeline.load(request, announce)
+    cupti = _cupti(request, model)
+    if with_counters and cupti is None:
+        raise UsageError("hardware counters are a GPU's, and this would run on the CPU")
+    schedule = overhead.Schedule(request.repeat, turns, settling=0 if cupti is None else 1)
     watch = _Watch(cupti, MXNetSource(), schedule)
     try:
         watch.record()
-        result = pipeline.run(
-            net, images, backend, device=device, repeat=schedule.total, between=watch.between, **options
-        )
+        result = pipeline.run(request.but(repeat=schedule.total), images, model, between=watch.between)
     finally:
         watch.close()
-    shown = result._replace(layers=[_first(layer, repeat) for layer in result.layers])
+    shown = result._replace(layers=[_first(layer, request.repeat) for layer in result.layers])
     nodes = named(records.of(watch.mxnet, records.NODE), [(layer.name, layer.operator) for layer in result.layers])
     mxnet_calls = records.of(watch.mxnet, records.API)
-    fused = stages.lay(_log(shown.layers, repeat), [node for node in nodes if node.name == stages.NET])
+    fused = stages.lay(_log(shown.layers, request.repeat), [node for node in nodes if node.name == stages.NET])
     if result.backend == "gpu":
         activities = tables.tabulate("GPU activities", records.of(watch.cuda, *records.DEVICE_KINDS))
         calls = records.of(watch.cuda, records.API)
@@ -91,7 +97,7 @@ def profile(
         # The subgraph operator's time is that of its stages.
         rest = [node for node in nodes if not (fused and node.name == stages.NET)]
         activities, calls = tables.tabulate("CPU activities", [*fused, *rest]), records.outermost(mxnet_calls)
-    limits, reason = _ceilings(result, device) if with_ceilings else (None, "not asked for")
+    limits, reason = _ceilings(result, request.device) if with_ceilings else (None, "not asked for")
     return Profile(
         result=shown,
         activities=activities,
@@ -105,48 +111,49 @@ def profile(
     )
 
 
-def _cupti(backend: str, device: int, mode: str) -> Optional[CuptiSource]:
+def _cupti(request: Request, model: LoadedModel) -> Optional[CuptiSource]:
     """CUPTI, recording, when the run is going to use a GPU. It must be there before CUDA is first called."""
-    if backend == "cpu" or not operators.kernels("gpu"):
+    if request.backend == "cpu" or not kernels.table("gpu"):
         return None
     try:
         source = CuptiSource()
         source.start()
     except DeviceError as error:
-        if devices.choose(backend, device, mode).backend == "gpu":
+        if pipeline.choose(request, model).backend == "gpu":
             raise error from None
         return None
-    if devices.choose(backend, device, mode).backend == "gpu":
+    if pipeline.choose(request, model).backend == "gpu":
         return source
     source.stop()
     return None
 
 
-def _ceilings(result: pipeline.Result, device: int):
+def _ceilings(result: Result, device: int):
     try:
         return ceilings.measured_apart(result.backend, device, result.threads), None
     except DeviceError as error:
         return None, str(error)
 
 
-def _first(layer: pipeline.Layer, passes: int) -> pipeline.Layer:
+def _first(layer: Layer, passes: int) -> Layer:
     """The layer's first passes alone."""
     return layer._replace(
         **{field: getattr(layer, field)[:passes] for field in ("seconds", "upload", "download", "log")}
     )
 
 
-def _unprofiled(layer: pipeline.Layer, schedule: overhead.Schedule) -> pipeline.Layer:
+def _unprofiled(layer: Layer, schedule: overhead.Schedule) -> Layer:
     """The layer in the passes without the profiler, where there were any: they are warm as well, and the first pass of
     a fused network on a GPU took 60 times a later one's 0.19 ms, loading code."""
     return layer._replace(seconds=schedule.counted(layer.seconds)[0] or layer.seconds)
 
 
-def _log(layers: Sequence[pipeline.Layer], passes: int) -> List[operators.OpTime]:
+def _log(layers: Sequence[Layer], passes: int) -> List[Tuple[str, OpTime]]:
     """What the library logged, as it logged it: pass by pass, slice by slice, stage by stage."""
     made = []
     for index in range(passes):
-        slices = zip(*(layer.log[index] for layer in layers if layer.log and layer.log[index]))
+        logged = [layer for layer in layers if layer.log and layer.log[index]]
+        slices = zip(*([(layer.name, op) for op in layer.log[index]] for layer in logged))
         made += [op for part in slices for op in part]
     return made
 

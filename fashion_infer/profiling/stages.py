@@ -4,22 +4,22 @@ The library's log has a stage's time, summed over the slices of one forward pass
 the stages of a pass lie end to end, from where MXNet's profiler saw the pass begin.
 """
 
-from typing import Iterable, List, Sequence
+from typing import Iterable, List, Sequence, Tuple
 
-from ..library.operators import OpTime
+from ..library.op_times import OpTime
 from .records import STAGE, Record
 
-NET = "_fashion_infer_net"
+NET = "_fashion_infer_network"
 _LANE = "stages, summed over the slices and laid end to end"
 
 
-def lay(log: Sequence[OpTime], passes: Sequence[Record]) -> List[Record]:
+def lay(log: Sequence[Tuple[str, OpTime]], passes: Sequence[Record]) -> List[Record]:
     """Stage records of some forward passes.
 
     Parameters
     ----------
     log
-        The library's records, oldest first.
+        The library's records, oldest first, each with the name of its layer.
     passes
         MXNet's records of the subgraph operator.
 
@@ -32,10 +32,10 @@ def lay(log: Sequence[OpTime], passes: Sequence[Record]) -> List[Record]:
     made = []
     for each, node in zip(_split(log), sorted(passes, key=lambda r: r.start)):
         at = node.start
-        for op in each:
-            for name, seconds in (("[upload]", op.upload), (op.layer, op.seconds), ("[download]", op.download)):
+        for layer, op in each:
+            for name, seconds in (("[upload]", op.upload), (layer, op.seconds), ("[download]", op.download)):
                 length = round(1e9 * seconds)
-                if length or name == op.layer:
+                if length or name == layer:
                     made.append(Record(STAGE, name, at, length, _LANE))
                 at += length
         if node.end > at:
@@ -43,11 +43,11 @@ def lay(log: Sequence[OpTime], passes: Sequence[Record]) -> List[Record]:
     return made
 
 
-def _split(log: Iterable[OpTime]) -> List[List[OpTime]]:
+def _split(log: Iterable[Tuple[str, OpTime]]) -> List[List[Tuple[str, OpTime]]]:
     """The log pass by pass: one begins where a stage's name comes again."""
-    passes: List[List[OpTime]] = []
-    for op in log:
-        if not passes or any(op.layer == other.layer for other in passes[-1]):
+    passes: List[List[Tuple[str, OpTime]]] = []
+    for layer, op in log:
+        if not passes or any(layer == other for other, _ in passes[-1]):
             passes.append([])
-        passes[-1].append(op)
+        passes[-1].append((layer, op))
     return passes

@@ -2,8 +2,8 @@
 
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
-from ..library.operators import OpTime
-from ..pipeline import Layer
+from ..library.op_times import OpTime
+from ..result import Layer
 
 
 class Throughput(NamedTuple):

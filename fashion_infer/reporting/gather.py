@@ -5,13 +5,16 @@ import time
 from datetime import datetime, timezone
 from typing import Callable, Dict, List, NamedTuple, Optional, Tuple, TypeVar
 
-from .. import devices, examination, pipeline, verification
+from .. import devices, doctor, pipeline, verification
 from ..checkpoints import zoo
 from ..data import dataset
 from ..errors import DeviceError
-from ..library import operators
+from ..library import devices as library_devices
+from ..library import kernels, thread_pool
 from ..measure import ceilings, conv, net_rows, rows
 from ..measure.net import BATCHES, networks
+from ..request import Request as RunRequest
+from ..result import Result, versions
 from . import profiles
 
 # --quick is for two cores in under two minutes, four passes being the fewest whose quartiles say something.
@@ -65,7 +68,7 @@ class Baseline(NamedTuple):
     program: str
     what: str
     command: str
-    result: Optional[pipeline.Result]
+    result: Optional[Result]
     missing: str = ""
 
 
@@ -87,12 +90,12 @@ class Measured(NamedTuple):
     network_missing: str
     ceilings: Dict[str, float]  # see profiling.ceilings.measure; empty where they could not be measured
     no_ceilings: str  # why
-    runs: List[pipeline.Result]  # operator mode, fused mode
+    runs: List[Result]  # operator mode, fused mode
     run_commands: List[str]
     profiles: List[profiles.Profile]  # operator mode, fused mode
     checks: List[verification.Check]
     verify_command: str
-    findings: List[examination.Finding]
+    findings: List[doctor.Finding]
     versions: Dict[str, str]
 
     @property
@@ -134,7 +137,6 @@ def measure(request: Request, progress: Callable[[str], None] = lambda text: Non
     n = request.n if request.n is not None else (_QUICK_N if request.quick else dataset.TEST_SIZE)
     repeat = _QUICK_REPEAT if request.quick else _REPEAT
     images = dataset.load(n, request.data_dir, request.data)
-    net = pipeline.load_model(model.name)
 
     progress("baselines")
     baselines = _baselines(request, model.edition, images, chosen)
@@ -142,7 +144,7 @@ def measure(request: Request, progress: Callable[[str], None] = lambda text: Non
     runs, commands = [], []
     for mode in ("operator", "fused"):
         options = {"backend": chosen.backend, "device": request.device, "mode": mode, "repeat": repeat}
-        runs.append(pipeline.run(net, images, **options))
+        runs.append(pipeline.run(RunRequest(model.name, **options), images))
         commands.append(request.run_command(model.name, n, chosen.backend, mode, repeat))
     progress("convolution kernels")
     bench, bench_missing = _attempt(lambda: _bench(request, model.edition, chosen.backend))
@@ -152,10 +154,11 @@ def measure(request: Request, progress: Callable[[str], None] = lambda text: Non
     profiled = [_profile(request, model.name, chosen.backend, result) for result in runs]
     roof, no_roof = profiled[-1].ceilings, ""
     if not roof:
-        roof, no_roof = _attempt(lambda: ceilings.measured_apart(chosen.backend, request.device, operators.threads()))
+        roof, no_roof = _attempt(lambda: ceilings.measured_apart(chosen.backend, request.device, thread_pool.size()))
     progress("correctness of the models")
     names = list(dict.fromkeys([model.name, *_baseline_names(model.edition)])) if request.quick else []
-    checks = verification.verify(names, request.backend, request.device, None, request.data_dir, request.data)
+    asked = RunRequest(backend=request.backend, device=request.device, data_dir=request.data_dir, data=request.data)
+    checks = verification.verify(names, asked)
     words = ["fashion-infer", "verify", *(word for name in names for word in ("--model", name))]
     verify_command = shlex.join([*words, "--backend", request.backend, *request._device(), *request.where()])
     progress("environment")
@@ -166,7 +169,7 @@ def measure(request: Request, progress: Callable[[str], None] = lambda text: Non
         no_gpu=_no_gpu(request, chosen),
         model=model,
         images=images,
-        class_names=net.class_names,
+        class_names=runs[0].class_names,
         baselines=baselines,
         bench=bench,
         bench_missing=bench_missing,
@@ -179,8 +182,8 @@ def measure(request: Request, progress: Callable[[str], None] = lambda text: Non
         profiles=profiled,
         checks=checks,
         verify_command=verify_command,
-        findings=examination.examine(),
-        versions=pipeline.versions(),
+        findings=doctor.examine(),
+        versions=versions(),
         seconds=time.monotonic() - began,
     )
 
@@ -210,9 +213,8 @@ def _baselines(request, edition, images, chosen) -> List[Baseline]:
                     missing = "MXNet itself cannot use this GPU; with our operator it can, below"
             result = None
             if not missing:
-                net = pipeline.load_model(name)
-                options = {"backend": backend, "device": request.device, "mode": "operator"}
-                result, missing = _attempt(lambda net=net, options=options: pipeline.run(net, images, **options))
+                asked = RunRequest(name, backend=backend, device=request.device, mode="operator")
+                result, missing = _attempt(lambda asked=asked: pipeline.run(asked, images))
             found.append(Baseline(program, what, command, result, missing))
     return found
 
@@ -242,10 +244,10 @@ def _no_gpu(request, chosen) -> str:
         return ""
     if request.backend == "cpu":
         return "not asked for (--backend cpu)"
-    if not operators.kernels("gpu"):
+    if not kernels.table("gpu"):
         return "the operator library was built without CUDA (`make setup BACKEND=gpu` builds it where nvcc is found)"
     try:
-        found = len(operators.cuda_devices())
+        found = len(library_devices.cuda_devices())
     except DeviceError as error:
         return str(error)
     return f"there is no GPU {request.device}: this machine has {found}"

@@ -12,8 +12,8 @@ import tempfile
 from pathlib import Path
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
-from ..pipeline import Result
 from ..profiling.tables import Row, Table
+from ..result import Result
 
 _TIMEOUT = 600  # seconds; 10,000 images take ten
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Every CUDA variant once over small shapes, against float64: the program that compute-sanitizer watches.
+"""Every CUDA kernel once over small shapes, against float64: the program that compute-sanitizer watches.
 
-NumPy and ctypes alone, so that nothing but our kernels runs on the device. With --quick one image a shape and two of
-the four inputs, for the tools that slow a kernel down a thousandfold. Names select variants; default: all.
+NumPy alone, so that nothing but our kernels runs on the device. With --quick one image a shape and two of
+the four inputs, for the tools that slow a kernel down a thousandfold. Names select kernels; default: all.
 """
 
 import sys

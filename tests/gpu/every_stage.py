@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Every stage of the fused mode's CUDA executor over small networks, against the CPU: what compute-sanitizer watches.
 
-NumPy and ctypes alone, so that nothing but our kernels runs on the device. Numbers select networks; default: all. With
+NumPy alone, so that nothing but our kernels runs on the device. Numbers select networks; default: all. With
 --quick fewer passes, for the tools that slow a kernel down a thousandfold.
 """
 
@@ -10,16 +10,26 @@ from pathlib import Path
 
 import numpy as np
 
-sys.path[:0] = [str(Path(__file__).resolve().parent), str(Path(__file__).resolve().parents[2])]
-import fused_nets  # noqa: E402
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+import library  # noqa: F401, finds the package and the tests' helpers
+from chains import COURSE, Chain, course
 
-CHAINS = [fused_nets.course(name) for name in fused_nets.COURSE] + [
-    fused_nets.Chain([("conv", 9, 5), "tanh", "pool", ("dense", 33), "tanh", ("dense", 16), "softmax"], (1, 15, 13)),
-    fused_nets.Chain([("conv", 64, 5), "tanh", "pool", ("dense", 3)], (1, 12, 19), bias=False),
-    fused_nets.Chain([("conv", 24, 5), "tanh", "pool", ("conv", 8, 3), "tanh", "pool", ("dense", 70)], (1, 22, 22)),
-    fused_nets.Chain([("conv", 5, 3), "pool", ("dense", 40), ("dense", 20), "softmax"], (3, 9, 11)),
-    fused_nets.Chain(["pool", "tanh", ("dense", 17), "tanh"], (2, 7, 6)),
-    fused_nets.Chain([("dense", 200), "tanh", ("dense", 100), "tanh", "softmax"], (90,)),
+from fashion_infer.graph.layers import Convolution, Dense, Flatten, MaxPool, Softmax, Tanh
+
+CHAINS = [
+    *map(course, COURSE),
+    Chain(
+        [Convolution(9, 5), Tanh(), MaxPool(), Flatten(), Dense(33), Tanh(), Dense(16), Softmax()],
+        (1, 15, 13),
+    ),
+    Chain([Convolution(64, 5), Tanh(), MaxPool(), Flatten(), Dense(3, bias=False)], (1, 12, 19)),
+    Chain(
+        [Convolution(24, 5), Tanh(), MaxPool(), Convolution(8, 3), Tanh(), MaxPool(), Flatten(), Dense(70)],
+        (1, 22, 22),
+    ),
+    Chain([Convolution(5, 3), MaxPool(), Flatten(), Dense(40), Dense(20), Softmax()], (3, 9, 11)),
+    Chain([MaxPool(), Tanh(), Flatten(), Dense(17), Tanh()], (2, 7, 6)),
+    Chain([Dense(200), Tanh(), Dense(100), Tanh(), Softmax()], (90,)),
 ]
 
 
@@ -30,13 +40,13 @@ def main():
     for number in chosen:
         chain = CHAINS[number]
         for kind in ("uint8", "reals"):
-            weights = chain.weights(pixels=kind != "reals")
-            cpu, gpu = chain.net(weights, backend="cpu"), chain.net(weights)
+            weights = chain.weights(pixels=kind != "reals", gain=1.5)
+            cpu, gpu = chain.fused(weights), chain.fused(weights, backend="gpu")
             sizes = (2, 2, 2, 3) if quick else (2, 2, 2, 3, 70, 1100, 1100)  # repeated: by a graph
-            if number < len(fused_nets.COURSE):
+            if number < len(COURSE):
                 sizes = sizes[:3]
             for i, n in enumerate(sizes):
-                images = chain.images(n, kind, seed=i)
+                images = chain.items(n, kind, seed=i)
                 want = cpu.forward(images)
                 y = gpu.forward(images, out=np.full_like(want, np.nan))
                 wrong = np.abs(y - want).max() / np.abs(want).max()
@@ -44,9 +54,9 @@ def main():
                 if not wrong <= 1e-5:
                     failures += 1
                     print(f"network {number}, {n} of {kind}: error {wrong:.2e}")
-            weights = chain.weights(seed=1, pixels=kind != "reals")
+            weights = chain.weights(seed=1, pixels=kind != "reals", gain=1.5)
             gpu.set_weights(weights), cpu.set_weights(weights)
-            images = chain.images(2, kind)
+            images = chain.items(2, kind)
             if not np.abs(gpu.forward(images) - cpu.forward(images)).max() <= 1e-5 * np.abs(cpu.forward(images)).max():
                 failures += 1
                 print(f"network {number}, {kind}: wrong after a change of weights")

@@ -1,16 +1,37 @@
-"""The operator library through ctypes alone: runs where neither MXNet nor the package's dependencies are."""
+"""The operator library's convolutions as its C API gives them, statuses and all. NumPy is all that is needed.
 
-import ctypes
-import functools
-import os
+FASHION_OPS_LIBRARY names the library under test; without it the package's own is.
+"""
+
+import sys
 from pathlib import Path
 
 import numpy as np
 
 ROOT = Path(__file__).resolve().parents[2]
-OK, INVALID, UNKNOWN_KERNEL, UNSUPPORTED, NO_DEVICE, OUT_OF_MEMORY, DEVICE_ERROR = range(7)
-CUDA = 1
+sys.path[:0] = [path for path in (str(ROOT), str(ROOT / "tests")) if path not in sys.path]
 
+from device_memory import Memory  # noqa: E402
+from reference import convolve as reference  # noqa: E402, F401
+
+from fashion_infer.errors import FashionInferError  # noqa: E402
+from fashion_infer.library import devices, op_times  # noqa: E402
+from fashion_infer.library import kernels as library_kernels  # noqa: E402
+from fashion_infer.library.bindings import (  # noqa: E402, F401
+    BACKENDS,
+    DEVICE_ERROR,
+    INVALID,
+    NO_DEVICE,
+    NOT_LOGGED,
+    OK,
+    OUT_OF_MEMORY,
+    UNKNOWN_KERNEL,
+    UNSUPPORTED,
+    load,
+    message,
+)
+
+drain_log = op_times.drain
 # name: C, H, W, M, K
 COURSE_LAYERS = {
     "fa2017": (1, 28, 28, 50, 5),
@@ -20,152 +41,56 @@ COURSE_LAYERS = {
     "fa2019-conv2": (12, 33, 33, 24, 5),
 }
 # Largest error over the output's largest magnitude.
-TOLERANCE = {"float32": 5e-6, "tf32": 2e-3, "float16": 2e-3}
-
-
-class Conv(ctypes.Structure):
-    """fops_conv."""
-
-    _fields_ = [(name, ctypes.c_int64) for name in "BCHWMK"] + [("x_type", ctypes.c_int)]
-
-
-class KernelInfo(ctypes.Structure):
-    """fops_kernel_info."""
-
-    _fields_ = [(name, ctypes.c_char_p) for name in ("name", "summary", "requires", "precision")]
-
-
-class OpRecord(ctypes.Structure):
-    """fops_op_record."""
-
-    _fields_ = [("layer", ctypes.c_char * 64), ("kernel", ctypes.c_char * 32), ("conv", Conv)] + [
-        (name, ctypes.c_double) for name in ("seconds", "upload", "download")
-    ]
-
-
-@functools.lru_cache(maxsize=None)
-def load():
-    """The library that FASHION_OPS_LIBRARY names, else the package's."""
-    path = os.environ.get("FASHION_OPS_LIBRARY", ROOT / "fashion_infer" / "lib" / "libfashion_ops.so")
-    lib = ctypes.CDLL(str(path))
-    string, pointer, conv = ctypes.c_char_p, ctypes.c_void_p, ctypes.POINTER(Conv)
-    lib.fops_last_error.restype = string
-    lib.fops_kernel_describe.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.POINTER(KernelInfo)]
-    lib.fops_conv_check.argtypes = [ctypes.c_int, string, conv, ctypes.POINTER(string)]
-    lib.fops_conv_forward_cuda.argtypes = [string, conv, pointer, pointer, pointer, pointer]
-    lib.fops_conv_forward_timed.argtypes = [string, conv, pointer, pointer, pointer, pointer, string]
-    lib.fops_log_drain.argtypes = [ctypes.POINTER(OpRecord), ctypes.c_int]
-    lib.fops_conv_forward_staged.argtypes = [string, ctypes.c_int, conv, pointer, pointer, pointer, string]
-    return lib
+TOLERANCE = {"float32": 5e-6, "tf32": 2e-3, "fp16": 2e-3}
 
 
 def device_count():
-    """CUDA devices that the library can use; 0 where it cannot be loaded."""
-    count = ctypes.c_int()
+    """CUDA devices that the library can use; 0 where there is none, or no library."""
     try:
-        load().fops_cuda_device_count(ctypes.byref(count))
-    except OSError:
+        return len(devices.cuda_devices())
+    except FashionInferError:
         return 0
-    return count.value
 
 
 def kernels():
-    """Name and precision of every CUDA variant."""
-    found = []
+    """Name and precision of every CUDA kernel."""
     try:
-        lib = load()
-    except OSError:
-        return found
-    for index in range(lib.fops_kernel_count(CUDA)):
-        info = KernelInfo()
-        assert lib.fops_kernel_describe(CUDA, index, ctypes.byref(info)) == OK
-        found.append((info.name.decode(), info.precision.decode()))
-    return found
+        return [(kernel.name, kernel.precision) for kernel in library_kernels.table("gpu")]
+    except FashionInferError:
+        return []
 
 
 def conv_of(x, k):
     """The fops_conv of two arrays or tensors."""
-    B, C, H, W = x.shape
-    return Conv(B, C, H, W, k.shape[0], k.shape[2], 1 if "uint8" in str(x.dtype) else 0)
+    return library_kernels.describe(x.shape, k.shape, np.uint8 if "uint8" in str(x.dtype) else np.float32)
 
 
 def takes(name, conv):
-    """Whether the variant takes this convolution."""
-    return load().fops_conv_check(CUDA, name.encode(), ctypes.byref(conv), None) == OK
+    """Whether the kernel takes this convolution."""
+    return load().fops_conv_check(BACKENDS["gpu"], name.encode(), conv, None) == OK
 
 
-def message():
-    """The calling thread's last failure."""
-    return load().fops_last_error().decode()
+def poisoned(conv):
+    """Room for the output of a convolution, full of NaN."""
+    return np.full((conv.B, conv.M, conv.H - conv.K + 1, conv.W - conv.K + 1), np.nan, np.float32)
 
 
 def staged(name, x, k, device=0):
     """One pass over NumPy arrays; returns status and output (poisoned with NaN before the pass)."""
     conv = conv_of(x, k)
-    y = np.full((conv.B, conv.M, conv.H - conv.K + 1, conv.W - conv.K + 1), np.nan, np.float32)
-    status = load().fops_conv_forward_staged(
-        name.encode(), device, ctypes.byref(conv), x.ctypes.data, k.ctypes.data, y.ctypes.data, None
-    )
-    return status, y
-
-
-def drain_log():
-    """The op-time log, emptied."""
-    lib = load()
-    records = (OpRecord * max(1, lib.fops_log_size()))()
-    return records[: lib.fops_log_drain(records, len(records))]
-
-
-class Memory:
-    """Device memory through the driver's C API (libcuda), for programs without PyTorch or CuPy."""
-
-    def __init__(self, array):
-        self.array, self.pointer = array, ctypes.c_uint64()
-        self._call("cuMemAlloc_v2", ctypes.byref(self.pointer), ctypes.c_size_t(array.nbytes))
-        host = ctypes.c_void_p(array.ctypes.data)
-        self._call("cuMemcpyHtoD_v2", self.pointer, host, ctypes.c_size_t(array.nbytes))
-
-    @staticmethod
-    @functools.lru_cache(maxsize=None)
-    def driver():
-        """libcuda, with the primary context of device 0 current."""
-        cuda = ctypes.CDLL("libcuda.so.1")
-        context = ctypes.c_void_p()
-        assert cuda.cuInit(0) == 0
-        assert cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0
-        assert cuda.cuCtxSetCurrent(context) == 0
-        return cuda
-
-    def _call(self, name, *arguments):
-        status = getattr(self.driver(), name)(*arguments)
-        assert status == 0, f"{name}: CUDA error {status}"
-
-    def get(self):
-        """Wait for the device, copy the memory back and free it."""
-        host = ctypes.c_void_p(self.array.ctypes.data)
-        self._call("cuMemcpyDtoH_v2", host, self.pointer, ctypes.c_size_t(self.array.nbytes))
-        self._call("cuMemFree_v2", self.pointer)
-        return self.array
+    y = poisoned(conv)
+    pointers = x.ctypes.data, k.ctypes.data, y.ctypes.data
+    return load().fops_conv_forward_staged(name.encode(), device, conv, *pointers, NOT_LOGGED), y
 
 
 def on_device(name, x, k):
     """One pass over device tensors; returns status and output (poisoned with NaN before the pass)."""
     conv = conv_of(x, k)
-    y = np.full((conv.B, conv.M, conv.H - conv.K + 1, conv.W - conv.K + 1), np.nan, np.float32)
-    a, b, c = Memory(x), Memory(k), Memory(y)
-    status = load().fops_conv_forward_cuda(
-        name.encode(), ctypes.byref(conv), a.pointer.value, b.pointer.value, c.pointer.value, None
-    )
+    a, b, c = Memory(x), Memory(k), Memory(poisoned(conv))
+    status = load().fops_conv_forward_gpu(name.encode(), conv, a.address, b.address, c.address, None)
     y = c.get()
     a.get(), b.get()
     return status, y
-
-
-def reference(x, k):
-    """The convolution in float64."""
-    side = k.shape[2]
-    windows = np.lib.stride_tricks.sliding_window_view(x.astype(np.float64), (side, side), axis=(2, 3))
-    return np.einsum("bchwpq,mcpq->bmhw", windows, k.astype(np.float64), optimize=True)
 
 
 def error(y, want):

@@ -1,30 +1,22 @@
 """The benchmarks' parts that need a device: tensors of PyTorch and of CuPy, and peers."""
 
-import os
 import sys
-from pathlib import Path
 
 import pytest
 
-from fashion_infer import _mxnet
 from fashion_infer.errors import DeviceError
-from fashion_infer.library import operators
+from fashion_infer.library import kernels
 from fashion_infer.measure import conv, net
 from fashion_infer.measure.machines import cuda_tensors
 
 
 @pytest.fixture(autouse=True)
-def _library_with_cuda(monkeypatch):
-    """The library under test, in place of the package's own."""
-    named = os.environ.get("FASHION_OPS_LIBRARY")
-    if named:
-        monkeypatch.setattr(operators, "library_path", lambda: Path(named))
-        operators.library.cache_clear()
+def _library_with_cuda():
     try:
-        kernels = operators.kernels("gpu")
+        table = kernels.table("gpu")
     except DeviceError as error:
         pytest.skip(str(error))
-    if not kernels:
+    if not table:
         pytest.skip("the library has no CUDA part")
 
 
@@ -46,8 +38,6 @@ def test_every_kernel_is_right_and_timed(framework, monkeypatch):
 @pytest.mark.parametrize("framework", ["torch", "cupy"])
 def test_whole_networks_are_right_and_timed(framework, monkeypatch):
     pytest.importorskip(framework)
-    if _mxnet.build() is None:
-        pytest.skip("MXNet, which builds the networks, is not installed")
     if framework == "cupy":
         monkeypatch.setitem(sys.modules, "torch", None)
     result = net.networks(("fa2017", "fa2019"), "gpu", "torch", (1, 300), 4)

@@ -1,6 +1,4 @@
-"""Every CUDA variant against float64, on device tensors of PyTorch."""
-
-import ctypes
+"""Every CUDA kernel against float64, on device tensors of PyTorch."""
 
 import library
 import pytest
@@ -21,8 +19,8 @@ def forward(torch, name, x, k, y=None, stream=None):
         y = x.new_full((x.shape[0], k.shape[0], x.shape[2] - side + 1, x.shape[3] - side + 1), 0, dtype=torch.float32)
     y.fill_(float("nan"))
     stream = torch.cuda.current_stream() if stream is None else stream
-    status = library.load().fops_conv_forward_cuda(
-        name.encode(), ctypes.byref(conv), x.data_ptr(), k.data_ptr(), y.data_ptr(), stream.cuda_stream
+    status = library.load().fops_conv_forward_gpu(
+        name.encode(), conv, x.data_ptr(), k.data_ptr(), y.data_ptr(), stream.cuda_stream
     )
     assert status == library.OK, library.message()
     return y
@@ -152,9 +150,7 @@ def test_a_stream_of_cupy(torch):
     stream = cupy.cuda.Stream(non_blocking=True)
     cupy.cuda.Device().synchronize()
     conv = library.conv_of(x, k)
-    status = library.load().fops_conv_forward_cuda(
-        b"auto", ctypes.byref(conv), x.data.ptr, k.data.ptr, y.data.ptr, stream.ptr
-    )
+    status = library.load().fops_conv_forward_gpu(b"auto", conv, x.data.ptr, k.data.ptr, y.data.ptr, stream.ptr)
     assert status == library.OK, library.message()
     stream.synchronize()
     assert library.error(y.get(), library.reference(x.get(), k.get())) <= 2e-6

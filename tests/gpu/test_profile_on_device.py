@@ -5,14 +5,14 @@ import json
 import pytest
 
 from fashion_infer.errors import DeviceError
-from fashion_infer.library import operators
+from fashion_infer.library import kernels
 
 
 @pytest.fixture(autouse=True)
 def _cupti():
     pytest.importorskip("cupti")
     try:
-        if not operators.kernels("gpu"):
+        if not kernels.table("gpu"):
             pytest.skip("the library has no CUDA part")
     except DeviceError as error:
         pytest.skip(str(error))

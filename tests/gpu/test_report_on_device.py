@@ -5,12 +5,12 @@ import json
 import pytest
 
 from fashion_infer.errors import DeviceError
-from fashion_infer.library import operators
+from fashion_infer.library import kernels
 
 
 def test_report(run_program, tmp_path, torch):
     try:
-        if not operators.kernels("gpu"):
+        if not kernels.table("gpu"):
             pytest.skip("the library has no CUDA part")
     except DeviceError as error:
         pytest.skip(str(error))

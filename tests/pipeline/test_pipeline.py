@@ -6,10 +6,11 @@ import re
 import numpy as np
 import pytest
 
-from fashion_infer import infer, pipeline
+from fashion_infer import infer
 from fashion_infer.checkpoints import editions, zoo
 from fashion_infer.data import dataset
 from fashion_infer.errors import UsageError
+from fashion_infer.result import Result
 
 MODELS = list(zoo.MODELS)
 
@@ -181,7 +182,7 @@ def test_memory_is_bounded_by_slices(run_program, source):
 
 def test_python_api(source):
     result = infer(model="ece408-high", n=100, backend="cpu", data=source, repeat=2)
-    assert isinstance(result, pipeline.Result)
+    assert isinstance(result, Result)
     assert result.scores.shape == (100, 10) and np.allclose(result.scores.sum(axis=1), 1, atol=1e-5)
     assert np.array_equal(result.predictions, result.scores.argmax(axis=1))
     [(layer, seconds)] = result.op_times

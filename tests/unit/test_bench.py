@@ -1,6 +1,5 @@
 """`fashion-infer bench conv`: what it checks, counts and writes. The device of the GPU tests is made up of NumPy."""
 
-import ctypes
 import importlib.util
 import json
 import sys
@@ -13,7 +12,8 @@ import reference
 from fashion_infer import devices
 from fashion_infer.checkpoints import editions
 from fashion_infer.errors import DeviceError, UsageError
-from fashion_infer.library import operators
+from fashion_infer.library import bindings, kernels
+from fashion_infer.library import devices as library_devices
 from fashion_infer.measure import bench_files as files
 from fashion_infer.measure import conv, timing
 from fashion_infer.measure import reference as bench_reference
@@ -79,27 +79,26 @@ class Event:
 @pytest.fixture
 def gpu(monkeypatch):
     """A machine with one GPU, whose kernels are the CPU's; what was launched is in the list."""
-    kernels, chosen, launched = operators.kernels, operators.chosen_kernel, []
+    table, chosen, launched = kernels.table, kernels.chosen_kernel, []
 
     def launch(kernel, described, x, weight, y, stream):
         launched.append((kernel, stream))
-        operators.check(
-            operators.library().fops_conv_forward_cpu(kernel.encode(), ctypes.byref(described), x, weight, y, None)
-        )
+        forward = bindings.load().fops_conv_forward_cpu
+        bindings.check(forward(kernel.encode(), described, x, weight, y, bindings.NOT_LOGGED))
 
-    device = operators.CudaDevice(0, "GPU of NumPy", (9, 0), 132, 140 << 30, 139 << 30, "13.0", "13.0")
-    monkeypatch.setattr(operators, "cuda_devices", lambda: [device])
-    monkeypatch.setattr(operators, "kernels", lambda backend="cpu": kernels("cpu"))
+    device = library_devices.CudaDevice(0, "GPU of NumPy", (9, 0), 132, 140 << 30, 139 << 30, "13.0", "13.0")
+    monkeypatch.setattr(library_devices, "cuda_devices", lambda: [device])
+    monkeypatch.setattr(kernels, "table", lambda backend="cpu": table("cpu"))
     monkeypatch.setattr(
-        operators, "chosen_kernel", lambda x, k, backend="cpu", kernel="auto": chosen(x, k, "cpu", kernel)
+        kernels, "chosen_kernel", lambda x, k, backend="cpu", kernel="auto": chosen(x, k, "cpu", kernel)
     )
-    monkeypatch.setattr(operators, "launch", launch)
+    monkeypatch.setattr(kernels, "launch", launch)
     monkeypatch.setattr(cuda_tensors, "find", Tensors)
     return launched
 
 
 def wrong_convolve(factor):
-    real = operators.convolve
+    real = kernels.convolve
 
     def convolve(x, weight, kernel="auto", **options):
         y = real(x, weight, kernel, **options)
@@ -180,7 +179,7 @@ def test_a_peer_that_does_not_load(invoke, monkeypatch):
 
 @pytest.mark.parametrize("factor, words", [(1.001, "error 1.0e-03, more than 5e-06"), (np.nan, "never written")])
 def test_a_wrong_kernel_is_reported_not_timed(invoke, monkeypatch, tmp_path, factor, words):
-    monkeypatch.setattr(operators, "convolve", wrong_convolve(factor))
+    monkeypatch.setattr(kernels, "convolve", wrong_convolve(factor))
     files = ("--json", tmp_path / "k.json", "--markdown", tmp_path / "k.md", "--plot", tmp_path / "k.png")
     code, out, err = invoke(*CPU, "--against", "none", *files)
     assert code == 1 and "WRONG: naive" in out and words in out
@@ -192,20 +191,20 @@ def test_a_wrong_kernel_is_reported_not_timed(invoke, monkeypatch, tmp_path, fac
 
 
 def test_a_kernel_that_fails_is_wrong_too(invoke, monkeypatch):
-    monkeypatch.setattr(operators, "convolve", raising(DeviceError("device lost")))
+    monkeypatch.setattr(kernels, "convolve", raising(DeviceError("device lost")))
     code, out, _ = invoke(*CPU, "--against", "none", "--kernels", "naive")
     assert code == 1 and "WRONG: naive: device lost" in out
 
 
 def test_a_kernel_that_does_not_take_the_layer(invoke, monkeypatch, tmp_path):
-    real = operators.chosen_kernel
+    real = kernels.chosen_kernel
 
     def chosen(x_shape, k_shape, backend="cpu", kernel="auto"):
         if kernel == "naive":
             raise UsageError("naive takes no such layer")
         return real(x_shape, k_shape, backend, kernel)
 
-    monkeypatch.setattr(operators, "chosen_kernel", chosen)
+    monkeypatch.setattr(kernels, "chosen_kernel", chosen)
     code, out, _ = invoke(*CPU, "--against", "none", "--markdown", tmp_path / "k.md")
     assert code == 0 and "naive" not in out
     assert "(does not take this layer)" in (tmp_path / "k.md").read_text()
@@ -313,7 +312,7 @@ class TestGpu:
         assert code == 4 and "there is no GPU 1" in err
 
     def test_a_library_without_cuda(self, invoke, monkeypatch):
-        monkeypatch.setattr(operators, "kernels", lambda backend="cpu": [])
+        monkeypatch.setattr(kernels, "table", lambda backend="cpu": [])
         with pytest.raises(DeviceError, match="without CUDA"):
             conv.convolutions(backend="gpu")
 
@@ -322,7 +321,7 @@ def test_what_launch_passes_on():
     if devices.choose("auto").backend == "gpu":
         pytest.skip("null pointers are for a library without a device")
     with pytest.raises((DeviceError, UsageError)):
-        operators.launch("register-tile", operators.describe((1, 1, 6, 6), (1, 1, 3, 3)), 0, 0, 0, 0)
+        kernels.launch("register-tile", kernels.describe((1, 1, 6, 6), (1, 1, 3, 3)), 0, 0, 0, 0)
 
 
 class Machine:

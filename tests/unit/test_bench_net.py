@@ -10,7 +10,9 @@ import pytest
 import reference
 
 from fashion_infer.errors import DeviceError, UsageError
-from fashion_infer.library import nets, operators
+from fashion_infer.library import bindings
+from fashion_infer.library import devices as library_devices
+from fashion_infer.library.fused import FusedNetwork
 from fashion_infer.measure import net, random_network, request
 from fashion_infer.measure import reference as bench_reference
 from fashion_infer.measure.machines import cuda_tensors
@@ -43,7 +45,7 @@ def small():
     return random_network.make("fa2017")
 
 
-class WrongNet(nets.Net):
+class WrongNet(FusedNetwork):
     """A network whose outputs are off by a factor."""
 
     def forward(self, data, layer_times=False, out=None):
@@ -52,7 +54,7 @@ class WrongNet(nets.Net):
         return out
 
 
-class DeafNet(nets.Net):
+class DeafNet(FusedNetwork):
     """A network that is right until the softmax, and then forgets the last image."""
 
     def forward(self, data, layer_times=False, out=None):
@@ -133,7 +135,7 @@ def test_peers_compute_every_edition(network, name):
 
 def test_ours_computes_every_edition(network):
     images = network.images(3)
-    scores = nets.Net(network.symbol, network.weights, network.shape).forward(images)
+    scores = FusedNetwork(network.symbol, network.weights, network.shape).forward(images)
     assert np.abs(scores - oracle(network, images)).max() < 2e-5
 
 
@@ -148,9 +150,9 @@ def test_the_reference_is_the_tests_own(network):
 def test_a_part_of_the_network_is_that_part(network):
     images = network.images(2)
     for part in (network.first_stage(), network.logits()):
-        found = nets.Net(part.symbol, part.weights, part.shape).forward(images)
+        found = FusedNetwork(part.symbol, part.weights, part.shape).forward(images)
         assert np.allclose(found, bench_reference.run(part.steps, images), atol=3e-5)
-    assert len(nets.Net(network.first_stage().symbol, network.weights, network.shape).stages) == 1
+    assert len(FusedNetwork(network.first_stage().symbol, network.weights, network.shape).stages) == 1
 
 
 def test_layers_are_neither_linear_nor_saturated(network):
@@ -184,7 +186,7 @@ def test_onnx_scores_are_torch_s(small, size):
 
 @pytest.mark.parametrize("wrong, words", [(WrongNet, "of the range, more than 2e-06"), (DeafNet, "more than 4e-06")])
 def test_a_wrong_network_is_reported_not_timed(invoke, monkeypatch, tmp_path, wrong, words):
-    monkeypatch.setattr(net, "Net", wrong)
+    monkeypatch.setattr(net, "FusedNetwork", wrong)
     names = [tmp_path / name for name in ("r.json", "r.png", "r.md")]
     files = [word for pair in zip(("--json", "--plot", "--markdown"), names) for word in pair]
     code, out, err = invoke(*CPU, "--batch", "4", "--against", "none", *files)
@@ -205,7 +207,7 @@ def test_changed_predictions_are_wrong(small):
 
 
 def test_a_network_that_fails_is_wrong_too(invoke, monkeypatch):
-    monkeypatch.setattr(net.Net, "forward", raising(DeviceError("device lost")))
+    monkeypatch.setattr(net.FusedNetwork, "forward", raising(DeviceError("device lost")))
     code, out, _ = invoke(*CPU, "--batch", "1", "--against", "none")
     assert code == 1 and "WRONG: fa2017, fashion-infer: device lost" in out
 
@@ -351,7 +353,7 @@ class Event:
         pass
 
 
-class NetOnDevice(nets.Net):
+class NetOnDevice(FusedNetwork):
     """The CPU's network in the place of the GPU's; half precision is not there."""
 
     launched = None  # a list, which the fixture makes
@@ -364,17 +366,18 @@ class NetOnDevice(nets.Net):
 
     def launch(self, n, data, dtype, out, stream):
         self.launched.append((n, np.dtype(dtype).name, stream))
-        operators.check(self._library.fops_net_forward(self._handle, n, data, operators.element_type(dtype), out, 0))
+        kind = bindings.element_type(dtype)
+        bindings.check(self._library.fops_network_forward(self._handle, n, data, kind, out, 0))
 
 
 @pytest.fixture
 def gpu(monkeypatch):
     """A machine with one GPU, whose networks are the CPU's."""
     torch = pytest.importorskip("torch")
-    device = operators.CudaDevice(0, "GPU of PyTorch", (9, 0), 132, 140 << 30, 139 << 30, "13.0", "13.0")
-    monkeypatch.setattr(operators, "cuda_devices", lambda: [device])
+    device = library_devices.CudaDevice(0, "GPU of PyTorch", (9, 0), 132, 140 << 30, 139 << 30, "13.0", "13.0")
+    monkeypatch.setattr(library_devices, "cuda_devices", lambda: [device])
     monkeypatch.setattr(cuda_tensors, "find", Tensors)
-    monkeypatch.setattr(net, "Net", NetOnDevice)
+    monkeypatch.setattr(net, "FusedNetwork", NetOnDevice)
     monkeypatch.setattr(NetOnDevice, "launched", [])
     monkeypatch.setattr(torch._dynamo, "reset", lambda: None)
     monkeypatch.setattr(torch_network, "compiled", lambda torch, function, x: function)

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from fashion_infer import _mxnet
-from fashion_infer.checkpoints import checkpoint, params_file
+from fashion_infer.checkpoints import checkpoint, editions, hdf5, load, mxnet_pair, params_file
 from fashion_infer.errors import CheckpointError, UsageError
-from fashion_infer.graph import network
+from fashion_infer.graph import symbol
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +25,9 @@ def original():
         "fullyconnected1_bias": rng.standard_normal(10),
     }
     weights = {name: value.astype(np.float32) for name, value in weights.items()}
-    return checkpoint.Checkpoint(network.build("fa2017"), weights, {"edition": "fa2017", "seed": 3, "correctness": 0.5})
+    edition = editions.get("fa2017")
+    text = symbol.build(edition.layers, edition.shape)
+    return checkpoint.Checkpoint(text, weights, {"edition": "fa2017", "seed": 3, "correctness": 0.5})
 
 
 def same_bits(a, b):
@@ -36,8 +38,8 @@ def same_bits(a, b):
 
 
 def test_hdf5_keeps_every_bit(original, tmp_path):
-    checkpoint.save_hdf5(tmp_path / "a.h5", original)
-    loaded = checkpoint.load(str(tmp_path / "a.h5"))
+    hdf5.save(tmp_path / "a.h5", original)
+    loaded = load.load(str(tmp_path / "a.h5"))
     assert same_bits(loaded.weights, original.weights)
     assert loaded.symbol == original.symbol and loaded.attributes == original.attributes
     assert [p.name for p in tmp_path.iterdir()] == ["a.h5"]
@@ -46,26 +48,26 @@ def test_hdf5_keeps_every_bit(original, tmp_path):
 def test_quantized_rows(original, tmp_path):
     rng = np.random.default_rng(1)
     values, scale = rng.integers(-127, 128, (500, 7200)).astype(np.int8), rng.random(500).astype(np.float32)
-    checkpoint.save_hdf5(tmp_path / "a.h5", original, {"fullyconnected0_weight": (values, scale)})
-    loaded = checkpoint.load_hdf5(tmp_path / "a.h5").weights["fullyconnected0_weight"]
+    hdf5.save(tmp_path / "a.h5", original, {"fullyconnected0_weight": (values, scale)})
+    loaded = hdf5.load(tmp_path / "a.h5").weights["fullyconnected0_weight"]
     assert loaded.dtype == np.float32 and np.array_equal(loaded, values.astype(np.float32) * scale[:, None])
     assert (tmp_path / "a.h5").stat().st_size < 4 << 20
 
 
 def test_mxnet_pair_both_ways(original, tmp_path):
     prefix = str(tmp_path / "net")
-    written = checkpoint.save_mxnet(prefix, original, epoch=12)
+    written = mxnet_pair.save(prefix, original, epoch=12)
     assert [p.name for p in written] == ["net-symbol.json", "net-0012.params"]
-    assert same_bits(checkpoint.load(prefix, 12).weights, original.weights)
-    checkpoint.save_hdf5(tmp_path / "a.h5", checkpoint.load_mxnet(prefix, 12))
-    again = checkpoint.load_hdf5(tmp_path / "a.h5")
+    assert same_bits(load.load(prefix, 12).weights, original.weights)
+    hdf5.save(tmp_path / "a.h5", mxnet_pair.load(prefix, 12))
+    again = hdf5.load(tmp_path / "a.h5")
     assert same_bits(again.weights, original.weights)
-    assert network.parse(again.symbol, "") == network.parse(original.symbol, "")
+    assert symbol.parse(again.symbol, "") == symbol.parse(original.symbol, "")
 
 
 def test_mxnet_reads_what_we_write(original, tmp_path):
     mx = _mxnet.load()
-    checkpoint.save_mxnet(str(tmp_path / "net"), original)
+    mxnet_pair.save(str(tmp_path / "net"), original)
     symbol, arguments, _ = mx.model.load_checkpoint(str(tmp_path / "net"), 1)
     assert same_bits({k: v.asnumpy() for k, v in arguments.items()}, original.weights)
     assert symbol.list_outputs() == ["softmax_output"]
@@ -112,7 +114,7 @@ def test_files_of_the_course_era(version, tmp_path):
 
 def refused(path, epoch=1):
     with pytest.raises(CheckpointError) as error:
-        checkpoint.load(str(path), epoch)
+        load.load(str(path), epoch)
     text = str(error.value)
     assert "\n" not in text and error.value.exit_code == 3
     return text
@@ -120,7 +122,7 @@ def refused(path, epoch=1):
 
 @pytest.fixture
 def pair(original, tmp_path):
-    checkpoint.save_mxnet(str(tmp_path / "net"), original)
+    mxnet_pair.save(str(tmp_path / "net"), original)
     return tmp_path / "net"
 
 
@@ -137,7 +139,7 @@ def test_truncated_params(pair):
 def test_flipped_bytes_never_crash(original, tmp_path):
     """Small weights, so that most bytes are structure. A flip inside a number may pass: it is read as it stands."""
     small = checkpoint.Checkpoint(original.symbol, {"w": np.ones((2, 2), np.float32), "v": np.ones(1, np.float32)}, {})
-    checkpoint.save_mxnet(str(tmp_path / "net"), small)
+    mxnet_pair.save(str(tmp_path / "net"), small)
     path = tmp_path / "net-0001.params"
     content, chance, outcomes = path.read_bytes(), random.Random(0), {"read": 0, "refused": 0}
     for _ in range(3000):
@@ -146,7 +148,7 @@ def test_flipped_bytes_never_crash(original, tmp_path):
             damaged[chance.randrange(len(damaged))] = chance.randrange(256)
         path.write_bytes(damaged)
         try:
-            checkpoint.load(str(tmp_path / "net"))
+            load.load(str(tmp_path / "net"))
             outcomes["read"] += 1
         except CheckpointError as error:
             assert "\n" not in str(error)
@@ -161,7 +163,7 @@ def test_flipped_bytes_in_the_symbol_never_crash(original, tmp_path):
         damaged = bytearray(original.symbol.encode())
         damaged[chance.randrange(len(damaged))] = chance.choice(b'0123456789[]{}",:ax\xff')
         try:
-            graph = network.parse(damaged.decode("utf-8", "replace"), "it")
+            graph = symbol.parse(damaged.decode("utf-8", "replace"), "it")
         except CheckpointError as error:
             assert "\n" not in str(error)
             continue
@@ -207,7 +209,7 @@ def test_other_epoch_and_nothing_there(pair, tmp_path):
     assert "--epoch 1 is there" in refused(pair, 2)
     assert "no checkpoint at" in refused(tmp_path / "nowhere")
     with pytest.raises(UsageError, match="epoch must be"):
-        checkpoint.load(str(pair), -1)
+        load.load(str(pair), -1)
 
 
 def test_params_with_other_names(pair):
@@ -219,8 +221,8 @@ def test_params_with_other_names(pair):
 def test_nan_weights(original, tmp_path):
     weights = dict(original.weights, new0_weight=np.full((50, 1, 5, 5), np.nan, np.float32))
     broken = original._replace(weights=weights)
-    checkpoint.save_hdf5(tmp_path / "a.h5", broken)
-    checkpoint.save_mxnet(str(tmp_path / "net"), broken)
+    hdf5.save(tmp_path / "a.h5", broken)
+    mxnet_pair.save(str(tmp_path / "net"), broken)
     for path in ("a.h5", "net"):
         assert "new0_weight holds NaN" in refused(tmp_path / path)
 
@@ -229,7 +231,7 @@ def test_broken_hdf5(original, tmp_path):
     path = tmp_path / "a.h5"
     path.write_bytes(b"PK\x03\x04 not HDF5")
     assert "not a whole HDF5" in refused(path)
-    checkpoint.save_hdf5(path, original)
+    hdf5.save(path, original)
     content = path.read_bytes()
     for tenth in range(10):
         path.write_bytes(content[: len(content) * tenth // 10])
@@ -238,7 +240,7 @@ def test_broken_hdf5(original, tmp_path):
         file["x"] = 1
     assert "not a checkpoint of this program" in refused(path)
     with h5py.File(path, "w") as file:
-        file.attrs["format"] = checkpoint.FORMAT
+        file.attrs["format"] = hdf5.FORMAT
     assert "not a whole HDF5" in refused(path)
 
 
@@ -246,7 +248,7 @@ def test_broken_hdf5(original, tmp_path):
 def test_random_damage_to_hdf5_never_crashes(original, tmp_path):
     small = original._replace(weights={"w": np.ones((3, 3), np.float32)})
     path = tmp_path / "a.h5"
-    checkpoint.save_hdf5(path, small)
+    hdf5.save(path, small)
     content, chance = path.read_bytes(), random.Random(2)
     for _ in range(300):
         damaged = bytearray(content)
@@ -254,20 +256,20 @@ def test_random_damage_to_hdf5_never_crashes(original, tmp_path):
             damaged[chance.randrange(len(damaged))] = chance.randrange(256)
         path.write_bytes(damaged)
         try:
-            checkpoint.load(str(path))
+            load.load(str(path))
         except CheckpointError as error:
             assert "\n" not in str(error)
 
 
 def test_nothing_half_written(original, tmp_path, monkeypatch):
     with pytest.raises(CheckpointError, match="cannot write"):
-        checkpoint.save_hdf5(tmp_path / "no" / "folder" / "a.h5", original)
+        hdf5.save(tmp_path / "no" / "folder" / "a.h5", original)
     (tmp_path / "a.h5").write_text("old")
     unwritable = original._replace(attributes={"bad": object()})
     with pytest.raises(TypeError):
-        checkpoint.save_hdf5(tmp_path / "a.h5", unwritable)
+        hdf5.save(tmp_path / "a.h5", unwritable)
     assert (tmp_path / "a.h5").read_text() == "old" and len(list(tmp_path.iterdir())) == 1
     (tmp_path / "net-symbol.json").mkdir()  # the second file of the pair can't take its place
     with pytest.raises(CheckpointError, match="cannot write"):
-        checkpoint.save_mxnet(str(tmp_path / "net"), original)
+        mxnet_pair.save(str(tmp_path / "net"), original)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["a.h5", "net-symbol.json"]

@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 from interruptible import interruptible
 
-from fashion_infer import resources as _resources
-from fashion_infer.checkpoints import checkpoint, zoo
+from fashion_infer import resources
+from fashion_infer._mxnet.stopwatch import interrupt_deferred
+from fashion_infer.checkpoints import hdf5, zoo
 from fashion_infer.errors import DeviceError
-from fashion_infer.predictor import _interrupt_deferred
 
 
 def refused(invoke, code, *arguments):
@@ -66,10 +66,10 @@ def test_options_out_of_range(invoke, arguments, words):
 
 
 def test_backend_gpu_without_one(invoke):
-    from fashion_infer.library import operators
+    from fashion_infer.library import devices
 
     try:
-        operators.cuda_devices()
+        devices.cuda_devices()
         pytest.skip("this machine has a GPU")
     except DeviceError:
         pass
@@ -106,7 +106,7 @@ def test_read_only_cache(invoke, bare, monkeypatch):
 
 
 def test_library_missing_or_not_one(invoke, monkeypatch, tmp_path):
-    from fashion_infer.library import operators
+    from fashion_infer.library import bindings
 
     for content, words in [
         (None, "is missing"),
@@ -118,26 +118,26 @@ def test_library_missing_or_not_one(invoke, monkeypatch, tmp_path):
             path.write_bytes(Path(_ctypes.__file__).read_bytes())  # a library, but not ours
         elif content is not None:
             path.write_bytes(content)
-        monkeypatch.setattr(operators, "library_path", lambda path=path: path)
-        operators.library.cache_clear()
+        monkeypatch.setenv("FASHION_OPS_LIBRARY", str(path))
+        bindings.load.cache_clear()
         try:
             assert words in refused(invoke, 4, "run", "--data", "synthetic", "--n", "5")
         finally:
-            operators.library.cache_clear()
+            bindings.load.cache_clear()
 
 
 def test_library_built_for_another_mxnet(tmp_path):
     """A library whose `initialize` is told of another version refuses; here the version is what differs."""
     import ctypes
 
-    lib = ctypes.CDLL(str(_resources.library_path()))
+    lib = ctypes.CDLL(str(resources.library_path()))
     assert lib.initialize(10901) == 1
     assert lib.initialize(10800) == 0 and lib.initialize(20000) == 0
 
 
 def test_library_that_mxnet_refuses(monkeypatch, invoke):
     from fashion_infer import _mxnet
-    from fashion_infer.library import operators
+    from fashion_infer._mxnet import plugin
 
     mx = _mxnet.load()
 
@@ -145,12 +145,12 @@ def test_library_that_mxnet_refuses(monkeypatch, invoke):
         raise mx.MXNetError("Library version (7) does not match MXNet version (11)\n")
 
     monkeypatch.setattr(mx.library, "load", refuse)
-    monkeypatch.setattr(operators, "_in_mxnet", set())
-    operators.load_into_mxnet.cache_clear()
+    monkeypatch.setattr(plugin, "_in_mxnet", set())
+    plugin.load_operators.cache_clear()
     try:
         line = refused(invoke, 4, "run", "--data", "synthetic", "--n", "5", "--backend", "cpu")
     finally:
-        operators.load_into_mxnet.cache_clear()
+        plugin.load_operators.cache_clear()
     assert "refuses the operator library: Library version (7)" in line and "make setup" in line
 
 
@@ -163,10 +163,10 @@ def test_broken_checkpoints(invoke, tmp_path):
     assert "not a whole HDF5" in run(tmp_path / "a.h5")
     good = zoo.get("ece408-low").load()
     lacking = good._replace(weights={k: v for k, v in good.weights.items() if k != "new0_weight"})
-    checkpoint.save_hdf5(tmp_path / "a.h5", lacking)
+    hdf5.save(tmp_path / "a.h5", lacking)
     assert "lacks new0_weight" in run(tmp_path / "a.h5")
     shaped = good._replace(weights=dict(good.weights, fullyconnected1_bias=np.ones(9, np.float32)))
-    checkpoint.save_hdf5(tmp_path / "a.h5", shaped)
+    hdf5.save(tmp_path / "a.h5", shaped)
     assert "fullyconnected1_bias has shape (9,)" in run(tmp_path / "a.h5")
 
 
@@ -179,7 +179,7 @@ def test_export_import_and_run(invoke, tmp_path, monkeypatch):
     assert invoke("models", "import", "low", "--epoch", "3", "--to", "low.h5")[0] == 0
     correct.append(json.loads(invoke(*run, "--checkpoint", "low.h5")[1])["correctness"])
     assert len(set(correct)) == 1
-    loaded, shipped = checkpoint.load_hdf5("low.h5").weights, zoo.get("ece408-low").load().weights
+    loaded, shipped = hdf5.load("low.h5").weights, zoo.get("ece408-low").load().weights
     assert all(loaded[k].tobytes() == shipped[k].tobytes() for k in shipped)
     assert "NAME.h5" in refused(invoke, 2, "models", "import", "low", "--epoch", "3", "--to", "low.npz")
     assert "cannot write" in refused(invoke, 3, "models", "export", "baseline", "--to", "no/where/x")
@@ -247,7 +247,7 @@ def test_ctrl_c_in_the_middle_of_a_slice():
     reached = []
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        with pytest.raises(KeyboardInterrupt), _interrupt_deferred():
+        with pytest.raises(KeyboardInterrupt), interrupt_deferred():
             reached.append(signal.raise_signal(signal.SIGINT))  # returns: the slice goes on
         assert reached
         assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

@@ -11,15 +11,22 @@ from fashion_infer.errors import DataError, UsageError
 from fashion_infer.present import plots
 
 
+def asked(*arguments, **options):
+    """Model, edition, operator, backend and n of a program's request, which runs node by node."""
+    request = course.request(*arguments, **options)
+    assert request.mode_or_default == "operator"
+    return request.model, request.edition, request.operator, request.backend, request.n
+
+
 def test_programs():
-    assert course.request("m1.1", "fa2017") == ("baseline", "fa2017", "builtin", "cpu", 10000)
-    assert course.request("m2.1", "fa2017") == ("ece408-high", "fa2017", "custom", "cpu", 10000)
-    assert course.request("m2.1", "fa2017", "ece408-low", 10) == ("ece408-low", "fa2017", "custom", "cpu", 10)
+    assert asked("m1.1", "fa2017") == ("baseline", "fa2017", "builtin", "cpu", 10000)
+    assert asked("m2.1", "fa2017") == ("ece408-high", "fa2017", "custom", "cpu", 10000)
+    assert asked("m2.1", "fa2017", "ece408-low", 10) == ("ece408-low", "fa2017", "custom", "cpu", 10)
     assert course.request("final", "fa2017", "ece408-low").backend == "gpu"
-    assert course.request("m1.2", "sp2018") == ("baseline", "sp2018", "builtin", "gpu", 10000)
-    assert course.request("final", "sp2018") == ("baseline", "sp2018", "custom", "gpu", 10000)
-    assert course.request("m2.1", "fa2019", n=100) == ("ece408", "fa2019", "custom", "cpu", 100)
-    assert course.request("m4.1", "fa2019", "fa2019-baseline") == ("baseline", "fa2019", "custom", "gpu", 10000)
+    assert asked("m1.2", "sp2018") == ("baseline", "sp2018", "builtin", "gpu", 10000)
+    assert asked("final", "sp2018") == ("baseline", "sp2018", "custom", "gpu", 10000)
+    assert asked("m2.1", "fa2019", n=100) == ("ece408", "fa2019", "custom", "cpu", 100)
+    assert asked("m4.1", "fa2019", "fa2019-baseline") == ("baseline", "fa2019", "custom", "gpu", 10000)
 
 
 @pytest.mark.parametrize(

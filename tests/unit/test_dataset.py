@@ -7,10 +7,10 @@ import struct
 import numpy as np
 import pytest
 
-from fashion_infer.data import dataset, synthetic
+from fashion_infer.data import dataset, locate, synthetic
 from fashion_infer.errors import DataError, UsageError
 
-IMAGES, LABELS = dataset.FILES["test"]
+IMAGES, LABELS = locate.FILES["test"]
 
 
 def idx(magic, shape, content):
@@ -20,7 +20,7 @@ def idx(magic, shape, content):
 def accept(monkeypatch, folder):
     """Let the MD5 sums of the files as they are now be the expected ones."""
     for name in (IMAGES, LABELS):
-        monkeypatch.setitem(dataset.MD5, name, hashlib.md5((folder / name).read_bytes()).hexdigest())
+        monkeypatch.setitem(locate.MD5, name, hashlib.md5((folder / name).read_bytes()).hexdigest())
 
 
 @pytest.fixture
@@ -146,11 +146,11 @@ def test_a_damaged_copy_of_another_tool_is_passed_over(small_set, bare):
         for name in (IMAGES, LABELS):
             (target / name).write_bytes((folder / name).read_bytes())
     (mxnet / LABELS).write_bytes(b"damaged")
-    assert dataset.find() == keras
+    assert locate.find() == keras
 
 
 def test_nothing_anywhere_falls_back_to_the_built_in_set(bare):
-    assert dataset.find() is None
+    assert locate.find() is None
     loaded = dataset.load(7)
     assert loaded.source == "synthetic" and np.array_equal(loaded.images, synthetic.load()[0][:7])
     with pytest.raises(DataError, match="could not download t10k-images.*no connection.*--data-dir"):

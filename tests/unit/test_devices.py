@@ -2,9 +2,10 @@
 
 import pytest
 
-from fashion_infer import _mxnet, devices, examination
+from fashion_infer import _mxnet, devices, doctor
 from fashion_infer.errors import DeviceError, UsageError
-from fashion_infer.library import operators
+from fashion_infer.library import devices as cuda
+from fashion_infer.library import kernels
 
 
 def machine(monkeypatch, capabilities=(), build="cpu", reason="no NVIDIA driver"):
@@ -14,18 +15,17 @@ def machine(monkeypatch, capabilities=(), build="cpu", reason="no NVIDIA driver"
         if not capabilities:
             raise DeviceError(reason)
         return [
-            operators.CudaDevice(i, f"GPU {c}", c, 100, 8 << 30, 7 << 30, "13.0", "13.0")
-            for i, c in enumerate(capabilities)
+            cuda.CudaDevice(i, f"GPU {c}", c, 100, 8 << 30, 7 << 30, "13.0", "13.0") for i, c in enumerate(capabilities)
         ]
 
-    kernel = operators.Kernel("tensor-core", "", "", "float32")
-    monkeypatch.setattr(operators, "cuda_devices", found)
-    monkeypatch.setattr(operators, "kernels", lambda backend="cpu": [kernel])
+    kernel = kernels.Kernel("tensor-core", "", "", "float32")
+    monkeypatch.setattr(cuda, "cuda_devices", found)
+    monkeypatch.setattr(kernels, "table", lambda backend="cpu": [kernel])
     monkeypatch.setattr(_mxnet, "build", lambda: build)
 
 
 def test_cpu_needs_no_look_at_devices(monkeypatch):
-    monkeypatch.setattr(operators, "cuda_devices", lambda: pytest.fail("looked"))
+    monkeypatch.setattr(cuda, "cuda_devices", lambda: pytest.fail("looked"))
     assert devices.choose("cpu") == ("cpu", "cpu", None)
 
 
@@ -38,7 +38,7 @@ def test_auto_falls_back_with_the_reason(monkeypatch):
 
 def test_auto_on_a_cpu_build_says_nothing(monkeypatch):
     machine(monkeypatch)
-    monkeypatch.setattr(operators, "kernels", lambda backend="cpu": [])
+    monkeypatch.setattr(kernels, "table", lambda backend="cpu": [])
     assert devices.choose("auto") == ("cpu", "cpu", None)
 
 
@@ -75,6 +75,6 @@ def test_unknown_backend():
 
 def test_doctor_lists_devices(monkeypatch):
     machine(monkeypatch, [(9, 0), (8, 6)], "cu112")
-    first, second = examination._cuda()
+    first, second = doctor._cuda()
     assert first.ok and "8.0 GiB (7.0 free)" in first.found and "MXNet itself cannot use it" in first.found
     assert "MXNet itself can use it" in second.found

@@ -14,10 +14,10 @@ import time
 import pytest
 from interruptible import interruptible
 
-from fashion_infer.data import dataset, download
+from fashion_infer.data import download, locate, retrieve
 from fashion_infer.errors import DataError
 
-NAMES = dataset.FILES["test"]
+NAMES = locate.FILES["test"]
 CONTENT = {name: gzip.compress(name.encode() * 500) for name in NAMES}
 
 
@@ -67,7 +67,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 @pytest.fixture
 def server(bare, monkeypatch):
     for name in NAMES:
-        monkeypatch.setitem(dataset.MD5, name, hashlib.md5(CONTENT[name]).hexdigest())
+        monkeypatch.setitem(locate.MD5, name, hashlib.md5(CONTENT[name]).hexdigest())
     server = Server()
 
     def use(*behaviours):
@@ -123,7 +123,7 @@ def test_goes_on_after_an_interruption(server, tmp_path):
     ],
 )
 def test_trouble_is_one_line_and_leaves_nothing(server, behaviour, words, tmp_path, monkeypatch):
-    monkeypatch.setattr(download, "TIMEOUT", (1, 0.5))
+    monkeypatch.setattr(retrieve, "TIMEOUT", (1, 0.5))
     server(behaviour)
     with pytest.raises(DataError, match=f"could not download {NAMES[0]}.*({words}).*--data-dir") as error:
         download.fetch(tmp_path / "a")

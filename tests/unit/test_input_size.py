@@ -8,19 +8,25 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fashion_infer import _mxnet
+from fashion_infer._mxnet import plugin
 from fashion_infer.checkpoints import editions
 from fashion_infer.errors import CheckpointError
-from fashion_infer.graph import input_size, network
-from fashion_infer.library import operators
+from fashion_infer.graph import input_size, symbol
 
 mx = _mxnet.load()
-operators.load_into_mxnet()
+plugin.load_operators()
+KNOWN = [edition.input_size for edition in editions.EDITIONS.values()]
 
 
-def fc_width(symbol, side):
+def build(edition, operator="custom"):
+    chosen = editions.get(edition)
+    return symbol.build(chosen.layers, chosen.shape, operator)
+
+
+def fc_width(network, size):
     """Inputs of the first fully connected layer, by MXNet; None when the images are too small."""
     try:
-        shapes = dict(zip(symbol.list_arguments(), symbol.infer_shape(data=(1, 1, side, side))[0]))
+        shapes = dict(zip(network.list_arguments(), network.infer_shape(data=(1, 1, size, size))[0]))
     except mx.MXNetError:
         return None
     return next(shape[1] for name, shape in shapes.items() if name.startswith("fullyconnected0_w"))
@@ -29,11 +35,10 @@ def fc_width(symbol, side):
 @pytest.mark.parametrize("edition", list(editions.EDITIONS))
 @pytest.mark.parametrize("operator", ["custom", "builtin"])
 def test_editions(edition, operator):
-    text = network.build(edition, operator)
-    side = editions.get(edition).input_size
-    width = fc_width(mx.sym.load_json(text), side)
+    text, size = build(edition, operator), editions.get(edition).input_size
+    width = fc_width(mx.sym.load_json(text), size)
     weights = {"fullyconnected0_weight": np.zeros((3, width), np.float32)}
-    assert input_size.infer(json.loads(text), weights) == side
+    assert input_size.infer(json.loads(text), weights, KNOWN) == size
 
 
 @st.composite
@@ -58,25 +63,25 @@ def chains(draw):
             )  # fmt: skip
         else:
             x = mx.sym.Activation(x, act_type="tanh")
-    symbol = mx.sym.FullyConnected(mx.sym.Flatten(x), num_hidden=7, name="fullyconnected0")
-    return symbol, draw(st.integers(10, 90))
+    network = mx.sym.FullyConnected(mx.sym.Flatten(x), num_hidden=7, name="fullyconnected0")
+    return network, draw(st.integers(10, 90))
 
 
 @given(chains())
 @settings(max_examples=60, deadline=None)
 def test_random_chains(chain):
-    symbol, side = chain
-    width = fc_width(symbol, side)
+    network, size = chain
+    width = fc_width(network, size)
     if width is None:
         return
     weights = {"fullyconnected0_weight": np.zeros((7, width), np.float32)}
-    found = input_size.infer(network.parse(symbol.tojson(), ""), weights)
-    assert fc_width(symbol, found) == width
-    assert found <= side or found in {edition.input_size for edition in editions.EDITIONS.values()}
+    found = input_size.infer(symbol.parse(network.tojson(), ""), weights, KNOWN)
+    assert fc_width(network, found) == width
+    assert found <= size or found in KNOWN
 
 
 def refused(change, weights=None):
-    graph = json.loads(network.build("fa2017"))
+    graph = json.loads(build("fa2017"))
     change(graph["nodes"])
     weights = {"fullyconnected0_weight": np.zeros((3, 7200))} if weights is None else weights
     with pytest.raises(CheckpointError) as error:

@@ -14,11 +14,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import fashion_infer
 from fashion_infer import _mxnet
-from fashion_infer._mxnet import numpy_names as _numpy_names
+from fashion_infer._mxnet import cuda_11, loading, numpy_names
 from fashion_infer.errors import DeviceError
 
-PACKAGE = Path(_mxnet.__file__).parent
+PACKAGE = Path(fashion_infer.__file__).parent
 
 
 def fresh(code, *path, **environment):
@@ -32,16 +33,16 @@ def fresh(code, *path, **environment):
 
 class TestNumpyNames:
     def test_only_missing_names_are_put_back(self):
-        namespace = types.SimpleNamespace(**{name: "kept" for name in _numpy_names._REMOVED if name != "trapz"})
+        namespace = types.SimpleNamespace(**{name: "kept" for name in numpy_names._REMOVED if name != "trapz"})
         namespace.trapezoid = "trapezoid"
-        assert _numpy_names.restore(namespace) == ["trapz"]
+        assert numpy_names.restore(namespace) == ["trapz"]
         assert namespace.trapz == "trapezoid"
         assert namespace.bool == "kept"
 
     def test_each_name_means_what_it_meant(self):
         kept = ("all", "any", "inf", "isin", "nan", "prod", "ravel", "round", "sort")
         old = types.SimpleNamespace(trapezoid="trapezoid", **{name: getattr(np, name) for name in kept})
-        _numpy_names.restore(old)
+        numpy_names.restore(old)
         a = np.array([[3.26, 1.0], [2.0, 0.0]])
         assert (old.PINF, old.NINF, old.Inf) == (np.inf, -np.inf, np.inf)
         assert math.isnan(old.NaN)
@@ -66,10 +67,10 @@ class TestNumpyNames:
                 warnings.warn(f"np.{name} is going", FutureWarning, stacklevel=2)
                 raise AttributeError(name)
 
-        namespace = Numpy(**{name: "kept" for name in _numpy_names._REMOVED if name != "bool"})
+        namespace = Numpy(**{name: "kept" for name in numpy_names._REMOVED if name != "bool"})
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            assert _numpy_names.restore(namespace) == ["bool"]
+            assert numpy_names.restore(namespace) == ["bool"]
 
     def test_this_numpy_is_unharmed(self):
         _mxnet.load()
@@ -125,8 +126,6 @@ class TestLoad:
         )
 
     def test_what_the_package_offers(self):
-        import fashion_infer
-
         assert callable(fashion_infer.infer)
         assert {"infer", "__version__"} <= set(dir(fashion_infer))
         with pytest.raises(AttributeError, match="inver"):
@@ -226,7 +225,7 @@ class TestBuild:
         assert fresh(self.CODE, tmp_path) == build
 
     def test_none(self, monkeypatch):
-        monkeypatch.setattr(_mxnet.importlib.util, "find_spec", lambda name: None)
+        monkeypatch.setattr(loading.importlib.util, "find_spec", lambda name: None)
         assert _mxnet.build() is None
         with pytest.raises(DeviceError, match="MXNet is not installed: pip install mxnet==1.9.1"):
             _mxnet.load.__wrapped__()
@@ -273,6 +272,6 @@ class TestFailedImport:
                 loaded.append(Path(path).name)
             raise OSError("damaged")  # is left for MXNet's own import to report
 
-        monkeypatch.setattr(_mxnet.ctypes, "CDLL", load)
-        _mxnet._preload_cuda_11()
+        monkeypatch.setattr(cuda_11.ctypes, "CDLL", load)
+        cuda_11.preload()
         assert loaded == ["libcudart.so.11.0", "libcublasLt.so.11", "libcublas.so.11"]

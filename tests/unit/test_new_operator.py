@@ -9,10 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fashion_infer import _mxnet
-from fashion_infer.library import operators
+from fashion_infer._mxnet import plugin
+from fashion_infer.library import devices
 
 mx = _mxnet.load()
-operators.load_into_mxnet()
+plugin.load_operators()
 
 
 def new(kernel="(3, 3)", num_filter="4", **attributes):
@@ -73,7 +74,7 @@ def test_a_symbol_of_the_course_loads_unchanged():
 def message(action):
     with pytest.raises(mx.MXNetError) as error:
         action()
-    return operators.explain(error.value)
+    return plugin.explain(error.value)
 
 
 @pytest.mark.parametrize(
@@ -86,7 +87,7 @@ def message(action):
         (dict(num_filter="0"), "num_filter must be a positive number, not '0'"),
         (dict(num_filter="-4"), "not '-4'"),
         (dict(num_filter="many"), "not 'many'"),
-        (dict(backend="tpu"), "cpu or gpu"),
+        (dict(__fops_backend__="tpu"), "cpu or gpu"),
     ],
 )
 def test_attributes_are_checked(attributes, words):
@@ -95,7 +96,7 @@ def test_attributes_are_checked(attributes, words):
 
 
 def test_shape_errors_name_the_node_and_its_shapes():
-    tagged = new(layer="new7")
+    tagged = new(__fops_layer__="new7")
     assert "New 'new7'" in message(lambda: tagged.infer_shape(data=(1, 1, 2, 2)))
     assert "(1,1,2,2)" in message(lambda: tagged.infer_shape(data=(1, 1, 2, 2)))
     assert "(3, 8, 8)" in message(lambda: tagged.infer_shape(data=(3, 8, 8)))
@@ -109,16 +110,16 @@ def test_types_are_checked():
     assert new().infer_type(data=np.uint8) == ([np.uint8, np.float32], [np.float32], [])
 
 
-def test_unknown_variant_and_missing_gpu():
+def test_unknown_kernel_and_missing_gpu():
     def run(**attributes):
         x, w = mx.nd.ones((1, 1, 8, 8)), mx.nd.ones((4, 1, 3, 3))
         return mx.nd.New(x, w, kernel="(3, 3)", num_filter="4", **attributes).asnumpy()
 
-    assert "unknown CPU kernel 'best'" in message(lambda: run(variant="best"))
+    assert "unknown CPU kernel 'best'" in message(lambda: run(__fops_kernel__="best"))
     try:
-        operators.cuda_devices()
+        devices.cuda_devices()
     except Exception:
-        assert message(lambda: run(backend="gpu", layer="new0")).startswith("New 'new0': ")
+        assert message(lambda: run(__fops_backend__="gpu", __fops_layer__="new0")).startswith("New 'new0': ")
 
 
 def test_there_is_no_backward_pass():
@@ -140,5 +141,5 @@ def test_the_newest_message_is_the_one_explained():
 
 
 def test_explain_without_a_marker():
-    assert operators.explain(RuntimeError("a\n  b  \n")) == "b"
-    assert operators.explain(RuntimeError()) == "RuntimeError"
+    assert plugin.explain(RuntimeError("a\n  b  \n")) == "b"
+    assert plugin.explain(RuntimeError()) == "RuntimeError"

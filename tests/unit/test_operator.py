@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from fashion_infer.checkpoints import editions
 from fashion_infer.errors import DeviceError, UsageError
-from fashion_infer.library import operators
+from fashion_infer.library import build, devices, kernels, op_times, thread_pool
 
-KERNELS = [kernel.name for kernel in operators.kernels("cpu")]
+KERNELS = [kernel.name for kernel in kernels.table("cpu")]
 # float32 sums of up to C*K*K = 1960 terms: error grows with the square root of their number, from 6e-8 a term.
 TOLERANCE = 3e-6
 
@@ -39,23 +39,23 @@ def test_random_shapes(shape, kernel, as_pixels, seed):
     x = x if as_pixels else (x / 255 - 0.5).astype(np.float32)
     weight = reference.weights(rng, m, c, k)
     out = np.full((b, m, h - k + 1, w - k + 1), np.nan, np.float32)
-    operators.convolve(x, weight, kernel, out=out)
+    kernels.convolve(x, weight, kernel, out=out)
     # Over the sum of magnitudes: of a few outputs each may cancel to nearly nothing. 2.8e-7 was the worst of 4,000.
     terms = reference.convolve(np.abs(x), np.abs(weight)).max()
     assert np.abs(out - reference.convolve(x, weight)).max() < 1e-6 * max(terms, 1e-30)
 
 
 def spec_layers():
-    """(edition, C, side, M, K) of every convolution of the course."""
+    """(edition, C, size, M, K) of every convolution of the course."""
     return [(e.name, *shape) for e in editions.EDITIONS.values() for shape in editions.convolution_shapes(e)]
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-@pytest.mark.parametrize("edition, c, side, m, k", spec_layers())
-def test_spec_shapes(edition, c, side, m, k, kernel):
-    rng = np.random.default_rng(side)
-    x, weight = reference.pixels(rng, (3, c, side, side)), reference.weights(rng, m, c, k)
-    assert reference.relative_error(operators.convolve(x, weight, kernel), reference.convolve(x, weight)) < TOLERANCE
+@pytest.mark.parametrize("edition, c, size, m, k", spec_layers())
+def test_spec_shapes(edition, c, size, m, k, kernel):
+    rng = np.random.default_rng(size)
+    x, weight = reference.pixels(rng, (3, c, size, size)), reference.weights(rng, m, c, k)
+    assert reference.relative_error(kernels.convolve(x, weight, kernel), reference.convolve(x, weight)) < TOLERANCE
 
 
 def test_the_course_has_five_layers():
@@ -65,24 +65,24 @@ def test_the_course_has_five_layers():
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3, 8])
-@pytest.mark.parametrize("batch, side", [(1, 90), (5, 28), (40, 12)])
-def test_threads_do_not_change_a_bit(threads, batch, side):
+@pytest.mark.parametrize("batch, size", [(1, 90), (5, 28), (40, 12)])
+def test_threads_do_not_change_a_bit(threads, batch, size):
     rng = np.random.default_rng(1)
-    x, weight = reference.pixels(rng, (batch, 3, side, side)), reference.weights(rng, 11, 3, 5)
+    x, weight = reference.pixels(rng, (batch, 3, size, size)), reference.weights(rng, 11, 3, 5)
     try:
-        operators.set_threads(1)
-        alone = operators.convolve(x, weight)
-        operators.set_threads(threads)
-        assert operators.threads() == threads
-        assert np.array_equal(operators.convolve(x, weight), alone)
+        thread_pool.resize(1)
+        alone = kernels.convolve(x, weight)
+        thread_pool.resize(threads)
+        assert thread_pool.size() == threads
+        assert np.array_equal(kernels.convolve(x, weight), alone)
     finally:
-        operators.set_threads(None)
+        thread_pool.resize(None)
 
 
 def test_large_image_in_bands():
     rng = np.random.default_rng(2)
     x, weight = reference.pixels(rng, (1, 2, 300, 1700)), reference.weights(rng, 5, 2, 7)
-    assert reference.relative_error(operators.convolve(x, weight), reference.convolve(x, weight)) < TOLERANCE
+    assert reference.relative_error(kernels.convolve(x, weight), reference.convolve(x, weight)) < TOLERANCE
 
 
 @pytest.mark.parametrize("isa", ["generic", "avx2", "avx512"])
@@ -91,12 +91,12 @@ def test_every_instruction_set(isa):
     program = """
 import sys; sys.path.insert(0, "tests")
 import numpy as np, reference
-from fashion_infer import operators
+from fashion_infer.library import build, kernels
 rng = np.random.default_rng(3)
-for b, c, side, m, k in [(4, 1, 28, 50, 5), (2, 3, 17, 7, 3), (1, 2, 4, 1, 4)]:
-    x, w = reference.pixels(rng, (b, c, side, side)), reference.weights(rng, m, c, k)
-    assert reference.relative_error(operators.convolve(x, w), reference.convolve(x, w)) < 3e-6
-print(operators.cpu_isa())
+for b, c, size, m, k in [(4, 1, 28, 50, 5), (2, 3, 17, 7, 3), (1, 2, 4, 1, 4)]:
+    x, w = reference.pixels(rng, (b, c, size, size)), reference.weights(rng, m, c, k)
+    assert reference.relative_error(kernels.convolve(x, w), reference.convolve(x, w)) < 3e-6
+print(build.cpu_isa())
 """
     done = subprocess.run(
         [sys.executable, "-c", program],
@@ -113,11 +113,11 @@ print(operators.cpu_isa())
 def test_concurrent_callers():
     rng = np.random.default_rng(4)
     x, weight = reference.pixels(rng, (20, 1, 28, 28)), reference.weights(rng, 50, 1, 5)
-    wanted, wrong = operators.convolve(x, weight), []
+    wanted, wrong = kernels.convolve(x, weight), []
 
     def work():
         for _ in range(20):
-            if not np.array_equal(operators.convolve(x, weight), wanted):
+            if not np.array_equal(kernels.convolve(x, weight), wanted):
                 wrong.append(1)
 
     callers = [threading.Thread(target=work) for _ in range(6)]
@@ -128,12 +128,12 @@ def test_concurrent_callers():
 
 def _convolve_in_child(queue):
     x, weight = np.ones((8, 1, 9, 9), np.float32), np.ones((2, 1, 3, 3), np.float32)
-    queue.put(float(operators.convolve(x, weight).sum()))
+    queue.put(float(kernels.convolve(x, weight).sum()))
 
 
 def test_after_fork():
     """A forked child has none of the pool's threads; it must make its own rather than wait for them."""
-    operators.convolve(np.ones((8, 1, 9, 9), np.float32), np.ones((2, 1, 3, 3), np.float32))
+    kernels.convolve(np.ones((8, 1, 9, 9), np.float32), np.ones((2, 1, 3, 3), np.float32))
     context = multiprocessing.get_context("fork")
     queue = context.Queue()
     child = context.Process(target=_convolve_in_child, args=(queue,))
@@ -143,25 +143,25 @@ def test_after_fork():
     assert queue.get(timeout=5) == 8 * 2 * 49 * 9
 
 
-def test_log_keeps_names_kernels_and_order():
-    operators.drain_log()
+def test_log_keeps_numbers_kernels_and_order():
+    op_times.drain()
     x, weight = np.ones((2, 1, 6, 6), np.float32), np.ones((3, 1, 3, 3), np.float32)
-    operators.convolve(x, weight, "naive", layer="first")
-    operators.convolve(x, weight, layer="second")
-    operators.convolve(x, weight)  # unnamed: not logged
-    records = operators.drain_log()
-    assert [(r.layer, r.kernel) for r in records] == [("first", "naive"), ("second", "shifted")]
+    kernels.convolve(x, weight, "naive", node=7)
+    kernels.convolve(x, weight, node=2)
+    kernels.convolve(x, weight)  # without a number: not logged
+    records = op_times.drain()
+    assert [(r.first_node, r.last_node, r.kernel) for r in records] == [(7, 7, "naive"), (2, 2, "shifted")]
     assert records[0].shape == (2, 1, 6, 6, 3, 3)
     assert all(r.seconds > 0 and r.upload == r.download == 0 for r in records)
-    assert operators.drain_log() == []
+    assert op_times.drain() == []
 
 
 def test_log_is_bounded_and_keeps_the_newest():
     x, weight = np.ones((1, 1, 1, 1), np.float32), np.ones((1, 1, 1, 1), np.float32)
     for i in range(65536 + 10):
-        operators.convolve(x, weight, "naive", layer=str(i))
-    records = operators.drain_log()
-    assert len(records) == 65536 and records[0].layer == "10" and records[-1].layer == "65545"
+        kernels.convolve(x, weight, "naive", node=i)
+    records = op_times.drain()
+    assert len(records) == 65536 and records[0].first_node == 10 and records[-1].last_node == 65545
 
 
 BAD_SHAPES = [
@@ -175,49 +175,49 @@ BAD_SHAPES = [
 @pytest.mark.parametrize("x_shape, k_shape, words", BAD_SHAPES)
 def test_bad_shapes(x_shape, k_shape, words):
     with pytest.raises(UsageError) as error:
-        operators.convolve(np.ones(x_shape, np.float32), np.ones(k_shape, np.float32))
+        kernels.convolve(np.ones(x_shape, np.float32), np.ones(k_shape, np.float32))
     assert words in str(error.value) and "\n" not in str(error.value)
 
 
 def test_sizes_beyond_reason():
     with pytest.raises(UsageError, match="2\\^40"):
-        operators.chosen_kernel((2**20, 2**20, 4, 4), (1, 2**20, 3, 3))
+        kernels.chosen_kernel((2**20, 2**20, 4, 4), (1, 2**20, 3, 3))
 
 
 def test_bad_out():
     x, weight = np.ones((1, 1, 6, 6), np.float32), np.ones((3, 1, 3, 3), np.float32)
     with pytest.raises(UsageError, match="out must be"):
-        operators.convolve(x, weight, out=np.empty((1, 3, 4, 5), np.float32))
+        kernels.convolve(x, weight, out=np.empty((1, 3, 4, 5), np.float32))
 
 
 def test_unknown_kernel_lists_those_there_are():
     with pytest.raises(UsageError, match="unknown CPU kernel 'fast'; known: auto, naive, shifted"):
-        operators.convolve(np.ones((1, 1, 6, 6)), np.ones((3, 1, 3, 3)), "fast")
+        kernels.convolve(np.ones((1, 1, 6, 6)), np.ones((3, 1, 3, 3)), "fast")
     with pytest.raises(UsageError, match="unknown cpu kernel 'fast'"):
-        operators.check_kernel("fast", "cpu")
+        kernels.check_kernel("fast", "cpu")
 
 
 def test_auto_says_what_it_chose():
-    assert operators.chosen_kernel((1, 1, 6, 6), (3, 1, 3, 3)) == "shifted"
+    assert kernels.chosen_kernel((1, 1, 6, 6), (3, 1, 3, 3)) == "shifted"
 
 
 @pytest.mark.parametrize("threads", [-1, 1025])
 def test_bad_threads(threads):
     with pytest.raises(UsageError, match="threads must be"):
-        operators.set_threads(threads)
+        thread_pool.resize(threads)
 
 
 def test_no_device_is_one_clear_line():
     try:
-        devices = operators.cuda_devices()
+        found = devices.cuda_devices()
     except DeviceError as error:
         assert "\n" not in str(error) and error.exit_code == 4
         with pytest.raises(DeviceError):
-            operators.convolve(np.ones((1, 1, 6, 6)), np.ones((3, 1, 3, 3)), backend="gpu")
+            kernels.convolve(np.ones((1, 1, 6, 6)), np.ones((3, 1, 3, 3)), backend="gpu")
     else:
-        assert devices
+        assert found
 
 
 def test_build_info_names_version_and_cuda():
-    assert operators.build_info().startswith("fashion_ops ") and "cuda" in operators.build_info()
-    assert operators.cpu_isa() in ("generic", "avx2", "avx512")
+    assert build.build_info().startswith("fashion_ops ") and "cuda" in build.build_info()
+    assert build.cpu_isa() in ("generic", "avx2", "avx512")

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from test_download import Server
 
-from fashion_infer.checkpoints import checkpoint, originals, zoo
-from fashion_infer.data import download
+from fashion_infer.checkpoints import mxnet_pair, originals, zoo
+from fashion_infer.data import retrieve
 from fashion_infer.errors import CheckpointError, DataError, UsageError
-from fashion_infer.graph import network
+from fashion_infer.graph import symbol
 
 
 def test_ids_are_gits_own(tmp_path):
@@ -21,15 +21,15 @@ def test_ids_are_gits_own(tmp_path):
         path = tmp_path / "file"
         path.write_bytes(content)
         git = subprocess.run(["git", "hash-object", str(path)], capture_output=True, text=True, check=True)
-        assert download.git_blob(path) == git.stdout.strip()
+        assert retrieve.git_blob(path) == git.stdout.strip()
 
 
 @pytest.fixture
 def served(bare, monkeypatch, tmp_path):
     """A server whose file is a real .params of ece408-low, under the id that it then has."""
-    checkpoint.save_mxnet(str(tmp_path / "low"), zoo.get("ece408-low").load())
+    mxnet_pair.save(str(tmp_path / "low"), zoo.get("ece408-low").load())
     path = tmp_path / "low-0001.params"
-    original = originals.ORIGINALS["ece408-low"]._replace(blob=download.git_blob(path))
+    original = originals.ORIGINALS["ece408-low"]._replace(blob=retrieve.git_blob(path))
     monkeypatch.setitem(originals.ORIGINALS, "ece408-low", original)
     server = Server()
     server.content = {original.file: path.read_bytes()}
@@ -61,15 +61,15 @@ def test_fetched_and_run(served, behaviour, invoke):
 @pytest.mark.parametrize("name, layers", [("sp2018-baseline", "convolution"), ("fa2019-ece408", "new")])
 def test_other_editions(name, layers, bare, monkeypatch, tmp_path, invoke):
     """The course's files of these editions are those of epoch 2; weights named as then fit the network built here."""
-    checkpoint.save_mxnet(str(tmp_path / name), zoo.get(name).load(), epoch=2)
+    mxnet_pair.save(str(tmp_path / name), zoo.get(name).load(), epoch=2)
     file = tmp_path / f"{name}-0002.params"
     original = originals.ORIGINALS[name]
     assert original.file.endswith("-0002.params")
-    monkeypatch.setitem(originals.ORIGINALS, name, original._replace(blob=download.git_blob(file)))
+    monkeypatch.setitem(originals.ORIGINALS, name, original._replace(blob=retrieve.git_blob(file)))
     originals.path(name).parent.mkdir(parents=True)
     shutil.copy(str(file), str(originals.path(name)))
     loaded = originals.load(name)
-    nodes = [node["name"] for node in network.parse(loaded.symbol, "it")["nodes"] if node["op"] != "null"]
+    nodes = [node["name"] for node in symbol.parse(loaded.symbol, "it")["nodes"] if node["op"] != "null"]
     first, second = f"{layers}0", f"{layers}1"
     rest = ["flatten0", "fullyconnected0", "activation1", "fullyconnected1", "softmax"]
     assert nodes == [first, "activation0", "pooling0", second, *rest]
@@ -95,7 +95,7 @@ def test_every_model_has_an_original():
     ],
 )
 def test_trouble(served, behaviour, words, monkeypatch):
-    monkeypatch.setattr(download, "TIMEOUT", (1, 0.5))
+    monkeypatch.setattr(retrieve, "TIMEOUT", (1, 0.5))
     served(behaviour)
     with pytest.raises(DataError, match=f"could not download ece408-low-0001.params.*({words}).*put the file there"):
         originals.fetch("ece408-low")

@@ -7,42 +7,28 @@ import pytest
 import reference
 
 from fashion_infer import predictor
-from fashion_infer.checkpoints import checkpoint
+from fashion_infer._mxnet import bound
+from fashion_infer.checkpoints import checkpoint, editions
 from fashion_infer.errors import CheckpointError, DeviceError, UsageError
-from fashion_infer.graph import network
+from fashion_infer.graph import layers, rewrite, symbol
 
 
 def random_checkpoint(edition="fa2017", operator="custom", seed=0):
     """The edition's network with random weights of a size that keeps tanh out of saturation."""
-    from fashion_infer import _mxnet
-    from fashion_infer.checkpoints import editions
-
-    mx = _mxnet.load()
-    symbol = network.build(edition, operator)
-    side = editions.get(edition).input_size
-    loaded = mx.sym.load_json(symbol)
-    shapes = dict(zip(loaded.list_arguments(), loaded.infer_shape(data=(1, 1, side, side))[0]))
-    rng = np.random.default_rng(seed)
-    weights = {
-        name: (rng.standard_normal(shape) / np.sqrt(np.prod(shape[1:]))).astype(np.float32)
-        for name, shape in shapes.items()
-        if name not in ("data", "softmax_label")
-    }
-    for name in weights:
-        if name in ("new0_weight", "convolution0_weight"):
-            weights[name] /= 100  # pixels go up to 255
-    return checkpoint.Checkpoint(symbol, weights, {"edition": edition})
+    chosen = editions.get(edition)
+    prefix = {"custom": "new", "builtin": "convolution"}[operator]
+    rng, weights = np.random.default_rng(seed), {}
+    for step in layers.walk(chosen.layers, chosen.shape, prefix):
+        for name, shape in step.parameters.items():
+            weights[name] = (rng.standard_normal(shape) / np.sqrt(np.prod(shape[1:]))).astype(np.float32)
+    weights[f"{prefix}0_weight"] /= 100  # pixels go up to 255
+    text = symbol.build(chosen.layers, chosen.shape, operator)
+    return checkpoint.Checkpoint(text, weights, {"edition": edition})
 
 
 def forward64(weights, images):
     """The fa2017 network in float64, without our code."""
-    x = np.tanh(reference.convolve(images, weights["new0_weight"]))
-    b, m, h, w = x.shape
-    x = x.reshape(b, m, h // 2, 2, w // 2, 2).max(axis=(3, 5)).reshape(b, -1)
-    x = np.tanh(x @ weights["fullyconnected0_weight"].T.astype(np.float64) + weights["fullyconnected0_bias"])
-    x = x @ weights["fullyconnected1_weight"].T.astype(np.float64) + weights["fullyconnected1_bias"]
-    x = np.exp(x - x.max(axis=1, keepdims=True))
-    return x / x.sum(axis=1, keepdims=True)
+    return reference.forward(editions.get("fa2017").layers, weights, images)
 
 
 @pytest.fixture(scope="module")
@@ -51,35 +37,35 @@ def images():
 
 
 @pytest.fixture(scope="module")
-def net():
+def network():
     return random_checkpoint()
 
 
 @pytest.mark.parametrize("kernel", ["auto", "naive", "shifted"])
-def test_against_float64(net, images, kernel):
-    scores, times = predictor.Predictor(net, kernel=kernel).predict(images)
+def test_against_float64(network, images, kernel):
+    scores, times = predictor.Predictor(network, kernel=kernel).predict(images)
     assert scores.dtype == np.float32 and scores.shape == (23, 10)
-    assert np.abs(scores - forward64(net.weights, images)).max() < 2e-6
+    assert np.abs(scores - forward64(network.weights, images)).max() < 2e-6
     assert times[0].kernel == ("shifted" if kernel == "auto" else kernel)
 
 
-def test_builtin_operator_agrees(net, images):
-    own, _ = predictor.Predictor(net).predict(images)
-    theirs, times = predictor.Predictor(net, operator="builtin").predict(images)
+def test_builtin_operator_agrees(network, images):
+    own, _ = predictor.Predictor(network).predict(images)
+    theirs, times = predictor.Predictor(network, operator="builtin").predict(images)
     assert np.abs(own - theirs).max() < 2e-6
     assert next(t.operator for t in times) == "Convolution" and not any(t.custom for t in times)
 
 
 @pytest.mark.parametrize("batch_size", [1, 7, 23, 100])
-def test_slices_that_do_not_divide_n(net, images, batch_size):
-    whole, _ = predictor.Predictor(net).predict(images)
-    sliced, times = predictor.Predictor(net, batch_size=batch_size).predict(images)
+def test_slices_that_do_not_divide_n(network, images, batch_size):
+    whole, _ = predictor.Predictor(network).predict(images)
+    sliced, times = predictor.Predictor(network, batch_size=batch_size).predict(images)
     assert np.abs(whole - sliced).max() < 1e-6
     assert all(t.seconds > 0 for t in times)
 
 
-def test_every_layer_has_a_time(net, images):
-    _, times = predictor.Predictor(net, batch_size=10).predict(images)
+def test_every_layer_has_a_time(network, images):
+    _, times = predictor.Predictor(network, batch_size=10).predict(images)
     assert [(t.name, t.operator) for t in times] == [
         ("new0", "New"),
         ("activation0", "Activation"),
@@ -96,75 +82,71 @@ def test_every_layer_has_a_time(net, images):
 
 @pytest.mark.parametrize("edition, names", [("sp2018", ["new0", "new1"]), ("fa2019", ["new0", "new1"])])
 def test_two_convolution_layers(edition, names):
-    from fashion_infer.checkpoints import editions
-
-    side = editions.get(edition).input_size
-    x = reference.pixels(np.random.default_rng(1), (3, 1, side, side))
-    custom = predictor.Predictor(random_checkpoint(edition), (1, side, side))
+    size = editions.get(edition).input_size
+    x = reference.pixels(np.random.default_rng(1), (3, 1, size, size))
+    custom = predictor.Predictor(random_checkpoint(edition), (1, size, size))
     assert custom.custom_layers == names
-    builtin = predictor.Predictor(random_checkpoint(edition), (1, side, side), operator="builtin")
+    builtin = predictor.Predictor(random_checkpoint(edition), (1, size, size), operator="builtin")
     assert np.abs(custom.predict(x)[0] - builtin.predict(x)[0]).max() < 2e-6
 
 
-def test_two_predictors_in_one_process(net, images):
+def test_two_predictors_in_one_process(network, images):
     other = random_checkpoint(seed=5)
-    first, second = predictor.Predictor(net), predictor.Predictor(other)
-    expected = [forward64(c.weights, images) for c in (net, other)]
+    first, second = predictor.Predictor(network), predictor.Predictor(other)
+    expected = [forward64(c.weights, images) for c in (network, other)]
     for _ in range(2):
         for p, e in zip((first, second), expected):
             assert np.abs(p.predict(images)[0] - e).max() < 2e-6
 
 
-def test_images_of_another_shape(net, images):
-    bound = predictor.Predictor(net)
+def test_images_of_another_shape(network, images):
+    bound = predictor.Predictor(network)
     with pytest.raises(UsageError, match="images must have shape"):
         bound.predict(images[:, :, :20])
     with pytest.raises(UsageError, match="images must have shape"):
         bound.predict(images[:0])
     with pytest.raises(UsageError, match="batch size must be at least 1"):
-        predictor.Predictor(net, batch_size=0)
+        predictor.Predictor(network, batch_size=0)
 
 
-def broken(net, **weights):
-    merged = {k: v for k, v in dict(net.weights, **weights).items() if v is not None}
+def broken(network, **weights):
+    merged = {k: v for k, v in dict(network.weights, **weights).items() if v is not None}
     with pytest.raises(CheckpointError) as error:
-        predictor.Predictor(net._replace(weights=merged))
+        predictor.Predictor(network._replace(weights=merged))
     return str(error.value)
 
 
-def test_weights_that_do_not_fit(net):
+def test_weights_that_do_not_fit(network):
     assert "lacks fullyconnected0_bias, which the network needs with shape (500,)" in broken(
-        net, fullyconnected0_bias=None
+        network, fullyconnected0_bias=None
     )
-    text = broken(net, new0_weight=np.ones((50, 1, 3, 3), np.float32))
+    text = broken(network, new0_weight=np.ones((50, 1, 3, 3), np.float32))
     assert text == "weight new0_weight has shape (50, 1, 3, 3) where the network needs (50, 1, 5, 5)"
 
 
-def test_networks_that_do_not_fit(net, images):
+def test_networks_that_do_not_fit(network, images):
     with pytest.raises(CheckpointError, match="does not fit the images: .*New 'new0'.*larger than the image"):
-        predictor.Predictor(net, input_shape=(1, 4, 4))
+        predictor.Predictor(network, input_shape=(1, 4, 4))
     with pytest.raises(CheckpointError, match="no input called 'data'"):
-        predictor.Predictor(net._replace(symbol=net.symbol.replace('"data"', '"pictures"')))
+        predictor.Predictor(network._replace(symbol=network.symbol.replace('"data"', '"pictures"')))
     with pytest.raises(CheckpointError, match="MXNet cannot build the network"):
-        predictor.Predictor(net._replace(symbol=net.symbol.replace('"SoftmaxOutput"', '"NoSuchOperator"')))
+        predictor.Predictor(network._replace(symbol=network.symbol.replace('"SoftmaxOutput"', '"NoSuchOperator"')))
 
 
-def test_unknown_kernel(net):
+def test_unknown_kernel(network):
     with pytest.raises(UsageError, match="unknown cpu kernel 'quick'; known: auto, naive, shifted"):
-        predictor.Predictor(net, kernel="quick")
+        predictor.Predictor(network, kernel="quick")
 
 
-def test_a_failing_operator_is_one_line(net, images, monkeypatch):
-    monkeypatch.setattr(predictor.operators, "check_kernel", lambda *a: None)
+def test_a_failing_operator_is_one_line(network, images, monkeypatch):
+    monkeypatch.setattr(predictor.kernels, "check_kernel", lambda *a: None)
     with pytest.raises(DeviceError) as error:
-        predictor.Predictor(net, kernel="quick").predict(images)
+        predictor.Predictor(network, kernel="quick").predict(images)
     assert str(error.value).startswith("New 'new0': unknown CPU kernel 'quick'")
 
 
-def test_ctrl_c_within_a_layer_reaches_the_caller(net, images, monkeypatch):
-    bound = predictor.Predictor(net)
-
-    class Interrupting(predictor._Stopwatch):
+def test_ctrl_c_within_a_layer_reaches_the_caller(network, images, monkeypatch):
+    class Interrupting(bound.Stopwatch):
         @property
         def _mx(self):
             raise KeyboardInterrupt
@@ -173,9 +155,10 @@ def test_ctrl_c_within_a_layer_reaches_the_caller(net, images, monkeypatch):
         def _mx(self, value):
             pass
 
-    monkeypatch.setattr(predictor, "_Stopwatch", Interrupting)
+    ready = predictor.Predictor(network)
+    monkeypatch.setattr(bound, "Stopwatch", Interrupting)
     with pytest.raises(KeyboardInterrupt):
-        bound.predict(images)
+        ready.predict(images)
 
 
 @pytest.mark.parametrize(
@@ -189,44 +172,61 @@ def test_ctrl_c_within_a_layer_reaches_the_caller(net, images, monkeypatch):
     ],
 )
 def test_convolutions_that_new_cannot_do(change, words):
-    graph = json.loads(network.build("fa2017", "builtin"))
+    graph = json.loads(random_checkpoint("fa2017", "builtin").symbol)
     node = next(n for n in graph["nodes"] if n["op"] == "Convolution")
-    network.attributes(node).update(change)
+    symbol.attributes(node).update(change)
     with pytest.raises(CheckpointError) as error:
-        network.with_operator(graph, "custom")
+        rewrite.with_operator(graph, "custom")
     assert words in str(error.value) and "--op builtin" in str(error.value)
 
 
 def test_operators_swapped_and_back():
-    custom, builtin = (json.loads(network.build("fa2019", op)) for op in ("custom", "builtin"))
-    swapped = network.with_operator(custom, "builtin")
-    assert network.convolution_layers(swapped) == ["new0", "new1"]
+    custom, builtin = (json.loads(random_checkpoint("fa2019", op).symbol) for op in ("custom", "builtin"))
+    swapped = rewrite.with_operator(custom, "builtin")
+    assert symbol.convolutions(swapped) == ["new0", "new1"]
     assert {n["op"] for n in swapped["nodes"]} == {n["op"] for n in builtin["nodes"]}
-    back = network.with_operator(builtin, "custom")
+    back = rewrite.with_operator(builtin, "custom")
     assert {n["op"] for n in back["nodes"]} == {n["op"] for n in custom["nodes"]}
 
 
 def test_attributes_of_every_format():
     for key in ("attrs", "attr", "param"):
-        assert network.attributes({key: {"kernel": "5"}}) == {"kernel": "5"}
+        assert symbol.attributes({key: {"kernel": "5"}}) == {"kernel": "5"}
     node = {}
-    network.attributes(node)["x"] = "1"
+    symbol.attributes(node)["x"] = "1"
     assert node == {"attrs": {"x": "1"}}
 
 
-def test_a_cold_gpu_runs_each_size_of_slice_once_unmeasured(net, images, monkeypatch):
+def test_a_cold_gpu_runs_each_size_of_slice_once_unmeasured(network, images, monkeypatch):
     """On the CPU, told that it is cold: the results and the number of logged passes are those of a warm one."""
-    bound = predictor.Predictor(net, mode="fused", batch_size=10)
-    bound._cold, sizes, forward = True, [], predictor.Predictor._forward
+    ready = predictor.Predictor(network, mode="fused", batch_size=10)
+    ready._cold, sizes, forward = True, [], bound.BoundGraph.forward
 
     def counted(self, part, watch):
         sizes.append(len(part))
         return forward(self, part, watch)
 
-    monkeypatch.setattr(predictor.Predictor, "_forward", counted)
-    scores, times = bound.predict(images)
+    monkeypatch.setattr(bound.BoundGraph, "forward", counted)
+    scores, times = ready.predict(images)
     assert sizes == [10, 10, 10, 3, 3]  # 23 images in slices of 10, the first of each size twice
     assert len(times[0].log) == 3
-    bound.predict(images)
+    ready.predict(images)
     assert sizes[5:] == [10, 10, 3]
-    assert np.abs(scores - forward64(net.weights, images)).max() < 2e-6
+    assert np.abs(scores - forward64(network.weights, images)).max() < 2e-6
+
+
+def test_layers_of_long_and_like_names_keep_their_own_times(images):
+    """Times are found by the numbers of nodes: the log of old cut names to 63 characters."""
+    edition = editions.get("sp2018")
+    long = "a" * 70
+    text = symbol.build(edition.layers, edition.shape).replace("new0", f"{long}0").replace("new1", f"{long}1")
+    weights = random_checkpoint("sp2018").weights
+    weights = {name.replace("new", long): values for name, values in weights.items()}
+    x = reference.pixels(np.random.default_rng(2), (3, *edition.shape))
+    for mode in ("operator", "fused"):
+        ready = predictor.Predictor(checkpoint.Checkpoint(text, weights, {}), edition.shape, mode=mode)
+        times = [time for time in ready.predict(x)[1] if time.custom]
+        names = [f"{long}0", f"{long}1"] if mode == "operator" else [f"{long}0+activation0+pooling0", f"{long}1"]
+        assert [time.name for time in times] == names
+        assert [len(time.log) for time in times] == [1, 1]
+        assert [time.log[0].shape[1] for time in times] == [1, 6]

@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 
 from fashion_infer import devices
 from fashion_infer.errors import DeviceError
-from fashion_infer.library import operators
-from fashion_infer.library.operators import OpTime
+from fashion_infer.library import kernels
+from fashion_infer.library.op_times import OpTime
 from fashion_infer.measure import process
-from fashion_infer.pipeline import Layer
 from fashion_infer.profiling import (
     counters,
     demangle,
@@ -29,6 +28,7 @@ from fashion_infer.profiling import (
 )
 from fashion_infer.profiling.cupti_source import CuptiSource
 from fashion_infer.profiling.records import API, COPY, KERNEL, NODE, STAGE, Record
+from fashion_infer.result import Layer
 
 MANGLED = "_ZN4fops3runEPKff"
 
@@ -289,7 +289,7 @@ def without_cupti(monkeypatch):
 
 def test_missing_cupti(monkeypatch, invoke):
     without_cupti(monkeypatch)
-    monkeypatch.setattr(operators, "kernels", lambda backend="cpu": [operators.Kernel("k", "", "", "float32")])
+    monkeypatch.setattr(kernels, "table", lambda backend="cpu": [kernels.Kernel("k", "", "", "float32")])
     monkeypatch.setattr(devices, "choose", lambda *_: devices.Choice("gpu", "cpu", None))
     status, _, err = invoke("profile", "--data", "synthetic", "--n", "5", "--backend", "gpu")
     assert status == 4 and "pip install 'fashion-infer[profile]'" in err and len(err.splitlines()) == 1
@@ -351,7 +351,8 @@ DENSE = (10, 7200, 1, 1, 500, 1)
 
 
 def test_stages_lie_end_to_end():
-    one, two = OpTime("conv", "fused", CONV, 2e-6, 1e-6, 0.0, 1), OpTime("dense", "fused", DENSE, 3e-6, 0.0, 0.5e-6)
+    one = "conv", OpTime(2, 4, "fused", CONV, 2e-6, 1e-6, 0.0, 1)
+    two = "dense", OpTime(5, 9, "fused", DENSE, 3e-6, 0.0, 0.5e-6)
     passes = [made(NODE, stages.NET, 50_000, 10_000), made(NODE, stages.NET, 10_000, 6_000)]
     found = stages.lay([one, two, one, two], passes)
     assert [(r.name, r.start, r.duration) for r in found] == [
@@ -372,7 +373,7 @@ def layer(name, kernel, seconds, log, operator="New"):
 
 
 def test_throughput_by_hand():
-    slices = (OpTime("new0", "naive", CONV, 1.0, 0, 0, 1),) * 2
+    slices = (OpTime(2, 2, "naive", CONV, 1.0, 0, 0, 1),) * 2
     (found,) = throughput.of([layer("new0", "naive", (2.0, 4.0, 2.0), (slices,) * 3)])
     assert found.seconds == 2.0
     assert found.operations == 2 * (2 * 10 * 50 * 24 * 24 * 25)
@@ -384,7 +385,7 @@ def test_throughput_by_hand():
 
 
 def test_a_fused_stage_writes_what_the_next_one_reads():
-    conv, dense = OpTime("new0+pool", "fused", CONV, 1.0, 0, 0, 1), OpTime("fc", "fused", DENSE, 1.0, 0, 0)
+    conv, dense = OpTime(2, 3, "fused", CONV, 1.0, 0, 0, 1), OpTime(4, 4, "fused", DENSE, 1.0, 0, 0)
     layers = [layer("new0+pool", "fused", (1.0,), ((conv,),)), layer("fc", "fused", (1.0,), ((dense,),), "Dense")]
     (found,) = throughput.of(layers)
     assert found.bytes == 10 * 784 + 4 * (50 * 25 + 10 * 7200)

@@ -12,7 +12,8 @@ import pytest
 
 from fashion_infer import devices, verification
 from fashion_infer.errors import DataError, DeviceError, UsageError
-from fashion_infer.library import operators
+from fashion_infer.library import devices as library_devices
+from fashion_infer.library import kernels
 from fashion_infer.measure.rows import Layer, Row
 from fashion_infer.present import content, render, sections
 from fashion_infer.present import report_plots as plots
@@ -137,8 +138,8 @@ class TestFigures:
         assert any("report --out out --backend cpu --n 300 --quick --data synthetic" in fact for fact in made.facts)
         for command in commands:
             group, words = cli, command.split()[1:]
-            while hasattr(group, "commands"):
-                group, words = group.commands[words[0]], words[1:]
+            while hasattr(group, "get_command"):
+                group, words = group.get_command(None, words[0]), words[1:]
             group.make_context("x", words)
 
     def test_op_times_are_those_of_both_modes(self, small_report):
@@ -356,16 +357,16 @@ class TestMissingHardware:
 
     def test_why_there_is_no_gpu(self, monkeypatch):
         request, chosen = gather.Request(), devices.Choice("cpu", "cpu", None)
-        monkeypatch.setattr(operators, "kernels", lambda backend: [])
+        monkeypatch.setattr(kernels, "table", lambda backend: [])
         assert "built without CUDA" in gather._no_gpu(request, chosen)
-        monkeypatch.setattr(operators, "kernels", lambda backend: ["one"])
+        monkeypatch.setattr(kernels, "table", lambda backend: ["one"])
 
         def no_driver():
             raise DeviceError("there is no NVIDIA driver")
 
-        monkeypatch.setattr(operators, "cuda_devices", no_driver)
+        monkeypatch.setattr(library_devices, "cuda_devices", no_driver)
         assert gather._no_gpu(request, chosen) == "there is no NVIDIA driver"
-        monkeypatch.setattr(operators, "cuda_devices", list)
+        monkeypatch.setattr(library_devices, "cuda_devices", list)
         assert gather._no_gpu(request, chosen) == "there is no GPU 0: this machine has 0"
         assert gather._no_gpu(request, devices.Choice("gpu", "cpu", None)) == ""
 

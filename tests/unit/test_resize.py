@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import reference
 
-from fashion_infer.data import dataset
+from fashion_infer.data import idx
 from fashion_infer.data.resize import resize
 from fashion_infer.errors import UsageError
 
@@ -37,7 +37,7 @@ def test_random_images(size):
 
 @pytest.mark.parametrize("size", SIZES)
 def test_the_whole_test_set(size, data_dir):
-    images, _ = dataset.read_pair(data_dir)
+    images, _ = idx.read_pair(data_dir)
     resized = resize(images, size)
     for image, wanted in zip(images[:, 0], resized[:, 0]):
         assert np.array_equal(warped(image, size), wanted)

@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 
 from fashion_infer import _mxnet
-from fashion_infer.checkpoints import checkpoint, editions, zoo
-from fashion_infer.data import dataset, synthetic
+from fashion_infer.checkpoints import editions, hdf5, zoo
+from fashion_infer.data import dataset, idx, synthetic
 from fashion_infer.data.resize import resize
+from fashion_infer.graph.layers import Convolution, Flatten, MaxPool, Tanh, walk
 
 SYNTHETIC_PART = 2000  # of the 10,000 images: the whole of the built-in set is left to the tests of the pipeline
 
@@ -25,7 +26,7 @@ def name(request):
 
 @pytest.fixture(scope="module")
 def model(name):
-    return checkpoint.load_hdf5(zoo.get(name).path)
+    return hdf5.load(zoo.get(name).path)
 
 
 def _edition(name):
@@ -34,30 +35,25 @@ def _edition(name):
 
 def _shapes(name):
     """The shape of every weight, from the edition's layers."""
-    edition, prefix = _edition(name), {"custom": "new", "builtin": "convolution"}[zoo.get(name).operator]
-    shapes, channels, side = {}, 1, edition.input_size
-    for layer in edition.features:
-        if isinstance(layer, editions.Convolution):
-            shapes[f"{prefix}{len(shapes)}_weight"] = (layer.filters, channels, layer.kernel, layer.kernel)
-            channels, side = layer.filters, side - layer.kernel + 1
-        elif isinstance(layer, editions.MaxPool):
-            side //= layer.size
-    widths = channels * side * side, edition.hidden, 10
-    for index in (0, 1):
-        shapes[f"fullyconnected{index}_weight"] = widths[index + 1], widths[index]
-        shapes[f"fullyconnected{index}_bias"] = (widths[index + 1],)
-    return shapes
+    prefix = {"custom": "new", "builtin": "convolution"}[zoo.get(name).operator]
+    steps = walk(_edition(name).layers, _edition(name).shape, prefix)
+    return {key: shape for step in steps for key, shape in step.parameters.items()}
 
 
 def _kernels(name, weights):
     return iter([weights[key] for key, shape in _shapes(name).items() if len(shape) == 4])
 
 
+def _features_of(edition):
+    """The edition's layers before the first dense one."""
+    return edition.layers[: [type(layer) for layer in edition.layers].index(Flatten)]
+
+
 def _layers(edition):
     """The edition's features, pooling before tanh: the same, since tanh only rises, at a quarter of the work."""
-    layers = list(edition.features)
+    layers = list(_features_of(edition))
     for i in range(len(layers) - 1):
-        if isinstance(layers[i], editions.Tanh) and isinstance(layers[i + 1], editions.MaxPool):
+        if isinstance(layers[i], Tanh) and isinstance(layers[i + 1], MaxPool):
             layers[i : i + 2] = layers[i + 1], layers[i]
     return layers
 
@@ -72,12 +68,12 @@ def _features(edition, kernels, x):
     """What the first fully connected layer sees of pixels x (n, 1, side, side), (n, inputs) float64."""
     x = x.astype(np.float64)
     for layer in _layers(edition):
-        if isinstance(layer, editions.Convolution):
+        if isinstance(layer, Convolution):
             k = next(kernels)
             windows = np.lib.stride_tricks.sliding_window_view(x, k.shape[2:], axis=(2, 3))
             x = np.tensordot(windows, k, axes=((1, 4, 5), (1, 2, 3))).transpose(0, 3, 1, 2)
         else:
-            x = np.tanh(x) if isinstance(layer, editions.Tanh) else _pool(x, layer.size)
+            x = np.tanh(x) if isinstance(layer, Tanh) else _pool(x, layer.size)
     return x.reshape(len(x), -1)
 
 
@@ -102,15 +98,16 @@ def _mxnet_predictions(name, weights, images):
     for start in range(0, len(images), 100):
         x = nd.array(resize(images[start : start + 100], edition.input_size).astype(np.float32))
         kernels = _kernels(name, w)
-        for layer in edition.features:
-            if isinstance(layer, editions.Convolution):
-                sizes = {"kernel": (layer.kernel, layer.kernel), "num_filter": layer.filters}
+        for layer in _features_of(edition):
+            if isinstance(layer, Convolution):
+                sizes = {"kernel": (layer.kernel_size,) * 2, "num_filter": layer.filters}
                 x = nd.Convolution(x, next(kernels), no_bias=True, **sizes)
-            elif isinstance(layer, editions.Tanh):
+            elif isinstance(layer, Tanh):
                 x = nd.tanh(x)
             else:
                 x = nd.Pooling(x, kernel=(layer.size, layer.size), stride=(layer.size, layer.size), pool_type="max")
-        for index, units in enumerate((edition.hidden, 10)):
+        hidden = len(w["fullyconnected0_bias"])
+        for index, units in enumerate((hidden, 10)):
             weight, bias = w[f"fullyconnected{index}_weight"], w[f"fullyconnected{index}_bias"]
             x = nd.FullyConnected(nd.tanh(x) if index else nd.flatten(x), weight, bias, num_hidden=units)
         parts.append(x.asnumpy().argmax(axis=1))
@@ -173,7 +170,7 @@ def _check(name, model, images, labels, source):
 
 
 def test_correctness_on_the_real_set(name, model, data_dir):
-    _check(name, model, *dataset.read_pair(data_dir), dataset.REAL)
+    _check(name, model, *idx.read_pair(data_dir), dataset.REAL)
 
 
 def test_correctness_on_the_built_in_set(name, model):

@@ -99,9 +99,9 @@ def test_no_two_images_are_equal(built_in):
 
 def test_images_resemble_the_classes_they_are_labelled_with(built_in, data_dir):
     """Each is nearest to its own class's mean about as often as a real image is."""
-    from fashion_infer.data import dataset
+    from fashion_infer.data import idx
 
-    real, labels = dataset.read_pair(data_dir)
+    real, labels = idx.read_pair(data_dir)
     means = np.stack([real[labels == label].mean(axis=0).ravel() for label in range(10)])
 
     def nearest(images):

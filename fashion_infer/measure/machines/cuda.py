@@ -5,7 +5,8 @@ from typing import Dict, List, Tuple
 import numpy as np
 
 from ... import devices
-from ...library import operators
+from ...library import devices as library_devices
+from ...library import kernels
 from ..peers import cuda_peers
 from ..rows import LIMIT, Contender
 from . import cuda_tensors
@@ -27,7 +28,7 @@ class Cuda:
 
     def __init__(self, device: int = 0):
         devices.choose("gpu", device)  # raises when there is none
-        self.device = operators.cuda_devices()[device]
+        self.device = library_devices.cuda_devices()[device]
         self.tensors = cuda_tensors.find(device)
 
     def describe(self) -> Tuple[Dict, Dict]:
@@ -39,7 +40,7 @@ class Cuda:
     def load(self, x: np.ndarray, weight: np.ndarray, y_shape) -> None:
         """Take one layer's tensors, both float32, and make room for its output."""
         self.x = self.weight = self.y = None  # the last layer's memory first
-        self._conv = operators.describe(x.shape, weight.shape)
+        self._conv = kernels.describe(x.shape, weight.shape)
         self.x, self.weight = self.tensors.put(x), self.tensors.put(weight)
         self.y = self.tensors.empty(y_shape)
         self._output_bytes = 4 * int(np.prod(y_shape))
@@ -50,7 +51,7 @@ class Cuda:
         pointers = [tensors.pointer(t) for t in (self.x, self.weight, self.y)]
 
         def run():
-            operators.launch(name, self._conv, *pointers, tensors.stream())
+            kernels.launch(name, self._conv, *pointers, tensors.stream())
             return self.y
 
         return Contender(name, run, tensors.take)

@@ -8,14 +8,14 @@ from typing import Dict, List, Optional, Tuple
 import numpy as np
 
 from ...errors import DeviceError
-from ...library import operators
+from ...library import build, kernels, thread_pool
 from ..peers import host_peers
 from ..rows import LIMIT, Contender
 from ..timing import wall_clock
 
 
 class Host:
-    """Tensors in host memory; every contender uses as many threads as the library (`operators.threads()`)."""
+    """Tensors in host memory; every contender uses as many threads as the library (`thread_pool.size()`)."""
 
     backend = "cpu"
     slow = 2.0  # seconds a run
@@ -23,13 +23,13 @@ class Host:
     peer_names = tuple(host_peers.PEERS)
 
     def __init__(self):
-        self.threads = operators.threads()
+        self.threads = thread_pool.size()
         self._pool = ThreadPoolExecutor(self.threads)
         host_peers.keep_freed_memory()
 
     def describe(self) -> Tuple[Dict, Dict]:
         """What identifies this machine, and versions."""
-        device = {"name": _cpu_name(), "instructions": operators.cpu_isa(), "threads": self.threads}
+        device = {"name": _cpu_name(), "instructions": build.cpu_isa(), "threads": self.threads}
         return device, {"numpy": np.__version__}
 
     def load(self, x: np.ndarray, weight: np.ndarray, y_shape) -> None:
@@ -40,7 +40,7 @@ class Host:
         """A kernel of the library on the loaded layer."""
         return Contender(
             name,
-            lambda: operators.convolve(self.x, self.weight, name, out=self.y),
+            lambda: kernels.convolve(self.x, self.weight, name, out=self.y),
             lambda y, indices: y[indices],
         )
 

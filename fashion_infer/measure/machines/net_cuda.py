@@ -5,7 +5,7 @@ from typing import Dict, List, Sequence, Tuple
 import numpy as np
 
 from ... import _mxnet
-from ...library import operators
+from ...library import fused, thread_pool
 from ..net_rows import DEVICE, HOST, STAGE
 from ..peers import cuda_networks
 from ..random_network import RandomNetwork
@@ -26,13 +26,13 @@ class CudaNetworks:
 
     backend = "gpu"
     peer_names = tuple(cuda_networks.PEERS)
-    precisions = tuple(operators.PRECISIONS)
+    precisions = fused.PRECISIONS
     default_repeat = 20
 
     def __init__(self, device: int = 0):
         self._cuda = Cuda(device)
         self._tensors = self._cuda.tensors
-        _mxnet.set_threads(operators.threads())
+        _mxnet.set_threads(thread_pool.size())
 
     def describe(self, peers: Sequence[str]) -> Tuple[Dict, Dict]:
         """What identifies this device, and versions."""

@@ -9,7 +9,7 @@ from typing import List
 
 import numpy as np
 
-from ...graph import network as symbols
+from ...graph import rewrite
 from .. import random_network
 from ..rows import Contender
 from . import onnx_model, torch_network
@@ -60,7 +60,7 @@ def mxnet(network, x: np.ndarray, threads: int) -> List[Contender]:
     from ... import _mxnet
 
     mx = _mxnet.load()  # its threads were set as it was first loaded
-    graph = symbols.with_operator(json.loads(network.symbol), "builtin")
+    graph = rewrite.with_operator(json.loads(network.symbol), "builtin")
     symbol = mx.sym.load_json(json.dumps(graph))
     arguments = {name: mx.nd.array(weight) for name, weight in network.weights.items()}
     arguments["data"] = mx.nd.array(x)

@@ -6,11 +6,12 @@ from typing import Callable, List, NamedTuple, Optional, Tuple
 import numpy as np
 
 from . import _mxnet, devices
+from ._mxnet import plugin
 from .checkpoints import zoo
-from .data import dataset
+from .data import locate
 from .errors import DataError, DeviceError, FashionInferError
-from .library import operators
-from .resources import library_path
+from .library import bindings, build, kernels, thread_pool
+from .library import devices as cuda
 
 
 class Finding(NamedTuple):
@@ -55,13 +56,13 @@ def _mxnet_build() -> List[Finding]:
 
 
 def _library() -> List[Finding]:
-    operators.load_into_mxnet()
+    plugin.load_operators()
     findings = [
-        Finding(True, "operator library", f"{library_path()}\n{operators.build_info()}"),
-        Finding(True, "CPU", f"{operators.cpu_isa()}, {operators.threads()} threads"),
+        Finding(True, "operator library", f"{bindings.library_path()}\n{build.build_info()}"),
+        Finding(True, "CPU", f"{build.cpu_isa()}, {thread_pool.size()} threads"),
     ]
     for backend in ("cpu", "gpu"):
-        names = ", ".join(kernel.name for kernel in operators.kernels(backend))
+        names = ", ".join(kernel.name for kernel in kernels.table(backend))
         advice = "" if names else "rebuild where nvcc is found"
         findings.append(Finding(True if names else None, f"{backend} kernels", names or "none", advice))
     return findings
@@ -69,7 +70,7 @@ def _library() -> List[Finding]:
 
 def _cuda() -> List[Finding]:
     try:
-        found = operators.cuda_devices()
+        gpus = cuda.cuda_devices()
     except DeviceError as error:
         return [Finding(None, "CUDA devices", "none", str(error))]
     return [
@@ -80,18 +81,18 @@ def _cuda() -> List[Finding]:
             f"{d.memory_total / 2**30:.1f} GiB ({d.memory_free / 2**30:.1f} free), driver for CUDA {d.driver_version}; "
             + f"MXNet itself {_mxnet_on(d)}",
         )
-        for d in found
+        for d in gpus
     ]
 
 
-def _mxnet_on(device: operators.CudaDevice) -> str:
+def _mxnet_on(device: cuda.CudaDevice) -> str:
     refusal = devices.mxnet_refusal(device)
     return "can use it" if refusal is None else f"cannot use it, {refusal}"
 
 
 def _dataset() -> List[Finding]:
     try:
-        folder = dataset.find()
+        folder = locate.find()
     except DataError as error:
         return [Finding(False, "dataset", "damaged or missing", str(error))]
     if folder is None:

@@ -1,0 +1,101 @@
+"""Import MXNet once: which build it is, what it needs first, and what a failed import says."""
+
+import functools
+import importlib
+import importlib.util
+import os
+import re
+import warnings
+from pathlib import Path
+
+from ..errors import DeviceError
+from . import cuda_11
+from .lazy_import import fast_mxnet_import
+from .logs import quiet
+from .numpy_names import restore
+from .threads import openmp_threads
+
+# Debian's package of a system library that MXNet links.
+_SYSTEM = {"libgomp.so.1": "libgomp1", "libquadmath.so.0": "libquadmath0", "libstdc++.so.6": "libstdc++6"}
+# MXNet asks these as it loads. A notice for each partitioned graph or sparse operator helps nobody here.
+_QUIET = {"MXNET_SUBGRAPH_VERBOSE": "0", "MXNET_STORAGE_FALLBACK_LOG_VERBOSE": "0"}
+# MXNet would merge a fully connected layer with the tanh behind it into a node of another name, and then
+# neither has a time of its own. The merge is worth nothing at these sizes.
+_PLAIN_GRAPH = {"MXNET_SUBGRAPH_BACKEND": "NONE"}
+
+
+@functools.lru_cache(maxsize=None)
+def load():
+    """MXNet, imported once, whatever NumPy is installed.
+
+    Returns
+    -------
+    module
+        `mxnet`.
+
+    Raises
+    ------
+    DeviceError
+        When MXNet is missing, or cannot be loaded on this machine; one sentence says what to do.
+    """
+    if build() is None:
+        raise DeviceError("MXNet is not installed: pip install mxnet==1.9.1")
+    import numpy
+
+    restore(numpy)
+    for name, value in {**_QUIET, **_PLAIN_GRAPH}.items():
+        os.environ.setdefault(name, value)
+    if build() == "cu112":
+        cuda_11.preload()
+    try:
+        with warnings.catch_warnings(), quiet(), openmp_threads(), fast_mxnet_import():
+            warnings.simplefilter("ignore")
+            return importlib.import_module("mxnet")
+    except Exception as error:
+        raise DeviceError(_explain(error)) from error
+
+
+def build():
+    """Which wheel MXNet came from, without importing it.
+
+    Returns
+    -------
+    str or None
+        "cpu", "cu112", or None when MXNet is not installed.
+    """
+    spec = importlib.util.find_spec("mxnet")
+    if spec is None or spec.origin is None:  # an empty folder left behind has no origin
+        return None
+    library = Path(spec.origin).parent / "libmxnet.so"
+    return "cu112" if library.is_file() and library.stat().st_size == _recorded_size("mxnet-cu112") else "cpu"
+
+
+def _recorded_size(distribution):
+    """The size of libmxnet.so in an installed wheel's own list of files; None without that wheel.
+
+    The CPU wheel and mxnet-cu112 own the same file: being installed proves nothing, the size does.
+    """
+    from importlib import metadata
+
+    try:
+        files = metadata.distribution(distribution).files or ()
+    except metadata.PackageNotFoundError:
+        return None
+    return next((file.size for file in files if str(file) == "mxnet/libmxnet.so"), None)
+
+
+def _explain(error):
+    """One sentence for a failed import of MXNet: what is missing, and what to do."""
+    text = " ".join(str(error).split())
+    missing = re.match(r"(lib[^:\s]+): cannot open shared object file", text)
+    name = missing.group(1) if missing else None
+    if name == "libcuda.so.1":
+        return (
+            "mxnet-cu112 needs an NVIDIA driver, and libcuda.so.1 was not found: install the driver, "
+            "or MXNet's CPU build with `make setup MXNET=cpu`"
+        )
+    if name in cuda_11.LIBRARIES:
+        return f"mxnet-cu112 needs CUDA 11, and {name} was not found: pip install 'fashion-infer[cu112]'"
+    if name in _SYSTEM:
+        return f"MXNet needs {name}, which this system lacks: install it (Debian's package {_SYSTEM[name]})"
+    return f"MXNet cannot be imported ({type(error).__name__}: {text}): reinstall mxnet==1.9.1"

@@ -1,0 +1,34 @@
+"""MXNet's log lines, kept off stderr."""
+
+import contextlib
+import os
+import re
+import sys
+
+_LOG_LINE = re.compile(rb"\[\d\d:\d\d:\d\d\] \S+:\d+: ")
+
+
+@contextlib.contextmanager
+def quiet():
+    """A context that keeps MXNet's log lines off stderr, for short calls; other output follows when it ends.
+
+    MXNet 1.9.1 writes its log from C++ and has no switch for it.
+    """
+    try:
+        sys.stderr.flush()
+        stderr = os.dup(2)
+    except (AttributeError, OSError, ValueError):  # there is no stderr
+        yield
+        return
+    with os.fdopen(os.memfd_create("mxnet-log"), "w+b") as log:
+        os.dup2(log.fileno(), 2)
+        try:
+            yield
+        finally:
+            sys.stderr.flush()
+            os.dup2(stderr, 2)
+            os.close(stderr)
+            log.seek(0)
+            for line in log:
+                if not _LOG_LINE.match(line):
+                    os.write(2, line)

@@ -1,0 +1,41 @@
+"""How many CPU threads MXNet's operators use."""
+
+import contextlib
+import os
+import sys
+
+_threads = None
+
+
+def set_threads(threads):
+    """Let MXNet's operators use this many CPU threads, if it has not been loaded yet.
+
+    Once loaded it keeps its number: oneDNN sizes its scratch memory by the number of threads when it prepares a layer,
+    and running that layer on more of them gave wrong results, or a crash (seen with 2, then 3 and 4).
+
+    Parameters
+    ----------
+    threads : int
+        At least 1.
+    """
+    global _threads
+    if "mxnet" not in sys.modules:
+        _threads = threads
+
+
+@contextlib.contextmanager
+def openmp_threads():
+    """Tell MXNet how many threads to use while it loads, the one time that it asks.
+
+    Left alone it takes half of the cores. The variable goes again: it would bind whatever is loaded later.
+    """
+    before = os.environ.get("OMP_NUM_THREADS")
+    if _threads is not None or before is None:
+        os.environ["OMP_NUM_THREADS"] = str(_threads or len(os.sched_getaffinity(0)))
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["OMP_NUM_THREADS"]
+        else:
+            os.environ["OMP_NUM_THREADS"] = before

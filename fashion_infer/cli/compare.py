@@ -1,0 +1,24 @@
+"""`fashion-infer compare`."""
+
+import click
+
+from ..errors import CheckFailed
+
+
+@click.command("compare")
+@click.argument("first", metavar="A.json")
+@click.argument("second", metavar="B.json")
+@click.option("--check", is_flag=True, help="Exit 1 when B is slower beyond the noise, or its correctness differs.")
+def command(first, second, check):
+    """Two files of `run --json`, `bench conv --json` or `bench net --json` side by side, with ratios and verdicts.
+
+    Medians are the same when they differ by no more than the spread of either's repeats and 3% (10% of fewer than
+    four repeats).
+    """
+    from ..measure import verdicts
+    from ..present import output
+
+    compared = verdicts.compare(first, second)
+    output.comparison(compared)
+    if check and compared.faults:
+        raise CheckFailed("; ".join(compared.faults))

@@ -1,0 +1,35 @@
+"""`fashion-infer data`."""
+
+import click
+
+
+@click.group("data")
+def command():
+    """The dataset: where it is, and how to get it."""
+
+
+@command.command("info")
+@click.option("--data-dir", metavar="DIR", help="Look here only.")
+def info(data_dir):
+    """Show where Fashion-MNIST is looked for and what was found there."""
+    from ..data import locate
+    from ..present import output
+
+    table = output.table("where", "folder", "test set", "training set")
+    for location in locate.locations(data_dir):
+        states = [locate.inspect(location.path, split) or "ok" for split in ("test", "train")]
+        table.add_row(location.what, str(location.path), *(s if s in ("ok", "missing") else "damaged" for s in states))
+    table.add_row("built in", "", "ok (synthetic)", "")
+    output.show(table)
+
+
+@command.command("fetch")
+@click.option("--to", metavar="DIR", help="Folder [default: the user's cache].")
+@click.option("--train", is_flag=True, help="The training set too (26 MB more).")
+def fetch(to, train):
+    """Download Fashion-MNIST (4.4 MB), verify its MD5 sums; run it again to go on after an interruption."""
+    from ..data import download
+
+    for split in ("test", "train") if train else ("test",):
+        folder = download.fetch(to, split)
+    click.echo(f"Fashion-MNIST is in {folder}")

@@ -1,0 +1,64 @@
+"""`fashion-infer models`."""
+
+import click
+
+from ..errors import UsageError
+from . import options
+
+
+@click.group("models")
+def command():
+    """The shipped models, and checkpoints in MXNet's format."""
+
+
+@command.command("list")
+def list_models():
+    """List the shipped models."""
+    from ..checkpoints import originals, zoo
+    from ..present import output
+
+    table = output.table("model", "edition", ">correctness", "original weights", "what it is")
+    for model in zoo.MODELS.values():
+        fetched = "fetched" if originals.path(model.name).is_file() else "not fetched"
+        correctness = f"{model.expected['fashion-mnist'][0][1]}"
+        table.add_row(model.name, model.edition, correctness, fetched, model.summary)
+    output.show(table)
+
+
+@command.command("fetch")
+@click.argument("name")
+@click.option("--original", is_flag=True, help="The course's own weights, from their public repository.")
+@options.takes(options.edition)
+def fetch(name, original, edition):
+    """Download a model's original weights, verified by their Git blob id."""
+    from ..checkpoints import originals, zoo
+
+    name = zoo.get(name, edition).name
+    if not original:
+        raise UsageError(f"the shipped weights of {name} are here already; add --original for the course's")
+    click.echo(str(originals.fetch(name)))
+
+
+@command.command("export")
+@click.argument("name")
+@click.option("--to", "prefix", metavar="PREFIX", required=True, help="Writes PREFIX-symbol.json, PREFIX-NNNN.params.")
+@options.takes(options.epoch, options.edition)
+def export(name, prefix, epoch, edition):
+    """Write a shipped model as an MXNet checkpoint, every weight bit for bit."""
+    from ..checkpoints import mxnet_pair, zoo
+
+    for path in mxnet_pair.save(prefix, zoo.get(name, edition).load(), epoch):
+        click.echo(str(path))
+
+
+@command.command("import")
+@click.argument("prefix")
+@options.takes(options.epoch, click.option("--to", "path", metavar="FILE.h5", required=True))
+def import_pair(prefix, epoch, path):
+    """Write an MXNet checkpoint as one HDF5 file, every weight bit for bit."""
+    from ..checkpoints import hdf5, mxnet_pair
+
+    if not path.endswith(".h5"):
+        raise UsageError(f"the file must be called NAME.h5, not {path}")
+    hdf5.save(path, mxnet_pair.load(prefix, epoch))
+    click.echo(path)

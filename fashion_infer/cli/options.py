@@ -1,0 +1,102 @@
+"""The options of the commands, each defined once, and the objects that carry them."""
+
+import functools
+
+import click
+
+model = click.option("--model", metavar="NAME", help="A shipped model, see `models list` [default: the edition's].")
+edition = click.option(
+    "--edition", metavar="NAME", help="Of the course; models then go by short names [default: fa2017]."
+)
+checkpoint = click.option(
+    "--checkpoint", metavar="PATH", help="Instead of a model: FILE.h5, or PREFIX of an MXNet checkpoint."
+)
+epoch = click.option("--epoch", type=int, default=1, show_default=True, help="NNNN in PREFIX-NNNN.params.")
+input_size = click.option("--input-size", type=int, help="Pixels a side [default: what fits the network].")
+weights = click.option(
+    "--weights",
+    type=click.Choice(["shipped", "original"]),
+    default="shipped",
+    show_default=True,
+    help="The course's own, once `models fetch --original` has got them.",
+)
+operator = click.option(
+    "--op",
+    "operator",
+    type=click.Choice(["custom", "builtin"]),
+    help="Run the convolutions by our operator or by MXNet's own [default: as the model has them].",
+)
+n = click.option("--n", type=int, default=10000, show_default=True, help="Test images, 1 to 10000.")
+data_dir = click.option("--data-dir", metavar="DIR", help="Folder with the four .gz files of Fashion-MNIST.")
+data = click.option(
+    "--data",
+    type=click.Choice(["fashion-mnist", "synthetic"]),
+    help="The dataset, or the built-in set drawn from a statistical model of it.",
+)
+backend = click.option("--backend", type=click.Choice(["auto", "cpu", "gpu"]), default="auto", show_default=True)
+device = click.option("--device", type=int, default=0, show_default=True, help="Index of the GPU.")
+threads = click.option("--threads", type=int, help="CPU threads [default: the cores this process may use].")
+kernel = click.option(
+    "--kernel", metavar="NAME", default="auto", show_default=True, help="Of our operator, see `doctor`."
+)
+mode = click.option(
+    "--mode",
+    type=click.Choice(["fused", "operator"]),
+    help="The network as fused stages, or node by node as the course ran it [default: fused, or operator when --op or "
+    "--kernel is given].",
+)
+precision = click.option(
+    "--precision",
+    type=click.Choice(["float32", "tf32", "fp16"]),
+    default="float32",
+    show_default=True,
+    help="Of the fused mode on a GPU; what is not float32 says how many predictions changed.",
+)
+batch_size = click.option("--batch-size", type=int, help="Images a slice; bounds memory.")
+repeat = click.option(
+    "--repeat", type=int, default=1, show_default=True, help="Passes over the images; times are medians."
+)
+
+MODEL = (model, edition, checkpoint, epoch, input_size, weights, operator)
+DEVICE = (backend, device, threads)
+DATA = (data_dir, data)
+RUN = (*MODEL, n, *DEVICE, kernel, mode, precision, batch_size, *DATA, repeat)
+# Of the benchmarks.
+editions = click.option(
+    "--edition", "editions", multiple=True, metavar="NAME", help="May be repeated [default: fa2017]."
+)
+OUTPUTS = (
+    click.option("--json", "as_json", metavar="FILE.json", help="Write everything that was measured."),
+    click.option("--plot", metavar="FILE.png", help="Draw a chart."),
+    click.option("--markdown", metavar="FILE.md", help="Write the tables as a page of documentation."),
+)
+
+
+def takes(*options):
+    """A decorator that gives a command these options, in this order in its help."""
+
+    def decorate(function):
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return decorate
+
+
+def takes_request(*options):
+    """A decorator that gives a command these options, and hands them to it as one checked `Request`, its first
+    argument. What is no field of a request stays an argument of the command."""
+
+    def decorate(function):
+        @functools.wraps(function)
+        def command(*arguments, **values):
+            from ..request import Request
+
+            fields = Request.__dataclass_fields__
+            request = Request(**{name: values.pop(name) for name in list(values) if name in fields})
+            request.check()
+            return function(request, *arguments, **values)
+
+        return takes(*options)(command)
+
+    return decorate

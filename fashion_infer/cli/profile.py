@@ -1,0 +1,70 @@
+"""`fashion-infer profile`."""
+
+import sys
+
+import click
+
+from ..errors import UsageError
+from . import options
+
+
+@click.command("profile")
+@options.takes_request(
+    *options.RUN,
+    click.option("--csv", "as_csv", metavar="FILE.csv", help="Write the two tables."),
+    click.option("--json", "as_json", metavar="FILE.json", help="Write everything that was measured."),
+    click.option("--trace", "timeline", metavar="FILE.json", help="Write a timeline that ui.perfetto.dev opens."),
+    click.option("--counters", is_flag=True, help="Hardware counters of each kernel too, by Nsight Compute."),
+    click.option(
+        "--turns",
+        type=int,
+        default=3,
+        show_default=True,
+        help="Further passes with and without the profiler, for its overhead: so many of each.",
+    ),
+    click.option(
+        "--ceilings/--no-ceilings", default=True, help="Measure what the device can do at most [default: yes]."
+    ),
+)
+def command(request, as_csv, as_json, timeline, counters, turns, ceilings):
+    """Run under the profiler: where the time goes, by kernel and by call."""
+    from ..measure import bench_files as files
+    from ..present import output
+    from ..present import profile_report as report
+    from ..profiling import counters as hardware
+    from ..profiling import session
+    from . import running
+
+    files.check(as_csv, as_json, timeline)
+    if counters:
+        _check_counters(request)
+    measured = session.profile(request, turns, ceilings, counters, running.announced)
+    running.notices(request, measured.result)
+    output.run_report(measured.result)
+    report.show(measured)
+    counted = []
+    if counters:
+        counted = hardware.count(["run", *_arguments(request)])
+        report.show_counters(counted)
+    report.save(measured, counted, " ".join(sys.argv[1:]), as_csv, as_json, timeline)
+
+
+def _check_counters(request):
+    """Refuse what has no hardware counters, as far as that shows without CUDA: a profiler must be there before it."""
+    from ..library import kernels
+    from ..profiling import counters as hardware
+
+    cpu = UsageError("hardware counters are a GPU's, and this would run on the CPU")
+    if request.backend == "cpu":
+        raise cpu
+    hardware.find()
+    if not kernels.table("gpu"):
+        raise cpu
+
+
+def _arguments(request):
+    """The options of `run` that give the same request."""
+    from .run import command as run
+
+    given = [(p.opts[0], getattr(request, p.name, None)) for p in run.params if hasattr(request, p.name)]
+    return [str(part) for name, value in given if value is not None for part in (name, value)]

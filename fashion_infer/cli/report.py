@@ -1,0 +1,26 @@
+"""`fashion-infer report`."""
+
+import click
+
+from ..errors import CheckFailed
+from . import options
+
+
+@click.command("report")
+@options.takes(
+    click.option("--out", required=True, metavar="DIR", help="Folder: new, empty, or a former report to replace."),
+    options.backend,
+    options.device,
+    click.option("--model", metavar="NAME", help="A shipped model, see `models list` [default: ece408-high]."),
+    click.option("--n", type=int, help="Test images [default: 10000, with --quick 2000]."),
+    *options.DATA,
+    click.option("--quick", is_flag=True, help="Fewer repeats and smaller batches, the checks of two models only."),
+)
+def command(out, **values):
+    """Measure everything, and write it as one HTML page and the same as Markdown; exit 1 when something is wrong."""
+    from ..reporting import gather, report
+
+    page, measured = report.make(out, gather.Request(**values), lambda text: click.echo(f"report: {text}", err=True))
+    click.echo(str(page))
+    if measured.wrong:
+        raise CheckFailed(f"wrong: {'; '.join(measured.wrong)}")

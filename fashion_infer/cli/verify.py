@@ -1,0 +1,27 @@
+"""`fashion-infer verify`."""
+
+import click
+
+from ..errors import CheckFailed
+from . import options
+
+
+@click.command("verify")
+@options.takes_request(
+    click.option("--model", "models", metavar="NAME", multiple=True, help="Only this model; may be repeated."),
+    *options.DEVICE,
+    *options.DATA,
+)
+def command(request, models):
+    """Run every model at every n with a known correctness, in both modes; exit 1 on any difference."""
+    from .. import verification
+    from ..present import output
+
+    checks = verification.verify(models, request)
+    output.check_report(checks)
+    if checks[0].source == "synthetic" and request.data != "synthetic":
+        output.notice("Fashion-MNIST was not found: verified on the built-in synthetic set")
+    wrong = [c for c in checks if not c.ok]
+    if wrong:
+        raise CheckFailed(f"{len(wrong)} of {len(checks)} checks failed")
+    click.echo(f"{len(checks)} checks passed")

@@ -1,0 +1,102 @@
+"""Where Fashion-MNIST lies: its files' names and MD5 sums, the folders that are searched, and what is in them."""
+
+import hashlib
+import os
+from pathlib import Path
+from typing import List, NamedTuple, Optional
+
+from ..errors import DataError
+from ..resources import resource_dir
+
+# File names and MD5 sums as published with the dataset.
+FILES = {
+    "test": ("t10k-images-idx3-ubyte.gz", "t10k-labels-idx1-ubyte.gz"),
+    "train": ("train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte.gz"),
+}
+MD5 = {
+    "t10k-images-idx3-ubyte.gz": "bef4ecab320f06d8554ea6380940ec79",
+    "t10k-labels-idx1-ubyte.gz": "bb300cfdad3c16e7a12a480ee83cd310",
+    "train-images-idx3-ubyte.gz": "8d4fb7e6c68d591d4c3dfef9ec88bf0d",
+    "train-labels-idx1-ubyte.gz": "25c81989df183df01b3e8a0aad5dffbe",
+}
+
+
+class Location(NamedTuple):
+    """A folder where the dataset may lie."""
+
+    what: str  # why it is on the list, for people
+    path: Path
+    explicit: bool  # the user named it: nothing else is searched, and what is wrong with it is an error
+
+
+def cache_dir() -> Path:
+    """The folder in the user's cache where downloads land (XDG_CACHE_HOME moves it)."""
+    import pooch
+
+    return Path(pooch.os_cache("fashion-infer")) / "fashion-mnist"
+
+
+def locations(data_dir: Optional[str] = None) -> List[Location]:
+    """Every folder that is searched, in order. A folder named by the user is the only one on the list."""
+    if data_dir:
+        return [Location("--data-dir", Path(data_dir).expanduser(), True)]
+    if os.environ.get("FASHION_INFER_DATA"):
+        return [Location("FASHION_INFER_DATA", Path(os.environ["FASHION_INFER_DATA"]).expanduser(), True)]
+    home = Path.home()
+    mxnet_home = Path(os.environ.get("MXNET_HOME", home / ".mxnet"))
+    keras_home = Path(os.environ.get("KERAS_HOME", home / ".keras"))
+    torch_home = Path(os.environ.get("TORCH_HOME", home / ".cache" / "torch"))
+    raw = Path("FashionMNIST") / "raw"
+    folders = [
+        ("the checkout", resource_dir("data") / "fashion-mnist"),
+        ("the user's cache", cache_dir()),
+        ("MXNet's datasets", mxnet_home / "datasets" / "fashion-mnist"),
+        ("Keras's datasets", keras_home / "datasets" / "fashion-mnist"),
+        ("torchvision, TORCH_HOME", torch_home / raw),
+        ("torchvision, ./data", Path.cwd() / "data" / raw),
+        ("torchvision, ~/data", home / "data" / raw),
+    ]
+    return [Location(what, path, False) for what, path in folders]
+
+
+def inspect(folder: Path, split: str = "test") -> Optional[str]:
+    """What is wrong with the split's files in a folder.
+
+    Returns
+    -------
+    str or None
+        "missing", or a sentence naming the damaged file; None when both files are there and their MD5 sums are right.
+    """
+    if not all((folder / name).is_file() for name in FILES[split]):
+        return "missing"
+    for name in FILES[split]:
+        try:
+            digest = hashlib.md5((folder / name).read_bytes()).hexdigest()
+        except OSError as error:
+            return f"{folder / name} cannot be read ({error.strerror})"
+        if digest != MD5[name]:
+            return f"{folder / name} is damaged (MD5 {digest}, expected {MD5[name]})"
+    return None
+
+
+def find(data_dir: Optional[str] = None, split: str = "test") -> Optional[Path]:
+    """The first folder that holds the split, whole and undamaged; None when there is none.
+
+    Raises
+    ------
+    DataError
+        When a folder that the user named lacks a file, or a file in it is damaged.
+    """
+    for location in locations(data_dir):
+        trouble = inspect(location.path, split)
+        if trouble is None:
+            return location.path
+        if location.explicit:
+            if trouble == "missing":
+                names = " and ".join(FILES[split])
+                trouble = f"{location.path} does not hold {names}"
+            raise DataError(
+                f"{trouble}: give another folder with {location.what}, or fetch the dataset with "
+                f"`fashion-infer data fetch --to {location.path}`"
+            )
+    return None

@@ -1,0 +1,61 @@
+"""The times of a network's layers: what the library logged by node number, and what MXNet took for its own nodes."""
+
+from typing import List, Mapping, NamedTuple, Optional, Sequence, Tuple
+
+from .graph import symbol
+from .library.op_times import OpTime
+
+
+class LayerTime(NamedTuple):
+    """The time of one layer, or of the layers of one fused stage, over the slices of one pass. Times in seconds."""
+
+    name: str  # of a fused stage: its nodes' names joined by "+"
+    operator: str  # MXNet's name of it: "New", "Activation", ...; of a fused stage "New+Activation+..."
+    kernel: Optional[str]  # the kernel that ran, for our operator; "fused" for a stage
+    seconds: float  # for ours the kernel alone; for MXNet's the whole node
+    upload: float  # host to device and back, for ours on a GPU
+    download: float
+    log: Tuple[OpTime, ...] = ()  # what the library logged of it, slice by slice
+
+    @property
+    def custom(self) -> bool:
+        """Whether our operator `New` is in it."""
+        return symbol.CUSTOM_OPERATOR in self.operator.split("+")
+
+
+def assemble(
+    graph: symbol.Graph, records: Sequence[OpTime], of_mxnet: Sequence[str], seconds: Mapping[str, float]
+) -> List[LayerTime]:
+    """Put the times of one pass together.
+
+    Parameters
+    ----------
+    graph
+        The network, whose nodes' places are the numbers in the log.
+    records
+        The library's log of the pass.
+    of_mxnet
+        Names of the nodes that MXNet ran itself.
+    seconds
+        MXNet's times by node name, summed over the slices.
+
+    Returns
+    -------
+    list of LayerTime
+        In the order of the network. A stage is the chain of nodes along first inputs, from its first to its last.
+    """
+    nodes = symbol.computing(graph)
+    times = {}
+    for first, last in dict.fromkeys((record.first_node, record.last_node) for record in records):
+        chain = [nodes[number] for number in symbol.chain(graph, first, last)]
+        name, operator = ("+".join(words) for words in zip(*chain))
+        times[first] = _total(name, operator, [r for r in records if (r.first_node, r.last_node) == (first, last)])
+    for number, (name, operator) in nodes.items():
+        if number not in times and name in of_mxnet:
+            times[number] = LayerTime(name, operator, None, seconds.get(name, 0.0), 0.0, 0.0)
+    return [times[number] for number in sorted(times)]
+
+
+def _total(name: str, operator: str, records: Sequence[OpTime]) -> LayerTime:
+    sums = (sum(getattr(r, field) for r in records) for field in ("seconds", "upload", "download"))
+    return LayerTime(name, operator, records[0].kernel, *sums, tuple(records))

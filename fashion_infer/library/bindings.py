@@ -1,0 +1,220 @@
+"""The operator library, libfashion_ops.so, through ctypes: its structures, its prototypes, and what its statuses mean.
+
+All ctypes of the package's own library is in this file. The C API and its contracts are in
+custom_ops/include/fashion_ops.h. The variable FASHION_OPS_LIBRARY names a library to use in place of the package's.
+"""
+
+import ctypes
+import functools
+import os
+from pathlib import Path
+from typing import Any, List, Sequence, Tuple
+
+import numpy as np
+
+from .. import resources
+from ..errors import DeviceError, UsageError
+
+BACKENDS = {"cpu": 0, "gpu": 1}
+FLOAT32, UINT8 = 0, 1
+NOT_LOGGED = -1  # in place of a node's number
+OK, INVALID, UNKNOWN_KERNEL, UNSUPPORTED, NO_DEVICE, OUT_OF_MEMORY, DEVICE_ERROR = range(7)
+
+Text, Int, Handle = ctypes.c_char_p, ctypes.c_int, ctypes.c_void_p
+
+
+class Conv(ctypes.Structure):
+    """fops_conv."""
+
+    _fields_ = [(name, ctypes.c_int64) for name in "BCHWMK"] + [("x_type", ctypes.c_int)]
+
+
+class KernelInfo(ctypes.Structure):
+    """fops_kernel_info."""
+
+    _fields_ = [(name, ctypes.c_char_p) for name in ("name", "summary", "takes", "precision")]
+
+
+class OpRecord(ctypes.Structure):
+    """fops_op_record."""
+
+    _fields_ = [
+        ("first_node", ctypes.c_int32),
+        ("last_node", ctypes.c_int32),
+        ("kernel", ctypes.c_char_p),
+        ("conv", Conv),
+        ("seconds", ctypes.c_double),
+        ("upload", ctypes.c_double),
+        ("download", ctypes.c_double),
+    ]
+
+
+class DeviceInfo(ctypes.Structure):
+    """fops_device_info."""
+
+    _fields_ = [
+        ("name", ctypes.c_char * 256),
+        ("major", ctypes.c_int),
+        ("minor", ctypes.c_int),
+        ("multiprocessors", ctypes.c_int),
+        ("memory_total", ctypes.c_size_t),
+        ("memory_free", ctypes.c_size_t),
+        ("driver_version", ctypes.c_int),
+        ("runtime_version", ctypes.c_int),
+    ]
+
+
+class Node(ctypes.Structure):
+    """fops_node."""
+
+    _fields_ = [
+        ("op", ctypes.c_char_p),
+        ("name", ctypes.c_char_p),
+        ("keys", ctypes.POINTER(ctypes.c_char_p)),
+        ("values", ctypes.POINTER(ctypes.c_char_p)),
+        ("attribute_count", ctypes.c_int),
+        ("inputs", ctypes.POINTER(ctypes.c_int)),
+        ("input_count", ctypes.c_int),
+        ("number", ctypes.c_int32),
+    ]
+
+
+class StageInfo(ctypes.Structure):
+    """fops_stage_info."""
+
+    _fields_ = [
+        ("name", ctypes.c_char_p),
+        ("kind", ctypes.c_char_p),
+        ("first_node", ctypes.c_int32),
+        ("last_node", ctypes.c_int32),
+        ("input", ctypes.c_int64 * 3),
+        ("output", ctypes.c_int64 * 3),
+        ("K", ctypes.c_int64),
+        ("tanh", ctypes.c_int),
+        ("pool", ctypes.c_int),
+    ]
+
+
+def _prototypes():
+    """Result and arguments of each function. A pointer to a structure, a handle or a number takes that itself."""
+    text, integer, pointer, n, node = ctypes.c_char_p, ctypes.c_int, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32
+    to, conv = ctypes.POINTER, ctypes.POINTER(Conv)
+    tensors = [pointer, pointer, pointer]  # x, weights, y
+    return {
+        "fops_last_error": (text, []),
+        "fops_build_info": (text, []),
+        "fops_cpu_isa": (text, []),
+        "fops_set_threads": (integer, [integer]),
+        "fops_get_threads": (integer, []),
+        "fops_device_count": (integer, [to(integer)]),
+        "fops_device_describe": (integer, [integer, to(DeviceInfo)]),
+        "fops_kernel_count": (integer, [integer]),
+        "fops_kernel_describe": (integer, [integer, integer, to(KernelInfo)]),
+        "fops_conv_check": (integer, [integer, text, conv, to(text)]),
+        "fops_conv_forward_cpu": (integer, [text, conv, *tensors, node]),
+        "fops_conv_forward_gpu": (integer, [text, conv, *tensors, pointer]),
+        "fops_conv_forward_timed": (integer, [text, conv, *tensors, pointer, node]),
+        "fops_conv_forward_staged": (integer, [text, integer, conv, *tensors, node]),
+        "fops_network_create": (integer, [to(Node), integer, to(n), integer, integer, integer, text, to(pointer)]),
+        "fops_network_destroy": (None, [pointer]),
+        "fops_network_input_count": (integer, [pointer]),
+        "fops_network_input_name": (text, [pointer, integer]),
+        "fops_network_input_size": (n, [pointer, integer]),
+        "fops_network_data": (integer, [pointer]),
+        "fops_network_stage_count": (integer, [pointer]),
+        "fops_network_stage": (integer, [pointer, integer, to(StageInfo)]),
+        "fops_network_set_weights": (integer, [pointer, to(pointer), to(ctypes.c_uint64)]),
+        "fops_network_forward": (integer, [pointer, n, pointer, integer, pointer, integer]),
+        "fops_network_forward_gpu": (integer, [pointer, n, pointer, integer, pointer, pointer]),
+        "fops_log_size": (integer, []),
+        "fops_log_drain": (integer, [to(OpRecord), integer]),
+    }
+
+
+def library_path() -> Path:
+    """The library's file, an absolute path: what FASHION_OPS_LIBRARY names, else the package's own."""
+    named = os.environ.get("FASHION_OPS_LIBRARY")
+    return Path(named).resolve() if named else resources.library_path()
+
+
+@functools.lru_cache(maxsize=None)
+def load() -> ctypes.CDLL:
+    """The library, loaded once, with its prototypes declared.
+
+    Raises
+    ------
+    DeviceError
+        When the file is missing, damaged or from another version of this package.
+    """
+    path = library_path()
+    if not path.is_file():
+        raise DeviceError(f"the operator library is missing ({path}): run `make setup`, or `pip install .` again")
+    try:
+        lib = ctypes.CDLL(str(path))
+        for name, (result, arguments) in _prototypes().items():
+            function = getattr(lib, name)
+            function.restype, function.argtypes = result, arguments
+    except (OSError, AttributeError) as error:
+        detail = " ".join(str(error).split())
+        raise DeviceError(
+            f"the operator library {path} cannot be loaded ({detail}): rebuild it with `make setup`"
+        ) from None
+    return lib
+
+
+def message() -> str:
+    """What the calling thread's last failure was."""
+    return load().fops_last_error().decode()
+
+
+def check(status: int) -> None:
+    """Raise what a status of the library says: UsageError for the caller's mistakes, DeviceError for the rest."""
+    if status != OK:
+        usage = status in (INVALID, UNKNOWN_KERNEL, UNSUPPORTED)
+        raise (UsageError if usage else DeviceError)(message())
+
+
+def element_type(dtype: Any) -> int:
+    """The library's number of an element type: that of uint8, and for anything else that of float32."""
+    return UINT8 if np.dtype(dtype) == np.uint8 else FLOAT32
+
+
+def sizes(values: Sequence[int]) -> ctypes.Array:
+    """An array of int64."""
+    return (ctypes.c_int64 * len(values))(*values)
+
+
+def weight_pointers(addresses: Sequence[int], version: int) -> Tuple[ctypes.Array, ctypes.Array]:
+    """Addresses of weights (0 for none), and for each the version of what lies there."""
+    count = len(addresses)
+    return (ctypes.c_void_p * count)(*addresses), (ctypes.c_uint64 * count)(*[version] * count)
+
+
+def records(count: int) -> ctypes.Array:
+    """Room for so many records of the op-time log."""
+    return (OpRecord * count)()
+
+
+def nodes(described: Sequence[Tuple[str, str, dict, Sequence[int]]]) -> Tuple[ctypes.Array, List]:
+    """The nodes of a graph as the library takes them, each numbered by its place.
+
+    Parameters
+    ----------
+    described
+        Operator, name, attributes (text by text) and the numbers of the inputs' nodes.
+
+    Returns
+    -------
+    ctypes array, list
+        The nodes, and what must live as long as they do.
+    """
+    array, kept = (Node * len(described))(), []
+    for number, (target, (op, name, attributes, inputs)) in enumerate(zip(array, described)):
+        keys = (ctypes.c_char_p * len(attributes))(*[key.encode() for key in attributes])
+        values = (ctypes.c_char_p * len(attributes))(*[value.encode() for value in attributes.values()])
+        numbers = (ctypes.c_int * len(inputs))(*inputs)
+        kept += [keys, values, numbers]
+        target.op, target.name, target.number = op.encode(), name.encode(), number
+        target.keys, target.values, target.attribute_count = keys, values, len(attributes)
+        target.inputs, target.input_count = numbers, len(inputs)
+    return array, kept

@@ -1,0 +1,13 @@
+"""How the library was built, and what it uses of this machine's CPU."""
+
+from .bindings import load
+
+
+def build_info() -> str:
+    """Version, compiler, instruction sets and CUDA architectures of the library, in one line."""
+    return load().fops_build_info().decode()
+
+
+def cpu_isa() -> str:
+    """The instruction set that the fast CPU kernels use here: "avx512", "avx2" or "generic"."""
+    return load().fops_cpu_isa().decode()

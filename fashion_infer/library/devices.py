@@ -1,0 +1,52 @@
+"""The CUDA devices that the library can use."""
+
+from typing import List, NamedTuple, Tuple
+
+from . import bindings
+from .bindings import check, load
+
+
+class CudaDevice(NamedTuple):
+    """A CUDA device as the library sees it. Memory in bytes."""
+
+    index: int
+    name: str
+    capability: Tuple[int, int]
+    multiprocessors: int
+    memory_total: int
+    memory_free: int
+    driver_version: str
+    runtime_version: str
+
+
+def cuda_devices() -> List[CudaDevice]:
+    """The CUDA devices that the library can use.
+
+    Raises
+    ------
+    DeviceError
+        When there is none, with the reason.
+    """
+    count = bindings.Int()
+    check(load().fops_device_count(count))
+    devices = []
+    for index in range(count.value):
+        info = bindings.DeviceInfo()
+        check(load().fops_device_describe(index, info))
+        devices.append(
+            CudaDevice(
+                index,
+                info.name.decode(errors="replace"),
+                (info.major, info.minor),
+                info.multiprocessors,
+                info.memory_total,
+                info.memory_free,
+                _version(info.driver_version),
+                _version(info.runtime_version),
+            )
+        )
+    return devices
+
+
+def _version(number: int) -> str:
+    return f"{number // 1000}.{number % 1000 // 10}"

@@ -1,0 +1,186 @@
+"""A whole network run by the operator library's fused stages, outside MXNet: for tests and benchmarks.
+
+Within MXNet the same code runs behind `symbol.optimize_for("fashion_infer")`; see predictor.py.
+"""
+
+from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
+
+import numpy as np
+
+from ..errors import CheckpointError, UsageError
+from ..graph import symbol as symbols
+from . import bindings
+from .bindings import BACKENDS, check, element_type, load
+
+# "float32" is float32 grade; the others are the GPU's alone.
+PRECISIONS = ("float32", "tf32", "fp16")
+
+
+class Stage(NamedTuple):
+    """Layers that run as one. Shapes are (C,H,W) of one item."""
+
+    name: str  # the nodes' names joined by "+"
+    kind: str  # "convolution", "dense", "map" or "softmax"
+    first_node: int  # numbers of its first and its last node in the graph
+    last_node: int
+    input: Tuple[int, int, int]
+    output: Tuple[int, int, int]
+    kernel_size: int  # pixels a side of a convolution's kernel, else 0
+    tanh: bool
+    pool: bool
+
+    @property
+    def operations(self) -> int:
+        """Floating-point operations an item: two for each multiply-add of a convolution or matrix product."""
+        channels, height, width = self.input
+        if self.kind == "convolution":
+            positions = (height - self.kernel_size + 1) * (width - self.kernel_size + 1)
+            return 2 * self.output[0] * positions * channels * self.kernel_size**2
+        return 2 * channels * height * width * self.output[0] if self.kind == "dense" else 0
+
+
+class FusedNetwork:
+    """A network as fused stages, set up to run.
+
+    Parameters
+    ----------
+    symbol
+        The network as JSON; a chain of nodes that the library can fuse.
+    weights
+        Arrays by name.
+    shape
+        Of one item: (C,H,W), or (values,).
+    backend, device
+        "cpu", or "gpu" and its index.
+    precision
+        "float32" (float32 grade), or on the GPU "tf32" or "fp16".
+
+    Raises
+    ------
+    UsageError
+        When a node cannot be fused.
+    CheckpointError
+        When a weight is missing or has another shape than the network needs.
+    DeviceError
+        When the device fails or memory runs out.
+    """
+
+    def __init__(
+        self,
+        symbol: str,
+        weights: Dict[str, np.ndarray],
+        shape: Sequence[int] = (1, 28, 28),
+        backend: str = "cpu",
+        device: int = 0,
+        precision: str = "float32",
+    ):
+        self._library = load()
+        self._handle = bindings.Handle()
+        check_precision(precision)
+        nodes, self._kept = c_nodes(symbol)
+        place = (BACKENDS[backend], device, precision.encode())
+        check(
+            self._library.fops_network_create(
+                nodes, len(nodes), bindings.sizes(shape), len(shape), *place, self._handle
+            )
+        )
+        self.shape = tuple(shape)
+        self.stages = self._stages()
+        self._version = 0
+        self.set_weights(weights)
+
+    def __del__(self):
+        if getattr(self, "_handle", None):
+            self._library.fops_network_destroy(self._handle)
+            self._handle = None
+
+    def set_weights(self, weights: Dict[str, np.ndarray]) -> None:
+        """Take the network's weights from arrays by name, converted to float32."""
+        addresses, arrays = [], []
+        for name, size in self._inputs():
+            if not size:
+                addresses.append(None)
+                continue
+            if name not in weights:
+                raise CheckpointError(f"the checkpoint lacks {name}, which the network needs")
+            array = np.ascontiguousarray(weights[name], np.float32)
+            if array.size != size:
+                raise CheckpointError(f"weight {name} has shape {array.shape}, {size} values are needed")
+            arrays.append(array)
+            addresses.append(array.ctypes.data)
+        self._version += 1
+        check(self._library.fops_network_set_weights(self._handle, *bindings.weight_pointers(addresses, self._version)))
+
+    def forward(self, data: np.ndarray, layer_times: bool = False, out: Optional[np.ndarray] = None) -> np.ndarray:
+        """Run items through all stages.
+
+        Parameters
+        ----------
+        data
+            (n, *shape), uint8 or float32.
+        layer_times
+            Whether each stage's time goes into the op-time log (`op_times.drain`).
+        out
+            (n, values of the last stage) float32 to write into; made when None.
+        """
+        if data.shape[1:] != self.shape or not len(data):
+            raise UsageError(f"data must have shape (n, {', '.join(map(str, self.shape))}), not {data.shape}")
+        data = np.ascontiguousarray(data, data.dtype if data.dtype == np.uint8 else np.float32)
+        shape = (len(data), int(np.prod(self.stages[-1].output)))
+        if out is None:
+            out = np.empty(shape, np.float32)
+        elif out.shape != shape or out.dtype != np.float32 or not out.flags.c_contiguous:
+            raise UsageError(f"out must be a C-contiguous float32 array of shape {shape}")
+        element = element_type(data.dtype)
+        pointers = (data.ctypes.data, element, out.ctypes.data)
+        check(self._library.fops_network_forward(self._handle, len(data), *pointers, int(layer_times)))
+        return out
+
+    def launch(self, n: int, data: int, dtype, out: int, stream: int) -> None:
+        """The same on device pointers, queued on a stream (0: the default one) and not waited for."""
+        check(self._library.fops_network_forward_gpu(self._handle, n, data, element_type(dtype), out, stream))
+
+    def _stages(self) -> List[Stage]:
+        stages = []
+        for index in range(self._library.fops_network_stage_count(self._handle)):
+            info = bindings.StageInfo()
+            check(self._library.fops_network_stage(self._handle, index, info))
+            stages.append(
+                Stage(
+                    info.name.decode(),
+                    info.kind.decode(),
+                    info.first_node,
+                    info.last_node,
+                    tuple(info.input),
+                    tuple(info.output),
+                    info.K,
+                    bool(info.tanh),
+                    bool(info.pool),
+                )
+            )
+        return stages
+
+    def _inputs(self) -> List[Tuple[str, int]]:
+        """Name of each input, and how many values it must have as a weight: 0 of the data, and of what is not read."""
+        data, inputs = self._library.fops_network_data(self._handle), []
+        for index in range(self._library.fops_network_input_count(self._handle)):
+            size = 0 if index == data else self._library.fops_network_input_size(self._handle, index)
+            inputs.append((self._library.fops_network_input_name(self._handle, index).decode(), size))
+        return inputs
+
+
+def check_precision(precision: str) -> None:
+    """Raise UsageError when there is no such precision."""
+    if precision not in PRECISIONS:
+        raise UsageError(f"unknown precision '{precision}'; known: {', '.join(PRECISIONS)}")
+
+
+def c_nodes(symbol: str):
+    """The nodes of a symbol as the library takes them (`bindings.nodes`)."""
+    graph = symbols.parse(symbol, "the network")
+    return bindings.nodes(
+        [
+            (node["op"], node["name"], symbols.attributes(node), [entry[0] for entry in node["inputs"]])
+            for node in graph["nodes"]
+        ]
+    )

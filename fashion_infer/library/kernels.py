@@ -1,0 +1,121 @@
+"""The library's convolution kernels: their tables, and one convolution outside MXNet, for tests and benchmarks."""
+
+from typing import List, NamedTuple, Optional, Sequence
+
+import numpy as np
+
+from ..errors import UsageError
+from . import bindings
+from .bindings import BACKENDS, NOT_LOGGED, check, load
+
+
+class Kernel(NamedTuple):
+    """A line of a backend's table of kernels."""
+
+    name: str
+    summary: str
+    takes: str  # the shapes it takes, in words; "" for all
+    precision: str  # "float32" (float32 grade), "tf32" or "fp16"
+
+
+def table(backend: str = "cpu") -> List[Kernel]:
+    """The kernels of a backend, "cpu" or "gpu"; empty for a GPU when the library has no CUDA part."""
+    kernels = []
+    for index in range(load().fops_kernel_count(BACKENDS[backend])):
+        info = bindings.KernelInfo()
+        check(load().fops_kernel_describe(BACKENDS[backend], index, info))
+        kernels.append(Kernel(*(getattr(info, field).decode() for field in Kernel._fields)))
+    return kernels
+
+
+def check_kernel(kernel: str, backend: str) -> None:
+    """Raise UsageError unless `kernel` is "auto" or a kernel of that backend: "cpu", "gpu", or "auto" for either."""
+    if kernel == "auto":
+        return
+    backends = tuple(BACKENDS) if backend == "auto" else (backend,)
+    known = list(dict.fromkeys(line.name for each in backends for line in table(each)))
+    if kernel not in known:
+        what = "kernel" if backend == "auto" else f"{backend} kernel"
+        raise UsageError(f"unknown {what} '{kernel}'; known: {', '.join(['auto', *known])}")
+
+
+def describe(x_shape: Sequence[int], k_shape: Sequence[int], dtype=np.float32) -> bindings.Conv:
+    """The C struct for data (B,C,H,W) and weights (M,C,K,K); UsageError when the shapes do not fit together."""
+    if len(x_shape) != 4 or len(k_shape) != 4 or k_shape[1] != x_shape[1] or k_shape[2] != k_shape[3]:
+        raise UsageError(f"data must be (B,C,H,W) and weights (M,C,K,K), not {tuple(x_shape)} and {tuple(k_shape)}")
+    return bindings.Conv(*x_shape, k_shape[0], k_shape[2], bindings.element_type(dtype))
+
+
+def chosen_kernel(
+    x_shape: Sequence[int], k_shape: Sequence[int], backend: str = "cpu", kernel: str = "auto", dtype=np.float32
+) -> str:
+    """The kernel that runs for these shapes; UsageError when `kernel` does not take them."""
+    chosen = bindings.Text()
+    check(load().fops_conv_check(BACKENDS[backend], kernel.encode(), describe(x_shape, k_shape, dtype), chosen))
+    return chosen.value.decode()
+
+
+def convolve(
+    x: np.ndarray,
+    weight: np.ndarray,
+    kernel: str = "auto",
+    backend: str = "cpu",
+    device: int = 0,
+    node: int = NOT_LOGGED,
+    out: Optional[np.ndarray] = None,
+) -> np.ndarray:
+    """One convolution by the library, outside MXNet.
+
+    Parameters
+    ----------
+    x
+        (B,C,H,W), float32 or uint8.
+    weight
+        (M,C,K,K), float32.
+    kernel, backend, device
+        The kernel, "cpu" or "gpu" (tensors are staged to the device and back), and the GPU's index.
+    node
+        Number under which the pass enters the op-time log; left out, it does not.
+    out
+        (B,M,H-K+1,W-K+1) float32, C-contiguous, to write into; made when None.
+
+    Raises
+    ------
+    UsageError, DeviceError
+        For shapes and kernels that do not fit, and for a device that fails.
+    """
+    x = np.ascontiguousarray(x)
+    if x.dtype != np.uint8:
+        x = np.ascontiguousarray(x, np.float32)
+    weight = np.ascontiguousarray(weight, np.float32)
+    conv = describe(x.shape, weight.shape, x.dtype)
+    check(load().fops_conv_check(BACKENDS[backend], kernel.encode(), conv, None))
+    shape = (conv.B, conv.M, conv.H - conv.K + 1, conv.W - conv.K + 1)
+    if out is None:
+        out = np.empty(shape, np.float32)
+    elif out.shape != shape or out.dtype != np.float32 or not out.flags.c_contiguous:
+        raise UsageError(f"out must be a C-contiguous float32 array of shape {shape}")
+    pointers = (x.ctypes.data, weight.ctypes.data, out.ctypes.data)
+    if backend == "gpu":
+        check(load().fops_conv_forward_staged(kernel.encode(), device, conv, *pointers, node))
+    else:
+        check(load().fops_conv_forward_cpu(kernel.encode(), conv, *pointers, node))
+    return out
+
+
+def launch(kernel: str, conv: bindings.Conv, x: int, weight: int, y: int, stream: int) -> None:
+    """One convolution on tensors that lie on the current CUDA device, queued on a stream and not waited for.
+
+    Parameters
+    ----------
+    kernel, conv
+        The kernel, and what `describe` made of the shapes.
+    x, weight, y, stream
+        Device pointers, and a cudaStream_t, as integers; stream 0 is the default one.
+
+    Raises
+    ------
+    UsageError, DeviceError
+        For a shape that the kernel does not take, and for a device that fails.
+    """
+    check(load().fops_conv_forward_gpu(kernel.encode(), conv, x, weight, y, stream))

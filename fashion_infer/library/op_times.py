@@ -1,0 +1,45 @@
+"""The library's op-time log: how long each of our operator's nodes and each fused stage took."""
+
+from typing import List, NamedTuple, Tuple
+
+from . import bindings
+
+
+class OpTime(NamedTuple):
+    """One forward pass of one node, or of the nodes that ran as one stage. Times in seconds."""
+
+    first_node: int  # numbers of the nodes: an operator's own twice, of a stage its first and its last
+    last_node: int
+    kernel: str  # the kernel that ran, never "auto"; "fused" of a stage
+    shape: Tuple[int, int, int, int, int, int]  # B, C, H, W, M, K
+    seconds: float  # the kernel alone
+    upload: float  # host to device; 0 on the CPU
+    download: float
+    item_bytes: int = 4  # of the data: 1 where it was pixels
+
+    @property
+    def operations(self) -> int:
+        """Floating-point operations: two for each multiply-add."""
+        images, channels, height, width, filters, kernel_size = self.shape
+        outputs = filters * (height - kernel_size + 1) * (width - kernel_size + 1)
+        return 2 * images * outputs * channels * kernel_size**2
+
+
+def drain() -> List[OpTime]:
+    """Take every record out of the log, oldest first."""
+    lib = bindings.load()
+    records = bindings.records(max(1, lib.fops_log_size()))
+    count = lib.fops_log_drain(records, len(records))
+    return [
+        OpTime(
+            r.first_node,
+            r.last_node,
+            r.kernel.decode(),
+            tuple(getattr(r.conv, name) for name in "BCHWMK"),
+            r.seconds,
+            r.upload,
+            r.download,
+            1 if r.conv.x_type == bindings.UINT8 else 4,
+        )
+        for r in records[:count]
+    ]

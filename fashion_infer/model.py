@@ -1,0 +1,62 @@
+"""The model that a request names: its network and weights, loaded and ready for a predictor."""
+
+import json
+from typing import NamedTuple, Tuple
+
+from .checkpoints import editions, originals, zoo
+from .checkpoints.checkpoint import Checkpoint
+from .checkpoints.load import load as load_checkpoint
+from .graph import input_size, rewrite, symbol
+from .request import Request
+
+
+class LoadedModel(NamedTuple):
+    """A model as the user named it."""
+
+    label: str  # what the output calls it
+    checkpoint: Checkpoint
+    operator: str  # "custom" or "builtin"
+    input_size: int  # pixels a side
+
+    @property
+    def class_names(self) -> Tuple[str, ...]:
+        """Of the edition that the network belongs to."""
+        return editions.get(self.checkpoint.attributes.get("edition", "fa2017")).class_names
+
+
+def load(request: Request) -> LoadedModel:
+    """Load a shipped model by name, or a checkpoint by path, with its convolutions run by the operator asked for.
+
+    Its input size is the one asked for, else the edition's, and for a checkpoint without an edition what fits its first
+    fully connected layer.
+
+    Raises
+    ------
+    UsageError
+        For an unknown name.
+    CheckpointError
+        When the files are missing or damaged.
+    """
+    label, checkpoint = _checkpoint(request)
+    graph = symbol.parse(checkpoint.symbol, "the network")
+    operator = request.operator
+    if operator is None:
+        operator = "custom" if symbol.convolutions(graph, symbol.CUSTOM_OPERATOR) else "builtin"
+    else:
+        graph = rewrite.with_operator(graph, operator)
+        checkpoint = checkpoint._replace(symbol=json.dumps(graph))
+    size = request.input_size
+    if size is None and "edition" in checkpoint.attributes:
+        size = editions.get(checkpoint.attributes["edition"]).input_size
+    if not size:
+        known = [edition.input_size for edition in editions.EDITIONS.values()]
+        size = input_size.infer(graph, checkpoint.weights, known)
+    return LoadedModel(label, checkpoint, operator, size)
+
+
+def _checkpoint(request: Request) -> Tuple[str, Checkpoint]:
+    if request.checkpoint:
+        return request.checkpoint, load_checkpoint(request.checkpoint, request.epoch)
+    chosen = zoo.chosen(request.model, request.edition)
+    label = chosen.short_name if request.edition else chosen.name  # scripts of the time know the short names
+    return label, originals.load(chosen.name) if request.weights == "original" else chosen.load()

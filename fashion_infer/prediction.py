@@ -1,0 +1,32 @@
+"""A user's own pictures through a network: what `predict` does."""
+
+from typing import NamedTuple, Optional, Sequence, Tuple
+
+import numpy as np
+
+from . import pipeline
+from .data import dataset, pictures
+from .request import Request
+
+
+class Predictions(NamedTuple):
+    """What a network says of some pictures."""
+
+    images: np.ndarray  # (n,1,28,28) uint8, as the network saw them
+    scores: np.ndarray  # (n, classes) float32, probabilities
+    class_names: Tuple[str, ...]
+
+
+def predict(paths: Sequence[str], request: Request, invert: Optional[bool] = None) -> Predictions:
+    """Read pictures (see `pictures.read`) and run the request's network over them.
+
+    Raises
+    ------
+    FashionInferError
+        For a picture that cannot be read, and all that `pipeline.run` can raise.
+    """
+    request.check()
+    images = np.stack([pictures.read(path, invert) for path in paths])
+    unlabelled = dataset.Images(images, np.zeros(len(images), np.uint8), "pictures", "")
+    result = pipeline.run(request, images=unlabelled)
+    return Predictions(images, result.scores, result.class_names)

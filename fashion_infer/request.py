@@ -1,0 +1,104 @@
+"""What a run is asked to do: every option in one object, checked as a whole before anything is loaded."""
+
+from dataclasses import dataclass, replace
+from typing import Any, Optional
+
+from .checkpoints import editions, zoo
+from .data import dataset, resize
+from .devices import BACKENDS
+from .errors import UsageError
+from .graph.symbol import OPERATORS
+from .library.fused import check_precision
+
+MODES = ("fused", "operator")
+WEIGHTS = ("shipped", "original")
+MAX_THREADS = 1024
+
+
+@dataclass(frozen=True)
+class Request:
+    """The options of a run."""
+
+    model: Optional[str] = None  # of `zoo`; None for the edition's default
+    n: int = dataset.TEST_SIZE  # test images, 1 to 10,000
+    backend: str = "auto"  # "auto", "cpu" or "gpu"
+    checkpoint: Optional[str] = None  # in place of a model: FILE.h5, or PREFIX of MXNet's pair
+    epoch: int = 1  # NNNN of PREFIX-NNNN.params
+    operator: Optional[str] = None  # "custom" or "builtin" for all convolutions; None as the model has them
+    edition: Optional[str] = None  # models then go by the short names of the time
+    weights: str = "shipped"  # or "original": the course's own, which must have been fetched
+    input_size: Optional[int] = None  # pixels a side; None for the edition's, or what fits the network
+    data_dir: Optional[str] = None  # folder of the dataset
+    data: Optional[str] = None  # "fashion-mnist", "synthetic", or None for the first that there is
+    device: int = 0  # index of the GPU
+    kernel: str = "auto"  # of our operator
+    mode: Optional[str] = None  # "fused" or "operator"; None for what `mode_or_default` says
+    precision: str = "float32"  # in fused mode on a GPU also "tf32" and "fp16"
+    batch_size: Optional[int] = None  # images a slice
+    threads: Optional[int] = None  # of the CPU; None for the cores that this process may use
+    repeat: int = 1  # passes over the images
+
+    @property
+    def mode_or_default(self) -> str:
+        """The mode; when none was named the fused one, or the operator one when a kernel or an operator was named: the
+        fused mode has kernels of its own, and runs both operators alike."""
+        named = self.kernel != "auto" or self.operator is not None
+        return self.mode or ("operator" if named else "fused")
+
+    def but(self, **changes: Any) -> "Request":
+        """The same request with other values of some options."""
+        return replace(self, **changes)
+
+    def check(self) -> None:
+        """Check all options.
+
+        What only the machine can tell (whether there is a GPU, a file, a kernel of that name) is not checked here.
+
+        Raises
+        ------
+        UsageError
+            For a value out of range, an unknown name, or options that exclude each other.
+        """
+        dataset.check_n(self.n)
+        _check_known("data", self.data, (None, dataset.REAL, dataset.SYNTHETIC))
+        _check_known("backend", self.backend, BACKENDS)
+        _check_known("operator", self.operator, (None, *OPERATORS))
+        _check_known("weights", self.weights, WEIGHTS)
+        self._check_model()
+        check_mode(self.mode_or_default, self.precision, self.backend, self.kernel)
+        check_batch_size(self.batch_size)
+        if self.repeat < 1:
+            raise UsageError(f"repeat must be at least 1, not {self.repeat}")
+        if self.threads is not None and not 1 <= self.threads <= MAX_THREADS:
+            raise UsageError(f"threads must be 1 to {MAX_THREADS}, not {self.threads}")
+        if self.input_size is not None:
+            resize.check_size(self.input_size)
+
+    def _check_model(self) -> None:
+        if self.model and self.checkpoint:
+            raise UsageError("give either a model or a checkpoint, not both")
+        if self.edition:
+            editions.get(self.edition)
+        if not self.checkpoint:
+            zoo.chosen(self.model, self.edition)
+
+
+def _check_known(what: str, value: Optional[str], known) -> None:
+    if value not in known:
+        raise UsageError(f"unknown {what} '{value}'; known: {', '.join(name for name in known if name)}")
+
+
+def check_mode(mode: str, precision: str, backend: str, kernel: str) -> None:
+    """Raise UsageError for an unknown mode or precision, or where the mode, the backend and they exclude each other."""
+    _check_known("mode", mode, MODES)
+    check_precision(precision)
+    if precision != "float32" and (mode != "fused" or backend == "cpu"):
+        raise UsageError(f"precision {precision} is there in the fused mode on a GPU only")
+    if kernel != "auto" and mode == "fused":
+        raise UsageError("the fused mode has kernels of its own: leave --kernel out, or add --mode operator")
+
+
+def check_batch_size(batch_size: Optional[int]) -> None:
+    """Raise UsageError unless the batch size is None or positive."""
+    if batch_size is not None and batch_size < 1:
+        raise UsageError(f"batch size must be at least 1, not {batch_size}")

@@ -1,0 +1,102 @@
+"""What a run gives: predictions, correctness, and the time of every layer."""
+
+import hashlib
+import platform
+import statistics
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+
+import numpy as np
+
+from . import __version__, _mxnet
+from .layer_times import LayerTime
+from .library import build
+from .library.op_times import OpTime
+from .measure import process
+
+
+class Layer(NamedTuple):
+    """A layer's times over the repeats of a run, each in seconds and summed over the slices."""
+
+    name: str
+    operator: str
+    kernel: Optional[str]
+    custom: bool
+    seconds: Tuple[float, ...]
+    upload: Tuple[float, ...]
+    download: Tuple[float, ...]
+    log: Tuple[Tuple[OpTime, ...], ...] = ()  # the library's, of each pass; not part of the JSON
+
+    @property
+    def median(self) -> float:
+        """Median over the repeats, in seconds."""
+        return statistics.median(self.seconds)
+
+
+class Result(NamedTuple):
+    """What a run gives."""
+
+    model: str
+    n: int
+    backend: str
+    context: str  # where MXNet kept its tensors, "cpu" or "gpu"
+    mode: str
+    precision: str
+    changed: Optional[int]  # predictions that differ from those of precision "float32", when that was not it
+    operator: str
+    kernel: str  # as asked for; each layer says what ran
+    batch_size: int
+    threads: int
+    correctness: float
+    predictions: np.ndarray  # (n,) int64
+    labels: np.ndarray  # (n,) uint8
+    scores: np.ndarray  # (n, classes) float32
+    layers: List[Layer]
+    data_source: str
+    data_location: str
+    notice: Optional[str]
+    images: np.ndarray  # (n,1,28,28) uint8, before they were resized
+    class_names: Tuple[str, ...]
+
+    @property
+    def op_times(self) -> List[Tuple[str, float]]:
+        """(layer, median seconds) of each layer that is our operator, in the order of the network."""
+        return [(layer.name, layer.median) for layer in self.layers if layer.custom]
+
+    def as_dict(self) -> Dict[str, Any]:
+        """The JSON object that `run --json` prints; times in seconds, memory in bytes."""
+        used = process.usage()
+        skipped = ("predictions", "labels", "scores", "layers", "images", "class_names")
+        facts = {key: value for key, value in self._asdict().items() if key not in skipped}
+        # Two runs that are right equally often may still differ in single images.
+        facts["predictions_sha256"] = hashlib.sha256(self.predictions.astype("<i8").tobytes()).hexdigest()
+        facts["layers"] = [{k: v for k, v in layer._asdict().items() if k != "log"} for layer in self.layers]
+        facts["process"] = used._asdict()
+        facts["versions"] = versions()
+        return facts
+
+
+def merge(passes: Sequence[Sequence[LayerTime]]) -> List[Layer]:
+    """The layers over all passes, from the times of each pass."""
+    fields = ("seconds", "upload", "download", "log")
+    return [
+        Layer(
+            times[0].name,
+            times[0].operator,
+            times[0].kernel,
+            times[0].custom,
+            *(tuple(getattr(time, field) for time in times) for field in fields),
+        )
+        for times in zip(*passes)
+    ]
+
+
+def versions() -> Dict[str, str]:
+    """Versions of everything that can change a result."""
+    return {
+        "fashion_infer": __version__,
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "mxnet": _mxnet.load().__version__,
+        "library": build.build_info(),
+        "cpu_isa": build.cpu_isa(),
+    }

@@ -1,0 +1,61 @@
+"""Chains of layers by PyTorch on the device: the float64 reference of large batches, and the other party of timings."""
+
+import library  # noqa: F401, finds the package and the tests' helpers
+import numpy as np
+
+from fashion_infer.graph.layers import Convolution, Dense, Flatten, MaxPool, Tanh
+
+
+def forward(torch, chain, x, weights):
+    """The chain by PyTorch, in the type and on the device of x (a tensor); `weights` as `Chain.weights` gives them."""
+    tensors = iter(torch.as_tensor(weight).to(x) for weight in weights.values())
+    for layer in chain.layers:
+        if isinstance(layer, Convolution):
+            x = torch.nn.functional.conv2d(x, next(tensors))
+        elif isinstance(layer, Dense):
+            weight = next(tensors)
+            x = torch.nn.functional.linear(x.flatten(1), weight, next(tensors) if layer.bias else None)
+        elif isinstance(layer, Tanh):
+            x = torch.tanh(x)
+        elif isinstance(layer, MaxPool):
+            x = torch.nn.functional.max_pool2d(x, layer.size)
+        elif isinstance(layer, Flatten):
+            x = x.flatten(1)
+        else:
+            x = torch.softmax(x.flatten(1), 1)
+    return x.flatten(1)
+
+
+def reference(torch, chain, items, weights):
+    """The chain in float64 on the device, a NumPy array."""
+    with torch.backends.cudnn.flags(enabled=False):
+        return forward(torch, chain, torch.as_tensor(items).cuda().double(), weights).cpu().numpy()
+
+
+def weights(chain, seed=0, pixels=True):
+    """Random weights that bring sums to 1.5 on average, where tanh bends most."""
+    return chain.weights(seed, pixels, gain=1.5)
+
+
+def on_device(torch, network, x, out=None, stream=None):
+    """One pass of a fused network over device tensors; the output is poisoned before."""
+    if out is None:
+        out = torch.empty(len(x), int(np.prod(network.stages[-1].output)), device="cuda")
+    stream = torch.cuda.current_stream() if stream is None else stream
+    with torch.cuda.stream(stream):
+        out.fill_(float("nan"))
+    launch(torch, network, x, out, stream)
+    return out
+
+
+def launch(torch, network, x, out, stream=None):
+    """Queue one pass of a fused network on a stream, the current one by default."""
+    stream = torch.cuda.current_stream() if stream is None else stream
+    dtype = np.uint8 if x.dtype == torch.uint8 else np.float32
+    network.launch(len(x), x.data_ptr(), dtype, out.data_ptr(), stream.cuda_stream)
+
+
+def error(y, want):
+    """Largest error over the range of what is wanted; infinite where y holds NaN."""
+    worst = np.abs(y.astype(np.float64) - want)
+    return float(np.where(np.isnan(worst), np.inf, worst).max() / max(want.max() - want.min(), 1e-300))

@@ -1,0 +1,115 @@
+"""Which module may import which: read from the source, imports within functions included."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import fashion_infer
+
+PACKAGE = Path(fashion_infer.__file__).parent
+# Who loads a library through ctypes, and why it is not in library/bindings.py: none of these is our own library.
+CTYPES = {
+    "library.bindings": "the operator library",
+    "_mxnet.cuda_11": "dlopen of the CUDA libraries that MXNet links, with their symbols for all",
+    "profiling.demangle": "the C++ runtime's own demangler",
+    "measure.machines.host": "memset and memmove, which are timed",
+    "measure.peers.host_peers": "glibc's mallopt",
+}
+
+
+def module_of(path):
+    parts = path.relative_to(PACKAGE).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+SOURCES = {module_of(path): path for path in PACKAGE.rglob("*.py")}
+
+
+def imports(module):
+    """The modules that a module imports, our own without the package's name; a package stands for its __init__."""
+    path = SOURCES[module]
+    parts = module.split(".") if module else []
+    package = parts if path.name == "__init__.py" else parts[:-1]
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {("other", alias.name.split(".")[0]) for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            found.add(("other", node.module.split(".")[0]))
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] + (node.module.split(".") if node.module else [])
+            for alias in node.names:
+                name = ".".join([*base, alias.name])
+                found.add(("own", name if name in SOURCES else ".".join(base)))
+    return found
+
+
+OWN = {module: {name for kind, name in imports(module) if kind == "own"} for module in SOURCES}
+OTHER = {module: {name for kind, name in imports(module) if kind == "other"} for module in SOURCES}
+
+
+def reachable(module):
+    """Every module of ours that a module imports, directly or not.
+
+    The package itself is left out: it has the version, and imports the pipeline when `infer` is first asked for.
+    """
+    found, waiting = set(), [module]
+    while waiting:
+        for name in OWN[waiting.pop()] - found - {""}:
+            found.add(name)
+            waiting.append(name)
+    return found
+
+
+def test_the_whole_package_is_read():
+    assert {"", "cli.main", "library.bindings", "_mxnet.loading", "pipeline"} <= set(SOURCES)
+    assert "graph.layers" in OWN["checkpoints.editions"] and "numpy" in OTHER["data.resize"]
+
+
+@pytest.mark.parametrize("module", sorted(SOURCES))
+def test_no_module_imports_itself_in_a_circle(module):
+    assert module not in reachable(module)
+
+
+def test_mxnet_is_imported_in_one_room():
+    inside = [module for module in SOURCES if "mxnet" in OTHER[module]]
+    assert all(module.startswith("_mxnet") for module in inside), inside
+    # The import itself is by name, for it must be put off: no other file may do the same.
+    named = [m for m, path in SOURCES.items() if 'import_module("mxnet")' in path.read_text(encoding="utf-8")]
+    assert named == ["_mxnet.loading"]
+
+
+def test_ctypes_of_our_library_is_in_one_file():
+    assert {module for module in SOURCES if "ctypes" in OTHER[module]} == set(CTYPES)
+
+
+def test_the_library_knows_neither_mxnet_nor_the_command_line():
+    """Of symbols it reads what a network's nodes are (`graph.symbol`), and nothing of how MXNet is told about them."""
+    for module in SOURCES:
+        if module.startswith("library."):
+            assert OTHER[module] <= {"ctypes", "functools", "os", "pathlib", "typing", "numpy"}, module
+            own = {name for name in reachable(module) if name and not name.startswith("library")}
+            assert own <= {"errors", "resources", "graph", "graph.symbol", "graph.layers"}, module
+    assert {name for name in reachable("library.bindings") if name} <= {"errors", "resources"}
+
+
+@pytest.mark.parametrize("module", sorted(SOURCES))
+def test_only_the_entry_knows_the_command_line(module):
+    if module.split(".")[0] in ("cli", "__main__"):
+        return
+    assert not [name for name in reachable(module) if name.startswith("cli")]
+
+
+def test_the_layers_of_the_house():
+    """What is below does not know what is above it."""
+    for low, high in (
+        ("data", ("checkpoints", "graph", "library", "_mxnet", "pipeline")),
+        ("graph", ("checkpoints", "data", "library", "_mxnet", "pipeline")),
+        ("checkpoints", ("library.kernels", "library.fused", "predictor", "pipeline")),
+        ("_mxnet", ("checkpoints", "data", "predictor", "pipeline")),
+    ):
+        for module in SOURCES:
+            if module.split(".")[0] == low:
+                above = [name for name in OWN[module] if name.startswith(tuple(high))]
+                assert not above, (module, above)
