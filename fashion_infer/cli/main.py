@@ -11,7 +11,7 @@ import click
 
 from .. import __version__
 from ..errors import CheckFailed, FashionInferError, UsageError
-from ..present import output
+from ..present import terminal
 
 _PROGRAM = "fashion-infer"
 
@@ -134,24 +134,23 @@ def run(n, data_dir, data, as_json, confusion, mistakes, **options):
 
 def _run(n, data_dir, data, options, as_json=False, confusion=None, mistakes=None):
     from .. import pipeline
-    from ..present import plots
+    from ..present import mistakes as pictures
+    from ..present import run as present
+    from ..present.charts.figure import check_path
 
-    plots.check_path(confusion)
-    plots.check_path(mistakes)
+    check_path(confusion)
+    check_path(mistakes)
     images, net = _loaded(n, data_dir, data, options, as_json)
     result = pipeline.run(net, images, **options)
-    output.notice(result.notice)
+    terminal.notice(result.notice)
     if as_json:
         click.echo(json.dumps(result.as_dict(), indent=2))
     else:
-        output.run_report(result)
-    title = f"{result.model}, correctness {result.correctness} on {result.n} images"
+        terminal.show(present.parts(result))
     if confusion:
-        plots.confusion(confusion, result.labels, result.predictions, net.class_names, title)
+        pictures.draw_confusion(confusion, result, net.class_names)
     if mistakes:
-        wrong = result.predictions != result.labels
-        chosen = images.images[wrong], result.predictions[wrong]
-        plots.sheet(mistakes, *chosen, net.class_names, f"mistakes of {title}", result.labels[wrong])
+        pictures.draw_sheet(mistakes, result, images.images, net.class_names)
 
 
 def _loaded(n, data_dir, data, options, quiet=False):
@@ -162,7 +161,7 @@ def _loaded(n, data_dir, data, options, quiet=False):
     dataset.check_n(n)
     images = _announced(quiet, "Loading fashion-mnist data...", lambda: dataset.load(n, data_dir, data))
     if images.source != data and images.source == dataset.SYNTHETIC:
-        output.notice(
+        terminal.notice(
             "Fashion-MNIST is neither on this machine nor to be had from the network: running on the built-in "
             "synthetic set instead (`fashion-infer data info` shows where it was looked for)"
         )
@@ -220,17 +219,14 @@ def course(program, model, n, edition, data_dir, data):
 def predict(pictures, invert, show, **options):
     """Classify pictures (PNG, JPEG, any size): class and probability."""
     from .. import classification
-    from ..present import plots
+    from ..present import run
+    from ..present.charts import figure, images
 
-    plots.check_path(show)
+    figure.check_path(show)
     found = classification.classify(pictures, invert=invert, **options)
-    made = output.table("picture", "class", ">probability", "next", ">probability")
-    for picture, scores in zip(pictures, found.scores):
-        best = scores.argsort()[::-1][:2]
-        made.add_row(picture, *(cell for i in best for cell in (found.class_names[i], f"{scores[i]:.3f}")))
-    output.show(made)
+    terminal.show([run.predictions(pictures, found.scores, found.class_names)])
     if show:
-        plots.sheet(show, found.images, found.scores.argmax(axis=1), found.class_names, "predictions")
+        images.sheet(show, found.images, found.scores.argmax(axis=1), found.class_names, "predictions")
 
 
 # ---- verify ----------------------------------------------------------------------------------
@@ -242,11 +238,12 @@ def predict(pictures, invert, show, **options):
 def verify(models, backend, device, threads, data_dir, data):
     """Run every model at every n with a known correctness, in both modes; exit 1 on any difference."""
     from .. import verification
+    from ..present import verify as present
 
     checks = verification.verify(models, backend, device, threads, data_dir, data)
-    output.check_report(checks)
+    terminal.show([present.checks(checks)])
     if checks[0].source == "synthetic" and data != "synthetic":
-        output.notice("Fashion-MNIST was not found: verified on the built-in synthetic set")
+        terminal.notice("Fashion-MNIST was not found: verified on the built-in synthetic set")
     wrong = [c for c in checks if not c.ok]
     if wrong:
         raise CheckFailed(f"{len(wrong)} of {len(checks)} checks failed")
@@ -260,12 +257,10 @@ def verify(models, backend, device, threads, data_dir, data):
 def doctor():
     """Check Python, NumPy, MXNet, the operator library, devices, dataset and models; say what to do."""
     from .. import examination
+    from ..present import environment
 
     findings = examination.examine()
-    made = output.table("", "what", "found", "what to do")
-    for f in findings:
-        made.add_row({True: "ok", False: "NO", None: "--"}[f.ok], f.what, f.found, f.advice)
-    output.show(made)
+    terminal.show([environment.findings(findings)])
     broken = [f.what for f in findings if f.ok is False]
     if broken:
         raise CheckFailed(f"needs attention: {', '.join(broken)}")
@@ -284,13 +279,13 @@ def data():
 def data_info(data_dir):
     """Show where Fashion-MNIST is looked for and what was found there."""
     from ..data import dataset
+    from ..present import environment
 
-    made = output.table("where", "folder", "test set", "training set")
+    rows = []
     for location in dataset.locations(data_dir):
         states = [dataset.inspect(location.path, split) or "ok" for split in ("test", "train")]
-        made.add_row(location.what, str(location.path), *(s if s in ("ok", "missing") else "damaged" for s in states))
-    made.add_row("built in", "", "ok (synthetic)", "")
-    output.show(made)
+        rows.append([location.what, location.path, *(s if s in ("ok", "missing") else "damaged" for s in states)])
+    terminal.show([environment.datasets([*rows, ["built in", "", "ok (synthetic)", ""]])])
 
 
 @data.command("fetch")
@@ -317,13 +312,14 @@ def models():
 def models_list():
     """List the shipped models."""
     from ..checkpoints import originals, zoo
+    from ..present import environment
 
-    made = output.table("model", "edition", ">correctness", "original weights", "what it is")
+    rows = []
     for model in zoo.MODELS.values():
         fetched = "fetched" if originals.path(model.name).is_file() else "not fetched"
-        correctness = f"{model.expected['fashion-mnist'][0][1]}"
-        made.add_row(model.name, model.edition, correctness, fetched, model.summary)
-    output.show(made)
+        correctness = model.expected["fashion-mnist"][0][1]
+        rows.append([model.name, model.edition, correctness, fetched, model.summary])
+    terminal.show([environment.models(rows)])
 
 
 @models.command("fetch")
@@ -397,18 +393,16 @@ _bench_files = [
 def bench_conv(editions, backend, kernels, against, batch, repeat, as_json, plot, markdown, device):
     """Check every convolution kernel against float64, then time it; exit 1 when one is wrong."""
     from .. import devices
-    from ..measure import bench_files as files
-    from ..measure import conv
-    from ..present import bench_report as report
-    from ..present import chart, page
+    from ..measure import conv as measure
+    from ..present import benchmark, conv, files
+    from ..present.charts import kernels as chart
 
     files.check(as_json, markdown, plot=plot)
     backend = devices.choose(backend, device).backend
-    measured = conv.convolutions(
-        editions or ("fa2017",), backend, kernels, against, batch, repeat, device, lambda x: report.show(x, backend)
-    )
-    report.notices(measured)
-    files.save(measured, chart.draw, page.text, as_json, plot, markdown)
+    request = measure.Request(editions or ("fa2017",), backend, kernels, against, batch, repeat, device)
+    measured = measure.measure(request, lambda case: terminal.show(conv.case(case, backend)))
+    terminal.notice(benchmark.not_compared(measured))
+    files.save_benchmark(measured, chart.draw, conv.page, as_json, plot, markdown)
     if measured.wrong:
         raise CheckFailed(f"wrong: {', '.join(measured.wrong)}")
 
@@ -426,18 +420,21 @@ def bench_conv(editions, backend, kernels, against, batch, repeat, as_json, plot
 def bench_net(editions, backend, against, batch, repeat, as_json, plot, markdown, device):
     """Check the whole fused network against float64, then time it by batch size; exit 1 when it is wrong."""
     from .. import devices
-    from ..measure import bench_files as files
-    from ..measure import net
-    from ..present import bench_report as report
-    from ..present import net_chart, net_page, net_report
+    from ..measure import network as measure
+    from ..present import benchmark, files, network
+    from ..present.charts import throughput as chart
 
     files.check(as_json, markdown, plot=plot)
-    batches = _numbers("--batch", batch) or net.BATCHES
+    batches = _numbers("--batch", batch) or measure.BATCHES
     backend = devices.choose(backend, device, "fused").backend
-    tell = {"checked": net_report.show_check, "progress": net_report.show_case}
-    measured = net.networks(editions or ("fa2017",), backend, against, batches, repeat, device, **tell)
-    report.notices(measured)
-    files.save(measured, net_chart.draw, net_page.text, as_json, plot, markdown)
+    request = measure.Request(editions or ("fa2017",), backend, against, batches, repeat, device)
+    measured = measure.measure(
+        request,
+        checked=lambda check: terminal.show(network.check(check)),
+        progress=lambda case: terminal.show(network.case(case)),
+    )
+    terminal.notice(benchmark.not_compared(measured))
+    files.save_benchmark(measured, chart.draw, network.page, as_json, plot, markdown)
     if measured.wrong:
         raise CheckFailed(f"wrong: {', '.join(measured.wrong)}")
 
@@ -470,9 +467,12 @@ def _numbers(option, words):
 @click.pass_context
 def profile(context, n, data_dir, data, as_csv, as_json, timeline, counters, turns, ceilings, **options):
     """Run under the profiler: where the time goes, by kernel and by call."""
-    from ..measure import bench_files as files
-    from ..present import profile_report as report
+    from ..present import files
+    from ..present import profile as present
+    from ..present import roofline as ceilings_table
+    from ..present import run as present_run
     from ..profiling import counters as hardware
+    from ..profiling import files as profile_files
     from ..profiling import session
 
     files.check(as_csv, as_json, timeline)
@@ -480,16 +480,19 @@ def profile(context, n, data_dir, data, as_csv, as_json, timeline, counters, tur
         hardware.find()
     images, net = _loaded(n, data_dir, data, options)
     found = session.profile(net, images, turns=turns, with_ceilings=ceilings, **options)
-    output.notice(found.result.notice)
-    output.run_report(found.result)
-    report.show(found)
+    terminal.notice(found.result.notice)
+    terminal.show(present_run.parts(found.result))
+    figures = found.figures
+    terminal.show(present.parts(figures, figures.ceilings))
+    terminal.show(ceilings_table.ceilings_parts(figures.ceilings, figures.no_ceilings))
+    terminal.show(present.costs(figures.overhead))
     counted = []
     if counters:
         if found.result.backend != "gpu":
             raise UsageError("hardware counters are a GPU's, and this ran on the CPU")
         counted = hardware.count(["run", *_arguments(run, context.params)])
-        report.show_counters(counted)
-    report.save(found, counted, " ".join(sys.argv[1:]), as_csv, as_json, timeline)
+        terminal.show(present.hardware_counters(counted))
+    profile_files.save(found, counted, " ".join(sys.argv[1:]), as_csv, as_json, timeline)
 
 
 def _arguments(command, values):
@@ -511,10 +514,10 @@ def _arguments(command, values):
 @click.option("--quick", is_flag=True, help="Fewer repeats and smaller batches, the checks of two models only.")
 def make_report(out, **options):
     """Measure everything, and write it as one HTML page and the same as Markdown; exit 1 when something is wrong."""
-    from ..reporting import gather, report
+    from ..report import make
+    from ..report.request import Request
 
-    request = gather.Request(**options)
-    page, measured = report.make(out, request, lambda text: click.echo(f"report: {text}", err=True))
+    page, measured = make.make(out, Request(**options), lambda text: click.echo(f"report: {text}", err=True))
     click.echo(str(page))
     if measured.wrong:
         raise CheckFailed(f"wrong: {'; '.join(measured.wrong)}")
@@ -534,8 +537,9 @@ def compare(first, second, check):
     four repeats).
     """
     from ..measure import verdicts
+    from ..present import comparison
 
     found = verdicts.compare(first, second)
-    output.comparison(found)
+    terminal.show(comparison.parts(found))
     if check and found.faults:
         raise CheckFailed("; ".join(found.faults))

@@ -5,26 +5,19 @@ neither linear nor saturated and an error in any layer reaches the scores.
 """
 
 import json
-from typing import Dict, List, NamedTuple, Optional, Tuple
+from typing import Dict, NamedTuple, Tuple
 
 import numpy as np
 
 from ..checkpoints import editions
+from ..graph import layers as vocabulary
 from ..graph import network
+from ..graph.layers import Convolution, Dense, Flatten, Layer, MaxPool, Softmax, Tanh, walk
 
 _PIXEL = 140.0  # root mean square of the images' pixels
 _PATCHES = 5  # a side
 _TANH = 0.7  # of what tanh and the pool make of values of order 1
-_LOGIT = 3.0  # how much larger the last layer's outputs are, so that scores differ
-
-
-class Step(NamedTuple):
-    """One layer. Peers and the reference walk these; the library reads the symbol."""
-
-    kind: str  # "convolution", "tanh", "pool", "flatten", "dense" or "softmax"
-    weight: Optional[np.ndarray] = None  # convolution (M,C,K,K), dense (units, values), float32
-    bias: Optional[np.ndarray] = None  # dense: (units), float32
-    size: int = 0  # pool: side of the window, and the stride
+_LOGIT = 3.0  # how much larger the last dense layer's outputs are: then scores differ
 
 
 class RandomNetwork(NamedTuple):
@@ -32,88 +25,90 @@ class RandomNetwork(NamedTuple):
 
     edition: str
     shape: Tuple[int, int, int]  # (C,H,W) of an image
-    symbol: str  # as JSON, its convolutions being `New`
-    weights: Dict[str, np.ndarray]  # by the symbol's names
-    steps: List[Step]
+    layers: Tuple[Layer, ...]
+    symbol: str  # the same as JSON, its convolutions being `New`
+    weights: Dict[str, np.ndarray]  # float32, by the names that `walk` gives them
 
     def images(self, count: int) -> np.ndarray:
         """(count,C,H,W) uint8: coarse patches under noise, for noise alone looks all alike to a network."""
         rng = np.random.default_rng(1)
-        channels, side, _ = self.shape
-        cell = np.arange(side) * _PATCHES // side
+        channels, height, _ = self.shape
+        cell = np.arange(height) * _PATCHES // height
         patches = rng.integers(0, 192, (count, channels, _PATCHES, _PATCHES), dtype=np.uint8)
         noise = rng.integers(0, 64, (count, *self.shape), dtype=np.uint8)
         noise += patches[:, :, cell[:, None], cell]
         return noise
 
-    def first_stage(self) -> "RandomNetwork":
-        """The layers up to and with the first pool."""
-        return self._first([step.kind for step in self.steps].index("pool") + 1)
-
-    def logits(self) -> "RandomNetwork":
-        """All layers but the softmax."""
-        return self._first(len(self.steps) - 1)
-
-    def _first(self, count):
-        """The first layers: each step is one node that is no variable, in the same order."""
+    def first(self, count: int) -> "RandomNetwork":
+        """The first layers, at least one. In the symbol each layer is one node that is no variable, in the same order."""
         graph = json.loads(self.symbol)
         end = [index for index, node in enumerate(graph["nodes"]) if node["op"] != "null"][count - 1]
         graph["nodes"] = graph["nodes"][: end + 1]
         graph["arg_nodes"] = [index for index in graph["arg_nodes"] if index < end]
         graph["heads"] = [[end, 0, 0]]
         graph.pop("node_row_ptr", None)
-        return self._replace(symbol=json.dumps(graph), steps=self.steps[:count])
+        return self._replace(symbol=json.dumps(graph), layers=self.layers[:count])
+
+    def first_stage(self) -> "RandomNetwork":
+        """The layers up to and with the first pool."""
+        return self.first([isinstance(layer, MaxPool) for layer in self.layers].index(True) + 1)
+
+    def logits(self) -> "RandomNetwork":
+        """All layers but the softmax."""
+        return self.first(len(self.layers) - 1)
 
 
-def make(name: str) -> RandomNetwork:
-    """The network of an edition; UsageError for an unknown one, DeviceError without MXNet, which builds the symbol."""
-    edition = editions.get(name)
-    rng = np.random.default_rng(edition.input_size)
-    weights: Dict[str, np.ndarray] = {}
-    steps: List[Step] = []
+def chain(edition: editions.Edition) -> Tuple[Layer, ...]:
+    """All layers of an edition, from its features to the softmax.
 
-    def drawn(key, shape, scale):
-        weights[key] = (scale * rng.standard_normal(shape)).astype(np.float32)
-        return weights[key]
-
-    def dense(number, units, inputs, scale):
-        weight = drawn(f"fullyconnected{number}_weight", (units, inputs), scale / np.sqrt(inputs))
-        steps.append(Step("dense", weight, drawn(f"fullyconnected{number}_bias", (units,), 0.2)))
-
-    channels, side, magnitude, convolutions = 1, edition.input_size, _PIXEL, 0
+    TODO: `return edition.layers` once `checkpoints.editions` describes an edition by `graph.layers`; until then this
+    translates the edition's own layers.
+    """
+    if hasattr(edition, "layers"):
+        return tuple(edition.layers)
+    features = []
     for layer in edition.features:
         if isinstance(layer, editions.Convolution):
-            shape = (layer.filters, channels, layer.kernel, layer.kernel)
-            scale = 1 / (magnitude * np.sqrt(np.prod(shape[1:])))
-            steps.append(Step("convolution", drawn(f"new{convolutions}_weight", shape, scale)))
-            channels, side, magnitude, convolutions = layer.filters, side - layer.kernel + 1, 1.0, convolutions + 1
-        elif isinstance(layer, editions.Tanh):
-            steps.append(Step("tanh"))
-            magnitude = _TANH
+            features.append(Convolution(layer.filters, layer.kernel))
         else:
-            steps.append(Step("pool", size=layer.size))
-            side //= layer.size
-    steps.append(Step("flatten"))
-    dense(0, edition.hidden, channels * side * side, 1 / magnitude)
-    steps.append(Step("tanh"))
-    dense(1, len(edition.class_names), edition.hidden, _LOGIT / _TANH)
-    steps.append(Step("softmax"))
-    shape = (1, edition.input_size, edition.input_size)
-    return RandomNetwork(name, shape, network.build(name), weights, steps)
+            features.append(Tanh() if isinstance(layer, editions.Tanh) else MaxPool(layer.size))
+    return (*features, Flatten(), Dense(edition.hidden), Tanh(), Dense(len(edition.class_names)), Softmax())
 
 
-def shapes(steps: List[Step], shape: Tuple[int, ...]) -> List[Tuple[int, ...]]:
-    """Each step's output of one item of this shape."""
-    found = []
-    for step in steps:
-        if step.kind == "convolution":
-            shrink = step.weight.shape[2] - 1
-            shape = (len(step.weight), shape[1] - shrink, shape[2] - shrink)
-        elif step.kind == "pool":
-            shape = (shape[0], shape[1] // step.size, shape[2] // step.size)
-        elif step.kind == "flatten":
-            shape = (int(np.prod(shape)),)
-        elif step.kind == "dense":
-            shape = (len(step.weight),)
-        found.append(shape)
-    return found
+def build(name: str) -> RandomNetwork:
+    """The network of an edition; UsageError for an unknown one, DeviceError without MXNet, which builds the symbol."""
+    edition = editions.get(name)
+    layers, shape = chain(edition), (1, edition.input_size, edition.input_size)
+    return RandomNetwork(name, shape, layers, network.build(name), _weights(layers, shape, edition.input_size))
+
+
+def _weights(layers, shape, seed) -> Dict[str, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    weights: Dict[str, np.ndarray] = {}
+
+    def draw(name, shape, scale):
+        weights[name] = (scale * rng.standard_normal(shape)).astype(np.float32)
+
+    steps = list(walk(layers, shape))
+    last = max(index for index, step in enumerate(steps) if isinstance(step.layer, Dense))
+    magnitude = _PIXEL  # of the layer's inputs
+    for index, step in enumerate(steps):
+        if isinstance(step.layer, Convolution):
+            ((name, of),) = step.parameters.items()
+            draw(name, of, 1 / (magnitude * np.sqrt(np.prod(of[1:]))))
+            magnitude = 1.0
+        elif isinstance(step.layer, Dense):
+            (name, of), *bias = step.parameters.items()
+            draw(name, of, (_LOGIT if index == last else 1) / magnitude / np.sqrt(of[1]))
+            for name, of in bias:
+                draw(name, of, 0.2)
+            magnitude = 1.0
+        elif isinstance(step.layer, Tanh):
+            magnitude = _TANH
+    return weights
+
+
+def convolutions(edition: editions.Edition) -> Tuple[vocabulary.Step, ...]:
+    """The convolutions of an edition, in the order of the network, each with its shapes."""
+    steps = walk(chain(edition), (1, edition.input_size, edition.input_size))
+    return tuple(step for step in steps if isinstance(step.layer, Convolution))

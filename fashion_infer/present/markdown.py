@@ -1,31 +1,23 @@
-"""Parts of the pages that the benchmarks write."""
+"""Content as Markdown."""
 
-from typing import Any, Dict, Iterable, Optional
+import re
 
-
-def command(words: str, name: str, plot: Optional[str], as_json: Optional[str]) -> str:
-    """The command that writes a page called `name`, its chart and its JSON, in the folder that it is run in."""
-    files = [f"--{option} {file}" for option, file in (("json", as_json), ("plot", plot)) if file]
-    return " ".join([words, *files, f"--markdown {name}"])
+from .content import Cell, Page
+from .jinja import environment
 
 
-def device(known: Dict[str, Any]) -> str:
-    """The machine in words: a GPU, or a CPU with its instruction set and the threads in use."""
-    if "capability" in known:
-        capability = ".".join(map(str, known["capability"]))
-        return (
-            f"{known['name']} (compute capability {capability}, {known['multiprocessors']} multiprocessors, "
-            f"{known['memory_total'] / 2**30:.0f} GiB), driver for CUDA {known['driver_version']}, "
-            f"library built with CUDA {known['runtime_version']}"
-        )
-    return f"{known['name']}, {known['instructions']}, {known['threads']} threads"
+def page(content: Page) -> str:
+    """A whole page; its pictures lie beside the file."""
+    templates = environment(escape=False)
+    templates.filters["cell"] = _cell
+    templates.filters["plain"] = _plain
+    text = templates.get_template("page.md").render(page=content)
+    return re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"
 
 
-def versions(known: Dict[str, str]) -> str:
-    """Names and versions in one line."""
-    return "; ".join(f"{name}: {version}" for name, version in known.items())
+def _cell(cell: Cell) -> str:
+    return _plain(cell.text).replace("|", "\\|").replace("\n", "<br>")
 
 
-def line(cells: Iterable) -> str:
-    """A line of a table."""
-    return "| " + " | ".join(str(cell).replace("|", "\\|") for cell in cells) + " |"
+def _plain(text: str) -> str:
+    return re.sub(r"([\\`*_<>\[\]])", r"\\\1", text)

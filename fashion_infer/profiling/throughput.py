@@ -56,17 +56,6 @@ def shares(gb_s: float, tflop_s: float, ceilings: Optional[Dict[str, float]]) ->
     return tuple(rate / known[name] if name in known else None for rate, name in held_to)
 
 
-def rows(found: Sequence[Throughput], ceilings: Optional[Dict[str, float]]) -> List[Tuple[str, ...]]:
-    """Cells of the table: layer, kernel, ms, GB/s, % of the fill ceiling, TFLOP/s, % of the float32 ceiling."""
-    made = []
-    for t in found:
-        share = ["" if each is None else f"{each:.1%}" for each in shares(t.gb_s, t.tflop_s, ceilings)]
-        made.append(
-            (t.layer, t.kernel, f"{1e3 * t.seconds:.3f}", f"{t.gb_s:.1f}", share[0], f"{t.tflop_s:.3f}", share[1])
-        )
-    return made
-
-
 def as_dict(t: Throughput) -> Dict[str, Any]:
     """For JSON."""
     return {**t._asdict(), "gb_s": t.gb_s, "tflop_s": t.tflop_s}
