@@ -40,7 +40,7 @@ class RandomNetwork(NamedTuple):
         return noise
 
     def first(self, count: int) -> "RandomNetwork":
-        """The first layers, at least one. In the symbol each layer is one node that is no variable, in the same order."""
+        """The first layers, at least one. In the symbol each layer is one node that is no variable, in order."""
         graph = json.loads(self.symbol)
         end = [index for index, node in enumerate(graph["nodes"]) if node["op"] != "null"][count - 1]
         graph["nodes"] = graph["nodes"][: end + 1]

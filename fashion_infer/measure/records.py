@@ -133,7 +133,7 @@ class Case:
         return [row.name for row in self.rows if row.kind == PEER]
 
     def compare(self) -> None:
-        """Put into each timed row how many times faster than each peer it is; a limit computes nothing, and has none."""
+        """Put into each timed row how many times faster than each peer it is. A limit computes nothing: it has none."""
         peers = {row.name: row.median_ms for row in self.rows if row.kind == PEER}
         for row in self.rows:
             if row.timed and row.kind != LIMIT:
@@ -146,7 +146,7 @@ class Case:
 
 @dataclass
 class Check:
-    """A network at one precision before anything is timed: its logits (the outputs before the softmax) and float64's."""
+    """A network at one precision, before anything is timed: its logits (the softmax's inputs) beside float64's."""
 
     edition: str
     name: str

@@ -85,10 +85,9 @@ def head(result: Result, name: str, plot: Optional[str], as_json: Optional[str],
         What the chart shows.
     """
     files = [f"--{option} {file}" for option, file in (("json", as_json), ("plot", plot)) if file]
+    writer = f"fashion-infer bench {result.benchmark}"
     parts: List[Part] = [
-        Text(
-            f"This page is written by fashion-infer bench {result.benchmark}, never by hand. The command, in this folder:"
-        ),
+        Text(f"This page is written by {writer}, never by hand. The command, in this folder:"),
         Command(" ".join([result.command, *files, f"--markdown {name}"])),
         Text(f"{device(result.device)}. {'; '.join(f'{what}: {which}' for what, which in result.versions.items())}."),
         Text(how),

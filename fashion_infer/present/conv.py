@@ -8,8 +8,8 @@ from .content import Command, Page, Part, Picture, Section, Text, number
 
 _HOW = (
     "Random images, {batch:,} in a batch, tensors {where}. Times are of at least {repeat} runs, or of three "
-    "runs of a contender that takes longer than {slow}; all contenders take turns. Each kernel is first compared with a "
-    "convolution in float64: error is the largest difference over the output's largest magnitude. GB/s counts input, "
+    "runs of a contender that takes longer than {slow}; all contenders take turns. Each kernel is first compared with "
+    "a convolution in float64: error is the largest difference over the output's largest magnitude. GB/s counts input, "
     "weights and output, each moved once. A limit moves memory alone; % of limit compares with the time to write the "
     "layer's output and do nothing else. The columns x PEER say how many times faster than that peer a row is, by "
     "medians. The kernel that auto runs is marked (auto)."

@@ -24,9 +24,9 @@ def parts(figures: Figures, ceilings: Optional[Dict[str, float]], mode: str = ""
     """
     of_mode = f", {mode} mode" if mode else ""
     found: List[Part] = [activities(each, of_mode) for each in figures.tables]
-    kernels = [tables.kernels(each) for each in figures.tables[:1]]
-    shown = [*figures.tables, *(each for each in kernels if each.rows and each.rows != figures.tables[0].rows)]
-    found += [_majority(each, of_mode) for each in shown]
+    kernels = tables.kernels(figures.tables[0])
+    copies = len(kernels.rows) < len(figures.tables[0].rows)  # a GPU's table; without copies it is the kernels' already
+    found += [_majority(each, of_mode) for each in (*figures.tables, *([kernels] if copies else []))]
     if figures.usage:
         end = "up to the end of the profiled passes, as /usr/bin/time prints it:"
         found += [Text(f"The program{of_mode}, {end}"), Output(as_time_prints(figures.usage))]

@@ -1,4 +1,4 @@
-"""A run of a network: the lines that scripts of the course parse, and the table of layers; and a user's own pictures."""
+"""A run of a network: the lines that scripts of the course parse, and its layers; and a user's own pictures."""
 
 from typing import List, Sequence
 

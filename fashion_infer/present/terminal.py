@@ -1,6 +1,6 @@
 """Content on a terminal or in a pipe: results on stdout, notices on stderr."""
 
-from typing import Iterable, Optional
+from typing import Callable, Iterable, List, Optional, Sequence
 
 import click
 
@@ -8,6 +8,7 @@ from .content import Part, Table
 
 _LEAST_TEXT = 20  # characters that a column of text keeps; what is longer is folded: the names of fused stages
 _PIPE = 120  # columns of a file or a pipe, which has no width of its own
+_BETWEEN = 3  # columns that the frame takes of each of the table's
 _LISTED = 9  # least width of a listing's columns, as nvprof's
 
 
@@ -50,19 +51,38 @@ def _show(table: Table) -> None:
     console = Console(highlight=False, markup=False, emoji=False)  # a name may hold [brackets] and :colons:
     if not console.is_terminal:
         console.width = _PIPE
+    texts = [[column.name, *(row[index].text for row in table.rows)] for index, column in enumerate(table.columns)]
+    least = [_longest(" ".join(cells).split(), cell_len) for cells in texts]
+    least = [n if column.numeric else min(n, _LEAST_TEXT) for n, column in zip(least, table.columns)]
+    most = [_longest([line for text in cells for line in text.split("\n")], cell_len) for cells in texts]
+    frame = _BETWEEN * len(most) + 1
+    widths = _shrunk(most, least, console.width - frame)
+    console.width = max(console.width, sum(widths) + frame)
     grid = RichTable(box=box.SIMPLE_HEAD)
-    for index, column in enumerate(table.columns):
-        texts = [column.name, *(row[index].text for row in table.rows)]
-        longest = max((cell_len(word) for text in texts for word in text.split()), default=0)
-        justify, width = ("right", longest) if column.numeric else ("left", min(longest, _LEAST_TEXT))
-        grid.add_column(column.name, justify=justify, overflow="fold", min_width=width)
+    for column, width in zip(table.columns, widths):
+        grid.add_column(column.name, justify="right" if column.numeric else "left", overflow="fold", width=width)
     for row in table.rows:
         grid.add_row(*(cell.text for cell in row))
     console.print(grid, crop=False)
 
 
+def _longest(texts: Sequence[str], length: Callable[[str], int]) -> int:
+    return max(map(length, texts), default=0)
+
+
+def _shrunk(widths: List[int], least: Sequence[int], room: int) -> List[int]:
+    """Widths that fit, the widest column giving way first; none below its least, though they then do not fit."""
+    widths = list(widths)
+    while sum(widths) > room:
+        excess = [(width, index) for index, width in enumerate(widths) if width > least[index]]
+        if not excess:
+            break
+        widths[max(excess)[1]] -= 1
+    return widths
+
+
 def _list(table: Table) -> None:
-    """Print a table in plain lines. Names come last and are never cut: a kernel's template arguments are at their end."""
+    """Print a table in plain lines. Names come last and are never cut: a kernel's template arguments end them."""
     click.echo(f"{table.caption}:")
     lines = [tuple(column.name for column in table.columns), *(tuple(cell.text for cell in row) for row in table.rows)]
     for line in lines:

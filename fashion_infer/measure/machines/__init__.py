@@ -4,10 +4,11 @@ A machine has
 - `backend`, `precisions` (of our networks), `convolution_peers` and `network_peers` (name: a function of `peers`),
 - `convolution_defaults` (batch, repeat) and `network_repeat` (timed runs of a large batch),
 - `describe(peers)`: what identifies it, and versions,
-- `check_convolution(shape)`, and `convolution(x, weight, y_shape)`: one convolution's tensors, with `kernel`, `poison`, `complete`, `limits`, `peers`
-  and `clock`,
-- `cases(batches)`, `check_network(network, batch, peers)` and `network(where, network, images)`: one case of a whole
-  network, with `ours`, `peers` and `clock`.
+- `check_convolution(shape)`: refuses what memory does not hold,
+- `convolution(x, weight, y_shape)`: one convolution, with `kernel`, `poison`, `complete`, `limits`, `peers`, `clock`,
+- `cases(batches)`: what is measured of a network,
+- `check_network(network, batch, peers)`: refuses what memory does not hold,
+- `network(where, network, images)`: one case of a network, with `ours`, `peers` and `clock`.
 """
 
 

@@ -3,7 +3,7 @@
 import ctypes
 from concurrent.futures import ThreadPoolExecutor
 from importlib import metadata
-from typing import Dict, List, Optional, Sequence, Tuple
+from typing import Callable, ClassVar, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -26,12 +26,12 @@ class Cpu:
 
     backend = "cpu"
     precisions = ("float32",)
-    convolution_peers = {
+    convolution_peers: ClassVar[Dict[str, Callable]] = {
         "mxnet": mxnet.convolution,
         "torch": torch.convolution,
         "onnxruntime": onnxruntime.convolution,
     }
-    network_peers = {
+    network_peers: ClassVar[Dict[str, Callable]] = {
         "torch": torch.network,
         "torch-compile": torch_compile.network,
         "onnxruntime": onnxruntime.network,

@@ -1,6 +1,6 @@
 """A CUDA device as a place to benchmark on: tensors of PyTorch or CuPy, our kernels on their pointers and stream."""
 
-from typing import Dict, List, Sequence, Tuple
+from typing import Callable, ClassVar, Dict, List, Sequence, Tuple
 
 import numpy as np
 
@@ -25,8 +25,11 @@ class Cuda:
 
     backend = "gpu"
     precisions = tuple(operators.PRECISIONS)
-    convolution_peers = {"cudnn": cudnn.convolution}
-    network_peers = {"torch": torch.network_on_gpu, "torch-compile": torch_compile.network_on_gpu}
+    convolution_peers: ClassVar[Dict[str, Callable]] = {"cudnn": cudnn.convolution}
+    network_peers: ClassVar[Dict[str, Callable]] = {
+        "torch": torch.network_on_gpu,
+        "torch-compile": torch_compile.network_on_gpu,
+    }
     convolution_defaults = 10000, 20
     network_repeat = 20
 
@@ -159,7 +162,7 @@ class CudaNetwork:
 
 
 class _Events:
-    """A clock by the device's events, launches included: a small batch may wait for the host, as it would for a user."""
+    """A clock by the device's events, launches included: a small batch may wait for the host, as for any user."""
 
     slow = 0.1  # seconds a run
 
