@@ -11,7 +11,7 @@ import click
 
 from .. import __version__
 from ..errors import CheckFailed, FashionInferError, UsageError
-from ..present import terminal
+from ..present.render import terminal
 
 _PROGRAM = "fashion-infer"
 

@@ -8,9 +8,9 @@ from typing import Callable, Optional
 from ..errors import DataError, UsageError
 from ..files import replacing
 from ..measure.records import Result
-from . import markdown
 from .charts.figure import check_path
 from .content import Page
+from .render import markdown
 
 
 def check(*paths: Optional[str], plot: Optional[str] = None) -> None:

@@ -2,7 +2,8 @@
 
 import pytest
 
-from fashion_infer.present import content, terminal
+from fashion_infer.present import content
+from fashion_infer.present.render import terminal
 
 NUMBERS = [f"{10 ** (k % 8) + k:,}.{k:03d}" for k in range(14)]
 

@@ -6,7 +6,8 @@ from html.parser import HTMLParser
 import pytest
 
 from fashion_infer.measure.records import Case, ConvolutionShape, Measurement, Result
-from fashion_infer.present import benchmark, content, conv, html, markdown, network, terminal
+from fashion_infer.present import benchmark, content, conv, network
+from fashion_infer.present.render import html, markdown, terminal
 
 PEERS = {"cudnn fp32": 3.37, "cudnn tf32": 3.36}
 

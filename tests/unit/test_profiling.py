@@ -17,7 +17,7 @@ from fashion_infer.library.operators import OpTime
 from fashion_infer.measure import process
 from fashion_infer.pipeline import Layer
 from fashion_infer.present import profile as present
-from fashion_infer.present import terminal
+from fashion_infer.present.render import terminal
 from fashion_infer.profiling import counters, demangle, overhead, records, tables, throughput, trace
 from fashion_infer.profiling.figures import Figures, from_dict
 from fashion_infer.profiling.records import API, COPY, KERNEL, NODE, STAGE, Record

@@ -4,7 +4,7 @@ from typing import Callable, Iterable, List, Optional, Sequence
 
 import click
 
-from .content import Part, Table
+from ..content import Part, Table
 
 _LEAST_TEXT = 20  # characters that a column of text keeps; what is longer is folded: the names of fused stages
 _PIPE = 120  # columns of a file or a pipe, which has no width of its own

@@ -3,7 +3,7 @@
 import base64
 from pathlib import Path
 
-from .content import Page
+from ..content import Page
 from .jinja import environment
 
 

@@ -2,7 +2,7 @@
 
 import re
 
-from .content import Cell, Page
+from ..content import Cell, Page
 from .jinja import environment
 
 

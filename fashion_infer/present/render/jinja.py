@@ -13,7 +13,7 @@ def environment(escape: bool):
     import jinja2
 
     return jinja2.Environment(
-        loader=jinja2.PackageLoader("fashion_infer.present", "templates"),
+        loader=jinja2.PackageLoader("fashion_infer.present.render", "templates"),
         autoescape=escape,
         trim_blocks=True,
         lstrip_blocks=True,
