@@ -5,7 +5,6 @@ object. In a process of its own PyTorch neither meets the profiler's CUPTI nor c
 """
 
 import json
-import os
 import statistics
 import subprocess
 import sys
@@ -15,6 +14,7 @@ import numpy as np
 
 from ..errors import DeviceError
 from ..library import operators
+from . import child
 from .machines import open_machine
 
 # Bytes filled and copied: 17 times the 60 MB second-level cache of an H200; on a CPU beyond most third-level caches.
@@ -85,20 +85,12 @@ def measured_apart(backend: str, device: int = 0, threads: int = 0) -> Dict[str,
         With that process's reason.
     """
     command = [sys.executable, "-m", "fashion_infer.measure.ceilings", backend, str(device), str(threads)]
-    path = os.pathsep.join(p for p in sys.path if p)
     try:
-        done = subprocess.run(
-            command,
-            capture_output=True,
-            text=True,
-            timeout=_TIMEOUT,
-            env={**os.environ, "PYTHONPATH": path, **({"OPENBLAS_NUM_THREADS": str(threads)} if threads else {})},
-        )
+        done = child.run(command, _TIMEOUT, **({"OPENBLAS_NUM_THREADS": str(threads)} if threads else {}))
     except (OSError, subprocess.TimeoutExpired) as error:
         raise DeviceError(f"the ceilings could not be measured: {error}") from None
     if done.returncode:
-        said = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
-        raise DeviceError(said[-1])
+        raise DeviceError(child.last_line(done))
     return json.loads(done.stdout)
 
 

@@ -15,7 +15,7 @@ from ..graph import network
 from ..graph.layers import Convolution, Dense, Flatten, Layer, MaxPool, Softmax, Tanh, walk
 
 _PIXEL = 140.0  # root mean square of the images' pixels
-_PATCHES = 5  # a side
+_PATCHES = 5  # in each direction
 _TANH = 0.7  # of what tanh and the pool make of values of order 1
 _LOGIT = 3.0  # how much larger the last dense layer's outputs are: then scores differ
 

@@ -124,8 +124,8 @@ class Case:
         images = f"{self.batch:,} image{'s' if self.batch > 1 else ''}"
         if self.shape is None:
             return f"{self.edition}, {images}, {WHERE[self.where]}"
-        _, channels, height, width, filters, side = self.shape
-        return f"{self.name}: {channels} to {filters} channels, {side}x{side}, on {height}x{width}, {images}"
+        _, channels, height, width, filters, size = self.shape
+        return f"{self.name}: {channels} to {filters} channels, {size}x{size}, on {height}x{width}, {images}"
 
     @property
     def peers(self) -> List[str]:

@@ -72,7 +72,9 @@ def left_out(result: Result) -> List[Part]:
     return [Missing(f"{said[0].upper()}{said[1:]}.")] if said else []
 
 
-def head(result: Result, name: str, plot: Optional[str], as_json: Optional[str], how: str, alt: str) -> List[Part]:
+def head(
+    result: Result, name: str, plot: Optional[str], as_json: Optional[str], how: List[Part], alt: str
+) -> List[Part]:
     """What a benchmark's page begins with.
 
     Parameters
@@ -80,7 +82,7 @@ def head(result: Result, name: str, plot: Optional[str], as_json: Optional[str],
     name, plot, as_json
         Names of the page's own file, of the chart that it shows and of the JSON, without folders: all lie beside it.
     how
-        How it was measured.
+        How it was measured, and what the columns mean.
     alt
         What the chart shows.
     """
@@ -90,7 +92,7 @@ def head(result: Result, name: str, plot: Optional[str], as_json: Optional[str],
         Text(f"This page is written by {writer}, never by hand. The command, in this folder:"),
         Command(" ".join([result.command, *files, f"--markdown {name}"])),
         Text(f"{device(result.device)}. {'; '.join(f'{what}: {which}' for what, which in result.versions.items())}."),
-        Text(how),
+        *how,
     ]
     return [*parts, *([Picture(plot, alt)] if plot else []), *left_out(result)]
 

@@ -7,12 +7,14 @@ from .benchmark import ERROR, Field, case_parts, figure, head, left_out, name, r
 from .content import Command, Page, Part, Picture, Section, Text, number
 
 _HOW = (
-    "Random images, {batch:,} in a batch, tensors {where}. Times are of at least {repeat} runs, or of three "
-    "runs of a contender that takes longer than {slow}; all contenders take turns. Each kernel is first compared with "
-    "a convolution in float64: error is the largest difference over the output's largest magnitude. GB/s counts input, "
-    "weights and output, each moved once. A limit moves memory alone; % of limit compares with the time to write the "
-    "layer's output and do nothing else. The columns x PEER say how many times faster than that peer a row is, by "
-    "medians. The kernel that auto runs is marked (auto)."
+    "Random images, {batch:,} in a batch, tensors {where}. Times are of at least {repeat} runs, or of three runs of a "
+    "contender that takes longer than {slow}. All contenders take turns."
+)
+_COLUMNS = (
+    "GB/s counts input, weights and output, each moved once. A limit moves memory alone: % of limit compares with the "
+    "time to write the layer's output and do nothing else. The columns x PEER say how many times faster than that peer "
+    "a row is, by medians. Each kernel is first compared with a convolution in float64: error is the largest "
+    "difference over the output's largest magnitude. The kernel that auto runs is marked (auto)."
 )
 
 
@@ -46,7 +48,7 @@ def parts(result: Result, picture: Optional[str]) -> List[Part]:
     """All convolutions, as a section of a page; `picture` is the chart's file, where there is one."""
     fastest = "; ".join(_fastest(case) for case in result.cases)
     alt = f"Bar chart of the median time of every kernel and peer. {fastest}."
-    found: List[Part] = [Text(f"{result.device['name']}. {how(result)}"), Command(result.command)]
+    found: List[Part] = [Text(f"{result.device['name']}."), *how(result), Command(result.command)]
     found += [Picture(picture, alt)] if picture else []
     for each in result.cases:
         found += case(each, result.backend)
@@ -63,15 +65,16 @@ def page(result: Result, file: str, plot: Optional[str] = None, as_json: Optiona
     return Page("The convolution kernels, measured", top, sections)
 
 
-def how(result: Result) -> str:
-    """How it was measured."""
+def how(result: Result) -> List[Part]:
+    """How it was measured, and what the columns mean."""
     gpu = result.backend == "gpu"
-    return _HOW.format(
+    measured = _HOW.format(
         batch=result.batches[0],
         repeat=result.repeat,
         where="on the device, timed by its events" if gpu else "in memory that is used again",
         slow="8 ms" if gpu else "2 s",
     )
+    return [Text(measured), Text(_COLUMNS)]
 
 
 def _fastest(case: Case) -> str:

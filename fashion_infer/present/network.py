@@ -7,13 +7,15 @@ from .benchmark import ERROR, Field, case_parts, figure, head, left_out, name, r
 from .content import Command, Page, Part, Picture, Section, Table, Text, number, table
 
 _HOW = (
-    "Random images and random weights of realistic size, the same for all; all contenders take turns. Ours takes the "
-    "pixels as uint8 and widens them in its own time. Peers get images that are float32 already{transfers}. Times are "
-    "what the caller waits for{waits}. The tables of 1 image are the latency of a single one. p99 is the 99th "
-    "percentile, given from 100 runs on. Of several ways to run a contender (layouts NCHW and NHWC{ways}) the fastest "
-    "counts. The columns x PEER say how many times faster than that peer a row is, by medians. error is the largest "
-    "difference of a score's logarithm from float64's, over the range of all of them. changed is the number of checked "
-    "predictions that differ from float64's."
+    "Random images and random weights of realistic size, the same for all. All contenders take turns. Ours takes the "
+    "pixels as uint8 and widens them in its own time. Peers get images that are float32 already{transfers}. Of several "
+    "ways to run a contender (layouts NCHW and NHWC{ways}) the fastest counts."
+)
+_COLUMNS = (
+    "Times are what the caller waits for{waits}. The tables of 1 image are the latency of a single one. p99 is the "
+    "99th percentile, given from 100 runs on. The columns x PEER say how many times faster than that peer a row is, by "
+    "medians. error is the largest difference of a score's logarithm from float64's, over the range of all of them. "
+    "changed is the number of checked predictions that differ from float64's."
 )
 _GPU = {
     "transfers": "; where images come from the host, they get uint8 images, which they carry over and widen",
@@ -52,7 +54,7 @@ def case(case: Case) -> List[Part]:
 
 def parts(result: Result, picture: Optional[str]) -> List[Part]:
     """All cases, as a section of a page; `picture` is the chart's file, where there is one."""
-    found: List[Part] = [Text(f"{result.device['name']}. {how(result)}"), Command(result.command)]
+    found: List[Part] = [Text(f"{result.device['name']}."), *how(result), Command(result.command)]
     found += [Picture(picture, _alt(result))] if picture else []
     found.append(checks(result))
     found += _cases(result.cases)
@@ -69,9 +71,10 @@ def page(result: Result, file: str, plot: Optional[str] = None, as_json: Optiona
     return Page(f"Whole networks on a {kind}, measured", [*top, checks(result)], sections)
 
 
-def how(result: Result) -> str:
-    """How it was measured."""
-    return _HOW.format(**(_GPU if result.backend == "gpu" else _CPU))
+def how(result: Result) -> List[Part]:
+    """How it was measured, and what the columns mean."""
+    words = _GPU if result.backend == "gpu" else _CPU
+    return [Text(_HOW.format(**words)), Text(_COLUMNS.format(**words))]
 
 
 def checks(result: Result) -> Table:

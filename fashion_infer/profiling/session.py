@@ -29,7 +29,7 @@ class Profile(NamedTuple):
 
 
 def profile(
-    net: pipeline.Network,
+    loaded: pipeline.Network,
     images: Images,
     backend: str = "auto",
     device: int = 0,
@@ -42,7 +42,7 @@ def profile(
 
     Parameters
     ----------
-    net, images, backend, device, **options
+    loaded, images, backend, device, **options
         As `pipeline.run` takes them.
     repeat
         Passes that the tables and the timeline show, the program's first: what CUDA and MXNet set up is part of them.
@@ -64,7 +64,7 @@ def profile(
     try:
         watch.record()
         result = pipeline.run(
-            net, images, backend, device=device, repeat=schedule.total, between=watch.between, **options
+            loaded, images, backend, device=device, repeat=schedule.total, between=watch.between, **options
         )
     finally:
         watch.close()
@@ -130,11 +130,11 @@ def _unprofiled(layer: pipeline.Layer, schedule: overhead.Schedule) -> pipeline.
 
 def _log(layers: Sequence[pipeline.Layer], passes: int) -> List[operators.OpTime]:
     """What the library logged, as it logged it: pass by pass, slice by slice, stage by stage."""
-    made = []
+    ops = []
     for index in range(passes):
         slices = zip(*(layer.log[index] for layer in layers if layer.log and layer.log[index]))
-        made += [op for part in slices for op in part]
-    return made
+        ops += [op for part in slices for op in part]
+    return ops
 
 
 class _Watch:

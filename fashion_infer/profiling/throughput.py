@@ -41,12 +41,12 @@ def of(layers: Sequence[Layer]) -> List[Throughput]:
 
 def _bytes(op: OpTime, after: Optional[OpTime]) -> int:
     """Input, weights and output. A fused stage writes what the stage after it reads: a pool has shrunk it."""
-    images, channels, height, width, filters, side = op.shape
-    out = filters * (height - side + 1) * (width - side + 1)
+    images, channels, height, width, filters, size = op.shape
+    out = filters * (height - size + 1) * (width - size + 1)
     if after is not None:
         _, *item, _, _ = after.shape
         out = item[0] * item[1] * item[2]
-    return images * channels * height * width * op.item_bytes + 4 * (filters * channels * side**2 + images * out)
+    return images * channels * height * width * op.item_bytes + 4 * (filters * channels * size**2 + images * out)
 
 
 def shares(gb_s: float, tflop_s: float, ceilings: Optional[Dict[str, float]]) -> Tuple[Optional[float], ...]:

@@ -45,8 +45,8 @@ def check(out: str) -> Path:
 
 def _listed(path):
     try:
-        made = json.loads((path / LIST).read_text(encoding="utf-8"))
-        return {LIST, *made["files"]} if made["kind"] == _KIND else set()
+        listed = json.loads((path / LIST).read_text(encoding="utf-8"))
+        return {LIST, *listed["files"]} if listed["kind"] == _KIND else set()
     except (OSError, ValueError, KeyError, TypeError):
         return set()
 

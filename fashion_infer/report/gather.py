@@ -102,7 +102,7 @@ def measure(request: Request, progress: Callable[[str], None] = lambda text: Non
     n = request.n if request.n is not None else (_QUICK_N if request.quick else dataset.TEST_SIZE)
     repeat = _QUICK_REPEAT if request.quick else _REPEAT
     images = dataset.load(n, request.data_dir, request.data)
-    net = pipeline.load_model(model.name)
+    loaded = pipeline.load_model(model.name)
 
     progress("baselines")
     baselines = _baselines(request, model.edition, images, chosen)
@@ -110,7 +110,7 @@ def measure(request: Request, progress: Callable[[str], None] = lambda text: Non
     runs, commands = [], []
     for mode in ("operator", "fused"):
         options = {"backend": chosen.backend, "device": request.device, "mode": mode, "repeat": repeat}
-        runs.append(pipeline.run(net, images, **options))
+        runs.append(pipeline.run(loaded, images, **options))
         commands.append(request.run_command(model.name, n, chosen.backend, mode, repeat))
     progress("convolution kernels")
     convolutions, no_convolutions = _attempt(
@@ -134,7 +134,7 @@ def measure(request: Request, progress: Callable[[str], None] = lambda text: Non
         no_gpu=_no_gpu(request, chosen),
         model=model,
         images=images,
-        class_names=net.class_names,
+        class_names=loaded.class_names,
         baselines=baselines,
         convolutions=convolutions,
         no_convolutions=no_convolutions,
@@ -178,9 +178,11 @@ def _baselines(request, edition, images, chosen) -> List[Baseline]:
                     missing = "MXNet itself cannot use this GPU; with our operator it can, below"
             result = None
             if not missing:
-                net = pipeline.load_model(name)
+                loaded = pipeline.load_model(name)
                 options = {"backend": backend, "device": request.device, "mode": "operator"}
-                result, missing = _attempt(lambda net=net, options=options: pipeline.run(net, images, **options))
+                result, missing = _attempt(
+                    lambda loaded=loaded, options=options: pipeline.run(loaded, images, **options)
+                )
             found.append(Baseline(program, what, command, result, missing))
     return found
 

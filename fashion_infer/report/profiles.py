@@ -5,13 +5,13 @@ the whole program are part of a profile.
 """
 
 import json
-import os
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 from typing import NamedTuple, Sequence
 
+from ..measure import child
 from ..pipeline import Result
 from ..profiling.figures import Figures, from_dict
 from ..profiling.tables import Row, Table
@@ -43,15 +43,12 @@ def measure(words: Sequence[str], result: Result, command: str) -> Profile:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "profile.json")
         program = [sys.executable, "-m", "fashion_infer", *words, "--json", str(file)]
-        path = os.pathsep.join(part for part in sys.path if part)  # this very package, wherever it was imported from
         try:
-            done = subprocess.run(
-                program, capture_output=True, text=True, timeout=_TIMEOUT, env={**os.environ, "PYTHONPATH": path}
-            )
+            done = child.run(program, _TIMEOUT)
             if done.returncode == 0:
                 return Profile(result.mode, command, from_dict(json.loads(file.read_text(encoding="utf-8"))), "")
-            said = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
-            reason = said[-1].partition("fashion-infer: ")[2] or said[-1]
+            said = child.last_line(done)
+            reason = said.partition("fashion-infer: ")[2] or said
         except (OSError, ValueError, KeyError, TypeError, subprocess.TimeoutExpired) as error:
             reason = str(error)
     return Profile(result.mode, command, Figures([from_op_times(result)]), reason)

@@ -1,5 +1,9 @@
-"""One small report for all tests that read one."""
+"""One small report for all tests that read one, and PyTorch for tests of how it is called."""
 
+import importlib
+import importlib.util
+import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -22,3 +26,14 @@ def small_report(tmp_path_factory):
         page, measured = make.make(str(folder), request, steps.append)
     assert page == folder / "index.html"
     return SimpleNamespace(folder=folder, page=page, measured=measured, steps=steps)
+
+
+@pytest.fixture
+def torch(monkeypatch):
+    """PyTorch; where it is not installed, NumPy under its name (fakes/torch)."""
+    if importlib.util.find_spec("torch") is not None:
+        return importlib.import_module("torch")
+    monkeypatch.syspath_prepend(str(Path(__file__).parent / "fakes"))
+    importlib.import_module("torch")
+    monkeypatch.setitem(sys.modules, "torch", sys.modules.pop("torch"))  # undone: the next test finds no PyTorch
+    return sys.modules["torch"]

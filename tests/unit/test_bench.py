@@ -273,9 +273,7 @@ class TestGpu:
         assert invoke("bench", "conv", "--batch", "1", "--repeat", "1", "--kernels", "auto")[0] == 0
         assert gpu
 
-    def test_cudnn_takes_the_better_layout(self, gpu, invoke, monkeypatch, tmp_path):
-        torch = pytest.importorskip("torch")
-
+    def test_cudnn_takes_the_better_layout(self, gpu, invoke, monkeypatch, tmp_path, torch):
         class WithTorch(Tensors):
             def __init__(self, device=0):
                 self.torch = torch

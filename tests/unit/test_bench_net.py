@@ -1,4 +1,4 @@
-"""`fashion-infer bench net`: what it checks, counts and writes. The GPU of the tests is PyTorch's CPU."""
+"""`fashion-infer bench net`: what it checks, counts and writes. The GPU of the tests is PyTorch's CPU, or NumPy."""
 
 import importlib.util
 import json
@@ -272,10 +272,9 @@ def test_out_of_memory_is_one_line(invoke, monkeypatch):
 class TestCompiler:
     """torch.compile itself takes most of a minute here: a stand-in shows what is made of it."""
 
-    @pytest.fixture
-    def torch(self, monkeypatch):
+    @pytest.fixture(autouse=True)
+    def _compiler(self, monkeypatch):
         monkeypatch.setattr(shutil, "which", lambda name: "/usr/bin/c++")
-        return pytest.importorskip("torch")
 
     def test_it_runs_before_it_is_timed(self, torch, monkeypatch):
         asked, runs = {}, []
@@ -381,9 +380,8 @@ class NetworkOnDevice(nets.Net):
 
 
 @pytest.fixture
-def gpu(monkeypatch):
+def gpu(monkeypatch, torch):
     """A machine with one GPU, whose networks are the CPU's."""
-    torch = pytest.importorskip("torch")
     device = operators.CudaDevice(0, "GPU of PyTorch", (9, 0), 132, 140 << 30, 139 << 30, "13.0", "13.0")
     monkeypatch.setattr(operators, "cuda_devices", lambda: [device])
     monkeypatch.setattr(tensors, "find", Tensors)

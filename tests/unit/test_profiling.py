@@ -7,7 +7,7 @@ import sys
 import types
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fashion_infer import devices
@@ -163,6 +163,7 @@ def test_trace(tmp_path):
     assert kernel["tid"] == copy["tid"] and copy["args"] == {"bytes": 1000, "GB/s": 2.0}
 
 
+@settings(suppress_health_check=[HealthCheck.too_slow])  # on a busy machine
 @given(st.integers(0, 10**10), st.lists(st.sampled_from([0, 1, 1000]) | st.integers(0, 10**9), min_size=1, max_size=20))
 def test_slices_end_to_end_stay_so_in_a_viewer(start, lengths):
     """Viewers nest a slice in one that it seems to begin in: they add in float64, or in nanoseconds rounded down."""

@@ -13,8 +13,8 @@ from ..records import Record
 INSTALL = (
     "profiling on the GPU needs CUPTI's Python package: pip install 'fashion-infer[profile]' (Python 3.10 or newer)"
 )
-# A record takes some 100 to 200 bytes: one buffer holds a whole run of the largest network, so that nothing is handed
-# over while it is measured.
+# A record takes some 100 to 200 bytes: one buffer holds a whole run of the largest network, and nothing is handed over
+# while it is measured.
 _BUFFER = 8 << 20
 _KINDS = ("CONCURRENT_KERNEL", "MEMCPY", "MEMSET", "RUNTIME", "DRIVER")
 _FLUSH_ALL = 1

@@ -29,18 +29,18 @@ def lay(log: Sequence[OpTime], passes: Sequence[Record]) -> List[Record]:
         Of kind STAGE: one a stage and pass, "[upload]" and "[download]" where there were transfers, and
         "[between the stages]" for what a pass took beyond them.
     """
-    made = []
+    laid = []
     for each, node in zip(_split(log), sorted(passes, key=lambda r: r.start)):
         at = node.start
         for op in each:
             for name, seconds in (("[upload]", op.upload), (op.layer, op.seconds), ("[download]", op.download)):
                 length = round(1e9 * seconds)
                 if length or name == op.layer:
-                    made.append(Record(STAGE, name, at, length, _LANE))
+                    laid.append(Record(STAGE, name, at, length, _LANE))
                 at += length
         if node.end > at:
-            made.append(Record(STAGE, "[between the stages]", at, node.end - at, _LANE))
-    return made
+            laid.append(Record(STAGE, "[between the stages]", at, node.end - at, _LANE))
+    return laid
 
 
 def _split(log: Iterable[OpTime]) -> List[List[OpTime]]:

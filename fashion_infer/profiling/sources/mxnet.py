@@ -58,13 +58,13 @@ def parse(text: str) -> List[Record]:
         with a comma.
     """
     events = json.loads(re.sub(r"\[\s*,", "[", text, count=1))["traceEvents"]
-    made, threads = [], {}
+    found, threads = [], {}
     for begin, end in _pairs(events):
         number = threads.setdefault(begin["tid"], len(threads) + 1)
         kind = records.API if begin.get("cat") == _API else records.NODE
         span = 1000 * (end["ts"] - begin["ts"])
-        made.append(Record(kind, begin["name"], 1000 * begin["ts"], span, f"MXNet, thread {number}"))
-    return made
+        found.append(Record(kind, begin["name"], 1000 * begin["ts"], span, f"MXNet, thread {number}"))
+    return found
 
 
 def _pairs(events: Sequence[Dict[str, Any]]) -> Iterator[Tuple[Dict, Dict]]:
@@ -97,12 +97,12 @@ def named(nodes: Sequence[Record], layers: Sequence[Tuple[str, str]]) -> List[Re
         names.setdefault(operator, []).append(name)
     seen: Dict[str, int] = {}
     counts = {operator: sum(node.name == operator for node in nodes) for operator in names}
-    made = []
+    renamed = []
     for node in sorted(nodes, key=lambda node: node.start):
         own = names.get(node.name, [])
         if own and counts[node.name] % len(own) == 0:
             turn = seen.get(node.name, 0)
             seen[node.name] = turn + 1
             node = node._replace(name=f"{node.name}({own[turn % len(own)]})")
-        made.append(node)
-    return made
+        renamed.append(node)
+    return renamed
