@@ -475,6 +475,15 @@ def test_counters_of_the_longest_launch():
     assert counters.parse("no table") == []
 
 
+def test_counters_are_a_table_a_kernel(capsys):
+    terminal.show(present.hardware_counters(counters.parse(ncu_prints((MANGLED, values("2,500", "61.5", "n/a"))))))
+    out = capsys.readouterr().out
+    assert "fops::run(float const*, float) (the longest of 1 launches)" in out
+    lines = {line.strip().rpartition("  ")[0].strip(): line.split()[-1] for line in out.splitlines() if line.strip()}
+    assert lines["time, us"] == "2.5" and lines["achieved occupancy, %"] == "61.5"
+    assert "not on this GPU" in out
+
+
 def fake_ncu(monkeypatch, tmp_path, body):
     program = tmp_path / "ncu"
     program.write_text("#!/bin/sh\n" + body)
