@@ -91,7 +91,7 @@ def test_every_instruction_set(isa):
     program = """
 import sys; sys.path.insert(0, "tests")
 import numpy as np, reference
-from fashion_infer import operators
+from fashion_infer.library import operators
 rng = np.random.default_rng(3)
 for b, c, side, m, k in [(4, 1, 28, 50, 5), (2, 3, 17, 7, 3), (1, 2, 4, 1, 4)]:
     x, w = reference.pixels(rng, (b, c, side, side)), reference.weights(rng, m, c, k)
