@@ -2,23 +2,15 @@
 
 import json
 
+import float64_models
 import numpy as np
 import pytest
 import reference
 
 from fashion_infer import predictor
-from fashion_infer.checkpoints import checkpoint, editions, zoo
+from fashion_infer.checkpoints import checkpoint, zoo
 from fashion_infer.data import dataset
 from fashion_infer.graph import network
-
-SLICE = 50  # the float64 activations of one fit in the caches
-
-
-def layers_of(edition):
-    """The edition's network without its softmax, as `reference.forward` takes it."""
-    kinds = {editions.Convolution: "convolution", editions.Tanh: "tanh", editions.MaxPool: "pool"}
-    chain = [(kinds[type(layer)], *layer) for layer in edition.features]
-    return [*chain, ("dense", edition.hidden, True), ("tanh",), ("dense", len(edition.class_names), True)]
 
 
 def logits_of(net):
@@ -33,16 +25,23 @@ def logits_of(net):
 
 @pytest.mark.parametrize("name", list(zoo.MODELS))
 def test_logits_and_predictions_against_float64(name, data_dir):
-    model = zoo.get(name)
-    net, edition = model.load(), editions.get(model.edition)
-    pixels = dataset.resized(dataset.load(10000), edition.input_size)
-    names = [node["name"] for node in network.parse(net.symbol, name)["nodes"] if node["op"] == "null"]
-    weights = [net.weights[name] for name in names if name in net.weights]
-    slices = [np.asarray(pixels[start : start + SLICE]) for start in range(0, 10000, SLICE)]
-    wanted = np.concatenate([reference.forward(layers_of(edition), weights, part) for part in slices])
+    net, pixels = zoo.get(name).load(), float64_models.pixels(name, dataset.REAL, 10000)
+    wanted = float64_models.logits(name, dataset.REAL, 10000)
     spread = wanted.max() - wanted.min()
     for mode in predictor.MODES:
-        bound = predictor.Predictor(logits_of(net), (1, edition.input_size, edition.input_size), mode=mode)
+        bound = predictor.Predictor(logits_of(net), pixels.shape[1:], mode=mode)
         logits, _ = bound.predict(pixels)
         np.testing.assert_array_equal(logits.argmax(axis=1), wanted.argmax(axis=1))
         assert np.abs(logits - wanted).max() < 2e-6 * spread
+
+
+@pytest.mark.parametrize("name", list(zoo.MODELS))
+def test_kept_references_are_what_the_oracle_computes(name, data_dir):
+    """Twenty images, others in every run."""
+    chosen = np.random.default_rng().choice(10000, 20, replace=False)
+    pixels = float64_models.pixels(name, dataset.REAL, 10000)[chosen]
+    wanted, kept = (
+        reference.forward(*float64_models.network_of(name), pixels),
+        float64_models.logits(name, dataset.REAL, 10000),
+    )
+    assert np.abs(kept[chosen] - wanted).max() < 1e-11 * np.abs(wanted).max(), chosen
