@@ -9,7 +9,9 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
-import profiles  # noqa: E402  (lies in the folder just named, as other helpers of the tests do)
+# They lie in the folder just named, as other helpers of the tests do.
+import profiles  # noqa: E402
+from small_report import small_report  # noqa: E402, F401
 
 _SHARED = ROOT.parent / "shared" / "fashion-mnist"
 if "FASHION_INFER_DATA" not in os.environ and _SHARED.is_dir():

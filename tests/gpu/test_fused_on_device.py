@@ -5,6 +5,7 @@ import time
 
 import fused_nets
 import numpy as np
+import profiles
 import pytest
 
 from fashion_infer import errors
@@ -97,7 +98,7 @@ def chains(draw):
 
 @pytest.mark.parametrize("kind", ["uint8", "reals"])
 def test_random_chains(torch, kind):
-    @hypothesis.settings(max_examples=80, deadline=None, suppress_health_check=list(hypothesis.HealthCheck))
+    @hypothesis.settings(max_examples=profiles.examples(80), suppress_health_check=list(hypothesis.HealthCheck))
     @hypothesis.given(chains(), st.integers(1, 70), st.integers(0, 99), st.integers(0, 1))
     def check(chain, n, seed, offset):
         weights, images = chain.weights(seed, kind != "reals"), chain.images(n + offset, kind, seed)

@@ -14,11 +14,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import fashion_infer
 from fashion_infer import _mxnet
 from fashion_infer._mxnet import numpy_names as _numpy_names
 from fashion_infer.errors import DeviceError
 
-PACKAGE = Path(_mxnet.__file__).parent
+PACKAGE = Path(fashion_infer.__file__).parent
 
 
 def fresh(code, *path, **environment):

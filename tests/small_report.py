@@ -1,4 +1,4 @@
-"""One small report for all tests that read one."""
+"""One small report a session, for all tests that read one."""
 
 from types import SimpleNamespace
 

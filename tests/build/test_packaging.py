@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from fashion_infer import resources as _resources
+from fashion_infer import resources
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -113,20 +113,20 @@ class TestMakeEnv:
 
 class TestFiles:
     def test_in_a_checkout(self):
-        assert (_resources.resource_dir("data") / "synthetic.npz").is_file()
-        assert _resources.library_path().is_absolute()
+        assert (resources.resource_dir("data") / "synthetic.npz").is_file()
+        assert resources.library_path().is_absolute()
 
     def test_in_a_wheel(self, tmp_path):
         package = tmp_path / "fashion_infer"
         (package / "_data" / "models").mkdir(parents=True)
-        shutil.copy(_resources.__file__, package)
-        installed = runpy.run_path(str(package / "_resources.py"))
+        shutil.copy(resources.__file__, package)
+        installed = runpy.run_path(str(package / "resources.py"))
         assert installed["resource_dir"]("models") == package / "_data" / "models"
         assert installed["library_path"]() == package / "lib" / "libfashion_ops.so"
 
     @pytest.mark.skipif(not shutil.which("nm"), reason="needs nm")
     def test_the_library_shows_its_two_interfaces_and_no_more(self):
-        command = ["nm", "-D", "--defined-only", str(_resources.library_path())]
+        command = ["nm", "-D", "--defined-only", str(resources.library_path())]
         lines = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()
         names = {line.split()[2] for line in lines}
         assert {"initialize", "_opRegGet", "fops_build_info"} <= names
