@@ -162,18 +162,20 @@ class TestInstalled:
     def test_it_runs_without_the_checkout(self, unpacked, tmp_path):
         """Every file that the program reads came along: models, the built-in set, templates, the library."""
         code = """
+import sys
 from pathlib import Path
 import fashion_infer
 from fashion_infer.present import render
 from fashion_infer.checkpoints import zoo
-assert Path(fashion_infer.__file__).parent == Path("%s"), fashion_infer.__file__
+assert Path(fashion_infer.__file__).parent == Path(sys.argv[1]), fashion_infer.__file__
 result = fashion_infer.infer(n=100, data="synthetic", backend="cpu")
 assert all(model.path.is_file() for model in zoo.MODELS.values())
-assert all((Path(render.__file__).parent / "templates" / name).is_file() for name in %r)
+assert all((Path(render.__file__).parent / "templates" / name).is_file() for name in sys.argv[2:])
 print(result.correctness == (result.predictions == result.labels).mean() > 0.5)
-""" % (unpacked / "fashion_infer", [path.name for path in (ROOT / "fashion_infer/present/templates").iterdir()])
+"""
+        templates = [path.name for path in (ROOT / "fashion_infer/present/templates").iterdir()]
         environment = {**os.environ, "PYTHONPATH": str(unpacked)}
-        command = [sys.executable, "-c", code]
+        command = [sys.executable, "-c", code, str(unpacked / "fashion_infer"), *templates]
         done = subprocess.run(command, cwd=str(tmp_path), env=environment, capture_output=True, text=True)
         assert done.stdout == "True\n", done.stderr
 
