@@ -6,9 +6,10 @@ N       ?= 10000
 BACKEND ?= auto
 MXNET   ?=
 ARGS    ?=
+WORKERS ?= 2
 
 BIN := .venv/bin
-PYTEST := $(BIN)/python -m pytest --cov=fashion_infer --cov-fail-under=90
+PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --cov=fashion_infer --cov-fail-under=90
 
 # A dataset that lies beside the checkout is used where it lies.
 ifeq ($(origin FASHION_INFER_DATA),undefined)
@@ -36,7 +37,7 @@ run: ## Run the inference (MODEL=, N=, BACKEND=auto|cpu|gpu, ARGS=)
 	$(ENV)
 	@$(BIN)/fashion-infer run --model $(MODEL) --n $(N) --backend $(BACKEND) $(ARGS)
 
-test: ## Run every test with coverage; of exhaustive sweeps a fresh random sample (ARGS= go to pytest)
+test: ## Run every test with coverage; of exhaustive sweeps a fresh random sample (WORKERS=2, ARGS= go to pytest)
 	$(ENV) --extra=test
 	@$(PYTEST) $(ARGS)
 
