@@ -1,4 +1,4 @@
-"""Shared fixtures: where the dataset is, the command line, and a machine that has nothing."""
+"""Shared fixtures: where the dataset is, float64 references, the command line, and a machine that has nothing."""
 
 import os
 import subprocess
@@ -9,10 +9,38 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
+# They lie in the folder just named, as other helpers of the tests do.
+import profiles  # noqa: E402
+from small_report import small_report, torch  # noqa: E402, F401
 
 _SHARED = ROOT.parent / "shared" / "fashion-mnist"
 if "FASHION_INFER_DATA" not in os.environ and _SHARED.is_dir():
     os.environ["FASHION_INFER_DATA"] = str(_SHARED)
+
+
+def pytest_configure(config):
+    profiles.load(config.getoption("hypothesis_profile", None))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config, items):
+    """Where pytest-xdist runs the tests in several processes, those that share something dear run in one of them."""
+    if not config.pluginmanager.hasplugin("xdist"):
+        return
+    for item in items:
+        group = _shared(item)
+        if group and not item.get_closest_marker("xdist_group"):
+            item.add_marker(pytest.mark.xdist_group(group))
+
+
+def _shared(item):
+    """What a test shares with others: the small report, a model's results or its float64 reference; else None."""
+    if "small_report" in item.fixturenames:
+        return "report"
+    parameters = item.callspec.params if hasattr(item, "callspec") else {}
+    if "result" in item.fixturenames:  # of tests/pipeline: a model's results on a data source
+        return "{} {}".format(parameters.get("model", "ece408-high"), parameters["source"])
+    return parameters.get("name") if item.path.stem in ("test_shipped_models", "test_precision") else None
 
 
 @pytest.fixture(scope="session")

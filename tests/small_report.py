@@ -1,4 +1,4 @@
-"""One small report for all tests that read one, and PyTorch for tests of how it is called."""
+"""One small report a session for all tests that read one, and PyTorch for tests of how it is called."""
 
 import importlib
 import importlib.util
@@ -33,7 +33,7 @@ def torch(monkeypatch):
     """PyTorch; where it is not installed, NumPy under its name (fakes/torch)."""
     if importlib.util.find_spec("torch") is not None:
         return importlib.import_module("torch")
-    monkeypatch.syspath_prepend(str(Path(__file__).parent / "fakes"))
+    monkeypatch.syspath_prepend(str(Path(__file__).parent / "unit" / "fakes"))
     importlib.import_module("torch")
     monkeypatch.setitem(sys.modules, "torch", sys.modules.pop("torch"))  # undone: the next test finds no PyTorch
     return sys.modules["torch"]

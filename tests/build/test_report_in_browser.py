@@ -31,7 +31,11 @@ LOW_CONTRAST = """() => {
 }"""
 
 
-@pytest.fixture(scope="module")
+# Asked for first, so that no report is made where there is none.
+pytestmark = pytest.mark.usefixtures("browser")
+
+
+@pytest.fixture(scope="session")
 def browser():
     names = ("chromium", "chromium-browser", "google-chrome")
     program = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, names)), None)

@@ -2,6 +2,7 @@
 
 import configparser
 import importlib.util
+import os
 import re
 import runpy
 import shutil
@@ -148,5 +149,49 @@ class TestFiles:
     @pytest.mark.skipif(not shutil.which("make"), reason="needs make")
     def test_make_lists_its_commands(self):
         out = subprocess.run(["make", "-C", str(ROOT)], check=True, stdout=subprocess.PIPE, text=True).stdout
-        for target in ("setup", "run", "test", "bench", "lint", "clean"):
+        for target in ("setup", "run", "test", "test-all", "bench", "lint", "wheel", "clean"):
             assert f"make {target} " in out
+
+    def test_every_room_is_in_the_wheel(self, config):
+        rooms = {path.parent for path in (ROOT / "fashion_infer").rglob("*.py")}
+        listed = set(config["options"]["packages"].split())
+        assert {".".join(path.relative_to(ROOT).parts) for path in rooms} == {
+            name for name in listed if not name.startswith("fashion_infer._data")
+        }
+
+
+@pytest.fixture(scope="session")
+def unpacked(tmp_path_factory):
+    """What a wheel unpacks to: everything that setup.py puts into one, and the library that is built already."""
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "setup.py", "-q", "build_py", "--build-lib", str(folder)]  # compiles nothing
+    subprocess.run(command, check=True, cwd=str(ROOT), stdout=subprocess.DEVNULL)
+    (folder / "fashion_infer" / "lib").mkdir()
+    shutil.copy(str(resources.library_path()), str(folder / "fashion_infer" / "lib"))
+    return folder
+
+
+class TestInstalled:
+    def test_it_runs_without_the_checkout(self, unpacked, tmp_path):
+        """Every file that the program reads came along: models, the built-in set, templates, the library."""
+        code = """
+import sys
+from pathlib import Path
+import fashion_infer
+from fashion_infer.present import render
+from fashion_infer.checkpoints import zoo
+assert Path(fashion_infer.__file__).parent == Path(sys.argv[1]), fashion_infer.__file__
+result = fashion_infer.infer(n=100, data="synthetic", backend="cpu")
+assert all(model.path.is_file() for model in zoo.MODELS.values())
+assert all((Path(render.__file__).parent / "templates" / name).is_file() for name in sys.argv[2:])
+print(result.correctness == (result.predictions == result.labels).mean() > 0.5)
+"""
+        templates = [path.name for path in (ROOT / "fashion_infer/present/templates").iterdir()]
+        environment = {**os.environ, "PYTHONPATH": str(unpacked)}
+        command = [sys.executable, "-c", code, str(unpacked / "fashion_infer"), *templates]
+        done = subprocess.run(command, cwd=str(tmp_path), env=environment, capture_output=True, text=True)
+        assert done.stdout == "True\n", done.stderr
+
+    def test_nothing_else_came_along(self, unpacked):
+        assert sorted(path.name for path in unpacked.iterdir()) == ["fashion_infer"]
+        assert not list(unpacked.rglob("tests"))
