@@ -9,7 +9,8 @@ ARGS    ?=
 WORKERS ?= 2
 
 BIN := .venv/bin
-PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --cov=fashion_infer --cov-fail-under=90
+# A file's tests share dear results, so they stay in one process.
+PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --cov=fashion_infer --cov-fail-under=90
 
 # A dataset that lies beside the checkout is used where it lies.
 ifeq ($(origin FASHION_INFER_DATA),undefined)

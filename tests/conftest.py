@@ -22,27 +22,6 @@ def pytest_configure(config):
     profiles.load(config.getoption("hypothesis_profile", None))
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(config, items):
-    """Where pytest-xdist runs the tests in several processes, those that share something dear run in one of them."""
-    if not config.pluginmanager.hasplugin("xdist"):
-        return
-    for item in items:
-        group = _shared(item)
-        if group and not item.get_closest_marker("xdist_group"):
-            item.add_marker(pytest.mark.xdist_group(group))
-
-
-def _shared(item):
-    """What a test shares with others: the small report, a model's results or its float64 reference; else None."""
-    if "small_report" in item.fixturenames:
-        return "report"
-    parameters = item.callspec.params if hasattr(item, "callspec") else {}
-    if "result" in item.fixturenames:  # of tests/pipeline: a model's results on a data source
-        return "{} {}".format(parameters.get("model", "ece408-high"), parameters["source"])
-    return parameters.get("name") if item.path.stem in ("test_shipped_models", "test_precision") else None
-
-
 @pytest.fixture(scope="session")
 def data_dir():
     """The real dataset's folder; the test is skipped on a machine without it."""

@@ -7,6 +7,8 @@ The folder is `fashion-infer/test-references` in the user's cache, or FASHION_IN
 that variable switches the cache off.
 """
 
+import contextlib
+import fcntl
 import hashlib
 import io
 import os
@@ -79,11 +81,26 @@ def kept(oracle, *arguments, sources, where=None):
     if where is None:
         return oracle(*arguments)
     path = where / f"{key(sources, *arguments)}.npy"
-    array = _read(path)
-    if array is None:
-        array = oracle(*arguments)
-        _write(path, array)
+    with _locked(path):
+        array = _read(path)
+        if array is None:
+            array = oracle(*arguments)
+            _write(path, array)
     return array
+
+
+@contextlib.contextmanager
+def _locked(path):
+    """One process computes a reference, another that wants it meanwhile waits; without a lock where none can be had."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = open(str(path.with_suffix(".lock")), "w")  # noqa: SIM115  (closed below)
+    except OSError:
+        yield
+        return
+    with file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def _read(path):
@@ -104,11 +121,11 @@ def _write(path, array):
     stored = io.BytesIO()
     np.save(stored, array, allow_pickle=False)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=str(path.parent), delete=False) as file:
             file.write(hashlib.sha256(stored.getvalue()).digest() + stored.getvalue())
         os.replace(file.name, str(path))
         for old in sorted(path.parent.glob("*.npy"), key=lambda file: file.stat().st_mtime)[:-KEPT]:
             old.unlink()
+            old.with_suffix(".lock").unlink()
     except OSError:
         pass

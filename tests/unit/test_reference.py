@@ -84,7 +84,7 @@ class TestCache:
         where = tmp_path / "new" / "folder"
         for _ in range(3):
             assert self.kept(oracle, where, *self.ARGUMENTS).tolist() == [0, 2, 4, 6]
-        assert oracle.calls == 1 and len(list(where.iterdir())) == 1
+        assert oracle.calls == 1 and len(list(where.glob("*.npy"))) == 1
 
     def test_whatever_decides_it_is_in_its_name(self, tmp_path):
         layers, (weight,), x = self.ARGUMENTS
@@ -110,7 +110,7 @@ class TestCache:
     @pytest.mark.parametrize("damage", [lambda c: c[:-1], lambda c: c[:40], lambda c: b"", lambda c: c[:-8] + bytes(8)])
     def test_a_damaged_file_is_computed_anew(self, oracle, tmp_path, damage):
         self.kept(oracle, tmp_path, *self.ARGUMENTS)
-        [path] = tmp_path.iterdir()
+        [path] = tmp_path.glob("*.npy")
         whole = path.read_bytes()
         path.write_bytes(damage(whole))
         assert path.read_bytes() != whole
@@ -135,4 +135,4 @@ class TestCache:
         monkeypatch.setattr(reference_cache, "KEPT", 3)
         for number in range(5):
             self.kept(oracle, tmp_path, number, [], np.arange(4.0))
-        assert len(list(tmp_path.iterdir())) == 3
+        assert len(list(tmp_path.glob("*.npy"))) == 3
