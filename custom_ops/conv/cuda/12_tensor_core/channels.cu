@@ -11,7 +11,12 @@
 // go to few_filters.cu, 0.317 ms, and on Hopper to warpgroup.cu, 0.264.
 #include "conv/cuda/kernels.h"
 #include "conv/cuda/12_tensor_core/tensor_core.h"
-#include "gpu/isa/tensor_core.cuh"
+#include "conv/cuda/12_tensor_core/direct_band.cuh"
+#include "gpu/divide.cuh"
+#include "gpu/isa/bulk_copy.cuh"
+#include "gpu/isa/halves.cuh"
+#include "gpu/isa/mma.cuh"
+#include "gpu/largest.cuh"
 
 namespace fops {
 namespace {
@@ -68,8 +73,7 @@ __device__ inline uint4 split4(float a, float b, float c, float d, unsigned* top
   const __half2 hi0 = __floats2half2_rn(a, b), hi1 = __floats2half2_rn(c, d);
   const __half2 lo0 = __floats2half2_rn(a - __low2float(hi0), b - __high2float(hi0));
   const __half2 lo1 = __floats2half2_rn(c - __low2float(hi1), d - __high2float(hi1));
-  const uint4 v = make_uint4(reinterpret_cast<const uint32_t&>(hi0), reinterpret_cast<const uint32_t&>(hi1),
-                             reinterpret_cast<const uint32_t&>(lo0), reinterpret_cast<const uint32_t&>(lo1));
+  const uint4 v = make_uint4(bits(hi0), bits(hi1), bits(lo0), bits(lo1));
   *top = __vmaxu2(*top, __vmaxu2(v.x & 0x7fff7fffu, v.y & 0x7fff7fffu));
   return v;
 }
@@ -219,8 +223,7 @@ __global__ void __launch_bounds__(32 * most_warps(kGroups), least_blocks(kGroups
     // The next image on its way into L2 while this one is multiplied: its staging then waits for L2 alone.
     if (task + gridDim.x < tasks && tiling.bands == 1) {
       const char* next = reinterpret_cast<const char*>(source + 1LL * gridDim.x * d.C * d.H * d.W);
-      for (int i = threadIdx.x * 128; i < d.C * d.H * d.W * 4; i += threads * 128)
-        asm volatile("prefetch.global.L2 [%0];" ::"l"(next + i));
+      for (int i = threadIdx.x * 128; i < d.C * d.H * d.W * 4; i += threads * 128) prefetch_l2(next + i);
     }
 
     for (int chunk = warp * kChunk; chunk < pixels; chunk += warps * kChunk) {

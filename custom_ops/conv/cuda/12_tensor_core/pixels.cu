@@ -13,7 +13,13 @@
 // sp2018's 0.313 ms (1.67 fills, cuDNN 2.26 ms).
 #include "conv/cuda/kernels.h"
 #include "conv/cuda/12_tensor_core/tensor_core.h"
-#include "gpu/isa/tensor_core.cuh"
+#include "conv/cuda/12_tensor_core/direct_band.cuh"
+#include "conv/cuda/12_tensor_core/outgoing.cuh"
+#include "gpu/divide.cuh"
+#include "gpu/isa/bulk_copy.cuh"
+#include "gpu/isa/halves.cuh"
+#include "gpu/isa/mma.cuh"
+#include "gpu/largest.cuh"
 
 namespace fops {
 namespace {
@@ -71,14 +77,8 @@ __device__ bool stage(const X* source, int count, bool vector, float scale, uint
       if (i >= count) break;
       uint32_t high[4], low[4];
 #pragma unroll
-      for (int e = 0; e < 4; ++e) {
-        const float here = v[j][e] * scale, next = v[j][e + 1] * scale;
-        const __half2 rounded = __floats2half2_rn(here, next);
-        const float rest = here - __low2float(rounded);  // not 0 for infinities and NaN either
-        exact = exact && rest == 0.0f;
-        high[e] = reinterpret_cast<const uint32_t&>(rounded);
-        if (kResidue) low[e] = pack(__float2half_rn(rest), __float2half_rn(next - __high2float(rounded)));
-      }
+      for (int e = 0; e < 4; ++e)
+        exact = round_pair<kResidue>(v[j][e] * scale, v[j][e + 1] * scale, high + e, low + e) && exact;
       *reinterpret_cast<uint4*>(hi + i) = make_uint4(high[0], high[1], high[2], high[3]);
       if (kResidue) *reinterpret_cast<uint4*>(lo + i) = make_uint4(low[0], low[1], low[2], low[3]);
     }
@@ -213,8 +213,7 @@ __global__ void __launch_bounds__(kThreads, kDirect && kTiles <= 2 ? 8 : 4)
       const int next_h0 = static_cast<int>(task + gridDim.x - next * tiling.bands) * tiling.rows;
       const X* from = x + (next * d.H + next_h0) * d.W;
       const int bytes = min(tiling.rows + K - 1, d.H - next_h0) * d.W * static_cast<int>(sizeof(X));
-      for (int i = threadIdx.x * 128; i < bytes; i += kThreads * 128)
-        asm volatile("prefetch.global.L2 [%0];" ::"l"(reinterpret_cast<const char*>(from) + i));
+      prefetch_l2(from, bytes, kThreads);
     }
 
     float* to = kDirect ? out : staged;
@@ -238,16 +237,8 @@ __global__ void __launch_bounds__(kThreads, kDirect && kTiles <= 2 ? 8 : 4)
         for (int m = lane; m < d.M; m += 32) bulk_store(out + m * plane, staged + m * tiling.stride, pixels * 4);
         bulk_commit();
       }
-    } else if (tiling.vector_out) {
-      for (int m = threadIdx.x / 32; m < d.M; m += kWarps)
-        for (int i = lane * 4; i < pixels; i += 128)
-          __stcs(reinterpret_cast<float4*>(out + m * plane + i),
-                 *reinterpret_cast<const float4*>(staged + m * tiling.stride + i));
-      __syncthreads();
     } else {
-      for (int m = threadIdx.x / 32; m < d.M; m += kWarps)
-        for (int i = lane; i < pixels; i += 32) out[m * plane + i] = staged[m * tiling.stride + i];
-      __syncthreads();
+      store_filters<kWarps>(out, plane, staged, tiling.stride, d.M, pixels, tiling.vector_out);
     }
   }
   bulk_wait_read();  // shared memory outlives the copies that read it

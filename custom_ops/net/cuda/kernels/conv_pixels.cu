@@ -25,10 +25,14 @@
 #include <cstring>
 
 #include "gpu/launch.h"
-#include "gpu/isa/tensor_core.cuh"
+#include "gpu/divide.cuh"
+#include "gpu/isa/bulk_copy.cuh"
+#include "gpu/isa/halves.cuh"
+#include "gpu/isa/mma.cuh"
 #include "net/cuda/dense.h"
 #include "net/cuda/stages.h"
 #include "gpu/isa/tanh.cuh"
+#include "gpu/largest.cuh"
 
 namespace fops {
 namespace {
@@ -66,22 +70,11 @@ __host__ __device__ constexpr int tiles_of(int M) { return M / 16 + (M % 16 > 8)
 __host__ __device__ constexpr bool has_rest(int M) { return M % 16 >= 1 && M % 16 <= 8; }
 __host__ __device__ constexpr int fragments(int full, bool rest) { return (2 * full + rest) * kSteps; }
 
-template <typename X>
-struct alignas(4 * sizeof(X)) Four {
-  X at[4];
-};
-
 // Two uint8 with a gap, scaled and as halves, without a conversion: 0x6400 | b is 1024 + b, and the rest is exact.
 __device__ inline uint32_t pixels_to_halves(uint32_t two, __half2 scale, __half2 offset) {
   const uint32_t biased = two | 0x64006400u;
   const __half2 exact = __hfma2(reinterpret_cast<const __half2&>(biased), scale, offset);
-  return reinterpret_cast<const uint32_t&>(exact);
-}
-
-__device__ inline void copy_word(uint32_t to, const uint8_t* from) {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-  asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(to), "l"(from) : "memory");
-#endif
+  return bits(exact);
 }
 
 // Starts the copy of an image's bytes into shared memory.
@@ -91,15 +84,10 @@ __device__ void fetch(const Sizes& s, const uint8_t* source, uint32_t* raw) {
   if (s.vector_in) {
     const uint32_t to = static_cast<uint32_t>(__cvta_generic_to_shared(raw));
     for (int i = 4 * threadIdx.x; i < bytes; i += 4 * kThreads)
-      copy_word(to + i, source + i);
+      copy_async_4(to + i, source + i);
   } else {
     for (int i = threadIdx.x; i < bytes; i += kThreads) reinterpret_cast<uint8_t*>(raw)[i] = source[i];
   }
-}
-__device__ inline void wait_for_fetch() {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-  asm volatile("cp.async.wait_all;" ::: "memory");
-#endif
 }
 
 // Fetched bytes as words (x[w], x[w + 1]) of halves. A row need not begin on a word of `raw`, so two words are read for
@@ -122,15 +110,6 @@ __device__ void expand(const Sizes& s, const uint32_t* raw, float scale, uint32_
 // Stages an image as words (x[w], x[w + 1]) of halves, and with kResidue what their rounding left. Returns whether this
 // thread's pixels were all exact.
 template <bool kResidue>
-__device__ bool stage_word(float here, float next, uint32_t* hi, uint32_t* lo) {
-  const __half2 rounded = __floats2half2_rn(here, next);
-  const float rest = here - __low2float(rounded);  // not 0 for infinities and NaN either
-  *hi = reinterpret_cast<const uint32_t&>(rounded);
-  if (kResidue) *lo = pack(__float2half_rn(rest), __float2half_rn(next - __high2float(rounded)));
-  return rest == 0.0f;
-}
-
-template <bool kResidue>
 __device__ bool stage(const Sizes& s, const float* source, float scale, uint32_t* hi, uint32_t* lo) {
   bool exact = true;
   if (s.vector_in) {
@@ -142,7 +121,7 @@ __device__ bool stage(const Sizes& s, const float* source, float scale, uint32_t
       const float v[5] = {four.x * scale, four.y * scale, four.z * scale, four.w * scale, fifth * scale};
       uint32_t high[4], low[4];
 #pragma unroll
-      for (int e = 0; e < 4; ++e) exact = stage_word<kResidue>(v[e], v[e + 1], high + e, low + e) && exact;
+      for (int e = 0; e < 4; ++e) exact = round_pair<kResidue>(v[e], v[e + 1], high + e, low + e) && exact;
       const int at = row * s.stride + column;
       *reinterpret_cast<uint4*>(hi + at) = make_uint4(high[0], high[1], high[2], high[3]);
       if (kResidue) *reinterpret_cast<uint4*>(lo + at) = make_uint4(low[0], low[1], low[2], low[3]);
@@ -151,7 +130,7 @@ __device__ bool stage(const Sizes& s, const float* source, float scale, uint32_t
     for (int row = threadIdx.x / 32; row < s.rows; row += kWarps)
       for (int w = threadIdx.x % 32; w < s.W; w += 32) {
         const float* from = source + row * s.W + w;
-        exact = stage_word<kResidue>(from[0] * scale, w + 1 < s.W ? from[1] * scale : 0.0f, hi + row * s.stride + w,
+        exact = round_pair<kResidue>(from[0] * scale, w + 1 < s.W ? from[1] * scale : 0.0f, hi + row * s.stride + w,
                                      lo + row * s.stride + w) && exact;
       }
   }
@@ -307,15 +286,6 @@ __device__ void direct(const Sizes& s, const float* image, const float* k, const
   }
 }
 
-// As bulk_store of tensor_core.cuh, but its lines stay in L2: the next layer reads them.
-__device__ inline void bulk_store_kept(void* to, const void* from, int bytes) {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-  asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to),
-               "r"(static_cast<uint32_t>(__cvta_generic_to_shared(from))), "r"(bytes)
-               : "memory");
-#endif
-}
-
 // `bytes` from shared memory to global memory; the whole block calls it.
 __device__ inline void copy_out(const Sizes& s, void* to, const void* from, int bytes) {
   if (s.vector_out && kCopyEngine) {
@@ -369,7 +339,7 @@ __global__ void __launch_bounds__(kThreads, 4)
     const X* source = x + image * s.H * s.W;
     const long long next = image + gridDim.x;
     if constexpr (kPixels) {
-      wait_for_fetch();
+      copy_async_wait_all();
       __syncthreads();
       expand(s, raw, pixel_scale, hi);
       bulk_wait_read();  // the image before this one has left `gathered`
@@ -393,9 +363,7 @@ __global__ void __launch_bounds__(kThreads, 4)
         __syncthreads();
       }
       if (next < s.n) {  // on its way into L2 while this one is multiplied
-        const char* from = reinterpret_cast<const char*>(x + next * s.H * s.W);
-        for (int i = threadIdx.x * 128; i < s.rows * s.W * 4; i += kThreads * 128)
-          asm volatile("prefetch.global.L2 [%0];" ::"l"(from + i));
+        prefetch_l2(x + next * s.H * s.W, s.rows * s.W * 4, kThreads);
       }
       if (!finite)
         direct<kHalves>(s, source, k, to);

@@ -29,11 +29,10 @@
 // 0.34. What did not help: copies of x shared by clusters of two blocks, the two groups taking turns, and
 // prefetching x into L2. What did: an arrival at a barrier that is plain; a release to the cluster is compiled with a
 // fence of the whole GPU, which cost 0.05 ms.
-#include <cuda.h>
-
 #include <atomic>
 
 #include "net/cuda/kernels/dense_kernels.h"
+#include "gpu/isa/bulk_copy.cuh"
 #include "gpu/isa/wgmma.cuh"
 
 namespace fops {
@@ -81,7 +80,7 @@ struct Task {
 };
 
 // Code without wgmma is empty; its bound on threads then says so to dense_hopper_usable.
-#if defined(__CUDA_ARCH__) && !FOPS_WGMMA
+#if defined(__CUDA_ARCH__) && !FOPS_SM_90A
 constexpr int kBound = 32;
 #else
 constexpr int kBound = kThreads;
@@ -92,7 +91,7 @@ constexpr int kBound = kThreads;
 template <int kWide, int kProducts, bool kUnitsTall, bool kEveryChunk>
 __global__ void __launch_bounds__(kBound, 1)
     dense_wgmma(const __grid_constant__ Maps maps, Tasks tasks, DenseEpilogue epilogue, bool finish, float* to) {
-#if FOPS_WGMMA
+#if FOPS_SM_90A
   constexpr int kStages = stages(kWide, kProducts), kParts = kProducts == 3 ? 2 : 1;
   constexpr int kTallBytes = kTall * kDepth * 2, kWideBytes = kWide * kDepth * 2;
   constexpr int kStepBytes = step_bytes(kWide, kProducts);
@@ -167,7 +166,7 @@ __global__ void __launch_bounds__(kBound, 1)
         const uint64_t tall = tile_descriptor(at + group * 64 * kDepth * 2);
         const uint64_t wide = tile_descriptor(at + kParts * kTallBytes);
         const bool fresh = step % kStepsAChunk == 0;
-        wgmma_begin();
+        wgmma_fence();
         if (kProducts == 3) {
 #pragma unroll
           for (int k = 0; k < kDepth / 16; ++k) {

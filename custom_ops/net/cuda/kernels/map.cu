@@ -4,7 +4,7 @@
 #include <type_traits>
 
 #include "gpu/launch.h"
-#include "gpu/isa/tensor_core.cuh"
+#include "gpu/isa/halves.cuh"
 #include "net/cuda/dense.h"
 #include "net/cuda/stages.h"
 #include "gpu/isa/tanh.cuh"

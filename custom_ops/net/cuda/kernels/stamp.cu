@@ -7,16 +7,13 @@
 //
 // The clock ticks every 32 ns there; where it ticks once a microsecond, that is little of what is timed so, a part of
 // an upload of a megabyte or more.
+#include "gpu/isa/clock.cuh"
 #include "net/cuda/stages.h"
 
 namespace fops {
 namespace {
 
-__global__ void stamp(uint64_t* to) {
-  uint64_t now;
-  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
-  *to = now;
-}
+__global__ void stamp(uint64_t* to) { *to = device_nanoseconds(); }
 
 }  // namespace
 
