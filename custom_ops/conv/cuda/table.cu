@@ -1,4 +1,6 @@
 // The table of CUDA kernels, in the order of the ladder, and the choice that "auto" makes.
+#include "conv/cuda/table.h"
+
 #include "conv/cuda/course_layers.h"
 #include "conv/cuda/kernels.h"
 
@@ -37,7 +39,8 @@ const Kernel kKernels[] = {
      run_tensor_core_half},
 };
 
-const Kernel& named(int step) { return kKernels[step - 1]; }
+constexpr int kCount = sizeof kKernels / sizeof *kKernels;
+static_assert(kCount == static_cast<int>(Ladder::half), "a step is missing in the table or in Ladder");
 
 // On the H200 every layer ran fastest in this order; a GPU before sm_80 has no mma of this shape. Without a device
 // (fops_conv_check on a build machine) the answer is that for a present-day one.
@@ -48,13 +51,15 @@ const Kernel* choose(const fops_conv& c) {
     cudaGetLastError();
     major = 8;
   }
-  if (major >= 8 && takes_tensor_core(c)) return &named(12);
-  if (takes_register_tile(c)) return &named(11);
-  return takes_any(c) ? &named(10) : nullptr;
+  if (major >= 8 && takes_tensor_core(c)) return &ladder(Ladder::tensor_core);
+  if (takes_register_tile(c)) return &ladder(Ladder::register_tile);
+  return takes_any(c) ? &ladder(Ladder::implicit_gemm) : nullptr;
 }
 
 }  // namespace
 
-KernelTable gpu_kernels() { return {kKernels, static_cast<int>(sizeof kKernels / sizeof *kKernels), choose}; }
+const Kernel& ladder(Ladder step) { return kKernels[static_cast<int>(step) - 1]; }
+
+KernelTable gpu_kernels() { return {kKernels, kCount, choose}; }
 
 }  // namespace fops

@@ -30,7 +30,7 @@
 #include "gpu/isa/halves.cuh"
 #include "gpu/isa/mma.cuh"
 #include "net/cuda/dense.h"
-#include "net/cuda/stages.h"
+#include "net/cuda/kernels/stages.h"
 #include "gpu/isa/tanh.cuh"
 #include "gpu/largest.cuh"
 

@@ -4,7 +4,7 @@
 // (with a warp an item it would be 50). Reads are 16 bytes a lane where rows allow. For 10,000 items of 500
 // values: 20 MB, 0.005 ms at 4.3 TB/s, and 0.1 GFLOP, 0.002 ms.
 #include "gpu/launch.h"
-#include "net/cuda/stages.h"
+#include "net/cuda/kernels/stages.h"
 #include "gpu/isa/tanh.cuh"
 
 namespace fops {

@@ -6,7 +6,7 @@
 #include "gpu/launch.h"
 #include "gpu/isa/halves.cuh"
 #include "net/cuda/dense.h"
-#include "net/cuda/stages.h"
+#include "net/cuda/kernels/stages.h"
 #include "gpu/isa/tanh.cuh"
 
 namespace fops {

@@ -1,6 +1,6 @@
 // Softmax over an item's values, a warp an item: three passes, of which the last two find their values in the cache.
 #include "gpu/launch.h"
-#include "net/cuda/stages.h"
+#include "net/cuda/kernels/stages.h"
 
 namespace fops {
 namespace {

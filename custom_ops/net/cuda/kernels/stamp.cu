@@ -8,7 +8,7 @@
 // The clock ticks every 32 ns there; where it ticks once a microsecond, that is little of what is timed so, a part of
 // an upload of a megabyte or more.
 #include "gpu/isa/clock.cuh"
-#include "net/cuda/stages.h"
+#include "net/cuda/kernels/stages.h"
 
 namespace fops {
 namespace {
