@@ -4,7 +4,8 @@ from typing import Any, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
-from . import dataset, pictures, pipeline
+from . import pipeline
+from .data import dataset, pictures
 
 
 class Classification(NamedTuple):

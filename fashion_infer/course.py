@@ -2,7 +2,7 @@
 
 from typing import Dict, NamedTuple, Optional
 
-from . import zoo
+from .checkpoints import zoo
 from .errors import UsageError
 
 

@@ -2,8 +2,9 @@
 
 from typing import NamedTuple, Optional
 
-from . import _mxnet, operators
+from . import _mxnet
 from .errors import DeviceError, UsageError
+from .library import operators
 
 BACKENDS = ("auto", "cpu", "gpu")
 

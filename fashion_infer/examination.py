@@ -5,9 +5,12 @@ from typing import Callable, List, NamedTuple, Optional, Tuple
 
 import numpy as np
 
-from . import _mxnet, dataset, devices, operators, zoo
-from ._resources import library_path
+from . import _mxnet, devices
+from .checkpoints import zoo
+from .data import dataset
 from .errors import DataError, DeviceError, FashionInferError
+from .library import operators
+from .resources import library_path
 
 
 class Finding(NamedTuple):

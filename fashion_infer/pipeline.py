@@ -9,9 +9,14 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 import numpy as np
 
-from . import _mxnet, dataset, devices, editions, input_size, network, operators, originals, process, zoo
-from . import checkpoint as checkpoints
+from . import _mxnet, devices
+from .checkpoints import checkpoint as checkpoints
+from .checkpoints import editions, originals, zoo
+from .data import dataset
 from .errors import UsageError
+from .graph import input_size, network
+from .library import operators
+from .measure import process
 from .predictor import LayerTime, Predictor
 
 MAX_THREADS = 1024

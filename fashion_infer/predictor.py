@@ -14,9 +14,11 @@ from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tu
 
 import numpy as np
 
-from . import _mxnet, network, operators
-from .checkpoint import Checkpoint
+from . import _mxnet
+from .checkpoints.checkpoint import Checkpoint
 from .errors import CheckpointError, DeviceError, UsageError
+from .graph import network
+from .library import operators
 
 # Images a slice. 100 keep fa2017's largest activation at 11.5 MB, near the caches: on two Sapphire Rapids cores 10,000
 # images took 0.89 s in slices of 100 (the convolution 0.11), 1.07 in slices of 250 or 1000 (0.22 and 0.29), and the

@@ -2,7 +2,9 @@
 
 from typing import Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
-from . import dataset, devices, originals, pipeline, zoo
+from . import devices, pipeline
+from .checkpoints import originals, zoo
+from .data import dataset
 
 
 class Check(NamedTuple):

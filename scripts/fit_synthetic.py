@@ -12,8 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
-from fashion_infer.dataset import load_split
-from fashion_infer.synthetic import CLASSES, COEFFICIENT_SD, FRACTION_BITS, MEAN_BITS
+from fashion_infer.data.dataset import load_split
+from fashion_infer.data.synthetic import CLASSES, COEFFICIENT_SD, FRACTION_BITS, MEAN_BITS
 
 ROOT = Path(__file__).resolve().parents[1]
 SIZE_LIMIT = 500 * 1000  # bytes: it is committed and goes into the wheel

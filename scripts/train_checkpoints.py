@@ -21,8 +21,10 @@ import torch.nn.functional as F
 from rich.console import Console
 from rich.progress import Progress
 
-from fashion_infer import checkpoint, dataset, editions, network, synthetic
-from fashion_infer.resize import resize
+from fashion_infer.checkpoints import checkpoint, editions
+from fashion_infer.data import dataset, synthetic
+from fashion_infer.data.resize import resize
+from fashion_infer.graph import network
 
 
 class Target(NamedTuple):

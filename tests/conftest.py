@@ -18,7 +18,7 @@ if "FASHION_INFER_DATA" not in os.environ and _SHARED.is_dir():
 @pytest.fixture(scope="session")
 def data_dir():
     """The real dataset's folder; the test is skipped on a machine without it."""
-    from fashion_infer import dataset
+    from fashion_infer.data import dataset
 
     folder = dataset.find()
     if folder is None:
@@ -59,7 +59,7 @@ def run_program():
 @pytest.fixture
 def invoke(capsys):
     """Run the command line in this process (fast, and coverage sees it): returns exit code, stdout, stderr."""
-    from fashion_infer.cli import main
+    from fashion_infer.cli.main import main
 
     def call(*arguments):
         with pytest.raises(SystemExit) as end:

@@ -37,7 +37,7 @@ class Owned {
   Handle handle_ = nullptr;
 };
 
-// Memory that grows and never shrinks. Not kept: what it held before it grew.
+// Memory that grows and never shrinks; growing drops the contents.
 template <typename Kind>
 class Memory : private Owned<Kind> {
  public:

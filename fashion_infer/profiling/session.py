@@ -3,10 +3,12 @@
 import time
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
-from .. import devices, operators, pipeline, process
-from ..dataset import Images
+from .. import devices, pipeline
+from ..data.dataset import Images
 from ..errors import DeviceError, UsageError
-from . import ceilings, overhead, records, stages, tables, throughput
+from ..library import operators
+from ..measure import ceilings, process
+from . import overhead, records, stages, tables, throughput
 from .cupti_source import CuptiSource
 from .mxnet_source import MXNetSource, named
 from .records import Record

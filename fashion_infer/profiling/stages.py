@@ -6,7 +6,7 @@ the stages of a pass lie end to end, from where MXNet's profiler saw the pass be
 
 from typing import Iterable, List, Sequence
 
-from ..operators import OpTime
+from ..library.operators import OpTime
 from .records import STAGE, Record
 
 NET = "_fashion_infer_net"

@@ -2,7 +2,7 @@
 
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
-from ..operators import OpTime
+from ..library.operators import OpTime
 from ..pipeline import Layer
 
 

@@ -5,11 +5,13 @@ import time
 from datetime import datetime, timezone
 from typing import Callable, Dict, List, NamedTuple, Optional, Tuple, TypeVar
 
-from .. import dataset, devices, examination, operators, pipeline, verification, zoo
-from ..bench import conv, net_rows, rows
-from ..bench.net import BATCHES, networks
+from .. import devices, examination, pipeline, verification
+from ..checkpoints import zoo
+from ..data import dataset
 from ..errors import DeviceError
-from ..profiling import ceilings
+from ..library import operators
+from ..measure import ceilings, conv, net_rows, rows
+from ..measure.net import BATCHES, networks
 from . import profiles
 
 # --quick is for two cores in under two minutes, four passes being the fewest whose quartiles say something.

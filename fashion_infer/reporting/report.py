@@ -4,7 +4,9 @@ import json
 from pathlib import Path
 from typing import Callable, Tuple
 
-from . import folder, gather, plots, render, sections
+from ..present import render, sections
+from ..present import report_plots as plots
+from . import folder, gather
 
 
 def make(

@@ -7,7 +7,7 @@ from pathlib import Path
 import library  # noqa: F401, the tests' folder must be on the path
 import numpy as np
 
-from fashion_infer import nets, operators
+from fashion_infer.library import nets, operators
 
 # Layers: ("conv", filters, side), "tanh", "pool", ("dense", units), "softmax". And the shape of an item.
 COURSE = {

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from fashion_infer import _mxnet, operators
-from fashion_infer.bench import conv, cuda_tensors, net
+from fashion_infer import _mxnet
 from fashion_infer.errors import DeviceError
+from fashion_infer.library import operators
+from fashion_infer.measure import conv, net
+from fashion_infer.measure.machines import cuda_tensors
 
 
 @pytest.fixture(autouse=True)

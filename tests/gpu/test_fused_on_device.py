@@ -7,7 +7,8 @@ import fused_nets
 import numpy as np
 import pytest
 
-from fashion_infer import errors, operators
+from fashion_infer import errors
+from fashion_infer.library import operators
 
 hypothesis = pytest.importorskip("hypothesis")
 st = hypothesis.strategies

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from fashion_infer import operators
 from fashion_infer.errors import DeviceError
+from fashion_infer.library import operators
 
 
 def test_report(run_program, tmp_path, torch):

@@ -6,7 +6,9 @@ import re
 import numpy as np
 import pytest
 
-from fashion_infer import dataset, editions, infer, pipeline, zoo
+from fashion_infer import infer, pipeline
+from fashion_infer.checkpoints import editions, zoo
+from fashion_infer.data import dataset
 from fashion_infer.errors import UsageError
 
 MODELS = list(zoo.MODELS)

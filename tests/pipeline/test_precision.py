@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 import reference
 
-from fashion_infer import checkpoint, dataset, editions, network, predictor, zoo
+from fashion_infer import predictor
+from fashion_infer.checkpoints import checkpoint, editions, zoo
+from fashion_infer.data import dataset
+from fashion_infer.graph import network
 
 SLICE = 50  # the float64 activations of one fit in the caches
 

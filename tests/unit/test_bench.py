@@ -10,11 +10,16 @@ import numpy as np
 import pytest
 import reference
 
-from fashion_infer import devices, editions, operators
-from fashion_infer.bench import conv, cuda_tensors, files, host, host_peers, onnx_model, timing
-from fashion_infer.bench import reference as bench_reference
-from fashion_infer.bench.rows import Contender
+from fashion_infer import devices
+from fashion_infer.checkpoints import editions
 from fashion_infer.errors import DeviceError, UsageError
+from fashion_infer.library import operators
+from fashion_infer.measure import bench_files as files
+from fashion_infer.measure import conv, timing
+from fashion_infer.measure import reference as bench_reference
+from fashion_infer.measure.machines import cuda_tensors, host
+from fashion_infer.measure.peers import host_peers, onnx_model
+from fashion_infer.measure.rows import Contender
 
 CPU = ("bench", "conv", "--backend", "cpu", "--batch", "3", "--repeat", "2")
 GPU = ("bench", "conv", "--backend", "gpu", "--batch", "3", "--repeat", "2")

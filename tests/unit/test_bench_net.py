@@ -9,18 +9,12 @@ import numpy as np
 import pytest
 import reference
 
-from fashion_infer import nets, operators
-from fashion_infer.bench import (
-    cuda_tensors,
-    host_networks,
-    net,
-    onnx_model,
-    random_network,
-    request,
-    torch_network,
-)
-from fashion_infer.bench import reference as bench_reference
 from fashion_infer.errors import DeviceError, UsageError
+from fashion_infer.library import nets, operators
+from fashion_infer.measure import net, random_network, request
+from fashion_infer.measure import reference as bench_reference
+from fashion_infer.measure.machines import cuda_tensors
+from fashion_infer.measure.peers import host_networks, onnx_model, torch_network
 
 CPU = ("bench", "net", "--backend", "cpu", "--repeat", "2")
 GPU = ("bench", "net", "--backend", "gpu", "--repeat", "2")

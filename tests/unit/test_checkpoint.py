@@ -8,8 +8,10 @@ import h5py
 import numpy as np
 import pytest
 
-from fashion_infer import _mxnet, checkpoint, network, params_file
+from fashion_infer import _mxnet
+from fashion_infer.checkpoints import checkpoint, params_file
 from fashion_infer.errors import CheckpointError, UsageError
+from fashion_infer.graph import network
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 from interruptible import interruptible
 
-from fashion_infer import _resources, checkpoint, zoo
+from fashion_infer import resources as _resources
+from fashion_infer.checkpoints import checkpoint, zoo
 from fashion_infer.errors import DeviceError
 from fashion_infer.predictor import _interrupt_deferred
 
@@ -65,7 +66,7 @@ def test_options_out_of_range(invoke, arguments, words):
 
 
 def test_backend_gpu_without_one(invoke):
-    from fashion_infer import operators
+    from fashion_infer.library import operators
 
     try:
         operators.cuda_devices()
@@ -105,7 +106,7 @@ def test_read_only_cache(invoke, bare, monkeypatch):
 
 
 def test_library_missing_or_not_one(invoke, monkeypatch, tmp_path):
-    from fashion_infer import operators
+    from fashion_infer.library import operators
 
     for content, words in [
         (None, "is missing"),
@@ -135,7 +136,8 @@ def test_library_built_for_another_mxnet(tmp_path):
 
 
 def test_library_that_mxnet_refuses(monkeypatch, invoke):
-    from fashion_infer import _mxnet, operators
+    from fashion_infer import _mxnet
+    from fashion_infer.library import operators
 
     mx = _mxnet.load()
 
@@ -211,7 +213,7 @@ def test_verify_finds_a_wrong_result(invoke, monkeypatch):
 
 
 def test_out_of_memory_is_one_line(invoke, monkeypatch):
-    from fashion_infer import dataset
+    from fashion_infer.data import dataset
 
     def full(*a):
         raise MemoryError

@@ -4,8 +4,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from fashion_infer import course, dataset, editions, pictures, plots, synthetic, zoo
+from fashion_infer import course
+from fashion_infer.checkpoints import editions, zoo
+from fashion_infer.data import dataset, pictures, synthetic
 from fashion_infer.errors import DataError, UsageError
+from fashion_infer.present import plots
 
 
 def test_programs():

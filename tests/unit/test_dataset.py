@@ -7,7 +7,7 @@ import struct
 import numpy as np
 import pytest
 
-from fashion_infer import dataset, synthetic
+from fashion_infer.data import dataset, synthetic
 from fashion_infer.errors import DataError, UsageError
 
 IMAGES, LABELS = dataset.FILES["test"]

@@ -2,8 +2,9 @@
 
 import pytest
 
-from fashion_infer import _mxnet, devices, examination, operators
+from fashion_infer import _mxnet, devices, examination
 from fashion_infer.errors import DeviceError, UsageError
+from fashion_infer.library import operators
 
 
 def machine(monkeypatch, capabilities=(), build="cpu", reason="no NVIDIA driver"):

@@ -14,7 +14,7 @@ import time
 import pytest
 from interruptible import interruptible
 
-from fashion_infer import dataset, download
+from fashion_infer.data import dataset, download
 from fashion_infer.errors import DataError
 
 NAMES = dataset.FILES["test"]

@@ -10,8 +10,9 @@ import reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fashion_infer import _mxnet, nets, operators
+from fashion_infer import _mxnet
 from fashion_infer.errors import CheckpointError, UsageError
+from fashion_infer.library import nets, operators
 
 # float32 sums of up to 2,880 terms, one layer on another: 2.2e-6 was the worst of 2,500 random chains, 8e-7 the 99th
 # percentile. The course's networks are held to 2e-6 of their range in tests/pipeline.

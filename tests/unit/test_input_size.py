@@ -7,8 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fashion_infer import _mxnet, editions, input_size, network, operators
+from fashion_infer import _mxnet
+from fashion_infer.checkpoints import editions
 from fashion_infer.errors import CheckpointError
+from fashion_infer.graph import input_size, network
+from fashion_infer.library import operators
 
 mx = _mxnet.load()
 operators.load_into_mxnet()

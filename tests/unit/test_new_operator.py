@@ -8,7 +8,8 @@ import reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fashion_infer import _mxnet, operators
+from fashion_infer import _mxnet
+from fashion_infer.library import operators
 
 mx = _mxnet.load()
 operators.load_into_mxnet()

@@ -13,8 +13,9 @@ import reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fashion_infer import editions, operators
+from fashion_infer.checkpoints import editions
 from fashion_infer.errors import DeviceError, UsageError
+from fashion_infer.library import operators
 
 KERNELS = [kernel.name for kernel in operators.kernels("cpu")]
 # float32 sums of up to C*K*K = 1960 terms: error grows with the square root of their number, from 6e-8 a term.

@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 from test_download import Server
 
-from fashion_infer import checkpoint, download, network, originals, zoo
+from fashion_infer.checkpoints import checkpoint, originals, zoo
+from fashion_infer.data import download
 from fashion_infer.errors import CheckpointError, DataError, UsageError
+from fashion_infer.graph import network
 
 
 def test_ids_are_gits_own(tmp_path):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fashion_infer import output
+from fashion_infer.present import output
 
 NUMBERS = [f"{10 ** (k % 8) + k:,}.{k:03d}" for k in range(14)]
 

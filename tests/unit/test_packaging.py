@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from fashion_infer import _resources
+from fashion_infer import resources as _resources
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 

@@ -6,13 +6,16 @@ import numpy as np
 import pytest
 import reference
 
-from fashion_infer import checkpoint, network, predictor
+from fashion_infer import predictor
+from fashion_infer.checkpoints import checkpoint
 from fashion_infer.errors import CheckpointError, DeviceError, UsageError
+from fashion_infer.graph import network
 
 
 def random_checkpoint(edition="fa2017", operator="custom", seed=0):
     """The edition's network with random weights of a size that keeps tanh out of saturation."""
-    from fashion_infer import _mxnet, editions
+    from fashion_infer import _mxnet
+    from fashion_infer.checkpoints import editions
 
     mx = _mxnet.load()
     symbol = network.build(edition, operator)
@@ -93,7 +96,7 @@ def test_every_layer_has_a_time(net, images):
 
 @pytest.mark.parametrize("edition, names", [("sp2018", ["new0", "new1"]), ("fa2019", ["new0", "new1"])])
 def test_two_convolution_layers(edition, names):
-    from fashion_infer import editions
+    from fashion_infer.checkpoints import editions
 
     side = editions.get(edition).input_size
     x = reference.pixels(np.random.default_rng(1), (3, 1, side, side))

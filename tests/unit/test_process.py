@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-from fashion_infer import process
+from fashion_infer.measure import process
 
 USED = "from fashion_infer import process; print(process.usage().peak_memory)"
 

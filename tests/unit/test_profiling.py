@@ -10,9 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fashion_infer import devices, operators, process
+from fashion_infer import devices
 from fashion_infer.errors import DeviceError
-from fashion_infer.operators import OpTime
+from fashion_infer.library import operators
+from fashion_infer.library.operators import OpTime
+from fashion_infer.measure import process
 from fashion_infer.pipeline import Layer
 from fashion_infer.profiling import (
     counters,

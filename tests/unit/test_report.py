@@ -10,11 +10,14 @@ import subprocess
 import numpy as np
 import pytest
 
-from fashion_infer import devices, operators, verification
-from fashion_infer.bench.rows import Layer, Row
+from fashion_infer import devices, verification
 from fashion_infer.errors import DataError, DeviceError, UsageError
+from fashion_infer.library import operators
+from fashion_infer.measure.rows import Layer, Row
+from fashion_infer.present import content, render, sections
+from fashion_infer.present import report_plots as plots
 from fashion_infer.profiling.tables import majority
-from fashion_infer.reporting import content, folder, gather, plots, profiles, render, report, sections
+from fashion_infer.reporting import folder, gather, profiles, report
 
 NAMES = ["baseline", "ladder", "roofline", "network", "op-times", "profile", "correctness", "mistakes", "environment"]
 BAD = verification.Check("ece408-low", "shipped", "fused", "custom", "cpu", "synthetic", 2000, 0.6, 0.5)
@@ -127,7 +130,7 @@ class TestFigures:
             assert commands and all(command.startswith("fashion-infer ") for command in commands), name
 
     def test_the_commands_are_commands(self, small_report):
-        from fashion_infer.cli import cli
+        from fashion_infer.cli.main import cli
 
         parts, made = rendered(small_report.measured)
         commands = {part.text for name in NAMES for part in parts[name] if part.kind == "command"}
@@ -275,7 +278,7 @@ class TestNetwork:
         assert "ours in float32 was not timed" in picture.alt
 
     def test_a_peer_without_metadata(self, monkeypatch):
-        from fashion_infer.bench import net_host
+        from fashion_infer.measure.machines import net_host
 
         def missing(package):
             raise net_host.metadata.PackageNotFoundError(package)

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import reference
 
-from fashion_infer import dataset
+from fashion_infer.data import dataset
+from fashion_infer.data.resize import resize
 from fashion_infer.errors import UsageError
-from fashion_infer.resize import resize
 
 SIZES = (48, 64, 70, 72)
 

@@ -10,8 +10,10 @@ import h5py
 import numpy as np
 import pytest
 
-from fashion_infer import _mxnet, checkpoint, dataset, editions, synthetic, zoo
-from fashion_infer.resize import resize
+from fashion_infer import _mxnet
+from fashion_infer.checkpoints import checkpoint, editions, zoo
+from fashion_infer.data import dataset, synthetic
+from fashion_infer.data.resize import resize
 
 SYNTHETIC_PART = 2000  # of the 10,000 images: the whole of the built-in set is left to the tests of the pipeline
 

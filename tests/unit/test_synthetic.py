@@ -7,8 +7,8 @@ import sys
 import numpy as np
 import pytest
 
-from fashion_infer import synthetic
-from fashion_infer._resources import resource_dir
+from fashion_infer.data import synthetic
+from fashion_infer.resources import resource_dir
 
 # Of the arrays' bytes: whoever changes the model or the drawing changes the expected correctness in zoo.py with them.
 IMAGES_SHA256 = "e3bc32a9b83ea1e511d42c86ef439699ac6b24a686d9a42ada42903b13cf202d"
@@ -99,7 +99,7 @@ def test_no_two_images_are_equal(built_in):
 
 def test_images_resemble_the_classes_they_are_labelled_with(built_in, data_dir):
     """Each is nearest to its own class's mean about as often as a real image is."""
-    from fashion_infer import dataset
+    from fashion_infer.data import dataset
 
     real, labels = dataset.read_pair(data_dir)
     means = np.stack([real[labels == label].mean(axis=0).ravel() for label in range(10)])

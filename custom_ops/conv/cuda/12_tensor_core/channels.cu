@@ -1,17 +1,16 @@
 // Step 12, several input channels: both operands split, an implicit GEMM out of shared memory.
 //
-// Activations are not exact in half, so both operands are split and three products are made: hi hi + hi lo + lo hi. For
-// fa2019's second layer 121 GFLOP become 403 on the tensor cores; at the 600 TFLOP/s or so that mma.sync reaches on
-// Hopper that is 0.67 ms, against 0.17 ms to write the output and 1.8 ms on the float32 pipes at their datasheet rate.
-// Shared memory feeds them: one 16-byte read is the operand of five mma instructions (24 filters), and an image, split
-// once, serves all filters and taps.
+//   activation x weight = high x high + high x low + low x high        three products of halves, float32 sums
 //
-// fa2019 1.183 ms, 3.2 times faster than step 11 and 4.8 times faster than cuDNN (5.71 ms), largest error 1.3e-6 of the
-// largest output; sp2018 0.407 ms, 2.5 times faster than step 11 and than cuDNN (1.029 ms). Shapes such as the latter
-// go to few_filters.cu, 0.317 ms, and on Hopper to warpgroup.cu, 0.264.
-#include "conv/cuda/kernels.h"
-#include "conv/cuda/12_tensor_core/tensor_core.h"
+// Activations are not exact in half, so both operands are split. An image, split once, serves all filters and taps, and
+// one 16-byte read of it is the operand of five mma instructions (24 filters).
+// Costs: fa2019's second layer, 121 GFLOP, becomes 403 on the tensor cores: 0.67 ms at the 600 TFLOP/s or so that
+// mma.sync reaches on Hopper, against 0.17 ms to write the output and 1.8 ms on the float32 pipes.
+// Gains: that layer takes 1.183 ms, 3.2 times faster than step 11, largest error 1.3e-6 of the largest output. Shapes
+// such as sp2018's second layer go to few_filters.cu and, on Hopper, to warpgroup.cu. docs/notebook.md has more times.
 #include "conv/cuda/12_tensor_core/direct_band.cuh"
+#include "conv/cuda/12_tensor_core/tensor_core.h"
+#include "conv/cuda/kernels.h"
 #include "gpu/divide.cuh"
 #include "gpu/isa/bulk_copy.cuh"
 #include "gpu/isa/halves.cuh"
@@ -21,12 +20,26 @@
 namespace fops {
 namespace {
 
-// By groups of eight filters: 8-pixel mma tiles a warp makes at a time, the most warps a block, and the blocks that a
+// The lane map. One mma: D (16 x 8) += A (16 x 16) x B (16 x 8). Lane 4g + t, g = 0..7, t = 0..3, holds
+//
+//   B: the pixel of column g, its quad t       |  c0 c1  |  c2 c3  |  c0 c1  |  c2 c3  |    one 16-byte read
+//   (four channels of one tap, mostly)         |   high  |   high  |   low   |   low   |
+//                                                 b0         b1       b0        b1
+//                                              `- first operand -'  `- second one ---'
+//   A: quad t of rows g and g + 8              a0: row g, c0 c1     a2: row g, c2 c3        one 16-byte read
+//                                              a1: row g + 8        a3: row g + 8
+//   D: rows g (d0 d1), g + 8 (d2 d3), columns 2t and 2t + 1
+//
+//   rows of A, 24 filters in groups of 8:      tile 0      tile 1      tile 2
+//                                    rows 0-7  high of 0   high of 2   low of 1
+//                                    rows 8-15 high of 1   low of 0    low of 2
+//
+// By groups of eight filters: 8-pixel mma tiles a warp computes at a time, the most warps a block, and the blocks that a
 // multiprocessor's registers are to hold. Few filters need few registers, so more blocks hide one another's staging.
 __host__ __device__ constexpr int columns(int groups) { return groups == 3 ? 6 : 4; }
 __host__ __device__ constexpr int most_warps(int groups) { return groups <= 2 ? 4 : 6; }
 __host__ __device__ constexpr int least_blocks(int groups) { return groups <= 2 ? 4 : 2; }
-// Pixels a warp makes at a time, and the floats between two filters' outputs on their way out: 8 banks apart.
+// Pixels a warp computes at a time, and the floats between two filters' outputs on their way out: 8 banks apart.
 __host__ __device__ constexpr int chunk_pixels(int groups) { return 8 * columns(groups); }
 __host__ __device__ constexpr int outgoing_stride(int groups) { return chunk_pixels(groups) + 8; }
 

@@ -1,5 +1,4 @@
-// What the two kernels for a few filters share: few_filters.cu and warpgroup.cu stage
-// pixels and take weights alike.
+// What the two kernels for a few filters share: few_filters.cu and warpgroup.cu stage pixels and take weights alike.
 //
 // A staged pixel is kWords words of two channels each, in a plane of high and one of low halves. The taps of a filter's
 // row, over all channels, are then 5 kWords words that lie together: one or two mma steps of eight words. Words past

@@ -1,20 +1,18 @@
-// Step 12: tensor cores at float32 grade, one input channel.
+// Step 12: tensor cores at float32 grade, one input channel. Read this one first.
 //
-// Step 11 left arithmetic (0.215 ms) and stores (0.248 ms) about equal, and they do not overlap fully. The tensor cores
-// do the same sums in halves fifteen times faster, if the operands are halves. Pixels 0..255 are, exactly; a weight is
-// split into two halves, 22 bits or more of its 24; and the sums are float32. So two products in place of one restore
-// float32 accuracy (largest error 1.7e-7 of the largest output; step 11: 3.2e-7), and what is left is the stores.
-// Images that are not exact in half are noticed as they are staged, and pay for a third and fourth product.
+//   weight = high + low, two halves, 22 bits or more of its 24;   pixel 0..255 = one half, exactly
+//   sum    = high x pixel + low x pixel,   each product exact, added in float32
 //
-// 14.4 GFLOP are 41 on the tensor cores (two halves a weight, 25 taps padded to 32, 50 filters to 56): 0.07 ms at the
-// 600 TFLOP/s or so that mma.sync reaches. 31 MB are read, 1,152 MB written. fa2017 0.339 ms, 1.39
-// times faster than step 11, 3.4 times faster than cuDNN, 1.36 times the time to fill the output; the bare store
-// pattern, without any arithmetic, takes 1.15 times. fa2019's first layer 0.695 ms (1.55 fills, cuDNN 4.96 ms),
-// sp2018's 0.313 ms (1.67 fills, cuDNN 2.26 ms).
-#include "conv/cuda/kernels.h"
-#include "conv/cuda/12_tensor_core/tensor_core.h"
+// Tensor cores multiply halves fifteen times faster than the float32 pipes multiply floats, so two products are cheap:
+// 41 GFLOP for 14.4 (halves, 25 taps padded to 32, 50 filters to 56). What is left is the stores.
+// Costs: images that are not exact in half are noticed as they are staged, and pay for a third and fourth product.
+// Gains: fa2017 0.339 ms, 1.39 times faster than step 11 and 1.36 times the time to fill the output, error 1.7e-7 of
+// the largest output (step 11: 3.2e-7); fa2019's first layer 0.695 ms, sp2018's 0.313. docs/notebook.md has what was
+// tried.
 #include "conv/cuda/12_tensor_core/direct_band.cuh"
 #include "conv/cuda/12_tensor_core/outgoing.cuh"
+#include "conv/cuda/12_tensor_core/tensor_core.h"
+#include "conv/cuda/kernels.h"
 #include "gpu/divide.cuh"
 #include "gpu/isa/bulk_copy.cuh"
 #include "gpu/isa/halves.cuh"
@@ -26,8 +24,23 @@ namespace {
 
 constexpr int kWarps = 4;
 constexpr int kThreads = 32 * kWarps;
-constexpr int kChunk = 16;  // pixels a warp makes at a time: two 8-column mma tiles
+constexpr int kChunk = 16;  // pixels a warp computes at a time: two 8-column mma tiles
 
+// The lane map. One mma: D (16 x 8) += A (16 x 16) x B (16 x 8). Lane 4g + t of a warp, g = 0..7, t = 0..3, holds
+//
+//   A: weights            pairs of taps           B: pixels           D: sums, float32
+//                   0 1 2 3   4 5 6 7             column  g                columns  2t, 2t+1
+//   row g      hi   t -> a0   t -> a2    filter   pair t      -> b0        row g      -> d0 d1   high sums of filter g
+//   row g + 8  lo   t -> a1   t -> a3    g        pair t + 4  -> b1        row g + 8  -> d2 d3   low sums of filter g
+//
+// High and low sums of one filter and output meet in one lane, which adds them. Column n of mma tile j (two side by
+// side) is output 4 (n / 2) + 2 j + n % 2 of a chunk of 16, so that the lane ends with outputs 4t to 4t + 3:
+//
+//   outputs   0 1    2 3    4 5    6 7    8 9    10 11  12 13  14 15
+//   tile      0      1      0      1      0      1      0      1
+//   columns   0 1    0 1    2 3    2 3    4 5    4 5    6 7    6 7
+//   lane t    0             1             2             3              one 16-byte store each
+//
 // Taps are taken in pairs (p, q) and (p, q + 1), one 32-bit register of two halves. An odd K leaves a last pair whose
 // second weight is zero: 15 pairs for K = 5, padded to two mma steps of 8 pairs.
 __host__ __device__ constexpr int pairs_a_row(int K) { return (K + 1) / 2; }

@@ -1,5 +1,5 @@
-// Step 12's kernels: pixels.cu for one input channel, channels.cu for several, and for a few of them few_filters.cu, whose
-// shapes are a part of the second's. On Hopper warpgroup.cu does most of those. dispatch.cu decides.
+// Step 12's kernels: pixels.cu for one input channel, channels.cu for several, and for a few of them few_filters.cu,
+// whose shapes are a part of the second's. On Hopper warpgroup.cu does most of those. dispatch.cu decides.
 #pragma once
 
 #include <cuda_runtime.h>

@@ -1,33 +1,21 @@
 // Step 12, a few filters over a few channels, on Hopper: one instruction for the five rows of sums that a pixel meets.
 //
-// few_filters.cu walks down the image with mma.sync, 30 instructions a row of pixels; the tensor cores
-// are half busy. Hopper's wgmma is issued by four warps together, runs beside them, and takes one operand from shared
-// memory. Here the pixels of 64 walks are its rows, in registers, and five of the filters' rows, 80 columns, its other
-// operand: six instructions (two k-steps, three products of halves) do a row of pixels, and add to the five rows of
-// outputs that are under way. Which sum meets which of the filters' rows changes with every row, so the filters' rows
-// lie in shared memory nearly twice, in a ring: the operand is then the same five, from another place on. A warpgroup
-// makes an image, three to a multiprocessor: while one stages pixels or stores, the others multiply.
+//   A: 64 walks, registers      B: 5 rows x 16 filters, shared        D: 64 walks x 5 rows x 16 filters, registers
+//   4 warps x 16 walks      x   | row 0 | 4 | 3 | 2 | 1 |         +=  a wgmma; six make a row of pixels
 //
-// sp2018's second layer: 52 of 64 walks are in use, 13 rows each and 4 that are shared with a neighbour (of these the
-// first four leave out the sums that have not begun: 2 rows' worth of work for 4). That makes 15 rows of six
-// instructions of 40 cycles, 3,600 cycles an image, 76 images a multiprocessor: 0.16 ms at the 1.65 GHz that it keeps.
-// Measured on an H200: 0.264 ms, 2.78 times the time to fill the output (0.095 ms), where mma.sync takes 0.317; largest
-// error 8.5e-7 of the largest output. Below some 800 images mma.sync stays ahead (7: 0.019 for 0.024 ms; 1,000: 0.051
-// for 0.049): setting up the weights takes 8,000 cycles.
-//
-// What is left: the tensor cores are 65% busy, shared memory 72%; of an image's 16,000 cycles in its warpgroup 10,500
-// are rows, 4,000 the splitting of pixels. What it gained, in order, in runs of a program of its own, where it now
-// takes 0.270: the plain idea 0.320; one copy for all of an image's outputs, not one a filter, 0.313; no branch around
-// the loads 0.306; the first rows' narrower instructions 0.289; a row's outputs stored while the next row is multiplied
-// 0.270. Without the fetch of the next image into L2 it was 0.341. Not gained: the last rows narrower as well, for
-// which the sums have to move, 0.267 to 0.280; with that the next image's pixels in registers before the barrier,
-// 0.267; step 13's single product this way, 0.205 for 0.204.
+// The walk of few_filters.cu, but wgmma is issued by four warps together, runs beside them and reads B from shared
+// memory. A warpgroup makes an image, three to a multiprocessor: while one stages pixels or stores, the others
+// multiply.
+// Costs: the filters' rows lie in shared memory nearly twice; setting them up takes 8,000 cycles, so that below some
+// 800 images mma.sync stays ahead. Only code for sm_90a has the instruction.
+// Gains: sp2018's second layer 0.264 ms, 2.78 times the time to fill its output, where mma.sync takes 0.317; largest
+// error 8.5e-7 of the largest output. docs/notebook.md: limits, what each version gained, and what was tried.
 #include <type_traits>
 
 #include "conv/cuda/12_tensor_core/direct_band.cuh"
 #include "conv/cuda/12_tensor_core/few_filters.cuh"
-#include "conv/cuda/kernels.h"
 #include "conv/cuda/12_tensor_core/tensor_core.h"
+#include "conv/cuda/kernels.h"
 #include "gpu/isa/bulk_copy.cuh"
 #include "gpu/isa/wgmma.cuh"
 
@@ -36,7 +24,20 @@ namespace {
 
 using namespace few_filters;
 
-constexpr int kWarps = 4, kThreads = 32 * kWarps;  // of a warpgroup, which makes an image
+// The lane map. Lane 4g + t of warp w, g = 0..7, t = 0..3, holds
+//
+//   A: pixels               words  0 1 2 3   4 5 6 7        D: sums of one output row
+//      walk 16w + g                t -> a0   t -> a2           walk 16w + g      filters 2t, 2t+1 -> 0 1   8 on -> 4 5
+//      walk 16w + g + 8            t -> a1   t -> a3           walk 16w + g + 8  filters 2t, 2t+1 -> 2 3   8 on -> 6 7
+//
+// and the five output rows under way are sum[0] to sum[4], output row o in sum[o % 5]. B is a window of a ring:
+//
+//   place                0  1  2  3  4  5  6  7  8
+//   filters' row         0  4  3  2  1  0  4  3  2
+//   input row r % 5 = 0  [-----------]                      the window begins at place (5 - r) % 5: sum s then meets
+//                   = 1              [-----------]          the filters' row that it wants
+//                   = 2           [-----------]
+constexpr int kWarps = 4, kThreads = 32 * kWarps;  // of a warpgroup, which computes an image
 constexpr int kMostGroups = 3;                     // warpgroups a block: as many images as shared memory holds
 constexpr int kWalks = 64;
 
@@ -65,8 +66,8 @@ __device__ inline Walk walk_at(int n, const Tiling& tiling, const Dims& d) {
   return {n % d.OW, start, want - start};
 }
 
-// What wgmma wants to know of it beside the address, in units of 16 bytes, as the address: how far it is from a core
-// matrix to the next along the words, and along filters.
+// The rest of B's wgmma descriptor, beside the address. In units of 16 bytes, like the address: the distance from one
+// core matrix to the next along the words, and the distance along filters.
 __device__ constexpr uint64_t layout(int kSteps) {
   return static_cast<uint64_t>(kCore / 4) << 16 | static_cast<uint64_t>(2 * kSteps * kCore / 4) << 32;
 }

@@ -1,46 +1,36 @@
 // Convolution + tanh + 2x2 max pool in one kernel: one input channel, 5x5, up to 64 filters, on the tensor cores.
 //
-// The plain layer (conv/cuda/12_tensor_core/pixels.cu) is bound by its stores: fa2017 writes 1,152 MB for 10,000 images. Fused with
-// what follows, a quarter of that is left, in the form that the next layer reads. tanh rises, so the pool comes first:
-// a quarter of the tanh too. What is left to do for fa2017:
-//   products  25 taps padded to 32, 50 filters to 56, two halves a weight: 41 GFLOP, 0.07 ms at the 600 TFLOP/s or so
-//             that mma.sync reaches
-//   tanh      72 million, of some 22 instructions with the split behind it: 0.055 ms of all issue slots
-//   bytes     8 MB of pixels in, 288 MB of halves out: 0.065 ms at 4.6 TB/s
-// and the three overlap in part. Measured on an H200 for 10,000 uint8 images: 0.172 ms to halves, 0.157 ms to floats
-// (PyTorch's three kernels: 2.52 ms); sp2018's first layer 0.237 ms, fa2019's 0.516 ms. Largest error of a tanh 4.3e-7.
+//   upper row of windows   L R | L R | L R | L R   columns of an mma tile: n / 2 is the window, n % 2 left or right;
+//   lower row of windows   L R | L R | L R | L R   four tiles: upper and lower row, even and odd outputs of eight.
+//   lane t                 t=0   t=1   t=2   t=3   a window's four sums, and two outputs, end in one lane
 //
-// A profile (fa2017) finds the tensor pipe 40% busy, 59% of the issue slots used and no pipe full: warps queue for the
-// tensor pipe at the start of each chunk and for the rest of the instructions at its end. Tried, with times: without
-// the products 0.120, without tanh 0.137, without the stores 0.168; 3 blocks of 4 warps a multiprocessor 0.173, 5 (96
-// registers) 0.185; a tile's products held back until the tile before the last, or the last, is finished 0.183, 0.187.
-// On an earlier version (0.170): 6 warps and 2 blocks 0.182, 3 and 5 0.185, 9 and 2 0.221.
-//
-// How: a warp makes eight neighbouring outputs of the pool at a time, from four mma tiles: even and odd outputs times
-// upper and lower row of the window. Column n of a tile is output n / 2 and left or right in the window, so that a
-// window's four sums end in one lane, and two neighbouring outputs too. Filters are rows, 16 a tile: first the low
-// halves of the weights, then the high ones, into the same sums. Up to eight filters left over share a tile, high
-// halves in rows 0 to 7 and low ones below.
+// The plain layer is bound by its stores (fa2017: 1,152 MB). Here a quarter of that leaves, as halves for the next
+// layer, and tanh, which rises, comes after the pool: a quarter of the tanh too.
+// Costs: only this shape. Gains: fa2017, 10,000 uint8 images on an H200: 0.172 ms to halves, 0.157 ms to floats
+// (PyTorch's three kernels 2.52); sp2018's first layer 0.237, fa2019's 0.516. docs/notebook.md: limits, and what was
+// tried.
 #include <cmath>
 #include <cstring>
 
-#include "gpu/launch.h"
 #include "gpu/divide.cuh"
 #include "gpu/isa/bulk_copy.cuh"
 #include "gpu/isa/halves.cuh"
 #include "gpu/isa/mma.cuh"
-#include "net/cuda/dense.h"
-#include "net/cuda/kernels/stages.h"
 #include "gpu/isa/tanh.cuh"
 #include "gpu/largest.cuh"
+#include "gpu/launch.h"
+#include "net/cuda/dense.h"
+#include "net/cuda/kernels/stages.h"
 
 namespace fops {
 namespace {
 
+// Filters are the rows of an mma tile, 16 a tile: first the low halves of the weights, then the high ones, into the
+// same sums. Up to eight filters left over share a tile, high halves in rows 0 to 7 and low ones below.
 constexpr int K = 5, kTaps = K * K;
 constexpr int kSteps = 2;  // of mma: 16 pairs of taps
 constexpr int kWarps = 4, kThreads = 32 * kWarps;
-constexpr int kChunk = 8;  // outputs a warp makes at a time
+constexpr int kChunk = 8;  // outputs a warp computes at a time
 constexpr size_t kMostShared = 98 * 1024;  // what every GPU from sm_80 on gives a block
 
 // Pairs of taps (p, q) and (p, q + 1), p and q a nibble each, in the order in which lanes 0 to 3 read them for the four

@@ -1,0 +1,134 @@
+"""The named models: their edition, their weights, and the correctness that they must show."""
+
+import difflib
+from pathlib import Path
+from typing import Dict, List, NamedTuple, Optional, Tuple
+
+from ..data import dataset
+from ..errors import CheckpointError, UsageError
+from ..resources import resource_dir
+from . import checkpoint, editions
+
+DEFAULT_EDITION = "fa2017"
+
+
+class Model(NamedTuple):
+    """A shipped model."""
+
+    name: str  # as the course called it; of the editions after the first with the edition before it
+    edition: str
+    operator: str  # "custom" or "builtin": what its convolution layers are
+    summary: str
+    expected: Dict[str, List[Tuple[int, float]]]  # (n, correctness on the first n images) for each data source
+
+    @property
+    def short_name(self) -> str:
+        """What the course called it, and its programs print."""
+        prefix = f"{self.edition}-"
+        return self.name[len(prefix) :] if self.name.startswith(prefix) else self.name
+
+    @property
+    def path(self) -> Path:
+        """Where its weights lie."""
+        return resource_dir("models") / f"{self.name}.h5"
+
+    def load(self) -> checkpoint.Checkpoint:
+        """Its network and weights; CheckpointError when the file is missing or damaged."""
+        if not self.path.is_file():
+            raise CheckpointError(f"the weights of {self.name} are missing ({self.path}): install the package again")
+        return checkpoint.load_hdf5(self.path)
+
+
+# The correctness on Fashion-MNIST is what the course published for its weights; the shipped ones were selected to show
+# the same. That on the built-in set was computed in float64, as tests/unit/test_shipped_models.py does again.
+MODELS: Dict[str, Model] = {
+    model.name: model
+    for model in (
+        Model(
+            "ece408-high",
+            "fa2017",
+            "custom",
+            "the course's accurate network, custom operator",
+            {dataset.REAL: [(10000, 0.8562), (2000, 0.8625)], dataset.SYNTHETIC: [(10000, 0.9026), (2000, 0.903)]},
+        ),
+        Model(
+            "ece408-low",
+            "fa2017",
+            "custom",
+            "the course's inaccurate network, custom operator",
+            {dataset.REAL: [(10000, 0.629), (2000, 0.6275)], dataset.SYNTHETIC: [(10000, 0.6586), (2000, 0.6455)]},
+        ),
+        Model(
+            "baseline",
+            "fa2017",
+            "builtin",
+            "MXNet's own Convolution",
+            {dataset.REAL: [(10000, 0.8673)], dataset.SYNTHETIC: [(10000, 0.8954), (2000, 0.8915)]},
+        ),
+        Model(
+            "sp2018-baseline",
+            "sp2018",
+            "builtin",
+            "MXNet's own Convolution, two layers",
+            {dataset.REAL: [(10000, 0.8444)], dataset.SYNTHETIC: [(10000, 0.8753), (2000, 0.877)]},
+        ),
+        Model(
+            "fa2019-ece408",
+            "fa2019",
+            "custom",
+            "the course's network, custom operator, two layers",
+            {
+                dataset.REAL: [(10000, 0.7653), (1000, 0.767), (100, 0.76)],
+                dataset.SYNTHETIC: [(10000, 0.8078), (2000, 0.8015)],
+            },
+        ),
+        Model(
+            "fa2019-baseline",
+            "fa2019",
+            "builtin",
+            "MXNet's own Convolution, two layers",
+            {dataset.REAL: [(10000, 0.8154)], dataset.SYNTHETIC: [(10000, 0.8547), (2000, 0.853)]},
+        ),
+    )
+}
+
+
+def get(name: str, edition: Optional[str] = None) -> Model:
+    """The model called `name`; with an edition its short name will do. Bare names are those of fa2017.
+
+    Raises
+    ------
+    UsageError
+        With the nearest names, when there is no such model.
+    """
+    if edition:
+        shipped = of_edition(edition)
+        for model in shipped:
+            if name in (model.name, model.short_name):
+                return model
+        names = ", ".join(model.short_name for model in shipped)
+        raise UsageError(f"unknown model '{name}' of edition {edition}; it has {names or 'none'}")
+    if name in MODELS:
+        return MODELS[name]
+    near = difflib.get_close_matches(name, MODELS, n=3, cutoff=0.4) or list(MODELS)
+    raise UsageError(f"unknown model '{name}'; did you mean {' or '.join(near)}? (`fashion-infer models list`)")
+
+
+def of_edition(edition: str) -> List[Model]:
+    """An edition's models, in the order of the table; UsageError for an unknown edition."""
+    editions.get(edition)
+    return [model for model in MODELS.values() if model.edition == edition]
+
+
+def default(edition: Optional[str] = None) -> Model:
+    """The model that is run when none is named: the edition's first with the custom operator, else its first.
+
+    Raises
+    ------
+    UsageError
+        For an unknown edition, or one that shipped no model.
+    """
+    shipped = of_edition(edition or DEFAULT_EDITION)
+    if not shipped:
+        raise UsageError(f"no model of edition {edition} is shipped: give a checkpoint instead")
+    return next((model for model in shipped if model.operator == "custom"), shipped[0])

@@ -1,0 +1,113 @@
+"""The one vocabulary of layers, and the one walk over a chain of them.
+
+Editions, symbols, benchmarks, peers and tests all describe a network as a list of these layers. `walk` gives each layer
+its name, the shapes of its input and output, and the shapes of its parameters; whoever needs one of these asks it.
+"""
+
+from typing import Dict, Iterator, NamedTuple, Sequence, Tuple, Union
+
+import numpy as np
+
+from ..errors import UsageError
+
+Shape = Tuple[int, ...]
+
+
+class Convolution(NamedTuple):
+    """Valid, stride-1 convolution without bias: `filters` square kernels of side `kernel_size` pixels."""
+
+    filters: int
+    kernel_size: int
+
+
+class Tanh(NamedTuple):
+    """Element-wise hyperbolic tangent."""
+
+
+class MaxPool(NamedTuple):
+    """Max pooling: square window of side `size` pixels, stride equal to it; a rest that fills no window is dropped."""
+
+    size: int = 2
+
+
+class Flatten(NamedTuple):
+    """(C,H,W) to (C*H*W,)."""
+
+
+class Dense(NamedTuple):
+    """Fully connected: `units` weighted sums over all values of an item, plus a bias."""
+
+    units: int
+    bias: bool = True
+
+
+class Softmax(NamedTuple):
+    """Scores from logits: positive, of sum 1."""
+
+
+Layer = Union[Convolution, Tanh, MaxPool, Flatten, Dense, Softmax]
+
+
+class Step(NamedTuple):
+    """A layer in its place. Shapes are of one item: (C,H,W), or (values,) once it is flat."""
+
+    layer: Layer
+    name: str  # of the node in a symbol
+    input: Shape
+    output: Shape
+    parameters: Dict[str, Shape]  # by the names that a checkpoint gives them, in the order of the operator's inputs
+
+
+def walk(layers: Sequence[Layer], shape: Shape, convolution: str = "new") -> Iterator[Step]:
+    """Walk over a chain of layers.
+
+    Parameters
+    ----------
+    layers
+        In the order of the network.
+    shape
+        Of one item: (C,H,W), or (values,).
+    convolution
+        What nodes of convolutions are called: "new" for the custom operator, "convolution" for MXNet's own.
+
+    Yields
+    ------
+    Step
+        One a layer. Names are those of the course: new0, activation0, pooling0, flatten0, fullyconnected0, softmax.
+
+    Raises
+    ------
+    UsageError
+        When a layer does not fit what comes before it.
+    """
+    counts: Dict[str, int] = {}
+
+    def numbered(base: str) -> str:
+        counts[base] = counts.get(base, -1) + 1
+        return f"{base}{counts[base]}"
+
+    for layer in layers:
+        before, parameters = shape, {}
+        if isinstance(layer, Convolution):
+            if len(shape) != 3 or layer.kernel_size > min(shape[1:]):
+                raise UsageError(f"{layer} does not fit data of shape {shape}")
+            name, side = numbered(convolution), layer.kernel_size
+            parameters[f"{name}_weight"] = (layer.filters, shape[0], side, side)
+            shape = (layer.filters, shape[1] - side + 1, shape[2] - side + 1)
+        elif isinstance(layer, MaxPool):
+            if len(shape) != 3 or layer.size > min(shape[1:]):
+                raise UsageError(f"{layer} does not fit data of shape {shape}")
+            name, shape = numbered("pooling"), (shape[0], shape[1] // layer.size, shape[2] // layer.size)
+        elif isinstance(layer, Dense):
+            name = numbered("fullyconnected")
+            parameters[f"{name}_weight"] = (layer.units, int(np.prod(shape)))
+            if layer.bias:
+                parameters[f"{name}_bias"] = (layer.units,)
+            shape = (layer.units,)
+        elif isinstance(layer, Flatten):
+            name, shape = numbered("flatten"), (int(np.prod(shape)),)
+        elif isinstance(layer, Tanh):
+            name = numbered("activation")
+        else:
+            name = "softmax"
+        yield Step(layer, name, before, shape, parameters)
