@@ -12,7 +12,7 @@ constexpr const char* kCourse = "the five convolutions of the course's networks"
 constexpr const char* kTensor =
     "5x5, one channel, at most 64 filters; or K at most 7, 2 to 64 float32 channels, at most 32 filters";
 
-const Kernel kKernels[] = {
+constexpr Kernel kKernels[] = {
     {"global-accumulate", "one thread an output, summing in global memory", "", "float32", takes_any,
      run_global_accumulate},
     {"register-accumulate", "the sum in a register", "", "float32", takes_any, run_register_accumulate},
@@ -40,7 +40,10 @@ const Kernel kKernels[] = {
 };
 
 constexpr int kCount = sizeof kKernels / sizeof *kKernels;
-static_assert(kCount == static_cast<int>(Ladder::half), "a step is missing in the table or in Ladder");
+constexpr const Kernel& at(Ladder step) { return kKernels[static_cast<int>(step) - 1]; }
+static_assert(at(Ladder::implicit_gemm).run == run_implicit_gemm && at(Ladder::register_tile).run == run_register_tile &&
+                  at(Ladder::tensor_core).run == run_tensor_core && at(Ladder::half).run == run_tensor_core_half,
+              "the table and Ladder (table.h) differ");
 
 // On the H200 every layer ran fastest in this order; a GPU before sm_80 has no mma of this shape. Without a device
 // (fops_conv_check on a build machine) the answer is that for a present-day one.
@@ -51,14 +54,14 @@ const Kernel* choose(const fops_conv& c) {
     cudaGetLastError();
     major = 8;
   }
-  if (major >= 8 && takes_tensor_core(c)) return &ladder(Ladder::tensor_core);
-  if (takes_register_tile(c)) return &ladder(Ladder::register_tile);
-  return takes_any(c) ? &ladder(Ladder::implicit_gemm) : nullptr;
+  if (major >= 8 && takes_tensor_core(c)) return &at(Ladder::tensor_core);
+  if (takes_register_tile(c)) return &at(Ladder::register_tile);
+  return takes_any(c) ? &at(Ladder::implicit_gemm) : nullptr;
 }
 
 }  // namespace
 
-const Kernel& ladder(Ladder step) { return kKernels[static_cast<int>(step) - 1]; }
+const Kernel& ladder(Ladder step) { return at(step); }
 
 KernelTable gpu_kernels() { return {kKernels, kCount, choose}; }
 

@@ -5,7 +5,7 @@
 
 namespace fops {
 
-// The numbers of the files in this folder, and the order of the table.
+// The numbers of the files in this folder, and the order of the table. A kernel behind the last needs no name here.
 enum class Ladder {
   global_accumulate = 1,
   register_accumulate,

@@ -141,8 +141,8 @@ __device__ inline void wgmma_wait_all() {
   asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
 #endif
 }
-// The compiler sees neither that a wgmma under way writes its sums nor that it reads its operands. Said to be used here,
-// behind the wait, a value keeps its register until then, and no later use of it moves up.
+// The compiler sees neither that a wgmma under way writes its sums nor that it reads its operands. A value that is
+// said to be used here, behind the wait, keeps its register until then, and no later use of it moves up.
 __device__ inline void keep_register(float& value) { asm volatile("" : "+f"(value)::"memory"); }
 __device__ inline void keep_register(uint32_t& value) { asm volatile("" : "+r"(value)::"memory"); }
 

@@ -26,7 +26,8 @@ namespace {
 // Everything that a network has on its device, which every call finds current.
 class OnDevice {
  public:
-  OnDevice(const Plan& plan, int products) : plan_(plan), steps_(plan_, weights_, products), slices_(steps_, compute_) {}
+  OnDevice(const Plan& plan, int products)
+      : plan_(plan), steps_(plan_, weights_, products), slices_(steps_, compute_) {}
 
   fops_status open(int device);
   fops_status set_weights(const std::vector<Weight>& given);

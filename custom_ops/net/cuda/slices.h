@@ -1,9 +1,9 @@
 // Passes whose data and output lie in host memory: small batches at once, larger ones in slices that overlap.
 //
 // A slice's data is cut into parts, and the first step runs on each as it arrives, timed by the device's clock
-// (kernels/stamp.cu says why not by events, as the other steps); the next slice's upload and the last one's download run
-// beside that. A batch of at most kGraphItems is replayed as a graph, and not even copied: its kernels read and write
-// pinned memory over the bus.
+// (kernels/stamp.cu says why not by events, as the other steps); the next slice's upload and the last one's download
+// run beside that. A batch of at most kGraphItems is replayed as a graph, and not even copied: its kernels read and
+// write pinned memory over the bus.
 #pragma once
 
 #include <vector>

@@ -36,15 +36,6 @@ using namespace channels;
 //   rows of A, 24 filters in groups of 8:      tile 0      tile 1      tile 2
 //                                    rows 0-7  high of 0   high of 2   low of 1
 //                                    rows 8-15 high of 1   low of 0    low of 2
-//
-// By groups of eight filters: 8-pixel mma tiles a warp computes at a time, the most warps a block, and the blocks that a
-// multiprocessor's registers are to hold. Few filters need few registers, so more blocks hide one another's staging.
-__host__ __device__ constexpr int columns(int groups) { return groups == 3 ? 6 : 4; }
-__host__ __device__ constexpr int most_warps(int groups) { return groups <= 2 ? 4 : 6; }
-__host__ __device__ constexpr int least_blocks(int groups) { return groups <= 2 ? 4 : 2; }
-// Pixels a warp computes at a time, and the floats between two filters' outputs on their way out: 8 banks apart.
-__host__ __device__ constexpr int chunk_pixels(int groups) { return 8 * columns(groups); }
-__host__ __device__ constexpr int outgoing_stride(int groups) { return chunk_pixels(groups) + 8; }
 
 // Filters are the rows of the product, in groups of eight: first the groups' high halves, then their low halves, two
 // groups an mma tile. kGroups = 3 (24 filters): tiles (hi0, hi1), (hi2, lo0), (lo1, lo2), none of it padding. All
@@ -230,37 +221,6 @@ __global__ void __launch_bounds__(32 * most_warps(kGroups), least_blocks(kGroups
       __syncwarp();
     }
   }
-}
-
-size_t shared_bytes(const fops_conv& c, int64_t rows, int warps) {
-  const int C = static_cast<int>(c.C);
-  const int64_t depth = steps(C, static_cast<int>(c.K)), groups = ceil_div(c.M, 8);
-  const int64_t outgoing = 4 * warps * 8 * groups * outgoing_stride(static_cast<int>(groups));
-  const int64_t staged = 16 * (rows + c.K - 1) * c.W * entries(C);
-  return 16 * depth * groups * 32 + outgoing + staged + 16 * (depth + 2);
-}
-
-// Warps a block: the number whose rounds of chunks fit a band best. fa2019's second layer has 841 pixels, 17.5 chunks,
-// which 6 warps take in three rounds; 5 warps would need four.
-int warps_for(int groups, int64_t rows, int64_t OW) {
-  const int64_t chunks = ceil_div(rows * OW, chunk_pixels(groups));
-  int best = most_warps(groups);
-  int64_t least = INT64_MAX;
-  for (int warps = best; warps >= 4; --warps) {
-    const int64_t made = ceil_div(chunks, warps) * warps;
-    if (made < least) least = made, best = warps;
-  }
-  return best;
-}
-
-// As few bands an image as fit in `limit` bytes of shared memory; 0 rows when not even one does.
-int64_t band_rows(const fops_conv& c, size_t limit) {
-  const int64_t OH = out_h(c);
-  for (int64_t bands = 1; bands <= OH; ++bands) {
-    const int64_t rows = ceil_div(OH, bands);
-    if (shared_bytes(c, rows, warps_for(static_cast<int>(ceil_div(c.M, 8)), rows, out_w(c))) <= limit) return rows;
-  }
-  return 0;
 }
 
 constexpr size_t kEveryGpu = 98 * 1024;  // what every GPU from sm_80 on gives a block

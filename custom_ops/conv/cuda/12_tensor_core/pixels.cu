@@ -22,7 +22,22 @@
 namespace fops {
 namespace {
 
-using namespace pixels;
+using namespace pixels;  // pixels_products.cuh: staging, and the products of a band
+
+// The lane map. One mma: D (16 x 8) += A (16 x 16) x B (16 x 8). Lane 4g + t of a warp, g = 0..7, t = 0..3, holds
+//
+//   A: weights            pairs of taps           B: pixels           D: sums, float32
+//                   0 1 2 3   4 5 6 7             column  g                columns  2t, 2t+1
+//   row g      hi   t -> a0   t -> a2    filter   pair t      -> b0        row g      -> d0 d1   high sums of filter g
+//   row g + 8  lo   t -> a1   t -> a3    g        pair t + 4  -> b1        row g + 8  -> d2 d3   low sums of filter g
+//
+// High and low sums of one filter and output meet in one lane, which adds them. Column n of mma tile j (two side by
+// side) is output 4 (n / 2) + 2 j + n % 2 of a chunk of 16, so that the lane ends with outputs 4t to 4t + 3:
+//
+//   outputs   0 1    2 3    4 5    6 7    8 9    10 11  12 13  14 15
+//   tile      0      1      0      1      0      1      0      1
+//   columns   0 1    0 1    2 3    2 3    4 5    4 5    6 7    6 7
+//   lane t    0             1             2             3              one 16-byte store each
 
 // A band is some rows of one image's output, all filters. Its pixels are staged as words; its outputs, where they do
 // not go straight to global memory, as a row of `stride` floats a filter.

@@ -22,7 +22,21 @@
 namespace fops {
 namespace {
 
-using namespace few_filters;
+using namespace few_filters;  // few_filters.cuh: staging; warpgroup_ring.cuh: the operands
+
+// The lane map. Lane 4g + t of warp w, g = 0..7, t = 0..3, holds
+//
+//   A: pixels               words  0 1 2 3   4 5 6 7        D: sums of one output row
+//      walk 16w + g                t -> a0   t -> a2           walk 16w + g      filters 2t, 2t+1 -> 0 1   8 on -> 4 5
+//      walk 16w + g + 8            t -> a1   t -> a3           walk 16w + g + 8  filters 2t, 2t+1 -> 2 3   8 on -> 6 7
+//
+// and the five output rows under way are sum[0] to sum[4], output row o in sum[o % 5]. B is a window of a ring:
+//
+//   place                0  1  2  3  4  5  6  7  8
+//   filters' row         0  4  3  2  1  0  4  3  2
+//   input row r % 5 = 0  [-----------]                      the window begins at place (5 - r) % 5: sum s then meets
+//                   = 1              [-----------]          the filters' row that it wants
+//                   = 2           [-----------]
 
 // The 64 rows of a wgmma are 64 walks down an image, a pixel a step: its columns, and below them the same columns of
 // the next band of rows.
@@ -35,12 +49,12 @@ struct Tiling {
   int stride;  // floats between two filters' outputs in shared memory: 4 beyond a multiple of 8, for the banks
   int plane;   // words of a staged plane, kPad included
   bool vector_in, vector_out;
-};
 
-__device__ inline Walk walk_at(int n, const Tiling& tiling, const Dims& d) {
-  const int want = n / d.OW * tiling.rows, start = min(want, d.OH - tiling.rows);
-  return {n % d.OW, start, want - start};
-}
+  __device__ Walk walk(int n, const Dims& d) const {
+    const int want = n / d.OW * rows, start = min(want, d.OH - rows);
+    return {n % d.OW, start, want - start};
+  }
+};
 
 template <int kWords>
 __global__ void __launch_bounds__(kMostGroups* kThreads, 1)
@@ -80,7 +94,7 @@ __global__ void __launch_bounds__(kMostGroups* kThreads, 1)
   const uint64_t w_hi = layout(kSteps) | static_cast<uint32_t>(__cvta_generic_to_shared(shared)) >> 4;
   const uint64_t w_lo = w_hi + ring_words(kSteps) / 4;
 
-  const Walk a = walk_at(warp * 16 + g, tiling, d), b = walk_at(warp * 16 + g + 8, tiling, d);
+  const Walk a = tiling.walk(warp * 16 + g, d), b = tiling.walk(warp * 16 + g + 8, d);
   const int corner_a = (a.start * d.W + a.column) * kWords + t, corner_b = (b.start * d.W + b.column) * kWords + t;
   const int row_words = d.W * kWords;
   const int out_a = 2 * t * tiling.stride + a.start * d.OW + a.column;

@@ -7,19 +7,6 @@
 namespace fops {
 namespace few_filters {
 
-// The lane map. Lane 4g + t of warp w, g = 0..7, t = 0..3, holds
-//
-//   A: pixels               words  0 1 2 3   4 5 6 7        D: sums of one output row
-//      walk 16w + g                t -> a0   t -> a2           walk 16w + g      filters 2t, 2t+1 -> 0 1   8 on -> 4 5
-//      walk 16w + g + 8            t -> a1   t -> a3           walk 16w + g + 8  filters 2t, 2t+1 -> 2 3   8 on -> 6 7
-//
-// and the five output rows under way are sum[0] to sum[4], output row o in sum[o % 5]. B is a window of a ring:
-//
-//   place                0  1  2  3  4  5  6  7  8
-//   filters' row         0  4  3  2  1  0  4  3  2
-//   input row r % 5 = 0  [-----------]                      the window begins at place (5 - r) % 5: sum s then meets
-//                   = 1              [-----------]          the filters' row that it wants
-//                   = 2           [-----------]
 constexpr int kWarps = 4, kThreads = 32 * kWarps;  // of a warpgroup, which computes an image
 constexpr int kMostGroups = 3;                     // warpgroups a block: as many images as shared memory holds
 constexpr int kWalks = 64;

@@ -1,5 +1,5 @@
-// conv_pixels.cu: how weights, pixels and outputs lie in registers and memory. Shared by the kernel and by what packs its
-// weights.
+// conv_pixels.cu: how weights, pixels and outputs lie in registers and memory. The kernel and what packs its weights
+// (pack_pixels.cu) share it.
 #pragma once
 
 #include <cstddef>
