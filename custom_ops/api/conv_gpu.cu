@@ -4,6 +4,7 @@
 #include "conv/cuda/staged.h"
 #include "conv/dispatch.h"
 #include "gpu/device.h"
+#include "gpu/memory.h"
 
 using namespace fops;
 
@@ -23,14 +24,6 @@ fops_status forward(const char* kernel, const fops_conv* conv, const void* x, co
   }
 }
 
-struct Events {
-  cudaEvent_t start = nullptr, stop = nullptr;
-  ~Events() {
-    if (start != nullptr) FOPS_RELEASE(cudaEventDestroy(start));
-    if (stop != nullptr) FOPS_RELEASE(cudaEventDestroy(stop));
-  }
-};
-
 fops_status forward_timed(const char* kernel, const fops_conv* conv, const void* x, const float* k, float* y,
                           void* stream, int32_t node) noexcept {
   try {
@@ -38,16 +31,16 @@ fops_status forward_timed(const char* kernel, const fops_conv* conv, const void*
     const Kernel* found = nullptr;
     FOPS_TRY(find(FOPS_GPU, kernel, *conv, &found));
     const auto on = static_cast<cudaStream_t>(stream);
-    Events events;
-    FOPS_CUDA(cudaEventCreate(&events.start));
-    FOPS_CUDA(cudaEventCreate(&events.stop));
-    FOPS_CUDA(cudaEventRecord(events.start, on));
+    Event start, stop;
+    FOPS_TRY(start.create(true));
+    FOPS_TRY(stop.create(true));
+    FOPS_CUDA(cudaEventRecord(start, on));
     FOPS_TRY(forward(found->name, conv, x, k, y, stream));
-    FOPS_CUDA(cudaEventRecord(events.stop, on));
-    FOPS_CUDA(cudaEventSynchronize(events.stop));
-    float milliseconds = 0;
-    FOPS_CUDA(cudaEventElapsedTime(&milliseconds, events.start, events.stop));
-    log_op(node, node, found->name, *conv, milliseconds / 1e3, 0, 0);
+    FOPS_CUDA(cudaEventRecord(stop, on));
+    FOPS_CUDA(cudaEventSynchronize(stop));
+    double seconds = 0.0;
+    FOPS_TRY(add_time(start, stop, &seconds));
+    log_op(node, node, found->name, *conv, seconds, 0, 0);
     return FOPS_OK;
   } catch (...) {
     return caught();
@@ -76,7 +69,7 @@ extern "C" {
 
 fops_status fops_conv_forward_gpu(const char* kernel, const fops_conv* conv, const void* x, const float* k, float* y,
                                   void* stream) {
-  return forward(kernel, conv, x, k, y, stream);
+  return finish(forward(kernel, conv, x, k, y, stream));
 }
 
 fops_status fops_conv_forward_timed(const char* kernel, const fops_conv* conv, const void* x, const float* k, float* y,

@@ -21,6 +21,8 @@ bool within(int64_t a, int64_t b, int64_t c, int64_t d) {
   return true;
 }
 
+const char* word(fops_backend backend) { return backend == FOPS_GPU ? "CUDA" : "CPU"; }
+
 }  // namespace
 
 fops_status validate(const fops_conv* c) {
@@ -41,33 +43,37 @@ fops_status validate(const fops_conv* c) {
 
 KernelTable kernels_of(fops_backend backend) { return backend == FOPS_GPU ? gpu_kernels() : cpu_kernels(); }
 
-fops_status find(fops_backend backend, const char* name, const fops_conv& conv, const Kernel** out) {
+fops_status choose(fops_backend backend, const fops_conv& conv, const Kernel** out) {
   const KernelTable table = kernels_of(backend);
-  const char* where = backend == FOPS_GPU ? "CUDA" : "CPU";
-  if (!table.count) return fail(FOPS_NO_DEVICE, "this build of the operator library has no %s kernels", where);
-  if (!name || !*name || !strcmp(name, "auto")) {
-    *out = table.choose(conv);
-    return *out ? FOPS_OK : fail(FOPS_UNSUPPORTED, "no %s kernel takes this convolution", where);
-  }
-  for (int i = 0; i < table.count; ++i) {
-    const Kernel& kernel = table.kernels[i];
-    if (strcmp(kernel.name, name)) continue;
-    if (!kernel.accepts(conv))
-      return fail(FOPS_UNSUPPORTED,
-                  "%s kernel '%s' takes %s; this layer has data (%lld,%lld,%lld,%lld) %s, %lld filters of %lldx%lld",
-                  where, kernel.name, kernel.takes, (long long)conv.B, (long long)conv.C, (long long)conv.H,
-                  (long long)conv.W, conv.x_type == FOPS_UINT8 ? "uint8" : "float32", (long long)conv.M,
-                  (long long)conv.K, (long long)conv.K);
-    *out = &kernel;
-    return FOPS_OK;
-  }
+  if (!table.count) return fail(FOPS_NO_DEVICE, "this build of the operator library has no %s kernels", word(backend));
+  *out = table.choose(conv);
+  return *out ? FOPS_OK : fail(FOPS_UNSUPPORTED, "no %s kernel takes this convolution", word(backend));
+}
+
+fops_status take(fops_backend backend, const Kernel& kernel, const fops_conv& conv, const Kernel** out) {
+  if (!kernel.accepts(conv))
+    return fail(FOPS_UNSUPPORTED,
+                "%s kernel '%s' takes %s; this layer has data (%lld,%lld,%lld,%lld) %s, %lld filters of %lldx%lld",
+                word(backend), kernel.name, kernel.takes, (long long)conv.B, (long long)conv.C, (long long)conv.H,
+                (long long)conv.W, conv.x_type == FOPS_UINT8 ? "uint8" : "float32", (long long)conv.M,
+                (long long)conv.K, (long long)conv.K);
+  *out = &kernel;
+  return FOPS_OK;
+}
+
+fops_status find(fops_backend backend, const char* name, const fops_conv& conv, const Kernel** out) {
+  if (!name || !*name || !strcmp(name, "auto")) return choose(backend, conv, out);
+  const KernelTable table = kernels_of(backend);
+  if (!table.count) return fail(FOPS_NO_DEVICE, "this build of the operator library has no %s kernels", word(backend));
+  for (int i = 0; i < table.count; ++i)
+    if (!strcmp(table.kernels[i].name, name)) return take(backend, table.kernels[i], conv, out);
   char names[512] = "";
   for (int i = 0; i < table.count; ++i) {
     if (strlen(names) + strlen(table.kernels[i].name) + 3 > sizeof names) break;
     if (i) strcat(names, ", ");
     strcat(names, table.kernels[i].name);
   }
-  return fail(FOPS_UNKNOWN_KERNEL, "unknown %s kernel '%s'; known: auto, %s", where, name, names);
+  return fail(FOPS_UNKNOWN_KERNEL, "unknown %s kernel '%s'; known: auto, %s", word(backend), name, names);
 }
 
 }  // namespace fops

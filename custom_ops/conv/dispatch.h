@@ -11,6 +11,12 @@ fops_status validate(const fops_conv* conv);
 
 KernelTable kernels_of(fops_backend backend);
 
+// The table's choice for this convolution.
+fops_status choose(fops_backend backend, const fops_conv& conv, const Kernel** out);
+
+// `kernel`, if it takes this convolution; else a refusal that names both.
+fops_status take(fops_backend backend, const Kernel& kernel, const fops_conv& conv, const Kernel** out);
+
 // The kernel called `name` ("auto", "" and NULL: the table's choice) if it takes this convolution.
 fops_status find(fops_backend backend, const char* name, const fops_conv& conv, const Kernel** out);
 

@@ -24,6 +24,9 @@ void released(cudaError_t error, const char* what) noexcept;
 // of a release that failed.
 fops_status finish(fops_status status) noexcept;
 
+// The same for an entry point that returns nothing: there is nobody to tell, and no later call is to be blamed.
+void forget_releases() noexcept;
+
 }  // namespace fops
 
 #define FOPS_RELEASE(call) ::fops::released((call), #call)

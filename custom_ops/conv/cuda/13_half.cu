@@ -13,7 +13,7 @@
 namespace fops {
 
 fops_status run_tensor_core_half(const fops_conv& c, const void* x, const float* k, float* y, void* stream) {
-  return run_on_tensor_cores("tensor-core-half", true, c, x, k, y, stream);
+  return run_on_tensor_cores(true, c, x, k, y, stream);
 }
 
 }  // namespace fops

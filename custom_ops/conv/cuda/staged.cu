@@ -13,18 +13,11 @@
 namespace fops {
 namespace {
 
-// A stream and two timing events, released with the scope; device memory of the pass, likewise.
+// What a pass owns. Memory goes first: freeing it waits for work that a failed pass left on the stream.
 struct Pass {
-  cudaStream_t stream = nullptr;
-  cudaEvent_t start = nullptr, stop = nullptr;
-  void *x = nullptr, *k = nullptr, *y = nullptr;
-  ~Pass() {
-    for (void* p : {x, k, y})
-      if (p != nullptr) FOPS_RELEASE(cudaFree(p));
-    if (start != nullptr) FOPS_RELEASE(cudaEventDestroy(start));
-    if (stop != nullptr) FOPS_RELEASE(cudaEventDestroy(stop));
-    if (stream != nullptr) FOPS_RELEASE(cudaStreamDestroy(stream));
-  }
+  Stream stream;
+  Event start, stop;
+  DeviceMemory x, k, y;
 };
 
 using Clock = std::chrono::steady_clock;
@@ -33,18 +26,17 @@ double since(Clock::time_point start) { return std::chrono::duration<double>(Clo
 // Allocates for as many images as fit: nine tenths of the free memory (im2col-gemm wants a workspace as well), and
 // half as many as often as another process was quicker.
 fops_status allocate(const fops_conv& c, size_t x_bytes, size_t y_bytes, Pass* pass, int64_t* slice) {
+  constexpr const char* kWhat = "allocation of a layer's tensors";
   size_t free = 0, total = 0;
   FOPS_CUDA(cudaMemGetInfo(&free, &total));
   const size_t fit = static_cast<size_t>(0.9 * static_cast<double>(free)) / (x_bytes + y_bytes);
   *slice = std::max<int64_t>(1, std::min<int64_t>(c.B, static_cast<int64_t>(fit)));
   for (;; *slice = (*slice + 1) / 2) {
-    cudaError_t error = cudaMalloc(&pass->x, *slice * x_bytes);
-    if (error == cudaSuccess) error = cudaMalloc(&pass->y, *slice * y_bytes);
-    if (error == cudaSuccess) return FOPS_OK;
-    if (pass->x != nullptr) FOPS_CUDA(cudaFree(pass->x));
-    pass->x = pass->y = nullptr;
-    if (error != cudaErrorMemoryAllocation || *slice == 1) return cuda_failed(error, "allocation of a layer's tensors");
-    cudaGetLastError();
+    fops_status status = pass->x.reserve(*slice * x_bytes, kWhat);
+    if (status == FOPS_OK) status = pass->y.reserve(*slice * y_bytes, kWhat);
+    if (status == FOPS_OK) return FOPS_OK;
+    FOPS_TRY(pass->x.release());
+    if (status != FOPS_OUT_OF_MEMORY || *slice == 1) return status;
   }
 }
 
@@ -53,39 +45,37 @@ fops_status forward(const Kernel& kernel, const fops_conv& c, const void* x, con
   const size_t x_bytes = (c.x_type == FOPS_UINT8 ? 1 : sizeof(float)) * image_floats(c);
   const size_t y_bytes = sizeof(float) * output_floats(c), k_bytes = sizeof(float) * weight_floats(c);
   Pass pass;
-  FOPS_CUDA(cudaStreamCreateWithFlags(&pass.stream, cudaStreamNonBlocking));
-  FOPS_CUDA(cudaEventCreate(&pass.start));
-  FOPS_CUDA(cudaEventCreate(&pass.stop));
-  FOPS_CUDA(cudaMalloc(&pass.k, k_bytes));
+  FOPS_TRY(pass.stream.create());
+  FOPS_TRY(pass.start.create(true));
+  FOPS_TRY(pass.stop.create(true));
+  FOPS_TRY(pass.k.reserve(k_bytes));
   int64_t slice = 0;
   FOPS_TRY(allocate(c, x_bytes, y_bytes, &pass, &slice));
 
   double kernel_s = 0, upload_s = 0, download_s = 0;
-  const auto weights = static_cast<const float*>(pass.k);
-  const auto output = static_cast<float*>(pass.y);
+  const float* const weights = pass.k.as<float>();
+  float* const output = pass.y.as<float>();
   auto began = Clock::now();
-  FOPS_TRY(upload(staging, pass.stream, pass.k, k, k_bytes));
+  FOPS_TRY(upload(staging, pass.stream, pass.k.as(), k, k_bytes));
   upload_s += since(began);
   for (int64_t b = 0; b < c.B; b += slice) {
     fops_conv part = c;
     part.B = std::min(slice, c.B - b);
     began = Clock::now();
-    FOPS_TRY(upload(staging, pass.stream, pass.x, static_cast<const char*>(x) + b * x_bytes, part.B * x_bytes));
+    FOPS_TRY(upload(staging, pass.stream, pass.x.as(), static_cast<const char*>(x) + b * x_bytes, part.B * x_bytes));
     upload_s += since(began);
 
     if (b == 0) {  // one image unmeasured: the driver loads a kernel's code at its first launch, some milliseconds
       fops_conv one = part;
       one.B = 1;
-      FOPS_TRY(kernel.run(one, pass.x, weights, output, pass.stream));
+      FOPS_TRY(kernel.run(one, pass.x.as(), weights, output, pass.stream));
       FOPS_CUDA(cudaStreamSynchronize(pass.stream));
     }
     FOPS_CUDA(cudaEventRecord(pass.start, pass.stream));
-    FOPS_TRY(kernel.run(part, pass.x, weights, output, pass.stream));
+    FOPS_TRY(kernel.run(part, pass.x.as(), weights, output, pass.stream));
     FOPS_CUDA(cudaEventRecord(pass.stop, pass.stream));
     FOPS_CUDA(cudaEventSynchronize(pass.stop));
-    float milliseconds = 0;
-    FOPS_CUDA(cudaEventElapsedTime(&milliseconds, pass.start, pass.stop));
-    kernel_s += milliseconds / 1e3;
+    FOPS_TRY(add_time(pass.start, pass.stop, &kernel_s));
 
     began = Clock::now();
     FOPS_TRY(download(staging, pass.stream, reinterpret_cast<char*>(y) + b * y_bytes, output, part.B * y_bytes));

@@ -9,9 +9,13 @@
 // Gains: sp2018's second layer 0.317 ms (3.3 times the time to fill its output), where channels.cu takes 0.407 because
 // 16 filters are little work beside the shared memory that feeds it; step 13's half of it 0.192 for 0.319. Largest
 // error 8.9e-7 of the largest output. On Hopper warpgroup.cu takes 0.264. docs/notebook.md: limits, and what was tried.
+#include "conv/cuda/12_tensor_core/direct_band.cuh"
 #include "conv/cuda/12_tensor_core/few_filters.cuh"
+#include "conv/cuda/12_tensor_core/outgoing.cuh"
 #include "conv/cuda/12_tensor_core/tensor_core.h"
 #include "conv/cuda/kernels.h"
+#include "gpu/isa/bulk_copy.cuh"
+#include "gpu/isa/mma.cuh"
 
 namespace fops {
 namespace {
@@ -114,7 +118,7 @@ __global__ void __launch_bounds__(kThreads, 3)
   for (int p = 0; p < K; ++p)
 #pragma unroll
     for (int e = 0; e < 4 * kSteps; ++e) {
-      const SplitWord word = weight_word<kWords>(k, d, filter_scale, e % 2 * 8 + g, p, e / 2 * 4 + t);
+      const SplitPair word = weight_word<kWords>(k, d, filter_scale, e % 2 * 8 + g, p, e / 2 * 4 + t);
       w_hi[p][e / 4][e % 4] = word.hi;
       w_lo[p][e / 4][e % 4] = word.lo;
     }
@@ -144,11 +148,7 @@ __global__ void __launch_bounds__(kThreads, 3)
       __syncthreads();
     }
     // The next image is on its way into L2 while this one is multiplied.
-    if (image + gridDim.x < d.B) {
-      const char* next = reinterpret_cast<const char*>(source + gridDim.x * image_floats);
-      for (int i = threadIdx.x * 128; i < image_floats * 4; i += kThreads * 128)
-        asm volatile("prefetch.global.L2 [%0];" ::"l"(next + i));
-    }
+    if (image + gridDim.x < d.B) prefetch_l2(source + gridDim.x * image_floats, image_floats * 4, kThreads);
     if (direct) {
       direct_band(source, k, out, d.C, d.H, d.W, d.M, K, 0, d.OH);
       continue;
@@ -205,16 +205,8 @@ __global__ void __launch_bounds__(kThreads, 3)
         bulk_store(out + threadIdx.x * plane, outgoing + threadIdx.x * tiling.stride, plane * 4);
         bulk_commit();
       }
-    } else if (tiling.vector_out) {
-      for (int m = warp; m < d.M; m += kWarps)
-        for (int i = lane * 4; i < plane; i += 128)
-          __stcs(reinterpret_cast<float4*>(out + m * plane + i),
-                 *reinterpret_cast<const float4*>(outgoing + m * tiling.stride + i));
-      __syncthreads();
     } else {
-      for (int m = warp; m < d.M; m += kWarps)
-        for (int i = lane; i < plane; i += 32) out[m * plane + i] = outgoing[m * tiling.stride + i];
-      __syncthreads();
+      store_filters<kWarps>(out, plane, outgoing, tiling.stride, d.M, plane, tiling.vector_out);
     }
   }
   bulk_wait_read();  // shared memory outlives the copies that read it

@@ -10,10 +10,9 @@
 // reach.
 // Gains: 10,000 x 7200 -> 500 on an H200 0.302 ms, error 4.5e-7 (torch 1.55 in fp32, 0.216 in tf32). docs/notebook.md
 // has the other sizes, the clock that limits it, and what was tried.
-#include <cuda.h>
-
 #include <atomic>
 
+#include "gpu/isa/bulk_copy.cuh"
 #include "gpu/isa/wgmma.cuh"
 #include "net/cuda/kernels/dense_kernels.h"
 
@@ -62,7 +61,7 @@ struct Task {
 };
 
 // Code without wgmma is empty; its bound on threads then says so to dense_hopper_usable.
-#if defined(__CUDA_ARCH__) && !FOPS_WGMMA
+#if defined(__CUDA_ARCH__) && !FOPS_SM_90A
 constexpr int kBound = 32;
 #else
 constexpr int kBound = kThreads;
@@ -73,7 +72,7 @@ constexpr int kBound = kThreads;
 template <int kWide, int kProducts, bool kUnitsTall, bool kEveryChunk>
 __global__ void __launch_bounds__(kBound, 1)
     dense_wgmma(const __grid_constant__ Maps maps, Tasks tasks, DenseEpilogue epilogue, bool finish, float* to) {
-#if FOPS_WGMMA
+#if FOPS_SM_90A
   constexpr int kStages = stages(kWide, kProducts), kParts = kProducts == 3 ? 2 : 1;
   constexpr int kTallBytes = kTall * kDepth * 2, kWideBytes = kWide * kDepth * 2;
   constexpr int kStepBytes = step_bytes(kWide, kProducts);
@@ -148,7 +147,7 @@ __global__ void __launch_bounds__(kBound, 1)
         const uint64_t tall = tile_descriptor(at + group * 64 * kDepth * 2);
         const uint64_t wide = tile_descriptor(at + kParts * kTallBytes);
         const bool fresh = step % kStepsAChunk == 0;
-        wgmma_begin();
+        wgmma_fence();
         if (kProducts == 3) {
 #pragma unroll
           for (int k = 0; k < kDepth / 16; ++k) {

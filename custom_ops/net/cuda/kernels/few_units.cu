@@ -8,7 +8,7 @@
 // Gains: no matrix units and no padding for 10 units, and no kernel of its own for the softmax.
 #include "gpu/isa/tanh.cuh"
 #include "gpu/launch.h"
-#include "net/cuda/stages.h"
+#include "net/cuda/kernels/stages.h"
 
 namespace fops {
 namespace {

@@ -8,11 +8,11 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "gpu/isa/halves.cuh"
 #include "gpu/isa/tanh.cuh"
-#include "gpu/isa/tensor_core.cuh"
 #include "gpu/launch.h"
 #include "net/cuda/dense.h"
-#include "net/cuda/stages.h"
+#include "net/cuda/kernels/stages.h"
 
 namespace fops {
 namespace {

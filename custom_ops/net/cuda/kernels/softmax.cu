@@ -4,7 +4,7 @@
 //
 // Costs: three passes, of which the last two find their values in the cache. Gains: any number of values.
 #include "gpu/launch.h"
-#include "net/cuda/stages.h"
+#include "net/cuda/kernels/stages.h"
 
 namespace fops {
 namespace {

@@ -6,16 +6,13 @@
 // Costs: a kernel of one thread. The clock ticks every 32 ns on an H200; where it ticks once a microsecond, that is
 // little of what is timed by it, a part of an upload of a megabyte or more.
 // Gains: a kernel of 46 us lay 48 to 110 us between two events. docs/notebook.md has the measurements.
-#include "net/cuda/stages.h"
+#include "gpu/isa/clock.cuh"
+#include "net/cuda/kernels/stages.h"
 
 namespace fops {
 namespace {
 
-__global__ void stamp(uint64_t* to) {
-  uint64_t now;
-  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
-  *to = now;
-}
+__global__ void stamp(uint64_t* to) { *to = device_nanoseconds(); }
 
 }  // namespace
 
