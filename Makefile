@@ -6,8 +6,11 @@ N       ?= 10000
 BACKEND ?= auto
 MXNET   ?=
 ARGS    ?=
+WORKERS ?= 2
 
 BIN := .venv/bin
+# A file's tests share dear results, so they stay in one process.
+PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --cov=fashion_infer --cov-fail-under=90
 
 # A dataset that lies beside the checkout is used where it lies.
 ifeq ($(origin FASHION_INFER_DATA),undefined)
@@ -23,10 +26,10 @@ ENV = @command -v $(PYTHON) >/dev/null || { echo "fashion-infer: there is no $(P
 $(if $(filter file,$(origin PYTHON)),,--keep-to-this-python) $(if $(MXNET),--mxnet=$(MXNET)) \
 $(if $(filter gpu,$(BACKEND)),--cuda-compiler)
 
-.PHONY: help setup run test bench lint clean
+.PHONY: help setup run test test-all bench lint wheel clean
 
 help: ## List these commands
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-6s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: ## Make .venv and build the operator library (PYTHON=, MXNET=cpu|cu112, BACKEND=gpu)
 	$(ENV)
@@ -35,9 +38,13 @@ run: ## Run the inference (MODEL=, N=, BACKEND=auto|cpu|gpu, ARGS=)
 	$(ENV)
 	@$(BIN)/fashion-infer run --model $(MODEL) --n $(N) --backend $(BACKEND) $(ARGS)
 
-test: ## Run the whole test suite with coverage (ARGS= go to pytest)
+test: ## Run every test with coverage; of exhaustive sweeps a fresh random sample (WORKERS=2, ARGS= go to pytest)
 	$(ENV) --extra=test
-	@$(BIN)/python -m pytest --cov=fashion_infer --cov-fail-under=90 $(ARGS)
+	@$(PYTEST) $(ARGS)
+
+test-all: ## Run every test with every sweep in full (an hour; ARGS= go to pytest)
+	$(ENV) --extra=test
+	@HYPOTHESIS_PROFILE=all $(PYTEST) $(ARGS)
 
 bench: ## Measure the convolution kernels (ARGS=)
 	$(ENV)
@@ -47,6 +54,11 @@ lint: ## Check the Python files' style
 	$(ENV) --extra=test
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
+
+wheel: ## Build the wheel of a release under dist/, with CUDA for every architecture
+	$(ENV)
+	@env -u FASHION_OPS_CUDA_ARCHS $(BIN)/python -m pip --disable-pip-version-check wheel --no-deps --no-build-isolation \
+	  -w dist .
 
 clean: ## Remove .venv and everything that was built
 	rm -rf .venv build dist fashion_infer.egg-info fashion_infer/lib/libfashion_ops.so

@@ -48,6 +48,7 @@ class BuildOps(build_ext):
         settings = {
             "CMAKE_MAKE_PROGRAM": ninja,
             "MXNET_DIR": mxnet.submodule_search_locations[0],
+            "FOPS_REQUIRE_MXNET": "ON",
             "FOPS_VERSION": self.distribution.get_version(),
         }
         nvcc = find_nvcc()

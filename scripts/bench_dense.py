@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Check and time the CUDA dense layer of custom_ops/fused on this machine's GPU.
+"""Check and time the CUDA dense layer of custom_ops/net/cuda on this machine's GPU.
 
     scripts/bench_dense.py                 build it for this GPU, check, time
     scripts/bench_dense.py --check         check alone (what compute-sanitizer can run: add --small)
     scripts/bench_dense.py --library SO    one that was built before
 
-Needs nvcc, g++ and a Python with PyTorch. Errors are against float64, as parts of the largest pre-activation; `bias` is
-the shrinking of the outputs, the slope of the error over the output. Times are medians over 30 runs, by CUDA events.
+Needs nvcc, g++, cmake, ninja and a Python with PyTorch. Errors are against float64, as parts of the largest
+pre-activation; `bias` is the shrinking of the outputs, the slope of the error over the output. Times are medians over
+30 runs, by CUDA events.
 """
 
 import argparse
@@ -21,39 +22,12 @@ import torch
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 
-def build(target, *flags):
+def build():
+    """Build the target `bench_dense` with CMake's preset `gpu`."""
     ops = ROOT / "custom_ops"
-    sources = [
-        ROOT / "scripts/bench_dense.cu",
-        *sorted((ops / "fused").glob("cuda_dense*.cu")),
-        ops / "cuda/cuda_check.cu",
-        ops / "core/status.cpp",
-    ]
-    subprocess.run(
-        [
-            "nvcc",
-            "-std=c++17",
-            "-O3",
-            "-lineinfo",
-            "--expt-relaxed-constexpr",
-            "-cudart",
-            "static",
-            "-shared",
-            "-Xcompiler",
-            "-fPIC",
-            f"-I{ops}/include",
-            f"-I{ops}/core",
-            f"-I{ops}/cpu",
-            "--threads",
-            "0",
-            *flags,
-            *map(str, sources),
-            "-o",
-            str(target),
-        ],
-        check=True,
-    )
-    return target
+    subprocess.run(["cmake", "--preset", "gpu", "-DFOPS_BENCH_DENSE=ON"], cwd=ops, check=True)
+    subprocess.run(["cmake", "--build", "--preset", "gpu", "--target", "bench_dense"], cwd=ops, check=True)
+    return ROOT / "build" / "gpu" / "libbench_dense.so"
 
 
 class Weights(ctypes.Structure):
@@ -303,7 +277,7 @@ def main():
     parser.add_argument("--no-references", action="store_true")
     parser.add_argument("--shapes", type=int, default=len(SHAPES))
     options = parser.parse_args()
-    path = options.library or build("/tmp/bench_dense.so", "-gencode=arch=compute_90a,code=sm_90a")
+    path = options.library or build()
     library = ctypes.CDLL(str(path))
     if options.check or not options.time:
         check(library, options.small)

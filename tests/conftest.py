@@ -1,4 +1,4 @@
-"""Shared fixtures: where the dataset is, the command line, and a machine that has nothing."""
+"""Shared fixtures: where the dataset is, float64 references, the command line, and a machine that has nothing."""
 
 import os
 import subprocess
@@ -9,10 +9,17 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
+# They lie in the folder just named, as other helpers of the tests do.
+import profiles  # noqa: E402
+from small_report import small_report, torch  # noqa: E402, F401
 
 _SHARED = ROOT.parent / "shared" / "fashion-mnist"
 if "FASHION_INFER_DATA" not in os.environ and _SHARED.is_dir():
     os.environ["FASHION_INFER_DATA"] = str(_SHARED)
+
+
+def pytest_configure(config):
+    profiles.load(config.getoption("hypothesis_profile", None))
 
 
 @pytest.fixture(scope="session")

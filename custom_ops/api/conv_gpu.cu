@@ -1,9 +1,9 @@
 // The C API: one convolution on a CUDA device. Over device tensors on the caller's stream, the same timed (what MXNet's
 // own GPU context calls), and over host tensors.
 #include "base/log.h"
+#include "conv/cuda/plugin.h"
 #include "conv/cuda/staged.h"
 #include "conv/dispatch.h"
-#include "conv/plugin.h"
 #include "gpu/device.h"
 
 using namespace fops;
@@ -30,14 +30,6 @@ fops_status forward(const char* kernel, const fops_conv* conv, const void* x, co
   }
 }
 
-struct Events {
-  cudaEvent_t start = nullptr, stop = nullptr;
-  ~Events() {
-    if (start != nullptr) FOPS_RELEASE(cudaEventDestroy(start));
-    if (stop != nullptr) FOPS_RELEASE(cudaEventDestroy(stop));
-  }
-};
-
 fops_status forward_timed(const char* kernel, const fops_conv* conv, const void* x, const float* k, float* y,
                           void* stream, int32_t node) noexcept {
   try {
@@ -47,24 +39,23 @@ fops_status forward_timed(const char* kernel, const fops_conv* conv, const void*
     const Kernel* found = nullptr;
     FOPS_TRY(find(FOPS_GPU, kernel, *conv, &found));
     const auto on = static_cast<cudaStream_t>(stream);
-    Events events;
-    FOPS_CUDA(cudaEventCreate(&events.start));
-    FOPS_CUDA(cudaEventCreate(&events.stop));
-    PluginTimes times;
+    Event start, stop;
+    FOPS_TRY(start.create(true));
+    FOPS_TRY(stop.create(true));
+    PluginTimes times{-1, 0, 0};
     CallOnDevice call;
     if (found->plugin != nullptr) FOPS_TRY(call.prepare(*found, *conv, x, y, stream, true));
-    FOPS_CUDA(cudaEventRecord(events.start, on));
+    FOPS_CUDA(cudaEventRecord(start, on));
     if (found->plugin != nullptr)
       FOPS_TRY(call.run(k, false, &times));
     else
-      FOPS_TRY(forward(found->name, conv, x, k, y, stream));
-    FOPS_CUDA(cudaEventRecord(events.stop, on));
-    FOPS_CUDA(cudaEventSynchronize(events.stop));
-    float milliseconds = 0;
-    FOPS_CUDA(cudaEventElapsedTime(&milliseconds, events.start, events.stop));
-    const bool own_time = found->plugin != nullptr && times.op_seconds >= 0;
-    log_op(node, node, found->name, *conv, own_time ? times.op_seconds : milliseconds / 1e3, 0, 0, times.layer_seconds,
-           times.findings);
+      FOPS_TRY(found->run(*conv, x, k, y, stream));
+    FOPS_CUDA(cudaEventRecord(stop, on));
+    FOPS_CUDA(cudaEventSynchronize(stop));
+    double seconds = 0.0;
+    FOPS_TRY(add_time(start, stop, &seconds));
+    if (times.op_seconds >= 0) seconds = times.op_seconds;
+    log_op(node, node, found->name, *conv, seconds, 0, 0, times.layer_seconds, times.findings);
     return FOPS_OK;
   } catch (...) {
     return caught();
@@ -95,7 +86,7 @@ extern "C" {
 
 fops_status fops_conv_forward_gpu(const char* kernel, const fops_conv* conv, const void* x, const float* k, float* y,
                                   void* stream) {
-  return forward(kernel, conv, x, k, y, stream);
+  return finish(forward(kernel, conv, x, k, y, stream));
 }
 
 fops_status fops_conv_forward_timed(const char* kernel, const fops_conv* conv, const void* x, const float* k, float* y,

@@ -30,7 +30,7 @@ extern "C" {
 
 fops_status fops_device_count(int* count) {
   if (count == nullptr) return fail(FOPS_INVALID, "count is a null pointer");
-  return count_devices(count);
+  return finish(count_devices(count));
 }
 
 fops_status fops_device_describe(int device, fops_device_info* out) { return finish(describe(device, out)); }

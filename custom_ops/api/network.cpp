@@ -11,6 +11,8 @@ using namespace fops;
 
 namespace {
 
+const Plan& plan_of(const fops_network* network) { return network->network->plan(); }
+
 const char* name_of(Stage::Kind kind) {
   switch (kind) {
     case Stage::Kind::convolution: return "convolution";
@@ -41,7 +43,7 @@ bool convert(const fops_node* nodes, int count, std::vector<Layer>* out) {
 extern "C" {
 
 fops_status fops_network_create(const fops_node* nodes, int node_count, const int64_t* shape, int dimensions,
-                            fops_backend backend, int device, const char* precision, fops_network** out) {
+                                fops_backend backend, int device, const char* precision, fops_network** out) {
   try {
     if (!nodes || node_count < 1 || !shape || dimensions < 1 || !out)
       return fail(FOPS_INVALID, "a network needs nodes, the shape of an item and a place for the result");
@@ -49,8 +51,9 @@ fops_status fops_network_create(const fops_node* nodes, int node_count, const in
     if (!convert(nodes, node_count, &layers))
       return fail(FOPS_INVALID, "a node takes its input from one that does not come before it");
     auto handle = std::make_unique<fops_network>();
-    if (fops_status s = Network::make(layers, {shape, shape + dimensions}, backend, device, precision, &handle->network))
-      return s;
+    const fops_status status =
+        Network::make(layers, {shape, shape + dimensions}, backend, device, precision, &handle->network);
+    if (status != FOPS_OK) return status;
     *out = handle.release();
     return FOPS_OK;
   } catch (...) {
@@ -60,31 +63,39 @@ fops_status fops_network_create(const fops_node* nodes, int node_count, const in
 
 void fops_network_destroy(fops_network* network) { delete network; }
 
-int fops_network_input_count(const fops_network* network) { return static_cast<int>(network->network->plan().inputs.size()); }
+int fops_network_input_count(const fops_network* network) { return static_cast<int>(plan_of(network).inputs.size()); }
 
 const char* fops_network_input_name(const fops_network* network, int index) {
-  const auto& inputs = network->network->plan().inputs;
+  const auto& inputs = plan_of(network).inputs;
   return index >= 0 && index < static_cast<int>(inputs.size()) ? inputs[index].c_str() : "";
 }
 
 int64_t fops_network_input_size(const fops_network* network, int index) {
-  const auto& shapes = network->network->plan().shapes;
+  const auto& shapes = plan_of(network).shapes;
   if (index < 0 || index >= static_cast<int>(shapes.size()) || shapes[index].empty()) return 0;
   int64_t count = 1;
   for (const int64_t size : shapes[index]) count *= size;
   return count;
 }
 
-int fops_network_data(const fops_network* network) { return network->network->plan().data; }
+int fops_network_data(const fops_network* network) { return plan_of(network).data; }
 
-int fops_network_stage_count(const fops_network* network) { return static_cast<int>(network->network->plan().stages.size()); }
+int fops_network_stage_count(const fops_network* network) { return static_cast<int>(plan_of(network).stages.size()); }
 
 fops_status fops_network_stage(const fops_network* network, int index, fops_stage_info* out) {
-  const auto& stages = network->network->plan().stages;
+  const auto& stages = plan_of(network).stages;
   if (!out || index < 0 || index >= static_cast<int>(stages.size()))
     return fail(FOPS_INVALID, "stage index %d is outside 0 to %d", index, static_cast<int>(stages.size()) - 1);
   const Stage& s = stages[index];
-  *out = {s.name.c_str(), name_of(s.kind), s.first_node, s.last_node, {s.in.C, s.in.H, s.in.W}, {s.out.C, s.out.H, s.out.W}, s.K, s.tanh, s.pool};
+  *out = {s.name.c_str(),
+          name_of(s.kind),
+          s.first_node,
+          s.last_node,
+          {s.in.C, s.in.H, s.in.W},
+          {s.out.C, s.out.H, s.out.W},
+          s.K,
+          s.tanh,
+          s.pool};
   return FOPS_OK;
 }
 
@@ -99,9 +110,11 @@ fops_status fops_network_set_weights(fops_network* network, const float* const* 
   }
 }
 
-fops_status fops_network_forward(fops_network* network, int64_t n, const void* data, fops_dtype type, float* out, int log) {
+fops_status fops_network_forward(fops_network* network, int64_t n, const void* data, fops_dtype type, float* out,
+                                 int log) {
   try {
-    return network ? network->network->forward(n, data, type, out, log != 0) : fail(FOPS_INVALID, "no network was given");
+    if (!network) return fail(FOPS_INVALID, "no network was given");
+    return network->network->forward(n, data, type, out, log != 0);
   } catch (...) {
     return caught();
   }
@@ -110,7 +123,8 @@ fops_status fops_network_forward(fops_network* network, int64_t n, const void* d
 fops_status fops_network_forward_gpu(fops_network* network, int64_t n, const void* data, fops_dtype type, float* out,
                                   void* stream) {
   try {
-    return network ? network->network->forward_device(n, data, type, out, stream) : fail(FOPS_INVALID, "no network was given");
+    if (!network) return fail(FOPS_INVALID, "no network was given");
+    return network->network->forward_device(n, data, type, out, stream);
   } catch (...) {
     return caught();
   }

@@ -22,6 +22,8 @@ bool within(int64_t a, int64_t b, int64_t c, int64_t d) {
   return true;
 }
 
+const char* word(fops_backend backend) { return backend == FOPS_GPU ? "CUDA" : "CPU"; }
+
 }  // namespace
 
 fops_status validate(const fops_conv* c) {
@@ -40,27 +42,34 @@ fops_status validate(const fops_conv* c) {
   return FOPS_OK;
 }
 
+KernelTable kernels_of(fops_backend backend) { return backend == FOPS_GPU ? gpu_kernels() : cpu_kernels(); }
+
+fops_status choose(fops_backend backend, const fops_conv& conv, const Kernel** out) {
+  const KernelTable table = kernels_of(backend);
+  if (!table.count) return fail(FOPS_NO_DEVICE, "this build of the operator library has no %s kernels", word(backend));
+  *out = table.choose(conv);
+  return *out ? FOPS_OK : fail(FOPS_UNSUPPORTED, "no %s kernel takes this convolution", word(backend));
+}
+
+fops_status take(fops_backend backend, const Kernel& kernel, const fops_conv& conv, const Kernel** out) {
+  if (!takes(kernel, conv))
+    return fail(FOPS_UNSUPPORTED,
+                "%s kernel '%s' takes %s; this layer has data (%lld,%lld,%lld,%lld) %s, %lld filters of %lldx%lld",
+                word(backend), kernel.name, *kernel.takes ? kernel.takes : "sizes within 2^31", (long long)conv.B,
+                (long long)conv.C, (long long)conv.H, (long long)conv.W,
+                conv.x_type == FOPS_UINT8 ? "uint8" : "float32", (long long)conv.M, (long long)conv.K,
+                (long long)conv.K);
+  *out = &kernel;
+  return FOPS_OK;
+}
+
 fops_status find(fops_backend backend, const char* name, const fops_conv& conv, const Kernel** out) {
-  const KernelTable table = backend == FOPS_GPU ? gpu_kernels() : cpu_kernels();
-  const char* where = backend == FOPS_GPU ? "CUDA" : "CPU";
-  if (!table.count) return fail(FOPS_NO_DEVICE, "this build of the operator library has no %s kernels", where);
-  if (!name || !*name || !strcmp(name, "auto")) {
-    *out = table.choose(conv);
-    return *out ? FOPS_OK : fail(FOPS_UNSUPPORTED, "no %s kernel takes this convolution", where);
-  }
+  if (!name || !*name || !strcmp(name, "auto")) return choose(backend, conv, out);
+  if (!kernels_of(backend).count)
+    return fail(FOPS_NO_DEVICE, "this build of the operator library has no %s kernels", word(backend));
   const int count = kernel_count(backend);
-  for (int i = 0; i < count; ++i) {
-    const Kernel& kernel = *kernel_at(backend, i);
-    if (strcmp(kernel.name, name)) continue;
-    if (!takes(kernel, conv))
-      return fail(FOPS_UNSUPPORTED,
-                  "%s kernel '%s' takes %s; this layer has data (%lld,%lld,%lld,%lld) %s, %lld filters of %lldx%lld",
-                  where, kernel.name, *kernel.takes ? kernel.takes : "sizes within 2^31", (long long)conv.B, (long long)conv.C, (long long)conv.H,
-                  (long long)conv.W, conv.x_type == FOPS_UINT8 ? "uint8" : "float32", (long long)conv.M,
-                  (long long)conv.K, (long long)conv.K);
-    *out = &kernel;
-    return FOPS_OK;
-  }
+  for (int i = 0; i < count; ++i)
+    if (!strcmp(kernel_at(backend, i)->name, name)) return take(backend, *kernel_at(backend, i), conv, out);
   char names[512] = "";
   for (int i = 0; i < count; ++i) {
     const char* known = kernel_at(backend, i)->name;
@@ -68,7 +77,7 @@ fops_status find(fops_backend backend, const char* name, const fops_conv& conv, 
     if (i) strcat(names, ", ");
     strcat(names, known);
   }
-  return fail(FOPS_UNKNOWN_KERNEL, "unknown %s kernel '%s'; known: auto, %s", where, name, names);
+  return fail(FOPS_UNKNOWN_KERNEL, "unknown %s kernel '%s'; known: auto, %s", word(backend), name, names);
 }
 
 }  // namespace fops

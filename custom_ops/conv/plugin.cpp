@@ -44,16 +44,14 @@ Registered& registered() {
 
 std::atomic<bool> g_examine{false};
 
-KernelTable static_table(fops_backend backend) { return backend == FOPS_GPU ? gpu_kernels() : cpu_kernels(); }
-
 std::string text(const char* s) { return s ? s : ""; }
 
 }  // namespace
 
-int kernel_count(fops_backend backend) { return static_table(backend).count + registered().count[backend == FOPS_GPU]; }
+int kernel_count(fops_backend backend) { return kernels_of(backend).count + registered().count[backend == FOPS_GPU]; }
 
 const Kernel* kernel_at(fops_backend backend, int index) {
-  const KernelTable table = static_table(backend);
+  const KernelTable table = kernels_of(backend);
   if (index < 0) return nullptr;
   if (index < table.count) return &table.kernels[index];
   Registered& all = registered();
@@ -72,7 +70,7 @@ fops_status register_kernel(const char* name, const fops_kernel_plugin* plugin) 
       (plugin->backend == FOPS_CPU && !plugin->host_memory))
     return fail(FOPS_INVALID, "kernel '%s' describes itself wrongly: its backend, memory, batch_multiple or run", name);
   const fops_backend backend = plugin->backend;
-  if (!static_table(backend).count)
+  if (!kernels_of(backend).count)
     return fail(FOPS_NO_DEVICE, "kernel '%s' is for the GPU, and this build of the operator library has no CUDA", name);
   static std::mutex registering;  // between the look for the name and its entry nobody else registers
   std::lock_guard<std::mutex> one_at_a_time(registering);

@@ -40,25 +40,4 @@ bool first_time(const Kernel& kernel, const fops_conv& conv);
 // How many of `fit` images one call should have.
 int64_t slice_of(const Kernel& kernel, int64_t fit);
 
-#ifdef FOPS_WITH_CUDA
-// One call over device tensors, on `stream`. prepare() queues what is not the kernel's and should not be timed: it widens
-// pixels, and zeroes y where the format asks for it (else, with `poison`, fills it with NaN).
-class CallOnDevice {
- public:
-  CallOnDevice() = default;
-  CallOnDevice(const CallOnDevice&) = delete;
-  CallOnDevice& operator=(const CallOnDevice&) = delete;
-  ~CallOnDevice();  // where pixels were widened, waits for the kernel that reads them
-  fops_status prepare(const Kernel& kernel, const fops_conv& conv, const void* x, float* y, void* stream, bool poison);
-  fops_status run(const float* k, bool quiet, PluginTimes* times);
-
- private:
-  const Kernel* kernel_ = nullptr;
-  fops_conv conv_{};
-  const float* x_ = nullptr;
-  float *y_ = nullptr, *wide_ = nullptr;
-  void* stream_ = nullptr;
-};
-#endif
-
 }  // namespace fops

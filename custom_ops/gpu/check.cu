@@ -19,6 +19,8 @@ fops_status finish(fops_status status) noexcept {
   return status == FOPS_OK && error != cudaSuccess ? cuda_failed(error, release_of) : status;
 }
 
+void forget_releases() noexcept { release_error = cudaSuccess; }
+
 fops_status cuda_failed(cudaError_t error, const char* what) noexcept {
   cudaGetLastError();  // an error that is not sticky must not be blamed on the next launch
   const char* text = cudaGetErrorString(error);

@@ -11,7 +11,7 @@ namespace fops {
 // Leaves the message for `error`, clears it from the runtime where it can be cleared, and returns the status.
 fops_status cuda_failed(cudaError_t error, const char* what) noexcept;
 
-// The status of the launch just made. `kernel` names it in the message.
+// The status of the latest launch. `kernel` names it in the message.
 inline fops_status launched(const char* kernel) noexcept {
   const cudaError_t error = cudaGetLastError();
   return error == cudaSuccess ? FOPS_OK : cuda_failed(error, kernel);
@@ -23,6 +23,9 @@ void released(cudaError_t error, const char* what) noexcept;
 // The last step of an entry point, after its destructors: `status`, or, where that is FOPS_OK, the status and message
 // of a release that failed.
 fops_status finish(fops_status status) noexcept;
+
+// The same for an entry point that returns nothing: there is nobody to tell, and no later call is to be blamed.
+void forget_releases() noexcept;
 
 }  // namespace fops
 

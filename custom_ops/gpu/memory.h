@@ -1,7 +1,10 @@
-// What a CUDA executor owns: device and pinned memory, streams and events, each freed with its owner.
+// What this library owns on a CUDA device: memory, streams, events and graphs, each released with its owner.
 //
-// Destructors drop what their releases return: they may not throw and have nobody to report to; and the usual way for
-// one to fail is that the process is ending and the driver went first, when there is nothing left to free.
+// A release that fails. A destructor may not throw and has nobody to report to: it records the failure (FOPS_RELEASE),
+// and the entry point that the destructor ran in ends with finish(status) (gpu/check.h), which reports it unless
+// something failed before. Where an entry point returns nothing (fops_network_destroy) the record is dropped
+// (forget_releases), so that no later call is blamed. release(), for the owner that wants memory back now, returns its
+// status like any other call.
 #pragma once
 
 #include <cstddef>
@@ -11,104 +14,150 @@
 
 namespace fops {
 
-// Grows and never shrinks. Not kept: what it held before it grew.
-class DeviceMemory {
+// One handle of the CUDA runtime. `Kind` says of which type, and how it is released.
+template <typename Kind>
+class Owned {
  public:
-  DeviceMemory() = default;
-  DeviceMemory(DeviceMemory&& other) noexcept { *this = std::move(other); }
-  DeviceMemory& operator=(DeviceMemory&& other) noexcept {
-    std::swap(data_, other.data_);
+  using Handle = typename Kind::Handle;
+  Owned() = default;
+  Owned(Owned&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
+  Owned& operator=(Owned&& other) noexcept {
+    std::swap(handle_, other.handle_);
+    return *this;
+  }
+  ~Owned() { clear(); }
+
+  operator Handle() const { return handle_; }
+  // Releases it now, by the destructor's rule.
+  void clear() noexcept {
+    if (handle_ != nullptr) released(Kind::release(std::exchange(handle_, nullptr)), Kind::kRelease);
+  }
+
+ protected:
+  Handle handle_ = nullptr;
+};
+
+// Memory that grows and never shrinks; growing drops the contents.
+template <typename Kind>
+class Memory : private Owned<Kind> {
+ public:
+  Memory() = default;
+  Memory(Memory&& other) noexcept : Owned<Kind>(std::move(other)), bytes_(std::exchange(other.bytes_, 0)) {}
+  Memory& operator=(Memory&& other) noexcept {
+    Owned<Kind>::operator=(std::move(other));
     std::swap(bytes_, other.bytes_);
     return *this;
   }
-  ~DeviceMemory() { release(); }
 
-  fops_status reserve(size_t bytes) {
+  // `what` it is for names it in the message.
+  fops_status reserve(size_t bytes, const char* what = Kind::kAllocate) {
     if (bytes <= bytes_) return FOPS_OK;
     FOPS_TRY(release());
-    FOPS_CUDA(cudaMalloc(&data_, bytes));
+    const cudaError_t error = Kind::allocate(&this->handle_, bytes);
+    if (error != cudaSuccess) return this->handle_ = nullptr, cuda_failed(error, what);
     bytes_ = bytes;
     return FOPS_OK;
   }
   fops_status release() noexcept {
     bytes_ = 0;
-    void* const data = std::exchange(data_, nullptr);
-    if (data != nullptr) FOPS_CUDA(cudaFree(data));
-    return FOPS_OK;
+    if (this->handle_ == nullptr) return FOPS_OK;
+    const cudaError_t error = Kind::release(std::exchange(this->handle_, nullptr));
+    return error == cudaSuccess ? FOPS_OK : cuda_failed(error, Kind::kRelease);
   }
   size_t bytes() const { return bytes_; }
   template <typename T = void>
   T* as() const {
-    return static_cast<T*>(data_);
+    return static_cast<T*>(this->handle_);
   }
 
  private:
-  void* data_ = nullptr;
   size_t bytes_ = 0;
 };
 
-// The same for host memory that the device's copy engines can reach.
-class PinnedMemory {
- public:
-  PinnedMemory() = default;
-  PinnedMemory(const PinnedMemory&) = delete;
-  PinnedMemory& operator=(const PinnedMemory&) = delete;
-  ~PinnedMemory() { release(); }
-
-  fops_status reserve(size_t bytes) {
-    if (bytes <= bytes_) return FOPS_OK;
-    FOPS_TRY(release());
-    FOPS_CUDA(cudaMallocHost(&data_, bytes));
-    bytes_ = bytes;
-    return FOPS_OK;
-  }
-  fops_status release() noexcept {
-    bytes_ = 0;
-    void* const data = std::exchange(data_, nullptr);
-    if (data != nullptr) FOPS_CUDA(cudaFreeHost(data));
-    return FOPS_OK;
-  }
-  char* get() const { return static_cast<char*>(data_); }
-
- private:
-  void* data_ = nullptr;
-  size_t bytes_ = 0;
+struct DeviceKind {
+  using Handle = void*;
+  static constexpr const char *kAllocate = "cudaMalloc", *kRelease = "cudaFree";
+  static cudaError_t allocate(void** out, size_t bytes) { return cudaMalloc(out, bytes); }
+  static cudaError_t release(void* memory) { return cudaFree(memory); }
 };
+using DeviceMemory = Memory<DeviceKind>;
 
-class Stream {
+// Host memory that the device's copy engines can reach.
+struct PinnedKind {
+  using Handle = void*;
+  static constexpr const char *kAllocate = "cudaMallocHost", *kRelease = "cudaFreeHost";
+  static cudaError_t allocate(void** out, size_t bytes) { return cudaMallocHost(out, bytes); }
+  static cudaError_t release(void* memory) { return cudaFreeHost(memory); }
+};
+using PinnedMemory = Memory<PinnedKind>;
+
+struct StreamKind {
+  using Handle = cudaStream_t;
+  static constexpr const char* kRelease = "cudaStreamDestroy";
+  static cudaError_t release(Handle stream) { return cudaStreamDestroy(stream); }
+};
+// A stream that does not wait for the default one.
+class Stream : public Owned<StreamKind> {
  public:
-  Stream() = default;
-  Stream(const Stream&) = delete;
-  Stream& operator=(const Stream&) = delete;
-  ~Stream() {
-    if (stream_ != nullptr) cudaStreamDestroy(stream_);
-  }
   fops_status create() {
-    FOPS_CUDA(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
+    FOPS_CUDA(cudaStreamCreateWithFlags(&handle_, cudaStreamNonBlocking));
     return FOPS_OK;
   }
-  operator cudaStream_t() const { return stream_; }
-
- private:
-  cudaStream_t stream_ = nullptr;
 };
 
-class Event {
+struct EventKind {
+  using Handle = cudaEvent_t;
+  static constexpr const char* kRelease = "cudaEventDestroy";
+  static cudaError_t release(Handle event) { return cudaEventDestroy(event); }
+};
+class Event : public Owned<EventKind> {
  public:
-  Event() = default;
-  Event(Event&& other) noexcept { std::swap(event_, other.event_); }
-  Event& operator=(const Event&) = delete;
-  ~Event() {
-    if (event_ != nullptr) cudaEventDestroy(event_);
-  }
   fops_status create(bool timing) {
-    FOPS_CUDA(cudaEventCreateWithFlags(&event_, timing ? cudaEventDefault : cudaEventDisableTiming));
+    FOPS_CUDA(cudaEventCreateWithFlags(&handle_, timing ? cudaEventDefault : cudaEventDisableTiming));
     return FOPS_OK;
   }
-  operator cudaEvent_t() const { return event_; }
+};
+// Adds the seconds between two events that have passed to *sum, if there is one.
+inline fops_status add_time(cudaEvent_t start, cudaEvent_t stop, double* sum) {
+  if (sum == nullptr) return FOPS_OK;
+  float milliseconds = 0.0f;
+  FOPS_CUDA(cudaEventElapsedTime(&milliseconds, start, stop));
+  *sum += milliseconds / 1e3;
+  return FOPS_OK;
+}
+
+struct CapturedKind {
+  using Handle = cudaGraph_t;
+  static constexpr const char* kRelease = "cudaGraphDestroy";
+  static cudaError_t release(Handle graph) { return cudaGraphDestroy(graph); }
+};
+struct GraphKind {
+  using Handle = cudaGraphExec_t;
+  static constexpr const char* kRelease = "cudaGraphExecDestroy";
+  static cudaError_t release(Handle graph) { return cudaGraphExecDestroy(graph); }
+};
+// What a function queued on a stream, ready to be launched again as a whole.
+class Graph : public Owned<GraphKind> {
+ public:
+  // Runs `queue`, a function that returns a status; nothing of what it queues on `stream` runs yet. In this thread no
+  // call is allowed meanwhile that a capture forbids.
+  template <typename F>
+  fops_status capture(cudaStream_t stream, F queue) {
+    clear();
+    FOPS_CUDA(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+    const fops_status status = queue();
+    Captured captured;
+    cudaError_t error = cudaStreamEndCapture(stream, &captured.handle_);
+    if (status == FOPS_OK && error == cudaSuccess) error = cudaGraphInstantiate(&handle_, captured, 0);
+    if (status != FOPS_OK || error != cudaSuccess) clear();
+    if (status != FOPS_OK) return status;
+    return error == cudaSuccess ? FOPS_OK : cuda_failed(error, "capture of a CUDA graph");
+  }
 
  private:
-  cudaEvent_t event_ = nullptr;
+  struct Captured : Owned<CapturedKind> {  // the executable graph holds a copy of it
+    using Owned<CapturedKind>::handle_;
+  };
 };
 
 }  // namespace fops

@@ -6,6 +6,9 @@
 #include <utility>
 #include <vector>
 
+#include "base/thread_pool.h"
+#include "gpu/launch.h"
+
 namespace fops {
 namespace {
 
@@ -24,6 +27,30 @@ Idle& idle() {
 
 }  // namespace
 
+void copy_host(void* to, const void* from, int64_t bytes) {
+  constexpr int64_t kPiece = 256 << 10;
+  constexpr int kThreads = 8;
+  const int64_t pieces = ceil_div(bytes, kPiece);
+  parallel_for(pieces, static_cast<int>(std::min<int64_t>(pieces, std::min(kThreads, pool_threads()))),
+               [=](int64_t piece, int) {
+                 const int64_t at = piece * kPiece;
+                 memcpy(static_cast<char*>(to) + at, static_cast<const char*>(from) + at,
+                        static_cast<size_t>(std::min(kPiece, bytes - at)));
+               });
+}
+
+bool is_pinned(const void* memory, int64_t bytes) {
+  for (const char* at : {static_cast<const char*>(memory), static_cast<const char*>(memory) + bytes - 1}) {
+    cudaPointerAttributes attributes;
+    if (cudaPointerGetAttributes(&attributes, at) != cudaSuccess) {
+      cudaGetLastError();
+      return false;
+    }
+    if (attributes.type != cudaMemoryTypeHost) return false;
+  }
+  return true;
+}
+
 fops_status take_staging(int device, std::unique_ptr<Staging>* out) {
   {
     const std::lock_guard<std::mutex> lock(idle().mutex);
@@ -37,10 +64,8 @@ fops_status take_staging(int device, std::unique_ptr<Staging>* out) {
   }
   auto staging = std::make_unique<Staging>();
   for (int i = 0; i < 2; ++i) {
-    void* pinned = nullptr;
-    FOPS_CUDA(cudaMallocHost(&pinned, kChunk));
-    staging->buffer[i].reset(static_cast<char*>(pinned));
-    FOPS_CUDA(cudaEventCreateWithFlags(&staging->done[i], cudaEventDisableTiming));
+    FOPS_TRY(staging->buffer[i].reserve(kChunk));
+    FOPS_TRY(staging->done[i].create(false));
   }
   *out = std::move(staging);
   return FOPS_OK;
@@ -54,9 +79,9 @@ void give_back(int device, std::unique_ptr<Staging> staging) {
 fops_status upload(Staging& staging, cudaStream_t stream, void* device, const void* host, size_t bytes) {
   for (size_t at = 0, i = 0; at < bytes; at += kChunk, ++i) {
     const size_t n = std::min(kChunk, bytes - at);
-    char* pinned = staging.buffer[i % 2].get();
+    void* const pinned = staging.buffer[i % 2].as();
     FOPS_CUDA(cudaEventSynchronize(staging.done[i % 2]));
-    memcpy(pinned, static_cast<const char*>(host) + at, n);
+    copy_host(pinned, static_cast<const char*>(host) + at, static_cast<int64_t>(n));
     FOPS_CUDA(cudaMemcpyAsync(static_cast<char*>(device) + at, pinned, n, cudaMemcpyHostToDevice, stream));
     FOPS_CUDA(cudaEventRecord(staging.done[i % 2], stream));
   }
@@ -69,14 +94,14 @@ fops_status download(Staging& staging, cudaStream_t stream, void* host, const vo
   for (size_t i = 0; i <= chunks; ++i) {
     if (i < chunks) {
       const size_t n = std::min(kChunk, bytes - i * kChunk);
-      FOPS_CUDA(cudaMemcpyAsync(staging.buffer[i % 2].get(), static_cast<const char*>(device) + i * kChunk, n,
+      FOPS_CUDA(cudaMemcpyAsync(staging.buffer[i % 2].as(), static_cast<const char*>(device) + i * kChunk, n,
                                 cudaMemcpyDeviceToHost, stream));
       FOPS_CUDA(cudaEventRecord(staging.done[i % 2], stream));
     }
     if (i > 0) {  // the chunk before, while this one is on the bus
       const size_t last = i - 1, n = std::min(kChunk, bytes - last * kChunk);
       FOPS_CUDA(cudaEventSynchronize(staging.done[last % 2]));
-      memcpy(static_cast<char*>(host) + last * kChunk, staging.buffer[last % 2].get(), n);
+      copy_host(static_cast<char*>(host) + last * kChunk, staging.buffer[last % 2].as(), static_cast<int64_t>(n));
     }
   }
   return FOPS_OK;

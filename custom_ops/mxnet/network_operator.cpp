@@ -63,7 +63,8 @@ MXReturnValue create(const Attributes& attributes, const mxnet::ext::MXContext& 
     if (data < 0 || data >= static_cast<int>(shapes.size()) || shapes[data].size() < 2)
       return failed("the fused network has no data of shape (n, ...)");
     const bool gpu = context.dev_type == "gpu" || attribute(attributes, "fops_backend", "cpu") == "gpu";
-    const int device = context.dev_type == "gpu" ? context.dev_id : atoi(attribute(attributes, "fops_device", "0").c_str());
+    const int device =
+        context.dev_type == "gpu" ? context.dev_id : atoi(attribute(attributes, "fops_device", "0").c_str());
     std::unique_ptr<fops::Network> network;
     if (fops::Network::make(layers, {shapes[data].begin() + 1, shapes[data].end()}, gpu ? FOPS_GPU : FOPS_CPU, device,
                         attribute(attributes, "fops_precision", "float32").c_str(), &network))

@@ -1,16 +1,16 @@
 // The operator `New` of the course's symbol files, registered with MXNet 1.9.1.
 //
-// Attributes: kernel="(K, K)" and num_filter="M", as the course wrote them. Those that fashion_infer
-// adds to a node before it binds the symbol (adapter.h) say how to run it: backend, device, kernel; and what messages and
-// the op-time log call it: layer, number. A node without a number is not logged.
+// Attributes: kernel="(K, K)" and num_filter="M", as the course wrote them. Those that fashion_infer adds to a node
+// before it binds the symbol (adapter.h) say how to run it: backend, device, kernel; and what messages and the op-time
+// log call it: layer, number. A node without a number is not logged.
 // MXNet keeps the attributes of an operator from a library as text, so unknown ones are allowed and ignored.
 #include <cstdlib>
 #include <sstream>
 #include <string>
 #include <vector>
 
-#include "mxnet/adapter.h"
 #include "fashion_ops.h"
+#include "mxnet/adapter.h"
 #include "mxnet/attributes.h"
 
 using fops::attribute;
@@ -63,7 +63,8 @@ MXReturnValue parse_attributes(const Attributes& attributes, int* inputs, int* o
   if (!sizes(attributes, &K, &M, &why)) return error(attributes, why);
   const std::string backend = attribute(attributes, fops::kBackendAttribute, "cpu");
   if (backend != "cpu" && backend != "gpu")
-    return error(attributes, std::string("attribute ") + fops::kBackendAttribute + " must be cpu or gpu, not '" + backend + "'");
+    return error(attributes,
+                 std::string("attribute ") + fops::kBackendAttribute + " must be cpu or gpu, not '" + backend + "'");
   return MX_SUCCESS;
 }
 
@@ -112,10 +113,10 @@ MXReturnValue forward_host(const Attributes& attributes, std::vector<MXTensor>* 
   const int node = fops::number_of(attributes, FOPS_NOT_LOGGED);
   const float* k = weight.data<float>();
   float* y = output.data<float>();
+  const int device = atoi(attribute(attributes, fops::kDeviceAttribute, "0").c_str());
   const fops_status status =
       attribute(attributes, fops::kBackendAttribute, "cpu") == "gpu"
-          ? fops_conv_forward_staged(kernel.c_str(), atoi(attribute(attributes, fops::kDeviceAttribute, "0").c_str()), &conv,
-                                     data.data_ptr, k, y, node)
+          ? fops_conv_forward_staged(kernel.c_str(), device, &conv, data.data_ptr, k, y, node)
           : fops_conv_forward_cpu(kernel.c_str(), &conv, data.data_ptr, k, y, node);
   return status == FOPS_OK ? MX_SUCCESS : error(attributes, fops_last_error());
 }

@@ -9,7 +9,7 @@
 namespace fops {
 
 // A weight or bias as the caller holds it, in host memory or, for CUDA, on the device. An executor keeps its own copy
-// in the layout that its kernels want and makes it anew only when `version` differs from the one it has.
+// in the layout that its kernels want and lays it out again only when `version` differs from the one it has.
 struct Weight {
   const float* values = nullptr;
   uint64_t version = 0;
@@ -17,8 +17,8 @@ struct Weight {
 
 class Executor {
  public:
-  // Nothing is checked here that Network, the one caller, has checked: weights that are all there and were set first, n of
-  // at least 1, data and out that are no null pointers, a known type.
+  // Nothing is checked here that Network, the one caller, has checked: weights that are all there and were set first, n
+  // of at least 1, data and out that are no null pointers, a known type.
   virtual ~Executor() = default;
 
   // Takes over what changed in the weights. `weights` is indexed as Plan::inputs; entries that no stage reads are null.
@@ -26,7 +26,7 @@ class Executor {
 
   // n items of `data` (n, C, H, W), float32 or uint8, to `out` (n, values of the last stage), float32, all in host
   // memory. Synchronous. `seconds` receives each stage's time, one entry a stage: the stage alone, without transfers;
-  // `upload` and `download` (may be null) the transfers', 0 on the CPU. One caller at a time: Network (network.h) sees to it.
+  // `upload` and `download` (may be null) the transfers', 0 on the CPU. One caller at a time: Network sees to it.
   virtual fops_status forward(int64_t n, const void* data, fops_dtype type, float* out, std::vector<double>* seconds,
                               double* upload, double* download) = 0;
 

@@ -46,8 +46,8 @@ struct Plan {
   const Item& out() const { return stages.back().out; }
 };
 
-// The plan of a chain: every layer but the graph's inputs can be fused, takes the layer before it as first input and has
-// no other reader. `shape` is that of one item of the data: (C, H, W), or (values) behind a flattened one.
+// The plan of a chain: every layer but the graph's inputs can be fused, takes the layer before it as first input and
+// has no other reader. `shape` is that of one item of the data: (C, H, W), or (values) behind a flattened one.
 // FOPS_UNSUPPORTED, with the layer and the reason, for anything else.
 fops_status make_plan(const std::vector<Layer>& layers, const std::vector<int64_t>& shape, Plan* out);
 

@@ -25,18 +25,17 @@ def command():
 def conv(editions, backend, device, kernels, against, batch, repeat, as_json, plot, markdown):
     """Check every convolution kernel against float64, then time it; exit 1 when one is wrong."""
     from .. import devices
-    from ..measure import bench_files as files
-    from ..measure import conv
-    from ..present import bench_report as report
-    from ..present import chart, page
+    from ..measure import conv as measure
+    from ..present import benchmark, conv, files
+    from ..present.charts import kernels as chart
+    from ..present.render import terminal
 
     files.check(as_json, markdown, plot=plot)
     backend = devices.choose(backend, device).backend
-    measured = conv.convolutions(
-        editions or ("fa2017",), backend, kernels, against, batch, repeat, device, lambda x: report.show(x, backend)
-    )
-    report.notices(measured)
-    files.save(measured, chart.draw, page.text, as_json, plot, markdown)
+    request = measure.Request(editions or ("fa2017",), backend, kernels, against, batch, repeat, device)
+    measured = measure.measure(request, lambda case: terminal.show(conv.case(case, backend)))
+    terminal.notice(benchmark.not_compared(measured))
+    files.save_benchmark(measured, chart.draw, conv.page, as_json, plot, markdown)
     if measured.wrong:
         raise CheckFailed(f"wrong: {', '.join(measured.wrong)}")
 
@@ -58,18 +57,22 @@ def conv(editions, backend, device, kernels, against, batch, repeat, as_json, pl
 def net(editions, backend, device, against, batch, repeat, as_json, plot, markdown):
     """Check the whole fused network against float64, then time it by batch size; exit 1 when it is wrong."""
     from .. import devices
-    from ..measure import bench_files as files
-    from ..measure import net
-    from ..present import bench_report as report
-    from ..present import net_chart, net_page, net_report
+    from ..measure import network as measure
+    from ..present import benchmark, files, network
+    from ..present.charts import throughput as chart
+    from ..present.render import terminal
 
     files.check(as_json, markdown, plot=plot)
-    batches = _numbers("--batch", batch) or net.BATCHES
+    batches = _numbers("--batch", batch) or measure.BATCHES
     backend = devices.choose(backend, device, "fused").backend
-    tell = {"checked": net_report.show_check, "progress": net_report.show_case}
-    measured = net.networks(editions or ("fa2017",), backend, against, batches, repeat, device, **tell)
-    report.notices(measured)
-    files.save(measured, net_chart.draw, net_page.text, as_json, plot, markdown)
+    request = measure.Request(editions or ("fa2017",), backend, against, batches, repeat, device)
+    measured = measure.measure(
+        request,
+        checked=lambda check: terminal.show(network.check(check)),
+        progress=lambda case: terminal.show(network.case(case)),
+    )
+    terminal.notice(benchmark.not_compared(measured))
+    files.save_benchmark(measured, chart.draw, network.page, as_json, plot, markdown)
     if measured.wrong:
         raise CheckFailed(f"wrong: {', '.join(measured.wrong)}")
 

@@ -16,9 +16,10 @@ def command(first, second, check):
     four repeats).
     """
     from ..measure import verdicts
-    from ..present import output
+    from ..present import comparison
+    from ..present.render import terminal
 
     compared = verdicts.compare(first, second)
-    output.comparison(compared)
+    terminal.show(comparison.parts(compared))
     if check and compared.faults:
         raise CheckFailed("; ".join(compared.faults))

@@ -13,14 +13,14 @@ def command():
 def info(data_dir):
     """Show where Fashion-MNIST is looked for and what was found there."""
     from ..data import locate
-    from ..present import output
+    from ..present import environment
+    from ..present.render import terminal
 
-    table = output.table("where", "folder", "test set", "training set")
+    rows = []
     for location in locate.locations(data_dir):
         states = [locate.inspect(location.path, split) or "ok" for split in ("test", "train")]
-        table.add_row(location.what, str(location.path), *(s if s in ("ok", "missing") else "damaged" for s in states))
-    table.add_row("built in", "", "ok (synthetic)", "")
-    output.show(table)
+        rows.append([location.what, location.path, *(s if s in ("ok", "missing") else "damaged" for s in states)])
+    terminal.show([environment.datasets([*rows, ["built in", "", "ok (synthetic)", ""]])])
 
 
 @command.command("fetch")

@@ -9,13 +9,11 @@ from ..errors import CheckFailed
 def command():
     """Check Python, NumPy, MXNet, the operator library, devices, dataset and models; say what to do."""
     from .. import doctor
-    from ..present import output
+    from ..present import environment
+    from ..present.render import terminal
 
     findings = doctor.examine()
-    table = output.table("", "what", "found", "what to do")
-    for f in findings:
-        table.add_row({True: "ok", False: "NO", None: "--"}[f.ok], f.what, f.found, f.advice)
-    output.show(table)
+    terminal.show([environment.findings(findings)])
     broken = [f.what for f in findings if f.ok is False]
     if broken:
         raise CheckFailed(f"needs attention: {', '.join(broken)}")

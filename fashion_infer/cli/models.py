@@ -15,14 +15,15 @@ def command():
 def list_models():
     """List the shipped models."""
     from ..checkpoints import originals, zoo
-    from ..present import output
+    from ..present import environment
+    from ..present.render import terminal
 
-    table = output.table("model", "edition", ">correctness", "original weights", "what it is")
+    rows = []
     for model in zoo.MODELS.values():
         fetched = "fetched" if originals.path(model.name).is_file() else "not fetched"
-        correctness = f"{model.expected['fashion-mnist'][0][1]}"
-        table.add_row(model.name, model.edition, correctness, fetched, model.summary)
-    output.show(table)
+        correctness = model.expected["fashion-mnist"][0][1]
+        rows.append([model.name, model.edition, correctness, fetched, model.summary])
+    terminal.show([environment.models(rows)])
 
 
 @command.command("fetch")

@@ -16,14 +16,12 @@ from . import options
 def command(request, pictures, invert, show):
     """Classify pictures (PNG, JPEG, any size): class and probability."""
     from .. import prediction
-    from ..present import output, plots
+    from ..present import run
+    from ..present.charts import figure, images
+    from ..present.render import terminal
 
-    plots.check_path(show)
+    figure.check_path(show)
     seen = prediction.predict(pictures, request, invert)
-    table = output.table("picture", "class", ">probability", "next", ">probability")
-    for picture, scores in zip(pictures, seen.scores):
-        best = scores.argsort()[::-1][:2]
-        table.add_row(picture, *(cell for i in best for cell in (seen.class_names[i], f"{scores[i]:.3f}")))
-    output.show(table)
+    terminal.show([run.predictions(pictures, seen.scores, seen.class_names)])
     if show:
-        plots.sheet(show, seen.images, seen.scores.argmax(axis=1), seen.class_names, "predictions")
+        images.sheet(show, seen.images, seen.scores.argmax(axis=1), seen.class_names, "predictions")

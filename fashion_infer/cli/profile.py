@@ -28,10 +28,11 @@ from . import options
 )
 def command(request, as_csv, as_json, timeline, counters, turns, ceilings):
     """Run under the profiler: where the time goes, by kernel and by call."""
-    from ..measure import bench_files as files
-    from ..present import output
-    from ..present import profile_report as report
+    from ..present import files, roofline, run
+    from ..present import profile as present
+    from ..present.render import terminal
     from ..profiling import counters as hardware
+    from ..profiling import files as profile_files
     from ..profiling import session
     from . import running
 
@@ -40,13 +41,16 @@ def command(request, as_csv, as_json, timeline, counters, turns, ceilings):
         _check_counters(request)
     measured = session.profile(request, turns, ceilings, counters, running.announced)
     running.notices(request, measured.result)
-    output.run_report(measured.result)
-    report.show(measured)
+    figures = measured.figures
+    terminal.show(run.parts(measured.result))
+    terminal.show(present.parts(figures, figures.ceilings))
+    terminal.show(roofline.ceilings_parts(figures.ceilings, figures.no_ceilings))
+    terminal.show(present.costs(figures.overhead))
     counted = []
     if counters:
         counted = hardware.count(["run", *_arguments(request)])
-        report.show_counters(counted)
-    report.save(measured, counted, " ".join(sys.argv[1:]), as_csv, as_json, timeline)
+        terminal.show(present.hardware_counters(counted))
+    profile_files.save(measured, counted, " ".join(sys.argv[1:]), as_csv, as_json, timeline)
 
 
 def _check_counters(request):

@@ -18,9 +18,10 @@ from . import options
 )
 def command(out, **values):
     """Measure everything, and write it as one HTML page and the same as Markdown; exit 1 when something is wrong."""
-    from ..reporting import gather, report
+    from ..report import make
+    from ..report.request import Request
 
-    page, measured = report.make(out, gather.Request(**values), lambda text: click.echo(f"report: {text}", err=True))
+    page, measured = make.make(out, Request(**values), lambda text: click.echo(f"report: {text}", err=True))
     click.echo(str(page))
     if measured.wrong:
         raise CheckFailed(f"wrong: {'; '.join(measured.wrong)}")

@@ -17,21 +17,21 @@ from . import options
 def command(request, as_json, confusion, mistakes):
     """Classify the first N test images and print correctness and Op Time."""
     from .. import pipeline
-    from ..present import output, plots
+    from ..present import mistakes as pictures
+    from ..present import run as present
+    from ..present.charts.figure import check_path
+    from ..present.render import terminal
     from . import running
 
-    plots.check_path(confusion)
-    plots.check_path(mistakes)
+    check_path(confusion)
+    check_path(mistakes)
     result = pipeline.run(request) if as_json else pipeline.run(request, announce=running.announced)
     running.notices(request, result)
     if as_json:
         click.echo(json.dumps(result.as_dict(), indent=2))
     else:
-        output.run_report(result)
-    title = f"{result.model}, correctness {result.correctness} on {result.n} images"
+        terminal.show(present.parts(result))
     if confusion:
-        plots.confusion(confusion, result.labels, result.predictions, result.class_names, title)
+        pictures.draw_confusion(confusion, result, result.class_names)
     if mistakes:
-        wrong = result.predictions != result.labels
-        chosen = result.images[wrong], result.predictions[wrong]
-        plots.sheet(mistakes, *chosen, result.class_names, f"mistakes of {title}", result.labels[wrong])
+        pictures.draw_sheet(mistakes, result, result.images, result.class_names)

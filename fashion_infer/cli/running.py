@@ -4,7 +4,7 @@ from contextlib import contextmanager
 
 import click
 
-from ..present import output
+from ..present.render import terminal
 
 
 @contextmanager
@@ -22,8 +22,8 @@ def announced(what):
 def notices(request, result):
     """What the user may not expect: other data than Fashion-MNIST, another backend."""
     if result.data_source == "synthetic" and request.data != "synthetic":
-        output.notice(
+        terminal.notice(
             "Fashion-MNIST is neither on this machine nor to be had from the network: running on the built-in "
             "synthetic set instead (`fashion-infer data info` shows where it was looked for)"
         )
-    output.notice(result.notice)
+    terminal.notice(result.notice)

@@ -15,12 +15,13 @@ from . import options
 def command(request, models):
     """Run every model at every n with a known correctness, in both modes; exit 1 on any difference."""
     from .. import verification
-    from ..present import output
+    from ..present import verify as present
+    from ..present.render import terminal
 
     checks = verification.verify(models, request)
-    output.check_report(checks)
+    terminal.show([present.checks(checks)])
     if checks[0].source == "synthetic" and request.data != "synthetic":
-        output.notice("Fashion-MNIST was not found: verified on the built-in synthetic set")
+        terminal.notice("Fashion-MNIST was not found: verified on the built-in synthetic set")
     wrong = [c for c in checks if not c.ok]
     if wrong:
         raise CheckFailed(f"{len(wrong)} of {len(checks)} checks failed")

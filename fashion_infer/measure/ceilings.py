@@ -1,25 +1,27 @@
 """What a device can do at most, measured: fill, copy, and matrix products.
 
 Run as a program, `python -m fashion_infer.measure.ceilings BACKEND DEVICE THREADS`, it prints them as one JSON
-object: in a process of its own PyTorch neither meets the profiler's CUPTI nor counts among the run's memory and time.
+object. In a process of its own PyTorch neither meets the profiler's CUPTI nor counts among the run's memory and time.
 """
 
 import json
-import os
 import statistics
 import subprocess
 import sys
-from typing import Dict
+from typing import Dict, Iterator, Optional, Tuple
 
 import numpy as np
 
 from ..errors import DeviceError
 from ..library import thread_pool
+from . import child
+from .machines import open_machine
 
 # Bytes filled and copied: 17 times the 60 MB second-level cache of an H200; on a CPU beyond most third-level caches.
 _BYTES = {"cpu": 256 << 20, "gpu": 1 << 30}
-# Side of the square matrices: 8,192 keep every multiprocessor of an H200 busy for some 20 ms in float32.
-_SIDE = {"cpu": 2048, "gpu": 8192}
+_ONE = np.ones((1, 1, 1, 1), np.float32)
+# Rows of the square matrices: 8,192 keep every multiprocessor of an H200 busy for some 20 ms in float32.
+_SIZE = {"cpu": 2048, "gpu": 8192}
 _RUNS = 10
 _TIMEOUT = 120
 
@@ -38,35 +40,40 @@ def measure(backend: str, device: int = 0) -> Dict[str, float]:
     DeviceError
         Without that device, or on a GPU without PyTorch or CuPy.
     """
-    # The benchmark's own machinery: it knows how to time both kinds of device.
-    if backend == "gpu":
-        from .machines.cuda import Cuda
-
-        machine = Cuda(device)
-    else:
-        from .machines.host import Host
-
-        machine = Host()
-    side = np.ones((1, 1, 5, 5), np.float32)
-    machine.load(side, side, (_BYTES[backend] // 4096, 1024))
-    found = {}
-    for contender, moved in machine.limits():
-        machine.time(contender.run, 1)
-        found[f"{contender.name}_gb_s"] = moved / statistics.median(machine.time(contender.run, _RUNS)) / 1e9
-    machine.load(side, side, (1, 1))  # the large tensors' memory back
-    n = _SIDE[backend]
+    machine = open_machine(backend, device)  # the benchmarks' own: it knows how to time both kinds of device
+    found = {f"{name}_gb_s": moved / median / 1e9 for name, moved, median in _memory(machine)}
+    n = _SIZE[backend]
     matrix = np.random.default_rng(1).random((n, n), dtype=np.float32)
-    for name, a in _matrices(backend, machine, matrix).items():
-        machine.time(lambda a=a: a @ a, 1)
-        found[f"{name}_tflop_s"] = 2 * n**3 / statistics.median(machine.time(lambda a=a: a @ a, _RUNS)) / 1e12
+    clock = machine.convolution(_ONE, _ONE, (1, 1)).clock
+    for name, a in _matrices(machine, matrix).items():
+        clock.time(lambda a=a: a @ a, 1)
+        found[f"{name}_tflop_s"] = 2 * n**3 / statistics.median(clock.time(lambda a=a: a @ a, _RUNS)) / 1e12
     return found
 
 
-def _matrices(backend: str, machine, matrix: np.ndarray) -> Dict:
-    if backend == "cpu":
+def _memory(machine) -> Iterator[Tuple[str, int, float]]:
+    """What merely moves memory: its name, the bytes that it moves, and its median in seconds."""
+    work = machine.convolution(_ONE, _ONE, (_BYTES[machine.backend] // 4096, 1024))
+    for contender, moved in work.limits():
+        work.clock.time(contender.run, 1)
+        yield contender.name, moved, statistics.median(work.clock.time(contender.run, _RUNS))
+
+
+def _matrices(machine, matrix: np.ndarray) -> Dict:
+    if machine.backend == "cpu":
         return {"fp32": matrix}
     tensors = machine.tensors
     return {"fp32": tensors.put(matrix), "fp16": tensors.put(matrix.astype(np.float16))}
+
+
+def roof(intensity: float, ceilings: Dict[str, float]) -> Optional[float]:
+    """TFLOP/s that the ceilings allow at an arithmetic intensity (operations a byte).
+
+    It is the lower of the best memory's and the best matrix product's; None where neither was measured.
+    """
+    memory = [intensity * value / 1e3 for name, value in ceilings.items() if name.endswith("_gb_s")]
+    flat = [value for name, value in ceilings.items() if name.endswith("_tflop_s")]
+    return min([*([max(memory)] if memory else []), *([max(flat)] if flat else [])], default=None)
 
 
 def measured_apart(backend: str, device: int = 0, threads: int = 0) -> Dict[str, float]:
@@ -78,20 +85,12 @@ def measured_apart(backend: str, device: int = 0, threads: int = 0) -> Dict[str,
         With that process's reason.
     """
     command = [sys.executable, "-m", "fashion_infer.measure.ceilings", backend, str(device), str(threads)]
-    path = os.pathsep.join(p for p in sys.path if p)
     try:
-        done = subprocess.run(
-            command,
-            capture_output=True,
-            text=True,
-            timeout=_TIMEOUT,
-            env={**os.environ, "PYTHONPATH": path, **({"OPENBLAS_NUM_THREADS": str(threads)} if threads else {})},
-        )
+        done = child.run(command, _TIMEOUT, **({"OPENBLAS_NUM_THREADS": str(threads)} if threads else {}))
     except (OSError, subprocess.TimeoutExpired) as error:
         raise DeviceError(f"the ceilings could not be measured: {error}") from None
     if done.returncode:
-        said = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
-        raise DeviceError(said[-1])
+        raise DeviceError(child.last_line(done))
     return json.loads(done.stdout)
 
 

@@ -9,6 +9,8 @@ from typing import Any, Dict, List, NamedTuple
 from ..errors import DataError
 
 RUN, CONV, NET = "run", "bench conv", "bench net"
+# Our own contenders. Files from before the benchmarks had one kind of record say "kernel" of a convolution's.
+_OURS = ("ours", "kernel")
 
 
 class Time(NamedTuple):
@@ -59,11 +61,12 @@ def read(path: str) -> Document:
 def _kind(data):
     if not isinstance(data, dict):
         return None
-    if {"layers", "correctness", "model"} <= set(data):
+    keys = set(data)
+    if {"layers", "correctness", "model"} <= keys:
         return RUN
-    if {"layers", "batch", "device"} <= set(data):
-        return CONV
-    return NET if {"cases", "logits", "device"} <= set(data) else None
+    if {"cases", "logits", "device"} <= keys:
+        return CONV if data.get("benchmark") == "conv" else NET
+    return CONV if {"layers", "batch", "device"} <= keys else None  # as `bench conv` wrote it before
 
 
 def _run(path, data):
@@ -89,14 +92,15 @@ def _run(path, data):
 def _conv(path, data):
     times: Dict[str, Time] = {}
     facts: Dict[str, str] = {}
-    for layer in data["layers"]:
-        for row in layer["rows"]:
-            ours = row["kind"] == "kernel"
-            what = f"{layer['edition']} convolution {layer['number']}: {row['name']}"
+    for case in data["cases"] if "cases" in data else data["layers"]:
+        for row in case["rows"]:
+            ours = row["kind"] in _OURS
+            what = f"{case['edition']} convolution {case['number']}: {row['name']}"
             _bench_row(times, what, row, ours)
             if ours:
                 facts[what] = str(row["status"])
-    return Document(path, CONV, times, facts, _bench_settings(data), data["batch"], ())
+    size = data["batches"][0] if "batches" in data else data["batch"]
+    return Document(path, CONV, times, facts, _bench_settings(data), size, ())
 
 
 def _net(path, data):
@@ -108,7 +112,7 @@ def _net(path, data):
     }
     for case in data["cases"]:
         for row in case["rows"]:
-            ours = row["kind"] == "ours"
+            ours = row["kind"] in _OURS
             what = f"{case['edition']} {case['where']}, batch {case['batch']}: {row['name']}"
             _bench_row(times, what, row, ours)
             if ours:

@@ -4,35 +4,19 @@ The weights are of realistic size: pixels go up to 255, and yet every layer's ou
 neither linear nor saturated and an error in any layer reaches the scores.
 """
 
-import json
-from typing import Dict, List, NamedTuple, Optional, Tuple
+from typing import Dict, NamedTuple, Tuple
 
 import numpy as np
 
 from ..checkpoints import editions
-from ..graph import layers, symbol
+from ..graph import layers as vocabulary
+from ..graph import symbol
+from ..graph.layers import Convolution, Dense, Layer, MaxPool, Tanh, walk
 
 _PIXEL = 140.0  # root mean square of the images' pixels
-_PATCHES = 5  # a side
+_PATCHES = 5  # in each direction
 _TANH = 0.7  # of what tanh and the pool make of values of order 1
-_LOGIT = 3.0  # how much larger the last layer's outputs are, so that scores differ
-_KINDS = {
-    layers.Convolution: "convolution",
-    layers.Tanh: "tanh",
-    layers.MaxPool: "pool",
-    layers.Flatten: "flatten",
-    layers.Dense: "dense",
-    layers.Softmax: "softmax",
-}
-
-
-class Step(NamedTuple):
-    """One layer. Peers and the reference walk these; the library reads the symbol."""
-
-    kind: str  # "convolution", "tanh", "pool", "flatten", "dense" or "softmax"
-    weight: Optional[np.ndarray] = None  # convolution (M,C,K,K), dense (units, values), float32
-    bias: Optional[np.ndarray] = None  # dense: (units), float32
-    size: int = 0  # pool: side of the window, and the stride
+_LOGIT = 3.0  # how much larger the last dense layer's outputs are: then scores differ
 
 
 class RandomNetwork(NamedTuple):
@@ -40,76 +24,69 @@ class RandomNetwork(NamedTuple):
 
     edition: str
     shape: Tuple[int, int, int]  # (C,H,W) of an image
-    symbol: str  # as JSON, its convolutions being `New`
-    weights: Dict[str, np.ndarray]  # by the symbol's names
-    steps: List[Step]
+    layers: Tuple[Layer, ...]
+    symbol: str  # the same as JSON, its convolutions being `New`
+    weights: Dict[str, np.ndarray]  # float32, by the names that `walk` gives them
 
     def images(self, count: int) -> np.ndarray:
         """(count,C,H,W) uint8: coarse patches under noise, for noise alone looks all alike to a network."""
         rng = np.random.default_rng(1)
-        channels, side, _ = self.shape
-        cell = np.arange(side) * _PATCHES // side
+        channels, height, _ = self.shape
+        cell = np.arange(height) * _PATCHES // height
         patches = rng.integers(0, 192, (count, channels, _PATCHES, _PATCHES), dtype=np.uint8)
         noise = rng.integers(0, 64, (count, *self.shape), dtype=np.uint8)
         noise += patches[:, :, cell[:, None], cell]
         return noise
 
+    def first(self, count: int) -> "RandomNetwork":
+        """The first layers, at least one."""
+        layers = self.layers[:count]
+        return self._replace(symbol=symbol.build(layers, self.shape), layers=layers)
+
     def first_stage(self) -> "RandomNetwork":
         """The layers up to and with the first pool."""
-        return self._first([step.kind for step in self.steps].index("pool") + 1)
+        return self.first([isinstance(layer, MaxPool) for layer in self.layers].index(True) + 1)
 
     def logits(self) -> "RandomNetwork":
         """All layers but the softmax."""
-        return self._first(len(self.steps) - 1)
-
-    def _first(self, count):
-        """The first layers: each step is one node that is no variable, in the same order."""
-        graph = json.loads(self.symbol)
-        end = [index for index, node in enumerate(graph["nodes"]) if node["op"] != "null"][count - 1]
-        graph["nodes"] = graph["nodes"][: end + 1]
-        graph["arg_nodes"] = [index for index in graph["arg_nodes"] if index < end]
-        graph["heads"] = [[end, 0, 0]]
-        graph.pop("node_row_ptr", None)
-        return self._replace(symbol=json.dumps(graph), steps=self.steps[:count])
+        return self.first(len(self.layers) - 1)
 
 
-def make(name: str) -> RandomNetwork:
+def build(name: str) -> RandomNetwork:
     """The network of an edition; UsageError for an unknown one."""
     edition = editions.get(name)
-    rng = np.random.default_rng(edition.input_size)
+    layers, shape = edition.layers, edition.shape
+    weights = _weights(layers, shape, edition.input_size)
+    return RandomNetwork(name, shape, layers, symbol.build(layers, shape), weights)
+
+
+def _weights(layers, shape, seed) -> Dict[str, np.ndarray]:
+    rng = np.random.default_rng(seed)
     weights: Dict[str, np.ndarray] = {}
-    steps: List[Step] = []
-    last = [step for step in layers.walk(edition.layers, edition.shape) if isinstance(step.layer, layers.Dense)][-1]
-    magnitude = _PIXEL
-    for step in layers.walk(edition.layers, edition.shape):
-        scale = (_LOGIT if step == last else 1.0) / magnitude
-        drawn = []
-        for key, shape in step.parameters.items():
-            size = 0.2 if len(shape) == 1 else scale / np.sqrt(np.prod(shape[1:]))
-            weights[key] = (size * rng.standard_normal(shape)).astype(np.float32)
-            drawn.append(weights[key])
-        pool = step.layer.size if isinstance(step.layer, layers.MaxPool) else 0
-        steps.append(Step(_KINDS[type(step.layer)], *drawn, size=pool))
-        if isinstance(step.layer, (layers.Convolution, layers.Dense)):
+
+    def draw(name, shape, scale):
+        weights[name] = (scale * rng.standard_normal(shape)).astype(np.float32)
+
+    steps = list(walk(layers, shape))
+    last = max(index for index, step in enumerate(steps) if isinstance(step.layer, Dense))
+    magnitude = _PIXEL  # of the layer's inputs
+    for index, step in enumerate(steps):
+        if isinstance(step.layer, Convolution):
+            ((name, of),) = step.parameters.items()
+            draw(name, of, 1 / (magnitude * np.sqrt(np.prod(of[1:]))))
             magnitude = 1.0
-        elif isinstance(step.layer, layers.Tanh):
+        elif isinstance(step.layer, Dense):
+            (name, of), *bias = step.parameters.items()
+            draw(name, of, (_LOGIT if index == last else 1) / magnitude / np.sqrt(of[1]))
+            for name, of in bias:
+                draw(name, of, 0.2)
+            magnitude = 1.0
+        elif isinstance(step.layer, Tanh):
             magnitude = _TANH
-    text = symbol.build(edition.layers, edition.shape)
-    return RandomNetwork(name, edition.shape, text, weights, steps)
+    return weights
 
 
-def shapes(steps: List[Step], shape: Tuple[int, ...]) -> List[Tuple[int, ...]]:
-    """Each step's output of one item of this shape."""
-    found = []
-    for step in steps:
-        if step.kind == "convolution":
-            shrink = step.weight.shape[2] - 1
-            shape = (len(step.weight), shape[1] - shrink, shape[2] - shrink)
-        elif step.kind == "pool":
-            shape = (shape[0], shape[1] // step.size, shape[2] // step.size)
-        elif step.kind == "flatten":
-            shape = (int(np.prod(shape)),)
-        elif step.kind == "dense":
-            shape = (len(step.weight),)
-        found.append(shape)
-    return found
+def convolutions(edition: editions.Edition) -> Tuple[vocabulary.Step, ...]:
+    """The convolutions of an edition, in the order of the network, each with its shapes."""
+    steps = walk(edition.layers, edition.shape)
+    return tuple(step for step in steps if isinstance(step.layer, Convolution))

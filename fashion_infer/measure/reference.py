@@ -1,6 +1,10 @@
 """What every contender is compared with: NumPy in float64."""
 
+from typing import Dict, Sequence
+
 import numpy as np
+
+from ..graph.layers import Convolution, Dense, Layer, MaxPool, Softmax, Tanh, walk
 
 _SLICE = 32  # images at a time: fa2019's first convolution looks at 32 times 0.9 MB in float64
 
@@ -11,32 +15,37 @@ def convolve(x: np.ndarray, weight: np.ndarray) -> np.ndarray:
     return np.einsum("bchwpq,mcpq->bmhw", windows, weight.astype(np.float64), optimize=True)
 
 
-def run(steps, images: np.ndarray) -> np.ndarray:
-    """The outputs of a network's steps, one row an image, in float64; for a softmax the logarithms of its scores.
+def run(layers: Sequence[Layer], weights: Dict[str, np.ndarray], images: np.ndarray) -> np.ndarray:
+    """The outputs of a chain of layers, one row an image, in float64; for a softmax the logarithms of its scores.
 
     Parameters
     ----------
-    steps
-        As `random_network.make` gives them.
+    layers
+        In the order of the network.
+    weights
+        By the names that `walk` gives them.
     images
         (n,C,H,W).
     """
-    return np.concatenate([_slice(steps, images[at : at + _SLICE]) for at in range(0, len(images), _SLICE)])
+    parts = [_slice(layers, weights, images[at : at + _SLICE]) for at in range(0, len(images), _SLICE)]
+    return np.concatenate(parts)
 
 
-def _slice(steps, x):
+def _slice(layers, weights, x):
     x = x.astype(np.float64)
-    for step in steps:
-        if step.kind == "convolution":
-            x = convolve(x, step.weight)
-        elif step.kind == "tanh":
+    for step in walk(layers, x.shape[1:]):
+        parameters = [weights[name].astype(np.float64) for name in step.parameters]
+        if isinstance(step.layer, Convolution):
+            x = convolve(x, *parameters)
+        elif isinstance(step.layer, Tanh):
             x = np.tanh(x)
-        elif step.kind == "pool":
-            n, c, h, w, s = *x.shape, step.size
+        elif isinstance(step.layer, MaxPool):
+            n, c, h, w, s = *x.shape, step.layer.size
             x = x[:, :, : h // s * s, : w // s * s].reshape(n, c, h // s, s, w // s, s).max(axis=(3, 5))
-        elif step.kind == "dense":
-            x = x.reshape(len(x), -1) @ step.weight.T.astype(np.float64) + step.bias
-        elif step.kind == "softmax":
+        elif isinstance(step.layer, Dense):
+            weight, *bias = parameters
+            x = sum(bias, x.reshape(len(x), -1) @ weight.T)
+        elif isinstance(step.layer, Softmax):
             x = log_softmax(x)
     return x.reshape(len(x), -1)
 

@@ -2,7 +2,7 @@
 
 import importlib.util
 import shlex
-from typing import Dict, List, Optional, Sequence, Tuple
+from typing import Dict, List, Mapping, Optional, Sequence, Tuple
 
 from ..errors import DeviceError, UsageError
 
@@ -26,19 +26,31 @@ def peer_names(against: Optional[str], known: Sequence[str]) -> List[str]:
     return list(dict.fromkeys(names))
 
 
-def available(peers: Sequence[str], machine, asked: bool) -> Tuple[List[str], Dict[str, str]]:
-    """Those of the peers that can run on the machine, and why the others cannot (of those that were asked for)."""
-    found, missing = [], {}
+def available(
+    peers: Sequence[str], here: Mapping[str, object], backend: str, asked: bool
+) -> Tuple[List[str], Dict[str, str]]:
+    """Those of the peers that can run here, and why the others cannot.
+
+    Parameters
+    ----------
+    peers
+        Names, from `peer_names`.
+    here
+        The peers that the machine has, by name.
+    asked
+        Whether the user named the peers: only then one that the machine does not have is spoken of.
+    """
+    present, missing = [], {}
     for name in peers:
         package = package_of(name)
-        if name not in machine.peer_names:
+        if name not in here:
             if asked:
-                missing[name] = f"it is no peer on the {machine.backend.upper()}"
+                missing[name] = f"it is no peer on the {backend.upper()}"
         elif package and importlib.util.find_spec(package) is None:
             missing[name] = "not installed"
         else:
-            found.append(name)
-    return found, missing
+            present.append(name)
+    return present, missing
 
 
 def package_of(peer: str) -> Optional[str]:
@@ -47,7 +59,7 @@ def package_of(peer: str) -> Optional[str]:
 
 
 def command(what: str, editions: Sequence[str], backend: str, **options) -> str:
-    """The command line that makes a benchmark again; an option that is None is left out."""
+    """The command line that runs a benchmark again; an option that is None is left out."""
     words = ["fashion-infer", "bench", what]
     for name in editions:
         words += ["--edition", name]

@@ -2,24 +2,31 @@
 
 import statistics
 import time
-from typing import Dict, List, NamedTuple, Sequence
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence
 
 import numpy as np
-
-from .rows import Contender
 
 _PAUSE = 0.02  # seconds: a peer's idle threads spin for some milliseconds after its last run
 _ROUNDS = 4
 _SLOW_ROUNDS = 2
 
 
-def interleaved(machine, contenders: Sequence[Contender], repeat: int) -> Dict[Contender, List[float]]:
+class Contender(NamedTuple):
+    """Something to time. `run` starts one pass and returns its output, of which `sample` takes items as NumPy."""
+
+    name: str
+    run: Callable[[], Any]
+    sample: Optional[Callable] = None  # (output, indices) -> (n, ...); None for a limit, which computes nothing
+    layout: str = ""  # or another way to run it; where there are several, the fastest counts
+
+
+def interleaved(clock, contenders: Sequence[Contender], repeat: int) -> Dict[Contender, List[float]]:
     """Seconds of each of at least `repeat` runs of every contender; of three runs for one that is slow.
 
     Parameters
     ----------
-    machine
-        Where they run: its `time(run, n)` gives the seconds of n runs, its `slow` what counts as slow.
+    clock
+        Its `time(run, n)` gives the seconds of n runs, its `slow` what counts as slow.
     contenders
         Run once before, each: what they set up in their first run is not timed.
     repeat
@@ -28,32 +35,38 @@ def interleaved(machine, contenders: Sequence[Contender], repeat: int) -> Dict[C
     times: Dict[Contender, List[float]] = {}
     slow = {}
     for contender in contenders:
-        warm = machine.time(contender.run, 1)
-        slow[contender] = warm[0] > machine.slow
+        warm = clock.time(contender.run, 1)
+        slow[contender] = warm[0] > clock.slow
         times[contender] = warm if slow[contender] else []
     for turn in range(_ROUNDS):
         for contender in contenders:
             if not slow[contender]:
                 todo = (repeat * (turn + 1)) // _ROUNDS - (repeat * turn) // _ROUNDS
-                times[contender] += machine.time(contender.run, todo) if todo else []
+                times[contender] += clock.time(contender.run, todo) if todo else []
             elif turn < _SLOW_ROUNDS:
-                times[contender] += machine.time(contender.run, 1)
+                times[contender] += clock.time(contender.run, 1)
     return times
 
 
-def wall_clock(run, n: int) -> List[float]:
-    """Seconds of each of n runs, each of which ends when its work is done."""
-    time.sleep(_PAUSE)
-    found = []
-    for _ in range(n):
-        start = time.perf_counter()
-        run()
-        found.append(time.perf_counter() - start)
-    return found
+class WallClock:
+    """A clock for runs that end when their work is done."""
+
+    def __init__(self, slow: float):
+        self.slow = slow  # seconds a run
+
+    def time(self, run, n: int) -> List[float]:
+        """Seconds of each of n runs."""
+        time.sleep(_PAUSE)
+        seconds = []
+        for _ in range(n):
+            start = time.perf_counter()
+            run()
+            seconds.append(time.perf_counter() - start)
+        return seconds
 
 
 class Summary(NamedTuple):
-    """What the runs of one name say; of several layouts, the one with the least median."""
+    """The times of one contender; of several layouts, those of the layout with the least median."""
 
     layout: str
     runs: int
@@ -64,12 +77,12 @@ class Summary(NamedTuple):
 
 def summaries(times: Dict[Contender, List[float]]) -> Dict[str, Summary]:
     """The summary of every name among the contenders, in their order."""
-    found: Dict[str, Summary] = {}
+    best: Dict[str, Summary] = {}
     for contender, seconds in times.items():
         ms = [1e3 * second for second in seconds]
         p99 = float(np.percentile(ms, 99))
         summary = Summary(contender.layout, len(ms), min(ms), statistics.median(ms), p99)
-        best = found.get(contender.name)
-        if best is None or summary.median_ms < best.median_ms:
-            found[contender.name] = summary
-    return found
+        known = best.get(contender.name)
+        if known is None or summary.median_ms < known.median_ms:
+            best[contender.name] = summary
+    return best

@@ -1,20 +1,21 @@
-"""What a report is made of: sections of paragraphs, tables and pictures, in a form that knows of no markup."""
+"""What a page or a screen shows: sections of paragraphs, tables and pictures, in a form that knows of no markup."""
 
-from typing import Any, List, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, Collection, FrozenSet, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 
 class Cell(NamedTuple):
-    """A table's cell: what it shows, and the number that it is sorted by (None: by its text)."""
+    """A table's cell: the text that it shows, and the number that it is sorted by (None: by its text)."""
 
     text: str
     value: Optional[float] = None
 
 
 class Column(NamedTuple):
-    """A table's column; numbers are set right."""
+    """A table's column. Numbers are set right."""
 
     name: str
     numeric: bool = False
+    detail: bool = False  # left out on a terminal, whose lines are short
 
 
 class Table(NamedTuple):
@@ -23,6 +24,8 @@ class Table(NamedTuple):
     caption: str
     columns: Tuple[Column, ...]
     rows: List[Tuple[Cell, ...]]
+    detail_rows: FrozenSet[int] = frozenset()  # indices of rows that are left out on a terminal
+    listing: bool = False  # whether a terminal prints it as nvprof did: the last column, of long names, never folded
     kind: str = "table"
 
 
@@ -48,14 +51,14 @@ class Missing(NamedTuple):
 
 
 class Command(NamedTuple):
-    """The command that makes the figures after it again."""
+    """The command that gives the figures after it again."""
 
     text: str
     kind: str = "command"
 
 
 class Picture(NamedTuple):
-    """A PNG beside the pages, and what it shows in words."""
+    """A PNG beside the pages, and in words what it shows. A terminal leaves it out."""
 
     file: str
     alt: str
@@ -66,38 +69,51 @@ Part = Union[Table, Text, Output, Missing, Command, Picture]
 
 
 class Section(NamedTuple):
-    """A chapter of the report."""
+    """A chapter of a page."""
 
     name: str  # of its anchor
     title: str
     parts: List[Part]
 
 
-class Report(NamedTuple):
-    """The whole report."""
+class Page(NamedTuple):
+    """A whole page."""
 
     title: str
-    facts: List[str]  # what was run, where and when: a line each
+    head: List[Part]  # before the first section: what was run, where and when
     sections: List[Section]
 
 
-def table(caption: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Table:
+def table(
+    caption: str,
+    columns: Sequence[Union[str, Column]],
+    rows: Sequence[Sequence[Any]],
+    detail_rows: Collection[int] = (),
+    listing: bool = False,
+) -> Table:
     """A table of plain values.
 
     Parameters
     ----------
     columns
-        Names; one that begins with ">" holds numbers.
+        Columns, or their names; a name that begins with ">" is that of a column of numbers.
     rows
         Cells as strings, as numbers (shown as they are) or as (number, text); None is an empty cell.
+    detail_rows, listing
+        See `Table`.
     """
-    made = tuple(Column(name.lstrip(">"), name.startswith(">")) for name in columns)
-    return Table(caption, made, [tuple(map(_cell, row)) for row in rows])
+    known = tuple(c if isinstance(c, Column) else Column(c.lstrip(">"), c.startswith(">")) for c in columns)
+    return Table(caption, known, [tuple(map(_cell, row)) for row in rows], frozenset(detail_rows), listing)
 
 
 def number(value: Optional[float], form: str) -> Optional[Tuple[float, str]]:
     """A number as `table` takes it, in the given format; None stays None."""
     return None if value is None else (value, format(value, form))
+
+
+def percent(share: Optional[float], digits: int = 1) -> Optional[Tuple[float, str]]:
+    """A share of 1 as a percentage."""
+    return None if share is None else (100 * share, f"{share:.{digits}%}")
 
 
 def _cell(value) -> Cell:

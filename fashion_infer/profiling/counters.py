@@ -11,6 +11,7 @@ import sys
 from typing import Dict, List, NamedTuple, Optional, Sequence
 
 from ..errors import DeviceError
+from ..measure import child
 from .demangle import demangle
 
 INSTALL = (
@@ -109,15 +110,8 @@ def count(arguments: Sequence[str]) -> List[Kernel]:
         metrics,
     ]
     program = [sys.executable, "-m", "fashion_infer", *arguments]
-    path = os.pathsep.join(p for p in sys.path if p)
     try:
-        done = subprocess.run(
-            [*command, *program],
-            capture_output=True,
-            text=True,
-            timeout=_TIMEOUT,
-            env={**os.environ, "PYTHONPATH": path},
-        )
+        done = child.run([*command, *program], _TIMEOUT)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise DeviceError(f"ncu could not be run: {error}") from None
     if "ERR_NVGPUCTRPERM" in done.stdout + done.stderr:

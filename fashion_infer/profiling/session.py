@@ -1,4 +1,4 @@
-"""One profiled run: which sources record when, and what becomes of their records."""
+"""One profiled run: which sources record when, and the tables of their records."""
 
 import time
 from contextlib import nullcontext
@@ -12,36 +12,24 @@ from ..measure import ceilings, process
 from ..model import LoadedModel
 from ..request import Request
 from ..result import Layer, Result
-from . import overhead, records, stages, tables, throughput
-from .cupti_source import CuptiSource
-from .mxnet_source import MXNetSource, named
+from . import overhead, records, tables, throughput
+from .figures import Figures
 from .records import Record
+from .sources import log
+from .sources.cupti import CuptiSource
+from .sources.mxnet import MXNetSource, named
 
 
 class Profile(NamedTuple):
     """What a profiled run found."""
 
     result: Result
-    activities: tables.Table  # of the GPU, or of the CPU
-    calls: tables.Table  # into CUDA, or into MXNet
+    figures: Figures
     records: List[Record]  # all of them, for a timeline
-    usage: process.Usage  # of the program up to the end of the profiled passes
-    throughput: List[throughput.Throughput]
-    ceilings: Optional[Dict[str, float]]
-    no_ceilings: Optional[str]  # why there are none
-    overhead: List[overhead.Overhead]
 
     def as_dict(self) -> Dict[str, Any]:
-        """For JSON; times in the tables in nanoseconds, all others in seconds."""
-        return {
-            "run": self.result.as_dict(),
-            "tables": [tables.as_dict(table) for table in (self.activities, self.calls)],
-            "usage": self.usage._asdict(),
-            "throughput": [throughput.as_dict(t) for t in self.throughput],
-            "ceilings": self.ceilings,
-            "no_ceilings": self.no_ceilings,
-            "overhead": [overhead.as_dict(o) for o in self.overhead],
-        }
+        """For JSON."""
+        return {"run": self.result.as_dict(), **self.figures.as_dict()}
 
 
 def profile(
@@ -89,26 +77,24 @@ def profile(
     shown = result._replace(layers=[_first(layer, request.repeat) for layer in result.layers])
     nodes = named(records.of(watch.mxnet, records.NODE), [(layer.name, layer.operator) for layer in result.layers])
     mxnet_calls = records.of(watch.mxnet, records.API)
-    fused = stages.lay(_log(shown.layers, request.repeat), [node for node in nodes if node.name == stages.NET])
+    fused = log.lay(_log(shown.layers, request.repeat), [node for node in nodes if node.name == log.NETWORK])
     if result.backend == "gpu":
         activities = tables.tabulate("GPU activities", records.of(watch.cuda, *records.DEVICE_KINDS))
         calls = records.of(watch.cuda, records.API)
     else:
         # The subgraph operator's time is that of its stages.
-        rest = [node for node in nodes if not (fused and node.name == stages.NET)]
+        rest = [node for node in nodes if not (fused and node.name == log.NETWORK)]
         activities, calls = tables.tabulate("CPU activities", [*fused, *rest]), records.outermost(mxnet_calls)
     limits, reason = _ceilings(result, request.device) if with_ceilings else (None, "not asked for")
-    return Profile(
-        result=shown,
-        activities=activities,
-        calls=tables.tabulate("API calls", calls),
-        records=[*watch.cuda, *mxnet_calls, *nodes, *fused],
+    figures = Figures(
+        tables=[activities, tables.tabulate("API calls", calls)],
         usage=watch.usage,
         throughput=throughput.of([_unprofiled(layer, schedule) for layer in result.layers]),
         ceilings=limits,
         no_ceilings=reason,
         overhead=overhead.measured(result.layers, watch.walls, schedule),
     )
+    return Profile(shown, figures, [*watch.cuda, *mxnet_calls, *nodes, *fused])
 
 
 def _cupti(request: Request, model: LoadedModel) -> Optional[CuptiSource]:

@@ -55,6 +55,13 @@ def majority(table: Table, share: float = 0.9) -> List[Row]:
     return found
 
 
+def kernels(table: Table) -> Table:
+    """The kernels alone of a table of a GPU's activities, without copies; shares are of their own time."""
+    rows = [row for row in table.rows if not row.name.startswith("[CUDA ")]
+    total = sum(row.time for row in rows) or 1
+    return Table("kernels alone", [row._replace(share=row.time / total) for row in rows])
+
+
 def duration(nanoseconds: float) -> str:
     """A time as nvprof wrote it, in five digits: 640ns, 2.9120us, 22.403ms, 1.1093s."""
     for limit, unit in ((1e3, "ns"), (1e6, "us"), (1e9, "ms")):
@@ -67,25 +74,6 @@ def duration(nanoseconds: float) -> str:
 def _digits(value: float) -> str:
     before = len(str(int(value)))
     return f"{value:.{max(0, 5 - before)}f}"
-
-
-def lines(table: Table) -> List[str]:
-    """The table as text; names come last and are never cut, since a kernel's template arguments are at their end."""
-    made = [f"{table.title}:", f"{'Time(%)':>8} {'Time':>9} {'Calls':>9} {'Avg':>9} {'Min':>9} {'Max':>9}  Name"]
-    for row in table.rows:
-        times = [duration(row.time), str(row.calls), *map(duration, (row.avg, row.min, row.max))]
-        made.append(f"{row.share:>8.2%} " + " ".join(f"{cell:>9}" for cell in times) + f"  {row.name}")
-    return made if table.rows else [*made, "  (none)"]
-
-
-def majority_lines(what: str, table: Table) -> List[str]:
-    """The rows that make up 90% of the time, as text."""
-    made = [f"90% of the time of the {what}:"]
-    reached = 0.0
-    for row in majority(table):
-        reached += row.share
-        made.append(f"{row.share:>8.2%}  {row.name}  (together {reached:.2%})")
-    return made if table.rows else [*made, "  (none)"]
 
 
 def write_csv(path: str, tables: Sequence[Table]) -> None:

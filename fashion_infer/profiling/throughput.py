@@ -41,12 +41,12 @@ def of(layers: Sequence[Layer]) -> List[Throughput]:
 
 def _bytes(op: OpTime, after: Optional[OpTime]) -> int:
     """Input, weights and output. A fused stage writes what the stage after it reads: a pool has shrunk it."""
-    images, channels, height, width, filters, side = op.shape
-    out = filters * (height - side + 1) * (width - side + 1)
+    images, channels, height, width, filters, size = op.shape
+    out = filters * (height - size + 1) * (width - size + 1)
     if after is not None:
         _, *item, _, _ = after.shape
         out = item[0] * item[1] * item[2]
-    return images * channels * height * width * op.item_bytes + 4 * (filters * channels * side**2 + images * out)
+    return images * channels * height * width * op.item_bytes + 4 * (filters * channels * size**2 + images * out)
 
 
 def shares(gb_s: float, tflop_s: float, ceilings: Optional[Dict[str, float]]) -> Tuple[Optional[float], ...]:
@@ -54,17 +54,6 @@ def shares(gb_s: float, tflop_s: float, ceilings: Optional[Dict[str, float]]) ->
     known = ceilings or {}
     held_to = ((gb_s, "fill_gb_s"), (tflop_s, "fp32_tflop_s"))
     return tuple(rate / known[name] if name in known else None for rate, name in held_to)
-
-
-def rows(found: Sequence[Throughput], ceilings: Optional[Dict[str, float]]) -> List[Tuple[str, ...]]:
-    """Cells of the table: layer, kernel, ms, GB/s, % of the fill ceiling, TFLOP/s, % of the float32 ceiling."""
-    made = []
-    for t in found:
-        share = ["" if each is None else f"{each:.1%}" for each in shares(t.gb_s, t.tflop_s, ceilings)]
-        made.append(
-            (t.layer, t.kernel, f"{1e3 * t.seconds:.3f}", f"{t.gb_s:.1f}", share[0], f"{t.tflop_s:.3f}", share[1])
-        )
-    return made
 
 
 def as_dict(t: Throughput) -> Dict[str, Any]:

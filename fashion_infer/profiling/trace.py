@@ -15,16 +15,16 @@ def events(records: Sequence[Record]) -> List[Dict[str, Any]]:
     origin = min((record.start for record in records), default=0)
     groups = [name for name in _ORDER if any(_GROUPS[r.kind] == name for r in records)]
     lanes: Dict[tuple, int] = {}
-    made = []
+    found = []
     for index, name in enumerate(groups, 1):
-        made.append(_named("process", index, 0, name))
-        made.append({"ph": "M", "name": "process_sort_index", "pid": index, "tid": 0, "args": {"sort_index": index}})
+        found.append(_named("process", index, 0, name))
+        found.append({"ph": "M", "name": "process_sort_index", "pid": index, "tid": 0, "args": {"sort_index": index}})
     for record in sorted(records, key=lambda r: (r.start, -r.duration)):
         group = groups.index(_GROUPS[record.kind]) + 1
         lane = (group, record.lane)
         if lane not in lanes:
             lanes[lane] = 1 + sum(known == group for known, _ in lanes)
-            made.append(_named("thread", group, lanes[lane], record.lane))
+            found.append(_named("thread", group, lanes[lane], record.lane))
         start, end = _microseconds(record.start - origin), _microseconds(record.end - origin)
         event = {"name": record.name, "cat": record.kind, "pid": group, "tid": lanes[lane], "ts": start}
         if end > start:
@@ -35,8 +35,8 @@ def events(records: Sequence[Record]) -> List[Dict[str, Any]]:
             event["args"] = {"bytes": record.bytes}
             if record.duration and record.kind in DEVICE_KINDS:
                 event["args"]["GB/s"] = round(record.bytes / record.duration, 3)
-        made.append(event)
-    return made
+        found.append(event)
+    return found
 
 
 def _microseconds(nanoseconds: int) -> float:

@@ -6,8 +6,8 @@ import pytest
 
 from fashion_infer.errors import DeviceError
 from fashion_infer.library import kernels
-from fashion_infer.measure import conv, net
-from fashion_infer.measure.machines import cuda_tensors
+from fashion_infer.measure import conv, network
+from fashion_infer.measure.machines import tensors
 
 
 @pytest.fixture(autouse=True)
@@ -23,15 +23,15 @@ def _library_with_cuda():
 @pytest.mark.parametrize("framework", ["torch", "cupy"])
 def test_every_kernel_is_right_and_timed(framework, monkeypatch):
     pytest.importorskip(framework)
-    wanted = {"torch": cuda_tensors.TorchTensors, "cupy": cuda_tensors.CupyTensors}[framework]
+    wanted = {"torch": tensors.TorchTensors, "cupy": tensors.CupyTensors}[framework]
     if framework == "cupy":
         monkeypatch.setitem(sys.modules, "torch", None)
-    assert isinstance(cuda_tensors.find(0), wanted)
-    result = conv.convolutions(("fa2017", "sp2018"), "gpu", batch=200, repeat=4)
-    assert result.wrong == [] and len(result.layers) == 3
+    assert isinstance(tensors.find(0), wanted)
+    result = conv.measure(conv.Request(("fa2017", "sp2018"), "gpu", batch=200, repeat=4))
+    assert result.wrong == [] and len(result.cases) == 3
     assert ("cudnn" in result.not_compared) == (framework == "cupy")
-    for layer in result.layers:
-        for row in layer.rows:
+    for case in result.cases:
+        for row in case.rows:
             assert row.status == "skipped" or row.median_ms > 0
 
 
@@ -40,7 +40,7 @@ def test_whole_networks_are_right_and_timed(framework, monkeypatch):
     pytest.importorskip(framework)
     if framework == "cupy":
         monkeypatch.setitem(sys.modules, "torch", None)
-    result = net.networks(("fa2017", "fa2019"), "gpu", "torch", (1, 300), 4)
+    result = network.measure(network.Request(("fa2017", "fa2019"), "gpu", "torch", (1, 300), 4))
     assert result.wrong == [] and len(result.cases) == 10
     assert ("torch" in result.not_compared) == (framework == "cupy")
     for case in result.cases:

@@ -4,6 +4,7 @@ import time
 
 import chains
 import numpy as np
+import profiles
 import pytest
 import torch_chains
 from torch_chains import error, on_device, weights
@@ -75,7 +76,7 @@ LARGE = chains.chains(
 
 @pytest.mark.parametrize("kind", ["uint8", "reals"])
 def test_random_chains(torch, kind):
-    @hypothesis.settings(max_examples=80, deadline=None, suppress_health_check=list(hypothesis.HealthCheck))
+    @hypothesis.settings(max_examples=profiles.examples(80), suppress_health_check=list(hypothesis.HealthCheck))
     @hypothesis.given(LARGE, st.integers(1, 70), st.integers(0, 99), st.integers(0, 1))
     def check(chain, n, seed, offset):
         arrays, images = weights(chain, seed, kind != "reals"), chain.items(n + offset, kind, seed)

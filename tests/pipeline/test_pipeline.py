@@ -1,9 +1,11 @@
 """The whole road: every model, both operators, real and built-in data, and what scripts read from the output."""
 
+import functools
 import json
 import re
 
 import numpy as np
+import profiles
 import pytest
 
 from fashion_infer import infer
@@ -15,7 +17,7 @@ from fashion_infer.result import Result
 MODELS = list(zoo.MODELS)
 
 
-@pytest.fixture(params=["fashion-mnist", "synthetic"])
+@pytest.fixture(scope="module", params=["fashion-mnist", "synthetic"])
 def source(request):
     if request.param == "fashion-mnist":
         request.getfixturevalue("data_dir")
@@ -44,17 +46,40 @@ def test_the_published_figures_are_the_expected_ones():
 
 
 def test_verify(source, invoke):
-    code, out, err = invoke("verify", "--data", source, "--backend", "cpu")
+    """A model of each data source, another in every run; all of them in `make test-all`, as `.ci/run` does.
+
+    What `verify` checks of the other models, the tests below check on the results that they share.
+    """
+    models = profiles.pick([str(np.random.default_rng().choice(MODELS))], MODELS)
+    count = 3 * sum(len(zoo.get(model).expected[source]) for model in models)
+    code, out, err = invoke(
+        "verify", "--data", source, "--backend", "cpu", *(w for m in models for w in ("--model", m))
+    )
     assert code == 0, out + err
-    assert out.count(" ok") == 3 * len(known(source)) and f"{3 * len(known(source))} checks passed" in out
+    assert out.count(" ok") == count and f"{count} checks passed" in out
+
+
+@pytest.fixture(scope="module")
+def result():
+    """Results on all images of a data source, each way to run a model once."""
+    return functools.lru_cache(maxsize=None)(
+        lambda model, source, mode, operator: infer(model, data=source, backend="cpu", mode=mode, operator=operator)
+    )
+
+
+@pytest.mark.parametrize("mode, operator", [("fused", "custom"), ("operator", "custom"), ("operator", "builtin")])
+@pytest.mark.parametrize("model", MODELS)
+def test_every_published_figure_whatever_runs_the_model(model, mode, operator, source, result):
+    got = result(model, source, mode, operator)
+    hits = got.predictions == got.labels
+    assert [(n, hits[:n].mean()) for n, _ in zoo.get(model).expected[source]] == zoo.get(model).expected[source]
+    assert (got.mode, got.operator, got.n) == (mode, operator, 10000)
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_both_operators_predict_the_same_for_every_image(model, source):
-    custom = infer(model, operator="custom", data=source, backend="cpu")
-    builtin = infer(model, operator="builtin", data=source, backend="cpu")
+def test_both_operators_predict_the_same_for_every_image(model, source, result):
+    custom, builtin = (result(model, source, "operator", operator) for operator in ("custom", "builtin"))
     assert np.array_equal(custom.predictions, builtin.predictions)
-    assert (custom.operator, builtin.operator) == ("custom", "builtin")
     prefix = {"custom": "new", "builtin": "convolution"}[zoo.get(model).operator]
     count = len(list(editions.convolution_shapes(editions.get(zoo.get(model).edition))))
     assert [name for name, _ in custom.op_times] == [f"{prefix}{i}" for i in range(count)] and builtin.op_times == []
@@ -62,22 +87,22 @@ def test_both_operators_predict_the_same_for_every_image(model, source):
 
 
 @pytest.mark.parametrize("kernel, n, batch_size", [("naive", 300, 100), ("shifted", 10000, 777), ("auto", 10000, 4000)])
-def test_kernels_and_slices_predict_the_same(kernel, n, batch_size, source):
-    whole = infer(n=n, data=source, backend="cpu", mode="operator")
+def test_kernels_and_slices_predict_the_same(kernel, n, batch_size, source, result):
+    whole = result("ece408-high", source, "operator", "custom")
     other = infer(n=n, data=source, backend="cpu", kernel=kernel, batch_size=batch_size, threads=3, mode="operator")
-    assert np.array_equal(whole.predictions, other.predictions)
+    assert np.array_equal(whole.predictions[:n], other.predictions)
     assert other.layers[0].kernel == ("shifted" if kernel == "auto" else kernel)
     assert (other.batch_size, other.threads, other.n) == (batch_size, 3, n)
 
 
 @pytest.mark.parametrize("n", [1, 2, 100, 999])
-def test_subsets_are_the_first_images(n, source):
+def test_subsets_are_the_first_images(n, source, result):
     images = dataset.load(10000, source=source)
-    result = infer(n=n, data=source, backend="cpu")
-    assert result.n == n == len(result.predictions) == len(result.scores)
-    assert np.array_equal(result.labels, images.labels[:n])
-    assert result.correctness == np.mean(result.predictions == images.labels[:n])
-    assert np.array_equal(result.predictions, infer(data=source, backend="cpu", n=1000).predictions[:n])
+    part = infer(n=n, data=source, backend="cpu")
+    assert part.n == n == len(part.predictions) == len(part.scores)
+    assert np.array_equal(part.labels, images.labels[:n])
+    assert part.correctness == np.mean(part.predictions == images.labels[:n])
+    assert np.array_equal(part.predictions, result("ece408-high", source, "fused", "custom").predictions[:n])
 
 
 FIVE_LINES = r"""Loading fashion-mnist data... done
@@ -132,9 +157,10 @@ def test_a_kernel_or_an_operator_asks_for_the_operator_mode(invoke):
 @pytest.mark.parametrize(
     "model, threads, batch_size", [*((model, None, None) for model in MODELS), ("ece408-high", 3, 777)]
 )
-def test_both_modes_predict_the_same_for_every_image(model, threads, batch_size, source):
-    one = infer(model, data=source, backend="cpu", mode="operator")
-    other = infer(model, data=source, backend="cpu", mode="fused", threads=threads, batch_size=batch_size)
+def test_both_modes_predict_the_same_for_every_image(model, threads, batch_size, source, result):
+    one, other = (result(model, source, mode, "custom") for mode in ("operator", "fused"))
+    if threads:
+        other = infer(model, data=source, backend="cpu", mode="fused", threads=threads, batch_size=batch_size)
     assert np.array_equal(one.predictions, other.predictions)
     assert np.abs(one.scores - other.scores).max() < 1e-4
     assert len(other.op_times) == len(one.op_times)
@@ -198,23 +224,13 @@ def test_python_api(source):
 
 
 @pytest.mark.parametrize("threads", [1, 3])
-def test_threads_from_the_start(threads, source, run_program):
-    """In a process of its own: MXNet takes its number of threads once."""
-    expected = dict(((m, n), c) for m, n, c in known(source))["baseline", 10000]
-    for op in ("custom", "builtin"):
-        done = run_program(
-            "run",
-            "--model",
-            "baseline",
-            "--op",
-            op,
-            "--data",
-            source,
-            "--threads",
-            threads,
-            "--backend",
-            "cpu",
-            "--json",
-        )
-        got = json.loads(done.stdout)
-        assert (got["correctness"], got["threads"], got["operator"]) == (expected, threads, op)
+def test_threads_from_the_start(threads, run_program):
+    """In a process of its own: MXNet takes its number of threads once. On one data source in a run, on both in
+    `make test-all`."""
+    sources = ["fashion-mnist", "synthetic"] if dataset.find() else ["synthetic"]
+    for source in profiles.pick([str(np.random.default_rng().choice(sources))], sources):
+        expected = dict(((m, n), c) for m, n, c in known(source))["baseline", 10000]
+        for op in ("custom", "builtin"):
+            words = ("--op", op, "--data", source, "--threads", threads, "--backend", "cpu", "--json")
+            got = json.loads(run_program("run", "--model", "baseline", *words).stdout)
+            assert (got["correctness"], got["threads"], got["operator"]) == (expected, threads, op), source

@@ -1,5 +1,6 @@
 """All 10,000 images of every model, in both modes, against the network in float64."""
 
+import float64_models
 import numpy as np
 import pytest
 import reference
@@ -7,24 +8,30 @@ import reference
 from fashion_infer import predictor, request
 from fashion_infer.checkpoints import editions, zoo
 from fashion_infer.data import dataset
-from fashion_infer.graph import layers, symbol
-
-SLICE = 50  # the float64 activations of one fit in the caches
+from fashion_infer.graph import symbol
 
 
 @pytest.mark.parametrize("name", list(zoo.MODELS))
 def test_logits_and_predictions_against_float64(name, data_dir):
     model = zoo.get(name)
     shipped, edition = model.load(), editions.get(model.edition)
-    chain = edition.layers[:-1]  # up to the logits
-    prefix = {"custom": "new", "builtin": "convolution"}[model.operator]
-    weights = [shipped.weights[key] for step in layers.walk(chain, edition.shape, prefix) for key in step.parameters]
-    pixels = dataset.resized(dataset.load(10000), edition.input_size)
-    slices = [np.asarray(pixels[start : start + SLICE]) for start in range(0, 10000, SLICE)]
-    wanted = np.concatenate([reference.forward(chain, weights, part) for part in slices])
+    pixels = float64_models.pixels(name, dataset.REAL, 10000)
+    wanted = float64_models.logits(name, dataset.REAL, 10000)
     spread = wanted.max() - wanted.min()
-    logits_of = shipped._replace(symbol=symbol.build(chain, edition.shape, model.operator))
+    logits_of = shipped._replace(symbol=symbol.build(edition.layers[:-1], edition.shape, model.operator))
     for mode in request.MODES:
         logits, _ = predictor.Predictor(logits_of, edition.shape, mode=mode).predict(pixels)
         np.testing.assert_array_equal(logits.argmax(axis=1), wanted.argmax(axis=1))
         assert np.abs(logits - wanted).max() < 2e-6 * spread
+
+
+@pytest.mark.parametrize("name", list(zoo.MODELS))
+def test_kept_references_are_what_the_oracle_computes(name, data_dir):
+    """Twenty images, others in every run."""
+    chosen = np.random.default_rng().choice(10000, 20, replace=False)
+    pixels = float64_models.pixels(name, dataset.REAL, 10000)[chosen]
+    wanted, kept = (
+        reference.forward(*float64_models.network_of(name), pixels),
+        float64_models.logits(name, dataset.REAL, 10000),
+    )
+    assert np.abs(kept[chosen] - wanted).max() < 1e-11 * np.abs(wanted).max(), chosen

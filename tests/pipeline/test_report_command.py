@@ -2,8 +2,11 @@
 
 import json
 
+import profiles
+from fashion_infer.reporting import gather
 
-def test_report(run_program, tmp_path):
+
+def test_report(run_program, invoke, small_report, monkeypatch, tmp_path):
     out = tmp_path / "report"
     words = ("report", "--out", out, "--quick", "--n", 200, "--data", "synthetic", "--backend", "cpu")
     done = run_program(*words, timeout=600)
@@ -17,7 +20,11 @@ def test_report(run_program, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["report"]
 
     first = (out / "index.html").read_bytes()
-    assert run_program(*words, timeout=600).returncode == 0
+    if profiles.pick(True, False):  # what the second one shows was measured before: measuring takes 10 s
+        monkeypatch.setattr(gather, "measure", lambda *_: small_report.measured)
+        assert invoke(*words)[0] == 0
+    else:
+        assert run_program(*words, timeout=600).returncode == 0
     assert (out / "index.html").read_bytes() != first
     assert [path.name for path in tmp_path.iterdir()] == ["report"]
     (out / "mine.txt").touch()

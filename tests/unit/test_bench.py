@@ -12,14 +12,16 @@ import reference
 from fashion_infer import devices
 from fashion_infer.checkpoints import editions
 from fashion_infer.errors import DeviceError, UsageError
+from fashion_infer.graph.layers import Convolution
 from fashion_infer.library import bindings, kernels
 from fashion_infer.library import devices as library_devices
-from fashion_infer.measure import bench_files as files
-from fashion_infer.measure import conv, timing
+from fashion_infer.measure import conv, random_network, timing
 from fashion_infer.measure import reference as bench_reference
-from fashion_infer.measure.machines import cuda_tensors, host
-from fashion_infer.measure.peers import host_peers, onnx_model
-from fashion_infer.measure.rows import Contender
+from fashion_infer.measure.machines import cpu, memory, tensors
+from fashion_infer.measure.peers import onnx_model
+from fashion_infer.measure.records import ConvolutionShape
+from fashion_infer.measure.timing import Contender
+from fashion_infer.present import files
 
 CPU = ("bench", "conv", "--backend", "cpu", "--batch", "3", "--repeat", "2")
 GPU = ("bench", "conv", "--backend", "gpu", "--batch", "3", "--repeat", "2")
@@ -93,7 +95,7 @@ def gpu(monkeypatch):
         kernels, "chosen_kernel", lambda x, k, backend="cpu", kernel="auto": chosen(x, k, "cpu", kernel)
     )
     monkeypatch.setattr(kernels, "launch", launch)
-    monkeypatch.setattr(cuda_tensors, "find", Tensors)
+    monkeypatch.setattr(tensors, "find", Tensors)
     return launched
 
 
@@ -126,13 +128,14 @@ def test_all_that_it_writes(invoke, tmp_path):
     code, out, _ = invoke(*CPU, "--edition", "fa2017", "--edition", "sp2018", "--against", "none", *files)
     assert code == 0 and out.count("shifted (auto)") == 3 and "GFLOP/s" in out
     result = json.loads(names[0].read_text())
-    assert {"backend", "device", "versions", "command", "batch", "repeat", "not_compared", "layers"} == set(result)
-    assert [(layer["edition"], layer["number"]) for layer in result["layers"]] == [
+    known = {"benchmark", "backend", "device", "versions", "command", "batches", "repeat", "not_compared"}
+    assert {*known, "logits", "cases"} == set(result) and result["batches"] == [3] and result["logits"] == []
+    assert [(case["edition"], case["number"]) for case in result["cases"]] == [
         ("fa2017", 1),
         ("sp2018", 1),
         ("sp2018", 2),
     ]
-    layer = result["layers"][0]
+    layer = result["cases"][0]
     assert layer["shape"] == {"B": 3, "C": 1, "H": 28, "W": 28, "M": 50, "K": 5} and layer["auto"] == "shifted"
     found = rows(layer)
     assert list(found) == ["fill", "copy", "naive", "shifted"]
@@ -147,15 +150,15 @@ def test_all_that_it_writes(invoke, tmp_path):
     text = names[2].read_text()
     assert "never by hand" in text and "![" in text and "(k.png)" in text
     assert result["command"] + " --json k.json --plot k.png --markdown k.md" in text
-    assert text.count("| 2 | **shifted** |") == 3
+    assert text.count("| 2 | shifted (auto) |") == 3
 
 
-@pytest.mark.parametrize("name", list(host_peers.PEERS))
+@pytest.mark.parametrize("name", list(cpu.Cpu.convolution_peers))
 def test_peers_compute_the_same(invoke, tmp_path, name):
     pytest.importorskip(name) if name != "mxnet" else None
     code, out, _ = invoke(*CPU, "--against", name, "--kernels", "auto", "--json", tmp_path / "k.json")
     assert code == 0 and f"x {name}" in out
-    found = rows(json.loads((tmp_path / "k.json").read_text())["layers"][0])
+    found = rows(json.loads((tmp_path / "k.json").read_text())["cases"][0])
     assert list(found) == ["fill", "copy", "shifted", name]
     assert found[name]["error"] < 5e-6 and found[name]["median_ms"] > 0
     ratio = found[name]["median_ms"] / found["shifted"]["median_ms"]
@@ -171,7 +174,7 @@ def test_peers_missing_are_named_once(invoke, monkeypatch):
 
 
 def test_a_peer_that_does_not_load(invoke, monkeypatch):
-    monkeypatch.setitem(host_peers.PEERS, "torch", raising(ImportError("libfoo.so:\n cannot open")))
+    monkeypatch.setitem(cpu.Cpu.convolution_peers, "torch", raising(ImportError("libfoo.so:\n cannot open")))
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: "found")
     code, _, err = invoke(*CPU, "--kernels", "auto", "--against", "torch")
     assert code == 0 and "torch (libfoo.so: cannot open)" in err
@@ -184,7 +187,7 @@ def test_a_wrong_kernel_is_reported_not_timed(invoke, monkeypatch, tmp_path, fac
     code, out, err = invoke(*CPU, "--against", "none", *files)
     assert code == 1 and "WRONG: naive" in out and words in out
     assert "wrong: naive on fa2017 convolution 1" in err
-    found = rows(json.loads((tmp_path / "k.json").read_text())["layers"][0])
+    found = rows(json.loads((tmp_path / "k.json").read_text())["cases"][0])
     assert found["naive"]["status"] == "wrong" and found["naive"]["median_ms"] is None
     assert found["shifted"]["status"] == "ok"
     assert "(WRONG)" in (tmp_path / "k.md").read_text()
@@ -238,7 +241,7 @@ def test_an_unwritable_folder_is_refused_at_once(invoke, monkeypatch, tmp_path):
 
 @pytest.mark.parametrize("error", [MemoryError(), RuntimeError("DefaultCPUAllocator: can't allocate memory")])
 def test_out_of_memory(invoke, monkeypatch, error):
-    monkeypatch.setattr(host.Host, "load", raising(error))
+    monkeypatch.setattr(cpu.Cpu, "convolution", raising(error))
     assert invoke(*CPU)[0::2] == (4, "fashion-infer: out of memory: use a smaller --batch\n")
 
 
@@ -248,9 +251,9 @@ def test_a_batch_beyond_memory_is_refused_at_once(invoke):
 
 
 def test_other_errors_stay_what_they_are(monkeypatch):
-    monkeypatch.setattr(host.Host, "load", raising(RuntimeError("a mistake of ours")))
+    monkeypatch.setattr(cpu.Cpu, "convolution", raising(RuntimeError("a mistake of ours")))
     with pytest.raises(RuntimeError, match="a mistake of ours"):
-        conv.convolutions(batch=1)
+        conv.measure(conv.Request(batch=1))
 
 
 class TestGpu:
@@ -261,17 +264,15 @@ class TestGpu:
         assert "not compared with cudnn (PyTorch with CUDA is not installed)" in err
         assert ("shifted", 7) in gpu and ("naive", 7) in gpu
         result = json.loads((tmp_path / "k.json").read_text())
-        assert result["device"]["name"] == "GPU of NumPy" and result["batch"] == 3
-        assert all(row["median_ms"] > 0 for row in result["layers"][0]["rows"])
+        assert result["device"]["name"] == "GPU of NumPy" and result["batches"] == [3]
+        assert all(row["median_ms"] > 0 for row in result["cases"][0]["rows"])
         assert "compute capability 9.0" in (tmp_path / "k.md").read_text()
 
     def test_auto_takes_the_gpu(self, gpu, invoke):
         assert invoke("bench", "conv", "--batch", "1", "--repeat", "1", "--kernels", "auto")[0] == 0
         assert gpu
 
-    def test_cudnn_takes_the_better_layout(self, gpu, invoke, monkeypatch, tmp_path):
-        torch = pytest.importorskip("torch")
-
+    def test_cudnn_takes_the_better_layout(self, gpu, invoke, monkeypatch, tmp_path, torch):
         class WithTorch(Tensors):
             def __init__(self, device=0):
                 self.torch = torch
@@ -285,9 +286,9 @@ class TestGpu:
             def take(self, tensor, indices):
                 return np.asarray(tensor[indices])
 
-        monkeypatch.setattr(cuda_tensors, "find", WithTorch)
+        monkeypatch.setattr(tensors, "find", WithTorch)
         assert invoke(*GPU, "--json", tmp_path / "k.json")[0] == 0
-        found = rows(json.loads((tmp_path / "k.json").read_text())["layers"][0])
+        found = rows(json.loads((tmp_path / "k.json").read_text())["cases"][0])
         assert list(found)[-2:] == ["cudnn fp32", "cudnn tf32"]
         assert found["cudnn fp32"]["layout"] in ("NCHW", "NHWC") and found["cudnn fp32"]["error"] < 1e-6
         assert set(found["shifted"]["faster_than"]) == {"cudnn fp32", "cudnn tf32"}
@@ -297,7 +298,7 @@ class TestGpu:
         monkeypatch.setitem(sys.modules, "torch", None)
         monkeypatch.setitem(sys.modules, "cupy", None)
         with pytest.raises(DeviceError, match="needs PyTorch or CuPy"):
-            cuda_tensors.find(0)
+            tensors.find(0)
 
     def test_a_gpu_that_fails_is_one_line(self, gpu, invoke, monkeypatch):
         error = RuntimeError("CUDA error: an illegal memory access was encountered\nCompile with TORCH_USE_CUDA_DSA")
@@ -314,7 +315,7 @@ class TestGpu:
     def test_a_library_without_cuda(self, invoke, monkeypatch):
         monkeypatch.setattr(kernels, "table", lambda backend="cpu": [])
         with pytest.raises(DeviceError, match="without CUDA"):
-            conv.convolutions(backend="gpu")
+            conv.measure(conv.Request(backend="gpu"))
 
 
 def test_what_launch_passes_on():
@@ -352,10 +353,10 @@ def test_first_and_last_images_are_checked(batch):
 
 
 def test_inputs_are_pixels_first_and_small_numbers_later():
-    pixels, weight = conv._inputs(1, 28, 50, 5, 2, True)
+    pixels, weight = conv._inputs(ConvolutionShape(2, 1, 28, 28, 50, 5), True)
     assert pixels.dtype == weight.dtype == np.float32 and weight.shape == (50, 1, 5, 5)
     assert pixels.max() > 200 and (pixels == pixels.astype(np.uint8)).all()
-    later, _ = conv._inputs(6, 30, 16, 5, 2, False)
+    later, _ = conv._inputs(ConvolutionShape(2, 6, 30, 30, 16, 5), False)
     assert later.dtype == np.float32 and -1 <= later.min() < -0.9 and 0.9 < later.max() <= 1
 
 
@@ -366,15 +367,16 @@ def test_the_check_of_the_bench_is_the_tests_own():
 
 
 def test_shapes_of_editions():
-    assert list(editions.convolution_shapes(editions.get("fa2019"))) == [(1, 70, 12, 5), (12, 33, 24, 5)]
+    found = [(step.input, step.layer) for step in random_network.convolutions(editions.get("fa2019"))]
+    assert found == [((1, 70, 70), Convolution(12, 5)), ((12, 33, 33), Convolution(24, 5))]
 
 
 def test_an_onnx_model_has_the_weights_in_it():
     weight = np.arange(18, dtype=np.float32).reshape(2, 1, 3, 3)
-    model = onnx_model.convolution(weight, (300, 1, 8, 8))
+    model = onnx_model.network([Convolution(2, 3)], {"new0_weight": weight}, (300, 1, 8, 8))
     assert weight.tobytes() in model and b"Conv" in model and b"\x08\xac\x02" in model  # 300 as a varint
 
 
 def test_a_machine_that_hides_its_name(monkeypatch):
-    monkeypatch.setattr(host.Path, "read_text", raising(OSError()))
-    assert host._cpu_name() == "CPU" and host.available_memory() is None
+    monkeypatch.setattr(memory.Path, "read_text", raising(OSError()))
+    assert cpu._cpu_name() == "CPU" and memory.available_memory() is None

@@ -1,4 +1,4 @@
-"""`fashion-infer bench net`: what it checks, counts and writes. The GPU of the tests is PyTorch's CPU."""
+"""`fashion-infer bench net`: what it checks, counts and writes. The GPU of the tests is PyTorch's CPU, or NumPy."""
 
 import importlib.util
 import json
@@ -10,13 +10,17 @@ import pytest
 import reference
 
 from fashion_infer.errors import DeviceError, UsageError
+from fashion_infer.graph.layers import Tanh, walk
 from fashion_infer.library import bindings
 from fashion_infer.library import devices as library_devices
 from fashion_infer.library.fused import FusedNetwork
-from fashion_infer.measure import net, random_network, request
+from fashion_infer.measure import network as bench
+from fashion_infer.measure import random_network, request
 from fashion_infer.measure import reference as bench_reference
-from fashion_infer.measure.machines import cuda_tensors
-from fashion_infer.measure.peers import host_networks, onnx_model, torch_network
+from fashion_infer.measure.machines import cpu, tensors
+from fashion_infer.measure.peers import onnx_model, torch_compile
+from fashion_infer.measure.peers import torch as torch_peer
+from fashion_infer.measure.records import OURS, Measurement
 
 CPU = ("bench", "net", "--backend", "cpu", "--repeat", "2")
 GPU = ("bench", "net", "--backend", "gpu", "--repeat", "2")
@@ -24,7 +28,7 @@ EDITIONS = ("fa2017", "sp2018", "fa2019")
 
 
 def oracle(network, images):
-    """Scores in float64, written out for the three editions and not by way of `steps`."""
+    """Scores in float64, written out for the three editions and not by way of `layers`."""
     w = {name: weight.astype(np.float64) for name, weight in network.weights.items()}
     x = np.tanh(reference.convolve(images, w["new0_weight"]))
     x = np.maximum.reduce([x[:, :, i::2, j::2] for i in (0, 1) for j in (0, 1)])
@@ -37,15 +41,15 @@ def oracle(network, images):
 
 @pytest.fixture(params=EDITIONS)
 def network(request):
-    return random_network.make(request.param)
+    return random_network.build(request.param)
 
 
 @pytest.fixture
 def small():
-    return random_network.make("fa2017")
+    return random_network.build("fa2017")
 
 
-class WrongNet(FusedNetwork):
+class WrongNetwork(FusedNetwork):
     """A network whose outputs are off by a factor."""
 
     def forward(self, data, layer_times=False, out=None):
@@ -54,7 +58,7 @@ class WrongNet(FusedNetwork):
         return out
 
 
-class DeafNet(FusedNetwork):
+class DeafNetwork(FusedNetwork):
     """A network that is right until the softmax, and then forgets the last image."""
 
     def forward(self, data, layer_times=False, out=None):
@@ -70,6 +74,10 @@ def raising(error):
         raise error
 
     return call
+
+
+def outputs(network, images):
+    return bench_reference.run(network.layers, network.weights, images)
 
 
 def case_rows(result, **wanted):
@@ -128,7 +136,7 @@ def test_peers_are_timed_and_compared(invoke, tmp_path, name):
 def test_peers_compute_every_edition(network, name):
     pytest.importorskip(name) if name != "mxnet" else None
     images = network.images(3)
-    for contender in host_networks.PEERS[name](network, images.astype(np.float32), 1):
+    for contender in cpu.Cpu.network_peers[name](network, images.astype(np.float32), 1):
         scores = contender.sample(contender.run(), np.array([0, 2]))
         assert np.abs(scores - oracle(network, images[[0, 2]])).max() < 2e-5
 
@@ -141,9 +149,9 @@ def test_ours_computes_every_edition(network):
 
 def test_the_reference_is_the_tests_own(network):
     images = network.images(40)  # more than it takes at a time
-    logarithms = bench_reference.run(network.steps, images)
+    logarithms = outputs(network, images)
     assert np.allclose(np.exp(logarithms), oracle(network, images), rtol=1e-9)
-    logits = bench_reference.run(network.logits().steps, images)
+    logits = outputs(network.logits(), images)
     assert np.allclose(bench_reference.log_softmax(logits), logarithms, rtol=1e-12)
 
 
@@ -151,42 +159,47 @@ def test_a_part_of_the_network_is_that_part(network):
     images = network.images(2)
     for part in (network.first_stage(), network.logits()):
         found = FusedNetwork(part.symbol, part.weights, part.shape).forward(images)
-        assert np.allclose(found, bench_reference.run(part.steps, images), atol=3e-5)
+        assert np.allclose(found, outputs(part, images), atol=3e-5)
     assert len(FusedNetwork(network.first_stage().symbol, network.weights, network.shape).stages) == 1
 
 
 def test_layers_are_neither_linear_nor_saturated(network):
     images = network.images(64)
     assert images.dtype == np.uint8 and images.max() > 200 and images.shape == (64, *network.shape)
-    for count, step in enumerate(network.steps, 1):
-        if step.kind == "tanh":
-            size = np.abs(bench_reference.run(network.steps[: count - 1], images))
+    for count, layer in enumerate(network.layers):
+        if isinstance(layer, Tanh):
+            size = np.abs(outputs(network.first(count), images))
             assert 0.3 < size.mean() < 2
-    logits = bench_reference.run(network.logits().steps, images)
+    logits = outputs(network.logits(), images)
     assert np.ptp(logits) > 3 and len(set(logits.argmax(axis=1))) > 1
 
 
 def test_shapes(network):
-    found = random_network.shapes(network.steps, network.shape)
     images = network.images(1)
-    for count, shape in enumerate(found, 1):
-        assert bench_reference.run(network.steps[:count], images).size == np.prod(shape)
+    for count, step in enumerate(walk(network.layers, network.shape), 1):
+        assert outputs(network.first(count), images).size == np.prod(step.output)
+        for name, shape in step.parameters.items():
+            assert network.weights[name].shape == shape
 
 
 @pytest.mark.parametrize("size", [1, 300])
 def test_onnx_scores_are_torch_s(small, size):
     torch, ort = pytest.importorskip("torch"), pytest.importorskip("onnxruntime")
     x = small.images(size).astype(np.float32)
-    session = ort.InferenceSession(onnx_model.network(small.steps, x.shape), providers=["CPUExecutionProvider"])
+    session = ort.InferenceSession(
+        onnx_model.network(small.layers, small.weights, x.shape), providers=["CPUExecutionProvider"]
+    )
     assert [i.shape for i in session.get_inputs()] == [list(x.shape)]
     with torch.no_grad():
-        wanted = torch_network.function(torch, small.steps)(torch.from_numpy(x)).numpy()
+        wanted = torch_peer.module(torch, small)(torch.from_numpy(x)).numpy()
     assert np.allclose(session.run(None, {"x": x})[0], wanted, atol=1e-5)
 
 
-@pytest.mark.parametrize("wrong, words", [(WrongNet, "of the range, more than 2e-06"), (DeafNet, "more than 4e-06")])
+@pytest.mark.parametrize(
+    "wrong, words", [(WrongNetwork, "of the range, more than 2e-06"), (DeafNetwork, "more than 4e-06")]
+)
 def test_a_wrong_network_is_reported_not_timed(invoke, monkeypatch, tmp_path, wrong, words):
-    monkeypatch.setattr(net, "FusedNetwork", wrong)
+    monkeypatch.setattr(bench, "FusedNetwork", wrong)
     names = [tmp_path / name for name in ("r.json", "r.png", "r.md")]
     files = [word for pair in zip(("--json", "--plot", "--markdown"), names) for word in pair]
     code, out, err = invoke(*CPU, "--batch", "4", "--against", "none", *files)
@@ -198,16 +211,16 @@ def test_a_wrong_network_is_reported_not_timed(invoke, monkeypatch, tmp_path, wr
 
 def test_changed_predictions_are_wrong(small):
     want = np.array([[0.0, 1.0], [1.0, 1.0 + 1e-9]])
-    row = net.Row("fashion-infer", net.OURS, "float32")
-    net._judge(row, np.array([[0.0, 1.0], [1.0, 1.0 - 1e-9]]), want, 2e-6)
+    row = Measurement("fashion-infer", OURS, precision="float32")
+    bench._judge(row, np.array([[0.0, 1.0], [1.0, 1.0 - 1e-9]]), want, 2e-6)
     assert row.status == "wrong" and row.reason == "1 of 2 predictions differ" and row.error < 2e-6
-    row = net.Row("fashion-infer fp16", net.OURS, "fp16")
-    net._judge(row, np.array([[0.0, 1.0], [1.0, 1.0 - 1e-9]]), want, 1e-2)
+    row = Measurement("fashion-infer fp16", OURS, precision="fp16")
+    bench._judge(row, np.array([[0.0, 1.0], [1.0, 1.0 - 1e-9]]), want, 1e-2)
     assert row.status == "ok" and row.changed == 1
 
 
 def test_a_network_that_fails_is_wrong_too(invoke, monkeypatch):
-    monkeypatch.setattr(net.FusedNetwork, "forward", raising(DeviceError("device lost")))
+    monkeypatch.setattr(bench.FusedNetwork, "forward", raising(DeviceError("device lost")))
     code, out, _ = invoke(*CPU, "--batch", "1", "--against", "none")
     assert code == 1 and "WRONG: fa2017, fashion-infer: device lost" in out
 
@@ -222,9 +235,9 @@ def test_peers_missing_are_named_once(invoke, monkeypatch):
 
 
 def test_a_peer_that_does_not_load_is_left_out(invoke, monkeypatch):
-    monkeypatch.setitem(host_networks.PEERS, "onnxruntime", raising(ImportError("libfoo.so:\n cannot open")))
-    monkeypatch.setattr(request, "available", lambda peers, machine, asked: (["onnxruntime"], {}))
-    monkeypatch.setattr(net.HostNetworks, "describe", lambda self, peers: ({"name": "CPU"}, {}))
+    monkeypatch.setitem(cpu.Cpu.network_peers, "onnxruntime", raising(ImportError("libfoo.so:\n cannot open")))
+    monkeypatch.setattr(request, "available", lambda peers, here, backend, asked: (["onnxruntime"], {}))
+    monkeypatch.setattr(cpu.Cpu, "describe", lambda self, peers: ({"name": "CPU"}, {}))
     code, _, err = invoke(*CPU, "--batch", "1,2", "--against", "onnxruntime")
     assert code == 0 and "onnxruntime (libfoo.so: cannot open (fa2017, batch 1))" in err and err.count("\n") == 1
 
@@ -253,7 +266,7 @@ def test_a_batch_beyond_memory_is_refused_at_once(invoke):
 
 
 def test_out_of_memory_is_one_line(invoke, monkeypatch):
-    monkeypatch.setattr(net.HostNetworks, "load", raising(RuntimeError("can't allocate memory")))
+    monkeypatch.setattr(cpu.Cpu, "network", raising(RuntimeError("can't allocate memory")))
     code, _, err = invoke(*CPU, "--batch", "1")
     assert code == 4 and err == "fashion-infer: out of memory: use a smaller --batch\n"
 
@@ -261,38 +274,37 @@ def test_out_of_memory_is_one_line(invoke, monkeypatch):
 class TestCompiler:
     """torch.compile itself takes most of a minute here: a stand-in shows what is made of it."""
 
-    @pytest.fixture
-    def torch(self, monkeypatch):
+    @pytest.fixture(autouse=True)
+    def _compiler(self, monkeypatch):
         monkeypatch.setattr(shutil, "which", lambda name: "/usr/bin/c++")
-        return pytest.importorskip("torch")
 
     def test_it_runs_before_it_is_timed(self, torch, monkeypatch):
         asked, runs = {}, []
         monkeypatch.setattr(torch, "compile", lambda function, **options: asked.update(options) or runs.append)
         x = torch.zeros(2)
-        torch_network.compiled(torch, None, x)
+        torch_compile.compiled(torch, None, x)
         assert asked["mode"] == "max-autotune" and asked["dynamic"] is False and len(runs) == 3
 
     def test_too_long(self, torch, monkeypatch):
         monkeypatch.setattr(torch, "compile", lambda function, **options: lambda x: time.sleep(5))
         with pytest.raises(DeviceError, match=r"it compiled for more than 0\.1 s"):
-            torch_network.compiled(torch, None, torch.zeros(1), limit=0.1)
+            torch_compile.compiled(torch, None, torch.zeros(1), limit=0.1)
 
     def test_a_failure(self, torch, monkeypatch):
         monkeypatch.setattr(torch, "compile", lambda function, **options: raising(ValueError("\nno such op\nhint")))
         with pytest.raises(DeviceError, match=r"it does not compile \(ValueError: no such op\)"):
-            torch_network.compiled(torch, None, torch.zeros(1))
+            torch_compile.compiled(torch, None, torch.zeros(1))
 
     def test_no_compiler(self, torch, monkeypatch):
         monkeypatch.setattr(shutil, "which", lambda name: None)
         with pytest.raises(DeviceError, match=r"needs a C\+\+ compiler"):
-            torch_network.compiled(torch, None, torch.zeros(1))
+            torch_compile.compiled(torch, None, torch.zeros(1))
 
     def test_as_a_peer(self, torch, monkeypatch, small):
         monkeypatch.setattr(torch, "compile", lambda function, **options: function)
         monkeypatch.setattr(torch._dynamo, "reset", lambda: None)
         images = small.images(2)
-        (contender,) = host_networks.PEERS["torch-compile"](small, images.astype(np.float32), 1)
+        (contender,) = cpu.Cpu.network_peers["torch-compile"](small, images.astype(np.float32), 1)
         scores = contender.sample(contender.run(), np.array([0, 1]))
         assert contender.name == "torch-compile" and np.abs(scores - oracle(small, images)).max() < 2e-5
 
@@ -353,7 +365,7 @@ class Event:
         pass
 
 
-class NetOnDevice(FusedNetwork):
+class NetworkOnDevice(FusedNetwork):
     """The CPU's network in the place of the GPU's; half precision is not there."""
 
     launched = None  # a list, which the fixture makes
@@ -371,16 +383,15 @@ class NetOnDevice(FusedNetwork):
 
 
 @pytest.fixture
-def gpu(monkeypatch):
+def gpu(monkeypatch, torch):
     """A machine with one GPU, whose networks are the CPU's."""
-    torch = pytest.importorskip("torch")
     device = library_devices.CudaDevice(0, "GPU of PyTorch", (9, 0), 132, 140 << 30, 139 << 30, "13.0", "13.0")
     monkeypatch.setattr(library_devices, "cuda_devices", lambda: [device])
-    monkeypatch.setattr(cuda_tensors, "find", Tensors)
-    monkeypatch.setattr(net, "FusedNetwork", NetOnDevice)
-    monkeypatch.setattr(NetOnDevice, "launched", [])
+    monkeypatch.setattr(tensors, "find", Tensors)
+    monkeypatch.setattr(bench, "FusedNetwork", NetworkOnDevice)
+    monkeypatch.setattr(NetworkOnDevice, "launched", [])
     monkeypatch.setattr(torch._dynamo, "reset", lambda: None)
-    monkeypatch.setattr(torch_network, "compiled", lambda torch, function, x: function)
+    monkeypatch.setattr(torch_compile, "compiled", lambda torch, function, x: function)
 
 
 class TestGpu:
@@ -401,18 +412,18 @@ class TestGpu:
             assert rows["fashion-infer"]["layout"] in (("in slices", "in one piece") if where == "host" else ("",))
             assert where == "host" or all(row["error"] < 4e-6 for row in rows.values())
             assert all(row["changed"] == (None if where == "stage" else 0) for row in rows.values())
-        assert (3, "uint8", 7) in NetOnDevice.launched
+        assert (3, "uint8", 7) in NetworkOnDevice.launched
         text = names[2].read_text()
         assert "# Whole networks on a GPU" in text and "compute capability 9.0" in text and "pinned host memory" in text
 
     def test_wrong_predictions_on_the_host(self, gpu, invoke, monkeypatch):
-        real = NetOnDevice.forward
+        real = NetworkOnDevice.forward
 
         def forward(self, data, layer_times=False, out=None):
             found = real(self, data, layer_times, out)
             return -found if out is not None else found
 
-        monkeypatch.setattr(NetOnDevice, "forward", forward)
+        monkeypatch.setattr(NetworkOnDevice, "forward", forward)
         code, out, err = invoke(*GPU, "--batch", "4", "--against", "none")
         assert code == 1 and "4 of 4 predictions differ" in out and "(host, 4)" in err
 
@@ -432,7 +443,7 @@ class TestGpu:
             def versions(self):
                 return {}
 
-        monkeypatch.setattr(cuda_tensors, "find", WithoutTorch)
+        monkeypatch.setattr(tensors, "find", WithoutTorch)
         code, _, err = invoke(*GPU, "--batch", "1", "--against", "torch,onnxruntime")
         assert code == 0 and "onnxruntime (it is no peer on the GPU)" in err
         assert "torch (PyTorch with CUDA is not installed (fa2017, batch 1))" in err

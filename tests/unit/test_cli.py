@@ -3,6 +3,7 @@
 import _ctypes
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -10,6 +11,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+import profiles
 import pytest
 from interruptible import interruptible
 
@@ -228,8 +230,10 @@ def test_closed_pipe_is_no_error():
     assert done.stderr == ""
 
 
-@pytest.mark.parametrize("delay", [2.5, 3.1, 4])
-def test_ctrl_c_during_a_run(delay):
+@pytest.mark.parametrize("moment", range(profiles.pick(1, 10)))
+def test_ctrl_c_during_a_run(moment):
+    """From 2.5 s to 4 s after the start, at another moment in every run."""
+    delay = random.SystemRandom().uniform(2.5, 4)
     command = [sys.executable, "-m", "fashion_infer", "run", "--data", "synthetic", "--backend", "cpu"]
     process = interruptible([*command, "--repeat", "1000"])
     try:

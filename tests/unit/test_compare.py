@@ -2,6 +2,7 @@
 
 import copy
 import json
+from pathlib import Path
 
 import pytest
 
@@ -259,6 +260,28 @@ class TestBenches:
             assert code == 1 and "differs" in err and "slower" not in err
         peer = changed(NET, "cases", 0, "rows", 1, "min_ms", value=0.2)
         assert compare(NET, changed(peer, "cases", 0, "rows", 1, "median_ms", value=9.0), "--check")[0] == 0
+
+    def test_files_from_before_there_was_one_kind_of_record(self, compare):
+        """CONV is as `bench conv` wrote it then; what it writes now is the same to `compare`."""
+        now = {key: value for key, value in CONV.items() if key not in ("batch", "layers")}
+        now.update(benchmark="conv", batches=[10], logits=[], cases=copy.deepcopy(CONV["layers"]))
+        for row in now["cases"][0]["rows"]:
+            row["kind"] = {"kernel": "ours"}.get(row["kind"], row["kind"])
+        code, lines, err = compare(CONV, now, "--check")
+        assert code == 0 and not err
+        assert lines["fa2017 convolution 1: naive"][2:] == ["1.000", "0.1", "within the noise"]
+        assert lines["fact: fa2017 convolution 1: naive"] == ["ok", "ok", "same"]
+        now["cases"][0]["rows"][1].update(min_ms=2.0, median_ms=2.0)
+        assert compare(CONV, now, "--check")[2] == "fashion-infer: fa2017 convolution 1: naive is slower\n"
+        assert compare(CONV, {**now, "batches": [20]})[0] == 2
+        assert compare(NET, {**NET, "benchmark": "net"}, "--check")[0] == 0
+
+    @pytest.mark.parametrize("name", ["kernels", "results-gpu", "results-gpu-editions", "results-cpu"])
+    def test_the_files_of_the_documentation(self, invoke, name):
+        docs = Path(__file__).resolve().parents[2] / "docs"
+        file = next(docs.rglob(f"{name}.json"))
+        code, out, err = invoke("compare", file, file, "--check")
+        assert code == 0 and "within the noise" in out and not err
 
     def test_settings_that_differ_are_shown(self, compare):
         _, lines, _ = compare(CONV, changed(CONV, "versions", "library", value="y"))

@@ -8,7 +8,7 @@ from fashion_infer import course
 from fashion_infer.checkpoints import editions, zoo
 from fashion_infer.data import dataset, pictures, synthetic
 from fashion_infer.errors import DataError, UsageError
-from fashion_infer.present import plots
+from fashion_infer.present.charts import images as sheets
 
 
 def asked(*arguments, **options):
@@ -168,18 +168,18 @@ def test_plots_of_a_run(tmp_path, invoke):
 
 def test_confusion_counts_every_image(tmp_path, monkeypatch):
     drawn = []
-    monkeypatch.setattr(plots, "_save", lambda figure, path: drawn.append(figure))
+    monkeypatch.setattr(sheets.figures, "save", lambda figure, path: drawn.append(figure))
     labels = np.array([0, 0, 1, 2, 2, 2], np.uint8)
-    plots.confusion("c.png", labels, np.array([0, 1, 1, 2, 2, 0]), ["a", "b", "c"], "title")
+    sheets.confusion("c.png", labels, np.array([0, 1, 1, 2, 2, 0]), ["a", "b", "c"], "title")
     texts = {(t.get_position(), t.get_text()) for t in drawn[0].axes[0].texts}
     assert texts == {((0, 0), "1"), ((1, 0), "1"), ((1, 1), "1"), ((2, 2), "2"), ((0, 2), "1")}
 
 
 def test_a_sheet_of_many_says_how_many(tmp_path, monkeypatch):
     drawn = []
-    monkeypatch.setattr(plots, "_save", lambda figure, path: drawn.append(figure))
+    monkeypatch.setattr(sheets.figures, "save", lambda figure, path: drawn.append(figure))
     images, labels = synthetic.load()
-    plots.sheet("s.png", images[:150], labels[:150], list("abcdefghij"), "title", labels[:150])
+    sheets.sheet("s.png", images[:150], labels[:150], list("abcdefghij"), "title", labels[:150])
     assert "the first 100 of 150" in drawn[0]._suptitle.get_text()
     assert dataset.resized(dataset.Images(images[:2], labels[:2], "synthetic", ""), 28).shape == (2, 1, 28, 28)
 

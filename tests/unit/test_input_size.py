@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+import profiles
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -68,7 +69,7 @@ def chains(draw):
 
 
 @given(chains())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=profiles.examples(60))
 def test_random_chains(chain):
     network, size = chain
     width = fc_width(network, size)

@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+import profiles
 import pytest
 import reference
 from hypothesis import given, settings
@@ -24,7 +25,7 @@ def new(kernel="(3, 3)", num_filter="4", **attributes):
     st.integers(1, 9), st.integers(1, 12), st.integers(1, 20), st.integers(1, 20), st.integers(1, 16),
     st.integers(1, 7), st.sampled_from(["uint8", "float32"]), st.integers(0, 2**32 - 1),
 )  # fmt: skip
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=profiles.examples(60))
 def test_against_mxnets_convolution(b, c, h, w, m, k, dtype, seed):
     k = min(k, h, w)
     rng = np.random.default_rng(seed)

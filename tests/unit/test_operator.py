@@ -8,6 +8,7 @@ import threading
 from pathlib import Path
 
 import numpy as np
+import profiles
 import pytest
 import reference
 from hypothesis import given, settings
@@ -31,7 +32,7 @@ def convolutions(draw):
 
 
 @given(convolutions(), st.sampled_from(KERNELS), st.booleans(), st.integers(0, 2**32 - 1))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=profiles.examples(150))
 def test_random_shapes(shape, kernel, as_pixels, seed):
     b, c, h, w, m, k = shape
     rng = np.random.default_rng(seed)

@@ -2,7 +2,8 @@
 
 import pytest
 
-from fashion_infer.present import output
+from fashion_infer.present import content
+from fashion_infer.present.render import terminal
 
 NUMBERS = [f"{10 ** (k % 8) + k:,}.{k:03d}" for k in range(14)]
 
@@ -12,10 +13,12 @@ def test_no_table_loses_a_number_or_a_name(monkeypatch, capsys, columns):
     if columns is not None:  # as a terminal of that width
         monkeypatch.setenv("FORCE_COLOR", "1")
         monkeypatch.setenv("COLUMNS", str(columns))
-    made = output.table("kernel", *(f">x torch-compile {k}" for k in range(len(NUMBERS))), "idea")
-    made.add_row("global-accumulate", *NUMBERS, "one thread an output, summing in global memory")
-    made.add_row("a fused stage of a [name]+without+any:blank:in+it", *NUMBERS, "")
-    output.show(made)
+    names = ["kernel", *(f">x torch-compile {k}" for k in range(len(NUMBERS))), "idea"]
+    rows = [
+        ["global-accumulate", *NUMBERS, "one thread an output, summing in global memory"],
+        ["a fused stage of a [name]+without+any:blank:in+it", *NUMBERS, ""],
+    ]
+    terminal.show([content.table("", names, rows)])
     shown = capsys.readouterr().out
     for word in ("global-accumulate", *NUMBERS):
         assert word in shown
@@ -23,9 +26,8 @@ def test_no_table_loses_a_number_or_a_name(monkeypatch, capsys, columns):
 
 
 def test_what_fits_is_not_wrapped(capsys):
-    made = output.table("layer", ">op time, s")
-    made.add_row("flatten0+fullyconnected0+activation1", "0.000123")
-    output.show(made)
+    rows = [["flatten0+fullyconnected0+activation1", "0.000123"]]
+    terminal.show([content.table("", ["layer", ">op time, s"], rows)])
     lines = [line.strip() for line in capsys.readouterr().out.splitlines() if line.strip()]
     assert len(lines) == 3 and lines[0].split() == ["layer", "op", "time,", "s"]
     assert lines[2].split() == ["flatten0+fullyconnected0+activation1", "0.000123"]

@@ -5,7 +5,7 @@ import sys
 
 from fashion_infer.measure import process
 
-USED = "from fashion_infer import process; print(process.usage().peak_memory)"
+USED = "from fashion_infer.measure import process; print(process.usage().peak_memory)"
 
 
 def test_peak_memory_is_not_that_of_the_process_which_started_it():

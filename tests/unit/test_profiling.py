@@ -7,7 +7,7 @@ import sys
 import types
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fashion_infer import devices
@@ -15,19 +15,14 @@ from fashion_infer.errors import DeviceError
 from fashion_infer.library import kernels
 from fashion_infer.library.op_times import OpTime
 from fashion_infer.measure import process
-from fashion_infer.profiling import (
-    counters,
-    demangle,
-    mxnet_source,
-    overhead,
-    records,
-    stages,
-    tables,
-    throughput,
-    trace,
-)
-from fashion_infer.profiling.cupti_source import CuptiSource
+from fashion_infer.present import profile as present
+from fashion_infer.present.render import terminal
+from fashion_infer.profiling import counters, demangle, overhead, records, tables, throughput, trace
+from fashion_infer.profiling.figures import Figures, from_dict
 from fashion_infer.profiling.records import API, COPY, KERNEL, NODE, STAGE, Record
+from fashion_infer.profiling.sources import log as stages
+from fashion_infer.profiling.sources import mxnet as mxnet_source
+from fashion_infer.profiling.sources.cupti import CuptiSource
 from fashion_infer.result import Layer
 
 MANGLED = "_ZN4fops3runEPKff"
@@ -40,15 +35,38 @@ def made(kind, name, start, duration, lane="a", size=0):
 # ---- tables ----------------------------------------------------------------------------------
 
 
-def test_table_by_hand():
+def printed(table, capsys):
+    terminal.show([present.activities(table)])
+    return capsys.readouterr().out.split("\n")[:-1]
+
+
+def test_table_by_hand(capsys):
     table = tables.tabulate(
         "GPU activities", [made(KERNEL, "k", 0, 100), made(COPY, "c", 5, 600), made(KERNEL, "k", 9, 300)]
     )
     assert table.rows == [tables.Row("c", 0.6, 600, 1, 600, 600), tables.Row("k", 0.4, 400, 2, 100, 300)]
     assert table.rows[1].avg == 200 and table.time == 1000
-    text = tables.lines(table)
+    text = printed(table, capsys)
     assert text[0] == "GPU activities:" and text[1].split() == ["Time(%)", "Time", "Calls", "Avg", "Min", "Max", "Name"]
     assert text[3].split() == ["40.00%", "400ns", "2", "200ns", "100ns", "300ns", "k"]
+
+
+def test_kernels_alone_are_a_gpus_table_without_copies():
+    found = [made(KERNEL, "k", 0, 300), made(COPY, "[CUDA memcpy HtoD]", 5, 600), made(KERNEL, "l", 9, 100)]
+    table = tables.kernels(tables.tabulate("GPU activities", found))
+    assert [(row.name, row.share) for row in table.rows] == [("k", 0.75), ("l", 0.25)]
+
+
+def test_figures_are_read_again_as_they_were():
+    figures = Figures(
+        [tables.tabulate("CPU activities", [made(NODE, "n", 0, 5)]), tables.tabulate("API calls", [])],
+        process.Usage(1.0, 0.5, 0.25, 1 << 20),
+        [throughput.Throughput("new0", "naive", 0.5, 100, 200)],
+        {"fill_gb_s": 1.5},
+        None,
+        [overhead.Overhead("a whole pass", 1.0, 1.5, 3)],
+    )
+    assert from_dict(json.loads(json.dumps(figures.as_dict()))) == figures
 
 
 def test_equal_times_come_by_name():
@@ -99,8 +117,8 @@ def test_csv(tmp_path):
     assert row == ["GPU activities", "100.0000", "0.000001500", "1", *["0.000001500"] * 3, name]
 
 
-def test_empty_table_says_so():
-    assert tables.lines(tables.tabulate("API calls", []))[-1].strip() == "(none)"
+def test_empty_table_says_so(capsys):
+    assert printed(tables.tabulate("API calls", []), capsys)[-2].strip() == "(none)"
 
 
 def test_calls_within_calls_count_once():
@@ -145,6 +163,7 @@ def test_trace(tmp_path):
     assert kernel["tid"] == copy["tid"] and copy["args"] == {"bytes": 1000, "GB/s": 2.0}
 
 
+@settings(suppress_health_check=[HealthCheck.too_slow])  # on a busy machine
 @given(st.integers(0, 10**10), st.lists(st.sampled_from([0, 1, 1000]) | st.integers(0, 10**9), min_size=1, max_size=20))
 def test_slices_end_to_end_stay_so_in_a_viewer(start, lengths):
     """Viewers nest a slice in one that it seems to begin in: they add in float64, or in nanoseconds rounded down."""
@@ -255,7 +274,7 @@ def test_cupti(monkeypatch):
             ]
         ),
     )
-    monkeypatch.setattr("fashion_infer.profiling.cupti_source.time.time_ns", lambda: 1_000_000)
+    monkeypatch.setattr("fashion_infer.profiling.sources.cupti.time.time_ns", lambda: 1_000_000)
     source = CuptiSource()
     source.start()
     source.start()
@@ -299,7 +318,7 @@ def test_half_installed_cupti(monkeypatch):
     def load(name):
         raise ModuleNotFoundError("No module named 'elftools'", name="elftools")
 
-    monkeypatch.setattr("fashion_infer.profiling.cupti_source.importlib.import_module", load)
+    monkeypatch.setattr("fashion_infer.profiling.sources.cupti.importlib.import_module", load)
     with pytest.raises(DeviceError, match="elftools is missing"):
         CuptiSource()
 
@@ -353,7 +372,7 @@ DENSE = (10, 7200, 1, 1, 500, 1)
 def test_stages_lie_end_to_end():
     one = "conv", OpTime(2, 4, "fused", CONV, 2e-6, 1e-6, 0.0, 1)
     two = "dense", OpTime(5, 9, "fused", DENSE, 3e-6, 0.0, 0.5e-6)
-    passes = [made(NODE, stages.NET, 50_000, 10_000), made(NODE, stages.NET, 10_000, 6_000)]
+    passes = [made(NODE, stages.NETWORK, 50_000, 10_000), made(NODE, stages.NETWORK, 10_000, 6_000)]
     found = stages.lay([one, two, one, two], passes)
     assert [(r.name, r.start, r.duration) for r in found] == [
         ("[upload]", 10_000, 1000),
@@ -379,9 +398,11 @@ def test_throughput_by_hand():
     assert found.operations == 2 * (2 * 10 * 50 * 24 * 24 * 25)
     assert found.bytes == 2 * (10 * 784 + 4 * (50 * 25 + 10 * 50 * 24 * 24))
     assert math.isclose(found.gb_s, found.bytes / 2e9) and math.isclose(found.tflop_s, found.operations / 2e12)
-    assert throughput.rows([found], None)[0][4] == ""
-    shares = throughput.rows([found], {"fill_gb_s": 2 * found.gb_s, "fp32_tflop_s": 4 * found.tflop_s})[0]
-    assert (shares[4], shares[6]) == ("50.0%", "25.0%")
+    (table, _) = present._convolutions(Figures([], throughput=[found]), None, "")
+    assert table.rows[0][4].text == ""
+    ceilings = {"fill_gb_s": 2 * found.gb_s, "fp32_tflop_s": 4 * found.tflop_s}
+    (table, _) = present._convolutions(Figures([], throughput=[found]), ceilings, "")
+    assert (table.rows[0][4].text, table.rows[0][6].text) == ("50.0%", "25.0%")
 
 
 def test_a_fused_stage_writes_what_the_next_one_reads():
@@ -453,6 +474,15 @@ def test_counters_of_the_longest_launch():
     assert ours.values[:4] == [2.5, 61.5, None, 1.0]
     assert dict(zip([c.what for c in counters.COUNTERS], ours.values))["shared-memory bank conflicts"] == 2.0
     assert counters.parse("no table") == []
+
+
+def test_counters_are_a_table_a_kernel(capsys):
+    terminal.show(present.hardware_counters(counters.parse(ncu_prints((MANGLED, values("2,500", "61.5", "n/a"))))))
+    out = capsys.readouterr().out
+    assert "fops::run(float const*, float) (the longest of 1 launches)" in out
+    lines = {line.strip().rpartition("  ")[0].strip(): line.split()[-1] for line in out.splitlines() if line.strip()}
+    assert lines["time, us"] == "2.5" and lines["achieved occupancy, %"] == "61.5"
+    assert "not on this GPU" in out
 
 
 def fake_ncu(monkeypatch, tmp_path, body):

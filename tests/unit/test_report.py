@@ -2,10 +2,10 @@
 
 import base64
 import copy
-import html.parser
 import json
 import re
 import subprocess
+from html.parser import HTMLParser
 
 import numpy as np
 import pytest
@@ -14,18 +14,23 @@ from fashion_infer import devices, verification
 from fashion_infer.errors import DataError, DeviceError, UsageError
 from fashion_infer.library import devices as library_devices
 from fashion_infer.library import kernels
-from fashion_infer.measure.rows import Layer, Row
-from fashion_infer.present import content, render, sections
-from fashion_infer.present import report_plots as plots
-from fashion_infer.profiling.tables import majority
-from fashion_infer.reporting import folder, gather, profiles, report
+from fashion_infer.measure import ceilings as limits
+from fashion_infer.measure.records import Case, ConvolutionShape, Measurement
+from fashion_infer.present import content
+from fashion_infer.present import report as pages
+from fashion_infer.present.charts import roofline
+from fashion_infer.present.render import html, markdown
+from fashion_infer.profiling.overhead import Overhead
+from fashion_infer.profiling.throughput import Throughput
+from fashion_infer.report import folder, gather, make, profiles
+from fashion_infer.report.request import Request
 
 NAMES = ["baseline", "ladder", "roofline", "network", "op-times", "profile", "correctness", "mistakes", "environment"]
 BAD = verification.Check("ece408-low", "shipped", "fused", "custom", "cpu", "synthetic", 2000, 0.6, 0.5)
 PICTURES = ["ladder.png", "roofline.png", "network.png", "confusion.png", "mistakes.png"]
 
 
-class Page(html.parser.HTMLParser):
+class Page(HTMLParser):
     """Elements with their attributes; fails where a closing tag closes anything but the last one opened."""
 
     VOID = ("meta", "link", "img", "br")
@@ -60,12 +65,16 @@ def written(small_report):
 
 
 def rendered(measured, pictures=PICTURES):
-    made = sections.report(measured, "out", pictures)
+    made = pages.page(measured, "out", pictures)
     return {section.name: section.parts for section in made.sections}, made
 
 
 def texts(parts):
     return " ".join(part.text for part in parts if hasattr(part, "text"))
+
+
+def facts(page):
+    return [part.text for part in page.head]
 
 
 class TestPages:
@@ -102,7 +111,7 @@ class TestPages:
         assert len(page.all("th")) == len(page.all("button"))
 
     def test_markdown_says_the_same(self, small_report, text, written):
-        made = sections.report(small_report.measured, str(small_report.folder), PICTURES)
+        made = pages.page(small_report.measured, str(small_report.folder), PICTURES)
         tables = [part for section in made.sections for part in section.parts if part.kind == "table"]
         assert written.count("\n### ") == len(tables) == len(Page(text).all("table"))
         lines = [line for line in written.splitlines() if line.startswith("|")]
@@ -113,11 +122,11 @@ class TestPages:
     def test_what_a_cell_may_hold(self, tmp_path):
         table = content.table("a|b <i>", ["name", ">n"], [["void f<int>(a|b)\nsecond_line", (1.5, "1.50")], [None, 2]])
         section = content.Section("s", "S", [table, content.Missing("<script>alert(1)</script>")])
-        made = content.Report("R", ["*"], [section])
-        page = render.html(made, tmp_path)
+        made = content.Page("R", [content.Text("*")], [section])
+        page = html.page(made, tmp_path)
         assert "f&lt;int&gt;(a|b)" in page and "<script>alert" not in page and 'data-value="1.5"' in page
         assert Page(page).all("td")
-        assert "| void f\\<int\\>(a\\|b)<br>second\\_line | 1.50 |\n|  | 2 |" in render.markdown(made)
+        assert "| void f\\<int\\>(a\\|b)<br>second\\_line | 1.50 |\n|  | 2 |" in markdown.page(made)
 
 
 class TestFigures:
@@ -135,7 +144,7 @@ class TestFigures:
 
         parts, made = rendered(small_report.measured)
         commands = {part.text for name in NAMES for part in parts[name] if part.kind == "command"}
-        assert any("report --out out --backend cpu --n 300 --quick --data synthetic" in fact for fact in made.facts)
+        assert any("report --out out --backend cpu --n 300 --quick --data synthetic" in fact for fact in facts(made))
         for command in commands:
             group, words = cli, command.split()[1:]
             while hasattr(group, "get_command"):
@@ -171,9 +180,8 @@ class TestFigures:
         assert "--mistakes" not in texts(parts["mistakes"])
 
     def test_intensity(self):
-        layer = Layer("x", 1, (2, 3, 6, 6, 4, 3), "auto", [])
         flop, moved = 2 * (2 * 4 * 16) * 3 * 9, 4 * (2 * 3 * 36 + 4 * 3 * 9 + 2 * 4 * 16)
-        assert plots.intensity(layer) == pytest.approx(flop / moved)
+        assert ConvolutionShape(2, 3, 6, 6, 4, 3).intensity == pytest.approx(flop / moved)
 
     @pytest.mark.parametrize(
         "ceilings, roof",
@@ -185,15 +193,18 @@ class TestFigures:
         ],
     )
     def test_the_roof_is_the_lower_of_memory_and_arithmetic(self, small_report, tmp_path, ceilings, roof):
-        assert plots.roof(5.0, ceilings) == (roof and pytest.approx(roof))
-        bench = copy.copy(small_report.measured.bench)
-        row = Row("quick", "kernel", step=1, median_ms=1.0, min_ms=1.0, gb_s=1.0, tflop_s=0.01)
-        bench.layers = [Layer("x", number, (2, 3, 6, 6, 4, 3), "quick", [row]) for number in (1, 2)]
-        at = plots.intensity(bench.layers[0])
-        plots.roofline(str(tmp_path / "r.png"), bench, ceilings)
-        parts, _ = rendered(small_report.measured._replace(bench=bench, ceilings=ceilings, no_ceilings="no torch"))
+        assert limits.roof(5.0, ceilings) == (roof and pytest.approx(roof))
+        bench = copy.copy(small_report.measured.convolutions)
+        row = Measurement("quick", "ours", step=1, median_ms=1.0, min_ms=1.0, gb_s=1.0, tflop_s=0.01)
+        shape = ConvolutionShape(2, 3, 6, 6, 4, 3)
+        bench.cases = [Case("x", "memory", 2, 2, [row], number, shape, "quick") for number in (1, 2)]
+        roofline.draw(str(tmp_path / "r.png"), bench, ceilings)
+        measured = small_report.measured._replace(convolutions=bench, ceilings=ceilings, no_ceilings="no torch")
+        parts, _ = rendered(measured)
         last = [part for part in parts["roofline"] if part.kind == "table"][-1]
-        assert last.rows[0][4].value == (pytest.approx(1 / plots.roof(at, ceilings)) if ceilings else None)
+        assert last.rows[0][4].value == (
+            pytest.approx(1 / limits.roof(shape.intensity, ceilings)) if ceilings else None
+        )
         assert ("not measured: no torch." in texts(parts["roofline"])) == (not ceilings)
 
     def test_ceilings_are_not_in_powers_of_ten(self, small_report):
@@ -206,8 +217,8 @@ class TestFigures:
 
     def test_labels_stay_apart(self):
         # 2**32 between the ends: a 32nd of the axis is a factor of two
-        assert plots._apart([1.0, 1.0, 5.0, 9.0], 2.0**32) == pytest.approx([1.0, 2.0, 5.0, 10.0])
-        assert plots._apart([1.0, 2.0**32], 0.0) == [1.0, 2.0**32] and plots._apart([], 1.0) == []
+        assert roofline.apart([1.0, 1.0, 5.0, 9.0], 2.0**32) == pytest.approx([1.0, 2.0, 5.0, 10.0])
+        assert roofline.apart([1.0, 2.0**32], 0.0) == [1.0, 2.0**32] and roofline.apart([], 1.0) == []
 
     def test_what_is_wrong_is_said_first(self, small_report):
         measured = small_report.measured._replace(checks=[BAD])
@@ -216,7 +227,7 @@ class TestFigures:
         first = "ece408-low (shipped weights, fused mode, custom) on 2000 images"
         assert measured.wrong == [first, "300 predictions differ between the modes"]
         _, made = rendered(measured)
-        assert f"WRONG: {'; '.join(measured.wrong)}." in made.facts
+        assert f"WRONG: {'; '.join(measured.wrong)}." in facts(made)
 
     def test_the_json_files_are_for_compare(self, small_report, invoke):
         for name in ("run-operator.json", "run-fused.json", "bench-conv.json", "bench-net.json"):
@@ -227,7 +238,7 @@ class TestFigures:
 
 class TestNetwork:
     def test_the_figures_are_the_benchmarks(self, small_report):
-        result = small_report.measured.network
+        result = small_report.measured.networks
         parts, _ = rendered(small_report.measured)
         tables = {part.caption: part for part in parts["network"] if part.kind == "table"}
         checks = tables.pop("Logits against float64, before anything is timed")
@@ -251,41 +262,43 @@ class TestNetwork:
     def test_the_alt_text_says_the_main_figures(self, small_report):
         parts, _ = rendered(small_report.measured)
         (picture,) = [part for part in parts["network"] if part.kind == "picture"]
-        single = small_report.measured.network.cases[0].rows[0]
+        single = small_report.measured.networks.cases[0].rows[0]
         assert "fashion-infer reaches" in picture.alt and "images a second in batches of 3" in picture.alt
         assert f"takes {single.median_ms:.3g} ms for a single image (p99 {single.p99_ms:.3g} ms)" in picture.alt
 
     def test_a_network_that_is_wrong(self, small_report, tmp_path):
-        network = copy.deepcopy(small_report.measured.network)
+        network = copy.deepcopy(small_report.measured.networks)
         network.logits[0].status, network.logits[0].reason, network.cases = "wrong", "off by 1e-3", []
-        measured = small_report.measured._replace(network=network)
+        measured = small_report.measured._replace(networks=network)
         assert measured.wrong == ["fashion-infer on fa2017"]
-        drawn = plots.draw(tmp_path, measured)
+        drawn = pages.draw(tmp_path, measured)
         assert "network.png" not in drawn
         parts, made = rendered(measured, drawn)
-        assert "WRONG: fashion-infer on fa2017." in made.facts
-        assert [row[-1].text for row in parts["network"][2].rows] == ["WRONG: off by 1e-3"]
+        assert "WRONG: fashion-infer on fa2017." in facts(made)
+        checks = next(part for part in parts["network"] if part.kind == "table")
+        assert [row[-1].text for row in checks.rows] == ["WRONG: off by 1e-3"]
 
     def test_scores_that_are_wrong(self, small_report):
-        network = copy.deepcopy(small_report.measured.network)
+        network = copy.deepcopy(small_report.measured.networks)
         row = network.cases[1].rows[0]
         row.status, row.reason, row.images_s = "wrong", "2 predictions changed", None
         row.min_ms = row.median_ms = row.p99_ms = None
-        parts, made = rendered(small_report.measured._replace(network=network))
-        assert "WRONG: fashion-infer on fa2017 (memory, 3)." in made.facts
+        parts, made = rendered(small_report.measured._replace(networks=network))
+        assert "WRONG: fashion-infer on fa2017 (memory, 3)." in facts(made)
         last = [part for part in parts["network"] if part.kind == "table"][-1]
-        assert last.rows[0][0].text == "fashion-infer (WRONG: 2 predictions changed)" and not last.rows[0][1].text
+        assert [cell.text for cell in last.rows[0][:3]] == ["fashion-infer", "", "WRONG"]
+        assert "WRONG: fashion-infer: 2 predictions changed" in texts(parts["network"])
         (picture,) = [part for part in parts["network"] if part.kind == "picture"]
         assert "ours in float32 was not timed" in picture.alt
 
     def test_a_peer_without_metadata(self, monkeypatch):
-        from fashion_infer.measure.machines import net_host
+        from fashion_infer.measure.machines import cpu
 
         def missing(package):
-            raise net_host.metadata.PackageNotFoundError(package)
+            raise cpu.metadata.PackageNotFoundError(package)
 
-        monkeypatch.setattr(net_host.metadata, "version", missing)
-        assert net_host._version("onnxruntime") == "unknown"
+        monkeypatch.setattr(cpu.metadata, "version", missing)
+        assert cpu._version("onnxruntime") == "unknown"
 
 
 class TestProfile:
@@ -299,27 +312,25 @@ class TestProfile:
         assert "elapsed" in texts(parts["profile"]) and "No profiler" not in texts(parts["profile"])
         assert {"fill_gb_s", "copy_gb_s", "fp32_tflop_s"} <= set(small_report.measured.ceilings)
         for profile in small_report.measured.profiles:
-            assert [[row.name for row in majority(table)] for table in profile.tables] == [
-                table["majority"] for table in profile.found["tables"]
-            ]
+            for table in profile.figures.tables:
+                assert f"90% of the time of the {table.title}, {profile.mode} mode" in captions
 
     def test_convolutions_beside_the_ceilings(self, small_report):
         first = small_report.measured.profiles[0]
-        rates = {"layer": "new0", "kernel": "naive", "seconds": 0.002, "gb_s": 30.0, "tflop_s": 0.05}
-        profiled = first._replace(found={**first.found, "throughput": [rates]})
+        rates = Throughput("new0", "naive", 0.002, 60_000_000, 100_000_000)  # 30 GB/s, 0.05 TFLOP/s
+        profiled = first._replace(figures=first.figures._replace(throughput=[rates]))
         ceilings = {"fill_gb_s": 40.0, "copy_gb_s": 1.0, "fp32_tflop_s": 0.2}
-        for known, shares in ((ceilings, ["75.0", "25.0"]), ({}, ["", ""])):
+        for known, shares in ((ceilings, ["75.0%", "25.0%"]), ({}, ["", ""])):
             parts, _ = rendered(small_report.measured._replace(profiles=[profiled], ceilings=known))
             (row,) = next(p for p in parts["profile"] if "Convolutions" in getattr(p, "caption", "")).rows
             assert [cell.text for cell in row] == ["new0", "naive", "2.000", "30.0", shares[0], "0.050", shares[1]]
 
     def test_what_profiling_costs(self, small_report):
         first = small_report.measured.profiles[0]
-        cost = {"what": "a whole pass", "without": 2.0, "profiled": 2.1, "ratio": 1.05, "passes": 3}
-        profiled = first._replace(found={**first.found, "overhead": [cost]})
+        profiled = first._replace(figures=first.figures._replace(overhead=[Overhead("a whole pass", 2.0, 2.1, 3)]))
         parts, _ = rendered(small_report.measured._replace(profiles=[profiled]))
         row = next(part for part in parts["profile"] if "costs" in getattr(part, "caption", "")).rows[0]
-        assert [cell.text for cell in row] == ["a whole pass", "2.000000", "2.100000", "+5.00"]
+        assert [cell.text for cell in row] == ["a whole pass", "2.000000", "2.100000", "+5.00%"]
 
     @pytest.mark.parametrize(
         "outcome, reason",
@@ -339,13 +350,14 @@ class TestProfile:
         monkeypatch.setattr(profiles.subprocess, "run", run)
         measured = small_report.measured
         profile = profiles.measure(["profile"], measured.runs[1], "fashion-infer profile")
-        assert reason in profile.missing and profile.found is None and profile.ceilings is None
-        (table,) = profile.tables
+        assert reason in profile.missing and profile.figures.usage is None and profile.figures.ceilings is None
+        (table,) = profile.figures.tables
         assert sum(row.share for row in table.rows) == pytest.approx(1)
         assert [row.time for row in table.rows] == sorted((row.time for row in table.rows), reverse=True)
         assert all(row.min <= row.avg <= row.max and row.calls == 4 for row in table.rows)
         parts, _ = rendered(measured._replace(profiles=[profile]))
-        assert f"{reason}" in texts(parts["profile"]) and "Op times, fused mode" in texts(parts["profile"])
+        captions = [part.caption for part in parts["profile"] if part.kind == "table"]
+        assert f"{reason}" in texts(parts["profile"]) and "Op times, fused mode" in captions
 
 
 class TestMissingHardware:
@@ -356,7 +368,7 @@ class TestMissingHardware:
             assert any("GPU: not measured: not asked for (--backend cpu)" in line for line in missing), name
 
     def test_why_there_is_no_gpu(self, monkeypatch):
-        request, chosen = gather.Request(), devices.Choice("cpu", "cpu", None)
+        request, chosen = Request(), devices.Choice("cpu", "cpu", None)
         monkeypatch.setattr(kernels, "table", lambda backend: [])
         assert "built without CUDA" in gather._no_gpu(request, chosen)
         monkeypatch.setattr(kernels, "table", lambda backend: ["one"])
@@ -371,7 +383,7 @@ class TestMissingHardware:
         assert gather._no_gpu(request, devices.Choice("gpu", "cpu", None)) == ""
 
     def test_a_gpu_that_mxnet_cannot_use(self, small_report):
-        request, images = gather.Request("gpu", device=1), small_report.measured.images
+        request, images = Request("gpu", device=1), small_report.measured.images
         chosen = devices.Choice("gpu", "cpu", None)
         first, second = gather._baselines(request, "fa2017", images, chosen)
         assert first.result and second.result is None and "MXNet itself cannot" in second.missing
@@ -385,19 +397,20 @@ class TestMissingHardware:
         def missing(*arguments, **options):
             raise DeviceError("a benchmark on the GPU needs PyTorch or CuPy")
 
-        monkeypatch.setattr(gather.conv, "convolutions", missing)
-        monkeypatch.setattr(gather, "networks", missing)
-        bench, why = gather._attempt(lambda: gather._bench(gather.Request(), "fa2017", "gpu"))
-        network, no_network = gather._attempt(lambda: gather._network(gather.Request(), "fa2017", "gpu"))
-        measured = small_report.measured._replace(bench=bench, bench_missing=why, backend="gpu", no_gpu="")
-        measured = measured._replace(network=network, network_missing=no_network)
-        drawn = plots.draw(tmp_path, measured)
+        monkeypatch.setattr(gather.conv, "measure", missing)
+        monkeypatch.setattr(gather.network, "measure", missing)
+        options = Request(), "fa2017", "gpu"
+        bench, why = gather._attempt(lambda: gather.conv.measure(gather._convolutions(*options)))
+        network, no_networks = gather._attempt(lambda: gather.network.measure(gather._networks(*options)))
+        measured = small_report.measured._replace(convolutions=bench, no_convolutions=why, backend="gpu", no_gpu="")
+        measured = measured._replace(networks=network, no_networks=no_networks)
+        drawn = pages.draw(tmp_path, measured)
         assert sorted(drawn) == ["confusion.png", "mistakes.png"]
         parts, made = rendered(measured, drawn)
         for name in ("ladder", "roofline", "network"):
             assert "GPU: not measured: a benchmark on the GPU needs PyTorch or CuPy." in texts(parts[name])
             assert "CPU: not measured in this run" in texts(parts[name])
-        assert Page(render.html(made, tmp_path))
+        assert Page(html.page(made, tmp_path))
 
 
 class TestFolder:
@@ -518,11 +531,11 @@ class TestCommand:
 
         monkeypatch.setattr(gather, "measure", fail)
         with pytest.raises(DeviceError):
-            report.make(str(tmp_path / "r"), gather.Request())
+            make.make(str(tmp_path / "r"), Request())
         assert not list(tmp_path.iterdir())
 
     def test_commands_name_all_that_was_asked(self):
-        request = gather.Request("gpu", "ece408-low", 50, None, "/my data", 1, True)
+        request = Request("gpu", "ece408-low", 50, None, "/my data", 1, True)
         assert request.command("my out") == (
             "fashion-infer report --out 'my out' --backend gpu --model ece408-low --n 50 --device 1 --quick "
             "--data-dir '/my data'"

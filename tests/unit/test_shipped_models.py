@@ -3,20 +3,22 @@
 No prediction is near a tie (see models/README.md), so the figures must be met exactly by any correct implementation.
 """
 
-import functools
 import json
 
+import float64_models
 import h5py
 import numpy as np
+import profiles
 import pytest
 
 from fashion_infer import _mxnet
 from fashion_infer.checkpoints import editions, hdf5, zoo
 from fashion_infer.data import dataset, idx, synthetic
 from fashion_infer.data.resize import resize
-from fashion_infer.graph.layers import Convolution, Flatten, MaxPool, Tanh, walk
+from fashion_infer.graph.layers import Convolution, Flatten, Tanh, walk
 
-SYNTHETIC_PART = 2000  # of the 10,000 images: the whole of the built-in set is left to the tests of the pipeline
+# Of the 10,000 images: the whole of the built-in set is left to the tests of the pipeline, and to `make test-all`.
+SYNTHETIC_PART = profiles.pick(2000, 10000)
 
 
 @pytest.fixture(scope="module", params=list(zoo.MODELS))
@@ -47,47 +49,6 @@ def _kernels(name, weights):
 def _features_of(edition):
     """The edition's layers before the first dense one."""
     return edition.layers[: [type(layer) for layer in edition.layers].index(Flatten)]
-
-
-def _layers(edition):
-    """The edition's features, pooling before tanh: the same, since tanh only rises, at a quarter of the work."""
-    layers = list(_features_of(edition))
-    for i in range(len(layers) - 1):
-        if isinstance(layers[i], Tanh) and isinstance(layers[i + 1], MaxPool):
-            layers[i : i + 2] = layers[i + 1], layers[i]
-    return layers
-
-
-def _pool(x, size):
-    height, width = (side // size * size for side in x.shape[2:])
-    shifted = [x[:, :, i:height:size, j:width:size] for i in range(size) for j in range(size)]
-    return functools.reduce(np.maximum, shifted)
-
-
-def _features(edition, kernels, x):
-    """What the first fully connected layer sees of pixels x (n, 1, side, side), (n, inputs) float64."""
-    x = x.astype(np.float64)
-    for layer in _layers(edition):
-        if isinstance(layer, Convolution):
-            k = next(kernels)
-            windows = np.lib.stride_tricks.sliding_window_view(x, k.shape[2:], axis=(2, 3))
-            x = np.tensordot(windows, k, axes=((1, 4, 5), (1, 2, 3))).transpose(0, 3, 1, 2)
-        else:
-            x = np.tanh(x) if isinstance(layer, Tanh) else _pool(x, layer.size)
-    return x.reshape(len(x), -1)
-
-
-def _logits(name, weights, images):
-    """The network in float64, from its definition."""
-    w = {key: value.astype(np.float64) for key, value in weights.items()}
-    edition, parts = _edition(name), []
-    for start in range(0, len(images), 100):
-        pixels = resize(images[start : start + 100], edition.input_size)
-        # The windows of fa2019's second convolution take 2 MB an image: few enough at a time stay in the caches.
-        x = np.concatenate([_features(edition, _kernels(name, w), pixels[i : i + 4]) for i in range(0, len(pixels), 4)])
-        x = np.tanh(x.dot(w["fullyconnected0_weight"].T) + w["fullyconnected0_bias"])
-        parts.append(x.dot(w["fullyconnected1_weight"].T) + w["fullyconnected1_bias"])
-    return np.concatenate(parts)
 
 
 def _mxnet_predictions(name, weights, images):
@@ -159,7 +120,7 @@ def test_attributes(name, model):
 
 
 def _check(name, model, images, labels, source):
-    logits = _logits(name, model.weights, images)
+    logits = float64_models.logits(name, source, len(images))
     predictions = logits.argmax(axis=1)
     for n, expected in zoo.get(name).expected[source]:
         if n <= len(images):

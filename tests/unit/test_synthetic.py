@@ -119,7 +119,7 @@ def test_the_model_is_small():
 
 def test_drawing_is_quick_and_needs_little_memory():
     code = (
-        "import resource, time; from fashion_infer import synthetic\n"
+        "import resource, time; from fashion_infer.data import synthetic\n"
         "before = resource.getrusage(resource.RUSAGE_SELF)\n"
         "synthetic.load()\n"
         "after = resource.getrusage(resource.RUSAGE_SELF)\n"

@@ -17,9 +17,9 @@ constexpr int kRows = 6, kVectors = 4;
 #else
 constexpr int kRows = 4, kVectors = 3;
 #endif
-// A K known to the compiler unrolls the innermost loops: with 32 registers 8% faster for the course's 5x5 filters. With
-// 16 the compiler then runs out of them: 20.1 us an image of fa2017 on one Zen 3 core, where 16.5 are had without and
-// 14.1 is what its multiply-adds alone take.
+// A K known to the compiler unrolls the innermost loops. With 32 registers that is 8% faster for the course's 5x5
+// filters. With 16 registers the compiler runs out of them: 20.1 us an image of fa2017 on one Zen 3 core, 16.5 us with
+// an unknown K; the multiply-adds alone take 14.1 us.
 constexpr int kKnownK = kLanes == 16 ? 5 : 0;
 constexpr int64_t kSlack = kVectors * kLanes;  // floats behind S that the last vector may read
 
@@ -30,7 +30,7 @@ struct Band {
   int64_t W_out;      // floats from one p to the next
   int64_t depth;      // C*K*K, floats from one filter to the next
   int64_t y_stride;   // floats from one filter's output to the next
-  bool far;           // y is in no cache: its lines are called for while the sums are made
+  bool far;           // y is in no cache: its lines are prefetched while the sums are computed
 };
 
 // Output positions [0, end) of `rows` filters, rows x vectors of them at a time; the last time, fewer than all may be

@@ -1,31 +1,22 @@
-// The fast CPU convolution: implicit GEMM over K shifted copies of each image.
+// The fast CPU convolution: implicit GEMM over K shifted copies of each image. Compiled once for each instruction set;
+// FOPS_ISA names the set and its namespace.
 //
-// A convolution is a matrix product: the M x (C*K*K) weights times a (C*K*K) x (H_out*W_out) matrix whose row (c,p,q)
-// is the image shifted by (p,q). im2col writes that matrix out: 25 copies of every pixel for a 5x5 kernel. But rows
-// (c,p,q) and (c,p+1,q) are the same numbers one image row apart, so it is enough to store, for each c and q, the
-// image with its rows cut to columns q .. q+W_out-1, one after the other without gaps:
+//   S[c][q][h][w] = x[c][h][w + q], w < W_out       x  a b c d e     S[q=0]  a b c      row (c, p, q) of the product's
+//   row (c, p, q) = S[c][q] + p * W_out                f g h i j             f g h      matrix is contiguous, whatever
+//                                                                    S[q=1]  b c d      W_out is: no masks
 //
-//     S[c][q][h][w] = x[c][h][w+q],   h < H, w < W_out        and then row (c,p,q) is S[c][q] + p*W_out, contiguous.
-//
-// That is K copies instead of K*K: 13 KB for a 28x28 image and K = 5, so it lives in the 32 to 48 KB L1 cache, and
-// every vector of outputs is one contiguous (unaligned) load, whatever W_out is: 24 needs no masks on 16 lanes.
-//
-// The micro-kernel keeps kRows filters x kVectors vectors of outputs in registers: each loaded vector feeds kRows
-// multiply-adds and each broadcast weight kVectors. With AVX-512 that is 6 x 4 (24 of 32 registers), 24 FMAs for 10
-// loads; with 16 registers 4 x 3. Stores that bypass the cache were tried and dropped: 0.22 s of one Sapphire Rapids
-// core for 10,000 images against 0.13 in slices of 100, no gain in slices of 1,000, and the layer's reader finds
-// nothing in cache.
-//
-// This file is compiled once for each instruction set; FOPS_ISA names the set and its namespace.
+// Costs: K copies of every pixel, where im2col makes K * K: 13 KB for a 28x28 image and K = 5, which stays in L1.
+// Gains: the micro-kernel keeps kRows filters x kVectors vectors of outputs in registers: with AVX-512 6 x 4 (24 of 32
+// registers), 24 FMAs for 10 loads; with 16 registers 4 x 3. docs/notebook.md: stores that bypass the cache, prefetch.
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
 
-#include "conv/cpu/kernels.h"
-#include "base/thread_pool.h"
-#include "conv/cpu/shifted_kernel.h"
 #include "base/status.h"
+#include "base/thread_pool.h"
+#include "conv/cpu/kernels.h"
+#include "conv/cpu/shifted_kernel.h"
 
 namespace fops {
 namespace FOPS_ISA {
@@ -35,7 +26,7 @@ namespace {
 // A band's S should leave room in a 1 MB second-level cache for weights and outputs.
 constexpr int64_t kBandBytes = 512 << 10;
 
-// An output beyond this is in no near cache when it is written, so its lines are called for while the sums are made.
+// An output larger than this is in no near cache when it is written: its lines are prefetched while sums are computed.
 // fa2017's 10,000 images in MXNet's graph, 11.5 MB of output a slice of 100 and all the other layers in between:
 // 0.0497 s with that, 0.0528 without (medians of four runs each in turn, two Xeon cores). 1,000 images, 115 MB, alone:
 // 14.4 and 17.9 ms.

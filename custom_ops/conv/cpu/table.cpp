@@ -1,6 +1,6 @@
 // The table of CPU kernels. To add one: write the file, declare it in kernels.h, add a line here.
-#include "conv/cpu/kernels.h"
 #include "base/isa.h"
+#include "conv/cpu/kernels.h"
 
 namespace fops {
 

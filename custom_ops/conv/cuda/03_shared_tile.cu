@@ -1,11 +1,15 @@
-// Step 3: a block's input tile and its filter's weights in shared memory.
+// Step 3: a block's input tile and its filter's weights in shared memory, so that a pixel that up to 25 threads read
+// leaves global memory once.
 //
-// Each pixel of a 32 x 32 tile is read by up to 25 threads: staged once, it leaves global memory once. On the GPUs of
-// 2017 that was the large step. On Hopper the L1 cache already served step 2 from the same memory, so staging adds two
-// barriers and copies and takes nothing away: the step is 15% slower, and stays because the next ones stand on it.
-// Of a 24 x 24 plane, 448 of the 1,024 threads have no output.
+//   +--------------+      tile in shared memory: 32 x 32 outputs need 36 x 36 pixels
+//   | o o o o o .  |      o: one of 24 x 24 threads with an output
+//   | o o o o o .  |      .: one of 448 (of 1,024) threads without
+//   | . . . . . .  |
+//   +--------------+
 //
-// fa2017 11.3 ms, 0.87 of step 2's speed; fa2019 24.5 and 45.6 ms.
+// Costs: two barriers and a copy a channel. Gains: nothing on Hopper, where the L1 cache already served step 2 from the
+// same memory; on the GPUs of 2017 this was the large step, and the next ones stand on it. fa2017 11.3 ms, 0.87 of step
+// 2's speed; fa2019 24.5 and 45.6 ms.
 #include "conv/cuda/kernels.h"
 
 namespace fops {

@@ -1,12 +1,13 @@
-// Step 8: the weights in constant memory.
+// Step 8: the weights in constant memory, which hands one value to all lanes of a warp without a read of shared memory.
 //
-// All threads of a warp want the same weight: constant memory broadcasts it without a shared-memory read. With few
-// filters that doubles the speed: fa2019's first layer takes 0.947 ms (2.10 in step 7), sp2018's 0.453 (0.978).
-// With fa2017's 50 filters it turns out slower. The compiler unrolls all of them, 1,250 multiply-adds and 633 constant
-// loads in a straight line that each thread runs once, and 5 KB of weights are more than the innermost constant cache
-// (about 2 KB) holds; the 12 filters of fa2019 take 1.2 KB.
+//        k[m][p][q]              cache next to the lanes |----- about 2 KB -----|
+//     /  /  |  |  \  \           12 filters, 1.2 KB      |=============|
+//   lane 0 1  ...  30 31         50 filters, 5 KB        |======================...=======|   does not fit
 //
-// fa2017 3.02 ms, 0.37 of step 7's speed; fa2019 0.947 and 16.1 ms.
+// Costs: one array a device, so that passes on several streams take turns.
+// Gains: with few filters twice the speed: fa2019's first layer 0.947 ms (2.10 in step 7), sp2018's 0.453 (0.978). With
+// 50 it is slower: 5 KB do not fit, and docs/notebook.md says what the compiler does then. fa2017 3.02 ms, 0.37 of step
+// 7's speed; fa2019 0.947 and 16.1 ms.
 #include <mutex>
 
 #include "conv/cuda/course_layers.h"

@@ -1,10 +1,13 @@
 // Step 10: implicit GEMM. Step 9 without the unrolled matrix: its tiles are gathered from x as they are needed.
 //
-// Removes the matrix and its traffic, and makes kFilters / 8 x 4 outputs a thread, so that a value read from shared
-// memory serves several multiply-adds. What remains is index arithmetic for every value gathered; it takes any shape,
-// which is why it is what "auto" falls back to.
+//              lane 0     lane 1     ...  lane 31         a block makes 64 filters x 128 outputs (fewer filters
+//   warp 0     8 x 4      8 x 4           8 x 4           where M is small), 8 taps at a time:
+//   warp 1     8 x 4      8 x 4           8 x 4           a[8 taps][64 filters], b[8 taps][128 outputs] in
+//   ...        8 filters x 4 neighbouring outputs         shared memory; a lane's sums are in registers
 //
-// fa2017 1.400 ms, 4.4 times faster than step 9; fa2019 6.01 and 14.7 ms.
+// Costs: index arithmetic for every value gathered.
+// Gains: no matrix and no traffic for it; a value read from shared memory serves several multiply-adds; any shape,
+// which is why "auto" falls back to it. fa2017 1.400 ms, 4.4 times faster than step 9; fa2019 6.01 and 14.7 ms.
 #include "conv/cuda/kernels.h"
 
 namespace fops {
@@ -14,7 +17,7 @@ constexpr int kThreads = 256;
 constexpr int kPixels = 128;  // outputs a block, across the boundary of images where it falls
 constexpr int kDepth = 8;     // taps a step
 
-// A block makes kFilters x 128 outputs. Each of its 8 warps owns kFilters/8 filters and each lane 4 neighbouring
+// A block computes kFilters x 128 outputs. Each of its 8 warps owns kFilters/8 filters and each lane 4 neighbouring
 // pixels, so the weights are broadcast reads and the pixels 16-byte reads of shared memory.
 template <int kFilters, typename X>
 __global__ void __launch_bounds__(kThreads) implicit_gemm(Dims d, bool vector, const X* __restrict__ x,

@@ -1,18 +1,20 @@
 // Step 11: direct convolution, register-tiled in outputs and in filters, with 16-byte stores.
 //
-// A thread makes 4 neighbouring pixels of up to 12 filters. For a row of taps it reads 8 pixels (two 16-byte reads)
-// and 5 x 10 weights (fifteen 16-byte broadcasts) and does 200 multiply-adds: 17 reads for 200 operations, where step
-// 7 did one for one. The float32 pipes are the limit then: 14.4 GFLOP at 67 TFLOP/s are 0.215 ms, the stores 0.248.
+//   a row of the image    | x x x x | x x x x |       two 16-byte reads
+//   outputs of a thread     o o o o                   4 neighbours, of up to 12 filters
+//   weights of a tap      | k k k k | k k k k | k k - - |   10 filters: three 16-byte broadcasts
 //
-// fa2017 0.470 ms, 3.0 times faster than step 10 and 2.4 times faster than step 7; fa2019 1.196 and 3.77 ms.
-// The fastest without tensor cores.
+// Costs: registers. A row of 5 taps is 2 + 15 reads for 200 multiply-adds, where step 7 did one read for each; the
+// float32 pipes are the limit then: 14.4 GFLOP at 67 TFLOP/s are 0.215 ms, the stores 0.248.
+// Gains: the fastest without tensor cores. fa2017 0.470 ms, 3.0 times faster than step 10 and 2.4 times faster than
+// step 7; fa2019 1.196 and 3.77 ms.
 #include "conv/cuda/kernels.h"
 
 namespace fops {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kPixels = 4;  // neighbouring outputs of a row that one thread makes: one 16-byte store a filter
+constexpr int kPixels = 4;  // neighbouring outputs of a row that one thread computes: one 16-byte store a filter
 
 __host__ __device__ constexpr int round_up(int a, int b) { return (a + b - 1) / b * b; }
 
@@ -91,7 +93,7 @@ __global__ void __launch_bounds__(kThreads) register_tile(Dims d, bool vector, c
   }
 }
 
-// How many filters a thread makes: of 12, 10, 8 and 6 the one that pads M least, the larger of two alike.
+// How many filters a thread computes: of 12, 10, 8 and 6 the number that pads M least, and of two such the larger.
 int filters_a_thread(int64_t M) {
   int best = 12;
   for (int f : {10, 8, 6})

@@ -1,7 +1,7 @@
 // Registered kernels over device tensors.
+#include "conv/cuda/plugin.h"
+
 #include "conv/cuda/dims.h"
-#include "conv/plugin.h"
-#include "gpu/check.h"
 
 namespace fops {
 
@@ -13,10 +13,6 @@ __global__ void widen(const uint8_t* pixels, float* values, int64_t count) {
 }
 
 }  // namespace
-
-CallOnDevice::~CallOnDevice() {
-  if (wide_ != nullptr) FOPS_RELEASE(cudaFree(wide_));
-}
 
 fops_status CallOnDevice::prepare(const Kernel& kernel, const fops_conv& conv, const void* x, float* y, void* stream,
                                   bool poison) {
@@ -32,10 +28,10 @@ fops_status CallOnDevice::prepare(const Kernel& kernel, const fops_conv& conv, c
   stream_ = stream;
   if (conv.x_type == FOPS_UINT8) {
     const int64_t count = conv.B * image_floats(conv);
-    FOPS_CUDA(cudaMalloc(&wide_, count * sizeof(float)));
-    widen<<<1024, 256, 0, on>>>(static_cast<const uint8_t*>(x), wide_, count);
+    FOPS_TRY(wide_.reserve(count * sizeof(float), "allocation of pixels as float32"));
+    widen<<<1024, 256, 0, on>>>(static_cast<const uint8_t*>(x), wide_.as<float>(), count);
     FOPS_TRY(launched("widening of pixels"));
-    x_ = wide_;
+    x_ = wide_.as<float>();
   }
   // 0xFF in every byte is a NaN.
   if (plugin.zero_output || poison)

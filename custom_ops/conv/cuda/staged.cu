@@ -8,24 +8,17 @@
 
 #include "base/log.h"
 #include "conv/cuda/dims.h"
-#include "conv/plugin.h"
+#include "conv/cuda/plugin.h"
 #include "gpu/transfers.h"
 
 namespace fops {
 namespace {
 
-// A stream and two timing events, released with the scope; device memory of the pass, likewise.
+// What a pass owns. Memory goes first: freeing it waits for work that a failed pass left on the stream.
 struct Pass {
-  cudaStream_t stream = nullptr;
-  cudaEvent_t start = nullptr, stop = nullptr;
-  void *x = nullptr, *k = nullptr, *y = nullptr;
-  ~Pass() {
-    for (void* p : {x, k, y})
-      if (p != nullptr) FOPS_RELEASE(cudaFree(p));
-    if (start != nullptr) FOPS_RELEASE(cudaEventDestroy(start));
-    if (stop != nullptr) FOPS_RELEASE(cudaEventDestroy(stop));
-    if (stream != nullptr) FOPS_RELEASE(cudaStreamDestroy(stream));
-  }
+  Stream stream;
+  Event start, stop;
+  DeviceMemory x, k, y;
 };
 
 using Clock = std::chrono::steady_clock;
@@ -34,18 +27,17 @@ double since(Clock::time_point start) { return std::chrono::duration<double>(Clo
 // Allocates for as many images as fit: nine tenths of the free memory (im2col-gemm wants a workspace as well), and
 // half as many as often as another process was quicker.
 fops_status allocate(const fops_conv& c, size_t x_bytes, size_t y_bytes, Pass* pass, int64_t* slice) {
+  constexpr const char* kWhat = "allocation of a layer's tensors";
   size_t free = 0, total = 0;
   FOPS_CUDA(cudaMemGetInfo(&free, &total));
   const size_t fit = static_cast<size_t>(0.9 * static_cast<double>(free)) / (x_bytes + y_bytes);
   *slice = std::max<int64_t>(1, std::min<int64_t>(c.B, static_cast<int64_t>(fit)));
   for (;; *slice = (*slice + 1) / 2) {
-    cudaError_t error = cudaMalloc(&pass->x, *slice * x_bytes);
-    if (error == cudaSuccess) error = cudaMalloc(&pass->y, *slice * y_bytes);
-    if (error == cudaSuccess) return FOPS_OK;
-    if (pass->x != nullptr) FOPS_CUDA(cudaFree(pass->x));
-    pass->x = pass->y = nullptr;
-    if (error != cudaErrorMemoryAllocation || *slice == 1) return cuda_failed(error, "allocation of a layer's tensors");
-    cudaGetLastError();
+    fops_status status = pass->x.reserve(*slice * x_bytes, kWhat);
+    if (status == FOPS_OK) status = pass->y.reserve(*slice * y_bytes, kWhat);
+    if (status == FOPS_OK) return FOPS_OK;
+    FOPS_TRY(pass->x.release());
+    if (status != FOPS_OUT_OF_MEMORY || *slice == 1) return status;
   }
 }
 
@@ -54,26 +46,26 @@ fops_status forward(const Kernel& kernel, const fops_conv& c, const void* x, con
   const size_t x_bytes = (c.x_type == FOPS_UINT8 ? 1 : sizeof(float)) * image_floats(c);
   const size_t y_bytes = sizeof(float) * output_floats(c), k_bytes = sizeof(float) * weight_floats(c);
   Pass pass;
-  FOPS_CUDA(cudaStreamCreateWithFlags(&pass.stream, cudaStreamNonBlocking));
-  FOPS_CUDA(cudaEventCreate(&pass.start));
-  FOPS_CUDA(cudaEventCreate(&pass.stop));
-  FOPS_CUDA(cudaMalloc(&pass.k, k_bytes));
+  FOPS_TRY(pass.stream.create());
+  FOPS_TRY(pass.start.create(true));
+  FOPS_TRY(pass.stop.create(true));
+  FOPS_TRY(pass.k.reserve(k_bytes));
   int64_t slice = 0;
   FOPS_TRY(allocate(c, x_bytes, y_bytes, &pass, &slice));
   if (kernel.plugin != nullptr) slice = slice_of(kernel, slice);
 
   double kernel_s = 0, upload_s = 0, download_s = 0, layer_s = 0;
   uint32_t findings = 0;
-  const auto weights = static_cast<const float*>(pass.k);
-  const auto output = static_cast<float*>(pass.y);
+  const float* const weights = pass.k.as<float>();
+  float* const output = pass.y.as<float>();
   auto began = Clock::now();
-  FOPS_TRY(upload(staging, pass.stream, pass.k, k, k_bytes));
+  FOPS_TRY(upload(staging, pass.stream, pass.k.as(), k, k_bytes));
   upload_s += since(began);
   for (int64_t b = 0; b < c.B; b += slice) {
     fops_conv part = c;
     part.B = std::min(slice, c.B - b);
     began = Clock::now();
-    FOPS_TRY(upload(staging, pass.stream, pass.x, static_cast<const char*>(x) + b * x_bytes, part.B * x_bytes));
+    FOPS_TRY(upload(staging, pass.stream, pass.x.as(), static_cast<const char*>(x) + b * x_bytes, part.B * x_bytes));
     upload_s += since(began);
 
     // One image unmeasured: the driver loads a kernel's code at its first launch, some milliseconds. A registered kernel
@@ -83,27 +75,27 @@ fops_status forward(const Kernel& kernel, const fops_conv& c, const void* x, con
     if (kernel.plugin != nullptr) {
       if (first_time(kernel, part)) {
         CallOnDevice first;
-        FOPS_TRY(first.prepare(kernel, part, pass.x, output, pass.stream, true));
+        FOPS_TRY(first.prepare(kernel, part, pass.x.as(), output, pass.stream, true));
         FOPS_TRY(first.run(weights, true, &times));
         FOPS_CUDA(cudaStreamSynchronize(pass.stream));
       }
-      FOPS_TRY(call.prepare(kernel, part, pass.x, output, pass.stream, true));
+      FOPS_TRY(call.prepare(kernel, part, pass.x.as(), output, pass.stream, true));
     } else if (b == 0) {
       fops_conv one = part;
       one.B = 1;
-      FOPS_TRY(kernel.run(one, pass.x, weights, output, pass.stream));
+      FOPS_TRY(kernel.run(one, pass.x.as(), weights, output, pass.stream));
       FOPS_CUDA(cudaStreamSynchronize(pass.stream));
     }
     FOPS_CUDA(cudaEventRecord(pass.start, pass.stream));
     if (kernel.plugin != nullptr)
       FOPS_TRY(call.run(weights, false, &times));
     else
-      FOPS_TRY(kernel.run(part, pass.x, weights, output, pass.stream));
+      FOPS_TRY(kernel.run(part, pass.x.as(), weights, output, pass.stream));
     FOPS_CUDA(cudaEventRecord(pass.stop, pass.stream));
     FOPS_CUDA(cudaEventSynchronize(pass.stop));
-    float milliseconds = 0;
-    FOPS_CUDA(cudaEventElapsedTime(&milliseconds, pass.start, pass.stop));
-    kernel_s += times.op_seconds >= 0 ? times.op_seconds : milliseconds / 1e3;
+    double seconds = 0;
+    FOPS_TRY(add_time(pass.start, pass.stop, &seconds));
+    kernel_s += times.op_seconds >= 0 ? times.op_seconds : seconds;
     layer_s += times.layer_seconds;
     findings |= times.findings;
 

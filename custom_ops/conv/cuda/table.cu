@@ -1,4 +1,6 @@
 // The table of CUDA kernels, in the order of the ladder, and the choice that "auto" makes.
+#include "conv/cuda/table.h"
+
 #include "conv/cuda/course_layers.h"
 #include "conv/cuda/kernels.h"
 
@@ -10,7 +12,7 @@ constexpr const char* kCourse = "the five convolutions of the course's networks"
 constexpr const char* kTensor =
     "5x5, one channel, at most 64 filters; or K at most 7, 2 to 64 float32 channels, at most 32 filters";
 
-const Kernel kKernels[] = {
+constexpr Kernel kKernels[] = {
     {"global-accumulate", "one thread an output, summing in global memory", "", "float32", takes_any,
      run_global_accumulate},
     {"register-accumulate", "the sum in a register", "", "float32", takes_any, run_register_accumulate},
@@ -37,7 +39,12 @@ const Kernel kKernels[] = {
      run_tensor_core_half},
 };
 
-const Kernel& named(int step) { return kKernels[step - 1]; }
+constexpr int kCount = sizeof kKernels / sizeof *kKernels;
+constexpr const Kernel& at(Ladder step) { return kKernels[static_cast<int>(step) - 1]; }
+static_assert(at(Ladder::implicit_gemm).run == run_implicit_gemm &&
+                  at(Ladder::register_tile).run == run_register_tile &&
+                  at(Ladder::tensor_core).run == run_tensor_core && at(Ladder::half).run == run_tensor_core_half,
+              "the table and Ladder (table.h) differ");
 
 // On the H200 every layer ran fastest in this order; a GPU before sm_80 has no mma of this shape. Without a device
 // (fops_conv_check on a build machine) the answer is that for a present-day one.
@@ -48,13 +55,15 @@ const Kernel* choose(const fops_conv& c) {
     cudaGetLastError();
     major = 8;
   }
-  if (major >= 8 && takes_tensor_core(c)) return &named(12);
-  if (takes_register_tile(c)) return &named(11);
-  return takes_any(c) ? &named(10) : nullptr;
+  if (major >= 8 && takes_tensor_core(c)) return &at(Ladder::tensor_core);
+  if (takes_register_tile(c)) return &at(Ladder::register_tile);
+  return takes_any(c) ? &at(Ladder::implicit_gemm) : nullptr;
 }
 
 }  // namespace
 
-KernelTable gpu_kernels() { return {kKernels, static_cast<int>(sizeof kKernels / sizeof *kKernels), choose}; }
+const Kernel& ladder(Ladder step) { return at(step); }
+
+KernelTable gpu_kernels() { return {kKernels, kCount, choose}; }
 
 }  // namespace fops

@@ -14,12 +14,22 @@ namespace fops {
 // v = 2 log2(e) x is what exp2 wants, and kernels whose sums can come out as that save a multiplication.
 constexpr double kTanhArgument = 2.885390081777926815;
 
+// 2^x and 1 / x by the two approximate instructions, subnormals as zero.
+__device__ inline float exp2_approximate(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+__device__ inline float reciprocal_approximate(float x) {
+  float y;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
 // tanh(x) * kScale, for a power of two: scaled before it rounds, which costs nothing. From v = kTanhArgument * x.
 template <int kScale = 1>
 __device__ inline float tanh_of_argument(float v) {
-  float e, r;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(e) : "f"(fabsf(v)));
-  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(e + 1.0f));
+  const float r = reciprocal_approximate(exp2_approximate(fabsf(v)) + 1.0f);
   const float large = copysignf(fmaf(r, -2.0f * kScale, 1.0f * kScale), v);
   constexpr double a = 1.0 / kTanhArgument, k = kScale * a;
   constexpr float c0 = static_cast<float>(-0.333329469 * k * a * a);
@@ -32,9 +42,7 @@ __device__ inline float tanh_of_argument(float v) {
 }
 
 __device__ inline float tanh_scaled(float x) {
-  float e, r;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(e) : "f"(fabsf(x) * static_cast<float>(kTanhArgument)));
-  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(e + 1.0f));
+  const float r = reciprocal_approximate(exp2_approximate(fabsf(x) * static_cast<float>(kTanhArgument)) + 1.0f);
   const float large = copysignf(fmaf(r, -2.0f, 1.0f), x), u = x * x;
   const float p = fmaf(fmaf(fmaf(0.0164374821f, u, -0.0526717529f), u, 0.133207247f), u, -0.333329469f);
   return fabsf(x) < 0.55f ? fmaf(x * u, p, x) : large;

@@ -1,27 +1,23 @@
-// Hopper's own instructions as the dense layer uses them: wgmma, the tensor copy engine, the barriers between them.
+// Hopper's matrix units: wgmma, issued by the four warps of a warpgroup together and run beside them. Only in code for
+// sm_90a.
 #pragma once
 
-#include <cuda.h>  // CUtensorMap; of the driver's API only types are used, nothing of it is linked
 #include <cuda_fp16.h>
 
 #include <cstdint>
 
-// Only code made for sm_90a has these instructions: not sm_90's, and not PTX that another GPU's driver translates.
-#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
-#define FOPS_WGMMA 1
-#else
-#define FOPS_WGMMA 0
-#endif
+#include "gpu/isa/architecture.cuh"
+#include "gpu/isa/shared_memory.cuh"
 
 namespace fops {
-
-__device__ inline uint32_t shared_address(const void* p) { return static_cast<uint32_t>(__cvta_generic_to_shared(p)); }
 
 // A tile in shared memory as wgmma reads it: rows of 64 halves (128 bytes) with the copy engine's 128-byte swizzle,
 // eight rows 1,024 bytes apart. 16 inputs further on is 32 bytes, 2 in a descriptor's units.
 __device__ inline uint64_t tile_descriptor(const void* tile) {
   return (shared_address(tile) & 0x3ffff) >> 4 | uint64_t{1} << 16 | uint64_t{1024 >> 4} << 32 | uint64_t{1} << 62;
 }
+
+// ---- both factors in shared memory ----
 
 // D (64 x kColumns, float32) = A (64 x 16) * B (16 x kColumns), plus D if `keep`; asynchronous, by 4 warps together.
 // With warp w of the four, g = lane / 4 and t = lane % 4, a lane holds of D at d[4 j + e] row 16 w + g + 8 (e / 2),
@@ -48,7 +44,7 @@ __device__ void wgmma(float (&d)[kColumns / 2], uint64_t a, uint64_t b, int keep
 #define FOPS_NAMES_80 FOPS_NAMES_76 ", %76, %77, %78, %79"
 
 // wgmma of `columns`, whose `sums` registers the operands numbered a, b and keep follow.
-#if FOPS_WGMMA
+#if FOPS_SM_90A
 #define FOPS_WGMMA_BODY(columns, sums, a_, b_, keep_)                                                        \
   asm volatile("{.reg .pred p; setp.ne.b32 p, %" #keep_ ", 0;\n"                                             \
                "wgmma.mma_async.sync.aligned.m64n" #columns "k16.f32.f16.f16 {" FOPS_NAMES_##sums "}, %" #a_ \
@@ -70,82 +66,126 @@ FOPS_DEFINE_WGMMA(152, 76, 76, 77, 78)
 FOPS_DEFINE_WGMMA(160, 80, 80, 81, 82)
 #undef FOPS_DEFINE_WGMMA
 #undef FOPS_WGMMA_BODY
+#undef FOPS_NAMES_80
+#undef FOPS_NAMES_76
+#undef FOPS_NAMES_72
+#undef FOPS_NAMES_40
+#undef FOPS_NAMES_16
+#undef FOPS_SUMS_80
+#undef FOPS_SUMS_76
+#undef FOPS_SUMS_72
+#undef FOPS_SUMS_40
+#undef FOPS_SUMS_16
+#undef FOPS_SUMS_8
+#undef FOPS_SUMS_4
+
+// ---- the first factor in registers ----
+
+// sum[0] to sum[kCount - 1] += A (64 x 16, registers) * B (16 x 16 kCount, shared memory), 16 columns a row of `sum`.
+// Lanes hold rows g and g + 8 of their warp's 16 as mma's operands do: of A in a[0], a[2] and a[1], a[3]; of the sums,
+// row g in elements 0, 1, 4, 5 and row g + 8 in 2, 3, 6, 7, columns 2t, 2t + 1 and those 8 further on.
+#define FOPS_SUM(s)                                                                                      \
+  "+f"(sum[s][0]), "+f"(sum[s][1]), "+f"(sum[s][2]), "+f"(sum[s][3]), "+f"(sum[s][4]), "+f"(sum[s][5]), \
+      "+f"(sum[s][6]), "+f"(sum[s][7])
+#define FOPS_WGMMA(n, d, a, b)                                                                                       \
+  "{.reg .pred add; setp.eq.u32 add, 0, 0; wgmma.mma_async.sync.aligned.m64n" n "k16.f32.f16.f16 {" d "}, {" a "}, " \
+  b ", add, 1, 1, 0;}"
+#define FOPS_D1 "%0,%1,%2,%3,%4,%5,%6,%7"
+#define FOPS_D2 FOPS_D1 ",%8,%9,%10,%11,%12,%13,%14,%15"
+#define FOPS_D3 FOPS_D2 ",%16,%17,%18,%19,%20,%21,%22,%23"
+#define FOPS_D4 FOPS_D3 ",%24,%25,%26,%27,%28,%29,%30,%31"
+#define FOPS_D5 FOPS_D4 ",%32,%33,%34,%35,%36,%37,%38,%39"
+#define FOPS_AB "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b)
+template <int kCount, int kRows>
+__device__ inline void wgmma_add(float (&sum)[kRows][8], const uint32_t (&a)[4], uint64_t b) {
+  static_assert(kCount >= 1 && kCount <= 5 && kCount <= kRows, "");
+#if FOPS_SM_90A
+  if constexpr (kCount == 1) asm volatile(FOPS_WGMMA("16", FOPS_D1, "%8,%9,%10,%11", "%12") : FOPS_SUM(0) : FOPS_AB);
+  if constexpr (kCount == 2)
+    asm volatile(FOPS_WGMMA("32", FOPS_D2, "%16,%17,%18,%19", "%20") : FOPS_SUM(0), FOPS_SUM(1) : FOPS_AB);
+  if constexpr (kCount == 3)
+    asm volatile(FOPS_WGMMA("48", FOPS_D3, "%24,%25,%26,%27", "%28")
+                 : FOPS_SUM(0), FOPS_SUM(1), FOPS_SUM(2) : FOPS_AB);
+  if constexpr (kCount == 4)
+    asm volatile(FOPS_WGMMA("64", FOPS_D4, "%32,%33,%34,%35", "%36")
+                 : FOPS_SUM(0), FOPS_SUM(1), FOPS_SUM(2), FOPS_SUM(3) : FOPS_AB);
+  if constexpr (kCount == 5)
+    asm volatile(FOPS_WGMMA("80", FOPS_D5, "%40,%41,%42,%43", "%44")
+                 : FOPS_SUM(0), FOPS_SUM(1), FOPS_SUM(2), FOPS_SUM(3), FOPS_SUM(4) : FOPS_AB);
+#endif
+}
+#undef FOPS_AB
+#undef FOPS_D5
+#undef FOPS_D4
+#undef FOPS_D3
+#undef FOPS_D2
+#undef FOPS_D1
+#undef FOPS_WGMMA
+#undef FOPS_SUM
+
+// ---- before, between and behind ----
 
 // Before the first wgmma on registers that ordinary instructions have touched.
-__device__ inline void wgmma_begin() {
-#if FOPS_WGMMA
+__device__ inline void wgmma_fence() {
+#if FOPS_SM_90A
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 #endif
 }
 __device__ inline void wgmma_commit() {
-#if FOPS_WGMMA
+#if FOPS_SM_90A
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 #endif
 }
-// Waits for all; D is then in its registers.
+__device__ inline void wgmma_wait_all() {
+#if FOPS_SM_90A
+  asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+#endif
+}
+// The compiler sees neither that a wgmma under way writes its sums nor that it reads its operands. A value that is
+// said to be used here, behind the wait, keeps its register until then, and no later use of it moves up.
+__device__ inline void keep_register(float& value) { asm volatile("" : "+f"(value)::"memory"); }
+__device__ inline void keep_register(uint32_t& value) { asm volatile("" : "+r"(value)::"memory"); }
+
+// Waits for all; the sums are then in their registers.
 template <int kRegisters>
 __device__ inline void wgmma_wait(float (&d)[kRegisters]) {
-#if FOPS_WGMMA
-  asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+#if FOPS_SM_90A
+  wgmma_wait_all();
 #pragma unroll
-  for (int i = 0; i < kRegisters; ++i) asm volatile("" : "+f"(d[i])::"memory");  // no use of D moves up past the wait
+  for (int i = 0; i < kRegisters; ++i) keep_register(d[i]);
+#endif
+}
+template <int kRows, int kRegisters>
+__device__ inline void wgmma_wait(float (&sum)[kRows][kRegisters]) {
+#if FOPS_SM_90A
+  wgmma_wait_all();
+#pragma unroll
+  for (int s = 0; s < kRows; ++s)
+#pragma unroll
+    for (int i = 0; i < kRegisters; ++i) keep_register(sum[s][i]);
 #endif
 }
 
-__device__ inline void barrier_init(uint64_t* barrier, int arrivals) {
-#if FOPS_WGMMA
-  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(arrivals) : "memory");
-#endif
-}
-// Makes the barriers' first state visible to the copy engine.
-__device__ inline void barrier_init_end() {
-#if FOPS_WGMMA
-  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-#endif
-}
-// One arrival, and `bytes` that copies are still to bring.
-__device__ inline void barrier_expect(uint64_t* barrier, uint32_t bytes) {
-#if FOPS_WGMMA
-  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)), "r"(bytes)
-               : "memory");
-#endif
-}
-__device__ inline void barrier_arrive(uint64_t* barrier) {
-#if FOPS_WGMMA
-  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
-#endif
-}
-__device__ inline void barrier_wait(uint64_t* barrier, uint32_t parity) {
-#if FOPS_WGMMA
-  asm volatile(
-      "{.reg .pred done;\n"
-      "again: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
-      "@!done bra again;}" ::"r"(shared_address(barrier)),
-      "r"(parity)
-      : "memory");
-#endif
+// A sum that is complete: *done = sum * scale, and the sum back to zero, by a multiplication. With an assignment the
+// compiler waits after each wgmma ("serialized due to insufficient register resources").
+__device__ inline void take_sum(float* done, float& sum, float scale) {
+  asm volatile("mul.f32 %0, %1, %2;" : "=f"(*done) : "f"(sum), "f"(scale));
+  asm volatile("mul.f32 %0, %0, 0f00000000;" : "+f"(sum));
 }
 
-// The box of `map` that begins at (k, row), to shared memory; its bytes are counted at the barrier.
-__device__ inline void copy_tile(void* to, const CUtensorMap* map, int k, int row, uint64_t* barrier) {
-#if FOPS_WGMMA
-  asm volatile(
-      "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];" ::"r"(
-          shared_address(to)),
-      "l"(map), "r"(k), "r"(row), "r"(shared_address(barrier))
-      : "memory");
-#endif
-}
+// A barrier among the 128 threads of warpgroup `group` of the block.
+__device__ inline void warpgroup_sync(int group) { asm volatile("bar.sync %0, 128;" ::"r"(group + 1) : "memory"); }
+
 // A warpgroup gives up registers, or waits for those that others gave up.
 template <int kCount>
 __device__ inline void registers_down() {
-#if FOPS_WGMMA
+#if FOPS_SM_90A
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kCount));
 #endif
 }
 template <int kCount>
 __device__ inline void registers_up() {
-#if FOPS_WGMMA
+#if FOPS_SM_90A
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kCount));
 #endif
 }

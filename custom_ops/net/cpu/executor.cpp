@@ -7,11 +7,11 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "base/isa.h"
+#include "base/status.h"
+#include "base/thread_pool.h"
 #include "net/cpu/stages.h"
 #include "net/executor.h"
-#include "base/isa.h"
-#include "base/thread_pool.h"
-#include "base/status.h"
 
 namespace fops {
 

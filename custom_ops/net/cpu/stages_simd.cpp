@@ -1,11 +1,11 @@
 // Convolution, map and dense stages on the CPU; compiled once for each instruction set.
 //
-// A convolution stage runs the kernel of conv/cpu/shifted_simd.cpp a few filters at a time into a buffer of some 14 KB and
-// pools it from there: for fa2017, 115 KB of outputs an image never leave the first-level cache, and a quarter of them
-// is written.
+// A convolution stage runs the kernel of conv/cpu/shifted_simd.cpp a few filters at a time into a buffer of some 14 KB
+// and pools it from there: for fa2017, 115 KB of outputs an image never leave the first-level cache, and a quarter of
+// them is written.
+#include "conv/cpu/shifted_kernel.h"
 #include "net/cpu/map_simd.h"
 #include "net/cpu/stages.h"
-#include "conv/cpu/shifted_kernel.h"
 
 namespace fops {
 namespace FOPS_ISA {

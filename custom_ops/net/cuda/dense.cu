@@ -1,10 +1,11 @@
 // The dense layer on CUDA: weights laid out once, the choice of kernel, and the sum over chunks.
 //
 // Every float32 operand is the sum of two halves, hi + lo, 22 bits or more of its 24, and three products of halves on
-// the matrix units stand for one in float32: see gpu/isa/tensor_core.cuh. kernels/dense_hopper.cu is the kernel for
+// the matrix units stand for one in float32: see gpu/isa/halves.cuh. kernels/dense_hopper.cu is the kernel for
 // Hopper, kernels/dense_general.cu the one for the other GPUs; dense_kernels.h says why a result's digits do not
 // depend on n.
-#include "gpu/isa/tensor_core.cuh"
+#include "gpu/isa/halves.cuh"
+#include "gpu/largest.cuh"
 #include "net/cuda/kernels/dense_kernels.h"
 
 namespace fops {
@@ -57,7 +58,7 @@ __global__ void __launch_bounds__(kFewThreads) add_few(long long n, long long un
 }
 
 // Many sums for few outputs. The loads of a column of sums are all in flight together, 16 lanes to a column; then one
-// lane adds them in order out of shared memory, because the order is what makes the digits. It is slow for
+// lane adds them in order out of shared memory, because the order decides the last digits. It is slow for
 // 5 sums of each of 1.4 million outputs, 43,750 blocks: with it 10816 -> 140 took 0.288 ms, with add_few (and stores of
 // 8 bytes in dense_wgmma) 0.190.
 constexpr int kAddUnits = 32, kAddLanes = 16, kAddDeep = 256;

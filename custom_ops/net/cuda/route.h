@@ -10,21 +10,10 @@
 #include <vector>
 
 #include "net/cuda/dense.h"
-#include "net/cuda/stages.h"
+#include "net/cuda/kernels/stages.h"
+#include "net/cuda/weights.h"
 
 namespace fops {
-
-// A stage's weights on the device.
-struct StageWeights {
-  const float* w = nullptr;     // as they came
-  const float* bias = nullptr;  // or null
-  bool packed_pixels = false;   // whether `pixels` is there
-  PixelWeights pixels;
-  bool packed_dense = false;
-  DenseWeights dense;
-  double sum = 0.0;             // over a filter's or unit's |w|, the largest; and the largest |bias|
-  double bias_largest = 0.0;
-};
 
 struct Step {
   enum class Kind {

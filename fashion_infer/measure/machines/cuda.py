@@ -1,15 +1,18 @@
 """A CUDA device as a place to benchmark on: tensors of PyTorch or CuPy, our kernels on their pointers and stream."""
 
-from typing import Dict, List, Tuple
+from typing import Callable, ClassVar, Dict, List, Sequence, Tuple
 
 import numpy as np
 
-from ... import devices
+from ... import _mxnet, devices
 from ...library import devices as library_devices
-from ...library import kernels
-from ..peers import cuda_peers
-from ..rows import LIMIT, Contender
-from . import cuda_tensors
+from ...library import fused, kernels, thread_pool
+from ..peers import cudnn, torch, torch_compile
+from ..random_network import RandomNetwork
+from ..records import COPY, DEVICE, FILL, HOST, STAGE, ConvolutionShape
+from ..timing import Contender, WallClock
+from . import tensors as frameworks
+from .memory import check_memory
 
 
 class Cuda:
@@ -22,31 +25,59 @@ class Cuda:
     """
 
     backend = "gpu"
-    slow = 8e-3  # seconds a run
-    default_batch, default_repeat = 10000, 20
-    peer_names = ("cudnn",)
+    precisions = fused.PRECISIONS
+    convolution_peers: ClassVar[Dict[str, Callable]] = {"cudnn": cudnn.convolution}
+    network_peers: ClassVar[Dict[str, Callable]] = {
+        "torch": torch.network_on_gpu,
+        "torch-compile": torch_compile.network_on_gpu,
+    }
+    convolution_defaults = 10000, 20
+    network_repeat = 20
 
     def __init__(self, device: int = 0):
         devices.choose("gpu", device)  # raises when there is none
         self.device = library_devices.cuda_devices()[device]
-        self.tensors = cuda_tensors.find(device)
+        self.tensors = frameworks.find(device)
+        _mxnet.set_threads(thread_pool.size())  # before MXNet builds the first network
 
-    def describe(self) -> Tuple[Dict, Dict]:
+    def describe(self, peers: Sequence[str]) -> Tuple[Dict, Dict]:
         """What identifies this device, and versions."""
         device = self.device._asdict()
         del device["memory_free"]
         return device, {"numpy": np.__version__, **self.tensors.versions()}
 
-    def load(self, x: np.ndarray, weight: np.ndarray, y_shape) -> None:
-        """Take one layer's tensors, both float32, and make room for its output."""
-        self.x = self.weight = self.y = None  # the last layer's memory first
+    def check_convolution(self, shape: ConvolutionShape) -> None:
+        """Refuse a batch that the host's memory does not hold: the images, and their copy on the way to the device."""
+        check_memory(8 * shape.B * shape.C * shape.H * shape.W)
+
+    def convolution(self, x: np.ndarray, weight: np.ndarray, y_shape) -> "CudaConvolution":
+        """One convolution's tensors on the device, all float32, with room for its output."""
+        return CudaConvolution(self.tensors, x, weight, y_shape)
+
+    def cases(self, batches: Sequence[int]) -> List[Tuple[str, int]]:
+        """What is measured of a network: (where, batch)."""
+        return [(where, batch) for batch in batches for where in (DEVICE, HOST)] + [(STAGE, max(batches))]
+
+    def check_network(self, network: RandomNetwork, batch: int, peers: Sequence[str]) -> None:
+        """Refuse a batch that the host's memory does not hold: images, pinned images, and float32 ones on their way."""
+        check_memory(batch * 6 * int(np.prod(network.shape)))
+
+    def network(self, where: str, network: RandomNetwork, images: np.ndarray) -> "CudaNetwork":
+        """One case of a network on images (n,C,H,W) uint8."""
+        return CudaNetwork(self.tensors, where, network, images)
+
+
+class CudaConvolution:
+    """One convolution on the device."""
+
+    def __init__(self, tensors, x: np.ndarray, weight: np.ndarray, y_shape):
+        self.tensors, self.clock = tensors, _Queued(tensors)
         self._conv = kernels.describe(x.shape, weight.shape)
-        self.x, self.weight = self.tensors.put(x), self.tensors.put(weight)
-        self.y = self.tensors.empty(y_shape)
+        self.x, self.weight, self.y = tensors.put(x), tensors.put(weight), tensors.empty(y_shape)
         self._output_bytes = 4 * int(np.prod(y_shape))
 
     def kernel(self, name: str) -> Contender:
-        """A kernel of the library on the loaded layer."""
+        """A kernel of the library."""
         tensors = self.tensors
         pointers = [tensors.pointer(t) for t in (self.x, self.weight, self.y)]
 
@@ -68,27 +99,95 @@ class Cuda:
         """Contenders that only move memory, with the bytes that each moves."""
         tensors, spare = self.tensors, self.tensors.empty(self.y.shape)
         return [
-            (Contender(LIMIT, lambda: tensors.fill(self.y, 1.0)), self._output_bytes),
-            (Contender("copy", lambda: tensors.copy(spare, self.y)), 2 * self._output_bytes),
+            (Contender(FILL, lambda: tensors.fill(self.y, 1.0)), self._output_bytes),
+            (Contender(COPY, lambda: tensors.copy(spare, self.y)), 2 * self._output_bytes),
         ]
 
-    def peers(self, name: str) -> List[Contender]:
-        """The peer's ways to run the loaded layer; ImportError when it is not to be had."""
-        return cuda_peers.PEERS[name](self.tensors, self.x, self.weight)
+    def peers(self, peer) -> List[Contender]:
+        """A peer's ways to run it; ImportError where the peer cannot be loaded."""
+        return peer(self.tensors, self.x, self.weight)
+
+
+class CudaNetwork:
+    """One case of a whole network: images and scores on the device, or images and predictions in pinned host memory."""
+
+    def __init__(self, tensors, where: str, network: RandomNetwork, images: np.ndarray):
+        self._tensors, self._network, self._images = tensors, network, images
+        self._pinned = tensors.pinned(images) if where == HOST else None
+        self._pixels = tensors.put(images)
+        self.clock = WallClock(slow=0.5) if where == HOST else _Events(tensors)
+
+    def ours(self, name: str, fused) -> List[Contender]:
+        """The fused network on uint8 images: widening them is a part of its work."""
+        outputs = len(self._images), int(np.prod(fused.stages[-1].output))
+        scores = self._on_device(name, fused, outputs)
+        return [scores] if self._pinned is None else [self._slices(name, fused, outputs), self._one_piece(scores)]
+
+    def _on_device(self, name, fused, outputs):
+        tensors, pixels, out = self._tensors, self._pixels, self._tensors.empty(outputs)
+        tensors.fill(out, float("nan"))
+        source, target = tensors.pointer(pixels), tensors.pointer(out)
+
+        def run():
+            fused.launch(outputs[0], source, np.uint8, target, tensors.stream())
+            return out
+
+        run.keeps = pixels  # which must live as long: the pointer does not see to that
+        return Contender(name, run, tensors.take)
+
+    def _slices(self, name, fused, outputs):
+        """Slices whose upload, work and download overlap; the host finds the largest score, 40 bytes an image."""
+        pinned, out = self._pinned, self._tensors.pinned(np.full(outputs, np.nan, np.float32))
+
+        def run():
+            return fused.forward(pinned, out=out).argmax(axis=1)
+
+        return Contender(name, run, lambda y, picked: y[picked], "in slices")
+
+    def _one_piece(self, scores):
+        """Everything up, the device's pass, its largest score down: no overlap, and no work for the host."""
+        tensors, pixels, pinned = self._tensors, self._pixels, self._pinned
+        answer = tensors.pinned(np.full(len(pinned), -1))
+
+        def run():
+            tensors.upload(pixels, pinned)
+            tensors.largest(scores.run(), answer)
+            return answer
+
+        return Contender(scores.name, run, lambda y, picked: y[picked], "in one piece")
+
+    def peers(self, peer) -> List[Contender]:
+        """A peer's ways to run it; ImportError or DeviceError where the peer cannot be loaded."""
+        to_host = self._pinned is not None
+        return peer(self._tensors, self._network, self._pinned if to_host else self._images, to_host)
+
+
+class _Events:
+    """A clock by the device's events, launches included: a small batch may wait for the host, as for any user."""
+
+    slow = 0.1  # seconds a run
+
+    def __init__(self, tensors):
+        self._tensors = tensors
 
     def time(self, run, n: int) -> List[float]:
-        """Seconds of each of n runs. All are queued before the first is waited for, so that the host's share of a
-        launch, some microseconds in which the device would idle, stays out of everyone's time."""
-        self.tensors.head_start()
-        return event_seconds(self.tensors, run, n)
+        """Seconds of each of n runs, queued one behind the other."""
+        events = [self._tensors.event() for _ in range(n + 1)]
+        events[0].record()
+        for event in events[1:]:
+            run()
+            event.record()
+        events[-1].synchronize()
+        return [self._tensors.milliseconds(a, b) / 1e3 for a, b in zip(events, events[1:])]
 
 
-def event_seconds(tensors, run, n: int) -> List[float]:
-    """Seconds of each of n runs, queued one behind the other, by the device's events."""
-    events = [tensors.event() for _ in range(n + 1)]
-    events[0].record()
-    for event in events[1:]:
-        run()
-        event.record()
-    events[-1].synchronize()
-    return [tensors.milliseconds(a, b) / 1e3 for a, b in zip(events, events[1:])]
+class _Queued(_Events):
+    """The same with all runs queued before the device begins. The host's share of a launch, some microseconds in which
+    the device would idle, stays out of everyone's time."""
+
+    slow = 8e-3
+
+    def time(self, run, n: int) -> List[float]:
+        """Seconds of each of n runs."""
+        self._tensors.head_start()
+        return super().time(run, n)

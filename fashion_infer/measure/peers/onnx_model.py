@@ -1,65 +1,61 @@
-"""ONNX models of a convolution or a whole network, as bytes: so small that it needs no `onnx` package to write them.
+"""ONNX models of chains of layers, as bytes: so small that it needs no `onnx` package to write them.
 
 Field numbers are those of onnx.proto (ModelProto, GraphProto, NodeProto, AttributeProto, TensorProto, ValueInfoProto).
 """
 
+from typing import Dict, Sequence
+
 import numpy as np
 
-from .. import random_network
+from ...graph.layers import Convolution, Dense, Flatten, Layer, MaxPool, Softmax, Tanh, walk
 
 _FLOAT, _IR_VERSION, _OPSET = 1, 8, 13
 _INT, _INTS = 2, 7  # of AttributeProto.AttributeType
 
 
-def convolution(weight: np.ndarray, x_shape) -> bytes:
-    """y = Conv(x, w): valid, stride 1, no bias.
-
-    Parameters
-    ----------
-    weight
-        (M,C,K,K) float32.
-    x_shape
-        (B,C,H,W).
-    """
-    return network([random_network.Step("convolution", weight)], x_shape)
-
-
-def network(steps, x_shape) -> bytes:
+def network(layers: Sequence[Layer], weights: Dict[str, np.ndarray], x_shape) -> bytes:
     """A chain of layers, from the float32 input `x` to the float32 output `y`.
 
     Parameters
     ----------
-    steps
-        As `random_network.make` gives them.
+    layers
+        In the order of the network.
+    weights
+        float32, by the names that `walk` gives them.
     x_shape
         (B,C,H,W).
     """
-    nodes, weights, source = b"", b"", "x"
+    nodes, initializers, source = b"", b"", "x"
+    steps = list(walk(layers, tuple(x_shape[1:])))
     for number, step in enumerate(steps):
-        names = []
-        for role, array in (("w", step.weight), ("b", step.bias)):
-            if array is not None:
-                names.append(f"{role}{number}")
-                weights += _block(5, _tensor(names[-1], array))
-        made = "y" if number == len(steps) - 1 else f"t{number}"
-        nodes += _block(1, _node(step, [source, *names], made))
-        source = made
-    y_shape = (x_shape[0], *random_network.shapes(steps, x_shape[1:])[-1])
-    graph = nodes + _text(2, "network") + weights
-    graph += _block(11, _value("x", x_shape)) + _block(12, _value("y", y_shape))
+        for name in step.parameters:
+            initializers += _block(5, _tensor(name, weights[name]))
+        target = "y" if number == len(steps) - 1 else f"t{number}"
+        nodes += _block(1, _node(step.layer, [source, *step.parameters], target))
+        source = target
+    graph = nodes + _text(2, "network") + initializers
+    graph += _block(11, _value("x", x_shape)) + _block(12, _value("y", (x_shape[0], *steps[-1].output)))
     return _number(1, _IR_VERSION) + _block(7, graph) + _block(8, _text(1, "") + _number(2, _OPSET))
 
 
-def _node(step, inputs, output):
-    operator, attributes = {
-        "convolution": ("Conv", b""),
-        "tanh": ("Tanh", b""),
-        "pool": ("MaxPool", _sizes("kernel_shape", step.size) + _sizes("strides", step.size)),
-        "flatten": ("Flatten", b""),
-        "dense": ("Gemm", _block(5, _text(1, "transB") + _number(3, 1) + _number(20, _INT))),  # y = x w' + b
-        "softmax": ("Softmax", b""),
-    }[step.kind]
-    return b"".join(_text(1, name) for name in inputs) + _text(2, output) + _text(4, operator) + attributes
+_OPERATORS = {
+    Convolution: "Conv",
+    Tanh: "Tanh",
+    MaxPool: "MaxPool",
+    Flatten: "Flatten",
+    Dense: "Gemm",
+    Softmax: "Softmax",
+}
+
+
+def _node(layer, inputs, output):
+    attributes = b""
+    if isinstance(layer, MaxPool):
+        attributes = _sizes("kernel_shape", layer.size) + _sizes("strides", layer.size)
+    elif isinstance(layer, Dense):
+        attributes = _block(5, _text(1, "transB") + _number(3, 1) + _number(20, _INT))  # y = x w' + b
+    names = b"".join(_text(1, name) for name in inputs) + _text(2, output)
+    return names + _text(4, _OPERATORS[type(layer)]) + attributes
 
 
 def _sizes(name, size):

@@ -1,55 +1,41 @@
 // Step 12, several input channels: both operands split, an implicit GEMM out of shared memory.
 //
-// Activations are not exact in half, so both operands are split and three products are made: hi hi + hi lo + lo hi. For
-// fa2019's second layer 121 GFLOP become 403 on the tensor cores; at the 600 TFLOP/s or so that mma.sync reaches on
-// Hopper that is 0.67 ms, against 0.17 ms to write the output and 1.8 ms on the float32 pipes at their datasheet rate.
-// Shared memory feeds them: one 16-byte read is the operand of five mma instructions (24 filters), and an image, split
-// once, serves all filters and taps.
+//   activation x weight = high x high + high x low + low x high        three products of halves, float32 sums
 //
-// fa2019 1.183 ms, 3.2 times faster than step 11 and 4.8 times faster than cuDNN (5.71 ms), largest error 1.3e-6 of the
-// largest output; sp2018 0.407 ms, 2.5 times faster than step 11 and than cuDNN (1.029 ms). Shapes such as the latter
-// go to few_filters.cu, 0.317 ms, and on Hopper to warpgroup.cu, 0.264.
-#include "conv/cuda/kernels.h"
+// Activations are not exact in half, so both operands are split. An image, split once, serves all filters and taps, and
+// one 16-byte read of it is the operand of five mma instructions (24 filters).
+// Costs: fa2019's second layer, 121 GFLOP, becomes 403 on the tensor cores: 0.67 ms at the 600 TFLOP/s or so that
+// mma.sync reaches on Hopper, against 0.17 ms to write the output and 1.8 ms on the float32 pipes.
+// Gains: that layer takes 1.183 ms, 3.2 times faster than step 11, largest error 1.3e-6 of the largest output. Shapes
+// such as sp2018's second layer go to few_filters.cu and, on Hopper, to warpgroup.cu. docs/notebook.md has more times.
+#include "conv/cuda/12_tensor_core/channels_staging.cuh"
+#include "conv/cuda/12_tensor_core/direct_band.cuh"
 #include "conv/cuda/12_tensor_core/tensor_core.h"
-#include "gpu/isa/tensor_core.cuh"
+#include "conv/cuda/kernels.h"
+#include "gpu/divide.cuh"
+#include "gpu/isa/bulk_copy.cuh"
+#include "gpu/isa/halves.cuh"
+#include "gpu/isa/mma.cuh"
+#include "gpu/largest.cuh"
 
 namespace fops {
 namespace {
 
-// By groups of eight filters: 8-pixel mma tiles a warp makes at a time, the most warps a block, and the blocks that a
-// multiprocessor's registers are to hold. Few filters need few registers, so more blocks hide one another's staging.
-__host__ __device__ constexpr int columns(int groups) { return groups == 3 ? 6 : 4; }
-__host__ __device__ constexpr int most_warps(int groups) { return groups <= 2 ? 4 : 6; }
-__host__ __device__ constexpr int least_blocks(int groups) { return groups <= 2 ? 4 : 2; }
-// Pixels a warp makes at a time, and the floats between two filters' outputs on their way out: 8 banks apart.
-__host__ __device__ constexpr int chunk_pixels(int groups) { return 8 * columns(groups); }
-__host__ __device__ constexpr int outgoing_stride(int groups) { return chunk_pixels(groups) + 8; }
+using namespace channels;
 
-// The product's depth runs over quads, four values of a pixel's neighbourhood that lie in one 16-byte entry of the
-// staged image: { hi, hi, lo, lo }, two halves a word, which is two mma operands as they stand. A pixel has an entry
-// for every four channels; one or two channels left over get an entry that holds them for this pixel and the next, and
-// serves two taps of a row at once. So 6 channels of 5 x 5 taps take 25 + 15 quads, 160 values for 150.
-// Four quads are an mma step, one for each lane of four.
-__host__ __device__ constexpr int full_entries(int C) { return C / 4 + (C % 4 == 3); }
-__host__ __device__ constexpr bool has_rest(int C) { return C % 4 == 1 || C % 4 == 2; }
-__host__ __device__ constexpr int entries(int C) { return full_entries(C) + has_rest(C); }
-__host__ __device__ constexpr int quads(int C, int K) {
-  return K * (K * full_entries(C) + has_rest(C) * ((K + 1) / 2));
-}
-__host__ __device__ constexpr int steps(int C, int K) { return (quads(C, K) + 3) / 4; }
-
-// What a quad is: its entry, the tap whose pixel holds that entry, and whether it is one of a rest.
-struct Quad {
-  int p, q, entry;
-  bool rest;
-};
-
-__device__ inline Quad quad_at(int i, int C, int K) {
-  const int full = full_entries(C), in_full = K * K * full;
-  if (i < in_full) return {i / K % K, i % K, i / (K * K), false};
-  const int rest = i - in_full, a_row = (K + 1) / 2;
-  return {rest / a_row, rest % a_row * 2, full, true};
-}
+// The lane map. One mma: D (16 x 8) += A (16 x 16) x B (16 x 8). Lane 4g + t, g = 0..7, t = 0..3, holds
+//
+//   B: the pixel of column g, its quad t       |  c0 c1  |  c2 c3  |  c0 c1  |  c2 c3  |    one 16-byte read
+//   (four channels of one tap, mostly)         |   high  |   high  |   low   |   low   |
+//                                                 b0         b1       b0        b1
+//                                              `- first operand -'  `- second one ---'
+//   A: quad t of rows g and g + 8              a0: row g, c0 c1     a2: row g, c2 c3        one 16-byte read
+//                                              a1: row g + 8        a3: row g + 8
+//   D: rows g (d0 d1), g + 8 (d2 d3), columns 2t and 2t + 1
+//
+//   rows of A, 24 filters in groups of 8:      tile 0      tile 1      tile 2
+//                                    rows 0-7  high of 0   high of 2   low of 1
+//                                    rows 8-15 high of 1   low of 0    low of 2
 
 // Filters are the rows of the product, in groups of eight: first the groups' high halves, then their low halves, two
 // groups an mma tile. kGroups = 3 (24 filters): tiles (hi0, hi1), (hi2, lo0), (lo1, lo2), none of it padding. All
@@ -61,83 +47,6 @@ struct Tiling {
   int bands;  // bands an image
   uint32_t inverse_OW;
 };
-
-// Four values as { hi, hi, lo, lo }; `top` becomes the largest magnitude rounded so far, two halves of bits (infinities
-// and NaN above all).
-__device__ inline uint4 split4(float a, float b, float c, float d, unsigned* top) {
-  const __half2 hi0 = __floats2half2_rn(a, b), hi1 = __floats2half2_rn(c, d);
-  const __half2 lo0 = __floats2half2_rn(a - __low2float(hi0), b - __high2float(hi0));
-  const __half2 lo1 = __floats2half2_rn(c - __low2float(hi1), d - __high2float(hi1));
-  const uint4 v = make_uint4(reinterpret_cast<const uint32_t&>(hi0), reinterpret_cast<const uint32_t&>(hi1),
-                             reinterpret_cast<const uint32_t&>(lo0), reinterpret_cast<const uint32_t&>(lo1));
-  *top = __vmaxu2(*top, __vmaxu2(v.x & 0x7fff7fffu, v.y & 0x7fff7fffu));
-  return v;
-}
-
-// Stages kEntries entries of every pixel, from channel `first` on: kEntries * kPixels * 4 loads in flight together.
-// Whatever lies past the last channel or pixel is the last one again, so that no branch comes between the loads.
-template <int kEntries, int kPixels>
-__device__ unsigned stage_full(const float* source, int first, int C, int pixels, int image_pixels, float scale,
-                               uint4* staged, int entry_stride) {
-  unsigned top = 0;
-  int plane[4 * kEntries];
-#pragma unroll
-  for (int e = 0; e < 4 * kEntries; ++e) plane[e] = min(first + e, C - 1) * image_pixels;
-#pragma unroll 1
-  for (int i = threadIdx.x; i < pixels; i += kPixels * blockDim.x) {
-    float v[kPixels][4 * kEntries];
-#pragma unroll
-    for (int n = 0; n < kPixels; ++n) {
-      const float* from = source + min(i + n * static_cast<int>(blockDim.x), pixels - 1);
-#pragma unroll
-      for (int e = 0; e < 4 * kEntries; ++e) v[n][e] = from[plane[e]];
-    }
-#pragma unroll
-    for (int n = 0; n < kPixels; ++n) {
-      const int at = min(i + n * static_cast<int>(blockDim.x), pixels - 1);
-#pragma unroll
-      for (int j = 0; j < kEntries; ++j) {
-        const float fourth = first + 4 * j + 3 < C ? v[n][4 * j + 3] : 0.0f;
-        staged[j * entry_stride + at] =
-            split4(v[n][4 * j] * scale, v[n][4 * j + 1] * scale, v[n][4 * j + 2] * scale, fourth * scale, &top);
-      }
-    }
-  }
-  return top;
-}
-
-// Stages `pixels` pixels of every channel. Returns the largest magnitude this thread rounded, as the bits of a half.
-__device__ unsigned stage(const float* source, int C, int pixels, int image_pixels, float scale, uint4* staged,
-                          int entry_stride) {
-  const int full = full_entries(C), last = C - 1, threads = blockDim.x;
-  unsigned top = 0;
-  int entry = 0;
-  for (; entry + 3 <= full; entry += 3)
-    top = __vmaxu2(top, stage_full<3, 1>(source, 4 * entry, C, pixels, image_pixels, scale,
-                                         staged + entry * entry_stride, entry_stride));
-  for (; entry < full; ++entry)
-    top = __vmaxu2(top, stage_full<1, 3>(source, 4 * entry, C, pixels, image_pixels, scale,
-                                         staged + entry * entry_stride, entry_stride));
-  if (has_rest(C)) {
-    const float* a = source + 4 * full * image_pixels;
-    const float* b = source + last * image_pixels;  // the same channel where only one is left
-    const float two = C % 4 == 2 ? scale : 0.0f;
-#pragma unroll 1
-    for (int i = threadIdx.x; i < pixels; i += 3 * threads) {
-      float v[3][4];
-#pragma unroll
-      for (int n = 0; n < 3; ++n) {
-        const int at = min(i + n * threads, pixels - 1), next = min(at + 1, pixels - 1);
-        v[n][0] = a[at], v[n][1] = b[at], v[n][2] = a[next], v[n][3] = b[next];
-      }
-#pragma unroll
-      for (int n = 0; n < 3; ++n)
-        staged[full * entry_stride + min(i + n * threads, pixels - 1)] =
-            split4(v[n][0] * scale, v[n][1] * two, v[n][2] * scale, v[n][3] * two, &top);
-    }
-  }
-  return max(top & 0xffffu, top >> 16);
-}
 
 // A block stays on its multiprocessor with all weights split in shared memory and walks over bands of images. Pixels
 // are the columns of the product.
@@ -219,8 +128,7 @@ __global__ void __launch_bounds__(32 * most_warps(kGroups), least_blocks(kGroups
     // The next image on its way into L2 while this one is multiplied: its staging then waits for L2 alone.
     if (task + gridDim.x < tasks && tiling.bands == 1) {
       const char* next = reinterpret_cast<const char*>(source + 1LL * gridDim.x * d.C * d.H * d.W);
-      for (int i = threadIdx.x * 128; i < d.C * d.H * d.W * 4; i += threads * 128)
-        asm volatile("prefetch.global.L2 [%0];" ::"l"(next + i));
+      for (int i = threadIdx.x * 128; i < d.C * d.H * d.W * 4; i += threads * 128) prefetch_l2(next + i);
     }
 
     for (int chunk = warp * kChunk; chunk < pixels; chunk += warps * kChunk) {
@@ -313,37 +221,6 @@ __global__ void __launch_bounds__(32 * most_warps(kGroups), least_blocks(kGroups
       __syncwarp();
     }
   }
-}
-
-size_t shared_bytes(const fops_conv& c, int64_t rows, int warps) {
-  const int C = static_cast<int>(c.C);
-  const int64_t depth = steps(C, static_cast<int>(c.K)), groups = ceil_div(c.M, 8);
-  const int64_t outgoing = 4 * warps * 8 * groups * outgoing_stride(static_cast<int>(groups));
-  const int64_t staged = 16 * (rows + c.K - 1) * c.W * entries(C);
-  return 16 * depth * groups * 32 + outgoing + staged + 16 * (depth + 2);
-}
-
-// Warps a block: the number whose rounds of chunks fit a band best. fa2019's second layer has 841 pixels, 17.5 chunks,
-// which 6 warps take in three rounds; 5 warps would need four.
-int warps_for(int groups, int64_t rows, int64_t OW) {
-  const int64_t chunks = ceil_div(rows * OW, chunk_pixels(groups));
-  int best = most_warps(groups);
-  int64_t least = INT64_MAX;
-  for (int warps = best; warps >= 4; --warps) {
-    const int64_t made = ceil_div(chunks, warps) * warps;
-    if (made < least) least = made, best = warps;
-  }
-  return best;
-}
-
-// As few bands an image as fit in `limit` bytes of shared memory; 0 rows when not even one does.
-int64_t band_rows(const fops_conv& c, size_t limit) {
-  const int64_t OH = out_h(c);
-  for (int64_t bands = 1; bands <= OH; ++bands) {
-    const int64_t rows = ceil_div(OH, bands);
-    if (shared_bytes(c, rows, warps_for(static_cast<int>(ceil_div(c.M, 8)), rows, out_w(c))) <= limit) return rows;
-  }
-  return 0;
 }
 
 constexpr size_t kEveryGpu = 98 * 1024;  // what every GPU from sm_80 on gives a block

@@ -5,28 +5,49 @@
 //   other shapes of several channels          channels.cu
 #include "conv/cuda/12_tensor_core/tensor_core.h"
 #include "conv/cuda/kernels.h"
+#include "conv/cuda/table.h"
 
 namespace fops {
+namespace {
+
+enum class Way { pixels, channels, few_filters, warpgroup };
+
+// `major`: of the GPU's compute capability. A single product, `half`, keeps mma.sync from being what limits it
+// (0.204 ms, wgmma 0.205).
+Way way_for(const fops_conv& c, bool half, int major) {
+  if (c.C == 1) return Way::pixels;
+  if (!takes_tensor_core_few_filters(c)) return Way::channels;
+  return major == 9 && !half && takes_tensor_core_warpgroup(c) ? Way::warpgroup : Way::few_filters;
+}
+
+}  // namespace
 
 bool takes_tensor_core(const fops_conv& c) { return takes_tensor_core_pixels(c) || takes_tensor_core_channels(c); }
 
-fops_status run_on_tensor_cores(const char* name, bool half, const fops_conv& c, const void* x, const float* k,
-                                float* y, void* stream) {
+fops_status run_on_tensor_cores(bool half, const fops_conv& c, const void* x, const float* k, float* y, void* stream) {
   int device = 0, major = 0;
   FOPS_CUDA(cudaGetDevice(&device));
   FOPS_CUDA(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
   if (major < 8)
-    return fail(FOPS_UNSUPPORTED, "%s needs a GPU of compute capability 8.0 or newer; this one has %d.x", name, major);
+    return fail(FOPS_UNSUPPORTED, "%s needs a GPU of compute capability 8.0 or newer; this one has %d.x",
+                ladder(half ? Ladder::half : Ladder::tensor_core).name, major);
   const auto on = static_cast<cudaStream_t>(stream);
-  if (c.C == 1) return run_tensor_core_pixels(c, half, x, k, y, on);
-  if (!takes_tensor_core_few_filters(c)) return run_tensor_core_channels(c, half, x, k, y, on);
-  bool taken = false;  // half: a single product keeps mma.sync from being what limits it (0.204 ms, wgmma 0.205)
-  if (!half) FOPS_TRY(run_tensor_core_warpgroup(c, x, k, y, on, &taken));
-  return taken ? FOPS_OK : run_tensor_core_few_filters(c, half, x, k, y, on);
+  switch (way_for(c, half, major)) {
+    case Way::pixels: return run_tensor_core_pixels(c, half, x, k, y, on);
+    case Way::channels: return run_tensor_core_channels(c, half, x, k, y, on);
+    case Way::warpgroup: {
+      bool taken = false;  // not by a build without code for sm_90a
+      FOPS_TRY(run_tensor_core_warpgroup(c, x, k, y, on, &taken));
+      if (taken) return FOPS_OK;
+      break;
+    }
+    case Way::few_filters: break;
+  }
+  return run_tensor_core_few_filters(c, half, x, k, y, on);
 }
 
 fops_status run_tensor_core(const fops_conv& c, const void* x, const float* k, float* y, void* stream) {
-  return run_on_tensor_cores("tensor-core", false, c, x, k, y, stream);
+  return run_on_tensor_cores(false, c, x, k, y, stream);
 }
 
 }  // namespace fops

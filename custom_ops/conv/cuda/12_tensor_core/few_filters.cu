@@ -1,26 +1,21 @@
-// Step 12, a few filters over a few channels: the weights stay in registers, and pixels are read once for five rows.
+// Step 12, a few filters over a few channels: weights stay in registers, and a pixel that is read once meets five rows.
 //
-// With 16 filters the mma work of channels.cu is small beside what feeds it: 16 bytes of shared memory a
-// lane and pixel for three mma instructions, and the weights again for every four tiles. Here 16 filters are the rows
-// of the product, their 160 weights, high and low halves, 80 registers a lane, loaded once a launch; and a warp walks
-// down the image, so that a row's operands, read once, meet five rows of sums: 32 bytes a lane for 30 instructions. An
-// image's outputs gather in shared memory and leave as one asynchronous copy a filter while the next image is split.
+//       walks 0 1 2 ... 7
+//   row r   > # # #     #      a warp walks down eight columns of the image, a row a step; the row's words,
+//             . . .     .      read once, are multiplied with all five rows of the filters and added to the
+//             . . .     .      five output rows that are under way: 32 bytes a lane for 30 mma instructions
 //
-// sp2018's second layer: 216 MB read, 433 MB written, 0.15 ms at the 4.3 TB/s of a copy; 104 GFLOP on the tensor cores,
-// 0.17 ms at the 600 TFLOP/s or so that mma.sync reaches. Measured on an H200: 0.317 ms, 3.3 times the time to fill the
-// output (0.095 ms), for 0.407 with channels.cu; step 13's half of it 0.192 ms, 2.0 fills, for 0.319.
-// Largest error 8.9e-7 of the largest output. On Hopper warpgroup.cu takes the float32 grade over: 0.264
-// ms. What is left: a profile finds the tensor pipe 49% busy, a quarter of the warps' time at barriers, mostly behind
-// the three strips that take longest, and a seventh in staging.
-//
-// Tried, with times, while the wait for an image's copies had a barrier of its own and this took 0.328 (the half
-// 0.199): 7 warps and two blocks a multiprocessor, a band of 13 rows a tile, the next image's floats in shared memory
-// by cp.async, 0.354; that with two staged images, the next one split before the barrier, 0.337; strips cut so that all
-// four warps end together 0.320 (but the half 0.214); tile rows dealt out evenly to 4, 6 or 8 warps wherever they fell
-// 0.55 to 0.70.
+// Costs: 80 registers a lane for the weights of 16 filters, high and low halves, loaded once a launch.
+// Gains: sp2018's second layer 0.317 ms (3.3 times the time to fill its output), where channels.cu takes 0.407 because
+// 16 filters are little work beside the shared memory that feeds it; step 13's half of it 0.192 for 0.319. Largest
+// error 8.9e-7 of the largest output. On Hopper warpgroup.cu takes 0.264. docs/notebook.md: limits, and what was tried.
+#include "conv/cuda/12_tensor_core/direct_band.cuh"
 #include "conv/cuda/12_tensor_core/few_filters.cuh"
-#include "conv/cuda/kernels.h"
+#include "conv/cuda/12_tensor_core/outgoing.cuh"
 #include "conv/cuda/12_tensor_core/tensor_core.h"
+#include "conv/cuda/kernels.h"
+#include "gpu/isa/bulk_copy.cuh"
+#include "gpu/isa/mma.cuh"
 
 namespace fops {
 namespace {
@@ -29,6 +24,17 @@ using namespace few_filters;
 
 constexpr int kWarps = 4, kThreads = 32 * kWarps;
 
+// The lane map. One mma: D (16 x 8) += A (16 x 16) x B (16 x 8). Lane 4g + t, g = 0..7, t = 0..3, holds
+//
+//   A: weights, in registers      words  0 1 2 3   4 5 6 7       B: pixels               D: sums
+//      row g      filter g               t -> a0   t -> a2       column g = walk g       columns 2t, 2t + 1 = two walks
+//      row g + 8  filter g + 8           t -> a1   t -> a3       word t      -> b0       filter g      -> d0 d1
+//      (a word: two channels of a tap)                           word t + 4  -> b1       filter g + 8  -> d2 d3
+//
+//   at input row r     sum[0]    sum[1]    sum[2]    sum[3]    sum[4]       then all move one place to the left:
+//   is output row      r - 4     r - 3     r - 2     r - 1     r            sum[0] is complete and leaves,
+//   and meets row      4         3         2         1         0 (of K = 5) sum[4] begins at zero
+//
 // The eight columns of an mma tile are eight walks down the image, a pixel a step. In a strip they are eight
 // neighbouring columns from top to bottom; the columns left over make one more tile, cut into bands of rows, as many as
 // fill it.
@@ -112,7 +118,7 @@ __global__ void __launch_bounds__(kThreads, 3)
   for (int p = 0; p < K; ++p)
 #pragma unroll
     for (int e = 0; e < 4 * kSteps; ++e) {
-      const SplitWord word = weight_word<kWords>(k, d, filter_scale, e % 2 * 8 + g, p, e / 2 * 4 + t);
+      const SplitPair word = weight_word<kWords>(k, d, filter_scale, e % 2 * 8 + g, p, e / 2 * 4 + t);
       w_hi[p][e / 4][e % 4] = word.hi;
       w_lo[p][e / 4][e % 4] = word.lo;
     }
@@ -142,11 +148,7 @@ __global__ void __launch_bounds__(kThreads, 3)
       __syncthreads();
     }
     // The next image is on its way into L2 while this one is multiplied.
-    if (image + gridDim.x < d.B) {
-      const char* next = reinterpret_cast<const char*>(source + gridDim.x * image_floats);
-      for (int i = threadIdx.x * 128; i < image_floats * 4; i += kThreads * 128)
-        asm volatile("prefetch.global.L2 [%0];" ::"l"(next + i));
-    }
+    if (image + gridDim.x < d.B) prefetch_l2(source + gridDim.x * image_floats, image_floats * 4, kThreads);
     if (direct) {
       direct_band(source, k, out, d.C, d.H, d.W, d.M, K, 0, d.OH);
       continue;
@@ -203,16 +205,8 @@ __global__ void __launch_bounds__(kThreads, 3)
         bulk_store(out + threadIdx.x * plane, outgoing + threadIdx.x * tiling.stride, plane * 4);
         bulk_commit();
       }
-    } else if (tiling.vector_out) {
-      for (int m = warp; m < d.M; m += kWarps)
-        for (int i = lane * 4; i < plane; i += 128)
-          __stcs(reinterpret_cast<float4*>(out + m * plane + i),
-                 *reinterpret_cast<const float4*>(outgoing + m * tiling.stride + i));
-      __syncthreads();
     } else {
-      for (int m = warp; m < d.M; m += kWarps)
-        for (int i = lane; i < plane; i += 32) out[m * plane + i] = outgoing[m * tiling.stride + i];
-      __syncthreads();
+      store_filters<kWarps>(out, plane, outgoing, tiling.stride, d.M, plane, tiling.vector_out);
     }
   }
   bulk_wait_read();  // shared memory outlives the copies that read it

@@ -1,5 +1,4 @@
-// What the two kernels for a few filters share: few_filters.cu and warpgroup.cu stage
-// pixels and take weights alike.
+// What the two kernels for a few filters share: few_filters.cu and warpgroup.cu stage pixels and take weights alike.
 //
 // A staged pixel is kWords words of two channels each, in a plane of high and one of low halves. The taps of a filter's
 // row, over all channels, are then 5 kWords words that lie together: one or two mma steps of eight words. Words past
@@ -7,7 +6,9 @@
 #pragma once
 
 #include "conv/cuda/dims.h"
-#include "gpu/isa/tensor_core.cuh"
+#include "gpu/isa/halves.cuh"
+#include "gpu/isa/shared_memory.cuh"
+#include "gpu/largest.cuh"
 
 namespace fops {
 namespace few_filters {
@@ -33,17 +34,10 @@ __device__ inline float own_largest(Threads own, const float* source, int C, int
 }
 
 __device__ inline void split2(float a, float b, uint32_t* hi, uint32_t* lo, unsigned* top) {
-  const __half2 high = __floats2half2_rn(a, b);
-  const __half2 low = __floats2half2_rn(a - __low2float(high), b - __high2float(high));
-  *hi = reinterpret_cast<const uint32_t&>(high);
-  *lo = reinterpret_cast<const uint32_t&>(low);
+  const SplitPair v = split_pair(a, b);
+  *hi = v.hi;
+  *lo = v.lo;
   *top = __vmaxu2(*top, *hi & 0x7fff7fffu);
-}
-
-__device__ inline void store_shared(uint32_t* to, const uint32_t* v) {
-  asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(static_cast<uint32_t>(__cvta_generic_to_shared(to))),
-               "r"(v[0]), "r"(v[1]), "r"(v[2]), "r"(v[3])
-               : "memory");
 }
 
 // Splits this thread's pixels. Returns the largest magnitude it rounded, as the bits of a half.
@@ -97,11 +91,8 @@ __device__ unsigned split_own(Threads own, const float* source, int C, int pixel
 }
 
 // Word `word` (two channels of one tap) of row p of filter m, split.
-struct SplitWord {
-  uint32_t hi, lo;
-};
 template <int kWords>
-__device__ inline SplitWord weight_word(const float* k, const Dims& d, float scale, int m, int p, int word) {
+__device__ inline SplitPair weight_word(const float* k, const Dims& d, float scale, int m, int p, int word) {
   const int q = word / kWords, c = word % kWords * 2;
   const bool real = m < d.M && q < K;
   const float* filter = k + (m * d.C + c) * K * K + p * K + q;

@@ -1,31 +1,43 @@
-// Step 12: tensor cores at float32 grade, one input channel.
+// Step 12: tensor cores at float32 grade, one input channel. Read this one first.
 //
-// Step 11 left arithmetic (0.215 ms) and stores (0.248 ms) about equal, and they do not overlap fully. The tensor cores
-// do the same sums in halves fifteen times faster, if the operands are halves. Pixels 0..255 are, exactly; a weight is
-// split into two halves, 22 bits or more of its 24; and the sums are float32. So two products in place of one restore
-// float32 accuracy (largest error 1.7e-7 of the largest output; step 11: 3.2e-7), and what is left is the stores.
-// Images that are not exact in half are noticed as they are staged, and pay for a third and fourth product.
+//   weight = high + low, two halves, 22 bits or more of its 24;   pixel 0..255 = one half, exactly
+//   sum    = high x pixel + low x pixel,   each product exact, added in float32
 //
-// 14.4 GFLOP are 41 on the tensor cores (two halves a weight, 25 taps padded to 32, 50 filters to 56): 0.07 ms at the
-// 600 TFLOP/s or so that mma.sync reaches. 31 MB are read, 1,152 MB written. fa2017 0.339 ms, 1.39
-// times faster than step 11, 3.4 times faster than cuDNN, 1.36 times the time to fill the output; the bare store
-// pattern, without any arithmetic, takes 1.15 times. fa2019's first layer 0.695 ms (1.55 fills, cuDNN 4.96 ms),
-// sp2018's 0.313 ms (1.67 fills, cuDNN 2.26 ms).
-#include "conv/cuda/kernels.h"
+// Tensor cores multiply halves fifteen times faster than the float32 pipes multiply floats, so two products are cheap:
+// 41 GFLOP for 14.4 (halves, 25 taps padded to 32, 50 filters to 56). What is left is the stores.
+// Costs: images that are not exact in half are noticed as they are staged, and pay for a third and fourth product.
+// Gains: fa2017 0.339 ms, 1.39 times faster than step 11 and 1.36 times the time to fill the output, error 1.7e-7 of
+// the largest output (step 11: 3.2e-7); fa2019's first layer 0.695 ms, sp2018's 0.313. docs/notebook.md has what was
+// tried.
+#include "conv/cuda/12_tensor_core/direct_band.cuh"
+#include "conv/cuda/12_tensor_core/outgoing.cuh"
+#include "conv/cuda/12_tensor_core/pixels_products.cuh"
 #include "conv/cuda/12_tensor_core/tensor_core.h"
-#include "gpu/isa/tensor_core.cuh"
+#include "conv/cuda/kernels.h"
+#include "gpu/divide.cuh"
+#include "gpu/isa/bulk_copy.cuh"
+#include "gpu/isa/halves.cuh"
+#include "gpu/largest.cuh"
 
 namespace fops {
 namespace {
 
-constexpr int kWarps = 4;
-constexpr int kThreads = 32 * kWarps;
-constexpr int kChunk = 16;  // pixels a warp makes at a time: two 8-column mma tiles
+using namespace pixels;  // pixels_products.cuh: staging, and the products of a band
 
-// Taps are taken in pairs (p, q) and (p, q + 1), one 32-bit register of two halves. An odd K leaves a last pair whose
-// second weight is zero: 15 pairs for K = 5, padded to two mma steps of 8 pairs.
-__host__ __device__ constexpr int pairs_a_row(int K) { return (K + 1) / 2; }
-__host__ __device__ constexpr int steps(int K) { return (K * pairs_a_row(K) + 7) / 8; }
+// The lane map. One mma: D (16 x 8) += A (16 x 16) x B (16 x 8). Lane 4g + t of a warp, g = 0..7, t = 0..3, holds
+//
+//   A: weights            pairs of taps           B: pixels           D: sums, float32
+//                   0 1 2 3   4 5 6 7             column  g                columns  2t, 2t+1
+//   row g      hi   t -> a0   t -> a2    filter   pair t      -> b0        row g      -> d0 d1   high sums of filter g
+//   row g + 8  lo   t -> a1   t -> a3    g        pair t + 4  -> b1        row g + 8  -> d2 d3   low sums of filter g
+//
+// High and low sums of one filter and output meet in one lane, which adds them. Column n of mma tile j (two side by
+// side) is output 4 (n / 2) + 2 j + n % 2 of a chunk of 16, so that the lane ends with outputs 4t to 4t + 3:
+//
+//   outputs   0 1    2 3    4 5    6 7    8 9    10 11  12 13  14 15
+//   tile      0      1      0      1      0      1      0      1
+//   columns   0 1    0 1    2 3    2 3    4 5    4 5    6 7    6 7
+//   lane t    0             1             2             3              one 16-byte store each
 
 // A band is some rows of one image's output, all filters. Its pixels are staged as words; its outputs, where they do
 // not go straight to global memory, as a row of `stride` floats a filter.
@@ -38,108 +50,6 @@ struct Tiling {
   bool vector_out;  // likewise of y, and is a multiple of 16 bytes long
   uint32_t inverse_OW;
 };
-
-template <typename X>
-struct alignas(4 * sizeof(X)) Four {
-  X at[4];
-};
-
-// Stages `count` pixels, in the order they lie in memory, as words (x[i], x[i+1]) scaled and rounded to half, and with
-// kResidue what the rounding left. Returns whether this thread's values were all exact in half.
-template <bool kResidue, typename X>
-__device__ bool stage(const X* source, int count, bool vector, float scale, uint32_t* hi, uint32_t* lo) {
-  bool exact = true;
-  for (int first = 4 * threadIdx.x; first < count; first += 8 * kThreads) {
-    float v[2][5] = {};
-#pragma unroll
-    for (int j = 0; j < 2; ++j) {  // both groups' loads are in flight before either is used
-      const int i = first + j * 4 * kThreads;
-      if (i >= count) break;
-      if (vector) {
-        const Four<X> four = *reinterpret_cast<const Four<X>*>(source + i);
-#pragma unroll
-        for (int e = 0; e < 4; ++e) v[j][e] = static_cast<float>(four.at[e]);
-      } else {
-#pragma unroll
-        for (int e = 0; e < 4; ++e) v[j][e] = i + e < count ? static_cast<float>(source[i + e]) : 0.0f;
-      }
-      if (i + 4 < count) v[j][4] = static_cast<float>(source[i + 4]);
-    }
-#pragma unroll
-    for (int j = 0; j < 2; ++j) {
-      const int i = first + j * 4 * kThreads;
-      if (i >= count) break;
-      uint32_t high[4], low[4];
-#pragma unroll
-      for (int e = 0; e < 4; ++e) {
-        const float here = v[j][e] * scale, next = v[j][e + 1] * scale;
-        const __half2 rounded = __floats2half2_rn(here, next);
-        const float rest = here - __low2float(rounded);  // not 0 for infinities and NaN either
-        exact = exact && rest == 0.0f;
-        high[e] = reinterpret_cast<const uint32_t&>(rounded);
-        if (kResidue) low[e] = pack(__float2half_rn(rest), __float2half_rn(next - __high2float(rounded)));
-      }
-      *reinterpret_cast<uint4*>(hi + i) = make_uint4(high[0], high[1], high[2], high[3]);
-      if (kResidue) *reinterpret_cast<uint4*>(lo + i) = make_uint4(low[0], low[1], low[2], low[3]);
-    }
-  }
-  return exact;
-}
-
-// The products of one band, from staged pixels to outputs: `to_band` is global memory (kDirect) or the staging rows.
-// Filters are the rows of the product, eight a tile: row g of a tile holds the high halves of filter 8 tile + g's
-// weights and row g + 8 the low ones, so that both sums end in the same lane. Pixels are the columns: column n of mma
-// tile j is pixel 4 (n / 2) + 2j + n % 2 of the chunk, so that a lane ends with four neighbouring pixels, one 16-byte
-// store.
-template <bool kExact, bool kDirect, int K, int kTiles>
-__device__ void multiply(const uint32_t (&weights)[kTiles][steps(K)][4], const int (&offset)[2 * steps(K)],
-                         float unscale, float rescale, const uint32_t* hi, const uint32_t* lo,
-                         float* to_band, int stride, int M, int pixels, uint32_t inverse_OW) {
-  constexpr int kSteps = steps(K);
-  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
-  const auto load = [&](int chunk, const uint32_t* words, uint32_t(&in)[2][2 * kSteps]) {
-#pragma unroll
-    for (int j = 0; j < 2; ++j) {
-      const int pixel = min(chunk + g / 2 * 4 + 2 * j + g % 2, pixels - 1);
-      const char* corner = reinterpret_cast<const char*>(words + pixel + divide(pixel, inverse_OW) * (K - 1));
-#pragma unroll
-      for (int i = 0; i < 2 * kSteps; ++i) in[j][i] = *reinterpret_cast<const uint32_t*>(corner + offset[i]);
-    }
-  };
-  uint32_t in[2][2 * kSteps], ahead[2][2 * kSteps];  // this chunk's pixels, and the next one's, loaded early
-  load(warp * kChunk, hi, ahead);
-  for (int chunk = warp * kChunk; chunk < pixels; chunk += kWarps * kChunk) {
-#pragma unroll
-    for (int j = 0; j < 2; ++j)
-#pragma unroll
-      for (int i = 0; i < 2 * kSteps; ++i) in[j][i] = ahead[j][i];
-    load(chunk + kWarps * kChunk, hi, ahead);
-    uint32_t rest[2][2 * kSteps];
-    if (!kExact) load(chunk, lo, rest);
-
-    const bool inside = chunk + 4 * t < pixels;
-    float* to = to_band + g * stride + chunk + 4 * t;
-#pragma unroll
-    for (int tile = 0; tile < kTiles; ++tile, to += 8 * stride) {
-      float sum[2][4] = {};
-#pragma unroll
-      for (int step = 0; step < kSteps; ++step)
-#pragma unroll
-        for (int j = 0; j < 2; ++j) {
-          if (!kExact) mma(sum[j], weights[tile][step], rest[j][2 * step], rest[j][2 * step + 1]);
-          mma(sum[j], weights[tile][step], in[j][2 * step], in[j][2 * step + 1]);
-        }
-      const float u = unscale;
-      float4 v = make_float4((sum[0][0] + sum[0][2]) * u, (sum[0][1] + sum[0][3]) * u, (sum[1][0] + sum[1][2]) * u,
-                             (sum[1][1] + sum[1][3]) * u);
-      if (!kExact) v = make_float4(v.x * rescale, v.y * rescale, v.z * rescale, v.w * rescale);
-      if (!kDirect)
-        store_shared(to, v);
-      else if (inside && tile * 8 + g < M)
-        __stcs(reinterpret_cast<float4*>(to), v);  // evict-first: with plain stores this pattern took 2.4 times as long
-    }
-  }
-}
 
 // A block stays on its multiprocessor, its weights in registers, and walks over bands.
 template <int K, int kTiles, bool kDirect, typename X>
@@ -213,8 +123,7 @@ __global__ void __launch_bounds__(kThreads, kDirect && kTiles <= 2 ? 8 : 4)
       const int next_h0 = static_cast<int>(task + gridDim.x - next * tiling.bands) * tiling.rows;
       const X* from = x + (next * d.H + next_h0) * d.W;
       const int bytes = min(tiling.rows + K - 1, d.H - next_h0) * d.W * static_cast<int>(sizeof(X));
-      for (int i = threadIdx.x * 128; i < bytes; i += kThreads * 128)
-        asm volatile("prefetch.global.L2 [%0];" ::"l"(reinterpret_cast<const char*>(from) + i));
+      prefetch_l2(from, bytes, kThreads);
     }
 
     float* to = kDirect ? out : staged;
@@ -238,16 +147,8 @@ __global__ void __launch_bounds__(kThreads, kDirect && kTiles <= 2 ? 8 : 4)
         for (int m = lane; m < d.M; m += 32) bulk_store(out + m * plane, staged + m * tiling.stride, pixels * 4);
         bulk_commit();
       }
-    } else if (tiling.vector_out) {
-      for (int m = threadIdx.x / 32; m < d.M; m += kWarps)
-        for (int i = lane * 4; i < pixels; i += 128)
-          __stcs(reinterpret_cast<float4*>(out + m * plane + i),
-                 *reinterpret_cast<const float4*>(staged + m * tiling.stride + i));
-      __syncthreads();
     } else {
-      for (int m = threadIdx.x / 32; m < d.M; m += kWarps)
-        for (int i = lane; i < pixels; i += 32) out[m * plane + i] = staged[m * tiling.stride + i];
-      __syncthreads();
+      store_filters<kWarps>(out, plane, staged, tiling.stride, d.M, pixels, tiling.vector_out);
     }
   }
   bulk_wait_read();  // shared memory outlives the copies that read it

@@ -1,5 +1,5 @@
-// Step 12's kernels: pixels.cu for one input channel, channels.cu for several, and for a few of them few_filters.cu, whose
-// shapes are a part of the second's. On Hopper warpgroup.cu does most of those. dispatch.cu decides.
+// Step 12's kernels: pixels.cu for one input channel, channels.cu for several, and for a few of them few_filters.cu,
+// whose shapes are a part of the second's. On Hopper warpgroup.cu does most of those. dispatch.cu decides.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -8,13 +8,13 @@
 
 namespace fops {
 
-// Any of them, or a refusal that names the kernel `name`: what steps 12 and 13 call. `stream` is a cudaStream_t.
-fops_status run_on_tensor_cores(const char* name, bool half, const fops_conv&, const void* x, const float* k, float* y,
-                                void* stream);
+// Any of them, or a refusal that names the step: what steps 12 and 13 call. `stream` is a cudaStream_t.
+fops_status run_on_tensor_cores(bool half, const fops_conv&, const void* x, const float* k, float* y, void* stream);
 
 bool takes_tensor_core_pixels(const fops_conv&);
 bool takes_tensor_core_channels(const fops_conv&);
 bool takes_tensor_core_few_filters(const fops_conv&);
+bool takes_tensor_core_warpgroup(const fops_conv&);  // among the shapes of the few filters
 
 // `half` leaves out the products that restore float32 grade: step 13.
 fops_status run_tensor_core_pixels(const fops_conv&, bool half, const void* x, const float* k, float* y, cudaStream_t);
@@ -22,7 +22,7 @@ fops_status run_tensor_core_channels(const fops_conv&, bool half, const void* x,
                                      cudaStream_t);
 fops_status run_tensor_core_few_filters(const fops_conv&, bool half, const void* x, const float* k, float* y,
                                         cudaStream_t);
-// The float32 grade of the few filters on Hopper. *taken: whether it ran; not for every shape, nor on another GPU.
+// At float32 grade, on Hopper. *taken: whether it ran; a build without code for sm_90a does not have it.
 fops_status run_tensor_core_warpgroup(const fops_conv&, const void* x, const float* k, float* y, cudaStream_t,
                                       bool* taken);
 

@@ -1,41 +1,42 @@
 // Step 12, a few filters over a few channels, on Hopper: one instruction for the five rows of sums that a pixel meets.
 //
-// few_filters.cu walks down the image with mma.sync, 30 instructions a row of pixels; the tensor cores
-// are half busy. Hopper's wgmma is issued by four warps together, runs beside them, and takes one operand from shared
-// memory. Here the pixels of 64 walks are its rows, in registers, and five of the filters' rows, 80 columns, its other
-// operand: six instructions (two k-steps, three products of halves) do a row of pixels, and add to the five rows of
-// outputs that are under way. Which sum meets which of the filters' rows changes with every row, so the filters' rows
-// lie in shared memory nearly twice, in a ring: the operand is then the same five, from another place on. A warpgroup
-// makes an image, three to a multiprocessor: while one stages pixels or stores, the others multiply.
+//   A: 64 walks, registers      B: 5 rows x 16 filters, shared        D: 64 walks x 5 rows x 16 filters, registers
+//   4 warps x 16 walks      x   | row 0 | 4 | 3 | 2 | 1 |         +=  a wgmma; six make a row of pixels
 //
-// sp2018's second layer: 52 of 64 walks are in use, 13 rows each and 4 that are shared with a neighbour (of these the
-// first four leave out the sums that have not begun: 2 rows' worth of work for 4). That makes 15 rows of six
-// instructions of 40 cycles, 3,600 cycles an image, 76 images a multiprocessor: 0.16 ms at the 1.65 GHz that it keeps.
-// Measured on an H200: 0.264 ms, 2.78 times the time to fill the output (0.095 ms), where mma.sync takes 0.317; largest
-// error 8.5e-7 of the largest output. Below some 800 images mma.sync stays ahead (7: 0.019 for 0.024 ms; 1,000: 0.051
-// for 0.049): setting up the weights takes 8,000 cycles.
-//
-// What is left: the tensor cores are 65% busy, shared memory 72%; of an image's 16,000 cycles in its warpgroup 10,500
-// are rows, 4,000 the splitting of pixels. What it gained, in order, in runs of a program of its own, where it now
-// takes 0.270: the plain idea 0.320; one copy for all of an image's outputs, not one a filter, 0.313; no branch around
-// the loads 0.306; the first rows' narrower instructions 0.289; a row's outputs stored while the next row is multiplied
-// 0.270. Without the fetch of the next image into L2 it was 0.341. Not gained: the last rows narrower as well, for
-// which the sums have to move, 0.267 to 0.280; with that the next image's pixels in registers before the barrier,
-// 0.267; step 13's single product this way, 0.205 for 0.204.
+// The walk of few_filters.cu, but wgmma is issued by four warps together, runs beside them and reads B from shared
+// memory. A warpgroup makes an image, three to a multiprocessor: while one stages pixels or stores, the others
+// multiply.
+// Costs: the filters' rows lie in shared memory nearly twice; setting them up takes 8,000 cycles, so that below some
+// 800 images mma.sync stays ahead. Only code for sm_90a has the instruction.
+// Gains: sp2018's second layer 0.264 ms, 2.78 times the time to fill its output, where mma.sync takes 0.317; largest
+// error 8.5e-7 of the largest output. docs/notebook.md: limits, what each version gained, and what was tried.
 #include <type_traits>
 
+#include "conv/cuda/12_tensor_core/direct_band.cuh"
 #include "conv/cuda/12_tensor_core/few_filters.cuh"
-#include "conv/cuda/kernels.h"
 #include "conv/cuda/12_tensor_core/tensor_core.h"
+#include "conv/cuda/12_tensor_core/warpgroup_ring.cuh"
+#include "conv/cuda/kernels.h"
+#include "gpu/isa/bulk_copy.cuh"
 
 namespace fops {
 namespace {
 
-using namespace few_filters;
+using namespace few_filters;  // few_filters.cuh: staging; warpgroup_ring.cuh: the operands
 
-constexpr int kWarps = 4, kThreads = 32 * kWarps;  // of a warpgroup, which makes an image
-constexpr int kMostGroups = 3;                     // warpgroups a block: as many images as shared memory holds
-constexpr int kWalks = 64;
+// The lane map. Lane 4g + t of warp w, g = 0..7, t = 0..3, holds
+//
+//   A: pixels               words  0 1 2 3   4 5 6 7        D: sums of one output row
+//      walk 16w + g                t -> a0   t -> a2           walk 16w + g      filters 2t, 2t+1 -> 0 1   8 on -> 4 5
+//      walk 16w + g + 8            t -> a1   t -> a3           walk 16w + g + 8  filters 2t, 2t+1 -> 2 3   8 on -> 6 7
+//
+// and the five output rows under way are sum[0] to sum[4], output row o in sum[o % 5]. B is a window of a ring:
+//
+//   place                0  1  2  3  4  5  6  7  8
+//   filters' row         0  4  3  2  1  0  4  3  2
+//   input row r % 5 = 0  [-----------]                      the window begins at place (5 - r) % 5: sum s then meets
+//                   = 1              [-----------]          the filters' row that it wants
+//                   = 2           [-----------]
 
 // The 64 rows of a wgmma are 64 walks down an image, a pixel a step: its columns, and below them the same columns of
 // the next band of rows.
@@ -48,123 +49,18 @@ struct Tiling {
   int stride;  // floats between two filters' outputs in shared memory: 4 beyond a multiple of 8, for the banks
   int plane;   // words of a staged plane, kPad included
   bool vector_in, vector_out;
-};
 
-// The ring of weights: the filters' rows 0, 4, 3, 2, 1, 0, 4, 3, 2, so that five neighbours from place (5 - r) % 5 on
-// are what the sums want at input row r. Each as wgmma reads it: "core matrices" of 8 filters by 4 words, 128 bytes,
-// first along the filters' words, then along filters. High halves, then low ones.
-constexpr int kPlaces = 2 * K - 1, kCore = 32;  // words of a core matrix
-__host__ __device__ constexpr int place_words(int kSteps) { return kFilters / 8 * 2 * kSteps * kCore; }
-__host__ __device__ constexpr int ring_words(int kSteps) { return kPlaces * place_words(kSteps); }
-
-// Code for any other GPU holds none of what follows, and an empty kernel.
-#if !defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
-#define FOPS_SM_90A
-#endif
-#ifdef FOPS_SM_90A
-
-__device__ inline Walk walk_at(int n, const Tiling& tiling, const Dims& d) {
-  const int want = n / d.OW * tiling.rows, start = min(want, d.OH - tiling.rows);
-  return {n % d.OW, start, want - start};
-}
-
-// What wgmma wants to know of it beside the address, in units of 16 bytes, as the address: how far it is from a core
-// matrix to the next along the words, and along filters.
-__device__ constexpr uint64_t layout(int kSteps) {
-  return static_cast<uint64_t>(kCore / 4) << 16 | static_cast<uint64_t>(2 * kSteps * kCore / 4) << 32;
-}
-
-// The first kCount rows of sums += pixels (registers, as mma's first operand) * weights (shared memory). The sums are
-// 64 walks by 16 filters a row, of which a lane holds walks g and g + 8 of its warp's 16, filters 2t, 2t + 1 and 8 on.
-#define FOPS_SUM(s)                                                                                      \
-  "+f"(sum[s][0]), "+f"(sum[s][1]), "+f"(sum[s][2]), "+f"(sum[s][3]), "+f"(sum[s][4]), "+f"(sum[s][5]), \
-      "+f"(sum[s][6]), "+f"(sum[s][7])
-#define FOPS_WGMMA(n, d, a, b)                                                                                       \
-  "{.reg .pred add; setp.eq.u32 add, 0, 0; wgmma.mma_async.sync.aligned.m64n" n "k16.f32.f16.f16 {" d "}, {" a "}, " \
-  b ", add, 1, 1, 0;}"
-#define FOPS_D1 "%0,%1,%2,%3,%4,%5,%6,%7"
-#define FOPS_D2 FOPS_D1 ",%8,%9,%10,%11,%12,%13,%14,%15"
-#define FOPS_D3 FOPS_D2 ",%16,%17,%18,%19,%20,%21,%22,%23"
-#define FOPS_D4 FOPS_D3 ",%24,%25,%26,%27,%28,%29,%30,%31"
-#define FOPS_D5 FOPS_D4 ",%32,%33,%34,%35,%36,%37,%38,%39"
-#define FOPS_AB "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b)
-template <int kCount>
-__device__ inline void wgmma(float (&sum)[K][8], const uint32_t (&a)[4], uint64_t b) {
-  if constexpr (kCount == 1) asm volatile(FOPS_WGMMA("16", FOPS_D1, "%8,%9,%10,%11", "%12") : FOPS_SUM(0) : FOPS_AB);
-  if constexpr (kCount == 2)
-    asm volatile(FOPS_WGMMA("32", FOPS_D2, "%16,%17,%18,%19", "%20") : FOPS_SUM(0), FOPS_SUM(1) : FOPS_AB);
-  if constexpr (kCount == 3)
-    asm volatile(FOPS_WGMMA("48", FOPS_D3, "%24,%25,%26,%27", "%28")
-                 : FOPS_SUM(0), FOPS_SUM(1), FOPS_SUM(2) : FOPS_AB);
-  if constexpr (kCount == 4)
-    asm volatile(FOPS_WGMMA("64", FOPS_D4, "%32,%33,%34,%35", "%36")
-                 : FOPS_SUM(0), FOPS_SUM(1), FOPS_SUM(2), FOPS_SUM(3) : FOPS_AB);
-  if constexpr (kCount == 5)
-    asm volatile(FOPS_WGMMA("80", FOPS_D5, "%40,%41,%42,%43", "%44")
-                 : FOPS_SUM(0), FOPS_SUM(1), FOPS_SUM(2), FOPS_SUM(3), FOPS_SUM(4) : FOPS_AB);
-}
-
-// Before the first of some wgmma: what this thread did to its registers is done.
-__device__ inline void wgmma_fence() {
-  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
-}
-__device__ inline void wgmma_commit() {
-  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
-}
-// The compiler does not see that a wgmma under way writes the sums: it is told that the wait changes them.
-__device__ inline void wgmma_wait(float (&sum)[K][8]) {
-  asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
-#pragma unroll
-  for (int s = 0; s < K; ++s)
-#pragma unroll
-    for (int e = 0; e < 8; ++e) asm volatile("" : "+f"(sum[s][e])::"memory");
-}
-
-// A barrier among one warpgroup's threads.
-__device__ inline void group_sync(int group) { asm volatile("bar.sync %0, 128;" ::"r"(group + 1) : "memory"); }
-
-// The largest `value` of a warpgroup. `tops` is a shared word a warp.
-__device__ inline unsigned group_max(unsigned value, int group, unsigned* tops) {
-  for (int offset = 16; offset > 0; offset /= 2) value = max(value, __shfl_xor_sync(0xffffffffu, value, offset));
-  if (threadIdx.x % 32 == 0) tops[threadIdx.x % kThreads / 32] = value;
-  group_sync(group);
-#pragma unroll
-  for (int i = 0; i < kWarps; ++i) value = max(value, tops[i]);
-  return value;
-}
-
-// The operands of one input row: this lane's words of walks g and g + 8 of its warp.
-template <int kSteps>
-struct Operands {
-  uint32_t high[kSteps][4], low[kSteps][4];
-  __device__ void load(const uint32_t* a, const uint32_t* b, int plane) {
-#pragma unroll
-    for (int s = 0; s < kSteps; ++s)
-#pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        high[s][2 * i] = a[8 * s + 4 * i], high[s][2 * i + 1] = b[8 * s + 4 * i];
-        low[s][2 * i] = a[plane + 8 * s + 4 * i], low[s][2 * i + 1] = b[plane + 8 * s + 4 * i];
-      }
-  }
-  // Nor does it see that a wgmma under way reads these: used once more after the wait, they keep their registers.
-  __device__ void keep() {
-#pragma unroll
-    for (int s = 0; s < kSteps; ++s)
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        asm volatile("" : "+r"(high[s][i])::"memory");
-        asm volatile("" : "+r"(low[s][i])::"memory");
-      }
+  __device__ Walk walk(int n, const Dims& d) const {
+    const int want = n / d.OW * rows, start = min(want, d.OH - rows);
+    return {n % d.OW, start, want - start};
   }
 };
-
-#endif  // FOPS_SM_90A
 
 template <int kWords>
 __global__ void __launch_bounds__(kMostGroups* kThreads, 1)
     tensor_core_warpgroup(Dims d, Tiling tiling, const float* __restrict__ x, const float* __restrict__ k,
                           float* __restrict__ y) {
-#ifdef FOPS_SM_90A
+#if FOPS_SM_90A  // code for any other GPU holds an empty kernel
   constexpr int kSteps = steps(kWords);
   extern __shared__ __align__(128) uint32_t shared[];
   __shared__ unsigned scratch, all_tops[kMostGroups][2][kWarps];
@@ -188,7 +84,7 @@ __global__ void __launch_bounds__(kMostGroups* kThreads, 1)
     const int row = (2 * K - i / place_words(kSteps)) % K;
     const int m = i / (2 * kSteps * kCore) % 2 * 8 + i % kCore / 4;
     const int word = i / kCore % (2 * kSteps) * 4 + i % 4;
-    const SplitWord split = weight_word<kWords>(k, d, filter_scale, m, row, word);
+    const SplitPair split = weight_word<kWords>(k, d, filter_scale, m, row, word);
     shared[i] = split.hi;
     shared[ring_words(kSteps) + i] = split.lo;
   }
@@ -198,7 +94,7 @@ __global__ void __launch_bounds__(kMostGroups* kThreads, 1)
   const uint64_t w_hi = layout(kSteps) | static_cast<uint32_t>(__cvta_generic_to_shared(shared)) >> 4;
   const uint64_t w_lo = w_hi + ring_words(kSteps) / 4;
 
-  const Walk a = walk_at(warp * 16 + g, tiling, d), b = walk_at(warp * 16 + g + 8, tiling, d);
+  const Walk a = tiling.walk(warp * 16 + g, d), b = tiling.walk(warp * 16 + g + 8, d);
   const int corner_a = (a.start * d.W + a.column) * kWords + t, corner_b = (b.start * d.W + b.column) * kWords + t;
   const int row_words = d.W * kWords;
   const int out_a = 2 * t * tiling.stride + a.start * d.OW + a.column;
@@ -220,15 +116,14 @@ __global__ void __launch_bounds__(kMostGroups* kThreads, 1)
       direct = !finite || largest == INFINITY;
       scale = scale_for(largest);
       if (!direct) split_own<kWords>(own, source, d.C, pixels, tiling.vector_in, scale, hi, lo);
-      group_sync(group);
+      warpgroup_sync(group);
     }
     // The next image is on its way into L2 while this one is multiplied.
     if (image + stride < d.B && tiling.vector_in && own.rank == 0)
-      asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(source + stride * image_floats),
-                   "r"(d.C * pixels * 4));
+      bulk_prefetch_l2(source + stride * image_floats, d.C * pixels * 4);
     if (direct) {
       direct_band(source, k, out, d.C, d.H, d.W, d.M, K, 0, d.OH, own.rank, kThreads);
-      group_sync(group);
+      warpgroup_sync(group);
       continue;
     }
     const float image_unscale = 1.0f / scale;
@@ -252,9 +147,7 @@ __global__ void __launch_bounds__(kMostGroups* kThreads, 1)
       if (row > 0) to_a += d.OW, to_b += d.OW;
     };
     // Input row r, of which r % 5 is known: multiplies, and meanwhile stores what the row before completed and loads
-    // the next row's operands. Sums that are complete are set to zero by a multiplication: with an assignment the
-    // compiler waits after each wgmma ("serialized due to insufficient register resources"). Returns whether there is
-    // more.
+    // the next row's operands. Returns whether there is more.
     const auto step = [&](auto count, auto phase) {
       constexpr int kCount = decltype(count)::value, kPhase = decltype(phase)::value, kDone = (kPhase + 1) % K;
       now = next;
@@ -262,9 +155,9 @@ __global__ void __launch_bounds__(kMostGroups* kThreads, 1)
 #pragma unroll
       for (int s = 0; s < kSteps; ++s) {
         const int at = ((K - kPhase) % K * place_words(kSteps) + 2 * s * kCore) / 4;
-        wgmma<kCount>(sum, now.high[s], w_lo + at);
-        wgmma<kCount>(sum, now.low[s], w_hi + at);
-        wgmma<kCount>(sum, now.high[s], w_hi + at);
+        wgmma_add<kCount>(sum, now.high[s], w_lo + at);
+        wgmma_add<kCount>(sum, now.low[s], w_hi + at);
+        wgmma_add<kCount>(sum, now.high[s], w_hi + at);
       }
       wgmma_commit();
       if (kCount == K) store_done();
@@ -275,10 +168,7 @@ __global__ void __launch_bounds__(kMostGroups* kThreads, 1)
       now.keep();
       if (kCount == K)
 #pragma unroll
-        for (int e = 0; e < 8; ++e) {
-          asm volatile("mul.f32 %0, %1, %2;" : "=f"(done[e]) : "f"(sum[kDone][e]), "f"(filter_unscale));
-          asm volatile("mul.f32 %0, %0, 0f00000000;" : "+f"(sum[kDone][e]));
-        }
+        for (int e = 0; e < 8; ++e) take_sum(&done[e], sum[kDone][e], filter_unscale);
       ++row;
       return more;
     };
@@ -290,7 +180,7 @@ __global__ void __launch_bounds__(kMostGroups* kThreads, 1)
 #undef FOPS_STEP
 
     bulk_fence();
-    group_sync(group);
+    warpgroup_sync(group);
     if (tiling.vector_out) {
       // The engine writes whole lines while the group splits and multiplies its next image. One copy, where filters
       // lie as closely in shared memory as in y; else one a filter.
@@ -302,7 +192,7 @@ __global__ void __launch_bounds__(kMostGroups* kThreads, 1)
     } else {
       for (int m = warp; m < d.M; m += kWarps)
         for (int i = lane; i < plane; i += 32) out[m * plane + i] = outgoing[m * tiling.stride + i];
-      group_sync(group);
+      warpgroup_sync(group);
     }
   }
   bulk_wait_read();  // shared memory outlives the copies that read it
@@ -347,10 +237,10 @@ fops_status run(const fops_conv& c, const float* x, const float* k, float* y, cu
 
 }  // namespace
 
+bool takes_tensor_core_warpgroup(const fops_conv& c) { return out_w(c) <= kWalks; }
+
 fops_status run_tensor_core_warpgroup(const fops_conv& c, const void* x, const float* k, float* y, cudaStream_t stream,
                                       bool* taken) {
-  *taken = false;
-  if (out_w(c) > kWalks) return FOPS_OK;
   const float* input = static_cast<const float*>(x);
   switch ((c.C + 1) / 2) {
     case 1: return run<1>(c, input, k, y, stream, taken);

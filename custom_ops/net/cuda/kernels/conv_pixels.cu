@@ -1,288 +1,28 @@
 // Convolution + tanh + 2x2 max pool in one kernel: one input channel, 5x5, up to 64 filters, on the tensor cores.
 //
-// The plain layer (conv/cuda/12_tensor_core/pixels.cu) is bound by its stores: fa2017 writes 1,152 MB for 10,000 images. Fused with
-// what follows, a quarter of that is left, in the form that the next layer reads. tanh rises, so the pool comes first:
-// a quarter of the tanh too. What is left to do for fa2017:
-//   products  25 taps padded to 32, 50 filters to 56, two halves a weight: 41 GFLOP, 0.07 ms at the 600 TFLOP/s or so
-//             that mma.sync reaches
-//   tanh      72 million, of some 22 instructions with the split behind it: 0.055 ms of all issue slots
-//   bytes     8 MB of pixels in, 288 MB of halves out: 0.065 ms at 4.6 TB/s
-// and the three overlap in part. Measured on an H200 for 10,000 uint8 images: 0.172 ms to halves, 0.157 ms to floats
-// (PyTorch's three kernels: 2.52 ms); sp2018's first layer 0.237 ms, fa2019's 0.516 ms. Largest error of a tanh 4.3e-7.
+//   upper row of windows   L R | L R | L R | L R   columns of an mma tile: n / 2 is the window, n % 2 left or right;
+//   lower row of windows   L R | L R | L R | L R   four tiles: upper and lower row, even and odd outputs of eight.
+//   lane t                 t=0   t=1   t=2   t=3   a window's four sums, and two outputs, end in one lane
 //
-// A profile (fa2017) finds the tensor pipe 40% busy, 59% of the issue slots used and no pipe full: warps queue for the
-// tensor pipe at the start of each chunk and for the rest of the instructions at its end. Tried, with times: without
-// the products 0.120, without tanh 0.137, without the stores 0.168; 3 blocks of 4 warps a multiprocessor 0.173, 5 (96
-// registers) 0.185; a tile's products held back until the tile before the last, or the last, is finished 0.183, 0.187.
-// On an earlier version (0.170): 6 warps and 2 blocks 0.182, 3 and 5 0.185, 9 and 2 0.221.
-//
-// How: a warp makes eight neighbouring outputs of the pool at a time, from four mma tiles: even and odd outputs times
-// upper and lower row of the window. Column n of a tile is output n / 2 and left or right in the window, so that a
-// window's four sums end in one lane, and two neighbouring outputs too. Filters are rows, 16 a tile: first the low
-// halves of the weights, then the high ones, into the same sums. Up to eight filters left over share a tile, high
-// halves in rows 0 to 7 and low ones below.
-#include <cmath>
-#include <cstring>
-
-#include "gpu/launch.h"
-#include "gpu/isa/tensor_core.cuh"
-#include "net/cuda/dense.h"
-#include "net/cuda/stages.h"
+// The plain layer is bound by its stores (fa2017: 1,152 MB). Here a quarter of that leaves, as halves for the next
+// layer, and tanh, which rises, comes after the pool: a quarter of the tanh too.
+// Costs: only this shape. Gains: fa2017, 10,000 uint8 images on an H200: 0.172 ms to halves, 0.157 ms to floats
+// (PyTorch's three kernels 2.52); sp2018's first layer 0.237, fa2019's 0.516. docs/notebook.md: limits, and what was
+// tried.
+#include "gpu/isa/bulk_copy.cuh"
+#include "gpu/isa/halves.cuh"
 #include "gpu/isa/tanh.cuh"
+#include "gpu/largest.cuh"
+#include "gpu/launch.h"
+#include "net/cuda/kernels/conv_pixels/layout.cuh"
+#include "net/cuda/kernels/conv_pixels/products.cuh"
+#include "net/cuda/kernels/conv_pixels/staging.cuh"
+#include "net/cuda/kernels/stages.h"
 
 namespace fops {
 namespace {
 
-constexpr int K = 5, kTaps = K * K;
-constexpr int kSteps = 2;  // of mma: 16 pairs of taps
-constexpr int kWarps = 4, kThreads = 32 * kWarps;
-constexpr int kChunk = 8;  // outputs a warp makes at a time
-constexpr size_t kMostShared = 98 * 1024;  // what every GPU from sm_80 on gives a block
-
-// Pairs of taps (p, q) and (p, q + 1), p and q a nibble each, in the order in which lanes 0 to 3 read them for the four
-// registers of two mma steps; pair 11 is padding. Staged rows are an odd multiple of 16 words apart, so that the pairs
-// of three of the four registers, {0, 2, 16, 18} or {2, 4, 18, 20} modulo 32, together with the windows' {0, 1, 4, 5,
-// 8, 9, 12, 13} fall into 32 different banks; the last one's take two turns.
-constexpr uint64_t kPairP = 0x4410134233221100, kPairQ = 0x4044202042422020;
-constexpr int kPadding = 11;
-__host__ __device__ constexpr int pair_p(int i) { return static_cast<int>(kPairP >> 4 * i & 15); }
-__host__ __device__ constexpr int pair_q(int i) { return static_cast<int>(kPairQ >> 4 * i & 15); }
-
-struct Sizes {
-  long long n;
-  int H, W, M;
-  int rows;           // of the image that the windows reach
-  int stride;         // words between two staged rows
-  int PW, outputs;    // of one filter
-  int values;         // of an item: M * outputs
-  int out_stride;     // of an item in memory, in values
-  uint32_t inverse_PW, inverse_groups;
-  int groups;         // of four pixels, in a row
-  bool vector_in;     // images begin on 4-byte (uint8) or 16-byte boundaries, and so do rows of floats
-  bool vector_out;    // items begin on 16-byte boundaries
-};
-
-__host__ __device__ constexpr int tiles_of(int M) { return M / 16 + (M % 16 > 8); }
-__host__ __device__ constexpr bool has_rest(int M) { return M % 16 >= 1 && M % 16 <= 8; }
-__host__ __device__ constexpr int fragments(int full, bool rest) { return (2 * full + rest) * kSteps; }
-
-template <typename X>
-struct alignas(4 * sizeof(X)) Four {
-  X at[4];
-};
-
-// Two uint8 with a gap, scaled and as halves, without a conversion: 0x6400 | b is 1024 + b, and the rest is exact.
-__device__ inline uint32_t pixels_to_halves(uint32_t two, __half2 scale, __half2 offset) {
-  const uint32_t biased = two | 0x64006400u;
-  const __half2 exact = __hfma2(reinterpret_cast<const __half2&>(biased), scale, offset);
-  return reinterpret_cast<const uint32_t&>(exact);
-}
-
-__device__ inline void copy_word(uint32_t to, const uint8_t* from) {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-  asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(to), "l"(from) : "memory");
-#endif
-}
-
-// Starts the copy of an image's bytes into shared memory.
-// (A GPU without asynchronous copies has no mma of this shape either, and never runs this.)
-__device__ void fetch(const Sizes& s, const uint8_t* source, uint32_t* raw) {
-  const int bytes = s.rows * s.W;  // rounded up to words it still lies within the image, whose size is a multiple of 4
-  if (s.vector_in) {
-    const uint32_t to = static_cast<uint32_t>(__cvta_generic_to_shared(raw));
-    for (int i = 4 * threadIdx.x; i < bytes; i += 4 * kThreads)
-      copy_word(to + i, source + i);
-  } else {
-    for (int i = threadIdx.x; i < bytes; i += kThreads) reinterpret_cast<uint8_t*>(raw)[i] = source[i];
-  }
-}
-__device__ inline void wait_for_fetch() {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-  asm volatile("cp.async.wait_all;" ::: "memory");
-#endif
-}
-
-// Fetched bytes as words (x[w], x[w + 1]) of halves. A row need not begin on a word of `raw`, so two words are read for
-// four pixels. What lies past a row's or the image's end are bytes too, and meet zero weights.
-__device__ void expand(const Sizes& s, const uint32_t* raw, float scale, uint32_t* hi) {
-  const __half2 by = __float2half2_rn(scale), offset = __float2half2_rn(-1024.0f * scale);
-  const int groups = s.groups;
-  for (int i = threadIdx.x; i < s.rows * groups; i += kThreads) {
-    const int row = divide(i, s.inverse_groups), column = 4 * (i - row * groups), at = row * s.W + column;
-    const uint32_t first = raw[at / 4], second = raw[at / 4 + 1];
-    const uint32_t four = __funnelshift_r(first, second, at % 4 * 8), fifth = second >> at % 4 * 8;
-    *reinterpret_cast<uint4*>(hi + row * s.stride + column) =
-        make_uint4(pixels_to_halves(__byte_perm(four, 0, 0x4140), by, offset),
-                   pixels_to_halves(__byte_perm(four, 0, 0x4241), by, offset),
-                   pixels_to_halves(__byte_perm(four, 0, 0x4342), by, offset),
-                   pixels_to_halves(__byte_perm(four, fifth & 255, 0x7473), by, offset));
-  }
-}
-
-// Stages an image as words (x[w], x[w + 1]) of halves, and with kResidue what their rounding left. Returns whether this
-// thread's pixels were all exact.
-template <bool kResidue>
-__device__ bool stage_word(float here, float next, uint32_t* hi, uint32_t* lo) {
-  const __half2 rounded = __floats2half2_rn(here, next);
-  const float rest = here - __low2float(rounded);  // not 0 for infinities and NaN either
-  *hi = reinterpret_cast<const uint32_t&>(rounded);
-  if (kResidue) *lo = pack(__float2half_rn(rest), __float2half_rn(next - __high2float(rounded)));
-  return rest == 0.0f;
-}
-
-template <bool kResidue>
-__device__ bool stage(const Sizes& s, const float* source, float scale, uint32_t* hi, uint32_t* lo) {
-  bool exact = true;
-  if (s.vector_in) {
-    const int groups = s.groups;
-    for (int i = threadIdx.x; i < s.rows * groups; i += kThreads) {
-      const int row = divide(i, s.inverse_groups), column = 4 * (i - row * groups);
-      const float4 four = __ldg(reinterpret_cast<const float4*>(source) + i);
-      const float fifth = column + 4 < s.W ? source[4 * i + 4] : 0.0f;
-      const float v[5] = {four.x * scale, four.y * scale, four.z * scale, four.w * scale, fifth * scale};
-      uint32_t high[4], low[4];
-#pragma unroll
-      for (int e = 0; e < 4; ++e) exact = stage_word<kResidue>(v[e], v[e + 1], high + e, low + e) && exact;
-      const int at = row * s.stride + column;
-      *reinterpret_cast<uint4*>(hi + at) = make_uint4(high[0], high[1], high[2], high[3]);
-      if (kResidue) *reinterpret_cast<uint4*>(lo + at) = make_uint4(low[0], low[1], low[2], low[3]);
-    }
-  } else {
-    for (int row = threadIdx.x / 32; row < s.rows; row += kWarps)
-      for (int w = threadIdx.x % 32; w < s.W; w += 32) {
-        const float* from = source + row * s.W + w;
-        exact = stage_word<kResidue>(from[0] * scale, w + 1 < s.W ? from[1] * scale : 0.0f, hi + row * s.stride + w,
-                                     lo + row * s.stride + w) && exact;
-      }
-  }
-  return exact;
-}
-
-// Where a block gathers an image's outputs: floats, or all high halves and then all low ones.
-struct Outgoing {
-  float* floats;
-  __half *hi, *lo;
-};
-
-// Two neighbouring outputs of a filter, from the largest sums of their windows; `i` is the place of the first. The work
-// is done whether or not it counts: a branch here keeps the next tile's products from overlapping it.
-template <bool kHalves>
-__device__ inline void emit(const Outgoing& to, int i, bool first, bool second, float a, float b) {
-  if constexpr (kHalves) {  // their number is even: both or none
-    const float y0 = tanh_of_argument<kTanhScale>(a), y1 = tanh_of_argument<kTanhScale>(b);
-    const __half2 high = __floats2half2_rn(y0, y1);
-    const __half2 low = __floats2half2_rn(y0 - __low2float(high), y1 - __high2float(high));
-    if (first) *reinterpret_cast<__half2*>(to.hi + i) = high;
-    if (first) *reinterpret_cast<__half2*>(to.lo + i) = low;
-  } else {
-    const float y0 = tanh_of_argument(a), y1 = tanh_of_argument(b);
-    if (first) to.floats[i] = y0;
-    if (second) to.floats[i + 1] = y1;
-  }
-}
-
-// Eight outputs of the filters of tiles kFrom to kTo - 1, and with kRest of those left over, from staged pixels.
-// kUnit: the sums need no scaling.
-template <bool kExact, bool kUnit, bool kHalves, int kFrom, int kTo, bool kRest, bool kLast, int kFragments>
-__device__ __forceinline__ void products(const Sizes& s, const uint32_t (&weights)[kFragments][4],
-                                         const int (&offset)[4], float unscale, float rescale, const uint32_t* hi,
-                                         const uint32_t* lo, const Outgoing& to, int chunk) {
-  const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
-  uint32_t in[2][2][4], rest[2][2][4];  // [even or odd output][row of the window][register]
-#pragma unroll
-  for (int j = 0; j < 2; ++j) {
-    const int at = min(chunk + g / 2 * 2 + j, s.outputs - 1), row = divide(at, s.inverse_PW);
-    const int corner = 4 * (2 * row * s.stride + 2 * (at - row * s.PW) + g % 2);
-#pragma unroll
-    for (int r = 0; r < 2; ++r)
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        const int from = corner + r * 4 * s.stride + offset[i];
-        in[j][r][i] = *reinterpret_cast<const uint32_t*>(reinterpret_cast<const char*>(hi) + from);
-        if (!kExact) rest[j][r][i] = *reinterpret_cast<const uint32_t*>(reinterpret_cast<const char*>(lo) + from);
-      }
-  }
-  const auto scaled = [&](float v) { return kUnit ? v : kExact ? v * unscale : v * unscale * rescale; };
-  const int first = chunk + 2 * t;
-  const bool one = first < s.outputs, two = first + 1 < s.outputs;
-  int place = (16 * kFrom + g) * s.outputs + first;
-
-#pragma unroll
-  for (int tile = kFrom; tile < kTo; ++tile) {
-    float sum[2][2][4] = {};
-#pragma unroll
-    for (int step = 0; step < kSteps; ++step)
-#pragma unroll
-      for (int e = 0; e < 4; ++e)
-        mma(sum[e / 2][e % 2], weights[tile * 4 + step], in[e / 2][e % 2][2 * step], in[e / 2][e % 2][2 * step + 1]);
-    if (!kExact) {
-#pragma unroll
-      for (int step = 0; step < kSteps; ++step)
-#pragma unroll
-        for (int e = 0; e < 4; ++e)
-          mma(sum[e / 2][e % 2], weights[tile * 4 + 2 + step], rest[e / 2][e % 2][2 * step],
-              rest[e / 2][e % 2][2 * step + 1]);
-    }
-#pragma unroll
-    for (int step = 0; step < kSteps; ++step)
-#pragma unroll
-      for (int e = 0; e < 4; ++e)
-        mma(sum[e / 2][e % 2], weights[tile * 4 + 2 + step], in[e / 2][e % 2][2 * step],
-            in[e / 2][e % 2][2 * step + 1]);
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      float v[2];
-#pragma unroll
-      for (int j = 0; j < 2; ++j)
-        v[j] = scaled(fmaxf(fmaxf(sum[j][0][2 * half], sum[j][0][2 * half + 1]),
-                            fmaxf(sum[j][1][2 * half], sum[j][1][2 * half + 1])));
-      const bool real = !kLast || tile < kTo - 1 || 16 * tile + 8 * half + g < s.M;
-      emit<kHalves>(to, place, one && real, two && real, v[0], v[1]);
-      place += 8 * s.outputs;
-    }
-  }
-  if (kRest) {
-    float sum[2][2][4] = {};
-#pragma unroll
-    for (int step = 0; step < kSteps; ++step)
-#pragma unroll
-      for (int e = 0; e < 4; ++e) {
-        const uint32_t(&w)[4] = weights[kTo * 4 + step];
-        if (!kExact) mma(sum[e / 2][e % 2], w, rest[e / 2][e % 2][2 * step], rest[e / 2][e % 2][2 * step + 1]);
-        mma(sum[e / 2][e % 2], w, in[e / 2][e % 2][2 * step], in[e / 2][e % 2][2 * step + 1]);
-      }
-    float v[2];
-#pragma unroll
-    for (int j = 0; j < 2; ++j)
-      v[j] = scaled(fmaxf(fmaxf(sum[j][0][0] + sum[j][0][2], sum[j][0][1] + sum[j][0][3]),
-                          fmaxf(sum[j][1][0] + sum[j][1][2], sum[j][1][1] + sum[j][1][3])));
-    const bool real = 16 * kTo + g < s.M;
-    emit<kHalves>(to, place, one && real, two && real, v[0], v[1]);
-  }
-}
-
-// One image's outputs. Where the last round has chunks for half the warps, or fewer, two warps share one: fa2017's 18
-// chunks take four warps 4.5 rounds, not 5.
-template <bool kExact, bool kUnit, bool kHalves, int kFull, bool kRest>
-__device__ void multiply(const Sizes& s, const uint32_t (&weights)[fragments(kFull, kRest)][4], const int (&offset)[4],
-                         float unscale, float rescale, const uint32_t* hi, const uint32_t* lo, const Outgoing& to) {
-  constexpr int kHalf = (kFull + 1) / 2;
-  constexpr bool kShare = kHalf < kFull || kRest;
-  const int warp = threadIdx.x / 32, chunks = (s.outputs + kChunk - 1) / kChunk;
-  const int shared = kShare && chunks % kWarps <= kWarps / 2 ? chunks % kWarps : 0;
-  for (int chunk = warp; chunk < chunks - shared; chunk += kWarps)
-    products<kExact, kUnit, kHalves, 0, kFull, kRest, !kRest>(s, weights, offset, unscale, rescale, hi, lo, to,
-                                                              chunk * kChunk);
-  if constexpr (kShare) {
-    if (warp >= 2 * shared) return;
-    const int chunk = (chunks - shared + warp / 2) * kChunk;
-    if (warp % 2 == 0)
-      products<kExact, kUnit, kHalves, 0, kHalf, false, false>(s, weights, offset, unscale, rescale, hi, lo, to, chunk);
-    else
-      products<kExact, kUnit, kHalves, kHalf, kFull, kRest, !kRest>(s, weights, offset, unscale, rescale, hi, lo, to,
-                                                                    chunk);
-  }
-}
+using namespace fused_pixels;
 
 // The way out for images with an infinity or a NaN, which have no split. Rare, so only right.
 template <bool kHalves>
@@ -307,15 +47,6 @@ __device__ void direct(const Sizes& s, const float* image, const float* k, const
   }
 }
 
-// As bulk_store of tensor_core.cuh, but its lines stay in L2: the next layer reads them.
-__device__ inline void bulk_store_kept(void* to, const void* from, int bytes) {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-  asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to),
-               "r"(static_cast<uint32_t>(__cvta_generic_to_shared(from))), "r"(bytes)
-               : "memory");
-#endif
-}
-
 // `bytes` from shared memory to global memory; the whole block calls it.
 __device__ inline void copy_out(const Sizes& s, void* to, const void* from, int bytes) {
   if (s.vector_out && kCopyEngine) {
@@ -328,10 +59,6 @@ __device__ inline void copy_out(const Sizes& s, void* to, const void* from, int 
       static_cast<uint16_t*>(to)[i] = static_cast<const uint16_t*>(from)[i];
   }
 }
-
-__host__ __device__ inline int staged_words(const Sizes& s) { return s.rows * s.stride; }
-__host__ __device__ inline int raw_words(const Sizes& s) { return (s.rows * s.W + 8 + 15) / 16 * 4; }
-__host__ __device__ inline int half_bytes(const Sizes& s) { return (s.values * 2 + 15) / 16 * 16; }
 
 // A block stays on its multiprocessor, the weights in its registers, and walks over the images.
 template <int kFull, bool kRest, bool kHalves, typename X>
@@ -369,7 +96,7 @@ __global__ void __launch_bounds__(kThreads, 4)
     const X* source = x + image * s.H * s.W;
     const long long next = image + gridDim.x;
     if constexpr (kPixels) {
-      wait_for_fetch();
+      copy_async_wait_all();
       __syncthreads();
       expand(s, raw, pixel_scale, hi);
       bulk_wait_read();  // the image before this one has left `gathered`
@@ -393,9 +120,7 @@ __global__ void __launch_bounds__(kThreads, 4)
         __syncthreads();
       }
       if (next < s.n) {  // on its way into L2 while this one is multiplied
-        const char* from = reinterpret_cast<const char*>(x + next * s.H * s.W);
-        for (int i = threadIdx.x * 128; i < s.rows * s.W * 4; i += kThreads * 128)
-          asm volatile("prefetch.global.L2 [%0];" ::"l"(from + i));
+        prefetch_l2(x + next * s.H * s.W, s.rows * s.W * 4, kThreads);
       }
       if (!finite)
         direct<kHalves>(s, source, k, to);
@@ -419,25 +144,6 @@ __global__ void __launch_bounds__(kThreads, 4)
       __syncthreads();
   }
   bulk_wait_read();  // shared memory outlives the copies that read it
-}
-
-Sizes sizes_for(const Stage& stage, bool halves) {
-  Sizes s = {};
-  s.H = static_cast<int>(stage.in.H), s.W = static_cast<int>(stage.in.W), s.M = static_cast<int>(stage.out.C);
-  s.rows = static_cast<int>(2 * stage.out.H) + K - 1;
-  s.stride = (s.W + 15) / 32 * 32 + 16;  // the least odd multiple of 16 that holds a row
-  s.PW = static_cast<int>(stage.out.W), s.outputs = static_cast<int>(stage.out.H * stage.out.W);
-  s.values = s.M * s.outputs;
-  s.out_stride = halves ? static_cast<int>(dense_stride(s.values)) : s.values;
-  s.inverse_PW = inverse_of(static_cast<uint32_t>(s.PW));
-  s.groups = (s.W + 3) / 4;  // 2 at least
-  s.inverse_groups = inverse_of(static_cast<uint32_t>(s.groups));
-  return s;
-}
-
-size_t shared_bytes(const Sizes& s, bool halves, bool pixels) {
-  return sizeof(uint32_t) * (staged_words(s) + (pixels ? raw_words(s) : staged_words(s))) +
-         (halves ? 2 * half_bytes(s) : 4 * s.values);
 }
 
 template <int kFull, bool kRest, bool kHalves, typename X>
@@ -475,45 +181,6 @@ bool takes_conv_pixels(const Stage& stage) {
     return false;
   const Sizes s = sizes_for(stage, true);
   return s.outputs < 65536 && std::max(shared_bytes(s, true, false), shared_bytes(s, false, false)) <= kMostShared;
-}
-
-bool pack_conv_pixels(const Stage& stage, const float* k, PixelWeights* out) {
-  const int M = static_cast<int>(stage.out.C), full = tiles_of(M), rest = has_rest(M);
-  float largest = 0.0f;
-  for (int i = 0; i < M * kTaps; ++i) {
-    if (!std::isfinite(k[i])) return false;
-    largest = std::max(largest, std::fabs(k[i]));
-  }
-  // The largest weight comes to lie in [2^13, 2^14), where its low half keeps all that counts; or as near as uint8
-  // pixels allow, which are scaled by the inverse: 2^-24 is the least half, 1024 * 2^5 within its range. Weights beyond
-  // that, below 2^-24 or above 2^18, are left to the general way.
-  const int exponent = largest > 0 ? std::ilogb(largest) : 0;
-  if (exponent < -24 || exponent > 18) return false;
-  const float scale = std::ldexp(1.0f, std::max(-5, std::min(24, 13 - exponent)));
-  out->unscale = 1.0f / scale;
-  const auto part = [&](int m, int p, int q, bool low) {
-    if (m >= M || q >= K) return 0u;
-    const double v = kTanhArgument * k[m * kTaps + p * K + q] * scale;  // the sums are to be tanh's arguments
-    const __half hi = __float2half_rn(static_cast<float>(v));
-    const __half value = low ? __float2half_rn(static_cast<float>(v - __half2float(hi))) : hi;
-    uint16_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    return static_cast<uint32_t>(bits);
-  };
-  out->packed.assign(static_cast<size_t>(fragments(full, rest)) * 32 * 4, 0);
-  size_t at = 0;
-  for (int fragment = 0; fragment < fragments(full, rest); ++fragment)
-    for (int lane = 0; lane < 32; ++lane)
-      for (int e = 0; e < 4; ++e, ++at) {
-        const int tile = fragment / (2 * kSteps), step = fragment % kSteps;
-        const int pair = (2 * step + e / 2) * 4 + lane % 4;
-        if (pair == kPadding) continue;
-        const bool shared_tile = tile == full, second = e % 2 == 1;
-        const bool low = shared_tile ? second : fragment % (2 * kSteps) < kSteps;
-        const int m = 16 * tile + lane / 4 + (second && !shared_tile ? 8 : 0), p = pair_p(pair), q = pair_q(pair);
-        out->packed[at] = part(m, p, q, low) | part(m, p, q + 1, low) << 16;
-      }
-  return true;
 }
 
 fops_status run_conv_pixels(const Stage& stage, const PixelWeights& weights, const float* k, int64_t n, const Tensor& x,

@@ -1,13 +1,16 @@
 // The dense layer with mma.sync: the matrix units of every GPU from sm_75 on.
 //
-// A block of 8 warps makes 128 rows x 64 units. Steps of 32 inputs of all four operands (x and w, hi and lo: 24 KB) are
-// copied to shared memory while the step before is multiplied. A warp's 32 x 32 outputs take 2 x 4 tiles, each three
-// products: the two small ones first, while the accumulator is small and truncation costs least.
-//
-// fa2017's layer (10,000 x 7200 -> 500) is 72 GFLOP, 216 as three products; x is 289 MB, read once for each 64 units,
-// 2.3 GB in all, mostly from L2. An H200 takes 1.09 ms for it (198 TFLOP/s), 0.63 ms for 10816 -> 140 and 1.16 ms for
-// 20184 -> 160: 1.4 times faster than torch's float32 or more, 3.2 to 3.6 times slower than wgmma.
-#include "gpu/isa/tensor_core.cuh"
+//        64 units          a block: 8 warps, 128 rows x 64 units; a warp: 32 x 32, 2 x 4 mma tiles
+//   +-------+-------+      each tile three products of halves, the two small ones first, while the
+//   | warp0 | warp1 |      accumulator is small and truncation costs least
+//   +-------+-------+      steps of 32 inputs of x and w, high and low (24 KB), are copied to shared memory
+//   |  ...  | warp7 |      while the step before is multiplied
+//   +-------+-------+
+// Costs: fa2017's layer (10,000 x 7200 -> 500) is 216 GFLOP as three products, and x, 289 MB, is read once for each 64
+// units, 2.3 GB in all, mostly from L2.
+// Gains: 1.09 ms on an H200 (198 TFLOP/s), at least 1.4 times faster than torch's float32; wgmma is 3.6 times faster.
+#include "gpu/isa/bulk_copy.cuh"
+#include "gpu/isa/mma.cuh"
 #include "net/cuda/kernels/dense_kernels.h"
 
 namespace fops {
@@ -26,49 +29,6 @@ static_assert(2 * sizeof(Stage) <= 48 * 1024, "static shared memory");
 // ldmatrix reads over all banks.
 __device__ int place(int row, int group) { return row * kDepth + (group ^ (row >> 1 & 3)) * 8; }
 
-__device__ void copy16(__half* to, const __half* from, bool inside) {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(
-                   static_cast<uint32_t>(__cvta_generic_to_shared(to))),
-               "l"(from), "r"(inside ? 16 : 0)
-               : "memory");
-#else
-  *reinterpret_cast<uint4*>(to) = inside ? __ldg(reinterpret_cast<const uint4*>(from)) : make_uint4(0, 0, 0, 0);
-#endif
-}
-__device__ void copies_end() {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-  asm volatile("cp.async.commit_group;" ::: "memory");
-#endif
-}
-// Waits for all groups of copies but the latest.
-__device__ void copies_wait() {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-  asm volatile("cp.async.wait_group 1;" ::: "memory");
-#endif
-}
-
-__device__ void load_matrices(uint32_t (&r)[4], const __half* from) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-               : "r"(static_cast<uint32_t>(__cvta_generic_to_shared(from)))
-               : "memory");
-}
-
-// mma of tensor_core.cuh where there is one; before sm_80 its two halves.
-__device__ void multiply(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-  mma(d, a, b0, b1);
-#else
-  asm("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5}, {%6}, {%0,%1,%2,%3};"
-      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-      : "r"(a[0]), "r"(a[1]), "r"(b0));
-  asm("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5}, {%6}, {%0,%1,%2,%3};"
-      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-      : "r"(a[2]), "r"(a[3]), "r"(b1));
-#endif
-}
-
 // One matrix's part of a step: kHeight rows from `first` on, zeros behind the last.
 template <int kHeight>
 __device__ void copy_step(__half* to, const __half* from, long long first, long long last, long long stride,
@@ -77,7 +37,7 @@ __device__ void copy_step(__half* to, const __half* from, long long first, long 
   for (int i = threadIdx.x; i < kHeight * 4; i += kThreads) {
     const int row = i / 4, group = i % 4;
     const bool inside = first + row < last;
-    copy16(to + place(row, group), from + (inside ? (first + row) * stride : 0) + k + group * 8, inside);
+    copy_async_16(to + place(row, group), from + (inside ? (first + row) * stride : 0) + k + group * 8, inside);
   }
 }
 
@@ -121,11 +81,11 @@ __global__ void __launch_bounds__(kThreads) dense_mma(DenseCall call, long long 
 
   float total[2][4][4] = {}, sums[2][4][4] = {};
   copy(begin);
-  copies_end();
+  copy_async_commit();
   for (int step = begin; step < end; ++step) {
     if (step + 1 < end) copy(step + 1);
-    copies_end();
-    copies_wait();
+    copy_async_commit();
+    copy_async_wait_but_one();
     __syncthreads();
     const Stage& stage = stages[step % 2];
 #pragma unroll
@@ -144,7 +104,7 @@ __global__ void __launch_bounds__(kThreads) dense_mma(DenseCall call, long long 
 #pragma unroll
         for (int j = 0; j < 4; ++j) {
           const auto product = [&](int a, int b) {
-            multiply(sums[i][j], x[a][i], w[b][j / 2][j % 2 * 2], w[b][j / 2][j % 2 * 2 + 1]);
+            mma_everywhere(sums[i][j], x[a][i], w[b][j / 2][j % 2 * 2], w[b][j / 2][j % 2 * 2 + 1]);
           };
           if (kProducts == 3) {
             product(1, 0);

@@ -1,40 +1,20 @@
-// The dense layer with wgmma: Hopper.
+// The dense layer with wgmma, on Hopper: D = A B^T in tiles, A 128 rows ("tall"), B up to 160 ("wide").
 //
-// D = A B^T in tiles: A is 128 rows ("tall"), B up to 160 ("wide"), both as they lie in memory, a row's inputs
-// together. A step is 64 inputs of four tiles, A and B each as hi and lo: brought to shared memory once, they serve all
-// three products, hi hi, hi lo and lo hi. One thread starts the copies, up to three steps ahead; the copy engine brings
-// whole tiles, swizzled as wgmma wants them, and puts zeros where the matrix ends. Two groups of four warps multiply,
-// 64 rows each: while one adds its sums to the total, the other can keep the matrix units busy.
-//
-// Who is tall: units where they are many, because the wide side is the one whose size can be chosen. 10,000 rows in
-// tiles of 152 and 500 units in tiles of 128 are 66 x 4 = 264 tiles, 132 multiprocessors exactly twice; tiles of 128 x
-// 128 would be 316, three rounds with the last 39 % full. With at most 160 units, rows are tall, the wide side is all
-// units, so x is read once, and the inputs are cut into 5 segments: 79 x 5 = 395 tiles are three rounds.
-//
-// fa2017's layer (10,000 x 7200 -> 500): 72 GFLOP, 222 as three products with the padding; x 289 MB, w 14 MB, y 20 MB,
-// 0.08 ms at 4.3 TB/s. At the 790 TFLOP/s that dense half products reach on this GPU the arithmetic takes 0.28 ms.
-//
-// Measured on an H200 (scripts/bench_dense.py; medians of 30 runs; largest error against float64 as a part of the
-// largest pre-activation, random data):
-//
-//                              three products   error     one product   torch fp32   torch tf32
-//   10,000 x  7200 -> 500        0.302 ms       4.5e-7      0.165 ms      1.55 ms      0.216 ms
-//   10,000 x 10816 -> 140        0.187 ms       2.0e-7      0.112 ms      0.96 ms      0.192 ms
-//   10,000 x 20184 -> 160        0.361 ms       2.3e-7      0.184 ms      1.63 ms      0.417 ms
-//    1,000 x  7200 -> 500        0.049 ms       3.4e-7      0.028 ms      0.166 ms     0.042 ms
-//        1 x  7200 -> 500        0.014 ms       2.1e-7      0.012 ms      0.009 ms     0.009 ms
-//
-// The first is 716 TFLOP/s of products. The clock is what limits it, and power the clock: a profiler saw 1.58 GHz, not
-// 1.98, and 89 % of the rate that the matrix units have at that clock. Ten calls in a row took 0.308 ms each, once
-// 0.34. What did not help: copies of x shared by clusters of two blocks, the two groups taking turns, and
-// prefetching x into L2. What did: an arrival at a barrier that is plain; a release to the cluster is compiled with a
-// fence of the whole GPU, which cost 0.05 ms.
-#include <cuda.h>
-
+//               B, high | low                a step: 64 inputs of four tiles, A and B each as high and low, brought to
+//             +-----------------------+      shared memory once for all three products. One thread starts the copies,
+//   A         | 4 warps x 16 rows     |      up to three steps ahead; the copy engine swizzles as wgmma wants it and
+//   high|low  +-----------------------+      puts zeros where the matrix ends. While one group of warps adds its sums
+//             | 4 warps x 16 rows     |      to the total, the other keeps the matrix units busy.
+//             +-----------------------+
+// Costs: 222 GFLOP for fa2017's 72 (three products, padding): 0.28 ms at the 790 TFLOP/s that dense half products
+// reach.
+// Gains: 10,000 x 7200 -> 500 on an H200 0.302 ms, error 4.5e-7 (torch 1.55 in fp32, 0.216 in tf32). docs/notebook.md
+// has the other sizes, the clock that limits it, and what was tried.
 #include <atomic>
 
-#include "net/cuda/kernels/dense_kernels.h"
+#include "gpu/isa/bulk_copy.cuh"
 #include "gpu/isa/wgmma.cuh"
+#include "net/cuda/kernels/dense_kernels.h"
 
 namespace fops {
 namespace {
@@ -81,7 +61,7 @@ struct Task {
 };
 
 // Code without wgmma is empty; its bound on threads then says so to dense_hopper_usable.
-#if defined(__CUDA_ARCH__) && !FOPS_WGMMA
+#if defined(__CUDA_ARCH__) && !FOPS_SM_90A
 constexpr int kBound = 32;
 #else
 constexpr int kBound = kThreads;
@@ -92,7 +72,7 @@ constexpr int kBound = kThreads;
 template <int kWide, int kProducts, bool kUnitsTall, bool kEveryChunk>
 __global__ void __launch_bounds__(kBound, 1)
     dense_wgmma(const __grid_constant__ Maps maps, Tasks tasks, DenseEpilogue epilogue, bool finish, float* to) {
-#if FOPS_WGMMA
+#if FOPS_SM_90A
   constexpr int kStages = stages(kWide, kProducts), kParts = kProducts == 3 ? 2 : 1;
   constexpr int kTallBytes = kTall * kDepth * 2, kWideBytes = kWide * kDepth * 2;
   constexpr int kStepBytes = step_bytes(kWide, kProducts);
@@ -167,7 +147,7 @@ __global__ void __launch_bounds__(kBound, 1)
         const uint64_t tall = tile_descriptor(at + group * 64 * kDepth * 2);
         const uint64_t wide = tile_descriptor(at + kParts * kTallBytes);
         const bool fresh = step % kStepsAChunk == 0;
-        wgmma_begin();
+        wgmma_fence();
         if (kProducts == 3) {
 #pragma unroll
           for (int k = 0; k < kDepth / 16; ++k) {

@@ -1,13 +1,18 @@
 // Tanh and pool on their own, the change from float32 to halves, bias + tanh: what a stage does when no fused kernel
-// takes its shape. Bound by memory, every value read and written once.
+// takes its shape.
+//
+//   x x        one thread an output (four, on the way to halves), from one to four inputs
+//   x x  -> o
+//
+// Costs: bound by memory, every value read and written once. Gains: every chain of layers can run on the device.
 #include <algorithm>
 #include <type_traits>
 
-#include "gpu/launch.h"
-#include "gpu/isa/tensor_core.cuh"
-#include "net/cuda/dense.h"
-#include "net/cuda/stages.h"
+#include "gpu/isa/halves.cuh"
 #include "gpu/isa/tanh.cuh"
+#include "gpu/launch.h"
+#include "net/cuda/dense.h"
+#include "net/cuda/kernels/stages.h"
 
 namespace fops {
 namespace {

@@ -1,6 +1,10 @@
-// Softmax over an item's values, a warp an item: three passes, of which the last two find their values in the cache.
+// Softmax over an item's values, a warp an item: lane l takes values l, l + 32, l + 64 and so on.
+//
+//   largest = max x   ->   sum = sum of exp(x - largest)   ->   y = exp(x - largest) / sum
+//
+// Costs: three passes, of which the last two find their values in the cache. Gains: any number of values.
 #include "gpu/launch.h"
-#include "net/cuda/stages.h"
+#include "net/cuda/kernels/stages.h"
 
 namespace fops {
 namespace {

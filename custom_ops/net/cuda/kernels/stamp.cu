@@ -1,22 +1,18 @@
-// The device's clock, read in a stream.
+// The device's clock, read in a stream: what times a batch's first step, which runs beside uploads.
 //
-// An event's time is written over the bus, behind the copies that are on their way there. Beside uploads, which is
-// where the executor wants a batch's first step, a kernel of 46 us lay 48 to 110 us between its events, by what the
-// host did with its memory. This store stays on the device. Around a kernel of 83.5 us on an H200: events 85.7 us, and
-// 91.8 beside uploads; stamps 85.8 and 87.7.
+//   event    kernel ----> time written over the bus, behind the copies that are on their way there
+//   stamp    kernel ----> time stored on the device
 //
-// The clock ticks every 32 ns there; where it ticks once a microsecond, that is little of what is timed so, a part of
-// an upload of a megabyte or more.
-#include "net/cuda/stages.h"
+// Costs: a kernel of one thread. The clock ticks every 32 ns on an H200; where it ticks once a microsecond, that is
+// little of what is timed by it, a part of an upload of a megabyte or more.
+// Gains: a kernel of 46 us lay 48 to 110 us between two events. docs/notebook.md has the measurements.
+#include "gpu/isa/clock.cuh"
+#include "net/cuda/kernels/stages.h"
 
 namespace fops {
 namespace {
 
-__global__ void stamp(uint64_t* to) {
-  uint64_t now;
-  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
-  *to = now;
-}
+__global__ void stamp(uint64_t* to) { *to = device_nanoseconds(); }
 
 }  // namespace
 

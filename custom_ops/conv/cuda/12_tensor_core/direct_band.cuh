@@ -1,0 +1,24 @@
+// What step 12's kernels do with what the matrix units cannot.
+#pragma once
+
+#include <cuda_runtime.h>
+
+namespace fops {
+
+// The way out for infinities and NaN, which have no split: a band of an image in plain float32. Rare, so only right.
+template <typename X>
+__device__ void direct_band(const X* x, const float* k, float* y, int C, int H, int W, int M, int K, int row0,
+                            int rows, int thread = threadIdx.x, int threads = blockDim.x) {
+  const int OH = H - K + 1, OW = W - K + 1;
+  for (int i = thread; i < M * rows * OW; i += threads) {
+    const int m = i / (rows * OW), h = row0 + i / OW % rows, w = i % OW;
+    float sum = 0.0f;
+    for (int c = 0; c < C; ++c)
+      for (int p = 0; p < K; ++p)
+        for (int q = 0; q < K; ++q)
+          sum += static_cast<float>(x[(c * H + h + p) * W + w + q]) * k[((m * C + c) * K + p) * K + q];
+    y[(m * OH + h) * OW + w] = sum;
+  }
+}
+
+}  // namespace fops

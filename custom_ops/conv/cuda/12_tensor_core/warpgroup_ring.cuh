@@ -1,0 +1,63 @@
+// warpgroup.cu: the two factors of its wgmma, pixels in registers and weights in a ring of shared memory.
+#pragma once
+
+#include "conv/cuda/12_tensor_core/few_filters.cuh"
+#include "gpu/isa/wgmma.cuh"
+
+namespace fops {
+namespace few_filters {
+
+constexpr int kWarps = 4, kThreads = 32 * kWarps;  // of a warpgroup, which computes an image
+constexpr int kMostGroups = 3;                     // warpgroups a block: as many images as shared memory holds
+constexpr int kWalks = 64;
+
+// The ring of weights: the filters' rows 0, 4, 3, 2, 1, 0, 4, 3, 2, so that five neighbours from place (5 - r) % 5 on
+// are what the sums want at input row r. Each as wgmma reads it: "core matrices" of 8 filters by 4 words, 128 bytes,
+// first along the filters' words, then along filters. High halves, then low ones.
+constexpr int kPlaces = 2 * K - 1, kCore = 32;  // words of a core matrix
+__host__ __device__ constexpr int place_words(int kSteps) { return kFilters / 8 * 2 * kSteps * kCore; }
+__host__ __device__ constexpr int ring_words(int kSteps) { return kPlaces * place_words(kSteps); }
+
+// The rest of B's wgmma descriptor, beside the address. In units of 16 bytes, like the address: the distance from one
+// core matrix to the next along the words, and the distance along filters.
+__device__ constexpr uint64_t layout(int kSteps) {
+  return static_cast<uint64_t>(kCore / 4) << 16 | static_cast<uint64_t>(2 * kSteps * kCore / 4) << 32;
+}
+
+// The largest `value` of a warpgroup. `tops` is a shared word a warp.
+__device__ inline unsigned group_max(unsigned value, int group, unsigned* tops) {
+  for (int offset = 16; offset > 0; offset /= 2) value = max(value, __shfl_xor_sync(0xffffffffu, value, offset));
+  if (threadIdx.x % 32 == 0) tops[threadIdx.x % kThreads / 32] = value;
+  warpgroup_sync(group);
+#pragma unroll
+  for (int i = 0; i < kWarps; ++i) value = max(value, tops[i]);
+  return value;
+}
+
+// The operands of one input row: this lane's words of walks g and g + 8 of its warp.
+template <int kSteps>
+struct Operands {
+  uint32_t high[kSteps][4], low[kSteps][4];
+  __device__ void load(const uint32_t* a, const uint32_t* b, int plane) {
+#pragma unroll
+    for (int s = 0; s < kSteps; ++s)
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        high[s][2 * i] = a[8 * s + 4 * i], high[s][2 * i + 1] = b[8 * s + 4 * i];
+        low[s][2 * i] = a[plane + 8 * s + 4 * i], low[s][2 * i + 1] = b[plane + 8 * s + 4 * i];
+      }
+  }
+  // Behind the wait for the wgmma that read them.
+  __device__ void keep() {
+#pragma unroll
+    for (int s = 0; s < kSteps; ++s)
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        keep_register(high[s][i]);
+        keep_register(low[s][i]);
+      }
+  }
+};
+
+}  // namespace few_filters
+}  // namespace fops

@@ -1,0 +1,24 @@
+// Which instructions the code being compiled may hold. Each is 0 in the compiler's pass for the host.
+//
+// A wrapper in this folder whose instruction is missing has an empty body, unless it says otherwise: kernels that need
+// it are then compiled too, empty or useless, and the host never launches them on such a GPU.
+#pragma once
+
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+#define FOPS_SM_80 1
+#else
+#define FOPS_SM_80 0
+#endif
+
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+#define FOPS_SM_90 1
+#else
+#define FOPS_SM_90 0
+#endif
+
+// Only code made for sm_90a has wgmma: not sm_90's, and not PTX that another GPU's driver translates.
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+#define FOPS_SM_90A 1
+#else
+#define FOPS_SM_90A 0
+#endif

@@ -1,0 +1,156 @@
+// Copies that run beside the arithmetic: by the threads' own loads (cp.async, sm_80), by the copy engine (cp.async.bulk
+// and tensor copies, sm_90), into L2 (prefetch), and what orders them.
+#pragma once
+
+#include <cuda.h>  // CUtensorMap; of the driver's API only types are used, nothing of it is linked
+#include <cuda_fp16.h>
+
+#include <cstdint>
+
+#include "gpu/isa/architecture.cuh"
+#include "gpu/isa/shared_memory.cuh"
+
+namespace fops {
+
+// ---- a few bytes a thread, global to shared memory ----
+
+// 4 bytes. `to` is an address in shared memory.
+__device__ inline void copy_async_4(uint32_t to, const void* from) {
+#if FOPS_SM_80
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(to), "l"(from) : "memory");
+#endif
+}
+// 16 bytes past L1, or 16 zeros where `from` is not `inside`. Before sm_80 an ordinary load and store.
+__device__ inline void copy_async_16(__half* to, const __half* from, bool inside) {
+#if FOPS_SM_80
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)), "l"(from),
+               "r"(inside ? 16 : 0)
+               : "memory");
+#else
+  *reinterpret_cast<uint4*>(to) = inside ? __ldg(reinterpret_cast<const uint4*>(from)) : make_uint4(0, 0, 0, 0);
+#endif
+}
+// Closes this thread's group of copies; waits for all groups but the latest; waits for all copies, grouped or not.
+__device__ inline void copy_async_commit() {
+#if FOPS_SM_80
+  asm volatile("cp.async.commit_group;" ::: "memory");
+#endif
+}
+__device__ inline void copy_async_wait_but_one() {
+#if FOPS_SM_80
+  asm volatile("cp.async.wait_group 1;" ::: "memory");
+#endif
+}
+__device__ inline void copy_async_wait_all() {
+#if FOPS_SM_80
+  asm volatile("cp.async.wait_all;" ::: "memory");
+#endif
+}
+
+// ---- global memory into L2 ----
+
+// The line that holds `from`.
+__device__ inline void prefetch_l2(const void* from) { asm volatile("prefetch.global.L2 [%0];" ::"l"(from)); }
+
+// `bytes` from `from` on, by `threads` threads together, 128 bytes each in turn.
+template <typename Bytes>
+__device__ inline void prefetch_l2(const void* from, Bytes bytes, int threads) {
+  for (int i = threadIdx.x * 128; i < bytes; i += threads * 128) prefetch_l2(static_cast<const char*>(from) + i);
+}
+
+// `bytes` (a multiple of 16, and `from` aligned to 16) by one thread and the copy engine.
+__device__ inline void bulk_prefetch_l2(const void* from, int bytes) {
+#if FOPS_SM_90
+  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from), "r"(bytes));
+#endif
+}
+
+// ---- blocks, shared to global memory, by the copy engine ----
+
+constexpr bool kCopyEngine = FOPS_SM_90;  // whether it is there
+
+// One asynchronous copy of `bytes` (a multiple of 16, both ends aligned to 16) from shared to global memory. Its lines
+// are marked to leave L2 first: outputs are not read again, and lines that linger are written to DRAM out of order.
+__device__ inline void bulk_store(void* to, const void* from, int bytes) {
+#if FOPS_SM_90
+  uint64_t evict_first;
+  asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(evict_first));
+  asm volatile("cp.async.bulk.global.shared::cta.bulk_group.L2::cache_hint [%0], [%1], %2, %3;" ::"l"(to),
+               "r"(shared_address(from)), "r"(bytes), "l"(evict_first)
+               : "memory");
+#endif
+}
+// The same, but its lines stay in L2: for what the next kernel reads.
+__device__ inline void bulk_store_kept(void* to, const void* from, int bytes) {
+#if FOPS_SM_90
+  asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to), "r"(shared_address(from)),
+               "r"(bytes)
+               : "memory");
+#endif
+}
+// Closes this thread's group of copies; waits until all its groups have read shared memory.
+__device__ inline void bulk_commit() {
+#if FOPS_SM_90
+  asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+#endif
+}
+__device__ inline void bulk_wait_read() {
+#if FOPS_SM_90
+  asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+#endif
+}
+// Between a thread's ordinary writes to shared memory and a copy, or a wgmma, that reads them.
+__device__ inline void bulk_fence() {
+#if FOPS_SM_90
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+#endif
+}
+
+// ---- tiles of a matrix, global to shared memory, and the barriers that count them (used with wgmma alone) ----
+
+__device__ inline void barrier_init(uint64_t* barrier, int arrivals) {
+#if FOPS_SM_90A
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(arrivals) : "memory");
+#endif
+}
+// Makes the barriers' first state visible to the copy engine.
+__device__ inline void barrier_init_end() {
+#if FOPS_SM_90A
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+#endif
+}
+// One arrival, and `bytes` that copies are still to bring.
+__device__ inline void barrier_expect(uint64_t* barrier, uint32_t bytes) {
+#if FOPS_SM_90A
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)), "r"(bytes)
+               : "memory");
+#endif
+}
+__device__ inline void barrier_arrive(uint64_t* barrier) {
+#if FOPS_SM_90A
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
+#endif
+}
+__device__ inline void barrier_wait(uint64_t* barrier, uint32_t parity) {
+#if FOPS_SM_90A
+  asm volatile(
+      "{.reg .pred done;\n"
+      "again: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+      "@!done bra again;}" ::"r"(shared_address(barrier)),
+      "r"(parity)
+      : "memory");
+#endif
+}
+
+// The box of `map` that begins at (k, row), to shared memory; its bytes are counted at the barrier.
+__device__ inline void copy_tile(void* to, const CUtensorMap* map, int k, int row, uint64_t* barrier) {
+#if FOPS_SM_90A
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];" ::"r"(
+          shared_address(to)),
+      "l"(map), "r"(k), "r"(row), "r"(shared_address(barrier))
+      : "memory");
+#endif
+}
+
+}  // namespace fops

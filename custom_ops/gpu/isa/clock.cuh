@@ -1,0 +1,15 @@
+// The device's clock.
+#pragma once
+
+#include <cstdint>
+
+namespace fops {
+
+// The time of day in nanoseconds, the same on all multiprocessors. How often it ticks is the GPU's affair.
+__device__ inline uint64_t device_nanoseconds() {
+  uint64_t now;
+  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
+  return now;
+}
+
+}  // namespace fops

@@ -1,0 +1,66 @@
+// Float32 grade from half-precision tensor cores: scaling a value and splitting it into halves.
+//
+// A float32 value v, scaled by a power of two so that it lies well inside half's range, is split into hi = half(v) and
+// lo = half(v - hi): 22 bits or more of v's 24. Then
+//     v * w = hi*whi + (lo*whi + hi*wlo) + lo*wlo,
+// each product of two halves is exact in float32, and the last term, 2^-24 of the first, is dropped. Three matrix
+// products in place of one, at a rate fifteen times the float32 pipes'. Ootomo and Yokota (2022) describe the method
+// and its one trap: tensor cores truncate as they accumulate, so the chains of additions are to be short.
+#pragma once
+
+#include <cuda_fp16.h>
+
+#include <cstdint>
+
+namespace fops {
+
+// Images are scaled by 2^6 before they are split: pixels 0..255 (16,320 at most) and activations of +-1 alike lie in
+// the window [0.5, 32768], where lo keeps 2^-25 or better. A tile whose largest value falls outside gets a scale of its
+// own (scale_for): the same rule for every tile, so that a result never depends on which block made it.
+constexpr float kImageScale = 64.0f;
+constexpr float kWindowLow = 0.5f, kWindowHigh = 32768.0f;
+
+struct Split {
+  __half hi, lo;
+};
+
+__device__ inline Split split(float scaled) {
+  const __half hi = __float2half_rn(scaled);
+  return {hi, __float2half_rn(scaled - __half2float(hi))};
+}
+
+// Two halves as one register, the first in its low 16 bits.
+__device__ inline uint32_t bits(__half2 two) { return reinterpret_cast<const uint32_t&>(two); }
+__device__ inline uint32_t pack(__half low, __half high) {
+  return static_cast<uint32_t>(__half_as_ushort(low)) | static_cast<uint32_t>(__half_as_ushort(high)) << 16;
+}
+
+// Two values split at once, each part packed.
+struct SplitPair {
+  uint32_t hi, lo;
+};
+
+__device__ inline SplitPair split_pair(float a, float b) {
+  const __half2 hi = __floats2half2_rn(a, b);
+  return {bits(hi), bits(__floats2half2_rn(a - __low2float(hi), b - __high2float(hi)))};
+}
+
+// Two neighbouring pixels as a word of rounded halves, and with kResidue what the rounding left. Returns whether the
+// first was exact: the second is the first of the next word.
+template <bool kResidue>
+__device__ inline bool round_pair(float here, float next, uint32_t* hi, uint32_t* lo) {
+  const __half2 rounded = __floats2half2_rn(here, next);
+  const float rest = here - __low2float(rounded);  // not 0 for infinities and NaN either
+  *hi = bits(rounded);
+  if (kResidue) *lo = pack(__float2half_rn(rest), __float2half_rn(next - __high2float(rounded)));
+  return rest == 0.0f;
+}
+
+// The power of two that brings `largest` into [2^13, 2^14); 1 for zero. Its exponent stops at +-100 so that the product
+// of two scales, and its inverse, stay finite after they are applied one at a time.
+__device__ inline float scale_for(float largest) {
+  if (!(largest > 0.0f)) return 1.0f;
+  return ldexpf(1.0f, max(-100, min(100, 13 - ilogbf(largest))));
+}
+
+}  // namespace fops

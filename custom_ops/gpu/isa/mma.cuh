@@ -1,0 +1,60 @@
+// The matrix units by warp: mma.sync, and the load that brings its operands from shared memory.
+#pragma once
+
+#include <cuda_fp16.h>
+
+#include <cstdint>
+
+#include "gpu/isa/architecture.cuh"
+#include "gpu/isa/shared_memory.cuh"
+
+namespace fops {
+
+// D (16 x 8, float32) += A (16 x 16, half) * B (16 x 8, half). Which lane holds what, and in which register:
+//
+//   A  k  0 1   2 3   4 5   6 7   8 9  ... 14 15     B  col  0    1    2  ...  7     D  col 0 1   2 3   4 5   6 7
+//   row 0   L0    L1    L2    L3    L0  ...  L3      k 0 1   L0   L4   L8  ...  L28   row 0   L0    L1    L2    L3
+//   row 1   L4    L5    L6    L7    L4  ...  L7      k 2 3   L1   L5   L9  ...  L29   row 1   L4    L5    L6    L7
+//   ...     a[0]                    a[2]             k 4 5   L2   L6   ...   (b0)     ...     d[0] d[1]
+//   row 8   L0    L1    L2    L3    L0  ...  L3      k 6 7   L3   L7   ...            row 8   L0    L1    L2    L3
+//   ...     a[1]                    a[3]             k 8 9   L0   L4   ...   (b1)     ...     d[2] d[3]
+//
+// With g = lane / 4 and t = lane % 4: rows g and g + 8 of A and D, column g of B, and k = 2t, 2t + 1, 2t + 8, 2t + 9.
+// The order of k is ours to choose, as long as A and B agree: "pair" in steps 12 and 13 is one such register.
+// From sm_80 on.
+__device__ inline void mma(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+#if FOPS_SM_80
+  asm(
+      "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+#endif
+}
+
+// The same with half of the depth, k = 2t and 2t + 1: from sm_75 on.
+__device__ inline void mma_k8(float (&d)[4], uint32_t a0, uint32_t a1, uint32_t b0) {
+  asm("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5}, {%6}, {%0,%1,%2,%3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(a0), "r"(a1), "r"(b0));
+}
+
+// mma wherever there are matrix units: where the one above is missing, its two halves.
+__device__ inline void mma_everywhere(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+#if FOPS_SM_80
+  mma(d, a, b0, b1);
+#else
+  mma_k8(d, a[0], a[1], b0);
+  mma_k8(d, a[2], a[3], b1);
+#endif
+}
+
+// Four 8 x 8 matrices of halves: lane i names row i % 8 of matrix i / 8, in shared memory, and receives of each the
+// two values that it holds as an operand of mma. From sm_75 on.
+__device__ inline void load_matrices(uint32_t (&r)[4], const __half* row) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+               : "r"(shared_address(row))
+               : "memory");
+}
+
+}  // namespace fops

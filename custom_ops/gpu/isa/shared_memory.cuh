@@ -1,0 +1,23 @@
+// Shared memory by its own addresses: what instructions that do not take ordinary pointers want.
+#pragma once
+
+#include <cstdint>
+
+namespace fops {
+
+__device__ inline uint32_t shared_address(const void* p) { return static_cast<uint32_t>(__cvta_generic_to_shared(p)); }
+
+// 16-byte stores to shared memory; written out because the compiler makes four of `*float4_pointer = ...` here. Floats
+// have their own: as words they keep the compiler from unrolling a loop of step 12.
+__device__ inline void store_shared(uint32_t* to, const uint32_t* v) {
+  asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(shared_address(to)), "r"(v[0]), "r"(v[1]), "r"(v[2]),
+               "r"(v[3])
+               : "memory");
+}
+__device__ inline void store_shared(float* to, float4 v) {
+  asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(shared_address(to)), "f"(v.x), "f"(v.y), "f"(v.z),
+               "f"(v.w)
+               : "memory");
+}
+
+}  // namespace fops

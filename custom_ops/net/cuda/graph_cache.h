@@ -1,0 +1,58 @@
+// The last call of a kind, and from its second time on the graph of what it queues.
+//
+// Small batches are bound by launches, not by work: calls with the same arguments are captured into a CUDA graph at the
+// second one, and replayed from then on.
+#pragma once
+
+#include <cstdint>
+
+#include "fashion_ops.h"
+#include "gpu/memory.h"
+
+namespace fops {
+
+constexpr int64_t kGraphItems = 1024;  // batches up to this run as a graph
+
+class GraphCache {
+ public:
+  bool is_for(int64_t n, const void* data, fops_dtype type, const float* out) const {
+    return n_ == n && data_ == data && type_ == type && out_ == out;
+  }
+  void remember(int64_t n, const void* data, fops_dtype type, const float* out) noexcept {
+    clear();
+    n_ = n, data_ = data, type_ = type, out_ = out;
+  }
+  // The call was another, or what its graph points to is about to go.
+  void clear() noexcept {
+    graph_.clear();
+    n_ = -1;
+  }
+
+  // Launches on `stream` what `queue` queues on `capturing`; queue() is called the first time alone.
+  template <typename F>
+  fops_status replay(cudaStream_t stream, cudaStream_t capturing, F queue) {
+    if (graph_ == nullptr) {
+      const fops_status status = graph_.capture(capturing, queue);
+      if (status != FOPS_OK) return clear(), status;
+    }
+    FOPS_CUDA(cudaGraphLaunch(graph_, stream));
+    return FOPS_OK;
+  }
+
+ private:
+  Graph graph_;
+  int64_t n_ = -1;
+  const void* data_ = nullptr;
+  fops_dtype type_ = FOPS_FLOAT32;
+  const float* out_ = nullptr;
+};
+
+// Inside a capture a plain record would only order the graph; an external one is a node that takes the time.
+inline fops_status record_flags(cudaStream_t stream, unsigned* flags) {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  FOPS_CUDA(cudaStreamIsCapturing(stream, &status));
+  *flags = status == cudaStreamCaptureStatusActive ? cudaEventRecordExternal : cudaEventRecordDefault;
+  return FOPS_OK;
+}
+
+}  // namespace fops

@@ -1,0 +1,70 @@
+#include "net/cuda/steps.h"
+
+#include "conv/cuda/table.h"
+#include "conv/dispatch.h"
+#include "net/cuda/graph_cache.h"
+
+namespace fops {
+
+Tensor Steps::input(const void* data, fops_dtype type, int64_t first) const {
+  Tensor x;
+  x.form = type == FOPS_UINT8 ? Tensor::Form::uint8 : Tensor::Form::float32;
+  x.data = const_cast<char*>(static_cast<const char*>(data)) + first * in_bytes(type);  // no step writes to its input
+  return x;
+}
+
+fops_status Steps::run(const Buffers& buffers, size_t from, int64_t n, Tensor x, float* out, std::vector<Event>* marks,
+                       cudaStream_t stream) const {
+  unsigned flags = 0;
+  FOPS_TRY(record_flags(stream, &flags));
+  if (marks != nullptr) FOPS_CUDA(cudaEventRecordWithFlags((*marks)[from], stream, flags));
+  for (size_t i = from; i < buffers.steps().size(); ++i) {
+    const Tensor y = buffers.output(i, out, 0);
+    FOPS_TRY(run_step(buffers, buffers.steps()[i], n, x, y, stream));
+    if (marks != nullptr) FOPS_CUDA(cudaEventRecordWithFlags((*marks)[i + 1], stream, flags));
+    x = y;
+  }
+  return FOPS_OK;
+}
+
+fops_status Steps::run_step(const Buffers& buffers, const Step& step, int64_t n, const Tensor& x, const Tensor& y,
+                            cudaStream_t stream) const {
+  const Stage& stage = plan_.stages[step.stage];
+  const StageWeights& w = weights_.stages()[step.stage];
+  float* const to = static_cast<float*>(y.data);
+  const fops_dtype type = x.form == Tensor::Form::uint8 ? FOPS_UINT8 : FOPS_FLOAT32;
+  switch (step.kind) {
+    case Step::Kind::conv_pixels: return run_conv_pixels(stage, w.pixels, w.w, n, x, y, stream);
+    case Step::Kind::conv: {
+      const fops_conv conv{n, stage.in.C, stage.in.H, stage.in.W, stage.out.C, stage.K, type};
+      FOPS_TRY(validate(&conv));
+      const Kernel* kernel = nullptr;
+      FOPS_TRY(choose(FOPS_GPU, conv, &kernel));
+      Tensor plain;
+      plain.data = step.scratch > 0 ? buffers.scratch() : to;
+      FOPS_TRY(kernel->run(conv, x.data, w.w, static_cast<float*>(plain.data), stream));
+      if (step.scratch == 0) return FOPS_OK;
+      const Item unpooled{stage.out.C, out_h(conv), out_w(conv)};
+      return run_map(unpooled, stage.out, stage.tanh, stage.pool, n, plain, y, stream);
+    }
+    case Step::Kind::map: return run_map(step.in, step.out, step.tanh, step.pool, n, x, y, stream);
+    case Step::Kind::dense:
+      return dense(w.dense, n, static_cast<const __half*>(x.data), x.lo, 1.0f / x.scale, step.tanh, products_, to,
+                   buffers.workspace(), stream);
+    case Step::Kind::dense_plain: {
+      // A dense layer is a 1x1 convolution over an image of one pixel with a channel a value.
+      const fops_conv conv{n, step.in.size(), 1, 1, step.out.size(), 1, type};
+      FOPS_TRY(validate(&conv));
+      const Kernel* kernel = nullptr;
+      FOPS_TRY(take(FOPS_GPU, ladder(Ladder::implicit_gemm), conv, &kernel));
+      FOPS_TRY(kernel->run(conv, x.data, w.w, to, stream));
+      return run_bias_tanh(n, step.out.size(), w.bias, step.tanh, to, stream);
+    }
+    case Step::Kind::few_units:
+      return run_few_units(n, step.in.size(), step.out.size(), x, w.w, w.bias, step.tanh, step.softmax, to, stream);
+    case Step::Kind::softmax: return run_softmax(n, step.in.size(), x, to, stream);
+  }
+  return fail(FOPS_INVALID, "a step of no known kind");
+}
+
+}  // namespace fops

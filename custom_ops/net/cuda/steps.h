@@ -1,0 +1,36 @@
+// Runs a route's steps: which kernels a step is, and on what memory they work.
+#pragma once
+
+#include <vector>
+
+#include "gpu/memory.h"
+#include "net/cuda/buffers.h"
+#include "net/cuda/weights.h"
+
+namespace fops {
+
+class Steps {
+ public:
+  // `products`: of halves in a large dense layer, 3 for float32 grade (dense.h).
+  Steps(const Plan& plan, const DeviceWeights& weights, int products)
+      : plan_(plan), weights_(weights), products_(products) {}
+
+  int64_t in_bytes(fops_dtype type) const { return plan_.in().size() * (type == FOPS_UINT8 ? 1 : 4); }
+  int64_t out_bytes() const { return plan_.out().size() * 4; }
+
+  // The data, from item `first` on.
+  Tensor input(const void* data, fops_dtype type, int64_t first) const;
+  // Queues the steps from `from` on, from x to `out`. `marks`, when given, are recorded before the first of them and
+  // behind each.
+  fops_status run(const Buffers& buffers, size_t from, int64_t n, Tensor x, float* out, std::vector<Event>* marks,
+                  cudaStream_t stream) const;
+  fops_status run_step(const Buffers& buffers, const Step& step, int64_t n, const Tensor& x, const Tensor& y,
+                       cudaStream_t stream) const;
+
+ private:
+  const Plan& plan_;
+  const DeviceWeights& weights_;
+  const int products_;
+};
+
+}  // namespace fops

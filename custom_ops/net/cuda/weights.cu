@@ -1,0 +1,120 @@
+#include "net/cuda/weights.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace fops {
+namespace {
+
+// A weight that lies on a device (MXNet's own GPU context) comes to `host`: laying out reads it there.
+fops_status fetch(Weight* weight, size_t values, std::vector<float>* host) {
+  cudaPointerAttributes attributes;
+  if (cudaPointerGetAttributes(&attributes, weight->values) != cudaSuccess) {
+    cudaGetLastError();
+    return FOPS_OK;  // host memory that CUDA does not know
+  }
+  if (attributes.type != cudaMemoryTypeDevice) return FOPS_OK;
+  host->resize(values);
+  FOPS_CUDA(cudaMemcpy(host->data(), weight->values, values * sizeof(float), cudaMemcpyDeviceToHost));
+  weight->values = host->data();
+  return FOPS_OK;
+}
+
+int64_t units_of(const Stage& stage) {
+  return stage.kind == Stage::Kind::convolution ? stage.out.C : stage.out.size();
+}
+int64_t weights_a_unit(const Stage& stage) {
+  return stage.kind == Stage::Kind::convolution ? stage.in.C * stage.K * stage.K : stage.in.size();
+}
+
+// What bounds the stage's outputs. Behind tanh the bound is 1, whatever the weights are.
+void measure(const Stage& stage, const std::vector<Weight>& given, StageWeights* w) {
+  if (stage.tanh) return;
+  const int64_t units = units_of(stage), a_unit = weights_a_unit(stage);
+  const float* values = given[stage.weight].values;
+  for (int64_t u = 0; u < units; ++u) {
+    double sum = 0.0;
+    for (int64_t k = 0; k < a_unit; ++k) sum += std::fabs(static_cast<double>(values[u * a_unit + k]));
+    w->sum = sum <= w->sum ? w->sum : sum;  // also when it is NaN
+  }
+  if (stage.bias < 0) return;
+  for (int64_t u = 0; u < units; ++u) {
+    const double size = std::fabs(static_cast<double>(given[stage.bias].values[u]));
+    w->bias_largest = size <= w->bias_largest ? w->bias_largest : size;
+  }
+}
+
+}  // namespace
+
+void DeviceWeights::open(const Plan& plan, bool matrix_units) {
+  plan_ = &plan;
+  matrix_units_ = matrix_units;
+  held_.resize(plan.inputs.size());
+  memory_.resize(plan.inputs.size());
+  packed_.resize(plan.stages.size());
+  stages_.resize(plan.stages.size());
+}
+
+std::vector<bool> DeviceWeights::changed(const std::vector<Weight>& given) const {
+  std::vector<bool> changed(given.size(), false);
+  for (const Stage& stage : plan_->stages)
+    for (int input : {stage.weight, stage.bias})
+      if (input >= 0 && !(held_[input].there && held_[input].version == given[input].version)) changed[input] = true;
+  return changed;
+}
+
+bool DeviceWeights::differs(const std::vector<Weight>& given) const {
+  const std::vector<bool> all = changed(given);
+  return std::find(all.begin(), all.end(), true) != all.end();
+}
+
+fops_status DeviceWeights::take(std::vector<Weight> given, cudaStream_t stream) {
+  const std::vector<bool> changed = this->changed(given);
+  std::vector<std::vector<float>> fetched(given.size());
+  for (size_t input = 0; input < given.size(); ++input) {
+    if (!changed[input]) continue;
+    held_[input].there = false;  // until all is laid out
+    size_t values = 1;
+    for (int64_t side : plan_->shapes[input]) values *= static_cast<size_t>(side);
+    FOPS_TRY(fetch(&given[input], values, &fetched[input]));
+    FOPS_TRY(memory_[input].reserve(values * sizeof(float)));
+    FOPS_CUDA(cudaMemcpyAsync(memory_[input].as(), given[input].values, values * sizeof(float), cudaMemcpyHostToDevice,
+                              stream));
+  }
+  for (size_t i = 0; i < plan_->stages.size(); ++i) {
+    const Stage& stage = plan_->stages[i];
+    if ((stage.weight >= 0 && changed[stage.weight]) || (stage.bias >= 0 && changed[stage.bias]))
+      FOPS_TRY(lay_out(i, given, stream));
+  }
+  FOPS_CUDA(cudaStreamSynchronize(stream));
+  for (size_t input = 0; input < given.size(); ++input)
+    if (changed[input]) held_[input] = {true, given[input].version};
+  return FOPS_OK;
+}
+
+fops_status DeviceWeights::lay_out(size_t index, const std::vector<Weight>& given, cudaStream_t stream) {
+  const Stage& stage = plan_->stages[index];
+  StageWeights& w = stages_[index];
+  w = StageWeights();
+  w.w = memory_[stage.weight].as<float>();
+  if (stage.bias >= 0) w.bias = memory_[stage.bias].as<float>();
+  measure(stage, given, &w);
+
+  const int64_t units = units_of(stage), a_unit = weights_a_unit(stage);
+  if (stage.kind == Stage::Kind::convolution && takes_conv_pixels(stage)) {
+    w.packed_pixels = pack_conv_pixels(stage, given[stage.weight].values, &w.pixels);
+    if (w.packed_pixels) {
+      const size_t bytes = w.pixels.packed.size() * sizeof(uint32_t);
+      FOPS_TRY(packed_[index].reserve(bytes));
+      FOPS_CUDA(cudaMemcpyAsync(packed_[index].as(), w.pixels.packed.data(), bytes, cudaMemcpyHostToDevice, stream));
+      w.pixels.device = packed_[index].as<uint32_t>();
+    }
+  } else if (stage.kind == Stage::Kind::dense && units > kFewUnits && matrix_units_) {
+    FOPS_TRY(packed_[index].reserve(dense_weight_bytes(units, a_unit)));
+    FOPS_TRY(pack_dense(units, a_unit, w.w, w.bias, packed_[index].as(), &w.dense, stream));
+    w.packed_dense = true;
+  }
+  return FOPS_OK;
+}
+
+}  // namespace fops

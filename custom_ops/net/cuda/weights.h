@@ -1,0 +1,54 @@
+// A plan's weights on the device: as they came, and laid out for the kernels that read them.
+#pragma once
+
+#include <vector>
+
+#include "gpu/memory.h"
+#include "net/cuda/dense.h"
+#include "net/cuda/kernels/stages.h"
+#include "net/executor.h"
+
+namespace fops {
+
+// A stage's weights on the device.
+struct StageWeights {
+  const float* w = nullptr;     // as they came
+  const float* bias = nullptr;  // or null
+  bool packed_pixels = false;   // whether `pixels` is there
+  PixelWeights pixels;
+  bool packed_dense = false;
+  DenseWeights dense;
+  double sum = 0.0;             // over a filter's or unit's |w|, the largest; and the largest |bias|
+  double bias_largest = 0.0;
+};
+
+class DeviceWeights {
+ public:
+  // Room for the plan's weights. `matrix_units`: whether the device has them (route.h).
+  void open(const Plan& plan, bool matrix_units);
+
+  // Whether any weight that a stage reads differs from the one held, by its version.
+  bool differs(const std::vector<Weight>& given) const;
+  // Uploads and lays out what differs, on `stream`, and waits for it. Nothing may be at work with the old weights.
+  fops_status take(std::vector<Weight> given, cudaStream_t stream);
+
+  const std::vector<StageWeights>& stages() const { return stages_; }
+
+ private:
+  struct Held {
+    bool there = false;
+    uint64_t version = 0;
+  };
+
+  std::vector<bool> changed(const std::vector<Weight>& given) const;
+  fops_status lay_out(size_t stage, const std::vector<Weight>& given, cudaStream_t stream);
+
+  const Plan* plan_ = nullptr;
+  bool matrix_units_ = false;
+  std::vector<Held> held_;             // by input, as memory_: the weights as they came
+  std::vector<DeviceMemory> memory_;
+  std::vector<DeviceMemory> packed_;   // by stage: laid out for its kernel
+  std::vector<StageWeights> stages_;
+};
+
+}  // namespace fops

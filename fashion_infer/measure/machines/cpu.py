@@ -1,0 +1,170 @@
+"""The CPU as a place to benchmark on: tensors in host memory."""
+
+import ctypes
+from concurrent.futures import ThreadPoolExecutor
+from importlib import metadata
+from typing import Callable, ClassVar, Dict, List, Optional, Sequence, Tuple
+
+import numpy as np
+
+from ... import _mxnet
+from ...graph.layers import walk
+from ...library import build, kernels, thread_pool
+from ..peers import mxnet, onnxruntime, torch, torch_compile
+from ..random_network import RandomNetwork
+from ..records import COPY, FILL, MEMORY, ConvolutionShape
+from ..request import package_of
+from ..timing import Contender, WallClock
+from .memory import check_memory, proc
+
+_M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4  # of malloc.h
+_CLOCK = WallClock(slow=2.0)
+
+
+class Cpu:
+    """Every contender uses as many threads as the library (`thread_pool.size()`)."""
+
+    backend = "cpu"
+    precisions = ("float32",)
+    convolution_peers: ClassVar[Dict[str, Callable]] = {
+        "mxnet": mxnet.convolution,
+        "torch": torch.convolution,
+        "onnxruntime": onnxruntime.convolution,
+    }
+    network_peers: ClassVar[Dict[str, Callable]] = {
+        "torch": torch.network,
+        "torch-compile": torch_compile.network,
+        "onnxruntime": onnxruntime.network,
+        "mxnet": mxnet.network,
+    }
+    convolution_defaults = 1000, 12
+    network_repeat = 12
+
+    def __init__(self):
+        self.threads = thread_pool.size()
+        self._pool = ThreadPoolExecutor(self.threads)
+        _mxnet.set_threads(self.threads)  # before it is loaded, and that is before the first network is built
+        _keep_freed_memory()
+
+    def describe(self, peers: Sequence[str]) -> Tuple[Dict, Dict]:
+        """What identifies this machine, and versions."""
+        device = {"name": _cpu_name(), "instructions": build.cpu_isa(), "threads": self.threads}
+        packages = dict.fromkeys(package_of(peer) for peer in peers)
+        return device, {"numpy": np.__version__, **{package: _version(package) for package in packages}}
+
+    def check_convolution(self, shape: ConvolutionShape) -> None:
+        """Refuse a batch that memory does not hold: ours, and the tensors of one peer at a time."""
+        check_memory(8 * shape.B * shape.C * shape.H * shape.W + 12 * shape.outputs)
+
+    def convolution(self, x: np.ndarray, weight: np.ndarray, y_shape) -> "CpuConvolution":
+        """One convolution's tensors, both float32, with room for its output."""
+        return CpuConvolution(x, weight, y_shape, self.threads, self._pool)
+
+    def cases(self, batches: Sequence[int]) -> List[Tuple[str, int]]:
+        """What is measured of a network: (where, batch)."""
+        return [(MEMORY, batch) for batch in batches]
+
+    def check_network(self, network: RandomNetwork, batch: int, peers: Sequence[str]) -> None:
+        """Refuse a batch that memory does not hold. A peer keeps its two largest activations, and its heap half as much
+        again: three of them took 10.4 GB for 10,000 images of fa2017."""
+        largest = max(int(np.prod(step.output)) for step in walk(network.layers, network.shape))
+        packages = {package_of(peer) for peer in peers}
+        check_memory(batch * (12 * largest * len(packages) + 9 * int(np.prod(network.shape))))
+
+    def network(self, where: str, network: RandomNetwork, images: np.ndarray) -> "CpuNetwork":
+        """One case of a network on images (n,C,H,W) uint8."""
+        return CpuNetwork(network, images, self.threads)
+
+
+class CpuConvolution:
+    """One convolution on the CPU."""
+
+    clock = _CLOCK
+
+    def __init__(self, x: np.ndarray, weight: np.ndarray, y_shape, threads: int, pool: ThreadPoolExecutor):
+        self.x, self.weight, self.y = x, weight, np.empty(y_shape, np.float32)
+        self._threads, self._pool = threads, pool
+
+    def kernel(self, name: str) -> Contender:
+        """A kernel of the library."""
+        return Contender(name, lambda: kernels.convolve(self.x, self.weight, name, out=self.y), _items)
+
+    def poison(self) -> None:
+        """Fill the output with NaN."""
+        self.y.fill(np.nan)
+
+    def complete(self) -> bool:
+        """Whether nothing of the output is NaN."""
+        return not np.isnan(self.y.max())
+
+    def limits(self) -> List[Tuple[Contender, int]]:
+        """Contenders that only move memory, with the bytes that each moves."""
+        spare = np.empty_like(self.y)
+        y, to, size = self.y.ctypes.data, spare.ctypes.data, self.y.nbytes
+
+        def fill():
+            self._in_parts(lambda start, size: ctypes.memset(y + start, 0, size))
+
+        def copy():
+            self._in_parts(lambda start, size: ctypes.memmove(to + start, y + start, size))
+            return spare  # which must live as long as this function
+
+        return [(Contender(FILL, fill), size), (Contender(COPY, copy), 2 * size)]
+
+    def peers(self, peer) -> List[Contender]:
+        """A peer's ways to run it; ImportError or DeviceError where the peer cannot be loaded."""
+        return peer(self.x, self.weight, self._threads)
+
+    def _in_parts(self, call):
+        # One thread does not fill the bus: here memory moves in as many as the kernels have, outside Python's lock.
+        ends = np.linspace(0, self.y.nbytes, self._threads + 1).astype(int).tolist()
+        list(self._pool.map(lambda a, b: call(a, b - a), ends[:-1], ends[1:]))
+
+
+class CpuNetwork:
+    """One case of a whole network on the CPU."""
+
+    clock = _CLOCK
+
+    def __init__(self, network: RandomNetwork, images: np.ndarray, threads: int):
+        self._network, self._images, self._threads = network, images, threads
+        self._floats: Optional[np.ndarray] = None
+
+    def ours(self, name: str, fused) -> List[Contender]:
+        """The fused network on uint8 images: widening them is a part of its work."""
+        images = self._images
+        out = np.full((len(images), int(np.prod(fused.stages[-1].output))), np.nan, np.float32)
+        return [Contender(name, lambda: fused.forward(images, out=out), _items)]
+
+    def peers(self, peer) -> List[Contender]:
+        """A peer's ways to run it on float32 images; ImportError or DeviceError where the peer cannot be loaded."""
+        if self._floats is None:
+            self._floats = self._images.astype(np.float32)
+        return peer(self._network, self._floats, self._threads)
+
+
+def _items(y, indices):
+    return y[indices]
+
+
+def _keep_freed_memory() -> None:
+    """Let this process keep the memory that it frees, for what is allocated next.
+
+    Else a peer that allocates its output in every run pays for fresh pages, several times what the convolution costs.
+    """
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # glibc's; elsewhere nothing is known to be wrong
+    if mallopt:
+        mallopt(_M_MMAP_MAX, 0)
+        mallopt(_M_TRIM_THRESHOLD, 2**31 - 1)
+
+
+def _cpu_name():
+    return proc("cpuinfo", "model name") or "CPU"
+
+
+def _version(package):
+    # mxnet-cu112 and onnxruntime-gpu are imported as mxnet and onnxruntime, and have no metadata of that name.
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "unknown"

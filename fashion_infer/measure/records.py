@@ -1,0 +1,185 @@
+"""What a benchmark measured: one kind of record for convolutions and for whole networks."""
+
+from dataclasses import asdict, dataclass, field
+from typing import Any, Dict, List, NamedTuple, Optional
+
+OURS, PEER, LIMIT = "ours", "peer", "limit"
+OK, WRONG, SKIPPED = "ok", "wrong", "skipped"
+
+# Limits: what merely moves the memory of a convolution's output. No kernel that writes it can take less than FILL.
+FILL, COPY = "fill", "copy"
+
+CONVOLUTIONS, NETWORKS = "conv", "net"  # the benchmarks, by their commands' names
+
+# From where to where a case runs, or which part of the network it runs.
+MEMORY, DEVICE, HOST, STAGE = "memory", "device", "host", "stage"
+WHERE = {
+    MEMORY: "from images in memory to scores in memory",
+    DEVICE: "from images on the device to scores on the device",
+    HOST: "from images in pinned host memory to predictions on the host",
+    STAGE: "convolution, tanh and pool alone, on the device",
+}
+_MANY = 100  # runs from which a 99th percentile means something
+
+
+@dataclass
+class Measurement:
+    """One contender in one case: ours, a peer or a limit. Of several ways to run it, the fastest."""
+
+    name: str
+    kind: str  # "ours", "peer" or "limit"
+    step: Optional[int] = None  # a kernel's place in the library's table, from 1
+    summary: str = ""  # a kernel's idea; what a limit does
+    precision: str = ""  # of ours: "float32", "tf32" or "fp16"
+    status: str = OK  # "ok", "wrong" or "skipped" (ours does not take this case)
+    reason: str = ""  # why it is wrong or skipped
+    layout: str = ""  # the way that was fastest
+    error: Optional[float] = None  # the largest, against float64, over the range of what is compared
+    changed: Optional[int] = None  # predictions that differ from float64's
+    runs: int = 0
+    min_ms: Optional[float] = None
+    median_ms: Optional[float] = None
+    p99_ms: Optional[float] = None  # of 100 runs and more
+    images_s: Optional[float] = None
+    gb_s: Optional[float] = None  # input, weights and output, each moved once (a limit: what it moves itself)
+    tflop_s: Optional[float] = None
+    percent_of_limit: Optional[float] = None  # the time to write the output over this one's
+    faster_than: Dict[str, float] = field(default_factory=dict)  # peer: its median over this one's
+
+    @property
+    def title(self) -> str:
+        """The name, with the way that was fastest where there were several."""
+        return f"{self.name} {self.layout}".rstrip()
+
+    @property
+    def timed(self) -> bool:
+        """Whether it was run against the clock."""
+        return self.median_ms is not None
+
+    def take(self, summary, batch: int) -> None:
+        """Put measured times in: a `timing.Summary` of a batch of so many images."""
+        self.layout, self.runs = summary.layout, summary.runs
+        self.min_ms, self.median_ms = summary.min_ms, summary.median_ms
+        self.p99_ms = summary.p99_ms if summary.runs >= _MANY else None
+        self.images_s = 1e3 * batch / summary.median_ms
+
+
+class ConvolutionShape(NamedTuple):
+    """A valid, stride-1 convolution of (B,C,H,W) with (M,C,K,K), all float32."""
+
+    B: int
+    C: int
+    H: int
+    W: int
+    M: int
+    K: int
+
+    @property
+    def outputs(self) -> int:
+        """Values of the output."""
+        return self.B * self.M * (self.H - self.K + 1) * (self.W - self.K + 1)
+
+    @property
+    def operations(self) -> int:
+        """Floating-point operations: two for each multiply-add."""
+        return 2 * self.outputs * self.C * self.K**2
+
+    @property
+    def bytes(self) -> int:
+        """Of input, weights and output, each moved once."""
+        return 4 * (self.B * self.C * self.H * self.W + self.M * self.C * self.K**2 + self.outputs)
+
+    @property
+    def intensity(self) -> float:
+        """Arithmetic intensity: operations a byte."""
+        return self.operations / self.bytes
+
+
+@dataclass
+class Case:
+    """One convolution of an edition, or its whole network in one place, at one batch size; and what was measured.
+
+    Rows are limits, ours and peers, in this order.
+    """
+
+    edition: str
+    where: str  # a key of WHERE
+    batch: int
+    checked: int  # images compared with float64
+    rows: List[Measurement] = field(default_factory=list)
+    number: Optional[int] = None  # of the edition's convolutions, from 1; None for the network
+    shape: Optional[ConvolutionShape] = None  # of the convolution
+    auto: str = ""  # the kernel that `auto` runs on the convolution
+
+    @property
+    def name(self) -> str:
+        """The case in few words."""
+        if self.number is None:
+            return f"{self.edition} ({self.where}, {self.batch})"
+        return f"{self.edition} convolution {self.number}"
+
+    @property
+    def title(self) -> str:
+        """The case in words."""
+        images = f"{self.batch:,} image{'s' if self.batch > 1 else ''}"
+        if self.shape is None:
+            return f"{self.edition}, {images}, {WHERE[self.where]}"
+        _, channels, height, width, filters, size = self.shape
+        return f"{self.name}: {channels} to {filters} channels, {size}x{size}, on {height}x{width}, {images}"
+
+    @property
+    def peers(self) -> List[str]:
+        """Names of the peers that were timed."""
+        return [row.name for row in self.rows if row.kind == PEER]
+
+    def compare(self) -> None:
+        """Put into each timed row how many times faster than each peer it is. A limit computes nothing: it has none."""
+        peers = {row.name: row.median_ms for row in self.rows if row.kind == PEER}
+        for row in self.rows:
+            if row.timed and row.kind != LIMIT:
+                row.faster_than = {name: ms / row.median_ms for name, ms in peers.items() if name != row.name}
+
+    def as_dict(self) -> Dict[str, Any]:
+        """The case for JSON."""
+        return {**asdict(self), "shape": self.shape and self.shape._asdict()}
+
+
+@dataclass
+class Check:
+    """A network at one precision, before anything is timed: its logits (the softmax's inputs) beside float64's."""
+
+    edition: str
+    name: str
+    precision: str
+    checked: int  # images
+    status: str = OK
+    reason: str = ""
+    error: Optional[float] = None  # the largest, over the range of the logits
+    changed: Optional[int] = None
+
+
+@dataclass
+class Result:
+    """A whole benchmark."""
+
+    benchmark: str  # CONVOLUTIONS or NETWORKS
+    backend: str
+    device: Dict[str, Any]  # name, and what else identifies it
+    versions: Dict[str, str]
+    command: str  # that measures it again
+    batches: List[int]
+    repeat: Optional[int]  # timed runs of each; None where they depend on the batch
+    not_compared: Dict[str, str]  # peer: why not
+    logits: List[Check] = field(default_factory=list)
+    cases: List[Case] = field(default_factory=list)
+
+    @property
+    def wrong(self) -> List[str]:
+        """What is wrong, in words."""
+        checks = [f"{check.name} on {check.edition}" for check in self.logits if check.status == WRONG]
+        rows = [(row, case) for case in self.cases for row in case.rows if row.status == WRONG]
+        return checks + [f"{row.name} on {case.name}" for row, case in rows]
+
+    def as_dict(self) -> Dict[str, Any]:
+        """Everything, for JSON; `documents.read` reads it."""
+        return {**asdict(self), "cases": [case.as_dict() for case in self.cases]}

@@ -1,0 +1,85 @@
+"""The benchmark of convolutions: a table a convolution."""
+
+from typing import List, Optional
+
+from ..measure.records import OURS, SKIPPED, WRONG, Case, Measurement, Result
+from .benchmark import ERROR, Field, case_parts, figure, head, left_out, name, ratios, times
+from .content import Command, Page, Part, Picture, Section, Text, number
+
+_HOW = (
+    "Random images, {batch:,} in a batch, tensors {where}. Times are of at least {repeat} runs, or of three runs of a "
+    "contender that takes longer than {slow}. All contenders take turns."
+)
+_COLUMNS = (
+    "GB/s counts input, weights and output, each moved once. A limit moves memory alone: % of limit compares with the "
+    "time to write the layer's output and do nothing else. The columns x PEER say how many times faster than that peer "
+    "a row is, by medians. Each kernel is first compared with a convolution in float64: error is the largest "
+    "difference over the output's largest magnitude. The kernel that auto runs is marked (auto)."
+)
+
+
+def fields(case: Case, backend: str) -> List[Field]:
+    """The columns of a convolution's table."""
+    unit, scale = ("TFLOP/s", 1.0) if backend == "gpu" else ("GFLOP/s", 1e3)
+    return [
+        Field(">step", lambda row, case: row.step, detail=True),
+        Field("kernel", name),
+        Field("idea", _idea, detail=True),
+        *times(".3f"),
+        figure("GB/s", "gb_s", ".1f"),
+        Field(f">{unit}", lambda row, case: number(row.tflop_s and scale * row.tflop_s, ".1f")),
+        figure("% of limit", "percent_of_limit", ".1f"),
+        *ratios(case),
+        ERROR,
+    ]
+
+
+def _idea(row: Measurement, case: Case) -> str:
+    marks = {WRONG: " (WRONG)", SKIPPED: " (does not take this layer)"}
+    return (row.summary or "peer") + marks.get(row.status, "")
+
+
+def case(case: Case, backend: str) -> List[Part]:
+    """One convolution's table."""
+    return case_parts(case, fields(case, backend))
+
+
+def parts(result: Result, picture: Optional[str]) -> List[Part]:
+    """All convolutions, as a section of a page; `picture` is the chart's file, where there is one."""
+    fastest = "; ".join(_fastest(case) for case in result.cases)
+    alt = f"Bar chart of the median time of every kernel and peer. {fastest}."
+    found: List[Part] = [Text(f"{result.device['name']}."), *how(result), Command(result.command)]
+    found += [Picture(picture, alt)] if picture else []
+    for each in result.cases:
+        found += case(each, result.backend)
+    return found + left_out(result)
+
+
+def page(result: Result, file: str, plot: Optional[str] = None, as_json: Optional[str] = None) -> Page:
+    """The page of documentation; see `benchmark.head`."""
+    top = head(result, file, plot, as_json, how(result), "Time of every kernel and peer, layer by layer")
+    sections = []
+    for edition in dict.fromkeys(each.edition for each in result.cases):
+        tables = [case(each, result.backend) for each in result.cases if each.edition == edition]
+        sections.append(Section(edition, edition, [part for parts in tables for part in parts]))
+    return Page("The convolution kernels, measured", top, sections)
+
+
+def how(result: Result) -> List[Part]:
+    """How it was measured, and what the columns mean."""
+    gpu = result.backend == "gpu"
+    measured = _HOW.format(
+        batch=result.batches[0],
+        repeat=result.repeat,
+        where="on the device, timed by its events" if gpu else "in memory that is used again",
+        slow="8 ms" if gpu else "2 s",
+    )
+    return [Text(measured), Text(_COLUMNS)]
+
+
+def _fastest(case: Case) -> str:
+    kernels = [row for row in case.rows if row.kind == OURS and row.timed]
+    if not kernels:
+        return f"{case.title}: no kernel was timed"
+    best = min(kernels, key=lambda row: row.median_ms)
+    return f"{case.title}: the fastest kernel is {best.name}, {best.median_ms:.3g} ms"

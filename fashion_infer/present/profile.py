@@ -1,0 +1,96 @@
+"""Where the time of a run goes."""
+
+from typing import Dict, List, Optional, Sequence
+
+from ..measure.process import as_time_prints
+from ..profiling import counters, tables
+from ..profiling.figures import Figures
+from ..profiling.overhead import Overhead
+from ..profiling.throughput import Throughput, shares
+from .content import Output, Part, Table, Text, number, percent, table
+
+
+def parts(figures: Figures, ceilings: Optional[Dict[str, float]], mode: str = "") -> List[Part]:
+    """All tables of a profile.
+
+    Parameters
+    ----------
+    figures
+        From `profiling.session`, or read again from its JSON.
+    ceilings
+        Of the device; see `measure.ceilings`. None where they were not measured.
+    mode
+        Of the run, where a page shows two.
+    """
+    of_mode = f", {mode} mode" if mode else ""
+    found: List[Part] = [activities(each, of_mode) for each in figures.tables]
+    kernels = tables.kernels(figures.tables[0])
+    copies = len(kernels.rows) < len(figures.tables[0].rows)  # a GPU's table; without copies it is the kernels' already
+    found += [_majority(each, of_mode) for each in (*figures.tables, *([kernels] if copies else []))]
+    if figures.usage:
+        end = "up to the end of the profiled passes, as /usr/bin/time prints it:"
+        found += [Text(f"The program{of_mode}, {end}"), Output(as_time_prints(figures.usage))]
+        found += _convolutions(figures, ceilings, of_mode)
+    return found
+
+
+def costs(overhead: Sequence[Overhead], mode: str = "") -> List[Part]:
+    """What profiling costs."""
+    if not overhead:
+        return [Text("Profiling overhead: not measured")]
+    of_mode = f", {mode} mode" if mode else ""
+    columns = ["what", ">without, s", ">profiled, s", ">difference"]
+    rows = []
+    for each in overhead:
+        difference = (100 * (each.ratio - 1), f"{each.ratio - 1:+.2%}")
+        rows.append([each.what, number(each.without, ".6f"), number(each.profiled, ".6f"), difference])
+    passes = f"medians of {overhead[0].passes} passes each, in turn"
+    return [table(f"What profiling costs{of_mode}: {passes}", columns, rows)]
+
+
+def activities(found: tables.Table, of_mode: str = "") -> Table:
+    """A table as nvprof printed it."""
+    columns = [">Time(%)", ">Time", ">Calls", ">Avg", ">Min", ">Max", "Name"]
+    rows = []
+    for row in found.rows:
+        time, *others = [(ns, tables.duration(ns)) for ns in (row.time, row.avg, row.min, row.max)]
+        rows.append([percent(row.share, 2), time, row.calls, *others, row.name])
+    return table(f"{found.title}{of_mode}", columns, rows, listing=True)
+
+
+def _majority(found: tables.Table, of_mode: str) -> Table:
+    """The rows that make up 90% of the time."""
+    rows, reached = [], 0.0
+    for row in tables.majority(found):
+        reached += row.share
+        rows.append([percent(row.share, 2), percent(reached, 2), row.name])
+    return table(
+        f"90% of the time of the {found.title}{of_mode}", [">Time(%)", ">Together", "Name"], rows, listing=True
+    )
+
+
+def _convolutions(figures: Figures, ceilings: Optional[Dict[str, float]], of_mode: str) -> List[Part]:
+    if not figures.throughput:
+        return [Text("Convolutions: none of the library's ran, and of MXNet's own the profiler has no sizes")]
+    columns = ["layer", "kernel", ">op time, ms", ">GB/s", ">of fill", ">TFLOP/s", ">of FP32"]
+    rows = [_row(each, ceilings) for each in figures.throughput]
+    passes = f"Medians of {figures.overhead[0].passes} passes without the profiler. " if figures.overhead else ""
+    counted = "Input, weights and output are each moved once; a multiply-add is two operations."
+    return [table(f"Convolutions{of_mode}", columns, rows), Text(passes + counted)]
+
+
+def _row(found: Throughput, ceilings: Optional[Dict[str, float]]) -> List:
+    of_fill, of_fp32 = (percent(share) for share in shares(found.gb_s, found.tflop_s, ceilings))
+    rates = number(found.gb_s, ".1f"), of_fill, number(found.tflop_s, ".3f"), of_fp32
+    return [found.layer, found.kernel, number(1e3 * found.seconds, ".3f"), *rates]
+
+
+def hardware_counters(kernels: Sequence[counters.Kernel]) -> List[Part]:
+    """A table a kernel."""
+    found: List[Part] = []
+    for kernel in kernels:
+        rows = []
+        for counter, value in zip(counters.COUNTERS, kernel.values):
+            rows.append([counter.what, "not on this GPU" if value is None else number(value, f",.{counter.digits}f")])
+        found.append(table(f"{kernel.name} (the longest of {kernel.launches} launches)", ["counter", ">value"], rows))
+    return found

@@ -1,0 +1,1 @@
+"""The three renderers of `content`: terminal, Markdown and HTML."""

@@ -1,0 +1,92 @@
+"""Content on a terminal or in a pipe: results on stdout, notices on stderr."""
+
+from typing import Callable, Iterable, List, Optional, Sequence
+
+import click
+
+from ..content import Part, Table
+
+_LEAST_TEXT = 20  # characters that a column of text keeps; what is longer is folded: the names of fused stages
+_PIPE = 120  # columns of a file or a pipe, which has no width of its own
+_BETWEEN = 3  # columns that the frame takes of each of the table's
+_LISTED = 9  # least width of a listing's columns, as nvprof's
+
+
+def notice(text: Optional[str]) -> None:
+    """One line on stderr; nothing for None."""
+    if text:
+        click.echo(f"fashion-infer: {text}", err=True)
+
+
+def show(parts: Iterable[Part]) -> None:
+    """Print on stdout; pictures, and the tables' details, are left out."""
+    for part in parts:
+        if part.kind == "table":
+            (_list if part.listing else _show)(_short(part))
+        elif part.kind == "command":
+            click.echo(f"  $ {part.text}")
+        elif part.kind != "picture":
+            click.echo(part.text)
+
+
+def _short(table: Table) -> Table:
+    """The table without its details."""
+    kept = [index for index, column in enumerate(table.columns) if not column.detail]
+    rows = [row for index, row in enumerate(table.rows) if index not in table.detail_rows]
+    return table._replace(
+        columns=tuple(table.columns[i] for i in kept), rows=[tuple(row[i] for i in kept) for row in rows]
+    )
+
+
+def _show(table: Table) -> None:
+    """Print a table. Where the screen is narrow, headers and text wrap; beyond that the table is wider than the screen,
+    for a number that loses digits, or a name that is gone, is worse."""
+    from rich import box
+    from rich.cells import cell_len
+    from rich.console import Console
+    from rich.table import Table as RichTable
+
+    if table.caption:
+        click.echo(f"\n{table.caption}")
+    console = Console(highlight=False, markup=False, emoji=False)  # a name may hold [brackets] and :colons:
+    if not console.is_terminal:
+        console.width = _PIPE
+    texts = [[column.name, *(row[index].text for row in table.rows)] for index, column in enumerate(table.columns)]
+    least = [_longest(" ".join(cells).split(), cell_len) for cells in texts]
+    least = [n if column.numeric else min(n, _LEAST_TEXT) for n, column in zip(least, table.columns)]
+    most = [_longest([line for text in cells for line in text.split("\n")], cell_len) for cells in texts]
+    frame = _BETWEEN * len(most) + 1
+    widths = _shrunk(most, least, console.width - frame)
+    console.width = max(console.width, sum(widths) + frame)
+    grid = RichTable(box=box.SIMPLE_HEAD)
+    for column, width in zip(table.columns, widths):
+        grid.add_column(column.name, justify="right" if column.numeric else "left", overflow="fold", width=width)
+    for row in table.rows:
+        grid.add_row(*(cell.text for cell in row))
+    console.print(grid, crop=False)
+
+
+def _longest(texts: Sequence[str], length: Callable[[str], int]) -> int:
+    return max(map(length, texts), default=0)
+
+
+def _shrunk(widths: List[int], least: Sequence[int], room: int) -> List[int]:
+    """Widths that fit, the widest column giving way first; none below its least, though they then do not fit."""
+    widths = list(widths)
+    while sum(widths) > room:
+        excess = [(width, index) for index, width in enumerate(widths) if width > least[index]]
+        if not excess:
+            break
+        widths[max(excess)[1]] -= 1
+    return widths
+
+
+def _list(table: Table) -> None:
+    """Print a table in plain lines. Names come last and are never cut: a kernel's template arguments end them."""
+    click.echo(f"{table.caption}:")
+    lines = [tuple(column.name for column in table.columns), *(tuple(cell.text for cell in row) for row in table.rows)]
+    for line in lines:
+        click.echo(" ".join(f"{text:>{_LISTED}}" for text in line[:-1]) + f"  {line[-1]}")
+    if not table.rows:
+        click.echo("  (none)")
+    click.echo()

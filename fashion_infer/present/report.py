@@ -1,0 +1,179 @@
+"""The report: one page of everything that was measured in one run."""
+
+from pathlib import Path
+from typing import Callable, Collection, Dict, List, Optional
+
+from . import conv, environment, mistakes, network, profile, roofline, run, verify
+from .charts import kernels as kernels_chart
+from .charts import roofline as roofline_chart
+from .charts import throughput as throughput_chart
+from .content import Command, Missing, Page, Part, Section, Text
+from .render import html, markdown
+
+HTML, MARKDOWN = "index.html", "report.md"
+LADDER, ROOFLINE, NETWORK = "ladder.png", "roofline.png", "network.png"
+
+
+def write(folder: Path, measured, out: str) -> str:
+    """Draw the pictures, and write the page as HTML and as Markdown.
+
+    Parameters
+    ----------
+    folder
+        Where all files go.
+    measured
+        From `report.gather.measure`.
+    out
+        The folder as the user named it, for the command that makes the report again.
+
+    Returns
+    -------
+    str
+        The name of the HTML page.
+    """
+    content = page(measured, out, draw(folder, measured))
+    (folder / HTML).write_text(html.page(content, folder), encoding="utf-8")
+    (folder / MARKDOWN).write_text(markdown.page(content), encoding="utf-8")
+    return HTML
+
+
+def draw(folder: Path, measured) -> List[str]:
+    """Draw every picture that there is something to draw of; the names of the files."""
+    charts: Dict[str, Callable[[str], None]] = {}
+    if measured.convolutions:
+        charts[LADDER] = lambda path: kernels_chart.draw(path, measured.convolutions)
+        charts[ROOFLINE] = lambda path: roofline_chart.draw(path, measured.convolutions, measured.ceilings)
+    if measured.networks and measured.networks.cases:  # of a network that is wrong nothing is timed
+        charts[NETWORK] = lambda path: throughput_chart.draw(path, measured.networks)
+    charts.update(mistakes.charts(measured))
+    for name, chart in charts.items():
+        chart(str(folder / name))
+    return list(charts)
+
+
+def page(measured, out: str, pictures: Collection[str]) -> Page:
+    """The whole page; `pictures` are the names of those that were drawn."""
+
+    def drawn(name: str) -> Optional[str]:
+        return name if name in pictures else None
+
+    sections = [
+        Section("baseline", "Baseline: MXNet's own convolution", _baseline(measured)),
+        Section("ladder", "The ladder of kernels", _ladder(measured, drawn(LADDER))),
+        Section("roofline", "Roofline", _roofline(measured, drawn(ROOFLINE))),
+        Section("network", "Whole network, by batch size", _network(measured, drawn(NETWORK))),
+        Section("op-times", "Op times, layer by layer", _op_times(measured)),
+        Section("profile", "Profile", _profile(measured)),
+        Section("correctness", "Correctness", _correctness(measured)),
+        Section("mistakes", "What it gets wrong", mistakes.parts(measured, drawn(mistakes.SHEET))),
+        Section("environment", "Environment", _environment(measured)),
+    ]
+    return Page("fashion-infer report", [Text(fact) for fact in _facts(measured, out)], sections)
+
+
+def _facts(measured, out: str) -> List[str]:
+    result = measured.runs[1]
+    facts = [
+        f"{result.model} on the first {result.n:,} test images, data: {result.data_source}; "
+        f"backend {measured.backend}, {result.threads} CPU threads.",
+        f"Measured on {measured.started} in {measured.seconds:.0f} s, all in one run of: "
+        f"{measured.request.command(out)}",
+        "Each figure stands beside the command that measures it again. Times of other machines differ: ratios are what "
+        "counts.",
+    ]
+    if result.notice:
+        facts.append(f"{result.notice}.")
+    if result.data_source == "synthetic":
+        facts.append("The images are the built-in synthetic set: correctness is not that on Fashion-MNIST.")
+    if measured.request.quick:
+        facts.append("This report used --quick: fewer repeats and smaller batches. Its times scatter more.")
+    if measured.wrong:
+        facts.append(f"WRONG: {'; '.join(measured.wrong)}.")
+    return facts
+
+
+def _not_measured(measured) -> List[Part]:
+    if measured.backend == "gpu":
+        return [Missing("CPU: not measured in this run; --backend cpu does.")]
+    return [Missing(f"GPU: not measured: {measured.no_gpu}.")]
+
+
+def _nothing_measured(measured, why: str) -> List[Part]:
+    return [Missing(f"{measured.backend.upper()}: not measured: {why}."), *_not_measured(measured)]
+
+
+def _baseline(measured) -> List[Part]:
+    parts: List[Part] = []
+    if not measured.baselines:
+        parts.append(Missing(f"{measured.model.edition} ships no baseline model."))
+    for baseline in measured.baselines:
+        if baseline.result is None:
+            parts.append(Missing(f"{baseline.what}: not measured: {baseline.missing}."))
+            continue
+        result = baseline.result
+        parts += [Text(f"{baseline.what}, model {result.model}, {result.n:,} images."), Command(baseline.command)]
+        parts += run.parts(result, f"{baseline.program}, layer by layer")
+    return parts
+
+
+def _ladder(measured, picture: Optional[str]) -> List[Part]:
+    if measured.convolutions is None:
+        return _nothing_measured(measured, measured.no_convolutions)
+    return [*conv.parts(measured.convolutions, picture), *_not_measured(measured)]
+
+
+def _roofline(measured, picture: Optional[str]) -> List[Part]:
+    if measured.convolutions is None:
+        return _nothing_measured(measured, measured.no_convolutions)
+    commands = [measured.convolutions.command, measured.profiles[-1].command]
+    parts = roofline.parts(measured.convolutions, measured.ceilings, measured.no_ceilings, commands, picture)
+    return [*parts, *_not_measured(measured)]
+
+
+def _network(measured, picture: Optional[str]) -> List[Part]:
+    if measured.networks is None:
+        return _nothing_measured(measured, measured.no_networks)
+    compiler = "PyTorch's compiler takes minutes and is not among the peers here: bench net runs it when asked."
+    return [*network.parts(measured.networks, picture), Text(compiler), *_not_measured(measured)]
+
+
+def _op_times(measured) -> List[Part]:
+    parts: List[Part] = []
+    for result, command in zip(measured.runs, measured.run_commands):
+        passes = len(result.layers[0].seconds)
+        caption = f"{result.mode} mode: medians of {passes} passes over {result.n:,} images"
+        parts += [Command(command), *run.parts(result, caption)]
+    changed = int((measured.runs[0].predictions != measured.runs[1].predictions).sum())
+    parts.append(Text(f"Predictions that differ between the two modes: {changed} of {measured.runs[0].n:,}."))
+    return [*parts, *_not_measured(measured)]
+
+
+def _profile(measured) -> List[Part]:
+    parts: List[Part] = []
+    for found in measured.profiles:
+        parts += [Text(f"{found.mode} mode:"), Command(found.command)]
+        if found.missing:
+            because = f"No profiler: {found.missing}."
+            parts.append(Missing(f"{because} The table is of the op times above, a call being a pass."))
+        parts += profile.parts(found.figures, measured.ceilings, found.mode)
+        if found.figures.overhead:
+            parts += profile.costs(found.figures.overhead, found.mode)
+    return [*parts, *_not_measured(measured)]
+
+
+def _correctness(measured) -> List[Part]:
+    passed = sum(check.ok for check in measured.checks)
+    return [
+        Text(f"{passed} of {len(measured.checks)} checks passed: got must equal expected, to the last image."),
+        Command(measured.verify_command),
+        verify.checks(measured.checks, "Models at every n with a known correctness"),
+    ]
+
+
+def _environment(measured) -> List[Part]:
+    return [
+        Command("fashion-infer doctor"),
+        environment.findings(measured.findings, "What this machine has"),
+        Command("fashion-infer run --json"),
+        environment.versions(measured.versions, "Versions"),
+    ]

@@ -1,0 +1,60 @@
+"""A run of a network: the lines that scripts of the course parse, and its layers; and a user's own pictures."""
+
+from typing import List, Sequence
+
+import numpy as np
+
+from .content import Column, Output, Part, Table, Text, number, percent, table
+
+
+def lines(result) -> str:
+    """The lines that scripts of the course parse.
+
+    Parameters
+    ----------
+    result
+        From `pipeline.run`.
+    """
+    said = ["New Inference", *(f"Op Time: {seconds:f}" for _, seconds in result.op_times)]
+    synthetic = " Data: synthetic" if result.data_source == "synthetic" else ""
+    if result.model.endswith("baseline") and result.operator == "builtin":
+        said.append(f"EvalMetric: {{'accuracy': {result.correctness}}}{synthetic}")
+    else:
+        said.append(f"Correctness: {result.correctness} Model: {result.model}{synthetic}")
+    return "\n".join(said)
+
+
+def parts(result, caption: str = "") -> List[Part]:
+    """A run: those lines, the layers, and what a lower precision changed."""
+    found: List[Part] = [Output(lines(result)), layers(result, caption)]
+    if result.changed is not None:
+        changed = f"{result.changed} of {result.n} predictions differ from float32's"
+        found.append(Text(f"precision {result.precision}: {changed}"))
+    return found
+
+
+def layers(result, caption: str = "") -> Table:
+    """Each layer's median time over the passes."""
+    staged = any(sum(layer.upload) + sum(layer.download) for layer in result.layers)
+    total = sum(layer.median for layer in result.layers) or 1.0
+    columns = ["layer", "operator", "kernel", ">op time, s"]
+    columns += [Column("min, s", True, detail=True), Column("max, s", True, detail=True), ">share"]
+    columns += [">transfers, s"] if staged else []
+    rows = []
+    for layer in result.layers:
+        times = [number(value, ".6f") for value in (layer.median, min(layer.seconds), max(layer.seconds))]
+        row = [layer.name, layer.operator, layer.kernel, *times, percent(layer.median / total)]
+        if staged:
+            row.append(number(layer.upload[0] + layer.download[0], ".6f") if layer.custom else None)
+        rows.append(row)
+    return table(caption, columns, rows)
+
+
+def predictions(pictures: Sequence[str], scores: np.ndarray, class_names: Sequence[str]) -> Table:
+    """The two likeliest classes of each picture; scores are (n, classes)."""
+    columns = ["picture", "class", ">probability", "next", ">probability"]
+    rows = []
+    for picture, row in zip(pictures, scores):
+        best = row.argsort()[::-1][:2]
+        rows.append([picture, *(cell for i in best for cell in (class_names[i], number(float(row[i]), ".3f")))])
+    return table("", columns, rows)

@@ -1,0 +1,48 @@
+"""The figures of a profile: what is shown of it, and what its JSON keeps."""
+
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence
+
+from ..measure.process import Usage
+from . import overhead, tables, throughput
+from .overhead import Overhead
+from .tables import Table
+from .throughput import Throughput
+
+
+class Figures(NamedTuple):
+    """Everything but the records, which only a timeline needs."""
+
+    tables: List[Table]  # activities of the GPU or the CPU, then calls into CUDA or MXNet
+    usage: Optional[Usage] = None  # of the program up to the end of the profiled passes; None without a profiler
+    throughput: Sequence[Throughput] = ()
+    ceilings: Optional[Dict[str, float]] = None  # see `measure.ceilings.measure`
+    no_ceilings: Optional[str] = None  # why there are none
+    overhead: Sequence[Overhead] = ()
+
+    def as_dict(self) -> Dict[str, Any]:
+        """For JSON; times in the tables in nanoseconds, all others in seconds."""
+        return {
+            "tables": [tables.as_dict(table) for table in self.tables],
+            "usage": self.usage and self.usage._asdict(),
+            "throughput": [throughput.as_dict(t) for t in self.throughput],
+            "ceilings": self.ceilings,
+            "no_ceilings": self.no_ceilings,
+            "overhead": [overhead.as_dict(o) for o in self.overhead],
+        }
+
+
+def from_dict(data: Dict[str, Any]) -> Figures:
+    """What `as_dict` gave, read again; KeyError or TypeError for anything else."""
+    return Figures(
+        tables=[Table(table["title"], _each(tables.Row, table["rows"])) for table in data["tables"]],
+        usage=Usage(**data["usage"]),
+        throughput=_each(Throughput, data["throughput"]),
+        ceilings=data["ceilings"],
+        no_ceilings=data["no_ceilings"],
+        overhead=_each(Overhead, data["overhead"]),
+    )
+
+
+def _each(kind, rows):
+    """Named tuples of dictionaries that may hold more than their fields."""
+    return [kind(*(row[field] for field in kind._fields)) for row in rows]

@@ -1,0 +1,131 @@
+"""Records of a CUDA device and of the calls into CUDA, for any kernel in this process: CUPTI's activity records."""
+
+import importlib
+import re
+import time
+from typing import Any, Callable, Dict, List, Tuple
+
+from ...errors import DeviceError
+from .. import records
+from ..demangle import demangle
+from ..records import Record
+
+INSTALL = (
+    "profiling on the GPU needs CUPTI's Python package: pip install 'fashion-infer[profile]' (Python 3.10 or newer)"
+)
+# A record takes some 100 to 200 bytes: one buffer holds a whole run of the largest network, and nothing is handed over
+# while it is measured.
+_BUFFER = 8 << 20
+_KINDS = ("CONCURRENT_KERNEL", "MEMCPY", "MEMSET", "RUNTIME", "DRIVER")
+_FLUSH_ALL = 1
+
+
+class CuptiSource:
+    """CUPTI's activity records, on and off as asked.
+
+    Raises
+    ------
+    DeviceError
+        When cupti-python is missing, or CUPTI does not work here.
+    """
+
+    def __init__(self):
+        try:
+            self._cupti = importlib.import_module("cupti.cupti")
+        except ImportError as error:
+            # A half-installed one (its own needs missing) says here which module it lacks.
+            missing = getattr(error, "name", None) or "cupti"
+            lacks = "" if missing.split(".")[0] == "cupti" else f"; {missing} is missing"
+            raise DeviceError(f"{INSTALL}{lacks}") from None
+        except Exception as error:
+            raise DeviceError(f"CUPTI cannot be loaded ({_one_line(error)}): {INSTALL}") from None
+        self._kinds = [getattr(self._cupti.ActivityKind, kind) for kind in _KINDS]
+        self._on = self._registered = False
+        self._raw: List[Tuple[str, Tuple]] = []
+        self._offset = 0
+        self._threads: Dict[int, int] = {}
+
+    def start(self) -> None:
+        """Record from now on.
+
+        Raises
+        ------
+        DeviceError
+            When CUPTI refuses: another profiler holds it, or the driver is missing or older than it.
+        """
+        if self._on:
+            return
+        try:
+            if not self._registered:
+                self._cupti.activity_register_callbacks(lambda: (_BUFFER, 0), self._completed)
+                self._registered = True
+            for kind in self._kinds:
+                self._cupti.activity_enable(kind)
+            self._offset = time.time_ns() - self._cupti.get_timestamp()
+        except Exception as error:  # cupti-python has several classes, the driver's absence one of its own
+            raise DeviceError(
+                f"CUPTI cannot record ({_one_line(error)}): is another profiler attached, or the driver too old?"
+            ) from None
+        self._on = True
+
+    def stop(self) -> None:
+        """Hand over what was recorded, and record no more until the next start."""
+        if not self._on:
+            return
+        self._cupti.activity_flush_all(_FLUSH_ALL)
+        for kind in self._kinds:
+            self._cupti.activity_disable(kind)
+        self._on = False
+
+    def take(self) -> List[Record]:
+        """What was recorded up to the last stop, and forget it."""
+        raw, self._raw = self._raw, []
+        calls = [self._call(values) for what, values in raw if what == "call"]
+        return [self._activity(what, values) for what, values in raw if what != "call"] + records.outermost(calls)
+
+    def _completed(self, activities) -> None:
+        """Copy what is wanted of each record: CUPTI takes the memory below them back."""
+        kinds = self._cupti.ActivityKind
+        for a in activities:
+            if a.kind in (kinds.RUNTIME, kinds.DRIVER):
+                self._raw.append(("call", (a.kind, a.cbid, a.start, a.end, a.thread_id)))
+            elif a.kind == kinds.CONCURRENT_KERNEL:
+                self._raw.append((records.KERNEL, (a.name, a.start, a.end, a.device_id, a.stream_id, 0)))
+            elif a.kind == kinds.MEMCPY:
+                name = _copy_name(self._cupti.ActivityMemcpyKind(a.copy_kind).name)
+                self._raw.append((records.COPY, (name, a.start, a.end, a.device_id, a.stream_id, a.bytes)))
+            elif a.kind == kinds.MEMSET:
+                self._raw.append((records.SET, ("[CUDA memset]", a.start, a.end, a.device_id, a.stream_id, a.bytes)))
+
+    def _activity(self, kind: str, values: Tuple) -> Record:
+        name, start, end, device, stream, size = values
+        lane = f"device {device}, stream {stream}"
+        return Record(kind, demangle(name), start + self._offset, end - start, lane, size)
+
+    def _call(self, values: Tuple) -> Record:
+        kind, cbid, start, end, thread = values
+        runtime = kind == self._cupti.ActivityKind.RUNTIME
+        domain = self._cupti.CallbackDomain.RUNTIME_API if runtime else self._cupti.CallbackDomain.DRIVER_API
+        name = _call_name(self._cupti.get_callback_name, domain, cbid)
+        number = self._threads.setdefault(thread, len(self._threads) + 1)
+        return Record(records.API, name, start + self._offset, end - start, f"CUDA, thread {number}")
+
+
+def _call_name(ask: Callable[[Any, int], str], domain: Any, number: int) -> str:
+    """A call's name without the version of its interface: cudaMalloc, not cudaMalloc_v3020."""
+    key = (domain, number)
+    if key not in _names:
+        _names[key] = re.sub(r"(_v\d+)?(_ptsz|_ptds)?$", "", ask(domain, number))
+    return _names[key]
+
+
+_names: Dict[Tuple[Any, int], str] = {}
+
+
+def _copy_name(kind: str) -> str:
+    """nvprof's name of a copy: HTOD is [CUDA memcpy HtoD]."""
+    return f"[CUDA memcpy {kind.replace('TO', 'to')}]"
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(str(error).split()) or type(error).__name__

@@ -1,0 +1,108 @@
+"""Records of MXNet's nodes and of the calls into its C API, from its own profiler."""
+
+import json
+import os
+import re
+import tempfile
+from typing import Any, Dict, Iterator, List, Sequence, Tuple
+
+from ... import _mxnet
+from .. import records
+from ..records import Record
+
+_API = "MXNET_C_API"
+
+
+class MXNetSource:
+    """MXNet's profiler, on and off as asked; it knows nodes by their operator only, `named` tells them apart."""
+
+    def __init__(self):
+        self._mx = _mxnet.load()
+        self._folder = tempfile.TemporaryDirectory(prefix="fashion-infer-")
+        self._path = os.path.join(self._folder.name, "mxnet.json")
+        # Left alone it starts a thread that dumps every second, and then refuses a second set_config().
+        off = dict.fromkeys(("profile_memory", "aggregate_stats", "continuous_dump"), False)
+        on = dict.fromkeys(("profile_symbolic", "profile_imperative", "profile_api"), True)
+        self._mx.profiler.set_config(filename=self._path, **on, **off)
+
+    def start(self) -> None:
+        """Record from now on."""
+        self._mx.profiler.set_state("run")
+
+    def stop(self) -> None:
+        """Wait for what MXNet still does, and record no more."""
+        self._mx.nd.waitall()
+        self._mx.profiler.set_state("stop")
+
+    def take(self) -> List[Record]:
+        """What was recorded, and forget it."""
+        self._mx.profiler.set_state("run")  # it dumps only while it runs
+        with _mxnet.quiet():
+            self._mx.profiler.dump(finished=True)
+        self._mx.profiler.set_state("stop")
+        with open(self._path) as stream:
+            return parse(stream.read())
+
+    def close(self) -> None:
+        """Remove its file."""
+        self._folder.cleanup()
+
+
+def parse(text: str) -> List[Record]:
+    """The records of a dump.
+
+    Parameters
+    ----------
+    text
+        JSON in the Chrome trace format. From its second dump in a process on, MXNet 1.9.1 begins the list of events
+        with a comma.
+    """
+    events = json.loads(re.sub(r"\[\s*,", "[", text, count=1))["traceEvents"]
+    found, threads = [], {}
+    for begin, end in _pairs(events):
+        number = threads.setdefault(begin["tid"], len(threads) + 1)
+        kind = records.API if begin.get("cat") == _API else records.NODE
+        span = 1000 * (end["ts"] - begin["ts"])
+        found.append(Record(kind, begin["name"], 1000 * begin["ts"], span, f"MXNet, thread {number}"))
+    return found
+
+
+def _pairs(events: Sequence[Dict[str, Any]]) -> Iterator[Tuple[Dict, Dict]]:
+    """Each begin with its end. MXNet writes an operator twice, as B/E and again as b/e; C API calls as b/e alone."""
+    open_ones: Dict[Tuple, List[Dict]] = {}
+    for event in events:
+        phase = event["ph"]
+        wanted = "be" if event.get("cat") == _API else "BE"
+        if phase not in wanted:
+            continue
+        waiting = open_ones.setdefault((event["name"], event.get("cat"), event["tid"]), [])
+        if phase == wanted[0]:
+            waiting.append(event)
+        elif waiting:  # what began before the profiler did has an end alone
+            yield waiting.pop(), event
+
+
+def named(nodes: Sequence[Record], layers: Sequence[Tuple[str, str]]) -> List[Record]:
+    """Nodes with the names of their layers: "Activation" is "Activation(activation1)" where it is the second one.
+
+    Parameters
+    ----------
+    nodes
+        From `take`.
+    layers
+        (name, operator) in the order in which each pass runs them.
+    """
+    names: Dict[str, List[str]] = {}
+    for name, operator in layers:
+        names.setdefault(operator, []).append(name)
+    seen: Dict[str, int] = {}
+    counts = {operator: sum(node.name == operator for node in nodes) for operator in names}
+    renamed = []
+    for node in sorted(nodes, key=lambda node: node.start):
+        own = names.get(node.name, [])
+        if own and counts[node.name] % len(own) == 0:
+            turn = seen.get(node.name, 0)
+            seen[node.name] = turn + 1
+            node = node._replace(name=f"{node.name}({own[turn % len(own)]})")
+        renamed.append(node)
+    return renamed

@@ -1,0 +1,87 @@
+"""The report's folder: there whole, or not at all."""
+
+import json
+import os
+import shutil
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Iterator
+
+from ..errors import DataError, UsageError
+
+LIST = "report.json"  # names every file of a report; what it does not name, no report put there
+_KIND = "fashion-infer report"
+
+
+def check(out: str) -> Path:
+    """The folder's absolute path, when a report may be put there: it is new, empty, or a former report alone.
+
+    Raises
+    ------
+    UsageError
+        For any other path, so that nobody's files are replaced, and before minutes of measuring are spent.
+    """
+    path = Path(out).expanduser().resolve()
+    try:
+        if path in (Path.cwd(), *Path.cwd().parents):
+            raise UsageError(f"cannot put the report in {out}: it is the current folder, or one above; name one inside")
+        if path.exists() and not path.is_dir():
+            raise UsageError(f"cannot put the report in {out}: it is a file")
+        if not path.parent.is_dir():
+            raise UsageError(f"cannot put the report in {out}: {path.parent} does not exist")
+        if not os.access(path.parent, os.W_OK | os.X_OK):
+            raise UsageError(f"cannot put the report in {out}: {path.parent} is not writable")
+        if path.exists():
+            foreign = sorted({entry.name for entry in path.iterdir()} - _listed(path))
+            if foreign:
+                raise UsageError(
+                    f"will not replace {out}: it holds {foreign[0]}, which no report put there; name a new folder"
+                )
+    except OSError as error:
+        raise UsageError(f"cannot put the report in {out}: {error.strerror}") from None
+    return path
+
+
+def _listed(path):
+    try:
+        listed = json.loads((path / LIST).read_text(encoding="utf-8"))
+        return {LIST, *listed["files"]} if listed["kind"] == _KIND else set()
+    except (OSError, ValueError, KeyError, TypeError):
+        return set()
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A temporary folder beside `path` that takes its place when the block succeeds and vanishes when it fails.
+
+    A former report stays until the new one is whole: both are renamed, neither is copied.
+
+    Raises
+    ------
+    DataError
+        When the files cannot be written.
+    """
+    try:
+        temporary = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}."))
+    except OSError as error:
+        raise DataError(f"cannot write to {path.parent}: {error.strerror}") from None
+    try:
+        new, old = temporary / "new", temporary / "old"
+        new.mkdir()  # with the user's umask: mkdtemp's own mode is private
+        yield new
+        listed = {"kind": _KIND, "files": sorted(entry.name for entry in new.iterdir())}
+        (new / LIST).write_text(json.dumps(listed, indent=1) + "\n", encoding="utf-8")
+        check(str(path))  # the measuring took minutes: someone may have put files there meanwhile
+        if path.exists():
+            path.rename(old)
+        try:
+            new.rename(path)
+        except OSError:
+            if old.exists():
+                old.rename(path)
+            raise
+    except OSError as error:
+        raise DataError(f"cannot write {path}: {error.strerror or error}") from None
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)

@@ -1,0 +1,219 @@
+"""All that a report shows, measured in one run."""
+
+import shlex
+import time
+from datetime import datetime, timezone
+from typing import Callable, Dict, List, NamedTuple, Optional, Tuple, TypeVar
+
+from .. import devices, doctor, pipeline, verification
+from ..checkpoints import zoo
+from ..data import dataset
+from ..errors import DeviceError
+from ..library import devices as library_devices
+from ..library import kernels, thread_pool
+from ..measure import ceilings, conv, network
+from ..measure.records import Result as Benchmark
+from ..request import Request as RunRequest
+from ..result import Result, versions
+from . import profiles
+from .request import Request
+
+# --quick is for two cores in under two minutes, four passes being the fewest whose quartiles say something.
+_QUICK_N, _QUICK_REPEAT, _QUICK_BATCH = 2000, 4, {"cpu": 200, "gpu": 1000}
+_REPEAT = 8
+# Whole networks. On two cores 2,000 images of fa2017 take 2 GB, where 10,000 take 10; and they are run 12 times, 1,000
+# would be 60 times. The quick way's 100 runs are the fewest that have a 99th percentile.
+_BATCHES = {"cpu": (1, 16, 256, 2000), "gpu": network.BATCHES}
+_QUICK_BATCHES, _QUICK_RUNS = {"cpu": (1, 8, 64), "gpu": (1, 16, 1000)}, 100
+_PEERS = {"cpu": "torch,onnxruntime,mxnet", "gpu": "torch"}  # not torch-compile: minutes a batch size on a GPU
+
+T = TypeVar("T")
+
+
+class Baseline(NamedTuple):
+    """A program of the course that ran MXNet's own convolution; without a result, why."""
+
+    program: str
+    what: str
+    command: str
+    result: Optional[Result]
+    missing: str = ""
+
+
+class Measured(NamedTuple):
+    """Everything."""
+
+    request: Request
+    started: str
+    seconds: float  # that measuring took
+    backend: str
+    no_gpu: str  # why no GPU was measured; "" when one was
+    model: zoo.Model
+    images: dataset.Images
+    class_names: Tuple[str, ...]
+    baselines: List[Baseline]
+    convolutions: Optional[Benchmark]
+    no_convolutions: str  # why
+    networks: Optional[Benchmark]
+    no_networks: str  # why
+    ceilings: Dict[str, float]  # see measure.ceilings.measure; empty where they could not be measured
+    no_ceilings: str  # why
+    runs: List[Result]  # operator mode, fused mode
+    run_commands: List[str]
+    profiles: List[profiles.Profile]  # operator mode, fused mode
+    checks: List[verification.Check]
+    verify_command: str
+    findings: List[doctor.Finding]
+    versions: Dict[str, str]
+
+    @property
+    def wrong(self) -> List[str]:
+        """Whatever was not as it must be, in words."""
+        found = [text for result in (self.convolutions, self.networks) if result for text in result.wrong]
+        found += [
+            f"{c.model} ({c.weights} weights, {c.mode} mode, {c.operator}) on {c.n} images"
+            for c in self.checks
+            if not c.ok
+        ]
+        operator, fused = self.runs
+        changed = int((operator.predictions != fused.predictions).sum())
+        return [*found, *([f"{changed} predictions differ between the modes"] if changed else [])]
+
+
+def measure(request: Request, progress: Callable[[str], None] = lambda text: None) -> Measured:
+    """Measure everything that a report shows: a minute in the quick way on two cores, some minutes else.
+
+    Parameters
+    ----------
+    request
+        What was asked for.
+    progress
+        Called with a few words before each part.
+
+    Raises
+    ------
+    UsageError, DataError, CheckpointError
+        For an unknown model, an n out of range, a dataset that is damaged.
+    DeviceError
+        When --backend gpu was asked for and there is none. What else is missing is said in the report.
+    """
+    began, started = time.monotonic(), datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
+    chosen = devices.choose(request.backend, request.device, "fused")
+    model = zoo.get(request.model) if request.model else zoo.default()
+    if request.n is not None:
+        dataset.check_n(request.n)
+    n = request.n if request.n is not None else (_QUICK_N if request.quick else dataset.TEST_SIZE)
+    repeat = _QUICK_REPEAT if request.quick else _REPEAT
+    images = dataset.load(n, request.data_dir, request.data)
+
+    progress("baselines")
+    baselines = _baselines(request, model.edition, images, chosen)
+    progress(f"{model.name} in both modes")
+    runs, commands = [], []
+    for mode in ("operator", "fused"):
+        options = {"backend": chosen.backend, "device": request.device, "mode": mode, "repeat": repeat}
+        runs.append(pipeline.run(RunRequest(model.name, **options), images))
+        commands.append(request.run_command(model.name, n, chosen.backend, mode, repeat))
+    progress("convolution kernels")
+    convolutions, no_convolutions = _attempt(
+        lambda: conv.measure(_convolutions(request, model.edition, chosen.backend))
+    )
+    progress("the whole network by batch size")
+    networks, no_networks = _attempt(lambda: network.measure(_networks(request, model.edition, chosen.backend)))
+    progress("profile")
+    profiled = [_profile(request, model.name, chosen.backend, result) for result in runs]
+    roof, no_roof = profiled[-1].figures.ceilings, ""
+    if not roof:
+        roof, no_roof = _attempt(lambda: ceilings.measured_apart(chosen.backend, request.device, thread_pool.size()))
+    progress("correctness of the models")
+    names = list(dict.fromkeys([model.name, *_baseline_names(model.edition)])) if request.quick else []
+    asked = RunRequest(backend=request.backend, device=request.device, data_dir=request.data_dir, data=request.data)
+    checks = verification.verify(names, asked)
+    progress("environment")
+    return Measured(
+        request=request,
+        started=started,
+        backend=chosen.backend,
+        no_gpu=_no_gpu(request, chosen),
+        model=model,
+        images=images,
+        class_names=runs[0].class_names,
+        baselines=baselines,
+        convolutions=convolutions,
+        no_convolutions=no_convolutions,
+        networks=networks,
+        no_networks=no_networks,
+        ceilings=roof or {},
+        no_ceilings=no_roof,
+        runs=runs,
+        run_commands=commands,
+        profiles=profiled,
+        checks=checks,
+        verify_command=request.verify_command(names),
+        findings=doctor.examine(),
+        versions=versions(),
+        seconds=time.monotonic() - began,
+    )
+
+
+def _attempt(call: Callable[[], T]) -> Tuple[Optional[T], str]:
+    """What the call returns, or why this machine cannot."""
+    try:
+        return call(), ""
+    except (DeviceError, ImportError) as error:
+        return None, str(error)
+
+
+def _baseline_names(edition):
+    return [model.name for model in zoo.of_edition(edition) if model.operator == "builtin"]
+
+
+def _baselines(request, edition, images, chosen) -> List[Baseline]:
+    n, found = len(images.images), []
+    for program, backend in (("m1.1", "cpu"), ("m1.2", "gpu")):
+        what = f"{program}: MXNet's own convolution on the {backend.upper()}"
+        for name in _baseline_names(edition)[:1]:
+            command = request.run_command(name, n, backend, "operator", 1)
+            missing = ""
+            if backend == "gpu":
+                missing = _no_gpu(request, chosen)
+                if not missing and chosen.context != "gpu":
+                    missing = "MXNet itself cannot use this GPU; with our operator it can, below"
+            result = None
+            if not missing:
+                asked = RunRequest(name, backend=backend, device=request.device, mode="operator")
+                result, missing = _attempt(lambda asked=asked: pipeline.run(asked, images))
+            found.append(Baseline(program, what, command, result, missing))
+    return found
+
+
+def _convolutions(request: Request, edition: str, backend: str) -> conv.Request:
+    less = {"batch": _QUICK_BATCH[backend], "repeat": _QUICK_REPEAT} if request.quick else {}
+    return conv.Request((edition,), backend, device=request.device, **less)
+
+
+def _networks(request: Request, edition: str, backend: str) -> network.Request:
+    batches, repeat = (_QUICK_BATCHES, _QUICK_RUNS) if request.quick else (_BATCHES, None)
+    return network.Request((edition,), backend, _PEERS[backend], batches[backend], repeat, request.device)
+
+
+def _profile(request, model, backend, result) -> profiles.Profile:
+    # The ceilings are the same for both modes: they are measured once. The quick way leaves the overhead out.
+    less = [*(["--turns", "0"] if request.quick else []), *(["--no-ceilings"] if result.mode == "operator" else [])]
+    run = request.run_command(model, result.n, backend, result.mode, 1, *less)
+    words = ["profile", *shlex.split(run)[2:]]
+    return profiles.measure(words, result, shlex.join(["fashion-infer", *words]))
+
+
+def _no_gpu(request, chosen) -> str:
+    if chosen.backend == "gpu":
+        return ""
+    if request.backend == "cpu":
+        return "not asked for (--backend cpu)"
+    if not kernels.table("gpu"):
+        return "the operator library was built without CUDA (`make setup BACKEND=gpu` builds it where nvcc is found)"
+    try:
+        found = len(library_devices.cuda_devices())
+    except DeviceError as error:
+        return str(error)
+    return f"there is no GPU {request.device}: this machine has {found}"

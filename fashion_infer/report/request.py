@@ -1,0 +1,42 @@
+"""What a report was asked for, and the commands that measure its parts again."""
+
+import shlex
+from typing import List, NamedTuple, Optional
+
+
+class Request(NamedTuple):
+    """What the user asked for; None is the default of a report."""
+
+    backend: str = "auto"
+    model: Optional[str] = None
+    n: Optional[int] = None
+    data: Optional[str] = None
+    data_dir: Optional[str] = None
+    device: int = 0
+    quick: bool = False
+
+    def command(self, out: str) -> str:
+        """The command line that makes the report again."""
+        words = ["fashion-infer", "report", "--out", out, "--backend", self.backend]
+        words += ["--model", self.model] if self.model else []
+        words += ["--n", str(self.n)] if self.n is not None else []
+        return shlex.join([*words, *self._device(), *(["--quick"] if self.quick else []), *self._where()])
+
+    def run_command(self, model: str, n: int, backend: str, mode: str, repeat: int, *more: str) -> str:
+        """The command line that repeats one of its runs."""
+        words = ["fashion-infer", "run", "--model", model, "--n", str(n), "--backend", backend, "--mode", mode]
+        device = self._device() if backend == "gpu" else []
+        return shlex.join([*words, *device, *(["--repeat", str(repeat)] if repeat > 1 else []), *self._where(), *more])
+
+    def verify_command(self, models: List[str]) -> str:
+        """The command line that repeats the checks of these models; of all when none is named."""
+        words = ["fashion-infer", "verify", *(word for name in models for word in ("--model", name))]
+        return shlex.join([*words, "--backend", self.backend, *self._device(), *self._where()])
+
+    def _where(self) -> List[str]:
+        """The options that name the dataset."""
+        words = ["--data", self.data] if self.data else []
+        return [*words, *(["--data-dir", self.data_dir] if self.data_dir else [])]
+
+    def _device(self) -> List[str]:
+        return ["--device", str(self.device)] if self.device else []

@@ -1,0 +1,154 @@
+"""The report in headless Chromium; skipped, saying so, where there is none or playwright is not installed."""
+
+import os
+import shutil
+
+import pytest
+
+# Contrast of every element's own text with what lies behind it, as WCAG 2 computes it: 4.5 is its level AA.
+LOW_CONTRAST = """() => {
+  const parts = colour => colour.match(/[\\d.]+/g).map(Number);
+  const light = ([r, g, b]) => {
+    const [x, y, z] = [r, g, b].map(c => (c /= 255) <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4);
+    return 0.2126 * x + 0.7152 * y + 0.0722 * z;
+  };
+  const behind = element => {
+    for (; element; element = element.parentElement) {
+      const colour = parts(getComputedStyle(element).backgroundColor);
+      if (colour.length === 3 || colour[3] > 0) return colour;
+    }
+    return [255, 255, 255];
+  };
+  const found = [];
+  for (const element of document.body.querySelectorAll("*")) {
+    if (![...element.childNodes].some(node => node.nodeType === 3 && node.data.trim())) continue;
+    if (element.tagName === "SCRIPT") continue;
+    const pair = [light(parts(getComputedStyle(element).color)), light(behind(element))].sort((a, b) => b - a);
+    const ratio = (pair[0] + 0.05) / (pair[1] + 0.05);
+    if (ratio < 4.5) found.push([element.outerHTML.slice(0, 80), ratio]);
+  }
+  return found;
+}"""
+
+
+# Asked for first, so that no report is made where there is none.
+pytestmark = pytest.mark.usefixtures("browser")
+
+
+@pytest.fixture(scope="session")
+def browser():
+    names = ("chromium", "chromium-browser", "google-chrome")
+    program = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, names)), None)
+    if program is None:
+        pytest.skip("there is no Chromium: install one, or name it in $CHROMIUM")
+    driver = pytest.importorskip("playwright.sync_api")
+    with driver.sync_playwright() as playwright:
+        # Chromium refuses its sandbox to root, which is who tests run as in a container.
+        options = ["--no-sandbox"] if os.getuid() == 0 else []
+        started = playwright.chromium.launch(executable_path=program, args=options)
+        yield started
+        started.close()
+
+
+@pytest.fixture
+def opened(browser, small_report):
+    """Open the report as asked; whatever it says on the console, fails at or asks for is in the lists."""
+    contexts = []
+
+    def open_(width=1000, scheme="light", **options):
+        context = browser.new_context(viewport={"width": width, "height": 800}, color_scheme=scheme, **options)
+        contexts.append(context)
+        page = context.new_page()
+        page.said, page.asked = [], []
+        page.on("console", lambda message: page.said.append(message.text))
+        page.on("pageerror", lambda error: page.said.append(str(error)))
+        page.on("requestfailed", lambda request: page.said.append(request.url))
+        page.on("request", lambda request: page.asked.append(request.url))
+        page.goto(small_report.page.as_uri(), wait_until="networkidle")
+        return page
+
+    yield open_
+    for context in contexts:
+        context.close()
+
+
+def column(table, number):
+    return table.locator(f"tbody td:nth-child({number})").all_inner_texts()
+
+
+def test_it_loads_in_silence_and_asks_for_nothing(opened, small_report):
+    page = opened()
+    page.locator("th button").first.click()
+    assert not page.said
+    assert [url for url in page.asked if not url.startswith("data:")] == [small_report.page.as_uri()]
+    assert page.title() == "fashion-infer report"
+
+
+def test_every_image_is_seen_and_has_alt_text(opened):
+    page = opened()
+    images = page.locator("img").all()
+    assert len(images) == 5
+    for image in images:
+        assert len(image.get_attribute("alt")) > 20
+        assert image.evaluate("image => image.complete && image.naturalWidth") > 100
+
+
+def test_tables_sort_by_numbers_and_by_words(opened):
+    page = opened()
+    table = page.locator("#op-times table").first
+    headers = table.locator("th")
+    before = column(table, 4)
+    headers.nth(3).locator("button").click()
+    assert column(table, 4) == sorted(before, key=float)
+    assert headers.nth(3).get_attribute("aria-sort") == "ascending"
+    headers.nth(3).locator("button").click()
+    assert column(table, 4) == sorted(before, key=float, reverse=True)
+    assert headers.nth(3).get_attribute("aria-sort") == "descending"
+    headers.nth(0).locator("button").click()
+    assert column(table, 1) == sorted(column(table, 1))
+    assert [header.get_attribute("aria-sort") for header in headers.all()] == ["ascending", *["none"] * 6]
+
+
+def test_empty_cells_stay_at_the_end(opened):
+    page = opened()
+    table = page.locator("#ladder table").first
+    button = table.locator("th button").first
+    button.click()
+    steps = column(table, 1)
+    assert steps[:2] == ["1", "2"] and not any(steps[2:])
+    button.click()
+    steps = column(table, 1)
+    assert steps[:2] == ["2", "1"] and not any(steps[2:])
+
+
+def test_tables_sort_from_the_keyboard(opened):
+    page = opened()
+    table = page.locator("#op-times table").first
+    button = table.locator("th button").nth(3)
+    button.focus()
+    assert page.evaluate("document.activeElement.tagName") == "BUTTON"
+    page.keyboard.press("Enter")
+    assert column(table, 4) == sorted(column(table, 4), key=float)
+    page.keyboard.press("Space")
+    assert column(table, 4) == sorted(column(table, 4), key=float, reverse=True)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_phone_never_scrolls_sideways(opened, scheme):
+    page = opened(360, scheme, device_scale_factor=2, is_mobile=True, has_touch=True)
+    assert page.evaluate("[document.documentElement.scrollWidth, innerWidth]") == [360, 360]
+    wide = page.locator("#ladder .wide").last
+    assert wide.evaluate("box => box.scrollWidth > box.clientWidth")  # it scrolls in its own box instead
+
+
+@pytest.mark.parametrize("scheme, low, high", [("light", 200, 255), ("dark", 0, 60)])
+def test_text_is_readable_in_both_schemes(opened, scheme, low, high):
+    page = opened(scheme=scheme)
+    back = page.evaluate("getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number)")
+    assert all(low <= part <= high for part in back)
+    assert page.evaluate(LOW_CONTRAST) == []
+
+
+def test_it_reads_without_its_script(opened):
+    page = opened(java_script_enabled=False)
+    assert page.locator("#correctness td").first.is_visible() and not page.said

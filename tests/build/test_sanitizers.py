@@ -1,0 +1,49 @@
+"""The CPU part of the library under GCC's sanitizers: CMake's presets build a small program, which drives networks."""
+
+import os
+import shutil
+import subprocess
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+OPS = Path(__file__).resolve().parents[2] / "custom_ops"
+
+
+def tool(name):
+    """A program of this environment, which need not be on PATH, or of the system."""
+    return shutil.which(name, path=sysconfig.get_path("scripts")) or shutil.which(name)
+
+
+def build(preset, folder):
+    """The test program, by the preset of CMakePresets.json."""
+    cmake, ninja = tool("cmake"), tool("ninja")
+    if not (cmake and ninja and shutil.which("c++")):
+        pytest.skip("a C++ compiler, cmake or ninja is not installed")
+    configure = [cmake, "-S", OPS, "--preset", preset, "-B", folder, f"-DCMAKE_MAKE_PROGRAM={ninja}", "-DMXNET_DIR="]
+    for command in (configure, [cmake, "--build", folder]):
+        done = subprocess.run(command, cwd=OPS, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        if "cannot find" in done.stdout and "san" in done.stdout:  # the linker, of libtsan or libasan
+            pytest.skip("this compiler has no sanitizers")
+        assert done.returncode == 0, done.stdout
+    return folder / "drive_networks"
+
+
+@pytest.mark.parametrize("preset", ["sanitize-thread", "sanitize-address"])
+def test_networks_under_sanitizers(preset, tmp_path):
+    program = build(preset, tmp_path)
+    for isa in ("generic", "avx2", "avx512"):
+        done = drive([str(program)], isa)
+        if "unexpected memory mapping" in done.stderr:  # older libtsan cannot start where addresses are very random
+            done = drive(["setarch", "-R", str(program)], isa)
+            if "unexpected memory mapping" in done.stderr or "setarch" in done.stderr:
+                pytest.skip("ThreadSanitizer cannot start on this kernel")
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+def drive(command, isa):
+    """Run the program with one instruction set."""
+    options = {"FASHION_OPS_ISA": isa, "TSAN_OPTIONS": "halt_on_error=1", "ASAN_OPTIONS": "detect_leaks=1"}
+    environment = {**os.environ, **options}
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)

@@ -1,0 +1,37 @@
+"""How thorough a run is: `default` tries small fresh samples, `all` (`make test-all`) sweeps exhaustively.
+
+Chosen by HYPOTHESIS_PROFILE=all or by pytest's --hypothesis-profile=all. Neither profile has a fixed seed: each run
+draws anew, and a failure prints the line that repeats its example.
+"""
+
+import os
+
+NAMES = ("default", "all")
+MORE = 25  # examples under `all` for each one under `default`
+
+_chosen = "default"
+
+
+def load(option=None):
+    """Make a profile the one that counts: `option` of the command line, else HYPOTHESIS_PROFILE, else `default`."""
+    global _chosen
+    _chosen = option or os.environ.get("HYPOTHESIS_PROFILE") or "default"
+    if _chosen not in NAMES:
+        raise ValueError(f"no hypothesis profile {_chosen!r}; known: {', '.join(NAMES)}")
+    try:
+        import hypothesis
+    except ImportError:  # the GPU tests do without it
+        return
+    for name in NAMES:
+        hypothesis.settings.register_profile(name, deadline=None, derandomize=False, print_blob=True)
+    hypothesis.settings.load_profile(_chosen)
+
+
+def examples(count):
+    """How many examples a property is tried on: `count`, and 25 times as many under `all`."""
+    return count * pick(1, MORE)
+
+
+def pick(sample, everything):
+    """`sample` under `default`, `everything` under `all`."""
+    return everything if _chosen == "all" else sample

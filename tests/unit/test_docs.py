@@ -1,0 +1,157 @@
+"""The pages agree with the repository: links, paths, the ladder's table and pictures, heads of kernel files, rooms."""
+
+import ast
+import json
+import re
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+OPS = ROOT / "custom_ops"
+LADDER = OPS / "conv" / "cuda"
+PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "models").glob("*.md"), *OPS.rglob("*.md")])
+KERNEL_FILES = sorted(
+    [*LADDER.rglob("*.cu"), *(OPS / "net" / "cuda" / "kernels").glob("*.cu"), *OPS.glob("conv/cpu/*.cpp")]
+)
+MOST_HEAD_LINES = 12
+# Where a page may count a path from, beside its own folder.
+BASES = [ROOT, OPS, LADDER, OPS / "net" / "cuda", OPS / "net" / "cuda" / "kernels"]
+SUFFIXES = "cpp|cu|cuh|h|py|md|svg|png|json|cfg|h5|txt"
+
+
+def name(path):
+    return str(path.relative_to(ROOT))
+
+
+def prose(page):
+    """The page without its indented and fenced code."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    return "\n".join(line for line in text.splitlines() if not line.startswith("    "))
+
+
+def anchors(page):
+    """The names that GitHub gives to the page's headings."""
+    headings = re.findall(r"^#+ (.*)$", prose(page), flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def rows(page):
+    """The cells of every line of a table."""
+    lines = [line for line in prose(page).splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+
+
+def head(path):
+    """The comment lines that a file begins with."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return lines[: next((index for index, line in enumerate(lines) if not line.startswith("//")), len(lines))]
+
+
+def kernels():
+    """Names of the ladder's kernels, in their order."""
+    table = re.search(r"kKernels\[\] = \{(.*?)\n\};", (LADDER / "table.cu").read_text(encoding="utf-8"), re.DOTALL)
+    return re.findall(r'^    \{"([^"]+)"', table.group(1), re.MULTILINE)
+
+
+def ladder():
+    """The ladder page's rows: step -> cells."""
+    return {int(cells[0]): cells for cells in rows(LADDER / "README.md") if cells[0].isdigit()}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_every_link_of_a_page_leads_somewhere(page):
+    for target in re.findall(r"\]\(([^)\s]+)\)", prose(page)):
+        if re.match(r"\w+:", target):
+            continue
+        path, _, anchor = target.partition("#")
+        linked = (page.parent / path).resolve() if path else page
+        assert linked.exists(), f"{name(page)} links to {target}"
+        assert not anchor or anchor in anchors(linked), f"{name(page)} links to {target}: no such heading"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_every_file_that_a_page_names_exists(page):
+    for path in re.findall(rf"`([\w./-]+/[\w.-]+\.(?:{SUFFIXES})|scripts/\w+)`", prose(page)):
+        if "NAME" in path or path.startswith(("/", "report/")):  # a file of the reader's
+            continue
+        assert any((base / path).exists() for base in [page.parent, *BASES]), f"{name(page)} names {path}"
+
+
+@pytest.mark.parametrize("path", KERNEL_FILES, ids=name)
+def test_head_of_a_kernel_file_is_short_and_points_to_pages_that_exist(path):
+    assert 0 < len(head(path)) <= MOST_HEAD_LINES
+    for page in re.findall(r"docs/[\w-]+\.md", path.read_text(encoding="utf-8")):
+        assert (ROOT / page).exists(), page
+
+
+def test_every_step_has_a_row_and_a_file_and_a_picture():
+    page, steps = (LADDER / "README.md").read_text(encoding="utf-8"), ladder()
+    assert [cells[2].strip("`") for _, cells in sorted(steps.items())] == kernels()
+    assert sorted(steps) == list(range(1, len(steps) + 1))
+    for step, cells in steps.items():
+        target = re.search(r"\]\((.*?)\)", cells[1]).group(1)
+        assert (LADDER / target).exists() and int(target[:2]) == step
+        (picture,) = re.findall(rf"!\[Step {step}\]\((pictures/{step:02d}_\w+\.svg)\)", page)
+        assert ElementTree.parse(LADDER / picture).getroot().get("viewBox"), picture
+        assert f"\n## {step}. " in page
+    assert len(list((LADDER / "pictures").iterdir())) == len(steps)
+
+
+def test_times_of_the_ladder_are_the_measured_ones():
+    section = (ROOT / "docs" / "kernels.md").read_text(encoding="utf-8").split("\n## ")[1]
+    assert section.startswith("fa2017 ")
+    found = re.findall(r"^\| (\d+) \| \**([\w-]+)\** \| [^|]* \| ([\d.]+) \|", section, re.MULTILINE)
+    measured = {int(step): (kernel, float(ms)) for step, kernel, ms in found}
+    steps = ladder()
+    assert {step: (cells[2].strip("`"), float(cells[4])) for step, cells in steps.items()} == measured
+    for step, cells in steps.items():
+        if step > 1:
+            assert cells[5] == f"{measured[step - 1][1] / measured[step][1]:.2f}"
+
+
+def test_tensor_core_files_draw_their_lanes_before_their_first_function():
+    for path in LADDER.glob("12_tensor_core/*.cu"):
+        text = path.read_text(encoding="utf-8")
+        if "__global__" in text:
+            first_function = re.search(r"^\S.*\) \{$", text, re.MULTILINE).start()
+            assert 0 < text.find("// The lane map.") < first_function, path.name
+
+
+def test_rooms_of_the_operator_library_include_what_the_map_says():
+    said = {}
+    for cells in rows(OPS / "README.md"):
+        room = re.match(r"\[([\w/]+)/\]\(", cells[0])
+        if room and len(cells) == 3:
+            said[room.group(1)] = set(re.findall(r"`([\w/]+)`", cells[2]))
+    # Of submission/ nothing is compiled into the library.
+    inside = [path for path in OPS.rglob("*") if OPS / "submission" not in path.parents]
+    sources = [path for path in inside if path.suffix in (".cpp", ".h", ".cu", ".cuh")]
+    assert set(said) == {str(path.parent.relative_to(OPS)) for path in sources}
+    for path in sources:
+        room, text = str(path.parent.relative_to(OPS)), path.read_text(encoding="utf-8")
+        for include in re.findall(r'^#include "([^"]+)"', text, re.MULTILINE):
+            other = str(Path(include).parent)
+            assert other in (".", room) or other in said[room], f"{name(path)} includes {include}"
+        assert room == "mxnet" or "lib_api.h" not in text, name(path)
+
+
+def test_presets_of_the_map_are_those_of_cmake():
+    presets = json.loads((OPS / "CMakePresets.json").read_text(encoding="utf-8"))["configurePresets"]
+    section = (OPS / "README.md").read_text(encoding="utf-8").split("\n| preset ")[1].split("\n\n")[0]
+    said = {word for line in section.splitlines() for word in re.findall(r"`([\w-]+)`", line.split("|")[1])}
+    assert said == {preset["name"] for preset in presets if not preset.get("hidden")}
+
+
+def test_only_one_room_imports_mxnet_and_nothing_below_imports_the_command_line():
+    package = ROOT / "fashion_infer"
+    for path in package.rglob("*.py"):
+        room = path.relative_to(package).parts[0]
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names = [alias.name for alias in getattr(node, "names", [])] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom):
+                names = [node.module or "", *(alias.name for alias in node.names if not node.module)]
+            roots = {imported.split(".")[0] for imported in names}
+            assert room == "_mxnet" or "mxnet" not in roots or getattr(node, "level", 0), name(path)
+            assert room in ("cli", "__main__.py") or "cli" not in roots, name(path)
