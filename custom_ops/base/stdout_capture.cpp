@@ -54,10 +54,15 @@ void finish() noexcept {
   if (ftruncate(capture.memory, 0) == 0) lseek(capture.memory, 0, SEEK_SET);
 }
 
-// A file that calls exit(-1) says why on stdout: told even of a call whose lines nobody wanted.
-void finish_at_exit() {
+// A file that calls exit(-1) says why on stdout: told even of a call whose lines nobody wanted. The process ends here:
+// what other libraries do at exit may wait for the very thread that the call came from.
+void finish_at_exit(int status, void*) {
+  const bool inside = the_capture().kept >= 0;
   the_capture().quiet = false;
   finish();
+  if (!inside) return;
+  fflush(nullptr);
+  _exit(status);
 }
 
 }  // namespace
@@ -65,7 +70,7 @@ void finish_at_exit() {
 void tell(const char* name, const char* line) noexcept { fprintf(stderr, "[%s] %s\n", name, line); }
 
 StdoutCapture::StdoutCapture(const char* name, bool quiet) noexcept : lock_(the_capture().mutex) {
-  static const int at_exit = atexit(finish_at_exit);
+  static const int at_exit = on_exit(finish_at_exit, nullptr);
   (void)at_exit;
   Capture& capture = the_capture();
   if (capture.owner != getpid()) {

@@ -9,7 +9,7 @@ import sys
 
 import click
 
-from .. import __version__
+from .. import __version__, isolation
 from ..errors import FashionInferError
 
 PROGRAM = "fashion-infer"
@@ -26,6 +26,7 @@ COMMANDS = {
     "bench": ("bench", "Measure kernels and networks beside what a user could pick instead."),
     "profile": ("profile", "Run under the profiler: where the time goes, by kernel and by call."),
     "report": ("report", "Measure everything, and write it as one page."),
+    "kernel": ("kernel", "Kernels of one's own: the formats, a file to start from, a check in seconds."),
     "compare": ("compare", "Two files of measurements side by side, with ratios and verdicts."),
 }
 
@@ -57,8 +58,16 @@ def cli():
 
 def main(argv=None):
     """Run the command line and end the process with its exit code (see `errors`)."""
+    isolation.begin()
     try:
-        status = cli.main(args=argv, prog_name=PROGRAM, standalone_mode=False)
+        _main(sys.argv[1:] if argv is None else argv)
+    finally:
+        isolation.ended()
+
+
+def _main(argv):
+    try:
+        status = cli.main(args=argv, prog_name=PROGRAM, standalone_mode=False, obj=argv)
         sys.stdout.flush()
         sys.exit(status if isinstance(status, int) else 0)
     except click.ClickException as error:

@@ -5,7 +5,8 @@ import threading
 from pathlib import Path
 from typing import Dict, NamedTuple, Optional, Tuple
 
-from . import build, formats, plugin
+from .. import isolation
+from . import build, formats, needs, plugin
 from .formats import Recognised
 
 
@@ -49,24 +50,27 @@ def load(path, format: Optional[str] = None, backend: Optional[str] = None, verb
     DeviceError
         When it cannot be built or loaded, or is for a GPU and there is none.
     """
-    recognised = formats.recognise(path, format, backend)
-    return register(recognised, backend, verbose, arch)
+    return register(formats.recognise(path, format, backend), backend, verbose, arch)
 
 
 def register(recognised: Recognised, backend: Optional[str] = None, verbose: bool = False,
              arch: Optional[str] = None) -> Loaded:  # fmt: skip
     """`load` from the point where the format is known."""
     kind = recognised.format.name
+    needs.check(recognised, backend, arch)
     if kind == "python":
         from . import python
 
+        isolation.started()
         made = python.make(recognised.path, backend or "cpu")
     elif kind == "prebuilt":
+        isolation.started()
         made = plugin.prebuilt(recognised.path, backend)
     else:
         built = build.build(recognised, arch)
         if verbose and built.warnings:
             print(built.warnings, end="", file=sys.stderr)
+        isolation.started()
         made = plugin.opened(built.library)
     with _lock:
         key = (recognised.path.name, made.key)

@@ -5,7 +5,7 @@ import functools
 import hashlib
 import time
 from pathlib import Path
-from typing import Any, NamedTuple, Optional, Sequence
+from typing import Any, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -19,6 +19,11 @@ FOUND = {
     4: "data or weights were changed",
     8: "not all of the output was written",
 }
+
+
+def said(findings: int) -> Tuple[str, ...]:
+    """The words for the bits of a record's findings."""
+    return tuple(text for bit, text in FOUND.items() if findings & bit)
 
 
 class Call(ctypes.Structure):

@@ -70,7 +70,7 @@ def _function(path: Path):
         spec.loader.exec_module(module)
     except ImportError as error:
         raise DeviceError(f"{path} imports what is not here: {error}") from None
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         line = next((frame.lineno for frame in reversed(inspect.trace()) if frame.filename == str(path)), None)
         where = f"{path}:{line}" if line else str(path)
         raise UsageError(f"{where}: {type(error).__name__}: {error}") from None
