@@ -156,7 +156,8 @@ def _with_file(request: Request):
     """The request with its kernel file loaded, and called by its name; and the file."""
     from .submissions import loading
 
-    file = loading.load(request.kernel, request.kernel_format, None if request.backend == "auto" else request.backend)
+    backend = loading.backend_of(request.kernel, request.kernel_format, request.backend)
+    file = loading.load(request.kernel, request.kernel_format, backend)
     slices = request.batch_size or max(1, GPU_BATCH_SIZE // file.batch_multiple) * file.batch_multiple
     batch_size = slices if file.batch_multiple > 1 else request.batch_size
     return request.but(kernel=file.name, backend=file.backend, batch_size=batch_size), file

@@ -1,9 +1,11 @@
 """Whether a kernel file is right, as far as a run shows: its layers beside the reference, predictions, memory."""
 
+import math
 from typing import Any, Callable, Dict, List, NamedTuple, Sequence, Tuple
 
 from ..library import devices
 from .checking import Tried, try_shape
+from .diagnose import Diagnosis
 from .loading import Loaded
 
 # A caching allocator, or a library's handle, takes memory at the first calls alone. What takes a megabyte at every
@@ -58,11 +60,19 @@ class Verdict(NamedTuple):
                     "shape": one.shape,
                     "failure": one.failure,
                     "findings": one.findings,
-                    "diagnosis": one.diagnosis and one.diagnosis._asdict(),
+                    "diagnosis": one.diagnosis and _of_json(one.diagnosis),
                 }
                 for one in self.layers
             ],
         }
+
+
+def _of_json(found: Diagnosis) -> Dict[str, Any]:
+    """The diagnosis for JSON, which has neither NaN nor infinity."""
+    return {
+        name: None if isinstance(value, float) and not math.isfinite(value) else value
+        for name, value in found._asdict().items()
+    }
 
 
 def judge(

@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Dict, NamedTuple, Optional, Tuple
 
 from .. import isolation
+from ..errors import DeviceError
+from ..library import devices, kernels
 from . import build, formats, needs, plugin
 from .formats import Recognised
 
@@ -19,6 +21,28 @@ class Loaded(NamedTuple):
     format: str
     batch_multiple: int  # calls should have a multiple of so many images
     host_memory: bool  # on the GPU: copies by itself, and is called with host tensors
+
+
+def backend_of(path, format: Optional[str] = None, backend: str = "auto") -> str:
+    """The backend that a kernel file runs on: what was asked for, else what its format says, and of a Python file or a
+    library the GPU where there is one.
+
+    Raises
+    ------
+    UsageError
+        When the file is missing or no kernel.
+    """
+    if backend != "auto":
+        return backend
+    recognised = formats.recognise(path, format)
+    if recognised.format.name == "prebuilt":
+        return plugin.backend_of(recognised.path)
+    if recognised.format.backend != "any":
+        return recognised.format.backend
+    try:
+        return "gpu" if kernels.table("gpu") and devices.cuda_devices() else "cpu"
+    except DeviceError:
+        return "cpu"
 
 
 _lock = threading.Lock()

@@ -90,6 +90,14 @@ def opened(library: Path) -> Plugin:
     return Plugin(main().contents, str(library), handle)
 
 
+def backend_of(library: Path) -> str:
+    """Where a prebuilt library's pointers lie: on the GPU when it names the CUDA runtime. A plug-in says it itself."""
+    data = library.read_bytes()
+    if b"\0fops_kernel_plugin_main\0" in data:
+        return opened(library.resolve()).backend
+    return "gpu" if b"cudaLaunchKernel" in data or b"libcuda" in data else "cpu"
+
+
 def prebuilt(library: Path, backend: Optional[str] = None) -> Plugin:
     """The kernel of a library that somebody built: a plug-in, or one that exports the plain C function.
 
@@ -106,7 +114,7 @@ def prebuilt(library: Path, backend: Optional[str] = None) -> Plugin:
     if b"\0fops_kernel_plugin_main\0" in data:
         return opened(library)._replace(key=key)
     if backend is None:
-        backend = "gpu" if b"cudaLaunchKernel" in data or b"libcuda" in data else "cpu"
+        backend = backend_of(library)
     handle = _dlopen(library)
     pointer, integer = ctypes.c_void_p, ctypes.c_int
     function = handle.conv_forward
