@@ -5,7 +5,33 @@
  *     const fops_kernel_plugin* fops_kernel_plugin_main(void);
  *
  * fashion-infer puts such a library around a file of any format that it knows (custom_ops/submission/). A hand-written
- * one needs this header and fashion_ops.h, links nothing of ours, and is loaded in the same way.
+ * one needs this header and fashion_ops.h, links nothing of ours, and is loaded in the same way:
+ * `fashion-infer run --kernel ./mine.so`, or dlopen and fops_register_kernel in a program of one's own. From there on
+ * fops_conv_forward_* take the kernel by its name, and operator `New` by its attribute.
+ *
+ * An example, whole:
+ *
+ *     #include "fashion_ops_plugin.h"
+ *
+ *     static int run(fops_plugin_call* call) {
+ *       const int64_t B = call->conv.B, M = call->conv.M, C = call->conv.C, H = call->conv.H, W = call->conv.W;
+ *       const int64_t K = call->conv.K, Ho = H - K + 1, Wo = W - K + 1;
+ *       for (int64_t i = 0; i < B * M * Ho * Wo; ++i) {
+ *         const int64_t w = i % Wo, h = i / Wo % Ho, m = i / (Wo * Ho) % M, b = i / (Wo * Ho * M);
+ *         float sum = 0;
+ *         for (int64_t t = 0; t < C * K * K; ++t) {
+ *           const int64_t q = t % K, p = t / K % K, c = t / (K * K);
+ *           sum += call->x[((b * C + c) * H + h + p) * W + w + q] * call->k[m * C * K * K + t];
+ *         }
+ *         call->y[i] = sum;
+ *       }
+ *       return FOPS_OK; // op_seconds stays negative: the caller takes the time
+ *     }
+ *
+ *     static const fops_kernel_plugin plugin = {
+ *         FOPS_PLUGIN_ABI, FOPS_CPU, 1, 0, 1, "one loop over the outputs", "", "float32", 0, run};
+ *
+ *     const fops_kernel_plugin* fops_kernel_plugin_main(void) { return &plugin; }
  */
 #ifndef FASHION_OPS_PLUGIN_H_
 #define FASHION_OPS_PLUGIN_H_

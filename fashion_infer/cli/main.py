@@ -9,7 +9,7 @@ import sys
 
 import click
 
-from .. import __version__, isolation
+from .. import __version__
 from ..errors import FashionInferError
 
 PROGRAM = "fashion-infer"
@@ -58,9 +58,14 @@ def cli():
 
 def main(argv=None):
     """Run the command line and end the process with its exit code (see `errors`)."""
+    words = sys.argv[1:] if argv is None else argv
+    if "FASHION_INFER_ISOLATED_PIPES" not in os.environ:
+        return _main(words)
+    from .. import isolation  # a child, with somebody's kernel file
+
     isolation.begin()
     try:
-        _main(sys.argv[1:] if argv is None else argv)
+        _main(words)
     finally:
         isolation.ended()
 
