@@ -9,7 +9,7 @@ from ..errors import DeviceError, UsageError
 from ..library import build
 from ..library import kernels as library
 from ..submissions import paths
-from ..submissions.loading import Loaded, load
+from ..submissions.loading import Loaded, load, names_of_loaded
 from . import kernel_files, reference
 from . import request as requests
 from .machines import open_machine
@@ -231,8 +231,9 @@ def _rate(case: Case, moved: Dict[str, int]) -> None:
 
 def _chosen(kernels: str, backend: str) -> List[Union[str, Loaded]]:
     """The kernels by their names, and kernel files loaded."""
-    # Before any file is loaded: it is in the table then.
-    ladder = [kernel.name for kernel in library.table(backend)]
+    # A file that was loaded before is in the library's table, too.
+    loaded = names_of_loaded()
+    ladder = [kernel.name for kernel in library.table(backend) if kernel.precision and kernel.name not in loaded]
     names: List[Union[str, Loaded]] = []
     for name in (word.strip() for word in kernels.split(",")):
         if paths.is_path(name):

@@ -3,7 +3,7 @@
 import sys
 import threading
 from pathlib import Path
-from typing import Dict, NamedTuple, Optional, Tuple
+from typing import Dict, NamedTuple, Optional, Set, Tuple
 
 from .. import isolation
 from ..errors import DeviceError
@@ -108,8 +108,13 @@ def register(recognised: Recognised, backend: Optional[str] = None, verbose: boo
         return _loaded[key]._replace(path=recognised.path)
 
 
+def names_of_loaded() -> Set[str]:
+    """The names under which this process has kernel files."""
+    return {loaded.name for loaded in list(_loaded.values())}
+
+
 def _free_name(name: str) -> str:
-    taken = {loaded.name for loaded in _loaded.values()}
+    taken = names_of_loaded()
     number = 2
     free = name
     while free in taken:

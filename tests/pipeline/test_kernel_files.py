@@ -102,7 +102,7 @@ def test_an_unknown_format_is_one_line(one_line, tmp_path):
     for command in (["kernel", "check", file], [*RUN, "--kernel", file], [*BENCH, "--kernels", file]):
         line, _ = one_line(2, *command)
         assert "looked for forward<gpu, float>" in line and "`fashion-infer kernel new --format c-gpu`" in line
-    assert "cannot read the kernel file ./none.cu" in one_line(2, *RUN, "--kernel", "./none.cu")[0]
+    assert "cannot read the kernel file none.cu" in one_line(2, *RUN, "--kernel", "./none.cu")[0]
     assert "unknown format 'x'" in one_line(2, *RUN, "--kernel", file, "--format", "x")[0]
 
 
@@ -163,9 +163,7 @@ def test_a_bad_end_is_one_line(one_line, file, line):
     assert end.stderr.splitlines()[:-1] == ours
 
 
-@pytest.mark.parametrize(
-    "command", [RUN, ("verify", "--model", "ece408-low"), ("profile", *RUN[1:]), ("kernel", "check")]
-)
+@pytest.mark.parametrize("command", [RUN, ("verify",), ("profile", *RUN[1:]), ("kernel", "check")])
 def test_a_kernel_that_hangs(one_line, command):
     option = [] if command[0] == "kernel" else ["--kernel"]
     line, _ = one_line(1, *command, *option, SAMPLES / "wrong" / "hangs.cpp", "--timeout", "1")
@@ -177,7 +175,8 @@ def test_nothing_outlives_a_run(tmp_path, run_program):
     file.write_text(
         "#include <cstdio>\n#include <unistd.h>\n" + (TEMPLATES / "conv.cpp").read_text() +
         "static int forked = [] {\n  const int child = fork();\n  if (child == 0) for (;;) sleep(1);\n"
-        f'  FILE* note = fopen("{note}", "w");\n  fprintf(note, "%d", child);\n  fclose(note);\n  return child;\n}}();\n'
+        f'  FILE* note = fopen("{note}", "w");\n  fprintf(note, "%d", child);\n  fclose(note);\n'
+        "  return child;\n}();\n"
     )  # fmt: skip
     assert run_program(*RUN, "--kernel", file).returncode == 0
     assert ended(int(note.read_text()))
@@ -220,8 +219,8 @@ def test_what_a_kernel_prints_goes_to_stderr(run_program):
 
 def test_verify_with_a_kernel(run_program, one_line):
     end = run_program("verify", "--model", "baseline", "--data", "synthetic", "--kernel", TEMPLATES / "conv.cpp")
-    assert end.returncode == 0 and end.stdout.endswith("1 checks passed\n"), end.stderr
-    assert end.stdout.count("operator   custom   cpu") == 1
+    assert end.returncode == 0 and end.stdout.endswith(" checks passed\n"), end.stderr
+    assert "operator   custom   cpu" in end.stdout and "fused" not in end.stdout and "builtin" not in end.stdout
     wrong = SAMPLES / "wrong" / "boundary.cpp"
     line, end = one_line(1, "verify", "--model", "ece408-low", "--data", "synthetic", "--kernel", wrong)
     assert "checks failed" in line and f"kernel check {wrong}" in end.stderr
