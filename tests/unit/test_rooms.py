@@ -13,8 +13,7 @@ CTYPES = {
     "library.bindings": "the operator library",
     "_mxnet.cuda_11": "dlopen of the CUDA libraries that MXNet links, with their symbols for all",
     "profiling.demangle": "the C++ runtime's own demangler",
-    "measure.machines.host": "memset and memmove, which are timed",
-    "measure.peers.host_peers": "glibc's mallopt",
+    "measure.machines.cpu": "memset and memmove, which are timed, and glibc's mallopt",
 }
 
 
