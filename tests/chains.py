@@ -9,7 +9,7 @@ import numpy as np
 
 from fashion_infer.checkpoints import editions
 from fashion_infer.graph import rewrite, symbol
-from fashion_infer.graph.layers import Convolution, Dense, Flatten, MaxPool, Softmax, Tanh, walk
+from fashion_infer.graph.layers import Convolution, Dense, Flatten, MaxPool, Relu, Softmax, Tanh, walk
 from fashion_infer.library.fused import FusedNetwork
 
 COURSE = tuple(editions.EDITIONS)
@@ -85,9 +85,8 @@ def chains(most_layers=7, most_channels=5, largest=24, largest_kernel=5, most_fi
         if flat:
             shape = (int(np.prod(shape)),)
         for _ in range(draw(st.integers(1, most_layers))):
-            kinds = [Tanh, Dense, Flatten]
-            kinds += [] if flat else [Convolution] * 2
-            kinds += [] if flat or min(h, w) < 2 else [MaxPool]
+            kinds = [Tanh, Relu, Dense, Flatten]
+            kinds += [] if flat else [Convolution] * 2 + [MaxPool] * 2
             kind = draw(st.sampled_from(kinds))
             if kind is Convolution:
                 k = draw(st.integers(1, min(largest_kernel, h, w)))
@@ -95,9 +94,12 @@ def chains(most_layers=7, most_channels=5, largest=24, largest_kernel=5, most_fi
                 h, w = h - k + 1, w - k + 1
             elif kind is Dense:
                 layers.append(Dense(draw(units), draw(st.booleans())))
+            elif kind is MaxPool:
+                size, stride = draw(st.integers(1, min(4, h, w))), draw(st.integers(1, 4))
+                layers.append(MaxPool(size, stride, stride <= size and draw(st.booleans())))
+                h, w = layers[-1].output(h), layers[-1].output(w)
             else:
                 layers.append(kind())
-                h, w = (h // 2, w // 2) if kind is MaxPool else (h, w)
             flat = flat or kind in (Dense, Flatten)
         if not any(isinstance(layer, (Convolution, Dense)) for layer in layers):
             layers.append(Dense(draw(units)))

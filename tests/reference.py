@@ -4,7 +4,7 @@ import functools
 
 import numpy as np
 
-from fashion_infer.graph.layers import Convolution, Dense, Flatten, MaxPool, Tanh
+from fashion_infer.graph.layers import Convolution, Dense, Flatten, MaxPool, Relu, Tanh
 
 
 def convolve(x, weight):
@@ -24,6 +24,16 @@ def convolve(x, weight):
                 shifted[:, p, q] = image[:, p : p + rows, q : q + columns]
         np.matmul(filters, shifted.reshape(c * k * k, rows * columns), out=out.reshape(m, rows * columns))
     return y
+
+
+def pool(x, layer):
+    """The largest value of each window of x (n,C,H,W); with `full` the border cuts the last ones."""
+    k, s, (h, w) = layer.size, layer.step, x.shape[2:]
+    ends = [(layer.output(size) - 1) * s + k for size in (h, w)]
+    border = [(0, max(end - size, 0)) for end, size in zip(ends, (h, w))]
+    x = np.pad(x, [(0, 0), (0, 0), *border], constant_values=-np.inf)
+    windows = [x[:, :, i : ends[0] - k + i + 1 : s, j : ends[1] - k + j + 1 : s] for i in range(k) for j in range(k)]
+    return functools.reduce(np.maximum, windows)
 
 
 def relative_error(got, wanted):
@@ -53,10 +63,10 @@ def forward(layers, weights, x):
             x = convolve(x, next(weights))
         elif isinstance(layer, Tanh):
             x = np.tanh(x)
+        elif isinstance(layer, Relu):
+            x = np.maximum(x, 0)
         elif isinstance(layer, MaxPool):
-            (h, w), k = x.shape[2:], layer.size
-            windows = [x[:, :, i : h // k * k : k, j : w // k * k : k] for i in range(k) for j in range(k)]
-            x = functools.reduce(np.maximum, windows)
+            x = pool(x, layer)
         elif isinstance(layer, Flatten):
             x = x.reshape(len(x), -1)
         elif isinstance(layer, Dense):
