@@ -9,10 +9,20 @@ import numpy as np
 
 from fashion_infer.checkpoints import editions
 from fashion_infer.graph import rewrite, symbol
-from fashion_infer.graph.layers import Convolution, Dense, Flatten, MaxPool, Softmax, Tanh, walk
+from fashion_infer.graph.layers import Convolution, Dense, Flatten, MaxPool, Relu, Softmax, Tanh, walk
 from fashion_infer.library.fused import FusedNetwork
 
-COURSE = tuple(editions.EDITIONS)
+# Whether the fused mode of this checkout takes ReLU, and pools of any window and stride, valid and full. While it does
+# not, chains for it hold tanh and pools of 2x2 side by side alone, and the editions that need more are left out.
+FUSED_TAKES_EVERY_LAYER = False
+
+
+def _fused_takes(layers):
+    plain = [not isinstance(layer, Relu) and (not isinstance(layer, MaxPool) or layer == MaxPool()) for layer in layers]
+    return FUSED_TAKES_EVERY_LAYER or all(plain)
+
+
+COURSE = tuple(name for name, edition in editions.EDITIONS.items() if _fused_takes(edition.layers))
 _PIXEL = 150.0  # root mean square of random pixels
 
 
@@ -68,11 +78,30 @@ def course(name, logits=False):
     return Chain(edition.layers[:-1] if logits else edition.layers, edition.shape)
 
 
-def chains(most_layers=7, most_channels=5, largest=24, largest_kernel=5, most_filters=20, units=None):
-    """A strategy of chains of any layers over items of any size; at least one convolution or dense layer in each."""
+def chains(
+    most_layers=7,
+    most_channels=5,
+    largest=24,
+    largest_kernel=5,
+    most_filters=20,
+    units=None,
+    every_layer=FUSED_TAKES_EVERY_LAYER,
+):
+    """A strategy of chains of any layers over items of any size; at least one convolution or dense layer in each.
+
+    Without `every_layer` there is no ReLU in them, and pools are 2x2, side by side and valid.
+    """
     from hypothesis import strategies as st
 
     units = st.integers(1, 150) if units is None else units
+
+    def draw_pool(draw, h, w):
+        if not every_layer:
+            return MaxPool()
+        pool = MaxPool(
+            draw(st.integers(1, min(4, h, w))), draw(st.sampled_from([None, 1, 2, 3, 4])), draw(st.booleans())
+        )
+        return pool if pool.fits(h) and pool.fits(w) else pool._replace(full=False)
 
     @st.composite
     def draw_chain(draw):
@@ -86,8 +115,9 @@ def chains(most_layers=7, most_channels=5, largest=24, largest_kernel=5, most_fi
             shape = (int(np.prod(shape)),)
         for _ in range(draw(st.integers(1, most_layers))):
             kinds = [Tanh, Dense, Flatten]
+            kinds += [Relu] if every_layer else []
             kinds += [] if flat else [Convolution] * 2
-            kinds += [] if flat or min(h, w) < 2 else [MaxPool]
+            kinds += [] if flat or (min(h, w) < 2 and not every_layer) else [MaxPool]
             kind = draw(st.sampled_from(kinds))
             if kind is Convolution:
                 k = draw(st.integers(1, min(largest_kernel, h, w)))
@@ -95,9 +125,11 @@ def chains(most_layers=7, most_channels=5, largest=24, largest_kernel=5, most_fi
                 h, w = h - k + 1, w - k + 1
             elif kind is Dense:
                 layers.append(Dense(draw(units), draw(st.booleans())))
+            elif kind is MaxPool:
+                layers.append(draw_pool(draw, h, w))
+                h, w = layers[-1].output(h), layers[-1].output(w)
             else:
                 layers.append(kind())
-                h, w = (h // 2, w // 2) if kind is MaxPool else (h, w)
             flat = flat or kind in (Dense, Flatten)
         if not any(isinstance(layer, (Convolution, Dense)) for layer in layers):
             layers.append(Dense(draw(units)))
