@@ -69,10 +69,17 @@ def course(name, logits=False):
 
 
 def chains(most_layers=7, most_channels=5, largest=24, largest_kernel=5, most_filters=20, units=None):
-    """A strategy of chains of any layers over items of any size; at least one convolution or dense layer in each."""
+    """A strategy of chains of any layers over items of any size; at least one convolution or dense layer in each.
+
+    Pools are those that the fused mode takes: full ones, whose stride is at most their window, as well as valid ones.
+    """
     from hypothesis import strategies as st
 
     units = st.integers(1, 150) if units is None else units
+
+    def draw_pool(draw, h, w):
+        size, stride = draw(st.integers(1, min(4, h, w))), draw(st.sampled_from([None, 1, 2, 3, 4]))
+        return MaxPool(size, stride, (stride or size) <= size and draw(st.booleans()))
 
     @st.composite
     def draw_chain(draw):
@@ -86,7 +93,7 @@ def chains(most_layers=7, most_channels=5, largest=24, largest_kernel=5, most_fi
             shape = (int(np.prod(shape)),)
         for _ in range(draw(st.integers(1, most_layers))):
             kinds = [Tanh, Relu, Dense, Flatten]
-            kinds += [] if flat else [Convolution] * 2 + [MaxPool] * 2
+            kinds += [] if flat else [Convolution] * 2 + [MaxPool]
             kind = draw(st.sampled_from(kinds))
             if kind is Convolution:
                 k = draw(st.integers(1, min(largest_kernel, h, w)))
@@ -95,8 +102,7 @@ def chains(most_layers=7, most_channels=5, largest=24, largest_kernel=5, most_fi
             elif kind is Dense:
                 layers.append(Dense(draw(units), draw(st.booleans())))
             elif kind is MaxPool:
-                size, stride = draw(st.integers(1, min(4, h, w))), draw(st.integers(1, 4))
-                layers.append(MaxPool(size, stride, stride <= size and draw(st.booleans())))
+                layers.append(draw_pool(draw, h, w))
                 h, w = layers[-1].output(h), layers[-1].output(w)
             else:
                 layers.append(kind())

@@ -26,14 +26,23 @@ def convolve(x, weight):
     return y
 
 
-def pool(x, layer):
-    """The largest value of each window of x (n,C,H,W); with `full` the border cuts the last ones."""
-    k, s, (h, w) = layer.size, layer.step, x.shape[2:]
-    ends = [(layer.output(size) - 1) * s + k for size in (h, w)]
-    border = [(0, max(end - size, 0)) for end, size in zip(ends, (h, w))]
-    x = np.pad(x, [(0, 0), (0, 0), *border], constant_values=-np.inf)
-    windows = [x[:, :, i : ends[0] - k + i + 1 : s, j : ends[1] - k + j + 1 : s] for i in range(k) for j in range(k)]
-    return functools.reduce(np.maximum, windows)
+def max_pool(x, size, stride=None, full=False):
+    """The largest value of each window of `size` by `size`, a window every `stride` pixels (default: side by side).
+
+    x (B,C,H,W). With `full` there are as many windows as cover the image, the last ones smaller; else only whole ones.
+    """
+    stride = stride or size
+    whole = [edge - size + stride if full else edge - size + 1 for edge in x.shape[2:]]
+    rows, columns = (range(0, end, stride) for end in whole)
+    padded = np.full((*x.shape[:2], rows[-1] + size, columns[-1] + size), -np.inf)
+    h, w = (min(edge, end) for edge, end in zip(x.shape[2:], padded.shape[2:]))
+    padded[:, :, :h, :w] = x[:, :, :h, :w]
+    parts = [
+        padded[:, :, i : i + rows[-1] + 1 : stride, j : j + columns[-1] + 1 : stride]
+        for i in range(size)
+        for j in range(size)
+    ]
+    return functools.reduce(np.maximum, parts)
 
 
 def relative_error(got, wanted):
@@ -66,7 +75,7 @@ def forward(layers, weights, x):
         elif isinstance(layer, Relu):
             x = np.maximum(x, 0)
         elif isinstance(layer, MaxPool):
-            x = pool(x, layer)
+            x = max_pool(x, layer.size, layer.stride, layer.full)
         elif isinstance(layer, Flatten):
             x = x.reshape(len(x), -1)
         elif isinstance(layer, Dense):
@@ -83,8 +92,8 @@ def forward_in_slices(layers, weights, x, few=4, many=200):
     """As `forward`, a slice at a time: the activations before the first dense layer, in float64, of a few images fit in
     the caches; the dense layers' weights, tens of megabytes, are read once for many."""
     weights = [values.astype(np.float64) for values in weights]
-    cut = next((i for i, (kind, *_) in enumerate(layers) if kind == "dense"), len(layers))
-    read = sum(kind == "convolution" for kind, *_ in layers[:cut])
+    cut = next((i for i, layer in enumerate(layers) if isinstance(layer, Dense)), len(layers))
+    read = sum(isinstance(layer, Convolution) for layer in layers[:cut])
     slices = []
     for part in (x[i : i + many] for i in range(0, len(x), many)):
         features = [forward(layers[:cut], weights[:read], part[i : i + few]) for i in range(0, len(part), few)]

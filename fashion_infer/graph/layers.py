@@ -50,6 +50,11 @@ class MaxPool(NamedTuple):
         rest = size - self.size
         return (-(-rest // self.step) if self.full else rest // self.step) + 1
 
+    def fits(self, size: int) -> bool:
+        """Whether every window along an edge of `size` pixels holds one at least: a full pool whose stride is larger
+        than its window may have a last one that begins behind the edge."""
+        return self.size <= size and (self.output(size) - 1) * self.step < size
+
 
 class Flatten(NamedTuple):
     """(C,H,W) to (C*H*W,)."""
@@ -116,7 +121,7 @@ def walk(layers: Sequence[Layer], shape: Shape, convolution: str = "new") -> Ite
             parameters[f"{name}_weight"] = (layer.filters, shape[0], k, k)
             shape = (layer.filters, shape[1] - k + 1, shape[2] - k + 1)
         elif isinstance(layer, MaxPool):
-            if len(shape) != 3 or layer.size > min(shape[1:]):
+            if len(shape) != 3 or not all(layer.fits(size) for size in shape[1:]):
                 raise UsageError(f"{layer} does not fit data of shape {shape}")
             name, shape = numbered("pooling"), (shape[0], layer.output(shape[1]), layer.output(shape[2]))
         elif isinstance(layer, Dense):

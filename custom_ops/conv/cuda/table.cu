@@ -41,7 +41,8 @@ constexpr Kernel kKernels[] = {
 
 constexpr int kCount = sizeof kKernels / sizeof *kKernels;
 constexpr const Kernel& at(Ladder step) { return kKernels[static_cast<int>(step) - 1]; }
-static_assert(at(Ladder::implicit_gemm).run == run_implicit_gemm && at(Ladder::register_tile).run == run_register_tile &&
+static_assert(at(Ladder::implicit_gemm).run == run_implicit_gemm &&
+                  at(Ladder::register_tile).run == run_register_tile &&
                   at(Ladder::tensor_core).run == run_tensor_core && at(Ladder::half).run == run_tensor_core_half,
               "the table and Ladder (table.h) differ");
 
