@@ -32,27 +32,31 @@ enum class Windows {
   any
 };
 
-// MXNet's max pool keeps a NaN that meets a number.
+// A NaN that meets a number stays.
 __device__ inline float max_or_nan(float a, float b) { return a > b || a != a ? a : b; }
 
+// Output i of an item.
 template <Windows windows, typename X>
 __device__ float map_at(const MapDims& d, const X* item, int i) {
-  if constexpr (windows == Windows::none) return activate(d.activation, static_cast<float>(item[i]));
-  const int c = i / (d.OH * d.OW), at = i - c * d.OH * d.OW, h = at / d.OW, w = at - h * d.OW;
-  if constexpr (windows == Windows::pairs) {
-    const X* corner = item + (static_cast<long long>(c) * d.H + 2 * h) * d.W + 2 * w;
-    const float upper = max_or_nan(static_cast<float>(corner[0]), static_cast<float>(corner[1]));
-    const float lower = max_or_nan(static_cast<float>(corner[d.W]), static_cast<float>(corner[d.W + 1]));
-    return activate(d.activation, max_or_nan(upper, lower));
-  }
-  const int top = h * d.stride, left = w * d.stride;
-  const int height = min(d.size, d.H - top), width = min(d.size, d.W - left);
-  const X* row = item + (static_cast<long long>(c) * d.H + top) * d.W + left;
-  float largest = static_cast<float>(*row);
-  for (int p = 0; p < height; ++p, row += d.W)
+  const auto at = [&](int c, int h, int w) { return item + (static_cast<long long>(c) * d.H + h) * d.W + w; };
+  const int c = i / (d.OH * d.OW), place = i - c * d.OH * d.OW, h = place / d.OW, w = place - h * d.OW;
+  float v;
+  if constexpr (windows == Windows::none) {
+    v = static_cast<float>(item[i]);
+  } else if constexpr (windows == Windows::pairs) {
+    const X* corner = at(c, 2 * h, 2 * w);
+    v = max_or_nan(max_or_nan(static_cast<float>(corner[0]), static_cast<float>(corner[1])),
+                   max_or_nan(static_cast<float>(corner[d.W]), static_cast<float>(corner[d.W + 1])));
+  } else {
+    const int top = h * d.stride, left = w * d.stride;
+    const int height = min(d.size, d.H - top), width = min(d.size, d.W - left);  // the border cuts the last windows
+    const X* row = at(c, top, left);
+    v = static_cast<float>(*row);
+    for (int p = 0; p < height; ++p, row += d.W)
 #pragma unroll 4
-    for (int q = 0; q < width; ++q) largest = max_or_nan(largest, static_cast<float>(row[q]));
-  return activate(d.activation, largest);
+      for (int q = 0; q < width; ++q) v = max_or_nan(v, static_cast<float>(row[q]));
+  }
+  return activate(d.activation, v);
 }
 
 template <Windows windows, typename X>
