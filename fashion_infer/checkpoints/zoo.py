@@ -97,11 +97,14 @@ MODELS: Dict[str, Model] = {
 def get(name: str, edition: Optional[str] = None) -> Model:
     """The model called `name`; with an edition its short name will do. Bare names are those of fa2017.
 
+    fa2020's model goes by every name that its edition has.
+
     Raises
     ------
     UsageError
         With the nearest names, when there is no such model.
     """
+    name = editions.ALIASES.get(name, name)
     if edition:
         shipped = of_edition(edition)
         for model in shipped:
@@ -117,8 +120,8 @@ def get(name: str, edition: Optional[str] = None) -> Model:
 
 def of_edition(edition: str) -> List[Model]:
     """An edition's models, in the order of the table; UsageError for an unknown edition."""
-    editions.get(edition)
-    return [model for model in MODELS.values() if model.edition == edition]
+    wanted = editions.get(edition).name
+    return [model for model in MODELS.values() if model.edition == wanted]
 
 
 def default(edition: Optional[str] = None) -> Model:
