@@ -47,9 +47,13 @@ TARGETS = {
     "baseline": Target("fa2017", "builtin", {10000: 8673}, seed=3, batch=128, rate=3e-3),
     "sp2018-ece408": Target("sp2018", "custom", {10000: 8451, 100: 88, 10: 10}, seed=7, batch=64, rate=5e-3, start=300),
     "sp2018-baseline": Target("sp2018", "builtin", {10000: 8444}, seed=4, batch=64, rate=5e-3),
-    "fa2018-ece408": Target("fa2018", "custom", {10000: 8171, 1000: 827, 100: 85}, seed=8, batch=64, rate=5e-3, start=80),
+    "fa2018-ece408": Target(
+        "fa2018", "custom", {10000: 8171, 1000: 827, 100: 85}, seed=8, batch=64, rate=5e-3, start=80
+    ),
     "fa2018-baseline": Target("fa2018", "builtin", {10000: 8177}, seed=9, batch=64, rate=5e-3, start=80),
-    "sp2019-ece408": Target("sp2019", "custom", {10000: 8397, 1000: 852, 100: 84}, seed=10, batch=64, rate=5e-3, start=420),
+    "sp2019-ece408": Target(
+        "sp2019", "custom", {10000: 8397, 1000: 852, 100: 84}, seed=10, batch=64, rate=5e-3, start=420
+    ),
     "sp2019-baseline": Target("sp2019", "builtin", {10000: 8236}, seed=12, batch=64, rate=5e-3, start=200),
     "fa2019-baseline": Target("fa2019", "builtin", {10000: 8154}, seed=5, batch=64, rate=5e-3),
     "fa2019-ece408": Target("fa2019", "custom", {10000: 7653, 1000: 767, 100: 76}, seed=6, batch=64, rate=5e-3),

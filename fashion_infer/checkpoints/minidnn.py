@@ -69,11 +69,10 @@ def save(path, checkpoint: Checkpoint) -> Path:
     CheckpointError
         When its network is not fa2020's, or the file cannot be written.
     """
-    operators = symbol.convolutions(symbol.parse(checkpoint.symbol, "the network"), symbol.CUSTOM_OPERATOR)
-    steps = list(_steps("new" if operators else "convolution"))
+    steps = list(_steps("new" if "new0_weight" in checkpoint.weights else "convolution"))
     shapes = {name: shape for step in steps for name, shape in step.parameters.items()}
     if {name: array.shape for name, array in checkpoint.weights.items()} != shapes:
-        raise CheckpointError(f"only the weights of {EDITION}'s network can be written as {path}: the file has no shapes")
+        raise CheckpointError(f"{path} can hold the weights of {EDITION}'s network alone: the format has no shapes")
     parts = [_integer(len(steps))]
     for step in steps:
         parts.append(_integer(_count(step)))
