@@ -58,7 +58,7 @@ TARGETS = {
     "fa2019-baseline": Target("fa2019", "builtin", {10000: 8154}, seed=5, batch=64, rate=5e-3),
     "fa2019-ece408": Target("fa2019", "custom", {10000: 7653, 1000: 767, 100: 76}, seed=6, batch=64, rate=5e-3),
     "fa2020": Target(
-        "fa2020", "custom", {10000: 8714, 5000: 4355, 1000: 886, 100: 86}, seed=13, batch=64, rate=5e-3, start=900
+        "fa2020", "custom", {10000: 8714, 5000: 4355, 1000: 886, 100: 86}, seed=13, batch=64, rate=5e-3, start=2000
     ),
 }
 
