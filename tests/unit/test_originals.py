@@ -58,7 +58,9 @@ def test_fetched_and_run(served, behaviour, invoke):
     assert " fetched" in invoke("models", "list")[1]
 
 
-@pytest.mark.parametrize("name, layers", [("sp2018-baseline", "convolution"), ("fa2019-ece408", "new"), ("sp2019-ece408", "new")])
+@pytest.mark.parametrize(
+    "name, layers", [("sp2018-baseline", "convolution"), ("fa2019-ece408", "new"), ("sp2019-ece408", "new")]
+)
 def test_other_editions(name, layers, bare, monkeypatch, tmp_path, invoke):
     """The course's files of these editions are those of epoch 2; weights named as then fit the network built here."""
     mxnet_pair.save(str(tmp_path / name), zoo.get(name).load(), epoch=2)
