@@ -38,12 +38,11 @@ class Edition(NamedTuple):
         return 1, self.input_size, self.input_size
 
 
-def _edition(
-    name: str, input_size: int, features: Tuple[Layer, ...], hidden: int, nonlinear: Layer = _TANH
-) -> Edition:
+def _edition(name: str, input_size: int, features: Tuple[Layer, ...], hidden: int, nonlinear: Layer = _TANH) -> Edition:
     """Every edition's network ends in a hidden layer and one score a class."""
     classifier = (Flatten(), Dense(hidden), nonlinear, Dense(len(CLASS_NAMES)), Softmax())
     return Edition(name, input_size, (*features, *classifier))
+
 
 EDITIONS: Dict[str, Edition] = {
     edition.name: edition
@@ -53,9 +52,7 @@ EDITIONS: Dict[str, Edition] = {
         _edition("fa2018", 72, (Convolution(12, 7), _TANH, _POOL, Convolution(24, 7)), 160),
         _edition("sp2019", 48, (Convolution(6, 5), _TANH, _POOL, Convolution(16, 5)), 140),
         _edition("fa2019", 70, (Convolution(12, 5), _TANH, _POOL, Convolution(24, 5)), 160),
-        _edition(
-            "fa2020", 86, (Convolution(4, 7), _RELU, _POOL, Convolution(16, 7), _RELU, _LAST_POOL), 32, _RELU
-        ),
+        _edition("fa2020", 86, (Convolution(4, 7), _RELU, _POOL, Convolution(16, 7), _RELU, _LAST_POOL), 32, _RELU),
     )
 }
 

@@ -16,7 +16,7 @@ from ..graph.layers import Convolution, Dense, Layer, MaxPool, Relu, Tanh, walk
 _PIXEL = 140.0  # root mean square of the images' pixels
 _PATCHES = 5  # in each direction
 _TANH = 0.7  # of what tanh and the pool make of values of order 1
-_RELU = 1.3  # the same of ReLU and a pool: the largest of four or more is seldom 0
+_RELU = 0.5  # the same of ReLU and a pool
 _LOGIT = 3.0  # how much larger the last dense layer's outputs are: then scores differ
 
 
