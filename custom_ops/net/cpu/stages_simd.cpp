@@ -167,7 +167,8 @@ void dense(const Stage& s, const float* packed, const float* bias, int64_t rows,
 
 }  // namespace
 
-const CpuStages stages = {convolution_scratch, convolution, map_scratch, map, dense_panels, dense_padded, pack_dense, dense};
+const CpuStages stages = {convolution_scratch, convolution, map_scratch, map,
+                          dense_panels, dense_padded, pack_dense, dense};
 
 }  // namespace FOPS_ISA
 }  // namespace fops

@@ -1,5 +1,5 @@
-// A dense layer on a CUDA device at float32 grade by the matrix units: y = activation(x w^T + bias), every float32 operand
-// as the sum of two half-precision numbers. Internal to the CUDA executor.
+// A dense layer on a CUDA device at float32 grade by the matrix units: y = activation(x w^T + bias), every float32
+// operand as the sum of two half-precision numbers. Internal to the CUDA executor.
 #pragma once
 
 #include <cuda_fp16.h>

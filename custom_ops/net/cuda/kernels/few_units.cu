@@ -96,8 +96,10 @@ fops_status run_few_units(int64_t n, int64_t inputs, int64_t units, const Tensor
                           Activation activation, bool softmax, float* y, cudaStream_t stream) {
   if (activation != Activation::none && softmax)
     return fail(FOPS_INVALID, "few units: an activation or softmax, not both");
-  if (x.form == Tensor::Form::uint8)
-    return run<16, 1, 1>(n, inputs, units, static_cast<const uint8_t*>(x.data), w, bias, activation, softmax, y, stream);
+  if (x.form == Tensor::Form::uint8) {
+    const uint8_t* pixels = static_cast<const uint8_t*>(x.data);
+    return run<16, 1, 1>(n, inputs, units, pixels, w, bias, activation, softmax, y, stream);
+  }
   const float* from = static_cast<const float*>(x.data);
   const bool wide = inputs % 4 == 0 && reinterpret_cast<uintptr_t>(from) % 16 == 0;
   if (!wide) return run<16, 1, 1>(n, inputs, units, from, w, bias, activation, softmax, y, stream);
