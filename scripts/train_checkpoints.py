@@ -45,7 +45,7 @@ TARGETS = {
     "ece408-high": Target("fa2017", "custom", {10000: 8562, 2000: 1725}, seed=11, batch=64, rate=1e-2, start=255),
     "ece408-low": Target("fa2017", "custom", {10000: 6290, 2000: 1255}, seed=2, batch=128, rate=5e-4),
     "baseline": Target("fa2017", "builtin", {10000: 8673}, seed=3, batch=128, rate=3e-3),
-    "sp2018-ece408": Target("sp2018", "custom", {10000: 8451, 100: 88, 10: 10}, seed=7, batch=64, rate=5e-3, start=300),
+    "sp2018-ece408": Target("sp2018", "custom", {10000: 8451, 100: 88, 10: 10}, seed=7, batch=64, rate=5e-3, start=460),
     "sp2018-baseline": Target("sp2018", "builtin", {10000: 8444}, seed=4, batch=64, rate=5e-3),
     "fa2018-ece408": Target(
         "fa2018", "custom", {10000: 8171, 1000: 827, 100: 85}, seed=8, batch=64, rate=5e-3, start=80

@@ -67,6 +67,16 @@ MODELS: Dict[str, Model] = {
             {dataset.REAL: [(10000, 0.8673)], dataset.SYNTHETIC: [(10000, 0.8954), (2000, 0.8915)]},
         ),
         Model(
+            "sp2018-ece408",
+            "sp2018",
+            "custom",
+            "the course's network, custom operator, two layers",
+            {
+                dataset.REAL: [(10000, 0.8451), (100, 0.88), (10, 1.0)],
+                dataset.SYNTHETIC: [(10000, 0.8845), (2000, 0.8855)],
+            },
+        ),
+        Model(
             "sp2018-baseline",
             "sp2018",
             "builtin",
