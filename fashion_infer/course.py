@@ -1,56 +1,81 @@
 """The programs of the course, as presets: what each ran, and with which arguments."""
 
-from typing import Any, Dict, NamedTuple, Optional
+from typing import Any, Dict, NamedTuple, Optional, Tuple
 
-from .checkpoints import zoo
+from .checkpoints import editions, minidnn, zoo
 from .errors import UsageError
 from .request import Request
 
 
 class Program(NamedTuple):
-    """A milestone's program. `arguments` says whether it took a model and a dataset size."""
+    """A milestone's program. `arguments` names those that it took: of a model and a dataset size `n`."""
 
     summary: str
     operator: str  # "builtin" or "custom"
     backend: str  # "cpu" or "gpu"
-    arguments: bool
+    arguments: Tuple[str, ...] = ()
 
 
-PROGRAMS: Dict[str, Program] = {
-    "m1.1": Program("baseline, MXNet's own convolution on the CPU", "builtin", "cpu", False),
-    "m1.2": Program("baseline, MXNet's own convolution on the GPU", "builtin", "gpu", False),
-    "m2.1": Program("custom operator on the CPU", "custom", "cpu", True),
-    "m3.1": Program("custom operator on the GPU", "custom", "gpu", True),
-    "m4.1": Program("custom operator on the GPU, optimised", "custom", "gpu", True),
-    "final": Program("custom operator on the GPU, as submitted", "custom", "gpu", True),
+_BOTH = ("model", "n")
+# Of the years that ran MXNet, fa2017 to fa2019.
+MXNET: Dict[str, Program] = {
+    "m1.1": Program("baseline, MXNet's own convolution on the CPU", "builtin", "cpu"),
+    "m1.2": Program("baseline, MXNet's own convolution on the GPU", "builtin", "gpu"),
+    "m2.1": Program("custom operator on the CPU", "custom", "cpu", _BOTH),
+    "m3.1": Program("custom operator on the GPU", "custom", "gpu", _BOTH),
+    "m4.1": Program("custom operator on the GPU, optimised", "custom", "gpu", _BOTH),
+    "final": Program("custom operator on the GPU, as submitted", "custom", "gpu", _BOTH),
 }
+# Of the years that ran mini-dnn, fa2020 and later, which had one model.
+MINIDNN: Dict[str, Program] = {
+    "m1": Program("custom operator on the CPU", "custom", "cpu", ("n",)),
+    "m2": Program("custom operator on the GPU", "custom", "gpu", ("n",)),
+    "m3": Program("custom operator on the GPU, optimised", "custom", "gpu", ("n",)),
+}
+PROGRAMS: Dict[str, Program] = {**MXNET, **MINIDNN}
+
+
+def of_minidnn(edition: str) -> bool:
+    """Whether an edition's programs were those of mini-dnn; UsageError for an unknown edition."""
+    return editions.get(edition).name == minidnn.EDITION
+
+
+def default_edition(program: str) -> str:
+    """The edition that a program is taken from when none is named."""
+    return minidnn.EDITION if program in MINIDNN else zoo.DEFAULT_EDITION
 
 
 def request(
-    program: str, edition: str, model: Optional[str] = None, n: Optional[int] = None, **options: Any
+    program: str, edition: Optional[str] = None, model: Optional[str] = None, n: Optional[int] = None, **options: Any
 ) -> Request:
     """Turn a program's name and its positional arguments into a request.
 
-    The network runs node by node, as the course's programs ran it. Of sp2018 only the baseline is shipped: the programs
-    of the custom operator run that one's weights.
+    The network runs node by node, as the course's programs ran it.
 
     Parameters
     ----------
     program, edition
-        Names in `PROGRAMS` and in `editions.EDITIONS`.
+        Names in `PROGRAMS` and of `editions`; without an edition `default_edition`.
     model, n
-        The program's own arguments, where it took any: the model's short name, and the number of test images.
+        The program's own arguments, where it took any: the model's short name, and the number of test images. The
+        programs of mini-dnn took the number alone, so that it may stand in the model's place.
     **options
         Further fields of the request.
 
     Raises
     ------
     UsageError
-        For an unknown program, or arguments that it did not take.
+        For an unknown program, one that the edition did not have, or arguments that it did not take.
     """
     if program not in PROGRAMS:
         raise UsageError(f"unknown program '{program}'; the course had {', '.join(PROGRAMS)}")
+    edition = edition or default_edition(program)
+    had = MINIDNN if of_minidnn(edition) else MXNET
+    if program not in had:
+        raise UsageError(f"{edition} had no program '{program}', but {', '.join(had)}")
     preset = PROGRAMS[program]
+    if preset.arguments == ("n",) and model is not None:
+        model, n = None, _only_n(program, model, n)
     if not preset.arguments:
         if model is not None or n is not None:
             raise UsageError(f"{program} takes no arguments: it runs the baseline on all 10000 images")
@@ -66,3 +91,10 @@ def request(
         mode="operator",
         **options,
     )
+
+
+def _only_n(program: str, first: str, second: Optional[int]) -> int:
+    """The number of images, which is a program's only argument."""
+    if second is not None or not first.isdecimal():
+        raise UsageError(f"{program} takes one argument: the number of test images")
+    return int(first)

@@ -22,7 +22,7 @@ class Request:
     model: Optional[str] = None  # of `zoo`; None for the edition's default
     n: int = dataset.TEST_SIZE  # test images, 1 to 10,000
     backend: str = "auto"  # "auto", "cpu" or "gpu"
-    checkpoint: Optional[str] = None  # in place of a model: FILE.h5, or PREFIX of MXNet's pair
+    checkpoint: Optional[str] = None  # in place of a model: FILE.h5, PREFIX of MXNet's pair, or weights-86.bin
     epoch: int = 1  # NNNN of PREFIX-NNNN.params
     operator: Optional[str] = None  # "custom" or "builtin" for all convolutions; None as the model has them
     edition: Optional[str] = None  # models then go by the short names of the time

@@ -94,5 +94,5 @@ def _ways(asked: Request) -> Iterator[Tuple[str, str, str]]:
 
 def _weights(name: str, source: str) -> List[str]:
     """Which weights of a model are here. The figures on the built-in set are those of the shipped ones."""
-    fetched = source == dataset.REAL and originals.path(name).is_file()
+    fetched = source == dataset.REAL and originals.is_here(name)
     return ["shipped", "original"] if fetched else ["shipped"]

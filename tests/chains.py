@@ -9,7 +9,7 @@ import numpy as np
 
 from fashion_infer.checkpoints import editions
 from fashion_infer.graph import rewrite, symbol
-from fashion_infer.graph.layers import Convolution, Dense, Flatten, MaxPool, Softmax, Tanh, walk
+from fashion_infer.graph.layers import Convolution, Dense, Flatten, MaxPool, Relu, Softmax, Tanh, walk
 from fashion_infer.library.fused import FusedNetwork
 
 COURSE = tuple(editions.EDITIONS)
@@ -69,10 +69,17 @@ def course(name, logits=False):
 
 
 def chains(most_layers=7, most_channels=5, largest=24, largest_kernel=5, most_filters=20, units=None):
-    """A strategy of chains of any layers over items of any size; at least one convolution or dense layer in each."""
+    """A strategy of chains of any layers over items of any size; at least one convolution or dense layer in each.
+
+    Pools are those that the fused mode takes: full ones, whose stride is at most their window, as well as valid ones.
+    """
     from hypothesis import strategies as st
 
     units = st.integers(1, 150) if units is None else units
+
+    def draw_pool(draw, h, w):
+        size, stride = draw(st.integers(1, min(4, h, w))), draw(st.sampled_from([None, 1, 2, 3, 4]))
+        return MaxPool(size, stride, (stride or size) <= size and draw(st.booleans()))
 
     @st.composite
     def draw_chain(draw):
@@ -85,9 +92,8 @@ def chains(most_layers=7, most_channels=5, largest=24, largest_kernel=5, most_fi
         if flat:
             shape = (int(np.prod(shape)),)
         for _ in range(draw(st.integers(1, most_layers))):
-            kinds = [Tanh, Dense, Flatten]
-            kinds += [] if flat else [Convolution] * 2
-            kinds += [] if flat or min(h, w) < 2 else [MaxPool]
+            kinds = [Tanh, Relu, Dense, Flatten]
+            kinds += [] if flat else [Convolution] * 2 + [MaxPool]
             kind = draw(st.sampled_from(kinds))
             if kind is Convolution:
                 k = draw(st.integers(1, min(largest_kernel, h, w)))
@@ -95,9 +101,11 @@ def chains(most_layers=7, most_channels=5, largest=24, largest_kernel=5, most_fi
                 h, w = h - k + 1, w - k + 1
             elif kind is Dense:
                 layers.append(Dense(draw(units), draw(st.booleans())))
+            elif kind is MaxPool:
+                layers.append(draw_pool(draw, h, w))
+                h, w = layers[-1].output(h), layers[-1].output(w)
             else:
                 layers.append(kind())
-                h, w = (h // 2, w // 2) if kind is MaxPool else (h, w)
             flat = flat or kind in (Dense, Flatten)
         if not any(isinstance(layer, (Convolution, Dense)) for layer in layers):
             layers.append(Dense(draw(units)))

@@ -4,7 +4,7 @@ import functools
 
 import numpy as np
 
-from fashion_infer.graph.layers import Convolution, Dense, Flatten, MaxPool, Tanh
+from fashion_infer.graph.layers import Convolution, Dense, Flatten, MaxPool, Relu, Tanh
 
 
 def convolve(x, weight):
@@ -24,6 +24,25 @@ def convolve(x, weight):
                 shifted[:, p, q] = image[:, p : p + rows, q : q + columns]
         np.matmul(filters, shifted.reshape(c * k * k, rows * columns), out=out.reshape(m, rows * columns))
     return y
+
+
+def max_pool(x, size, stride=None, full=False):
+    """The largest value of each window of `size` by `size`, a window every `stride` pixels (default: side by side).
+
+    x (B,C,H,W). With `full` there are as many windows as cover the image, the last ones smaller; else only whole ones.
+    """
+    stride = stride or size
+    whole = [edge - size + stride if full else edge - size + 1 for edge in x.shape[2:]]
+    rows, columns = (range(0, end, stride) for end in whole)
+    padded = np.full((*x.shape[:2], rows[-1] + size, columns[-1] + size), -np.inf)
+    h, w = (min(edge, end) for edge, end in zip(x.shape[2:], padded.shape[2:]))
+    padded[:, :, :h, :w] = x[:, :, :h, :w]
+    parts = [
+        padded[:, :, i : i + rows[-1] + 1 : stride, j : j + columns[-1] + 1 : stride]
+        for i in range(size)
+        for j in range(size)
+    ]
+    return functools.reduce(np.maximum, parts)
 
 
 def relative_error(got, wanted):
@@ -53,10 +72,10 @@ def forward(layers, weights, x):
             x = convolve(x, next(weights))
         elif isinstance(layer, Tanh):
             x = np.tanh(x)
+        elif isinstance(layer, Relu):
+            x = np.maximum(x, 0)
         elif isinstance(layer, MaxPool):
-            (h, w), k = x.shape[2:], layer.size
-            windows = [x[:, :, i : h // k * k : k, j : w // k * k : k] for i in range(k) for j in range(k)]
-            x = functools.reduce(np.maximum, windows)
+            x = max_pool(x, layer.size, layer.stride, layer.full)
         elif isinstance(layer, Flatten):
             x = x.reshape(len(x), -1)
         elif isinstance(layer, Dense):
@@ -73,8 +92,8 @@ def forward_in_slices(layers, weights, x, few=4, many=200):
     """As `forward`, a slice at a time: the activations before the first dense layer, in float64, of a few images fit in
     the caches; the dense layers' weights, tens of megabytes, are read once for many."""
     weights = [values.astype(np.float64) for values in weights]
-    cut = next((i for i, (kind, *_) in enumerate(layers) if kind == "dense"), len(layers))
-    read = sum(kind == "convolution" for kind, *_ in layers[:cut])
+    cut = next((i for i, layer in enumerate(layers) if isinstance(layer, Dense)), len(layers))
+    read = sum(isinstance(layer, Convolution) for layer in layers[:cut])
     slices = []
     for part in (x[i : i + many] for i in range(0, len(x), many)):
         features = [forward(layers[:cut], weights[:read], part[i : i + few]) for i in range(0, len(part), few)]

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-KEPT = 64  # files, the newest; the six models' references take 5 MB
+KEPT = 64  # files, the newest; the twelve models' references take 10 MB
 _DIGEST = hashlib.sha256().digest_size
 
 

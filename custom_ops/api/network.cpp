@@ -22,6 +22,14 @@ const char* name_of(Stage::Kind kind) {
   }
 }
 
+fops_activation activation_of(const Stage& stage) {
+  switch (stage.activation) {
+    case Activation::tanh: return FOPS_TANH;
+    case Activation::relu: return FOPS_RELU;
+    default: return FOPS_NO_ACTIVATION;
+  }
+}
+
 // The C structs as the planner's layers; false when an index leaves the list.
 bool convert(const fops_node* nodes, int count, std::vector<Layer>* out) {
   for (int i = 0; i < count; ++i) {
@@ -94,8 +102,9 @@ fops_status fops_network_stage(const fops_network* network, int index, fops_stag
           {s.in.C, s.in.H, s.in.W},
           {s.out.C, s.out.H, s.out.W},
           s.K,
-          s.tanh,
-          s.pool};
+          activation_of(s),
+          s.pool.size,
+          s.pool.stride};
   return FOPS_OK;
 }
 

@@ -131,6 +131,8 @@ typedef struct {
   int32_t number;            /* what the log calls the node */
 } fops_node;
 
+typedef enum { FOPS_NO_ACTIVATION = 0, FOPS_TANH = 1, FOPS_RELU = 2 } fops_activation;
+
 /* A stage of a fused network. */
 typedef struct {
   const char* name;      /* the fused nodes' names, joined by '+'; lives as long as the network */
@@ -138,7 +140,8 @@ typedef struct {
   int32_t first_node, last_node; /* the numbers of the first and the last of these nodes */
   int64_t in[3], out[3]; /* C, H, W of one item */
   int64_t K;             /* convolution: the kernel's side; else 0 */
-  int tanh, pool;        /* whether its epilogue has them */
+  fops_activation activation;     /* of its epilogue */
+  int64_t pool_size, pool_stride; /* the max pool of its epilogue: a window's side, and from one to the next; or 0, 0 */
 } fops_stage_info;
 
 typedef struct fops_network fops_network;

@@ -36,6 +36,12 @@ long side(const Attributes& attributes, const char* key, size_t dimensions) {
   return numbers.front() == numbers.back() && numbers.front() > 0 ? numbers.front() : 0;
 }
 
+// A pool's stride, which is 1 when it is not given; 0 for one that is not square.
+long pool_stride(const Attributes& attributes) {
+  const std::string value = attribute(attributes, "stride", "None");
+  return value == "()" || value == "[]" || value == "None" ? 1 : side(attributes, "stride", 2);
+}
+
 // The reason why a node of a known operator can't be fused; "" when it can.
 std::string refusal(const std::string& op, const Attributes& n, Kind wanted) {
   switch (wanted) {
@@ -52,14 +58,19 @@ std::string refusal(const std::string& op, const Attributes& n, Kind wanted) {
       if (!side(n, "num_hidden", 1)) return "its num_hidden is not a positive number";
       return truth(n, "flatten", true) ? "" : "it does not flatten its data";
     case Kind::tanh:
-      return op == "tanh" || attribute(n, "act_type", "") == "tanh" ? "" : "its act_type is not tanh";
+      return op != "Activation" || attribute(n, "act_type", "") == "tanh" || attribute(n, "act_type", "") == "relu"
+                 ? ""
+                 : "its act_type is neither tanh nor relu";
     case Kind::max_pool:
       if (attribute(n, "pool_type", "max") != "max") return "its pool_type is not max";
       if (truth(n, "global_pool", false)) return "it pools globally";
-      if (side(n, "kernel", 2) != 2 || side(n, "stride", 2) != 2) return "its window or stride is not 2x2";
+      if (!side(n, "kernel", 2) || !pool_stride(n)) return "its window or stride is not square in two dimensions";
       if (!all(n, "pad", "0", 0)) return "it pads the image";
       if (given(n, "layout") && attribute(n, "layout", "") != "NCHW") return "its layout is not NCHW";
-      return attribute(n, "pooling_convention", "valid") == "valid" ? "" : "its pooling_convention is not valid";
+      if (attribute(n, "pooling_convention", "valid") == "valid") return "";
+      if (attribute(n, "pooling_convention", "") != "full") return "its pooling_convention is neither valid nor full";
+      // Such a window has no pixel, and MXNet's largest of none is the most negative float.
+      return pool_stride(n) <= side(n, "kernel", 2) ? "" : "its windows may begin behind the border";
     case Kind::softmax:
       if (op == "SoftmaxOutput")
         return truth(n, "multi_output", false) || truth(n, "preserve_shape", false) ? "it has several outputs" : "";
@@ -78,8 +89,8 @@ Layer layer_of(const std::string& op, const std::string& name, const Attributes&
   static const std::map<std::string, Kind> operators = {
       {"null", Kind::input},           {"New", Kind::convolution}, {"Convolution", Kind::convolution},
       {"FullyConnected", Kind::dense}, {"Activation", Kind::tanh}, {"tanh", Kind::tanh},
-      {"Pooling", Kind::max_pool},     {"Flatten", Kind::flatten}, {"flatten", Kind::flatten},
-      {"SoftmaxOutput", Kind::softmax}, {"softmax", Kind::softmax},
+      {"relu", Kind::relu},            {"Pooling", Kind::max_pool}, {"Flatten", Kind::flatten},
+      {"flatten", Kind::flatten},      {"SoftmaxOutput", Kind::softmax}, {"softmax", Kind::softmax},
   };
   Layer layer;
   layer.name = name;
@@ -97,6 +108,14 @@ Layer layer_of(const std::string& op, const std::string& name, const Attributes&
     case Kind::dense:
       layer.units = side(attributes, "num_hidden", 1);
       layer.bias = !truth(attributes, "no_bias", false);
+      break;
+    case Kind::tanh:
+      if (attribute(attributes, "act_type", "") == "relu" && op == "Activation") layer.kind = Kind::relu;
+      break;
+    case Kind::max_pool:
+      layer.size = side(attributes, "kernel", 2);
+      layer.stride = pool_stride(attributes);
+      layer.full = attribute(attributes, "pooling_convention", "valid") == "full";
       break;
     case Kind::softmax: layer.last_axis = op == "softmax"; break;
     default: break;

@@ -48,6 +48,7 @@ class ChainSelector : public mxnet::ext::CustomOpSelector {
         case Layer::Kind::dense:
         case Layer::Kind::flatten: return true;
         case Layer::Kind::tanh:
+        case Layer::Kind::relu:
         case Layer::Kind::softmax: break;
         default: return false;
       }

@@ -14,7 +14,9 @@ struct Layer {
     convolution,  // valid, stride 1, square, one group, no bias: inputs are the data and the weight (units, C, K, K)
     dense,        // over all values of an item: the data, the weight (units, values), and with `bias` that (units)
     tanh,
-    max_pool,     // 2x2, stride 2; a last odd row or column is dropped
+    relu,         // max(x, 0); NaN stays NaN
+    max_pool,     // square windows. What fills no whole window at the lower and right border is dropped, or with `full`
+                  // makes a smaller one; then stride <= size, else a window could begin behind the border
     flatten,
     softmax,      // over all values of an item; with `last_axis` the data has to be flat for that
     other         // cannot be fused
@@ -28,6 +30,9 @@ struct Layer {
 
   int64_t units = 0;       // convolution: filters; dense: units
   int64_t K = 0;           // convolution: the kernel's side
+  int64_t size = 0;        // max_pool: a window's side
+  int64_t stride = 0;      // max_pool: pixels from one window to the next
+  bool full = false;       // max_pool
   bool bias = false;       // dense
   bool last_axis = false;  // softmax
 };

@@ -93,11 +93,11 @@ class Planner {
   }
 
   // The stage that takes this layer into its epilogue: the last one, or a new map.
-  Stage& epilogue(const Layer& layer, bool Stage::*flag) {
+  Stage& epilogue(const Layer& layer) {
     if (!plan_.stages.empty()) {
       Stage& last = plan_.stages.back();
-      const bool takes = last.kind != Stage::Kind::softmax && !(last.*flag);
-      if (takes) {
+      const bool room = layer.kind == Layer::Kind::max_pool ? !last.pool : last.activation == Activation::none;
+      if (room && last.kind != Stage::Kind::softmax) {
         append(&last, take(layer));
         return last;
       }
@@ -128,7 +128,8 @@ class Planner {
     switch (layer.kind) {
       case Layer::Kind::convolution: return convolution(layer);
       case Layer::Kind::dense: return dense(layer);
-      case Layer::Kind::tanh: epilogue(layer, &Stage::tanh).tanh = true; return FOPS_OK;
+      case Layer::Kind::tanh: epilogue(layer).activation = Activation::tanh; return FOPS_OK;
+      case Layer::Kind::relu: epilogue(layer).activation = Activation::relu; return FOPS_OK;
       case Layer::Kind::max_pool: return pool(layer);
       case Layer::Kind::flatten: return flatten(layer);
       default: return softmax(layer);
@@ -170,10 +171,17 @@ class Planner {
   }
 
   fops_status pool(const Layer& layer) {
-    if (flat_ || item_.H < 2 || item_.W < 2) return refuse(layer, "its data has fewer than two rows or columns");
-    Stage& stage = epilogue(layer, &Stage::pool);
-    stage.pool = true;
-    stage.out = item_ = {item_.C, item_.H / 2, item_.W / 2};
+    if (flat_) return refuse(layer, "its data has no rows and columns");
+    if (layer.size > item_.H || layer.size > item_.W) return refuse(layer, "its window is larger than the image");
+    if (layer.full && layer.stride > layer.size) return refuse(layer, "its windows may begin behind the border");
+    const auto windows = [&](int64_t side) {
+      return (side - layer.size + (layer.full ? layer.stride - 1 : 0)) / layer.stride + 1;
+    };
+    Stage& stage = epilogue(layer);
+    const Item out = {item_.C, windows(item_.H), windows(item_.W)};
+    const auto cut = [&](int64_t count, int64_t side) { return (count - 1) * layer.stride + layer.size > side; };
+    stage.pool = {layer.size, layer.stride, cut(out.H, item_.H) || cut(out.W, item_.W)};
+    stage.out = item_ = out;
     return FOPS_OK;
   }
 

@@ -16,6 +16,17 @@ struct Item {
   int64_t size() const { return C * H * W; }
 };
 
+enum class Activation { none, tanh, relu };
+
+// Max pool, of as many windows as the stage's `out` has values. Every window begins inside the image.
+struct Pool {
+  int64_t size = 0, stride = 0;  // a window's side, and pixels from one to the next; 0: no pool
+  bool cut = false;              // whether some windows end behind the border, which cuts them
+  explicit operator bool() const { return size > 0; }
+  // The common pool, which has faster code.
+  bool pairs() const { return size == 2 && stride == 2 && !cut; }
+};
+
 struct Stage {
   enum class Kind {
     convolution,  // y = x * weight, valid, stride 1, square, no bias; then the epilogue
@@ -27,10 +38,11 @@ struct Stage {
   std::string name;                    // the fused layers' names, joined by '+'
   int first_node = 0, last_node = 0;   // and the numbers of the first and the last of them
   Item in, out;
-  // The epilogue. Largest of each 2x2 window and tanh commute (tanh rises), so it is one flag each; a last odd row or
-  // column is dropped by the pool.
-  bool tanh = false;
-  bool pool = false;
+  // The epilogue: at most one pool and one activation, whatever their order in the chain. Tanh and ReLU never fall, so
+  // the largest of a window's activations is the activation of its largest value; the executors pool first, which
+  // leaves fewer values to activate. A NaN is in the way of neither: both activations keep it.
+  Pool pool;
+  Activation activation = Activation::none;
   int64_t K = 0;    // convolution: the kernel's side
   int weight = -1;  // index among the graph's inputs: convolution (M,C,K,K), dense (units, inputs)
   int bias = -1;    // dense: (units); -1 when it has none

@@ -6,7 +6,7 @@ Whatever differs between editions follows from this one table (../docs and the c
 from typing import Dict, Iterator, NamedTuple, Tuple
 
 from ..errors import UsageError
-from ..graph.layers import Convolution, Dense, Flatten, Layer, MaxPool, Softmax, Tanh, walk
+from ..graph.layers import Convolution, Dense, Flatten, Layer, MaxPool, Relu, Softmax, Tanh, walk
 
 CLASS_NAMES = (
     "T-shirt/top",
@@ -20,6 +20,8 @@ CLASS_NAMES = (
     "Bag",
     "Ankle boot",
 )
+_TANH, _RELU, _POOL = Tanh(), Relu(), MaxPool()
+_LAST_POOL = MaxPool(4, full=True)  # of fa2020: 34 pixels a side to 9, of which the last window has 2
 
 
 class Edition(NamedTuple):
@@ -36,24 +38,30 @@ class Edition(NamedTuple):
         return 1, self.input_size, self.input_size
 
 
-def _edition(name: str, input_size: int, features: Tuple[Layer, ...], hidden: int) -> Edition:
-    """Every edition's network ends in a hidden layer with tanh and one score a class."""
-    classifier = (Flatten(), Dense(hidden), Tanh(), Dense(len(CLASS_NAMES)), Softmax())
+def _edition(name: str, input_size: int, features: Tuple[Layer, ...], hidden: int, nonlinear: Layer = _TANH) -> Edition:
+    """Every edition's network ends in a hidden layer and one score a class."""
+    classifier = (Flatten(), Dense(hidden), nonlinear, Dense(len(CLASS_NAMES)), Softmax())
     return Edition(name, input_size, (*features, *classifier))
 
 
 EDITIONS: Dict[str, Edition] = {
     edition.name: edition
     for edition in (
-        _edition("fa2017", 28, (Convolution(50, 5), Tanh(), MaxPool()), 500),
-        _edition("sp2018", 64, (Convolution(6, 5), Tanh(), MaxPool(), Convolution(16, 5)), 140),
-        _edition("fa2019", 70, (Convolution(12, 5), Tanh(), MaxPool(), Convolution(24, 5)), 160),
+        _edition("fa2017", 28, (Convolution(50, 5), _TANH, _POOL), 500),
+        _edition("sp2018", 64, (Convolution(6, 5), _TANH, _POOL, Convolution(16, 5)), 140),
+        _edition("fa2018", 72, (Convolution(12, 7), _TANH, _POOL, Convolution(24, 7)), 160),
+        _edition("sp2019", 48, (Convolution(6, 5), _TANH, _POOL, Convolution(16, 5)), 140),
+        _edition("fa2019", 70, (Convolution(12, 5), _TANH, _POOL, Convolution(24, 5)), 160),
+        _edition("fa2020", 86, (Convolution(4, 7), _RELU, _POOL, Convolution(16, 7), _RELU, _LAST_POOL), 32, _RELU),
     )
 }
 
+# Later semesters ran fa2020's network: every name from sp2021 to fa2025 means that one.
+ALIASES: Dict[str, str] = {f"{term}{year}": "fa2020" for year in range(2021, 2026) for term in ("sp", "fa")}
+
 
 def get(name: str) -> Edition:
-    """The edition called `name`.
+    """The edition called `name`, which may be one of `ALIASES`.
 
     Raises
     ------
@@ -61,9 +69,10 @@ def get(name: str) -> Edition:
         When there is none of that name.
     """
     try:
-        return EDITIONS[name]
+        return EDITIONS[ALIASES.get(name, name)]
     except KeyError:
-        raise UsageError(f"unknown edition '{name}'; known: {', '.join(EDITIONS)}") from None
+        known = f"{', '.join(EDITIONS)} and, the same as fa2020, sp2021 to fa2025"
+        raise UsageError(f"unknown edition '{name}'; known: {known}") from None
 
 
 def convolution_shapes(edition: Edition) -> Iterator[Tuple[int, int, int, int]]:

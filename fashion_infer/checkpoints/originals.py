@@ -1,28 +1,30 @@
 """The course's own weights: fetched from their public repository, and verified by the ids that Git gave them.
 
 The repository is illinois-impact/ece408_mxnet_docker on GitHub, folder models/, a branch an edition. Only the weights
-are fetched: the networks are built from `editions`, with the node names of the time.
+are fetched: the networks are built from `editions`, with the node names of the time. fa2020's file has no public home
+of its own, but lies in many copies of that year's project: it is put in its place by hand, and verified all the same.
+fa2018's weights are nowhere public.
 """
 
 import os
 from pathlib import Path
-from typing import Dict, NamedTuple
+from typing import Dict, NamedTuple, Optional
 
 import numpy as np
 
 from ..data import retrieve
-from ..errors import CheckpointError, UsageError
+from ..errors import CheckpointError, DataError, UsageError
 from ..graph import symbol
-from . import editions, params_file, zoo
+from . import editions, minidnn, params_file, zoo
 from .checkpoint import Checkpoint, check_finite
 
 HOME = "https://raw.githubusercontent.com/illinois-impact/ece408_mxnet_docker/"
 
 
 class Original(NamedTuple):
-    """A file of the repository, and its Git blob id."""
+    """A file, and its Git blob id."""
 
-    branch: str
+    branch: Optional[str]  # of the repository; None for a file that is not in it
     file: str
     blob: str
 
@@ -31,9 +33,13 @@ ORIGINALS: Dict[str, Original] = {
     "ece408-high": Original("2017fa", "ece408-high-0001.params", "c64182d9946f8992b9ac3ebf05c7785f0a6bdffc"),
     "ece408-low": Original("2017fa", "ece408-low-0001.params", "10c9360978d27d5040b16f124b83ecfe851381f3"),
     "baseline": Original("2017fa", "baseline-0001.params", "4df626fff6ca989a00fd4be9635a29fff1c5d6aa"),
+    "sp2018-ece408": Original("2018sp", "ece408-0002.params", "ac8ae61a99b3914934e7e11ad06e9f5d3454bda3"),
     "sp2018-baseline": Original("2018sp", "baseline-0002.params", "dca61164f1658334e80c6fcf1df1b041cba1d4ba"),
     "fa2019-baseline": Original("2019fa", "baseline-0002.params", "50a8aa36b137390a7021692d96fc7308f3f04552"),
     "fa2019-ece408": Original("2019fa", "ece408-0002.params", "75529b22738ee0b3554ca11cc4a550f9bfc13dd8"),
+    "sp2019-ece408": Original("2019sp", "ece408-0002.params", "466b781c86c2a5c69a55960da7f1573ab8bdd46f"),
+    "sp2019-baseline": Original("2019sp", "baseline-0002.params", "df81993c4d3bc2601cd22e1911ddc11d5ac69b1f"),
+    "fa2020": Original(None, "weights-86.bin", "5905e91e444cea2a07a5a1de05fd92e0bf53c8dd"),
 }
 
 
@@ -44,7 +50,12 @@ def path(name: str) -> Path:
     if name not in ORIGINALS:
         raise UsageError(f"there are no original weights of '{name}'; there are of {', '.join(ORIGINALS)}")
     original = ORIGINALS[name]
-    return Path(pooch.os_cache("fashion-infer")) / "original" / original.branch / original.file
+    return Path(pooch.os_cache("fashion-infer")) / "original" / (original.branch or name) / original.file
+
+
+def is_here(name: str) -> bool:
+    """Whether the original weights of a model lie in the cache."""
+    return name in ORIGINALS and path(name).is_file()
 
 
 def fetch(name: str) -> Path:
@@ -53,17 +64,33 @@ def fetch(name: str) -> Path:
     Raises
     ------
     UsageError
-        For a model that the course did not ship.
+        For a model whose weights are nowhere public.
     DataError
-        When they cannot be had, or what comes is not the file that Git knows.
+        When they cannot be had, or what comes is not the file that Git knows; of a file without a public home also when
+        it has not been put in its place.
     """
     target = path(name)
     original = ORIGINALS[name]
+    if original.branch is None:
+        _verify_by_hand(name, target, original)
+        return target
     home = os.environ.get("FASHION_INFER_ORIGINALS", HOME).rstrip("/")
     address = f"{home}/{original.branch}/models/{original.file}"
     advice = f"put the file there by hand: {target}"
     retrieve.fetch_file(target, [address], retrieve.git_blob, original.blob, advice)
     return target
+
+
+def _verify_by_hand(name: str, target: Path, original: Original) -> None:
+    """Raise DataError unless the file that someone put in its place is the original; it is left there in any case."""
+    if not target.is_file():
+        raise DataError(
+            f"{original.file} has no public home to fetch it from: it lies in many public copies of {name}'s project, "
+            f"folder Project/ (Git blob {original.blob}); put one there: {target}"
+        )
+    found = retrieve.git_blob(target)
+    if found != original.blob:
+        raise DataError(f"{target} is not the course's file: its Git blob is {found}, not {original.blob}")
 
 
 def load(name: str) -> Checkpoint:
@@ -75,6 +102,8 @@ def load(name: str) -> Checkpoint:
         )
     if retrieve.git_blob(target) != ORIGINALS[name].blob:
         raise CheckpointError(f"{target} is damaged: run `fashion-infer models fetch {name} --original` again")
+    if target.suffix == minidnn.SUFFIX:
+        return minidnn.load(target)
     weights = {key.partition(":")[2]: array.astype(np.float32) for key, array in params_file.read(target).items()}
     check_finite(weights, str(target))
     model = zoo.get(name)

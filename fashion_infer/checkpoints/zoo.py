@@ -67,11 +67,31 @@ MODELS: Dict[str, Model] = {
             {dataset.REAL: [(10000, 0.8673)], dataset.SYNTHETIC: [(10000, 0.8954), (2000, 0.8915)]},
         ),
         Model(
+            "sp2018-ece408",
+            "sp2018",
+            "custom",
+            "the course's network, custom operator, two layers",
+            {
+                dataset.REAL: [(10000, 0.8451), (100, 0.88), (10, 1.0)],
+                dataset.SYNTHETIC: [(10000, 0.8845), (2000, 0.8855)],
+            },
+        ),
+        Model(
             "sp2018-baseline",
             "sp2018",
             "builtin",
             "MXNet's own Convolution, two layers",
             {dataset.REAL: [(10000, 0.8444)], dataset.SYNTHETIC: [(10000, 0.8753), (2000, 0.877)]},
+        ),
+        Model(
+            "sp2019-ece408",
+            "sp2019",
+            "custom",
+            "the course's network, custom operator, two layers",
+            {
+                dataset.REAL: [(10000, 0.8397), (1000, 0.852), (100, 0.84)],
+                dataset.SYNTHETIC: [(10000, 0.8817), (2000, 0.8745)],
+            },
         ),
         Model(
             "fa2019-ece408",
@@ -97,11 +117,14 @@ MODELS: Dict[str, Model] = {
 def get(name: str, edition: Optional[str] = None) -> Model:
     """The model called `name`; with an edition its short name will do. Bare names are those of fa2017.
 
+    fa2020's model goes by every name that its edition has.
+
     Raises
     ------
     UsageError
         With the nearest names, when there is no such model.
     """
+    name = editions.ALIASES.get(name, name)
     if edition:
         shipped = of_edition(edition)
         for model in shipped:
@@ -111,14 +134,15 @@ def get(name: str, edition: Optional[str] = None) -> Model:
         raise UsageError(f"unknown model '{name}' of edition {edition}; it has {names or 'none'}")
     if name in MODELS:
         return MODELS[name]
-    near = difflib.get_close_matches(name, MODELS, n=3, cutoff=0.4) or list(MODELS)
+    near = [model.name for model in MODELS.values() if model.short_name == name]
+    near = near or difflib.get_close_matches(name, MODELS, n=3, cutoff=0.4) or list(MODELS)
     raise UsageError(f"unknown model '{name}'; did you mean {' or '.join(near)}? (`fashion-infer models list`)")
 
 
 def of_edition(edition: str) -> List[Model]:
     """An edition's models, in the order of the table; UsageError for an unknown edition."""
-    editions.get(edition)
-    return [model for model in MODELS.values() if model.edition == edition]
+    wanted = editions.get(edition).name
+    return [model for model in MODELS.values() if model.edition == wanted]
 
 
 def default(edition: Optional[str] = None) -> Model:

@@ -9,14 +9,19 @@ from . import options
 @click.argument("program", metavar="PROGRAM")
 @click.argument("model", required=False)
 @click.argument("n", type=int, required=False)
-@options.takes(click.option("--edition", default="fa2017", show_default=True, metavar="NAME"), *options.DATA)
+@options.takes(
+    click.option("--edition", metavar="NAME", help="Of the course [default: fa2017; of m1, m2 and m3 fa2020]."),
+    *options.DATA,
+)
 def command(program, model, n, edition, data_dir, data):
-    """Run one of the course's programs, m1.1 m1.2 m2.1 m3.1 m4.1 final, with its own arguments."""
+    """Run one of the course's programs with its own arguments: m1.1 m1.2 m2.1 m3.1 m4.1 final, or of the years of
+    mini-dnn, fa2020 and later, m1 m2 m3, which take N alone."""
     from .. import course, pipeline
-    from ..present import output
+    from ..present import run as present
+    from ..present.render import terminal
     from . import running
 
     request = course.request(program, edition, model, n, data_dir=data_dir, data=data)
     result = pipeline.run(request, announce=running.announced)
     running.notices(request, result)
-    output.run_report(result)
+    terminal.show(present.minidnn_parts(result) if program in course.MINIDNN else present.parts(result))

@@ -8,7 +8,7 @@ from . import options
 
 @click.group("models")
 def command():
-    """The shipped models, and checkpoints in MXNet's format."""
+    """The shipped models, and checkpoints in other formats."""
 
 
 @command.command("list")
@@ -20,7 +20,9 @@ def list_models():
 
     rows = []
     for model in zoo.MODELS.values():
-        fetched = "fetched" if originals.path(model.name).is_file() else "not fetched"
+        fetched = "fetched" if originals.is_here(model.name) else "not fetched"
+        if model.name not in originals.ORIGINALS:
+            fetched = "nowhere public"
         correctness = model.expected["fashion-mnist"][0][1]
         rows.append([model.name, model.edition, correctness, fetched, model.summary])
     terminal.show([environment.models(rows)])
@@ -42,13 +44,24 @@ def fetch(name, original, edition):
 
 @command.command("export")
 @click.argument("name")
-@click.option("--to", "prefix", metavar="PREFIX", required=True, help="Writes PREFIX-symbol.json, PREFIX-NNNN.params.")
+@click.option(
+    "--to",
+    "target",
+    metavar="PREFIX",
+    required=True,
+    help="Writes PREFIX-symbol.json, PREFIX-NNNN.params; of fa2020 also FILE.bin, as mini-dnn reads it.",
+)
 @options.takes(options.epoch, options.edition)
-def export(name, prefix, epoch, edition):
-    """Write a shipped model as an MXNet checkpoint, every weight bit for bit."""
-    from ..checkpoints import mxnet_pair, zoo
+def export(name, target, epoch, edition):
+    """Write a shipped model as an MXNet checkpoint or as weights of mini-dnn, every weight bit for bit."""
+    from ..checkpoints import minidnn, mxnet_pair, zoo
 
-    for path in mxnet_pair.save(prefix, zoo.get(name, edition).load(), epoch):
+    checkpoint = zoo.get(name, edition).load()
+    if target.endswith(minidnn.SUFFIX):
+        paths = [minidnn.save(target, checkpoint)]
+    else:
+        paths = mxnet_pair.save(target, checkpoint, epoch)
+    for path in paths:
         click.echo(str(path))
 
 
@@ -56,10 +69,10 @@ def export(name, prefix, epoch, edition):
 @click.argument("prefix")
 @options.takes(options.epoch, click.option("--to", "path", metavar="FILE.h5", required=True))
 def import_pair(prefix, epoch, path):
-    """Write an MXNet checkpoint as one HDF5 file, every weight bit for bit."""
-    from ..checkpoints import hdf5, mxnet_pair
+    """Write an MXNet checkpoint, or a weights-86.bin, as one HDF5 file, every weight bit for bit."""
+    from ..checkpoints import hdf5, load
 
     if not path.endswith(".h5"):
         raise UsageError(f"the file must be called NAME.h5, not {path}")
-    hdf5.save(path, mxnet_pair.load(prefix, epoch))
+    hdf5.save(path, load.load(prefix, epoch))
     click.echo(path)

@@ -12,7 +12,9 @@ edition = click.option(
     "--edition", metavar="NAME", help="Of the course; models then go by short names [default: fa2017]."
 )
 checkpoint = click.option(
-    "--checkpoint", metavar="PATH", help="Instead of a model: FILE.h5, or PREFIX of an MXNet checkpoint."
+    "--checkpoint",
+    metavar="PATH",
+    help="Instead of a model: FILE.h5, PREFIX of an MXNet checkpoint, or weights-86.bin.",
 )
 epoch = click.option("--epoch", type=int, default=1, show_default=True, help="NNNN in PREFIX-NNNN.params.")
 input_size = click.option("--input-size", type=int, help="Pixels a side [default: what fits the network].")

@@ -4,7 +4,7 @@ Editions, symbols, benchmarks, peers and tests all describe a network as a list 
 its name, the shapes of its input and output, and the shapes of its parameters; whoever needs one of these asks it.
 """
 
-from typing import Dict, Iterator, NamedTuple, Sequence, Tuple, Union
+from typing import Dict, Iterator, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
@@ -24,10 +24,36 @@ class Tanh(NamedTuple):
     """Element-wise hyperbolic tangent."""
 
 
+class Relu(NamedTuple):
+    """Element-wise max(x, 0); NaN stays NaN."""
+
+
 class MaxPool(NamedTuple):
-    """Max pooling: square window of side `size` pixels, stride equal to it; a rest that fills no window is dropped."""
+    """Max pooling with square windows.
+
+    `size` and `stride` are in pixels; without a stride the windows lie side by side. What fills no whole window at the
+    lower and right border is dropped; with `full` (MXNet's pooling_convention "full", the ceil mode of others) it makes
+    a smaller window of its own.
+    """
 
     size: int = 2
+    stride: Optional[int] = None
+    full: bool = False
+
+    @property
+    def step(self) -> int:
+        """Pixels from one window to the next."""
+        return self.stride or self.size
+
+    def output(self, size: int) -> int:
+        """Windows along an edge of `size` pixels."""
+        rest = size - self.size
+        return (-(-rest // self.step) if self.full else rest // self.step) + 1
+
+    def fits(self, size: int) -> bool:
+        """Whether every window along an edge of `size` pixels holds one at least: a full pool whose stride is larger
+        than its window may have a last one that begins behind the edge."""
+        return self.size <= size and (self.output(size) - 1) * self.step < size
 
 
 class Flatten(NamedTuple):
@@ -45,7 +71,7 @@ class Softmax(NamedTuple):
     """Scores from logits: positive, of sum 1."""
 
 
-Layer = Union[Convolution, Tanh, MaxPool, Flatten, Dense, Softmax]
+Layer = Union[Convolution, Tanh, Relu, MaxPool, Flatten, Dense, Softmax]
 
 
 class Step(NamedTuple):
@@ -95,9 +121,9 @@ def walk(layers: Sequence[Layer], shape: Shape, convolution: str = "new") -> Ite
             parameters[f"{name}_weight"] = (layer.filters, shape[0], k, k)
             shape = (layer.filters, shape[1] - k + 1, shape[2] - k + 1)
         elif isinstance(layer, MaxPool):
-            if len(shape) != 3 or layer.size > min(shape[1:]):
+            if len(shape) != 3 or not all(layer.fits(size) for size in shape[1:]):
                 raise UsageError(f"{layer} does not fit data of shape {shape}")
-            name, shape = numbered("pooling"), (shape[0], shape[1] // layer.size, shape[2] // layer.size)
+            name, shape = numbered("pooling"), (shape[0], layer.output(shape[1]), layer.output(shape[2]))
         elif isinstance(layer, Dense):
             name = numbered("fullyconnected")
             parameters[f"{name}_weight"] = (layer.units, int(np.prod(shape)))
@@ -106,7 +132,7 @@ def walk(layers: Sequence[Layer], shape: Shape, convolution: str = "new") -> Ite
             shape = (layer.units,)
         elif isinstance(layer, Flatten):
             name, shape = numbered("flatten"), (int(np.prod(shape)),)
-        elif isinstance(layer, Tanh):
+        elif isinstance(layer, (Tanh, Relu)):
             name = numbered("activation")
         else:
             name = "softmax"

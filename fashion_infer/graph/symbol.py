@@ -75,12 +75,15 @@ def _operator(layer: kinds.Layer, operator: str, softmax_label: bool) -> Tuple[s
         sizes = {"kernel": (layer.kernel_size,) * 2, "num_filter": layer.filters}
         return (CUSTOM_OPERATOR, sizes) if operator == "custom" else (BUILTIN_OPERATOR, {**sizes, "no_bias": True})
     if isinstance(layer, kinds.MaxPool):
-        window = (layer.size, layer.size)
-        return "Pooling", {"kernel": window, "pool_type": "max", "stride": window}
+        convention = {"pooling_convention": "full"} if layer.full else {}
+        sizes = {"kernel": (layer.size,) * 2, **convention, "pool_type": "max", "stride": (layer.step,) * 2}
+        return "Pooling", sizes
     if isinstance(layer, kinds.Dense):
         return "FullyConnected", {**({} if layer.bias else {"no_bias": True}), "num_hidden": layer.units}
     if isinstance(layer, kinds.Tanh):
         return "Activation", {"act_type": "tanh"}
+    if isinstance(layer, kinds.Relu):
+        return "Activation", {"act_type": "relu"}
     if isinstance(layer, kinds.Flatten):
         return "Flatten", {}
     return "SoftmaxOutput" if softmax_label else "softmax", {}

@@ -92,8 +92,9 @@ class StageInfo(ctypes.Structure):
         ("input", ctypes.c_int64 * 3),
         ("output", ctypes.c_int64 * 3),
         ("K", ctypes.c_int64),
-        ("tanh", ctypes.c_int),
-        ("pool", ctypes.c_int),
+        ("activation", ctypes.c_int),
+        ("pool_size", ctypes.c_int64),
+        ("pool_stride", ctypes.c_int64),
     ]
 
 

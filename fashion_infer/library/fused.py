@@ -14,6 +14,7 @@ from .bindings import BACKENDS, check, element_type, load
 
 # "float32" is float32 grade; the others are the GPU's alone.
 PRECISIONS = ("float32", "tf32", "fp16")
+ACTIVATIONS = ("", "tanh", "relu")  # fops_activation
 
 
 class Stage(NamedTuple):
@@ -26,8 +27,9 @@ class Stage(NamedTuple):
     input: Tuple[int, int, int]
     output: Tuple[int, int, int]
     kernel_size: int  # pixels a side of a convolution's kernel, else 0
-    tanh: bool
-    pool: bool
+    activation: str  # of its epilogue: "tanh", "relu" or ""
+    pool_size: int  # of its epilogue's max pool, pixels a side of a window, or 0
+    pool_stride: int  # pixels from one window to the next, or 0
 
     @property
     def operations(self) -> int:
@@ -154,8 +156,9 @@ class FusedNetwork:
                     tuple(info.input),
                     tuple(info.output),
                     info.K,
-                    bool(info.tanh),
-                    bool(info.pool),
+                    ACTIVATIONS[info.activation],
+                    info.pool_size,
+                    info.pool_stride,
                 )
             )
         return stages

@@ -11,11 +11,12 @@ import numpy as np
 from ..checkpoints import editions
 from ..graph import layers as vocabulary
 from ..graph import symbol
-from ..graph.layers import Convolution, Dense, Layer, MaxPool, Tanh, walk
+from ..graph.layers import Convolution, Dense, Layer, MaxPool, Relu, Tanh, walk
 
 _PIXEL = 140.0  # root mean square of the images' pixels
 _PATCHES = 5  # in each direction
 _TANH = 0.7  # of what tanh and the pool make of values of order 1
+_RELU = 0.5  # the same of ReLU and a pool
 _LOGIT = 3.0  # how much larger the last dense layer's outputs are: then scores differ
 
 
@@ -83,6 +84,8 @@ def _weights(layers, shape, seed) -> Dict[str, np.ndarray]:
             magnitude = 1.0
         elif isinstance(step.layer, Tanh):
             magnitude = _TANH
+        elif isinstance(step.layer, Relu):
+            magnitude = _RELU
     return weights
 
 

@@ -4,7 +4,7 @@ from typing import Dict, Sequence
 
 import numpy as np
 
-from ..graph.layers import Convolution, Dense, Layer, MaxPool, Softmax, Tanh, walk
+from ..graph.layers import Convolution, Dense, Layer, MaxPool, Relu, Softmax, Tanh, walk
 
 _SLICE = 32  # images at a time: fa2019's first convolution looks at 32 times 0.9 MB in float64
 
@@ -39,15 +39,26 @@ def _slice(layers, weights, x):
             x = convolve(x, *parameters)
         elif isinstance(step.layer, Tanh):
             x = np.tanh(x)
+        elif isinstance(step.layer, Relu):
+            x = np.maximum(x, 0)
         elif isinstance(step.layer, MaxPool):
-            n, c, h, w, s = *x.shape, step.layer.size
-            x = x[:, :, : h // s * s, : w // s * s].reshape(n, c, h // s, s, w // s, s).max(axis=(3, 5))
+            x = _pool(x, step.layer, step.output[1:])
         elif isinstance(step.layer, Dense):
             weight, *bias = parameters
             x = sum(bias, x.reshape(len(x), -1) @ weight.T)
         elif isinstance(step.layer, Softmax):
             x = log_softmax(x)
     return x.reshape(len(x), -1)
+
+
+def _pool(x, layer, outputs):
+    """Max pooling of (n,C,H,W) to (n,C,*outputs); what a last window lacks is minus infinity."""
+    step, lacking = layer.step, [(0, 0), (0, 0)]
+    for edge, windows in zip(x.shape[2:], outputs):
+        lacking.append((0, max(0, (windows - 1) * step + layer.size - edge)))
+    padded = np.pad(x, lacking, constant_values=-np.inf)
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (layer.size, layer.size), axis=(2, 3))
+    return windows[:, :, ::step, ::step].max(axis=(4, 5))[:, :, : outputs[0], : outputs[1]]
 
 
 def log_softmax(logits: np.ndarray) -> np.ndarray:

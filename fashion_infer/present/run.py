@@ -26,6 +26,28 @@ def lines(result) -> str:
     return "\n".join(said)
 
 
+def minidnn_lines(result) -> str:
+    """The lines that the programs of mini-dnn printed: a convolution's times in milliseconds, then the accuracy.
+
+    Layer Time, on a GPU alone, is the op time and the transfers before and after it.
+    """
+    said = []
+    for layer in (layer for layer in result.layers if layer.custom):
+        said.append(f"Conv-{result.backend.upper()}==")
+        if result.backend == "gpu":
+            passes = zip(layer.upload, layer.seconds, layer.download)
+            said.append(f"Layer Time: {1e3 * statistics.median(map(sum, passes)):f} ms")
+        said.append(f"Op Time: {1e3 * layer.median:f} ms")
+    synthetic = " Data: synthetic" if result.data_source == "synthetic" else ""
+    said.append(f"Test Accuracy: {result.correctness:g}{synthetic}")
+    return "\n".join(said)
+
+
+def minidnn_parts(result) -> List[Part]:
+    """A run as the programs of mini-dnn showed it, and its layers."""
+    return [Output(minidnn_lines(result)), layers(result)]
+
+
 def parts(result, caption: str = "") -> List[Part]:
     """A run: those lines, the layers, and what a lower precision changed."""
     found: List[Part] = [Output(lines(result)), layers(result, caption)]

@@ -10,31 +10,38 @@
 
 namespace {
 
-// 1x14x14 pixels, 7 filters of 5x5, tanh, pool, 33 units, tanh, 10 units, softmax.
+constexpr int kSide = 20;  // of an image: two pools of 4x4 find a window in it
+
+// 1x20x20 pixels, 7 filters of 5x5, an activation and a pool of some window, stride and convention, the pool again, 33
+// units, the activation, 10 units, softmax.
 struct Network {
-  explicit Network(unsigned seed) : random(seed) {
+  explicit Network(unsigned seed, const char* activation = "tanh", const char* window = "(2, 2)",
+                   const char* stride = "(2, 2)", const char* convention = "valid")
+      : random(seed) {
     static const char *kernel[] = {"kernel", "num_filter"}, *k55[] = {"(5, 5)", "7"}, *act[] = {"act_type"},
-                      *tanh[] = {"tanh"}, *units[] = {"num_hidden"}, *u33[] = {"33"}, *u10[] = {"10"},
-                      *pool[] = {"kernel", "stride", "pool_type"}, *p22[] = {"(2, 2)", "(2, 2)", "max"};
-    static const int conv_in[] = {0, 1}, act_in[] = {2}, pool_in[] = {3}, fc_in[] = {4, 5, 6}, act2_in[] = {7},
-                     fc2_in[] = {8, 9, 10}, softmax_in[] = {11};
+                      *units[] = {"num_hidden"}, *u33[] = {"33"}, *u10[] = {"10"},
+                      *pool[] = {"kernel", "stride", "pooling_convention", "pool_type"};
+    const char *act_type[] = {activation}, *pooled[] = {window, stride, convention, "max"};
+    static const int conv_in[] = {0, 1}, act_in[] = {2}, pool_in[] = {3}, again_in[] = {4}, fc_in[] = {5, 6, 7},
+                     act2_in[] = {8}, fc2_in[] = {9, 10, 11}, softmax_in[] = {12};
     const fops_node nodes[] = {
         {"null", "data", nullptr, nullptr, 0, nullptr, 0, 0},
         {"null", "w0", nullptr, nullptr, 0, nullptr, 0, 1},
         {"New", "conv", kernel, k55, 2, conv_in, 2, 2},
-        {"Activation", "tanh0", act, tanh, 1, act_in, 1, 3},
-        {"Pooling", "pool", pool, p22, 3, pool_in, 1, 4},
-        {"null", "w1", nullptr, nullptr, 0, nullptr, 0, 5},
-        {"null", "b1", nullptr, nullptr, 0, nullptr, 0, 6},
-        {"FullyConnected", "dense0", units, u33, 1, fc_in, 3, 7},
-        {"Activation", "tanh1", act, tanh, 1, act2_in, 1, 8},
-        {"null", "w2", nullptr, nullptr, 0, nullptr, 0, 9},
-        {"null", "b2", nullptr, nullptr, 0, nullptr, 0, 10},
-        {"FullyConnected", "dense1", units, u10, 1, fc2_in, 3, 11},
-        {"softmax", "softmax", nullptr, nullptr, 0, softmax_in, 1, 12},
+        {"Activation", "activation0", act, act_type, 1, act_in, 1, 3},
+        {"Pooling", "pool0", pool, pooled, 4, pool_in, 1, 4},
+        {"Pooling", "pool1", pool, pooled, 4, again_in, 1, 5},
+        {"null", "w1", nullptr, nullptr, 0, nullptr, 0, 6},
+        {"null", "b1", nullptr, nullptr, 0, nullptr, 0, 7},
+        {"FullyConnected", "dense0", units, u33, 1, fc_in, 3, 8},
+        {"Activation", "activation1", act, act_type, 1, act2_in, 1, 9},
+        {"null", "w2", nullptr, nullptr, 0, nullptr, 0, 10},
+        {"null", "b2", nullptr, nullptr, 0, nullptr, 0, 11},
+        {"FullyConnected", "dense1", units, u10, 1, fc2_in, 3, 12},
+        {"softmax", "softmax", nullptr, nullptr, 0, softmax_in, 1, 13},
     };
-    const int64_t shape[] = {1, 14, 14};
-    ok = fops_network_create(nodes, 13, shape, 3, FOPS_CPU, 0, "float32", &network) == FOPS_OK && set_weights(1);
+    const int64_t shape[] = {1, kSide, kSide};
+    ok = fops_network_create(nodes, 14, shape, 3, FOPS_CPU, 0, "float32", &network) == FOPS_OK && set_weights(1);
   }
   ~Network() { fops_network_destroy(network); }
 
@@ -54,7 +61,7 @@ struct Network {
 
   // n items, twice: the same both times.
   bool steady(int64_t n) {
-    std::vector<uint8_t> pixels(static_cast<size_t>(n) * 14 * 14);
+    std::vector<uint8_t> pixels(static_cast<size_t>(n) * kSide * kSide);
     for (uint8_t& pixel : pixels) pixel = static_cast<uint8_t>(random());
     std::vector<float> first(static_cast<size_t>(n) * 10), second(first.size());
     return fops_network_forward(network, n, pixels.data(), FOPS_UINT8, first.data(), 1) == FOPS_OK &&
@@ -77,11 +84,19 @@ int main() {
   for (int t = 0; t < 3; ++t)
     threads.emplace_back([t, &failed, &shared] {
       Network own(t);
-      std::vector<uint8_t> pixels(50 * 14 * 14, static_cast<uint8_t>(t));
+      std::vector<uint8_t> pixels(50 * kSide * kSide, static_cast<uint8_t>(t));
       std::vector<float> out(50 * 10);
       failed[t] |= !own.ok;
       for (const int64_t n : {1, 5, 64, 700}) failed[t] |= !own.steady(n);
       failed[t] |= !own.set_weights(2) || !own.steady(70);
+      const char *sides[] = {"(1, 1)", "(2, 2)", "(3, 3)", "(4, 4)"};
+      for (int size = 0; size < 4; ++size)
+        for (int stride = 0; stride < 4; ++stride)
+          for (const char* convention : {"valid", "full"}) {
+            if (convention[0] == 'f' && stride > size) continue;  // not fused
+            Network each(t, "relu", sides[size], sides[stride], convention);
+            failed[t] |= !each.ok || !each.steady(1) || !each.steady(9);
+          }
       for (int i = 0; i < 5; ++i)  // one network from all threads
         failed[t] |= fops_network_forward(shared.network, 50, pixels.data(), FOPS_UINT8, out.data(), 1) != FOPS_OK;
       fops_set_threads(1 + t);

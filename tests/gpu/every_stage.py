@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import library  # noqa: F401, finds the package and the tests' helpers
 from chains import COURSE, Chain, course
 
-from fashion_infer.graph.layers import Convolution, Dense, Flatten, MaxPool, Softmax, Tanh
+from fashion_infer.graph.layers import Convolution, Dense, Flatten, MaxPool, Relu, Softmax, Tanh
 
 CHAINS = [
     *map(course, COURSE),
@@ -30,6 +30,13 @@ CHAINS = [
     Chain([Convolution(5, 3), MaxPool(), Flatten(), Dense(40), Dense(20), Softmax()], (3, 9, 11)),
     Chain([MaxPool(), Tanh(), Flatten(), Dense(17), Tanh()], (2, 7, 6)),
     Chain([Dense(200), Tanh(), Dense(100), Tanh(), Softmax()], (90,)),
+    # ReLU behind every kind of stage, and pools that no kernel takes along: cut ones, ones that overlap or lie apart.
+    Chain([Convolution(4, 7), Relu(), MaxPool(4, 4, True), Convolution(16, 7), MaxPool(3, 2), Relu()], (1, 86, 86)),
+    Chain([Convolution(9, 5), Tanh(), MaxPool(2, 2, True), Flatten(), Dense(33), Relu(), Dense(16)], (1, 15, 13)),
+    Chain([Convolution(9, 5), Relu(), MaxPool(), Flatten(), Dense(130), Relu(), Dense(9), Relu()], (1, 15, 13)),
+    Chain([MaxPool(3, 1), Relu(), MaxPool(1, 3), Tanh(), Flatten(), Dense(40)], (2, 19, 17)),
+    Chain([MaxPool(3, 2, True), Relu(), Flatten(), Dense(17), Relu()], (3, 12, 14)),
+    Chain([Relu(), Dense(64), Relu(), Tanh(), Dense(90), Relu(), Softmax()], (63,)),
 ]
 
 

@@ -37,8 +37,14 @@ COURSE_LAYERS = {
     "fa2017": (1, 28, 28, 50, 5),
     "sp2018-conv1": (1, 64, 64, 6, 5),
     "sp2018-conv2": (6, 30, 30, 16, 5),
+    "fa2018-conv1": (1, 72, 72, 12, 7),
+    "fa2018-conv2": (12, 33, 33, 24, 7),
+    "sp2019-conv1": (1, 48, 48, 6, 5),
+    "sp2019-conv2": (6, 22, 22, 16, 5),
     "fa2019-conv1": (1, 70, 70, 12, 5),
     "fa2019-conv2": (12, 33, 33, 24, 5),
+    "fa2020-conv1": (1, 86, 86, 4, 7),
+    "fa2020-conv2": (4, 40, 40, 16, 7),
 }
 # Largest error over the output's largest magnitude.
 TOLERANCE = {"float32": 5e-6, "tf32": 2e-3, "fp16": 2e-3}

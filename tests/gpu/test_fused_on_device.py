@@ -10,7 +10,7 @@ import torch_chains
 from torch_chains import error, on_device, weights
 
 from fashion_infer import errors
-from fashion_infer.graph.layers import Convolution, Dense, Flatten, MaxPool, Tanh
+from fashion_infer.graph.layers import Convolution, Dense, Flatten, MaxPool, Relu, Tanh
 from fashion_infer.library import bindings, fused, op_times
 
 hypothesis = pytest.importorskip("hypothesis")
@@ -179,6 +179,29 @@ def test_weights_that_half_precision_cannot_hold(torch):
         images = chain.items(20, "reals") / np.float32(size)
         want = torch_chains.reference(torch, chain, images, arrays)
         assert error(on_gpu(chain, arrays).forward(images), want) <= 4e-6
+
+
+@pytest.mark.parametrize("kind", ["uint8", "reals"])
+@pytest.mark.parametrize("pool", [(4, 4, True), (2, 2, True), (3, 2), (3, 1, True), (2, 5)])
+def test_relu_and_any_pool(torch, pool, kind):
+    layers = [Convolution(6, 7), Relu(), MaxPool(*pool), Convolution(20, 5), MaxPool(*pool), Relu()]
+    chain = chains.Chain([*layers, Flatten(), Dense(50), Relu(), Dense(10)], (1, 86, 86))
+    arrays, images = weights(chain, pixels=kind != "reals"), chain.items(150, kind)
+    want = torch_chains.reference(torch, chain, images, arrays)
+    network = on_gpu(chain, arrays)
+    scores = network.forward(images)
+    assert error(scores, want) <= 4e-6
+    x = torch.as_tensor(images).cuda()
+    for part in (slice(0, 1), slice(3, 11), slice(70, 150)):  # an image's result does not depend on its batch
+        np.testing.assert_array_equal(on_device(torch, network, x[part]).cpu().numpy(), scores[part])
+
+
+def test_relu_keeps_nan(torch):
+    chain = chains.Chain([Relu(), MaxPool(3, 2, True), Relu()], (1, 9, 40))
+    images = -chain.items(40, "pixels")
+    images[np.arange(40), 0, 4, np.arange(40)] = np.nan
+    want = torch_chains.reference(torch, chain, images, {})
+    np.testing.assert_array_equal(on_gpu(chain, {}).forward(images), want)
 
 
 def test_passes_on_two_streams_share_the_buffers(torch):

@@ -3,7 +3,7 @@
 import library  # noqa: F401, finds the package and the tests' helpers
 import numpy as np
 
-from fashion_infer.graph.layers import Convolution, Dense, Flatten, MaxPool, Tanh
+from fashion_infer.graph.layers import Convolution, Dense, Flatten, MaxPool, Relu, Tanh
 
 
 def forward(torch, chain, x, weights):
@@ -17,8 +17,10 @@ def forward(torch, chain, x, weights):
             x = torch.nn.functional.linear(x.flatten(1), weight, next(tensors) if layer.bias else None)
         elif isinstance(layer, Tanh):
             x = torch.tanh(x)
+        elif isinstance(layer, Relu):
+            x = torch.relu(x)
         elif isinstance(layer, MaxPool):
-            x = torch.nn.functional.max_pool2d(x, layer.size)
+            x = torch.nn.functional.max_pool2d(x, layer.size, layer.step, ceil_mode=layer.full)
         elif isinstance(layer, Flatten):
             x = x.flatten(1)
         else:

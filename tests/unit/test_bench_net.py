@@ -5,12 +5,13 @@ import json
 import shutil
 import time
 
+import chains
 import numpy as np
 import pytest
 import reference
 
 from fashion_infer.errors import DeviceError, UsageError
-from fashion_infer.graph.layers import Tanh, walk
+from fashion_infer.graph.layers import Convolution, Dense, Flatten, MaxPool, Relu, Tanh, walk
 from fashion_infer.library import bindings
 from fashion_infer.library import devices as library_devices
 from fashion_infer.library.fused import FusedNetwork
@@ -24,23 +25,33 @@ from fashion_infer.measure.records import OURS, Measurement
 
 CPU = ("bench", "net", "--backend", "cpu", "--repeat", "2")
 GPU = ("bench", "net", "--backend", "gpu", "--repeat", "2")
-EDITIONS = ("fa2017", "sp2018", "fa2019")
+EDITIONS = ("fa2017", "sp2018", "fa2018", "sp2019", "fa2019", "fa2020")
 
 
 def oracle(network, images):
-    """Scores in float64, written out for the three editions and not by way of `layers`."""
+    """Scores in float64, written out for the editions and not by way of `layers`."""
     w = {name: weight.astype(np.float64) for name, weight in network.weights.items()}
-    x = np.tanh(reference.convolve(images, w["new0_weight"]))
+    nonlinear = (lambda x: np.maximum(x, 0)) if network.edition == "fa2020" else np.tanh
+    x = nonlinear(reference.convolve(images, w["new0_weight"]))
     x = np.maximum.reduce([x[:, :, i::2, j::2] for i in (0, 1) for j in (0, 1)])
     if "new1_weight" in w:
         x = reference.convolve(x, w["new1_weight"])
-    x = np.tanh(x.reshape(len(x), -1) @ w["fullyconnected0_weight"].T + w["fullyconnected0_bias"])
+    if network.edition == "fa2020":  # 34 pixels a side: eight windows of 4, and one of 2
+        x = np.maximum(np.pad(x, ((0, 0), (0, 0), (0, 2), (0, 2))), 0)
+        x = np.maximum.reduce([x[:, :, i::4, j::4] for i in range(4) for j in range(4)])
+    x = nonlinear(x.reshape(len(x), -1) @ w["fullyconnected0_weight"].T + w["fullyconnected0_bias"])
     x = np.exp(x @ w["fullyconnected1_weight"].T + w["fullyconnected1_bias"])
     return x / x.sum(axis=1, keepdims=True)
 
 
 @pytest.fixture(params=EDITIONS)
 def network(request):
+    return random_network.build(request.param)
+
+
+@pytest.fixture(params=chains.COURSE)
+def fusible(request):
+    """A network that the fused mode takes."""
     return random_network.build(request.param)
 
 
@@ -141,10 +152,10 @@ def test_peers_compute_every_edition(network, name):
         assert np.abs(scores - oracle(network, images[[0, 2]])).max() < 2e-5
 
 
-def test_ours_computes_every_edition(network):
-    images = network.images(3)
-    scores = FusedNetwork(network.symbol, network.weights, network.shape).forward(images)
-    assert np.abs(scores - oracle(network, images)).max() < 2e-5
+def test_ours_computes_every_edition(fusible):
+    images = fusible.images(3)
+    scores = FusedNetwork(fusible.symbol, fusible.weights, fusible.shape).forward(images)
+    assert np.abs(scores - oracle(fusible, images)).max() < 2e-5
 
 
 def test_the_reference_is_the_tests_own(network):
@@ -155,19 +166,19 @@ def test_the_reference_is_the_tests_own(network):
     assert np.allclose(bench_reference.log_softmax(logits), logarithms, rtol=1e-12)
 
 
-def test_a_part_of_the_network_is_that_part(network):
-    images = network.images(2)
-    for part in (network.first_stage(), network.logits()):
+def test_a_part_of_the_network_is_that_part(fusible):
+    images = fusible.images(2)
+    for part in (fusible.first_stage(), fusible.logits()):
         found = FusedNetwork(part.symbol, part.weights, part.shape).forward(images)
         assert np.allclose(found, outputs(part, images), atol=3e-5)
-    assert len(FusedNetwork(network.first_stage().symbol, network.weights, network.shape).stages) == 1
+    assert len(FusedNetwork(fusible.first_stage().symbol, fusible.weights, fusible.shape).stages) == 1
 
 
 def test_layers_are_neither_linear_nor_saturated(network):
     images = network.images(64)
     assert images.dtype == np.uint8 and images.max() > 200 and images.shape == (64, *network.shape)
     for count, layer in enumerate(network.layers):
-        if isinstance(layer, Tanh):
+        if isinstance(layer, (Relu, Tanh)):
             size = np.abs(outputs(network.first(count), images))
             assert 0.3 < size.mean() < 2
     logits = outputs(network.logits(), images)
@@ -180,6 +191,26 @@ def test_shapes(network):
         assert outputs(network.first(count), images).size == np.prod(step.output)
         for name, shape in step.parameters.items():
             assert network.weights[name].shape == shape
+
+
+def test_peers_take_any_pool():
+    """ReLU, and pools of any window and stride, valid and full."""
+    torch, ort = pytest.importorskip("torch"), pytest.importorskip("onnxruntime")
+    pools = [MaxPool(3, 2, full=True), MaxPool(1, 2), MaxPool(4, 1, full=True), MaxPool(3, full=True), MaxPool(2, 4)]
+    for pool in pools:
+        layers, shape = (Convolution(3, 2), Relu(), pool, Flatten(), Dense(4)), (2, 12, 14)
+        weights = random_network._weights(layers, shape, 0)
+        part = random_network.RandomNetwork("none", shape, layers, "", weights)
+        images = part.images(5).astype(np.float32)
+        wanted = reference.forward(layers, weights, images)
+        assert np.allclose(outputs(part, images), wanted, rtol=1e-12)
+        session = ort.InferenceSession(
+            onnx_model.network(layers, weights, images.shape), providers=["CPUExecutionProvider"]
+        )
+        assert np.allclose(session.run(None, {"x": images})[0], wanted, atol=1e-4)
+        with torch.no_grad():
+            found = torch_peer.module(torch, part)(torch.from_numpy(images)).numpy()
+        assert np.allclose(found, wanted, atol=1e-4)
 
 
 @pytest.mark.parametrize("size", [1, 300])
@@ -247,7 +278,7 @@ BAD = [
     (("--batch", "1,x"), "--batch takes whole numbers with commas between them, not 1,x"),
     (("--batch", ""), "--batch takes whole numbers"),
     (("--repeat", "-1"), "--repeat must be at least 1"),
-    (("--edition", "fa2020"), "unknown edition 'fa2020'"),
+    (("--edition", "fa2030"), "unknown edition 'fa2030'"),
     (("--against", "cudnn"), "unknown peer 'cudnn'; known: torch, torch-compile, onnxruntime, mxnet, none"),
     (("--plot", "k.pdf"), "NAME.png"),
     (("--markdown", "/nowhere/k.md"), "cannot write /nowhere/k.md"),

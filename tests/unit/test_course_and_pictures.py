@@ -1,5 +1,8 @@
 """The course's programs as presets, users' own pictures, and the plots."""
 
+import re
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from PIL import Image
@@ -8,7 +11,9 @@ from fashion_infer import course
 from fashion_infer.checkpoints import editions, zoo
 from fashion_infer.data import dataset, pictures, synthetic
 from fashion_infer.errors import DataError, UsageError
+from fashion_infer.present import run
 from fashion_infer.present.charts import images as sheets
+from fashion_infer.result import Layer
 
 
 def asked(*arguments, **options):
@@ -24,14 +29,29 @@ def test_programs():
     assert asked("m2.1", "fa2017", "ece408-low", 10) == ("ece408-low", "fa2017", "custom", "cpu", 10)
     assert course.request("final", "fa2017", "ece408-low").backend == "gpu"
     assert asked("m1.2", "sp2018") == ("baseline", "sp2018", "builtin", "gpu", 10000)
-    assert asked("final", "sp2018") == ("baseline", "sp2018", "custom", "gpu", 10000)
+    assert asked("final", "sp2018") == ("ece408", "sp2018", "custom", "gpu", 10000)
+    assert asked("final", "sp2018", "baseline") == ("baseline", "sp2018", "custom", "gpu", 10000)
+    assert asked("m2.1", "fa2018") == ("ece408", "fa2018", "custom", "cpu", 10000)
+    assert asked("m1.1", "sp2019") == ("baseline", "sp2019", "builtin", "cpu", 10000)
     assert asked("m2.1", "fa2019", n=100) == ("ece408", "fa2019", "custom", "cpu", 100)
     assert asked("m4.1", "fa2019", "fa2019-baseline") == ("baseline", "fa2019", "custom", "gpu", 10000)
+
+
+def test_programs_of_minidnn():
+    """Their only argument is the number of images; without an edition they are fa2020's."""
+    assert asked("m1") == ("fa2020", "fa2020", "custom", "cpu", 10000)
+    assert asked("m2", None, "100") == asked("m2", "fa2020", n=100) == ("fa2020", "fa2020", "custom", "gpu", 100)
+    assert asked("m3", "fa2023", "5000") == ("fa2020", "fa2023", "custom", "gpu", 5000)
+    assert asked("m2.1")[:2] == ("ece408-high", "fa2017")
 
 
 @pytest.mark.parametrize(
     "arguments, words",
     [
+        (("m2.1", "fa2020"), "fa2020 had no program 'm2.1', but m1, m2, m3"),
+        (("m1", "fa2019"), "fa2019 had no program 'm1', but m1.1, m1.2"),
+        (("m1", None, "fa2020"), "m1 takes one argument: the number of test images"),
+        (("m1", None, "10", 10), "m1 takes one argument"),
         (("m9", "fa2017"), "the course had m1.1, m1.2"),
         (("m1.1", "fa2017", "ece408-low"), "takes no arguments"),
         (("m2.1", "fa2017", "other"), "unknown model 'other' of edition fa2017"),
@@ -51,20 +71,40 @@ def test_short_names():
     assert zoo.get("baseline").edition == "fa2017"
     assert zoo.get("baseline", "sp2018").name == zoo.get("sp2018-baseline", "sp2018").name == "sp2018-baseline"
     assert zoo.get("ece408", "fa2019") == zoo.get("fa2019-ece408")
+    assert zoo.get("fa2020") == zoo.get("fa2020", "fa2020") == zoo.get("sp2023") == zoo.get("fa2025", "fa2021")
+    assert zoo.default("fa2022").name == zoo.default("fa2022").short_name == "fa2020"
     assert zoo.get("fa2019-ece408").short_name == "ece408" and zoo.get("ece408-low").short_name == "ece408-low"
     with pytest.raises(UsageError, match="did you mean .*fa2019-ece408"):
         zoo.get("ece408")
-    with pytest.raises(UsageError, match="it has baseline$"):
-        zoo.get("ece408", "sp2018")
+    with pytest.raises(UsageError, match="it has fa2020$"):
+        zoo.get("ece408", "fa2024")
+
+
+def test_fa2020_has_many_names():
+    one = editions.get("fa2020")
+    names = [f"{term}{year}" for year in range(2021, 2026) for term in ("sp", "fa")]
+    assert all(editions.get(name) is one for name in names) and set(names) == set(editions.ALIASES)
+    for name in ("fa2026", "sp2020"):
+        with pytest.raises(UsageError, match=f"unknown edition '{name}'; known: fa2017, .*sp2021 to fa2025"):
+            editions.get(name)
 
 
 def test_the_model_that_is_run_when_none_is_named(monkeypatch):
     chosen = {edition: zoo.default(edition).name for edition in editions.EDITIONS}
-    assert chosen == {"fa2017": "ece408-high", "sp2018": "sp2018-baseline", "fa2019": "fa2019-ece408"}
+    assert chosen == {
+        "fa2017": "ece408-high",
+        "sp2018": "sp2018-ece408",
+        "fa2018": "fa2018-ece408",
+        "sp2019": "sp2019-ece408",
+        "fa2019": "fa2019-ece408",
+        "fa2020": "fa2020",
+    }
     assert zoo.default().name == "ece408-high"
     # Not delitem: what it puts back goes to the end, and the order of the models is tested elsewhere.
-    less = {name: model for name, model in zoo.MODELS.items() if name != "sp2018-baseline"}
+    less = {name: model for name, model in zoo.MODELS.items() if name != "sp2018-ece408"}
     monkeypatch.setattr(zoo, "MODELS", less)
+    assert zoo.default("sp2018").name == "sp2018-baseline"
+    monkeypatch.setattr(zoo, "MODELS", {name: less[name] for name in less if name != "sp2018-baseline"})
     with pytest.raises(UsageError, match="no model of edition sp2018 is shipped"):
         zoo.default("sp2018")
 
@@ -94,6 +134,26 @@ def test_programs_print_what_they_printed(invoke):
     assert code == 0 and out.splitlines()[2] == "New Inference" and out.splitlines()[3].startswith("Op Time: ")
     code, out, _ = invoke("course", "m1.1", "--data", "synthetic")
     assert code == 0 and out.splitlines()[3].startswith("EvalMetric: {'accuracy': 0.")
+
+
+@pytest.mark.parametrize("arguments", [("m1", "50"), ("m1", "50", "--edition", "fa2023")])
+def test_minidnn_prints_what_it_printed(arguments, invoke):
+    code, out, err = invoke("course", *arguments, "--data", "synthetic")
+    assert code == 0, err
+    lines = out.splitlines()
+    layer = [r"Conv-CPU==", r"Op Time: \d+\.\d{6} ms"]
+    wanted = ["Loading fashion-mnist data... done", "Loading model... done", *layer, *layer]
+    assert all(re.fullmatch(pattern, line) for pattern, line in zip(wanted, lines))
+    assert re.fullmatch(r"Test Accuracy: (0\.\d\d?|1) Data: synthetic", lines[6]) and "New Inference" not in out
+
+
+def test_lines_of_minidnn_on_a_gpu():
+    """Layer Time is the op time and the transfers before and after it; all in milliseconds."""
+    ours = Layer("new0", "New", "tensor-core", True, (0.00421,), (0.05,), (0.004,))
+    layers = [ours, Layer("activation0", "Activation", None, False, (1.0,), (0.0,), (0.0,)), ours]
+    result = SimpleNamespace(layers=layers, backend="gpu", correctness=0.8714, data_source="fashion-mnist")
+    layer = ["Conv-GPU==", "Layer Time: 58.210000 ms", "Op Time: 4.210000 ms"]
+    assert run.minidnn_lines(result).splitlines() == [*layer, *layer, "Test Accuracy: 0.8714"]
 
 
 @pytest.fixture

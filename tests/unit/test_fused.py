@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from fashion_infer import _mxnet
 from fashion_infer._mxnet import plugin
 from fashion_infer.errors import CheckpointError, UsageError
-from fashion_infer.graph.layers import Convolution, Dense, Flatten, MaxPool, Tanh
+from fashion_infer.graph.layers import Convolution, Dense, Flatten, MaxPool, Relu, Tanh
 from fashion_infer.library import op_times, thread_pool
 from fashion_infer.library.fused import FusedNetwork
 
@@ -111,6 +111,83 @@ def _check_tanh(x):
     np.testing.assert_array_equal(np.signbit(y), np.signbit(x))
 
 
+@given(st.data())
+@settings(max_examples=profiles.examples(150))
+def test_any_pool_is_that_of_mxnet(data):
+    """To the last bit, from windows that lie apart to ones that overlap, with and without ReLU behind them."""
+    mx = _mxnet.load()
+    channels, h, w, n = (data.draw(st.integers(1, most)) for most in (4, 45, 45, 3))
+    size, stride = data.draw(st.integers(1, min(h, w, 9))), data.draw(st.integers(1, 9))
+    full, relu, pixels = stride <= size and data.draw(st.booleans()), data.draw(st.booleans()), data.draw(st.booleans())
+    chain = chains.Chain([MaxPool(size, stride, full)] + [Relu()] * relu, (channels, h, w))
+    items = chain.items(n, "uint8" if pixels else "normal", data.draw(st.integers(0, 99)))
+    theirs = mx.nd.Pooling(
+        mx.nd.array(items, dtype=np.float32),
+        kernel=(size, size),
+        stride=(stride, stride),
+        pool_type="max",
+        pooling_convention="full" if full else "valid",
+    )
+    theirs = (mx.nd.relu(theirs) if relu else theirs).asnumpy()
+    network = chain.fused({})
+    assert network.stages[0].output == theirs.shape[1:]
+    np.testing.assert_array_equal(network.forward(items).reshape(theirs.shape), theirs)
+
+
+@pytest.mark.parametrize("pool", [(2, 2), (2, 2, True), (3, 1), (3, 2, True), (4, 4, True), (2, 3), (6, 5), (1, 4), ()])
+def test_bands_of_a_wide_convolution_cut_no_window(pool):
+    """110 KB of shifted copies a row: two or three rows of the convolution at a time."""
+    layers = [Convolution(9, 3), Relu()] + [MaxPool(*pool)] * bool(pool)
+    chain = chains.Chain(layers, (230, 41, 40))
+    weights, data = chain.weights(), chain.items(2, "normal")
+    wanted = reference.forward(chain.layers, weights, data).reshape(2, -1)
+    assert error(chain.fused(weights).forward(data), wanted) < TOLERANCE
+
+
+@pytest.mark.parametrize("layers", [[Relu()], [Tanh()], [MaxPool(3, 2), Relu()], [Relu(), MaxPool(3, 1, True)]])
+def test_nan_stays_nan(layers):
+    """In every window that holds it, and in no other."""
+    chain = chains.Chain(layers, (1, 9, 40))
+    for column in range(40):
+        data = -chain.items(1, "pixels")
+        data[0, 0, 4, column] = np.nan
+        wanted = reference.forward(layers, {}, data).reshape(1, -1)
+        np.testing.assert_array_equal(np.isnan(chain.fused({}).forward(data)), np.isnan(wanted))
+
+
+def test_epilogues():
+    """A stage takes a pool and an activation in either order; the second of a kind is a map of its own."""
+
+    def stages(*layers):
+        chain = chains.Chain([*layers, Dense(3)], (2, 30, 30))
+        return [
+            (s.kind, s.activation, s.pool_size, s.pool_stride, s.output) for s in chain.fused(chain.weights()).stages
+        ][:-1]
+
+    convolution, pool = Convolution(4, 7), MaxPool(4, 3, True)
+    assert stages(convolution, Relu(), pool) == [("convolution", "relu", 4, 3, (4, 8, 8))]
+    assert stages(convolution, pool, Tanh()) == [("convolution", "tanh", 4, 3, (4, 8, 8))]
+    assert stages(convolution, MaxPool(3, 1)) == [("convolution", "", 3, 1, (4, 22, 22))]
+    assert stages(convolution, Relu(), Tanh(), pool) == [
+        ("convolution", "relu", 0, 0, (4, 24, 24)),
+        ("map", "tanh", 4, 3, (4, 8, 8)),
+    ]
+    assert stages(convolution, pool, pool, Relu()) == [
+        ("convolution", "", 4, 3, (4, 8, 8)),
+        ("map", "relu", 4, 3, (4, 3, 3)),
+    ]
+    assert stages(Relu(), Flatten(), Dense(7), Relu(), Relu()) == [
+        ("map", "relu", 0, 0, (2, 30, 30)),
+        ("dense", "relu", 0, 0, (7, 1, 1)),
+        ("map", "relu", 0, 0, (7, 1, 1)),
+    ]
+
+
+def test_a_window_larger_than_the_image():
+    with pytest.raises(UsageError, match="window is larger"):
+        FusedNetwork(chains.Chain([MaxPool(4)], (1, 9, 9)).symbol(), {}, (1, 9, 3))
+
+
 def test_stages_of_the_course():
     chain = chains.course("fa2017")
     stages = chain.fused(chain.weights()).stages
@@ -135,13 +212,14 @@ def test_stages_of_the_course():
         (lambda mx, x: mx.sym.Convolution(x, no_bias=True, kernel=(3, 2), num_filter=2), "square"),
         (lambda mx, x: mx.sym.Convolution(x, no_bias=True, kernel=(3, 3), num_filter=2, num_group=2), "groups"),
         (lambda mx, x: mx.sym.Convolution(x, kernel=(3, 3), num_filter=2), "bias"),
-        (lambda mx, x: mx.sym.Activation(x, act_type="relu"), "tanh"),
+        (lambda mx, x: mx.sym.Activation(x, act_type="softrelu"), "tanh"),
         (lambda mx, x: mx.sym.Pooling(x, kernel=(2, 2), stride=(2, 2), pool_type="avg"), "max"),
-        (lambda mx, x: mx.sym.Pooling(x, kernel=(3, 3), stride=(2, 2), pool_type="max"), "2x2"),
-        (lambda mx, x: mx.sym.Pooling(x, kernel=(2, 2), pool_type="max"), "2x2"),
+        (lambda mx, x: mx.sym.Pooling(x, kernel=(3, 2), stride=(2, 2), pool_type="max"), "square"),
+        (lambda mx, x: mx.sym.Pooling(x, kernel=(2, 2), stride=(2, 1), pool_type="max"), "square"),
+        (lambda mx, x: mx.sym.Pooling(x, kernel=(3, 3), stride=(2, 2), pad=(1, 1), pool_type="max"), "pads"),
         (
-            lambda mx, x: mx.sym.Pooling(x, kernel=(2, 2), stride=(2, 2), pool_type="max", pooling_convention="full"),
-            "valid",
+            lambda mx, x: mx.sym.Pooling(x, kernel=(3, 3), stride=(4, 4), pool_type="max", pooling_convention="full"),
+            "border",
         ),
         (lambda mx, x: mx.sym.Pooling(x, kernel=(2, 2), pool_type="max", global_pool=True), "globally"),
         (lambda mx, x: mx.sym.FullyConnected(x, num_hidden=3, flatten=False), "flatten"),

@@ -12,7 +12,7 @@ from fashion_infer._mxnet import plugin
 from fashion_infer.checkpoints import editions
 from fashion_infer.errors import UsageError
 from fashion_infer.graph import rewrite, symbol
-from fashion_infer.graph.layers import Convolution, Dense, Flatten, MaxPool, Softmax, Tanh, walk
+from fashion_infer.graph.layers import Convolution, Dense, Flatten, MaxPool, Relu, Softmax, Tanh, walk
 
 
 def test_the_walk_over_an_edition():
@@ -45,6 +45,7 @@ def test_a_walk_names_what_is_asked_for_and_drops_what_fills_no_window():
         ([Convolution(1, 5)], (1, 4, 9)),
         ([Flatten(), Convolution(1, 1)], (1, 4, 4)),
         ([MaxPool(3)], (1, 2, 9)),
+        ([MaxPool(1, 3, full=True)], (1, 4, 5)),  # of 5 pixels the third window would begin at the seventh
         ([Dense(4), MaxPool()], (1, 4, 4)),
     ],
 )
@@ -80,9 +81,12 @@ def of_mxnet(layers, operator, softmax_label):
             x = mx.sym.FullyConnected(x, num_hidden=layer.units, name=name("fullyconnected"), **options)
         elif isinstance(layer, Tanh):
             x = mx.sym.Activation(x, act_type="tanh", name=name("activation"))
+        elif isinstance(layer, Relu):
+            x = mx.sym.Activation(x, act_type="relu", name=name("activation"))
         elif isinstance(layer, MaxPool):
-            window = (layer.size, layer.size)
-            x = mx.sym.Pooling(x, kernel=window, stride=window, pool_type="max", name=name("pooling"))
+            window, stride = (layer.size,) * 2, (layer.stride or layer.size,) * 2
+            convention = {"pooling_convention": "full"} if layer.full else {}
+            x = mx.sym.Pooling(x, kernel=window, stride=stride, pool_type="max", name=name("pooling"), **convention)
         elif isinstance(layer, Flatten):
             x = mx.sym.Flatten(x, name=name("flatten"))
         else:

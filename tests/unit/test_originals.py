@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from test_download import Server
 
-from fashion_infer.checkpoints import mxnet_pair, originals, zoo
+from fashion_infer.checkpoints import minidnn, mxnet_pair, originals, zoo
 from fashion_infer.data import retrieve
 from fashion_infer.errors import CheckpointError, DataError, UsageError
 from fashion_infer.graph import symbol
@@ -58,7 +58,9 @@ def test_fetched_and_run(served, behaviour, invoke):
     assert " fetched" in invoke("models", "list")[1]
 
 
-@pytest.mark.parametrize("name, layers", [("sp2018-baseline", "convolution"), ("fa2019-ece408", "new")])
+@pytest.mark.parametrize(
+    "name, layers", [("sp2018-baseline", "convolution"), ("fa2019-ece408", "new"), ("sp2019-ece408", "new")]
+)
 def test_other_editions(name, layers, bare, monkeypatch, tmp_path, invoke):
     """The course's files of these editions are those of epoch 2; weights named as then fit the network built here."""
     mxnet_pair.save(str(tmp_path / name), zoo.get(name).load(), epoch=2)
@@ -82,7 +84,48 @@ def test_other_editions(name, layers, bare, monkeypatch, tmp_path, invoke):
 
 
 def test_every_model_has_an_original():
-    assert list(originals.ORIGINALS.keys() ^ zoo.MODELS.keys()) == []
+    """But fa2018's, whose weights are nowhere public."""
+    assert originals.ORIGINALS.keys() < zoo.MODELS.keys()
+    without = [name for name in zoo.MODELS if name not in originals.ORIGINALS]
+    assert without == ["fa2018-ece408", "fa2018-baseline"] and not originals.is_here("fa2018-ece408")
+
+
+@pytest.fixture
+def by_hand(bare, monkeypatch):
+    """Where fa2020's file belongs; what the shipped weights are written as counts as the original."""
+    path = originals.path("fa2020")
+    path.parent.mkdir(parents=True)
+    content = minidnn.save(path, zoo.get("fa2020").load()).read_bytes()
+    original = originals.ORIGINALS["fa2020"]
+    monkeypatch.setitem(originals.ORIGINALS, "fa2020", original._replace(blob=retrieve.git_blob(path)))
+    path.unlink()
+    return path, content
+
+
+def test_a_file_put_in_its_place_by_hand(by_hand, invoke):
+    path, content = by_hand
+    fetch = ("models", "fetch", "fa2020", "--original")
+    code, _, err = invoke(*fetch)
+    assert code == 3 and err.count("\n") == 1 and "Project/" in err and f"put one there: {path}" in err
+    path.write_bytes(content[:-1])
+    code, _, err = invoke(*fetch)
+    assert code == 3 and "is not the course's file: its Git blob is" in err and path.is_file()
+    with pytest.raises(CheckpointError, match="is damaged"):
+        originals.load("fa2020")
+    path.write_bytes(content)
+    code, out, _ = invoke(*fetch)
+    assert code == 0 and out.strip() == str(path)
+    run = ("run", "--model", "fa2020", "--n", "20", "--data", "synthetic", "--backend", "cpu", "--mode", "operator")
+    found, shipped = (invoke(*run, "--weights", weights) for weights in ("original", "shipped"))
+    assert found[0] == shipped[0] == 0
+    summary = [re.search("^Correctness: .*$", out, re.M).group() for _, out, _ in (found, shipped)]
+    assert summary[0] == summary[1]
+
+
+def test_ids_of_the_spec():
+    assert originals.ORIGINALS["fa2020"].blob == "5905e91e444cea2a07a5a1de05fd92e0bf53c8dd"
+    assert originals.ORIGINALS["sp2018-ece408"][:2] == ("2018sp", "ece408-0002.params")
+    assert len({original.blob for original in originals.ORIGINALS.values()}) == len(originals.ORIGINALS)
 
 
 @pytest.mark.parametrize(

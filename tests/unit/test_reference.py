@@ -11,6 +11,8 @@ import reference_cache
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fashion_infer.graph.layers import Convolution, Dense, Flatten, MaxPool, Relu, Softmax, Tanh
+
 
 def by_definition(x, weight):
     """Cross-correlation, one product at a time."""
@@ -39,21 +41,45 @@ def test_convolve(b, c, h, w, m, k, as_pixels, seed):
     )
 
 
+@given(
+    st.integers(1, 9), st.integers(1, 9), st.integers(1, 4), st.integers(1, 4), st.booleans(),
+    st.integers(0, 2**32 - 1),
+)  # fmt: skip
+@settings(max_examples=profiles.examples(60))
+def test_pools(h, w, size, stride, full, seed):
+    """By PyTorch's words: a window every `stride` pixels while it lies inside, in ceil mode while it begins inside."""
+    if min(h, w) < size:
+        return
+    x = np.random.default_rng(seed).standard_normal((2, 3, h, w))
+    reach = 1 if full else size
+    rows, columns = (range(0, edge - reach + 1, stride) for edge in (h, w))
+    if full:  # not one more than cover the image
+        rows, columns = ([at for at in found if at < edge - size + stride] for found, edge in ((rows, h), (columns, w)))
+    wanted = [[x[:, :, i : i + size, j : j + size].max(axis=(2, 3)) for j in columns] for i in rows]
+    if MaxPool(size, stride, full).fits(h) and MaxPool(size, stride, full).fits(w):
+        found = reference.max_pool(x, size, stride, full)
+        np.testing.assert_array_equal(found, np.array(wanted).transpose(2, 3, 0, 1))
+
+
 def test_the_other_layers():
     x = np.array([[[[1, 2, 9], [3, 4, 9], [9, 9, 9]]], [[[-1, -2, 9], [-3, -4, 9], [9, 9, 9]]]], np.float32)
-    assert reference.forward([("pool",)], [], x).tolist() == [[[[4]]], [[[-1]]]]
-    assert reference.forward([("tanh",)], [], x)[0, 0, 0].tolist() == np.tanh([1.0, 2.0, 9.0]).tolist()
-    assert reference.forward([("flatten",)], [], x).shape == (2, 9)
+    assert reference.forward([MaxPool()], [], x).tolist() == [[[[4]]], [[[-1]]]]
+    assert reference.forward([MaxPool(full=True)], [], x)[1].tolist() == [[[-1, 9], [9, 9]]]
+    assert reference.forward([MaxPool(2, 1)], [], x)[0].tolist() == [[[4, 9], [9, 9]]]
+    assert reference.forward([Tanh()], [], x)[0, 0, 0].tolist() == np.tanh([1.0, 2.0, 9.0]).tolist()
+    assert reference.forward([Relu()], [], x)[1, 0, 0].tolist() == [0, 0, 9]
+    assert np.isnan(reference.forward([Relu()], [], np.full((1, 2), np.nan))).all()
+    assert reference.forward([Flatten()], [], x).shape == (2, 9)
     weight, bias = np.eye(9, dtype=np.float32)[:2], np.float32([10, 20])
-    assert reference.forward([("dense", 2, True)], [weight, bias], x).tolist() == [[11, 22], [9, 18]]
-    assert reference.forward([("dense", 2, False)], [weight], x).tolist() == [[1, 2], [-1, -2]]
-    scores = reference.forward([("flatten",), ("softmax",)], [], np.log(np.array([[1.0, 2.0, 5.0]])))
+    assert reference.forward([Dense(2)], [weight, bias], x).tolist() == [[11, 22], [9, 18]]
+    assert reference.forward([Dense(2, False)], [weight], x).tolist() == [[1, 2], [-1, -2]]
+    scores = reference.forward([Flatten(), Softmax()], [], np.log(np.array([[1.0, 2.0, 5.0]])))
     assert np.allclose(scores, [[1 / 8, 2 / 8, 5 / 8]], rtol=1e-15)
 
 
 def test_in_slices():
     rng = np.random.default_rng(0)
-    layers = [("convolution", 3, 2), ("tanh",), ("pool",), ("dense", 4, True), ("tanh",), ("dense", 3, False)]
+    layers = [Convolution(2, 3), Tanh(), MaxPool(), Dense(4), Tanh(), Dense(3, False)]
     dense = [rng.standard_normal(shape).astype(np.float32) for shape in ((4, 2), (4,), (3, 4))]
     weights, x = [reference.weights(rng, 2, 1, 3), *dense], reference.pixels(rng, (7, 1, 5, 5))
     for chain in (layers, layers[:3], layers[:4]):

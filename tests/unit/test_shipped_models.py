@@ -15,7 +15,7 @@ from fashion_infer import _mxnet
 from fashion_infer.checkpoints import editions, hdf5, zoo
 from fashion_infer.data import dataset, idx, synthetic
 from fashion_infer.data.resize import resize
-from fashion_infer.graph.layers import Convolution, Flatten, Tanh, walk
+from fashion_infer.graph.layers import Convolution, Flatten, MaxPool, Relu, Tanh, walk
 
 # Of the 10,000 images: the whole of the built-in set is left to the tests of the pipeline, and to `make test-all`.
 SYNTHETIC_PART = profiles.pick(2000, 10000)
@@ -65,12 +65,17 @@ def _mxnet_predictions(name, weights, images):
                 x = nd.Convolution(x, next(kernels), no_bias=True, **sizes)
             elif isinstance(layer, Tanh):
                 x = nd.tanh(x)
+            elif isinstance(layer, Relu):
+                x = nd.relu(x)
             else:
-                x = nd.Pooling(x, kernel=(layer.size, layer.size), stride=(layer.size, layer.size), pool_type="max")
+                assert isinstance(layer, MaxPool)
+                sizes = {"kernel": (layer.size,) * 2, "stride": (layer.stride or layer.size,) * 2}
+                x = nd.Pooling(x, pool_type="max", pooling_convention="full" if layer.full else "valid", **sizes)
         hidden = len(w["fullyconnected0_bias"])
+        nonlinear = nd.relu if any(isinstance(layer, Relu) for layer in edition.layers) else nd.tanh
         for index, units in enumerate((hidden, 10)):
             weight, bias = w[f"fullyconnected{index}_weight"], w[f"fullyconnected{index}_bias"]
-            x = nd.FullyConnected(nd.tanh(x) if index else nd.flatten(x), weight, bias, num_hidden=units)
+            x = nd.FullyConnected(nonlinear(x) if index else nd.flatten(x), weight, bias, num_hidden=units)
         parts.append(x.asnumpy().argmax(axis=1))
     return np.concatenate(parts)
 
@@ -81,7 +86,8 @@ def _gap(logits):
 
 
 def test_together_they_are_small():
-    assert sum(model.path.stat().st_size for model in zoo.MODELS.values()) < 20_000_000
+    """All tracked files stay under 28 MiB, of which those other than weights take 2.5."""
+    assert sum(model.path.stat().st_size for model in zoo.MODELS.values()) < 26_000_000
 
 
 def test_shapes_and_values(name, model):

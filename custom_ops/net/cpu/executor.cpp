@@ -76,6 +76,7 @@ class CpuExecutor : public Executor {
     for (const Stage& s : plan.stages) {
       widest_ = std::max({widest_, s.in.size(), s.out.size()});
       if (s.kind == Stage::Kind::convolution) fixed_ = std::max(fixed_, kernels_.convolution_scratch(s));
+      if (s.kind == Stage::Kind::map) fixed_ = std::max(fixed_, kernels_.map_scratch(s));
       if (s.kind == Stage::Kind::dense) padded_ = std::max(padded_, kernels_.dense_padded(s.out.size()));
     }
   }
@@ -185,7 +186,7 @@ class CpuExecutor : public Executor {
           kernels_.convolution(s, static_cast<const char*>(x) + item * bytes, type, weights_[s.weight].get(),
                                own->stage.get(), to);
           break;
-        case Stage::Kind::map: kernels_.map(s, from, to); break;
+        case Stage::Kind::map: kernels_.map(s, from, own->stage.get(), to); break;
         default: softmax(s.in.size(), from, to);
       }
     });
@@ -204,7 +205,7 @@ class CpuExecutor : public Executor {
   std::vector<Floats> weights_;
   std::vector<uint64_t> versions_;
   std::vector<Scratch> scratch_;
-  // Floats: of the widest item between two stages, of a convolution's scratch, of a dense row's sums.
+  // Floats: of the widest item between two stages, of a convolution's or map's scratch, of a dense row's sums.
   int64_t widest_ = 0, fixed_ = 0, padded_ = 0;
 };
 

@@ -1,9 +1,12 @@
-// The epilogue of a stage: 2x2 max pool, then tanh, which so sees a quarter of the values.
+// The epilogue of a stage: max pool, then tanh or ReLU, which so see few of the values.
 #pragma once
 
 #include <algorithm>
+#include <cmath>
+#include <cstring>
 
 #include "net/cpu/tanh_simd.h"
+#include "net/plan.h"
 
 namespace fops {
 namespace FOPS_ISA {
@@ -22,12 +25,12 @@ static inline Vector pairs(Vector a, Vector b) {
   return larger(__builtin_shuffle(a, b, even), __builtin_shuffle(a, b, even + 1));
 }
 
-// Floats that `pool` needs beside its input.
-static inline int64_t pool_scratch(int64_t rows, int64_t W) { return rows * (W / 2) + 2 * kLanes; }
+// Floats that `pool_pairs` needs beside its input.
+static inline int64_t pairs_scratch(int64_t rows, int64_t W) { return rows * (W / 2) + 2 * kLanes; }
 
 // The largest of each 2x2 window, from rows of W floats to rows/2 rows of W/2; a last odd row or column is dropped.
 // x and y are read and written up to 2 kLanes floats beyond their end.
-static inline void pool(const float* x, int64_t rows, int64_t W, float* scratch, float* y) {
+static inline void pool_pairs(const float* x, int64_t rows, int64_t W, float* scratch, float* y) {
   const int64_t half = W / 2;
   if (W % 2 == 0) {  // neighbours of all rows in one go
     for (int64_t i = 0; i < rows * half; i += kLanes)
@@ -40,6 +43,62 @@ static inline void pool(const float* x, int64_t rows, int64_t W, float* scratch,
   for (int64_t h = 0; h < rows / 2; ++h) {
     const float *upper = scratch + 2 * h * half, *lower = upper + half;
     for (int64_t i = 0; i < half; i += kLanes) store(y + h * half + i, larger(load(upper + i), load(lower + i)));
+  }
+}
+
+static inline Vector larger_or_nan(Vector a, Vector b) { return a != a ? a : larger(a, b); }  // larger gives b of a NaN
+static inline float larger_or_nan(float a, float b) { return a > b || a != a ? a : b; }
+
+// Floats that `pool_windows` needs beside its input.
+static inline int64_t windows_scratch(const Pool& pool, int64_t W) { return 2 * (W + pool.size + 2 * kLanes); }
+
+// The largest of each window of any size and stride, rows_out rows of W_out, from `rows` rows of W floats; the borders
+// cut windows. First the largest of each column of a row of windows, then of each `size` neighbours among these: whole
+// vectors, although a larger stride uses few of the results. Of them each stride-th goes to y. A NaN in a window stays.
+static inline void pool_windows(const Pool& pool, const float* x, int64_t rows, int64_t W, float* scratch, float* y,
+                                int64_t rows_out, int64_t W_out) {
+  float *columns = scratch, *neighbours = scratch + W + pool.size + 2 * kLanes;
+  std::fill(columns + W, neighbours, -INFINITY);  // so the right border cuts windows
+  for (int64_t h = 0; h < rows_out; ++h) {
+    const float* top = x + h * pool.stride * W;
+    const int64_t height = std::min(pool.size, rows - h * pool.stride);
+    int64_t w = 0;
+    for (; w + kLanes <= W; w += kLanes) {
+      Vector largest = load(top + w);
+      for (int64_t p = 1; p < height; ++p) largest = larger_or_nan(largest, load(top + p * W + w));
+      store(columns + w, largest);
+    }
+    for (; w < W; ++w) {
+      float largest = top[w];
+      for (int64_t p = 1; p < height; ++p) largest = larger_or_nan(largest, top[p * W + w]);
+      columns[w] = largest;
+    }
+    for (int64_t i = 0; i <= (W_out - 1) * pool.stride; i += kLanes) {
+      Vector largest = load(columns + i);
+      for (int64_t q = 1; q < pool.size; ++q) largest = larger_or_nan(largest, load(columns + i + q));
+      store(neighbours + i, largest);
+    }
+    for (int64_t i = 0; i < W_out; ++i) *y++ = neighbours[i * pool.stride];
+  }
+}
+
+// y[i] = max(x[i], 0), NaN for NaN; x and y may be the same.
+static inline void relu(int64_t count, const float* x, float* y) {
+  int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+    const Vector v = load(x + i);
+    store(y + i, v < 0.0f ? Vector{} : v);
+  }
+  for (; i < count; ++i) y[i] = x[i] < 0.0f ? 0.0f : x[i];
+}
+
+// x and y may be the same.
+static inline void activate(Activation activation, int64_t count, const float* x, float* y) {
+  switch (activation) {
+    case Activation::tanh: tanh(count, x, y); break;
+    case Activation::relu: relu(count, x, y); break;
+    default:
+      if (x != y) memcpy(y, x, count * sizeof(float));
   }
 }
 

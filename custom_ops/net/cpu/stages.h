@@ -10,8 +10,9 @@ struct CpuStages {
   int64_t (*convolution_scratch)(const Stage&);
   void (*convolution)(const Stage&, const void* x, fops_dtype type, const float* weight, float* scratch, float* y);
 
-  // One item through a map stage.
-  void (*map)(const Stage&, const float* x, float* y);
+  // The same for a map stage.
+  int64_t (*map_scratch)(const Stage&);
+  void (*map)(const Stage&, const float* x, float* scratch, float* y);
 
   // A dense stage's units are dealt into panels, which may run in parallel. `packed` (dense_floats long) is what
   // pack_dense makes of the weights; x is (rows, inputs), y (rows, units), `scratch` (rows, dense_padded) floats that

@@ -18,35 +18,45 @@ constexpr int64_t kBandBytes = 512 << 10;  // of shifted copies: they should lea
 
 struct Bands {
   fops_conv conv;
-  int64_t rows, plane;  // output rows a band; floats from one shifted copy to the next
+  int64_t rows, plane;  // the convolution's output rows a band; floats from one shifted copy to the next
+  int64_t rows_out;     // the stage's: pooled rows where it pools
   int64_t copies() const { return conv.C * conv.K * plane + kSlack; }
   // The unpooled outputs of a block of filters, and of one filter what the pool writes and needs.
   int64_t unpooled() const { return kRows * rows * out_w(conv) + 2 * kLanes; }
-  int64_t pooled() const { return rows / 2 * (out_w(conv) / 2) + 2 * kLanes; }
+  int64_t pooled(const Stage& s) const { return rows_out * s.out.W + 2 * kLanes; }
 };
 
 Bands bands(const Stage& s) {
-  Bands b = {{1, s.in.C, s.in.H, s.in.W, s.out.C, s.K, FOPS_FLOAT32}, 0, 0};
+  Bands b = {{1, s.in.C, s.in.H, s.in.W, s.out.C, s.K, FOPS_FLOAT32}, 0, 0, 0};
   const int64_t row_bytes = b.conv.C * b.conv.K * out_w(b.conv) * 4;
-  b.rows = std::max<int64_t>(2, kBandBytes / row_bytes - (s.K - 1)) / 2 * 2;  // even: no window of the pool is cut
-  b.rows = std::min(b.rows, out_h(b.conv));
+  const int64_t room = std::max<int64_t>(1, kBandBytes / row_bytes - (s.K - 1));
+  // Whole windows: where they overlap, two bands compute the rows that they share.
+  const int64_t size = s.pool ? s.pool.size : 1, stride = s.pool ? s.pool.stride : 1;
+  b.rows_out = std::min(room < size ? 1 : (room - size) / stride + 1, s.out.H);
+  b.rows = std::min((b.rows_out - 1) * stride + size, out_h(b.conv));
   b.plane = (b.rows + s.K - 1) * out_w(b.conv);
   return b;
 }
 
 int64_t convolution_scratch(const Stage& s) {
   const Bands b = bands(s);
-  return b.copies() + (s.pool ? b.unpooled() + b.pooled() + pool_scratch(b.rows, out_w(b.conv)) : 0);
+  if (!s.pool) return b.copies();
+  const int64_t W = out_w(b.conv);
+  return b.copies() + b.unpooled() + b.pooled(s) +
+         (s.pool.pairs() ? pairs_scratch(b.rows, W) : windows_scratch(s.pool, W));
 }
 
 void convolution(const Stage& s, const void* x, fops_dtype type, const float* weight, float* scratch, float* y) {
   const Bands b = bands(s);
   const int64_t W = out_w(b.conv), y_plane = s.out.H * s.out.W;
   float *copies = scratch, *unpooled = scratch + b.copies(), *pooled = unpooled + b.unpooled();
-  float* pooling = pooled + b.pooled();
+  float* pooling = pooled + b.pooled(s);
   memset(copies + b.copies() - kSlack, 0, kSlack * sizeof(float));
-  for (int64_t h = 0; h < out_h(b.conv); h += b.rows) {
-    const int64_t rows = std::min(b.rows, out_h(b.conv) - h), positions = rows * W;
+  for (int64_t begin = 0; begin < s.out.H; begin += b.rows_out) {
+    const int64_t rows_out = std::min(b.rows_out, s.out.H - begin);
+    const int64_t h = s.pool ? begin * s.pool.stride : begin;
+    const int64_t rows = std::min(s.pool ? (rows_out - 1) * s.pool.stride + s.pool.size : rows_out, out_h(b.conv) - h);
+    const int64_t positions = rows * W;
     if (type == FOPS_UINT8)
       shift(b.conv, static_cast<const uint8_t*>(x) + h * s.in.W, rows + s.K - 1, copies, b.plane);
     else
@@ -58,13 +68,13 @@ void convolution(const Stage& s, const void* x, fops_dtype type, const float* we
       float* to = s.pool ? unpooled : y + m * y_plane + h * W;
       multiply_block(band, copies, weight, to, block, positions);
       for (int64_t f = 0; f < filters; ++f) {
-        float* out = y + (m + f) * y_plane + (s.pool ? h / 2 * s.out.W : h * W);
-        const int64_t count = s.pool ? rows / 2 * s.out.W : positions;
-        if (s.pool) pool(unpooled + f * positions, rows, W, pooling, pooled);
-        if (s.tanh)
-          tanh(count, s.pool ? pooled : out, out);
+        float* out = y + (m + f) * y_plane + begin * s.out.W;
+        const float* from = unpooled + f * positions;
+        if (s.pool.pairs())
+          pool_pairs(from, rows, W, pooling, pooled);
         else if (s.pool)
-          memcpy(out, pooled, count * sizeof(float));
+          pool_windows(s.pool, from, rows, W, pooling, pooled, rows_out, s.out.W);
+        activate(s.activation, rows_out * s.out.W, s.pool ? pooled : out, out);
       }
     }
   }
@@ -72,18 +82,13 @@ void convolution(const Stage& s, const void* x, fops_dtype type, const float* we
 
 // ---- map ------------------------------------------------------------------------------------
 
-// Pools from and to tensors without the slack that `pool` wants, and is rare: one value at a time.
-void map(const Stage& s, const float* x, float* y) {
-  const int64_t W = s.in.W;
+int64_t map_scratch(const Stage& s) { return s.pool ? windows_scratch(s.pool, s.in.W) : 0; }
+
+// Pools from and to tensors without the slack that `pool_pairs` wants.
+void map(const Stage& s, const float* x, float* scratch, float* y) {
   for (int64_t c = 0; s.pool && c < s.in.C; ++c)
-    for (int64_t h = 0; h < s.out.H; ++h)
-      for (int64_t w = 0; w < s.out.W; ++w) {
-        const float* window = x + (c * s.in.H + 2 * h) * W + 2 * w;
-        y[(c * s.out.H + h) * s.out.W + w] =
-            std::max(std::max(window[0], window[1]), std::max(window[W], window[W + 1]));
-      }
-  if (s.tanh) tanh(s.out.size(), s.pool ? y : x, y);
-  if (!s.tanh && !s.pool) memcpy(y, x, s.in.size() * sizeof(float));
+    pool_windows(s.pool, x + c * s.in.H * s.in.W, s.in.H, s.in.W, scratch, y + c * s.out.H * s.out.W, s.out.H, s.out.W);
+  activate(s.activation, s.out.size(), s.pool ? y : x, y);
 }
 
 // ---- dense ----------------------------------------------------------------------------------
@@ -156,13 +161,14 @@ void dense(const Stage& s, const float* packed, const float* bias, int64_t rows,
   for (int64_t r = 0; r < rows; ++r) {
     float *sum = sums + r * stride, *out = y + r * units + from;
     for (int64_t u = 0; u < real; ++u) out[u] = bias ? sum[u] + bias[from + u] : sum[u];
-    if (s.tanh) tanh(real, out, out);
+    activate(s.activation, real, out, out);
   }
 }
 
 }  // namespace
 
-const CpuStages stages = {convolution_scratch, convolution, map, dense_panels, dense_padded, pack_dense, dense};
+const CpuStages stages = {convolution_scratch, convolution, map_scratch, map,
+                          dense_panels, dense_padded, pack_dense, dense};
 
 }  // namespace FOPS_ISA
 }  // namespace fops

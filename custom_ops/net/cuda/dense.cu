@@ -131,7 +131,7 @@ size_t dense_workspace_bytes(const DenseWeights& weights, int64_t n) {
 }
 
 fops_status dense(const DenseWeights& weights, int64_t n, const __half* x_hi, const __half* x_lo, float x_unscale,
-                  bool tanh, int products, float* y, void* workspace, cudaStream_t stream) {
+                  Activation activation, int products, float* y, void* workspace, cudaStream_t stream) {
   FOPS_TRY(check_sizes(weights.units, weights.inputs));
   if (n == 0) return FOPS_OK;
   if (n < 0 || n > INT_MAX - 1024) return fail(FOPS_INVALID, "a dense layer of %lld rows", static_cast<long long>(n));
@@ -142,8 +142,9 @@ fops_status dense(const DenseWeights& weights, int64_t n, const __half* x_hi, co
   bool hopper = false;
   FOPS_TRY(dense_hopper_usable(weights, &hopper));
 
-  DenseCall call{weights,  n,    x_hi, products == 3 ? x_lo : x_hi, x_unscale, tanh, products, y, multiprocessors, 1,
-                 false, nullptr, stream};
+  DenseCall call{weights,    n,        x_hi, products == 3 ? x_lo : x_hi, x_unscale,
+                 activation, products, y,    multiprocessors,             1,
+                 false,      nullptr,  stream};
   const auto divide = [&](int parts) {  // none of them without work
     call.parts = std::max(1, std::min(parts, call.chunks()));
     call.parts = static_cast<int>(ceil_div(call.chunks(), call.chunks_a_part()));

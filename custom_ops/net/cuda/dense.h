@@ -1,5 +1,5 @@
-// A dense layer on a CUDA device at float32 grade by the matrix units: y = tanh(x w^T + bias), every float32 operand
-// as the sum of two half-precision numbers. Internal to the CUDA executor.
+// A dense layer on a CUDA device at float32 grade by the matrix units: y = activation(x w^T + bias), every float32
+// operand as the sum of two half-precision numbers. Internal to the CUDA executor.
 #pragma once
 
 #include <cuda_fp16.h>
@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "gpu/check.h"
+#include "net/plan.h"
 
 namespace fops {
 
@@ -37,6 +38,6 @@ size_t dense_workspace_bytes(const DenseWeights& weights, int64_t n);
 // A row's y is the same to the last digit whatever n is, and on every run.
 // `products`: 3 for float32 grade (hi hi, hi lo, lo hi), 1 for plain half precision (x_lo may then be null).
 fops_status dense(const DenseWeights& weights, int64_t n, const __half* x_hi, const __half* x_lo, float x_unscale,
-                  bool tanh, int products, float* y, void* workspace, cudaStream_t stream);
+                  Activation activation, int products, float* y, void* workspace, cudaStream_t stream);
 
 }  // namespace fops

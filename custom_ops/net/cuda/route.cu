@@ -36,12 +36,12 @@ std::vector<Step> make_route(const Plan& plan, const std::vector<StageWeights>& 
     Step step;
     step.stage = static_cast<int>(i);
     step.in = stage.in, step.out = stage.out;
-    step.tanh = stage.tanh, step.pool = stage.pool;
+    step.pool = stage.pool, step.activation = stage.activation;
     // 1 + 1e-4: what rounding adds to the sums.
     double next = bound;
     if (stage.kind == Stage::Kind::convolution || stage.kind == Stage::Kind::dense)
       next = (bound * w.sum + w.bias_largest) * (1 + 1e-4);
-    if (stage.tanh || stage.kind == Stage::Kind::softmax) next = 1.0;
+    if (stage.activation == Activation::tanh || stage.kind == Stage::Kind::softmax) next = 1.0;
     if (!std::isfinite(next)) next = INFINITY;
 
     switch (stage.kind) {
@@ -51,13 +51,14 @@ std::vector<Step> make_route(const Plan& plan, const std::vector<StageWeights>& 
         } else {
           step.kind = Step::Kind::conv;
           const int64_t unpooled = stage.out.C * (stage.in.H - stage.K + 1) * (stage.in.W - stage.K + 1);
-          if (stage.tanh || stage.pool || wants_halves(i + 1, next)) step.scratch = unpooled;
+          if (stage.activation != Activation::none || stage.pool || wants_halves(i + 1, next)) step.scratch = unpooled;
         }
         break;
       case Stage::Kind::dense:
         if (few(i)) {
           step.kind = Step::Kind::few_units;
-          step.softmax = !stage.tanh && i + 1 < stages.size() && stages[i + 1].kind == Stage::Kind::softmax;
+          step.softmax = stage.activation == Activation::none && i + 1 < stages.size() &&
+                         stages[i + 1].kind == Stage::Kind::softmax;
         } else if (wants_halves(i, bound)) {
           if (form != Tensor::Form::halves) {
             Step convert;

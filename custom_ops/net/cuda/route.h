@@ -2,9 +2,9 @@
 // tensors between them.
 //
 // What decides is a bound on every tensor's largest magnitude. Behind tanh it is 1, of uint8 pixels 255, of float32
-// data unknown; a convolution multiplies it by its filters' largest sum of |w|. Where a bound is known, one power of
-// two scales the tensor safely into half's range and the matrix units serve the next dense layer; where it is not, that
-// layer runs in plain float32.
+// data unknown; a convolution multiplies it by its filters' largest sum of |w|; ReLU and the pool keep it. Where a
+// bound is known, one power of two scales the tensor safely into half's range and the matrix units serve the next dense
+// layer; where it is not, that layer runs in plain float32.
 #pragma once
 
 #include <vector>
@@ -21,7 +21,7 @@ struct Step {
     conv,         // a kernel of the table into `scratch`, then the map; or straight into the output
     map,          // also the change to halves before a dense step
     dense,        // dense.h, from halves
-    dense_plain,  // as a 1x1 convolution in float32, then bias and tanh
+    dense_plain,  // as a 1x1 convolution in float32, then bias and activation
     few_units,    // kernels/few_units.cu, which may take the softmax behind it along
     softmax
   };
@@ -29,7 +29,8 @@ struct Step {
   int stage;             // whose time it is
   bool softmax = false;  // few_units: with the next stage, a softmax
   Item in, out;
-  bool tanh = false, pool = false;
+  Pool pool;
+  Activation activation = Activation::none;
   Tensor::Form form = Tensor::Form::float32;  // of the output
   float scale = 1.0f;                         // of halves
   int64_t scratch = 0;                        // floats an item

@@ -45,12 +45,12 @@ fops_status Steps::run_step(const Buffers& buffers, const Step& step, int64_t n,
       FOPS_TRY(kernel->run(conv, x.data, w.w, static_cast<float*>(plain.data), stream));
       if (step.scratch == 0) return FOPS_OK;
       const Item unpooled{stage.out.C, out_h(conv), out_w(conv)};
-      return run_map(unpooled, stage.out, stage.tanh, stage.pool, n, plain, y, stream);
+      return run_map(unpooled, stage.out, stage.pool, stage.activation, n, plain, y, stream);
     }
-    case Step::Kind::map: return run_map(step.in, step.out, step.tanh, step.pool, n, x, y, stream);
+    case Step::Kind::map: return run_map(step.in, step.out, step.pool, step.activation, n, x, y, stream);
     case Step::Kind::dense:
-      return dense(w.dense, n, static_cast<const __half*>(x.data), x.lo, 1.0f / x.scale, step.tanh, products_, to,
-                   buffers.workspace(), stream);
+      return dense(w.dense, n, static_cast<const __half*>(x.data), x.lo, 1.0f / x.scale, step.activation,
+                   products_, to, buffers.workspace(), stream);
     case Step::Kind::dense_plain: {
       // A dense layer is a 1x1 convolution over an image of one pixel with a channel a value.
       const fops_conv conv{n, step.in.size(), 1, 1, step.out.size(), 1, type};
@@ -58,10 +58,11 @@ fops_status Steps::run_step(const Buffers& buffers, const Step& step, int64_t n,
       const Kernel* kernel = nullptr;
       FOPS_TRY(take(FOPS_GPU, ladder(Ladder::implicit_gemm), conv, &kernel));
       FOPS_TRY(kernel->run(conv, x.data, w.w, to, stream));
-      return run_bias_tanh(n, step.out.size(), w.bias, step.tanh, to, stream);
+      return run_bias_activation(n, step.out.size(), w.bias, step.activation, to, stream);
     }
     case Step::Kind::few_units:
-      return run_few_units(n, step.in.size(), step.out.size(), x, w.w, w.bias, step.tanh, step.softmax, to, stream);
+      return run_few_units(n, step.in.size(), step.out.size(), x, w.w, w.bias, step.activation, step.softmax, to,
+                           stream);
     case Step::Kind::softmax: return run_softmax(n, step.in.size(), x, to, stream);
   }
   return fail(FOPS_INVALID, "a step of no known kind");

@@ -29,7 +29,7 @@ int64_t weights_a_unit(const Stage& stage) {
 
 // What bounds the stage's outputs. Behind tanh the bound is 1, whatever the weights are.
 void measure(const Stage& stage, const std::vector<Weight>& given, StageWeights* w) {
-  if (stage.tanh) return;
+  if (stage.activation == Activation::tanh) return;
   const int64_t units = units_of(stage), a_unit = weights_a_unit(stage);
   const float* values = given[stage.weight].values;
   for (int64_t u = 0; u < units; ++u) {

@@ -7,7 +7,7 @@ from typing import Dict, Sequence
 
 import numpy as np
 
-from ...graph.layers import Convolution, Dense, Flatten, Layer, MaxPool, Softmax, Tanh, walk
+from ...graph.layers import Convolution, Dense, Flatten, Layer, MaxPool, Relu, Softmax, Tanh, walk
 
 _FLOAT, _IR_VERSION, _OPSET = 1, 8, 13
 _INT, _INTS = 2, 7  # of AttributeProto.AttributeType
@@ -41,6 +41,7 @@ def network(layers: Sequence[Layer], weights: Dict[str, np.ndarray], x_shape) ->
 _OPERATORS = {
     Convolution: "Conv",
     Tanh: "Tanh",
+    Relu: "Relu",
     MaxPool: "MaxPool",
     Flatten: "Flatten",
     Dense: "Gemm",
@@ -51,11 +52,17 @@ _OPERATORS = {
 def _node(layer, inputs, output):
     attributes = b""
     if isinstance(layer, MaxPool):
-        attributes = _sizes("kernel_shape", layer.size) + _sizes("strides", layer.size)
+        attributes = _sizes("kernel_shape", layer.size) + _sizes("strides", layer.step)
+        attributes += _switch("ceil_mode") if layer.full else b""
     elif isinstance(layer, Dense):
-        attributes = _block(5, _text(1, "transB") + _number(3, 1) + _number(20, _INT))  # y = x w' + b
+        attributes = _switch("transB")  # y = x w' + b
     names = b"".join(_text(1, name) for name in inputs) + _text(2, output)
     return names + _text(4, _OPERATORS[type(layer)]) + attributes
+
+
+def _switch(name):
+    """An attribute that is 1."""
+    return _block(5, _text(1, name) + _number(3, 1) + _number(20, _INT))
 
 
 def _sizes(name, size):

@@ -5,7 +5,7 @@ from typing import Callable, List
 
 import numpy as np
 
-from ...graph.layers import Convolution, Dense, Flatten, MaxPool, Tanh, walk
+from ...graph.layers import Convolution, Dense, Flatten, MaxPool, Relu, Tanh, walk
 from ..timing import Contender
 
 PRECISIONS = (("fp32", False), ("tf32", True))  # on a GPU: a peer's name for it, and whether TF32 is allowed
@@ -142,8 +142,10 @@ def module(torch, network, where: str = "cpu", memory_format=None) -> Callable:
                     x = F.conv2d(x, *parameters)
                 elif isinstance(step.layer, Tanh):
                     x = torch.tanh(x)
+                elif isinstance(step.layer, Relu):
+                    x = torch.relu(x)
                 elif isinstance(step.layer, MaxPool):
-                    x = F.max_pool2d(x, step.layer.size)
+                    x = F.max_pool2d(x, step.layer.size, step.layer.step, ceil_mode=step.layer.full)
                 elif isinstance(step.layer, Flatten):
                     x = x.flatten(1)
                 elif isinstance(step.layer, Dense):

@@ -176,8 +176,9 @@ fops_status run(const Sizes& s, const PixelWeights& weights, const float* k, con
 }  // namespace
 
 bool takes_conv_pixels(const Stage& stage) {
-  if (stage.kind != Stage::Kind::convolution || stage.K != K || stage.in.C != 1 || stage.out.C > 64 || !stage.tanh ||
-      !stage.pool || stage.in.H > 1024 || stage.in.W > 1024 || stage.out.W < 2 || stage.out.H < 1)
+  if (stage.kind != Stage::Kind::convolution || stage.K != K || stage.in.C != 1 || stage.out.C > 64 ||
+      stage.activation != Activation::tanh || !stage.pool.pairs() || stage.in.H > 1024 || stage.in.W > 1024 ||
+      stage.out.W < 2 || stage.out.H < 1)
     return false;
   const Sizes s = sizes_for(stage, true);
   return s.outputs < 65536 && std::max(shared_bytes(s, true, false), shared_bytes(s, false, false)) <= kMostShared;

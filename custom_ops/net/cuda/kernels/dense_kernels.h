@@ -22,7 +22,7 @@ struct DenseCall {
   int64_t n;
   const __half *x_hi, *x_lo;
   float x_unscale;
-  bool tanh;
+  Activation activation;
   int products;  // 3 or 1
   float* y;
   int multiprocessors;
@@ -40,16 +40,17 @@ struct DenseCall {
 struct DenseEpilogue {
   const float *unscale, *bias;
   float x_unscale;
-  bool tanh;
+  Activation activation;
 
   __device__ float operator()(float sum, long long unit) const {
     float v = sum * __ldg(unscale + unit) * x_unscale;  // powers of two, applied singly: their product may overflow
     if (bias != nullptr) v += __ldg(bias + unit);
-    return tanh ? tanhf(v) : v;
+    if (activation == Activation::tanh) return tanhf(v);
+    return activation == Activation::relu && v < 0.0f ? 0.0f : v;  // NaN stays NaN
   }
 };
 inline DenseEpilogue epilogue(const DenseCall& call) {
-  return {call.weights.unscale, call.weights.bias, call.x_unscale, call.tanh};
+  return {call.weights.unscale, call.weights.bias, call.x_unscale, call.activation};
 }
 
 // Any GPU from sm_75 on.

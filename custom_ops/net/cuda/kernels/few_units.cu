@@ -1,4 +1,4 @@
-// The last dense layer, 10 units or so, in float32, with the softmax or tanh behind it.
+// The last dense layer, 10 units or so, in float32, with the softmax or activation behind it.
 //
 //   lanes   0 .. 7    8 .. 15   16 .. 23   24 .. 31     eight lanes share two items' inputs, 16 bytes a read;
 //   items   0, 1      2, 3      4, 5       6, 7         each weight serves both; shuffles add up the eight sums
@@ -6,8 +6,8 @@
 // Costs: 30 shuffles an item (a warp an item would need 50). For 10,000 items of 500 values: 20 MB, 0.005 ms at 4.3
 // TB/s, and 0.1 GFLOP, 0.002 ms.
 // Gains: no matrix units and no padding for 10 units, and no kernel of its own for the softmax.
-#include "gpu/isa/tanh.cuh"
 #include "gpu/launch.h"
+#include "net/cuda/kernels/activate.cuh"
 #include "net/cuda/kernels/stages.h"
 
 namespace fops {
@@ -30,7 +30,7 @@ __device__ inline void load(const X* from, float (&to)[kWide]) {
 template <int kUnits, int kItems, int kWide, typename X>
 __global__ void __launch_bounds__(kThreads)
     few_units(long long n, int inputs, int units, const X* __restrict__ x, const float* __restrict__ w,
-              const float* __restrict__ bias, bool tanh, bool softmax, float* __restrict__ y) {
+              const float* __restrict__ bias, Activation activation, bool softmax, float* __restrict__ y) {
   const int lane = threadIdx.x % kLanes;
   const long long first = (1LL * blockIdx.x * kThreads + threadIdx.x) / kLanes * kItems;
   const X* row[kItems];
@@ -76,32 +76,35 @@ __global__ void __launch_bounds__(kThreads)
       for (int u = 0; u < kUnits; ++u)  // every lane has every sum; it writes each eighth
         if (u < units && u % kLanes == lane) {
           const float v = softmax ? sum[i][u] / total : sum[i][u];
-          y[(first + i) * units + u] = tanh ? tanh_scaled(v) : v;
+          y[(first + i) * units + u] = activate(activation, v);
         }
     }
   }
 }
 
 template <int kUnits, int kItems, int kWide, typename X>
-fops_status run(int64_t n, int64_t inputs, int64_t units, const X* x, const float* w, const float* bias, bool tanh,
-                bool softmax, float* y, cudaStream_t stream) {
+fops_status run(int64_t n, int64_t inputs, int64_t units, const X* x, const float* w, const float* bias,
+                Activation activation, bool softmax, float* y, cudaStream_t stream) {
   few_units<kUnits, kItems, kWide><<<grid_for(ceil_div(ceil_div(n, kItems) * kLanes, kThreads)), kThreads, 0, stream>>>(
-      n, static_cast<int>(inputs), static_cast<int>(units), x, w, bias, tanh, softmax, y);
+      n, static_cast<int>(inputs), static_cast<int>(units), x, w, bias, activation, softmax, y);
   return launched("few units");
 }
 
 }  // namespace
 
 fops_status run_few_units(int64_t n, int64_t inputs, int64_t units, const Tensor& x, const float* w, const float* bias,
-                          bool tanh, bool softmax, float* y, cudaStream_t stream) {
-  if (tanh && softmax) return fail(FOPS_INVALID, "few units: tanh or softmax, not both");
-  if (x.form == Tensor::Form::uint8)
-    return run<16, 1, 1>(n, inputs, units, static_cast<const uint8_t*>(x.data), w, bias, tanh, softmax, y, stream);
+                          Activation activation, bool softmax, float* y, cudaStream_t stream) {
+  if (activation != Activation::none && softmax)
+    return fail(FOPS_INVALID, "few units: an activation or softmax, not both");
+  if (x.form == Tensor::Form::uint8) {
+    const uint8_t* pixels = static_cast<const uint8_t*>(x.data);
+    return run<16, 1, 1>(n, inputs, units, pixels, w, bias, activation, softmax, y, stream);
+  }
   const float* from = static_cast<const float*>(x.data);
   const bool wide = inputs % 4 == 0 && reinterpret_cast<uintptr_t>(from) % 16 == 0;
-  if (!wide) return run<16, 1, 1>(n, inputs, units, from, w, bias, tanh, softmax, y, stream);
-  if (units <= 10) return run<10, 2, 4>(n, inputs, units, from, w, bias, tanh, softmax, y, stream);
-  return run<16, 1, 4>(n, inputs, units, from, w, bias, tanh, softmax, y, stream);
+  if (!wide) return run<16, 1, 1>(n, inputs, units, from, w, bias, activation, softmax, y, stream);
+  if (units <= 10) return run<10, 2, 4>(n, inputs, units, from, w, bias, activation, softmax, y, stream);
+  return run<16, 1, 4>(n, inputs, units, from, w, bias, activation, softmax, y, stream);
 }
 
 }  // namespace fops

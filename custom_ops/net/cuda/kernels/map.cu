@@ -1,7 +1,7 @@
-// Tanh and pool on their own, the change from float32 to halves, bias + tanh: what a stage does when no fused kernel
-// takes its shape.
+// Activation and pool on their own, the change from float32 to halves, bias + activation: what a stage does when no
+// fused kernel takes its shape.
 //
-//   x x        one thread an output (four, on the way to halves), from one to four inputs
+//   x x        one thread an output (four, on the way to halves), from one input or those of a window
 //   x x  -> o
 //
 // Costs: bound by memory, every value read and written once. Gains: every chain of layers can run on the device.
@@ -9,9 +9,9 @@
 #include <type_traits>
 
 #include "gpu/isa/halves.cuh"
-#include "gpu/isa/tanh.cuh"
 #include "gpu/launch.h"
 #include "net/cuda/dense.h"
+#include "net/cuda/kernels/activate.cuh"
 #include "net/cuda/kernels/stages.h"
 
 namespace fops {
@@ -22,41 +22,59 @@ constexpr int kThreads = 256;
 struct MapDims {
   long long n;
   int C, H, W, OH, OW;
+  int size, stride;  // of windows
+  Activation activation;
 };
 
-// MXNet's max pool keeps a NaN that meets a number.
+enum class Windows {
+  none,
+  pairs,  // 2x2, stride 2, none cut by the border
+  any
+};
+
+// A NaN that meets a number stays.
 __device__ inline float max_or_nan(float a, float b) { return a > b || a != a ? a : b; }
 
-template <typename X>
-__device__ float map_at(const MapDims& d, const X* item, int i, bool tanh, bool pool) {
+// Output i of an item.
+template <Windows windows, typename X>
+__device__ float map_at(const MapDims& d, const X* item, int i) {
+  const auto at = [&](int c, int h, int w) { return item + (static_cast<long long>(c) * d.H + h) * d.W + w; };
+  const int c = i / (d.OH * d.OW), place = i - c * d.OH * d.OW, h = place / d.OW, w = place - h * d.OW;
   float v;
-  if (pool) {
-    const int c = i / (d.OH * d.OW), at = i - c * d.OH * d.OW, h = at / d.OW, w = at - h * d.OW;
-    const X* corner = item + (static_cast<long long>(c) * d.H + 2 * h) * d.W + 2 * w;
+  if constexpr (windows == Windows::none) {
+    v = static_cast<float>(item[i]);
+  } else if constexpr (windows == Windows::pairs) {
+    const X* corner = at(c, 2 * h, 2 * w);
     v = max_or_nan(max_or_nan(static_cast<float>(corner[0]), static_cast<float>(corner[1])),
                    max_or_nan(static_cast<float>(corner[d.W]), static_cast<float>(corner[d.W + 1])));
   } else {
-    v = static_cast<float>(item[i]);
+    const int top = h * d.stride, left = w * d.stride;
+    const int height = min(d.size, d.H - top), width = min(d.size, d.W - left);  // the border cuts the last windows
+    const X* row = at(c, top, left);
+    v = static_cast<float>(*row);
+    for (int p = 0; p < height; ++p, row += d.W)
+#pragma unroll 4
+      for (int q = 0; q < width; ++q) v = max_or_nan(v, static_cast<float>(row[q]));
   }
-  return tanh ? tanh_scaled(v) : v;
+  return activate(d.activation, v);
 }
 
-template <typename X>
+template <Windows windows, typename X>
 __global__ void __launch_bounds__(kThreads)
-    map_to_float(MapDims d, bool tanh, bool pool, const X* __restrict__ x, float* __restrict__ y) {
+    map_to_float(MapDims d, const X* __restrict__ x, float* __restrict__ y) {
   const long long in = 1LL * d.C * d.H * d.W;
   const int out = d.C * d.OH * d.OW;
   for (long long i = 1LL * blockIdx.x * kThreads + threadIdx.x; i < d.n * out; i += 1LL * gridDim.x * kThreads) {
     const long long item = i / out;
-    y[i] = map_at(d, x + item * in, static_cast<int>(i - item * out), tanh, pool);
+    y[i] = map_at<windows>(d, x + item * in, static_cast<int>(i - item * out));
   }
 }
 
 // Four values a thread: rows are padded to a multiple of 64.
-template <typename X>
+template <Windows windows, typename X>
 __global__ void __launch_bounds__(kThreads)
-    map_to_halves(MapDims d, bool tanh, bool pool, bool vector, int stride, float scale,
-                  const X* __restrict__ x, __half* __restrict__ hi, __half* __restrict__ lo) {
+    map_to_halves(MapDims d, bool vector, int stride, float scale, const X* __restrict__ x, __half* __restrict__ hi,
+                  __half* __restrict__ lo) {
   const long long in = 1LL * d.C * d.H * d.W;
   const int out = d.C * d.OH * d.OW, groups = stride / 4;
   for (long long i = 1LL * blockIdx.x * kThreads + threadIdx.x; i < d.n * groups; i += 1LL * gridDim.x * kThreads) {
@@ -66,12 +84,12 @@ __global__ void __launch_bounds__(kThreads)
     if (sizeof(X) == 4 && vector && at < out) {
       const float4 four = *reinterpret_cast<const float4*>(x + item * in + at);
       v[0] = four.x, v[1] = four.y, v[2] = four.z, v[3] = four.w;
-      if (tanh)
-        for (float& e : v) e = tanh_scaled(e);
+      if (d.activation != Activation::none)
+        for (float& e : v) e = activate(d.activation, e);
     } else {
 #pragma unroll
       for (int e = 0; e < 4; ++e)
-        if (at + e < out) v[e] = map_at(d, x + item * in, at + e, tanh, pool);
+        if (at + e < out) v[e] = map_at<windows>(d, x + item * in, at + e);
     }
     Split s[4];
 #pragma unroll
@@ -82,10 +100,11 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 __global__ void __launch_bounds__(kThreads)
-    bias_tanh(long long values, int units, const float* __restrict__ bias, bool tanh, float* __restrict__ y) {
+    bias_activation(long long values, int units, const float* __restrict__ bias, Activation activation,
+                    float* __restrict__ y) {
   for (long long i = 1LL * blockIdx.x * kThreads + threadIdx.x; i < values; i += 1LL * gridDim.x * kThreads) {
     const float v = bias == nullptr ? y[i] : y[i] + bias[i % units];
-    y[i] = tanh ? tanh_scaled(v) : v;
+    y[i] = activate(activation, v);
   }
 }
 
@@ -94,31 +113,49 @@ unsigned grid_over(long long threads) {
   return static_cast<unsigned>(std::min<long long>(ceil_div(threads, kThreads), 1 << 16));
 }
 
-}  // namespace
-
-fops_status run_map(const Item& in, const Item& out, bool tanh, bool pool, int64_t n, const Tensor& x, const Tensor& y,
-                    cudaStream_t stream) {
-  const MapDims d{n, static_cast<int>(in.C), static_cast<int>(in.H), static_cast<int>(in.W),
-                  static_cast<int>(out.H), static_cast<int>(out.W)};
-  const auto run = [&](auto* typed) {
-    if (y.form == Tensor::Form::float32) {
-      map_to_float<<<grid_over(n * out.size()), kThreads, 0, stream>>>(d, tanh, pool, typed,
-                                                                       static_cast<float*>(y.data));
-    } else {
-      const int64_t stride = dense_stride(out.size());
-      const bool vector = !pool && out.size() % 4 == 0 && reinterpret_cast<uintptr_t>(typed) % 16 == 0;
-      map_to_halves<<<grid_over(n * stride / 4), kThreads, 0, stream>>>(
-          d, tanh, pool, vector, static_cast<int>(stride), y.scale, typed, static_cast<__half*>(y.data), y.lo);
-    }
-    return launched("map");
-  };
-  return x.form == Tensor::Form::uint8 ? run(static_cast<const uint8_t*>(x.data))
-                                       : run(static_cast<const float*>(x.data));
+template <Windows windows, typename X>
+fops_status run(const MapDims& d, const Item& out, const X* x, const Tensor& y, cudaStream_t stream) {
+  if (y.form == Tensor::Form::float32) {
+    map_to_float<windows>
+        <<<grid_over(d.n * out.size()), kThreads, 0, stream>>>(d, x, static_cast<float*>(y.data));
+  } else {
+    const int64_t stride = dense_stride(out.size());
+    const bool vector = windows == Windows::none && out.size() % 4 == 0 && reinterpret_cast<uintptr_t>(x) % 16 == 0;
+    map_to_halves<windows><<<grid_over(d.n * stride / 4), kThreads, 0, stream>>>(
+        d, vector, static_cast<int>(stride), y.scale, x, static_cast<__half*>(y.data), y.lo);
+  }
+  return launched("map");
 }
 
-fops_status run_bias_tanh(int64_t n, int64_t units, const float* bias, bool tanh, float* y, cudaStream_t stream) {
-  bias_tanh<<<grid_over(n * units), kThreads, 0, stream>>>(n * units, static_cast<int>(units), bias, tanh, y);
-  return launched("bias and tanh");
+template <typename X>
+fops_status run_windows(const MapDims& d, const Pool& pool, const Item& out, const X* x, const Tensor& y,
+                        cudaStream_t stream) {
+  if (!pool) return run<Windows::none>(d, out, x, y, stream);
+  return pool.pairs() ? run<Windows::pairs>(d, out, x, y, stream) : run<Windows::any>(d, out, x, y, stream);
+}
+
+}  // namespace
+
+fops_status run_map(const Item& in, const Item& out, const Pool& pool, Activation activation, int64_t n,
+                    const Tensor& x, const Tensor& y, cudaStream_t stream) {
+  const MapDims d{n,
+                  static_cast<int>(in.C),
+                  static_cast<int>(in.H),
+                  static_cast<int>(in.W),
+                  static_cast<int>(out.H),
+                  static_cast<int>(out.W),
+                  static_cast<int>(pool.size),
+                  static_cast<int>(pool.stride),
+                  activation};
+  return x.form == Tensor::Form::uint8 ? run_windows(d, pool, out, static_cast<const uint8_t*>(x.data), y, stream)
+                                       : run_windows(d, pool, out, static_cast<const float*>(x.data), y, stream);
+}
+
+fops_status run_bias_activation(int64_t n, int64_t units, const float* bias, Activation activation, float* y,
+                                cudaStream_t stream) {
+  bias_activation<<<grid_over(n * units), kThreads, 0, stream>>>(n * units, static_cast<int>(units), bias, activation,
+                                                                 y);
+  return launched("bias and activation");
 }
 
 }  // namespace fops

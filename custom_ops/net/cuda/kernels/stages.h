@@ -24,20 +24,22 @@ struct Tensor {
   float scale = 1.0f;     // a power of two
 };
 
-// Tanh and 2x2 max pool, or neither, from float32 or uint8 to float32 or halves. `in` and `out` are an item's sizes.
-fops_status run_map(const Item& in, const Item& out, bool tanh, bool pool, int64_t n, const Tensor& x, const Tensor& y,
-                    cudaStream_t stream);
+// A max pool and an activation, or neither, from float32 or uint8 to float32 or halves. `in` and `out` are an item's
+// sizes.
+fops_status run_map(const Item& in, const Item& out, const Pool& pool, Activation activation, int64_t n,
+                    const Tensor& x, const Tensor& y, cudaStream_t stream);
 
-// y (n, units) float32 += bias, then tanh, in place.
-fops_status run_bias_tanh(int64_t n, int64_t units, const float* bias, bool tanh, float* y, cudaStream_t stream);
+// y (n, units) float32 += bias, then the activation, in place.
+fops_status run_bias_activation(int64_t n, int64_t units, const float* bias, Activation activation, float* y,
+                                cudaStream_t stream);
 
 // Softmax over `size` values of each of n items.
 fops_status run_softmax(int64_t n, int64_t size, const Tensor& x, float* y, cudaStream_t stream);
 
-// A dense layer of at most kFewUnits units in float32, with tanh or softmax behind it.
+// A dense layer of at most kFewUnits units in float32, with an activation or softmax behind it.
 constexpr int64_t kFewUnits = 16;
 fops_status run_few_units(int64_t n, int64_t inputs, int64_t units, const Tensor& x, const float* w, const float* bias,
-                          bool tanh, bool softmax, float* y, cudaStream_t stream);
+                          Activation activation, bool softmax, float* y, cudaStream_t stream);
 
 // Convolution, tanh and pool in one kernel, for one channel and K = 5 (kernels/conv_pixels.cu).
 constexpr int kTanhScale = 1 << 14;  // of the halves it writes: +-1 then lies far from both ends of half's range

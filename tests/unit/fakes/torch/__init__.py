@@ -54,6 +54,10 @@ def zeros(*shape):
     return np.zeros(shape, np.float32).view(Tensor)
 
 
+def relu(x):
+    return np.maximum(np.asarray(x), 0).view(Tensor)
+
+
 def tanh(x):
     return np.tanh(x)
 
@@ -89,10 +93,15 @@ def _conv2d(x, weight):
     return np.ascontiguousarray(y).view(Tensor)
 
 
-def _max_pool2d(x, size):
-    n, c, h, w = x.shape
-    cut = np.asarray(x)[:, :, : h // size * size, : w // size * size]
-    return cut.reshape(n, c, h // size, size, w // size, size).max(axis=(3, 5)).view(Tensor)
+def _max_pool2d(x, size, stride=None, ceil_mode=False):
+    stride, (h, w) = stride or size, x.shape[2:]
+    counts = [(-(-(n - size) // stride) if ceil_mode else (n - size) // stride) + 1 for n in (h, w)]
+    last = [(count - 1) * stride + size for count in counts]  # where the last window ends, maybe outside
+    padded = np.full((*x.shape[:2], max(h, last[0]), max(w, last[1])), -np.inf, np.asarray(x).dtype)
+    padded[:, :, :h, :w] = np.asarray(x)
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (size, size), axis=(2, 3))
+    windows = windows[:, :, : last[0] - size + 1 : stride, : last[1] - size + 1 : stride]
+    return windows.max(axis=(4, 5)).view(Tensor)
 
 
 def _linear(x, weight, bias=None):

@@ -1,0 +1,211 @@
+"""weights-86.bin, mini-dnn's file: its layout, both ways, and everything that is refused."""
+
+import random
+import struct
+
+import numpy as np
+import pytest
+
+from fashion_infer.checkpoints import checkpoint, editions, hdf5, load, minidnn, zoo
+from fashion_infer.errors import CheckpointError
+from fashion_infer.graph import symbol
+
+COUNTS = (200, 0, 0, 3152, 0, 0, 41504, 0, 330, 0)  # as the course's file has them
+SIZE = 180788
+SHAPES = {
+    "new0_weight": (4, 1, 7, 7),
+    "new1_weight": (16, 4, 7, 7),
+    "fullyconnected0_weight": (32, 1296),
+    "fullyconnected0_bias": (32,),
+    "fullyconnected1_weight": (10, 32),
+    "fullyconnected1_bias": (10,),
+}
+IGNORED = {"new0_weight": 4, "new1_weight": 16}  # biases behind a convolution's weights
+
+
+@pytest.fixture(scope="module")
+def weights():
+    rng = np.random.default_rng(0)
+    return {name: (rng.standard_normal(shape) / 8).astype(np.float32) for name, shape in SHAPES.items()}
+
+
+@pytest.fixture(scope="module")
+def original(weights):
+    edition = editions.get("fa2020")
+    return checkpoint.Checkpoint(symbol.build(edition.layers, edition.shape), weights, {})
+
+
+def written(weights, biases=0.0):
+    """The file by its description, not by way of `minidnn`; `biases` are those of the convolutions."""
+    layers = [
+        ["new0_weight"], [], [], ["new1_weight"], [], [],
+        ["fullyconnected0_weight", "fullyconnected0_bias"], [], ["fullyconnected1_weight", "fullyconnected1_bias"], [],
+    ]  # fmt: skip
+    content = struct.pack("<i", len(layers))
+    for names in layers:
+        numbers = [float(number) for name in names for number in weights[name].reshape(-1)]
+        numbers += [biases] * sum(IGNORED.get(name, 0) for name in names)
+        content += struct.pack(f"<i{len(numbers)}f", len(numbers), *numbers)
+    return content
+
+
+def same_bits(found, wanted):
+    return found.keys() == wanted.keys() and all(found[k].tobytes() == wanted[k].tobytes() for k in wanted)
+
+
+@pytest.fixture
+def file(weights, tmp_path):
+    path = tmp_path / "weights-86.bin"
+    path.write_bytes(written(weights))
+    return path
+
+
+def test_the_layout(file):
+    content = file.read_bytes()
+    assert len(content) == SIZE
+    at, counts = 4, []
+    while at < len(content):
+        counts.append(struct.unpack_from("<i", content, at)[0])
+        at += 4 + 4 * counts[-1]
+    assert tuple(counts) == COUNTS and struct.unpack_from("<i", content)[0] == len(COUNTS)
+
+
+def test_read(file, weights):
+    found = load.load(str(file))
+    assert same_bits(found.weights, weights) and found.attributes["edition"] == "fa2020"
+    nodes = [node["name"] for node in symbol.parse(found.symbol, "it")["nodes"] if node["op"] != "null"]
+    assert nodes == [
+        "new0", "activation0", "pooling0", "new1", "activation1", "pooling1",
+        "flatten0", "fullyconnected0", "activation2", "fullyconnected1", "softmax",
+    ]  # fmt: skip
+
+
+def test_biases_of_convolutions_are_ignored(file, weights):
+    file.write_bytes(written(weights, biases=7.0))
+    assert same_bits(load.load(str(file)).weights, weights)
+
+
+@pytest.mark.parametrize("operator", ["custom", "builtin"])
+def test_written(original, operator, tmp_path, weights):
+    edition = editions.get("fa2020")
+    named = {name.replace("new", "convolution") if operator == "builtin" else name: w for name, w in weights.items()}
+    text = symbol.build(edition.layers, edition.shape, operator)
+    path = minidnn.save(tmp_path / "a.bin", checkpoint.Checkpoint(text, named, {}))
+    assert path.read_bytes() == written(weights)
+    assert [p.name for p in tmp_path.iterdir()] == ["a.bin"]
+    assert same_bits(load.load(str(path)).weights, weights)
+
+
+def test_a_file_is_known_by_its_content(original, file, tmp_path):
+    renamed = tmp_path / "model"
+    file.rename(renamed)
+    assert load.load(str(renamed)).attributes["edition"] == "fa2020"
+    hdf5.save(tmp_path / "a.bin", original)
+    assert same_bits(load.load(str(tmp_path / "a.bin")).weights, original.weights)
+
+
+def refused(path):
+    with pytest.raises(CheckpointError) as error:
+        load.load(str(path))
+    text = str(error.value)
+    assert "\n" not in text and error.value.exit_code == 3
+    return text
+
+
+def test_truncated(file):
+    content = file.read_bytes()
+    for end in [*range(0, 48), *range(48, SIZE, 9973), SIZE - 4, SIZE - 1]:
+        file.write_bytes(content[:end])
+        assert f"it ends too early (at {end} bytes)" in refused(file)
+    file.write_bytes(content + b"x")
+    assert "past its end" in refused(file)
+
+
+@pytest.mark.parametrize(
+    "at, value, words",
+    [
+        (0, 9, "its number of layers is 9, not 10"),
+        (0, 1 << 30, "its number of layers is 1073741824, not 10"),
+        (0, -1, "its number of layers is -1, not 10"),
+        (4, 196, r"the count of layer 1 \(new0\) is 196, not 200"),
+        (4 + 4 + 800, 1, r"the count of layer 2 \(activation0\) is 1, not 0"),
+        (4 + 4 + 800 + 8, -3152, r"the count of layer 4 \(new1\) is -3152, not 3152"),
+    ],
+)
+def test_other_counts(file, at, value, words):
+    content = bytearray(file.read_bytes())
+    struct.pack_into("<i", content, at, value)
+    file.write_bytes(content)
+    with pytest.raises(CheckpointError, match=words):
+        load.load(str(file))
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_numbers_that_are_none(file, weights, value):
+    content = bytearray(file.read_bytes())
+    struct.pack_into("<f", content, 8, value)
+    file.write_bytes(content)
+    assert "new0_weight holds NaN or infinite values" in refused(file)
+    file.write_bytes(written(weights, biases=value))  # ignored, but nothing that a whole file has
+    assert "new0_bias holds NaN or infinite values" in refused(file)
+
+
+def test_what_is_no_file(tmp_path):
+    assert "no checkpoint at" in refused(tmp_path / "none.bin")
+    (tmp_path / "a.bin").write_text("text")
+    assert "not a whole weights file of fa2020's network" in refused(tmp_path / "a.bin")
+    (tmp_path / "b.bin").mkdir()
+    assert "no checkpoint at" in refused(tmp_path / "b.bin")
+
+
+def test_random_damage_never_crashes(file, weights):
+    """Half of the flips are among the first bytes and the counts. One inside a number may pass: it is read as it is."""
+    content, chance, outcomes = file.read_bytes(), random.Random(0), {"read": 0, "refused": 0}
+    for _ in range(300):
+        damaged = bytearray(content)
+        for _ in range(chance.choice([1, 1, 2, 8])):
+            end = chance.choice([8, len(damaged)])
+            damaged[chance.randrange(end)] = chance.randrange(256)
+        if chance.random() < 0.3:
+            del damaged[chance.randrange(len(damaged)) :]
+        file.write_bytes(damaged)
+        try:
+            found = load.load(str(file)).weights
+            assert {name: array.shape for name, array in found.items()} == SHAPES
+            outcomes["read"] += 1
+        except CheckpointError as error:
+            assert "\n" not in str(error)
+            outcomes["refused"] += 1
+    assert min(outcomes.values()) > 30
+
+
+# ---- on the command line ---------------------------------------------------------------------
+
+
+def test_exported_and_run(invoke, tmp_path):
+    path = tmp_path / "weights-86.bin"
+    code, out, _ = invoke("models", "export", "fa2020", "--to", path)
+    assert code == 0 and out.strip() == str(path) and path.stat().st_size == SIZE
+    assert same_bits(load.load(str(path)).weights, zoo.get("fa2020").load().weights)
+    run = ("run", "--n", "40", "--data", "synthetic", "--backend", "cpu", "--mode", "operator", "--json")
+    figures = []
+    for chosen in (("--checkpoint", path), ("--model", "fa2020"), ("--checkpoint", path, "--op", "builtin")):
+        code, out, err = invoke(*run, *chosen)
+        assert code == 0, err
+        figures.append(out[out.index('"predictions_sha256"') :].split('"')[3])
+    assert len(set(figures)) == 1
+    code, out, _ = invoke("models", "import", path, "--to", tmp_path / "a.h5")
+    assert code == 0 and same_bits(hdf5.load(tmp_path / "a.h5").weights, load.load(str(path)).weights)
+
+
+def test_other_networks_are_not_written(invoke, tmp_path):
+    code, _, err = invoke("models", "export", "sp2018-baseline", "--to", tmp_path / "a.bin")
+    assert code == 3 and "fa2020's network alone" in err and list(tmp_path.iterdir()) == []
+    code, _, err = invoke("models", "export", "fa2020", "--to", tmp_path / "no" / "a.bin")
+    assert code == 3 and "cannot write" in err
+
+
+def test_a_damaged_file_is_one_line(invoke, file):
+    file.write_bytes(file.read_bytes()[:1000])
+    code, _, err = invoke("run", "--checkpoint", file, "--n", "5", "--data", "synthetic", "--backend", "cpu")
+    assert code == 3 and "it ends too early (at 1000 bytes)" in err and err.count("\n") == 1
