@@ -1,6 +1,7 @@
 """Finds the compilers that the operator library, and kernel files of users, are built with.
 
-Standard library alone: setup.py runs this file by its path, before the package can be imported.
+Standard library of Python 3.6 alone: scripts/make_env.py and setup.py run this file by its path, before the package can
+be imported.
 """
 
 import os
@@ -8,13 +9,20 @@ import shutil
 import sys
 import sysconfig
 from pathlib import Path
-from typing import List, Optional
+from typing import List, Optional, Sequence
 
 
-def find_nvcc() -> Optional[str]:
-    """The CUDA compiler: named in CUDACXX, on PATH, in the wheels of extra `gpu`, or in its usual place."""
-    # In an isolated build sys.path is the build's own; ask the environment that is installed into as well.
-    sites = [*sys.path, sysconfig.get_path("purelib")]
+def find_nvcc(sites: Optional[Sequence[str]] = None) -> Optional[str]:
+    """The CUDA compiler: named in CUDACXX, on PATH, in the wheels of extra `gpu`, or in its usual place.
+
+    Parameters
+    ----------
+    sites
+        Folders that hold such wheels; None for those of this Python.
+    """
+    if sites is None:
+        # In an isolated build sys.path is the build's own; ask the environment that is installed into as well.
+        sites = [*sys.path, sysconfig.get_path("purelib")]
     wheels = [str(nvcc) for site in sites for nvcc in Path(site).glob("nvidia/cu*/bin/nvcc")]
     places = [os.environ.get("CUDACXX"), "nvcc", *wheels, "/usr/local/cuda/bin/nvcc"]
     return next(filter(None, (shutil.which(place) for place in places if place)), None)

@@ -2,6 +2,7 @@
 
 from concurrent import futures
 from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
 from typing import Any, Callable, List, Optional, Tuple
 
 from . import _mxnet, devices, isolation
@@ -83,7 +84,7 @@ def run(
     """
     request.check()
     given, file = request, None
-    if paths.is_path(request.kernel):
+    if paths.is_path(request.kernel) and not _loaded(request.kernel):
         request, file = _with_file(request)
     kernels.check_kernel(request.kernel, request.backend)
     images, model = load(request, announce, images, model)
@@ -150,6 +151,13 @@ def _judging():
     from .submissions import judging
 
     return judging
+
+
+def _loaded(kernel: str) -> bool:
+    """Whether this is the name of a kernel file that this process has loaded, and no path."""
+    from .submissions import loading
+
+    return kernel in loading.names_of_loaded() and not Path(kernel).exists()
 
 
 def _with_file(request: Request):

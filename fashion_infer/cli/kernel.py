@@ -9,7 +9,7 @@ from .apart import apart
 
 @click.group("kernel")
 def command():
-    """Kernels of one's own: files that `--kernel` takes wherever it takes a name."""
+    """Kernel files of one's own: formats, a file to start from, a check."""
 
 
 @command.command("formats")

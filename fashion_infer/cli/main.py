@@ -26,7 +26,7 @@ COMMANDS = {
     "bench": ("bench", "Measure kernels and networks beside what a user could pick instead."),
     "profile": ("profile", "Run under the profiler: where the time goes, by kernel and by call."),
     "report": ("report", "Measure everything, and write it as one page."),
-    "kernel": ("kernel", "Kernels of one's own: the formats, a file to start from, a check in seconds."),
+    "kernel": ("kernel", "Kernel files of one's own: formats, a file to start from, a check."),
     "compare": ("compare", "Two files of measurements side by side, with ratios and verdicts."),
 }
 

@@ -15,9 +15,6 @@ Shape = Tuple[int, int, int, int]  # input channels, input size, filters, kernel
 
 # Odd sizes, one of everything, a kernel as large as the image, more filters than a tile has.
 OTHER_SHAPES: Tuple[Shape, ...] = ((3, 13, 5, 3), (1, 1, 1, 1), (2, 6, 3, 6), (5, 37, 67, 4))
-# Layers of editions that have no model here yet: fa2018, sp2019, fa2020.
-_MORE_LAYERS = {"fa2018": ((1, 72, 12, 7), (12, 33, 24, 7)), "sp2019": ((1, 48, 6, 5), (6, 22, 16, 5)),
-                "fa2020": ((1, 86, 4, 7), (4, 40, 16, 7))}  # fmt: skip
 _SOME = 8  # images at either end, and between, that are compared first
 _YEARS = {
     "mxnet": ("fa2017", "sp2018", "fa2018", "sp2019", "fa2019"),
@@ -58,7 +55,6 @@ class Checked(NamedTuple):
 def layers_of(format: str) -> List[Tuple[str, Shape]]:
     """The convolutions that a format's years had, each with its edition's name."""
     known = {name: tuple(editions.convolution_shapes(edition)) for name, edition in editions.EDITIONS.items()}
-    known = {**_MORE_LAYERS, **known}
     names = _YEARS.get(format.split("-")[0], tuple(sorted(known)))
     return [
         (f"{name}, layer {number}", shape)

@@ -189,7 +189,7 @@ assert all(model.path.is_file() for model in zoo.MODELS.values())
 assert all((Path(render.__file__).parent / "templates" / name).is_file() for name in sys.argv[2:])
 print(result.correctness == (result.predictions == result.labels).mean() > 0.5)
 """
-        templates = [path.name for path in (ROOT / "fashion_infer/present/templates").iterdir()]
+        templates = [path.name for path in (ROOT / "fashion_infer/present/render/templates").iterdir()]
         environment = {**os.environ, "PYTHONPATH": str(unpacked)}
         command = [sys.executable, "-c", code, str(unpacked / "fashion_infer"), *templates]
         done = subprocess.run(command, cwd=str(tmp_path), env=environment, capture_output=True, text=True)
