@@ -1,5 +1,7 @@
 """Kernel files of the GPU formats on a device: right ones, and each mistake by its name. Needs nvcc."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -7,7 +9,8 @@ import pytest
 
 from fashion_infer import compilers, submissions
 from fashion_infer.library import kernels, op_times
-from fashion_infer.submissions import formats
+from fashion_infer.measure import conv
+from fashion_infer.submissions import formats, judging
 
 pytestmark = [
     pytest.mark.gpu,
@@ -102,9 +105,6 @@ def test_exit_is_told(run_in_child):
 @pytest.fixture
 def run_in_child():
     """Checks a file in a process of its own: what it does to the device stays there."""
-    import subprocess
-    import sys
-
     code = (
         "import sys\nfrom fashion_infer import submissions\n"
         "print(submissions.check(sys.argv[1], shapes=[(1, 28, 50, 5)], images=10).tried[0].failure)"
@@ -115,3 +115,80 @@ def run_in_child():
         return subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=ROOT)
 
     return run
+
+
+# ---- beside the ladder, and through the command line
+
+
+BENCH = ("new-forward-2021.cu", "conv.cu", "new-forward.cuh", "new-forward-2020.cu")
+
+
+def measured(files, batch, **options):
+    """`bench conv` of some files and one step of the ladder."""
+    names = ",".join([*map(str, files), "register-tile"])
+    result = conv.measure(conv.Request(("fa2017",), "gpu", names, "none", batch, 2, **options))
+    return {row.name: row for row in result.cases[0].rows}
+
+
+def test_files_beside_the_ladder(torch):
+    rows = measured([TEMPLATES / name for name in BENCH], 1000)
+    assert list(rows) == ["fill", "copy", *BENCH, "register-tile"]
+    for name in BENCH:
+        row = rows[name]
+        assert (row.status, row.precision, row.findings) == ("ok", "float32", ()), row
+        assert row.error < 5e-6 and row.median_ms > 0 and row.gb_s > 0 and row.percent_of_limit > 0
+    assert rows["new-forward-2021.cu"].layer_ms > rows["new-forward-2021.cu"].median_ms
+    assert rows["conv.cu"].layer_ms is None
+
+
+def test_a_bench_says_what_is_wrong(torch):
+    rows = measured([SAMPLES / "wrong" / name for name in ("gpu-thousands.cu", "gpu-work-in-prolog.cu")], 1500)
+    late = rows["gpu-thousands.cu"]  # its own slices are of 1,000 images: only the rest is left out
+    assert late.status == "wrong" and late.median_ms is None and "y[1000,0,0,0]" in late.reason
+    assert rows["gpu-work-in-prolog.cu"].findings == (BEFORE,)
+
+
+def test_memory_that_is_not_given_back():
+    rng = np.random.default_rng(1)
+    x, weight = rng.random((10, 1, 28, 28), np.float32), rng.random((5, 1, 5, 5), np.float32)
+    for file, leaks in ((SAMPLES / "wrong" / "gpu-leaks.cu", True), (TEMPLATES / "conv.cu", False)):
+        kernel = submissions.load(file)
+        watch = judging.MemoryWatch(kernel, 0)
+        for _ in range(5):
+            kernels.convolve(x, weight, kernel.name, "gpu")
+            watch()
+        assert (watch.leaked >= 7 << 20) is leaks, watch.leaked
+
+
+def command(*arguments):
+    """The command line in a process of its own: exit code, stdout, lines of stderr."""
+    words = [sys.executable, "-m", "fashion_infer", *map(str, arguments)]
+    end = subprocess.run(words, capture_output=True, text=True, timeout=300, cwd=ROOT)
+    return end.returncode, end.stdout, end.stderr.splitlines()
+
+
+def test_check_on_the_command_line():
+    code, out, _ = command("kernel", "check", TEMPLATES / "new-forward-2021.cu")
+    assert code == 0 and "layer time, ms" in out and "fa2020, layer 2" in out and "WRONG" not in out
+    code, _, err = command("kernel", "check", SAMPLES / "wrong" / "gpu-exits.cu")
+    assert code == 1 and err[-1] == "fashion-infer: gpu-exits.cu ended the process with exit code 255"
+    code, out, err = command("kernel", "check", SAMPLES / "wrong" / "gpu-out-of-bounds.cu")
+    assert code == 1 and "FAILED" in out and "illegal memory access" in out
+
+
+def test_the_whole_network_on_the_command_line():
+    pytest.importorskip("mxnet")
+    run = ("run", "--data", "synthetic", "--n", "2000")
+    code, out, err = command(*run, "--kernel", TEMPLATES / "new-forward-2021.cu")
+    assert code == 0, err
+    lines = out.splitlines()
+    assert lines[2] == "New Inference" and lines[3].startswith("Op Time: ") and "layer time, s" in out
+    assert "predictions that differ from our kernels': 0; precision class: float32" in out
+    code, out, err = command(*run, "--kernel", SAMPLES / "wrong" / "gpu-boundary.cu")
+    assert code == 1 and "only the last" in err[-1] and "predictions differ" in err[-1]
+    code, out, err = command(*run, "--kernel", SAMPLES / "wrong" / "gpu-work-in-prolog.cu")
+    assert code == 0 and BEFORE in out
+    code, _, err = command(*run, "--kernel", SAMPLES / "wrong" / "gpu-out-of-bounds.cu")
+    assert code == 1 and err[-1].startswith("fashion-infer: gpu-out-of-bounds.cu failed: ")
+    code, _, err = command(*run, "--batch-size", "400", "--kernel", SAMPLES / "wrong" / "gpu-leaks.cu")
+    assert code == 1 and "gpu-leaks.cu leaks" in err[-1]
