@@ -112,9 +112,8 @@ def gpu_arch() -> str:
 
 
 def _cache() -> Path:
-    import pooch
-
-    folder = Path(pooch.os_cache("fashion-infer")) / "kernels"
+    # As pooch.os_cache has it on Linux, whose import would take longer than all else here.
+    folder = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "fashion-infer" / "kernels"
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -162,6 +162,8 @@ def test_memory_that_is_not_given_back():
 
 def command(*arguments):
     """The command line in a process of its own: exit code, stdout, lines of stderr."""
+    for package in ("click", "rich"):
+        pytest.importorskip(package)
     words = [sys.executable, "-m", "fashion_infer", *map(str, arguments)]
     end = subprocess.run(words, capture_output=True, text=True, timeout=300, cwd=ROOT)
     return end.returncode, end.stdout, end.stderr.splitlines()
