@@ -89,6 +89,8 @@ def run(
     kernels.check_kernel(request.kernel, request.backend)
     images, model = load(request, announce, images, model)
     chosen = choose(request, model)
+    if file is not None and file.host_memory:
+        chosen = chosen._replace(context="cpu")  # it copies by itself, and takes no tensors of MXNet's on a GPU
     predictor = _bound(request, model, chosen, len(images.images))
     if file is not None and not predictor.custom_layers:
         raise UsageError(f"{model.label} runs MXNet's own convolution: add --op custom to run it with {file.name}")
