@@ -80,7 +80,7 @@ def run(
     UsageError, DataError, CheckpointError, DeviceError
         Nothing is loaded before all options are checked.
     CheckFailed
-        When a call of a kernel file fails.
+        When a call of a kernel file fails, or leaves the device in error.
     """
     request.check()
     given, file = request, None
@@ -115,7 +115,10 @@ def run(
     if file is not None and memory is not None and judge:
         # The fused mode gives the same predictions in a third of the time.
         ours = _bound(request.but(kernel="auto", mode="fused"), model, chosen, len(images.images))
-        differ = int((predictions != ours.predict(pixels)[0].argmax(axis=1)).sum())
+        try:
+            differ = int((predictions != ours.predict(pixels)[0].argmax(axis=1)).sum())
+        except DeviceError as error:
+            raise CheckFailed(f"{file.name} left the device in error: {error}") from None
         called = [(layer.name, layer.log[0][0].shape) for layer in layers if layer.custom and layer.log[0]]
         verdict = _judging().judge(file, called, differ, memory.leaked)
     changed = None

@@ -5,9 +5,9 @@ from typing import Callable, List, NamedTuple, Optional
 
 import numpy as np
 
-from ..errors import FashionInferError, UsageError
+from ..errors import CheckFailed, FashionInferError, UsageError
 from ..library import bindings, kernels, op_times
-from ..submissions import plugin
+from ..submissions import needs, plugin
 from ..submissions.diagnose import Diagnosis, diagnose
 from ..submissions.loading import Loaded
 from . import reference
@@ -65,13 +65,18 @@ def checked(
     backend, work
         Where the convolution is, and its tensors there.
     row
-        Gets precision class, findings, status and reason; `error` is left to the caller's measure.
+        Gets error, precision class, findings, status and reason.
     kernel
         The file.
     picked, want
         Indices of the images that are compared, and the reference's output for them.
     x, weight
         All of the data, and the weights.
+
+    Raises
+    ------
+    CheckFailed
+        When the file leaves the device in error, so that nothing can be measured any more.
     """
     try:
         kernels.chosen_kernel(x.shape, weight.shape, backend, kernel.name)
@@ -85,6 +90,8 @@ def checked(
         y = file.contender.run()
         record = op_times.drain()[-1]
     except FashionInferError as error:
+        if not needs.device_usable(backend):
+            raise CheckFailed(f"{kernel.name} left the device in error: {error}") from None
         row.status, row.reason = WRONG, str(error)
         return None
     finally:

@@ -7,7 +7,7 @@ import numpy as np
 from ..checkpoints import editions
 from ..errors import FashionInferError
 from ..library import bindings, kernels, op_times
-from . import plugin
+from . import needs, plugin
 from .diagnose import Diagnosis, diagnose
 from .loading import Loaded, load
 
@@ -93,9 +93,14 @@ def check(
     kernel = load(path, format, backend, verbose)
     count = images or (kernel.batch_multiple if kernel.backend == "gpu" else 3)
     wanted = layers_of(kernel.format) if shapes is None else [(_in_words(shape), shape) for shape in shapes]
-    tried = [try_shape(kernel, what, shape, count, seed) for what, shape in wanted]
+    todo = [(what, shape, count) for what, shape in wanted]
     if shapes is None:
-        tried += [try_shape(kernel, "another size", shape, 3, seed) for shape in OTHER_SHAPES]
+        todo += [("another size", shape, 3) for shape in OTHER_SHAPES]
+    tried: List[Tried] = []
+    for what, shape, size in todo:
+        tried.append(try_shape(kernel, what, shape, size, seed))
+        if tried[-1].failure and not needs.device_usable(kernel.backend):
+            break  # the rest would fail for that alone
     return Checked(kernel, tuple(tried), _together(tried))
 
 

@@ -33,6 +33,17 @@ def check(recognised: Recognised, backend: Optional[str], arch: Optional[str] = 
         raise DeviceError(f"{recognised.path} cannot run here (format {recognised.format.name}): {'; '.join(missing)}")
 
 
+def device_usable(backend: str) -> bool:
+    """Whether the device still answers, after a call that failed: an illegal address, for one, is the end of it for the
+    process."""
+    if backend != "gpu":
+        return True
+    try:
+        return bool(devices.cuda_devices())
+    except DeviceError:
+        return False
+
+
 def _of_the_gpu() -> List[str]:
     if not kernels.table("gpu"):
         return ["the operator library was built without CUDA: rebuild it with `make setup BACKEND=gpu`"]
