@@ -21,6 +21,8 @@ from .errors import CheckFailed
 TIMEOUT = 600.0  # seconds; 10,000 images through the slowest kernel of the ladder on two cores take a few
 _INSIDE = "FASHION_INFER_ISOLATED"  # set in the child, and in what it starts
 _PIPES = "FASHION_INFER_ISOLATED_PIPES"  # the child's own: where it reports, and what ends when the parent does
+# Not `-m`, which would look for modules in the current folder first: there lies the user's own code.
+_CHILD = f"import sys; del sys.path[0]; from {__package__}.cli.main import main; main()"
 _STARTED, _ENDED = b"s", b"e"
 _LOOK = 0.2  # seconds between two looks at the pipe
 
@@ -63,7 +65,7 @@ def run(arguments: Sequence[str], kernels: Sequence[str], timeout: float = TIMEO
     said = b""
     try:
         child = subprocess.Popen(
-            [sys.executable, "-m", __package__, *arguments],
+            [sys.executable, "-c", _CHILD, *arguments],
             stdin=subprocess.DEVNULL, env=known, pass_fds=(to_report, lives), start_new_session=True,
         )  # fmt: skip
         os.close(to_report)

@@ -344,3 +344,28 @@ def test_the_example_in_the_header_compiles_and_runs(tmp_path):
     subprocess.run([*command, str(source), "-o", str(target)], check=True)
     found = submissions.check(target, shapes=[(2, 13, 40, 4), (1, 64, 6, 5)], images=4)
     assert found.right and found.kernel.format == "prebuilt"
+
+
+def test_a_library_by_a_name_without_a_slash(run_program, tmp_path):
+    command = [compilers.find_cxx(), "-shared", "-fPIC", "-O2", str(TEMPLATES / "conv.cpp"), "-o", tmp_path / "mine.so"]
+    subprocess.run(command, check=True)
+    (tmp_path / "random.py").write_text("raise SystemExit('the current folder is no place for modules')\n")
+    script = "import sys; del sys.path[0]; from fashion_infer.cli.main import main; main()"  # as the installed one
+    words = [sys.executable, "-c", script, *RUN, "--kernel", "mine.so"]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(part for part in sys.path if part)}
+    end = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path, env=environment, timeout=300)
+    assert end.returncode == 0 and "mine.so (format prebuilt):" in end.stdout, end.stderr
+
+
+def test_two_versions_side_by_side(run_program, tmp_path):
+    files = []
+    for folder in ("v1", "v2"):
+        file = tmp_path / folder / "conv.cpp"
+        file.parent.mkdir()
+        file.write_text(f"// {folder}\n{(TEMPLATES / 'conv.cpp').read_text()}")
+        (tmp_path / f"{folder}.json").write_text(run_program(*RUN, "--json", "--kernel", file).stdout)
+        files.append(file)
+    end = run_program("compare", tmp_path / "v1.json", tmp_path / "v2.json")
+    assert end.returncode == 0 and "v1/conv.cpp" in end.stdout.replace("\n", "") and "new0" in end.stdout, end.stderr
+    end = run_program(*BENCH, "--kernels", files[0], "--kernels", files[1])
+    assert end.returncode == 0 and "conv.cpp#2" in end.stdout, end.stderr

@@ -101,6 +101,14 @@ def test_only_the_entry_knows_the_command_line(module):
     assert not [name for name in reachable(module) if name.startswith("cli")]
 
 
+def test_who_waits_for_a_kernel_file_imports_little():
+    """The parent of a command with a kernel file starts Python twice: it must not import all twice."""
+    assert OWN["isolation"] == {"errors"} and not OWN["submissions.paths"]
+    heavy = {"numpy", "mxnet", "click", "rich", "h5py", "pooch", "matplotlib"}
+    assert not heavy & (OTHER["isolation"] | OTHER["submissions.paths"] | OTHER["errors"])
+    assert OWN["cli.apart"] == {"isolation", "submissions.paths"}
+
+
 def test_the_layers_of_the_house():
     """What is below does not know what is above it."""
     for low, high in (

@@ -1,12 +1,15 @@
 """What a wrong output looks like, on arrays."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import reference
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fashion_infer.submissions.diagnose import diagnose
+from fashion_infer.submissions import checking, judging
+from fashion_infer.submissions.diagnose import Diagnosis, diagnose
 
 
 @pytest.fixture(scope="module")
@@ -119,3 +122,57 @@ def test_any_one_value_anywhere_is_found(at, value):
     assert found.wrong == 1 and not found.right
     assert found.first == np.unravel_index(at, y.shape)
     assert len(found.line().splitlines()) == 1
+
+
+MIB = 1 << 20
+
+
+@pytest.mark.parametrize(
+    "free, leaked",
+    [
+        ([100, 92, 84, 76], 8 * MIB),
+        ([100, 60, 60, 60, 60], 0),  # taken once, and kept
+        ([100, 92, 84, 84], 5 * MIB + MIB // 3),
+        ([100, 100, 100], 0),
+        ([100, 92], 0),
+        ([100, 80, 90], 0),  # another program's
+        ([], 0),
+    ],
+)
+def test_memory_from_slice_to_slice(monkeypatch, free, leaked):
+    left = [SimpleNamespace(memory_free=mib * MIB) for mib in free]
+    monkeypatch.setattr(judging.devices, "cuda_devices", lambda: [left.pop(0)])
+    watch = judging.MemoryWatch(SimpleNamespace(backend="gpu"), 0)
+    for _ in free:
+        watch()
+    assert watch.leaked == leaked
+
+
+def test_the_host_has_no_such_watch(monkeypatch):
+    monkeypatch.setattr(judging.devices, "cuda_devices", lambda: pytest.fail("asked"))
+    watch = judging.MemoryWatch(SimpleNamespace(backend="cpu"), 0)
+    watch()
+    assert watch.leaked == 0
+
+
+def verdict(*tried, changed=0, leaked=0):
+    return judging.Verdict(SimpleNamespace(name="mine.cu"), tried, changed, leaked)
+
+
+def one(precision="float32", failure=""):
+    found = None if failure else Diagnosis(precision, 3, 9, 5.0, 10.0, (0, 0, 0, 1), 1.0, 2.0, "a boundary")
+    return checking.Tried("new0", (1, 1, 3, 3, 1, 1), found, failure, 0.0, 0.0, ())
+
+
+def test_verdicts():
+    assert verdict(one()).wrong == "" and verdict(one()).precision == "float32"
+    half = verdict(one(), one("tf32 or half"), changed=2)
+    assert (half.wrong, half.precision) == ("", "tf32 or half")  # changed predictions are counted, and no mistake
+    wrong = verdict(one(), one("wrong"), changed=1234)
+    assert wrong.precision == "wrong" and wrong.wrong == (
+        "mine.cu is wrong: 1,234 predictions differ; layer new0: 3 of 9 outputs differ, by up to 5; the first is "
+        "y[0,0,0,1]: 1 instead of 2; likely a boundary"
+    )
+    assert verdict(one(failure="it broke")).wrong == "mine.cu is wrong: it broke"
+    assert "results differ from call to call" in verdict(one(), changed=1).wrong
+    assert verdict(one(), leaked=8 * MIB).wrong == "mine.cu leaks 8 MiB of device memory at every slice of images"
