@@ -3,6 +3,7 @@
 from typing import Any, Callable, Dict, List, NamedTuple, Optional
 
 from ..measure.records import LIMIT, OK, SKIPPED, WRONG, Case, Measurement, Result
+from . import kernel
 from .content import Column, Command, Missing, Part, Picture, Text, number, table
 
 
@@ -42,7 +43,7 @@ def name(row: Measurement, case: Case) -> str:
     """A contender's name, with what the reader must know of it."""
     if row.kind == LIMIT:
         return f"limit: {row.name}"
-    return f"{row.name} (auto)" if row.name == case.auto else row.title
+    return f"{row.name} (auto)" if row.name == case.auto else kernel.marked(row.title, row.findings)
 
 
 def case_parts(case: Case, fields: List[Field]) -> List[Part]:

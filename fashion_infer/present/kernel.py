@@ -4,6 +4,13 @@ from typing import List, Sequence
 
 from .content import Part, Table, Text, number, table
 
+_OUTSIDE = "work outside Op Time"  # how the finding ends (`submissions.plugin.FOUND`)
+
+
+def marked(name: str, findings: Sequence[str]) -> str:
+    """A kernel's name in a table of times: with a mark where its Op Time is not all of its work."""
+    return f"{name} ({_OUTSIDE})" if any(finding.endswith(_OUTSIDE) for finding in findings) else name
+
 
 def verdict(found) -> List[Part]:
     """A kernel file after a run of a network (a `submissions.judging.Verdict`): a line a layer, and more."""

@@ -68,10 +68,13 @@ def layers(result, caption: str = "") -> Table:
     columns += [Column("min, s", True, detail=True), Column("max, s", True, detail=True), ">share"]
     columns += [">layer time, s"] if phases else []
     columns += [">transfers, s"] if staged else []
+    tried = result.submission.layers if result.submission is not None else ()
+    findings = {one.what: one.findings for one in tried}
     rows = []
     for layer in result.layers:
         times = [number(value, ".6f") for value in (layer.median, min(layer.seconds), max(layer.seconds))]
-        row = [layer.name, layer.operator, layer.kernel, *times, percent(layer.median / total)]
+        ran = layer.kernel and kernel.marked(layer.kernel, findings.get(layer.name, ()))
+        row = [layer.name, layer.operator, ran, *times, percent(layer.median / total)]
         if phases:
             times_of_phases = layer.layer_seconds
             row.append(number(statistics.median(times_of_phases), ".6f") if times_of_phases else None)

@@ -110,8 +110,8 @@ class MemoryWatch:
     def leaked(self) -> int:
         """Bytes that were not given back, on average over the slices behind the first."""
         steps = [before - after for before, after in zip(self._free, self._free[1:])]
-        # One step says nothing: it may be the first slice of its size. Memory that comes back was another program's, and
-        # what is taken once, however late, is kept to be used again.
+        # One step says nothing: it may be the first slice of its size. Memory that comes back was another program's,
+        # and what is taken once, however late, is kept to be used again.
         if len(steps) < 2 or min(steps) < 0 or 2 * sum(step >= _LEAK for step in steps) <= len(steps):
             return 0
         return sum(steps) // len(steps)

@@ -7,7 +7,9 @@ import pytest
 
 from fashion_infer.measure.records import Case, ConvolutionShape, Measurement, Result
 from fashion_infer.present import benchmark, content, conv, network
+from fashion_infer.present import kernel as kernel_files
 from fashion_infer.present.render import html, markdown, terminal
+from fashion_infer.submissions import plugin
 
 PEERS = {"cudnn fp32": 3.37, "cudnn tf32": 3.36}
 
@@ -144,3 +146,14 @@ def test_a_page_says_all_that_it_needs():
     assert "    fashion-infer bench conv --json k.json --plot k.png --markdown k.md\n" in text
     assert "a GPU, avx2, 2 threads. library: x." in text and "](k.png)" in text
     assert "> Not compared with torch (not installed)." in text and "\n## fa2017\n" in text
+
+
+def test_work_outside_op_time_is_in_the_table():
+    findings = [text for text in plugin.FOUND.values() if "Op Time" in text]
+    assert len(findings) == 2
+    for finding in findings:
+        assert (
+            kernel_files.marked("mine.cu", ("data or weights were changed", finding))
+            == "mine.cu (work outside Op Time)"
+        )
+    assert kernel_files.marked("mine.cu", ("data or weights were changed",)) == "mine.cu"
