@@ -94,6 +94,16 @@ MODELS: Dict[str, Model] = {
             },
         ),
         Model(
+            "sp2019-baseline",
+            "sp2019",
+            "builtin",
+            "MXNet's own Convolution, two layers",
+            {
+                dataset.REAL: [(10000, 0.8236)],
+                dataset.SYNTHETIC: [(10000, 0.8634), (2000, 0.8565)],
+            },
+        ),
+        Model(
             "fa2019-ece408",
             "fa2019",
             "custom",
