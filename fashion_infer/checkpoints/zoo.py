@@ -120,6 +120,16 @@ MODELS: Dict[str, Model] = {
             "MXNet's own Convolution, two layers",
             {dataset.REAL: [(10000, 0.8154)], dataset.SYNTHETIC: [(10000, 0.8547), (2000, 0.853)]},
         ),
+        Model(
+            "fa2020",
+            "fa2020",
+            "custom",
+            "mini-dnn's network of fa2020 to fa2025, custom operator, two layers, ReLU",
+            {
+                dataset.REAL: [(10000, 0.8714), (5000, 0.871), (1000, 0.886), (100, 0.86)],
+                dataset.SYNTHETIC: [(10000, 0.9302), (2000, 0.9245)],
+            },
+        ),
     )
 }
 
