@@ -49,7 +49,7 @@ TARGETS = {
     "sp2018-ece408": Target("sp2018", "custom", {10000: 8451, 100: 88, 10: 10}, seed=7, batch=64, rate=5e-3, start=460),
     "sp2018-baseline": Target("sp2018", "builtin", {10000: 8444}, seed=4, batch=64, rate=5e-3),
     "fa2018-ece408": Target(
-        "fa2018", "custom", {10000: 8171, 1000: 827, 100: 85}, seed=8, batch=64, rate=5e-3, start=80
+        "fa2018", "custom", {10000: 8171, 1000: 827, 100: 85}, seed=8, batch=64, rate=5e-3, start=230, go_on=True
     ),
     "fa2018-baseline": Target("fa2018", "builtin", {10000: 8177}, seed=9, batch=64, rate=5e-3, start=80),
     "sp2019-ece408": Target(
