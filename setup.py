@@ -7,6 +7,7 @@ import configparser
 import fcntl
 import importlib.util
 import os
+import runpy
 import shutil
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_ext import build_ext
 
 ROOT = Path(__file__).resolve().parent
+find_nvcc = runpy.run_path(str(ROOT / "fashion_infer" / "compilers.py"))["find_nvcc"]
 
 
 def need(found, what):
@@ -29,15 +31,6 @@ def need(found, what):
 def tool(name):
     """A program of this environment, which need not be on PATH, or of the system."""
     return shutil.which(name, path=sysconfig.get_path("scripts")) or shutil.which(name)
-
-
-def find_nvcc():
-    """The CUDA compiler: named in CUDACXX, on PATH, in the wheels of extra `gpu`, or in its usual place."""
-    # In an isolated build sys.path is the build's own; ask the environment that is installed into as well.
-    sites = [*sys.path, sysconfig.get_path("purelib")]
-    wheels = [nvcc for site in sites for nvcc in Path(site).glob("nvidia/cu*/bin/nvcc")]
-    places = [os.environ.get("CUDACXX"), "nvcc", *wheels, "/usr/local/cuda/bin/nvcc"]
-    return next(filter(None, (shutil.which(place) for place in places if place)), None)
 
 
 class BuildOps(build_ext):

@@ -2,18 +2,21 @@
 
 from concurrent import futures
 from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
 from typing import Any, Callable, List, Optional, Tuple
 
-from . import _mxnet, devices
+from . import _mxnet, devices, isolation
 from . import model as models
 from . import result as results
 from .data import dataset
+from .errors import CheckFailed, DeviceError, UsageError
 from .layer_times import LayerTime
 from .library import kernels, thread_pool
 from .model import LoadedModel
-from .predictor import Predictor
+from .predictor import GPU_BATCH_SIZE, Predictor
 from .request import Request
 from .result import Result
+from .submissions import paths
 
 Announce = Callable[[str], AbstractContextManager]
 Between = Callable[[int], None]
@@ -26,8 +29,9 @@ def infer(*arguments: Any, **options: Any) -> Result:
     ----------
     *arguments, **options
         The fields of `Request`, in their order or by their names: model, n, backend, checkpoint, epoch, operator,
-        edition, weights, input_size, data_dir, data, device, kernel, mode, precision, batch_size, threads, repeat. The
-        default model is ece408-high.
+        edition, weights, input_size, data_dir, data, device, kernel, mode, precision, batch_size, threads, repeat,
+        kernel_format. The default model is ece408-high. A kernel that is the path of a file runs in this very process:
+        what crashes there crashes here (the command line puts it in a process of its own).
 
     Returns
     -------
@@ -53,6 +57,7 @@ def run(
     model: Optional[LoadedModel] = None,
     announce: Announce = nullcontext,
     between: Optional[Between] = None,
+    judge: bool = True,
 ) -> Result:
     """Run a request from its options to its result.
 
@@ -66,27 +71,56 @@ def run(
         Gives a context for each part that loads something, from what is loaded: "fashion-mnist data" or "model".
     between
         Called before each pass with its number, from 0, and after the last one: where a profiler goes on and off.
+    judge
+        Whether a kernel file is compared with the reference afterwards, layer by layer, and its predictions with those
+        of the library's own kernels: `Result.submission`.
 
     Raises
     ------
     UsageError, DataError, CheckpointError, DeviceError
         Nothing is loaded before all options are checked.
+    CheckFailed
+        When a call of a kernel file fails, or leaves the device in error.
     """
     request.check()
+    given, file = request, None
+    if paths.is_path(request.kernel) and not _loaded(request.kernel):
+        request, file = _with_file(request)
     kernels.check_kernel(request.kernel, request.backend)
     images, model = load(request, announce, images, model)
     chosen = choose(request, model)
+    if file is not None and file.host_memory:
+        chosen = chosen._replace(context="cpu")  # it copies by itself, and takes no tensors of MXNet's on a GPU
     predictor = _bound(request, model, chosen, len(images.images))
+    if file is not None and not predictor.custom_layers:
+        raise UsageError(f"{model.label} runs MXNet's own convolution: add --op custom to run it with {file.name}")
     pixels = dataset.resized(images, model.input_size)
+    memory = file and _judging().MemoryWatch(file, request.device)
     passes: List[List[LayerTime]] = []
     for index in range(request.repeat):
         if between is not None:
             between(index)
-        scores, times = predictor.predict(pixels)
+        try:
+            scores, times = predictor.predict(pixels, memory)
+        except DeviceError as error:
+            if file is None:
+                raise
+            raise CheckFailed(f"{file.name} failed: {error}") from None
         passes.append(times)
     if between is not None:
         between(request.repeat)
     predictions = scores.argmax(axis=1)
+    layers = results.merge(passes)
+    verdict = None
+    if file is not None and memory is not None and judge:
+        # The fused mode gives the same predictions in a third of the time.
+        ours = _bound(request.but(kernel="auto", mode="fused"), model, chosen, len(images.images))
+        try:
+            differ = int((predictions != ours.predict(pixels)[0].argmax(axis=1)).sum())
+        except DeviceError as error:
+            raise CheckFailed(f"{file.name} left the device in error: {error}") from None
+        called = [(layer.name, layer.log[0][0].shape) for layer in layers if layer.custom and layer.log[0]]
+        verdict = _judging().judge(file, called, differ, memory.leaked)
     changed = None
     if request.precision != "float32":
         exact = _bound(request.but(precision="float32"), model, chosen, len(images.images))
@@ -100,20 +134,46 @@ def run(
         precision=request.precision,
         changed=changed,
         operator=model.operator,
-        kernel=request.kernel,
+        kernel=given.kernel,
         batch_size=min(predictor.batch_size, len(images.images)),
         threads=thread_pool.size(),
         correctness=int((predictions == images.labels).sum()) / len(images.labels),
         predictions=predictions,
         labels=images.labels,
         scores=scores,
-        layers=results.merge(passes),
+        layers=layers,
         data_source=images.source,
         data_location=images.location,
         notice=chosen.notice,
         images=images.images,
         class_names=model.class_names,
+        submission=verdict,
     )
+
+
+def _judging():
+    """The module that judges kernel files: only who has one imports it."""
+    from .submissions import judging
+
+    return judging
+
+
+def _loaded(kernel: str) -> bool:
+    """Whether this is the name of a kernel file that this process has loaded, and no path."""
+    from .submissions import loading
+
+    return kernel in loading.names_of_loaded() and not Path(kernel).exists()
+
+
+def _with_file(request: Request):
+    """The request with its kernel file loaded, and called by its name; and the file."""
+    from .submissions import loading
+
+    backend = loading.backend_of(request.kernel, request.kernel_format, request.backend)
+    file = loading.load(request.kernel, request.kernel_format, backend)
+    slices = request.batch_size or max(1, GPU_BATCH_SIZE // file.batch_multiple) * file.batch_multiple
+    batch_size = slices if file.batch_multiple > 1 else request.batch_size
+    return request.but(kernel=file.name, backend=file.backend, batch_size=batch_size), file
 
 
 def load(
@@ -146,6 +206,7 @@ def choose(request: Request, model: LoadedModel) -> devices.Choice:
     with futures.ThreadPoolExecutor(1) as other:
         choosing = other.submit(devices.choose, "cpu" if idle else request.backend, request.device, mode)
         _mxnet.load()
+    isolation.crash_plainly()
     return choosing.result()
 
 

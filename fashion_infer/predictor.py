@@ -5,7 +5,7 @@ library's partitioner takes every chain of nodes that it can run as fused stages
 """
 
 import threading
-from typing import List, Optional, Sequence, Tuple
+from typing import Callable, List, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -103,13 +103,17 @@ class Predictor:
         # The operator mode warms each kernel up by itself; here a slice runs once unmeasured, for each size.
         self._cold = mode == "fused" and backend == "gpu"
 
-    def predict(self, images: np.ndarray) -> Tuple[np.ndarray, List[LayerTime]]:
+    def predict(
+        self, images: np.ndarray, each: Optional[Callable[[], None]] = None
+    ) -> Tuple[np.ndarray, List[LayerTime]]:
         """Run the network.
 
         Parameters
         ----------
         images
             (n,C,H,W) uint8.
+        each
+            Called after each slice.
 
         Returns
         -------
@@ -138,6 +142,8 @@ class Predictor:
                 op_times.drain()
                 scores.append(self._bound.forward(part, watch))
                 records += op_times.drain()
+            if each is not None:
+                each()
         return np.concatenate(scores), assemble(self._graph, records, self._of_mxnet(), watch.seconds)
 
     def _of_mxnet(self) -> List[str]:

@@ -31,12 +31,13 @@ class Request:
     data_dir: Optional[str] = None  # folder of the dataset
     data: Optional[str] = None  # "fashion-mnist", "synthetic", or None for the first that there is
     device: int = 0  # index of the GPU
-    kernel: str = "auto"  # of our operator
+    kernel: str = "auto"  # of our operator: a name, or the path of a kernel file
     mode: Optional[str] = None  # "fused" or "operator"; None for what `mode_or_default` says
     precision: str = "float32"  # in fused mode on a GPU also "tf32" and "fp16"
     batch_size: Optional[int] = None  # images a slice
     threads: Optional[int] = None  # of the CPU; None for the cores that this process may use
     repeat: int = 1  # passes over the images
+    kernel_format: Optional[str] = None  # of the kernel's file, to insist on one
 
     @property
     def mode_or_default(self) -> str:

@@ -8,6 +8,7 @@ The operator library is fashion_infer/lib/libfashion_ops.so in both.
 from pathlib import Path
 
 _PACKAGE = Path(__file__).resolve().parent
+_IN_CHECKOUT = {"submission": "custom_ops/submission", "include": "custom_ops/include"}  # the others lie on top
 
 
 def resource_dir(name):
@@ -16,7 +17,8 @@ def resource_dir(name):
     Parameters
     ----------
     name : str
-        "models" (the shipped weights) or "data" (the built-in dataset).
+        "models" (the shipped weights), "data" (the built-in dataset), "submission" (headers and adapters for kernel
+        files of users) or "include" (the operator library's C API).
 
     Returns
     -------
@@ -24,7 +26,7 @@ def resource_dir(name):
         An absolute path. A damaged installation may lack the folder: opening a file in it then fails.
     """
     installed = _PACKAGE / "_data" / name
-    return installed if installed.is_dir() else _PACKAGE.parent / name
+    return installed if installed.is_dir() else _PACKAGE.parent / _IN_CHECKOUT.get(name, name)
 
 
 def library_path():

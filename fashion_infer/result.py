@@ -3,7 +3,7 @@
 import hashlib
 import platform
 import statistics
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -12,6 +12,9 @@ from .layer_times import LayerTime
 from .library import build
 from .library.op_times import OpTime
 from .measure import process
+
+if TYPE_CHECKING:
+    from .submissions.judging import Verdict
 
 
 class Layer(NamedTuple):
@@ -30,6 +33,17 @@ class Layer(NamedTuple):
     def median(self) -> float:
         """Median over the repeats, in seconds."""
         return statistics.median(self.seconds)
+
+    @property
+    def layer_seconds(self) -> Tuple[float, ...]:
+        """Of a kernel file with phases: prolog, forward and epilog of each pass; empty where the kernel has none."""
+        sums = tuple(sum(record.layer_seconds for record in records) for records in self.log)
+        return sums if any(sums) else ()
+
+    def as_dict(self) -> Dict[str, Any]:
+        """For JSON."""
+        facts = {key: value for key, value in self._asdict().items() if key != "log"}
+        return {**facts, "layer_seconds": self.layer_seconds} if self.layer_seconds else facts
 
 
 class Result(NamedTuple):
@@ -56,6 +70,7 @@ class Result(NamedTuple):
     notice: Optional[str]
     images: np.ndarray  # (n,1,28,28) uint8, before they were resized
     class_names: Tuple[str, ...]
+    submission: "Optional[Verdict]" = None  # of a kernel that is a file: whether it is right
 
     @property
     def op_times(self) -> List[Tuple[str, float]]:
@@ -65,11 +80,13 @@ class Result(NamedTuple):
     def as_dict(self) -> Dict[str, Any]:
         """The JSON object that `run --json` prints; times in seconds, memory in bytes."""
         used = process.usage()
-        skipped = ("predictions", "labels", "scores", "layers", "images", "class_names")
+        skipped = ("predictions", "labels", "scores", "layers", "images", "class_names", "submission")
         facts = {key: value for key, value in self._asdict().items() if key not in skipped}
         # Two runs that are right equally often may still differ in single images.
         facts["predictions_sha256"] = hashlib.sha256(self.predictions.astype("<i8").tobytes()).hexdigest()
-        facts["layers"] = [{k: v for k, v in layer._asdict().items() if k != "log"} for layer in self.layers]
+        facts["layers"] = [layer.as_dict() for layer in self.layers]
+        if self.submission is not None:
+            facts["submission"] = self.submission.as_dict()
         facts["process"] = used._asdict()
         facts["versions"] = versions()
         return facts

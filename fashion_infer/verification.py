@@ -5,7 +5,9 @@ from typing import Iterator, List, NamedTuple, Sequence, Tuple
 from . import devices, pipeline
 from .checkpoints import originals, zoo
 from .data import dataset
+from .library import kernels
 from .request import Request
+from .submissions import paths
 
 
 class Check(NamedTuple):
@@ -39,7 +41,8 @@ def verify(models: Sequence[str], asked: Request) -> List[Check]:
     models
         Names of `zoo`; none for all.
     asked
-        Backend, device, threads, and where the dataset is.
+        Backend, device, threads, and where the dataset is. With a kernel only the operator mode with our operator runs,
+        and every convolution goes through that kernel: a name, or a file.
 
     Raises
     ------
@@ -48,7 +51,7 @@ def verify(models: Sequence[str], asked: Request) -> List[Check]:
     """
     asked.check()
     chosen = [zoo.get(name) for name in models or zoo.MODELS]
-    ways = list(_ways(asked.backend, asked.device))
+    ways = list(_ways(asked) if asked.kernel == "auto" else _ways_of_kernel(asked))
     images = dataset.load(dataset.TEST_SIZE, asked.data_dir, asked.data)
     checks = []
     for model in chosen:
@@ -58,17 +61,30 @@ def verify(models: Sequence[str], asked: Request) -> List[Check]:
         for weights in _weights(model.name, images.source):
             for mode, operator, where in ways:
                 request = asked.but(model=model.name, operator=operator, weights=weights, backend=where, mode=mode)
-                result = pipeline.run(request, images=part)
+                result = pipeline.run(request, images=part, judge=False)
                 hits = result.predictions == result.labels
                 way = (model.name, weights, mode, operator, result.backend, images.source)
                 checks += [Check(*way, n, expected, int(hits[:n].sum()) / n) for n, expected in figures]
     return checks
 
 
-def _ways(backend: str, device: int) -> Iterator[Tuple[str, str, str]]:
+def _ways_of_kernel(asked: Request) -> Iterator[Tuple[str, str, str]]:
+    """The same for one kernel."""
+    if paths.is_path(asked.kernel):
+        from .submissions import loading
+
+        yield "operator", "custom", loading.backend_of(asked.kernel, asked.kernel_format, asked.backend)
+        return
+    kernels.check_kernel(asked.kernel, asked.backend)
+    for where in ("cpu", "gpu") if asked.backend == "auto" else (asked.backend,):
+        if asked.kernel in [line.name for line in kernels.table(where)]:
+            yield "operator", "custom", where
+
+
+def _ways(asked: Request) -> Iterator[Tuple[str, str, str]]:
     """(mode, operator, backend) of each way to run a network."""
-    backends = [devices.choose(backend, device).backend]
-    if backend == "auto" and backends == ["gpu"]:
+    backends = [devices.choose(asked.backend, asked.device).backend]
+    if asked.backend == "auto" and backends == ["gpu"]:
         backends = ["cpu", "gpu"]
     for where in backends:
         yield "fused", "custom", where

@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "base/status.h"
 #include "conv/dispatch.h"
+#include "conv/plugin.h"
 
 using namespace fops;
 
@@ -24,6 +25,15 @@ fops_status fops_conv_forward_cpu(const char* kernel, const fops_conv* conv, con
     if (!x || !k || !y) return fail(FOPS_INVALID, "data, weight or output is a null pointer");
     const Kernel* found = nullptr;
     if (fops_status s = find(FOPS_CPU, kernel, *conv, &found)) return s;
+    if (found->plugin) {
+      PluginTimes times;
+      const auto start = std::chrono::steady_clock::now();
+      if (fops_status s = call_on_host(*found, *conv, x, k, y, false, &times)) return s;
+      const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
+      log_op(node, node, found->name, *conv, times.op_seconds < 0 ? elapsed.count() : times.op_seconds, 0, 0,
+             times.layer_seconds, times.findings);
+      return FOPS_OK;
+    }
     const auto start = std::chrono::steady_clock::now();
     if (fops_status s = found->run(*conv, x, k, y, nullptr)) return s;
     const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;

@@ -1,10 +1,10 @@
 // The C API: one convolution on a CUDA device. Over device tensors on the caller's stream, the same timed (what MXNet's
 // own GPU context calls), and over host tensors.
 #include "base/log.h"
+#include "conv/cuda/plugin.h"
 #include "conv/cuda/staged.h"
 #include "conv/dispatch.h"
 #include "gpu/device.h"
-#include "gpu/memory.h"
 
 using namespace fops;
 
@@ -18,6 +18,12 @@ fops_status forward(const char* kernel, const fops_conv* conv, const void* x, co
       return fail(FOPS_INVALID, "data, weight or output is a null pointer");
     const Kernel* found = nullptr;
     FOPS_TRY(find(FOPS_GPU, kernel, *conv, &found));
+    if (found->plugin != nullptr) {
+      PluginTimes times;
+      CallOnDevice call;
+      FOPS_TRY(call.prepare(*found, *conv, x, y, stream, false));
+      return call.run(k, false, &times);
+    }
     return found->run(*conv, x, k, y, stream);
   } catch (...) {
     return caught();
@@ -28,19 +34,28 @@ fops_status forward_timed(const char* kernel, const fops_conv* conv, const void*
                           void* stream, int32_t node) noexcept {
   try {
     FOPS_TRY(validate(conv));
+    if (x == nullptr || k == nullptr || y == nullptr)
+      return fail(FOPS_INVALID, "data, weight or output is a null pointer");
     const Kernel* found = nullptr;
     FOPS_TRY(find(FOPS_GPU, kernel, *conv, &found));
     const auto on = static_cast<cudaStream_t>(stream);
     Event start, stop;
     FOPS_TRY(start.create(true));
     FOPS_TRY(stop.create(true));
+    PluginTimes times{-1, 0, 0};
+    CallOnDevice call;
+    if (found->plugin != nullptr) FOPS_TRY(call.prepare(*found, *conv, x, y, stream, true));
     FOPS_CUDA(cudaEventRecord(start, on));
-    FOPS_TRY(forward(found->name, conv, x, k, y, stream));
+    if (found->plugin != nullptr)
+      FOPS_TRY(call.run(k, false, &times));
+    else
+      FOPS_TRY(found->run(*conv, x, k, y, stream));
     FOPS_CUDA(cudaEventRecord(stop, on));
     FOPS_CUDA(cudaEventSynchronize(stop));
     double seconds = 0.0;
     FOPS_TRY(add_time(start, stop, &seconds));
-    log_op(node, node, found->name, *conv, seconds, 0, 0);
+    if (times.op_seconds >= 0) seconds = times.op_seconds;
+    log_op(node, node, found->name, *conv, seconds, 0, 0, times.layer_seconds, times.findings);
     return FOPS_OK;
   } catch (...) {
     return caught();
@@ -57,6 +72,8 @@ fops_status forward_staged(const char* kernel, int device, const fops_conv* conv
     FOPS_TRY(scope.enter(device));
     const Kernel* found = nullptr;
     FOPS_TRY(find(FOPS_GPU, kernel, *conv, &found));
+    if (found->plugin != nullptr && described(*found->plugin).host_memory)
+      return run_plugin_on_host(*found, *conv, x, k, y, node);
     return run_staged(*found, device, *conv, x, k, y, node);
   } catch (...) {
     return caught();

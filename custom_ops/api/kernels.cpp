@@ -1,20 +1,28 @@
-// The C API: the tables of kernels.
+// The C API: the tables of kernels, and kernels from outside.
 #include "base/status.h"
-#include "conv/dispatch.h"
+#include "conv/plugin.h"
 
 using namespace fops;
 
 extern "C" {
 
-int fops_kernel_count(fops_backend backend) { return kernels_of(backend).count; }
+int fops_kernel_count(fops_backend backend) { return kernel_count(backend); }
 
 fops_status fops_kernel_describe(fops_backend backend, int index, fops_kernel_info* out) {
-  const KernelTable table = kernels_of(backend);
-  if (!out || index < 0 || index >= table.count)
-    return fail(FOPS_INVALID, "kernel index %d is outside 0 to %d", index, table.count - 1);
-  const Kernel& kernel = table.kernels[index];
-  *out = {kernel.name, kernel.summary, kernel.takes, kernel.precision};
+  const Kernel* kernel = kernel_at(backend, index);
+  if (!out || !kernel) return fail(FOPS_INVALID, "kernel index %d is outside 0 to %d", index, kernel_count(backend) - 1);
+  *out = {kernel->name, kernel->summary, kernel->takes, kernel->precision};
   return FOPS_OK;
 }
+
+fops_status fops_register_kernel(const char* name, const fops_kernel_plugin* plugin) {
+  try {
+    return register_kernel(name, plugin);
+  } catch (...) {
+    return caught();
+  }
+}
+
+void fops_examine(int on) { examine(on != 0); }
 
 }  // extern "C"

@@ -22,13 +22,13 @@ Log& the_log() {
 }  // namespace
 
 void log_op(int32_t first_node, int32_t last_node, const char* kernel, const fops_conv& conv, double seconds,
-            double upload, double download) noexcept {
+            double upload, double download, double layer_seconds, uint32_t findings) noexcept {
   if (first_node == FOPS_NOT_LOGGED) return;
   try {
     Log& log = the_log();
     std::lock_guard<std::mutex> lock(log.mutex);
     if (log.records.size() == kCapacity) log.records.pop_front();
-    log.records.push_back({first_node, last_node, kernel, conv, seconds, upload, download});
+    log.records.push_back({first_node, last_node, kernel, conv, seconds, upload, download, layer_seconds, findings});
   } catch (...) {  // out of memory: a lost timing must not fail the forward pass it describes
   }
 }

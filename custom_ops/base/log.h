@@ -8,7 +8,7 @@ namespace fops {
 // Puts one finished pass into the log; does nothing where first_node is FOPS_NOT_LOGGED. `kernel` lives as long as the
 // library: the log keeps the pointer.
 void log_op(int32_t first_node, int32_t last_node, const char* kernel, const fops_conv& conv, double seconds,
-            double upload, double download) noexcept;
+            double upload, double download, double layer_seconds = 0, uint32_t findings = 0) noexcept;
 
 int log_size();
 int log_drain(fops_op_record* out, int capacity);

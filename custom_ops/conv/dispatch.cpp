@@ -5,6 +5,7 @@
 #include <initializer_list>
 
 #include "base/status.h"
+#include "conv/plugin.h"
 
 namespace fops {
 
@@ -51,27 +52,30 @@ fops_status choose(fops_backend backend, const fops_conv& conv, const Kernel** o
 }
 
 fops_status take(fops_backend backend, const Kernel& kernel, const fops_conv& conv, const Kernel** out) {
-  if (!kernel.accepts(conv))
+  if (!takes(kernel, conv))
     return fail(FOPS_UNSUPPORTED,
                 "%s kernel '%s' takes %s; this layer has data (%lld,%lld,%lld,%lld) %s, %lld filters of %lldx%lld",
-                word(backend), kernel.name, kernel.takes, (long long)conv.B, (long long)conv.C, (long long)conv.H,
-                (long long)conv.W, conv.x_type == FOPS_UINT8 ? "uint8" : "float32", (long long)conv.M,
-                (long long)conv.K, (long long)conv.K);
+                word(backend), kernel.name, *kernel.takes ? kernel.takes : "sizes within 2^31", (long long)conv.B,
+                (long long)conv.C, (long long)conv.H, (long long)conv.W,
+                conv.x_type == FOPS_UINT8 ? "uint8" : "float32", (long long)conv.M, (long long)conv.K,
+                (long long)conv.K);
   *out = &kernel;
   return FOPS_OK;
 }
 
 fops_status find(fops_backend backend, const char* name, const fops_conv& conv, const Kernel** out) {
   if (!name || !*name || !strcmp(name, "auto")) return choose(backend, conv, out);
-  const KernelTable table = kernels_of(backend);
-  if (!table.count) return fail(FOPS_NO_DEVICE, "this build of the operator library has no %s kernels", word(backend));
-  for (int i = 0; i < table.count; ++i)
-    if (!strcmp(table.kernels[i].name, name)) return take(backend, table.kernels[i], conv, out);
+  if (!kernels_of(backend).count)
+    return fail(FOPS_NO_DEVICE, "this build of the operator library has no %s kernels", word(backend));
+  const int count = kernel_count(backend);
+  for (int i = 0; i < count; ++i)
+    if (!strcmp(kernel_at(backend, i)->name, name)) return take(backend, *kernel_at(backend, i), conv, out);
   char names[512] = "";
-  for (int i = 0; i < table.count; ++i) {
-    if (strlen(names) + strlen(table.kernels[i].name) + 3 > sizeof names) break;
+  for (int i = 0; i < count; ++i) {
+    const char* known = kernel_at(backend, i)->name;
+    if (strlen(names) + strlen(known) + 3 > sizeof names) break;
     if (i) strcat(names, ", ");
-    strcat(names, table.kernels[i].name);
+    strcat(names, known);
   }
   return fail(FOPS_UNKNOWN_KERNEL, "unknown %s kernel '%s'; known: auto, %s", word(backend), name, names);
 }

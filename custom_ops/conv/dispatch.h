@@ -9,6 +9,7 @@ namespace fops {
 // FOPS_INVALID with the reason unless every size is positive, K <= min(H, W) and the tensors' sizes fit.
 fops_status validate(const fops_conv* conv);
 
+// The static table; with the registered kernels behind it: kernel_count and kernel_at (conv/plugin.h).
 KernelTable kernels_of(fops_backend backend);
 
 // The table's choice for this convolution.
@@ -17,7 +18,8 @@ fops_status choose(fops_backend backend, const fops_conv& conv, const Kernel** o
 // `kernel`, if it takes this convolution; else a refusal that names both.
 fops_status take(fops_backend backend, const Kernel& kernel, const fops_conv& conv, const Kernel** out);
 
-// The kernel called `name` ("auto", "" and NULL: the table's choice) if it takes this convolution.
+// The kernel called `name` ("auto", "" and NULL: the table's choice) if it takes this convolution: one of the backend's
+// table, or one that was registered.
 fops_status find(fops_backend backend, const char* name, const fops_conv& conv, const Kernel** out);
 
 }  // namespace fops

@@ -7,6 +7,8 @@
 
 namespace fops {
 
+struct Plugin;  // conv/plugin.h
+
 inline int64_t out_h(const fops_conv& c) { return c.H - c.K + 1; }
 inline int64_t out_w(const fops_conv& c) { return c.W - c.K + 1; }
 
@@ -18,6 +20,8 @@ struct Kernel {
   bool (*accepts)(const fops_conv&);
   // Runs the pass; the shape has been validated and accepted. `stream` is a cudaStream_t on the GPU, unused on the CPU.
   fops_status (*run)(const fops_conv&, const void* x, const float* k, float* y, void* stream);
+  // Of a registered kernel, whose `accepts` and `run` are null: conv/plugin.h runs it. Null for our own.
+  Plugin* plugin = nullptr;
 };
 
 struct KernelTable {

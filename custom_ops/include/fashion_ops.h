@@ -62,6 +62,8 @@ typedef struct {
   double seconds;   /* the kernel alone, device synchronised before and after */
   double upload;    /* host to device, 0 on the CPU and where tensors already lay on the device */
   double download;  /* device to host, likewise */
+  double layer_seconds; /* of a registered kernel with phases: prolog, forward and epilog; else 0 */
+  uint32_t findings;    /* of a registered kernel under fops_examine: FOPS_FOUND_* of fashion_ops_plugin.h, or-ed */
 } fops_op_record;
 
 /* ---- messages and build ------------------------------------------------------------------- */
@@ -82,6 +84,17 @@ FOPS_API fops_status fops_kernel_describe(fops_backend backend, int index, fops_
 FOPS_API fops_status fops_conv_check(fops_backend backend, const char* kernel, const fops_conv* conv,
                                      const char** chosen);
 
+/* Kernels from outside, as fashion_ops_plugin.h describes them. Adds `plugin` to the end of its backend's table as
+ * `name`; "auto" never picks it. What it points to must live as long as the process: it is never removed, and its strings
+ * are copied. FOPS_INVALID for a name that the table has already; FOPS_NO_DEVICE for a GPU kernel where this library
+ * was built without CUDA. */
+typedef struct fops_kernel_plugin fops_kernel_plugin;
+FOPS_API fops_status fops_register_kernel(const char* name, const fops_kernel_plugin* plugin);
+
+/* While non-zero, registered kernels are asked to look for what they should not do, whatever that costs, and the log
+ * has what they found. For the whole process: a framework calls kernels from threads of its own. */
+FOPS_API void fops_examine(int examine);
+
 /* ---- forward passes ----------------------------------------------------------------------- */
 
 /* On the CPU; all pointers are host memory. The pass goes into the log under `node`, unless that is
@@ -90,7 +103,8 @@ FOPS_API fops_status fops_conv_forward_cpu(const char* kernel, const fops_conv* 
                                            const float* k, float* y, int32_t node);
 
 /* On a CUDA device, asynchronous on `stream` (a cudaStream_t; NULL is the default stream); all pointers
- * are memory of the current device of the calling thread. Never synchronises, so it is not logged. */
+ * are memory of the current device of the calling thread. Never synchronises, so it is not logged; a registered kernel
+ * may synchronise, because its file may. */
 FOPS_API fops_status fops_conv_forward_gpu(const char* kernel, const fops_conv* conv, const void* x,
                                            const float* k, float* y, void* stream);
 

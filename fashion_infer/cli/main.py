@@ -26,6 +26,7 @@ COMMANDS = {
     "bench": ("bench", "Measure kernels and networks beside what a user could pick instead."),
     "profile": ("profile", "Run under the profiler: where the time goes, by kernel and by call."),
     "report": ("report", "Measure everything, and write it as one page."),
+    "kernel": ("kernel", "Kernel files of one's own: formats, a file to start from, a check."),
     "compare": ("compare", "Two files of measurements side by side, with ratios and verdicts."),
 }
 
@@ -57,8 +58,21 @@ def cli():
 
 def main(argv=None):
     """Run the command line and end the process with its exit code (see `errors`)."""
+    words = sys.argv[1:] if argv is None else argv
+    if "FASHION_INFER_ISOLATED_PIPES" not in os.environ:
+        return _main(words)
+    from .. import isolation  # a child, with somebody's kernel file
+
+    isolation.begin()
     try:
-        status = cli.main(args=argv, prog_name=PROGRAM, standalone_mode=False)
+        _main(words)
+    finally:
+        isolation.ended()
+
+
+def _main(argv):
+    try:
+        status = cli.main(args=argv, prog_name=PROGRAM, standalone_mode=False, obj=argv)
         sys.stdout.flush()
         sys.exit(status if isinstance(status, int) else 0)
     except click.ClickException as error:

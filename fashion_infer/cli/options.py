@@ -4,6 +4,9 @@ import functools
 
 import click
 
+from ..isolation import TIMEOUT
+from .apart import apart
+
 model = click.option("--model", metavar="NAME", help="A shipped model, see `models list` [default: the edition's].")
 edition = click.option(
     "--edition", metavar="NAME", help="Of the course; models then go by short names [default: fa2017]."
@@ -39,8 +42,22 @@ backend = click.option("--backend", type=click.Choice(["auto", "cpu", "gpu"]), d
 device = click.option("--device", type=int, default=0, show_default=True, help="Index of the GPU.")
 threads = click.option("--threads", type=int, help="CPU threads [default: the cores this process may use].")
 kernel = click.option(
-    "--kernel", metavar="NAME", default="auto", show_default=True, help="Of our operator, see `doctor`."
+    "--kernel",
+    metavar="NAME",
+    default="auto",
+    show_default=True,
+    help="Of our operator, see `doctor`; or a file of one's own, as in ./new-forward.cu (see `kernel formats`).",
 )
+kernel_format = click.option("--format", "kernel_format", metavar="NAME", help="The kernel file's, to insist on one.")
+timeout = click.option(
+    "--timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    default=TIMEOUT,
+    show_default=True,
+    metavar="SECONDS",
+    help="For a kernel file, once it is compiled.",
+)
+KERNEL = (kernel, kernel_format, timeout)
 mode = click.option(
     "--mode",
     type=click.Choice(["fused", "operator"]),
@@ -62,7 +79,7 @@ repeat = click.option(
 MODEL = (model, edition, checkpoint, epoch, input_size, weights, operator)
 DEVICE = (backend, device, threads)
 DATA = (data_dir, data)
-RUN = (*MODEL, n, *DEVICE, kernel, mode, precision, batch_size, *DATA, repeat)
+RUN = (*MODEL, n, *DEVICE, *KERNEL, mode, precision, batch_size, *DATA, repeat)
 # Of the benchmarks.
 editions = click.option(
     "--edition", "editions", multiple=True, metavar="NAME", help="May be repeated [default: fa2017]."
@@ -92,6 +109,8 @@ def takes_request(*options):
     def decorate(function):
         @functools.wraps(function)
         def command(*arguments, **values):
+            timeout = values.pop("timeout", TIMEOUT)
+            apart([values.get("kernel")], timeout)
             from ..request import Request
 
             fields = Request.__dataclass_fields__

@@ -4,6 +4,7 @@ import click
 
 from ..errors import CheckFailed
 from . import options
+from .apart import apart
 
 
 @click.command("report")
@@ -11,13 +12,18 @@ from . import options
     click.option("--out", required=True, metavar="DIR", help="Folder: new, empty, or a former report to replace."),
     options.backend,
     options.device,
+    click.option(
+        "--kernel", metavar="NAME", help="For the operator mode, and beside the ladder: a name, or a kernel file."
+    ),
+    options.timeout,
     click.option("--model", metavar="NAME", help="A shipped model, see `models list` [default: ece408-high]."),
     click.option("--n", type=int, help="Test images [default: 10000, with --quick 2000]."),
     *options.DATA,
     click.option("--quick", is_flag=True, help="Fewer repeats and smaller batches, the checks of two models only."),
 )
-def command(out, **values):
+def command(out, timeout, **values):
     """Measure everything, and write it as one HTML page and the same as Markdown; exit 1 when something is wrong."""
+    apart([values["kernel"]], timeout)
     from ..report import make
     from ..report.request import Request
 

@@ -3,6 +3,7 @@
 import click
 
 from ..errors import CheckFailed
+from ..submissions import paths
 from . import options
 
 
@@ -10,10 +11,14 @@ from . import options
 @options.takes_request(
     click.option("--model", "models", metavar="NAME", multiple=True, help="Only this model; may be repeated."),
     *options.DEVICE,
+    *options.KERNEL,
     *options.DATA,
 )
 def command(request, models):
-    """Run every model at every n with a known correctness, in both modes; exit 1 on any difference."""
+    """Run every model at every n with a known correctness, in both modes; exit 1 on any difference.
+
+    With --kernel the convolutions of every model go through that kernel, in operator mode.
+    """
     from .. import verification
     from ..present import verify as present
     from ..present.render import terminal
@@ -23,6 +28,8 @@ def command(request, models):
     if checks[0].source == "synthetic" and request.data != "synthetic":
         terminal.notice("Fashion-MNIST was not found: verified on the built-in synthetic set")
     wrong = [c for c in checks if not c.ok]
+    if wrong and paths.is_path(request.kernel):
+        terminal.notice(f"`fashion-infer kernel check {request.kernel}` says what is wrong with the file")
     if wrong:
         raise CheckFailed(f"{len(wrong)} of {len(checks)} checks failed")
     click.echo(f"{len(checks)} checks passed")

@@ -46,6 +46,8 @@ class OpRecord(ctypes.Structure):
         ("seconds", ctypes.c_double),
         ("upload", ctypes.c_double),
         ("download", ctypes.c_double),
+        ("layer_seconds", ctypes.c_double),
+        ("findings", ctypes.c_uint32),
     ]
 
 
@@ -111,6 +113,8 @@ def _prototypes():
         "fops_device_describe": (integer, [integer, to(DeviceInfo)]),
         "fops_kernel_count": (integer, [integer]),
         "fops_kernel_describe": (integer, [integer, integer, to(KernelInfo)]),
+        "fops_register_kernel": (integer, [text, pointer]),
+        "fops_examine": (None, [integer]),
         "fops_conv_check": (integer, [integer, text, conv, to(text)]),
         "fops_conv_forward_cpu": (integer, [text, conv, *tensors, node]),
         "fops_conv_forward_gpu": (integer, [text, conv, *tensors, pointer]),

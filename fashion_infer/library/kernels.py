@@ -119,3 +119,8 @@ def launch(kernel: str, conv: bindings.Conv, x: int, weight: int, y: int, stream
         For a shape that the kernel does not take, and for a device that fails.
     """
     check(load().fops_conv_forward_gpu(kernel.encode(), conv, x, weight, y, stream))
+
+
+def launch_timed(kernel: str, conv: bindings.Conv, x: int, weight: int, y: int, stream: int, node: int = 0) -> None:
+    """The same, waited for, and with its time in the op-time log under a node's number."""
+    check(load().fops_conv_forward_timed(kernel.encode(), conv, x, weight, y, stream, node))

@@ -16,6 +16,8 @@ class OpTime(NamedTuple):
     upload: float  # host to device; 0 on the CPU
     download: float
     item_bytes: int = 4  # of the data: 1 where it was pixels
+    layer_seconds: float = 0.0  # of a user's kernel with phases: prolog, forward and epilog
+    findings: int = 0  # FOPS_FOUND_* bits: what a user's kernel was seen to do (submissions.check)
 
     @property
     def operations(self) -> int:
@@ -40,6 +42,8 @@ def drain() -> List[OpTime]:
             r.upload,
             r.download,
             1 if r.conv.x_type == bindings.UINT8 else 4,
+            r.layer_seconds,
+            r.findings,
         )
         for r in records[:count]
     ]

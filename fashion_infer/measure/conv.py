@@ -1,6 +1,6 @@
 """`bench conv`: every kernel on every convolution of the chosen editions, checked, then timed beside its peers."""
 
-from typing import Callable, Dict, List, NamedTuple, Optional, Tuple
+from typing import Callable, Dict, List, NamedTuple, Optional, Tuple, Union
 
 import numpy as np
 
@@ -8,7 +8,9 @@ from ..checkpoints import editions
 from ..errors import DeviceError, UsageError
 from ..library import build
 from ..library import kernels as library
-from . import reference
+from ..submissions import paths
+from ..submissions.loading import Loaded, load, names_of_loaded
+from . import kernel_files, reference
 from . import request as requests
 from .machines import open_machine
 from .random_network import convolutions
@@ -47,7 +49,8 @@ class Request(NamedTuple):
     backend, device
         "cpu" or "gpu", and the GPU's index.
     kernels
-        "all", or names with commas between them.
+        Names with commas between them, "all" or "ladder" for all of the library's own among them, and paths of kernel
+        files.
     against
         Peers with commas between them, out of PEERS, or "none"; None for all that run on the backend. A peer that is
         not installed is left out, and `Result.not_compared` says why.
@@ -89,7 +92,7 @@ def measure(request: Request, progress: Callable[[Case], None] = lambda case: No
         Without a device, or without PyTorch and CuPy on a GPU; when memory does not suffice, or the GPU fails.
     """
     chosen = [editions.get(name) for name in request.editions]
-    kernels = _kernel_names(request.kernels, request.backend)
+    kernels = _chosen(request.kernels, request.backend)
     asked = requests.peer_names(request.against, PEERS)
     requests.at_least_one(batch=request.batch, repeat=request.repeat)
     machine = open_machine(request.backend, request.device)
@@ -131,6 +134,12 @@ def _measure(machine, case: Case, kernels, peers, repeat, missing) -> None:
     timed = [limit for limit, _ in limits]
     table = library.table(machine.backend)
     for name in dict.fromkeys(case.auto if name == "auto" else name for name in kernels):
+        if isinstance(name, Loaded):
+            row = kernel_files.row_of(name)
+            case.rows.append(row)
+            contender = kernel_files.checked(machine.backend, work, row, name, picked, want, x, weight)
+            timed += [contender] if contender else []
+            continue
         step = [info.name for info in table].index(name) + 1
         row = Measurement(name, OURS, step, table[step - 1].summary, table[step - 1].precision)
         case.rows.append(row)
@@ -153,6 +162,7 @@ def _measure(machine, case: Case, kernels, peers, repeat, missing) -> None:
     for row in case.rows:
         if row.name in times:
             row.take(times[row.name], case.batch)
+            row.layer_ms = next((c.clock.layer_ms for c in timed if c.name == row.name and c.clock), None)
     _rate(case, {limit.name: size for limit, size in limits})
 
 
@@ -219,13 +229,22 @@ def _rate(case: Case, moved: Dict[str, int]) -> None:
     case.compare()
 
 
-def _kernel_names(kernels: str, backend: str) -> List[str]:
-    if kernels == "all":
-        known = library.table(backend)
-        if not known:
-            raise DeviceError("the operator library was built without CUDA: rebuild it with `make setup BACKEND=gpu`")
-        return [kernel.name for kernel in known]
-    names = [name.strip() for name in kernels.split(",")]
-    for name in names:
-        library.check_kernel(name, backend)
+def _chosen(kernels: str, backend: str) -> List[Union[str, Loaded]]:
+    """The kernels by their names, and kernel files loaded."""
+    # A file that was loaded before is in the library's table, too.
+    loaded = names_of_loaded()
+    ladder = [kernel.name for kernel in library.table(backend) if kernel.precision and kernel.name not in loaded]
+    names: List[Union[str, Loaded]] = []
+    for name in (word.strip() for word in kernels.split(",")):
+        if paths.is_path(name):
+            names.append(load(name, backend=backend))
+        elif name in ("all", "ladder"):
+            if not ladder:
+                raise DeviceError(
+                    "the operator library was built without CUDA: rebuild it with `make setup BACKEND=gpu`"
+                )
+            names += ladder
+        else:
+            library.check_kernel(name, backend)
+            names.append(name)
     return names

@@ -1,7 +1,7 @@
 """What a benchmark measured: one kind of record for convolutions and for whole networks."""
 
 from dataclasses import asdict, dataclass, field
-from typing import Any, Dict, List, NamedTuple, Optional
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 OURS, PEER, LIMIT = "ours", "peer", "limit"
 OK, WRONG, SKIPPED = "ok", "wrong", "skipped"
@@ -30,7 +30,7 @@ class Measurement:
     kind: str  # "ours", "peer" or "limit"
     step: Optional[int] = None  # a kernel's place in the library's table, from 1
     summary: str = ""  # a kernel's idea; what a limit does
-    precision: str = ""  # of ours: "float32", "tf32" or "fp16"
+    precision: str = ""  # of ours: "float32", "tf32" or "fp16"; of a kernel file its class, as it was seen
     status: str = OK  # "ok", "wrong" or "skipped" (ours does not take this case)
     reason: str = ""  # why it is wrong or skipped
     layout: str = ""  # the way that was fastest
@@ -45,6 +45,9 @@ class Measurement:
     tflop_s: Optional[float] = None
     percent_of_limit: Optional[float] = None  # the time to write the output over this one's
     faster_than: Dict[str, float] = field(default_factory=dict)  # peer: its median over this one's
+    file: str = ""  # the path, of a kernel that is a file
+    layer_ms: Optional[float] = None  # of a file whose format has phases: prolog, forward and epilog, the median
+    findings: Tuple[str, ...] = ()  # what a file was seen to do that it should not
 
     @property
     def title(self) -> str:

@@ -18,6 +18,7 @@ class Contender(NamedTuple):
     run: Callable[[], Any]
     sample: Optional[Callable] = None  # (output, indices) -> (n, ...); None for a limit, which computes nothing
     layout: str = ""  # or another way to run it; where there are several, the fastest counts
+    clock: Any = None  # of its own, where the case's does not suit it
 
 
 def interleaved(clock, contenders: Sequence[Contender], repeat: int) -> Dict[Contender, List[float]]:
@@ -26,7 +27,7 @@ def interleaved(clock, contenders: Sequence[Contender], repeat: int) -> Dict[Con
     Parameters
     ----------
     clock
-        Its `time(run, n)` gives the seconds of n runs, its `slow` what counts as slow.
+        Its `time(run, n)` gives the seconds of n runs, its `slow` what counts as slow. A contender may have its own.
     contenders
         Run once before, each: what they set up in their first run is not timed.
     repeat
@@ -35,16 +36,18 @@ def interleaved(clock, contenders: Sequence[Contender], repeat: int) -> Dict[Con
     times: Dict[Contender, List[float]] = {}
     slow = {}
     for contender in contenders:
-        warm = clock.time(contender.run, 1)
-        slow[contender] = warm[0] > clock.slow
+        own = contender.clock or clock
+        warm = own.time(contender.run, 1)
+        slow[contender] = warm[0] > own.slow
         times[contender] = warm if slow[contender] else []
     for turn in range(_ROUNDS):
         for contender in contenders:
+            own = contender.clock or clock
             if not slow[contender]:
                 todo = (repeat * (turn + 1)) // _ROUNDS - (repeat * turn) // _ROUNDS
-                times[contender] += clock.time(contender.run, todo) if todo else []
+                times[contender] += own.time(contender.run, todo) if todo else []
             elif turn < _SLOW_ROUNDS:
-                times[contender] += clock.time(contender.run, 1)
+                times[contender] += own.time(contender.run, 1)
     return times
 
 

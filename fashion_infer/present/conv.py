@@ -17,6 +17,12 @@ _COLUMNS = (
     "difference over the output's largest magnitude. The kernel that auto runs is marked (auto)."
 )
 
+_FILES = (
+    "The time of a kernel file is its Op Time, as its format takes it: a forward pass and a device synchronise, so "
+    "that the host's part of a launch, some microseconds, is in it. Layer ms is prolog, forward and epilog. The class "
+    "is what its results look like: float32, tf32 or half, or wrong."
+)
+
 
 def fields(case: Case, backend: str) -> List[Field]:
     """The columns of a convolution's table."""
@@ -31,7 +37,17 @@ def fields(case: Case, backend: str) -> List[Field]:
         figure("% of limit", "percent_of_limit", ".1f"),
         *ratios(case),
         ERROR,
+        *_of_files(case),
     ]
+
+
+def _of_files(case: Case) -> List[Field]:
+    """The columns that kernel files add."""
+    if not any(row.file for row in case.rows):
+        return []
+    phases = any(row.layer_ms is not None for row in case.rows)
+    precision = Field("class", lambda row, case: row.precision if row.kind == OURS else None)
+    return [precision, *([figure("layer ms", "layer_ms", ".3f")] if phases else [])]
 
 
 def _idea(row: Measurement, case: Case) -> str:
@@ -40,8 +56,9 @@ def _idea(row: Measurement, case: Case) -> str:
 
 
 def case(case: Case, backend: str) -> List[Part]:
-    """One convolution's table."""
-    return case_parts(case, fields(case, backend))
+    """One convolution's table, and what its kernel files were seen to do besides."""
+    found = [Text(f"{row.name}: {finding}") for row in case.rows for finding in row.findings]
+    return [*case_parts(case, fields(case, backend)), *found]
 
 
 def parts(result: Result, picture: Optional[str]) -> List[Part]:
@@ -74,7 +91,8 @@ def how(result: Result) -> List[Part]:
         where="on the device, timed by its events" if gpu else "in memory that is used again",
         slow="8 ms" if gpu else "2 s",
     )
-    return [Text(measured), Text(_COLUMNS)]
+    files = any(row.file for case in result.cases for row in case.rows)
+    return [Text(measured), Text(_COLUMNS), *([Text(_FILES)] if files else [])]
 
 
 def _fastest(case: Case) -> str:

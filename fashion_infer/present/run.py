@@ -5,6 +5,7 @@ from typing import List, Sequence
 
 import numpy as np
 
+from . import kernel
 from .content import Column, Output, Part, Table, Text, number, percent, table
 
 
@@ -53,20 +54,27 @@ def parts(result, caption: str = "") -> List[Part]:
     if result.changed is not None:
         changed = f"{result.changed} of {result.n} predictions differ from float32's"
         found.append(Text(f"precision {result.precision}: {changed}"))
+    if result.submission is not None:
+        found += kernel.verdict(result.submission)
     return found
 
 
 def layers(result, caption: str = "") -> Table:
     """Each layer's median time over the passes."""
     staged = any(sum(layer.upload) + sum(layer.download) for layer in result.layers)
+    phases = any(layer.layer_seconds for layer in result.layers)
     total = sum(layer.median for layer in result.layers) or 1.0
     columns = ["layer", "operator", "kernel", ">op time, s"]
     columns += [Column("min, s", True, detail=True), Column("max, s", True, detail=True), ">share"]
+    columns += [">layer time, s"] if phases else []
     columns += [">transfers, s"] if staged else []
     rows = []
     for layer in result.layers:
         times = [number(value, ".6f") for value in (layer.median, min(layer.seconds), max(layer.seconds))]
         row = [layer.name, layer.operator, layer.kernel, *times, percent(layer.median / total)]
+        if phases:
+            times_of_phases = layer.layer_seconds
+            row.append(number(statistics.median(times_of_phases), ".6f") if times_of_phases else None)
         if staged:
             row.append(number(layer.upload[0] + layer.download[0], ".6f") if layer.custom else None)
         rows.append(row)

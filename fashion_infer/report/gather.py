@@ -15,6 +15,7 @@ from ..measure import ceilings, conv, network
 from ..measure.records import Result as Benchmark
 from ..request import Request as RunRequest
 from ..result import Result, versions
+from ..submissions import paths
 from . import profiles
 from .request import Request
 
@@ -76,6 +77,8 @@ class Measured(NamedTuple):
             if not c.ok
         ]
         operator, fused = self.runs
+        if operator.submission is not None and operator.submission.wrong:
+            found.append(operator.submission.wrong)
         changed = int((operator.predictions != fused.predictions).sum())
         return [*found, *([f"{changed} predictions differ between the modes"] if changed else [])]
 
@@ -98,7 +101,7 @@ def measure(request: Request, progress: Callable[[str], None] = lambda text: Non
         When --backend gpu was asked for and there is none. What else is missing is said in the report.
     """
     began, started = time.monotonic(), datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
-    chosen = devices.choose(request.backend, request.device, "fused")
+    chosen = devices.choose(_backend(request), request.device, "fused")
     model = zoo.get(request.model) if request.model else zoo.default()
     if request.n is not None:
         dataset.check_n(request.n)
@@ -112,8 +115,9 @@ def measure(request: Request, progress: Callable[[str], None] = lambda text: Non
     runs, commands = [], []
     for mode in ("operator", "fused"):
         options = {"backend": chosen.backend, "device": request.device, "mode": mode, "repeat": repeat}
+        options.update({"kernel": request.kernel} if request.kernel and mode == "operator" else {})
         runs.append(pipeline.run(RunRequest(model.name, **options), images))
-        commands.append(request.run_command(model.name, n, chosen.backend, mode, repeat))
+        commands.append(request.run_command(model.name, n, chosen.backend, mode, repeat, *_kernel(request, mode)))
     progress("convolution kernels")
     convolutions, no_convolutions = _attempt(
         lambda: conv.measure(_convolutions(request, model.edition, chosen.backend))
@@ -189,7 +193,8 @@ def _baselines(request, edition, images, chosen) -> List[Baseline]:
 
 def _convolutions(request: Request, edition: str, backend: str) -> conv.Request:
     less = {"batch": _QUICK_BATCH[backend], "repeat": _QUICK_REPEAT} if request.quick else {}
-    return conv.Request((edition,), backend, device=request.device, **less)
+    named = f"{request.kernel},ladder" if request.kernel else "all"
+    return conv.Request((edition,), backend, named, device=request.device, **less)
 
 
 def _networks(request: Request, edition: str, backend: str) -> network.Request:
@@ -200,9 +205,29 @@ def _networks(request: Request, edition: str, backend: str) -> network.Request:
 def _profile(request, model, backend, result) -> profiles.Profile:
     # The ceilings are the same for both modes: they are measured once. The quick way leaves the overhead out.
     less = [*(["--turns", "0"] if request.quick else []), *(["--no-ceilings"] if result.mode == "operator" else [])]
+    less += _kernel(request, result.mode)
     run = request.run_command(model, result.n, backend, result.mode, 1, *less)
     words = ["profile", *shlex.split(run)[2:]]
     return profiles.measure(words, result, shlex.join(["fashion-infer", *words]))
+
+
+def _kernel(request: Request, mode: str) -> List[str]:
+    """The option that names the kernel, where the mode has kernels to choose from."""
+    return ["--kernel", request.kernel] if request.kernel and mode == "operator" else []
+
+
+def _backend(request: Request) -> str:
+    """The backend that was asked for, or that the kernel runs on; the kernel is known, and built, from here on."""
+    if request.kernel is None:
+        return request.backend
+    if not paths.is_path(request.kernel):
+        kernels.check_kernel(request.kernel, request.backend)
+        return request.backend
+    from ..submissions import loading
+
+    backend = loading.backend_of(request.kernel, backend=request.backend)
+    loading.load(request.kernel, backend=backend)
+    return backend
 
 
 def _no_gpu(request, chosen) -> str:

@@ -14,12 +14,14 @@ class Request(NamedTuple):
     data_dir: Optional[str] = None
     device: int = 0
     quick: bool = False
+    kernel: Optional[str] = None  # for the operator mode, and beside the ladder: a name, or a kernel file
 
     def command(self, out: str) -> str:
         """The command line that makes the report again."""
         words = ["fashion-infer", "report", "--out", out, "--backend", self.backend]
         words += ["--model", self.model] if self.model else []
         words += ["--n", str(self.n)] if self.n is not None else []
+        words += ["--kernel", self.kernel] if self.kernel else []
         return shlex.join([*words, *self._device(), *(["--quick"] if self.quick else []), *self._where()])
 
     def run_command(self, model: str, n: int, backend: str, mode: str, repeat: int, *more: str) -> str:

@@ -10,7 +10,7 @@ import pytest
 
 from fashion_infer import infer
 from fashion_infer.checkpoints import editions, zoo
-from fashion_infer.data import dataset
+from fashion_infer.data import dataset, locate
 from fashion_infer.errors import UsageError
 from fashion_infer.result import Result
 
@@ -242,7 +242,7 @@ def test_python_api(source):
 def test_threads_from_the_start(threads, run_program):
     """In a process of its own: MXNet takes its number of threads once. On one data source in a run, on both in
     `make test-all`."""
-    sources = ["fashion-mnist", "synthetic"] if dataset.find() else ["synthetic"]
+    sources = ["fashion-mnist", "synthetic"] if locate.find() else ["synthetic"]
     for source in profiles.pick([str(np.random.default_rng().choice(sources))], sources):
         expected = dict(((m, n), c) for m, n, c in known(source))["baseline", 10000]
         for op in ("custom", "builtin"):

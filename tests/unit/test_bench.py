@@ -219,7 +219,7 @@ BAD = [
     (("--batch", "0"), "--batch must be at least 1, not 0"),
     (("--batch", "x"), "is not a valid integer"),
     (("--repeat", "-1"), "--repeat must be at least 1"),
-    (("--edition", "fa2020"), "unknown edition 'fa2020'"),
+    (("--edition", "fa1999"), "unknown edition 'fa1999'"),
     (("--against", "blas"), "unknown peer 'blas'; known: cudnn, torch, mxnet, onnxruntime, none"),
     (("--plot", "k.pdf"), "NAME.png"),
     (("--json", "/nowhere/k.json"), "cannot write /nowhere/k.json"),

@@ -12,6 +12,7 @@ PACKAGE = Path(fashion_infer.__file__).parent
 CTYPES = {
     "library.bindings": "the operator library",
     "_mxnet.cuda_11": "dlopen of the CUDA libraries that MXNet links, with their symbols for all",
+    "submissions.plugin": "kernels of users, which are libraries of their own",
     "profiling.demangle": "the C++ runtime's own demangler",
     "measure.machines.cpu": "memset and memmove, which are timed, and glibc's mallopt",
 }

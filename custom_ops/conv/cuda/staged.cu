@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "conv/cuda/dims.h"
+#include "conv/cuda/plugin.h"
 #include "gpu/transfers.h"
 
 namespace fops {
@@ -51,8 +52,10 @@ fops_status forward(const Kernel& kernel, const fops_conv& c, const void* x, con
   FOPS_TRY(pass.k.reserve(k_bytes));
   int64_t slice = 0;
   FOPS_TRY(allocate(c, x_bytes, y_bytes, &pass, &slice));
+  if (kernel.plugin != nullptr) slice = slice_of(kernel, slice);
 
-  double kernel_s = 0, upload_s = 0, download_s = 0;
+  double kernel_s = 0, upload_s = 0, download_s = 0, layer_s = 0;
+  uint32_t findings = 0;
   const float* const weights = pass.k.as<float>();
   float* const output = pass.y.as<float>();
   auto began = Clock::now();
@@ -65,23 +68,42 @@ fops_status forward(const Kernel& kernel, const fops_conv& c, const void* x, con
     FOPS_TRY(upload(staging, pass.stream, pass.x.as(), static_cast<const char*>(x) + b * x_bytes, part.B * x_bytes));
     upload_s += since(began);
 
-    if (b == 0) {  // one image unmeasured: the driver loads a kernel's code at its first launch, some milliseconds
+    // One image unmeasured: the driver loads a kernel's code at its first launch, some milliseconds. A registered kernel
+    // may keep buffers of its first call's size: it gets the whole slice, once a shape.
+    PluginTimes times{-1, 0, 0};
+    CallOnDevice call;
+    if (kernel.plugin != nullptr) {
+      if (first_time(kernel, part)) {
+        CallOnDevice first;
+        FOPS_TRY(first.prepare(kernel, part, pass.x.as(), output, pass.stream, true));
+        FOPS_TRY(first.run(weights, true, &times));
+        FOPS_CUDA(cudaStreamSynchronize(pass.stream));
+      }
+      FOPS_TRY(call.prepare(kernel, part, pass.x.as(), output, pass.stream, true));
+    } else if (b == 0) {
       fops_conv one = part;
       one.B = 1;
       FOPS_TRY(kernel.run(one, pass.x.as(), weights, output, pass.stream));
       FOPS_CUDA(cudaStreamSynchronize(pass.stream));
     }
     FOPS_CUDA(cudaEventRecord(pass.start, pass.stream));
-    FOPS_TRY(kernel.run(part, pass.x.as(), weights, output, pass.stream));
+    if (kernel.plugin != nullptr)
+      FOPS_TRY(call.run(weights, false, &times));
+    else
+      FOPS_TRY(kernel.run(part, pass.x.as(), weights, output, pass.stream));
     FOPS_CUDA(cudaEventRecord(pass.stop, pass.stream));
     FOPS_CUDA(cudaEventSynchronize(pass.stop));
-    FOPS_TRY(add_time(pass.start, pass.stop, &kernel_s));
+    double seconds = 0;
+    FOPS_TRY(add_time(pass.start, pass.stop, &seconds));
+    kernel_s += times.op_seconds >= 0 ? times.op_seconds : seconds;
+    layer_s += times.layer_seconds;
+    findings |= times.findings;
 
     began = Clock::now();
     FOPS_TRY(download(staging, pass.stream, reinterpret_cast<char*>(y) + b * y_bytes, output, part.B * y_bytes));
     download_s += since(began);
   }
-  log_op(node, node, kernel.name, c, kernel_s, upload_s, download_s);
+  log_op(node, node, kernel.name, c, kernel_s, upload_s, download_s, layer_s, findings);
   return FOPS_OK;
 }
 
@@ -94,6 +116,33 @@ fops_status run_staged(const Kernel& kernel, int device, const fops_conv& conv, 
   const fops_status status = forward(kernel, conv, x, k, y, *staging, node);
   if (status == FOPS_OK) give_back(device, std::move(staging));  // after a failure it may be in use: let it go
   return status;
+}
+
+fops_status run_plugin_on_host(const Kernel& kernel, const fops_conv& c, const void* x, const float* k, float* y,
+                               int32_t node) {
+  const size_t x_bytes = (c.x_type == FOPS_UINT8 ? 1 : sizeof(float)) * image_floats(c);
+  size_t free = 0, total = 0;
+  FOPS_CUDA(cudaMemGetInfo(&free, &total));
+  // Half of the free memory: such files unroll the input too, or keep a copy of it in half precision.
+  const size_t image = sizeof(float) * (image_floats(c) + output_floats(c));
+  const int64_t fit = std::max<int64_t>(1, static_cast<int64_t>(free / 2 / image));
+  const int64_t slice = slice_of(kernel, std::min<int64_t>(c.B, fit));
+  PluginTimes sum;
+  for (int64_t b = 0; b < c.B; b += slice) {
+    fops_conv part = c;
+    part.B = std::min(slice, c.B - b);
+    const char* data = static_cast<const char*>(x) + b * x_bytes;
+    float* output = y + b * output_floats(c);
+    PluginTimes times;
+    if (first_time(kernel, part)) FOPS_TRY(call_on_host(kernel, part, data, k, output, true, &times));
+    const auto began = Clock::now();
+    FOPS_TRY(call_on_host(kernel, part, data, k, output, false, &times));
+    sum.op_seconds += times.op_seconds >= 0 ? times.op_seconds : since(began);
+    sum.layer_seconds += times.layer_seconds;
+    sum.findings |= times.findings;
+  }
+  log_op(node, node, kernel.name, c, sum.op_seconds, 0, 0, sum.layer_seconds, sum.findings);
+  return FOPS_OK;
 }
 
 }  // namespace fops

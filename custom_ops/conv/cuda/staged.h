@@ -9,4 +9,9 @@ namespace fops {
 fops_status run_staged(const Kernel& kernel, int device, const fops_conv& conv, const void* x, const float* k, float* y,
                        int32_t node);
 
+// The same for a registered kernel that copies by itself: it gets the host tensors, as many images at once as the
+// device's free memory holds.
+fops_status run_plugin_on_host(const Kernel& kernel, const fops_conv& conv, const void* x, const float* k, float* y,
+                               int32_t node);
+
 }  // namespace fops

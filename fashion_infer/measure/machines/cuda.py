@@ -7,6 +7,8 @@ import numpy as np
 from ... import _mxnet, devices
 from ...library import devices as library_devices
 from ...library import fused, kernels, thread_pool
+from ...submissions.loading import Loaded
+from ..kernel_files import KernelFile, LogClock
 from ..peers import cudnn, torch, torch_compile
 from ..random_network import RandomNetwork
 from ..records import COPY, DEVICE, FILL, HOST, STAGE, ConvolutionShape
@@ -52,7 +54,7 @@ class Cuda:
 
     def convolution(self, x: np.ndarray, weight: np.ndarray, y_shape) -> "CudaConvolution":
         """One convolution's tensors on the device, all float32, with room for its output."""
-        return CudaConvolution(self.tensors, x, weight, y_shape)
+        return CudaConvolution(self.tensors, x, weight, y_shape, self.device.index)
 
     def cases(self, batches: Sequence[int]) -> List[Tuple[str, int]]:
         """What is measured of a network: (where, batch)."""
@@ -70,9 +72,10 @@ class Cuda:
 class CudaConvolution:
     """One convolution on the device."""
 
-    def __init__(self, tensors, x: np.ndarray, weight: np.ndarray, y_shape):
+    def __init__(self, tensors, x: np.ndarray, weight: np.ndarray, y_shape, device: int = 0):
         self.tensors, self.clock = tensors, _Queued(tensors)
         self._conv = kernels.describe(x.shape, weight.shape)
+        self._device, self._host = device, (x, weight)
         self.x, self.weight, self.y = tensors.put(x), tensors.put(weight), tensors.empty(y_shape)
         self._output_bytes = 4 * int(np.prod(y_shape))
 
@@ -86,6 +89,30 @@ class CudaConvolution:
             return self.y
 
         return Contender(name, run, tensors.take)
+
+    def kernel_file(self, kernel: Loaded) -> KernelFile:
+        """A kernel file, on these tensors, or on the host's where it copies by itself."""
+        return self._on_host(kernel) if kernel.host_memory else self._on_device(kernel)
+
+    def _on_device(self, kernel):
+        tensors = self.tensors
+        pointers = [tensors.pointer(t) for t in (self.x, self.weight, self.y)]
+
+        def run():
+            kernels.launch_timed(kernel.name, self._conv, *pointers, tensors.stream())
+            return self.y
+
+        return KernelFile(Contender(kernel.name, run, tensors.take, clock=LogClock(_Queued.slow)), self.complete)
+
+    def _on_host(self, kernel):
+        x, weight = self._host
+        out = np.empty(self.y.shape, np.float32)
+
+        def run():
+            return kernels.convolve(x, weight, kernel.name, "gpu", self._device, node=0, out=out)
+
+        contender = Contender(kernel.name, run, lambda y, picked: y[picked], clock=LogClock(_Queued.slow))
+        return KernelFile(contender, lambda: not np.isnan(out.max()))
 
     def poison(self) -> None:
         """Fill the output with NaN."""

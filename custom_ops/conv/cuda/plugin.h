@@ -1,0 +1,25 @@
+// A registered kernel over device tensors.
+#pragma once
+
+#include "conv/plugin.h"
+#include "gpu/memory.h"
+
+namespace fops {
+
+// One call over device tensors, on `stream`. prepare() queues what is not the kernel's and should not be timed: it widens
+// pixels, and zeroes y where the format asks for it (else, with `poison`, fills it with NaN).
+class CallOnDevice {
+ public:
+  fops_status prepare(const Kernel& kernel, const fops_conv& conv, const void* x, float* y, void* stream, bool poison);
+  fops_status run(const float* k, bool quiet, PluginTimes* times);
+
+ private:
+  const Kernel* kernel_ = nullptr;
+  fops_conv conv_{};
+  const float* x_ = nullptr;
+  float* y_ = nullptr;
+  void* stream_ = nullptr;
+  DeviceMemory wide_;  // releasing it waits for the kernel that reads it
+};
+
+}  // namespace fops

@@ -1,0 +1,115 @@
+// What the GPU adapters share: errors after the file's code, and comparisons of device memory for `examine`.
+#pragma once
+
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+#include <dlfcn.h>
+
+#include "support.h"
+
+namespace fops_adapter {
+
+// Waits for the device. A fault of the file's code is a failure; an error that the runtime only remembers, such as that of
+// a launch with too many threads, becomes a notice: the programs of the time went on as well.
+inline int settle(fops_plugin_call* call, const char* after) {
+  const cudaError_t remembered = cudaGetLastError();
+  const cudaError_t fault = cudaDeviceSynchronize();
+  if (fault != cudaSuccess)
+    return fail(call, fault == cudaErrorMemoryAllocation ? FOPS_OUT_OF_MEMORY : FOPS_DEVICE_ERROR, "CUDA error after %s: %s",
+                after, cudaGetErrorString(fault));
+  if (remembered != cudaSuccess)
+    fail(call, FOPS_OK, "CUDA reported after %s: %s", after, cudaGetErrorString(remembered));
+  return FOPS_OK;
+}
+
+// Device memory of a scope; null where there is not enough, and for no bytes.
+struct Buffer {
+  void* data = nullptr;
+  explicit Buffer(size_t bytes) {
+    if (bytes != 0 && cudaMalloc(&data, bytes) != cudaSuccess) {
+      cudaGetLastError();
+      data = nullptr;
+    }
+  }
+  ~Buffer() {
+    if (data != nullptr) cudaFree(data);
+  }
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+};
+
+// What the file allocates next for its output is likely to lie here: filled with NaN, so that the output of an earlier
+// correct kernel cannot pass for this one's.
+inline void poison_free_memory(size_t bytes) {
+  Buffer likely(bytes);
+  if (likely.data != nullptr) cudaMemset(likely.data, 0xFF, bytes);
+  cudaDeviceSynchronize();
+}
+
+static __global__ void count_different(const unsigned* a, const unsigned* b, size_t n, unsigned* count) {
+  for (size_t i = blockIdx.x * size_t{blockDim.x} + threadIdx.x; i < n; i += size_t{gridDim.x} * blockDim.x)
+    if (a[i] != b[i]) atomicAdd(count, 1u);
+}
+
+static __global__ void count_nan(const float* a, size_t n, unsigned* count) {
+  for (size_t i = blockIdx.x * size_t{blockDim.x} + threadIdx.x; i < n; i += size_t{gridDim.x} * blockDim.x)
+    if (isnan(a[i])) atomicAdd(count, 1u);
+}
+
+inline bool any(const unsigned* count) {
+  unsigned value = 0;
+  return cudaMemcpy(&value, count, sizeof value, cudaMemcpyDeviceToHost) == cudaSuccess && value != 0;
+}
+
+// Device copies of the inputs, to see whether a call changed them. Without the memory for it nothing is seen.
+class Inputs {
+ public:
+  Inputs(const fops_plugin_call& call, const Sizes& s)
+      : call_(call), x_bytes_(s.inputs() * sizeof(float)), k_bytes_(s.weights() * sizeof(float)),
+        x_(call.examine ? x_bytes_ : 0), k_(call.examine ? k_bytes_ : 0) {
+    if (x_.data == nullptr || k_.data == nullptr) return;
+    cudaMemcpy(x_.data, call.x, x_bytes_, cudaMemcpyDeviceToDevice);
+    cudaMemcpy(k_.data, call.k, k_bytes_, cudaMemcpyDeviceToDevice);
+    cudaDeviceSynchronize();
+  }
+
+  // FOPS_FOUND_INPUT_CHANGED, and with `poisoned` FOPS_FOUND_NOT_WRITTEN.
+  uint32_t findings(const Sizes& s, bool poisoned) const {
+    if (x_.data == nullptr || k_.data == nullptr) return 0;
+    Buffer counts(2 * sizeof(unsigned));
+    if (counts.data == nullptr || cudaMemset(counts.data, 0, 2 * sizeof(unsigned)) != cudaSuccess) return 0;
+    unsigned* changed = static_cast<unsigned*>(counts.data);
+    count_different<<<1024, 256>>>(static_cast<const unsigned*>(x_.data), reinterpret_cast<const unsigned*>(call_.x),
+                                   s.inputs(), changed);
+    count_different<<<1024, 256>>>(static_cast<const unsigned*>(k_.data), reinterpret_cast<const unsigned*>(call_.k),
+                                   s.weights(), changed);
+    count_nan<<<1024, 256>>>(call_.y, s.outputs(), changed + 1);
+    return (any(changed) ? FOPS_FOUND_INPUT_CHANGED : 0) | (poisoned && any(changed + 1) ? FOPS_FOUND_NOT_WRITTEN : 0);
+  }
+
+ private:
+  const fops_plugin_call& call_;
+  size_t x_bytes_, k_bytes_;
+  Buffer x_, k_;
+};
+
+// How many bytes of one device allocation lie from `p` on; 0 for anything else: host memory, null, the unknown.
+inline size_t bytes_behind(const void* p) {
+  cudaPointerAttributes attributes{};
+  if (p == nullptr || cudaPointerGetAttributes(&attributes, p) != cudaSuccess) {
+    cudaGetLastError();
+    return 0;
+  }
+  if (attributes.type != cudaMemoryTypeDevice && attributes.type != cudaMemoryTypeManaged) return 0;
+  using Range = int (*)(unsigned long long*, size_t*, unsigned long long);
+  static const Range range = [] {
+    void* driver = dlopen("libcuda.so.1", RTLD_NOW);  // the runtime has no call for this
+    return driver == nullptr ? nullptr : reinterpret_cast<Range>(dlsym(driver, "cuMemGetAddressRange_v2"));
+  }();
+  unsigned long long base = 0;
+  size_t size = 0;
+  const auto at = reinterpret_cast<unsigned long long>(p);
+  return range == nullptr || range(&base, &size, at) != 0 ? 0 : static_cast<size_t>(base + size - at);
+}
+
+}  // namespace fops_adapter

@@ -1,0 +1,36 @@
+// fa2020: GPUInterface::conv_forward_gpu over host tensors, which copies by itself. Op Time was the whole call.
+#include "device.cuh"
+
+static void fops_forward(fops_plugin_call* fops_call);  // below the file, whose macros reach only that
+
+namespace fops_adapter {
+
+static int run(fops_plugin_call* call) {
+  return guarded(call, [call]() -> int {
+    poison_free_memory(Sizes(call->conv).outputs() * sizeof(float));
+    cudaGetLastError();
+    const double start = now();
+    fops_forward(call);
+    const int status = settle(call, "conv_forward_gpu");
+    call->op_seconds = now() - start;
+    return status;
+  });
+}
+
+}  // namespace fops_adapter
+
+FOPS_EXPORT_KERNEL(FOPS_GPU, 1, 0, 1000, fops_adapter::run)
+
+template <typename Gpu>
+static void fops_call_file(Gpu& gpu, fops_plugin_call* call) {
+  const fops_adapter::Sizes s(call->conv);
+  gpu.conv_forward_gpu(call->y, call->x, call->k, s.B, s.M, s.C, s.H, s.W, s.K);
+}
+
+#include "fops_submission.inc"  // written for each build: includes the file
+
+static GPUInterface fops_interface;
+
+static void fops_forward(fops_plugin_call* fops_call) {
+  fops_call_file(fops_interface, fops_call);
+}

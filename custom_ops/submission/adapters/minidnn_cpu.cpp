@@ -1,0 +1,34 @@
+// fa2020 and later on the CPU: conv_forward_cpu over host tensors, in cpu-new-forward.cc. fa2023 had a stride as well.
+#include "support.h"
+
+static void fops_forward(fops_plugin_call* fops_call);  // below the file, whose macros reach only that
+
+namespace fops_adapter {
+
+static int run(fops_plugin_call* call) {
+  return guarded(call, [call]() -> int {
+    const double start = now();
+    fops_forward(call);
+    call->op_seconds = now() - start;
+    return FOPS_OK;
+  });
+}
+
+}  // namespace fops_adapter
+
+FOPS_EXPORT_KERNEL(FOPS_CPU, 1, 0, 1, fops_adapter::run)
+
+#ifdef FOPS_STRIDE
+#define FOPS_MORE , 1
+#else
+#define FOPS_MORE
+#endif
+template <typename Function>
+static void fops_call_file(Function* file, fops_plugin_call* call) {
+  const fops_adapter::Sizes s(call->conv);
+  file(call->y, call->x, call->k, s.B, s.M, s.C, s.H, s.W, s.K FOPS_MORE);
+}
+
+#include "fops_submission.inc"  // written for each build: includes the file
+
+static void fops_forward(fops_plugin_call* fops_call) { fops_call_file(conv_forward_cpu, fops_call); }

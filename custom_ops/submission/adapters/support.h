@@ -1,0 +1,69 @@
+// What every adapter shares: the clock, the message, and the description that it exports.
+#pragma once
+
+// The standard headers that such files include come before the file's macros.
+#include <algorithm>
+#include <cassert>
+#include <chrono>
+#include <cmath>
+#include <cstdarg>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include "fashion_ops_plugin.h"
+
+#ifndef FOPS_FORMAT
+#define FOPS_FORMAT "a kernel file"
+#endif
+
+namespace fops_adapter {
+
+inline double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+inline int fail(fops_plugin_call* call, fops_status status, const char* format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(call->message, sizeof call->message, format, arguments);
+  va_end(arguments);
+  return status;
+}
+
+// The sizes as these files take them: the library has checked that each fits.
+struct Sizes {
+  int B, M, C, H, W, K;
+  explicit Sizes(const fops_conv& c)
+      : B(static_cast<int>(c.B)), M(static_cast<int>(c.M)), C(static_cast<int>(c.C)), H(static_cast<int>(c.H)),
+        W(static_cast<int>(c.W)), K(static_cast<int>(c.K)) {}
+  size_t inputs() const { return static_cast<size_t>(B) * C * H * W; }
+  size_t weights() const { return static_cast<size_t>(M) * C * K * K; }
+  size_t outputs() const { return static_cast<size_t>(B) * M * (H - K + 1) * (W - K + 1); }
+};
+
+// Turns what the file throws, a failed CHECK_EQ among it, into a message.
+template <typename F>
+int guarded(fops_plugin_call* call, F body) {
+  try {
+    return body();
+  } catch (const std::exception& e) {
+    return fail(call, FOPS_DEVICE_ERROR, "%s", e.what());
+  } catch (...) {
+    return fail(call, FOPS_DEVICE_ERROR, "it threw an exception");
+  }
+}
+
+}  // namespace fops_adapter
+
+// The one exported function. `run` is int (*)(fops_plugin_call*).
+#define FOPS_EXPORT_KERNEL(backend, host_memory, zero_output, batch_multiple, run)                             \
+  extern "C" __attribute__((visibility("default"))) const fops_kernel_plugin* fops_kernel_plugin_main(void) {  \
+    static const fops_kernel_plugin plugin = {FOPS_PLUGIN_ABI, backend, host_memory, zero_output,              \
+                                              batch_multiple, FOPS_FORMAT, "", "", nullptr, run};             \
+    return &plugin;                                                                                            \
+  }

@@ -1,0 +1,17 @@
+// What kernel files of the MXNet years find under this name: mshadow's tensors and the names cpu and gpu.
+#ifndef MXNET_BASE_H_
+#define MXNET_BASE_H_
+
+#include <algorithm>
+#include <vector>
+
+#include "mshadow/tensor.h"
+
+namespace mxnet {
+typedef mshadow::cpu cpu;
+typedef mshadow::gpu gpu;
+typedef mshadow::index_t index_t;
+typedef mshadow::default_real_t real_t;
+}  // namespace mxnet
+
+#endif

@@ -1,0 +1,58 @@
+"""`fashion-infer kernel`."""
+
+import click
+
+from ..errors import CheckFailed
+from . import options
+from .apart import apart
+
+
+@click.group("kernel")
+def command():
+    """Kernel files of one's own: formats, a file to start from, a check."""
+
+
+@command.command("formats")
+def formats():
+    """List the formats of kernel files: who has them, and by what a file is recognised."""
+    from ..present import kernel as present
+    from ..present.render import terminal
+    from ..submissions import formats
+
+    terminal.show([present.formats(formats.FORMATS)])
+
+
+@command.command("new")
+@click.option("--format", "name", required=True, metavar="NAME", help="See `kernel formats`; mxnet, minidnn, c too.")
+def new(name):
+    """Print a naive kernel to start from: `kernel new --format minidnn > new-forward.cu`."""
+    from ..submissions import formats
+
+    click.echo(formats.template(name), nl=False)
+
+
+@command.command("check")
+@click.argument("file", metavar="FILE")
+@options.takes(
+    options.kernel_format,
+    options.backend,
+    options.timeout,
+    click.option("--verbose", "-v", is_flag=True, help="Show the compiler's warnings."),
+)
+def check(file, kernel_format, backend, timeout, verbose):
+    """Build a kernel file, and try it on every layer of its editions and on sizes it never heard of.
+
+    Exit 1 when a layer is wrong, or a call fails. Other sizes are shown only: a kernel made for the layers need not
+    take them.
+    """
+    path = file if "/" in file else f"./{file}"
+    apart([path], timeout)
+    from .. import submissions
+    from ..present import kernel as present
+    from ..present.render import terminal
+
+    found = submissions.check(file, kernel_format, None if backend == "auto" else backend, verbose)
+    terminal.show(present.check(found))
+    if not found.right:
+        wrong = [one for one in found.tried if not one.right and one.what != "another size"]
+        raise CheckFailed(f"{found.kernel.name} is wrong: {len(wrong)} of its editions' layers")

@@ -1,0 +1,40 @@
+"""Finds the compilers that the operator library, and kernel files of users, are built with.
+
+Standard library of Python 3.6 alone: scripts/make_env.py and setup.py run this file by its path, before the package can
+be imported.
+"""
+
+import os
+import shutil
+import sys
+import sysconfig
+from pathlib import Path
+from typing import List, Optional, Sequence
+
+
+def find_nvcc(sites: Optional[Sequence[str]] = None) -> Optional[str]:
+    """The CUDA compiler: named in CUDACXX, on PATH, in the wheels of extra `gpu`, or in its usual place.
+
+    Parameters
+    ----------
+    sites
+        Folders that hold such wheels; None for those of this Python.
+    """
+    if sites is None:
+        # In an isolated build sys.path is the build's own; ask the environment that is installed into as well.
+        sites = [*sys.path, sysconfig.get_path("purelib")]
+    wheels = [str(nvcc) for site in sites for nvcc in Path(site).glob("nvidia/cu*/bin/nvcc")]
+    places = [os.environ.get("CUDACXX"), "nvcc", *wheels, "/usr/local/cuda/bin/nvcc"]
+    return next(filter(None, (shutil.which(place) for place in places if place)), None)
+
+
+def find_cxx() -> Optional[str]:
+    """The C++ compiler: named in CXX, else c++."""
+    return shutil.which((os.environ.get("CXX") or "c++").split()[0])
+
+
+def cuda_folders(nvcc: str) -> List[Path]:
+    """Where headers and libraries of CUDA may lie: the compiler's own tree, and the wheels beside it."""
+    own = Path(nvcc).resolve().parent.parent
+    wheels = [folder for site in sys.path for folder in sorted(Path(site).glob("nvidia/*")) if folder.is_dir()]
+    return [folder for folder in [own, Path("/usr/local/cuda"), *wheels] if folder.is_dir()]

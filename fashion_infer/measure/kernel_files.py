@@ -1,0 +1,130 @@
+"""Kernel files among the contenders of `bench conv`: timed by what the library logged, checked and diagnosed."""
+
+import statistics
+from typing import Callable, List, NamedTuple, Optional
+
+import numpy as np
+
+from ..errors import CheckFailed, FashionInferError, UsageError
+from ..library import bindings, kernels, op_times
+from ..submissions import needs, plugin
+from ..submissions.diagnose import Diagnosis, diagnose
+from ..submissions.loading import Loaded
+from . import reference
+from .records import OURS, SKIPPED, WRONG, Measurement
+from .timing import Contender
+
+_BY_IMAGES = "wrong from image "  # how such a diagnosis begins
+
+
+class LogClock:
+    """A clock for runs that the library logs: Op Time as the file's format takes it."""
+
+    def __init__(self, slow: float):
+        self.slow = slow  # seconds a run
+        self.layer_seconds: List[float] = []  # prolog, forward and epilog of each run, of a format with phases
+
+    def time(self, run, n: int) -> List[float]:
+        """Seconds of each of n runs."""
+        seconds = []
+        for _ in range(n):
+            op_times.drain()
+            run()
+            (record,) = op_times.drain()
+            seconds.append(record.seconds)
+            if record.layer_seconds:
+                self.layer_seconds.append(record.layer_seconds)
+        return seconds
+
+    @property
+    def layer_ms(self) -> Optional[float]:
+        """Median Layer Time so far, in milliseconds; None for a format without phases."""
+        return 1e3 * statistics.median(self.layer_seconds) if self.layer_seconds else None
+
+
+class KernelFile(NamedTuple):
+    """A kernel file on one convolution's tensors."""
+
+    contender: Contender  # with a LogClock
+    complete: Callable[[], bool]  # whether nothing of the output of the last run is NaN
+
+
+def row_of(kernel: Loaded) -> Measurement:
+    """An empty row for a kernel file."""
+    return Measurement(kernel.name, OURS, summary=f"{kernel.path} ({kernel.format})", file=str(kernel.path))
+
+
+def checked(
+    backend: str, work, row: Measurement, kernel: Loaded, picked: np.ndarray, want: np.ndarray, x: np.ndarray,
+    weight: np.ndarray,
+) -> Optional[Contender]:  # fmt: skip
+    """The file as a contender, when it takes the layer and is right; else None, and the row says why.
+
+    Parameters
+    ----------
+    backend, work
+        Where the convolution is, and its tensors there.
+    row
+        Gets error, precision class, findings, status and reason.
+    kernel
+        The file.
+    picked, want
+        Indices of the images that are compared, and the reference's output for them.
+    x, weight
+        All of the data, and the weights.
+
+    Raises
+    ------
+    CheckFailed
+        When the file leaves the device in error, so that nothing can be measured any more.
+    """
+    try:
+        kernels.chosen_kernel(x.shape, weight.shape, backend, kernel.name)
+    except UsageError as error:
+        row.status, row.reason = SKIPPED, str(error)
+        return None
+    file = work.kernel_file(kernel)
+    op_times.drain()
+    bindings.load().fops_examine(1)
+    try:
+        y = file.contender.run()
+        record = op_times.drain()[-1]
+    except FashionInferError as error:
+        if not needs.device_usable(backend):
+            raise CheckFailed(f"{kernel.name} left the device in error: {error}") from None
+        row.status, row.reason = WRONG, str(error)
+        return None
+    finally:
+        bindings.load().fops_examine(0)
+    row.findings = plugin.said(record.findings)
+    got = file.contender.sample(y, picked)
+    found = diagnose(got, x[picked], weight, want)
+    row.precision = found.precision
+    with np.errstate(invalid="ignore"):
+        worst = np.abs(got - want)
+    row.error = float(np.where(np.isnan(worst), np.inf, worst).max() / max(np.abs(want).max(), 1e-30))
+    if not found.right:
+        said = _of_all(found, file, y, picked, x, weight).line()
+        row.status, row.reason = WRONG, f"of the {len(picked)} images compared, {said}"
+    elif not file.complete():
+        row.status, row.reason = WRONG, "some of the output was never written, or is NaN"
+    return None if row.status == WRONG else file.contender
+
+
+def _of_all(found: Diagnosis, file: KernelFile, y, picked: np.ndarray, x: np.ndarray, weight: np.ndarray) -> Diagnosis:
+    """The diagnosis of some images with the numbers that its images have among all."""
+    assert found.first is not None
+    first = int(picked[found.first[0]])
+    found = found._replace(first=(first, *found.first[1:]))
+    if not found.reason.startswith(_BY_IMAGES):
+        return found
+    right, wrong = int(picked[np.searchsorted(picked, first) - 1]), first
+    while wrong - right > 1:
+        middle = (right + wrong) // 2
+        one = np.array([middle])
+        if diagnose(file.contender.sample(y, one), x[one], weight, reference.convolve(x[one], weight)).right:
+            right = middle
+        else:
+            wrong = middle
+    why = found.reason.partition(" on: ")[2]
+    return found._replace(reason=f"{_BY_IMAGES}{wrong} on: {why}")

@@ -1,0 +1,214 @@
+"""Builds a plug-in of the operator library from a kernel file, with the compilers that the library is built with.
+
+What was built stays in the user's cache, under a key made of everything that went into it: the file, its neighbours,
+the adapter and our headers, the command, the compiler's version. A build happens in a temporary folder and moves into
+place as a whole; a second process that wants the same waits for the first.
+"""
+
+import fcntl
+import functools
+import hashlib
+import os
+import platform
+import re
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import List, NamedTuple, Optional, Tuple
+
+from .. import compilers, resources
+from ..errors import DeviceError
+from . import neighbours
+from .formats import Recognised
+
+_CUBLAS = {"cublas_v2.h": "cublas", "cublas.h": "cublas", "cublasLt.h": "cublasLt"}
+# GNU unique symbols are one for the process: two plug-ins would share a template's static variables.
+_HOST_FLAGS = ["-fPIC", "-fno-gnu-unique"]
+_LINK_FLAGS = ["-Bsymbolic", "-z,defs", "--exclude-libs,ALL"]
+# gcc, clang: FILE:LINE:COLUMN: error: TEXT; nvcc: FILE(LINE): error: TEXT, error #20: TEXT
+_ERROR = re.compile(
+    r"^(?P<file>[^\s:(][^:(\n]*)(?::(?P<line>\d+)(?::\d+)?|\((?P<cuda>\d+)\))\s*:\s*(?:fatal )?(?:catastrophic )?"
+    r"error\b[^:\n]*:\s*(?P<text>.*)$",
+    re.MULTILINE,
+)
+_UNDEFINED = re.compile(r"undefined reference to [`'](?P<name>.+?)'")
+
+
+class Built(NamedTuple):
+    """A plug-in's file."""
+
+    library: Path
+    warnings: str  # what the compiler said; "" for nothing
+    compiled: bool  # False when the cache had it
+
+
+def build(recognised: Recognised, arch: Optional[str] = None) -> Built:
+    """Build the plug-in of a kernel file, or find it in the cache.
+
+    Parameters
+    ----------
+    recognised
+        The file with its format, one that has an adapter.
+    arch
+        GPU architecture to compile for, as in "80" or "90a"; only for GPU formats. None for that of the first GPU.
+
+    Raises
+    ------
+    DeviceError
+        When there is no compiler, or it finds an error: the first one, with file and line.
+    """
+    path = recognised.path.resolve()
+    beside = neighbours.of(path)
+    command = _command(recognised, path, beside, arch)
+    folder = _cache()
+    target = folder / f"{_key(recognised, beside, command)}.so"
+    with open(target.with_suffix(".lock"), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        said = target.with_suffix(".log")
+        if target.is_file() and said.is_file():
+            return Built(target, said.read_text(), False)
+        with tempfile.TemporaryDirectory(dir=folder, prefix="build-") as temporary:
+            place = Path(temporary)
+            (place / "fops_submission.inc").write_text(f'#include "{path}"\n')
+            run = subprocess.run(
+                [*command, f"-I{place}", "-o", str(place / "plugin.so")],
+                cwd=place, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                text=True, errors="replace", env={**os.environ, "LC_ALL": "C"},
+            )  # fmt: skip
+            if run.returncode:
+                raise DeviceError(first_error(run.stdout, recognised.path))
+            (place / "log").write_text(run.stdout)
+            os.replace(place / "log", said)
+            os.replace(place / "plugin.so", target)
+    return Built(target, run.stdout, True)
+
+
+def first_error(output: str, path: Path) -> str:
+    """The compiler's first error in one line, with the file as the user named it."""
+    match = _ERROR.search(output)
+    if match:
+        file = match.group("file").strip()
+        shown = str(path) if Path(file).name == path.name else file
+        return f"{shown}:{match.group('line') or match.group('cuda')}: {match.group('text').strip()}"
+    match = _UNDEFINED.search(output)
+    if match:
+        return f"{path}: {match.group('name')} is used but defined nowhere, neither in this file nor in those beside it"
+    lines = [line for line in output.splitlines() if line.strip()]
+    return f"{path}: the compiler failed{': ' + lines[-1].strip() if lines else ' and said nothing'}"
+
+
+def gpu_arch() -> str:
+    """The architecture of the first GPU: "80", or with what only that one has, "90a".
+
+    Raises
+    ------
+    DeviceError
+        When there is no GPU.
+    """
+    from ..library import devices
+
+    major, minor = devices.cuda_devices()[0].capability
+    return f"{major}{minor}{'a' if major >= 9 else ''}"
+
+
+def _cache() -> Path:
+    # As pooch.os_cache has it on Linux, whose import would take longer than all else here.
+    folder = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "fashion-infer" / "kernels"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DeviceError(f"no place to build kernels in, {folder}: {error.strerror}") from None
+    return folder
+
+
+def _command(recognised: Recognised, path: Path, beside: neighbours.Neighbours, arch: Optional[str]) -> List[str]:
+    """The compiler's command but for the output and the temporary folder."""
+    ours = resources.resource_dir("submission")
+    adapter = ours / "adapters" / str(recognised.format.adapter)
+    # A header that lies beside the file goes before ours.
+    places = [path.parent, ours / "adapters", ours / "headers" / "minidnn", ours / "headers" / "mxnet-years",
+              resources.resource_dir("include")]  # fmt: skip
+    flags = [f'-DFOPS_FORMAT="{recognised.format.name}"', *(f"-D{name}" for name in recognised.defines)]
+    flags += [f"-I{place}" for place in places]
+    text = "".join(_text(file) for file in [path, *beside.all])
+    openmp = ["-fopenmp"] if re.search(r"omp\.h|#\s*pragma\s+omp\b", text) else []
+    cxx = compilers.find_cxx()
+    if cxx is None:
+        raise DeviceError(f"no C++ compiler for {recognised.path} (Debian: apt install build-essential)")
+    sources = [*([path] if recognised.format.linked else []), *beside.helpers, adapter]
+    if recognised.format.backend == "cpu":
+        c = any(file.suffix == ".c" for file in sources)
+        standard = [] if c else ["-std=c++17"]
+        host = [flag for flag in _HOST_FLAGS if not (c and flag == "-fno-gnu-unique")]
+        typed = [word for file in sources for word in ("-x", "c" if file.suffix == ".c" else "c++", str(file))]
+        link = [f"-Wl,{flag}" for flag in _LINK_FLAGS]
+        march = ["-march=native"] if platform.machine() in ("x86_64", "AMD64") else []
+        return [cxx, "-shared", "-O3", *march, *standard, "-Wall", *host, *openmp, *flags, *typed, "-x", "none",
+                *link, "-lpthread"]  # fmt: skip
+
+    nvcc = compilers.find_nvcc()
+    if nvcc is None:
+        raise DeviceError(f"{recognised.path} needs the CUDA compiler: pip install 'fashion-infer[gpu]'")
+    folders = compilers.cuda_folders(nvcc)
+    host = [f"-Xcompiler={flag}" for flag in [*_HOST_FLAGS, *openmp]]
+    link = [f"-Xlinker={flag}" for flag in _LINK_FLAGS]  # nvcc, too, takes a comma for a space
+    places = [folder / name for folder in folders[:2] for name in ("lib64", "lib")]
+    libraries = [f"-L{place}" for place in places if place.is_dir()]
+    as_cuda = ["-x", "cu"] if path.suffix != ".cu" and recognised.format.linked else []
+    return [nvcc, "-shared", "-O3", "-std=c++17", "-lineinfo", f"-arch=sm_{arch or gpu_arch()}", "-ccbin", cxx, *host,
+            *flags, *as_cuda, *map(str, sources), *link, *libraries,
+            *_cublas(recognised.path, text, folders)]  # fmt: skip
+
+
+def _cublas(path: Path, text: str, folders: List[Path]) -> List[str]:
+    """What links cuBLAS where the file uses it: headers and libraries of the toolkit, or of its wheel."""
+    used = sorted({library for header, library in _CUBLAS.items() if header in text})
+    flags: List[str] = []
+    for library in used:
+        found = [file for folder in folders for name in ("lib64", "lib") for file in
+                 sorted((folder / name).glob(f"lib{library}.so*"))]  # fmt: skip
+        headers = [folder / "include" for folder in folders if (folder / "include" / "cublas_v2.h").is_file()]
+        if not found or not headers:
+            raise DeviceError(f"{path} uses {library}, which is not here: pip install nvidia-cublas")
+        flags += [f"-I{headers[0]}", str(found[0]), f"-Xlinker=-rpath={found[0].parent}"]
+    return flags
+
+
+def _key(recognised: Recognised, beside: neighbours.Neighbours, command: List[str]) -> str:
+    digest = hashlib.sha256()
+    ours = [*resources.resource_dir("submission").rglob("*"), *resources.resource_dir("include").glob("*.h")]
+    for file in [recognised.path, *beside.all, *sorted(ours)]:
+        if file.is_file() and file.suffix != ".md":
+            digest.update(file.name.encode() + b"\0" + hashlib.sha256(file.read_bytes()).digest())
+    digest.update("\0".join([*command, *map(_version, _compilers(command)), _processor(command)]).encode())
+    return digest.hexdigest()[:32]
+
+
+def _compilers(command: List[str]) -> Tuple[str, ...]:
+    if "-ccbin" in command:
+        return (command[0], command[command.index("-ccbin") + 1])
+    return (command[0],)
+
+
+@functools.lru_cache(maxsize=None)
+def _version(compiler: str) -> str:
+    run = subprocess.run([compiler, "--version"], stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    return run.stdout
+
+
+def _processor(command: List[str]) -> str:
+    """What -march=native stands for: a home folder may be shared by machines that differ."""
+    if "-march=native" not in command:
+        return ""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    return next((line for line in lines if line.startswith("flags")), platform.machine())
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(errors="replace")
+    except OSError as error:
+        raise DeviceError(f"cannot read {path}: {error.strerror}") from None

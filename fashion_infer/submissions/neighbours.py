@@ -1,0 +1,62 @@
+"""The files beside a kernel file that belong to it: headers that it includes, and the sources of these headers."""
+
+import re
+from pathlib import Path
+from typing import List, NamedTuple
+
+_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*["<]([^">\n]+)[">]', re.MULTILINE)
+_HEADERS = (".h", ".hpp", ".cuh", ".hh", ".inc")
+_SOURCES = (".cu", ".cpp", ".cc", ".cxx", ".c")
+
+
+class Neighbours(NamedTuple):
+    """What a build reads beside the file itself."""
+
+    included: List[Path]
+    helpers: List[Path]  # compiled as well: matmul.cu where matmul.h is included
+
+    @property
+    def all(self) -> List[Path]:
+        """Both kinds."""
+        return [*self.included, *self.helpers]
+
+
+def of(path: Path) -> Neighbours:
+    """The neighbours of a kernel file, found by following its #include lines.
+
+    An #include of a macro is not followed; a header in another folder is found where the path in the line leads.
+    """
+    path = path.resolve()
+    included, helpers, waiting = [], [], [path]
+    while waiting:
+        file = waiting.pop()
+        for name in _INCLUDE.findall(_text(file)):
+            for folder in (file.parent, path.parent):
+                found = (folder / name).resolve()
+                if found.is_file() and found != path:
+                    break
+            else:
+                continue
+            if found in included:
+                continue
+            included.append(found)
+            waiting.append(found)
+            for helper in _sources(found):
+                if helper != path and helper not in helpers:
+                    helpers.append(helper)
+                    waiting.append(helper)
+    # A source that somebody includes is in the program already.
+    return Neighbours(sorted(included), sorted(helper for helper in helpers if helper not in included))
+
+
+def _sources(header: Path) -> List[Path]:
+    if header.suffix not in _HEADERS:
+        return []
+    return [found for found in (header.with_suffix(suffix) for suffix in _SOURCES) if found.is_file()]
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(errors="replace")
+    except OSError:
+        return ""

@@ -1,0 +1,16 @@
+"""Which of the words that name a kernel are paths of files. Standard library alone: the command line asks first."""
+
+from pathlib import PurePath
+from typing import List, Sequence
+
+SUFFIXES = (".cu", ".cuh", ".c", ".cc", ".cpp", ".cxx", ".h", ".hpp", ".py", ".so")
+
+
+def is_path(kernel: str) -> bool:
+    """Whether a kernel's name is the path of a file: it has a slash, or a suffix that such files have."""
+    return "/" in kernel or PurePath(kernel).suffix.lower() in SUFFIXES
+
+
+def among(kernels: Sequence[str]) -> List[str]:
+    """The paths among some names, each of which may be several with commas between them."""
+    return [name.strip() for names in kernels for name in names.split(",") if is_path(name.strip())]

@@ -1,0 +1,199 @@
+"""Plug-ins of the operator library through ctypes: fashion_ops_plugin.h in Python, and what loads and registers one."""
+
+import ctypes
+import functools
+import hashlib
+import time
+from pathlib import Path
+from typing import Any, NamedTuple, Optional, Sequence, Tuple
+
+import numpy as np
+
+from ..errors import DeviceError
+from ..library import bindings
+
+ABI = 1
+FOUND = {
+    1: "the output was complete before forward ran: work outside Op Time",
+    2: "the output changed after Op Time was taken: work outside Op Time",
+    4: "data or weights were changed",
+    8: "not all of the output was written",
+}
+
+
+def said(findings: int) -> Tuple[str, ...]:
+    """The words for the bits of a record's findings."""
+    return tuple(text for bit, text in FOUND.items() if findings & bit)
+
+
+class Call(ctypes.Structure):
+    """fops_plugin_call."""
+
+    _fields_ = [
+        ("conv", bindings.Conv),
+        ("x", ctypes.c_void_p),
+        ("k", ctypes.c_void_p),
+        ("y", ctypes.c_void_p),
+        ("stream", ctypes.c_void_p),
+        ("examine", ctypes.c_int),
+        ("op_seconds", ctypes.c_double),
+        ("layer_seconds", ctypes.c_double),
+        ("findings", ctypes.c_uint32),
+        ("message", ctypes.c_char * 512),
+    ]
+
+
+RUN = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(Call))
+
+
+class Description(ctypes.Structure):
+    """fops_kernel_plugin."""
+
+    _fields_ = [
+        ("abi", ctypes.c_uint32),
+        ("backend", ctypes.c_int),
+        ("host_memory", ctypes.c_int),
+        ("zero_output", ctypes.c_int),
+        ("batch_multiple", ctypes.c_int64),
+        ("summary", ctypes.c_char_p),
+        ("takes", ctypes.c_char_p),
+        ("precision", ctypes.c_char_p),
+        ("accepts", ctypes.c_void_p),
+        ("run", RUN),
+    ]
+
+
+class Plugin(NamedTuple):
+    """A plug-in that can be registered."""
+
+    description: Description
+    key: str  # differs where the code does
+    kept: Any  # what must live as long as the process
+
+    @property
+    def backend(self) -> str:
+        """Either cpu or gpu."""
+        return {number: name for name, number in bindings.BACKENDS.items()}[self.description.backend]
+
+
+_kept = []  # what was registered is never removed
+
+
+def opened(library: Path) -> Plugin:
+    """The plug-in that a shared library exports; DeviceError when it cannot be loaded."""
+    handle = _dlopen(library)
+    try:
+        main = handle.fops_kernel_plugin_main
+    except AttributeError:
+        raise DeviceError(f"{library} exports no fops_kernel_plugin_main") from None
+    main.restype = ctypes.POINTER(Description)
+    return Plugin(main().contents, str(library), handle)
+
+
+def backend_of(library: Path) -> str:
+    """Where a prebuilt library's pointers lie: on the GPU when it names the CUDA runtime. A plug-in says it itself."""
+    data = library.read_bytes()
+    if b"\0fops_kernel_plugin_main\0" in data:
+        return opened(library.resolve()).backend
+    return "gpu" if b"cudaLaunchKernel" in data or b"libcuda" in data else "cpu"
+
+
+def prebuilt(library: Path, backend: Optional[str] = None) -> Plugin:
+    """The kernel of a library that somebody built: a plug-in, or one that exports the plain C function.
+
+    Parameters
+    ----------
+    library
+        The file. A conv_forward is called with the stream as one more argument, which a function without one ignores.
+    backend
+        Where its pointers lie; None for the GPU when the file names the CUDA runtime.
+    """
+    library = library.resolve()
+    data = library.read_bytes()
+    key = hashlib.sha256(data).hexdigest()
+    if b"\0fops_kernel_plugin_main\0" in data:
+        return opened(library)._replace(key=key)
+    if backend is None:
+        backend = backend_of(library)
+    handle = _dlopen(library)
+    pointer, integer = ctypes.c_void_p, ctypes.c_int
+    function = handle.conv_forward
+    function.restype = None
+    function.argtypes = [pointer] * 3 + [integer] * 6 + ([pointer] if backend == "gpu" else [])
+
+    def run(call):
+        conv = call.conv
+        arguments = [call.x, call.k, call.y, conv.B, conv.M, conv.C, conv.H, conv.W, conv.K]
+        if backend == "gpu":
+            _settled(_driver().cuStreamSynchronize(ctypes.c_void_p(call.stream)), "before")
+            arguments.append(call.stream)
+        start = time.perf_counter()
+        function(*arguments)
+        if backend == "gpu":  # it may have used any stream
+            _settled(_driver().cuCtxSynchronize(), "after")
+        call.op_seconds = time.perf_counter() - start
+
+    return described(run, backend, "prebuilt", key, host_memory=backend == "cpu")
+
+
+def described(run, backend: str, summary: str, key: str, host_memory: bool) -> Plugin:
+    """A plug-in around a Python function.
+
+    Parameters
+    ----------
+    run
+        Takes a `Call`; may set its op_seconds. What it raises becomes the pass's message.
+    backend, summary, key, host_memory
+        As in `Description` and `Plugin`.
+    """
+
+    def guarded(pointer):
+        call = pointer.contents
+        try:
+            run(call)
+        except BaseException as error:  # nothing may cross the C API, KeyboardInterrupt as little as the rest
+            call.message = " ".join(f"{type(error).__name__}: {error}".split()).encode()[:511]
+            return bindings.DEVICE_ERROR
+        return bindings.OK
+
+    callback = RUN(guarded)
+    number = bindings.BACKENDS[backend]
+    description = Description(ABI, number, host_memory, 0, 1, summary.encode(), b"", b"", None, callback)
+    return Plugin(description, key, callback)
+
+
+def floats_at(address: int, shape: Sequence[int]) -> np.ndarray:
+    """The float32 array of a shape that lies at an address of the host's memory; no copy."""
+    buffer = (ctypes.c_float * int(np.prod(shape))).from_address(address)
+    return np.frombuffer(buffer, np.float32).reshape(shape)
+
+
+def register(name: str, plugin: Plugin) -> None:
+    """Add a plug-in to the operator library's kernels under a name.
+
+    Raises
+    ------
+    UsageError, DeviceError
+        When the name is taken, or the plug-in does not suit this library.
+    """
+    _kept.append(plugin)
+    pointer = ctypes.cast(ctypes.pointer(plugin.description), ctypes.c_void_p)
+    bindings.check(bindings.load().fops_register_kernel(name.encode(), pointer))
+
+
+@functools.lru_cache(maxsize=None)
+def _driver() -> ctypes.CDLL:
+    return ctypes.CDLL("libcuda.so.1")
+
+
+def _settled(status: int, when: str) -> None:
+    if status:
+        raise RuntimeError(f"CUDA error {status} {when} conv_forward")
+
+
+@functools.lru_cache(maxsize=None)
+def _dlopen(library: Path) -> ctypes.CDLL:
+    try:
+        return ctypes.CDLL(str(library))
+    except OSError as error:
+        raise DeviceError(f"{library} cannot be loaded ({' '.join(str(error).split())})") from None

@@ -1,0 +1,89 @@
+"""Kernels in Python: `conv_forward(x, k)`, or KernelBot's `custom_kernel(data)`, over torch tensors.
+
+The tensors are views of the library's own memory, on the host or on the device; only the result is copied. What the
+file needs besides torch it imports by itself.
+"""
+
+import hashlib
+import importlib.util
+import inspect
+import time
+from pathlib import Path
+
+from ..errors import DeviceError, UsageError
+from . import plugin
+
+
+def make(path: Path, backend: str) -> plugin.Plugin:
+    """A plug-in around the function of a Python file.
+
+    Parameters
+    ----------
+    path
+        The file. It is imported here.
+    backend
+        Where the tensors lie, "cpu" or "gpu".
+
+    Raises
+    ------
+    UsageError
+        When importing the file fails, or it has no such function.
+    DeviceError
+        When torch is missing, or something that the file imports.
+    """
+    try:
+        import torch
+    except ImportError:
+        raise DeviceError(f"{path} is a Python kernel, which needs PyTorch: pip install torch") from None
+    function = _function(path)
+    device = "cuda" if backend == "gpu" else "cpu"
+
+    def run(call):
+        conv = call.conv
+        x = _view(torch, call.x, (conv.B, conv.C, conv.H, conv.W), device)
+        k = _view(torch, call.k, (conv.M, conv.C, conv.K, conv.K), device)
+        shape = (conv.B, conv.M, conv.H - conv.K + 1, conv.W - conv.K + 1)
+        y = _view(torch, call.y, shape, device)
+        if device == "cuda":
+            torch.cuda.synchronize()
+        start = time.perf_counter()
+        result = function(x, k, y)
+        if device == "cuda":
+            torch.cuda.synchronize()
+        call.op_seconds = time.perf_counter() - start
+        if tuple(result.shape) != shape:
+            raise ValueError(f"it returned a tensor of shape {tuple(result.shape)}, not {shape}")
+        if result is not y:
+            y[...] = result
+        if device == "cuda":
+            torch.cuda.synchronize()
+
+    key = hashlib.sha256(path.read_bytes() + str(path.resolve()).encode() + device.encode()).hexdigest()
+    return plugin.described(run, backend, "python", key, host_memory=backend == "cpu")
+
+
+def _function(path: Path):
+    """The file's function, as one of data, weights and the output's tensor."""
+    spec = importlib.util.spec_from_file_location(f"fashion_infer_kernel_{abs(hash(path))}", path)
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except ImportError as error:
+        raise DeviceError(f"{path} imports what is not here: {error}") from None
+    except (Exception, SystemExit) as error:
+        line = next((frame.lineno for frame in reversed(inspect.trace()) if frame.filename == str(path)), None)
+        where = f"{path}:{line}" if line else str(path)
+        raise UsageError(f"{where}: {type(error).__name__}: {error}") from None
+    if callable(getattr(module, "conv_forward", None)):
+        return lambda x, k, y: module.conv_forward(x, k)
+    if callable(getattr(module, "custom_kernel", None)):
+        return lambda x, k, y: module.custom_kernel((x, k, y))
+    raise UsageError(f"{path} defines neither conv_forward(x, k) nor custom_kernel(data)")
+
+
+def _view(torch, address, shape, device):
+    """A tensor over memory that is there already."""
+    if device == "cpu":
+        return torch.from_numpy(plugin.floats_at(address, shape))
+    interface = {"shape": tuple(shape), "typestr": "<f4", "data": (address, False), "version": 3}
+    return torch.as_tensor(type("Memory", (), {"__cuda_array_interface__": interface})(), device=device)

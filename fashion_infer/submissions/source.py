@@ -1,0 +1,76 @@
+"""Reads C and C++ source as far as recognising a format needs: without comments and strings, its functions by name."""
+
+import re
+from typing import List, NamedTuple
+
+_TOKEN = re.compile(
+    r"""
+      //(?:[^\n\\]|\\.)*                                     # a comment to the end of the line
+    | /\*.*?(?:\*/|\Z)
+    | R"(?P<delimiter>[^()\\\s]{0,16})\(.*?\)(?P=delimiter)"   # a raw string
+    | (?P<linkage>extern\s*"C")
+    | "(?:[^"\\\n]|\\.)*"
+    | (?<![0-9A-Za-z_])'(?:[^'\\\n]|\\.)*'                      # a character, not the ' in 10'000
+    """,
+    re.DOTALL | re.VERBOSE,
+)
+
+
+class Function(NamedTuple):
+    """A function that the source defines: its parameters as they are written, one text each."""
+
+    name: str
+    parameters: List[str]
+
+
+def stripped(text: str) -> str:
+    """The source with a space for each comment and "" for each string; extern "C" stays."""
+
+    def replacement(match):
+        if match.group("linkage"):
+            return 'extern "C"'
+        return " " if match.group().startswith("/") else '""'
+
+    return _TOKEN.sub(replacement, text.replace("\\\n", ""))
+
+
+def definitions(code: str, name: str) -> List[Function]:
+    """The functions that stripped source defines under a name; calls and prototypes are left out.
+
+    Parameters
+    ----------
+    code
+        What `stripped` returned.
+    name
+        A regular expression for the name, with its class where it has one.
+    """
+    found = []
+    for match in re.finditer(rf"(?<![\w.>])(?:{name})\s*\(", code):
+        end = _closing(code, match.end())
+        if end and re.match(r"\s*(?:noexcept\s*)?\{", code[end:]):
+            inside = code[match.end() : end - 1]
+            found.append(Function(match.group()[:-1].strip(), _split(inside)))
+    return found
+
+
+def _closing(code: str, start: int) -> int:
+    """The index after the parenthesis that closes the one before `start`; 0 when none does."""
+    depth = 1
+    for index in range(start, len(code)):
+        depth += {"(": 1, ")": -1}.get(code[index], 0)
+        if depth == 0:
+            return index + 1
+    return 0
+
+
+def _split(parameters: str) -> List[str]:
+    """Parameters at the commas that stand in no brackets."""
+    parts, depth = [""], 0
+    for character in parameters:
+        depth += {"(": 1, "<": 1, "[": 1, ")": -1, ">": -1, "]": -1}.get(character, 0)
+        if character == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += character
+    found = [" ".join(part.split()) for part in parts]
+    return [] if found == [""] or found == ["void"] else found

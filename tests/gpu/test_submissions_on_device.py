@@ -1,0 +1,196 @@
+"""Kernel files of the GPU formats on a device: right ones, and each mistake by its name. Needs nvcc."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fashion_infer import compilers, submissions
+from fashion_infer.library import kernels, op_times
+from fashion_infer.measure import conv
+from fashion_infer.submissions import formats, judging
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(compilers.find_nvcc() is None, reason="no nvcc"),
+]
+ROOT = Path(__file__).resolve().parent.parent.parent
+SAMPLES = ROOT / "tests" / "submissions"
+TEMPLATES = ROOT / "fashion_infer" / "submissions" / "templates"
+ON_GPU = [entry for entry in formats.FORMATS if entry.backend == "gpu"]
+SMALL = [(1, 28, 50, 5), (2, 33, 12, 5)]
+BEFORE = "the output was complete before forward ran: work outside Op Time"
+AFTER = "the output changed after Op Time was taken: work outside Op Time"
+
+
+@pytest.mark.parametrize("entry", ON_GPU, ids=lambda entry: entry.name)
+def test_templates_are_right_everywhere(entry):
+    found = submissions.check(TEMPLATES / entry.template, images=100)
+    assert found.right and found.reason == ""
+    for one in found.tried:
+        assert one.right and one.findings == () and one.op_seconds > 0
+        assert (one.layer_seconds >= one.op_seconds) if "phases" in str(entry.adapter) else one.layer_seconds == 0
+
+
+@pytest.mark.parametrize("file", ["gpu-adds.cu", "gpu-constant.cu", "gpu-mxnet-macros.cuh", "gpu-no-stream.cu",
+                                  "gpu-streams.cu", "own-header/new-forward.cu"])  # fmt: skip
+def test_habits_do_no_harm(file):
+    found = submissions.check(SAMPLES / "right" / file, shapes=SMALL, images=100)
+    assert [(one.right, one.findings) for one in found.tried] == [(True, ())] * 2
+
+
+def test_half_precision_is_told():
+    found = submissions.check(SAMPLES / "right" / "gpu-names.cu", shapes=SMALL, images=100)
+    assert {one.diagnosis.precision for one in found.tried} == {"tf32 or half"}
+
+
+@pytest.mark.parametrize(
+    "file, findings",
+    [
+        ("gpu-work-in-prolog.cu", (BEFORE,)),
+        ("gpu-host-in-prolog.cu", (BEFORE,)),
+        ("gpu-streams-in-prolog.cu", (BEFORE,)),
+        ("gpu-work-in-epilog.cu", (AFTER,)),
+        ("gpu-input-changed.cu", ("data or weights were changed",)),
+    ],
+)
+def test_what_a_kernel_should_not_do_is_found(file, findings):
+    found = submissions.check(SAMPLES / "wrong" / file, shapes=SMALL, images=100)
+    assert [one.findings for one in found.tried] == [findings] * 2
+
+
+@pytest.mark.parametrize(
+    "file, images, reason",
+    [
+        ("gpu-boundary.cu", 100, "only the last"),
+        ("gpu-thousands.cu", 1500, "wrong from image 1000 on"),
+        ("gpu-transposed.cu", 10, "transposed: rows and columns of the weights"),
+    ],
+)
+def test_mistakes_are_named(file, images, reason):
+    found = submissions.check(SAMPLES / "wrong" / file, shapes=SMALL, images=images)
+    assert not found.right and found.tried[0].diagnosis.reason.startswith(reason)
+
+
+def test_a_launch_that_failed_is_told(capfd):
+    found = submissions.check(SAMPLES / "wrong" / "gpu-too-many-threads.cu", shapes=SMALL, images=10)
+    assert not found.right
+    assert "[gpu-too-many-threads.cu] CUDA reported after" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["c-gpu", "mxnet-gpu"])
+def test_pixels_are_widened_on_the_way(name):
+    kernel = submissions.load(TEMPLATES / formats.find(name).template)
+    rng = np.random.default_rng(1)
+    x, weight = rng.integers(0, 256, (7, 1, 28, 28), np.uint8), rng.standard_normal((50, 1, 5, 5)).astype(np.float32)
+    op_times.drain()
+    y = kernels.convolve(x, weight, kernel.name, "gpu", node=3)
+    np.testing.assert_array_equal(y, kernels.convolve(x.astype(np.float32), weight, kernel.name, "gpu"))
+    (record,) = op_times.drain()
+    assert (record.first_node, record.kernel) == (3, kernel.name) and record.seconds > 0
+
+
+def test_an_illegal_address_is_one_line(run_in_child):
+    end = run_in_child(SAMPLES / "wrong" / "gpu-out-of-bounds.cu")
+    assert "CUDA error after conv_forward_gpu: an illegal memory access" in end.stdout
+
+
+def test_exit_is_told(run_in_child):
+    end = run_in_child(SAMPLES / "wrong" / "gpu-exits.cu")
+    assert end.returncode == 255 and "not today" in end.stderr
+
+
+@pytest.fixture
+def run_in_child():
+    """Checks a file in a process of its own: what it does to the device stays there."""
+    code = (
+        "import sys\nfrom fashion_infer import submissions\n"
+        "print(submissions.check(sys.argv[1], shapes=[(1, 28, 50, 5)], images=10).tried[0].failure)"
+    )
+
+    def run(path):
+        command = [sys.executable, "-c", code, str(path)]
+        return subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=ROOT)
+
+    return run
+
+
+# ---- beside the ladder, and through the command line
+
+
+BENCH = ("new-forward-2021.cu", "conv.cu", "new-forward.cuh", "new-forward-2020.cu")
+
+
+def measured(files, batch, **options):
+    """`bench conv` of some files and one step of the ladder."""
+    names = ",".join([*map(str, files), "register-tile"])
+    result = conv.measure(conv.Request(("fa2017",), "gpu", names, "none", batch, 2, **options))
+    return {row.name: row for row in result.cases[0].rows}
+
+
+def test_files_beside_the_ladder(torch):
+    rows = measured([TEMPLATES / name for name in BENCH], 1000)
+    assert list(rows) == ["fill", "copy", *BENCH, "register-tile"]
+    for name in BENCH:
+        row = rows[name]
+        assert (row.status, row.precision, row.findings) == ("ok", "float32", ()), row
+        assert row.error < 5e-6 and row.median_ms > 0 and row.gb_s > 0 and row.percent_of_limit > 0
+    assert rows["new-forward-2021.cu"].layer_ms > rows["new-forward-2021.cu"].median_ms
+    assert rows["conv.cu"].layer_ms is None
+
+
+def test_a_bench_says_what_is_wrong(torch):
+    rows = measured([SAMPLES / "wrong" / name for name in ("gpu-thousands.cu", "gpu-work-in-prolog.cu")], 1500)
+    late = rows["gpu-thousands.cu"]  # its own slices are of 1,000 images: only the rest is left out
+    assert late.status == "wrong" and late.median_ms is None and "y[1000,0,0,0]" in late.reason
+    assert rows["gpu-work-in-prolog.cu"].findings == (BEFORE,)
+
+
+def test_memory_that_is_not_given_back():
+    rng = np.random.default_rng(1)
+    x, weight = rng.random((10, 1, 28, 28), np.float32), rng.random((5, 1, 5, 5), np.float32)
+    for file, leaks in ((SAMPLES / "wrong" / "gpu-leaks.cu", True), (TEMPLATES / "conv.cu", False)):
+        kernel = submissions.load(file)
+        watch = judging.MemoryWatch(kernel, 0)
+        for _ in range(5):
+            kernels.convolve(x, weight, kernel.name, "gpu")
+            watch()
+        assert (watch.leaked >= 7 << 20) is leaks, watch.leaked
+
+
+def command(*arguments):
+    """The command line in a process of its own: exit code, stdout, lines of stderr."""
+    for package in ("click", "rich"):
+        pytest.importorskip(package)
+    words = [sys.executable, "-m", "fashion_infer", *map(str, arguments)]
+    end = subprocess.run(words, capture_output=True, text=True, timeout=300, cwd=ROOT)
+    return end.returncode, end.stdout, end.stderr.splitlines()
+
+
+def test_check_on_the_command_line():
+    code, out, _ = command("kernel", "check", TEMPLATES / "new-forward-2021.cu")
+    assert code == 0 and "layer time, ms" in out and "fa2020, layer 2" in out and "WRONG" not in out
+    code, _, err = command("kernel", "check", SAMPLES / "wrong" / "gpu-exits.cu")
+    assert code == 1 and err[-1] == "fashion-infer: gpu-exits.cu ended the process with exit code 255"
+    code, out, err = command("kernel", "check", SAMPLES / "wrong" / "gpu-out-of-bounds.cu")
+    assert code == 1 and "FAILED" in out and "illegal memory access" in out
+
+
+def test_the_whole_network_on_the_command_line():
+    pytest.importorskip("mxnet")
+    run = ("run", "--data", "synthetic", "--n", "2000")
+    code, out, err = command(*run, "--kernel", TEMPLATES / "new-forward-2021.cu")
+    assert code == 0, err
+    lines = out.splitlines()
+    assert lines[2] == "New Inference" and lines[3].startswith("Op Time: ") and "layer time, s" in out
+    assert "predictions that differ from our kernels': 0; precision class: float32" in out
+    code, out, err = command(*run, "--kernel", SAMPLES / "wrong" / "gpu-boundary.cu")
+    assert code == 1 and "only the last" in err[-1] and "predictions differ" in err[-1]
+    code, out, err = command(*run, "--kernel", SAMPLES / "wrong" / "gpu-work-in-prolog.cu")
+    assert code == 0 and BEFORE in out
+    code, _, err = command(*run, "--kernel", SAMPLES / "wrong" / "gpu-out-of-bounds.cu")
+    assert code == 1 and err[-1].startswith("fashion-infer: gpu-out-of-bounds.cu failed: ")
+    code, _, err = command(*run, "--batch-size", "400", "--kernel", SAMPLES / "wrong" / "gpu-leaks.cu")
+    assert code == 1 and "gpu-leaks.cu leaks" in err[-1]

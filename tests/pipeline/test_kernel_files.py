@@ -1,0 +1,346 @@
+"""Kernel files through the command line, as a user runs it: right ones, wrong ones, and ones that end badly."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from fashion_infer import compilers, infer, submissions
+from fashion_infer.errors import CheckFailed, DeviceError, UsageError
+from fashion_infer.library import devices, kernels
+from fashion_infer.submissions import formats, paths
+
+ROOT = Path(__file__).resolve().parents[2]
+SAMPLES = ROOT / "tests" / "submissions"
+TEMPLATES = ROOT / "fashion_infer" / "submissions" / "templates"
+CPU = [entry.name for entry in formats.FORMATS if entry.backend == "cpu"]
+RUN = ("run", "--data", "synthetic", "--n", "200")
+BENCH = ("bench", "conv", "--against", "none", "--batch", "40", "--repeat", "1")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cache(tmp_path_factory):
+    """A cache of this module's own."""
+    with pytest.MonkeyPatch.context() as patch:
+        folder = tmp_path_factory.mktemp("cache")
+        patch.setenv("XDG_CACHE_HOME", str(folder))
+        yield folder
+
+
+@pytest.fixture
+def one_line(run_program):
+    """The last line on stderr of a command that must end with this code, and all of stdout and stderr."""
+
+    def call(code, *arguments):
+        end = run_program(*arguments)
+        assert end.returncode == code, end.stderr
+        assert "Traceback" not in end.stderr
+        lines = end.stderr.splitlines()
+        assert lines and lines[-1].startswith("fashion-infer: ")
+        return lines[-1], end
+
+    return call
+
+
+# ---- kernel new, check, formats
+
+
+@pytest.mark.parametrize("name", CPU)
+def test_from_new_to_the_whole_network(run_program, tmp_path, name):
+    file = tmp_path / formats.find(name).template
+    new = run_program("kernel", "new", "--format", name)
+    assert new.returncode == 0 and new.stderr == ""
+    file.write_text(new.stdout)
+    check = run_program("kernel", "check", file)
+    assert check.returncode == 0, check.stderr
+    assert f"{file.name}, format {name}, on the CPU" in check.stdout and "WRONG" not in check.stdout
+    end = run_program(*RUN, "--kernel", file)
+    assert end.returncode == 0, end.stderr
+    lines = end.stdout.splitlines()
+    builtin = run_program(*RUN, "--kernel", "naive", "--backend", "cpu").stdout.splitlines()
+    assert lines[:3] == builtin[:3] and lines[3].startswith("Op Time: ") and lines[4] == builtin[4]
+    assert f"{file.name} (format {name}):" in lines
+    assert "  layer new0: right (float32; largest error" in end.stdout
+    assert "predictions that differ from our kernels': 0; precision class: float32" in end.stdout
+
+
+def test_new_in_every_format(invoke):
+    for entry in formats.FORMATS:
+        code, out, err = invoke("kernel", "new", "--format", entry.name)
+        assert (code == 0 and out) if entry.template else (code == 2 and "no source to start from" in err)
+    code, _, err = invoke("kernel", "new", "--format", "fortran")
+    assert code == 2 and "known: mxnet-gpu" in err
+
+
+def test_formats(invoke):
+    code, out, _ = invoke("kernel", "formats")
+    assert code == 0 and all(entry.name in out for entry in formats.FORMATS)
+
+
+def test_check_of_a_wrong_file(one_line):
+    line, end = one_line(1, "kernel", "check", SAMPLES / "wrong" / "boundary.cpp")
+    assert line == "fashion-infer: boundary.cpp is wrong: 11 of its editions' layers"
+    assert "only the last column is wrong: a boundary" in end.stdout
+
+
+def test_warnings_are_shown_on_demand(run_program, tmp_path):
+    file = tmp_path / "warns.cpp"
+    file.write_text((TEMPLATES / "conv.cpp").read_text() + "static int never() { return 1; }\n")
+    for option, shown in (("-v", True), ("--backend=cpu", False)):
+        assert ("never" in run_program("kernel", "check", file, option).stderr) is shown
+
+
+def test_an_unknown_format_is_one_line(one_line, tmp_path):
+    file = tmp_path / "poem.cu"
+    file.write_text("int roses;\n")
+    for command in (["kernel", "check", file], [*RUN, "--kernel", file], [*BENCH, "--kernels", file]):
+        line, _ = one_line(2, *command)
+        assert "looked for forward<gpu, float>" in line and "`fashion-infer kernel new --format c-gpu`" in line
+    assert "cannot read the kernel file none.cu" in one_line(2, *RUN, "--kernel", "./none.cu")[0]
+    assert "unknown format 'x'" in one_line(2, *RUN, "--kernel", file, "--format", "x")[0]
+
+
+def test_what_is_a_path():
+    assert all(map(paths.is_path, ("a.cu", "./conv", "../x/y", "new-forward.CUH", "mine.py", "lib.so")))
+    assert not any(map(paths.is_path, ("auto", "naive", "tensor-core", "a.txt")))
+    assert paths.among(["a.cu,naive", "ladder", " b.h "]) == ["a.cu", "b.h"]
+
+
+# ---- wrong, and ending badly
+
+
+@pytest.mark.parametrize(
+    "file, words",
+    [
+        ("boundary.cpp", ["outputs differ, by up to", "the first is y[0,0,0,23]: 0 instead of", "a boundary"]),
+        ("holes.cpp", ["not all of the output is written"]),
+        ("few-images.cpp", ["wrong from image 2 on: a grid limit"]),
+        ("nothing.cpp", ["nothing is written"]),
+    ],
+)
+def test_a_wrong_kernel(one_line, file, words):
+    line, end = one_line(1, *RUN, "--kernel", SAMPLES / "wrong" / file)
+    assert line.startswith(f"fashion-infer: {file} is wrong: ")
+    assert all(word in line and word in end.stdout for word in words), line
+    assert "precision class: wrong" in end.stdout and end.stdout.splitlines()[2] == "New Inference"
+
+
+def test_rounded_operands_are_a_class_and_no_mistake(run_program):
+    end = run_program(*RUN, "--kernel", SAMPLES / "wrong" / "half.cpp")
+    assert end.returncode == 0 and "precision class: tf32 or half" in end.stdout
+
+
+def test_everything_as_json(run_program):
+    file = SAMPLES / "wrong" / "boundary.cpp"
+    end = run_program(*RUN, "--json", "--kernel", file)
+    assert end.returncode == 1
+    found = json.loads(end.stdout)
+    assert found["kernel"] == str(file) and found["layers"][0]["kernel"] == "boundary.cpp"
+    assert found["submission"]["precision"] == "wrong" and found["submission"]["format"] == "c-cpu"
+    (layer,) = found["submission"]["layers"]
+    assert layer["diagnosis"]["first"] == [0, 0, 0, 23] and layer["diagnosis"]["wrong"] > 0
+    assert "submission" not in json.loads(run_program(*RUN, "--json", "--kernel", "naive", "--backend", "cpu").stdout)
+
+
+@pytest.mark.parametrize(
+    "file, line",
+    [
+        ("crashes.cpp", "crashes.cpp crashed: SIGSEGV (Segmentation fault)"),
+        ("exits.cpp", "exits.cpp ended the process with exit code 255"),
+        ("throws.cpp", "throws.cpp failed: New 'new0': kernel 'throws.cpp': the tile does not fit"),
+    ],
+)
+def test_a_bad_end_is_one_line(one_line, file, line):
+    said, end = one_line(1, *RUN, "--kernel", SAMPLES / "wrong" / file)
+    assert said == f"fashion-infer: {line}"
+    ours = ["[exits.cpp] not today"] if file == "exits.cpp" else []
+    assert end.stderr.splitlines()[:-1] == ours
+
+
+@pytest.mark.parametrize("command", [RUN, ("verify",), ("profile", *RUN[1:]), ("kernel", "check")])
+def test_a_kernel_that_hangs(one_line, command):
+    option = [] if command[0] == "kernel" else ["--kernel"]
+    line, _ = one_line(1, *command, *option, SAMPLES / "wrong" / "hangs.cpp", "--timeout", "1")
+    assert line == "fashion-infer: hangs.cpp did not end within 1 s (--timeout)"
+
+
+def test_nothing_outlives_a_run(tmp_path, run_program):
+    file, note = tmp_path / "forks.cpp", tmp_path / "pid"
+    file.write_text(
+        "#include <cstdio>\n#include <unistd.h>\n" + (TEMPLATES / "conv.cpp").read_text() +
+        "static int forked = [] {\n  const int child = fork();\n  if (child == 0) for (;;) sleep(1);\n"
+        f'  FILE* note = fopen("{note}", "w");\n  fprintf(note, "%d", child);\n  fclose(note);\n'
+        "  return child;\n}();\n"
+    )  # fmt: skip
+    assert run_program(*RUN, "--kernel", file).returncode == 0
+    assert ended(int(note.read_text()))
+
+
+def test_nothing_outlives_the_one_who_waits():
+    """Not even where the command is killed in a way that it cannot answer."""
+    arguments = [sys.executable, "-m", "fashion_infer", *RUN, "--kernel", str(SAMPLES / "wrong" / "hangs.cpp")]
+    parent = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=ROOT)
+    children = Path(f"/proc/{parent.pid}/task/{parent.pid}/children")
+    line = parent.stdout.readline()  # "Loading ...": the child is at work
+    assert line.startswith(b"Loading")
+    (child,) = children.read_text().split()
+    parent.send_signal(signal.SIGKILL)
+    parent.wait()
+    assert ended(int(child))
+
+
+def ended(pid):
+    """Whether a process ends soon; it may still wait to be reaped."""
+    for _ in range(100):
+        try:
+            if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
+                return True
+        except OSError:
+            return True
+        time.sleep(0.1)
+    os.kill(pid, signal.SIGKILL)
+    return False
+
+
+def test_what_a_kernel_prints_goes_to_stderr(run_program):
+    end = run_program(*RUN, "--kernel", SAMPLES / "wrong" / "prints.cpp")
+    assert end.returncode == 0 and "B = " not in end.stdout
+    assert end.stderr.splitlines()[:3] == ["[prints.cpp] B = 100", "[prints.cpp] M = 50", "[prints.cpp] no newline"]
+
+
+# ---- the other commands
+
+
+def test_verify_with_a_kernel(run_program, one_line):
+    end = run_program("verify", "--model", "baseline", "--data", "synthetic", "--kernel", TEMPLATES / "conv.cpp")
+    assert end.returncode == 0 and end.stdout.endswith(" checks passed\n"), end.stderr
+    assert "operator   custom   cpu" in end.stdout and "fused" not in end.stdout and "builtin" not in end.stdout
+    wrong = SAMPLES / "wrong" / "boundary.cpp"
+    line, end = one_line(1, "verify", "--model", "ece408-low", "--data", "synthetic", "--kernel", wrong)
+    assert "checks failed" in line and f"kernel check {wrong}" in end.stderr
+
+
+def test_verify_with_a_name(invoke):
+    code, out, _ = invoke("verify", "--model", "ece408-low", "--data", "synthetic", "--kernel", "shifted")
+    assert code == 0 and "fused" not in out and "custom" in out
+    code, _, err = invoke("verify", "--model", "ece408-low", "--kernel", "quick")
+    assert code == 2 and "unknown kernel 'quick'" in err
+
+
+def test_bench_with_files_and_the_ladder(run_program, tmp_path):
+    data, plot, page = tmp_path / "k.json", tmp_path / "k.png", tmp_path / "k.md"
+    files = TEMPLATES / "conv.cpp", TEMPLATES / "cpu-new-forward.cc"
+    end = run_program(
+        *BENCH, "--kernels", f"{files[0]},{files[1]}", "ladder", "--json", data, "--plot", plot, "--markdown", page
+    )
+    assert end.returncode == 0, end.stderr
+    rows = {row["name"]: row for row in json.loads(data.read_text())["cases"][0]["rows"]}
+    assert list(rows) == ["fill", "copy", "conv.cpp", "cpu-new-forward.cc", "naive", "shifted"]
+    for file in files:
+        row = rows[file.name]
+        assert row["file"] == str(file) and row["precision"] == "float32" and row["error"] < 1e-6
+        assert row["median_ms"] > 0 and row["gb_s"] > 0 and row["percent_of_limit"] > 0 and row["step"] is None
+    assert "class" in end.stdout and plot.stat().st_size > 1000 and "A kernel file" not in end.stdout
+    assert "The time of a kernel file is its Op Time" in page.read_text()
+    end = run_program("compare", data, data)
+    assert end.returncode == 0 and "fa2017 convolution 1: conv.cpp" in end.stdout
+
+
+def test_bench_of_a_wrong_file(one_line):
+    line, end = one_line(1, *BENCH, "--kernels", SAMPLES / "wrong" / "few-images.cpp")
+    assert line == "fashion-infer: wrong: few-images.cpp on fa2017 convolution 1"
+    assert "wrong from image 2 on: a grid limit" in end.stdout
+
+
+def test_bench_counts_images_among_all(one_line, tmp_path):
+    """Of 40 images some are compared: the first wrong one is found all the same."""
+    file = tmp_path / "seven-and-twenty.cpp"
+    file.write_text((TEMPLATES / "conv.cpp").read_text().replace("b < (size_t)B", "b < (size_t)(B < 27 ? B : 27)"))
+    _, end = one_line(1, *BENCH[:-3], "100", "--repeat", "1", "--kernels", file)
+    assert "wrong from image 27 on" in end.stdout
+
+
+def test_bench_refuses_stray_words(invoke):
+    code, _, err = invoke(*BENCH, "naive")
+    assert code == 2 and "unexpected argument naive" in err
+
+
+def test_a_report_with_a_kernel(run_program, tmp_path):
+    out = tmp_path / "report"
+    end = run_program(
+        "report", "--out", out, "--quick", "--backend", "cpu", "--n", "100", "--data", "synthetic",
+        "--kernel", TEMPLATES / "conv.cpp", timeout=600,
+    )  # fmt: skip
+    assert end.returncode == 0, end.stderr
+    text = (out / "report.md").read_text()
+    assert "conv.cpp (format c-cpu)" in text and "limit: fill" in text
+    assert json.loads((out / "run-operator.json").read_text())["submission"]["wrong"] == ""
+    names = [row["name"] for row in json.loads((out / "bench-conv.json").read_text())["cases"][0]["rows"]]
+    assert "conv.cpp" in names and "shifted" in names
+
+
+def test_from_python():
+    result = infer("ece408-high", n=100, data="synthetic", kernel=str(TEMPLATES / "conv.cpp"))
+    assert result.backend == "cpu" and result.mode == "operator" and result.layers[0].kernel == "conv.cpp"
+    assert result.submission.wrong == "" and result.submission.precision == "float32"
+    wrong = infer("ece408-high", n=100, data="synthetic", kernel=str(SAMPLES / "wrong" / "boundary.cpp"))
+    assert "a boundary" in wrong.submission.wrong
+    with pytest.raises(CheckFailed, match="throws.cpp failed: .*the tile does not fit"):
+        infer("ece408-high", n=10, data="synthetic", kernel=str(SAMPLES / "wrong" / "throws.cpp"))
+    with pytest.raises(UsageError, match="add --op custom"):
+        infer("baseline", n=10, data="synthetic", kernel=str(TEMPLATES / "conv.cpp"))
+    with pytest.raises(UsageError, match="the fused mode has kernels of its own"):
+        infer(n=10, mode="fused", kernel="a.cu")
+
+
+# ---- what is missing
+
+
+def no_gpu():
+    try:
+        return not kernels.table("gpu") or not devices.cuda_devices()
+    except DeviceError:
+        return True
+
+
+@pytest.mark.skipif(not no_gpu(), reason="this machine has a GPU")
+def test_without_a_gpu_one_line_says_so(one_line):
+    file = TEMPLATES / "conv.cu"
+    for command in ([*RUN, "--kernel", file], [*BENCH, "--kernels", file], ["kernel", "check", file]):
+        line, end = one_line(4, *command)
+        assert f"{file} cannot run here (format c-gpu): " in line and end.stdout == ""
+
+
+def test_without_nvcc_one_line_says_so(monkeypatch):
+    monkeypatch.setattr(compilers, "find_nvcc", lambda: None)
+    with pytest.raises(DeviceError, match=r"it needs the CUDA compiler: pip install 'fashion-infer\[gpu\]'"):
+        infer(n=10, data="synthetic", kernel=str(TEMPLATES / "conv.cu"))
+
+
+# ---- plug-ins of others
+
+
+def test_the_example_in_the_header_compiles_and_runs(tmp_path):
+    header = (ROOT / "custom_ops" / "include" / "fashion_ops_plugin.h").read_text()
+    example = header.split("An example, whole:\n", 1)[1].split(" */", 1)[0]
+    source = tmp_path / "mine.c"
+    source.write_text("\n".join(line[3:] for line in example.splitlines()))
+    target = tmp_path / "mine.so"
+    command = [
+        shutil.which("cc"),
+        "-shared",
+        "-fPIC",
+        "-O1",
+        "-Wall",
+        "-Werror",
+        f"-I{ROOT / 'custom_ops' / 'include'}",
+    ]
+    subprocess.run([*command, str(source), "-o", str(target)], check=True)
+    found = submissions.check(target, shapes=[(2, 13, 40, 4), (1, 64, 6, 5)], images=4)
+    assert found.right and found.kernel.format == "prebuilt"

@@ -1,0 +1,100 @@
+"""Kernel files among the contenders of `bench conv`; the device is made up of NumPy, as in test_bench.py."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import reference
+from test_bench import Tensors
+
+from fashion_infer import submissions
+from fashion_infer.errors import CheckFailed, DeviceError
+from fashion_infer.library import bindings, kernels
+from fashion_infer.measure import kernel_files, timing
+from fashion_infer.measure.machines import cuda
+from fashion_infer.submissions import needs
+
+ROOT = Path(__file__).resolve().parents[2]
+PICKED = np.array([0, 3, 6, 9])
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cache(tmp_path_factory):
+    """A cache of this module's own."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+@pytest.fixture
+def work(monkeypatch):
+    """A convolution of ten images on that device, whose entry points are the CPU's; what was called is in `.calls`."""
+    calls = []
+    forward, convolve, chosen = bindings.load().fops_conv_forward_cpu, kernels.convolve, kernels.chosen_kernel
+
+    def launch_timed(kernel, conv, x, weight, y, stream, node=0):
+        calls.append(("device", stream))
+        bindings.check(forward(kernel.encode(), conv, x, weight, y, node))
+
+    def staged(x, weight, kernel, backend, device, node, out):
+        calls.append(("host", device))
+        return convolve(x, weight, kernel, node=node, out=out)
+
+    monkeypatch.setattr(kernels, "launch_timed", launch_timed)
+    monkeypatch.setattr(kernels, "convolve", staged)
+    monkeypatch.setattr(kernels, "chosen_kernel", lambda x, k, backend, kernel: chosen(x, k, "cpu", kernel))
+    rng = np.random.default_rng(5)
+    x = rng.integers(0, 256, (10, 2, 9, 9)).astype(np.float32)
+    weight = reference.weights(rng, 3, 2, 4)
+    made = cuda.CudaConvolution(Tensors(), x, weight, (10, 3, 6, 6), device=1)
+    made.calls, made.x_on_host, made.weight_on_host = calls, x, weight
+    return made
+
+
+def checked(work, path, **changes):
+    kernel = submissions.load(path)._replace(backend="gpu", **changes)
+    row, (x, weight) = kernel_files.row_of(kernel), (work.x_on_host, work.weight_on_host)
+    want = reference.convolve(x[PICKED], weight)
+    return row, kernel_files.checked("gpu", work, row, kernel, PICKED, want, x, weight)
+
+
+@pytest.mark.parametrize("host_memory, call", [(False, ("device", 7)), (True, ("host", 1))])
+def test_a_file_runs_where_its_format_has_its_tensors(work, host_memory, call):
+    path = ROOT / "fashion_infer/submissions/templates/conv.cpp"
+    row, contender = checked(work, path, host_memory=host_memory)
+    assert (row.status, row.precision, row.findings, row.step) == ("ok", "float32", (), None) and row.error < 1e-6
+    assert row.file == str(path) and row.summary == f"{path} (c-cpu)"
+    assert contender is not None and set(work.calls) == {call}
+    times = timing.summaries(timing.interleaved(work.clock, [contender], 4))
+    assert times["conv.cpp"].runs == 4 and times["conv.cpp"].median_ms > 0
+    assert contender.clock.layer_ms is None
+    contender.clock.layer_seconds += [2e-3, 1e-3, 4e-3]
+    assert contender.clock.layer_ms == 2.0
+
+
+def test_the_first_wrong_image_is_found_among_all(work, tmp_path):
+    file = tmp_path / "five.cpp"
+    template = (ROOT / "fashion_infer/submissions/templates/conv.cpp").read_text()
+    file.write_text(template.replace("b < (size_t)B", "b < (size_t)(B < 5 ? B : 5)"))
+    row, contender = checked(work, file)
+    assert contender is None and (row.status, row.precision) == ("wrong", "wrong")
+    assert row.reason.startswith("of the 4 images compared, ") and "the first is y[6,0,0,0]: nan" in row.reason
+    assert "likely wrong from image 5 on: a grid limit" in row.reason
+
+
+def test_a_call_that_fails(work, monkeypatch):
+    path = ROOT / "tests/submissions/wrong/throws.cpp"
+    monkeypatch.setattr(needs, "device_usable", lambda backend: True)
+    row, contender = checked(work, path)
+    assert contender is None and row.status == "wrong" and "the tile does not fit" in row.reason
+    monkeypatch.setattr(needs, "device_usable", lambda backend: False)
+    with pytest.raises(CheckFailed, match=r"throws.cpp left the device in error: .*the tile does not fit"):
+        checked(work, path)
+
+
+def test_whether_a_device_answers(monkeypatch):
+    def fails():
+        raise DeviceError("an illegal memory access was encountered")
+
+    monkeypatch.setattr(needs.devices, "cuda_devices", fails)
+    assert needs.device_usable("cpu") and not needs.device_usable("gpu")

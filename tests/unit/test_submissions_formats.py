@@ -1,0 +1,188 @@
+"""Which format a kernel file has: by content, whatever comments, strings and white space it has besides."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fashion_infer.errors import UsageError
+from fashion_infer.submissions import formats, neighbours, source
+
+SAMPLES = Path(__file__).resolve().parent.parent / "submissions"
+WITH_SOURCE = [entry.name for entry in formats.FORMATS if entry.template]
+INTS = ["int B", "int M", "int C", "int H", "int W", "int K"]
+
+
+def named(tmp_path, text, suffix=".cu"):
+    path = tmp_path / f"kernel{suffix}"
+    path.write_text(text)
+    return path
+
+
+@pytest.mark.parametrize("name", WITH_SOURCE)
+def test_a_template_has_its_own_format(tmp_path, name):
+    entry = formats.find(name)
+    path = tmp_path / f"renamed{Path(entry.template).suffix}"
+    path.write_text(formats.template(name))
+    assert formats.recognise(path).format.name == name
+
+
+@pytest.mark.parametrize(
+    "file, name, defines",
+    [
+        ("gpu-constant.cu", "minidnn-2021", ("FOPS_HOST_OUTPUT_CONST", "FOPS_HOST_POINTERS_CONST")),
+        ("own-header/new-forward.cu", "minidnn-2021", ("FOPS_HOST_OUTPUT_CONST", "FOPS_HOST_POINTERS_CONST")),
+        ("gpu-mxnet-macros.cuh", "mxnet-gpu", ()),
+        ("gpu-no-stream.cu", "c-gpu", ()),
+        ("cpu-stride.cc", "minidnn-cpu", ("FOPS_STRIDE",)),
+        ("mxnet-cpu-macros.h", "mxnet-cpu", ()),
+        ("plain.c", "c-cpu", ()),
+        ("kernelbot.py", "python", ()),
+    ],
+)
+def test_samples(file, name, defines):
+    found = formats.recognise(SAMPLES / "right" / file)
+    assert (found.format.name, found.defines) == (name, defines)
+
+
+def test_a_stream_at_the_end_is_seen():
+    assert formats.recognise(SAMPLES.parent.parent / "fashion_infer/submissions/templates/conv.cu").defines == (
+        "FOPS_STREAM",
+    )
+
+
+def test_the_host_pointers_const_is_that_of_the_file(tmp_path):
+    ints = ", ".join(INTS)
+    pointers = "float **dy, float **dx, float **dk"
+    text = f"void GPUInterface::conv_forward_gpu_prolog(float *y, float *x, float *k, {pointers}, {ints}) {{}}"
+    assert formats.recognise(named(tmp_path, text)).defines == ()
+    text = text.replace("float *y, float *x", "const float *y, float const *x")
+    found = formats.recognise(named(tmp_path, text))
+    assert found.defines == ("FOPS_HOST_OUTPUT_CONST", "FOPS_HOST_POINTERS_CONST")
+
+
+C = 'extern "C" void conv_forward(const float* x, const float* k, float* y, ' + ", ".join(INTS) + ") {}"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"// {C}\n",
+        f"/* {C} */",
+        'const char* s = R"x(' + C + ')x";',
+        C.replace(" {}", ";"),  # a prototype
+        C.replace("{}", "").replace("void", "") + ";",
+        C.replace(", int K", ""),
+        C.replace('extern "C" ', ""),
+        "",
+        "int main() { conv_forward(x, k, y, 1, 2, 3, 4, 5, 6); }",
+    ],
+)
+def test_what_only_looks_like_a_kernel_is_none(tmp_path, text):
+    with pytest.raises(UsageError, match=r'looked for .*extern "C" conv_forward.*kernel new'):
+        formats.recognise(named(tmp_path, text, ".cpp"))
+
+
+def test_what_is_almost_one_is_named(tmp_path):
+    with pytest.raises(UsageError, match=r'it has conv_forward with 9 parameters, without extern "C"'):
+        formats.recognise(SAMPLES / "wrong" / "not-extern-c.cpp")
+    with pytest.raises(UsageError, match="it has conv_forward with 8 parameters"):
+        formats.recognise(named(tmp_path, C.replace(", int K", ""), ".cpp"))
+
+
+def test_insisting_narrows_the_search(tmp_path):
+    both = named(tmp_path, C + "\nvoid conv_forward_cpu(float* y, float* x, float* k, " + ", ".join(INTS) + ") {}")
+    assert formats.recognise(both).format.name == "c-gpu"
+    assert formats.recognise(both, "minidnn-cpu").format.name == "minidnn-cpu"
+    assert formats.recognise(both, backend="cpu").format.name == "minidnn-cpu"
+    with pytest.raises(UsageError, match="looked for GPUInterface::conv_forward_gpu_prolog with 13 parameters"):
+        formats.recognise(both, "minidnn-2023")
+    with pytest.raises(UsageError, match="unknown format 'fortran'; known: mxnet-gpu, "):
+        formats.recognise(both, "fortran")
+
+
+def test_files_that_cannot_be_kernels(tmp_path):
+    with pytest.raises(UsageError, match="cannot read the kernel file .*No such file"):
+        formats.recognise(tmp_path / "missing.cu")
+    with pytest.raises(UsageError, match="Is a directory"):
+        formats.recognise(tmp_path)
+    binary = tmp_path / "a.so"
+    binary.write_bytes(b"\x7fELF" + bytes(100))
+    with pytest.raises(UsageError, match="exports conv_forward or fops_kernel_plugin_main"):
+        formats.recognise(binary)
+    with pytest.raises(UsageError, match="looked for"):
+        formats.recognise(named(tmp_path, "\x00\xff\x7f{{{((", ".bin"))
+    with pytest.raises(UsageError, match="looked for"):
+        formats.recognise(named(tmp_path, "def conv_forward(:", ".py"))
+
+
+WHITE = st.text(alphabet=" \t\n", max_size=3)
+# Comments and strings that hold what a recogniser could trip over.
+NOISE = st.one_of(
+    st.sampled_from([" ", "\n"]),
+    st.text(alphabet="abc{}()\",'*;", max_size=12).map(lambda t: "/*" + t.replace("*/", "") + " */"),
+    st.text(alphabet="abc{}()\",'*;/", max_size=12).map(lambda t: "//" + t + "\n"),
+)
+
+
+@given(st.lists(st.tuples(WHITE, NOISE), min_size=30, max_size=30))
+def test_noise_between_tokens_changes_nothing(noise):
+    tokens = [
+        'extern "C"',
+        "void",
+        "conv_forward",
+        "(",
+        "const float*",
+        "x",
+        ",",
+        "const float*",
+        "k",
+        ",",
+        "float*",
+        "y",
+    ]
+    for name in INTS:
+        tokens += [",", name]
+    tokens += [")", "{", "}"]
+    assert len(tokens) <= len(noise)
+    text = "".join(token + white + between for token, (white, between) in zip(tokens, noise))
+    code = source.stripped('const char* a = "/* \\" ("; char b = \'"\'; int c = 10\'000;\n' + text)
+    functions = source.definitions(code, "conv_forward")
+    assert [len(function.parameters) for function in functions] == [9]
+    assert 'extern "C"' in code
+
+
+@given(st.text(max_size=200))
+def test_any_text_is_stripped_without_failing(text):
+    code = source.stripped(text)
+    assert "//" not in code
+    source.definitions(code, "conv_forward")
+
+
+def test_template_arguments_are_one_parameter():
+    code = "void f(Tensor<cpu, 4, T> &y, int (*g)(int, int), std::map<int, std::pair<a, b>> m) noexcept {}"
+    assert source.definitions(code, "f")[0].parameters == [
+        "Tensor<cpu, 4, T> &y",
+        "int (*g)(int, int)",
+        "std::map<int, std::pair<a, b>> m",
+    ]
+
+
+def test_neighbours_are_followed(tmp_path):
+    (tmp_path / "sub").mkdir()
+    files = {
+        "k.cu": '#include "a.h"\n# include <cmath>\n#include "k.h"\n',
+        "k.h": "",
+        "a.h": '#include "sub/b.cuh"\n',
+        "sub/b.cuh": '#include "../a.h"\n',
+        "sub/b.cu": '#include "c.h"\n',
+        "sub/c.h": "",
+        "alone.cu": "",
+    }
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    found = neighbours.of(tmp_path / "k.cu")
+    names = [str(file.relative_to(tmp_path)) for file in found.included]
+    assert names == ["a.h", "k.h", "sub/b.cuh", "sub/c.h"]
+    assert [str(file.relative_to(tmp_path)) for file in found.helpers] == ["sub/b.cu"]

@@ -1,0 +1,477 @@
+"""Kernel files of the CPU formats, built and run through the library; what a GPU's file needs here is a compiler."""
+
+import os
+import shutil
+import subprocess
+import sys
+from concurrent import futures
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import reference
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fashion_infer import compilers, infer, submissions
+from fashion_infer.errors import DeviceError, UsageError
+from fashion_infer.library import bindings, devices, kernels, op_times
+from fashion_infer.submissions import build, checking, formats, plugin
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+SAMPLES = ROOT / "tests" / "submissions"
+TEMPLATES = ROOT / "fashion_infer" / "submissions" / "templates"
+RIGHT = [TEMPLATES / "conv.cpp", TEMPLATES / "cpu-new-forward.cc", TEMPLATES / "new-forward.h",
+         *(SAMPLES / "right" / name for name in
+           ("plain.c", "cpu-stride.cc", "mxnet-cpu-macros.h", "helper/conv.cpp"))]  # fmt: skip
+ON_GPU = [*(TEMPLATES / entry.template for entry in formats.FORMATS if entry.backend == "gpu"),
+          *sorted((SAMPLES / "right").glob("gpu-*")), SAMPLES / "right/own-header/new-forward.cu"]  # fmt: skip
+SMALL = [(2, 13, 40, 4), (1, 64, 6, 5)]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cache(tmp_path_factory):
+    """A cache of this module's own."""
+    with pytest.MonkeyPatch.context() as patch:
+        folder = tmp_path_factory.mktemp("cache")
+        patch.setenv("XDG_CACHE_HOME", str(folder))
+        yield folder
+
+
+@pytest.mark.parametrize("path", RIGHT, ids=lambda path: path.name)
+@settings(max_examples=15, deadline=None)
+@given(shape=st.tuples(*(st.integers(1, high) for high in (5, 4, 12, 9, 7))), pixels=st.booleans())
+def test_right_files_at_random_shapes(path, shape, pixels):
+    images, channels, size, filters, side = shape
+    side = min(side, size)
+    rng = np.random.default_rng(sum(shape))
+    x = reference.pixels(rng, (images, channels, size, size))
+    weight = reference.weights(rng, filters, channels, side)
+    kernel = submissions.load(path)
+    y = kernels.convolve(x if pixels else x.astype(np.float32), weight, kernel.name)
+    assert reference.relative_error(y, reference.convolve(x, weight)) < 1e-5
+
+
+@pytest.mark.parametrize("path", RIGHT[:3], ids=lambda path: path.name)
+def test_a_check_of_a_right_file(path):
+    found = submissions.check(path)
+    assert found.right and found.reason == ""
+    assert {one.diagnosis.precision for one in found.tried} == {"float32"}
+    assert all(one.findings == () and one.op_seconds > 0 for one in found.tried)
+    layers = [one.what for one in found.tried]
+    assert layers.count("another size") == len(checking.OTHER_SHAPES)
+    assert ("fa2020, layer 2" in layers) == (found.kernel.format != "mxnet-cpu")
+    assert ("fa2017, layer 1" in layers) == (found.kernel.format != "minidnn-cpu")
+
+
+NOT_WRITTEN = "not all of the output was written"
+WRONG = {  # what is said of the first shape
+    "accumulates": ("nothing is written, or it is added to an output that nobody zeroed", NOT_WRITTEN),
+    "boundary": ("only the last column is wrong: a boundary", ""),
+    "boundary-tile": ("only the last 2 rows and the last 2 columns are wrong", NOT_WRITTEN),
+    "few-filters": ("wrong from filter 32 on", NOT_WRITTEN),
+    "few-images": ("wrong from image 2 on: a grid limit", ""),
+    "first-channel": ("only the first input channel is summed", ""),
+    "fixed-sizes": ("", ""),
+    "flipped": ("the weights are flipped", ""),
+    "holes": ("not all of the output is written: 165 NaN left", NOT_WRITTEN),
+    "last-channel": ("only the last input channel is left", ""),
+    "nothing": ("nothing is written", NOT_WRITTEN),
+    "transposed-output": ("transposed: rows and columns of the output", ""),
+    "transposed-weights": ("transposed: rows and columns of the weights", ""),
+    "zero": ("the output is all zero", ""),
+}
+
+
+@pytest.mark.parametrize("name", sorted(WRONG))
+def test_each_mistake_is_named(name):
+    reason, finding = WRONG[name]
+    found = submissions.check(SAMPLES / "wrong" / f"{name}.cpp", shapes=SMALL, images=4)
+    first = found.tried[0]
+    assert not found.right and not first.right
+    assert first.diagnosis.reason.startswith(reason) and bool(first.diagnosis.reason) == bool(reason)
+    assert first.findings == ((finding,) if finding else ())
+    assert f"instead of {first.diagnosis.wanted:.6g}" in first.diagnosis.line()
+
+
+def test_right_for_one_layer_alone():
+    found = submissions.check(SAMPLES / "wrong" / "fixed-sizes.cpp", shapes=SMALL, images=4)
+    assert found.reason == (
+        "right for 1 x 64 x 64 with 6 filters of 5 x 5 and not for 2 x 13 x 13 with 40 filters of 4 x 4: "
+        "sizes fixed at compile time"
+    )
+
+
+def test_half_precision_is_said():
+    found = submissions.check(SAMPLES / "wrong" / "half.cpp", shapes=SMALL, images=4)
+    assert found.right and found.tried[0].diagnosis.precision == "tf32 or half"
+
+
+def test_a_changed_input_is_found():
+    found = submissions.check(SAMPLES / "wrong" / "input-changed.cpp", shapes=SMALL, images=4)
+    assert found.tried[0].findings == ("data or weights were changed",)
+
+
+def test_what_a_call_throws_is_its_failure():
+    thrown = submissions.check(SAMPLES / "wrong" / "throws.cpp", shapes=SMALL, images=2)
+    assert [one.failure for one in thrown.tried] == ["kernel 'throws.cpp': the tile does not fit"] * 2
+    assert not thrown.right
+    checked = submissions.check(SAMPLES / "wrong" / "asserts.h", shapes=SMALL, images=2)
+    assert "asserts.h:9: Check failed: 0 == 1 (0 vs. 1) Missing an implementation!" in checked.tried[0].failure
+
+
+def test_what_a_file_prints_goes_to_stderr_under_its_name(capfd):
+    kernel = submissions.load(SAMPLES / "wrong" / "prints.cpp")
+    capfd.readouterr()
+    print("ours, before")
+    kernels.convolve(np.ones((2, 1, 4, 4)), np.ones((3, 1, 2, 2)), kernel.name)
+    print("ours, after")
+    out, err = capfd.readouterr()
+    assert out == "ours, before\nours, after\n"
+    assert err == "[prints.cpp] B = 2\n[prints.cpp] M = 3\n[prints.cpp] no newline\n"
+
+
+def in_a_process(file, timeout=60):
+    """One call of a kernel file in a process of its own."""
+    code = (
+        "import sys, numpy as np\nfrom fashion_infer import submissions\nfrom fashion_infer.library import kernels\n"
+        "name = submissions.load(sys.argv[1]).name\n"
+        "kernels.convolve(np.ones((2, 1, 4, 4)), np.ones((3, 1, 2, 2)), name)\nprint('done')"
+    )
+    command = [sys.executable, "-c", code, str(SAMPLES / "wrong" / file)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=timeout, cwd=ROOT)
+
+
+def test_what_was_printed_before_exit_is_told():
+    end = in_a_process("exits.cpp")
+    assert (end.returncode, end.stdout) == (255, "")
+    assert end.stderr == "[exits.cpp] not today\n"
+
+
+def test_a_crash_ends_the_process_it_was_in():
+    assert in_a_process("crashes.cpp").returncode == -11
+
+
+# ---- building
+
+
+def test_the_first_error_in_one_line():
+    path = SAMPLES / "wrong" / "compile-error.cpp"
+    with pytest.raises(DeviceError) as failed:
+        submissions.load(path)
+    assert str(failed.value).startswith(f"{path}:9: 'summe' was not declared in this scope")
+    assert failed.value.exit_code == 4 and "\n" not in str(failed.value)
+
+
+def test_a_function_that_is_missing_is_named():
+    with pytest.raises(DeviceError, match=r"undefined.cpp: elsewhere\(float\) is used but defined nowhere"):
+        submissions.load(SAMPLES / "wrong" / "undefined.cpp")
+
+
+@pytest.mark.parametrize(
+    "output, line",
+    [
+        ('In file included from x\n/a/k.cu(12): error: identifier "z" is undefined\n', 'k.cu:12: identifier "z" is'),
+        ('/a/k.cu(12): error #20: expected a ";"\n\n2 errors', 'k.cu:12: expected a ";"'),
+        ("/a/k.cu(3): warning #177-D: unused\n/a/own.h:7:2: fatal error: x.h: No such file\n", "/a/own.h:7: x.h: No"),
+        ("/usr/bin/ld: o.o: undefined reference to `f(int)'\n", r"k.cu: f(int) is used but defined nowhere"),
+        ("nvcc fatal   : Unsupported gpu architecture 'compute_12'\n", "k.cu: the compiler failed: nvcc fatal"),
+        ("", "k.cu: the compiler failed and said nothing"),
+    ],
+)
+def test_errors_of_every_compiler(output, line):
+    assert build.first_error(output, Path("k.cu")).startswith(line)
+
+
+@pytest.fixture
+def own(tmp_path):
+    """A kernel file with a header and a source beside it, in a folder with a space in its name."""
+    folder = tmp_path / "my kernel"
+    shutil.copytree(SAMPLES / "right" / "helper", folder)
+    # Nobody else's: the content is the key.
+    (folder / "conv.cpp").write_text((folder / "conv.cpp").read_text() + f"// {tmp_path}\n")
+    return SimpleNamespace(path=folder / "conv.cpp", header=folder / "tile.h", source=folder / "tile.cpp")
+
+
+def test_nothing_is_compiled_twice(own):
+    recognised = formats.recognise(own.path)
+    first = build.build(recognised)
+    again = build.build(recognised)
+    assert (first.compiled, again.compiled) == (True, False) and first.library == again.library
+
+
+@pytest.mark.parametrize("changed", ["path", "header", "source"])
+def test_a_change_in_any_file_compiles_again(own, changed):
+    recognised = formats.recognise(own.path)
+    before = build.build(recognised)
+    file = getattr(own, changed)
+    file.write_text(file.read_text() + "// changed\n")
+    after = build.build(recognised)
+    assert after.compiled and after.library != before.library
+
+
+def test_the_compiler_is_part_of_the_key(own, monkeypatch, tmp_path):
+    recognised = formats.recognise(own.path)
+    before = build.build(recognised)
+    other = tmp_path / "c++"
+    other.write_text(f'#!/bin/sh\nexec {compilers.find_cxx()} "$@"\n')
+    other.chmod(0o755)
+    monkeypatch.setenv("CXX", str(other))
+    assert build.build(recognised).library != before.library
+
+
+def test_two_processes_at_once_compile_once(own):
+    code = (
+        "import sys\nfrom fashion_infer.submissions import build, formats\n"
+        "built = build.build(formats.recognise(sys.argv[1]))\nprint(built.library, built.compiled)"
+    )
+    command = [sys.executable, "-c", code, str(own.path)]
+    running = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) for _ in range(3)]
+    ends = [process.communicate(timeout=120)[0].split() for process in running]
+    assert len({library for library, _ in ends}) == 1
+    assert sorted(compiled for _, compiled in ends) == ["False", "False", "True"]
+
+
+def test_two_threads_register_once(own):
+    with futures.ThreadPoolExecutor(4) as pool:
+        loaded = list(pool.map(lambda _: submissions.load(own.path), range(4)))
+    assert len({kernel.name for kernel in loaded}) == 1
+    own.source.write_text(own.source.read_text() + "// changed\n")
+    assert submissions.load(own.path).name not in {kernel.name for kernel in loaded}
+
+
+def test_a_failed_build_leaves_nothing(own, cache):
+    own.path.write_text(own.path.read_text() + "#error not yet\n")
+    with pytest.raises(DeviceError, match=r"conv.cpp:\d+: #error not yet"):
+        submissions.load(own.path)
+    left = [path.name for path in (cache / "fashion-infer" / "kernels").iterdir()]
+    assert not [name for name in left if name.startswith("build-")]
+
+
+def test_warnings_are_kept_for_who_asks(own, capfd):
+    own.path.write_text(own.path.read_text() + "static int never() { return 1; }\n")
+    for _ in range(2):  # compiled, and from the cache
+        submissions.load(own.path, verbose=True)
+        assert "never" in capfd.readouterr().err
+    submissions.load(own.path)
+    assert capfd.readouterr().err == ""
+
+
+def test_without_a_compiler_the_message_says_so(own, monkeypatch):
+    monkeypatch.setenv("CXX", "/nowhere/c++")
+    with pytest.raises(DeviceError, match="no C\\+\\+ compiler for .*conv.cpp"):
+        submissions.load(own.path)
+    monkeypatch.undo()
+    monkeypatch.setattr(compilers, "find_nvcc", lambda: None)
+    with pytest.raises(DeviceError, match=r"needs the CUDA compiler: pip install 'fashion-infer\[gpu\]'"):
+        submissions.load(TEMPLATES / "conv.cu")
+
+
+@pytest.mark.parametrize("path", ON_GPU, ids=lambda path: path.name)
+def test_files_for_the_gpu_compile(path):
+    if compilers.find_nvcc() is None:
+        pytest.skip("no nvcc")
+    built = build.build(formats.recognise(path), arch="90")
+    assert built.library.is_file()
+
+
+def test_errors_of_nvcc_are_one_line():
+    if compilers.find_nvcc() is None:
+        pytest.skip("no nvcc")
+    path = SAMPLES / "wrong" / "gpu-compile-error.cu"
+    with pytest.raises(DeviceError) as failed:
+        build.build(formats.recognise(path), arch="90")
+    assert str(failed.value) == f'{path}:33: identifier "device_mask" is undefined'
+
+
+# ---- registering
+
+
+def test_a_file_is_a_kernel_like_any_other(own):
+    kernel = submissions.load(own.path)
+    line = kernels.table("cpu")[-1]
+    assert (line.name, line.summary, line.takes, line.precision) == (kernel.name, "c-cpu", "", "")
+    x, weight = np.ones((2, 1, 5, 5), np.uint8), np.ones((1, 1, 2, 2))
+    assert kernels.chosen_kernel(x.shape, weight.shape, "cpu", kernel.name) == kernel.name
+    assert kernels.chosen_kernel(x.shape, weight.shape, "cpu") == "shifted"
+    op_times.drain()
+    kernels.convolve(x, weight, kernel.name, node=5)
+    (record,) = op_times.drain()
+    assert (record.first_node, record.kernel, record.item_bytes) == (5, kernel.name, 1)
+    assert record.seconds > 0 and record.layer_seconds == 0 and record.findings == 0
+
+
+def test_the_whole_network_with_a_file():
+    kernel = submissions.load(TEMPLATES / "new-forward.h")
+    mine = infer(model="ece408-high", n=100, backend="cpu", kernel=kernel.name, mode="operator", data="synthetic")
+    ours = infer(model="ece408-high", n=100, backend="cpu", mode="operator", data="synthetic")
+    assert (mine.predictions == ours.predictions).all()
+    assert np.abs(mine.scores - ours.scores).max() < 1e-4
+
+
+def of_function(run, backend="cpu"):
+    return plugin.described(run, backend, "a function", "key", True)
+
+
+def test_names_are_taken_once():
+    ones = of_function(lambda call: None)
+    plugin.register("taken once", ones)
+    for name, message in [("taken once", "there is a CPU kernel called"), ("naive", "already"), ("auto", "'auto'"),
+                          ("", "needs a name")]:  # fmt: skip
+        with pytest.raises(UsageError, match=message):
+            plugin.register(name, ones)
+
+
+@pytest.mark.parametrize("field, value", [("abi", 2), ("backend", 7), ("host_memory", 0), ("batch_multiple", 0)])
+def test_a_wrong_description_is_refused(field, value):
+    wrong = of_function(lambda call: None)
+    setattr(wrong.description, field, value)
+    with pytest.raises(UsageError, match="kernel 'wrong' (was built for version 2|describes itself wrongly)"):
+        plugin.register("wrong", wrong)
+
+
+def test_what_a_function_raises_is_the_message():
+    def run(call):
+        raise ValueError("two\nlines")
+
+    plugin.register("raises", of_function(run))
+    with pytest.raises(DeviceError, match="^kernel 'raises': ValueError: two lines$"):
+        kernels.convolve(np.ones((1, 1, 2, 2)), np.ones((1, 1, 1, 1)), "raises")
+
+
+def test_a_call_sees_poison_and_float32():
+    seen = []
+
+    def run(call):
+        x, y = plugin.floats_at(call.x, [4]), plugin.floats_at(call.y, [4])
+        seen.append((call.conv.x_type, list(x), np.isnan(y).all(), call.examine))
+        y[:] = 2 * x
+
+    plugin.register("doubles", of_function(run))
+    x = np.array([1, 2, 3, 255], np.uint8).reshape(1, 1, 2, 2)
+    y = kernels.convolve(x, np.full((1, 1, 1, 1), 2.0), "doubles")
+    assert seen == [(bindings.FLOAT32, [1, 2, 3, 255], True, 0)]
+    assert y.ravel().tolist() == [2, 4, 6, 510]
+
+
+# ---- prebuilt and Python
+
+
+def test_a_prebuilt_library(tmp_path):
+    target = tmp_path / "mine.so"
+    subprocess.run([compilers.find_cxx(), "-shared", "-fPIC", "-O1", str(TEMPLATES / "conv.cpp"), "-o", str(target)],
+                   check=True)  # fmt: skip
+    found = submissions.check(target, shapes=SMALL, images=2)
+    assert found.right and (found.kernel.format, found.kernel.backend) == ("prebuilt", "cpu")
+
+
+def test_a_prebuilt_plug_in(own, tmp_path):
+    target = tmp_path / "whole.so"
+    shutil.copy(build.build(formats.recognise(own.path)).library, target)
+    assert submissions.check(target, shapes=SMALL, images=2).right
+
+
+@pytest.fixture
+def torch_of_numpy(tmp_path, monkeypatch):
+    """Stands in for PyTorch on the CPU: NumPy's arrays know what these files ask for."""
+    (tmp_path / "torch.py").write_text("def from_numpy(array):\n    return array\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "torch", raising=False)
+    yield tmp_path
+    sys.modules.pop("torch", None)
+
+
+LOOPS = """
+import numpy as np
+
+def conv(x, k):
+    windows = np.lib.stride_tricks.sliding_window_view(x, k.shape[2:], axis=(2, 3))
+    return np.einsum("bchwpq,mcpq->bmhw", windows, k)
+"""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        LOOPS + "def conv_forward(x, k):\n    return conv(x, k)\n",
+        LOOPS + "def custom_kernel(data):\n    x, k, y = data\n    y[...] = conv(x, k)\n    return y\n",
+    ],
+)
+def test_python_kernels(torch_of_numpy, text):
+    path = torch_of_numpy / "mine.py"
+    path.write_text(text)
+    found = submissions.check(path, shapes=SMALL, images=2)
+    assert found.right and found.tried[0].op_seconds > 0
+
+
+def test_python_kernels_that_fail(torch_of_numpy):
+    path = torch_of_numpy / "fails.py"
+    path.write_text("def conv_forward(x, k):\n    return x\n")
+    found = submissions.check(path, shapes=SMALL, images=2)
+    assert "returned a tensor of shape (2, 2, 13, 13), not (2, 40, 10, 10)" in found.tried[0].failure
+    path.write_text("import no_such_module\ndef conv_forward(x, k): pass\n")
+    with pytest.raises(DeviceError, match="fails.py imports what is not here: No module named 'no_such_module'"):
+        submissions.load(path)
+    path.write_text("x = 1\ny = x / 0\ndef conv_forward(x, k): pass\n")
+    with pytest.raises(UsageError, match="fails.py:2: ZeroDivisionError: division by zero"):
+        submissions.load(path)
+
+
+def test_python_without_torch(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(DeviceError, match=r"conv.py is a Python kernel, which needs PyTorch: pip install torch"):
+        submissions.load(TEMPLATES / "conv.py")
+
+
+def test_a_library_without_cuda_says_so():
+    if kernels.table("gpu"):
+        pytest.skip("this build has CUDA")
+    with pytest.raises(DeviceError, match="kernel 'on gpu' is for the GPU, and this build .* has no CUDA"):
+        plugin.register("on gpu", of_function(lambda call: None, "gpu"))
+
+
+def has_device():
+    try:
+        return bool(devices.cuda_devices())
+    except DeviceError:
+        return False
+
+
+def test_a_file_for_the_gpu_where_there_is_none():
+    if compilers.find_nvcc() is None or not kernels.table("gpu") or has_device():
+        pytest.skip("needs nvcc, a library with CUDA, and no GPU")
+    path = TEMPLATES / "new-forward-2021.cu"
+    with pytest.raises(DeviceError) as failed:
+        submissions.load(path)
+    assert "\n" not in str(failed.value)
+    kernel = submissions.load(path, arch="90")
+    assert (kernel.backend, kernel.host_memory, kernel.batch_multiple) == ("gpu", True, 1000)
+    assert kernels.table("gpu")[-1].name == kernel.name
+    with pytest.raises(DeviceError):
+        kernels.convolve(np.ones((1, 1, 2, 2)), np.ones((1, 1, 1, 1)), kernel.name, "gpu")
+
+
+def test_what_threads_print_stays_apart(capfd):
+    def run(call):
+        os.write(1, b"from inside\n")
+
+    plugin.register("talks", of_function(run))
+    with futures.ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda _: kernels.convolve(np.ones((1, 1, 2, 2)), np.ones((1, 1, 1, 1)), "talks"), range(40)))
+    out, err = capfd.readouterr()
+    assert (out, err) == ("", "[talks] from inside\n" * 40)
+
+
+def test_a_forked_process_has_a_capture_of_its_own(capfd):
+    plugin.register("tells its process", of_function(lambda call: os.write(1, f"{os.getpid()}\n".encode())))
+    x, weight = np.ones((1, 1, 2, 2)), np.ones((1, 1, 1, 1))
+    kernels.convolve(x, weight, "tells its process")
+    child = os.fork()
+    if child == 0:
+        kernels.convolve(x, weight, "tells its process")
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    kernels.convolve(x, weight, "tells its process")
+    lines = capfd.readouterr().err.splitlines()
+    assert lines == [f"[tells its process] {pid}" for pid in (os.getpid(), child, os.getpid())]
