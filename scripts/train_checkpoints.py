@@ -37,6 +37,7 @@ class Target(NamedTuple):
     batch: int  # images a step
     rate: float  # Adam's step, as a fraction of a tensor's initial standard deviation
     start: int = 1  # snapshots before this step are not looked at: they are still too far from the target
+    go_on: bool = False  # later searches begin at the first one's bias: with four counts, few searches meet them
 
 
 # On the first 2,000 images a well trained network of this accuracy has 1,740 right, not 1,725, and no small shift of
@@ -48,7 +49,7 @@ TARGETS = {
     "sp2018-ece408": Target("sp2018", "custom", {10000: 8451, 100: 88, 10: 10}, seed=7, batch=64, rate=5e-3, start=460),
     "sp2018-baseline": Target("sp2018", "builtin", {10000: 8444}, seed=4, batch=64, rate=5e-3),
     "fa2018-ece408": Target(
-        "fa2018", "custom", {10000: 8171, 1000: 827, 100: 85}, seed=8, batch=64, rate=5e-3, start=80
+        "fa2018", "custom", {10000: 8171, 1000: 827, 100: 85}, seed=8, batch=64, rate=5e-3, start=230, go_on=True
     ),
     "fa2018-baseline": Target("fa2018", "builtin", {10000: 8177}, seed=9, batch=64, rate=5e-3, start=80),
     "sp2019-ece408": Target(
@@ -58,7 +59,14 @@ TARGETS = {
     "fa2019-baseline": Target("fa2019", "builtin", {10000: 8154}, seed=5, batch=64, rate=5e-3),
     "fa2019-ece408": Target("fa2019", "custom", {10000: 7653, 1000: 767, 100: 76}, seed=6, batch=64, rate=5e-3),
     "fa2020": Target(
-        "fa2020", "custom", {10000: 8714, 5000: 4355, 1000: 886, 100: 86}, seed=13, batch=64, rate=5e-3, start=2000
+        "fa2020",
+        "custom",
+        {10000: 8714, 5000: 4355, 1000: 886, 100: 86},
+        seed=13,
+        batch=64,
+        rate=5e-3,
+        start=2007,
+        go_on=True,
     ),
 }
 
@@ -199,7 +207,7 @@ def shifted(logits, bias, trial):
     return logits + (trial.astype(np.float64) - bias)
 
 
-def search_bias(logits, labels, bias, right, generator):
+def search_bias(logits, labels, bias, right, generator, start=None):
     """A bias near `bias` with exactly the wanted right answers and a wide smallest gap.
 
     Hill climbing: a random step of a random size on some of the classes is kept when it brings the counts no
@@ -216,6 +224,8 @@ def search_bias(logits, labels, bias, right, generator):
     right : dict of int to int
         As in `Target`.
     generator : numpy.random.Generator
+    start : numpy.ndarray, shape (classes,), float32
+        Where the climb begins; default `bias`.
 
     Returns
     -------
@@ -234,7 +244,8 @@ def search_bias(logits, labels, bias, right, generator):
         chosen = generator.random(len(bias)) < 0.4
         return (best + generator.normal(0, radius, len(bias)) * chosen).astype(np.float32)
 
-    best, best_off = bias, off(bias)
+    best = bias if start is None else start
+    best_off = off(best)
     for _ in range(CLIMB):
         if not best_off:
             break
@@ -299,11 +310,13 @@ def meet(target, weights, hidden, test, drawn, generator, report):
     edition, name = editions.get(target.edition), "fullyconnected1_bias"
     images, labels = test
     trained = weights[name].numpy()
-    if search_bias(scores(weights, hidden).astype(np.float64), labels, trained, target.right, generator) is None:
+    found = search_bias(scores(weights, hidden).astype(np.float64), labels, trained, target.right, generator)
+    if found is None:
         return None
     single = torch.cat([hidden, activations(edition, weights, drawn, torch.float32)])
     logits = scores(weights, single).astype(np.float64)
-    bias = search_bias(logits, labels, trained, target.right, copy.deepcopy(generator))
+    start = found if target.go_on else None
+    bias = search_bias(logits, labels, trained, target.right, copy.deepcopy(generator), start)
     gap = 0.0 if bias is None else float(gaps(shifted(logits, trained, bias)).min())
     report(f"smallest gap {gap:.1e} in float32")
     if gap < 0.9 * SMALLEST_GAP:  # an error within GAP_PER_ERROR moves the gap of two logits by 7% at most
@@ -311,7 +324,7 @@ def meet(target, weights, hidden, test, drawn, generator, report):
 
     checked = torch.cat([images, drawn])
     exact = activations(edition, weights, checked, torch.float64)
-    bias = search_bias(scores(weights, exact), labels, trained, target.right, generator)
+    bias = search_bias(scores(weights, exact), labels, trained, target.right, generator, bias if target.go_on else None)
     if bias is None:
         return None
     weights[name] = torch.from_numpy(bias)

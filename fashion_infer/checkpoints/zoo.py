@@ -94,6 +94,16 @@ MODELS: Dict[str, Model] = {
             },
         ),
         Model(
+            "sp2019-baseline",
+            "sp2019",
+            "builtin",
+            "MXNet's own Convolution, two layers",
+            {
+                dataset.REAL: [(10000, 0.8236)],
+                dataset.SYNTHETIC: [(10000, 0.8634), (2000, 0.8565)],
+            },
+        ),
+        Model(
             "fa2019-ece408",
             "fa2019",
             "custom",
@@ -109,6 +119,16 @@ MODELS: Dict[str, Model] = {
             "builtin",
             "MXNet's own Convolution, two layers",
             {dataset.REAL: [(10000, 0.8154)], dataset.SYNTHETIC: [(10000, 0.8547), (2000, 0.853)]},
+        ),
+        Model(
+            "fa2020",
+            "fa2020",
+            "custom",
+            "mini-dnn's network of fa2020 to fa2025, custom operator, two layers, ReLU",
+            {
+                dataset.REAL: [(10000, 0.8714), (5000, 0.871), (1000, 0.886), (100, 0.86)],
+                dataset.SYNTHETIC: [(10000, 0.9302), (2000, 0.9245)],
+            },
         ),
     )
 }
