@@ -58,6 +58,10 @@ def tanh(x):
     return np.tanh(x)
 
 
+def relu(x):
+    return np.maximum(x, 0)
+
+
 def compile(function, **options):
     return function
 
@@ -89,10 +93,14 @@ def _conv2d(x, weight):
     return np.ascontiguousarray(y).view(Tensor)
 
 
-def _max_pool2d(x, size):
-    n, c, h, w = x.shape
-    cut = np.asarray(x)[:, :, : h // size * size, : w // size * size]
-    return cut.reshape(n, c, h // size, size, w // size, size).max(axis=(3, 5)).view(Tensor)
+def _max_pool2d(x, size, stride=None, ceil_mode=False):
+    """By starts of windows; in ceil mode the last ones may be cut off by the border."""
+    stride = stride or size
+    ends = [edge - size + (stride if ceil_mode else 1) for edge in x.shape[2:]]
+    rows, columns = ([at for at in range(0, end, stride) if at < edge] for end, edge in zip(ends, x.shape[2:]))
+    x = np.asarray(x)
+    found = [[x[:, :, i : i + size, j : j + size].max(axis=(2, 3)) for j in columns] for i in rows]
+    return np.ascontiguousarray(np.array(found).transpose(2, 3, 0, 1)).view(Tensor)
 
 
 def _linear(x, weight, bias=None):
