@@ -51,7 +51,7 @@ TARGETS = {
     "fa2018-ece408": Target(
         "fa2018", "custom", {10000: 8171, 1000: 827, 100: 85}, seed=8, batch=64, rate=5e-3, start=230, go_on=True
     ),
-    "fa2018-baseline": Target("fa2018", "builtin", {10000: 8177}, seed=9, batch=64, rate=5e-3, start=80),
+    "fa2018-baseline": Target("fa2018", "builtin", {10000: 8177}, seed=9, batch=64, rate=5e-3, start=119),
     "sp2019-ece408": Target(
         "sp2019", "custom", {10000: 8397, 1000: 852, 100: 84}, seed=10, batch=64, rate=5e-3, start=420
     ),

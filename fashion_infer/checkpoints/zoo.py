@@ -84,6 +84,16 @@ MODELS: Dict[str, Model] = {
             {dataset.REAL: [(10000, 0.8444)], dataset.SYNTHETIC: [(10000, 0.8753), (2000, 0.877)]},
         ),
         Model(
+            "fa2018-ece408",
+            "fa2018",
+            "custom",
+            "the course's network, custom operator, two layers",
+            {
+                dataset.REAL: [(10000, 0.8171), (1000, 0.827), (100, 0.85)],
+                dataset.SYNTHETIC: [(10000, 0.8552), (2000, 0.8565)],
+            },
+        ),
+        Model(
             "sp2019-ece408",
             "sp2019",
             "custom",

@@ -198,7 +198,7 @@ def test_peers_take_any_pool():
     torch, ort = pytest.importorskip("torch"), pytest.importorskip("onnxruntime")
     pools = [MaxPool(3, 2, full=True), MaxPool(1, 2), MaxPool(4, 1, full=True), MaxPool(3, full=True), MaxPool(2, 4)]
     for pool in pools:
-        layers, shape = (Convolution(3, 2), Relu(), pool, Flatten(), Dense(4)), (2, 12, 14)
+        layers, shape = (Convolution(3, 2), Relu(), pool, Flatten(), Dense(4)), (2, 14, 14)
         weights = random_network._weights(layers, shape, 0)
         part = random_network.RandomNetwork("none", shape, layers, "", weights)
         images = part.images(5).astype(np.float32)

@@ -54,12 +54,12 @@ def zeros(*shape):
     return np.zeros(shape, np.float32).view(Tensor)
 
 
-def relu(x):
-    return np.maximum(np.asarray(x), 0).view(Tensor)
-
-
 def tanh(x):
     return np.tanh(x)
+
+
+def relu(x):
+    return np.maximum(x, 0)
 
 
 def compile(function, **options):
@@ -94,14 +94,13 @@ def _conv2d(x, weight):
 
 
 def _max_pool2d(x, size, stride=None, ceil_mode=False):
-    stride, (h, w) = stride or size, x.shape[2:]
-    counts = [(-(-(n - size) // stride) if ceil_mode else (n - size) // stride) + 1 for n in (h, w)]
-    last = [(count - 1) * stride + size for count in counts]  # where the last window ends, maybe outside
-    padded = np.full((*x.shape[:2], max(h, last[0]), max(w, last[1])), -np.inf, np.asarray(x).dtype)
-    padded[:, :, :h, :w] = np.asarray(x)
-    windows = np.lib.stride_tricks.sliding_window_view(padded, (size, size), axis=(2, 3))
-    windows = windows[:, :, : last[0] - size + 1 : stride, : last[1] - size + 1 : stride]
-    return windows.max(axis=(4, 5)).view(Tensor)
+    """By starts of windows; in ceil mode the last ones may be cut off by the border."""
+    stride = stride or size
+    ends = [edge - size + (stride if ceil_mode else 1) for edge in x.shape[2:]]
+    rows, columns = ([at for at in range(0, end, stride) if at < edge] for end, edge in zip(ends, x.shape[2:]))
+    x = np.asarray(x)
+    found = [[x[:, :, i : i + size, j : j + size].max(axis=(2, 3)) for j in columns] for i in rows]
+    return np.ascontiguousarray(np.array(found).transpose(2, 3, 0, 1)).view(Tensor)
 
 
 def _linear(x, weight, bias=None):
