@@ -1,6 +1,6 @@
 // The dense layer of custom_ops/net/cuda behind a C interface, for bench_dense.py.
 #include "base/status.h"
-#include "net/cuda/dense.h"
+#include "net/cuda/kernels/dense/dense.h"
 
 extern "C" {
 

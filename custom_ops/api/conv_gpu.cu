@@ -1,8 +1,8 @@
 // The C API: one convolution on a CUDA device. Over device tensors on the caller's stream, the same timed (what MXNet's
 // own GPU context calls), and over host tensors.
 #include "base/log.h"
-#include "conv/cuda/plugin.h"
-#include "conv/cuda/staged.h"
+#include "conv/device/plugin.h"
+#include "conv/device/staged.h"
 #include "conv/dispatch.h"
 #include "gpu/device.h"
 

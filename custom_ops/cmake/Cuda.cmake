@@ -41,7 +41,7 @@ target_compile_definitions(fashion_ops PRIVATE FOPS_WITH_CUDA
   FOPS_CUDA_ARCHS="${archs}" FOPS_CUDA_VERSION="${CMAKE_CUDA_COMPILER_VERSION}")
 
 if(FOPS_BENCH_DENSE)
-  file(GLOB DENSE_SOURCES CONFIGURE_DEPENDS net/cuda/dense.cu net/cuda/kernels/dense_*.cu gpu/check.cu)
+  file(GLOB DENSE_SOURCES CONFIGURE_DEPENDS net/cuda/kernels/dense/*.cu gpu/check.cu)
   add_library(bench_dense SHARED ../scripts/bench_dense.cu base/status.cpp ${DENSE_SOURCES})
   fops_cuda_target(bench_dense)
 endif()

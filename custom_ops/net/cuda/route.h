@@ -9,7 +9,7 @@
 
 #include <vector>
 
-#include "net/cuda/dense.h"
+#include "net/cuda/kernels/dense/dense.h"
 #include "net/cuda/kernels/stages.h"
 #include "net/cuda/weights.h"
 
@@ -17,7 +17,7 @@ namespace fops {
 
 struct Step {
   enum class Kind {
-    conv_pixels,  // kernels/conv_pixels.cu
+    conv_pixels,  // kernels/conv_pixels/
     conv,         // a kernel of the table into `scratch`, then the map; or straight into the output
     map,          // also the change to halves before a dense step
     dense,        // dense.h, from halves
@@ -39,7 +39,7 @@ struct Step {
   }
 };
 
-// `matrix_units`: whether the device has the mma that dense.h and kernels/conv_pixels.cu use (sm_80 and newer).
+// `matrix_units`: whether the device has the mma that dense.h and kernels/conv_pixels/ use (sm_80 and newer).
 std::vector<Step> make_route(const Plan& plan, const std::vector<StageWeights>& weights, fops_dtype type,
                              bool matrix_units);
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "gpu/memory.h"
-#include "net/cuda/dense.h"
+#include "net/cuda/kernels/dense/dense.h"
 #include "net/cuda/kernels/stages.h"
 #include "net/executor.h"
 

@@ -10,7 +10,7 @@
 
 #include "gpu/isa/halves.cuh"
 #include "gpu/launch.h"
-#include "net/cuda/dense.h"
+#include "net/cuda/kernels/dense/dense.h"
 #include "net/cuda/kernels/activate.cuh"
 #include "net/cuda/kernels/stages.h"
 

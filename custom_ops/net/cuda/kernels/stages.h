@@ -41,7 +41,7 @@ constexpr int64_t kFewUnits = 16;
 fops_status run_few_units(int64_t n, int64_t inputs, int64_t units, const Tensor& x, const float* w, const float* bias,
                           Activation activation, bool softmax, float* y, cudaStream_t stream);
 
-// Convolution, tanh and pool in one kernel, for one channel and K = 5 (kernels/conv_pixels.cu).
+// Convolution, tanh and pool in one kernel, for one channel and K = 5 (kernels/conv_pixels/).
 constexpr int kTanhScale = 1 << 14;  // of the halves it writes: +-1 then lies far from both ends of half's range
 struct PixelWeights {
   std::vector<uint32_t> packed;      // to be copied to the device

@@ -1,12 +1,12 @@
 // conv_pixels.cu: how weights, pixels and outputs lie in registers and memory. The kernel and what packs its weights
-// (pack_pixels.cu) share it.
+// (pack.cu) share it.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
 #include "gpu/divide.cuh"
-#include "net/cuda/dense.h"
+#include "net/cuda/kernels/dense/dense.h"
 #include "net/plan.h"
 
 namespace fops {

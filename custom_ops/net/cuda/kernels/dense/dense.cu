@@ -1,12 +1,11 @@
 // The dense layer on CUDA: weights laid out once, the choice of kernel, and the sum over chunks.
 //
 // Every float32 operand is the sum of two halves, hi + lo, 22 bits or more of its 24, and three products of halves on
-// the matrix units stand for one in float32: see gpu/isa/halves.cuh. kernels/dense_hopper.cu is the kernel for
-// Hopper, kernels/dense_general.cu the one for the other GPUs; dense_kernels.h says why a result's digits do not
-// depend on n.
+// the matrix units stand for one in float32: see gpu/isa/halves.cuh. hopper.cu is the kernel for Hopper, general.cu the
+// one for the other GPUs; kernels.h says why a result's digits do not depend on n.
 #include "gpu/isa/halves.cuh"
 #include "gpu/largest.cuh"
-#include "net/cuda/kernels/dense_kernels.h"
+#include "net/cuda/kernels/dense/kernels.h"
 
 namespace fops {
 namespace {

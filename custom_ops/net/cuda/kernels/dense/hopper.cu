@@ -14,7 +14,7 @@
 
 #include "gpu/isa/bulk_copy.cuh"
 #include "gpu/isa/wgmma.cuh"
-#include "net/cuda/kernels/dense_kernels.h"
+#include "net/cuda/kernels/dense/kernels.h"
 
 namespace fops {
 namespace {

@@ -1,14 +1,14 @@
 // The kernel runs over as many images at once as the device's free memory holds, so that its time is the one that the
 // course measured: tensors on the device, device synchronised before and after. Only the transfers go in chunks. At
 // 1.15 GB of output against 0.3 ms of kernel there is nothing to win by overlapping the kernel too.
-#include "conv/cuda/staged.h"
+#include "conv/device/staged.h"
 
 #include <chrono>
 #include <memory>
 
 #include "base/log.h"
 #include "conv/cuda/dims.h"
-#include "conv/cuda/plugin.h"
+#include "conv/device/plugin.h"
 #include "gpu/transfers.h"
 
 namespace fops {

@@ -8,7 +8,7 @@
 #pragma once
 
 #include "gpu/launch.h"
-#include "net/cuda/dense.h"
+#include "net/cuda/kernels/dense/dense.h"
 
 namespace fops {
 

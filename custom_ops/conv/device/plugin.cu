@@ -1,5 +1,5 @@
 // Registered kernels over device tensors.
-#include "conv/cuda/plugin.h"
+#include "conv/device/plugin.h"
 
 #include "conv/cuda/dims.h"
 

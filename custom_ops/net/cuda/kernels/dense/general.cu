@@ -11,7 +11,7 @@
 // Gains: 1.09 ms on an H200 (198 TFLOP/s), at least 1.4 times faster than torch's float32; wgmma is 3.6 times faster.
 #include "gpu/isa/bulk_copy.cuh"
 #include "gpu/isa/mma.cuh"
-#include "net/cuda/kernels/dense_kernels.h"
+#include "net/cuda/kernels/dense/kernels.h"
 
 namespace fops {
 namespace {
