@@ -94,6 +94,16 @@ MODELS: Dict[str, Model] = {
             },
         ),
         Model(
+            "fa2018-baseline",
+            "fa2018",
+            "builtin",
+            "MXNet's own Convolution, two layers",
+            {
+                dataset.REAL: [(10000, 0.8177)],
+                dataset.SYNTHETIC: [(10000, 0.8691), (2000, 0.87)],
+            },
+        ),
+        Model(
             "sp2019-ece408",
             "sp2019",
             "custom",
