@@ -287,7 +287,9 @@ def test_a_report_with_a_kernel(run_program, tmp_path):
 
 def test_from_python():
     result = infer("ece408-high", n=100, data="synthetic", kernel=str(TEMPLATES / "conv.cpp"))
-    assert result.backend == "cpu" and result.mode == "operator" and result.layers[0].kernel == "conv.cpp"
+    assert result.backend == "cpu" and result.mode == "operator"
+    # The name that the library gave the file: with a number where another file of that name was there before.
+    assert result.layers[0].kernel.partition("#")[0] == "conv.cpp"
     assert result.submission.wrong == "" and result.submission.precision == "float32"
     wrong = infer("ece408-high", n=100, data="synthetic", kernel=str(SAMPLES / "wrong" / "boundary.cpp"))
     assert "a boundary" in wrong.submission.wrong

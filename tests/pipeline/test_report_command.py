@@ -3,7 +3,8 @@
 import json
 
 import profiles
-from fashion_infer.reporting import gather
+
+from fashion_infer.report import gather
 
 
 def test_report(run_program, invoke, small_report, monkeypatch, tmp_path):
