@@ -87,7 +87,7 @@ def opened(library: Path) -> Plugin:
     except AttributeError:
         raise DeviceError(f"{library} exports no fops_kernel_plugin_main") from None
     main.restype = ctypes.POINTER(Description)
-    return Plugin(main().contents, str(library), handle)
+    return Plugin(main().contents, library.stem, handle)  # a build is named by what went into it
 
 
 def backend_of(library: Path) -> str:
