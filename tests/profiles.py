@@ -5,6 +5,7 @@ draws anew, and a failure prints the line that repeats its example.
 """
 
 import os
+import random
 
 NAMES = ("default", "all")
 MORE = 25  # examples under `all` for each one under `default`
@@ -35,3 +36,13 @@ def examples(count):
 def pick(sample, everything):
     """`sample` under `default`, `everything` under `all`."""
     return everything if _chosen == "all" else sample
+
+
+def drawn(everything, count):
+    """`count` of several things under `default`, others in every run, in their order; all of them under `all`.
+
+    The processes of one run must agree: pytest-xdist gives them a common name, which is the seed.
+    """
+    seed = os.environ.get("PYTEST_XDIST_TESTRUNUID")
+    chosen = set(random.Random(seed).sample(range(len(everything)), pick(count, len(everything))))
+    return [thing for index, thing in enumerate(everything) if index in chosen]

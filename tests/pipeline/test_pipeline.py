@@ -2,8 +2,6 @@
 
 import functools
 import json
-import os
-import random
 import re
 
 import numpy as np
@@ -18,10 +16,9 @@ from fashion_infer.result import Result
 
 MODELS = list(zoo.MODELS)
 # On the built-in set three models, others in every run, and all of them in `make test-all`: no course published its
-# figures. The processes of one run must agree on the three: pytest-xdist gives them a common name.
-_DRAWN = random.Random(os.environ.get("PYTEST_XDIST_TESTRUNUID")).sample(MODELS, 3)
+# figures.
 ON_DATA = [*((model, "fashion-mnist") for model in MODELS)]
-ON_DATA += [(model, "synthetic") for model in profiles.pick(sorted(_DRAWN), MODELS)]
+ON_DATA += [(model, "synthetic") for model in profiles.drawn(MODELS, 3)]
 on_data = pytest.mark.parametrize("model, source", ON_DATA, indirect=["source"])
 
 
