@@ -271,20 +271,6 @@ def test_bench_refuses_stray_words(invoke):
     assert code == 2 and "unexpected argument naive" in err
 
 
-def test_a_report_with_a_kernel(run_program, tmp_path):
-    out = tmp_path / "report"
-    end = run_program(
-        "report", "--out", out, "--quick", "--backend", "cpu", "--n", "100", "--data", "synthetic",
-        "--kernel", TEMPLATES / "conv.cpp", timeout=600,
-    )  # fmt: skip
-    assert end.returncode == 0, end.stderr
-    text = (out / "report.md").read_text()
-    assert "conv.cpp (format c-cpu)" in text and "limit: fill" in text
-    assert json.loads((out / "run-operator.json").read_text())["submission"]["wrong"] == ""
-    names = [row["name"] for row in json.loads((out / "bench-conv.json").read_text())["cases"][0]["rows"]]
-    assert "conv.cpp" in names and "shifted" in names
-
-
 def test_from_python():
     result = infer("ece408-high", n=100, data="synthetic", kernel=str(TEMPLATES / "conv.cpp"))
     assert result.backend == "cpu" and result.mode == "operator"

@@ -1,15 +1,22 @@
 """The report as a user makes it, and twice into the same folder."""
 
 import json
+from pathlib import Path
 
 import profiles
+import pytest
 
 from fashion_infer.report import gather
 
+FILE = Path(__file__).resolve().parents[2] / "fashion_infer" / "submissions" / "templates" / "conv.cpp"
 
-def test_report(run_program, invoke, small_report, monkeypatch, tmp_path):
+
+# One of the two in a run: each takes 15 s.
+@pytest.mark.parametrize("kernel", profiles.drawn([None, FILE], 1), ids=lambda file: "file" if file else "built-in")
+def test_report(kernel, run_program, invoke, small_report, monkeypatch, tmp_path):
     out = tmp_path / "report"
     words = ("report", "--out", out, "--quick", "--n", 200, "--data", "synthetic", "--backend", "cpu")
+    words += ("--kernel", kernel) if kernel else ()
     done = run_program(*words, timeout=600)
     assert done.returncode == 0, done.stderr
     assert done.stdout == f"{out / 'index.html'}\n"
@@ -19,6 +26,11 @@ def test_report(run_program, invoke, small_report, monkeypatch, tmp_path):
     written = (out / "report.md").read_text()
     assert "checks passed" in written and "WRONG" not in written and "No profiler" not in written
     assert [path.name for path in tmp_path.iterdir()] == ["report"]
+    if kernel:
+        assert "conv.cpp (format c-cpu)" in written and "limit: fill" in written
+        assert json.loads((out / "run-operator.json").read_text())["submission"]["wrong"] == ""
+        names = [row["name"] for row in json.loads((out / "bench-conv.json").read_text())["cases"][0]["rows"]]
+        assert "conv.cpp" in names and "shifted" in names
 
     first = (out / "index.html").read_bytes()
     if profiles.pick(True, False):  # what the second one shows was measured before: measuring takes 10 s

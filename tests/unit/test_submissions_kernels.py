@@ -9,6 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
+import profiles
 import pytest
 import reference
 from hypothesis import given, settings
@@ -268,7 +269,7 @@ def test_without_a_compiler_the_message_says_so(own, monkeypatch):
         submissions.load(TEMPLATES / "conv.cu")
 
 
-@pytest.mark.parametrize("path", ON_GPU, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", profiles.drawn(ON_GPU, 6), ids=lambda path: path.name)  # 2.5 s a file
 def test_files_for_the_gpu_compile(path):
     if compilers.find_nvcc() is None:
         pytest.skip("no nvcc")
