@@ -8,6 +8,10 @@ from fashion_infer.library import bindings, kernels
 
 from . import bound, draw, places
 
+# Where a few values are far larger than the others, products that are each just below what the partial sum resolves
+# fall away one by one: plain float32 sums of 50 to 400 such products came to 1.4 times the bound.
+_BESIDE = 2
+
 
 class Case:
     """What a seed draws."""
@@ -68,7 +72,7 @@ def run(place, seed, only=None):
             if place.forward(name, conv, x, k, y) != bindings.OK:
                 failures.append(((name, case.kind, "refused"), f"{name}, {case}: {bindings.message()}"))
                 continue
-            limit = bound.of_sum(case.k[0].size, magnitude, precision)
+            limit = bound.of_sum(case.k[0].size, magnitude, precision) * (_BESIDE if case.kind == "beside" else 1)
             alike, ratio = bound.worst(place.xp, place.double(y.values), want, limit)
             flags = alike, ratio, y.intact(), x.intact() & k.intact()
             alike, ratio, inside, inputs = place.numbers(flags)

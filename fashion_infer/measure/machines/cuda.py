@@ -1,6 +1,6 @@
 """A CUDA device as a place to benchmark on: tensors of PyTorch or CuPy, our kernels on their pointers and stream."""
 
-from typing import Callable, ClassVar, Dict, List, Optional, Sequence, Tuple
+from typing import Callable, ClassVar, Dict, List, Sequence, Tuple
 
 import numpy as np
 
@@ -56,14 +56,13 @@ class Cuda:
 
     def convolution(self, x: np.ndarray, weight: np.ndarray, y_shape) -> "CudaConvolution":
         """One convolution's tensors on the device, all float32, with room for its output."""
-        tensors = self.tensors
-        return CudaConvolution(tensors, tensors.put(x), tensors.put(weight), y_shape, (x, weight), self.device.index)
+        return CudaConvolution(self.tensors, x, weight, y_shape, self.device.index)
 
     def drawn(self, shape: ConvolutionShape, pixels: bool, seed: int) -> "CudaConvolution":
         """One convolution on random tensors, drawn on the device: pixels, or values of -1 to 1."""
         x = self.tensors.random(shape[:4], pixels, seed)
         weight = self.tensors.random((shape.M, shape.C, shape.K, shape.K), False, seed + 1)
-        return CudaConvolution(self.tensors, x, weight, shape.output)
+        return CudaConvolution(self.tensors, x, weight, shape.output, self.device.index, placed=True)
 
     def check_drawn(self, shape: ConvolutionShape) -> None:
         """Refuse a shape that the device's memory does not hold: input and output, and those of a peer in NHWC, twice
@@ -93,13 +92,14 @@ class Cuda:
 
 
 class CudaConvolution:
-    """One convolution on the device. `host` are the same tensors as NumPy, for a kernel file that copies by itself."""
+    """One convolution on the device, of NumPy's tensors or of `placed` ones, which lie there already."""
 
-    def __init__(self, tensors, x, weight, y_shape, host: Optional[Tuple] = None, device: int = 0):
+    def __init__(self, tensors, x, weight, y_shape, device: int = 0, placed: bool = False):
         self.tensors, self.clock = tensors, _Queued(tensors)
         self._conv = kernels.describe(x.shape, weight.shape)
-        self._device, self._host = device, host
-        self.x, self.weight, self.y = x, weight, tensors.empty(y_shape)
+        self._device, self._host = device, (x, weight)
+        self.x, self.weight = (x, weight) if placed else (tensors.put(x), tensors.put(weight))
+        self.y = tensors.empty(y_shape)
         self._output_bytes = 4 * int(np.prod(y_shape))
 
     def kernel(self, name: str) -> Contender:
