@@ -13,6 +13,19 @@ def command():
     """Measure kernels and networks beside what a user could pick instead."""
 
 
+GRID = (
+    click.option("--grid", is_flag=True, help="What auto runs on a grid of shapes; a sample of it."),
+    click.option("--full", is_flag=True, help="The whole grid."),
+    click.option(
+        "--batches", metavar="N,...", multiple=True, help="Of the grid [default: 1,100,largest; on a CPU 1,100]."
+    ),
+    click.option("--seed", type=int, help="Of the grid's sample and data [default: 1]."),
+    click.option(
+        "--seconds", type=click.FloatRange(min=0, min_open=True), help="Begin no point of the grid after this time."
+    ),
+)
+
+
 @command.command("conv")
 @options.takes(
     options.editions,
@@ -30,10 +43,26 @@ def command():
     click.option("--against", metavar="PEER,...", help="cudnn, torch, mxnet, onnxruntime, none [default: all here]."),
     click.option("--batch", type=int, help="Images [default: 10000 on a GPU, 1000 on a CPU]."),
     click.option("--repeat", type=int, help="Timed runs [default: 20 on a GPU, 12 on a CPU]."),
+    click.option(
+        "--layers",
+        type=click.Choice(["course", "others", "all"]),
+        help="In place of editions: those of all editions, those of other networks, or both, each with images of its "
+        "own.",
+    ),
+    *GRID,
     *options.OUTPUTS,
 )
-def conv(editions, backend, device, more, kernels, timeout, against, batch, repeat, as_json, plot, markdown):
+def conv(
+    editions, backend, device, more, kernels, timeout, against, batch, repeat, layers, as_json, plot, markdown, **grid
+):
     """Check every convolution kernel against float64, then time it; exit 1 when one is wrong."""
+    if layers and editions:
+        raise UsageError("--layers stands in place of --edition: give one of them")
+    if grid.pop("grid"):
+        others = {"edition": editions, "layers": layers, "kernels": kernels or more, "batch": batch, "repeat": repeat}
+        _refuse(others, "--grid has its own shapes and repeats, and runs auto: it does not take")
+        return _grid(backend, device, against, as_json, plot, markdown, **grid)
+    _refuse(grid, "only with --grid:")
     if more and not kernels:
         raise UsageError(f"unexpected argument {more[0]}: kernels are named behind --kernels")
     kernels = [*kernels, *more]
@@ -48,8 +77,9 @@ def conv(editions, backend, device, more, kernels, timeout, against, batch, repe
     own = paths.among(kernels)
     backend = _backend_of(own, backend) if own else devices.choose(backend, device).backend
     named = ",".join(kernels) or "all"
-    request = measure.Request(editions or ("fa2017",), backend, named, against, batch, repeat, device)
+    request = measure.Request(editions or ("fa2017",), backend, named, against, batch, repeat, device, layers)
     measured = measure.measure(request, lambda case: terminal.show(conv.case(case, backend)))
+    terminal.show(conv.overview(measured) if layers else [])
     terminal.notice(benchmark.not_compared(measured))
     files.save_benchmark(measured, chart.draw, conv.page, as_json, plot, markdown)
     if measured.wrong:
@@ -91,6 +121,33 @@ def net(editions, backend, device, against, batch, repeat, as_json, plot, markdo
     files.save_benchmark(measured, chart.draw, network.page, as_json, plot, markdown)
     if measured.wrong:
         raise CheckFailed(f"wrong: {', '.join(measured.wrong)}")
+
+
+def _grid(backend, device, against, as_json, plot, markdown, full, batches, seed, seconds):
+    """`bench conv --grid`."""
+    from .. import devices
+    from ..measure.grid import measuring, points
+    from ..present import benchmark, files, grid
+    from ..present.charts import grid as chart
+    from ..present.render import terminal
+
+    files.check(as_json, markdown, plot=plot)
+    batches = points.parse_batches(batches) or None
+    backend = devices.choose(backend, device).backend
+    request = measuring.Request(backend, device, batches, full, 1 if seed is None else seed, against, seconds)
+    measured = measuring.measure(request, lambda *done: terminal.show(grid.progress(*done)))
+    terminal.show(grid.summary(measured))
+    terminal.notice(benchmark.not_compared(measured))
+    files.save_benchmark(measured, chart.draw, grid.page, as_json, plot, markdown)
+    if measured.wrong:
+        raise CheckFailed(f"wrong: {', '.join(measured.wrong)}")
+
+
+def _refuse(given, why):
+    """UsageError when any of these options is given."""
+    found = [f"--{name}" for name, value in given.items() if value or (value == 0 and value is not False)]
+    if found:
+        raise UsageError(f"{why} {', '.join(found)}")
 
 
 def _backend_of(files, backend):

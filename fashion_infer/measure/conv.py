@@ -4,16 +4,14 @@ from typing import Callable, Dict, List, NamedTuple, Optional, Tuple, Union
 
 import numpy as np
 
-from ..checkpoints import editions
 from ..errors import DeviceError, UsageError
 from ..library import build
 from ..library import kernels as library
 from ..submissions import paths
 from ..submissions.loading import Loaded, load, names_of_loaded
-from . import kernel_files, reference
+from . import kernel_files, layers, reference
 from . import request as requests
 from .machines import open_machine
-from .random_network import convolutions
 from .records import (
     CONVOLUTIONS,
     COPY,
@@ -54,8 +52,10 @@ class Request(NamedTuple):
     against
         Peers with commas between them, out of PEERS, or "none"; None for all that run on the backend. A peer that is
         not installed is left out, and `Result.not_compared` says why.
+    layers
+        A set of `layers.SETS`, in place of `editions`.
     batch
-        Images [default: 10,000 on a GPU, 1,000 on a CPU].
+        Images [default: 10,000 on a GPU, 1,000 on a CPU; each layer's own in a set].
     repeat
         Timed runs of each [default: 20 on a GPU, 12 on a CPU]; slow ones (8 ms, 2 s) get three.
     """
@@ -67,6 +67,7 @@ class Request(NamedTuple):
     batch: Optional[int] = None
     repeat: Optional[int] = None
     device: int = 0
+    layers: Optional[str] = None
 
 
 def measure(request: Request, progress: Callable[[Case], None] = lambda case: None) -> Result:
@@ -91,40 +92,47 @@ def measure(request: Request, progress: Callable[[Case], None] = lambda case: No
     DeviceError
         Without a device, or without PyTorch and CuPy on a GPU; when memory does not suffice, or the GPU fails.
     """
-    chosen = [editions.get(name) for name in request.editions]
+    chosen = layers.of_set(request.layers) if request.layers else layers.of_editions(request.editions)
     kernels = _chosen(request.kernels, request.backend)
     asked = requests.peer_names(request.against, PEERS)
     requests.at_least_one(batch=request.batch, repeat=request.repeat)
     machine = open_machine(request.backend, request.device)
     usual_batch, usual_repeat = machine.convolution_defaults
-    batch, repeat = request.batch or usual_batch, request.repeat or usual_repeat
+    batch, repeat = request.batch or (None if request.layers else usual_batch), request.repeat or usual_repeat
+    shapes = [layer.shape(batch or layer.batch(machine.backend)) for layer in chosen]
     peers, missing = requests.available(
         asked, machine.convolution_peers, machine.backend, asked=request.against is not None
     )
     identity, versions = machine.describe([name for name in peers if requests.package_of(name)])
-    options = {"kernels": request.kernels, "against": request.against, "batch": batch, "repeat": repeat}
-    command = requests.command(CONVOLUTIONS, request.editions, request.backend, **options)
+    options = {
+        "layers": request.layers,
+        "kernels": request.kernels,
+        "against": request.against,
+        "batch": batch,
+        "repeat": repeat,
+    }
+    named = () if request.layers else request.editions
+    command = requests.command(CONVOLUTIONS, named, request.backend, **options)
     versions = {"library": build.build_info(), **versions}
-    result = Result(CONVOLUTIONS, request.backend, identity, versions, command, [batch], repeat, missing)
-    for edition in chosen:
-        for number, step in enumerate(convolutions(edition), 1):
-            filters, *rest = next(iter(step.parameters.values()))
-            shape = ConvolutionShape(batch, *step.input, filters, rest[-1])
-            case = Case(edition.name, MEMORY if machine.backend == "cpu" else DEVICE, batch, 0, [], number, shape)
-            try:
-                _measure(machine, case, kernels, peers, repeat, missing)
-            except (MemoryError, RuntimeError) as error:
-                raise requests.explained(error, machine.backend) from error
-            result.cases.append(case)
-            progress(case)
+    batches = sorted({shape.B for shape in shapes})
+    result = Result(CONVOLUTIONS, request.backend, identity, versions, command, batches, repeat, missing)
+    for layer, shape in zip(chosen, shapes):
+        where = MEMORY if machine.backend == "cpu" else DEVICE
+        case = Case(layer.edition, where, shape.B, 0, [], layer.number, shape)
+        try:
+            _measure(machine, case, kernels, peers, repeat, missing)
+        except (MemoryError, RuntimeError) as error:
+            raise requests.explained(error, machine.backend) from error
+        result.cases.append(case)
+        progress(case)
     return result
 
 
 def _measure(machine, case: Case, kernels, peers, repeat, missing) -> None:
     """Fill in a case: check every contender, then time those that are right."""
     machine.check_convolution(case.shape)
-    x, weight = _inputs(case.shape, first=case.number == 1)
-    work = machine.convolution(x, weight, (case.batch, case.shape.M, *_size(case.shape)))
+    x, weight = _inputs(case.shape, first=case.shape.C in layers.IMAGE_CHANNELS)
+    work = machine.convolution(x, weight, case.shape.output)
     picked = _picked(case.batch)
     want = reference.convolve(x[picked], weight)
     case.checked = len(picked)
@@ -164,10 +172,6 @@ def _measure(machine, case: Case, kernels, peers, repeat, missing) -> None:
             row.take(times[row.name], case.batch)
             row.layer_ms = next((c.clock.layer_ms for c in timed if c.name == row.name and c.clock), None)
     _rate(case, {limit.name: size for limit, size in limits})
-
-
-def _size(shape):
-    return shape.H - shape.K + 1, shape.W - shape.K + 1
 
 
 def _inputs(shape: ConvolutionShape, first: bool):

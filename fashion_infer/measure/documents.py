@@ -99,7 +99,8 @@ def _conv(path, data):
             _bench_row(times, what, row, ours)
             if ours:
                 facts[what] = str(row["status"])
-    size = data["batches"][0] if "batches" in data else data["batch"]
+    batches = data["batches"] if "batches" in data else [data["batch"]]
+    size = batches[0] if len(batches) == 1 else None
     return Document(path, CONV, times, facts, _bench_settings(data), size, ())
 
 

@@ -1,5 +1,6 @@
 """What a benchmark measured: one kind of record for convolutions and for whole networks."""
 
+import math
 from dataclasses import asdict, dataclass, field
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
@@ -35,6 +36,7 @@ class Measurement:
     reason: str = ""  # why it is wrong or skipped
     layout: str = ""  # the way that was fastest
     error: Optional[float] = None  # the largest, against float64, over the range of what is compared
+    of_bound: Optional[float] = None  # the largest error over what a plain float32 sum may have there
     changed: Optional[int] = None  # predictions that differ from float64's
     runs: int = 0
     min_ms: Optional[float] = None
@@ -78,9 +80,20 @@ class ConvolutionShape(NamedTuple):
     K: int
 
     @property
+    def title(self) -> str:
+        """The shape in words."""
+        images = f"{self.B:,} image{'s' if self.B > 1 else ''}"
+        return f"{self.C} to {self.M} channels, {self.K}x{self.K}, on {self.H}x{self.W}, {images}"
+
+    @property
+    def output(self) -> Tuple[int, int, int, int]:
+        """Shape of the output."""
+        return self.B, self.M, self.H - self.K + 1, self.W - self.K + 1
+
+    @property
     def outputs(self) -> int:
         """Values of the output."""
-        return self.B * self.M * (self.H - self.K + 1) * (self.W - self.K + 1)
+        return math.prod(self.output)
 
     @property
     def operations(self) -> int:
@@ -124,11 +137,9 @@ class Case:
     @property
     def title(self) -> str:
         """The case in words."""
-        images = f"{self.batch:,} image{'s' if self.batch > 1 else ''}"
-        if self.shape is None:
-            return f"{self.edition}, {images}, {WHERE[self.where]}"
-        _, channels, height, width, filters, size = self.shape
-        return f"{self.name}: {channels} to {filters} channels, {size}x{size}, on {height}x{width}, {images}"
+        if self.shape is not None:
+            return f"{self.name}: {self.shape.title}"
+        return f"{self.edition}, {self.batch:,} image{'s' if self.batch > 1 else ''}, {WHERE[self.where]}"
 
     @property
     def peers(self) -> List[str]:

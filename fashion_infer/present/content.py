@@ -58,7 +58,7 @@ class Command(NamedTuple):
 
 
 class Picture(NamedTuple):
-    """A PNG beside the pages, and in words what it shows. A terminal leaves it out."""
+    """A PNG or SVG beside the pages, and in words what it shows. A terminal leaves it out."""
 
     file: str
     alt: str

@@ -2,12 +2,12 @@
 
 from typing import List, Optional
 
-from ..measure.records import OURS, SKIPPED, WRONG, Case, Measurement, Result
+from ..measure.records import FILL, OURS, SKIPPED, WRONG, Case, Measurement, Result
 from .benchmark import ERROR, Field, case_parts, figure, head, left_out, name, ratios, times
-from .content import Command, Page, Part, Picture, Section, Text, number
+from .content import Command, Page, Part, Picture, Section, Text, number, table
 
 _HOW = (
-    "Random images, {batch:,} in a batch, tensors {where}. Times are of at least {repeat} runs, or of three runs of a "
+    "Random images, {batch}, tensors {where}. Times are of at least {repeat} runs, or of three runs of a "
     "contender that takes longer than {slow}. All contenders take turns."
 )
 _COLUMNS = (
@@ -75,18 +75,31 @@ def parts(result: Result, picture: Optional[str]) -> List[Part]:
 def page(result: Result, file: str, plot: Optional[str] = None, as_json: Optional[str] = None) -> Page:
     """The page of documentation; see `benchmark.head`."""
     top = head(result, file, plot, as_json, how(result), "Time of every kernel and peer, layer by layer")
-    sections = []
+    sections = [Section("overview", "Overview", overview(result))] if len(result.batches) > 1 else []
     for edition in dict.fromkeys(each.edition for each in result.cases):
         tables = [case(each, result.backend) for each in result.cases if each.edition == edition]
         sections.append(Section(edition, edition, [part for parts in tables for part in parts]))
     return Page("The convolution kernels, measured", top, sections)
 
 
+def overview(result: Result) -> List[Part]:
+    """Every convolution in a row: the limit, the kernel that auto runs, and the peers."""
+    peers = list(dict.fromkeys(peer for each in result.cases for peer in each.peers))
+    columns = ["convolution", "kernel", ">fill ms", ">auto ms", ">x fill", *(f">{peer} ms" for peer in peers)]
+    rows = []
+    for each in result.cases:
+        times = {row.name: row.median_ms for row in each.rows}
+        fill, auto = times[FILL], times.get(each.auto)
+        ours = [number(fill, ".3f"), number(auto, ".3f"), number(auto and auto / fill, ".2f")]
+        rows.append([each.title, each.auto, *ours, *(number(times.get(peer), ".3f") for peer in peers)])
+    return [table("The kernel that auto runs, beside the time to write the output", columns, rows)]
+
+
 def how(result: Result) -> List[Part]:
     """How it was measured, and what the columns mean."""
     gpu = result.backend == "gpu"
     measured = _HOW.format(
-        batch=result.batches[0],
+        batch=f"{result.batches[0]:,} in a batch" if len(result.batches) == 1 else "as many as the tables say",
         repeat=result.repeat,
         where="on the device, timed by its events" if gpu else "in memory that is used again",
         slow="8 ms" if gpu else "2 s",

@@ -17,6 +17,7 @@ from fashion_infer.library import bindings, kernels
 from fashion_infer.library import devices as library_devices
 from fashion_infer.measure import conv, random_network, timing
 from fashion_infer.measure import reference as bench_reference
+from fashion_infer.measure.grid import points
 from fashion_infer.measure.machines import cpu, memory, tensors
 from fashion_infer.measure.peers import onnx_model
 from fashion_infer.measure.records import ConvolutionShape
@@ -41,6 +42,13 @@ class Tensors:
 
     def empty(self, shape):
         return np.empty(shape, np.float32)
+
+    def random(self, shape, pixels, seed):
+        rng = np.random.default_rng(seed)
+        return rng.integers(0, 256, shape).astype(np.float32) if pixels else rng.random(shape, np.float32) * 2 - 1
+
+    def release(self):
+        pass
 
     def fill(self, tensor, value):
         tensor.fill(value)
@@ -271,6 +279,20 @@ class TestGpu:
     def test_auto_takes_the_gpu(self, gpu, invoke):
         assert invoke("bench", "conv", "--batch", "1", "--repeat", "1", "--kernels", "auto")[0] == 0
         assert gpu
+
+    def test_the_grid(self, gpu, invoke, monkeypatch, tmp_path):
+        monkeypatch.setattr(points, "SAMPLE", 4)
+        words = ("--grid", "--backend", "gpu", "--batches", "1,2", "--json", tmp_path / "g.json")
+        code, out, err = invoke("bench", "conv", *words)
+        assert code == 0 and "4 of 4 points measured, 0 wrong" in out
+        assert "not compared with cudnn (PyTorch with CUDA is not installed)" in err
+        result = json.loads((tmp_path / "g.json").read_text())
+        assert {row["name"] for case in result["cases"] for row in case["rows"]} == {"fill", "shifted"}
+        assert {name for name, _ in gpu} == {"shifted"} and all(case["auto"] == "shifted" for case in result["cases"])
+
+    def test_a_grid_beyond_the_devices_memory_is_refused_at_once(self, gpu, invoke):
+        code, out, err = invoke("bench", "conv", "--grid", "--backend", "gpu", "--batches", f"1,{10**9}")
+        assert code == 4 and "--batches 1,100" in err and not out and not gpu
 
     def test_cudnn_takes_the_better_layout(self, gpu, invoke, monkeypatch, tmp_path, torch):
         class WithTorch(Tensors):

@@ -6,6 +6,9 @@ A machine has
 - `describe(peers)`: what identifies it, and versions,
 - `check_convolution(shape)`: refuses what memory does not hold,
 - `convolution(x, weight, y_shape)`: one convolution, with `kernel`, `poison`, `complete`, `limits`, `peers`, `clock`,
+- `drawn(shape, pixels, seed)`: the same on random tensors of its own, which `inputs(picked)` gives as NumPy,
+- `check_drawn(shape)`: refuses what memory does not hold,
+- `point_seconds`: for the timed runs of one point of the grid, and `release()`: gives memory back between two points,
 - `cases(batches)`: what is measured of a network,
 - `check_network(network, batch, peers)`: refuses what memory does not hold,
 - `network(where, network, images)`: one case of a network, with `ours`, `peers` and `clock`.

@@ -41,6 +41,7 @@ class Cpu:
     }
     convolution_defaults = 1000, 12
     network_repeat = 12
+    point_seconds = 1.0
 
     def __init__(self):
         self.threads = thread_pool.size()
@@ -61,6 +62,24 @@ class Cpu:
     def convolution(self, x: np.ndarray, weight: np.ndarray, y_shape) -> "CpuConvolution":
         """One convolution's tensors, both float32, with room for its output."""
         return CpuConvolution(x, weight, y_shape, self.threads, self._pool)
+
+    def drawn(self, shape: ConvolutionShape, pixels: bool, seed: int) -> "CpuConvolution":
+        """One convolution on random tensors: pixels, or values of -1 to 1."""
+        rng = np.random.default_rng(seed)
+        x = rng.random(shape[:4], dtype=np.float32)
+        if pixels:
+            np.floor(np.multiply(x, 256, out=x), out=x)
+        else:
+            np.subtract(np.multiply(x, 2, out=x), 1, out=x)
+        weight = rng.standard_normal((shape.M, shape.C, shape.K, shape.K), dtype=np.float32)
+        return self.convolution(x, weight, shape.output)
+
+    def check_drawn(self, shape: ConvolutionShape) -> None:
+        """Refuse a shape that memory does not hold."""
+        self.check_convolution(shape)
+
+    def release(self) -> None:
+        """Nothing: malloc keeps what is freed, on purpose (`_keep_freed_memory`)."""
 
     def cases(self, batches: Sequence[int]) -> List[Tuple[str, int]]:
         """What is measured of a network: (where, batch)."""
@@ -90,6 +109,10 @@ class CpuConvolution:
     def kernel(self, name: str) -> Contender:
         """A kernel of the library."""
         return Contender(name, lambda: kernels.convolve(self.x, self.weight, name, out=self.y), _items)
+
+    def inputs(self, picked: np.ndarray) -> Tuple[np.ndarray, np.ndarray]:
+        """These images, and the weights."""
+        return self.x[picked], self.weight
 
     def kernel_file(self, kernel: Loaded) -> KernelFile:
         """A kernel file; the library poisons the output before each call, outside the time that it logs."""

@@ -5,6 +5,7 @@ from typing import Callable, ClassVar, Dict, List, Sequence, Tuple
 import numpy as np
 
 from ... import _mxnet, devices
+from ...errors import DeviceError
 from ...library import devices as library_devices
 from ...library import fused, kernels, thread_pool
 from ...submissions.loading import Loaded
@@ -35,6 +36,7 @@ class Cuda:
     }
     convolution_defaults = 10000, 20
     network_repeat = 20
+    point_seconds = 0.25
 
     def __init__(self, device: int = 0):
         devices.choose("gpu", device)  # raises when there is none
@@ -56,6 +58,26 @@ class Cuda:
         """One convolution's tensors on the device, all float32, with room for its output."""
         return CudaConvolution(self.tensors, x, weight, y_shape, self.device.index)
 
+    def drawn(self, shape: ConvolutionShape, pixels: bool, seed: int) -> "CudaConvolution":
+        """One convolution on random tensors, drawn on the device: pixels, or values of -1 to 1."""
+        x = self.tensors.random(shape[:4], pixels, seed)
+        weight = self.tensors.random((shape.M, shape.C, shape.K, shape.K), False, seed + 1)
+        return CudaConvolution(self.tensors, x, weight, shape.output, self.device.index, placed=True)
+
+    def check_drawn(self, shape: ConvolutionShape) -> None:
+        """Refuse a shape that the device's memory does not hold: input and output, and those of a peer in NHWC, twice
+        each: cuDNN's workspaces come on top, and a way that finds no room for its own is left out."""
+        x, y = 4 * shape.B * shape.C * shape.H * shape.W, 4 * shape.outputs
+        if 3 * (x + y) > self.device.memory_free:
+            raise DeviceError(
+                f"a point of {shape.B:,} images needs {3 * (x + y) / 2**30:.1f} GiB on the device, of which "
+                f"{self.device.memory_free / 2**30:.1f} GiB are free: leave it out, as in --batches 1,100"
+            )
+
+    def release(self) -> None:
+        """Give the framework's cached memory back to the device."""
+        self.tensors.release()
+
     def cases(self, batches: Sequence[int]) -> List[Tuple[str, int]]:
         """What is measured of a network: (where, batch)."""
         return [(where, batch) for batch in batches for where in (DEVICE, HOST)] + [(STAGE, max(batches))]
@@ -70,13 +92,14 @@ class Cuda:
 
 
 class CudaConvolution:
-    """One convolution on the device."""
+    """One convolution on the device, of NumPy's tensors or of `placed` ones, which lie there already."""
 
-    def __init__(self, tensors, x: np.ndarray, weight: np.ndarray, y_shape, device: int = 0):
+    def __init__(self, tensors, x, weight, y_shape, device: int = 0, placed: bool = False):
         self.tensors, self.clock = tensors, _Queued(tensors)
         self._conv = kernels.describe(x.shape, weight.shape)
         self._device, self._host = device, (x, weight)
-        self.x, self.weight, self.y = tensors.put(x), tensors.put(weight), tensors.empty(y_shape)
+        self.x, self.weight = (x, weight) if placed else (tensors.put(x), tensors.put(weight))
+        self.y = tensors.empty(y_shape)
         self._output_bytes = 4 * int(np.prod(y_shape))
 
     def kernel(self, name: str) -> Contender:
@@ -89,6 +112,10 @@ class CudaConvolution:
             return self.y
 
         return Contender(name, run, tensors.take)
+
+    def inputs(self, picked: np.ndarray) -> Tuple[np.ndarray, np.ndarray]:
+        """These images, and the weights, as NumPy."""
+        return self.tensors.take(self.x, picked), self.tensors.take(self.weight, np.arange(self.weight.shape[0]))
 
     def kernel_file(self, kernel: Loaded) -> KernelFile:
         """A kernel file, on these tensors, or on the host's where it copies by itself."""

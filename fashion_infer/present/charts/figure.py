@@ -22,15 +22,17 @@ def new(width: float, height: float, rows: int = 1, columns: int = 1):
 
 
 def save(figure, path: str) -> None:
-    """Write a figure as a PNG; DataError when the file cannot be written."""
+    """Write a figure as a PNG or, where the name says so, as an SVG; DataError when the file cannot be written."""
+    kind = path.lower().rpartition(".")[-1]
+    metadata = {"Date": None} if kind == "svg" else None  # the same figures give the same file
     with replacing(path, DataError) as temporary:
-        figure.savefig(temporary, format="png", dpi=100)
+        figure.savefig(temporary, format=kind, dpi=100, metadata=metadata)
 
 
 def check_path(path: Optional[str]) -> None:
-    """Raise UsageError unless a picture's file name ends in .png (or there is none)."""
-    if path and not path.lower().endswith(".png"):
-        raise UsageError(f"a picture's file must be called NAME.png, not {path}")
+    """Raise UsageError unless a picture's file name ends in .png or .svg (or there is none)."""
+    if path and not path.lower().endswith((".png", ".svg")):
+        raise UsageError(f"a picture's file must be called NAME.png or NAME.svg, not {path}")
 
 
 def colour(row, auto: str) -> str:

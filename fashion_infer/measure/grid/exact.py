@@ -1,0 +1,66 @@
+"""Outputs of a convolution at random positions, in float64, and what a plain float32 sum may be wrong by there.
+
+|y - exact| <= 2^-24 * (4 + sqrt(n)) * sum |x||k| + the smallest normal number, n = C K K. It costs some milliseconds
+whatever the batch.
+"""
+
+from typing import NamedTuple, Tuple
+
+import numpy as np
+
+from ..records import ConvolutionShape
+
+_POSITIONS = 256
+_IMAGES = 6  # that the positions lie in
+_SMALLEST = float(np.finfo(np.float32).tiny)
+
+
+class Positions(NamedTuple):
+    """Places of outputs. `images` are those that they lie in; the rest are indices, `image` into `images`."""
+
+    images: np.ndarray
+    image: np.ndarray
+    filter: np.ndarray
+    row: np.ndarray
+    column: np.ndarray
+
+
+def positions(shape: ConvolutionShape, rng: np.random.Generator) -> Positions:
+    """Random ones, and the first and the last output of the batch."""
+    batch, *sizes = shape.output
+    images = np.unique(np.r_[0, batch - 1, rng.integers(0, batch, _IMAGES - 2)])
+    at = [rng.integers(0, size, _POSITIONS) for size in (len(images), *sizes)]
+    for index, size in zip(at, (len(images), *sizes)):
+        index[0], index[-1] = 0, size - 1
+    return Positions(images, *at)
+
+
+def worst(got: np.ndarray, x: np.ndarray, weight: np.ndarray, at: Positions) -> Tuple[float, float]:
+    """Compare outputs with float64.
+
+    Parameters
+    ----------
+    got, x
+        The images `at.images` of the output (n,M,OH,OW) and of the input (n,C,H,W).
+    weight
+        (M,C,K,K).
+
+    Returns
+    -------
+    float, float
+        The largest error over the largest output, and over the bound; infinite where an output is NaN.
+    """
+    exact, magnitude = _exact(x, weight, at)
+    errors = np.abs(got[at.image, at.filter, at.row, at.column].astype(np.float64) - exact)
+    errors[np.isnan(errors)] = np.inf
+    bound = 2.0**-24 * (4 + np.sqrt(weight[0].size)) * magnitude + _SMALLEST
+    return float(errors.max() / max(np.abs(exact).max(), _SMALLEST)), float((errors / bound).max())
+
+
+def _exact(x, weight, at):
+    """The sums, and the sums of magnitudes."""
+    channels, side = np.arange(weight.shape[1])[:, None, None], np.arange(weight.shape[2])
+    image, row, column = (index[:, None, None, None] for index in (at.image, at.row, at.column))
+    windows = x[image, channels, row + side[:, None], column + side].astype(np.float64)
+    products = windows * weight[at.filter]
+    return products.sum(axis=(1, 2, 3)), np.abs(products).sum(axis=(1, 2, 3))

@@ -1,0 +1,101 @@
+"""One case of the convolutions: a shape and data, through every kernel that takes them, against float64."""
+
+from collections import Counter
+
+import numpy as np
+
+from fashion_infer.library import bindings, kernels
+
+from . import bound, draw, places
+
+# Where a few values are far larger than the others, products that are each just below what the partial sum resolves
+# fall away one by one: plain float32 sums of 50 to 400 such products came to 1.4 times the bound.
+_BESIDE = 2
+
+
+class Case:
+    """What a seed draws."""
+
+    def __init__(self, seed, budget):
+        rng = np.random.default_rng([seed, 0])
+        self.seed, self.shape = seed, draw.shape(rng, budget)
+        self.kind, self.weights = (str(rng.choice(kinds)) for kinds in (draw.KINDS, draw.WEIGHTS))
+        if self.kind == "subnormal":
+            self.weights = "normal"
+        shape = self.shape
+        self.x = draw.items(rng, (shape.B, shape.C, shape.H, shape.W), self.kind)
+        self.k = draw.filters(rng, (shape.M, shape.C, shape.K, shape.K), self.weights)
+        # Pointers of float32 values are multiples of 4, of pixels any; half of the cases have those of an allocator.
+        floats = [0, 0, 0, 0, 4, 8, 12, 4]
+        x_offset = rng.choice([0, 0, 1, 2, 3, 4, 8, 15] if self.kind == "uint8" else floats)
+        self.offsets = int(x_offset), int(rng.choice(floats)), int(rng.choice(floats))
+
+    @property
+    def tame(self):
+        """Whether kernels of less precision promise something."""
+        return self.kind in draw.TAME and self.weights == "normal"
+
+    def __str__(self):
+        return f"{self.shape}, {self.kind} data, {self.weights} weights, offsets {self.offsets}"
+
+
+def run(place, seed, only=None):
+    """Run a case.
+
+    Parameters
+    ----------
+    place
+        Of `places`.
+    seed
+        The case's.
+    only
+        Names of kernels; None for all, and "auto".
+
+    Returns
+    -------
+    list, Counter, int
+        Failures as (what failed, text); for each kernel the largest error over its bound; the kernels' passes.
+    """
+    case, failures, worst, passes = Case(seed, place.budget), [], Counter(), 0
+    conv = kernels.describe(case.x.shape, case.k.shape, case.x.dtype)
+    x, k = (place.buffer(array, offset) for array, offset in zip((case.x, case.k), case.offsets))
+    x64, k64 = place.double(x.values), place.double(k.values)
+    with np.errstate(all="ignore"):
+        want, magnitude = place.convolve(x64, k64), place.convolve(abs(x64), abs(k64))
+        for name, precision in places.table(place):
+            if (only and name not in only) or not places.takes(place, name, conv):
+                continue
+            if precision != "float32" and not case.tame:
+                continue
+            passes += 1
+            y = place.empty(case.shape.output, case.offsets[2])
+            if place.forward(name, conv, x, k, y) != bindings.OK:
+                failures.append(((name, case.kind, "refused"), f"{name}, {case}: {bindings.message()}"))
+                continue
+            limit = bound.of_sum(case.k[0].size, magnitude, precision) * (_BESIDE if case.kind == "beside" else 1)
+            alike, ratio = bound.worst(place.xp, place.double(y.values), want, limit)
+            flags = alike, ratio, y.intact(), x.intact() & k.intact()
+            alike, ratio, inside, inputs = place.numbers(flags)
+            worst[name] = max(worst[name], ratio)
+            found = [
+                *([] if alike else ["infinities or NaN are not where they belong"]),
+                *([] if ratio <= 1 else [f"an error of {ratio:.3g} times the bound"]),
+                *([] if inside else ["wrote beside the output"]),
+                *([] if inputs else ["wrote beside an input"]),
+            ]
+            failures += [((name, case.kind, text.split(" of ")[0]), f"{name}, {case}: {text}") for text in found]
+    if not _unchanged(place, case, x, k):
+        failures.append((("inputs",), f"{case}: a kernel wrote into its inputs"))
+    return failures, worst, passes
+
+
+def _unchanged(place, case, x, k):
+    """Whether the inputs still hold what was drawn, bit for bit."""
+    fresh = [place.buffer(array, 0) for array in (case.x, case.k)]
+    pairs = zip((x, k), fresh)
+    return all(place.numbers([(_bytes(place, used) == _bytes(place, new)).all() for used, new in pairs]))
+
+
+def _bytes(place, buffer):
+    flat = buffer.values.reshape(-1)
+    return flat if "uint8" in str(flat.dtype) else place.bits(flat)

@@ -1,0 +1,150 @@
+"""Where a case runs: memory with guard zones, calls of the library, and float64, on the CPU (NumPy) and on a GPU
+(PyTorch)."""
+
+import numpy as np
+import reference
+
+from fashion_infer.library import bindings, kernels
+
+GUARD = 512  # bytes on either side of every tensor
+INPUT_GUARD, OUTPUT_GUARD = 0xFF, 0xA5  # of an input: NaN as float32, so that what is read there shows
+
+
+class Buffer:
+    """A tensor within a larger piece of memory. `values` is an array of the place, `address` where it begins."""
+
+    def __init__(self, memory, start, values, address, guard):
+        self.memory, self.values, self.address = memory, values, address
+        self._start, self._end, self._guard = start, start + values.nbytes, guard
+
+    def intact(self):
+        """Whether nothing was written beside the tensor, as a flag of the place."""
+        return (self.memory[: self._start] == self._guard).all() & (self.memory[self._end :] == self._guard).all()
+
+
+class Cpu:
+    """NumPy, and the library's CPU kernels."""
+
+    backend, budget, xp = "cpu", 1 << 18, np
+
+    def buffer(self, array, offset, guard=INPUT_GUARD):
+        """A copy of an array, `offset` bytes behind a multiple of 64."""
+        memory = np.full(2 * GUARD + 128 + array.nbytes, guard, np.uint8)
+        start = GUARD + -(memory.ctypes.data + GUARD) % 64 + offset
+        values = memory[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+        values[...] = array
+        return Buffer(memory, start, values, values.ctypes.data, guard)
+
+    def empty(self, shape, offset):
+        """Room for float32 values, all NaN."""
+        return self.buffer(np.full(shape, np.nan, np.float32), offset, OUTPUT_GUARD)
+
+    def forward(self, kernel, conv, x, k, y):
+        """One pass of a kernel over buffers; the library's status."""
+        pointers = x.address, k.address, y.address
+        return bindings.load().fops_conv_forward_cpu(kernel.encode(), conv, *pointers, bindings.NOT_LOGGED)
+
+    def run(self, network, x, out):
+        """A fused network over items of an array of the place, into one."""
+        network.forward(x, out=out)
+
+    def double(self, values):
+        """In float64."""
+        return np.asarray(values).astype(np.float64)
+
+    def convolve(self, x, k):
+        """A convolution in float64."""
+        return reference.convolve(x, k)
+
+    def pool(self, x, layer):
+        """A max pool."""
+        return reference.max_pool(x, layer.size, layer.stride, layer.full)
+
+    def bits(self, values):
+        """float32 values as whole numbers."""
+        return values.view(np.int32)
+
+    def numbers(self, values):
+        """Flags and figures of the place as Python's."""
+        return [float(value) for value in values]
+
+
+class Gpu:
+    """PyTorch on the current CUDA device, and the library's CUDA kernels."""
+
+    backend, budget = "gpu", 1 << 22
+
+    def __init__(self, device="cuda"):
+        import torch
+
+        torch.zeros(1, device=device)  # now, with PyTorch's own message where there is no device
+        self.xp = self.torch = torch
+        self.device = device
+
+    def buffer(self, array, offset, guard=INPUT_GUARD):
+        """A copy of an array, `offset` bytes behind what the allocator gives, which is a multiple of 512."""
+        memory = self.torch.full((2 * GUARD + 64 + array.nbytes,), guard, dtype=self.torch.uint8, device=self.device)
+        source = self.torch.from_numpy(np.ascontiguousarray(array))
+        start = GUARD + offset
+        values = memory[start : start + array.nbytes].view(source.dtype).reshape(array.shape)
+        values.copy_(source)
+        return Buffer(memory, start, values, values.data_ptr(), guard)
+
+    def empty(self, shape, offset):
+        """Room for float32 values, all NaN."""
+        memory = self.torch.full(
+            (2 * GUARD + 64 + 4 * int(np.prod(shape)),), OUTPUT_GUARD, dtype=self.torch.uint8, device=self.device
+        )
+        start = GUARD + offset
+        values = memory[start : start + 4 * int(np.prod(shape))].view(self.torch.float32).reshape(shape)
+        return Buffer(memory, start, values.fill_(float("nan")), values.data_ptr(), OUTPUT_GUARD)
+
+    def forward(self, kernel, conv, x, k, y):
+        """One pass of a kernel over buffers, on the current stream; the library's status."""
+        stream = self.torch.cuda.current_stream().cuda_stream
+        pointers = x.address, k.address, y.address
+        return bindings.load().fops_conv_forward_gpu(kernel.encode(), conv, *pointers, stream)
+
+    def run(self, network, x, out):
+        """A fused network over items on the device, into scores there."""
+        dtype = np.uint8 if x.dtype == self.torch.uint8 else np.float32
+        network.launch(len(x), x.data_ptr(), dtype, out.data_ptr(), self.torch.cuda.current_stream().cuda_stream)
+
+    def double(self, values):
+        """In float64, on the device."""
+        return self.torch.as_tensor(values).to(self.device).double()
+
+    def convolve(self, x, k):
+        """A convolution in float64, as products of matrices: what is summed is what the definition sums."""
+        torch, side = self.torch, k.shape[2]
+        columns = torch.nn.functional.unfold(x, side) if side > 1 else x.flatten(2)
+        y = torch.matmul(k.reshape(len(k), -1), columns)
+        return y.reshape(len(x), len(k), x.shape[2] - side + 1, x.shape[3] - side + 1)
+
+    def pool(self, x, layer):
+        """A max pool."""
+        return self.torch.nn.functional.max_pool2d(x, layer.size, layer.step, ceil_mode=layer.full)
+
+    def bits(self, values):
+        """float32 values as whole numbers."""
+        return values.view(self.torch.int32)
+
+    def numbers(self, values):
+        """Flags and figures of the place as Python's, all with one wait for the device."""
+        return self.torch.stack([value.double() for value in values]).tolist()
+
+
+def open_place(backend):
+    """The place of a backend, "cpu" or "gpu"."""
+    return {"cpu": Cpu, "gpu": Gpu}[backend]()
+
+
+def takes(place, kernel, conv):
+    """Whether a kernel takes a convolution."""
+    status = bindings.load().fops_conv_check(bindings.BACKENDS[place.backend], kernel.encode(), conv, None)
+    return status == bindings.OK
+
+
+def table(place):
+    """Names of the backend's kernels with their precision, and "auto"."""
+    return [*((line.name, line.precision) for line in kernels.table(place.backend)), ("auto", "float32")]

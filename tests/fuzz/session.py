@@ -1,0 +1,44 @@
+"""Runs cases until the time is up, and says what failed."""
+
+import time
+from collections import Counter
+
+from . import convolutions, networks
+
+RUNS = {"convolutions": convolutions.run, "networks": networks.run}
+_SHOWN = 3  # failures of one kind: their number says the rest
+
+
+def run(place, what, seconds, seed, kernels=None):
+    """Cases seed, seed + 1, ... for so many seconds, at least one; returns whether all were right."""
+    began, number, passes = time.monotonic(), 0, 0
+    failed, worst = Counter(), Counter()
+    print(f"{what} on the {place.backend.upper()}, seed {seed}, {seconds:g} s", flush=True)
+    while number == 0 or time.monotonic() - began < seconds:
+        passes += one(place, what, seed + number, failed, worst, kernels)
+        number += 1
+    took = time.monotonic() - began
+    print(
+        f"{what}: {number:,} cases, {passes:,} passes in {took:.0f} s ({60 * number / took:,.0f} cases a minute), "
+        f"{sum(failed.values()):,} failures"
+    )
+    for kind, count in failed.most_common():
+        print(f"  {count:,} x {', '.join(kind)}")
+    print("  largest error over the bound: " + ", ".join(f"{name} {ratio:.3g}" for name, ratio in worst.items()))
+    return not failed
+
+
+def one(place, what, seed, failed, worst, kernels=None):
+    """One case, its failures counted and printed, its errors noted; returns the passes."""
+    try:
+        found, errors, passes = RUNS[what](place, seed, kernels)
+    except Exception:
+        print(f"FAILED: --only {what} --case {seed}: it could not be run to its end", flush=True)
+        raise
+    for kind, text in found:
+        failed[kind] += 1
+        if failed[kind] <= _SHOWN:
+            print(f"FAILED: --only {what} --case {seed}: {text}", flush=True)
+    for name, ratio in errors.items():
+        worst[name] = max(worst[name], ratio)
+    return passes

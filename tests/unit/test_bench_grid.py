@@ -1,0 +1,215 @@
+"""`fashion-infer bench conv --grid` and `--layers`: which shapes, what is checked, and how ours stands."""
+
+import json
+import time
+
+import numpy as np
+import pytest
+import reference
+
+from fashion_infer.errors import UsageError
+from fashion_infer.library import kernels
+from fashion_infer.measure import layers, timing
+from fashion_infer.measure.grid import exact, measuring, points, standing
+from fashion_infer.measure.machines import cpu
+from fashion_infer.measure.records import OURS, PEER, Case, ConvolutionShape, Measurement
+from fashion_infer.measure.timing import Contender
+
+GRID = ("bench", "conv", "--grid", "--backend", "cpu", "--batches", "1,2")
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """A grid of few small shapes, and a peer that takes a hundredth of a second."""
+    monkeypatch.setattr(points, "CHANNELS", (1, 4))
+    monkeypatch.setattr(points, "FILTERS", (4,))
+    monkeypatch.setattr(points, "IMAGE_SIDES", (14,))
+    monkeypatch.setattr(points, "SAMPLE", 5)
+    monkeypatch.setattr(cpu.Cpu, "point_seconds", 0.1)
+    monkeypatch.setattr(timing, "_PAUSE", 0)
+
+    def peer(x, weight, threads):
+        def run():
+            time.sleep(0.01)
+            return y
+
+        y = reference.convolve(x, weight).astype(np.float32)
+        return [Contender("cudnn", run, lambda y, picked: y[picked])]
+
+    monkeypatch.setattr(cpu.Cpu, "convolution_peers", {"cudnn": peer})
+
+
+def test_the_grid_is_the_whole_product():
+    every = points.every(points.BATCHES["gpu"])
+    assert len(every) == len(set(every)) == 7 * 5 * 4 * 4 * 3
+    shapes = {(p.batch, *p.shape[1:]) for p in every}
+    assert (100, 128, 56, 56, 32, 7) in shapes and (points.LARGEST, 1, 14, 14, 4, 1) in shapes
+    assert {p.number for p in every if p.batch == 1} == set(range(1, 561))
+    assert all(p.shape.H == p.shape.W for p in every)
+
+
+def test_the_largest_batch_keeps_tensors_under_2_gb():
+    for point in points.every([points.LARGEST]):
+        B, C, H, W, M, K = point.shape
+        image = 4 * max(C * H * W, M * (H - K + 1) * (W - K + 1))
+        assert B * image <= 2e9 < (B + 1) * image
+
+
+def test_the_sample_is_the_seeds():
+    every = set(points.every((1, 100)))
+    first, again, other = (points.chosen((1, 100), False, seed) for seed in (1, 1, 2))
+    assert first == again != other and len(set(first)) == 300 and set(first) < every
+    assert set(points.chosen((1, 100), True, 3)) == every
+
+
+@pytest.mark.parametrize("words", [["0"], ["1,x"], ["-3"], [""], ["all"]])
+def test_batches_that_are_none(words):
+    with pytest.raises(UsageError, match="--batches"):
+        points.parse_batches(words)
+
+
+def test_batches():
+    assert points.parse_batches(["1, largest", "100", "1"]) == (1, "largest", 100)
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 5, 5, 1, 5), (3, 4, 9, 7, 6, 3), (40, 2, 6, 8, 3, 1)])
+def test_outputs_are_compared_with_float64(shape):
+    rng = np.random.default_rng()
+    shape = ConvolutionShape(*shape)
+    x = rng.standard_normal(shape[:4]).astype(np.float32)
+    weight = reference.weights(rng, shape.M, shape.C, shape.K)
+    want, magnitude = reference.convolve(x, weight), reference.convolve(np.abs(x), np.abs(weight))
+    at = exact.positions(shape, rng)
+    assert set(at.images) <= set(range(shape.B)) and {0, shape.B - 1} <= set(at.images)
+    error, of_bound = exact.worst(want[at.images], x[at.images], weight, at)
+    assert error <= 1e-12 and of_bound <= 1e-4
+    # The last output is looked at, and an error of twice the bound is an error of twice the bound.
+    unit = 2.0**-24 * (4 + np.sqrt(shape.C * shape.K**2))
+    want[-1, -1, -1, -1] += 2 * unit * magnitude[-1, -1, -1, -1]
+    assert exact.worst(want[at.images], x[at.images], weight, at)[1] == pytest.approx(2, rel=1e-3)
+    want[0, 0, 0, 0] = np.nan
+    assert exact.worst(want[at.images], x[at.images], weight, at) == (np.inf, np.inf)
+
+
+def test_all_that_it_writes(small, invoke, tmp_path):
+    names = [tmp_path / name for name in ("g.json", "g.svg", "g.md")]
+    files = [word for pair in zip(("--json", "--plot", "--markdown"), names) for word in pair]
+    code, out, err = invoke(*GRID, "--seed", "3", "--against", "cudnn", *files)
+    assert code == 0 and not err and "5/5: " in out and "5 of 5 points measured, 0 wrong" in out
+    result = json.loads(names[0].read_text())
+    assert result["benchmark"] == "conv" and (result["seed"], result["asked"], result["full"]) == (3, 5, False)
+    assert result["command"].startswith("fashion-infer bench conv --backend cpu --batches 1,2 --seed 3 --against cudnn")
+    (stand,) = result["standings"]
+    assert stand["points"] == 5 and stand["ahead"] == 1 and stand["behind"] == [] and len(stand["worst"]) == 5
+    assert stand["geometric_mean"] > 1
+    for case in result["cases"]:
+        fill, ours, peer = case["rows"]
+        assert fill["median_ms"] > 0 and ours["of_bound"] <= 1 and case["checked"] == 256
+        assert ours["faster_than"] == {"cudnn": peer["median_ms"] / ours["median_ms"]} and 3 <= peer["runs"] <= 20
+    assert names[1].read_text().startswith("<?xml") and "against cudnn" in names[1].read_text()
+    page = names[2].read_text()
+    assert "never by hand" in page and "(g.svg)" in page and "## 2 images" in page
+    assert "--plot g.svg" in page and "The 10 points that stand worst against cudnn" in page
+    assert invoke("compare", names[0], names[0])[0] == 0
+
+
+def test_the_whole_grid_and_a_seed_decide_the_points(small, invoke, tmp_path):
+    for name in ("a", "b"):
+        assert invoke(*GRID, "--full", "--against", "none", "--json", tmp_path / name)[0] == 0
+    a, b = (json.loads((tmp_path / name).read_text()) for name in ("a", "b"))
+    assert len(a["cases"]) == a["asked"] == 16 and a["full"]
+    assert [case["shape"] for case in a["cases"]] == [case["shape"] for case in b["cases"]]
+    assert a["standings"] == [] and a["command"].endswith("--grid --full")
+
+
+def test_the_time_runs_out(small, monkeypatch):
+    clock = iter(range(100))
+    monkeypatch.setattr(measuring.time, "monotonic", lambda: next(clock))
+    result = measuring.measure(measuring.Request("cpu", batches=(1,), against="none", seconds=2))
+    assert len(result.cases) == 2 and result.asked == 5
+
+
+def test_a_wrong_kernel_is_found(small, invoke, monkeypatch):
+    real = kernels.convolve
+
+    def convolve(*arguments, **options):
+        y = real(*arguments, **options)
+        y[:, -1] *= np.float32(1 + 1e-3)
+        return y
+
+    monkeypatch.setattr(kernels, "convolve", convolve)
+    code, out, err = invoke(*GRID, "--against", "none")
+    assert code == 1 and "times the float32 bound" in out and "5 wrong" in out and "wrong: " in err
+
+
+def test_a_peer_that_cannot_run_a_shape_is_left_out(small, invoke, monkeypatch):
+    def peer(x, weight, threads):
+        def run():
+            raise RuntimeError("no algorithm")
+
+        return [Contender("cudnn", run, None)]
+
+    monkeypatch.setattr(cpu.Cpu, "convolution_peers", {"cudnn": peer})
+    code, out, _ = invoke(*GRID)
+    assert code == 0 and "5 of 5 points measured" in out and "against cudnn" not in out
+
+
+def test_what_stands_where():
+    def case(number, ours, peer):
+        rows = [Measurement("shifted", OURS, median_ms=ours), Measurement("cudnn", PEER, median_ms=peer)]
+        return Case("grid, 1 image", "memory", 1, 1, rows, number, ConvolutionShape(1, 1, 5, 5, number, 3), "shifted")
+
+    result = measuring.GridResult("conv", "cpu", {}, {}, "", [1], None, {})
+    result.cases = [case(number, 1.0, peer) for number, peer in enumerate((0.5, 2.0, 1.0, 4.0), 1)]
+    result.cases.append(Case("grid, 1 image", "memory", 1, 1, [Measurement("shifted", OURS)], 5))
+    (found,) = standing.standings(result)
+    assert (found.peer, found.points, found.ahead) == ("cudnn", 4, 0.75)
+    assert found.geometric_mean == pytest.approx(2**0.5)
+    assert [ratio.case.number for ratio in found.behind] == [1]
+    assert [ratio.case.number for ratio in found.worst] == [1, 3, 2, 4]
+
+
+@pytest.mark.parametrize(
+    "words, message",
+    [
+        (("--grid", "--edition", "fa2017"), "--edition"),
+        (("--grid", "--kernels", "naive"), "--kernels"),
+        (("--grid", "--batch", "3"), "--batch"),
+        (("--grid", "--layers", "all"), "--layers"),
+        (("--full",), "only with --grid"),
+        (("--batches", "1"), "only with --grid"),
+        (("--seed", "0"), "only with --grid"),
+        (("--grid", "--batches", "many"), "--batches takes"),
+        (("--grid", "--against", "nobody"), "nobody"),
+        (("--layers", "all", "--edition", "fa2017"), "--layers stands in place"),
+    ],
+)
+def test_mistakes_are_one_line(invoke, words, message):
+    code, out, err = invoke("bench", "conv", "--backend", "cpu", *words)
+    assert code == 2 and message in err and err.count("\n") == 1 and not out
+
+
+def test_layers_of_all_editions_and_of_other_networks():
+    every = [(layer.C, layer.H, layer.M, layer.K, layer.images) for layer in layers.of_set("all")]
+    # C, side, M, K, images: the editions' (fa2018's outputs are the largest), then what other networks are made of.
+    wanted = [
+        (1, 28, 50, 5, 10000), (1, 64, 6, 5, 10000), (6, 30, 16, 5, 10000), (1, 70, 12, 5, 10000),
+        (12, 33, 24, 5, 10000), (1, 72, 12, 7, 1000), (12, 33, 24, 7, 1000), (1, 48, 6, 5, 10000),
+        (6, 22, 16, 5, 10000), (1, 86, 4, 7, 10000), (4, 40, 16, 7, 10000), (1, 48, 12, 5, 10000),
+        (32, 28, 64, 3, 10000), (3, 112, 64, 7, 1000), (64, 28, 64, 3, 1000), (64, 14, 128, 3, 1000),
+        (32, 28, 64, 5, 1000), (128, 28, 128, 1, 1000), (16, 56, 64, 1, 1000),
+    ]  # fmt: skip
+    assert sorted(every) == sorted(wanted)
+    assert layers.of_set("course") + layers.of_set("others") == layers.of_set("all")
+    assert {layer.batch("cpu") for layer in layers.of_set("all")} == {100, 1000}
+
+
+def test_layers_in_place_of_editions(invoke, tmp_path):
+    words = ("--layers", "others", "--kernels", "auto", "--against", "none", "--batch", "1", "--repeat", "1")
+    names = [tmp_path / name for name in ("k.json", "k.md")]
+    files = ("--json", names[0], "--markdown", names[1])
+    code, out, _ = invoke("bench", "conv", "--backend", "cpu", *words, *files)
+    assert code == 0 and "beside the time to write the output" in out
+    result = json.loads(names[0].read_text())
+    assert [case["number"] for case in result["cases"]] == list(range(1, 9)) and result["batches"] == [1]
+    assert "--layers others" in result["command"] and "--edition" not in result["command"]
