@@ -1,7 +1,12 @@
 """Every shape can be launched: what a launch asks for (blocks, shared memory) depends on the shape, and has limits."""
 
+import chains
 import library
+import numpy as np
 import pytest
+import torch_chains
+
+from fashion_infer.graph.layers import Convolution, Dense, Flatten, MaxPool, Tanh
 
 pytestmark = pytest.mark.gpu
 
@@ -39,13 +44,9 @@ def test_no_number_of_filters_or_channels_is_refused(torch):
 
 
 def test_networks_of_every_height(torch):
-    import chains
-    import torch_chains
-
-    from fashion_infer.graph.layers import Convolution, Dense, Flatten, MaxPool, Tanh
-
     for height in range(6, 90):
         chain = chains.Chain([Convolution(17, 5), Tanh(), MaxPool(), Flatten(), Dense(3)], (1, height, 9))
         arrays, images = torch_chains.weights(chain), chain.items(5)
         want = torch_chains.reference(torch, chain, images, arrays)
-        assert torch_chains.error(chain.fused(arrays, backend="gpu").forward(images), want) <= 4e-6, height
+        scores = chain.fused(arrays, backend="gpu").forward(images)
+        assert np.abs(scores - want).max() <= 1e-5 * max(1, np.abs(want).max()), height
