@@ -57,8 +57,8 @@ def test_all_that_it_writes(gpus, invoke, tmp_path):
     words = "fashion-infer bench net --edition fa2017 --backend gpu --device all --images 1010 --batch 100 --repeat 2"
     assert result["command"] == words and f"{words} --json s.json --markdown s.md" in (tmp_path / "s.md").read_text()
     assert {gpu for gpu, _, _ in gpus} == {0, 1}
-    # 4 buffers first, 2 sizes on each of 4 threads to warm up, then 11 batches in each of 4 passes.
-    assert len(gpus) == 4 + 2 * 4 + 11 * 4 and sum(count for _, count, _ in gpus[-11:]) == 1010
+    # 4 buffers first, 2 sizes on each of 6 threads to warm up, then 11 batches in each of 4 passes.
+    assert len(gpus) == 4 + 2 * 6 + 11 * 4 and sum(count for _, count, _ in gpus[-11:]) == 1010
 
 
 def test_one_gpu_has_nothing_to_compare_with(gpus, invoke, monkeypatch):
