@@ -9,7 +9,8 @@ from .content import Page, Part, Section, Text, number, table
 _HOW = (
     "{images:,} images of {edition} in batches of {batch:,}, uint8, from buffers in pinned host memory that are used "
     "again and again, to predictions in the order of the images. Random images and weights. Each GPU has three "
-    "threads of the host, which take batches in their order. One GPU and all take turns; times are medians of {repeat} passes. "
+    "threads of the host, which take batches in their order. One GPU and all take turns; times are medians of {repeat} "
+    "passes. "
     "Every prediction of every pass is compared with those of one GPU, and these, of some images, with float64's. "
     "Memory is what the process's resident memory grew by during a pass, at most."
 )
