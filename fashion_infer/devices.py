@@ -1,6 +1,6 @@
 """Which backend a request ends up on, on this machine."""
 
-from typing import NamedTuple, Optional
+from typing import NamedTuple, Optional, Sequence, Tuple, Union
 
 from . import _mxnet
 from .errors import DeviceError, UsageError
@@ -8,6 +8,8 @@ from .library import devices as cuda
 from .library import kernels
 
 BACKENDS = ("auto", "cpu", "gpu")
+ALL = "all"  # in place of a GPU's index: all that there are
+Device = Union[int, str]
 # mxnet-cu112 holds machine code for compute capabilities 5.0, 6.0, 7.0, 8.0 and 8.6, and no PTX: code of one major
 # version runs on its later minor ones, so 8.9 is served and 9.0 is not.
 _MXNET_MAJORS = (5, 6, 7, 8)
@@ -21,7 +23,7 @@ class Choice(NamedTuple):
     notice: Optional[str]
 
 
-def choose(backend: str = "auto", device: int = 0, mode: str = "operator") -> Choice:
+def choose(backend: str = "auto", device: Device = 0, mode: str = "operator") -> Choice:
     """The backend that a request runs on.
 
     Parameters
@@ -29,7 +31,7 @@ def choose(backend: str = "auto", device: int = 0, mode: str = "operator") -> Ch
     backend
         "cpu", "gpu", or "auto": the GPU when there is one that the library can use, else the CPU.
     device
-        Index of the GPU.
+        Index of the GPU, or `ALL`.
     mode
         "operator" or "fused": what the notice speaks of.
 
@@ -47,19 +49,33 @@ def choose(backend: str = "auto", device: int = 0, mode: str = "operator") -> Ch
     if backend == "auto" and not kernels.table("gpu"):
         return Choice("cpu", "cpu", None)  # a CPU build: nothing to explain
     try:
-        present = cuda.cuda_devices()
-        if not 0 <= device < len(present):
-            raise DeviceError(f"there is no GPU {device}: this machine has {len(present)}, numbered from 0")
+        present = _chosen(device)
     except DeviceError as error:
         if backend == "gpu":
             raise
         return Choice("cpu", "cpu", f"running on the CPU: {error}")
-    reason, gpu = mxnet_refusal(present[device]), f"GPU {device}, {present[device].name}"
+    reason = next(filter(None, map(mxnet_refusal, present)), None)
+    many = len(present) > 1
+    gpu = f"GPU{'s' if many else ''} {' and '.join(str(each.index) for each in present)}, {present[0].name}"
     if reason is None:
-        return Choice("gpu", "gpu", f"{gpu}: the whole network runs there")
+        return Choice("gpu", "gpu", f"{gpu}: the whole network runs there{', its images split' if many else ''}")
     if mode == "fused":
-        return Choice("gpu", "cpu", f"{gpu}: the fused stages run there")
+        return Choice("gpu", "cpu", f"{gpu}: the fused stages run there{', the images split' if many else ''}")
     return Choice("gpu", "cpu", f"{gpu}: our operator's tensors are staged there and back, {reason}")
+
+
+def indices(device: Device) -> Tuple[int, ...]:
+    """The indices of the GPUs that are meant; DeviceError for `ALL` when there is none."""
+    return tuple(each.index for each in cuda.cuda_devices()) if device == ALL else (int(device),)
+
+
+def _chosen(device: Device) -> Sequence[cuda.CudaDevice]:
+    present = cuda.cuda_devices()
+    if device == ALL:
+        return present
+    if not 0 <= int(device) < len(present):
+        raise DeviceError(f"there is no GPU {device}: this machine has {len(present)}, numbered from 0")
+    return [present[int(device)]]
 
 
 def mxnet_refusal(device: cuda.CudaDevice) -> Optional[str]:

@@ -56,6 +56,28 @@ def assemble(
     return [times[number] for number in sorted(times)]
 
 
+def numbered(records: Sequence[OpTime], first: int, count: int) -> List[OpTime]:
+    """The records of a graph of `count` nodes, which the log knows by the numbers from `first` on: by their places."""
+    return [
+        record._replace(first_node=record.first_node - first, last_node=record.last_node - first)
+        for record in records
+        if first <= record.first_node < first + count
+    ]
+
+
+def together(passes: Sequence[List[LayerTime]]) -> List[LayerTime]:
+    """The times of one network's passes on several devices at the same time: of each layer the longest.
+
+    A device without any work has no times of our layers, and may be among them.
+    """
+    found = []
+    for layer in max(passes, key=len):
+        same = [other for times in passes for other in times if other.name == layer.name]
+        longest = {field: max(getattr(other, field) for other in same) for field in ("seconds", "upload", "download")}
+        found.append(layer._replace(**longest, log=tuple(record for other in same for record in other.log)))
+    return found
+
+
 def _total(name: str, operator: str, records: Sequence[OpTime]) -> LayerTime:
     sums = (sum(getattr(r, field) for r in records) for field in ("seconds", "upload", "download"))
     return LayerTime(name, operator, records[0].kernel, *sums, tuple(records))

@@ -3,7 +3,7 @@
 from concurrent import futures
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Any, Callable, List, Optional, Tuple
+from typing import Any, Callable, List, Optional, Tuple, Union
 
 from . import _mxnet, devices, isolation
 from . import model as models
@@ -16,10 +16,14 @@ from .model import LoadedModel
 from .predictor import GPU_BATCH_SIZE, Predictor
 from .request import Request
 from .result import Result
+from .spread import NODES, SpreadPredictor
 from .submissions import paths
+
+_MOST_DEVICES = 8  # that run at the same time through MXNet; more take turns
 
 Announce = Callable[[str], AbstractContextManager]
 Between = Callable[[int], None]
+Network = Union[Predictor, SpreadPredictor]
 
 
 def infer(*arguments: Any, **options: Any) -> Result:
@@ -199,6 +203,8 @@ def choose(request: Request, model: LoadedModel) -> devices.Choice:
     """
     thread_pool.resize(request.threads)
     _mxnet.set_threads(thread_pool.size())
+    if request.device == devices.ALL:
+        _mxnet.set_networks(_MOST_DEVICES)
     mode = request.mode_or_default
     # In operator mode a network without our operator has nothing that could run on the GPU (MXNet's CPU build).
     idle = mode == "operator" and model.operator != "custom" and request.backend != "gpu"
@@ -210,15 +216,21 @@ def choose(request: Request, model: LoadedModel) -> devices.Choice:
     return choosing.result()
 
 
-def _bound(request: Request, model: LoadedModel, chosen: devices.Choice, count: int) -> Predictor:
-    return Predictor(
-        model.checkpoint,
-        input_shape=(1, model.input_size, model.input_size),
-        backend=chosen.backend,
-        device=request.device,
-        context=chosen.context,
-        kernel=request.kernel,
-        batch_size=None if request.batch_size is None else min(request.batch_size, count),
-        mode=request.mode_or_default,
-        precision=request.precision,
-    )
+def _bound(request: Request, model: LoadedModel, chosen: devices.Choice, count: int) -> Network:
+    places = devices.indices(request.device) if chosen.backend == "gpu" else (0,)
+    bound = [
+        Predictor(
+            model.checkpoint,
+            input_shape=(1, model.input_size, model.input_size),
+            backend=chosen.backend,
+            device=place,
+            context=chosen.context,
+            kernel=request.kernel,
+            batch_size=None if request.batch_size is None else min(request.batch_size, count),
+            mode=request.mode_or_default,
+            precision=request.precision,
+            first_node=index * NODES,
+        )
+        for index, place in enumerate(places)
+    ]
+    return bound[0] if len(bound) == 1 else SpreadPredictor(bound, count)

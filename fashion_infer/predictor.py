@@ -10,10 +10,11 @@ from typing import Callable, List, Optional, Sequence, Tuple
 import numpy as np
 
 from ._mxnet.bound import BoundGraph
+from ._mxnet.stopwatch import Stopwatch
 from .checkpoints.checkpoint import Checkpoint
 from .errors import UsageError
 from .graph import rewrite, symbol
-from .layer_times import LayerTime, assemble
+from .layer_times import LayerTime, assemble, numbered
 from .library import kernels, op_times
 from .library.op_times import OpTime
 from .request import check_batch_size, check_mode
@@ -28,7 +29,7 @@ GPU_BATCH_SIZE = 2500
 # pixels for fa2017, 49 MB for fa2019.
 FUSED_BATCH_SIZE = 10000
 # The op-time log is one for the process: a forward pass and the reading of its times belong together.
-_log_lock = threading.Lock()
+log_lock = threading.Lock()
 
 
 class Predictor:
@@ -54,6 +55,9 @@ class Predictor:
         "operator" or "fused".
     precision
         Of the fused mode on a GPU: "float32" (float32 grade), "tf32" or "fp16".
+    first_node
+        The number that the op-time log knows the graph's first node by; those of two networks that run at the same
+        time must not meet.
 
     Raises
     ------
@@ -75,6 +79,7 @@ class Predictor:
         batch_size: Optional[int] = None,
         mode: str = "operator",
         precision: str = "float32",
+        first_node: int = 0,
     ):
         check_mode(mode, precision, backend, kernel)
         check_batch_size(batch_size)
@@ -84,13 +89,13 @@ class Predictor:
             graph = rewrite.with_operator(graph, operator)
         self.input_shape = tuple(input_shape)
         self.mode, self._backend = mode, backend
-        self._graph = graph
+        self._graph, self._first_node = graph, first_node
         self.custom_layers = symbol.convolutions(graph, symbol.CUSTOM_OPERATOR)
         if mode == "fused":
             graph = rewrite.taking_pixels(graph)
         self._pixels = rewrite.takes_pixels(graph)
         self._bound = BoundGraph(
-            rewrite.tagged(graph, backend, device, kernel),
+            rewrite.tagged(graph, backend, device, kernel, first_node),
             checkpoint.weights,
             self.input_shape,
             np.uint8 if self._pixels else np.float32,
@@ -131,20 +136,37 @@ class Predictor:
         """
         if images.shape[1:] != self.input_shape or not len(images):
             raise UsageError(f"images must have shape (n, {self.input_shape}), not {images.shape}")
-        watch = self._bound.stopwatch()
+        watch = self.stopwatch()
         scores: List[np.ndarray] = []
         records: List[OpTime] = []
         for start in range(0, len(images), self.batch_size):
             part = images[start : start + self.batch_size]
-            if self._cold and not self._bound.seen(len(part)):
-                self._bound.forward(part, self._bound.stopwatch())
-            with _log_lock:
+            self.warm(part)
+            with log_lock:
                 op_times.drain()
-                scores.append(self._bound.forward(part, watch))
+                scores.append(self.forward(part, watch))
                 records += op_times.drain()
             if each is not None:
                 each()
-        return np.concatenate(scores), assemble(self._graph, records, self._of_mxnet(), watch.seconds)
+        return np.concatenate(scores), self.times(records, watch)
+
+    def stopwatch(self) -> Stopwatch:
+        """A watch over one pass, for `forward` and `times`."""
+        return self._bound.stopwatch()
+
+    def warm(self, part: np.ndarray) -> None:
+        """Run a slice unmeasured where the first one of its size is slow."""
+        if self._cold and not self._bound.seen(len(part)):
+            self._bound.forward(part, self._bound.stopwatch())
+
+    def forward(self, part: np.ndarray, watch: Stopwatch) -> np.ndarray:
+        """The scores of one slice; its times go to the watch and into the op-time log."""
+        return self._bound.forward(part, watch)
+
+    def times(self, records: Sequence[OpTime], watch: Stopwatch) -> List[LayerTime]:
+        """Every layer's time in a pass, from the watch and the log's records; other networks' are left out."""
+        own = numbered(records, self._first_node, len(self._graph["nodes"]))
+        return assemble(self._graph, own, self._of_mxnet(), watch.seconds)
 
     def _of_mxnet(self) -> List[str]:
         """Names of the nodes that MXNet runs itself."""

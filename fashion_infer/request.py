@@ -5,10 +5,11 @@ from typing import Any, Optional
 
 from .checkpoints import editions, zoo
 from .data import dataset, resize
-from .devices import BACKENDS
+from .devices import ALL, BACKENDS, Device
 from .errors import UsageError
 from .graph.symbol import OPERATORS
 from .library.fused import check_precision
+from .submissions import paths
 
 MODES = ("fused", "operator")
 WEIGHTS = ("shipped", "original")
@@ -30,7 +31,7 @@ class Request:
     input_size: Optional[int] = None  # pixels a side; None for the edition's, or what fits the network
     data_dir: Optional[str] = None  # folder of the dataset
     data: Optional[str] = None  # "fashion-mnist", "synthetic", or None for the first that there is
-    device: int = 0  # index of the GPU
+    device: Device = 0  # index of the GPU; "all" splits the images between all of them
     kernel: str = "auto"  # of our operator: a name, or the path of a kernel file
     mode: Optional[str] = None  # "fused" or "operator"; None for what `mode_or_default` says
     precision: str = "float32"  # in fused mode on a GPU also "tf32" and "fp16"
@@ -66,6 +67,10 @@ class Request:
         _check_known("operator", self.operator, (None, *OPERATORS))
         _check_known("weights", self.weights, WEIGHTS)
         self._check_model()
+        if self.device != ALL and not isinstance(self.device, int):
+            raise UsageError(f"device must be a GPU's index, or '{ALL}', not '{self.device}'")
+        if self.device == ALL and paths.is_path(self.kernel):
+            raise UsageError("a kernel file runs on one GPU: leave --device all out, or name the GPU by its index")
         check_mode(self.mode_or_default, self.precision, self.backend, self.kernel)
         check_batch_size(self.batch_size)
         if self.repeat < 1:

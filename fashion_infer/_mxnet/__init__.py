@@ -2,6 +2,6 @@
 
 from .loading import build, load
 from .logs import quiet
-from .threads import set_threads
+from .threads import set_networks, set_threads
 
-__all__ = ["build", "load", "quiet", "set_threads"]
+__all__ = ["build", "load", "quiet", "set_networks", "set_threads"]

@@ -23,6 +23,20 @@ def set_threads(threads):
         _threads = threads
 
 
+def set_networks(networks):
+    """Let MXNet run that many graphs on the CPU at the same time, if it has not been loaded yet; else it runs one.
+
+    Our operators wait for their GPU on a thread of MXNet's: with one thread, one GPU would wait for the other.
+
+    Parameters
+    ----------
+    networks : int
+        At least 1.
+    """
+    if "mxnet" not in sys.modules:
+        os.environ["MXNET_CPU_WORKER_NTHREADS"] = str(networks)
+
+
 @contextlib.contextmanager
 def openmp_threads():
     """Tell MXNet how many threads to use while it loads, the one time that it asks.

@@ -90,7 +90,7 @@ def conv(
 @options.takes(
     options.editions,
     options.backend,
-    options.device,
+    options.devices,
     click.option(
         "--against", metavar="PEER,...", help="torch, torch-compile, onnxruntime, mxnet, none [default: all here]."
     ),
@@ -98,10 +98,19 @@ def conv(
     click.option(
         "--repeat", type=int, help="Timed runs [default: 300 of small batches; of large 20 on a GPU, 12 on a CPU]."
     ),
+    click.option("--images", type=int, help="With --device all: images in all [default: 10000000]."),
     *options.OUTPUTS,
 )
-def net(editions, backend, device, against, batch, repeat, as_json, plot, markdown):
-    """Check the whole fused network against float64, then time it by batch size; exit 1 when it is wrong."""
+def net(editions, backend, device, against, batch, repeat, images, as_json, plot, markdown):
+    """Check the whole fused network against float64, then time it by batch size; exit 1 when it is wrong.
+
+    With --device all: one GPU beside all of them, on a stream of images in batches of --batch [default: 100000].
+    """
+    if device == "all":
+        given = {"against": against, "plot": plot, "backend": backend if backend == "cpu" else None}
+        _refuse(given, "--device all times one GPU beside all: it does not take")
+        return _stream(editions, _numbers("--batch", batch), repeat, images, as_json, markdown)
+    _refuse({"images": images}, "only with --device all:")
     from .. import devices
     from ..measure import network as measure
     from ..present import benchmark, files, network
@@ -141,6 +150,29 @@ def _grid(backend, device, against, as_json, plot, markdown, full, batches, seed
     files.save_benchmark(measured, chart.draw, grid.page, as_json, plot, markdown)
     if measured.wrong:
         raise CheckFailed(f"wrong: {', '.join(measured.wrong)}")
+
+
+def _stream(editions, batches, repeat, images, as_json, markdown):
+    """`bench net --device all`."""
+    from ..measure import stream as measure
+    from ..present import files, stream
+    from ..present.render import terminal
+
+    if len(editions) > 1 or len(batches) > 1:
+        raise UsageError("--device all measures one edition with one --batch")
+    files.check(as_json, markdown)
+    usual = measure.Request()
+    request = measure.Request(
+        editions[0] if editions else usual.edition,
+        usual.images if images is None else images,
+        batches[0] if batches else usual.batch,
+        usual.repeat if repeat is None else repeat,
+    )
+    measured = measure.measure(request, lambda passes: terminal.show(stream.progress(passes)))
+    terminal.show(stream.parts(measured))
+    files.save_benchmark(measured, None, stream.page, as_json, None, markdown)
+    if measured.wrong:
+        raise CheckFailed(f"wrong: {measured.reason}")
 
 
 def _refuse(given, why):

@@ -40,6 +40,25 @@ data = click.option(
 )
 backend = click.option("--backend", type=click.Choice(["auto", "cpu", "gpu"]), default="auto", show_default=True)
 device = click.option("--device", type=int, default=0, show_default=True, help="Index of the GPU.")
+
+
+class _DeviceType(click.ParamType):
+    """A GPU's index, or `all`."""
+
+    name = "device"
+
+    def convert(self, value, param, ctx):
+        return value if value == "all" else click.INT.convert(value, param, ctx)
+
+
+devices = click.option(
+    "--device",
+    type=_DeviceType(),
+    metavar="INDEX",
+    default=0,
+    show_default=True,
+    help="Of the GPU; `all` splits the images between all of them.",
+)
 threads = click.option("--threads", type=int, help="CPU threads [default: the cores this process may use].")
 kernel = click.option(
     "--kernel",
@@ -77,7 +96,7 @@ repeat = click.option(
 )
 
 MODEL = (model, edition, checkpoint, epoch, input_size, weights, operator)
-DEVICE = (backend, device, threads)
+DEVICE = (backend, devices, threads)
 DATA = (data_dir, data)
 RUN = (*MODEL, n, *DEVICE, *KERNEL, mode, precision, batch_size, *DATA, repeat)
 # Of the benchmarks.

@@ -36,6 +36,8 @@ def command(request, as_csv, as_json, timeline, counters, turns, ceilings):
     from ..profiling import session
     from . import running
 
+    if request.device == "all":
+        raise UsageError("a profile is of one GPU: name it by its index")
     files.check(as_csv, as_json, timeline)
     if counters:
         _check_counters(request)

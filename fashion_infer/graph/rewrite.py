@@ -51,10 +51,11 @@ def takes_pixels(graph: Graph) -> bool:
     return readers == {CUSTOM_OPERATOR}
 
 
-def tagged(graph: Graph, backend: str, device: int, kernel: str) -> Graph:
-    """The graph with every node that computes numbered for the op-time log, and our operator's told how to run."""
+def tagged(graph: Graph, backend: str, device: int, kernel: str, first: int = 0) -> Graph:
+    """The graph with every node that computes numbered for the op-time log, from `first` on, and our operator's told
+    how to run."""
     graph = _copy(graph)
-    for number, node in enumerate(graph["nodes"]):
+    for number, node in enumerate(graph["nodes"], first):
         if node["op"] == "null":
             continue
         attributes(node)[NODE] = str(number)

@@ -76,7 +76,7 @@ MISTAKES = {
 
 @pytest.mark.parametrize("said", [said for said in MISTAKES if said != "beside its output"])
 def test_mistakes_of_a_kernel_are_found(said):
-    assert any(said in text for _, text in run(Broken(MISTAKES[said]), "convolutions", 60))
+    assert any(said in text for _, text in run(Broken(MISTAKES[said]), "convolutions", 30))
 
 
 @pytest.mark.parametrize("said", ["times", "beside its output"])

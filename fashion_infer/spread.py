@@ -1,0 +1,55 @@
+"""A network on several GPUs of one host: images split between them, results in the order of the images."""
+
+from typing import Callable, List, Optional, Sequence, Tuple
+
+import numpy as np
+
+from .layer_times import LayerTime, together
+from .library import op_times
+from .predictor import Predictor, log_lock
+from .sharing import share
+
+# The nodes of the network on device i are numbered from i times this: by its numbers a record of the log is a device's.
+NODES = 1 << 20
+
+
+class SpreadPredictor:
+    """The same network on several devices, as one predictor.
+
+    Parameters
+    ----------
+    predictors
+        One a device; that of place i numbers its nodes from i * NODES.
+    count
+        Images that it will run at once: each device gets a part, also of a small batch.
+    """
+
+    def __init__(self, predictors: Sequence[Predictor], count: int):
+        self._predictors = predictors
+        self.custom_layers = predictors[0].custom_layers
+        self.batch_size = min(predictors[0].batch_size, -(-count // len(predictors)))
+
+    def predict(
+        self, images: np.ndarray, each: Optional[Callable[[], None]] = None
+    ) -> Tuple[np.ndarray, List[LayerTime]]:
+        """Run the network; as `Predictor.predict`. A layer's time is that of the device that it took longest on."""
+        size = self.batch_size
+        parts = [slice(first, min(first + size, len(images))) for first in range(0, len(images), size)]
+        for predictor in self._predictors:
+            for count in {part.stop - part.start for part in parts}:
+                predictor.warm(images[:count])
+        scores: List[Optional[np.ndarray]] = [None] * len(parts)
+        workers = [(predictor, predictor.stopwatch()) for predictor in self._predictors]
+
+        def work(worker, index):
+            predictor, watch = worker
+            scores[index] = predictor.forward(images[parts[index]], watch)
+            if each is not None:
+                each()
+
+        with log_lock:
+            op_times.drain()
+            share(workers, range(len(parts)), work)
+            records = op_times.drain()
+        times = together([predictor.times(records, watch) for predictor, watch in workers])
+        return np.concatenate(scores), times

@@ -1,0 +1,66 @@
+"""Several GPUs of one host at the same time: the same results as one, in order. Skipped where there is one."""
+
+import chains
+import library
+import numpy as np
+import pytest
+import torch_chains
+from torch_chains import error, weights
+
+from fashion_infer import pipeline
+from fashion_infer.library import op_times
+from fashion_infer.measure import stream
+from fashion_infer.request import Request
+from fashion_infer.sharing import share
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(library.device_count() < 2, reason="needs two CUDA devices"),
+]
+GPUS = range(library.device_count())
+
+
+@pytest.mark.parametrize("name", ["fa2017", "fa2019", "fa2020"])
+def test_fused_networks_on_all_devices_at_once(torch, name):
+    chain = chains.course(name, logits=True)
+    arrays, images = weights(chain), chain.items(3000)
+    want = torch_chains.reference(torch, chain, images[::50], arrays)
+    networks = [chain.fused(arrays, backend="gpu", device=gpu) for gpu in GPUS]
+    alone = networks[0].forward(images)
+    out = np.full_like(alone, np.nan)
+    for _ in range(3):
+        out.fill(np.nan)
+
+        def work(network, first, out=out):
+            network.forward(images[first : first + 70], out=out[first : first + 70])
+
+        share(networks, range(0, len(images), 70), work)
+        np.testing.assert_array_equal(out, alone)  # an image's result does not depend on its batch, nor on the device
+    assert error(out[::50], want) <= 2e-6
+
+
+def test_every_kernel_on_the_last_device():
+    rng = np.random.default_rng()
+    x = rng.integers(0, 256, (9, 1, 28, 28)).astype(np.float32)
+    k = rng.standard_normal((50, 1, 5, 5)).astype(np.float32)
+    want = library.reference(x, k)
+    for name, precision in library.kernels():
+        status, y = library.staged(name, x, k, device=GPUS[-1])
+        assert status == library.OK, library.message()
+        assert library.error(y, want) <= library.TOLERANCE[precision]
+
+
+@pytest.mark.parametrize("mode", ["fused", "operator"])
+def test_a_run_on_all_devices(mode):
+    pytest.importorskip("mxnet")
+    options = {"model": "ece408-high", "backend": "gpu", "mode": mode, "n": 1001}
+    one, every = (pipeline.run(Request(device=device, **options)) for device in (0, "all"))
+    np.testing.assert_array_equal(every.predictions, one.predictions)
+    assert every.correctness == one.correctness and [t for t, _ in every.op_times] == [t for t, _ in one.op_times]
+    assert all(seconds > 0 for _, seconds in every.op_times) and not op_times.drain()
+
+
+def test_a_stream_through_all_devices(torch):
+    result = stream.measure(stream.Request(images=200_000, batch=10_000, repeat=2))
+    assert result.wrong == [] and [len(passes.gpus) for passes in result.passes] == [1, len(GPUS)]
+    assert all(passes.grown < 64 << 20 for passes in result.passes)

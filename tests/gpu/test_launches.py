@@ -1,0 +1,52 @@
+"""Every shape can be launched: what a launch asks for (blocks, shared memory) depends on the shape, and has limits."""
+
+import chains
+import library
+import numpy as np
+import pytest
+import torch_chains
+
+from fashion_infer.graph.layers import Convolution, Dense, Flatten, MaxPool, Tanh
+
+pytestmark = pytest.mark.gpu
+
+
+def status_of(torch, shape, name="auto"):
+    """One pass over zeros, waited for; the library's status."""
+    B, C, H, W, M, K = shape
+    x, k = torch.zeros(B, C, H, W, device="cuda"), torch.zeros(M, C, K, K, device="cuda")
+    y = torch.empty(B, M, H - K + 1, W - K + 1, device="cuda")
+    stream = torch.cuda.current_stream().cuda_stream
+    status = library.load().fops_conv_forward_gpu(
+        name.encode(), library.conv_of(x, k), x.data_ptr(), k.data_ptr(), y.data_ptr(), stream
+    )
+    torch.cuda.synchronize()
+    return status
+
+
+def test_dynamic_and_static_shared_memory_of_48_kb_together(torch):
+    # The dynamic part alone is 48 KB to the byte on Hopper, which needs no leave; with the static part it does.
+    assert status_of(torch, (7, 2, 55, 7, 16, 5)) == library.OK, library.message()
+
+
+@pytest.mark.parametrize("C, M, K", [(1, 6, 5), (1, 50, 5), (2, 16, 5), (3, 9, 5), (6, 16, 5), (8, 24, 3), (33, 32, 1)])
+def test_no_height_or_width_is_refused(torch, C, M, K):
+    # Shared memory grows with either in steps of a few dozen bytes: every size from nothing to more than there is.
+    for W in (K, K + 1, K + 2, 12, 31):
+        for H in range(K, 130):
+            assert status_of(torch, (7, C, H, W, M, K)) == library.OK, ((C, H, W, M, K), library.message())
+
+
+def test_no_number_of_filters_or_channels_is_refused(torch):
+    for C in (1, 2, 5, 64, 65, 256):
+        for M in range(1, 257, 5):
+            assert status_of(torch, (2, C, 9, 11, M, 3)) == library.OK, ((C, M), library.message())
+
+
+def test_networks_of_every_height(torch):
+    for height in range(6, 90):
+        chain = chains.Chain([Convolution(17, 5), Tanh(), MaxPool(), Flatten(), Dense(3)], (1, height, 9))
+        arrays, images = torch_chains.weights(chain), chain.items(5)
+        want = torch_chains.reference(torch, chain, images, arrays)
+        scores = chain.fused(arrays, backend="gpu").forward(images)
+        assert np.abs(scores - want).max() <= 1e-5 * max(1, np.abs(want).max()), height
