@@ -26,13 +26,21 @@ def command():
         help="See `doctor`; files too, as in ./new-forward.cu; `ladder` for all of ours. May be repeated, and more may "
         "follow: --kernels a.cu b.cu ladder [default: ladder].",
     ),
+    click.option(
+        "--format",
+        "kernel_format",
+        metavar="NAME,...",
+        help="The kernel files', to insist on one: one for all of them, or one for each in their order.",
+    ),
     options.timeout,
     click.option("--against", metavar="PEER,...", help="cudnn, torch, mxnet, onnxruntime, none [default: all here]."),
     click.option("--batch", type=int, help="Images [default: 10000 on a GPU, 1000 on a CPU]."),
     click.option("--repeat", type=int, help="Timed runs [default: 20 on a GPU, 12 on a CPU]."),
     *options.OUTPUTS,
 )
-def conv(editions, backend, device, more, kernels, timeout, against, batch, repeat, as_json, plot, markdown):
+def conv(
+    editions, backend, device, more, kernels, kernel_format, timeout, against, batch, repeat, as_json, plot, markdown
+):
     """Check every convolution kernel against float64, then time it; exit 1 when one is wrong."""
     if more and not kernels:
         raise UsageError(f"unexpected argument {more[0]}: kernels are named behind --kernels")
@@ -46,9 +54,10 @@ def conv(editions, backend, device, more, kernels, timeout, against, batch, repe
 
     files.check(as_json, markdown, plot=plot)
     own = paths.among(kernels)
-    backend = _backend_of(own, backend) if own else devices.choose(backend, device).backend
+    formats = _formats(own, kernel_format)
+    backend = _backend_of(own, formats, backend) if own else devices.choose(backend, device).backend
     named = ",".join(kernels) or "all"
-    request = measure.Request(editions or ("fa2017",), backend, named, against, batch, repeat, device)
+    request = measure.Request(editions or ("fa2017",), backend, named, against, batch, repeat, device, kernel_format)
     measured = measure.measure(request, lambda case: terminal.show(conv.case(case, backend)))
     terminal.notice(benchmark.not_compared(measured))
     files.save_benchmark(measured, chart.draw, conv.page, as_json, plot, markdown)
@@ -93,11 +102,20 @@ def net(editions, backend, device, against, batch, repeat, as_json, plot, markdo
         raise CheckFailed(f"wrong: {', '.join(measured.wrong)}")
 
 
-def _backend_of(files, backend):
+def _formats(files, names):
+    """The format that each file is said to have."""
+    if names is None:
+        return [None] * len(files)
+    from ..submissions import formats
+
+    return formats.insisted(files, names)
+
+
+def _backend_of(files, formats, backend):
     """The one backend that all files run on."""
     from ..submissions import loading
 
-    found = {file: loading.backend_of(file, backend=backend) for file in files}
+    found = {file: loading.backend_of(file, format, backend) for file, format in zip(files, formats)}
     if len(set(found.values())) > 1:
         raise UsageError(f"one benchmark is on one backend: {', '.join(' is for the '.join(f) for f in found.items())}")
     return found[files[0]]

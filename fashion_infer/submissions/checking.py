@@ -5,7 +5,7 @@ from typing import List, NamedTuple, Optional, Sequence, Tuple
 import numpy as np
 
 from ..checkpoints import editions
-from ..errors import FashionInferError
+from ..errors import FashionInferError, UsageError
 from ..library import bindings, kernels, op_times
 from . import needs, plugin
 from .diagnose import Diagnosis, diagnose
@@ -71,6 +71,7 @@ def check(
     images: Optional[int] = None,
     shapes: Optional[Sequence[Shape]] = None,
     seed: int = 0,
+    device: int = 0,
 ) -> Checked:
     """Build a kernel file and hold what it computes to the float64 reference, under examination.
 
@@ -84,13 +85,15 @@ def check(
         Sizes to try in place of the editions' layers.
     seed
         Of the random images and weights.
+    device
+        Index of the GPU, for a file that runs on one.
 
     Raises
     ------
     UsageError, DeviceError
         When the file cannot be loaded. What goes wrong in a call is in the result.
     """
-    kernel = load(path, format, backend, verbose)
+    kernel = load(path, format, backend, verbose, device=device)
     count = images or (kernel.batch_multiple if kernel.backend == "gpu" else 3)
     wanted = layers_of(kernel.format) if shapes is None else [(_in_words(shape), shape) for shape in shapes]
     todo = [(what, shape, count) for what, shape in wanted]
@@ -98,13 +101,15 @@ def check(
         todo += [("another size", shape, 3) for shape in OTHER_SHAPES]
     tried: List[Tried] = []
     for what, shape, size in todo:
-        tried.append(try_shape(kernel, what, shape, size, seed))
+        if not _takes(kernel, shape):
+            continue
+        tried.append(try_shape(kernel, what, shape, size, seed, device))
         if tried[-1].failure and not needs.device_usable(kernel.backend):
             break  # the rest would fail for that alone
     return Checked(kernel, tuple(tried), _together(tried))
 
 
-def try_shape(kernel: Loaded, what: str, shape: Shape, images: int, seed: int = 0) -> Tried:
+def try_shape(kernel: Loaded, what: str, shape: Shape, images: int, seed: int = 0, device: int = 0) -> Tried:
     """One call on random pixels and weights, with its verdict."""
     channels, size, filters, side = shape
     rng = np.random.default_rng(seed)
@@ -114,7 +119,7 @@ def try_shape(kernel: Loaded, what: str, shape: Shape, images: int, seed: int = 
     op_times.drain()
     bindings.load().fops_examine(1)
     try:
-        output = kernels.convolve(x.copy(), weight.copy(), kernel.name, kernel.backend, node=0)
+        output = kernels.convolve(x.copy(), weight.copy(), kernel.name, kernel.backend, device, node=0)
     except FashionInferError as error:
         return Tried(what, full, None, str(error), 0.0, 0.0, ())
     finally:
@@ -133,6 +138,16 @@ def _diagnosed(output: np.ndarray, x: np.ndarray, weight: np.ndarray) -> Diagnos
         if found.right and not np.isnan(output.max()):
             return found
     return diagnose(output, x, weight, _wanted(x, weight))
+
+
+def _takes(kernel: Loaded, shape: Shape) -> bool:
+    """Whether a kernel takes a layer at all: LeetGPU's files have one channel."""
+    channels, size, filters, side = shape
+    try:
+        kernels.chosen_kernel((1, channels, size, size), (filters, channels, side, side), kernel.backend, kernel.name)
+    except UsageError:
+        return False
+    return True
 
 
 def _in_words(shape: Shape) -> str:
