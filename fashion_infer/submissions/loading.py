@@ -61,8 +61,8 @@ def load(path, format: Optional[str] = None, backend: Optional[str] = None, verb
         The file.
     format, backend
         To insist on a format, or on the "cpu" or "gpu" part of a file that has both. A prebuilt library or a Python
-        file does not say: without a backend a library that names CUDA is for the GPU, all else for the CPU. Of a library
-        the formats c-cpu and c-gpu say where its pointers lie.
+        file does not say: without a backend a library that names CUDA is for the GPU, all else for the CPU. Of a
+        library the formats c-cpu and c-gpu say where its pointers lie.
     verbose
         Show the compiler's warnings on stderr.
     arch

@@ -106,6 +106,35 @@ def test_an_unknown_format_is_one_line(one_line, tmp_path):
     assert "unknown format 'x'" in one_line(2, *RUN, "--kernel", file, "--format", "x")[0]
 
 
+def test_a_format_wants_a_file(one_line):
+    for command in ([*RUN, "--kernel", "naive"], [*BENCH, "--kernels", "naive"],
+                    ["report", "--out", "x", "--kernel", "naive"], ["verify", "--kernel", "naive"]):  # fmt: skip
+        line, end = one_line(2, *command, "--format", "c-cpu")
+        assert "--format is a kernel file's" in line and end.stdout == ""
+    line, _ = one_line(2, *BENCH, "--kernels", "a.cu,b.cu", "--format", "c-gpu,c-gpu,c-gpu")
+    assert "3 formats for 2 kernel files" in line
+
+
+def test_a_file_of_two_formats(run_program, one_line, tmp_path):
+    """--format says which of two parts is meant, in every command the same."""
+    file = tmp_path / "both.cpp"
+    right, wrong = TEMPLATES / "cpu-new-forward.cc", SAMPLES / "wrong" / "zero.cpp"
+    file.write_text(
+        right.read_text() + wrong.read_text().replace('#include "loops.h"', f'#include "{wrong.parent}/loops.h"')
+    )
+    calls = (RUN, ("verify", "--model", "ece408-low", "--data", "synthetic"), ("profile", *RUN[1:], "--turns", "0"))
+    for command in calls:
+        assert run_program(*command, "--kernel", file, "--format", "minidnn-cpu").returncode == 0
+        one_line(1, *command, "--kernel", file, "--format", "c-cpu")
+    assert run_program(*BENCH, "--kernels", file, "--format", "minidnn-cpu").returncode == 0
+    plain = TEMPLATES / "conv.cpp"
+    end = run_program(*BENCH, "--kernels", plain, file, "--format", "c-cpu,minidnn-cpu")
+    assert end.returncode == 0 and "both.cpp" in end.stdout
+    one_line(1, *BENCH, "--kernels", plain, file, "--format", "c-cpu")
+    result = infer("ece408-high", n=20, data="synthetic", kernel=str(file), kernel_format="minidnn-cpu")
+    assert result.submission.kernel.format == "minidnn-cpu" and result.submission.wrong == ""
+
+
 def test_what_is_a_path():
     assert all(map(paths.is_path, ("a.cu", "./conv", "../x/y", "new-forward.CUH", "mine.py", "lib.so")))
     assert not any(map(paths.is_path, ("auto", "naive", "tensor-core", "a.txt")))
@@ -275,10 +304,11 @@ def test_a_report_with_a_kernel(run_program, tmp_path):
     out = tmp_path / "report"
     end = run_program(
         "report", "--out", out, "--quick", "--backend", "cpu", "--n", "100", "--data", "synthetic",
-        "--kernel", TEMPLATES / "conv.cpp", timeout=600,
+        "--kernel", TEMPLATES / "conv.cpp", "--format", "c-cpu", timeout=600,
     )  # fmt: skip
     assert end.returncode == 0, end.stderr
     text = (out / "report.md").read_text()
+    assert f"--kernel {TEMPLATES / 'conv.cpp'} --format c-cpu" in text
     assert "conv.cpp (format c-cpu)" in text and "limit: fill" in text
     assert json.loads((out / "run-operator.json").read_text())["submission"]["wrong"] == ""
     names = [row["name"] for row in json.loads((out / "bench-conv.json").read_text())["cases"][0]["rows"]]
