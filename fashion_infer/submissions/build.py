@@ -180,9 +180,16 @@ def _cublas(path: Path, text: str, folders: List[Path]) -> List[str]:
         headers = [folder / "include" for folder in folders if (folder / "include" / "cublas_v2.h").is_file()]
         if not found or not headers:
             raise DeviceError(f"{path} uses {library}, which is not here: pip install 'nvidia-cublas==13.*'")
-        # By its name: a wheel has no libcublas.so, and nvcc takes no file that ends in .so.13.
+        # By its name: a wheel has no libcublas.so, and nvcc takes no file that ends in .so.13. Its headers go last: beside
+        # them may lie CUDA's own, of another version than the compiler's.
         place = found[0].parent
-        flags += [f"-I{headers[0]}", f"-L{place}", f"-l:{found[0].name}", f"-Xlinker=-rpath={place}"]
+        flags += [
+            "-Xcompiler=-idirafter",
+            f"-Xcompiler={headers[0]}",
+            f"-L{place}",
+            f"-l:{found[0].name}",
+            f"-Xlinker=-rpath={place}",
+        ]
     return flags
 
 

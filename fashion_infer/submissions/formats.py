@@ -32,7 +32,8 @@ class Recognised(NamedTuple):
 # In this order: a file that has both parts is one for the GPU.
 FORMATS = (
     Format("mxnet-gpu", "fa2017 to fa2019", "gpu",
-           "forward<gpu, float>(...), or the template, over mshadow::Tensor<gpu, 4, ...>", "mxnet_gpu.cu", "new-forward.cuh", signs.mxnet_gpu),
+           "forward<gpu, float>(...), or the template, over mshadow::Tensor<gpu, 4, ...>", "mxnet_gpu.cu",
+           "new-forward.cuh", signs.mxnet_gpu),
     Format("minidnn-2021", "sp2021 to fa2022, fa2024, fa2025", "gpu",
            "GPUInterface::conv_forward_gpu_prolog with 12 parameters", "minidnn_phases.cu", "new-forward-2021.cu",
            signs.minidnn(12)),

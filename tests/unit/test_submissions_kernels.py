@@ -348,7 +348,10 @@ def test_cublas_is_linked_where_a_file_includes_it(said_to_nvcc, monkeypatch, tm
     for file in (tmp_path / "include" / "cublas_v2.h", wheel / library):  # a wheel has no name without the version
         file.write_text("")
     command = said_to_nvcc(path, "90").library.read_text()
-    assert f"-L{wheel} -l:{library} -Xlinker=-rpath={wheel}" in command and f"-I{tmp_path / 'include'}" in command
+    assert (
+        f"-L{wheel} -l:{library} -Xlinker=-rpath={wheel}" in command
+        and f"-idirafter -Xcompiler={tmp_path / 'include'}" in command
+    )
     path.write_text(f"// #include <{name}>\n" + (TEMPLATES / "conv.cu").read_text())
     assert library not in said_to_nvcc(path, "90").library.read_text()
 
