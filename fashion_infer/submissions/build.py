@@ -180,8 +180,8 @@ def _cublas(path: Path, text: str, folders: List[Path]) -> List[str]:
         headers = [folder / "include" for folder in folders if (folder / "include" / "cublas_v2.h").is_file()]
         if not found or not headers:
             raise DeviceError(f"{path} uses {library}, which is not here: pip install 'nvidia-cublas==13.*'")
-        # By its name: a wheel has no libcublas.so, and nvcc takes no file that ends in .so.13. Its headers go last: beside
-        # them may lie CUDA's own, of another version than the compiler's.
+        # By its name: a wheel has no libcublas.so, and nvcc takes no file that ends in .so.13. Its headers go last:
+        # beside them may lie CUDA's own, of another version than the compiler's.
         place = found[0].parent
         flags += [
             "-Xcompiler=-idirafter",
