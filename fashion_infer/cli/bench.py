@@ -117,7 +117,8 @@ def _backend_of(files, formats, backend):
 
     found = {file: loading.backend_of(file, format, backend) for file, format in zip(files, formats)}
     if len(set(found.values())) > 1:
-        raise UsageError(f"one benchmark is on one backend: {', '.join(' is for the '.join(f) for f in found.items())}")
+        said = ", ".join(f"{file} is for the {where.upper()}" for file, where in found.items())
+        raise UsageError(f"one benchmark is on one backend: {said}")
     return found[files[0]]
 
 

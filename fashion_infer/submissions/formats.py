@@ -168,7 +168,8 @@ def recognise(path, insist: Optional[str] = None, backend: Optional[str] = None)
         if defines is not None:
             return Recognised(path, entry, tuple(defines))
     looked_for = wanted[0].looked_for if insist else ", ".join(_MARKS)
-    near = _near_miss(code, suffix)
+    other = next((entry for entry in FORMATS if entry not in wanted and entry.test(code, suffix) is not None), None)
+    near = f" (it has {other.name}, for the {other.backend.upper()})" if other else _near_miss(code, suffix)
     start = insist or ("c-cpu" if backend == "cpu" else "c-gpu")
     raise UsageError(
         f"{path} has no kernel of {'format ' + insist if insist else 'a known format'}: looked for {looked_for}{near}; "

@@ -70,10 +70,10 @@ def test_cublas_beside_a_kernel():
 @pytest.mark.parametrize("file", [TEMPLATES / "conv.cu", SAMPLES / "right" / "gpu-no-stream.cu"], ids=lambda p: p.name)
 def test_a_library_on_device_pointers(tmp_path, file, runtime):
     target = tmp_path / "mine.so"
-    places = [
-        f"-L{folder / name}" for folder in compilers.cuda_folders(compilers.find_nvcc()) for name in ("lib64", "lib")
-    ]
-    command = [compilers.find_nvcc(), "-shared", "-Xcompiler=-fPIC", f"-arch=sm_{build.gpu_arch(0)}", *places]
+    nvcc = compilers.find_nvcc()
+    folders = [folder / name for folder in compilers.cuda_folders(nvcc) for name in ("lib64", "lib")]
+    places = [word for folder in folders if folder.is_dir() for word in (f"-L{folder}", f"-Xlinker=-rpath={folder}")]
+    command = [nvcc, "-shared", "-Xcompiler=-fPIC", f"-arch=sm_{build.gpu_arch(0)}", *places]
     made = subprocess.run([*command, "-cudart", runtime, str(file), "-o", str(target)], capture_output=True, text=True)
     if made.returncode:
         pytest.skip(made.stderr.strip().splitlines()[-1])

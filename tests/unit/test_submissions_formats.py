@@ -128,6 +128,11 @@ def test_a_format_for_another_backend(tmp_path, name, backend):
         formats.recognise(named(tmp_path, C), name, backend)
 
 
+def test_a_file_for_another_backend_is_named_so(tmp_path):
+    with pytest.raises(UsageError, match=r"it has c-cpu, for the CPU\)"):
+        formats.recognise(named(tmp_path, C, ".cpp"), backend="gpu")
+
+
 def test_insisting_narrows_the_search(tmp_path):
     both = named(tmp_path, C + "\nvoid conv_forward_cpu(float* y, float* x, float* k, " + ", ".join(INTS) + ") {}")
     assert formats.recognise(both).format.name == "c-gpu"
