@@ -53,10 +53,15 @@ class Checked(NamedTuple):
         return all(one.right for one in self.tried if one.what != "another size")
 
 
+def years_of(format: str) -> Tuple[str, ...]:
+    """The editions that files of a format were made for; none where it is of no year."""
+    return _YEARS.get(format.split("-")[0], ())
+
+
 def layers_of(format: str) -> List[Tuple[str, Shape]]:
     """The convolutions that a format's years had, each with its edition's name."""
     known = {name: tuple(editions.convolution_shapes(edition)) for name, edition in editions.EDITIONS.items()}
-    names = _YEARS.get(format.split("-")[0], tuple(sorted(known)))
+    names = years_of(format) or tuple(sorted(known))
     return [
         (f"{name}, layer {number}", shape)
         for name in names

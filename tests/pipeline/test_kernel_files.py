@@ -160,6 +160,18 @@ def test_a_wrong_kernel(one_line, file, words):
     assert "precision class: wrong" in end.stdout and end.stdout.splitlines()[2] == "New Inference"
 
 
+def test_the_edition_that_a_file_is_made_for_is_said(one_line, run_program, tmp_path):
+    file = tmp_path / "cpu-new-forward.cc"
+    template = (TEMPLATES / file.name).read_text()
+    file.write_text(template.replace("{\n", "{\n  if (H != 86 && H != 40) return;\n", 1))
+    line, _ = one_line(1, *RUN, "--kernel", file)
+    assert line.endswith("(such files are made for --edition fa2020)")
+    assert run_program(*RUN, "--n", "20", "--edition", "fa2022", "--kernel", file).returncode == 0
+    file.write_text(template.replace("{\n", "{\n  return;\n", 1))
+    line, _ = one_line(1, *RUN, "--n", "20", "--edition", "fa2022", "--kernel", file)
+    assert "nothing is written" in line and "--edition" not in line
+
+
 def test_rounded_operands_are_a_class_and_no_mistake(run_program):
     end = run_program(*RUN, "--kernel", SAMPLES / "wrong" / "half.cpp")
     assert end.returncode == 0 and "precision class: tf32 or half" in end.stdout
