@@ -25,7 +25,7 @@ SAMPLES = ROOT / "tests" / "submissions"
 TEMPLATES = ROOT / "fashion_infer" / "submissions" / "templates"
 RIGHT = [TEMPLATES / "conv.cpp", TEMPLATES / "cpu-new-forward.cc", TEMPLATES / "new-forward.h",
          *(SAMPLES / "right" / name for name in
-           ("plain.c", "cpu-stride.cc", "mxnet-cpu-macros.h", "helper/conv.cpp"))]  # fmt: skip
+           ("plain.c", "cpu-stride.cc", "mxnet-cpu-macros.h", "mxnet-cpu-alloc.h", "helper/conv.cpp"))]  # fmt: skip
 ON_GPU = [*(TEMPLATES / entry.template for entry in formats.FORMATS if entry.backend == "gpu"),
           *sorted(path for path in (SAMPLES / "right").glob("gpu-*") if "cublas" not in path.name),
           SAMPLES / "right/own-header/new-forward.cu", SAMPLES / "right/matmul/new-forward.cu"]  # fmt: skip
