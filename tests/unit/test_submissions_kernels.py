@@ -356,6 +356,16 @@ def test_cublas_is_linked_where_a_file_includes_it(said_to_nvcc, monkeypatch, tm
     assert library not in said_to_nvcc(path, "90").library.read_text()
 
 
+def test_ranges_without_nvtx_mark_nothing(tmp_path):
+    source = tmp_path / "ranges.cpp"
+    source.write_text(
+        '#include <nvToolsExt.h>\nint main() { nvtxRangePush("a"); nvtxMark("b"); return nvtxRangePop(); }\n'
+    )
+    headers = ROOT / "custom_ops" / "submission" / "headers" / "cuda"
+    made = subprocess.run([compilers.find_cxx(), f"-I{headers}", str(source), "-o", str(tmp_path / "ranges"), "-ldl"])
+    assert made.returncode == 0
+
+
 # ---- registering
 
 
