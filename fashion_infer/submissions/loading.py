@@ -95,7 +95,6 @@ def register(recognised: Recognised, backend: Optional[str] = None, verbose: boo
         isolation.started()
         made = python.make(recognised.path, backend or "cpu", device)
     elif kind == "prebuilt":
-        isolation.started()
         made = plugin.prebuilt(recognised.path, str(backend))
     else:
         if backend == "gpu" and arch is None:
@@ -103,7 +102,6 @@ def register(recognised: Recognised, backend: Optional[str] = None, verbose: boo
         built = build.build(recognised, arch)
         if verbose and built.warnings:
             print(built.warnings, end="", file=sys.stderr)
-        isolation.started()
         made = plugin.opened(built.library)
     with _lock:
         key = (recognised.path.name, made.key)

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Sequence, Tuple
 
 import numpy as np
 
+from .. import isolation
 from ..errors import DeviceError
 from ..library import bindings
 
@@ -87,7 +88,10 @@ def opened(library: Path) -> Plugin:
     except AttributeError:
         raise DeviceError(f"{library} exports no fops_kernel_plugin_main") from None
     main.restype = ctypes.POINTER(Description)
-    return Plugin(main().contents, library.stem, handle)  # a build is named by what went into it
+    description = main()
+    if not description:
+        raise DeviceError(f"{library}: its fops_kernel_plugin_main returns no kernel")
+    return Plugin(description.contents, library.stem, handle)  # a build is named by what went into it
 
 
 def backend_of(library: Path) -> str:
@@ -191,6 +195,7 @@ def _settled(status: int, when: str) -> None:
 
 @functools.lru_cache(maxsize=None)
 def _dlopen(library: Path) -> ctypes.CDLL:
+    isolation.started()  # what the library does when it is loaded is its doing, too
     try:
         return ctypes.CDLL(str(library))
     except OSError as error:

@@ -207,6 +207,17 @@ def test_a_kernel_that_hangs(one_line, command):
     assert line == "fashion-infer: hangs.cpp did not end within 1 s (--timeout)"
 
 
+def test_a_library_that_hangs_while_it_is_loaded(one_line, tmp_path):
+    source, target = tmp_path / "mine.cpp", tmp_path / "mine.so"
+    source.write_text(
+        '#include <unistd.h>\nextern "C" void* fops_kernel_plugin_main() { return nullptr; }\n'
+        "static int waits = [] { for (;;) sleep(1); return 0; }();\n"
+    )
+    subprocess.run([compilers.find_cxx(), "-shared", "-fPIC", str(source), "-o", str(target)], check=True)
+    line, _ = one_line(1, *RUN, "--kernel", target, "--timeout", "1")
+    assert line == "fashion-infer: mine.so did not end within 1 s (--timeout)"
+
+
 def test_nothing_outlives_a_run(tmp_path, run_program):
     file, note = tmp_path / "forks.cpp", tmp_path / "pid"
     file.write_text(

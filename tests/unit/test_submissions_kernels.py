@@ -447,6 +447,14 @@ def test_a_prebuilt_library(tmp_path):
     assert found.right and (found.kernel.format, found.kernel.backend) == ("prebuilt", "cpu")
 
 
+def test_a_plug_in_without_a_kernel(tmp_path):
+    source, target = tmp_path / "none.cpp", tmp_path / "none.so"
+    source.write_text('extern "C" void* fops_kernel_plugin_main() { return nullptr; }\n')
+    subprocess.run([compilers.find_cxx(), "-shared", "-fPIC", str(source), "-o", str(target)], check=True)
+    with pytest.raises(DeviceError, match="none.so: its fops_kernel_plugin_main returns no kernel"):
+        submissions.load(target)
+
+
 def test_where_the_pointers_of_a_library_lie(tmp_path):
     source, target = tmp_path / "mine.cpp", tmp_path / "mine.so"
     named = 'extern const char* runtime;\nconst char* runtime = "libcudart.so.13";\n'
