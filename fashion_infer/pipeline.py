@@ -124,7 +124,7 @@ def run(
         except DeviceError as error:
             raise CheckFailed(f"{file.name} left the device in error: {error}") from None
         called = [(layer.name, layer.log[0][0].shape) for layer in layers if layer.custom and layer.log[0]]
-        verdict = _judging().judge(file, called, differ, memory.leaked)
+        verdict = _judging().judge(file, called, differ, memory.leaked, request.device)
     changed = None
     if request.precision != "float32":
         exact = _bound(request.but(precision="float32"), model, chosen, len(images.images))
@@ -174,7 +174,7 @@ def _with_file(request: Request):
     from .submissions import loading
 
     backend = loading.backend_of(request.kernel, request.kernel_format, request.backend)
-    file = loading.load(request.kernel, request.kernel_format, backend)
+    file = loading.load(request.kernel, request.kernel_format, backend, device=request.device)
     slices = request.batch_size or max(1, GPU_BATCH_SIZE // file.batch_multiple) * file.batch_multiple
     batch_size = slices if file.batch_multiple > 1 else request.batch_size
     return request.but(kernel=file.name, backend=file.backend, batch_size=batch_size), file

@@ -73,12 +73,19 @@ class Request:
             raise UsageError("a kernel file runs on one GPU: leave --device all out, or name the GPU by its index")
         check_mode(self.mode_or_default, self.precision, self.backend, self.kernel)
         check_batch_size(self.batch_size)
+        self._check_format()
         if self.repeat < 1:
             raise UsageError(f"repeat must be at least 1, not {self.repeat}")
         if self.threads is not None and not 1 <= self.threads <= MAX_THREADS:
             raise UsageError(f"threads must be 1 to {MAX_THREADS}, not {self.threads}")
         if self.input_size is not None:
             resize.check_size(self.input_size)
+
+    def _check_format(self) -> None:
+        if self.kernel_format is not None:
+            from .submissions import formats, paths
+
+            formats.insisted([self.kernel] if paths.is_path(self.kernel) else [], self.kernel_format)
 
     def _check_model(self) -> None:
         if self.model and self.checkpoint:

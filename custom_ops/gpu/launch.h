@@ -29,6 +29,17 @@ fops_status allow_shared(Function kernel, size_t bytes) {
   return FOPS_OK;
 }
 
+// Whether a block may have so many bytes of shared memory on the current device; without one, on a present-day one.
+inline bool shared_fits(size_t bytes) {
+  int device = 0, limit = 0;
+  if (cudaGetDevice(&device) != cudaSuccess ||
+      cudaDeviceGetAttribute(&limit, cudaDevAttrMaxSharedMemoryPerBlockOptin, device) != cudaSuccess) {
+    cudaGetLastError();
+    limit = 227 * 1024;
+  }
+  return bytes <= static_cast<size_t>(limit);
+}
+
 // As many blocks as the device holds at once: for kernels whose blocks stay and walk over the tasks.
 template <typename Function>
 fops_status resident_grid(Function kernel, int threads, size_t shared, long long tasks, unsigned* grid) {

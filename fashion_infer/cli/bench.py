@@ -39,6 +39,12 @@ GRID = (
         help="See `doctor`; files too, as in ./new-forward.cu; `ladder` for all of ours. May be repeated, and more may "
         "follow: --kernels a.cu b.cu ladder [default: ladder].",
     ),
+    click.option(
+        "--format",
+        "kernel_format",
+        metavar="NAME,...",
+        help="The kernel files', to insist on one: one for all of them, or one for each in their order.",
+    ),
     options.timeout,
     click.option("--against", metavar="PEER,...", help="cudnn, torch, mxnet, onnxruntime, none [default: all here]."),
     click.option("--batch", type=int, help="Images [default: 10000 on a GPU, 1000 on a CPU]."),
@@ -53,7 +59,21 @@ GRID = (
     *options.OUTPUTS,
 )
 def conv(
-    editions, backend, device, more, kernels, timeout, against, batch, repeat, layers, as_json, plot, markdown, **grid
+    editions,
+    backend,
+    device,
+    more,
+    kernels,
+    kernel_format,
+    timeout,
+    against,
+    batch,
+    repeat,
+    layers,
+    as_json,
+    plot,
+    markdown,
+    **grid,
 ):
     """Check every convolution kernel against float64, then time it; exit 1 when one is wrong."""
     if layers and editions:
@@ -75,9 +95,12 @@ def conv(
 
     files.check(as_json, markdown, plot=plot)
     own = paths.among(kernels)
-    backend = _backend_of(own, backend) if own else devices.choose(backend, device).backend
+    formats = _formats(own, kernel_format)
+    backend = _backend_of(own, formats, backend) if own else devices.choose(backend, device).backend
     named = ",".join(kernels) or "all"
-    request = measure.Request(editions or ("fa2017",), backend, named, against, batch, repeat, device, layers)
+    request = measure.Request(
+        editions or ("fa2017",), backend, named, against, batch, repeat, device, layers, kernel_format
+    )
     measured = measure.measure(request, lambda case: terminal.show(conv.case(case, backend)))
     terminal.show(conv.overview(measured) if layers else [])
     terminal.notice(benchmark.not_compared(measured))
@@ -182,13 +205,23 @@ def _refuse(given, why):
         raise UsageError(f"{why} {', '.join(found)}")
 
 
-def _backend_of(files, backend):
+def _formats(files, names):
+    """The format that each file is said to have."""
+    if names is None:
+        return [None] * len(files)
+    from ..submissions import formats
+
+    return formats.insisted(files, names)
+
+
+def _backend_of(files, formats, backend):
     """The one backend that all files run on."""
     from ..submissions import loading
 
-    found = {file: loading.backend_of(file, backend=backend) for file in files}
+    found = {file: loading.backend_of(file, format, backend) for file, format in zip(files, formats)}
     if len(set(found.values())) > 1:
-        raise UsageError(f"one benchmark is on one backend: {', '.join(' is for the '.join(f) for f in found.items())}")
+        said = ", ".join(f"{file} is for the {where.upper()}" for file, where in found.items())
+        raise UsageError(f"one benchmark is on one backend: {said}")
     return found[files[0]]
 
 

@@ -36,10 +36,11 @@ def new(name):
 @options.takes(
     options.kernel_format,
     options.backend,
+    options.device,
     options.timeout,
     click.option("--verbose", "-v", is_flag=True, help="Show the compiler's warnings."),
 )
-def check(file, kernel_format, backend, timeout, verbose):
+def check(file, kernel_format, backend, device, timeout, verbose):
     """Build a kernel file, and try it on every layer of its editions and on sizes it never heard of.
 
     Exit 1 when a layer is wrong, or a call fails. Other sizes are shown only: a kernel made for the layers need not
@@ -50,8 +51,11 @@ def check(file, kernel_format, backend, timeout, verbose):
     from .. import submissions
     from ..present import kernel as present
     from ..present.render import terminal
+    from ..submissions import formats, loading
 
-    found = submissions.check(file, kernel_format, None if backend == "auto" else backend, verbose)
+    formats.insisted([path], kernel_format)
+    backend = loading.backend_of(file, kernel_format, backend)
+    found = submissions.check(file, kernel_format, backend, verbose, device=device)
     terminal.show(present.check(found))
     if not found.right:
         wrong = [one for one in found.tried if not one.right and one.what != "another size"]

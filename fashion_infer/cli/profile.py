@@ -4,7 +4,7 @@ import sys
 
 import click
 
-from ..errors import CheckFailed, UsageError
+from ..errors import UsageError
 from . import options
 
 
@@ -53,9 +53,7 @@ def command(request, as_csv, as_json, timeline, counters, turns, ceilings):
         counted = hardware.count(["run", *_arguments(request)])
         terminal.show(present.hardware_counters(counted))
     profile_files.save(measured, counted, " ".join(sys.argv[1:]), as_csv, as_json, timeline)
-    verdict = measured.result.submission
-    if verdict is not None and verdict.wrong:
-        raise CheckFailed(verdict.wrong)
+    running.check_submission(request, measured.result)
 
 
 def _check_counters(request):

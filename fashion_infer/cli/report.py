@@ -15,6 +15,7 @@ from .apart import apart
     click.option(
         "--kernel", metavar="NAME", help="For the operator mode, and beside the ladder: a name, or a kernel file."
     ),
+    options.kernel_format,
     options.timeout,
     click.option("--model", metavar="NAME", help="A shipped model, see `models list` [default: ece408-high]."),
     click.option("--n", type=int, help="Test images [default: 10000, with --quick 2000]."),

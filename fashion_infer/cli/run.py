@@ -4,7 +4,6 @@ import json
 
 import click
 
-from ..errors import CheckFailed
 from . import options
 
 
@@ -32,8 +31,7 @@ def command(request, as_json, confusion, mistakes):
         click.echo(json.dumps(result.as_dict(), indent=2))
     else:
         terminal.show(present.parts(result))
-    if result.submission is not None and result.submission.wrong:
-        raise CheckFailed(result.submission.wrong)
+    running.check_submission(request, result)
     if confusion:
         pictures.draw_confusion(confusion, result, result.class_names)
     if mistakes:

@@ -4,6 +4,7 @@ from contextlib import contextmanager
 
 import click
 
+from ..errors import CheckFailed
 from ..present.render import terminal
 
 
@@ -27,3 +28,18 @@ def notices(request, result):
             "synthetic set instead (`fashion-infer data info` shows where it was looked for)"
         )
     terminal.notice(result.notice)
+
+
+def check_submission(request, result):
+    """Raise CheckFailed when the run's kernel file is wrong: with the edition that such files are made for, when the
+    run had another one."""
+    verdict = result.submission
+    if verdict is None or not verdict.wrong:
+        return
+    from ..checkpoints import zoo
+    from ..submissions import checking
+
+    made_for = checking.years_of(verdict.kernel.format)
+    run_with = None if request.checkpoint else zoo.chosen(request.model, request.edition).edition
+    other = run_with is not None and len(made_for) == 1 and run_with not in made_for
+    raise CheckFailed(verdict.wrong + (f" (such files are made for --edition {made_for[0]})" if other else ""))

@@ -2,6 +2,7 @@
 
 from typing import List, NamedTuple, Tuple
 
+from ..errors import DeviceError
 from . import bindings
 from .bindings import check, load
 
@@ -46,6 +47,14 @@ def cuda_devices() -> List[CudaDevice]:
             )
         )
     return devices
+
+
+def cuda_device(index: int) -> CudaDevice:
+    """The CUDA device of that index; DeviceError when there is none."""
+    found = cuda_devices()
+    if not 0 <= index < len(found):
+        raise DeviceError(f"there is no GPU {index}: this machine has {len(found)}")
+    return found[index]
 
 
 def _version(number: int) -> str:

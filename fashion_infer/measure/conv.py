@@ -7,7 +7,7 @@ import numpy as np
 from ..errors import DeviceError, UsageError
 from ..library import build
 from ..library import kernels as library
-from ..submissions import paths
+from ..submissions import formats, paths
 from ..submissions.loading import Loaded, load, names_of_loaded
 from . import kernel_files, layers, reference
 from . import request as requests
@@ -58,6 +58,8 @@ class Request(NamedTuple):
         Images [default: 10,000 on a GPU, 1,000 on a CPU; each layer's own in a set].
     repeat
         Timed runs of each [default: 20 on a GPU, 12 on a CPU]; slow ones (8 ms, 2 s) get three.
+    formats
+        To insist on the formats of the kernel files: one name for all, or one for each with commas between them.
     """
 
     editions: Tuple[str, ...] = ("fa2017",)
@@ -68,6 +70,7 @@ class Request(NamedTuple):
     repeat: Optional[int] = None
     device: int = 0
     layers: Optional[str] = None
+    formats: Optional[str] = None
 
 
 def measure(request: Request, progress: Callable[[Case], None] = lambda case: None) -> Result:
@@ -93,7 +96,7 @@ def measure(request: Request, progress: Callable[[Case], None] = lambda case: No
         Without a device, or without PyTorch and CuPy on a GPU; when memory does not suffice, or the GPU fails.
     """
     chosen = layers.of_set(request.layers) if request.layers else layers.of_editions(request.editions)
-    kernels = _chosen(request.kernels, request.backend)
+    kernels = _chosen(request)
     asked = requests.peer_names(request.against, PEERS)
     requests.at_least_one(batch=request.batch, repeat=request.repeat)
     machine = open_machine(request.backend, request.device)
@@ -107,6 +110,7 @@ def measure(request: Request, progress: Callable[[Case], None] = lambda case: No
     options = {
         "layers": request.layers,
         "kernels": request.kernels,
+        "format": request.formats,
         "against": request.against,
         "batch": batch,
         "repeat": repeat,
@@ -233,15 +237,18 @@ def _rate(case: Case, moved: Dict[str, int]) -> None:
     case.compare()
 
 
-def _chosen(kernels: str, backend: str) -> List[Union[str, Loaded]]:
+def _chosen(request: Request) -> List[Union[str, Loaded]]:
     """The kernels by their names, and kernel files loaded."""
+    backend = request.backend
+    words = [word.strip() for word in request.kernels.split(",")]
+    insisted = iter(formats.insisted([word for word in words if paths.is_path(word)], request.formats))
     # A file that was loaded before is in the library's table, too.
     loaded = names_of_loaded()
     ladder = [kernel.name for kernel in library.table(backend) if kernel.precision and kernel.name not in loaded]
     names: List[Union[str, Loaded]] = []
-    for name in (word.strip() for word in kernels.split(",")):
+    for name in words:
         if paths.is_path(name):
-            names.append(load(name, backend=backend))
+            names.append(load(name, next(insisted), backend, device=request.device))
         elif name in ("all", "ladder"):
             if not ladder:
                 raise DeviceError(

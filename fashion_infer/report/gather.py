@@ -115,7 +115,8 @@ def measure(request: Request, progress: Callable[[str], None] = lambda text: Non
     runs, commands = [], []
     for mode in ("operator", "fused"):
         options = {"backend": chosen.backend, "device": request.device, "mode": mode, "repeat": repeat}
-        options.update({"kernel": request.kernel} if request.kernel and mode == "operator" else {})
+        if request.kernel and mode == "operator":
+            options.update(kernel=request.kernel, kernel_format=request.kernel_format)
         runs.append(pipeline.run(RunRequest(model.name, **options), images))
         commands.append(request.run_command(model.name, n, chosen.backend, mode, repeat, *_kernel(request, mode)))
     progress("convolution kernels")
@@ -194,7 +195,7 @@ def _baselines(request, edition, images, chosen) -> List[Baseline]:
 def _convolutions(request: Request, edition: str, backend: str) -> conv.Request:
     less = {"batch": _QUICK_BATCH[backend], "repeat": _QUICK_REPEAT} if request.quick else {}
     named = f"{request.kernel},ladder" if request.kernel else "all"
-    return conv.Request((edition,), backend, named, device=request.device, **less)
+    return conv.Request((edition,), backend, named, device=request.device, formats=request.kernel_format, **less)
 
 
 def _networks(request: Request, edition: str, backend: str) -> network.Request:
@@ -213,11 +214,12 @@ def _profile(request, model, backend, result) -> profiles.Profile:
 
 def _kernel(request: Request, mode: str) -> List[str]:
     """The option that names the kernel, where the mode has kernels to choose from."""
-    return ["--kernel", request.kernel] if request.kernel and mode == "operator" else []
+    return request.kernel_options() if mode == "operator" else []
 
 
 def _backend(request: Request) -> str:
     """The backend that was asked for, or that the kernel runs on; the kernel is known, and built, from here on."""
+    RunRequest(kernel=request.kernel or "auto", kernel_format=request.kernel_format).check()
     if request.kernel is None:
         return request.backend
     if not paths.is_path(request.kernel):
@@ -225,8 +227,8 @@ def _backend(request: Request) -> str:
         return request.backend
     from ..submissions import loading
 
-    backend = loading.backend_of(request.kernel, backend=request.backend)
-    loading.load(request.kernel, backend=backend)
+    backend = loading.backend_of(request.kernel, request.kernel_format, request.backend)
+    loading.load(request.kernel, request.kernel_format, backend, device=request.device)
     return backend
 
 

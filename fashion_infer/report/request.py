@@ -15,13 +15,14 @@ class Request(NamedTuple):
     device: int = 0
     quick: bool = False
     kernel: Optional[str] = None  # for the operator mode, and beside the ladder: a name, or a kernel file
+    kernel_format: Optional[str] = None  # of the kernel's file, to insist on one
 
     def command(self, out: str) -> str:
         """The command line that makes the report again."""
         words = ["fashion-infer", "report", "--out", out, "--backend", self.backend]
         words += ["--model", self.model] if self.model else []
         words += ["--n", str(self.n)] if self.n is not None else []
-        words += ["--kernel", self.kernel] if self.kernel else []
+        words += self.kernel_options()
         return shlex.join([*words, *self._device(), *(["--quick"] if self.quick else []), *self._where()])
 
     def run_command(self, model: str, n: int, backend: str, mode: str, repeat: int, *more: str) -> str:
@@ -34,6 +35,11 @@ class Request(NamedTuple):
         """The command line that repeats the checks of these models; of all when none is named."""
         words = ["fashion-infer", "verify", *(word for name in models for word in ("--model", name))]
         return shlex.join([*words, "--backend", self.backend, *self._device(), *self._where()])
+
+    def kernel_options(self) -> List[str]:
+        """The options that name the kernel."""
+        words = ["--kernel", self.kernel] if self.kernel else []
+        return [*words, *(["--format", self.kernel_format] if self.kernel_format else [])]
 
     def _where(self) -> List[str]:
         """The options that name the dataset."""

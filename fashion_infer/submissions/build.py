@@ -21,7 +21,8 @@ from ..errors import DeviceError
 from . import neighbours
 from .formats import Recognised
 
-_CUBLAS = {"cublas_v2.h": "cublas", "cublas.h": "cublas", "cublasLt.h": "cublasLt"}
+_CUBLAS = {"cublas_v2.h": "cublas", "cublas.h": "cublas", "cublasXt.h": "cublas", "cublasLt.h": "cublasLt"}
+_HEADERS = ("minidnn", "mxnet-years", "leetgpu")
 # GNU unique symbols are one for the process: two plug-ins would share a template's static variables.
 _HOST_FLAGS = ["-fPIC", "-fno-gnu-unique"]
 _LINK_FLAGS = ["-Bsymbolic", "-z,defs", "--exclude-libs,ALL"]
@@ -31,6 +32,10 @@ _ERROR = re.compile(
     r"error\b[^:\n]*:\s*(?P<text>.*)$",
     re.MULTILINE,
 )
+# What the compiler does not say.
+_HINTS = {
+    "texture": "texture references left CUDA with version 12: read through a pointer, or a texture object",
+}
 _UNDEFINED = re.compile(r"undefined reference to [`'](?P<name>.+?)'")
 
 
@@ -50,7 +55,7 @@ def build(recognised: Recognised, arch: Optional[str] = None) -> Built:
     recognised
         The file with its format, one that has an adapter.
     arch
-        GPU architecture to compile for, as in "80" or "90a"; only for GPU formats. None for that of the first GPU.
+        GPU architecture to compile for, as in "80" or "90a"; only for GPU formats, which need it.
 
     Raises
     ------
@@ -89,7 +94,9 @@ def first_error(output: str, path: Path) -> str:
     if match:
         file = match.group("file").strip()
         shown = str(path) if Path(file).name == path.name else file
-        return f"{shown}:{match.group('line') or match.group('cuda')}: {match.group('text').strip()}"
+        text = match.group("text").strip()
+        hints = [f"; {hint}" for word, hint in _HINTS.items() if re.search(rf"\b{word}\b", text)]
+        return f"{shown}:{match.group('line') or match.group('cuda')}: {text}{''.join(hints)}"
     match = _UNDEFINED.search(output)
     if match:
         return f"{path}: {match.group('name')} is used but defined nowhere, neither in this file nor in those beside it"
@@ -97,17 +104,17 @@ def first_error(output: str, path: Path) -> str:
     return f"{path}: the compiler failed{': ' + lines[-1].strip() if lines else ' and said nothing'}"
 
 
-def gpu_arch() -> str:
-    """The architecture of the first GPU: "80", or with what only that one has, "90a".
+def gpu_arch(device: int) -> str:
+    """The architecture of a GPU: "80", or with what only that one has, "90a".
 
     Raises
     ------
     DeviceError
-        When there is no GPU.
+        When there is no such GPU.
     """
     from ..library import devices
 
-    major, minor = devices.cuda_devices()[0].capability
+    major, minor = devices.cuda_device(device).capability
     return f"{major}{minor}{'a' if major >= 9 else ''}"
 
 
@@ -126,7 +133,7 @@ def _command(recognised: Recognised, path: Path, beside: neighbours.Neighbours, 
     ours = resources.resource_dir("submission")
     adapter = ours / "adapters" / str(recognised.format.adapter)
     # A header that lies beside the file goes before ours.
-    places = [path.parent, ours / "adapters", ours / "headers" / "minidnn", ours / "headers" / "mxnet-years",
+    places = [path.parent, ours / "adapters", *(ours / "headers" / name for name in _HEADERS),
               resources.resource_dir("include")]  # fmt: skip
     flags = [f'-DFOPS_FORMAT="{recognised.format.name}"', *(f"-D{name}" for name in recognised.defines)]
     flags += [f"-I{place}" for place in places]
@@ -154,23 +161,35 @@ def _command(recognised: Recognised, path: Path, beside: neighbours.Neighbours, 
     link = [f"-Xlinker={flag}" for flag in _LINK_FLAGS]  # nvcc, too, takes a comma for a space
     places = [folder / name for folder in folders[:2] for name in ("lib64", "lib")]
     libraries = [f"-L{place}" for place in places if place.is_dir()]
+    names = ours / "headers" / "cuda"
+    flags += [f"-I{names}", "-include", str(names / "fops_names.h")]
     as_cuda = ["-x", "cu"] if path.suffix != ".cu" and recognised.format.linked else []
-    return [nvcc, "-shared", "-O3", "-std=c++17", "-lineinfo", f"-arch=sm_{arch or gpu_arch()}", "-ccbin", cxx, *host,
+    return [nvcc, "-shared", "-O3", "-std=c++17", "-lineinfo", f"-arch=sm_{arch}", "-ccbin", cxx, *host,
             *flags, *as_cuda, *map(str, sources), *link, *libraries,
             *_cublas(recognised.path, text, folders)]  # fmt: skip
 
 
 def _cublas(path: Path, text: str, folders: List[Path]) -> List[str]:
     """What links cuBLAS where the file uses it: headers and libraries of the toolkit, or of its wheel."""
-    used = sorted({library for header, library in _CUBLAS.items() if header in text})
+    included = neighbours.included_by(text)
+    used = sorted({library for header, library in _CUBLAS.items() if header in included})
     flags: List[str] = []
     for library in used:
         found = [file for folder in folders for name in ("lib64", "lib") for file in
                  sorted((folder / name).glob(f"lib{library}.so*"))]  # fmt: skip
         headers = [folder / "include" for folder in folders if (folder / "include" / "cublas_v2.h").is_file()]
         if not found or not headers:
-            raise DeviceError(f"{path} uses {library}, which is not here: pip install nvidia-cublas")
-        flags += [f"-I{headers[0]}", str(found[0]), f"-Xlinker=-rpath={found[0].parent}"]
+            raise DeviceError(f"{path} uses {library}, which is not here: pip install 'nvidia-cublas==13.*'")
+        # By its name: a wheel has no libcublas.so, and nvcc takes no file that ends in .so.13. Its headers go last:
+        # beside them may lie CUDA's own, of another version than the compiler's.
+        place = found[0].parent
+        flags += [
+            "-Xcompiler=-idirafter",
+            f"-Xcompiler={headers[0]}",
+            f"-L{place}",
+            f"-l:{found[0].name}",
+            f"-Xlinker=-rpath={place}",
+        ]
     return flags
 
 

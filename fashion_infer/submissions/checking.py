@@ -5,7 +5,7 @@ from typing import List, NamedTuple, Optional, Sequence, Tuple
 import numpy as np
 
 from ..checkpoints import editions
-from ..errors import FashionInferError
+from ..errors import FashionInferError, UsageError
 from ..library import bindings, kernels, op_times
 from . import needs, plugin
 from .diagnose import Diagnosis, diagnose
@@ -15,6 +15,7 @@ Shape = Tuple[int, int, int, int]  # input channels, input size, filters, kernel
 
 # Odd sizes, one of everything, a kernel as large as the image, more filters than a tile has.
 OTHER_SHAPES: Tuple[Shape, ...] = ((3, 13, 5, 3), (1, 1, 1, 1), (2, 6, 3, 6), (5, 37, 67, 4))
+_FEW = 3  # images a call, where nothing asks for more
 _SOME = 8  # images at either end, and between, that are compared first
 _YEARS = {
     "mxnet": ("fa2017", "sp2018", "fa2018", "sp2019", "fa2019"),
@@ -52,10 +53,15 @@ class Checked(NamedTuple):
         return all(one.right for one in self.tried if one.what != "another size")
 
 
+def years_of(format: str) -> Tuple[str, ...]:
+    """The editions that files of a format were made for; none where it is of no year."""
+    return _YEARS.get(format.split("-")[0], ())
+
+
 def layers_of(format: str) -> List[Tuple[str, Shape]]:
     """The convolutions that a format's years had, each with its edition's name."""
     known = {name: tuple(editions.convolution_shapes(edition)) for name, edition in editions.EDITIONS.items()}
-    names = _YEARS.get(format.split("-")[0], tuple(sorted(known)))
+    names = years_of(format) or tuple(sorted(known))
     return [
         (f"{name}, layer {number}", shape)
         for name in names
@@ -71,6 +77,7 @@ def check(
     images: Optional[int] = None,
     shapes: Optional[Sequence[Shape]] = None,
     seed: int = 0,
+    device: int = 0,
 ) -> Checked:
     """Build a kernel file and hold what it computes to the float64 reference, under examination.
 
@@ -84,27 +91,33 @@ def check(
         Sizes to try in place of the editions' layers.
     seed
         Of the random images and weights.
+    device
+        Index of the GPU, for a file that runs on one.
 
     Raises
     ------
     UsageError, DeviceError
         When the file cannot be loaded. What goes wrong in a call is in the result.
     """
-    kernel = load(path, format, backend, verbose)
-    count = images or (kernel.batch_multiple if kernel.backend == "gpu" else 3)
+    kernel = load(path, format, backend, verbose, device=device)
+    count = images or (kernel.batch_multiple if kernel.backend == "gpu" else _FEW)
     wanted = layers_of(kernel.format) if shapes is None else [(_in_words(shape), shape) for shape in shapes]
     todo = [(what, shape, count) for what, shape in wanted]
     if shapes is None:
-        todo += [("another size", shape, 3) for shape in OTHER_SHAPES]
+        # A file that asks for whole thousands may end the process over three.
+        few = count if kernel.backend == "gpu" and kernel.batch_multiple > 1 else _FEW
+        todo += [("another size", shape, few) for shape in OTHER_SHAPES]
     tried: List[Tried] = []
     for what, shape, size in todo:
-        tried.append(try_shape(kernel, what, shape, size, seed))
+        if not _takes(kernel, shape):
+            continue
+        tried.append(try_shape(kernel, what, shape, size, seed, device))
         if tried[-1].failure and not needs.device_usable(kernel.backend):
             break  # the rest would fail for that alone
     return Checked(kernel, tuple(tried), _together(tried))
 
 
-def try_shape(kernel: Loaded, what: str, shape: Shape, images: int, seed: int = 0) -> Tried:
+def try_shape(kernel: Loaded, what: str, shape: Shape, images: int, seed: int = 0, device: int = 0) -> Tried:
     """One call on random pixels and weights, with its verdict."""
     channels, size, filters, side = shape
     rng = np.random.default_rng(seed)
@@ -114,7 +127,7 @@ def try_shape(kernel: Loaded, what: str, shape: Shape, images: int, seed: int = 
     op_times.drain()
     bindings.load().fops_examine(1)
     try:
-        output = kernels.convolve(x.copy(), weight.copy(), kernel.name, kernel.backend, node=0)
+        output = kernels.convolve(x.copy(), weight.copy(), kernel.name, kernel.backend, device, node=0)
     except FashionInferError as error:
         return Tried(what, full, None, str(error), 0.0, 0.0, ())
     finally:
@@ -133,6 +146,16 @@ def _diagnosed(output: np.ndarray, x: np.ndarray, weight: np.ndarray) -> Diagnos
         if found.right and not np.isnan(output.max()):
             return found
     return diagnose(output, x, weight, _wanted(x, weight))
+
+
+def _takes(kernel: Loaded, shape: Shape) -> bool:
+    """Whether a kernel takes a layer at all: LeetGPU's files have one channel."""
+    channels, size, filters, side = shape
+    try:
+        kernels.chosen_kernel((1, channels, size, size), (filters, channels, side, side), kernel.backend, kernel.name)
+    except UsageError:
+        return False
+    return True
 
 
 def _in_words(shape: Shape) -> str:

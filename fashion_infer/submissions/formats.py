@@ -1,15 +1,11 @@
 """The formats of kernel files: what each looks like, who had it, and which one a file has."""
 
-import ast
 import re
 from pathlib import Path
-from typing import Callable, List, NamedTuple, Optional, Tuple
+from typing import List, NamedTuple, Optional, Sequence, Tuple
 
 from ..errors import UsageError
-from . import source
-
-# What a file must define, as a test on its stripped source: the compiler's definitions for the adapter, None for no.
-Test = Callable[[str, str], Optional[Tuple[str, ...]]]
+from . import signs, source
 
 
 class Format(NamedTuple):
@@ -21,7 +17,7 @@ class Format(NamedTuple):
     looked_for: str  # in words, for messages
     adapter: Optional[str]  # file of custom_ops/submission/adapters
     template: Optional[str]  # file of templates/, for `kernel new`
-    test: Test
+    test: signs.Test
     linked: bool = False  # the file is compiled by itself and linked, where others are included by the adapter
 
 
@@ -33,118 +29,34 @@ class Recognised(NamedTuple):
     defines: Tuple[str, ...]  # names for the compiler's -D
 
 
-_MEMBER = r"GPUInterface\s*::\s*conv_forward_gpu"
-_STREAM = re.compile(r"\bcudaStream_t\b")
-_CPU_TENSOR = re.compile(r"\bTensor\s*<\s*(?:\w+\s*::\s*)*(?:cpu|xpu)\s*,\s*4")
-
-
-def _mxnet_gpu(code, suffix):
-    return () if re.search(r"\bforward\s*<\s*(?:\w+\s*::\s*)?gpu\s*,\s*float\s*>\s*\(", code) else None
-
-
-def _mxnet_cpu(code, suffix):
-    for function in source.definitions(code, "forward"):
-        if function.parameters and _CPU_TENSOR.search(function.parameters[0]):
-            return ()
-    return None
-
-
-def _const(parameter: str) -> bool:
-    return bool(re.search(r"\bconst\b", parameter.split("*")[0]))
-
-
-def _host_pointers(parameters: List[str]) -> Tuple[str, ...]:
-    """How the file declares its host pointers: the years differ, and a class member must match to the letter."""
-    defines = ("FOPS_HOST_OUTPUT_CONST",) if _const(parameters[0]) else ()
-    return (*defines, "FOPS_HOST_POINTERS_CONST") if _const(parameters[1]) else defines
-
-
-def _minidnn(count: int, *more: str) -> Test:
-    def test(code, suffix):
-        for function in source.definitions(code, _MEMBER + "_prolog"):
-            if len(function.parameters) == count:
-                return (*more, *_host_pointers(function.parameters))
-        return None
-
-    return test
-
-
-def _minidnn_2020(code, suffix):
-    if re.search(r"\bconv_forward_gpu_prolog\b", code):
-        return None
-    for function in source.definitions(code, _MEMBER):
-        if len(function.parameters) == 9:
-            return ("FOPS_COPIES_INSIDE", *_host_pointers(function.parameters))
-    return None
-
-
-def _minidnn_cpu(code, suffix):
-    for function in source.definitions(code, "conv_forward_cpu"):
-        if len(function.parameters) in (9, 10):
-            return ("FOPS_STRIDE",) if len(function.parameters) == 10 else ()
-    return None
-
-
-def _c(code, suffix):
-    if suffix != ".c" and not re.search(r'extern\s*"C"', code):
-        return None
-    counts = [f for f in source.definitions(code, "conv_forward") if len(f.parameters) in (9, 10)]
-    return counts[0].parameters if counts else None
-
-
-def _c_gpu(code, suffix):
-    parameters = _c(code, suffix)
-    if not parameters or (suffix not in (".cu", ".cuh") and not re.search(r"\bcuda_runtime|\bcudaStream_t", code)):
-        return None
-    if len(parameters) == 10:
-        return ("FOPS_STREAM",) if _STREAM.search(parameters[9]) else None
-    return ()
-
-
-def _c_cpu(code, suffix):
-    parameters = _c(code, suffix)
-    return () if parameters and len(parameters) == 9 and suffix not in (".cu", ".cuh") else None
-
-
-def _python(code, suffix):
-    if suffix != ".py":
-        return None
-    try:
-        names = {node.name for node in ast.parse(code).body if isinstance(node, ast.FunctionDef)}
-    except (SyntaxError, ValueError):
-        return None
-    return () if names & {"conv_forward", "custom_kernel"} else None
-
-
-def _never(code, suffix):
-    return None
-
-
 # In this order: a file that has both parts is one for the GPU.
 FORMATS = (
-    Format("mxnet-gpu", "fa2017 to fa2019", "gpu", "a specialisation forward<gpu, float>(...) over mshadow::Tensor",
-           "mxnet_gpu.cu", "new-forward.cuh", _mxnet_gpu),
+    Format("mxnet-gpu", "fa2017 to fa2019", "gpu",
+           "forward<gpu, float>(...), or the template, over mshadow::Tensor<gpu, 4, ...>", "mxnet_gpu.cu",
+           "new-forward.cuh", signs.mxnet_gpu),
     Format("minidnn-2021", "sp2021 to fa2022, fa2024, fa2025", "gpu",
            "GPUInterface::conv_forward_gpu_prolog with 12 parameters", "minidnn_phases.cu", "new-forward-2021.cu",
-           _minidnn(12)),
+           signs.minidnn(12)),
     Format("minidnn-2023", "fa2023", "gpu", "GPUInterface::conv_forward_gpu_prolog with 13 parameters, the stride last",
-           "minidnn_phases.cu", "new-forward-2023.cu", _minidnn(13, "FOPS_STRIDE")),
+           "minidnn_phases.cu", "new-forward-2023.cu", signs.minidnn(13, "FOPS_STRIDE")),
     Format("minidnn-2020", "fa2020", "gpu", "GPUInterface::conv_forward_gpu with 9 parameters and no prolog",
-           "minidnn_2020.cu", "new-forward-2020.cu", _minidnn_2020),
+           "minidnn_2020.cu", "new-forward-2020.cu", signs.minidnn_2020),
     Format("c-gpu", "any; the one to write today", "gpu",
            'extern "C" void conv_forward(x, k, y, B, M, C, H, W, K[, stream]) in a .cu file', "c_gpu.cu", "conv.cu",
-           _c_gpu, True),
+           signs.c_gpu, True),
+    Format("leetgpu", "LeetGPU's 2D convolution", "gpu", 'extern "C" void solve(...) with 7 parameters', "leetgpu.cu",
+           "solve.cu", signs.leetgpu, True),
     Format("mxnet-cpu", "fa2017 to fa2019", "cpu", "a template forward(...) over mshadow::Tensor<cpu, 4, ...>",
-           "mxnet_cpu.cpp", "new-forward.h", _mxnet_cpu),
+           "mxnet_cpu.cpp", "new-forward.h", signs.mxnet_cpu),
     Format("minidnn-cpu", "fa2020 to fa2025", "cpu", "conv_forward_cpu(y, x, k, B, M, C, H, W, K[, S])",
-           "minidnn_cpu.cpp", "cpu-new-forward.cc", _minidnn_cpu),
+           "minidnn_cpu.cpp", "cpu-new-forward.cc", signs.minidnn_cpu),
     Format("c-cpu", "any; the one to write today", "cpu",
            'extern "C" void conv_forward(x, k, y, B, M, C, H, W, K) in a .c or .cpp file', "c_cpu.cpp", "conv.cpp",
-           _c_cpu, True),
+           signs.c_cpu, True),
     Format("python", "any; KernelBot's too", "any", "def conv_forward(x, k) or def custom_kernel(data) in a .py file",
-           None, "conv.py", _python),
+           None, "conv.py", signs.python),
     Format("prebuilt", "any", "any", "a shared library that exports conv_forward or fops_kernel_plugin_main", None,
-           None, _never),
+           None, signs.never),
 )  # fmt: skip
 
 # Shorter names, for the one of several that a newcomer means.
@@ -152,7 +64,7 @@ ALIASES = {"mxnet": "mxnet-gpu", "minidnn": "minidnn-2021", "c": "c-gpu"}
 # What a message names when no format fits; `kernel formats` has it all.
 _MARKS = (
     "forward<gpu, float>", "forward over Tensor<cpu, 4>", "GPUInterface::conv_forward_gpu", "conv_forward_cpu",
-    'extern "C" conv_forward', "Python's conv_forward or custom_kernel",
+    'extern "C" conv_forward', 'extern "C" solve', "Python's conv_forward or custom_kernel",
 )  # fmt: skip
 _EXPORTS = (b"\0conv_forward\0", b"\0fops_kernel_plugin_main\0")
 
@@ -163,6 +75,26 @@ def find(name: str) -> Format:
         if entry.name == ALIASES.get(name, name):
             return entry
     raise UsageError(f"unknown format '{name}'; known: {', '.join(entry.name for entry in FORMATS)}")
+
+
+def insisted(files: Sequence[str], names: Optional[str]) -> List[Optional[str]]:
+    """What --format says of each kernel file: one name for all of them, or one for each, with commas between them.
+
+    Raises
+    ------
+    UsageError
+        For an unknown format, without a file that could have it, and where names and files are not of one number.
+    """
+    if names is None:
+        return [None] * len(files)
+    known: List[Optional[str]] = [find(name.strip()).name for name in names.split(",")]
+    if not files:
+        raise UsageError("--format is a kernel file's, and no kernel here is a file, as in --kernel ./new-forward.cu")
+    if len(known) not in (1, len(files)):
+        raise UsageError(
+            f"--format names {len(known)} formats for {len(files)} kernel files: one for all of them, or one for each"
+        )
+    return known * len(files) if len(known) == 1 else known
 
 
 def template(name: str) -> str:
@@ -183,7 +115,11 @@ def _near_miss(code: str, suffix: str) -> str:
     """What the file has that is almost a kernel, to end a message with."""
     if suffix == ".py":
         return ""
-    for name in (_MEMBER + "_prolog", _MEMBER, "conv_forward_cpu", "conv_forward"):
+    if source.definitions(code, "solution"):
+        return (
+            " (it has solution, as Tensara's problems do: their convolutions pad with zeros, and these layers do not)"
+        )
+    for name in (signs.MEMBER + "_prolog", signs.MEMBER, "conv_forward_cpu", "conv_forward"):
         for function in source.definitions(code, name):
             linkage = ', without extern "C"' if name == "conv_forward" and not re.search(r'extern\s*"C"', code) else ""
             return f" (it has {function.name} with {len(function.parameters)} parameters{linkage})"
@@ -210,6 +146,8 @@ def recognise(path, insist: Optional[str] = None, backend: Optional[str] = None)
     path = Path(path)
     wanted = [find(insist)] if insist else list(FORMATS)
     if backend:
+        if insist and wanted[0].backend not in (backend, "any"):
+            raise UsageError(f"format {wanted[0].name} is not for the {backend.upper()}")
         wanted = [entry for entry in wanted if entry.backend in (backend, "any")]
     try:
         data = path.read_bytes()
@@ -217,8 +155,10 @@ def recognise(path, insist: Optional[str] = None, backend: Optional[str] = None)
         raise UsageError(f"cannot read the kernel file {path}: {error.strerror}") from None
     if data.startswith(b"\x7fELF"):
         prebuilt = find("prebuilt")
-        if prebuilt in wanted and any(name in data for name in _EXPORTS):
-            return Recognised(path, prebuilt, ())
+        # Of a library, plain C says where its pointers lie.
+        where = {"c-cpu": "cpu", "c-gpu": "gpu"}.get(find(insist).name) if insist else None
+        if (where or prebuilt in wanted) and any(name in data for name in _EXPORTS):
+            return Recognised(path, prebuilt._replace(backend=where or prebuilt.backend), ())
         raise UsageError(f"{path} is a program or library that is no kernel: looked for {prebuilt.looked_for}")
     text = data.decode("utf-8", "replace")
     suffix = path.suffix.lower()
@@ -228,7 +168,8 @@ def recognise(path, insist: Optional[str] = None, backend: Optional[str] = None)
         if defines is not None:
             return Recognised(path, entry, tuple(defines))
     looked_for = wanted[0].looked_for if insist else ", ".join(_MARKS)
-    near = _near_miss(code, suffix)
+    other = next((entry for entry in FORMATS if entry not in wanted and entry.test(code, suffix) is not None), None)
+    near = f" (it has {other.name}, for the {other.backend.upper()})" if other else _near_miss(code, suffix)
     start = insist or ("c-cpu" if backend == "cpu" else "c-gpu")
     raise UsageError(
         f"{path} has no kernel of {'format ' + insist if insist else 'a known format'}: looked for {looked_for}{near}; "

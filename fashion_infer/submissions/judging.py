@@ -76,7 +76,11 @@ def _of_json(found: Diagnosis) -> Dict[str, Any]:
 
 
 def judge(
-    kernel: Loaded, layers: Sequence[Tuple[str, Tuple[int, int, int, int, int, int]]], changed: int, leaked: int
+    kernel: Loaded,
+    layers: Sequence[Tuple[str, Tuple[int, int, int, int, int, int]]],
+    changed: int,
+    leaked: int,
+    device: int = 0,
 ) -> Verdict:
     """Call a kernel once more for each layer of a network, under examination, and compare with the reference.
 
@@ -88,8 +92,10 @@ def judge(
         Names and sizes B, C, H, W, M, K of the calls that the run made: a kernel may be right for few images alone.
     changed, leaked
         As in `Verdict`.
+    device
+        Index of the GPU that the run had.
     """
-    tried = [try_shape(kernel, name, (C, H, M, K), B) for name, (B, C, H, _, M, K) in layers]
+    tried = [try_shape(kernel, name, (C, H, M, K), B, device=device) for name, (B, C, H, _, M, K) in layers]
     return Verdict(kernel, tuple(tried), changed, leaked)
 
 

@@ -35,10 +35,10 @@ def backend_of(path, format: Optional[str] = None, backend: str = "auto") -> str
     if backend != "auto":
         return backend
     recognised = formats.recognise(path, format)
-    if recognised.format.name == "prebuilt":
-        return plugin.backend_of(recognised.path)
     if recognised.format.backend != "any":
         return recognised.format.backend
+    if recognised.format.name == "prebuilt":
+        return plugin.backend_of(recognised.path)
     try:
         return "gpu" if kernels.table("gpu") and devices.cuda_devices() else "cpu"
     except DeviceError:
@@ -50,7 +50,7 @@ _loaded: Dict[Tuple[str, str], Loaded] = {}  # by file name and what was built f
 
 
 def load(path, format: Optional[str] = None, backend: Optional[str] = None, verbose: bool = False,
-         arch: Optional[str] = None) -> Loaded:  # fmt: skip
+         arch: Optional[str] = None, device: int = 0) -> Loaded:  # fmt: skip
     """Make a kernel file a kernel of the operator library, under the file's name.
 
     A file that was changed since it was loaded in this process becomes a second kernel, as in "new-forward.cu#2".
@@ -61,11 +61,14 @@ def load(path, format: Optional[str] = None, backend: Optional[str] = None, verb
         The file.
     format, backend
         To insist on a format, or on the "cpu" or "gpu" part of a file that has both. A prebuilt library or a Python
-        file does not say: without a backend a library that names CUDA is for the GPU, all else for the CPU.
+        file does not say: without a backend a library that names CUDA is for the GPU, all else for the CPU. Of a
+        library the formats c-cpu and c-gpu say where its pointers lie.
     verbose
         Show the compiler's warnings on stderr.
     arch
-        GPU architecture to compile for, "90a" for instance; that of the first GPU when None.
+        GPU architecture to compile for, "90a" for instance; that of the device when None.
+    device
+        Index of the GPU that is going to run it.
 
     Raises
     ------
@@ -74,27 +77,31 @@ def load(path, format: Optional[str] = None, backend: Optional[str] = None, verb
     DeviceError
         When it cannot be built or loaded, or is for a GPU and there is none.
     """
-    return register(formats.recognise(path, format, backend), backend, verbose, arch)
+    return register(formats.recognise(path, format, backend), backend, verbose, arch, device)
 
 
 def register(recognised: Recognised, backend: Optional[str] = None, verbose: bool = False,
-             arch: Optional[str] = None) -> Loaded:  # fmt: skip
+             arch: Optional[str] = None, device: int = 0) -> Loaded:  # fmt: skip
     """`load` from the point where the format is known."""
     kind = recognised.format.name
-    needs.check(recognised, backend, arch)
+    if recognised.format.backend != "any":
+        backend = recognised.format.backend
+    elif kind == "prebuilt":
+        backend = backend or plugin.backend_of(recognised.path)
+    needs.check(recognised, backend, arch, device)
     if kind == "python":
         from . import python
 
         isolation.started()
-        made = python.make(recognised.path, backend or "cpu")
+        made = python.make(recognised.path, backend or "cpu", device)
     elif kind == "prebuilt":
-        isolation.started()
-        made = plugin.prebuilt(recognised.path, backend)
+        made = plugin.prebuilt(recognised.path, str(backend))
     else:
+        if backend == "gpu" and arch is None:
+            arch = build.gpu_arch(device)
         built = build.build(recognised, arch)
         if verbose and built.warnings:
             print(built.warnings, end="", file=sys.stderr)
-        isolation.started()
         made = plugin.opened(built.library)
     with _lock:
         key = (recognised.path.name, made.key)

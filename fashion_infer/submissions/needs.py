@@ -8,7 +8,7 @@ from ..library import devices, kernels
 from .formats import Recognised
 
 
-def check(recognised: Recognised, backend: Optional[str], arch: Optional[str] = None) -> None:
+def check(recognised: Recognised, backend: Optional[str], arch: Optional[str] = None, device: int = 0) -> None:
     """Raise DeviceError when the machine lacks something.
 
     Parameters
@@ -16,11 +16,13 @@ def check(recognised: Recognised, backend: Optional[str], arch: Optional[str] = 
     recognised
         The file with its format.
     backend
-        What the user asked for, where the format does not say it.
+        Where the file runs, "cpu" or "gpu"; None, as for the former, where nobody said.
     arch
         The architecture, where one was named: then the file is compiled, and no GPU is needed for that.
+    device
+        Index of the GPU.
     """
-    on_gpu = (backend if recognised.format.backend == "any" else recognised.format.backend) == "gpu"
+    on_gpu = backend == "gpu"
     missing: List[str] = []
     if recognised.format.adapter:
         if compilers.find_cxx() is None:
@@ -28,7 +30,7 @@ def check(recognised: Recognised, backend: Optional[str], arch: Optional[str] = 
         if on_gpu and compilers.find_nvcc() is None:
             missing.append("it needs the CUDA compiler: pip install 'fashion-infer[gpu]'")
     if on_gpu and arch is None:
-        missing += _of_the_gpu()
+        missing += _of_the_gpu(device)
     if missing:
         raise DeviceError(f"{recognised.path} cannot run here (format {recognised.format.name}): {'; '.join(missing)}")
 
@@ -44,11 +46,11 @@ def device_usable(backend: str) -> bool:
         return False
 
 
-def _of_the_gpu() -> List[str]:
+def _of_the_gpu(device: int) -> List[str]:
     if not kernels.table("gpu"):
         return ["the operator library was built without CUDA: rebuild it with `make setup BACKEND=gpu`"]
     try:
-        devices.cuda_devices()
+        devices.cuda_device(device)
     except DeviceError as error:
         return [str(error)]
     return []

@@ -30,7 +30,7 @@ def of(path: Path) -> Neighbours:
     included, helpers, waiting = [], [], [path]
     while waiting:
         file = waiting.pop()
-        for name in _INCLUDE.findall(_text(file)):
+        for name in included_by(_text(file)):
             for folder in (file.parent, path.parent):
                 found = (folder / name).resolve()
                 if found.is_file() and found != path:
@@ -47,6 +47,11 @@ def of(path: Path) -> Neighbours:
                     waiting.append(helper)
     # A source that somebody includes is in the program already.
     return Neighbours(sorted(included), sorted(helper for helper in helpers if helper not in included))
+
+
+def included_by(text: str) -> List[str]:
+    """What the #include lines of a source name."""
+    return _INCLUDE.findall(text)
 
 
 def _sources(header: Path) -> List[Path]:

@@ -5,10 +5,11 @@ import functools
 import hashlib
 import time
 from pathlib import Path
-from typing import Any, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, NamedTuple, Sequence, Tuple
 
 import numpy as np
 
+from .. import isolation
 from ..errors import DeviceError
 from ..library import bindings
 
@@ -87,7 +88,10 @@ def opened(library: Path) -> Plugin:
     except AttributeError:
         raise DeviceError(f"{library} exports no fops_kernel_plugin_main") from None
     main.restype = ctypes.POINTER(Description)
-    return Plugin(main().contents, library.stem, handle)  # a build is named by what went into it
+    description = main()
+    if not description:
+        raise DeviceError(f"{library}: its fops_kernel_plugin_main returns no kernel")
+    return Plugin(description.contents, library.stem, handle)  # a build is named by what went into it
 
 
 def backend_of(library: Path) -> str:
@@ -98,7 +102,7 @@ def backend_of(library: Path) -> str:
     return "gpu" if b"cudaLaunchKernel" in data or b"libcuda" in data else "cpu"
 
 
-def prebuilt(library: Path, backend: Optional[str] = None) -> Plugin:
+def prebuilt(library: Path, backend: str) -> Plugin:
     """The kernel of a library that somebody built: a plug-in, or one that exports the plain C function.
 
     Parameters
@@ -106,15 +110,13 @@ def prebuilt(library: Path, backend: Optional[str] = None) -> Plugin:
     library
         The file. A conv_forward is called with the stream as one more argument, which a function without one ignores.
     backend
-        Where its pointers lie; None for the GPU when the file names the CUDA runtime.
+        Where its pointers lie.
     """
     library = library.resolve()
     data = library.read_bytes()
-    key = hashlib.sha256(data).hexdigest()
+    key = hashlib.sha256(data + backend.encode()).hexdigest()
     if b"\0fops_kernel_plugin_main\0" in data:
         return opened(library)._replace(key=key)
-    if backend is None:
-        backend = backend_of(library)
     handle = _dlopen(library)
     pointer, integer = ctypes.c_void_p, ctypes.c_int
     function = handle.conv_forward
@@ -193,6 +195,7 @@ def _settled(status: int, when: str) -> None:
 
 @functools.lru_cache(maxsize=None)
 def _dlopen(library: Path) -> ctypes.CDLL:
+    isolation.started()  # what the library does when it is loaded is its doing, too
     try:
         return ctypes.CDLL(str(library))
     except OSError as error:

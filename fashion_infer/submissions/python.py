@@ -14,7 +14,7 @@ from ..errors import DeviceError, UsageError
 from . import plugin
 
 
-def make(path: Path, backend: str) -> plugin.Plugin:
+def make(path: Path, backend: str, device: int = 0) -> plugin.Plugin:
     """A plug-in around the function of a Python file.
 
     Parameters
@@ -23,6 +23,8 @@ def make(path: Path, backend: str) -> plugin.Plugin:
         The file. It is imported here.
     backend
         Where the tensors lie, "cpu" or "gpu".
+    device
+        Index of the GPU.
 
     Raises
     ------
@@ -36,29 +38,32 @@ def make(path: Path, backend: str) -> plugin.Plugin:
     except ImportError:
         raise DeviceError(f"{path} is a Python kernel, which needs PyTorch: pip install torch") from None
     function = _function(path)
-    device = "cuda" if backend == "gpu" else "cpu"
+    place = f"cuda:{device}" if backend == "gpu" else "cpu"
+
+    def settle():
+        if backend == "gpu":
+            torch.cuda.synchronize(device)
 
     def run(call):
+        if backend == "gpu":
+            torch.cuda.set_device(device)  # for what the file allocates
         conv = call.conv
-        x = _view(torch, call.x, (conv.B, conv.C, conv.H, conv.W), device)
-        k = _view(torch, call.k, (conv.M, conv.C, conv.K, conv.K), device)
+        x = _view(torch, call.x, (conv.B, conv.C, conv.H, conv.W), place)
+        k = _view(torch, call.k, (conv.M, conv.C, conv.K, conv.K), place)
         shape = (conv.B, conv.M, conv.H - conv.K + 1, conv.W - conv.K + 1)
-        y = _view(torch, call.y, shape, device)
-        if device == "cuda":
-            torch.cuda.synchronize()
+        y = _view(torch, call.y, shape, place)
+        settle()
         start = time.perf_counter()
         result = function(x, k, y)
-        if device == "cuda":
-            torch.cuda.synchronize()
+        settle()
         call.op_seconds = time.perf_counter() - start
         if tuple(result.shape) != shape:
             raise ValueError(f"it returned a tensor of shape {tuple(result.shape)}, not {shape}")
         if result is not y:
             y[...] = result
-        if device == "cuda":
-            torch.cuda.synchronize()
+        settle()
 
-    key = hashlib.sha256(path.read_bytes() + str(path.resolve()).encode() + device.encode()).hexdigest()
+    key = hashlib.sha256(path.read_bytes() + str(path.resolve()).encode() + place.encode()).hexdigest()
     return plugin.described(run, backend, "python", key, host_memory=backend == "cpu")
 
 
@@ -81,9 +86,9 @@ def _function(path: Path):
     raise UsageError(f"{path} defines neither conv_forward(x, k) nor custom_kernel(data)")
 
 
-def _view(torch, address, shape, device):
+def _view(torch, address, shape, place):
     """A tensor over memory that is there already."""
-    if device == "cpu":
+    if place == "cpu":
         return torch.from_numpy(plugin.floats_at(address, shape))
     interface = {"shape": tuple(shape), "typestr": "<f4", "data": (address, False), "version": 3}
-    return torch.as_tensor(type("Memory", (), {"__cuda_array_interface__": interface})(), device=device)
+    return torch.as_tensor(type("Memory", (), {"__cuda_array_interface__": interface})(), device=place)

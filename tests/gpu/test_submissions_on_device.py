@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from fashion_infer import _mxnet, compilers, submissions
-from fashion_infer.library import kernels, op_times
+from fashion_infer.errors import DeviceError
+from fashion_infer.library import devices, kernels, op_times
 from fashion_infer.measure import conv
-from fashion_infer.submissions import formats, judging
+from fashion_infer.submissions import build, formats, judging
 
 pytestmark = [
     pytest.mark.gpu,
@@ -34,16 +35,59 @@ def test_templates_are_right_everywhere(entry):
         assert (one.layer_seconds >= one.op_seconds) if "phases" in str(entry.adapter) else one.layer_seconds == 0
 
 
-@pytest.mark.parametrize("file", ["gpu-adds.cu", "gpu-constant.cu", "gpu-mxnet-macros.cuh", "gpu-no-stream.cu",
-                                  "gpu-streams.cu", "own-header/new-forward.cu"])  # fmt: skip
+@pytest.mark.parametrize(
+    "file",
+    ["gpu-adds.cu", "gpu-constant.cu", "gpu-cooperative.cu", "gpu-host-pointer.cu", "gpu-mxnet-macros.cuh",
+     "gpu-no-stream.cu", "gpu-old-names.cu", "gpu-streams.cu", "gpu-template-only.cuh", "matmul/new-forward.cu",
+     "own-header/new-forward.cu"],
+)  # fmt: skip
 def test_habits_do_no_harm(file):
     found = submissions.check(SAMPLES / "right" / file, shapes=SMALL, images=100)
     assert [(one.right, one.findings) for one in found.tried] == [(True, ())] * 2
 
 
-def test_half_precision_is_told():
-    found = submissions.check(SAMPLES / "right" / "gpu-names.cu", shapes=SMALL, images=100)
+@pytest.mark.parametrize("file", ["gpu-names.cu", "gpu-2020-half.cu", "gpu-wmma-tf32.cu"])
+def test_half_precision_is_told(file):
+    found = submissions.check(SAMPLES / "right" / file, shapes=SMALL, images=100)
     assert {one.diagnosis.precision for one in found.tried} == {"tf32 or half"}
+
+
+def test_one_channel_alone():
+    found = submissions.check(SAMPLES / "right" / "gpu-solve.cu", shapes=SMALL, images=10)
+    assert [(one.shape[1], one.right, one.findings) for one in found.tried] == [(1, True, ())]
+
+
+def test_cublas_beside_a_kernel():
+    try:
+        found = submissions.check(SAMPLES / "right" / "gpu-cublas.cu", shapes=SMALL, images=10)
+    except DeviceError as error:
+        assert "uses cublas, which is not here" in str(error)
+        pytest.skip(str(error))
+    assert found.right
+
+
+@pytest.mark.parametrize("runtime", ["static", "shared"])
+@pytest.mark.parametrize("file", [TEMPLATES / "conv.cu", SAMPLES / "right" / "gpu-no-stream.cu"], ids=lambda p: p.name)
+def test_a_library_on_device_pointers(tmp_path, file, runtime):
+    target = tmp_path / "mine.so"
+    nvcc = compilers.find_nvcc()
+    folders = [folder / name for folder in compilers.cuda_folders(nvcc) for name in ("lib64", "lib")]
+    places = [word for folder in folders if folder.is_dir() for word in (f"-L{folder}", f"-Xlinker=-rpath={folder}")]
+    command = [nvcc, "-shared", "-Xcompiler=-fPIC", f"-arch=sm_{build.gpu_arch(0)}", *places]
+    made = subprocess.run([*command, "-cudart", runtime, str(file), "-o", str(target)], capture_output=True, text=True)
+    if made.returncode:
+        pytest.skip(made.stderr.strip().splitlines()[-1])
+    for format in (None, "c-gpu"):
+        found = submissions.check(target, format, shapes=SMALL, images=10)
+        assert found.right and (found.kernel.format, found.kernel.backend) == ("prebuilt", "gpu")
+
+
+@pytest.mark.parametrize("file", [TEMPLATES / "new-forward-2021.cu", TEMPLATES / "conv.cu"], ids=lambda p: p.name)
+def test_another_device(file):
+    last = len(devices.cuda_devices()) - 1
+    if last == 0:
+        pytest.skip("one GPU")
+    assert submissions.check(file, shapes=SMALL, images=100, device=last).right
 
 
 @pytest.mark.parametrize(
@@ -176,6 +220,13 @@ def test_check_on_the_command_line():
     assert code == 1 and err[-1] == "fashion-infer: gpu-exits.cu ended the process with exit code 255"
     code, out, err = command("kernel", "check", SAMPLES / "wrong" / "gpu-out-of-bounds.cu")
     assert code == 1 and "FAILED" in out and "illegal memory access" in out
+
+
+def test_sizes_of_an_edition_alone():
+    """In a process of its own: other sizes lead it to addresses that are not its."""
+    code, out, err = command("kernel", "check", SAMPLES / "right" / "gpu-edition-sizes.cu")
+    assert code == 0, err
+    assert "right for the course's layers and not for every size: made for these layers" in out
 
 
 def test_the_whole_network_on_the_command_line():

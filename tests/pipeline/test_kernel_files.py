@@ -9,6 +9,7 @@ import sys
 import time
 from pathlib import Path
 
+import profiles
 import pytest
 
 from fashion_infer import compilers, infer, submissions
@@ -106,6 +107,31 @@ def test_an_unknown_format_is_one_line(one_line, tmp_path):
     assert "unknown format 'x'" in one_line(2, *RUN, "--kernel", file, "--format", "x")[0]
 
 
+def test_a_format_wants_a_file(one_line):
+    for command in ([*RUN, "--kernel", "naive"], [*BENCH, "--kernels", "naive"],
+                    ["report", "--out", "x", "--kernel", "naive"], ["verify", "--kernel", "naive"]):  # fmt: skip
+        line, end = one_line(2, *command, "--format", "c-cpu")
+        assert "--format is a kernel file's" in line and end.stdout == ""
+    line, _ = one_line(2, *BENCH, "--kernels", "a.cu,b.cu", "--format", "c-gpu,c-gpu,c-gpu")
+    assert "3 formats for 2 kernel files" in line
+
+
+def test_a_file_of_two_formats(run_program, one_line, tmp_path):
+    """--format says which of two parts is meant, in every command the same."""
+    file, plain = tmp_path / "both.cpp", TEMPLATES / "conv.cpp"
+    right, wrong = TEMPLATES / "cpu-new-forward.cc", SAMPLES / "wrong" / "zero.cpp"
+    file.write_text(right.read_text() + wrong.read_text().replace("loops.h", str(wrong.parent / "loops.h")))
+    more = (("verify", "--model", "ece408-low", "--data", "synthetic"), ("profile", *RUN[1:], "--turns", "0"))
+    for command in (RUN, *profiles.pick((), more)):
+        assert run_program(*command, "--kernel", file, "--format", "minidnn-cpu").returncode == 0
+        one_line(1, *command, "--kernel", file, "--format", "c-cpu")
+    end = run_program(*BENCH, "--kernels", plain, file, "--format", "c-cpu,minidnn-cpu")
+    assert end.returncode == 0 and "both.cpp" in end.stdout
+    one_line(1, *BENCH, "--kernels", plain, file, "--format", "c-cpu")
+    result = infer("ece408-high", n=20, data="synthetic", kernel=str(file), kernel_format="minidnn-cpu")
+    assert result.submission.kernel.format == "minidnn-cpu" and result.submission.wrong == ""
+
+
 def test_what_is_a_path():
     assert all(map(paths.is_path, ("a.cu", "./conv", "../x/y", "new-forward.CUH", "mine.py", "lib.so")))
     assert not any(map(paths.is_path, ("auto", "naive", "tensor-core", "a.txt")))
@@ -129,6 +155,17 @@ def test_a_wrong_kernel(one_line, file, words):
     assert line.startswith(f"fashion-infer: {file} is wrong: ")
     assert all(word in line and word in end.stdout for word in words), line
     assert "precision class: wrong" in end.stdout and end.stdout.splitlines()[2] == "New Inference"
+
+
+def test_the_edition_that_a_file_is_made_for_is_said(one_line, tmp_path):
+    file = tmp_path / "cpu-new-forward.cc"
+    template = (TEMPLATES / file.name).read_text()
+    file.write_text(template.replace("{\n", "{\n  if (H != 86 && H != 40) return;\n", 1))
+    line, _ = one_line(1, *RUN, "--kernel", file)
+    assert line.endswith("(such files are made for --edition fa2020)")
+    file.write_text(template.replace("{\n", "{\n  return;\n", 1))
+    line, _ = one_line(1, *RUN, "--n", "20", "--edition", "fa2022", "--kernel", file)
+    assert "nothing is written" in line and "--edition" not in line
 
 
 def test_rounded_operands_are_a_class_and_no_mistake(run_program):
@@ -168,6 +205,17 @@ def test_a_kernel_that_hangs(one_line, command):
     option = [] if command[0] == "kernel" else ["--kernel"]
     line, _ = one_line(1, *command, *option, SAMPLES / "wrong" / "hangs.cpp", "--timeout", "1")
     assert line == "fashion-infer: hangs.cpp did not end within 1 s (--timeout)"
+
+
+def test_a_library_that_hangs_while_it_is_loaded(one_line, tmp_path):
+    source, target = tmp_path / "mine.cpp", tmp_path / "mine.so"
+    source.write_text(
+        '#include <unistd.h>\nextern "C" void* fops_kernel_plugin_main() { return nullptr; }\n'
+        "static int waits = [] { for (;;) sleep(1); return 0; }();\n"
+    )
+    subprocess.run([compilers.find_cxx(), "-shared", "-fPIC", str(source), "-o", str(target)], check=True)
+    line, _ = one_line(1, *RUN, "--kernel", target, "--timeout", "1")
+    assert line == "fashion-infer: mine.so did not end within 1 s (--timeout)"
 
 
 def test_nothing_outlives_a_run(tmp_path, run_program):

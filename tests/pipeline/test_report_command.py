@@ -16,7 +16,7 @@ FILE = Path(__file__).resolve().parents[2] / "fashion_infer" / "submissions" / "
 def test_report(kernel, run_program, invoke, small_report, monkeypatch, tmp_path):
     out = tmp_path / "report"
     words = ("report", "--out", out, "--quick", "--n", 200, "--data", "synthetic", "--backend", "cpu")
-    words += ("--kernel", kernel) if kernel else ()
+    words += ("--kernel", kernel, "--format", "c-cpu") if kernel else ()
     done = run_program(*words, timeout=600)
     assert done.returncode == 0, done.stderr
     assert done.stdout == f"{out / 'index.html'}\n"
@@ -27,6 +27,7 @@ def test_report(kernel, run_program, invoke, small_report, monkeypatch, tmp_path
     assert "checks passed" in written and "WRONG" not in written and "No profiler" not in written
     assert [path.name for path in tmp_path.iterdir()] == ["report"]
     if kernel:
+        assert f"--kernel {FILE} --format c-cpu" in written
         assert "conv.cpp (format c-cpu)" in written and "limit: fill" in written
         assert json.loads((out / "run-operator.json").read_text())["submission"]["wrong"] == ""
         names = [row["name"] for row in json.loads((out / "bench-conv.json").read_text())["cases"][0]["rows"]]

@@ -402,3 +402,15 @@ def test_an_onnx_model_has_the_weights_in_it():
 def test_a_machine_that_hides_its_name(monkeypatch):
     monkeypatch.setattr(memory.Path, "read_text", raising(OSError()))
     assert cpu._cpu_name() == "CPU" and memory.available_memory() is None
+
+
+@pytest.mark.parametrize("kernel", ["compile-time", "constant-weights"])
+def test_sizes_at_compile_time_are_those_of_every_edition(kernel):
+    if not kernels.table("gpu"):
+        pytest.skip("the library was built without CUDA")
+    for edition in editions.EDITIONS.values():
+        for channels, size, filters, side in editions.convolution_shapes(edition):
+            shapes = (10, channels, size, size), (filters, channels, side, side)
+            assert kernels.chosen_kernel(*shapes, "gpu", kernel) == kernel
+    with pytest.raises(UsageError, match="the convolutions of the course's networks"):
+        kernels.chosen_kernel((1, 1, 28, 28), (50, 1, 7, 7), "gpu", kernel)

@@ -3,10 +3,15 @@
 import ast
 import json
 import re
+import shlex
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
+import click
 import pytest
+
+from fashion_infer.cli.main import cli
+from fashion_infer.submissions import formats, paths
 
 ROOT = Path(__file__).resolve().parents[2]
 OPS = ROOT / "custom_ops"
@@ -155,3 +160,27 @@ def test_only_one_room_imports_mxnet_and_nothing_below_imports_the_command_line(
             roots = {imported.split(".")[0] for imported in names}
             assert room == "_mxnet" or "mxnet" not in roots or getattr(node, "level", 0), name(path)
             assert room in ("cli", "__main__.py") or "cli" not in roots, name(path)
+
+
+COMMANDS = [
+    (page.name, line.strip().partition("#")[0].partition(">")[0])
+    for page in [ROOT / "docs" / "your-kernel.md", ROOT / "docs" / "profile.md"]
+    for line in page.read_text(encoding="utf-8").splitlines()
+    if line.startswith("    fashion-infer ")
+]
+
+
+@pytest.mark.parametrize("page, line", COMMANDS)
+def test_commands_of_a_page_have_these_options(page, line):
+    command, words = cli, shlex.split(line)[1:]
+    while isinstance(command, click.Group):
+        command = command.get_command(click.Context(command), words.pop(0))
+    command.make_context(command.name, words, resilient_parsing=True)
+
+
+def test_formats_of_the_page_are_all():
+    page = (ROOT / "docs" / "your-kernel.md").read_text(encoding="utf-8")
+    table = "".join(line for line in page.splitlines() if line.startswith("| "))
+    assert [entry.name for entry in formats.FORMATS if f"`{entry.name}`" not in table] == []
+    suffixes = page.partition("the suffixes ")[2].partition("The format")[0]
+    assert sorted(re.findall(r"`(\.\w+)`", suffixes)) == sorted(paths.SUFFIXES)

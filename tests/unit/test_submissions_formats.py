@@ -34,7 +34,10 @@ def test_a_template_has_its_own_format(tmp_path, name):
         ("gpu-constant.cu", "minidnn-2021", ("FOPS_HOST_OUTPUT_CONST", "FOPS_HOST_POINTERS_CONST")),
         ("own-header/new-forward.cu", "minidnn-2021", ("FOPS_HOST_OUTPUT_CONST", "FOPS_HOST_POINTERS_CONST")),
         ("gpu-mxnet-macros.cuh", "mxnet-gpu", ()),
+        ("gpu-template-only.cuh", "mxnet-gpu", ()),
+        ("gpu-2020-half.cu", "minidnn-2020", ("FOPS_COPIES_INSIDE", "FOPS_HOST_POINTERS_CONST")),
         ("gpu-no-stream.cu", "c-gpu", ()),
+        ("gpu-solve.cu", "leetgpu", ()),
         ("cpu-stride.cc", "minidnn-cpu", ("FOPS_STRIDE",)),
         ("mxnet-cpu-macros.h", "mxnet-cpu", ()),
         ("plain.c", "c-cpu", ()),
@@ -89,6 +92,45 @@ def test_what_is_almost_one_is_named(tmp_path):
         formats.recognise(SAMPLES / "wrong" / "not-extern-c.cpp")
     with pytest.raises(UsageError, match="it has conv_forward with 8 parameters"):
         formats.recognise(named(tmp_path, C.replace(", int K", ""), ".cpp"))
+
+
+def test_a_problem_with_padding_is_named():
+    with pytest.raises(UsageError, match=r"Tensara's problems do: their convolutions pad.*kernel new --format c-gpu"):
+        formats.recognise(SAMPLES / "wrong" / "gpu-tensara.cu")
+
+
+def test_formats_for_several_files():
+    files = ["a.cu", "b.cu"]
+    assert formats.insisted(files, None) == [None, None] == formats.insisted(files, None)
+    assert formats.insisted(files, "minidnn") == ["minidnn-2021"] * 2
+    assert formats.insisted(files, "c-gpu, mxnet-gpu") == ["c-gpu", "mxnet-gpu"]
+    for names, message in [("c-gpu,c-gpu,c-gpu", "3 formats for 2 kernel files"), ("c-gpu,x", "unknown format 'x'")]:
+        with pytest.raises(UsageError, match=message):
+            formats.insisted(files, names)
+    with pytest.raises(UsageError, match="--format is a kernel file's"):
+        formats.insisted([], "c-gpu")
+
+
+def test_a_library_is_what_one_insists_on(tmp_path):
+    library = tmp_path / "mine.so"
+    library.write_bytes(b"\x7fELF\0conv_forward\0")
+    assert formats.recognise(library).format.backend == "any"
+    for name, backend in (("c-cpu", "cpu"), ("c-gpu", "gpu"), ("prebuilt", "any")):
+        found = formats.recognise(library, name).format
+        assert (found.name, found.backend) == ("prebuilt", backend)
+    with pytest.raises(UsageError, match="is a program or library that is no kernel"):
+        formats.recognise(library, "minidnn-2021")
+
+
+@pytest.mark.parametrize("name, backend", [("c-gpu", "cpu"), ("c-cpu", "gpu")])
+def test_a_format_for_another_backend(tmp_path, name, backend):
+    with pytest.raises(UsageError, match=f"format {name} is not for the {backend.upper()}"):
+        formats.recognise(named(tmp_path, C), name, backend)
+
+
+def test_a_file_for_another_backend_is_named_so(tmp_path):
+    with pytest.raises(UsageError, match=r"it has c-cpu, for the CPU\)"):
+        formats.recognise(named(tmp_path, C, ".cpp"), backend="gpu")
 
 
 def test_insisting_narrows_the_search(tmp_path):

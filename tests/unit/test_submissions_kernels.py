@@ -25,9 +25,10 @@ SAMPLES = ROOT / "tests" / "submissions"
 TEMPLATES = ROOT / "fashion_infer" / "submissions" / "templates"
 RIGHT = [TEMPLATES / "conv.cpp", TEMPLATES / "cpu-new-forward.cc", TEMPLATES / "new-forward.h",
          *(SAMPLES / "right" / name for name in
-           ("plain.c", "cpu-stride.cc", "mxnet-cpu-macros.h", "helper/conv.cpp"))]  # fmt: skip
+           ("plain.c", "cpu-stride.cc", "mxnet-cpu-macros.h", "mxnet-cpu-alloc.h", "helper/conv.cpp"))]  # fmt: skip
 ON_GPU = [*(TEMPLATES / entry.template for entry in formats.FORMATS if entry.backend == "gpu"),
-          *sorted((SAMPLES / "right").glob("gpu-*")), SAMPLES / "right/own-header/new-forward.cu"]  # fmt: skip
+          *sorted(path for path in (SAMPLES / "right").glob("gpu-*") if "cublas" not in path.name),
+          SAMPLES / "right/own-header/new-forward.cu", SAMPLES / "right/matmul/new-forward.cu"]  # fmt: skip
 SMALL = [(2, 13, 40, 4), (1, 64, 6, 5)]
 
 
@@ -269,7 +270,7 @@ def test_without_a_compiler_the_message_says_so(own, monkeypatch):
         submissions.load(TEMPLATES / "conv.cu")
 
 
-@pytest.mark.parametrize("path", profiles.drawn(ON_GPU, 6), ids=lambda path: path.name)  # 2.5 s a file
+@pytest.mark.parametrize("path", profiles.drawn(ON_GPU, 3), ids=lambda path: f"{path.parent.name}-{path.name}")
 def test_files_for_the_gpu_compile(path):
     if compilers.find_nvcc() is None:
         pytest.skip("no nvcc")
@@ -284,6 +285,85 @@ def test_errors_of_nvcc_are_one_line():
     with pytest.raises(DeviceError) as failed:
         build.build(formats.recognise(path), arch="90")
     assert str(failed.value) == f'{path}:33: identifier "device_mask" is undefined'
+
+
+def test_a_texture_reference_is_refused_in_words():
+    if compilers.find_nvcc() is None:
+        pytest.skip("no nvcc")
+    path = SAMPLES / "wrong" / "gpu-texture.cu"
+    with pytest.raises(DeviceError) as failed:
+        build.build(formats.recognise(path), arch="90")
+    assert str(failed.value).startswith(f"{path}:4: ")
+    assert str(failed.value).endswith("left CUDA with version 12: read through a pointer, or a texture object")
+
+
+@pytest.fixture
+def said_to_nvcc(tmp_path, monkeypatch):
+    """Stands in for nvcc: what it makes is the text of its command."""
+    nvcc = tmp_path / "bin" / "nvcc"
+    nvcc.parent.mkdir()
+    nvcc.write_text('#!/bin/sh\nfor word; do [ "$last" = -o ] && echo "$*" > "$word"; last=$word; done\n')
+    nvcc.chmod(0o755)
+    monkeypatch.setenv("CUDACXX", str(nvcc))
+    return lambda path, arch: build.build(formats.recognise(path), arch)
+
+
+def test_the_architecture_is_part_of_the_key(said_to_nvcc):
+    built = {arch: said_to_nvcc(TEMPLATES / "conv.cu", arch).library for arch in ("80", "90a")}
+    assert built["80"] != built["90a"]
+    for arch, library in built.items():
+        assert f" -arch=sm_{arch} " in library.read_text()
+
+
+def test_a_build_is_for_the_device_that_runs_it(monkeypatch):
+    two = [SimpleNamespace(capability=(8, 0)), SimpleNamespace(capability=(9, 0))]
+    monkeypatch.setattr(devices, "cuda_devices", lambda: two)
+    monkeypatch.setattr(kernels, "table", lambda backend: ["a kernel"])
+    monkeypatch.setattr(compilers, "find_nvcc", lambda: "nvcc")
+    asked = []
+
+    def stop(recognised, arch):
+        asked.append(arch)
+        raise DeviceError("stop")
+
+    monkeypatch.setattr(build, "build", stop)
+    for device in (0, 1):
+        with pytest.raises(DeviceError, match="stop"):
+            submissions.load(TEMPLATES / "conv.cu", device=device)
+    assert asked == ["80", "90a"]
+    with pytest.raises(DeviceError, match="there is no GPU 2: this machine has 2"):
+        submissions.load(TEMPLATES / "conv.cu", device=2)
+
+
+@pytest.mark.parametrize("name, library", [("cublas_v2.h", "libcublas.so.13"), ("cublasLt.h", "libcublasLt.so.13")])
+def test_cublas_is_linked_where_a_file_includes_it(said_to_nvcc, monkeypatch, tmp_path, name, library):
+    path = tmp_path / "uses.cu"
+    path.write_text(f"#include <{name}>\n" + (TEMPLATES / "conv.cu").read_text())
+    monkeypatch.setattr(compilers, "cuda_folders", lambda nvcc: [tmp_path])
+    with pytest.raises(DeviceError, match=rf"uses {library[3:-6]}, which is not here: pip install 'nvidia-cublas==13"):
+        said_to_nvcc(path, "90")
+    wheel = tmp_path / "lib"
+    (tmp_path / "include").mkdir()
+    wheel.mkdir()
+    for file in (tmp_path / "include" / "cublas_v2.h", wheel / library):  # a wheel has no name without the version
+        file.write_text("")
+    command = said_to_nvcc(path, "90").library.read_text()
+    assert (
+        f"-L{wheel} -l:{library} -Xlinker=-rpath={wheel}" in command
+        and f"-idirafter -Xcompiler={tmp_path / 'include'}" in command
+    )
+    path.write_text(f"// #include <{name}>\n" + (TEMPLATES / "conv.cu").read_text())
+    assert library not in said_to_nvcc(path, "90").library.read_text()
+
+
+def test_ranges_without_nvtx_mark_nothing(tmp_path):
+    source = tmp_path / "ranges.cpp"
+    source.write_text(
+        '#include <nvToolsExt.h>\nint main() { nvtxRangePush("a"); nvtxMark("b"); return nvtxRangePop(); }\n'
+    )
+    headers = ROOT / "custom_ops" / "submission" / "headers" / "cuda"
+    made = subprocess.run([compilers.find_cxx(), f"-I{headers}", str(source), "-o", str(tmp_path / "ranges"), "-ldl"])
+    assert made.returncode == 0
 
 
 # ---- registering
@@ -365,6 +445,40 @@ def test_a_prebuilt_library(tmp_path):
                    check=True)  # fmt: skip
     found = submissions.check(target, shapes=SMALL, images=2)
     assert found.right and (found.kernel.format, found.kernel.backend) == ("prebuilt", "cpu")
+
+
+def test_a_plug_in_without_a_kernel(tmp_path):
+    source, target = tmp_path / "none.cpp", tmp_path / "none.so"
+    source.write_text('extern "C" void* fops_kernel_plugin_main() { return nullptr; }\n')
+    subprocess.run([compilers.find_cxx(), "-shared", "-fPIC", str(source), "-o", str(target)], check=True)
+    with pytest.raises(DeviceError, match="none.so: its fops_kernel_plugin_main returns no kernel"):
+        submissions.load(target)
+
+
+def test_where_the_pointers_of_a_library_lie(tmp_path):
+    source, target = tmp_path / "mine.cpp", tmp_path / "mine.so"
+    named = 'extern const char* runtime;\nconst char* runtime = "libcudart.so.13";\n'
+    source.write_text((TEMPLATES / "conv.cpp").read_text() + named)
+    subprocess.run([compilers.find_cxx(), "-shared", "-fPIC", "-O1", str(source), "-o", str(target)], check=True)
+    assert plugin.backend_of(target) == "gpu"
+    if not has_device():
+        with pytest.raises(DeviceError, match=r"mine.so cannot run here \(format prebuilt\): "):
+            submissions.load(target)
+    found = submissions.check(target, "c-cpu", shapes=SMALL, images=2)
+    assert found.right and found.kernel.backend == "cpu"
+
+
+def test_layers_that_a_kernel_does_not_take_are_left_out(monkeypatch):
+    chosen = kernels.chosen_kernel
+
+    def one_channel(x_shape, *more):
+        if x_shape[1] != 1:
+            raise UsageError("one input channel")
+        return chosen(x_shape, *more)
+
+    monkeypatch.setattr(checking.kernels, "chosen_kernel", one_channel)
+    found = submissions.check(TEMPLATES / "conv.cpp", shapes=SMALL, images=2)
+    assert [one.shape[1] for one in found.tried] == [1] and found.right
 
 
 def test_a_prebuilt_plug_in(own, tmp_path):

@@ -1,5 +1,5 @@
-// The five convolutions of the course's three networks, as types, for the kernels whose sizes are compile-time
-// constants (steps 7 and 8).
+// The eleven convolutions of the course's six networks, as types, for the kernels whose sizes are compile-time constants
+// (steps 7 and 8).
 #pragma once
 
 #include "conv/cuda/dims.h"
@@ -15,21 +15,38 @@ struct CourseLayer {
 using Fa2017Conv = CourseLayer<1, 28, 28, 50, 5>;
 using Sp2018Conv1 = CourseLayer<1, 64, 64, 6, 5>;
 using Sp2018Conv2 = CourseLayer<6, 30, 30, 16, 5>;
+using Fa2018Conv1 = CourseLayer<1, 72, 72, 12, 7>;
+using Fa2018Conv2 = CourseLayer<12, 33, 33, 24, 7>;
+using Sp2019Conv1 = CourseLayer<1, 48, 48, 6, 5>;
+using Sp2019Conv2 = CourseLayer<6, 22, 22, 16, 5>;
 using Fa2019Conv1 = CourseLayer<1, 70, 70, 12, 5>;
 using Fa2019Conv2 = CourseLayer<12, 33, 33, 24, 5>;
+using Fa2020Conv1 = CourseLayer<1, 86, 86, 4, 7>;
+using Fa2020Conv2 = CourseLayer<4, 40, 40, 16, 7>;
 
-inline bool is_course_layer(const fops_conv& c) {
-  return Fa2017Conv::is(c) || Sp2018Conv1::is(c) || Sp2018Conv2::is(c) || Fa2019Conv1::is(c) || Fa2019Conv2::is(c);
+template <typename... Layers>
+struct CourseLayerList {};
+using CourseLayers = CourseLayerList<Fa2017Conv, Sp2018Conv1, Sp2018Conv2, Fa2018Conv1, Fa2018Conv2, Sp2019Conv1,
+                                     Sp2019Conv2, Fa2019Conv1, Fa2019Conv2, Fa2020Conv1, Fa2020Conv2>;
+
+template <typename... Layers>
+bool is_one_of(const fops_conv& c, CourseLayerList<Layers...>) {
+  return (Layers::is(c) || ...);
 }
 
-// Calls `f` with the layer that `c` is; `c` is one of the five.
+inline bool is_course_layer(const fops_conv& c) { return is_one_of(c, CourseLayers{}); }
+
+template <typename F, typename... Layers>
+fops_status with_one_of(const fops_conv& c, F f, CourseLayerList<Layers...>) {
+  fops_status status = FOPS_UNSUPPORTED;
+  static_cast<void>(((Layers::is(c) && (status = f(Layers{}), true)) || ...));
+  return status;
+}
+
+// Calls `f` with the layer that `c` is; `c` is one of the list.
 template <typename F>
 fops_status with_course_layer(const fops_conv& c, F f) {
-  if (Fa2017Conv::is(c)) return f(Fa2017Conv{});
-  if (Sp2018Conv1::is(c)) return f(Sp2018Conv1{});
-  if (Sp2018Conv2::is(c)) return f(Sp2018Conv2{});
-  if (Fa2019Conv1::is(c)) return f(Fa2019Conv1{});
-  return f(Fa2019Conv2{});
+  return with_one_of(c, f, CourseLayers{});
 }
 
 }  // namespace fops

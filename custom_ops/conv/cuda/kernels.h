@@ -26,6 +26,7 @@ FOPS_RUN(run_tensor_core_half);
 bool takes_shared_tile(const fops_conv&);
 bool takes_linear_block(const fops_conv&);
 bool takes_image_in_shared(const fops_conv&);
+bool takes_compile_time(const fops_conv&);
 bool takes_unrolled(const fops_conv&);
 bool takes_register_tile(const fops_conv&);
 bool takes_tensor_core(const fops_conv&);

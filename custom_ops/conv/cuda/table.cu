@@ -8,7 +8,7 @@ namespace fops {
 namespace {
 
 constexpr const char* kInShared = "float32 image and weights together within 96 KB of shared memory";
-constexpr const char* kCourse = "the five convolutions of the course's networks";
+constexpr const char* kCourse = "the convolutions of the course's networks";
 constexpr const char* kTensor =
     "5x5, one channel, at most 64 filters; or K at most 7, 2 to 64 float32 channels, at most 32 filters";
 
@@ -24,7 +24,7 @@ constexpr Kernel kKernels[] = {
      run_image_grid},
     {"unrolled", "the loops over the taps unrolled", "K of 3, 5 or 7; image and weights within 96 KB of shared memory",
      "float32", takes_unrolled, run_unrolled},
-    {"compile-time", "every size a compile-time constant", kCourse, "float32", is_course_layer, run_compile_time},
+    {"compile-time", "every size a compile-time constant", kCourse, "float32", takes_compile_time, run_compile_time},
     {"constant-weights", "weights in constant memory", kCourse, "float32", is_course_layer, run_constant_weights},
     {"im2col-gemm", "unrolled input in global memory, then a tiled matrix product", "", "float32", takes_any,
      run_im2col_gemm},

@@ -3,20 +3,7 @@
 
 static void fops_forward(fops_plugin_call* fops_call);  // below the file, whose macros reach only that
 
-namespace fops_adapter {
-
-static int run(fops_plugin_call* call) {
-  return guarded(call, [call]() -> int {
-    const double start = now();
-    fops_forward(call);
-    call->op_seconds = now() - start;
-    return FOPS_OK;
-  });
-}
-
-}  // namespace fops_adapter
-
-FOPS_EXPORT_KERNEL(FOPS_CPU, 1, 0, 1, fops_adapter::run)
+FOPS_EXPORT_KERNEL(FOPS_CPU, 1, 0, 1, fops_adapter::run_on_host<fops_forward>)
 
 #ifdef FOPS_STRIDE
 #define FOPS_MORE , 1

@@ -58,12 +58,25 @@ int guarded(fops_plugin_call* call, F body) {
   }
 }
 
+// A pass of a format whose function is one call on host tensors: `forward` is the file's, and all of it is Op Time.
+template <void (*forward)(fops_plugin_call*)>
+int run_on_host(fops_plugin_call* call) {
+  return guarded(call, [call]() -> int {
+    const double start = now();
+    forward(call);
+    call->op_seconds = now() - start;
+    return FOPS_OK;
+  });
+}
+
 }  // namespace fops_adapter
 
-// The one exported function. `run` is int (*)(fops_plugin_call*).
-#define FOPS_EXPORT_KERNEL(backend, host_memory, zero_output, batch_multiple, run)                             \
+// The one exported function. `run` is int (*)(fops_plugin_call*); `takes` says in words what `accepts` does.
+#define FOPS_EXPORT_KERNEL_FOR(backend, host_memory, zero_output, batch_multiple, run, takes, accepts)         \
   extern "C" __attribute__((visibility("default"))) const fops_kernel_plugin* fops_kernel_plugin_main(void) {  \
     static const fops_kernel_plugin plugin = {FOPS_PLUGIN_ABI, backend, host_memory, zero_output,              \
-                                              batch_multiple, FOPS_FORMAT, "", "", nullptr, run};             \
+                                              batch_multiple, FOPS_FORMAT, takes, "", accepts, run};          \
     return &plugin;                                                                                            \
   }
+#define FOPS_EXPORT_KERNEL(backend, host_memory, zero_output, batch_multiple, run) \
+  FOPS_EXPORT_KERNEL_FOR(backend, host_memory, zero_output, batch_multiple, run, "", nullptr)

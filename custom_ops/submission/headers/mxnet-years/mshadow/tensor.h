@@ -74,6 +74,9 @@ struct Shape {
   }
 };
 
+inline Shape<1> Shape1(index_t a) { return Shape<1>{{a}}; }
+inline Shape<2> Shape2(index_t a, index_t b) { return Shape<2>{{a, b}}; }
+inline Shape<3> Shape3(index_t a, index_t b, index_t c) { return Shape<3>{{a, b, c}}; }
 inline Shape<4> Shape4(index_t a, index_t b, index_t c, index_t d) { return Shape<4>{{a, b, c, d}}; }
 
 // Memory of somebody else's, with its shape; t[b][m][h][w] on the CPU.
@@ -85,6 +88,8 @@ struct Tensor {
   index_t stride_;
   Stream<Device>* stream_;
 
+  Tensor() : dptr_(nullptr), shape_(), stride_(0), stream_(nullptr) {}
+  explicit Tensor(const Shape<dimension>& shape) : Tensor(nullptr, shape) {}  // for AllocSpace
   Tensor(DType* data, const Shape<dimension>& shape, Stream<Device>* stream = nullptr)
       : dptr_(data), shape_(shape), stride_(shape[dimension - 1]), stream_(stream) {}
   index_t size(int i) const { return shape_[i]; }
@@ -103,6 +108,8 @@ struct Tensor<Device, 1, DType> {
   index_t stride_;
   Stream<Device>* stream_;
 
+  Tensor() : dptr_(nullptr), shape_(), stride_(0), stream_(nullptr) {}
+  explicit Tensor(const Shape<1>& shape) : Tensor(nullptr, shape) {}
   Tensor(DType* data, const Shape<1>& shape, Stream<Device>* stream = nullptr)
       : dptr_(data), shape_(shape), stride_(shape[0]), stream_(stream) {}
   index_t size(int i) const { return shape_[i]; }
@@ -110,6 +117,28 @@ struct Tensor<Device, 1, DType> {
   DType& operator[](index_t i) { return dptr_[i]; }
   const DType& operator[](index_t i) const { return dptr_[i]; }
 };
+
+// Memory of a tensor that has only a shape. Rows are not padded.
+template <int dimension, typename DType>
+void AllocSpace(Tensor<cpu, dimension, DType>* tensor, bool = false) {
+  tensor->dptr_ = static_cast<DType*>(malloc(tensor->MSize() * sizeof(DType)));
+}
+template <int dimension, typename DType>
+void FreeSpace(Tensor<cpu, dimension, DType>* tensor) {
+  free(tensor->dptr_);
+  tensor->dptr_ = nullptr;
+}
+#ifdef __CUDACC__
+template <int dimension, typename DType>
+void AllocSpace(Tensor<gpu, dimension, DType>* tensor, bool = false) {
+  MSHADOW_CUDA_CALL(cudaMalloc(&tensor->dptr_, tensor->MSize() * sizeof(DType)));
+}
+template <int dimension, typename DType>
+void FreeSpace(Tensor<gpu, dimension, DType>* tensor) {
+  MSHADOW_CUDA_CALL(cudaFree(tensor->dptr_));
+  tensor->dptr_ = nullptr;
+}
+#endif
 
 }  // namespace mshadow
 

@@ -1,0 +1,34 @@
+// LeetGPU's "2D Convolution" on device tensors, valid, of one channel and one filter:
+//   extern "C" void solve(const float* input, const float* kernel, float* output, int input_rows, int input_cols,
+//                         int kernel_rows, int kernel_cols)
+// It is called for each image and each filter in turn; Op Time is all of these calls, and a device synchronise. The file is
+// linked to this one.
+#include "device.cuh"
+#include "solve.h"
+
+namespace fops_adapter {
+
+static int run(fops_plugin_call* call) {
+  return guarded(call, [call]() -> int {
+    const Sizes s(call->conv);
+    const Inputs inputs(*call, s);
+    const size_t image = static_cast<size_t>(s.H) * s.W, filter = static_cast<size_t>(s.K) * s.K;
+    const size_t plane = s.outputs() / s.B / s.M;
+    cudaStreamSynchronize(static_cast<cudaStream_t>(call->stream));
+    cudaGetLastError();
+    const double start = now();
+    for (size_t b = 0; b < static_cast<size_t>(s.B); ++b)
+      for (size_t m = 0; m < static_cast<size_t>(s.M); ++m)
+        solve(call->x + b * image, call->k + m * filter, call->y + (b * s.M + m) * plane, s.H, s.W, s.K, s.K);
+    const int status = settle(call, "solve");
+    call->op_seconds = now() - start;
+    if (status == FOPS_OK) call->findings = inputs.findings(s, true);
+    return status;
+  });
+}
+
+static int one_channel(const fops_conv* conv) { return conv->C == 1; }
+
+}  // namespace fops_adapter
+
+FOPS_EXPORT_KERNEL_FOR(FOPS_GPU, 0, 0, 1, fops_adapter::run, "one input channel", fops_adapter::one_channel)

@@ -1,0 +1,11 @@
+// The compiler's wheels come without this header; a toolkit has its own.
+#ifndef FOPS_CUDA_PROFILER_API_H_
+#define FOPS_CUDA_PROFILER_API_H_
+#if __has_include_next(<cuda_profiler_api.h>)
+#include_next <cuda_profiler_api.h>
+#else
+#include <cuda_runtime.h>
+extern "C" cudaError_t cudaProfilerStart(void);
+extern "C" cudaError_t cudaProfilerStop(void);
+#endif
+#endif

@@ -1,0 +1,59 @@
+// Names that CUDA took away, for files of the years before. The compiler includes it before each file (-include).
+#ifndef FOPS_CUDA_NAMES_H_
+#define FOPS_CUDA_NAMES_H_
+#ifdef __cplusplus
+#include <cuda_runtime.h>
+
+// Lanes of a warp run apart: each shuffle has a mask today. CUDA declares the old ones to the host's compiler still.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 700
+template <typename T>
+__device__ T __shfl(T value, int lane, int width = 32) {
+  return __shfl_sync(0xffffffffu, value, lane, width);
+}
+template <typename T>
+__device__ T __shfl_up(T value, unsigned lanes, int width = 32) {
+  return __shfl_up_sync(0xffffffffu, value, lanes, width);
+}
+template <typename T>
+__device__ T __shfl_down(T value, unsigned lanes, int width = 32) {
+  return __shfl_down_sync(0xffffffffu, value, lanes, width);
+}
+template <typename T>
+__device__ T __shfl_xor(T value, int lanes, int width = 32) {
+  return __shfl_xor_sync(0xffffffffu, value, lanes, width);
+}
+#endif
+
+#if CUDART_VERSION >= 13000
+inline cudaError_t cudaThreadSynchronize() { return cudaDeviceSynchronize(); }
+
+// Members of cudaDeviceProp that are attributes of the device today, and get_device_properties() prints.
+struct FopsDeviceProp : cudaDeviceProp {
+  int clockRate, memoryClockRate, deviceOverlap, kernelExecTimeoutEnabled, computeMode, maxTexture1DLinear;
+  int singleToDoublePrecisionPerfRatio, cooperativeMultiDeviceLaunch;
+};
+
+inline cudaError_t cudaGetDeviceProperties(FopsDeviceProp* p, int device) {
+  const struct {
+    int* member;
+    cudaDeviceAttr attribute;
+  } members[] = {
+      {&p->clockRate, cudaDevAttrClockRate},
+      {&p->memoryClockRate, cudaDevAttrMemoryClockRate},
+      {&p->deviceOverlap, cudaDevAttrGpuOverlap},
+      {&p->kernelExecTimeoutEnabled, cudaDevAttrKernelExecTimeout},
+      {&p->computeMode, cudaDevAttrComputeMode},
+      {&p->maxTexture1DLinear, cudaDevAttrMaxTexture1DLinearWidth},
+      {&p->singleToDoublePrecisionPerfRatio, cudaDevAttrSingleToDoublePrecisionPerfRatio},
+  };
+  cudaError_t error = cudaGetDeviceProperties(static_cast<cudaDeviceProp*>(p), device);
+  for (const auto& one : members)
+    if (error == cudaSuccess) error = cudaDeviceGetAttribute(one.member, one.attribute, device);
+  p->cooperativeMultiDeviceLaunch = 0;  // no device has it any more
+  return error;
+}
+#define cudaDeviceProp FopsDeviceProp
+#endif  // CUDA 13
+
+#endif  // C++
+#endif

@@ -1,0 +1,108 @@
+"""The signs by which a kernel file's format is known: tests on its stripped source, one for each format."""
+
+import ast
+import re
+from typing import Callable, List, Optional, Tuple
+
+from . import source
+
+# What a file must define, as a test on its stripped source: the compiler's definitions for the adapter, None for no.
+Test = Callable[[str, str], Optional[Tuple[str, ...]]]
+
+MEMBER = r"GPUInterface\s*::\s*conv_forward_gpu"
+_STREAM = re.compile(r"\bcudaStream_t\b")
+
+
+def _over(devices: str, code: str) -> bool:
+    """Whether a template `forward` is defined over four-dimensional tensors of such a device."""
+    tensor = re.compile(rf"\bTensor\s*<\s*(?:\w+\s*::\s*)*(?:{devices})\s*,\s*4")
+    found = source.definitions(code, "forward")
+    return any(function.parameters and tensor.search(function.parameters[0]) for function in found)
+
+
+def mxnet_gpu(code, suffix):
+    specialised = re.search(r"\bforward\s*<\s*(?:\w+\s*::\s*)?gpu\s*,\s*float\s*>\s*\(", code)
+    # The first files of fa2017 have the template alone.
+    return () if specialised or _over("gpu", code) else None
+
+
+def mxnet_cpu(code, suffix):
+    return () if _over("cpu|xpu", code) else None
+
+
+def _const(parameter: str) -> bool:
+    return bool(re.search(r"\bconst\b", parameter.split("*")[0]))
+
+
+def _host_pointers(parameters: List[str]) -> Tuple[str, ...]:
+    """How the file declares its host pointers: the years differ, and a class member must match to the letter."""
+    defines = ("FOPS_HOST_OUTPUT_CONST",) if _const(parameters[0]) else ()
+    return (*defines, "FOPS_HOST_POINTERS_CONST") if _const(parameters[1]) else defines
+
+
+def minidnn(count: int, *more: str) -> Test:
+    def test(code, suffix):
+        for function in source.definitions(code, MEMBER + "_prolog"):
+            if len(function.parameters) == count:
+                return (*more, *_host_pointers(function.parameters))
+        return None
+
+    return test
+
+
+def minidnn_2020(code, suffix):
+    if re.search(r"\bconv_forward_gpu_prolog\b", code):
+        return None
+    for function in source.definitions(code, MEMBER):
+        if len(function.parameters) == 9:
+            return ("FOPS_COPIES_INSIDE", *_host_pointers(function.parameters))
+    return None
+
+
+def minidnn_cpu(code, suffix):
+    for function in source.definitions(code, "conv_forward_cpu"):
+        if len(function.parameters) in (9, 10):
+            return ("FOPS_STRIDE",) if len(function.parameters) == 10 else ()
+    return None
+
+
+def _c(code, suffix):
+    if suffix != ".c" and not re.search(r'extern\s*"C"', code):
+        return None
+    counts = [f for f in source.definitions(code, "conv_forward") if len(f.parameters) in (9, 10)]
+    return counts[0].parameters if counts else None
+
+
+def c_gpu(code, suffix):
+    parameters = _c(code, suffix)
+    if not parameters or (suffix not in (".cu", ".cuh") and not re.search(r"\bcuda_runtime|\bcudaStream_t", code)):
+        return None
+    if len(parameters) == 10:
+        return ("FOPS_STREAM",) if _STREAM.search(parameters[9]) else None
+    return ()
+
+
+def leetgpu(code, suffix):
+    # A file that includes solve.h, whose name `stripped` left out, has its linkage from there.
+    if not re.search(r'extern\s*"C"|#\s*include\s*""', code):
+        return None
+    return () if any(len(f.parameters) == 7 for f in source.definitions(code, "solve")) else None
+
+
+def c_cpu(code, suffix):
+    parameters = _c(code, suffix)
+    return () if parameters and len(parameters) == 9 and suffix not in (".cu", ".cuh") else None
+
+
+def python(code, suffix):
+    if suffix != ".py":
+        return None
+    try:
+        names = {node.name for node in ast.parse(code).body if isinstance(node, ast.FunctionDef)}
+    except (SyntaxError, ValueError):
+        return None
+    return () if names & {"conv_forward", "custom_kernel"} else None
+
+
+def never(code, suffix):
+    return None
