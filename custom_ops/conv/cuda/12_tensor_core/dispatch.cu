@@ -3,6 +3,8 @@
 //   one channel                               pixels.cu
 //   2 to 6 channels, 9 to 16 filters, K = 5   warpgroup.cu on Hopper at float32 grade, else few_filters.cu
 //   other shapes of several channels          channels.cu
+#include <cstdlib>
+
 #include "conv/cuda/12_tensor_core/tensor_core.h"
 #include "conv/cuda/kernels.h"
 #include "conv/cuda/table.h"
@@ -22,7 +24,7 @@ Way way_for(const fops_conv& c, bool half, int major) {
 
 }  // namespace
 
-bool takes_tensor_core(const fops_conv& c) { return takes_tensor_core_pixels(c) || takes_tensor_core_channels(c); }
+bool takes_tensor_core(const fops_conv& c) { return takes_tensor_core_pixels(c) || takes_tensor_core_channels(c) || takes_tensor_core_any_shape(c); }
 
 fops_status run_on_tensor_cores(bool half, const fops_conv& c, const void* x, const float* k, float* y, void* stream) {
   int device = 0, major = 0;
@@ -32,6 +34,12 @@ fops_status run_on_tensor_cores(bool half, const fops_conv& c, const void* x, co
     return fail(FOPS_UNSUPPORTED, "%s needs a GPU of compute capability 8.0 or newer; this one has %d.x",
                 ladder(half ? Ladder::half : Ladder::tensor_core).name, major);
   const auto on = static_cast<cudaStream_t>(stream);
+  const bool old = takes_tensor_core_pixels(c) || takes_tensor_core_channels(c);
+  if (!old || getenv("FOPS_ANY")) {
+    bool taken = false;
+    FOPS_TRY(run_tensor_core_any_shape(c, half, x, k, y, on, &taken));
+    if (taken) return FOPS_OK;
+  }
   switch (way_for(c, half, major)) {
     case Way::pixels: return run_tensor_core_pixels(c, half, x, k, y, on);
     case Way::channels: return run_tensor_core_channels(c, half, x, k, y, on);
