@@ -7,20 +7,17 @@
 #include <utility>
 
 #include "base/simd.h"
+#include "base/summation.h"
 #include "conv/kernel.h"
 
 namespace fops {
 namespace FOPS_ISA {
 
-#if defined(__AVX512F__)
-constexpr int kRows = 6, kVectors = 4;
-#else
-constexpr int kRows = 4, kVectors = 3;
-#endif
+constexpr int kRows = kManyRegisters ? 6 : 4, kVectors = kManyRegisters ? 4 : 3;
 // A K known to the compiler unrolls the innermost loops. With 32 registers that is 8% faster for the course's 5x5
 // filters. With 16 registers the compiler runs out of them: 20.1 us an image of fa2017 on one Zen 3 core, 16.5 us with
 // an unknown K; the multiply-adds alone take 14.1 us.
-constexpr int kKnownK = kLanes == 16 ? 5 : 0;
+constexpr bool kKnownK = kManyRegisters;
 constexpr int64_t kSlack = kVectors * kLanes;  // floats behind S that the last vector may read
 
 // What one band of output rows of one image needs.
@@ -33,12 +30,19 @@ struct Band {
   bool far;           // y is in no cache: its lines are prefetched while the sums are computed
 };
 
+// The part of a sum that a pass computes: rows of a filter's weights, of C * K.
+struct Part {
+  int64_t begin, end;
+};
+
 // Output positions [0, end) of `rows` filters, rows x vectors of them at a time; the last time, fewer than all may be
 // valid. kK is K where that is known, else 0. The loops over acc must be gone before the compiler decides what lives in
 // registers, hence the pragmas: otherwise it clears a copy of acc in memory as well, 15% of the time with 16 registers.
 template <int rows, int vectors, int kK>
-static void micro_kernel(const Band& b, const float* S, const float* k, float* y, int64_t end) {
-  const int64_t K = kK ? kK : b.K, C = b.C, plane = b.plane, W_out = b.W_out, depth = b.depth, y_stride = b.y_stride;
+static void micro_kernel(const Band& b, const float* S, const float* k, float* y, int64_t end, Part part) {
+  const int64_t K = kK ? kK : b.K, plane = b.plane, W_out = b.W_out, depth = b.depth, y_stride = b.y_stride;
+  const int64_t first = part.begin / K, last = (part.end - 1) / K;  // channels
+  const bool more = part.begin > 0;                                 // parts before this one are in y
   for (int64_t n = 0; n < end; n += vectors * kLanes, S += vectors * kLanes, y += vectors * kLanes) {
     Vector acc[rows][vectors];
 #pragma GCC unroll 8
@@ -46,11 +50,12 @@ static void micro_kernel(const Band& b, const float* S, const float* k, float* y
 #pragma GCC unroll 8
       for (int v = 0; v < vectors; ++v) {
         acc[r][v] = Vector{};
-        if (b.far) __builtin_prefetch(y + r * y_stride + v * kLanes, 1);
+        if (b.far && !more) __builtin_prefetch(y + r * y_stride + v * kLanes, 1);
       }
-    const float* weight = k;
-    for (int64_t c = 0; c < C; ++c)
-      for (int64_t p = 0; p < K; ++p) {
+    const float* weight = k + part.begin * K;
+    for (int64_t c = first; c <= last; ++c) {
+      const int64_t p_end = c == last ? part.end - c * K : K;
+      for (int64_t p = c == first ? part.begin - c * K : 0; p < p_end; ++p) {
         const float* row = S + c * K * plane + p * W_out;
         for (int64_t q = 0; q < K; ++q, row += plane, ++weight) {
           Vector x[vectors];
@@ -60,10 +65,11 @@ static void micro_kernel(const Band& b, const float* S, const float* k, float* y
           for (int r = 0; r < rows; ++r) {
             const float w = weight[r * depth];
 #pragma GCC unroll 8
-            for (int v = 0; v < vectors; ++v) acc[r][v] += x[v] * w;
+            for (int v = 0; v < vectors; ++v) acc[r][v] = multiply_add(x[v], w, acc[r][v]);
           }
         }
       }
+    }
     const int64_t valid = end - n - (vectors - 1) * kLanes;  // of the last vector
 #pragma GCC unroll 8
     for (int r = 0; r < rows; ++r) {
@@ -71,17 +77,19 @@ static void micro_kernel(const Band& b, const float* S, const float* k, float* y
       for (int v = 0; v < vectors; ++v) {
         float* out = y + r * y_stride + v * kLanes;
         if (v < vectors - 1 || valid >= kLanes) {
-          store(out, acc[r][v]);
+          store(out, more ? load(out) + acc[r][v] : acc[r][v]);
         } else {
-          const Vector last = acc[r][v];  // a copy: whose address is taken does not stay in a register
-          memcpy(out, &last, valid * sizeof(float));
+          Vector some = {};  // of its own: whose address is taken does not stay in a register
+          if (more) memcpy(&some, out, valid * sizeof(float));
+          some += acc[r][v];
+          memcpy(out, &some, valid * sizeof(float));
         }
       }
     }
   }
 }
 
-using MicroKernel = void (*)(const Band&, const float*, const float*, float*, int64_t);
+using MicroKernel = void (*)(const Band&, const float*, const float*, float*, int64_t, Part);
 
 // micro_kernel<row + 1, vector + 1> of every size: i is row * kVectors + vector.
 template <int kK, int... i>
@@ -92,7 +100,9 @@ static MicroKernel pick(int64_t rows, int64_t vectors, std::integer_sequence<int
 
 static inline MicroKernel pick(const Band& b, int64_t rows, int64_t vectors) {
   const auto sizes = std::make_integer_sequence<int, kRows * kVectors>();
-  return b.K == kKnownK ? pick<kKnownK>(rows, vectors, sizes) : pick<0>(rows, vectors, sizes);
+  if (kKnownK && b.K == 5) return pick<kKnownK ? 5 : 0>(rows, vectors, sizes);
+  if (kKnownK && b.K == 7) return pick<kKnownK ? 7 : 0>(rows, vectors, sizes);
+  return pick<0>(rows, vectors, sizes);
 }
 
 // One image row into its place in each of the K copies. Whole vectors are copied where both the row's values and
@@ -141,12 +151,24 @@ static inline void shift(const fops_conv& conv, const uint8_t* x, int64_t rows, 
 static inline int64_t filter_blocks(const Band& b) { return (b.M + kRows - 1) / kRows; }
 static inline int64_t block_start(const Band& b, int64_t block) { return b.M * block / filter_blocks(b); }
 
-// y for output positions [0, end) of the filters of one block; y points at its first filter.
+constexpr int64_t kChunk = (16 << 10) / (4 * kRows) / kSlack * kSlack;  // positions: 16 KB of y
+
+// y for output positions [0, end) of the filters of one block; y points at its first filter. Where sums have several
+// parts (base/summation.h), these follow each other while a few tiles of y are in the first-level cache.
 static inline void multiply_block(const Band& b, const float* S, const float* k, float* y, int64_t block, int64_t end) {
   const int64_t m = block_start(b, block), rows = block_start(b, block + 1) - m;
-  const int64_t whole = end / kSlack * kSlack, rest = end - whole;
-  pick(b, rows, kVectors)(b, S, k + m * b.depth, y, whole);
-  if (rest) pick(b, rows, (rest + kLanes - 1) / kLanes)(b, S + whole, k + m * b.depth, y + whole, rest);
+  const int64_t all = b.C * b.K, part = part_of_sum(b.depth, b.K) / b.K;
+  const int64_t chunk = part < all ? kChunk : end + kSlack;
+  for (int64_t n = 0; n < end; n += chunk) {
+    const int64_t count = std::min(chunk, end - n), whole = count / kSlack * kSlack, rest = count - whole;
+    for (int64_t i = 0; i < all; i += part) {
+      const Part rows_of_weights = {i, std::min(i + part, all)};
+      pick(b, rows, kVectors)(b, S + n, k + m * b.depth, y + n, whole, rows_of_weights);
+      if (rest)
+        pick(b, rows, (rest + kLanes - 1) / kLanes)(b, S + n + whole, k + m * b.depth, y + n + whole, rest,
+                                                    rows_of_weights);
+    }
+  }
 }
 
 }  // namespace FOPS_ISA
