@@ -34,7 +34,7 @@ def draw(kind, rng, shape):
 
 
 def spike(rng, shape):
-    """Made against plain sums: in each filter one value, mostly the first, and behind it many that are lost beside it."""
+    """Made against plain sums: in each filter one value, mostly the first, and behind it many that it swallows."""
     values = np.full(shape, 0.99 * 2.0**-24) * rng.uniform(0.5, 1)
     flat = values.reshape(shape[0], -1)
     flat[np.arange(shape[0]), rng.integers(0, flat.shape[1], shape[0]) * rng.integers(0, 2, shape[0])] = 1

@@ -1,4 +1,4 @@
-"""docs/precision.md: what float32 means, for every CUDA kernel of float32 grade and for fused networks on the device."""
+"""docs/precision.md: what float32 means, for every CUDA kernel of float32 grade and for fused networks on a GPU."""
 
 import bounds
 import chains
