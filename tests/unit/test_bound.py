@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from fashion_infer import _mxnet
 from fashion_infer._mxnet import plugin
-from fashion_infer.graph.layers import Convolution, Dense
+from fashion_infer.graph.layers import Convolution, Dense, MaxPool, Tanh
 from fashion_infer.library import kernels
 
 KERNELS = [kernel.name for kernel in kernels.table("cpu")]
@@ -111,6 +111,18 @@ def test_fused_networks(chain, n, kind, specials, seed):
     x = inputs.with_specials(x, rng) if specials else x
     weights = chain.weights(seed, kind == "pixels")
     check(chain.fused(weights).forward(x), bounds.forward(chain.layers, weights, x))
+
+
+@pytest.mark.parametrize("pool", [(2,), (2, 2, True), (3, 2)])
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_a_pool_behind_a_convolution_keeps_nan(value, pool):
+    """In every window that holds it, wherever in the window; MXNet's own operator loses it."""
+    chain = chains.Chain([Convolution(1, 1), MaxPool(*pool), Tanh()], (1, 9, 38))
+    for row in (3, 4):
+        x = np.repeat(-chain.items(1, "pixels"), 38, axis=0)
+        x[np.arange(38), 0, row, np.arange(38)] = value
+        weights = {"convolution0_weight": np.ones((1, 1, 1, 1), np.float32)}
+        check(chain.fused(weights).forward(x), bounds.forward(chain.layers, weights, x))
 
 
 @given(KIND, KIND, SEED)
