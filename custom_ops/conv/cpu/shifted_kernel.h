@@ -28,21 +28,17 @@ struct Band {
   int64_t depth;      // C*K*K, floats from one filter to the next
   int64_t y_stride;   // floats from one filter's output to the next
   bool far;           // y is in no cache: its lines are prefetched while the sums are computed
-};
-
-// The part of a sum that a pass computes: rows of a filter's weights, of C * K.
-struct Part {
-  int64_t begin, end;
+  int64_t part;       // of a sum (base/summation.h): rows of a filter's weights, C*K in all
 };
 
 // Output positions [0, end) of `rows` filters, rows x vectors of them at a time; the last time, fewer than all may be
-// valid. kK is K where that is known, else 0. The loops over acc must be gone before the compiler decides what lives in
+// valid. kK is K where that is known, else 0; kParts, whether sums have several parts. The loops over acc must be gone before the compiler decides what lives in
 // registers, hence the pragmas: otherwise it clears a copy of acc in memory as well, 15% of the time with 16 registers.
-template <int rows, int vectors, int kK>
-static void micro_kernel(const Band& b, const float* S, const float* k, float* y, int64_t end, Part part) {
-  const int64_t K = kK ? kK : b.K, plane = b.plane, W_out = b.W_out, depth = b.depth, y_stride = b.y_stride;
-  const int64_t first = part.begin / K, last = (part.end - 1) / K;  // channels
-  const bool more = part.begin > 0;                                 // parts before this one are in y
+template <int rows, int vectors, int kK, bool kParts>
+static void micro_kernel(const Band& b, const float* S, const float* k, float* y, int64_t end) {
+  const int64_t K = kK ? kK : b.K, C = b.C, plane = b.plane, W_out = b.W_out, depth = b.depth, y_stride = b.y_stride;
+  const int64_t part = b.part;
+  alignas(kVectorBytes) float sums[rows * vectors * kLanes];  // of the parts before
   for (int64_t n = 0; n < end; n += vectors * kLanes, S += vectors * kLanes, y += vectors * kLanes) {
     Vector acc[rows][vectors];
 #pragma GCC unroll 8
@@ -50,12 +46,24 @@ static void micro_kernel(const Band& b, const float* S, const float* k, float* y
 #pragma GCC unroll 8
       for (int v = 0; v < vectors; ++v) {
         acc[r][v] = Vector{};
-        if (b.far && !more) __builtin_prefetch(y + r * y_stride + v * kLanes, 1);
+        if (b.far) __builtin_prefetch(y + r * y_stride + v * kLanes, 1);
       }
-    const float* weight = k + part.begin * K;
-    for (int64_t c = first; c <= last; ++c) {
-      const int64_t p_end = c == last ? part.end - c * K : K;
-      for (int64_t p = c == first ? part.begin - c * K : 0; p < p_end; ++p) {
+    if (kParts) memset(sums, 0, sizeof sums);
+    const float* weight = k;
+    int64_t left = part;
+    for (int64_t c = 0; c < C; ++c)
+      for (int64_t p = 0; p < K; ++p, --left) {
+        if (kParts && left == 0) {
+#pragma GCC unroll 8
+          for (int r = 0; r < rows; ++r)
+#pragma GCC unroll 8
+            for (int v = 0; v < vectors; ++v) {
+              float* sum = sums + (r * vectors + v) * kLanes;
+              store(sum, load(sum) + acc[r][v]);
+              acc[r][v] = Vector{};
+            }
+          left = part;
+        }
         const float* row = S + c * K * plane + p * W_out;
         for (int64_t q = 0; q < K; ++q, row += plane, ++weight) {
           Vector x[vectors];
@@ -69,6 +77,11 @@ static void micro_kernel(const Band& b, const float* S, const float* k, float* y
           }
         }
       }
+    if (kParts) {
+#pragma GCC unroll 8
+      for (int r = 0; r < rows; ++r)
+#pragma GCC unroll 8
+        for (int v = 0; v < vectors; ++v) acc[r][v] += load(sums + (r * vectors + v) * kLanes);
     }
     const int64_t valid = end - n - (vectors - 1) * kLanes;  // of the last vector
 #pragma GCC unroll 8
@@ -77,32 +90,35 @@ static void micro_kernel(const Band& b, const float* S, const float* k, float* y
       for (int v = 0; v < vectors; ++v) {
         float* out = y + r * y_stride + v * kLanes;
         if (v < vectors - 1 || valid >= kLanes) {
-          store(out, more ? load(out) + acc[r][v] : acc[r][v]);
+          store(out, acc[r][v]);
         } else {
-          Vector some = {};  // of its own: whose address is taken does not stay in a register
-          if (more) memcpy(&some, out, valid * sizeof(float));
-          some += acc[r][v];
-          memcpy(out, &some, valid * sizeof(float));
+          const Vector last = acc[r][v];  // a copy: whose address is taken does not stay in a register
+          memcpy(out, &last, valid * sizeof(float));
         }
       }
     }
   }
 }
 
-using MicroKernel = void (*)(const Band&, const float*, const float*, float*, int64_t, Part);
+using MicroKernel = void (*)(const Band&, const float*, const float*, float*, int64_t);
 
 // micro_kernel<row + 1, vector + 1> of every size: i is row * kVectors + vector.
-template <int kK, int... i>
+template <int kK, bool kParts, int... i>
 static MicroKernel pick(int64_t rows, int64_t vectors, std::integer_sequence<int, i...>) {
-  static constexpr MicroKernel table[] = {micro_kernel<i / kVectors + 1, i % kVectors + 1, kK>...};
+  static constexpr MicroKernel table[] = {micro_kernel<i / kVectors + 1, i % kVectors + 1, kK, kParts>...};
   return table[(rows - 1) * kVectors + vectors - 1];
 }
 
-static inline MicroKernel pick(const Band& b, int64_t rows, int64_t vectors) {
+template <bool kParts>
+static MicroKernel pick(const Band& b, int64_t rows, int64_t vectors) {
   const auto sizes = std::make_integer_sequence<int, kRows * kVectors>();
-  if (kKnownK && b.K == 5) return pick<kKnownK ? 5 : 0>(rows, vectors, sizes);
-  if (kKnownK && b.K == 7) return pick<kKnownK ? 7 : 0>(rows, vectors, sizes);
-  return pick<0>(rows, vectors, sizes);
+  if (kKnownK && b.K == 5) return pick<kKnownK ? 5 : 0, kParts>(rows, vectors, sizes);
+  if (kKnownK && b.K == 7) return pick<kKnownK ? 7 : 0, kParts>(rows, vectors, sizes);
+  return pick<0, kParts>(rows, vectors, sizes);
+}
+
+static inline MicroKernel pick(const Band& b, int64_t rows, int64_t vectors) {
+  return b.part < b.C * b.K ? pick<true>(b, rows, vectors) : pick<false>(b, rows, vectors);
 }
 
 // One image row into its place in each of the K copies. Whole vectors are copied where both the row's values and
@@ -151,24 +167,12 @@ static inline void shift(const fops_conv& conv, const uint8_t* x, int64_t rows, 
 static inline int64_t filter_blocks(const Band& b) { return (b.M + kRows - 1) / kRows; }
 static inline int64_t block_start(const Band& b, int64_t block) { return b.M * block / filter_blocks(b); }
 
-constexpr int64_t kChunk = (16 << 10) / (4 * kRows) / kSlack * kSlack;  // positions: 16 KB of y
-
-// y for output positions [0, end) of the filters of one block; y points at its first filter. Where sums have several
-// parts (base/summation.h), these follow each other while a few tiles of y are in the first-level cache.
+// y for output positions [0, end) of the filters of one block; y points at its first filter.
 static inline void multiply_block(const Band& b, const float* S, const float* k, float* y, int64_t block, int64_t end) {
   const int64_t m = block_start(b, block), rows = block_start(b, block + 1) - m;
-  const int64_t all = b.C * b.K, part = part_of_sum(b.depth, b.K) / b.K;
-  const int64_t chunk = part < all ? kChunk : end + kSlack;
-  for (int64_t n = 0; n < end; n += chunk) {
-    const int64_t count = std::min(chunk, end - n), whole = count / kSlack * kSlack, rest = count - whole;
-    for (int64_t i = 0; i < all; i += part) {
-      const Part rows_of_weights = {i, std::min(i + part, all)};
-      pick(b, rows, kVectors)(b, S + n, k + m * b.depth, y + n, whole, rows_of_weights);
-      if (rest)
-        pick(b, rows, (rest + kLanes - 1) / kLanes)(b, S + n + whole, k + m * b.depth, y + n + whole, rest,
-                                                    rows_of_weights);
-    }
-  }
+  const int64_t whole = end / kSlack * kSlack, rest = end - whole;
+  pick(b, rows, kVectors)(b, S, k + m * b.depth, y, whole);
+  if (rest) pick(b, rows, (rest + kLanes - 1) / kLanes)(b, S + whole, k + m * b.depth, y + whole, rest);
 }
 
 }  // namespace FOPS_ISA

@@ -49,6 +49,7 @@ int64_t convolution_scratch(const Stage& s) {
 void convolution(const Stage& s, const void* x, fops_dtype type, const float* weight, float* scratch, float* y) {
   const Bands b = bands(s);
   const int64_t W = out_w(b.conv), y_plane = s.out.H * s.out.W;
+  const int64_t depth = s.in.C * s.K * s.K, part = part_of_sum(depth, s.K) / s.K;
   float *copies = scratch, *unpooled = scratch + b.copies(), *pooled = unpooled + b.unpooled();
   float* pooling = pooled + b.pooled(s);
   memset(copies + b.copies() - kSlack, 0, kSlack * sizeof(float));
@@ -62,7 +63,7 @@ void convolution(const Stage& s, const void* x, fops_dtype type, const float* we
     else
       shift(b.conv, static_cast<const float*>(x) + h * s.in.W, rows + s.K - 1, copies, b.plane);
 
-    const Band band = {s.in.C, s.K, s.out.C, b.plane, W, s.in.C * s.K * s.K, s.pool ? positions : y_plane, false};
+    const Band band = {s.in.C, s.K, s.out.C, b.plane, W, depth, s.pool ? positions : y_plane, false, part};
     for (int64_t block = 0; block < filter_blocks(band); ++block) {
       const int64_t m = block_start(band, block), filters = block_start(band, block + 1) - m;
       float* to = s.pool ? unpooled : y + m * y_plane + h * W;
