@@ -32,8 +32,9 @@ struct Band {
 };
 
 // Output positions [0, end) of `rows` filters, rows x vectors of them at a time; the last time, fewer than all may be
-// valid. kK is K where that is known, else 0; kParts, whether sums have several parts. The loops over acc must be gone before the compiler decides what lives in
-// registers, hence the pragmas: otherwise it clears a copy of acc in memory as well, 15% of the time with 16 registers.
+// valid. kK is K where that is known, else 0; kParts, whether sums have several parts. The loops over acc must be gone
+// before the compiler decides what lives in registers, hence the pragmas: otherwise it clears a copy of acc in memory as
+// well, 15% of the time with 16 registers.
 template <int rows, int vectors, int kK, bool kParts>
 static void micro_kernel(const Band& b, const float* S, const float* k, float* y, int64_t end) {
   const int64_t K = kK ? kK : b.K, C = b.C, plane = b.plane, W_out = b.W_out, depth = b.depth, y_stride = b.y_stride;
@@ -46,9 +47,9 @@ static void micro_kernel(const Band& b, const float* S, const float* k, float* y
 #pragma GCC unroll 8
       for (int v = 0; v < vectors; ++v) {
         acc[r][v] = Vector{};
+        if (kParts) store(sums + (r * vectors + v) * kLanes, acc[r][v]);
         if (b.far) __builtin_prefetch(y + r * y_stride + v * kLanes, 1);
       }
-    if (kParts) memset(sums, 0, sizeof sums);
     const float* weight = k;
     int64_t left = part;
     for (int64_t c = 0; c < C; ++c)
