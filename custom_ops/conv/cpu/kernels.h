@@ -1,6 +1,7 @@
 // The CPU's kernels, as the table in table.cpp lists them.
 #pragma once
 
+#include "base/isa.h"
 #include "conv/kernel.h"
 
 namespace fops {
@@ -8,14 +9,9 @@ namespace fops {
 fops_status conv_naive(const fops_conv&, const void* x, const float* k, float* y, void*);
 
 // shifted_simd.cpp, compiled once for each instruction set.
-namespace generic {
-fops_status conv_shifted(const fops_conv&, const void* x, const float* k, float* y, void*);
-}
-namespace avx2 {
-fops_status conv_shifted(const fops_conv&, const void* x, const float* k, float* y, void*);
-}
-namespace avx512 {
-fops_status conv_shifted(const fops_conv&, const void* x, const float* k, float* y, void*);
-}
+#define FOPS_DECLARE(set) \
+  namespace set { fops_status conv_shifted(const fops_conv&, const void* x, const float* k, float* y, void*); }
+FOPS_EACH_ISA(FOPS_DECLARE)
+#undef FOPS_DECLARE
 
 }  // namespace fops

@@ -9,11 +9,10 @@ namespace {
 bool any(const fops_conv&) { return true; }
 
 fops_status shifted(const fops_conv& c, const void* x, const float* k, float* y, void* s) {
-  switch (isa()) {
-    case Isa::avx512: return avx512::conv_shifted(c, x, k, y, s);
-    case Isa::avx2: return avx2::conv_shifted(c, x, k, y, s);
-    default: return generic::conv_shifted(c, x, k, y, s);
-  }
+#define FOPS_ADDRESS(set) set::conv_shifted,
+  static constexpr decltype(&conv_naive) each[] = {FOPS_EACH_ISA(FOPS_ADDRESS)};
+#undef FOPS_ADDRESS
+  return each[static_cast<int>(isa())](c, x, k, y, s);
 }
 
 const Kernel kKernels[] = {
