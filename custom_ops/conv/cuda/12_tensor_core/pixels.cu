@@ -229,7 +229,7 @@ fops_status run_tiles(const fops_conv& c, bool half, const void* x, const float*
 }  // namespace
 
 bool takes_tensor_core_pixels(const fops_conv& c) {
-  return takes_any(c) && c.C == 1 && (c.K == 3 || c.K == 5 || c.K == 7) && c.M <= 8 * most_tiles(c.K) &&
+  return takes_any(c) && c.C == 1 && (c.K == 5 || c.K == 7) && c.M <= 8 * most_tiles(c.K) &&
          c.H <= 1 << 15 && c.W <= 1024 && out_w(c) >= 2 && shared_bytes(tiling_for(c, kDirectBand), c) <= 98 * 1024 &&
          tiling_for(c, kStagedBand).rows * out_w(c) < 65536 &&
          shared_bytes(tiling_for(c, kStagedBand), c) <= kRoomy;
@@ -238,7 +238,6 @@ bool takes_tensor_core_pixels(const fops_conv& c) {
 fops_status run_tensor_core_pixels(const fops_conv& c, bool half, const void* x, const float* k, float* y,
                                    cudaStream_t stream) {
   switch (c.K) {
-    case 3: return run_tiles<3>(c, half, x, k, y, stream);
     case 5: return run_tiles<5>(c, half, x, k, y, stream);
     default: return run_tiles<7>(c, half, x, k, y, stream);
   }

@@ -31,6 +31,6 @@ fops_status run_tensor_core_few_filters(const fops_conv&, bool half, const void*
 fops_status run_tensor_core_warpgroup(const fops_conv&, const void* x, const float* k, float* y, cudaStream_t,
                                       bool* taken);
 fops_status run_tensor_core_any_shape(const fops_conv&, bool half, const void* x, const float* k, float* y,
-                                      cudaStream_t, bool* taken);
+                                      cudaStream_t);
 
 }  // namespace fops

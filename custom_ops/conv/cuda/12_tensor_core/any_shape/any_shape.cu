@@ -10,7 +10,6 @@
 
 #include <algorithm>
 #include <climits>
-#include <cstdlib>
 
 #include "conv/cuda/12_tensor_core/tensor_core.h"
 #include "conv/cuda/kernels.h"
@@ -118,26 +117,30 @@ fops_status run(const fops_conv& c, const Plan& plan, const Choice& choice, cons
   return launch<false, 2>(c, plan, x, k, y, packed, stream);
 }
 
+
+// Whether this thread's device runs the kernel: code that is not for it is empty, and bound to fewer threads.
+bool usable() {
+  cudaFuncAttributes compiled;
+  if (cudaFuncGetAttributes(&compiled, tensor_core_any_shape<true, 1, 128, false>) == cudaSuccess)
+    return compiled.maxThreadsPerBlock >= kThreads;
+  cudaGetLastError();
+  return false;
+}
+
 }  // namespace
 
 bool takes_tensor_core_any_shape(const fops_conv& c) {
   Plan plan;
-  return takes_any(c) && c.C <= 4096 && c.M <= 4096 && c.K <= kLargestK && c.H * c.W <= 1 << 20 &&
+  return usable() && takes_any(c) && c.C * c.K * c.K >= 16 && c.C <= 4096 && c.M <= 4096 && c.K <= kLargestK && c.H * c.W <= 1 << 20 &&
          c.M * c.H * c.W <= 1 << 28 && c.C * c.H * c.W <= 1 << 28 && plan_for(c, choose(c), &plan);
 }
 
 fops_status run_tensor_core_any_shape(const fops_conv& c, bool half, const void* x, const float* k, float* y,
-                                      cudaStream_t stream, bool* taken) {
-  cudaFuncAttributes compiled;
-  FOPS_CUDA(cudaFuncGetAttributes(&compiled, tensor_core_any_shape<true, 1, 128, false>));
-  *taken = compiled.maxThreadsPerBlock >= kThreads;
-  if (!*taken) return FOPS_OK;
-
+                                      cudaStream_t stream) {
   const Choice choice = choose(c);
   Plan plan;
   if (!plan_for(c, choice, &plan)) return fail(FOPS_UNSUPPORTED, "tensor-core: this shape does not fit into shared memory");
   plan.half = half;
-  plan.debug = getenv("FOPS_DEBUG") ? atoi(getenv("FOPS_DEBUG")) : 0;
   const size_t filters = static_cast<size_t>(plan.blocks) * choice.filters() * sizeof(float);
   const size_t tiles = static_cast<size_t>(plan.blocks) * plan.steps * choice.step_bytes();
   Workspace workspace(stream);

@@ -129,10 +129,6 @@ __global__ void __launch_bounds__(kBound, 1)
         ++number;
         uint4* to = buffers + place.at * buffer_slots;
         constexpr int kRows = kLong ? 2 : 3;
-        if (plan.debug & 1) {
-          barrier_arrive(&shared.full_pixels[place.at]);
-          continue;
-        }
         const Seen seen =
             bytes ? stage<kRows>(plan, d, static_cast<const uint8_t*>(x) + origin, span, chunk, scale, to, thread)
                   : stage<kRows>(plan, d, static_cast<const float*>(x) + origin, span, chunk, scale, to, thread);
@@ -189,7 +185,6 @@ __global__ void __launch_bounds__(kBound, 1)
         const uint64_t w = core_descriptor(
             ring_address + weights.at * kGroupBytes + in_group * form::kStepBytes, kTileDepth, 128);
         const uint64_t in = core_descriptor(buffer + (where & 0xffff) * 16, (where >> 16) * 16, 128);
-        if (!(plan.debug & 2)) {
         wgmma_fence();
         wgmma<kColumns>(high, w, in, chain > 0);
         if (!kStacked && !plan.half) {
@@ -199,7 +194,6 @@ __global__ void __launch_bounds__(kBound, 1)
         if (with_low) {
           wgmma<kColumns>(low, w, in + low_plane / 16, low_begun);
           low_begun = true;
-        }
         }
         ++chain, ++done;
         if (++in_group == form::kGroup || done == plan.steps) {
@@ -243,7 +237,7 @@ __global__ void __launch_bounds__(kBound, 1)
       else
         plain_outputs(d, static_cast<const float*>(x) + origin, k, out, offsets, corners, kColumns, m0,
                       form::kFilters, rank, 128);
-    } else if (!(plan.debug & 4)) {
+    } else {
       // Through shared memory, a warp by itself: so that a store covers a run of one filter's outputs, 256 bytes.
       constexpr int kRows = kStacked ? 8 : 16, kHalf = kColumns / 2;
       float* outgoing = outgoing_all + (threadIdx.x / 32) * kOutgoingFloats;

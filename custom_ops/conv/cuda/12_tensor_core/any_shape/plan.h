@@ -118,7 +118,6 @@ struct Plan {
   uint32_t tasks;    // pieces times blocks of filters
   float threshold;   // scaled values below it, zero aside, lose bits that the sum may need: see `Flags`
   bool half;         // leaves out the low halves
-  int debug;
 };
 
 // What the staging of a chunk found out, each the number of the latest chunk of which it was true, counted from 1.
