@@ -16,8 +16,10 @@ namespace FOPS_ISA {
 
 constexpr int kTileRows = 16, kTileColumns = 16, kTileDepth = 32;
 constexpr int64_t kTileStride = 64;  // bytes of a whole row
+constexpr bool full(int tile) { return tile >= 4 && tile <= 6; }
 
-// Tiles 0 to 6 have `rows` rows; tile 7, the b of every product, has 16. The thread's own, so: a local variable.
+// Tiles 0 to 3 are sums, 4 to 6 the b of a product with all 16 rows, 7 its a; those of sums and 7 have `rows` rows.
+// The registers are the thread's own: a local variable.
 class HardwareTiles {
  public:
   explicit HardwareTiles(int rows) {
@@ -29,7 +31,7 @@ class HardwareTiles {
     c.palette = 1;
     for (int t = 0; t < 8; ++t) {
       c.row_bytes[t] = kTileStride;
-      c.rows[t] = static_cast<uint8_t>(t == 7 ? kTileRows : rows);
+      c.rows[t] = static_cast<uint8_t>(full(t) ? kTileRows : rows);
     }
     asm volatile("ldtilecfg %0" ::"m"(c));
   }
@@ -93,7 +95,7 @@ class EmulatedTiles {
  private:
   template <int t>
   int rows() const {
-    return t == 7 ? kTileRows : rows_;
+    return full(t) ? kTileRows : rows_;
   }
   static float value(uint32_t bits) {
     float f;

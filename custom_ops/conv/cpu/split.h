@@ -1,64 +1,114 @@
 // float32 in bfloat16 parts: x = x1 + x2 + x3 exactly, each part rounded to nearest and so at most 2^-8 of the one
 // before. A product of two numbers is then, but for 2^-24 of itself, the six products x1 w1, x1 w2, x2 w1, x1 w3, x2 w2
 // and x3 w1.
+//
+// Here a line is 16 numbers of 32 bits, whatever the vectors of the instruction set: a row of a tile.
 #pragma once
 
+#include <cstdint>
 #include <cstring>
 
 #include "base/simd.h"
 
+#if defined(__AVX512F__)
+#include <immintrin.h>
+#endif
+
 namespace fops {
 namespace FOPS_ISA {
 
-typedef uint32_t Bits __attribute__((vector_size(kVectorBytes), may_alias));
-typedef uint32_t UnalignedBits __attribute__((vector_size(kVectorBytes), aligned(4), may_alias));
-typedef uint8_t Bytes __attribute__((vector_size(kLanes), aligned(1), may_alias));
+constexpr int kLine = 16;
+typedef uint32_t Line __attribute__((vector_size(64), may_alias));
+typedef float FloatLine __attribute__((vector_size(64), may_alias));
+typedef uint32_t UnalignedLine __attribute__((vector_size(64), aligned(4), may_alias));
+typedef uint8_t ByteLine __attribute__((vector_size(16), aligned(1), may_alias));
+
+static inline FloatLine load_line(const float* x) {
+  return reinterpret_cast<FloatLine>(static_cast<Line>(*reinterpret_cast<const UnalignedLine*>(x)));
+}
+static inline FloatLine load_line(const uint8_t* x) {
+  return __builtin_convertvector(*reinterpret_cast<const ByteLine*>(x), FloatLine);
+}
+
+// The first `count` numbers, 1 to 16; zeros behind them.
+template <typename T>
+static inline FloatLine load_line(const T* x, int64_t count) {
+  if (count >= kLine) return load_line(x);
+  T some[kLine] = {};
+  memcpy(some, x, count * sizeof(T));
+  return load_line(some);
+}
+
+// The first `count` numbers of a line.
+static inline void store_line(float* y, FloatLine x, int64_t count) {
+#if defined(__AVX512F__)
+  _mm512_mask_storeu_ps(y, static_cast<__mmask16>((1u << count) - 1), reinterpret_cast<__m512>(x));
+#else
+  memcpy(y, &x, count * sizeof(float));
+#endif
+}
 
 // Magnitudes between these, and zeros, take part: what is smaller or larger could leave the range of a part, of a
-// product of parts or of a sum (2^-63 the smallest part, 2^-126 the smallest product; 2^100 the largest).
-constexpr uint32_t kSmallest = (127u - 40) << 23, kLargest = (127u + 50) << 23;
-
-static inline Vector widen(const float* x) { return load(x); }
-static inline Vector widen(const uint8_t* x) {
-  return __builtin_convertvector(*reinterpret_cast<const Bytes*>(x), Vector);
-}
+// product of parts or of a sum (2^-63 the smallest part, 2^-126 the smallest product; 2^102 the largest).
+constexpr uint32_t kSmallest = (127u - 40) << 23, kLargest = (127u + 51) << 23;
 
 // All of `count` floats take part; false for infinities and NaN.
 static inline bool splittable(const float* x, int64_t count) {
-  Bits outside = {};
-  const auto look = [&](Bits bits) {
-    const Bits magnitude = bits & 0x7FFFFFFFu;
-    outside |= reinterpret_cast<Bits>((magnitude - kSmallest > kLargest - kSmallest) & (magnitude != 0));
-  };
-  int64_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) look(*reinterpret_cast<const UnalignedBits*>(x + i));
-  if (i < count) {
-    float rest[kLanes] = {};
-    memcpy(rest, x + i, (count - i) * sizeof(float));
-    look(*reinterpret_cast<const UnalignedBits*>(rest));
+  Line outside = {};
+  for (int64_t i = 0; i < count; i += kLine) {
+    const Line magnitude = reinterpret_cast<Line>(load_line(x + i, count - i)) & 0x7FFFFFFFu;
+    outside |= reinterpret_cast<Line>((magnitude - kSmallest >= kLargest - kSmallest) & (magnitude != 0));
   }
   uint32_t any = 0;
-  for (int lane = 0; lane < kLanes; ++lane) any |= outside[lane];
+  for (int lane = 0; lane < kLine; ++lane) any |= outside[lane];
   return !any;
 }
 static inline bool splittable(const uint8_t*, int64_t) { return true; }
 
-// The part of x that its first 8 digits make, rounded to nearest; the bits of a float32 whose lower half is zero.
-static inline Bits first_part(Vector x) { return (reinterpret_cast<Bits>(x) + 0x8000u) & 0xFFFF0000u; }
+// The parts of 16 pairs, a's in the lower half of each number, b's in the upper one.
+struct Parts {
+  Line first, second, third;
+};
 
-// Pairs of the parts of a and b, a's in the lower half: the first to pairs[0] and on, the second to pairs[second], the
-// third to pairs[third].
-static inline void split_pair(Vector a, Vector b, uint32_t* pairs, int64_t second, int64_t third) {
-  const auto pair = [](Bits a, Bits b, uint32_t* to) { *reinterpret_cast<UnalignedBits*>(to) = (a >> 16) | b; };
-  const auto part = [&](uint32_t* to) {
-    const Bits a_bits = first_part(a), b_bits = first_part(b);
-    pair(a_bits, b_bits, to);
-    a -= reinterpret_cast<Vector>(a_bits);
-    b -= reinterpret_cast<Vector>(b_bits);
-  };
-  part(pairs);
-  part(pairs + second);
-  pair(reinterpret_cast<Bits>(a), reinterpret_cast<Bits>(b), pairs + third);  // 8 digits at most are left
+static inline Parts split(FloatLine a, FloatLine b) {
+  // The part that the first 8 digits make; the bits of a float32 whose lower half is zero.
+  const auto part = [](FloatLine x) { return (reinterpret_cast<Line>(x) + 0x8000u) & 0xFFFF0000u; };
+  const auto pair = [](Line a, Line b) { return (a >> 16) | b; };
+  Parts p;
+  const Line a1 = part(a), b1 = part(b);
+  p.first = pair(a1, b1);
+  a -= reinterpret_cast<FloatLine>(a1);
+  b -= reinterpret_cast<FloatLine>(b1);
+  const Line a2 = part(a), b2 = part(b);
+  p.second = pair(a2, b2);
+  a -= reinterpret_cast<FloatLine>(a2);
+  b -= reinterpret_cast<FloatLine>(b2);
+  p.third = pair(reinterpret_cast<Line>(a), reinterpret_cast<Line>(b));  // at most 8 digits are left
+  return p;
+}
+
+// Exchanges lanes that differ in bit `s` of their number with lines that do.
+template <int s>
+static inline void exchange(Line (&x)[kLine]) {
+  Line low, high;
+  for (int i = 0; i < kLine; ++i) {
+    low[i] = i & s ? kLine + i - s : i;
+    high[i] = i & s ? kLine + i : i + s;
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < kLine; ++i)
+    if (!(i & s)) {
+      const Line a = x[i], b = x[i + s];
+      x[i] = __builtin_shuffle(a, b, low);
+      x[i + s] = __builtin_shuffle(a, b, high);
+    }
+}
+
+static inline void transpose(Line (&x)[kLine]) {
+  exchange<8>(x);
+  exchange<4>(x);
+  exchange<2>(x);
+  exchange<1>(x);
 }
 
 }  // namespace FOPS_ISA

@@ -1,10 +1,10 @@
-// The matrix product of tiles_simd.cpp: how a band's activations and all filters lie in memory, and the sums of one
-// block of outputs. The head of tiles_simd.cpp explains it.
+// The matrix product of tiles_simd.cpp: how a band's activations and the weights lie in memory, and the sums of a block
+// of outputs. The head of tiles_simd.cpp explains it.
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
-#include <vector>
 
 #include "base/tiles.h"
 #include "conv/cpu/split.h"
@@ -13,136 +13,133 @@
 namespace fops {
 namespace FOPS_ISA {
 
-constexpr int kBlockTiles = 4;                           // tiles of outputs in registers, side by side
-constexpr int64_t kBlock = kBlockTiles * kTileColumns;   // output positions
-// A step: 16 inputs, as 8 pairs. Its activations are 24 lines, second parts, first parts, third parts; its weights three
-// tiles whose rows are two parts of a filter: first and first, second and second, third and first.
-constexpr int64_t kStep = 16, kStepPairs = kStep / 2, kStepLines = 3 * kStepPairs;
-constexpr int64_t kWeightTile = kTileRows * kStep;       // pairs
-constexpr int64_t kWeightStep = 3 * kWeightTile;
+constexpr int kBlockTiles = 4;                                    // tiles of outputs in registers
+constexpr int64_t kStep = 16;                                     // channels
+constexpr int64_t kWeightTile = 16 * kLine, kWeightStep = 3 * kWeightTile;  // numbers of 32 bits
 
-inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+static inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-// Inputs of an output are ordered as rows of "copies" of the image, and taps, which shift a row. copies is 1, K or
-// K * K: input i of filter's C*K*K is copy i % copies of its channel, i / copies % taps the tap.
-struct TileLayout {
-  int64_t C, H, W, K, M, copies;
-  int64_t pitch;       // positions from one row of a band to the next
-  int64_t rows;        // output rows a band
-  int64_t line;        // positions from one pair of copies to the next: odd in cache lines, so that they spread over sets
-  int64_t filters;     // of a tile, at most
-  int64_t taps() const { return K * K / copies; }
-  int64_t depth() const { return C * copies; }  // rows of copies
-  int64_t chunks() const { return ceil_div(depth(), kStep); }
-  int64_t steps() const { return chunks() * taps(); }
-  int64_t filter_tiles() const { return ceil_div(M, filters); }
-  int64_t rows_read(int64_t rows_out) const { return copies == K * K ? rows_out : rows_out + K - 1; }
-  // Where copy r of a channel begins in it, and how far tap t shifts a row of copies.
-  int64_t source(int64_t r) const { return r / K * W + r % K; }
-  int64_t shift(int64_t t) const { return t * copies / K * pitch + t * copies % K; }
+// A step is one tap (p, q) of 16 channels.
+struct Tiling {
+  int64_t C, H, W, K, M;
+  int64_t rows;            // output rows a band
+  int64_t width, across;   // positions of a tile, all in one row; tiles to a row
+  int64_t chain;           // steps that a sum in a tile goes through before it is added to the others
+  int64_t W_out() const { return W - K + 1; }
+  int64_t chunks() const { return ceil_div(C, kStep); }
+  int64_t steps() const { return chunks() * K * K; }
+  int64_t filter_tiles() const { return ceil_div(M, kLine); }
+  int64_t plane() const { return ceil_div((rows + K - 1) * W, kLine) * kLine * kLine; }  // numbers of a line's positions
+  int64_t activations() const { return chunks() * 2 * plane(); }
+  // Where step s finds the position of an output.
+  int64_t offset(int64_t s) const {
+    const int64_t tap = s % (K * K);
+    return s / (K * K) * 2 * plane() + (tap / K * W + tap % K) * kLine;
+  }
 };
 
-inline TileLayout tile_layout(const fops_conv& c, int64_t copies, int64_t rows) {
-  TileLayout l = {c.C, c.H, c.W, c.K, c.M, copies, copies == 1 ? c.W : out_w(c), rows, 0, 0};
-  l.line = ceil_div(l.rows_read(rows) * l.pitch + kTileColumns, 16) * 16;
-  if (l.line / 16 % 2 == 0) l.line += 16;
-  l.filters = ceil_div(c.M, ceil_div(c.M, kTileRows));
-  return l;
+// Steps of a chain, as many as the bound of docs/precision.md leaves, |error| <= 2^-24 (4 + sqrt(n)) sum |x| |k|; 0 where
+// it leaves none. The product of two first parts is rounded 8 times in its instruction, once as even and odd channels
+// are added, once for each later step of its chain and for each later chain. Products left out count as one more, the
+// rounding of small parts as 0.03 a step.
+static inline int64_t chain_steps(const fops_conv& c) {
+  const int64_t steps = ceil_div(c.C, kStep) * c.K * c.K;
+  const double most = 4 + std::sqrt(static_cast<double>(c.C * c.K * c.K)) - 10 - 0.03 * steps;
+  for (int64_t chain = steps; chain > 0; --chain)
+    if (chain - 1 + ceil_div(steps, chain) <= most) return chain;
+  return 0;
 }
 
-// One row of `count` positions of a pair of copies; b is null where there is no second one.
+static inline Tiling tiling(const fops_conv& c, int64_t rows) {
+  Tiling t = {c.C, c.H, c.W, c.K, c.M, rows, 0, ceil_div(out_w(c), kTileRows), std::max<int64_t>(1, chain_steps(c))};
+  t.width = ceil_div(out_w(c), t.across);
+  return t;
+}
+
+// The parts of a band's activations, from its first row x of channel 0. For 16 channels and each position two lines, of
+// 8 pairs of channels each: second and first parts in one plane, first and third ones in the next.
 template <typename T>
-static inline void split_row(const T* a, const T* b, int64_t count, uint32_t* to, int64_t line) {
-  const auto vectors = [&](const T* a, const T* b, int64_t w) {
-    split_pair(widen(a), b ? widen(b) : Vector{}, to + kStepPairs * line + w, -kStepPairs * line, kStepPairs * line);
-  };
-  int64_t w = 0;
-  for (; w + kLanes <= count; w += kLanes) vectors(a + w, b ? b + w : nullptr, w);
-  if (w < count) {  // what is written behind the row, the next one overwrites
-    T last[2][kLanes] = {};
-    memcpy(last[0], a + w, (count - w) * sizeof(T));
-    if (b) memcpy(last[1], b + w, (count - w) * sizeof(T));
-    vectors(last[0], b ? last[1] : nullptr, w);
-  }
-}
-
-// A band's activations, from its first row x of channel 0, to `to`.
-template <typename T>
-static void split_band(const TileLayout& l, const T* x, int64_t rows_out, uint32_t* to) {
-  const int64_t rows = l.rows_read(rows_out), depth = l.depth();
-  const auto copy = [&](int64_t d) { return x + d / l.copies * l.H * l.W + l.source(d % l.copies); };
-  for (int64_t d = 0; d < l.chunks() * kStep; d += 2) {
-    uint32_t* lines = to + (d / kStep * kStepLines + d % kStep / 2) * l.line;
-    if (d >= depth) {  // behind the last input: zeros, whatever was there
-      for (int part = 0; part < 3; ++part) memset(lines + part * kStepPairs * l.line, 0, l.line * 4);
-      continue;
-    }
-    const T *a = copy(d), *b = d + 1 < depth ? copy(d + 1) : nullptr;
-    if (l.pitch == l.W)  // rows follow one another in both
-      split_row(a, b, rows * l.W, lines, l.line);
-    else
-      for (int64_t h = 0; h < rows; ++h)
-        split_row(a + h * l.W, b ? b + h * l.W : nullptr, l.pitch, lines + h * l.pitch, l.line);
-  }
-}
-
-// The weights of filter tile `tile`, as steps() times three tiles; false where one does not take part.
-static inline bool split_weights(const TileLayout& l, const float* k, int64_t tile, uint32_t* to) {
-  const int64_t inputs = l.C * l.K * l.K, first = tile * l.filters, filters = std::min(l.filters, l.M - first);
-  const int64_t taps = l.taps(), depth = l.depth();
-  if (!splittable(k + first * inputs, filters * inputs)) return false;
-  for (int64_t s = 0; s < l.steps(); ++s) memset(to + s * kWeightStep, 0, kWeightStep * 4);
-  for (int64_t f = 0; f < filters; ++f) {
-    const float* weight = k + (first + f) * inputs;
-    for (int64_t chunk = 0; chunk < l.chunks(); ++chunk) {
-      const int64_t begin = chunk * kStep, count = std::min<int64_t>(kStep, depth - begin);
-      for (int64_t t = 0; t < taps; ++t) {
-        alignas(64) float even[16] = {}, odd[16] = {};
-        for (int64_t i = 0; i < count; ++i) {
-          const int64_t d = begin + i, at = d / l.copies * l.K * l.K + t * l.copies + d % l.copies;
-          (i % 2 ? odd : even)[i / 2] = weight[at];
-        }
-        alignas(64) uint32_t parts[3][16];
-        for (int64_t i = 0; i < kStepPairs; i += kLanes)
-          split_pair(load(even + i), load(odd + i), parts[0] + i, 16, 32);
-        uint32_t* row = to + (chunk * taps + t) * kWeightStep + f * 2 * kStepPairs;
-        const int halves[3][2] = {{0, 0}, {1, 1}, {2, 0}};
-        for (int i = 0; i < 3; ++i)
-          for (int half = 0; half < 2; ++half)
-            memcpy(row + i * kWeightTile + half * kStepPairs, parts[halves[i][half]], kStepPairs * 4);
+static void split_band(const Tiling& t, const T* x, int64_t rows_out, uint32_t* to) {
+  const int64_t positions = (rows_out + t.K - 1) * t.W, image_plane = t.H * t.W;
+  for (int64_t c = 0; c < t.C; c += kStep, to += 2 * t.plane()) {
+    for (int64_t i = 0; i < positions; i += kLine) {
+      Line front[kLine], back[kLine];
+      for (int j = 0; j < kLine / 2; ++j) {
+        FloatLine pair[2] = {};
+        for (int half = 0; half < 2; ++half)
+          if (c + 2 * j + half < t.C)
+            pair[half] = load_line(x + (c + 2 * j + half) * image_plane + i, positions - i);
+        const Parts p = split(pair[0], pair[1]);
+        front[j] = p.second;
+        front[kLine / 2 + j] = back[j] = p.first;
+        back[kLine / 2 + j] = p.third;
+      }
+      transpose(front);
+      transpose(back);
+      for (int j = 0; j < kLine; ++j) {
+        *reinterpret_cast<Line*>(to + (i + j) * kLine) = front[j];
+        *reinterpret_cast<Line*>(to + t.plane() + (i + j) * kLine) = back[j];
       }
     }
   }
+}
+
+// The parts of the weights of 16 filters, for every step three tiles whose rows are pairs of channels: first parts twice,
+// second parts twice, third and first parts. `scratch`: 16 C K K floats. False where a weight does not take part.
+static inline bool split_weights(const Tiling& t, const float* k, int64_t tile, float* scratch, uint32_t* to) {
+  const int64_t taps = t.K * t.K, inputs = t.C * taps, first = tile * kLine;
+  const int64_t filters = std::min<int64_t>(kLine, t.M - first);
+  if (!splittable(k + first * inputs, filters * inputs)) return false;
+  for (int64_t i = 0; i < inputs; i += kLine) {
+    Line block[kLine] = {};
+    for (int64_t f = 0; f < filters; ++f)
+      block[f] = reinterpret_cast<Line>(load_line(k + (first + f) * inputs + i, inputs - i));
+    transpose(block);
+    for (int j = 0; j < kLine; ++j) *reinterpret_cast<Line*>(scratch + (i + j) * kLine) = block[j];
+  }
+  for (int64_t s = 0; s < t.steps(); ++s, to += kWeightStep)
+    for (int j = 0; j < kLine / 2; ++j) {
+      FloatLine pair[2] = {};
+      for (int half = 0; half < 2; ++half) {
+        const int64_t c = s / taps * kStep + 2 * j + half;
+        if (c < t.C) pair[half] = load_line(scratch + (c * taps + s % taps) * kLine);
+      }
+      const Parts p = split(pair[0], pair[1]);
+      Line* const rows = reinterpret_cast<Line*>(to) + j;
+      rows[0] = rows[8] = rows[40] = p.first;
+      rows[16] = rows[24] = p.second;
+      rows[32] = p.third;
+    }
   return true;
 }
 
-// The sums of tiles j side by side over steps [first, last): to `sums`, rows of kBlock. What is small comes first, all
-// through the chain and within an instruction, so that a product of first parts is rounded no more than 8 + 1 times in
-// its instruction, and once a step.
+// The sums of tiles j over steps [first, last), each 16 floats a position, to sums + j * 16 * 16. What is small comes
+// first, in the chain and within an instruction: it is then no rounding of what is large.
 template <class Tiles, int... j>
-static inline void tile_chain(Tiles& t, const int64_t* shifts, int64_t first, int64_t last, const uint32_t* x,
-                              int64_t line, const uint32_t* w, float* sums, std::integer_sequence<int, j...>) {
-  constexpr int a = kBlockTiles, b = 7;
-  const int64_t stride = line * 4;
+static inline void tile_chain(Tiles& t, const int64_t* offsets, int64_t first, int64_t last, int64_t plane,
+                              const uint32_t* const* x, const uint32_t* w, float* sums,
+                              std::integer_sequence<int, j...>) {
+  constexpr int first_parts = 4, second_parts = 5, mixed = 6, a = 7;
   (t.template zero<j>(), ...);
   for (int64_t s = first; s < last; ++s) {
-    const uint32_t *from = x + shifts[s], *weights = w + s * kWeightStep;
-    t.template load<a + 1>(weights + kWeightTile, kTileStride);
-    t.template load<a + 2>(weights + 2 * kWeightTile, kTileStride);
-    ((t.template load<b>(from + kStepPairs * line + j * kTileColumns, stride), t.template multiply<j, a + 2, b>()), ...);
-    ((t.template load<b>(from + j * kTileColumns, stride), t.template multiply<j, a + 1, b>()), ...);
+    const uint32_t* weights = w + s * kWeightStep;
+    const int64_t at = offsets[s];
+    t.template load<second_parts>(weights + kWeightTile, kTileStride);
+    t.template load<mixed>(weights + 2 * kWeightTile, kTileStride);
+    ((t.template load<a>(x[j] + at + plane, kTileStride), t.template multiply<j, a, mixed>()), ...);
+    ((t.template load<a>(x[j] + at, kTileStride), t.template multiply<j, a, second_parts>()), ...);
   }
   for (int64_t s = first; s < last; ++s) {
-    t.template load<a>(w + s * kWeightStep, kTileStride);
-    ((t.template load<b>(x + shifts[s] + j * kTileColumns, stride), t.template multiply<j, a, b>()), ...);
+    t.template load<first_parts>(w + s * kWeightStep, kTileStride);
+    ((t.template load<a>(x[j] + offsets[s], kTileStride), t.template multiply<j, a, first_parts>()), ...);
   }
-  (t.template store<j>(sums + j * kTileColumns, kBlock * 4), ...);
+  (t.template store<j>(sums + j * kLine * kLine, kTileStride), ...);
 }
 
 template <class Tiles>
-static void tile_chain(Tiles& t, int tiles, const int64_t* shifts, int64_t first, int64_t last, const uint32_t* x,
-                       int64_t line, const uint32_t* w, float* sums) {
-  const auto run = [&](auto sequence) { tile_chain(t, shifts, first, last, x, line, w, sums, sequence); };
+static void tile_chain(Tiles& t, int64_t tiles, const int64_t* offsets, int64_t first, int64_t last, int64_t plane,
+                       const uint32_t* const* x, const uint32_t* w, float* sums) {
+  const auto run = [&](auto sequence) { tile_chain(t, offsets, first, last, plane, x, w, sums, sequence); };
   switch (tiles) {
     case 1: return run(std::make_integer_sequence<int, 1>());
     case 2: return run(std::make_integer_sequence<int, 2>());
@@ -151,10 +148,40 @@ static void tile_chain(Tiles& t, int tiles, const int64_t* shifts, int64_t first
   }
 }
 
-static inline void copy_floats(const float* from, int64_t count, float* to) {
-  int64_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) store(to + i, load(from + i));
-  if (i < count) memcpy(to + i, from + i, (count - i) * sizeof(float));
+// A band's outputs of filter tiles [first, last); y is the band's first row of filter 0.
+template <class Tiles>
+static void multiply_band(const Tiling& t, const int64_t* offsets, const uint32_t* x, const uint32_t* weights,
+                          int64_t rows_out, int64_t first, int64_t last, float* y, int64_t y_plane) {
+  Tiles unit(static_cast<int>(t.width));
+  const int64_t tiles = rows_out * t.across, blocks = ceil_div(tiles, kBlockTiles), W_out = t.W_out();
+  alignas(64) float chain[kBlockTiles * kLine * kLine], total[kBlockTiles * kLine * kLine];
+  for (int64_t tile = first; tile < last; ++tile) {
+    const uint32_t* w = weights + tile * t.steps() * kWeightStep;
+    const int64_t m = tile * kLine, filters = std::min<int64_t>(kLine, t.M - m);
+    for (int64_t block = 0; block < blocks; ++block) {
+      const int64_t from = tiles * block / blocks, count = tiles * (block + 1) / blocks - from;
+      const uint32_t* at[kBlockTiles];
+      int64_t out[kBlockTiles];
+      for (int64_t j = 0; j < count; ++j) {
+        const int64_t h = (from + j) / t.across, column = (from + j) % t.across * t.width;
+        const int64_t left = std::min(column, W_out - t.width);  // a row's last tile may overlap the one before
+        at[j] = x + (h * t.W + left) * kLine;
+        out[j] = h * W_out + left;
+      }
+      for (int64_t s = 0; s < t.steps(); s += t.chain) {
+        tile_chain(unit, count, offsets, s, std::min(s + t.chain, t.steps()), t.plane(), at, w, s ? chain : total);
+        for (int64_t i = 0; s && i < count * kLine; ++i)
+          reinterpret_cast<FloatLine*>(total)[i] += reinterpret_cast<FloatLine*>(chain)[i];
+      }
+      for (int64_t j = 0; j < count; ++j) {
+        Line lines[kLine];
+        for (int i = 0; i < kLine; ++i) lines[i] = reinterpret_cast<Line*>(total)[j * kLine + i];
+        transpose(lines);
+        for (int64_t f = 0; f < filters; ++f)
+          store_line(y + (m + f) * y_plane + out[j], reinterpret_cast<FloatLine>(lines[f]), t.width);
+      }
+    }
+  }
 }
 
 }  // namespace FOPS_ISA
