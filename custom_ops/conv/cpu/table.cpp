@@ -16,6 +16,14 @@ fops_status shifted(const fops_conv& c, const void* x, const float* k, float* y,
   }
 }
 
+fops_status direct(const fops_conv& c, const void* x, const float* k, float* y, void* s) {
+  switch (isa()) {
+    case Isa::avx512: return avx512::conv_direct(c, x, k, y, s);
+    case Isa::avx2: return avx2::conv_direct(c, x, k, y, s);
+    default: return generic::conv_direct(c, x, k, y, s);
+  }
+}
+
 fops_status tiles(const fops_conv& c, const void* x, const float* k, float* y, void* s) {
   switch (isa()) {
     case Isa::avx512: return avx512::conv_tiles(c, x, k, y, s);
@@ -28,6 +36,7 @@ const Kernel kKernels[] = {
     {"naive", "seven nested loops, one thread: the definition", "", "float32", any, conv_naive},
     {"shifted", "implicit GEMM over K shifted copies of each image, register-tiled, threaded", "", "float32", any,
      shifted},
+    {"direct", "register-tiled over the image where it lies, threaded", "", "float32", any, direct},
     {"tiles", "implicit GEMM on AMX tiles, each float32 in three bfloat16 parts", "", "float32", any, tiles},
 };
 

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <utility>
 
+#include "base/summation.h"
 #include "base/tiles.h"
 #include "conv/cpu/split.h"
 #include "conv/kernel.h"
@@ -19,6 +20,10 @@ constexpr int64_t kWeightTile = 16 * kLine, kWeightStep = 3 * kWeightTile;  // n
 
 static inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
+// In a chain the product of two first parts is rounded 8 times in its instruction, once as even and odd channels are
+// added, and once for each later step; then once for each later chain. That is less than a plain sum's parts allow
+// (base/summation.h): 16 products pass through 9 + 1 additions.
+//
 // A step is one tap (p, q) of 16 channels.
 struct Tiling {
   int64_t C, H, W, K, M;
@@ -38,20 +43,9 @@ struct Tiling {
   }
 };
 
-// Steps of a chain, as many as the bound of docs/precision.md leaves, |error| <= 2^-24 (4 + sqrt(n)) sum |x| |k|; 0 where
-// it leaves none. The product of two first parts is rounded 8 times in its instruction, once as even and odd channels
-// are added, once for each later step of its chain and for each later chain. Products left out count as one more, the
-// rounding of small parts as 0.03 a step.
-static inline int64_t chain_steps(const fops_conv& c) {
-  const int64_t steps = ceil_div(c.C, kStep) * c.K * c.K;
-  const double most = 4 + std::sqrt(static_cast<double>(c.C * c.K * c.K)) - 10 - 0.03 * steps;
-  for (int64_t chain = steps; chain > 0; --chain)
-    if (chain - 1 + ceil_div(steps, chain) <= most) return chain;
-  return 0;
-}
-
 static inline Tiling tiling(const fops_conv& c, int64_t rows) {
-  Tiling t = {c.C, c.H, c.W, c.K, c.M, rows, 0, ceil_div(out_w(c), kTileRows), std::max<int64_t>(1, chain_steps(c))};
+  Tiling t = {c.C, c.H, c.W, c.K, c.M, rows, 0, ceil_div(out_w(c), kTileRows), 0};
+  t.chain = part_of_sum(t.steps());
   t.width = ceil_div(out_w(c), t.across);
   return t;
 }
