@@ -21,7 +21,11 @@ namespace FOPS_ISA {
 
 namespace {
 
-constexpr int64_t kCopyBytes = 512 << 10;  // of a band's copies, in a second-level cache of 1 MB
+constexpr int64_t kBandBytes = 256 << 10;  // of a band's inputs or copies, in a second-level cache
+constexpr int64_t kFarBytes = 4 << 20;     // tensors larger than this are in no near cache
+// Sums of fewer products are computed for all of a band's positions before the next filters: outputs are then written
+// one after another. Longer ones for all filters before the next positions, which stay in the first-level cache.
+constexpr int64_t kShort = 200;
 constexpr double kThreadWork = 2e5;        // multiply-adds that are worth waking another thread: 5 us
 
 struct Layout {
@@ -44,7 +48,10 @@ Layout layout(const fops_conv& c, int64_t rows) {
 void copy(const float* from, int64_t count, float* to) {
   int64_t i = 0;
   for (; i + kLanes <= count; i += kLanes) store(to + i, load(from + i));
-  for (; i < count; ++i) to[i] = from[i];
+  if (i < count && count >= kLanes)
+    store(to + count - kLanes, load(from + count - kLanes));  // some of it again
+  else
+    for (; i < count; ++i) to[i] = from[i];
 }
 
 // Outputs [begin, end) of `filters` rows of a tile's sums, that many floats apart, to y. Positions are of rows of
@@ -63,25 +70,40 @@ void drop_columns(const float* sums, int64_t width, int64_t filters, int64_t beg
   }
 }
 
-// `rows` output rows of filters [first, last), blocks of kFilters; x is the first position, y the first row's of filter 0.
-// What lies up to a vector behind the last position is read.
+// `rows` output rows of the filter blocks [first, last); x is the first position, y the first row's of filter 0. What lies
+// up to a vector behind the last position is read.
 void band(const fops_conv& c, const Products& p, const Layout& l, const float* x, const float* k, int64_t rows,
-          int64_t first, int64_t last, float* y) {
+          int64_t first, int64_t last, bool far, float* y) {
   const int64_t y_plane = out_h(c) * out_w(c), end = (rows - 1) * l.pitch + out_w(c);
   const int64_t vectors = (end + kLanes - 1) / kLanes, blocks = (vectors + kWide - 1) / kWide;
   const int64_t filter_blocks = (c.M + kFilters - 1) / kFilters;
   alignas(64) float sums[kTileFloats];
-  for (int64_t block = 0; block < blocks; ++block) {
+  const auto tile = [&](int64_t block, int64_t f) {
     const int64_t from = vectors * block / blocks, wide = vectors * (block + 1) / blocks - from;
     const int64_t begin = from * kLanes, stop = std::min(begin + wide * kLanes, end);
-    for (int64_t f = first; f < last; ++f) {
-      const int64_t m = c.M * f / filter_blocks, filters = c.M * (f + 1) / filter_blocks - m;
+    const int64_t m = c.M * f / filter_blocks, filters = c.M * (f + 1) / filter_blocks - m;
+    float* to = y + m * y_plane;
+    if (far)
       for (int64_t r = 0; r < filters; ++r)
-        for (int64_t i = 0; i < wide * kLanes; i += 16) __builtin_prefetch(y + (m + r) * y_plane + begin / l.pitch * out_w(c) + i, 1);
-      tile_sums_of(filters, wide, std::make_integer_sequence<int, kFilters * kWide>())(p, x + begin, k + m * p.depth, sums);
-      drop_columns(sums, wide * kLanes, filters, begin, stop, l.pitch, out_w(c), y + m * y_plane, y_plane);
-    }
+        for (int64_t v = 0; v < wide; ++v)
+          __builtin_prefetch(to + r * y_plane + begin / l.pitch * out_w(c) + begin % l.pitch + v * kLanes, 1);
+    tile_sums_of(filters, wide, std::make_integer_sequence<int, kFilters * kWide>())(p, x + begin, k + m * p.depth, sums);
+    drop_columns(sums, wide * kLanes, filters, begin, stop, l.pitch, out_w(c), to, y_plane);
+  };
+  if (p.depth < kShort) {
+    for (int64_t f = first; f < last; ++f)
+      for (int64_t block = 0; block < blocks; ++block) tile(block, f);
+  } else {
+    for (int64_t block = 0; block < blocks; ++block)
+      for (int64_t f = first; f < last; ++f) tile(block, f);
   }
+}
+
+// Fetches a band's rows into the second-level cache, one channel after another: tiles read all channels at once, more
+// streams than the processor follows.
+void fetch(const fops_conv& c, const float* x, int64_t rows) {
+  for (int64_t channel = 0; channel < c.C; ++channel)
+    for (int64_t i = 0; i < rows * c.W; i += 16) __builtin_prefetch(x + channel * c.H * c.W + i, 0, 2);
 }
 
 void widen(const uint8_t* x, int64_t count, float* to) {
@@ -99,21 +121,24 @@ fops_status convolve(const fops_conv& conv, const T* x, const float* k, float* y
   // Items: images, bands of rows, groups of filter blocks.
   const int64_t wanted = threads > 1 ? (4 * threads + conv.B - 1) / conv.B : 1;
   const bool copies = copies_pay(conv);
-  const int64_t row_bytes = conv.C * conv.K * W_out * 4;
-  int64_t rows = copies ? std::clamp<int64_t>(kCopyBytes / row_bytes - (conv.K - 1), 1, H_out) : H_out;
+  const int64_t row_bytes = conv.C * (copies ? conv.K * W_out : conv.W) * 4;
+  int64_t rows = std::clamp<int64_t>(kBandBytes / row_bytes - (conv.K - 1), 1, H_out);
   rows = std::min(rows, std::max((kWide * kLanes + W_out - 1) / W_out, (H_out + wanted - 1) / wanted));
   rows = std::min(rows, H_out);
   const int64_t bands = (H_out + rows - 1) / rows, filter_blocks = (conv.M + kFilters - 1) / kFilters;
   const int64_t groups = std::min(filter_blocks, std::max<int64_t>(1, wanted / bands));
   const Layout l = layout(conv, rows);
 
+  const bool far = conv.B * std::max(image, conv.M * y_plane) * 4 > kFarBytes;
   const bool in_place = !copies && sizeof(T) == sizeof(float);
   const int64_t own = ((copies ? conv.C * l.channel : image) + 2 * kLanes + 15) / 16 * 16;
   float* const memory = static_cast<float*>(scratch((own * threads + depth * 2) * 4));
   if (!memory) return fail(FOPS_OUT_OF_MEMORY, "out of host memory; use fewer threads");
   int64_t* const taps = reinterpret_cast<int64_t*>(memory + own * threads);
-  for (int64_t i = 0; i < depth; ++i)
-    taps[i] = i / (conv.K * conv.K) * l.channel + i / conv.K % conv.K * l.down + i % conv.K * l.right;
+  int64_t* tap = taps;
+  for (int64_t c = 0; c < conv.C; ++c)
+    for (int64_t p = 0; p < conv.K; ++p)
+      for (int64_t q = 0; q < conv.K; ++q) *tap++ = c * l.channel + p * l.down + q * l.right;
   const Products products = {taps, depth, part_of_sum(depth)};
 
   parallel_for(conv.B * bands * groups, threads, [&](int64_t item, int worker) {
@@ -130,8 +155,9 @@ fops_status convolve(const fops_conv& conv, const T* x, const float* k, float* y
       const int64_t skip = h * conv.W;  // rows of the first channel that no output here needs
       widen(from + skip, image - skip, mine);
     }
+    if (in_place && far) fetch(conv, data, count + conv.K - 1);
     band(conv, products, l, data, k, count, filter_blocks * group / groups, filter_blocks * (group + 1) / groups,
-         y + b * conv.M * y_plane + h * W_out);
+         far, y + b * conv.M * y_plane + h * W_out);
   });
   return FOPS_OK;
 }

@@ -40,7 +40,23 @@ const Kernel kKernels[] = {
     {"tiles", "implicit GEMM on AMX tiles, each float32 in three bfloat16 parts", "", "float32", any, tiles},
 };
 
-const Kernel* choose(const fops_conv&) { return &kKernels[1]; }
+// Nanoseconds of one image on one core, by the measured costs of each part: on a Sapphire Rapids core at 3.3 GHz a
+// multiply-add takes 14 ps by AVX-512, 6.8 by AMX, which splits weights in 0.8 ns and activations in 0.4 before.
+double direct_cost(const fops_conv& c) {
+  return 0.014 * c.M * c.C * c.K * c.K * out_h(c) * out_w(c);
+}
+double tiles_cost(const fops_conv& c) {
+  const auto round = [](int64_t n) { return static_cast<double>((n + 15) / 16 * 16); };
+  const double weights = round(c.M) * round(c.C) * c.K * c.K;
+  return 0.8 * weights + 0.4 * round(c.C) * c.H * c.W + (0.0068 * weights + 0.1 * round(c.M)) * out_h(c) * out_w(c);
+}
+
+// One kernel for a layer, whatever the batch: an image's result does not depend on its neighbours.
+const Kernel* choose(const fops_conv& c) {
+  const Kernel *shifted = &kKernels[1], *direct = &kKernels[2], *tiles = &kKernels[3];
+  if (amx() && tiles_cost(c) < direct_cost(c)) return tiles;
+  return c.C < 8 && c.K > 1 ? shifted : direct;
+}
 
 }  // namespace
 
