@@ -18,6 +18,7 @@ constexpr int kTileRows = 16, kTileColumns = 16, kTileDepth = 32;
 constexpr int64_t kTileStride = 64;  // bytes of a whole row
 constexpr bool full(int tile) { return tile >= 4 && tile <= 6; }
 
+#if defined(__AVX512F__)
 // Tiles 0 to 3 are sums, 4 to 6 the b of a product with all 16 rows, 7 its a; those of sums and 7 have `rows` rows.
 // The registers are the thread's own: a local variable.
 class HardwareTiles {
@@ -55,6 +56,8 @@ class HardwareTiles {
     asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(c), "i"(a), "i"(b));
   }
 };
+
+#endif
 
 // The order of sums is that of Intel's description: even and odd k by themselves, then both, then c. Subnormal numbers,
 // which the processor takes for zero, must not occur.

@@ -8,29 +8,24 @@ namespace {
 
 bool any(const fops_conv&) { return true; }
 
-fops_status shifted(const fops_conv& c, const void* x, const float* k, float* y, void* s) {
-  switch (isa()) {
-    case Isa::avx512: return avx512::conv_shifted(c, x, k, y, s);
-    case Isa::avx2: return avx2::conv_shifted(c, x, k, y, s);
-    default: return generic::conv_shifted(c, x, k, y, s);
+// A function that runs `kernel` as it was compiled for this machine's instruction set.
+#define FOPS_ADDRESS(set) set::FOPS_KERNEL,
+#define FOPS_BEST(name)                                                                          \
+  fops_status name(const fops_conv& c, const void* x, const float* k, float* y, void* s) {       \
+    static constexpr decltype(&conv_naive) each[] = {FOPS_EACH_ISA(FOPS_ADDRESS)};               \
+    return each[static_cast<int>(isa())](c, x, k, y, s);                                         \
   }
-}
-
-fops_status direct(const fops_conv& c, const void* x, const float* k, float* y, void* s) {
-  switch (isa()) {
-    case Isa::avx512: return avx512::conv_direct(c, x, k, y, s);
-    case Isa::avx2: return avx2::conv_direct(c, x, k, y, s);
-    default: return generic::conv_direct(c, x, k, y, s);
-  }
-}
-
-fops_status tiles(const fops_conv& c, const void* x, const float* k, float* y, void* s) {
-  switch (isa()) {
-    case Isa::avx512: return avx512::conv_tiles(c, x, k, y, s);
-    case Isa::avx2: return avx2::conv_tiles(c, x, k, y, s);
-    default: return generic::conv_tiles(c, x, k, y, s);
-  }
-}
+#define FOPS_KERNEL conv_shifted
+FOPS_BEST(shifted)
+#undef FOPS_KERNEL
+#define FOPS_KERNEL conv_direct
+FOPS_BEST(direct)
+#undef FOPS_KERNEL
+#define FOPS_KERNEL conv_tiles
+FOPS_BEST(tiles)
+#undef FOPS_KERNEL
+#undef FOPS_BEST
+#undef FOPS_ADDRESS
 
 const Kernel kKernels[] = {
     {"naive", "seven nested loops, one thread: the definition", "", "float32", any, conv_naive},

@@ -87,7 +87,10 @@ fops_status convolve_any(const fops_conv& conv, const void* x, const float* k, f
 }  // namespace
 
 fops_status conv_tiles(const fops_conv& conv, const void* x, const float* k, float* y, void*) {
-  return amx() ? convolve_any<HardwareTiles>(conv, x, k, y) : convolve_any<EmulatedTiles>(conv, x, k, y);
+#if defined(__AVX512F__)
+  if (amx()) return convolve_any<HardwareTiles>(conv, x, k, y);
+#endif
+  return convolve_any<EmulatedTiles>(conv, x, k, y);
 }
 
 }  // namespace FOPS_ISA

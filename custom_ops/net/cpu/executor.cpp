@@ -16,11 +16,10 @@
 namespace fops {
 
 const CpuStages& cpu_stages() {
-  switch (isa()) {
-    case Isa::avx512: return avx512::stages;
-    case Isa::avx2: return avx2::stages;
-    default: return generic::stages;
-  }
+#define FOPS_ADDRESS(set) &set::stages,
+  static const CpuStages* const each[] = {FOPS_EACH_ISA(FOPS_ADDRESS)};
+#undef FOPS_ADDRESS
+  return *each[static_cast<int>(isa())];
 }
 
 void softmax(int64_t count, const float* x, float* y) {
