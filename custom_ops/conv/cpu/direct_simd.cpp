@@ -118,15 +118,17 @@ fops_status convolve(const fops_conv& conv, const T* x, const float* k, float* y
   const double work = static_cast<double>(conv.B) * conv.M * y_plane * depth;
   const int threads = static_cast<int>(std::clamp<double>(work / kThreadWork, 1, pool_threads()));
 
-  // Items: images, bands of rows, groups of filter blocks.
-  const int64_t wanted = threads > 1 ? (4 * threads + conv.B - 1) / conv.B : 1;
+  // Items: images, bands of rows, groups of filter blocks. Where there are few images, groups share the work; bands only
+  // where there are few filters too, for two bands both copy the rows that they share.
+  const int64_t wanted = threads > 1 ? (2 * threads + conv.B - 1) / conv.B : 1;
   const bool copies = copies_pay(conv);
   const int64_t row_bytes = conv.C * (copies ? conv.K * W_out : conv.W) * 4;
-  int64_t rows = std::clamp<int64_t>(kBandBytes / row_bytes - (conv.K - 1), 1, H_out);
-  rows = std::min(rows, std::max((kWide * kLanes + W_out - 1) / W_out, (H_out + wanted - 1) / wanted));
-  rows = std::min(rows, H_out);
-  const int64_t bands = (H_out + rows - 1) / rows, filter_blocks = (conv.M + kFilters - 1) / kFilters;
-  const int64_t groups = std::min(filter_blocks, std::max<int64_t>(1, wanted / bands));
+  const int64_t most_rows = (copies ? 2 : 1) * kBandBytes / row_bytes - (conv.K - 1);
+  const int64_t filter_blocks = (conv.M + kFilters - 1) / kFilters;
+  const int64_t parts = (wanted + filter_blocks - 1) / filter_blocks;
+  const int64_t rows = std::min(std::clamp<int64_t>(most_rows, 1, H_out), (H_out + parts - 1) / parts);
+  const int64_t bands = (H_out + rows - 1) / rows;
+  const int64_t groups = std::min(filter_blocks, (wanted + bands - 1) / bands);
   const Layout l = layout(conv, rows);
 
   const bool far = conv.B * std::max(image, conv.M * y_plane) * 4 > kFarBytes;
