@@ -22,7 +22,7 @@ namespace FOPS_ISA {
 namespace {
 
 constexpr int64_t kBandBytes = 256 << 10;  // of a band's inputs or copies, in a second-level cache
-constexpr int64_t kFarBytes = 4 << 20;     // tensors larger than this are in no near cache
+constexpr int64_t kFarBytes = 1 << 20;     // tensors larger than this are in no near cache
 // Sums of fewer products are computed for all of a band's positions before the next filters: outputs are then written
 // one after another. Longer ones for all filters before the next positions, which stay in the first-level cache.
 constexpr int64_t kShort = 200;
