@@ -1,5 +1,11 @@
 #include "base/isa.h"
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -35,7 +41,27 @@ Isa detect() {
   return found;
 }
 
+bool detect_amx() {
+#if defined(__x86_64__)
+  constexpr unsigned kBfloat16 = 1u << 22, kTiles = 1u << 24;  // of cpuid's leaf 7
+  constexpr long kAskForState = 0x1023, kTileData = 18;        // of Linux's asm/prctl.h
+  const char* wanted = getenv("FASHION_OPS_AMX");
+  unsigned a, b, c, d;
+  if (isa() != Isa::avx512 || (wanted && !strcmp(wanted, "off")) || !__get_cpuid_count(7, 0, &a, &b, &c, &d))
+    return false;
+  // The system saves 8 KB a thread only for a process that asks, and does not know the question before Linux 5.16.
+  return (d & kBfloat16) && (d & kTiles) && syscall(SYS_arch_prctl, kAskForState, kTileData) == 0;
+#else
+  return false;
+#endif
+}
+
 }  // namespace
+
+bool amx() {
+  static const bool found = detect_amx();
+  return found;
+}
 
 Isa isa() {
   static const Isa found = detect();

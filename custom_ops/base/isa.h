@@ -20,6 +20,10 @@ enum class Isa { FOPS_EACH_ISA(FOPS_ISA_NAME) };
 // The best that the processor and the operating system support, lowered by FASHION_OPS_ISA=NAME.
 Isa isa();
 
+// Whether its tiles of bfloat16 (AMX) can be used as well. Asks the operating system for them, once. FASHION_OPS_AMX=off,
+// and a lowered isa(), leave them out.
+bool amx();
+
 // Its name: "avx512", "avx2", "neon" or "generic".
 const char* isa_name();
 

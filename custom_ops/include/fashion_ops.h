@@ -197,7 +197,8 @@ FOPS_API int fops_log_drain(fops_op_record* out, int capacity);
 /* Threads of the library's pool: 1 to 1024; 0 restores the default, the cores this process may run on. */
 FOPS_API fops_status fops_set_threads(int threads);
 FOPS_API int fops_get_threads(void);
-/* "avx512", "avx2", "neon" or "generic": what the fast kernels use on this machine. FASHION_OPS_ISA lowers it. */
+/* "avx512", "avx2", "neon" or "generic": what the fast kernels use on this machine. FASHION_OPS_ISA lowers it;
+ * FASHION_OPS_AMX=off leaves AMX out, which AVX-512 kernels use where the processor has it. */
 FOPS_API const char* fops_cpu_isa(void);
 
 /* ---- CUDA devices ------------------------------------------------------------------------- */

@@ -8,9 +8,13 @@ namespace fops {
 
 fops_status conv_naive(const fops_conv&, const void* x, const float* k, float* y, void*);
 
-// shifted_simd.cpp, compiled once for each instruction set.
-#define FOPS_DECLARE(set) \
-  namespace set { fops_status conv_shifted(const fops_conv&, const void* x, const float* k, float* y, void*); }
+// Those of the *_simd.cpp files, compiled once for each instruction set.
+#define FOPS_DECLARE(set)                                                                       \
+  namespace set {                                                                               \
+  fops_status conv_shifted(const fops_conv&, const void* x, const float* k, float* y, void*);   \
+  fops_status conv_direct(const fops_conv&, const void* x, const float* k, float* y, void*);    \
+  fops_status conv_tiles(const fops_conv&, const void* x, const float* k, float* y, void*);     \
+  }
 FOPS_EACH_ISA(FOPS_DECLARE)
 #undef FOPS_DECLARE
 
