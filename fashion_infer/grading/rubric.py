@@ -245,3 +245,9 @@ def _known(values: Any, known, where: str) -> None:
     unknown = [name for name in values if name not in known]
     if unknown:
         raise UsageError(f"{where}{unknown[0]} is not known; known: {', '.join(known)}")
+
+
+def changed(rubric: Rubric, backend: Optional[str], n: Optional[int]) -> Rubric:
+    """A rubric for another backend, or with other numbers of images in its time checks; None leaves what it has."""
+    checks = tuple(check._replace(n=(n,)) if n and check.kind == "time" else check for check in rubric.checks)
+    return rubric._replace(backend=backend or rubric.backend, checks=checks)

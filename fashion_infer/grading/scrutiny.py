@@ -22,7 +22,9 @@ from .memory import Shape
 _GROUP = 8  # images
 _CHUNK = 64  # images at a time: fa2017's output of as many is 7 MB, which the caches hold
 _PICKED = 8  # images that are compared element by element
-_ALLOWED = 0.25  # of the root of the summands' number, in the largest error of one; a right float32 sum takes 0.02 of it
+_ALLOWED = (
+    0.25  # of the root of the summands' number, in the largest error of one; a right float32 sum takes 0.02 of it
+)
 _BY_IMAGES = "wrong from image "  # how such a diagnosis begins
 CLASSES = ("float32", "tf32 or half", "wrong")
 

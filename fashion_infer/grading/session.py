@@ -6,6 +6,7 @@ import socket
 import time
 from typing import Any, Dict, NamedTuple, Optional, Sequence
 
+from ..errors import DeviceError
 from .building import Plugin
 from .memory import Memory, Place, Shape
 from .sandbox import Box, Broken, Layers, start
@@ -43,11 +44,13 @@ class Session:
 
     Raises
     ------
-    Broken
+    DeviceError
         When it cannot be started.
     """
 
-    def __init__(self, box: Box, layers: Layers, memory: Memory, unsandboxed: bool = False, packages: Sequence[str] = ()):
+    def __init__(
+        self, box: Box, layers: Layers, memory: Memory, unsandboxed: bool = False, packages: Sequence[str] = ()
+    ):
         self._channel, inner = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with inner:
             command = python("worker", str(inner.fileno()))
@@ -56,9 +59,10 @@ class Session:
             asked = {**plan(box, layers, unsandboxed), "memory": memory.descriptor, "packages": list(packages)}
             self._channel.send(json.dumps(asked).encode())
             self.layers: Dict[str, Any] = self._answer("layers", _STARTING)
-        except BaseException:
+        except Broken as error:  # nothing of the submission is there yet
+            printed = self.printed
             self.close()
-            raise
+            raise DeviceError(f"the sandbox failed: {error}; {printed[-300:].strip()}") from None
 
     def load(self, plugin: Plugin, gpu: bool, device: Optional[Dict[str, Any]] = None) -> Dict[str, Any]:
         """Load the submission: what it says of itself (`inside.kernels.described`).

@@ -49,8 +49,12 @@ def python() -> Tuple[str, ...]:
 
 
 def existing(box: Box) -> List[str]:
-    """What the box may read, without what is missing."""
-    return sorted({path for path in (*_LIBRARIES, *python(), *box.read) if os.path.exists(path)})
+    """What the box may read, without what is missing, and what lies in another of these."""
+    places: List[str] = []
+    for path in sorted({*_LIBRARIES, *python(), *box.read}, key=len):
+        if os.path.exists(path) and not any(path.startswith(f"{place}/") for place in places):
+            places.append(path)
+    return sorted(places)
 
 
 def bubblewrap(path: str, box: Box, info: int) -> List[str]:

@@ -37,10 +37,12 @@ class Sandboxed:
         Bytes of tensors that it maps: they do not count as its own.
     """
 
-    def __init__(self, process: subprocess.Popen, first: Optional[int], limits: Limits, group: Optional[Group], shared: int):
+    def __init__(
+        self, process: subprocess.Popen, first: Optional[int], limits: Limits, group: Optional[Group], shared: int
+    ):
         self._process, self._first, self._limits, self._group, self._shared = process, first, limits, group, shared
         self._namespace = _namespace(first) if first else None
-        self._started = time.monotonic()
+        self._used, self._since = 0.0, time.monotonic()  # while it is stopped its time stands still
         self._printed = bytearray()
         self._count = 0
         self._stopped: List[int] = []
@@ -54,8 +56,9 @@ class Sandboxed:
 
     @property
     def remaining(self) -> float:
-        """Seconds that are left to it."""
-        return self._limits.seconds - (time.monotonic() - self._started)
+        """Seconds that are left to it, of those in which it ran."""
+        running = time.monotonic() - self._since if self._since else 0.0
+        return self._limits.seconds - self._used - running
 
     def members(self) -> List[int]:
         """Its processes, without bubblewrap's own."""
@@ -74,13 +77,16 @@ class Sandboxed:
             for pid in self._stopped:
                 _signal(pid, signal.SIGSTOP)
             if all(state in _STOPPED for pid in self._stopped for state in _states(pid)):
-                return
+                break
             if time.monotonic() > end:
                 raise Broken("it could not be stopped")
             time.sleep(0.0002)
+        if self._since:
+            self._used, self._since = self._used + time.monotonic() - self._since, 0.0
 
     def thaw(self) -> None:
         """Continue what was stopped."""
+        self._since = time.monotonic()
         for pid in self._stopped:
             _signal(pid, signal.SIGCONT)
 

@@ -8,12 +8,13 @@ import sys
 from pathlib import Path
 from typing import Any, Dict, List, NamedTuple, Sequence
 
+from ...errors import DeviceError
 from .. import inside
 from . import box as boxes
 from . import cgroup
 from .box import Box
 from .layers import Layers
-from .processes import Broken, Sandboxed
+from .processes import Sandboxed
 
 _INSIDE = Path(inside.__file__).parent
 
@@ -45,7 +46,7 @@ def start(box: Box, layers: Layers, command: Sequence[str], descriptors: Sequenc
 
     Raises
     ------
-    Broken
+    DeviceError
         When bubblewrap fails.
     """
     group = None
@@ -76,7 +77,7 @@ def start(box: Box, layers: Layers, command: Sequence[str], descriptors: Sequenc
             try:
                 first = json.loads(pipe.read())["child-pid"]
             except (ValueError, KeyError):
-                raise Broken(f"bubblewrap failed: {_said(process)}") from None
+                raise DeviceError(f"bubblewrap failed: {_said(process)}") from None
     return Sandboxed(process, first, box.limits, group, shared)
 
 
@@ -94,7 +95,9 @@ def run(box: Box, layers: Layers, command: Sequence[str], unsandboxed: bool = Fa
     Raises
     ------
     Broken
-        When it takes more than it may, or the box fails.
+        When it takes more than it may.
+    DeviceError
+        When the box fails.
     """
     told, report = os.pipe()
     with os.fdopen(told, "rb") as pipe:
@@ -109,7 +112,7 @@ def run(box: Box, layers: Layers, command: Sequence[str], unsandboxed: bool = Fa
             running.kill()
         said = pipe.read()
     if not said:
-        raise Broken(f"the sandbox failed: {running.printed[-300:].strip()}")
+        raise DeviceError(f"the sandbox failed: {running.printed[-300:].strip()}")
     return Ran(code, running.printed, json.loads(said))
 
 
