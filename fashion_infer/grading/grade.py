@@ -128,14 +128,14 @@ def _verdict(request: Request, path: Path, ready: _Ready, machine: Machine) -> V
     observed, status, reason = _NOTHING, verdict.JUDGED, ""
     if ready.plugin is None:
         status, reason = (verdict.REFUSED, ready.refused) if ready.refused else (verdict.FAILED, ready.failed)
-        earned = marks.nothing(rubric, backend, reason)
+        earned = marks.nothing(rubric, backend)
     else:
         try:
             observed = Referee(ready.plugin, rubric, seed, machine).observe()
             earned = marks.of(rubric, observed)
         except FashionInferError as error:
             status, reason = verdict.FAILED, str(error)
-            earned = marks.nothing(rubric, backend, reason)
+            earned = marks.nothing(rubric, backend)
     findings: Tuple[Finding, ...] = observed.findings
     ranked = status == verdict.JUDGED and not machine.unsandboxed and not marks.refusals(findings)
     return Verdict(

@@ -40,10 +40,10 @@ class Marks(NamedTuple):
         return sum(mark.out_of for mark in self.marks)
 
 
-def nothing(rubric: Rubric, backend: str, reason: str) -> Marks:
+def nothing(rubric: Rubric, backend: str) -> Marks:
     """The marks of what could not be run at all."""
     checks = rubric.checks_of(backend)
-    return Marks(tuple(Mark(c.name, c.kind, 0, c.points, False, reason) for c in checks), (), None, None)
+    return Marks(tuple(Mark(c.name, c.kind, 0, c.points, False, "it could not be run") for c in checks), (), None, None)
 
 
 def of(rubric: Rubric, observed: Observed) -> Marks:
@@ -53,7 +53,7 @@ def of(rubric: Rubric, observed: Observed) -> Marks:
     op_ms = layer_ms = None
     for check in rubric.checks_of(backend):
         if check.kind == "build":
-            marks.append(Mark(check.name, check.kind, check.points, check.points, True, "it compiles and loads"))
+            marks.append(Mark(check.name, check.kind, check.points, check.points, True, "it compiles"))
             continue
         wrong = _wrong(rubric, check, observed)
         if check.kind == "right":

@@ -125,6 +125,7 @@ class Referee:
         waiting = list(inputs.shuffled(self._seed.generator(self._run, 0), todo))
         while waiting and self._broken < _MOST_BROKEN:
             self._run += 1
+            case: Optional[Case] = None
             try:
                 with self._session() as session:
                     self._layers = session.layers
@@ -137,8 +138,9 @@ class Referee:
                         self._printed = self._printed or session.printed
             except Broken as error:
                 self._broken += 1
-                where = case.words if self._samples or waiting != list(todo) else ""
-                self._findings.append(Finding("broken", where, str(error)))
+                if case is None:  # in loading: it would again
+                    self._broken = _MOST_BROKEN
+                self._findings.append(Finding("broken", case.words if case else "", str(error)))
 
     def _session(self) -> Session:
         limits = self._rubric.limits
