@@ -1,5 +1,6 @@
 """Builds a submission in a sandbox, without a GPU and with limits."""
 
+import sys
 import time
 from pathlib import Path
 from typing import List, NamedTuple, Optional, Tuple
@@ -26,18 +27,21 @@ class Plugin(NamedTuple):
     kind: str  # "plugin", "c" or "python": see `inside.kernels`
     path: Path
     seconds: float  # that building took
-    warnings: str
+    host_memory: bool  # whether it takes host tensors
+    phases: bool = False  # whether its adapter can look between prolog, forward and epilog
+    read: Tuple[str, ...] = ()  # what it needs beside itself
+    packages: Tuple[str, ...] = ()  # folders of Python packages
 
 
-def build(submission: Submission, layers: Layers, limits: Limits, arch: Optional[str], unsandboxed: bool) -> Plugin:
+def build(submission: Submission, layers: Layers, limits: Limits, backend: str, unsandboxed: bool) -> Plugin:
     """Build a submission, or find what was built of it before.
 
     Parameters
     ----------
     submission, layers, limits
         What, in which sandbox, and within which limits.
-    arch
-        GPU architecture, for GPU formats.
+    backend
+        "cpu" or "gpu".
     unsandboxed
         The operator does without a sandbox.
 
@@ -46,16 +50,19 @@ def build(submission: Submission, layers: Layers, limits: Limits, arch: Optional
     Refused
         When it does not compile; with the compiler's first error.
     DeviceError
-        When this machine has no compiler for it.
+        When this machine has no compiler for it, or no GPU.
     """
     recognised = submission.kernel
+    name = recognised.format.name
     start = time.monotonic()
-    if recognised.format.name == "python":
-        return Plugin("python", recognised.path, 0.0, "")
-    if recognised.format.name == "prebuilt":
+    host_memory = backend == "cpu" or name.startswith("minidnn")
+    if name == "python":
+        sites = tuple(path for path in sys.path if path.endswith("-packages") and Path(path).is_dir())
+        return Plugin("python", recognised.path, 0.0, host_memory, read=sites, packages=sites)
+    if name == "prebuilt":
         plain = b"\0fops_kernel_plugin_main\0" not in recognised.path.read_bytes()
-        return Plugin("c" if plain else "plugin", recognised.path, 0.0, "")
-    _compiler(recognised)
+        return Plugin("c" if plain else "plugin", recognised.path, 0.0, host_memory)
+    arch = _needed(recognised)
 
     def boxed(command: List[str], place: Path) -> builds.Compiled:
         box = Box(
@@ -73,15 +80,27 @@ def build(submission: Submission, layers: Layers, limits: Limits, arch: Optional
         built = builds.build(recognised, arch, boxed, submission.folder)
     except DeviceError as error:
         raise Refused(f"it does not build: {str(error).replace(f'{submission.folder}/', '')}") from None
-    return Plugin("plugin", built.library, time.monotonic() - start, built.warnings)
+    phases = recognised.format.adapter == "minidnn_phases.cu"
+    return Plugin("plugin", built.library, time.monotonic() - start, host_memory, phases, _linked(recognised))
 
 
-def _compiler(recognised) -> None:
-    """DeviceError where this machine cannot build the format: that is not the submission's fault."""
+def _needed(recognised) -> Optional[str]:
+    """The GPU's architecture for a GPU format; DeviceError where this machine cannot build it, which is not the
+    submission's fault."""
     if compilers.find_cxx() is None:
         raise DeviceError("no C++ compiler to build submissions with (Debian: apt install build-essential)")
-    if recognised.format.backend == "gpu" and compilers.find_nvcc() is None:
+    if recognised.format.backend != "gpu":
+        return None
+    if compilers.find_nvcc() is None:
         raise DeviceError("GPU submissions need the CUDA compiler: pip install 'fashion-infer[gpu]'")
+    return builds.gpu_arch()
+
+
+def _linked(recognised) -> Tuple[str, ...]:
+    """Folders of libraries that a GPU build may be linked to: cuBLAS."""
+    nvcc = compilers.find_nvcc() if recognised.format.backend == "gpu" else None
+    folders = compilers.cuda_folders(nvcc) if nvcc else []
+    return tuple(str(folder / name) for folder in folders for name in ("lib", "lib64") if (folder / name).is_dir())
 
 
 def _tools(command: List[str]) -> Tuple[str, ...]:

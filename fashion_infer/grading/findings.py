@@ -1,21 +1,33 @@
 """What a referee may find, and what follows from it."""
 
-from typing import Dict, NamedTuple, Tuple
+from typing import Dict, NamedTuple
 
 REFUSED, MARKED = "refused", "marked"
 
-# kind: what follows, and what to do about it, for the student.
-KINDS: Dict[str, Tuple[str, str]] = {
-    "broken": (REFUSED, "run `fashion-infer kernel check FILE` to see where it ends"),
-    "wrong": (REFUSED, "run `fashion-infer kernel check FILE` until every layer is right"),
-    "precision": (REFUSED, "this rubric asks for float32: no half precision, no TF32"),
-    "call number": (REFUSED, "compute every call anew, from the inputs that it gets"),
-    "inputs changed": (REFUSED, "leave data and weights as they are"),
-    "guard zones": (REFUSED, "write nothing outside of the output"),
-    "work after": (REFUSED, "be done when forward returns"),
-    "too fast": (REFUSED, "compute and write the output within forward"),
-    "work before": (MARKED, "do the work in forward; until then Layer Time counts in the place of Op Time"),
-    "clocks": (MARKED, "the referee's clock counts"),
+
+class Kind(NamedTuple):
+    """What can be found."""
+
+    follows: str  # REFUSED (no points for what it touches) or MARKED (told, and counted as `advice` says)
+    short: str
+    advice: str  # what to do about it, for the student
+
+
+KINDS: Dict[str, Kind] = {
+    "broken": Kind(REFUSED, "it did not run to its end", "run `fashion-infer kernel check FILE` to see where it ends"),
+    "wrong": Kind(REFUSED, "the output is wrong", "run `fashion-infer kernel check FILE` until every layer is right"),
+    "precision": Kind(REFUSED, "not float32", "this rubric asks for float32: no half precision, no TF32"),
+    "call number": Kind(
+        REFUSED, "right in one call and wrong in another", "compute every call anew, from the inputs that it gets"
+    ),
+    "inputs changed": Kind(REFUSED, "it changes its inputs", "leave data and weights as they are"),
+    "guard zones": Kind(REFUSED, "it writes outside of the output", "write nothing outside of the output"),
+    "work after": Kind(REFUSED, "it works on after the call", "be done when forward returns"),
+    "too fast": Kind(REFUSED, "faster than possible", "compute and write the output within forward"),
+    "work before": Kind(
+        MARKED, "it works before forward", "do the work in forward: until then Layer Time counts in Op Time's place"
+    ),
+    "clocks": Kind(MARKED, "its clock is not the referee's", "nothing, if the machine was busy: the referee's counts"),
 }
 
 
@@ -28,10 +40,15 @@ class Finding(NamedTuple):
 
     @property
     def follows(self) -> str:
-        """Either REFUSED (no points for what it touches) or MARKED."""
-        return KINDS[self.kind][0]
+        """Either REFUSED or MARKED."""
+        return KINDS[self.kind].follows
 
     @property
     def advice(self) -> str:
         """What to do, in words."""
-        return KINDS[self.kind][1]
+        return KINDS[self.kind].advice
+
+    @property
+    def short(self) -> str:
+        """Where and what, in a few words."""
+        return f"{self.where}: {KINDS[self.kind].short}" if self.where else KINDS[self.kind].short

@@ -98,10 +98,29 @@ def _judged(request, paths: Sequence[Path], machine: Machine, room: Path, progre
         if request.rubric.backend != "gpu":  # on the CPU a compiler beside a measurement would be part of it
             for future in waiting:
                 future.result()
+        ill: Optional[str] = None
         for path, future in zip(paths, waiting):
             ready = future.result()
             progress(f"judging {path}")
+            on_gpu = ready.plugin is not None and _backend(request.rubric, ready.submission) == "gpu"
+            if on_gpu and ill is None and machine.gpu is None:
+                ready, machine = _with_gpu(request, ready, machine)
+            if on_gpu and ill is not None:
+                ready = ready._replace(plugin=None, failed=ill)
             yield _verdict(request, path, ready, machine)
+            if on_gpu and ill is None and machine.gpu is not None:
+                reason = machine.gpu.ill()
+                ill = f"the GPU is not well since {path} ran: {reason}" if reason else None
+
+
+def _with_gpu(request: Request, ready: "_Ready", machine: Machine) -> Tuple["_Ready", Machine]:
+    """The machine with its GPU, or the reason why there is none."""
+    from .device import Gpu
+
+    try:
+        return ready, machine._replace(gpu=Gpu(request.device))
+    except DeviceError as error:
+        return ready._replace(plugin=None, failed=str(error)), machine
 
 
 def _prepared(request: Request, path: Path, machine: Machine, room: Path) -> _Ready:
@@ -111,7 +130,8 @@ def _prepared(request: Request, path: Path, machine: Machine, room: Path) -> _Re
         staged = submission.stage(path, room, request.format, backend, request.file)
         if request.digest is not None and staged.digest != request.digest:
             raise UsageError(f"{path} is not the submission of the verdict: its SHA-256 is {staged.digest}")
-        plugin = building.build(staged, machine.layers, request.rubric.limits, None, machine.unsandboxed)
+        where = _backend(request.rubric, staged)
+        plugin = building.build(staged, machine.layers, request.rubric.limits, where, machine.unsandboxed)
         return _Ready(staged, plugin, "", "")
     except Refused as error:
         return _Ready(staged, None, str(error), "")
@@ -144,7 +164,8 @@ def _verdict(request: Request, path: Path, ready: _Ready, machine: Machine) -> V
         staged.kernel.format.name if staged else "", backend, rubric, seed, ranked,
         {"available": machine.layers.words, "in_force": observed.layers, "bubblewrap": bool(machine.layers.bubblewrap)},
         findings, earned, observed.samples, observed.fill_ms, observed.printed,
-        ready.plugin.seconds if ready.plugin else 0.0, time.monotonic() - start, verdict.processor(), verdict.now(),
+        ready.plugin.seconds if ready.plugin else 0.0, time.monotonic() - start,
+        {**verdict.processor(), **(machine.gpu.described() if backend == "gpu" and machine.gpu else {})}, verdict.now(),
     )  # fmt: skip
 
 

@@ -95,7 +95,7 @@ def _wrong(rubric: Rubric, check: Check, observed: Observed) -> str:
     for finding in against:
         # Whatever is refused anywhere is no measurement; a right answer elsewhere stays one.
         if check.kind == "time" or finding.where in own or not finding.where:
-            return f"{finding.where}: {finding.text}" if finding.where else finding.text
+            return finding.short
     called = {sample.case.words for sample in observed.samples}
     if check.kind == "right" and not own <= called:
         return "not tried, for what was found before"

@@ -8,12 +8,14 @@ from typing import Any, Dict, NamedTuple, Optional, Sequence
 
 from ..errors import DeviceError
 from .building import Plugin
-from .memory import Memory, Place, Shape
+from .memory import Place, Shape
 from .sandbox import Box, Broken, Layers, start
 from .sandbox.start import plan, python
+from .tensors import Shared
 
 _MOST = 1 << 16  # bytes of a message
 _LOOK = 0.05  # seconds between two looks at what the worker takes
+_NOT_ITS_OWN = "it wrote to a descriptor that is not its own"
 _STARTING = 30.0  # seconds that a bare Python may take to confine itself
 
 
@@ -37,8 +39,8 @@ class Session:
     ----------
     box, layers, unsandboxed
         The sandbox.
-    memory
-        What it shares with the worker.
+    shared
+        The memory that it shares with the worker.
     packages
         Folders of Python packages, for a submission in Python.
 
@@ -49,14 +51,17 @@ class Session:
     """
 
     def __init__(
-        self, box: Box, layers: Layers, memory: Memory, unsandboxed: bool = False, packages: Sequence[str] = ()
+        self, box: Box, layers: Layers, shared: Shared, unsandboxed: bool = False, packages: Sequence[str] = ()
     ):
         self._channel, inner = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._spins = shared.device is not None
+        memory = shared.host
         with inner:
-            command = python("worker", str(inner.fileno()))
-            self._sandbox = start(box, layers, command, (inner.fileno(), memory.descriptor), memory.size)
+            command, inherited = python("worker", str(inner.fileno())), (inner.fileno(), memory.descriptor)
+            self._sandbox = start(box, layers, command, (*inherited, *shared.descriptors), memory.size)
         try:
-            asked = {**plan(box, layers, unsandboxed), "memory": memory.descriptor, "packages": list(packages)}
+            asked = {**plan(box, layers, unsandboxed), "memory": memory.descriptor, "packages": list(packages),
+                     "keep": list(shared.descriptors)}  # fmt: skip
             self._channel.send(json.dumps(asked).encode())
             self.layers: Dict[str, Any] = self._answer("layers", _STARTING)
         except Broken as error:  # nothing of the submission is there yet
@@ -77,15 +82,22 @@ class Session:
         self._sandbox.freeze()
         return found
 
-    def case(self, shape: Shape, place: Place, on_device: bool = False) -> None:
+    def case(self, shape: Shape, place: Place, on_device: bool = False, examine: bool = False) -> None:
         """Say which sizes the next calls have, and where their tensors lie."""
-        self._send(case={"shape": shape, "x": place.x, "k": place.k, "y": place.y, "on_device": on_device})
+        self._send(case={"shape": shape, "places": place[:3], "on_device": on_device, "examine": examine})
         self._sandbox.thaw()
         self._answer("ready", self._sandbox.remaining)
         self._sandbox.freeze()
 
-    def call(self, number: int) -> Called:
+    def call(self, number: int, tensors) -> Called:
         """Let the submission run once, on what lies in the shared memory now.
+
+        Parameters
+        ----------
+        number
+            Of the call in this process.
+        tensors
+            Where its inputs wait: they are shown now.
 
         Raises
         ------
@@ -93,13 +105,23 @@ class Session:
             When it ends, takes too much, or says what a worker does not say.
         """
         word = b"go %d" % number
-        self._channel.send(word)
-        start = time.perf_counter()
-        self._sandbox.thaw()
+        if self._spins:  # waking up takes longer than some kernels: the inputs are not there yet
+            self._channel.send(b"wake")
+            self._sandbox.thaw()
+            if self._receive(self._sandbox.remaining) != b"awake":
+                raise Broken(_NOT_ITS_OWN)
+            tensors.show()
+            start = time.perf_counter()
+            self._channel.send(word)
+        else:
+            self._channel.send(word)
+            start = time.perf_counter()
+            self._sandbox.thaw()
         said = self._receive(self._sandbox.remaining)
         seconds = time.perf_counter() - start
+        late = tensors.settled()
         self._sandbox.freeze()
-        return _called(said, number, seconds)
+        return _called(said, number, seconds + late)
 
     def rest(self, seconds: float) -> None:
         """Let it go on for so long, without a call."""
@@ -134,15 +156,18 @@ class Session:
                 raise Broken(f"it cannot be loaded: {answer['failed']}")
             return answer[name]
         except (ValueError, TypeError, KeyError):
-            raise Broken("it wrote to a descriptor that is not its own") from None
+            raise Broken(_NOT_ITS_OWN) from None
 
     def _receive(self, patience: float) -> bytes:
         """The next message, watching what the worker takes meanwhile."""
-        end = time.monotonic() + patience
+        end, look = time.monotonic() + patience, 0.0
         poll = select.poll()
         poll.register(self._channel, select.POLLIN)
-        while not poll.poll(1e3 * _LOOK):
+        while not poll.poll(0 if self._spins else 1e3 * _LOOK):
+            if time.monotonic() < look:
+                continue
             self._sandbox.watch()
+            look = time.monotonic() + _LOOK
             if time.monotonic() > end:
                 raise Broken(f"it did not answer within {patience:.0f} s")
         try:
@@ -164,4 +189,4 @@ def _called(said: bytes, number: int, seconds: float) -> Called:
             fields[6].decode(errors="replace")[:512],
         )  # fmt: skip
     except (ValueError, IndexError):
-        raise Broken("it wrote to a descriptor that is not its own") from None
+        raise Broken(_NOT_ITS_OWN) from None

@@ -7,6 +7,8 @@
                                           <- {"loaded": ...}
     {"case": ...}                         -> sets sizes and pointers
                                           <- {"ready": ...}
+    b"wake" (where it spins)              -> is awake
+                                          <- b"awake"
     b"go N"                               -> calls it, waits for the device
                                           <- b"done N STATUS OP LAYER FINDINGS MESSAGE"
 
@@ -17,6 +19,7 @@ then. Times in it are information.
 import ctypes
 import json
 import mmap
+import os
 import socket
 import sys
 import time
@@ -49,6 +52,9 @@ class Worker:
             if message.startswith(b"go "):
                 self._go(message[3:])
                 continue
+            if message == b"wake":
+                self._channel.send(b"awake")
+                continue
             asked = json.loads(message)
             if "load" in asked:
                 self._load(**asked["load"])
@@ -67,12 +73,13 @@ class Worker:
         self._channel.send(json.dumps(what).encode())
 
     def _begin(self, plan: Dict[str, Any]) -> None:
-        confine.keep_only(self._channel.fileno(), plan["memory"])
+        confine.keep_only(self._channel.fileno(), plan["memory"], *plan["keep"])
         layers = confine.confine(plan)
         sys.path += plan.get("packages", [])
         mapped = mmap.mmap(plan["memory"], 0, mmap.MAP_SHARED | _POPULATE)
         self._memory = ctypes.addressof(ctypes.c_char.from_buffer(mapped))
         self._mapped = mapped
+        os.close(plan["memory"])
         self._say(layers=layers)
 
     def _load(self, kind: str, path: str, gpu: bool, device: Optional[Dict[str, Any]] = None) -> None:
@@ -80,7 +87,7 @@ class Worker:
             if device is not None:
                 from .device import Device
 
-                self._device = Device(self._channel, **device)
+                self._device = Device(**device)
                 self._spin = True
             self._kernel = kernels.load(kind, path, gpu)
         except BaseException as error:  # whatever it raises is the answer
@@ -88,10 +95,10 @@ class Worker:
             return
         self._say(loaded=kernels.described(self._kernel))
 
-    def _case(self, shape, x: int, k: int, y: int, on_device: bool) -> None:
-        """Sizes B, C, H, W, M, K, and where the tensors lie: bytes from the memory's beginning."""
+    def _case(self, shape, places, on_device: bool, examine: bool) -> None:
+        """Sizes B, C, H, W, M, K, and where x, k and y lie: bytes from the memory's beginning."""
         base = self._device.memory if on_device and self._device else self._memory
-        self._call = abi.Call(abi.Conv(*shape, 0), base + x, base + k, base + y)
+        self._call = abi.Call(abi.Conv(*shape, 0), *(base + place for place in places), None, examine)
         self._say(ready=shape)
 
     def _go(self, number: bytes) -> None:

@@ -37,6 +37,7 @@ class Box(NamedTuple):
     processes: bool = False  # may it start others?
     gpu: bool = False  # CUDA asks for more: Unix sockets, files in memory, descriptors
     memory_files: bool = False
+    library_path: str = ""  # where the loader looks first
 
 
 def python() -> Tuple[str, ...]:
@@ -81,6 +82,8 @@ def bubblewrap(path: str, box: Box, info: int) -> List[str]:
     for place in ("/sys/devices/system", *(["/sys"] if box.gpu else [])):
         words += ["--ro-bind-try", place, place]
     words += ["--setenv", "PATH", "/usr/bin:/bin", "--setenv", "HOME", TEMPORARY, "--setenv", "LC_ALL", "C"]
+    if box.library_path:
+        words += ["--setenv", "LD_LIBRARY_PATH", box.library_path]
     return [*words, "--remount-ro", "/", "--chdir", TEMPORARY, "--"]
 
 

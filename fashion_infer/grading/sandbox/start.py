@@ -62,6 +62,8 @@ def start(box: Box, layers: Layers, command: Sequence[str], descriptors: Sequenc
     if group is not None:
         words = group.entered(words)
     environment = {"PATH": "/usr/bin:/bin", "LC_ALL": "C"}
+    if box.library_path:
+        environment["LD_LIBRARY_PATH"] = box.library_path
     if box.write:  # where no namespace has a /tmp of its own
         environment["TMPDIR"] = box.write[0]
     try:
