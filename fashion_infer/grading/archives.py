@@ -30,8 +30,8 @@ def unpack(source: Path, target: Path) -> List[Path]:
     Parameters
     ----------
     source
-        A zip or tar archive (.gz, .bz2 and .xz too), or a folder. Hidden files are left out: a folder's version control,
-        an archiver's notes.
+        A zip or tar archive (.gz, .bz2 and .xz too), or a folder. Hidden files are left out: a folder's version
+        control, an archiver's notes.
     target
         The empty folder.
 
@@ -138,4 +138,4 @@ def _folder(source: Path) -> Iterator[Tuple[str, BinaryIO]]:
                 continue
             if not stat.S_ISREG(mode):
                 raise Refused(f"{relative!r} is a link or no plain file")
-            yield relative, open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW), "rb")
+            yield relative, os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW), "rb")

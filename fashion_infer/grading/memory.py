@@ -5,6 +5,7 @@
 The file cannot be shortened by the worker: reading what is gone would end the referee.
 """
 
+import contextlib
 import fcntl
 import mmap
 import os
@@ -90,10 +91,8 @@ class Memory:
         """Give the memory back. Arrays of it must be gone, or live as long as the process."""
         os.close(self.descriptor)
         del self._bytes
-        try:
+        with contextlib.suppress(BufferError):
             self._map.close()
-        except BufferError:
-            pass
 
     def tensor(self, at: int, size: Tuple[int, ...]) -> np.ndarray:
         """The float32 tensor at a place; no copy."""

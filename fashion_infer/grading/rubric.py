@@ -155,8 +155,10 @@ def of_dict(values: Dict[str, Any]) -> Rubric:
     checks = values.get("check")
     if not isinstance(checks, list) or not checks:
         raise UsageError("a rubric has one [[check]] at least")
-    limits = {_UNITS.get(name, (name, 1))[0]: value * _UNITS.get(name, (name, 1))[1]
-              for name, value in _numbers(values, "limits", {**Limits._field_defaults, **dict.fromkeys(_UNITS)}).items()}  # fmt: skip
+    limits = {}
+    for name, value in _numbers(values, "limits", {**Limits._field_defaults, **_UNITS}).items():
+        field, unit = _UNITS.get(name, (name, 1))
+        limits[field] = value * unit
     timing = _numbers(values, "timing", Timing._field_defaults)
     for name in ("calls", "runs"):
         timing[name] = int(timing.get(name, getattr(Timing(), name)))

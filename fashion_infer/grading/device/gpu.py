@@ -82,7 +82,7 @@ class Gpu:
         }  # fmt: skip
 
     def ill(self) -> Optional[str]:
-        """What is wrong with it after a submission; None when it is well: memory back, a known kernel right and on time."""
+        """What is wrong with it after a submission; None when memory is back, and a known kernel right and on time."""
         end = time.monotonic() + _WAIT
         while True:
             try:

@@ -82,7 +82,7 @@ class DeviceTensors:
         driver.synchronize()
 
     def settled(self) -> float:
-        """Seconds for which the device was still busy after the worker's word, beyond what a change of contexts takes."""
+        """Seconds that the device was still busy after the worker's word, beyond what a change of contexts takes."""
         start = time.perf_counter()
         self._set(self._scratch, 0, 1)
         driver.synchronize()

@@ -17,7 +17,8 @@ def write(verdict: Verdict) -> str:
     broken = verdict.status == FAILED
     suite = ElementTree.Element(
         "testsuite", name=_clean(verdict.name), tests=str(len(marks)), errors=str(len(failed) if broken else 0),
-        failures=str(0 if broken else len(failed)), skipped="0", time=f"{verdict.seconds:.3f}", timestamp=verdict.when[:-1],
+        failures=str(0 if broken else len(failed)), skipped="0", time=f"{verdict.seconds:.3f}",
+        timestamp=verdict.when[:-1],
     )  # fmt: skip
     for mark in marks:
         case = ElementTree.SubElement(

@@ -3,6 +3,7 @@
 As a program (`main`) it then becomes another one: the compiler runs so.
 """
 
+import contextlib
 import ctypes
 import json
 import os
@@ -70,10 +71,8 @@ def keep_only(*kept: int) -> None:
     for name in os.listdir("/proc/self/fd") if os.path.isdir("/proc/self/fd") else map(str, range(3, 4096)):
         number = int(name)
         if number > 2 and number not in kept:
-            try:
+            with contextlib.suppress(OSError):
                 os.close(number)
-            except OSError:
-                pass
 
 
 def main() -> None:

@@ -1,7 +1,7 @@
 """A seccomp filter by hand: which system calls a confined process may not make. No library is needed for it.
 
-The list denies; it does not allow. CUDA needs most of what is left (ioctl, mmap, threads, and on a GPU memfd_create), and
-a driver's next version may need more. What keeps files and networks away are the namespaces and Landlock.
+The list denies; it does not allow. CUDA needs most of what is left (ioctl, mmap, threads, and on a GPU memfd_create),
+and a driver's next version may need more. What keeps files and networks away are the namespaces and Landlock.
 """
 
 import ctypes
