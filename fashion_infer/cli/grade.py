@@ -65,6 +65,8 @@ def command(submissions, edition, rubric, print_rubric, n, backend, device, file
             folder.save(one, form)
         if form == "text" or not folder:
             click.echo(results.written(one, form), nl=False)
+    if again is not None:
+        terminal.notice("; ".join(again.differences(found[0])) or "every check as in the verdict")
     _end(found, require)
 
 

@@ -5,7 +5,7 @@ import os
 import platform
 import time
 from pathlib import Path
-from typing import Any, Dict, NamedTuple, Tuple
+from typing import Any, Dict, List, NamedTuple, Tuple
 
 import numpy as np
 
@@ -106,6 +106,16 @@ class Again(NamedTuple):
     rubric: Rubric
     backend: str
     marks: Tuple[Mark, ...]
+
+    def differences(self, verdict: Verdict) -> List[str]:
+        """What a second verdict says of the checks that the first does not: a line each, none when they agree."""
+        before = {(mark.name, mark.kind): mark for mark in self.marks}
+        lines = []
+        for mark in verdict.marks.marks:
+            old = before.get((mark.name, mark.kind))
+            if old is not None and (old.passed, old.points) != (mark.passed, mark.points):
+                lines.append(f"{mark.name}: {old.points:g} points before ({old.message}), {mark.points:g} now")
+        return lines
 
 
 def read(path: str) -> Again:
