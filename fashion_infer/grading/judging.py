@@ -14,7 +14,7 @@ from .session import Called, Session
 
 _SLOW = 0.5  # seconds: what a first call costs once is no part worth leaving out of a longer one
 _FLOOR_BYTES = 32 << 20  # below that outputs stay in caches
-_DISAGREE, _LATENCY = 0.2, 0.02  # share, and seconds, by which two honest clocks differ at most
+_DISAGREE = 0.2  # share by which two honest clocks differ at most, beside what waking up takes
 _LEFTOVER = 0.05, 1.0  # seconds that a wrong submission is given to go on: what changes then is work after the clock
 _BITS = {1: "work before", 2: "work after", 4: "inputs changed"}  # FOPS_FOUND_*, which the worker's adapter saw
 
@@ -137,6 +137,6 @@ def _clocks(tensors, notes: Notes, case: Case, called: Called) -> None:
             f"{1e3 * notes.fill[case]:.3f} ms that it takes to write the output and compute nothing",
         )  # fmt: skip
     own = called.layer_seconds or called.op_seconds
-    if abs(own - called.seconds) > _DISAGREE * called.seconds + _LATENCY:
+    if abs(own - called.seconds) > _DISAGREE * called.seconds + tensors.latency:
         notes.found("clocks", case, f"the submission's process says {1e3 * own:.3f} ms, the referee "
                     f"{1e3 * called.seconds:.3f} ms")  # fmt: skip

@@ -32,6 +32,8 @@ class HostTensors:
     on_device = False
     # Of the time that it took to write as many bytes here: no kernel writes its output in less.
     floor = 0.5
+    # Seconds that a worker on a busy machine may take to wake up: its own clock does not see them.
+    latency = 0.25
 
     def __init__(self, largest: int, gpu: bool = False):
         self._memory = Memory(largest)

@@ -34,6 +34,7 @@ class DeviceTensors:
 
     on_device = True
     floor = 0.85  # of the time that a fill took: plain stores are 3% faster than the driver's fill
+    latency = 0.02  # seconds; the worker is awake before it is called
 
     def __init__(self, device: int, largest: int, scratch: int):
         self._block = driver.Block(device, largest)

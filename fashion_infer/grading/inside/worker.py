@@ -76,10 +76,7 @@ class Worker:
         confine.keep_only(self._channel.fileno(), plan["memory"], *plan["keep"])
         layers = confine.confine(plan)
         sys.path += plan.get("packages", [])
-        mapped = mmap.mmap(plan["memory"], 0, mmap.MAP_SHARED | _POPULATE)
-        self._memory = ctypes.addressof(ctypes.c_char.from_buffer(mapped))
-        self._mapped = mapped
-        os.close(plan["memory"])
+        self._memory = _mapped(plan["memory"])
         self._say(layers=layers)
 
     def _load(self, kind: str, path: str, gpu: bool, device: Optional[Dict[str, Any]] = None) -> None:
@@ -116,6 +113,19 @@ class Worker:
         self._channel.send(
             b"done %b %d %.9f %.9f %d %b" % (number, status, seconds, call.layer_seconds, call.findings, call.message)
         )
+
+
+def _mapped(descriptor: int) -> int:
+    """The address of a shared file, whose descriptor is closed: Python's own mmap would keep one."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.mmap.restype = ctypes.c_void_p
+    libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
+    size = os.fstat(descriptor).st_size
+    address = libc.mmap(None, size, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_SHARED | _POPULATE, descriptor, 0)
+    os.close(descriptor)
+    if address in (None, ctypes.c_void_p(-1).value):
+        raise MemoryError(os.strerror(ctypes.get_errno()))
+    return address
 
 
 def main() -> None:
