@@ -5,7 +5,7 @@ import click
 from ..errors import CheckFailed, DeviceError, UsageError
 from . import options
 
-_FORMATS = ("text", "json", "gradescope", "prairielearn", "junit")
+FORMATS = ("text", "json", "gradescope", "prairielearn", "junit")
 
 
 @click.command("grade")
@@ -19,7 +19,7 @@ _FORMATS = ("text", "json", "gradescope", "prairielearn", "junit")
     options.device,
     click.option("--file", metavar="PATH", help="The kernel file in a folder or archive [default: looked for]."),
     click.option("--kernel-format", metavar="NAME", help="The kernel file's format, to insist on one."),
-    click.option("--format", "form", type=click.Choice(_FORMATS), default="text", show_default=True),
+    click.option("--format", "form", type=click.Choice(FORMATS), default="text", show_default=True),
     click.option("--out", metavar="DIR", help="Write a folder of results for each submission, the verdict among them."),
     click.option("--require", multiple=True, metavar="CHECK", help="Exit 1 when this check fails; may be repeated."),
     click.option(
