@@ -3,6 +3,7 @@
 from typing import Dict, NamedTuple
 
 REFUSED, MARKED = "refused", "marked"
+_MOST = 1000  # characters of a finding's text
 
 
 class Kind(NamedTuple):
@@ -29,6 +30,12 @@ KINDS: Dict[str, Kind] = {
     ),
     "clocks": Kind(MARKED, "its clock is not the referee's", "nothing, if the machine was busy: the referee's counts"),
 }
+
+
+def plain(text: str) -> str:
+    """Text that a submission may have a part in, as one line without control characters: it goes to terminals."""
+    line = "".join(character if character.isprintable() else " " for character in text)
+    return " ".join(line.split())[:_MOST]
 
 
 class Finding(NamedTuple):

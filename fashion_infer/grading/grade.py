@@ -11,7 +11,7 @@ from ..submissions import build as builds
 from . import building, marks, submission, verdict
 from .archives import Refused
 from .building import Plugin
-from .findings import Finding
+from .findings import Finding, plain
 from .inputs import Seed
 from .referee import Machine, Observed, Referee
 from .rubric import Rubric
@@ -134,7 +134,7 @@ def _prepared(request: Request, path: Path, machine: Machine, room: Path) -> _Re
         plugin = building.build(staged, machine.layers, request.rubric.limits, where, machine.unsandboxed)
         return _Ready(staged, plugin, "", "")
     except Refused as error:
-        return _Ready(staged, None, str(error), "")
+        return _Ready(staged, None, plain(str(error)), "")
     except DeviceError as error:
         return _Ready(staged, None, "", str(error))
 

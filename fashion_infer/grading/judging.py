@@ -4,7 +4,7 @@ import time
 from typing import Dict, List, NamedTuple, Optional
 
 from . import inputs
-from .findings import Finding
+from .findings import Finding, plain
 from .inputs import Seed
 from .rubric import Rubric
 from .samples import Case, Sample
@@ -47,7 +47,7 @@ class Notes:
         """Note a finding; of a kind only the first for each case."""
         where = case.words if case else ""
         if not any((finding.kind, finding.where) == (kind, where) for finding in self.findings):
-            self.findings.append(Finding(kind, where, text))
+            self.findings.append(Finding(kind, where, plain(text)))
 
 
 def judge(session: Session, tensors, notes: Notes, case: Case, run: int, plan: Plan) -> None:
