@@ -179,8 +179,9 @@ def a_verdict(status="judged", found=(), printed="", failed=False, show=None):
     earned = marks.of(asked, seen) if status == "judged" else marks.nothing(asked, "cpu")
     reason = "" if status == "judged" else "it says why"
     return verdict.Verdict(
-        "team <1> & \x00co", "team1", status, reason, "ab" * 32, "conv.cpp", "c-cpu", "cpu", asked, Seed(7), ranked, {"available": "all", "in_force": {}, "bubblewrap": True}, tuple(found), earned,
-        seen.samples, seen.fill_ms, printed, 1.0, 2.0, {"cpu": "one"}, verdict.now(),
+        "team <1> & \x00co", "team1", status, reason, "ab" * 32, "conv.cpp", "c-cpu", "cpu", asked, Seed(7), ranked,
+        {"available": "all", "in_force": {}, "bubblewrap": True}, tuple(found), earned, seen.samples, seen.fill_ms,
+        printed, 1.0, 2.0, {"cpu": "one"}, verdict.now(),
     )  # fmt: skip
 
 

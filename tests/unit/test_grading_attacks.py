@@ -1,19 +1,18 @@
 """Attacks on the grader, on the CPU: each ends in the right verdict, and an honest kernel after it has full marks."""
 
 import io
-import re
 import tarfile
 import zipfile
 from pathlib import Path
 
 import pytest
+from attacks.verdicts import ATTACKS, check, judged
 from profiles import drawn
 
 from fashion_infer import compilers
 from fashion_infer.grading import archives, grade, rubric, submission
 from fashion_infer.grading.sandbox import available, layers
 
-ATTACKS = Path(__file__).resolve().parents[1] / "attacks"
 FILES = sorted((ATTACKS / "cpu").glob("*.cpp"))
 HONEST = Path(grade.__file__).parents[1] / "submissions" / "templates" / "conv.cpp"
 NEEDS = pytest.mark.skipif(
@@ -26,26 +25,6 @@ def asked(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         yield rubric.read(str(ATTACKS / "rubric.toml"))
-
-
-def judged(asked, *sources, **options):
-    return list(grade.grade(grade.Request(tuple(map(str, sources)), asked, **options)))
-
-
-def check(path, verdict):
-    """Hold a verdict to the attack's first line."""
-    kind, _, text = path.read_text().splitlines()[0].partition("Ends as: ")[2].split(". ")[0].partition(": ")
-    told = [(finding.kind, finding.text) for finding in verdict.findings]
-    assert "GOT THROUGH" not in verdict.printed
-    if kind == "harmless":
-        assert (verdict.status, told, verdict.marks.points, verdict.ranked) == ("judged", [], 100, True)
-    elif kind == "refused":
-        assert verdict.status == "refused" and re.search(text, verdict.reason), verdict.reason
-        assert verdict.marks.points == 0 and not verdict.ranked
-    else:
-        assert any(re.fullmatch(kind, found) and re.search(text, said) for found, said in told), told
-        if kind != "clocks":
-            assert verdict.marks.points <= 10 and verdict.marks.op_ms is None and not verdict.ranked
 
 
 @NEEDS

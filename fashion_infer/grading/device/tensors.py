@@ -7,7 +7,7 @@ between. Inputs wait in memory that the worker does not see, and are copied over
 import ctypes
 import os
 import time
-from typing import List, Tuple
+from typing import List, Optional, Tuple
 
 import numpy as np
 
@@ -49,6 +49,7 @@ class DeviceTensors:
         told = {"size": self._block.size, "descriptor": self._block.descriptor}
         self.shared = Shared(self._small, (self._block.descriptor,), told)
         self._guards: List[Tuple[int, bytes]] = []
+        self.y: Optional[np.ndarray] = None
 
     def prepare(self, shape: Shape, rng: np.random.Generator) -> Place:
         """Make room for calls of a shape, with fresh guard zones."""
@@ -114,6 +115,7 @@ class DeviceTensors:
 
     def close(self) -> None:
         """Give the memory back."""
+        self._host = self.y = None
         os.close(self._block.descriptor)
         self._block.close()
         driver.call("cuMemFree_v2", self._staged)

@@ -96,7 +96,9 @@ def _shown(place: str) -> List[str]:
 
 def plan(box: Box, namespaces: bool, unsandboxed: bool) -> Dict[str, Any]:
     """What the first process of the box is to confine itself to: see `inside.confine`."""
-    limits = {"CORE": 0, "FSIZE": max(box.limits.disk, 1 << 20), "NOFILE": 4096 if box.gpu else box.limits.files}
+    # CUDA makes files in memory of its own.
+    largest = box.limits.memory if box.gpu else max(box.limits.disk, 1 << 20)
+    limits = {"CORE": 0, "FSIZE": largest, "NOFILE": 4096 if box.gpu else box.limits.files}
     # Beyond the wall's clock, for what escaped it: every core for that long.
     limits["CPU"] = int(box.limits.seconds * (os.cpu_count() or 1)) + 5
     if not box.gpu:  # CUDA reserves huge ranges of addresses
