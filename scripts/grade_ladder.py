@@ -65,10 +65,8 @@ def main() -> int:
                 off = op - bench
                 ok = abs(off) <= max(_SHARE * bench, _MICROSECONDS / 1e3)
                 wrong += not ok
-                print(
                 line = f"{name:<20} bench {bench:9.4f} ms  verdict {op:9.4f} ms  {1e3 * off:+9.1f} us"
                 print(f"{'ok ' if ok else 'NO '} {line}")
-                )
     for a, row in rows.items():
         for b, other in rows.items():
             if other.median_ms >= _APART * row.median_ms:

@@ -129,11 +129,10 @@ class Sandboxed:
     def kill(self) -> None:
         """End all of it."""
         if self._first is not None:
-            _signal(self._first, signal.SIGKILL)
-        else:
-            for pid in self.members():
-                _signal(pid, signal.SIGKILL)
-        _signal(self._process.pid, signal.SIGKILL)
+            _signal(self._first, signal.SIGKILL)  # and with it the kernel ends the whole namespace
+        # The group at once: of processes that fork, one after the other would never be all.
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
         if self._group is not None:
             self._group.remove()
