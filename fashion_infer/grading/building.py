@@ -1,5 +1,6 @@
 """Builds a submission in a sandbox, without a GPU and with limits."""
 
+import importlib.util
 import sys
 import time
 from pathlib import Path
@@ -57,6 +58,8 @@ def build(submission: Submission, layers: Layers, limits: Limits, backend: str, 
     start = time.monotonic()
     host_memory = backend == "cpu" or name.startswith("minidnn")
     if name == "python":
+        if importlib.util.find_spec("torch") is None:
+            raise DeviceError("submissions in Python need PyTorch: pip install torch")
         sites = tuple(path for path in sys.path if path.endswith("-packages") and Path(path).is_dir())
         return Plugin("python", recognised.path, 0.0, host_memory, read=sites, packages=sites)
     if name == "prebuilt":

@@ -1,7 +1,10 @@
 """Rubrics, the check of whole outputs, verdicts in every format, and the command."""
 
 import json
+import os
 import re
+import subprocess
+import sys
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
@@ -151,8 +154,6 @@ def test_fresh_inputs_never_come_twice_and_follow_from_the_seed():
 
 
 def test_shared_memory_cannot_be_cut_short():
-    import os
-
     shape = Shape(3, 2, 9, 9, 4, 3)
     lies = memory.place(shape)
     ends = [lies.x + 4 * 3 * 2 * 81, lies.k + 4 * 4 * 2 * 9, lies.y + 4 * 3 * 4 * 49]
@@ -345,3 +346,42 @@ def test_formats_of_the_command_are_those_of_the_room():
     from fashion_infer.cli import grade
 
     assert set(grade.FORMATS) == set(formats.FORMATS)
+
+
+EXAMPLES = sorted(path for path in (ROOT / "examples").rglob("*") if path.is_file())
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: f"{path.parent.name}/{path.name}")
+def test_examples_call_the_command_with_options_that_it_has(path, tmp_path):
+    from fashion_infer.cli import grade
+
+    text = path.read_text()
+    known = {name for parameter in grade.command.params for name in parameter.opts}
+    for line in re.sub(r"\\\n *", "", text).splitlines():
+        if "fashion-infer grade " in line and not line.startswith("#"):
+            used = set(re.findall(r" (--[a-z-]+)", line.partition("fashion-infer grade")[2]))
+            assert used <= known, line
+            assert {"builds", "right"} >= set(re.findall(r"--require (\w+)", line))
+    if path.suffix == ".json":
+        options = json.loads(text)["externalGradingOptions"]
+        assert options["entrypoint"].endswith("/grade.sh") and options["enabled"]
+    if text.startswith("#!"):
+        assert path.stat().st_mode & 0o111
+        subprocess.run(["bash", "-n", str(path)], check=True)
+
+
+@pytest.mark.skipif(not available().isolated, reason="no sandbox on this machine")
+def test_gradescopes_script_writes_results(tmp_path):
+    """The script as it lies, with its two fixed folders put elsewhere."""
+    for name in ("submission", "source"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "submission" / "conv.cpp").write_bytes(HONEST.read_bytes())
+    (tmp_path / "source" / "rubric.toml").write_text(Path(SMALL).read_text())
+    script = (ROOT / "examples" / "gradescope" / "run_autograder").read_text()
+    script = script.replace("/autograder", str(tmp_path))
+    script = script.replace("/opt/fashion-infer/bin/fashion-infer", f"{sys.executable} -m fashion_infer")
+    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
+    done = subprocess.run(["bash", "-c", script], cwd=ROOT, capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stderr
+    found = json.loads((tmp_path / "results" / "results.json").read_text())
+    assert found["score"] == 100 and found["leaderboard"]

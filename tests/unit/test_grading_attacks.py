@@ -11,6 +11,7 @@ from profiles import drawn
 
 from fashion_infer import compilers
 from fashion_infer.grading import archives, grade, rubric, submission
+from fashion_infer.grading.findings import KINDS
 from fashion_infer.grading.sandbox import available, layers
 
 FILES = sorted((ATTACKS / "cpu").glob("*.cpp"))
@@ -152,3 +153,17 @@ def test_a_file_takes_no_neighbour_from_outside_of_its_folder(tmp_path):
     room = tmp_path / "room"
     room.mkdir()
     assert submission.stage(file, room).files == ("conv.cpp", "mine.h")
+
+
+def test_the_page_on_threats_names_every_attack():
+    page = (ATTACKS.parents[1] / "docs" / "threats.md").read_text()
+    named = {
+        cell.strip() for line in page.splitlines() if line.startswith("| ") for cell in line.split("|")[2].split(",")
+    }
+    files = {path.stem for path in [*FILES, *(ATTACKS / "gpu").glob("*.cu")]}
+    assert files - named - {"caches-by-content", "caches-by-pointer", "exits-early"} == set()
+    kinds = {
+        path.read_text().splitlines()[0].partition("Ends as: ")[2] for path in [*FILES, *(ATTACKS / "gpu").glob("*.cu")]
+    }
+    for kind in {word for line in kinds for word in line.split(". ")[0].split(":")[0].split("|")}:
+        assert kind in {"harmless", "refused", *KINDS}, kind
