@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from profiles import drawn
 
 from fashion_infer import compilers, resources
 from fashion_infer.grading import inputs, marks, rubric
@@ -87,18 +88,18 @@ def test_an_honest_kernel_has_full_marks(fake, tmp_path):
     assert found.layers["seccomp"] and len([s for s in found.samples if s.timed]) >= 2
 
 
+BODIES = [
+    (CONVOLVE + "call->y[outputs(c.B, c.M, c.H, c.W, c.K)] = 0;", "guard zones"),
+    (CONVOLVE + "const_cast<float*>(call->x)[3] += 1;", "inputs changed"),
+    ("static int calls; if (calls++ == 0) " + CONVOLVE, "call number"),
+    ("return 6;", "broken"),
+    ("_exit(0);", "broken"),
+    ("", "wrong"),
+]
+
+
 @NEEDS
-@pytest.mark.parametrize(
-    "body, kind",
-    [
-        (CONVOLVE + "call->y[outputs(c.B, c.M, c.H, c.W, c.K)] = 0;", "guard zones"),
-        (CONVOLVE + "const_cast<float*>(call->x)[3] += 1;", "inputs changed"),
-        ("static int calls; if (calls++ == 0) " + CONVOLVE, "call number"),
-        ("return 6;", "broken"),
-        ("_exit(0);", "broken"),
-        ("", "wrong"),
-    ],
-)
+@pytest.mark.parametrize("body, kind", drawn(BODIES, 2), ids=lambda one: one if one.isalpha() else "")
 def test_what_a_kernel_does_to_device_memory_is_seen(fake, tmp_path, body, kind):
     found, earned = judged(fake, tmp_path, body)
     assert kind in [finding.kind for finding in found.findings] and earned.op_ms is None
