@@ -3,6 +3,7 @@
 import ctypes
 import os
 import re
+import subprocess
 import time
 from pathlib import Path
 from typing import Any, Dict, Optional, Tuple
@@ -79,6 +80,7 @@ class Gpu:
         return {
             "gpu": self._facts.name, "capability": ".".join(map(str, self._facts.capability)),
             "driver": self._facts.driver_version, "memory": self._facts.memory_total,
+            "clocks": _clocks(self._nodes[0]),
         }  # fmt: skip
 
     def ill(self) -> Optional[str]:
@@ -104,6 +106,16 @@ class Gpu:
         if not np.abs(found - self._wanted).max() <= 2e-5 * np.abs(self._wanted).max():
             raise DeviceError("a kernel that was right before is wrong now")
         return min(_timed_fill(self._scratch) for _ in range(_TRIES))
+
+
+def _clocks(node: str) -> str:
+    """Clocks and temperature now, as the vendor's tool says them; "" where there is no such tool."""
+    command = ["nvidia-smi", "-i", re.sub(r"\D", "", node), "--format=csv,noheader",
+               "--query-gpu=clocks.sm,clocks.max.sm,clocks.mem,temperature.gpu"]  # fmt: skip
+    try:
+        return subprocess.run(command, capture_output=True, text=True, timeout=10).stdout.strip()
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
 
 
 def _timed_fill(address: int) -> float:
