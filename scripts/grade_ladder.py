@@ -16,10 +16,10 @@ from pathlib import Path
 
 from fashion_infer import compilers, resources
 from fashion_infer.grading import marks, rubric
-from fashion_infer.grading.building import Plugin
 from fashion_infer.grading.device import Gpu
-from fashion_infer.grading.inputs import Seed
+from fashion_infer.grading.intake.building import Plugin
 from fashion_infer.grading.referee import Machine, Referee
+from fashion_infer.grading.referee.inputs import Seed
 from fashion_infer.grading.sandbox import required
 from fashion_infer.library import bindings
 from fashion_infer.measure import conv

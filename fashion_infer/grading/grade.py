@@ -8,15 +8,16 @@ from typing import Callable, Iterator, List, NamedTuple, Optional, Sequence, Tup
 
 from ..errors import DeviceError, FashionInferError, UsageError
 from ..submissions import build as builds
-from . import building, marks, submission, verdict
-from .archives import Refused
-from .building import Plugin
-from .findings import Finding, plain
-from .inputs import Seed
+from . import marks, verdict
+from .intake import building, submission
+from .intake.archives import Refused
+from .intake.building import Plugin
+from .intake.submission import Submission
 from .referee import Machine, Observed, Referee
+from .referee.findings import Finding, plain
+from .referee.inputs import Seed
 from .rubric import Rubric
 from .sandbox import required
-from .submission import Submission
 from .verdict import Verdict
 
 _NOTHING = Observed((), (), {}, "", {})

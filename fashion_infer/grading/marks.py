@@ -2,10 +2,10 @@
 
 from typing import List, NamedTuple, Optional, Sequence, Tuple
 
-from .findings import MARKED, REFUSED, Finding
 from .referee import Observed
+from .referee.findings import MARKED, REFUSED, Finding
+from .referee.samples import Times, cases, times
 from .rubric import Check, Rubric
-from .samples import Times, cases, times
 
 _OUTSIDE = ("work before", "clocks")  # of a format with phases: then Op Time is the worker's word, and not counted
 

@@ -13,11 +13,11 @@ from .. import __version__
 from ..errors import DataError
 from ..library import build
 from . import rubric as rubrics
-from .findings import Finding
-from .inputs import Seed
 from .marks import Mark, Marks
+from .referee.findings import Finding
+from .referee.inputs import Seed
+from .referee.samples import Sample
 from .rubric import Rubric
-from .samples import Sample
 
 KIND = "fashion-infer verdict"
 VERSION = 1

@@ -16,7 +16,7 @@ def check(path, verdict):
     """Hold a verdict to the attack's first line."""
     kind, _, text = path.read_text().splitlines()[0].partition("Ends as: ")[2].split(". ")[0].partition(": ")
     told = [(finding.kind, finding.text) for finding in verdict.findings]
-    assert "GOT THROUGH" not in verdict.printed
+    assert "GOT THROUGH" not in verdict.printed, verdict.printed
     if kind == "harmless":
         assert (verdict.status, told, verdict.marks.points, verdict.ranked) == ("judged", [], 100, True)
     elif kind == "refused":

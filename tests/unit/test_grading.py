@@ -16,11 +16,11 @@ from profiles import drawn, examples
 
 from fashion_infer.checkpoints import editions
 from fashion_infer.errors import DataError, UsageError
-from fashion_infer.grading import formats, marks, memory, results, rubric, samples, scrutiny, verdict
-from fashion_infer.grading.findings import KINDS, Finding
-from fashion_infer.grading.inputs import Inputs, Seed, fresh
-from fashion_infer.grading.memory import Shape
-from fashion_infer.grading.referee import Observed
+from fashion_infer.grading import formats, marks, results, rubric, verdict
+from fashion_infer.grading.referee import Observed, memory, samples, scrutiny
+from fashion_infer.grading.referee.findings import KINDS, Finding
+from fashion_infer.grading.referee.inputs import Inputs, Seed, fresh
+from fashion_infer.grading.referee.memory import Shape
 from fashion_infer.grading.sandbox import available
 
 ROOT = Path(__file__).resolve().parents[2]

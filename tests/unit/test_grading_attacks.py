@@ -10,8 +10,9 @@ from attacks.verdicts import ATTACKS, check, judged
 from profiles import drawn
 
 from fashion_infer import compilers
-from fashion_infer.grading import archives, grade, rubric, submission
-from fashion_infer.grading.findings import KINDS
+from fashion_infer.grading import grade, rubric
+from fashion_infer.grading.intake import archives, submission
+from fashion_infer.grading.referee.findings import KINDS
 from fashion_infer.grading.sandbox import available, layers
 
 FILES = sorted((ATTACKS / "cpu").glob("*.cpp"))

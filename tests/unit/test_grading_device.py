@@ -10,12 +10,12 @@ import pytest
 from profiles import drawn
 
 from fashion_infer import compilers, resources
-from fashion_infer.grading import inputs, marks, rubric
-from fashion_infer.grading.building import Plugin
+from fashion_infer.grading import marks, rubric
 from fashion_infer.grading.device import tensors
 from fashion_infer.grading.inside import driver
-from fashion_infer.grading.memory import Shape
-from fashion_infer.grading.referee import Machine, Referee
+from fashion_infer.grading.intake.building import Plugin
+from fashion_infer.grading.referee import Machine, Referee, inputs
+from fashion_infer.grading.referee.memory import Shape
 from fashion_infer.grading.sandbox import available
 
 FAKE = Path(__file__).parent / "fakes" / "libcuda.c"

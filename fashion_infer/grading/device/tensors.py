@@ -11,10 +11,10 @@ from typing import List, Optional, Tuple
 
 import numpy as np
 
-from ..inputs import Inputs
 from ..inside import driver
-from ..memory import Memory, Place, Shape, place
-from ..tensors import Shared
+from ..referee.inputs import Inputs
+from ..referee.memory import Memory, Place, Shape, place
+from ..referee.tensors import Shared
 
 _ALLOWED = 100e-6  # seconds that the device may take to answer after a worker's word: another context's turn
 

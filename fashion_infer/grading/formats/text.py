@@ -2,7 +2,7 @@
 
 from typing import List
 
-from ..findings import Finding
+from ..referee.findings import Finding
 from ..verdict import JUDGED, Verdict
 
 

@@ -67,22 +67,33 @@ class Sandboxed:
         # The namespace's first process is bubblewrap's own, which waits for the others.
         return [pid for pid in _numbers() if pid != self._first and _namespace(pid) == self._namespace]
 
-    def freeze(self) -> None:
-        """Stop every thread; Broken when one does not stop."""
-        for pid in self._stopped:  # known ones at once: looking for others takes milliseconds
-            _signal(pid, signal.SIGSTOP)
+    def freeze(self) -> float:
+        """Stop every thread: when, by time.perf_counter(), those that are known had stopped.
+
+        Raises
+        ------
+        Broken
+            When one does not stop.
+        """
         end = time.monotonic() + _PATIENCE
-        while True:
-            self._stopped = self.members()
-            for pid in self._stopped:
-                _signal(pid, signal.SIGSTOP)
-            if all(state in _STOPPED for pid in self._stopped for state in _states(pid)):
+        self._stop(self._stopped, end)
+        at = time.perf_counter()
+        while True:  # looking for others takes milliseconds
+            members = self.members()
+            self._stop(members, end)
+            if set(members) <= set(self._stopped):
                 break
-            if time.monotonic() > end:
-                raise Broken("it could not be stopped")
-            time.sleep(0.0002)
+            self._stopped = members
         if self._since:
             self._used, self._since = self._used + time.monotonic() - self._since, 0.0
+        return at
+
+    def _stop(self, members: List[int], end: float) -> None:
+        for pid in members:
+            _signal(pid, signal.SIGSTOP)
+        while not all(state in _STOPPED for pid in members for state in _states(pid)):
+            if time.monotonic() > end:
+                raise Broken("it could not be stopped")
 
     def thaw(self) -> None:
         """Continue what was stopped."""

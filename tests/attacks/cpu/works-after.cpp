@@ -1,4 +1,4 @@
-// Ends as: work after
+// Ends as: work after|wrong
 #include "conv.h"
 struct Call {
   const float *x, *k;
@@ -7,7 +7,7 @@ struct Call {
 };
 static void* later(void* call) {
   const Call& c = *static_cast<Call*>(call);
-  usleep(1000);
+  usleep(20000);
   convolve(c.x, c.k, c.y, c.B, c.M, c.C, c.H, c.W, c.K);
   return nullptr;
 }

@@ -6,13 +6,13 @@ import time
 from pathlib import Path
 from typing import List, NamedTuple, Optional, Tuple
 
-from .. import compilers, resources
-from ..errors import DeviceError
-from ..submissions import build as builds
+from ... import compilers, resources
+from ...errors import DeviceError
+from ...submissions import build as builds
+from ..rubric import Limits
+from ..sandbox import Box, Broken, Layers, run
+from ..sandbox import Limits as BoxLimits
 from .archives import Refused
-from .rubric import Limits
-from .sandbox import Box, Broken, Layers, run
-from .sandbox import Limits as BoxLimits
 from .submission import Submission
 
 # What a compiler needs of the system, beside the libraries that every box shows.

@@ -3,12 +3,12 @@
 import time
 from typing import Dict, List, NamedTuple, Optional
 
+from ..rubric import Rubric
+from ..sandbox import Broken
 from . import inputs
 from .findings import Finding, plain
 from .inputs import Seed
-from .rubric import Rubric
 from .samples import Case, Sample
-from .sandbox import Broken
 from .scrutiny import scrutinise
 from .session import Called, Session
 

@@ -3,7 +3,7 @@
 import statistics
 from typing import List, NamedTuple, Optional, Sequence, Tuple
 
-from ..checkpoints import editions
+from ...checkpoints import editions
 from .memory import Shape
 
 

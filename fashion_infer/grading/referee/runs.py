@@ -8,15 +8,15 @@ looked at whole (`judging`).
 import time
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
+from ..intake.building import Plugin
+from ..rubric import Rubric
+from ..sandbox import Box, Broken, Layers, Limits
 from . import inputs
-from .building import Plugin
 from .findings import Finding
 from .inputs import Seed
 from .judging import Notes, Plan, judge
 from .memory import place
-from .rubric import Rubric
 from .samples import Case, Sample, cases, spread
-from .sandbox import Box, Broken, Layers, Limits
 from .session import Session
 from .tensors import HostTensors
 

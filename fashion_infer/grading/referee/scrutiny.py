@@ -14,8 +14,8 @@ from typing import NamedTuple, Optional
 
 import numpy as np
 
-from ..measure import reference
-from ..submissions.diagnose import FLOAT32, HALF, Diagnosis, diagnose
+from ...measure import reference
+from ...submissions.diagnose import FLOAT32, HALF, Diagnosis, diagnose
 from .inputs import Inputs
 from .memory import Shape
 

@@ -6,11 +6,11 @@ import socket
 import time
 from typing import Any, Dict, NamedTuple, Optional, Sequence
 
-from ..errors import DeviceError
-from .building import Plugin
+from ...errors import DeviceError
+from ..intake.building import Plugin
+from ..sandbox import Box, Broken, Layers, start
+from ..sandbox.start import plan, python
 from .memory import Place, Shape
-from .sandbox import Box, Broken, Layers, start
-from .sandbox.start import plan, python
 from .tensors import Shared
 
 _MOST = 1 << 16  # bytes of a message
@@ -118,10 +118,10 @@ class Session:
             start = time.perf_counter()
             self._sandbox.thaw()
         said = self._receive(self._sandbox.remaining)
-        seconds = time.perf_counter() - start
-        late = tensors.settled()
-        self._sandbox.freeze()
-        return _called(said, number, seconds + late)
+        done = time.perf_counter() + tensors.settled()
+        stopped = self._sandbox.freeze()
+        # What a thread of it does between its word and the stop is part of the call; a GPU is not stopped so.
+        return _called(said, number, (done if self._spins else stopped) - start)
 
     def rest(self, seconds: float) -> None:
         """Let it go on for so long, without a call."""
@@ -169,7 +169,7 @@ class Session:
             self._sandbox.watch()
             look = time.monotonic() + _LOOK
             if time.monotonic() > end:
-                raise Broken(f"it did not answer within {patience:.0f} s")
+                raise Broken(f"it did not end within {patience:.0f} s")
         try:
             said = self._channel.recv(_MOST)
         except OSError:

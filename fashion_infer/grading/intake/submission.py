@@ -7,9 +7,9 @@ import tempfile
 from pathlib import Path
 from typing import List, NamedTuple, Optional, Tuple
 
-from ..errors import UsageError
-from ..submissions import formats, neighbours, paths
-from ..submissions.formats import Recognised
+from ...errors import UsageError
+from ...submissions import formats, neighbours, paths
+from ...submissions.formats import Recognised
 from . import archives
 from .archives import Refused
 
