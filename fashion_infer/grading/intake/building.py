@@ -61,7 +61,8 @@ def build(submission: Submission, layers: Layers, limits: Limits, backend: str, 
         if importlib.util.find_spec("torch") is None:
             raise DeviceError("submissions in Python need PyTorch: pip install torch")
         sites = tuple(path for path in sys.path if path.endswith("-packages") and Path(path).is_dir())
-        return Plugin("python", recognised.path, 0.0, host_memory, read=sites, packages=sites)
+        # Triton compiles, with the system's compiler.
+        return Plugin("python", recognised.path, 0.0, host_memory, read=(*sites, *_SYSTEM), packages=sites)
     if name == "prebuilt":
         plain = b"\0fops_kernel_plugin_main\0" not in recognised.path.read_bytes()
         return Plugin("c" if plain else "plugin", recognised.path, 0.0, host_memory)
