@@ -109,23 +109,30 @@ def test_inputs_are_shown_when_they_are_due_and_not_before(fake):
     shape = Shape(5, 2, 8, 8, 3, 3)
     device = Device(fake).tensors(1 << 20)
     rng = np.random.default_rng()
-    lies = device.prepare(shape, rng)
-    given = inputs.fresh(rng, shape, True)
-    assert device.fill(given, float("nan")) >= 0 and not device.same_inputs(given)
-    device.show()
-    assert device.same_inputs(given) and device.same_guards() and device.settled() >= 0
-    device.take()
-    assert np.isnan(device.y).all() and device.y.shape == shape.y
-    before = device.digest()
-    device.fill(given, 0.0)
-    device.take()
-    assert not device.y.any() and device.digest() != before
-    block = (ctypes.c_ubyte * (1 << 20)).from_address(device._block.address)
-    for _, stop in lies.guards:
-        block[stop - 1] ^= 1
-        assert not device.same_guards()
-        block[stop - 1] ^= 1
-    assert device.same_guards()
+    bracket = device.bracket(True)
+    assert len(bracket) == 3 and device.bracket(False) == bracket[:1]
+    places = [slot.prepare(shape, rng) for slot in bracket]
+    given = [inputs.fresh(rng, shape, True) for _ in bracket]
+    for slot, each in zip(bracket, given):
+        assert slot.fill(each, float("nan")) >= 0 and not slot.same_inputs(each)
+    device.show(bracket)
+    assert device.settled() >= 0
+    for slot, each in zip(bracket, given):
+        assert slot.same_inputs(each) and slot.same_guards()
+        slot.take()
+        assert np.isnan(slot.y).all() and slot.y.shape == shape.y
+    slot, before = bracket[1], bracket[1].digest()
+    slot.fill(given[1], 0.0)
+    slot.take()
+    assert not slot.y.any() and slot.digest() != before
+    block = (ctypes.c_ubyte * (3 << 20)).from_address(device._block.address)
+    for slot, lies in zip(bracket, places):
+        for start, stop in lies.guards:
+            for at in (start, stop - 1):
+                block[at] ^= 1
+                assert [each.same_guards() for each in bracket].count(False) >= 1
+                block[at] ^= 1
+        assert slot.same_guards()
     device.close()
 
 

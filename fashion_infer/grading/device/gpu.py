@@ -15,7 +15,7 @@ from ...library import devices, kernels
 from ...measure import reference
 from ..inside import driver
 from ..sandbox import Box
-from .tensors import DeviceTensors
+from .tensors import DeviceTensors, free_memory
 
 _COMMON = ("/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools")
 _BACK = 64 << 20  # bytes of device memory that may be missing after a submission
@@ -56,7 +56,7 @@ class Gpu:
         self._wanted = reference.convolve(self._x, self._k)
         self._known()  # what is set up once is no part of the first measure
         self._first = self._known()
-        self._free = _free()
+        self._free = free_memory()
 
     def shown(self, box: Box) -> Box:
         """A box with this device in it."""
@@ -88,7 +88,7 @@ class Gpu:
         end = time.monotonic() + _WAIT
         while True:
             try:
-                free, known = _free(), self._known()
+                free, known = free_memory(), self._known()
             except (driver.DriverError, DeviceError) as error:
                 return str(error)
             if self._free - free <= _BACK and known <= _SLOWER * self._first:
@@ -130,13 +130,6 @@ def _allocated(size: int) -> int:
     address = ctypes.c_ulonglong()
     driver.call("cuMemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(size))
     return address.value
-
-
-def _free() -> int:
-    """Bytes of device memory that nobody has."""
-    free, total = ctypes.c_size_t(), ctypes.c_size_t()
-    driver.call("cuMemGetInfo_v2", ctypes.byref(free), ctypes.byref(total))
-    return free.value
 
 
 def _nodes(device: int) -> Tuple[str, ...]:

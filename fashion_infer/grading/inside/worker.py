@@ -39,7 +39,7 @@ class Worker:
         self._device: Optional[Any] = None
         self._kernel: Optional[kernels.Kernel] = None
         self._memory = 0
-        self._call = abi.Call()
+        self._calls = [abi.Call()]
         self._spin = False
 
     def serve(self) -> None:
@@ -93,26 +93,33 @@ class Worker:
         self._say(loaded=kernels.described(self._kernel))
 
     def _case(self, shape, places, on_device: bool, examine: bool) -> None:
-        """Sizes B, C, H, W, M, K, and where x, k and y lie: bytes from the memory's beginning."""
+        """Sizes B, C, H, W, M, K, and for each call of a bracket where x, k and y lie, from the memory's beginning."""
         base = self._device.memory if on_device and self._device else self._memory
-        self._call = abi.Call(abi.Conv(*shape, 0), *(base + place for place in places), None, examine)
+        self._calls = [
+            abi.Call(abi.Conv(*shape, 0), *(base + place for place in each), None, examine) for each in places
+        ]
         self._say(ready=shape)
 
     def _go(self, number: bytes) -> None:
-        call = self._call
-        call.op_seconds, call.layer_seconds, call.findings, call.message = -1.0, 0.0, 0, b""
+        run, calls = self._kernel.run, self._calls
+        for call in calls:
+            call.op_seconds, call.layer_seconds, call.findings, call.message = -1.0, 0.0, 0, b""
+        status = findings = 0
         start = time.perf_counter()
         try:
-            status = self._kernel.run(call)
+            for call in calls:
+                status = run(call) or status
             if self._device is not None:
                 status = self._device.settle(call) or status
         except BaseException as error:
             status = abi.DEVICE_ERROR
             call.message = " ".join(f"{type(error).__name__}: {error}".split()).encode()[:500]
-        seconds = call.op_seconds if call.op_seconds >= 0 else time.perf_counter() - start
-        self._channel.send(
-            b"done %b %d %.9f %.9f %d %b" % (number, status, seconds, call.layer_seconds, call.findings, call.message)
-        )
+        seconds = (time.perf_counter() - start) / len(calls)
+        for each in calls:
+            findings |= each.findings
+        message = next((each.message for each in calls if each.message), b"")
+        op = call.op_seconds if call.op_seconds >= 0 else seconds
+        self._channel.send(b"done %b %d %.9f %.9f %d %b" % (number, status, op, call.layer_seconds, findings, message))
 
 
 def _mapped(descriptor: int) -> int:

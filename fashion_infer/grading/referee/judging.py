@@ -9,7 +9,7 @@ from . import inputs
 from .findings import Finding, plain
 from .inputs import Seed
 from .samples import Case, Sample
-from .scrutiny import scrutinise
+from .scrutiny import CLASSES, Found, scrutinise
 from .session import Called, Session
 
 _SLOW = 0.5  # seconds: what a first call costs once is no part worth leaving out of a longer one
@@ -67,20 +67,29 @@ def judge(session: Session, tensors, notes: Notes, case: Case, run: int, plan: P
     Broken
         When the submission ends, or fails.
     """
-    lies = tensors.prepare(case.shape, notes.seed.generator(run, case.layer, case.shape.B, 1))
+    bracket = tensors.bracket(plan.timed)
+    ours = (run, case.layer, case.shape.B)
+    lies = [slot.prepare(case.shape, notes.seed.generator(*ours, 1, index)) for index, slot in enumerate(bracket)]
     session.case(case.shape, lies, tensors.on_device, plan.examine)
     number = counted = 0
     while counted < plan.calls:
-        given = inputs.fresh(
-            notes.seed.generator(run, case.layer, case.shape.B, 2, number), case.shape, case.layer == 1
-        )
-        seconds = tensors.fill(given, 0.0 if plan.zeroed else float("nan"))
+        given = [
+            inputs.fresh(notes.seed.generator(*ours, 2, number, index), case.shape, case.layer == 1)
+            for index in range(len(bracket))
+        ]
+        seconds = min(slot.fill(each, 0.0 if plan.zeroed else float("nan")) for slot, each in zip(bracket, given))
         notes.fill[case] = min(seconds, notes.fill.get(case, seconds))
-        called = session.call(number, tensors)
-        secret = notes.seed.generator(run, case.layer, case.shape.B, 3, number)
-        sample = _looked_at(session, tensors, notes, case, run, number, called, given, secret, plan)
+        called = session.call(number, tensors, bracket)
+        if called.status != 0:
+            raise Broken(called.message or f"it failed with status {called.status}")
+        looks = [
+            _looked_at(session, slot, notes, case, number, called, each, notes.seed.generator(*ours, 3, number, index))
+            for index, (slot, each) in enumerate(zip(bracket, given))
+        ]
+        worst = max(looks, key=lambda found: CLASSES.index(found.precision))
+        sample = _sample(tensors, notes, case, run, number, called, worst, plan)
         notes.samples.append(sample)
-        if sample.precision == "wrong":
+        if not worst.right:
             return
         counted += sample.timed or not plan.timed
         number += 1
@@ -88,21 +97,25 @@ def judge(session: Session, tensors, notes: Notes, case: Case, run: int, plan: P
             return
 
 
-def _looked_at(session, tensors, notes, case, run, number, called: Called, given, secret, plan: Plan) -> Sample:
-    """Look at one call."""
-    if called.status != 0:
-        raise Broken(called.message or f"it failed with status {called.status}")
-    tensors.take()
-    if not tensors.same_inputs(given):
-        notes.found("inputs changed", case, "data or weights differ from what they were before the call")
-    if not tensors.same_guards():
-        notes.found("guard zones", case, "it wrote outside of the output")
-    found = scrutinise(tensors.y, given, case.shape, secret)
-    said = found.diagnosis.line()
+def _looked_at(session, slot, notes: Notes, case: Case, number: int, called: Called, given, secret) -> Found:
+    """Look at what one call has left."""
+    slot.take()
+    found = scrutinise(slot.y, given, case.shape, secret)
     if not found.right:
-        _wrong(session, tensors, notes, case, number, called, said)
+        _wrong(session, slot, notes, case, number, called, found.diagnosis.line())
     elif found.precision != "float32" and notes.rubric.precision == "float32":
         notes.found("precision", case, f"right in {found.precision} only")
+    if not slot.same_inputs(given):
+        notes.found("inputs changed", case, "data or weights differ from what they were before the call")
+    if not slot.same_guards():
+        notes.found("guard zones", case, "it wrote outside of the output")
+    return found
+
+
+def _sample(
+    tensors, notes: Notes, case: Case, run: int, number: int, called: Called, found: Found, plan: Plan
+) -> Sample:
+    """What a bracket's calls come to."""
     for bit, kind in _BITS.items():
         if called.findings & bit:
             notes.found(kind, case, "as the adapter saw between the phases")
@@ -110,16 +123,16 @@ def _looked_at(session, tensors, notes, case, run, number, called: Called, given
         _clocks(tensors, notes, case, called)
     first = number == 0 and called.seconds < _SLOW
     op = min(called.op_seconds, called.seconds) if called.layer_seconds else called.seconds
-    timed = plan.timed and not first
-    return Sample(case, run, number, timed, called.seconds, op, called.op_seconds, found.precision, said)
+    return Sample(case, run, number, plan.timed and not first, called.seconds, op, called.op_seconds, found.precision,
+                  found.diagnosis.line())  # fmt: skip
 
 
-def _wrong(session: Session, tensors, notes: Notes, case: Case, number: int, called: Called, said: str) -> None:
+def _wrong(session: Session, slot, notes: Notes, case: Case, number: int, called: Called, said: str) -> None:
     """Say why, as far as it shows."""
-    before = tensors.digest()
+    before = slot.digest()
     session.rest(min(max(called.seconds, _LEFTOVER[0]), _LEFTOVER[1]))
-    tensors.take()
-    if tensors.digest() != before:
+    slot.take()
+    if slot.digest() != before:
         notes.found("work after", case, "the output went on changing after the call was done")
     if any(sample.case == case and sample.precision != "wrong" for sample in notes.samples):
         notes.found("call number", case, f"right in an earlier call, wrong in call {number + 1} of its process: {said}")

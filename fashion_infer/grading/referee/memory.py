@@ -57,14 +57,14 @@ class Place(NamedTuple):
     guards: Tuple[Tuple[int, int], ...]
 
 
-def place(shape: Shape) -> Place:
-    """The layout of a shape's tensors."""
-    at, starts, guards = 0, [], []
+def place(shape: Shape, start: int = 0) -> Place:
+    """The layout of a shape's tensors, from a multiple of a page on."""
+    at, starts, guards = start, [], []
     for size in (shape.x, shape.k, shape.y):
-        start = _up(at + _GUARD)
-        guards.append((at, start))
-        starts.append(start)
-        at = start + 4 * int(np.prod(size))
+        begin = _up(at + _GUARD)
+        guards.append((at, begin))
+        starts.append(begin)
+        at = begin + 4 * int(np.prod(size))
     end = _up(at + _GUARD)
     return Place(*starts, end, (*guards, (at, end)))
 

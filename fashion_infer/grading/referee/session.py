@@ -54,7 +54,7 @@ class Session:
         self, box: Box, layers: Layers, shared: Shared, unsandboxed: bool = False, packages: Sequence[str] = ()
     ):
         self._channel, inner = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._spins = shared.device is not None
+        self._spins, self._calls = shared.device is not None, 1
         memory = shared.host
         with inner:
             command, inherited = python("worker", str(inner.fileno())), (inner.fileno(), memory.descriptor)
@@ -82,22 +82,29 @@ class Session:
         self._sandbox.freeze()
         return found
 
-    def case(self, shape: Shape, place: Place, on_device: bool = False, examine: bool = False) -> None:
-        """Say which sizes the next calls have, and where their tensors lie."""
-        self._send(case={"shape": shape, "places": place[:3], "on_device": on_device, "examine": examine})
+    def case(self, shape: Shape, places: Sequence[Place], on_device: bool = False, examine: bool = False) -> None:
+        """Say which sizes the next calls have, and where the tensors of each call of a bracket lie."""
+        lie = [place[:3] for place in places]
+        self._calls = len(lie)
+        self._send(case={"shape": shape, "places": lie, "on_device": on_device, "examine": examine})
         self._sandbox.thaw()
         self._answer("ready", self._sandbox.remaining)
         self._sandbox.freeze()
 
-    def call(self, number: int, tensors) -> Called:
-        """Let the submission run once, on what lies in the shared memory now.
+    def call(self, number: int, tensors, bracket) -> Called:
+        """Let the submission run once for each call of a bracket, on what lies in the shared memory now.
 
         Parameters
         ----------
         number
-            Of the call in this process.
-        tensors
-            Where its inputs wait: they are shown now.
+            Of the bracket in this process.
+        tensors, bracket
+            Where the inputs wait: they are shown now.
+
+        Returns
+        -------
+        Called
+            Seconds are those of the bracket over its calls.
 
         Raises
         ------
@@ -110,7 +117,7 @@ class Session:
             self._sandbox.thaw()
             if self._receive(self._sandbox.remaining) != b"awake":
                 raise Broken(_NOT_ITS_OWN)
-            tensors.show()
+            tensors.show(bracket)
             start = time.perf_counter()
             self._channel.send(word)
         else:
@@ -121,7 +128,8 @@ class Session:
         done = time.perf_counter() + tensors.settled()
         stopped = self._sandbox.freeze()
         # What a thread of it does between its word and the stop is part of the call; a GPU is not stopped so.
-        return _called(said, number, (done if self._spins else stopped) - start)
+        seconds = (done if self._spins else stopped) - start
+        return _called(said, number, seconds / self._calls)
 
     def rest(self, seconds: float) -> None:
         """Let it go on for so long, without a call."""

@@ -58,7 +58,11 @@ class HostTensors:
         memory.fill(self.y, value)
         return time.perf_counter() - start
 
-    def show(self) -> None:
+    def bracket(self, timed: bool) -> List["HostTensors"]:
+        """What is called between two looks at the clock: here one call."""
+        return [self]
+
+    def show(self, bracket: List["HostTensors"]) -> None:
         """Show the inputs: here they lie before a worker that is stopped."""
 
     def settled(self) -> float:

@@ -34,7 +34,7 @@ class Timing(NamedTuple):
     """How long times are measured."""
 
     spread: float = 0.01
-    seconds: float = 12.0
+    seconds: float = 8.0
     calls: int = 5
     runs: int = 2
 
