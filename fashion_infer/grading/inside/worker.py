@@ -7,7 +7,7 @@
                                           <- {"loaded": ...}
     {"case": ...}                         -> sets sizes and pointers
                                           <- {"ready": ...}
-    b"wake" (where it spins)              -> is awake
+    b"wake" (device memory)              -> is awake
                                           <- b"awake"
     b"go N"                               -> calls it, waits for the device
                                           <- b"done N STATUS OP LAYER FINDINGS MESSAGE"

@@ -112,7 +112,7 @@ class Session:
             When it ends, takes too much, or says what a worker does not say.
         """
         word = b"go %d" % number
-        if self._spins:  # waking up takes longer than some kernels: the inputs are not there yet
+        if tensors.on_device:  # waking up takes longer than some kernels, and the inputs are not there yet
             self._channel.send(b"wake")
             self._sandbox.thaw()
             if self._receive(self._sandbox.remaining) != b"awake":
@@ -128,7 +128,7 @@ class Session:
         done = time.perf_counter() + tensors.settled()
         stopped = self._sandbox.freeze()
         # What a thread of it does between its word and the stop is part of the call; a GPU is not stopped so.
-        seconds = (done if self._spins else stopped) - start
+        seconds = (done if tensors.on_device else stopped) - start
         return _called(said, number, seconds / self._calls)
 
     def rest(self, seconds: float) -> None:
