@@ -31,7 +31,7 @@ static int run(fops_plugin_call* call) {
   %s
   return FOPS_OK;
 }
-static const fops_kernel_plugin plugin = {FOPS_PLUGIN_ABI, FOPS_GPU, 0, 0, 1, "", "", "", nullptr, run};
+static const fops_kernel_plugin plugin = {FOPS_PLUGIN_ABI, FOPS_GPU, %d, 0, 1, "", "", "", nullptr, run};
 extern "C" const fops_kernel_plugin* fops_kernel_plugin_main(void) { return &plugin; }
 """
 CONVOLVE = "convolve(call->x, call->k, call->y, c.B, c.M, c.C, c.H, c.W, c.K);"
@@ -70,20 +70,21 @@ class Device:
         return box._replace(read=(*box.read, str(self._library)), gpu=True, library_path=str(self._library.parent))
 
 
-def judged(fake, folder, body):
+def judged(fake, folder, body, host_memory=False):
     source, target = folder / "plugin.cpp", folder / "plugin.so"
-    source.write_text(PLUGIN % (ROOT, body))
+    source.write_text(PLUGIN % (ROOT, body, host_memory))
     compiled(target, f"-I{resources.resource_dir('include')}", source)
     asked = rubric.parse((ROOT / "tests" / "attacks" / "rubric.toml").read_text(), "small")
     asked = asked._replace(backend="gpu", limits=asked.limits._replace(seconds=10.0))
-    plugin = Plugin("plugin", target, 0.0, False)
+    plugin = Plugin("plugin", target, 0.0, host_memory)
     found = Referee(plugin, asked, inputs.Seed.fresh(), Machine(available(), gpu=Device(fake))).observe()
     return found, marks.of(asked, found)
 
 
 @NEEDS
-def test_an_honest_kernel_has_full_marks(fake, tmp_path):
-    found, earned = judged(fake, tmp_path, CONVOLVE)
+@pytest.mark.parametrize("host_memory", [False, True], ids=["device memory", "copies by itself"])
+def test_an_honest_kernel_has_full_marks(fake, tmp_path, host_memory):
+    found, earned = judged(fake, tmp_path, CONVOLVE, host_memory)
     assert (earned.points, found.findings) == (100, ())
     assert found.layers["seccomp"] and len([s for s in found.samples if s.timed]) >= 2
 
