@@ -173,6 +173,7 @@ def test_a_machine_without_bubblewrap_says_why(monkeypatch, tmp_path):
     layers.available.cache_clear()
     try:
         monkeypatch.setattr(layers.shutil, "which", lambda *_, **__: None)
+        monkeypatch.setattr(layers, "_packaged", lambda: None)
         assert layers.available().refusal == "not installed"
         layers.available.cache_clear()
         broken = tmp_path / "bwrap"

