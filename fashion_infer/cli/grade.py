@@ -48,6 +48,8 @@ def command(submissions, edition, rubric, print_rubric, n, backend, device, file
             raise UsageError("--repeat is of one submission")
     if not submissions:
         raise UsageError("name a submission: a kernel file, a folder or an archive")
+    if len(submissions) > 1 and form != "text" and not out:
+        raise UsageError(f"--format {form} is a document for each submission: name a folder for them, --out DIR")
     asked = again.rubric if again else rubrics.read(rubric, edition) if rubric else rubrics.default(edition or "fa2017")
     asked = rubrics.changed(asked, backend or (again.backend if again else None), n)
     unknown = set(require) - {check.name for check in asked.checks}

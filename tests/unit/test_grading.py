@@ -304,6 +304,7 @@ def test_what_cannot_be_graded_is_refused_before_time_is_spent(invoke, tmp_path)
         ([HONEST, "--rubric", tmp_path / "none.toml"], 2, "cannot read the rubric"),
         ([HONEST, "--require", "speed"], 2, "no check of that name"),
         ([HONEST, "--out", HONEST], 2, "cannot make the folder"),
+        ([HONEST, HONEST, "--format", "json"], 2, "name a folder for them, --out DIR"),
         (["--repeat", tmp_path / "none.json"], 3, "cannot read the verdict"),
     ):
         found, out, err = invoke("grade", *arguments)
