@@ -60,6 +60,7 @@ class Referee:
     def __init__(self, plugin: Plugin, rubric: Rubric, seed: Seed, machine: Machine):
         self._plugin, self._rubric, self._machine = plugin, rubric, machine
         self._notes = Notes(rubric, seed)
+        self._tensors: Any = None  # while it observes
         self._layers: Dict[str, Any] = {}
         self._printed = ""
         self._run = 0
