@@ -7,6 +7,9 @@
 // A 1x1 layer or a 3x3 one over a single channel has 1 to 36 products an output: too few for tensor cores to earn what
 // splitting costs, and the float32 pipes hide them behind the stores.
 // Costs: an input is loaded for each tap that it meets, mostly from L1.
+#include <algorithm>
+#include <type_traits>
+
 #include "conv/cuda/kernels.h"
 
 namespace fops {
@@ -14,20 +17,23 @@ namespace {
 
 constexpr int kThreads = 128;
 constexpr int kMostProducts = 36;
+constexpr long long kEnoughBlocks = 512;  // fewer do not keep a large GPU busy
 constexpr size_t kWeights = 48 * 1024;  // bytes in shared memory that every GPU gives without being asked
 
 // Products are padded to a multiple of four, a 16-byte read of weights.
 constexpr int padded(int64_t products) { return static_cast<int>((products + 3) / 4 * 4); }
 
-// A block takes kThreads kOutputs outputs of an image, all filters. With kVector a thread's outputs are neighbours, one
+// A block takes kThreads kOutputs outputs of an image and `filters` of the filters: all of them, unless the pieces of a
+// small batch would leave multiprocessors idle. With kVector a thread's outputs are neighbours, one
 // 16-byte store; else they lie kThreads apart, so that a warp's stores still cover 128 bytes.
 template <int kTaps, int kOutputs, bool kVector, typename X>
 __global__ void __launch_bounds__(kThreads)
-    few_products(Dims d, const X* __restrict__ x, const float* __restrict__ k, float* __restrict__ y) {
+    few_products(Dims d, int filters, const X* __restrict__ x, const float* __restrict__ k, float* __restrict__ y) {
   extern __shared__ __align__(16) float weights[];  // [filter][kTaps]
   const int taps = d.C * d.K * d.K, plane = d.OH * d.OW;
-  for (int i = threadIdx.x; i < d.M * kTaps; i += kThreads)
-    weights[i] = i % kTaps < taps ? k[i / kTaps * taps + i % kTaps] : 0.0f;
+  const int m0 = blockIdx.y * filters, own_filters = min(filters, d.M - m0);
+  for (int i = threadIdx.x; i < own_filters * kTaps; i += kThreads)
+    weights[i] = i % kTaps < taps ? k[(m0 + i / kTaps) * taps + i % kTaps] : 0.0f;
   __syncthreads();
 
   const long long pieces = ceil_div(plane, kThreads * kOutputs);
@@ -51,9 +57,9 @@ __global__ void __launch_bounds__(kThreads)
       }
     }
 
-    float* out = y + image * d.M * plane + own;
+    float* out = y + (image * d.M + m0) * plane + own;
 #pragma unroll 2
-    for (int m = 0; m < d.M; ++m, out += plane) {
+    for (int m = 0; m < own_filters; ++m, out += plane) {
       float sum[kOutputs] = {};
 #pragma unroll
       for (int t = 0; t < kTaps; t += 4) {
@@ -87,15 +93,18 @@ fops_status run(const fops_conv& c, const void* x, const float* k, float* y, cud
   constexpr int kOutputs = kTaps <= 20 ? 4 : 2;  // 80 registers of inputs at most
   const Dims d = dims(c);
   const bool vector = out_h(c) * out_w(c) % kOutputs == 0 && reinterpret_cast<uintptr_t>(y) % (4 * kOutputs) == 0;
-  const size_t shared = sizeof(float) * d.M * kTaps;
+  const long long tasks = d.B * ceil_div(1LL * d.OH * d.OW, kThreads * kOutputs);
+  const int groups = static_cast<int>(std::clamp<long long>(kEnoughBlocks / tasks, 1, ceil_div(d.M, 4)));
+  const int filters = static_cast<int>(ceil_div(d.M, groups));
+  const size_t shared = sizeof(float) * filters * kTaps;
   return with_input(c, x, [&](auto typed) {
     using In = std::remove_cv_t<std::remove_pointer_t<decltype(typed)>>;
     auto* kernel = vector ? few_products<kTaps, kOutputs, true, In> : few_products<kTaps, kOutputs, false, In>;
     FOPS_TRY(allow_shared(kernel, shared));
     unsigned grid = 0;
-    const long long tasks = d.B * ceil_div(1LL * d.OH * d.OW, kThreads * kOutputs);
     FOPS_TRY(resident_grid(kernel, kThreads, shared, tasks, &grid));
-    kernel<<<grid, kThreads, shared, stream>>>(d, typed, k, y);
+    const dim3 blocks(grid, static_cast<unsigned>(ceil_div(d.M, filters)));
+    kernel<<<blocks, kThreads, shared, stream>>>(d, filters, typed, k, y);
     return launched("few-products");
   });
 }

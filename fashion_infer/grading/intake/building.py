@@ -97,7 +97,7 @@ def _needed(recognised) -> Optional[str]:
         return None
     if compilers.find_nvcc() is None:
         raise DeviceError("GPU submissions need the CUDA compiler: pip install 'fashion-infer[gpu]'")
-    return builds.gpu_arch()
+    return builds.gpu_arch(0)
 
 
 def _linked(recognised) -> Tuple[str, ...]:
@@ -108,11 +108,14 @@ def _linked(recognised) -> Tuple[str, ...]:
 
 
 def _tools(command: List[str]) -> Tuple[str, ...]:
-    """The compiler's own folders, where they are not the system's."""
-    nvcc = compilers.find_nvcc()
+    """The compilers' own folders, where they are not the system's: nvcc runs the C++ compiler too."""
+    nvcc, cxx = compilers.find_nvcc(), compilers.find_cxx()
     own = [str(folder) for folder in compilers.cuda_folders(nvcc)] if nvcc and command[0] == nvcc else []
-    prefix = Path(command[0]).resolve().parent.parent
-    return (*own, command[0], *(str(prefix / name) for name in ("bin", "lib", "lib64", "libexec", "include")))
+    programs = dict.fromkeys([command[0], *([cxx] if cxx else [])])
+    for program in programs:
+        prefix = Path(program).resolve().parent.parent
+        own += [program, *(str(prefix / name) for name in ("bin", "lib", "lib64", "libexec", "include"))]
+    return tuple(own)
 
 
 def _ours() -> Tuple[str, ...]:
