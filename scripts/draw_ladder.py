@@ -1,4 +1,4 @@
-"""Draws docs/ladder.svg, the picture of the README, from the measurements in docs/kernels.json: run it without arguments.
+"""Draws docs/ladder.svg, the picture of the README, from docs/kernels.json: run it without arguments.
 
 One dot a kernel on a logarithmic axis; the colours follow the reader's light or dark scheme.
 """
@@ -15,10 +15,12 @@ TICKS = (1, 10)
 STYLE = """
   text { font: 13px system-ui, sans-serif; fill: #1f2328 }
   .title { font-weight: 600 } .faint { fill: #59636e } .end { text-anchor: end } .middle { text-anchor: middle }
-  .paper { fill: #ffffff } line { stroke: #d1d9e0 } .peer { stroke: #9a6700; stroke-dasharray: 5 4 } .peer-name { fill: #9a6700 }
+  .paper { fill: #ffffff } line { stroke: #d1d9e0 }
+  .peer { stroke: #9a6700; stroke-dasharray: 5 4 } .peer-name { fill: #9a6700 }
   .limit { stroke: #cf222e; stroke-dasharray: 5 4 } .limit-name { fill: #cf222e } circle { fill: #0969da }
   @media (prefers-color-scheme: dark) {
-    .paper { fill: #0d1117 } text { fill: #f0f6fc } .faint { fill: #9198a1 } line { stroke: #3d444d } circle { fill: #4493f8 }
+    .paper { fill: #0d1117 } text { fill: #f0f6fc } .faint { fill: #9198a1 } line { stroke: #3d444d }
+    circle { fill: #4493f8 }
     .peer { stroke: #d29922 } .peer-name { fill: #d29922 } .limit { stroke: #f85149 } .limit-name { fill: #f85149 }
   }
 """
