@@ -9,11 +9,11 @@ from pathlib import Path
 from xml.sax.saxutils import escape
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
-WIDTH, LEFT, RIGHT, TOP, ROW = 840, 190, 60, 82, 22
+WIDTH, LEFT, RIGHT, TOP, ROW = 640, 178, 50, 84, 22
 FIRST, LAST = 0.2, 50  # milliseconds at the ends of the axis
 TICKS = (1, 10)
 STYLE = """
-  text { font: 13px system-ui, sans-serif; fill: #1f2328 }
+  text { font: 14px system-ui, sans-serif; fill: #1f2328 }
   .title { font-weight: 600 } .faint { fill: #59636e } .end { text-anchor: end } .middle { text-anchor: middle }
   .paper { fill: #ffffff } line { stroke: #d1d9e0 }
   .peer { stroke: #9a6700; stroke-dasharray: 5 4 } .peer-name { fill: #9a6700 }

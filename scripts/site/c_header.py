@@ -67,4 +67,4 @@ def text(words):
 
 def mark(paragraph):
     """A paragraph with its C names as code."""
-    return re.sub(r"(?<![`\w])(?:\*?\w*_\w+(?:\(\))?|\*\w+)", lambda found: f"`{found.group()}`", paragraph)
+    return re.sub(r"(?<![`\w])(?:\*?\w*_\w+(?:\.\w+)*(?:\(\)|/)?|\*\w+)", lambda found: f"`{found.group()}`", paragraph)

@@ -13,7 +13,7 @@ from mkdocs.structure.files import File, Files, InclusionLevel
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = ("README.md", "docs/**/*.md", "custom_ops/**/*.md", "models/*.md", "data/*.md")
-MEDIA = (".svg", ".png", ".json", ".ipynb", ".css")
+MEDIA = (".svg", ".png", ".json", ".ipynb")
 LINK = re.compile(r"(?<=\]\()([^)\s#:]+)(?=[)#])")
 
 
@@ -33,8 +33,8 @@ def on_files(files, config):
     for path in pages():
         kept.append(File.generated(config, name(path), abs_src_path=str(path)))
         linked |= {target for target in targets(path) if target not in pages()}
-    for path in (ROOT / "docs").glob("*.css"):
-        kept.append(File.generated(config, path.name, abs_src_path=str(path)))
+    for path in (ROOT / "docs" / "assets").iterdir():
+        kept.append(File.generated(config, name(path), abs_src_path=str(path)))
     for path in sources.closure(linked, MEDIA):
         if path.suffix in MEDIA:
             kept.append(File.generated(config, name(path), abs_src_path=str(path)))

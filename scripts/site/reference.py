@@ -1,17 +1,9 @@
 """The reference pages: commands from click, Python from docstrings, C from the headers' comments."""
 
 import c_header
+import commands
 
-COMMANDS = """# Every command and option
-
-::: mkdocs-click
-    :module: fashion_infer.cli.main
-    :command: cli
-    :prog_name: fashion-infer
-    :depth: 1
-    :style: table
-    :list_subcommands: true
-"""
+from fashion_infer.cli.main import PROGRAM, cli
 
 # (module.name, the names within it that are shown; none: all that is public)
 PYTHON = (
@@ -27,7 +19,7 @@ def generated(root):
     """The pages' Markdown by their paths in the site."""
     include = root / "custom_ops" / "include"
     return {
-        "reference/commands.md": COMMANDS,
+        "reference/commands.md": commands.page(cli, PROGRAM),
         "reference/python.md": python(),
         "reference/c.md": c_header.page(include / "fashion_ops.h", "The C API"),
         "reference/plugin.md": c_header.page(include / "fashion_ops_plugin.h", "Plug-ins"),
