@@ -57,7 +57,7 @@ lint: ## Check the Python files' style
 
 docs: ## Build the documentation as a web site, build/site/index.html; a link that leads nowhere is an error
 	$(ENV) --extra=docs
-	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs -q build --strict
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 	@echo "the site is there: build/site/index.html"
 
 wheel: ## Build the wheel of a release under dist/, with CUDA for every architecture

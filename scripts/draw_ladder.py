@@ -36,11 +36,8 @@ def picture(measured):
     rows = {row["name"]: row for row in layer["rows"] if row["status"] == "ok"}
     kernels = sorted((row for row in rows.values() if row["kind"] == "kernel"), key=lambda row: row["step"])
     bottom = TOP + ROW * len(kernels)
-    shape = layer["shape"]
-    title = (
-        f"One convolution, {shape['B']:,} images, {shape['M']} filters of {shape['K']} x {shape['K']}, "
-        f"on an {measured['device']['name']}: {len(kernels)} kernels"
-    )
+    shape, device = layer["shape"], measured["device"]["name"]
+    title = f"{shape['B']:,} images, {shape['M']} filters of {shape['K']} x {shape['K']}, on an {device}"
     # Its own paper: a page's scheme may be another than the system's, which is the one that the picture follows.
     parts = ['<rect width="100%" height="100%" rx="8" class="paper"/>', text(16, 28, title, "title")]
     for tick in TICKS:

@@ -2,6 +2,7 @@
 
 import re
 
+NAME = re.compile(r"(?<![`\w/])\*?[\w/]*\w_\w*(?:[./]\w+)*(?:\(\)|[/*])?")
 SECTION = re.compile(r"^/\* -{2,} (?P<title>.*?) -* \*/$")
 
 
@@ -67,4 +68,4 @@ def text(words):
 
 def mark(paragraph):
     """A paragraph with its C names as code."""
-    return re.sub(r"(?<![`\w])(?:\*?\w*_\w+(?:\.\w+)*(?:\(\)|/)?|\*\w+)", lambda found: f"`{found.group()}`", paragraph)
+    return NAME.sub(lambda found: f"`{found.group()}`", paragraph)

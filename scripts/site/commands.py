@@ -18,7 +18,7 @@ def page(group, program):
 
 def walked(command, program, parent=None, words=()):
     """(words, context) of a command and of all below it."""
-    context = click.Context(command, parent=parent, info_name=program)
+    context = click.Context(command, parent=parent, info_name=program, **command.context_settings)
     words = (*words, program)
     yield words, context
     if isinstance(command, click.Group):
