@@ -60,6 +60,15 @@ def on_page_markdown(markdown, page, config, files):
     return LINK.sub(replaced, markdown)
 
 
+def on_page_content(html, page, config, files):
+    """A browser breaks a line behind any hyphen, as in "--kernel": not within a word of code."""
+
+    def kept_whole(code):
+        return re.sub(r"[^\s<>]*-[^\s<>]*", r'<span class="whole">\g<0></span>', code.group())
+
+    return re.sub(r"(?<=<code>)[^<]*(?=</code>)", kept_whole, html)
+
+
 def name(path):
     """The path as the site has it."""
     return path.relative_to(ROOT).as_posix()
