@@ -10,6 +10,7 @@ from ._mxnet import plugin
 from .checkpoints import zoo
 from .data import locate
 from .errors import DataError, DeviceError, FashionInferError
+from .grading import sandbox
 from .library import bindings, build, kernels, thread_pool
 from .library import devices as cuda
 
@@ -32,6 +33,7 @@ def examine() -> List[Finding]:
         ("CUDA devices", _cuda),
         ("dataset", _dataset),
         ("models", _models),
+        ("sandbox", _sandbox),
     )
     findings: List[Finding] = []
     for what, part in parts:
@@ -109,3 +111,9 @@ def _models() -> List[Finding]:
         except FashionInferError as error:
             findings.append(Finding(False, f"model {model.name}", "broken", str(error)))
     return findings
+
+
+def _sandbox() -> List[Finding]:
+    layers = sandbox.available()
+    advice = "" if layers.isolated else "apt install bubblewrap, or pip install 'fashion-infer[grade]'"
+    return [Finding(True if layers.isolated else None, "sandbox for `grade`", layers.words, advice)]

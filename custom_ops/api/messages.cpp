@@ -1,4 +1,7 @@
 // The C API: the last failure, and what this build is.
+#include <string>
+
+#include "base/isa.h"
 #include "base/status.h"
 
 #ifndef FOPS_VERSION
@@ -16,12 +19,17 @@ extern "C" {
 const char* fops_last_error(void) { return fops::last_message(); }
 
 const char* fops_build_info(void) {
-  return "fashion_ops " FOPS_VERSION ", gcc " __VERSION__ ", cpu generic+avx2+avx512, cuda "
 #ifdef FOPS_WITH_CUDA
-      FOPS_CUDA_VERSION " (" FOPS_CUDA_ARCHS ")";
+  constexpr char cuda[] = FOPS_CUDA_VERSION " (" FOPS_CUDA_ARCHS ")";
 #else
-         "none";
+  constexpr char cuda[] = "none";
 #endif
+#define FOPS_PLUS(set) "+" #set
+  constexpr char sets[] = FOPS_EACH_ISA(FOPS_PLUS);
+#undef FOPS_PLUS
+  static const std::string info =
+      std::string("fashion_ops " FOPS_VERSION ", gcc " __VERSION__ ", cpu ") + &sets[1] + ", cuda " + cuda;
+  return info.c_str();
 }
 
 }  // extern "C"

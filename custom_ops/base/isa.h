@@ -1,14 +1,30 @@
 // Which instruction set the fast kernels use on this machine.
 #pragma once
 
+// X(set) for every instruction set that the *_simd.cpp files are compiled for, plainest first; a set's name is that of
+// its namespace. CMakeLists.txt has the same lists, with the compiler's options.
+#if defined(__x86_64__)
+#define FOPS_EACH_ISA(X) X(generic) X(avx2) X(avx512)
+#elif defined(__aarch64__)
+#define FOPS_EACH_ISA(X) X(generic) X(neon)
+#else
+#define FOPS_EACH_ISA(X) X(generic)
+#endif
+
 namespace fops {
 
-enum class Isa { generic, avx2, avx512 };
+#define FOPS_ISA_NAME(set) set,
+enum class Isa { FOPS_EACH_ISA(FOPS_ISA_NAME) };
+#undef FOPS_ISA_NAME
 
-// The best that the processor and the operating system support, lowered by FASHION_OPS_ISA=avx2|generic.
+// The best that the processor and the operating system support, lowered by FASHION_OPS_ISA=NAME.
 Isa isa();
 
-// Its name: "avx512", "avx2" or "generic".
+// Whether its tiles of bfloat16 (AMX) can be used as well. Asks the operating system for them, once. FASHION_OPS_AMX=off,
+// and a lowered isa(), leave them out.
+bool amx();
+
+// Its name: "avx512", "avx2", "neon" or "generic".
 const char* isa_name();
 
 }  // namespace fops

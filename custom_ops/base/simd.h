@@ -3,6 +3,12 @@
 
 #include <cstdint>
 
+#if defined(__AVX2__)
+#include <immintrin.h>
+#elif defined(FOPS_NEON)
+#include <arm_neon.h>
+#endif
+
 namespace fops {
 namespace FOPS_ISA {
 
@@ -15,12 +21,34 @@ constexpr int kLanes = 4;
 #endif
 constexpr int kVectorBytes = kLanes * 4;
 
+// Whether there are 32 vector registers, and not 16.
+#if defined(__AVX512F__) || defined(FOPS_NEON)
+constexpr bool kManyRegisters = true;
+#else
+constexpr bool kManyRegisters = false;
+#endif
+
 typedef float Vector __attribute__((vector_size(kVectorBytes), may_alias));
 typedef int32_t IntVector __attribute__((vector_size(kVectorBytes), may_alias));
 typedef float UnalignedVector __attribute__((vector_size(kVectorBytes), aligned(4), may_alias));
 
 static inline Vector load(const float* p) { return *reinterpret_cast<const UnalignedVector*>(p); }
 static inline void store(float* p, Vector v) { *reinterpret_cast<UnalignedVector*>(p) = v; }
+
+// a * b + c: rounded once, or twice in the generic set, but everywhere alike. Sums are written with it and not as an
+// expression, of which the compiler fuses some and not others: an item's result then depends on the tile that it fell
+// into, and so on its neighbours.
+static inline Vector multiply_add(Vector a, float b, Vector c) {
+#if defined(__AVX512F__)
+  return _mm512_fmadd_ps(a, _mm512_set1_ps(b), c);
+#elif defined(__AVX2__)
+  return _mm256_fmadd_ps(a, _mm256_set1_ps(b), c);
+#elif defined(FOPS_NEON)
+  return vfmaq_n_f32(c, a, b);
+#else
+  return c + a * b;
+#endif
+}
 
 }  // namespace FOPS_ISA
 }  // namespace fops

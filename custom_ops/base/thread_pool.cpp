@@ -40,6 +40,15 @@ int usable_cores() {
   return std::max(1, cores);
 }
 
+// Tells the processor that this thread waits in a loop.
+void relax() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
 class Pool {
  public:
   // One caller at a time: a second one waits here rather than oversubscribing the cores.
@@ -88,7 +97,7 @@ class Pool {
   // through fa2017's fused network took 0.46 ms without spinning, and takes 0.40 with it.
   template <typename Condition>
   static void spin(const Condition& met) {
-    for (int i = 0; i < 500 && !met(); ++i) __builtin_ia32_pause();
+    for (int i = 0; i < 500 && !met(); ++i) relax();
   }
 
   void work(int index) {

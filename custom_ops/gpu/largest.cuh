@@ -10,16 +10,19 @@ __device__ inline float larger(float so_far, float value) {
   return fabsf(value) <= so_far ? so_far : fminf(fabsf(value), INFINITY);  // fminf of NaN and infinity is infinity
 }
 
-// The largest |value| over a block, for values of 0 and above. Every thread calls it; `scratch` is one shared word.
-__device__ inline float block_max(float value, unsigned* scratch) {
-  unsigned bits = __float_as_uint(value);  // ordered as unsigned integers are
+// The largest `bits` over a block. Every thread calls it; `scratch` is one shared word.
+__device__ inline unsigned block_max(unsigned bits, unsigned* scratch) {
   __syncthreads();
   if (threadIdx.x == 0) *scratch = 0;
   __syncthreads();
   for (int offset = 16; offset > 0; offset /= 2) bits = max(bits, __shfl_xor_sync(0xffffffffu, bits, offset));
   if (threadIdx.x % 32 == 0) atomicMax(scratch, bits);
   __syncthreads();
-  return __uint_as_float(*scratch);
+  return *scratch;
+}
+// The largest |value|, for values of 0 and above: their bits order as they do.
+__device__ inline float block_max(float value, unsigned* scratch) {
+  return __uint_as_float(block_max(__float_as_uint(value), scratch));
 }
 
 }  // namespace fops

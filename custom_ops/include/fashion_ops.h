@@ -7,6 +7,14 @@
  * with x (B,C,H,W), k (M,C,K,K) and y (B,M,H-K+1,W-K+1), all contiguous NCHW. k and y are float32;
  * x is float32 or, where x_type says so, uint8 (pixels as they lie in the dataset).
  *
+ * Precision "float32" means, of every output of a convolution or a dense layer, a sum of n products,
+ *
+ *     |y - exact| <= 2^-24 (4 + sqrt(n)) sum |x| |k| + 2^-126
+ *
+ * for pixels, activations and values of any size side by side; docs/precision.md has the other stages of a network,
+ * infinities and NaN, and what inputs made against it can do. A fused network gives an item the same bits in any batch
+ * and on any number of threads.
+ *
  * Every function that can fail returns a status and leaves a message for the calling thread in
  * fops_last_error(). No exception crosses this API, and nothing here exits or aborts the process.
  * All functions may be called from several threads at once.
@@ -47,7 +55,7 @@ typedef struct {
   const char* name;      /* what --kernel takes */
   const char* summary;   /* the idea, in one line */
   const char* takes;     /* the shapes it takes, in words; "" when it takes every shape */
-  const char* precision; /* "float32" (float32 grade), "tf32" or "fp16" */
+  const char* precision; /* "float32" (as above), "tf32" or "fp16" */
 } fops_kernel_info;
 
 /* In place of a node's number: keeps a forward pass out of the op-time log. */
@@ -189,7 +197,8 @@ FOPS_API int fops_log_drain(fops_op_record* out, int capacity);
 /* Threads of the library's pool: 1 to 1024; 0 restores the default, the cores this process may run on. */
 FOPS_API fops_status fops_set_threads(int threads);
 FOPS_API int fops_get_threads(void);
-/* "avx512", "avx2" or "generic": what the fast kernels use on this machine. FASHION_OPS_ISA lowers it. */
+/* "avx512", "avx2", "neon" or "generic": what the fast kernels use on this machine. FASHION_OPS_ISA lowers it;
+ * FASHION_OPS_AMX=off leaves AMX out, which AVX-512 kernels use where the processor has it. */
 FOPS_API const char* fops_cpu_isa(void);
 
 /* ---- CUDA devices ------------------------------------------------------------------------- */

@@ -27,6 +27,7 @@ COMMANDS = {
     "profile": ("profile", "Run under the profiler: where the time goes, by kernel and by call."),
     "report": ("report", "Measure everything, and write it as one page."),
     "kernel": ("kernel", "Kernel files of one's own: formats, a file to start from, a check."),
+    "grade": ("grade", "Grade kernels that one does not trust: sandbox, referee, verdict."),
     "compare": ("compare", "Two files of measurements side by side, with ratios and verdicts."),
 }
 

@@ -9,5 +9,5 @@ def build_info() -> str:
 
 
 def cpu_isa() -> str:
-    """The instruction set that the fast CPU kernels use here: "avx512", "avx2" or "generic"."""
+    """The instruction set that the fast CPU kernels use here: "avx512", "avx2", "neon" or "generic"."""
     return load().fops_cpu_isa().decode()

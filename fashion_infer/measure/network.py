@@ -12,20 +12,7 @@ from . import random_network, reference
 from . import request as requests
 from .machines import open_machine
 from .random_network import RandomNetwork
-from .records import (
-    HOST,
-    NETWORKS,
-    OK,
-    OURS,
-    PEER,
-    SKIPPED,
-    STAGE,
-    WRONG,
-    Case,
-    Check,
-    Measurement,
-    Result,
-)
+from .records import HOST, NETWORKS, OK, OURS, PEER, SKIPPED, STAGE, WRONG, Case, Check, Measurement, Result
 from .timing import Contender, interleaved, summaries
 
 BATCHES = (1, 16, 256, 10000)

@@ -14,7 +14,7 @@ import re
 import subprocess
 import tempfile
 from pathlib import Path
-from typing import List, NamedTuple, Optional, Tuple
+from typing import Callable, List, NamedTuple, Optional, Tuple
 
 from .. import compilers, resources
 from ..errors import DeviceError
@@ -47,7 +47,29 @@ class Built(NamedTuple):
     compiled: bool  # False when the cache had it
 
 
-def build(recognised: Recognised, arch: Optional[str] = None) -> Built:
+class Compiled(NamedTuple):
+    """What a compiler's run came to."""
+
+    code: int  # its exit code
+    output: str
+
+
+# Runs a compiler's command in a folder of its own, the only one that it writes to.
+Compile = Callable[[List[str], Path], Compiled]
+
+
+def compile_here(command: List[str], place: Path) -> Compiled:
+    """Run the compiler as a child of this process."""
+    run = subprocess.run(
+        command, cwd=place, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        text=True, errors="replace", env={**os.environ, "LC_ALL": "C"},
+    )  # fmt: skip
+    return Compiled(run.returncode, run.stdout)
+
+
+def build(
+    recognised: Recognised, arch: Optional[str] = None, compile: Compile = compile_here, within: Optional[Path] = None
+) -> Built:
     """Build the plug-in of a kernel file, or find it in the cache.
 
     Parameters
@@ -56,6 +78,10 @@ def build(recognised: Recognised, arch: Optional[str] = None) -> Built:
         The file with its format, one that has an adapter.
     arch
         GPU architecture to compile for, as in "80" or "90a"; only for GPU formats, which need it.
+    compile
+        What runs the compiler: a sandbox, for a file that is not trusted.
+    within
+        The folder outside of which no neighbour is looked for; None for anywhere.
 
     Raises
     ------
@@ -63,9 +89,9 @@ def build(recognised: Recognised, arch: Optional[str] = None) -> Built:
         When there is no compiler, or it finds an error: the first one, with file and line.
     """
     path = recognised.path.resolve()
-    beside = neighbours.of(path)
+    beside = neighbours.of(path, within)
     command = _command(recognised, path, beside, arch)
-    folder = _cache()
+    folder = cache()
     target = folder / f"{_key(recognised, beside, command)}.so"
     with open(target.with_suffix(".lock"), "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -75,17 +101,13 @@ def build(recognised: Recognised, arch: Optional[str] = None) -> Built:
         with tempfile.TemporaryDirectory(dir=folder, prefix="build-") as temporary:
             place = Path(temporary)
             (place / "fops_submission.inc").write_text(f'#include "{path}"\n')
-            run = subprocess.run(
-                [*command, f"-I{place}", "-o", str(place / "plugin.so")],
-                cwd=place, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                text=True, errors="replace", env={**os.environ, "LC_ALL": "C"},
-            )  # fmt: skip
-            if run.returncode:
-                raise DeviceError(first_error(run.stdout, recognised.path))
-            (place / "log").write_text(run.stdout)
+            done = compile([*command, f"-I{place}", "-o", str(place / "plugin.so")], place)
+            if done.code:
+                raise DeviceError(first_error(done.output, recognised.path))
+            (place / "log").write_text(done.output)
             os.replace(place / "log", said)
             os.replace(place / "plugin.so", target)
-    return Built(target, run.stdout, True)
+    return Built(target, done.output, True)
 
 
 def first_error(output: str, path: Path) -> str:
@@ -118,7 +140,8 @@ def gpu_arch(device: int) -> str:
     return f"{major}{minor}{'a' if major >= 9 else ''}"
 
 
-def _cache() -> Path:
+def cache() -> Path:
+    """The folder of what was built, made if need be; DeviceError when it cannot be."""
     # As pooch.os_cache has it on Linux, whose import would take longer than all else here.
     folder = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "fashion-infer" / "kernels"
     try:

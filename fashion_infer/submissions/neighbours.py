@@ -2,7 +2,7 @@
 
 import re
 from pathlib import Path
-from typing import List, NamedTuple
+from typing import List, NamedTuple, Optional
 
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*["<]([^">\n]+)[">]', re.MULTILINE)
 _HEADERS = (".h", ".hpp", ".cuh", ".hh", ".inc")
@@ -21,10 +21,17 @@ class Neighbours(NamedTuple):
         return [*self.included, *self.helpers]
 
 
-def of(path: Path) -> Neighbours:
+def of(path: Path, within: Optional[Path] = None) -> Neighbours:
     """The neighbours of a kernel file, found by following its #include lines.
 
     An #include of a macro is not followed; a header in another folder is found where the path in the line leads.
+
+    Parameters
+    ----------
+    path
+        The kernel file.
+    within
+        A folder outside of which nothing is looked at, for a file that is not trusted; None for anywhere.
     """
     path = path.resolve()
     included, helpers, waiting = [], [], [path]
@@ -33,7 +40,8 @@ def of(path: Path) -> Neighbours:
         for name in included_by(_text(file)):
             for folder in (file.parent, path.parent):
                 found = (folder / name).resolve()
-                if found.is_file() and found != path:
+                inside = within is None or within.resolve() in found.parents
+                if inside and found.is_file() and found != path:
                     break
             else:
                 continue

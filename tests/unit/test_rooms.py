@@ -1,6 +1,7 @@
 """Which module may import which: read from the source, imports within functions included."""
 
 import ast
+import sys
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,15 @@ CTYPES = {
     "submissions.plugin": "kernels of users, which are libraries of their own",
     "profiling.demangle": "the C++ runtime's own demangler",
     "measure.machines.cpu": "memset and memmove, which are timed, and glibc's mallopt",
+    "grading.inside.abi": "kernels of users, in a process that has neither NumPy nor this package",
+    "grading.inside.kernels": "the same",
+    "grading.inside.worker": "the same",
+    "grading.inside.confine": "the C library's prctl and capset",
+    "grading.inside.landlock": "the C library's syscall",
+    "grading.inside.seccomp": "the C library's prctl",
+    "grading.inside.driver": "the CUDA driver, for memory that two processes share",
+    "grading.device.gpu": "the same",
+    "grading.device.tensors": "the same",
 }
 
 
@@ -107,6 +117,14 @@ def test_who_waits_for_a_kernel_file_imports_little():
     heavy = {"numpy", "mxnet", "click", "rich", "h5py", "pooch", "matplotlib"}
     assert not heavy & (OTHER["isolation"] | OTHER["submissions.paths"] | OTHER["errors"])
     assert OWN["cli.apart"] == {"isolation", "submissions.paths"}
+
+
+def test_what_runs_in_the_sandbox_needs_nothing_that_it_does_not_show():
+    """A bare Python runs it: the standard library and the folder itself. PyTorch is a submission's own."""
+    for module in SOURCES:
+        if module.startswith("grading.inside"):
+            assert all(name.startswith("grading.inside") for name in OWN[module]), module
+            assert OTHER[module] <= {*sys.stdlib_module_names, "torch"} if hasattr(sys, "stdlib_module_names") else True
 
 
 def test_the_layers_of_the_house():

@@ -7,20 +7,17 @@
 #include <utility>
 
 #include "base/simd.h"
+#include "base/summation.h"
 #include "conv/kernel.h"
 
 namespace fops {
 namespace FOPS_ISA {
 
-#if defined(__AVX512F__)
-constexpr int kRows = 6, kVectors = 4;
-#else
-constexpr int kRows = 4, kVectors = 3;
-#endif
+constexpr int kRows = kManyRegisters ? 6 : 4, kVectors = kManyRegisters ? 4 : 3;
 // A K known to the compiler unrolls the innermost loops. With 32 registers that is 8% faster for the course's 5x5
 // filters. With 16 registers the compiler runs out of them: 20.1 us an image of fa2017 on one Zen 3 core, 16.5 us with
 // an unknown K; the multiply-adds alone take 14.1 us.
-constexpr int kKnownK = kLanes == 16 ? 5 : 0;
+constexpr bool kKnownK = kManyRegisters;
 constexpr int64_t kSlack = kVectors * kLanes;  // floats behind S that the last vector may read
 
 // What one band of output rows of one image needs.
@@ -31,14 +28,18 @@ struct Band {
   int64_t depth;      // C*K*K, floats from one filter to the next
   int64_t y_stride;   // floats from one filter's output to the next
   bool far;           // y is in no cache: its lines are prefetched while the sums are computed
+  int64_t part;       // of a sum (base/summation.h): rows of a filter's weights, C*K in all
 };
 
 // Output positions [0, end) of `rows` filters, rows x vectors of them at a time; the last time, fewer than all may be
-// valid. kK is K where that is known, else 0. The loops over acc must be gone before the compiler decides what lives in
-// registers, hence the pragmas: otherwise it clears a copy of acc in memory as well, 15% of the time with 16 registers.
-template <int rows, int vectors, int kK>
+// valid. kK is K where that is known, else 0; kParts, whether sums have several parts. The loops over acc must be gone
+// before the compiler decides what lives in registers, hence the pragmas: otherwise it clears a copy of acc in memory as
+// well, 15% of the time with 16 registers.
+template <int rows, int vectors, int kK, bool kParts>
 static void micro_kernel(const Band& b, const float* S, const float* k, float* y, int64_t end) {
   const int64_t K = kK ? kK : b.K, C = b.C, plane = b.plane, W_out = b.W_out, depth = b.depth, y_stride = b.y_stride;
+  const int64_t part = b.part;
+  alignas(kVectorBytes) float sums[rows * vectors * kLanes];  // of the parts before
   for (int64_t n = 0; n < end; n += vectors * kLanes, S += vectors * kLanes, y += vectors * kLanes) {
     Vector acc[rows][vectors];
 #pragma GCC unroll 8
@@ -46,11 +47,24 @@ static void micro_kernel(const Band& b, const float* S, const float* k, float* y
 #pragma GCC unroll 8
       for (int v = 0; v < vectors; ++v) {
         acc[r][v] = Vector{};
+        if (kParts) store(sums + (r * vectors + v) * kLanes, acc[r][v]);
         if (b.far) __builtin_prefetch(y + r * y_stride + v * kLanes, 1);
       }
     const float* weight = k;
+    int64_t left = part;
     for (int64_t c = 0; c < C; ++c)
-      for (int64_t p = 0; p < K; ++p) {
+      for (int64_t p = 0; p < K; ++p, --left) {
+        if (kParts && left == 0) {
+#pragma GCC unroll 8
+          for (int r = 0; r < rows; ++r)
+#pragma GCC unroll 8
+            for (int v = 0; v < vectors; ++v) {
+              float* sum = sums + (r * vectors + v) * kLanes;
+              store(sum, load(sum) + acc[r][v]);
+              acc[r][v] = Vector{};
+            }
+          left = part;
+        }
         const float* row = S + c * K * plane + p * W_out;
         for (int64_t q = 0; q < K; ++q, row += plane, ++weight) {
           Vector x[vectors];
@@ -60,10 +74,16 @@ static void micro_kernel(const Band& b, const float* S, const float* k, float* y
           for (int r = 0; r < rows; ++r) {
             const float w = weight[r * depth];
 #pragma GCC unroll 8
-            for (int v = 0; v < vectors; ++v) acc[r][v] += x[v] * w;
+            for (int v = 0; v < vectors; ++v) acc[r][v] = multiply_add(x[v], w, acc[r][v]);
           }
         }
       }
+    if (kParts) {
+#pragma GCC unroll 8
+      for (int r = 0; r < rows; ++r)
+#pragma GCC unroll 8
+        for (int v = 0; v < vectors; ++v) acc[r][v] += load(sums + (r * vectors + v) * kLanes);
+    }
     const int64_t valid = end - n - (vectors - 1) * kLanes;  // of the last vector
 #pragma GCC unroll 8
     for (int r = 0; r < rows; ++r) {
@@ -84,15 +104,22 @@ static void micro_kernel(const Band& b, const float* S, const float* k, float* y
 using MicroKernel = void (*)(const Band&, const float*, const float*, float*, int64_t);
 
 // micro_kernel<row + 1, vector + 1> of every size: i is row * kVectors + vector.
-template <int kK, int... i>
+template <int kK, bool kParts, int... i>
 static MicroKernel pick(int64_t rows, int64_t vectors, std::integer_sequence<int, i...>) {
-  static constexpr MicroKernel table[] = {micro_kernel<i / kVectors + 1, i % kVectors + 1, kK>...};
+  static constexpr MicroKernel table[] = {micro_kernel<i / kVectors + 1, i % kVectors + 1, kK, kParts>...};
   return table[(rows - 1) * kVectors + vectors - 1];
 }
 
-static inline MicroKernel pick(const Band& b, int64_t rows, int64_t vectors) {
+template <bool kParts>
+static MicroKernel pick(const Band& b, int64_t rows, int64_t vectors) {
   const auto sizes = std::make_integer_sequence<int, kRows * kVectors>();
-  return b.K == kKnownK ? pick<kKnownK>(rows, vectors, sizes) : pick<0>(rows, vectors, sizes);
+  if (kKnownK && b.K == 5) return pick<kKnownK ? 5 : 0, kParts>(rows, vectors, sizes);
+  if (kKnownK && b.K == 7) return pick<kKnownK ? 7 : 0, kParts>(rows, vectors, sizes);
+  return pick<0, kParts>(rows, vectors, sizes);
+}
+
+static inline MicroKernel pick(const Band& b, int64_t rows, int64_t vectors) {
+  return b.part < b.C * b.K ? pick<true>(b, rows, vectors) : pick<false>(b, rows, vectors);
 }
 
 // One image row into its place in each of the K copies. Whole vectors are copied where both the row's values and

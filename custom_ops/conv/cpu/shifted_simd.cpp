@@ -63,7 +63,8 @@ fops_status conv_shifted(const fops_conv& conv, const void* x, const float* k, f
                 (long long)stride * 4 * threads);
 
   const bool far = conv.B * conv.M * H_out * W_out * 4 > kFarBytes;
-  const Band b = {conv.C, conv.K, conv.M, plane, W_out, conv.C * conv.K * conv.K, H_out * W_out, far};
+  const int64_t depth = conv.C * conv.K * conv.K, part = part_of_sum(depth, conv.K) / conv.K;
+  const Band b = {conv.C, conv.K, conv.M, plane, W_out, depth, H_out * W_out, far, part};
 
   parallel_for(conv.B * bands, threads, [&](int64_t item, int worker) {
     const int64_t image = item / bands, h0 = item % bands * band;

@@ -10,7 +10,8 @@ namespace {
 constexpr const char* kInShared = "float32 image and weights together within 96 KB of shared memory";
 constexpr const char* kCourse = "the convolutions of the course's networks";
 constexpr const char* kTensor =
-    "5x5, one channel, at most 64 filters; or K at most 7, 2 to 64 float32 channels, at most 32 filters";
+    "one channel, K of 5 or 7, at most 64 filters (32 of 7x7); 2 to 64 float32 channels, K at most 7, at most 32 "
+    "filters and at least 49 products an output; on Hopper K at most 11 and at least 16 products an output";
 
 constexpr Kernel kKernels[] = {
     {"global-accumulate", "one thread an output, summing in global memory", "", "float32", takes_any,
@@ -37,13 +38,16 @@ constexpr Kernel kKernels[] = {
      takes_tensor_core, run_tensor_core},
     {"tensor-core-half", "tensor cores, operands rounded to half", kTensor, "fp16", takes_tensor_core,
      run_tensor_core_half},
+    {"few-products", "a thread's inputs in registers, filter after filter",
+     "at most 36 products an output (channels x K x K)", "float32", takes_few_products, run_few_products},
 };
 
 constexpr int kCount = sizeof kKernels / sizeof *kKernels;
 constexpr const Kernel& at(Ladder step) { return kKernels[static_cast<int>(step) - 1]; }
 static_assert(at(Ladder::implicit_gemm).run == run_implicit_gemm &&
                   at(Ladder::register_tile).run == run_register_tile &&
-                  at(Ladder::tensor_core).run == run_tensor_core && at(Ladder::half).run == run_tensor_core_half,
+                  at(Ladder::tensor_core).run == run_tensor_core && at(Ladder::half).run == run_tensor_core_half &&
+                  at(Ladder::few_products).run == run_few_products,
               "the table and Ladder (table.h) differ");
 
 // On the H200 every layer ran fastest in this order; a GPU before sm_80 has no mma of this shape. Without a device
@@ -55,6 +59,7 @@ const Kernel* choose(const fops_conv& c) {
     cudaGetLastError();
     major = 8;
   }
+  if (takes_few_products(c) && !(c.C == 1 && c.K == 5)) return &at(Ladder::few_products);
   if (major >= 8 && takes_tensor_core(c)) return &at(Ladder::tensor_core);
   if (takes_register_tile(c)) return &at(Ladder::register_tile);
   return takes_any(c) ? &at(Ladder::implicit_gemm) : nullptr;

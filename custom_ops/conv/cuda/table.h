@@ -19,7 +19,8 @@ enum class Ladder {
   implicit_gemm,
   register_tile,
   tensor_core,
-  half
+  half,
+  few_products
 };
 
 const Kernel& ladder(Ladder step);

@@ -142,6 +142,16 @@ __device__ inline void barrier_wait(uint64_t* barrier, uint32_t parity) {
 #endif
 }
 
+// `bytes` (a multiple of 16, both ends aligned to 16) to shared memory; counted at the barrier.
+__device__ inline void bulk_load(void* to, const void* from, uint32_t bytes, uint64_t* barrier) {
+#if FOPS_SM_90A
+  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
+                   shared_address(to)),
+               "l"(from), "r"(bytes), "r"(shared_address(barrier))
+               : "memory");
+#endif
+}
+
 // The box of `map` that begins at (k, row), to shared memory; its bytes are counted at the barrier.
 __device__ inline void copy_tile(void* to, const CUtensorMap* map, int k, int row, uint64_t* barrier) {
 #if FOPS_SM_90A

@@ -29,20 +29,36 @@ __device__ inline Split split(float scaled) {
   return {hi, __float2half_rn(scaled - __half2float(hi))};
 }
 
+// The same with lo 2^11 times as large as it is, the size of hi: half's smallest numbers would lose its last bits. The
+// products with one low half then want sums of their own, brought back to size at the end. So a value from 2^-12 up
+// loses one unit in its 24th bit at most, and a larger window of values has one scale in common.
+constexpr float kLowScale = 2048.0f;
+__device__ inline Split split_enlarged(float scaled) {
+  const __half hi = __float2half_rn(scaled);
+  return {hi, __float2half_rn((scaled - __half2float(hi)) * kLowScale)};
+}
+
+// The smallest scaled magnitude but zero that a sum of n products may have in it. Below 2^-12 a value loses bits, up to
+// sqrt(n) / 2 units: as much as the sum loses anyway (docs/precision.md).
+__host__ __device__ inline float least_scaled(float n) { return 0x1p-12f / fmaxf(1.0f, 0.5f * sqrtf(n)); }
+// Bits that order as magnitudes do, zero above all others.
+__device__ inline uint32_t nonzero_bits(float v) { return 2 * __float_as_uint(v) - 1; }
+
 // Two halves as one register, the first in its low 16 bits.
 __device__ inline uint32_t bits(__half2 two) { return reinterpret_cast<const uint32_t&>(two); }
 __device__ inline uint32_t pack(__half low, __half high) {
   return static_cast<uint32_t>(__half_as_ushort(low)) | static_cast<uint32_t>(__half_as_ushort(high)) << 16;
 }
 
-// Two values split at once, each part packed.
+// Two values split at once by split_enlarged, each part packed.
 struct SplitPair {
   uint32_t hi, lo;
 };
 
 __device__ inline SplitPair split_pair(float a, float b) {
   const __half2 hi = __floats2half2_rn(a, b);
-  return {bits(hi), bits(__floats2half2_rn(a - __low2float(hi), b - __high2float(hi)))};
+  return {bits(hi),
+          bits(__floats2half2_rn((a - __low2float(hi)) * kLowScale, (b - __high2float(hi)) * kLowScale))};
 }
 
 // Two neighbouring pixels as a word of rounded halves, and with kResidue what the rounding left. Returns whether the
@@ -52,7 +68,8 @@ __device__ inline bool round_pair(float here, float next, uint32_t* hi, uint32_t
   const __half2 rounded = __floats2half2_rn(here, next);
   const float rest = here - __low2float(rounded);  // not 0 for infinities and NaN either
   *hi = bits(rounded);
-  if (kResidue) *lo = pack(__float2half_rn(rest), __float2half_rn(next - __high2float(rounded)));
+  if (kResidue)
+    *lo = pack(__float2half_rn(rest * kLowScale), __float2half_rn((next - __high2float(rounded)) * kLowScale));
   return rest == 0.0f;
 }
 

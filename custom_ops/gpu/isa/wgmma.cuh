@@ -17,6 +17,12 @@ __device__ inline uint64_t tile_descriptor(const void* tile) {
   return (shared_address(tile) & 0x3ffff) >> 4 | uint64_t{1} << 16 | uint64_t{1024 >> 4} << 32 | uint64_t{1} << 62;
 }
 
+// The same for a tile of "core matrices", 8 rows of 8 halves in 128 bytes that lie together, without swizzle. `depth`
+// bytes from one to the next along the 16 inputs, `rows` bytes from eight rows to the next eight.
+__device__ inline uint64_t core_descriptor(uint32_t address, uint32_t depth, uint32_t rows) {
+  return (address & 0x3ffff) >> 4 | uint64_t{depth >> 4} << 16 | uint64_t{rows >> 4} << 32;
+}
+
 // ---- both factors in shared memory ----
 
 // D (64 x kColumns, float32) = A (64 x 16) * B (16 x kColumns), plus D if `keep`; asynchronous, by 4 warps together.
@@ -30,16 +36,19 @@ __device__ void wgmma(float (&d)[kColumns / 2], uint64_t a, uint64_t b, int keep
 #define FOPS_SUMS_8(i) FOPS_SUMS_4(i), FOPS_SUMS_4(i + 4)
 #define FOPS_SUMS_16 FOPS_SUMS_8(0), FOPS_SUMS_8(8)
 #define FOPS_SUMS_40 FOPS_SUMS_16, FOPS_SUMS_8(16), FOPS_SUMS_8(24), FOPS_SUMS_8(32)
-#define FOPS_SUMS_72 FOPS_SUMS_40, FOPS_SUMS_8(40), FOPS_SUMS_8(48), FOPS_SUMS_8(56), FOPS_SUMS_8(64)
+#define FOPS_SUMS_32 FOPS_SUMS_16, FOPS_SUMS_8(16), FOPS_SUMS_8(24)
+#define FOPS_SUMS_64 FOPS_SUMS_40, FOPS_SUMS_8(40), FOPS_SUMS_8(48), FOPS_SUMS_8(56)
+#define FOPS_SUMS_72 FOPS_SUMS_64, FOPS_SUMS_8(64)
 #define FOPS_SUMS_76 FOPS_SUMS_72, FOPS_SUMS_4(72)
 #define FOPS_SUMS_80 FOPS_SUMS_76, FOPS_SUMS_4(76)
 #define FOPS_NAMES_16 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15"
-#define FOPS_NAMES_40 FOPS_NAMES_16 \
-  ", %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31" \
-  ", %32, %33, %34, %35, %36, %37, %38, %39"
-#define FOPS_NAMES_72 FOPS_NAMES_40 \
+#define FOPS_NAMES_32 FOPS_NAMES_16 \
+  ", %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
+#define FOPS_NAMES_40 FOPS_NAMES_32 ", %32, %33, %34, %35, %36, %37, %38, %39"
+#define FOPS_NAMES_64 FOPS_NAMES_40 \
   ", %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55" \
-  ", %56, %57, %58, %59, %60, %61, %62, %63, %64, %65, %66, %67, %68, %69, %70, %71"
+  ", %56, %57, %58, %59, %60, %61, %62, %63"
+#define FOPS_NAMES_72 FOPS_NAMES_64 ", %64, %65, %66, %67, %68, %69, %70, %71"
 #define FOPS_NAMES_76 FOPS_NAMES_72 ", %72, %73, %74, %75"
 #define FOPS_NAMES_80 FOPS_NAMES_76 ", %76, %77, %78, %79"
 
@@ -60,7 +69,9 @@ __device__ void wgmma(float (&d)[kColumns / 2], uint64_t a, uint64_t b, int keep
     FOPS_WGMMA_BODY(columns, sums, a_, b_, keep_);                                                       \
   }
 FOPS_DEFINE_WGMMA(32, 16, 16, 17, 18)
+FOPS_DEFINE_WGMMA(64, 32, 32, 33, 34)
 FOPS_DEFINE_WGMMA(80, 40, 40, 41, 42)
+FOPS_DEFINE_WGMMA(128, 64, 64, 65, 66)
 FOPS_DEFINE_WGMMA(144, 72, 72, 73, 74)
 FOPS_DEFINE_WGMMA(152, 76, 76, 77, 78)
 FOPS_DEFINE_WGMMA(160, 80, 80, 81, 82)
@@ -69,12 +80,16 @@ FOPS_DEFINE_WGMMA(160, 80, 80, 81, 82)
 #undef FOPS_NAMES_80
 #undef FOPS_NAMES_76
 #undef FOPS_NAMES_72
+#undef FOPS_NAMES_64
 #undef FOPS_NAMES_40
+#undef FOPS_NAMES_32
 #undef FOPS_NAMES_16
 #undef FOPS_SUMS_80
 #undef FOPS_SUMS_76
 #undef FOPS_SUMS_72
+#undef FOPS_SUMS_64
 #undef FOPS_SUMS_40
+#undef FOPS_SUMS_32
 #undef FOPS_SUMS_16
 #undef FOPS_SUMS_8
 #undef FOPS_SUMS_4
@@ -141,6 +156,12 @@ __device__ inline void wgmma_wait_all() {
   asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
 #endif
 }
+// Waits for all groups but the latest.
+__device__ inline void wgmma_wait_but_one() {
+#if FOPS_SM_90A
+  asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
+#endif
+}
 // The compiler sees neither that a wgmma under way writes its sums nor that it reads its operands. A value that is
 // said to be used here, behind the wait, keeps its register until then, and no later use of it moves up.
 __device__ inline void keep_register(float& value) { asm volatile("" : "+f"(value)::"memory"); }
@@ -166,15 +187,22 @@ __device__ inline void wgmma_wait(float (&sum)[kRows][kRegisters]) {
 #endif
 }
 
-// A sum that is complete: *done = sum * scale, and the sum back to zero, by a multiplication. With an assignment the
-// compiler waits after each wgmma ("serialized due to insufficient register resources").
-__device__ inline void take_sum(float* done, float& sum, float scale) {
-  asm volatile("mul.f32 %0, %1, %2;" : "=f"(*done) : "f"(sum), "f"(scale));
+// Two sums that are complete, the second 2^11 times as large as it is: *done = (sum + small / 2^11) * scale, and both
+// back to zero, by a multiplication. With an assignment the compiler waits after each wgmma ("serialized due to
+// insufficient register resources").
+__device__ inline void take_sums(float* done, float& sum, float& small, float scale) {
+  asm volatile("fma.rn.f32 %0, %1, 0f3A000000, %2;" : "=f"(*done) : "f"(small), "f"(sum));
+  asm volatile("mul.f32 %0, %0, %1;" : "+f"(*done) : "f"(scale));
   asm volatile("mul.f32 %0, %0, 0f00000000;" : "+f"(sum));
+  asm volatile("mul.f32 %0, %0, 0f00000000;" : "+f"(small));
 }
 
+// Barrier `number` of a block's sixteen, among `threads` threads; number 0 is __syncthreads.
+__device__ inline void named_barrier(int number, int threads) {
+  asm volatile("bar.sync %0, %1;" ::"r"(number), "r"(threads) : "memory");
+}
 // A barrier among the 128 threads of warpgroup `group` of the block.
-__device__ inline void warpgroup_sync(int group) { asm volatile("bar.sync %0, 128;" ::"r"(group + 1) : "memory"); }
+__device__ inline void warpgroup_sync(int group) { named_barrier(group + 1, 128); }
 
 // A warpgroup gives up registers, or waits for those that others gave up.
 template <int kCount>

@@ -16,11 +16,10 @@
 namespace fops {
 
 const CpuStages& cpu_stages() {
-  switch (isa()) {
-    case Isa::avx512: return avx512::stages;
-    case Isa::avx2: return avx2::stages;
-    default: return generic::stages;
-  }
+#define FOPS_ADDRESS(set) &set::stages,
+  static const CpuStages* const each[] = {FOPS_EACH_ISA(FOPS_ADDRESS)};
+#undef FOPS_ADDRESS
+  return *each[static_cast<int>(isa())];
 }
 
 void softmax(int64_t count, const float* x, float* y) {
@@ -105,7 +104,10 @@ class CpuExecutor : public Executor {
     if (download) *download = 0;
     const int threads = pool_threads();
     const int64_t largest = std::clamp<int64_t>(kSliceBytes / (8 * widest_), 1, kLargestSlice);
-    const bool whole = n >= 2 * threads;  // else there is too little for every thread: share the stages' work instead
+    // Slices of their own for all threads, or too little for that: then the threads share the work of each stage. Few
+    // threads had better share up to 32 items each, for then dense weights pass through the caches once, not once a
+    // thread; many find too few panels in a dense stage.
+    const bool whole = n >= (threads <= 4 ? 32 : 2) * threads;
     const int64_t rounds = (n + threads * largest - 1) / (threads * largest);
     const int64_t slice = whole ? (n + threads * rounds - 1) / (threads * rounds) : n;
     scratch_.resize(std::max<size_t>(scratch_.size(), threads));

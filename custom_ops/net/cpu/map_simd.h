@@ -11,7 +11,9 @@
 namespace fops {
 namespace FOPS_ISA {
 
-static inline Vector larger(Vector a, Vector b) { return a > b ? a : b; }
+// The larger one, and NaN where either is: a > b gives b of a NaN.
+static inline Vector larger_or_nan(Vector a, Vector b) { return a != a ? a : (a > b ? a : b); }
+static inline float larger_or_nan(float a, float b) { return a > b || a != a ? a : b; }
 
 // Neighbours' maxima: lane i of the result is the larger of lanes 2i and 2i+1 of a followed by b.
 static inline Vector pairs(Vector a, Vector b) {
@@ -22,32 +24,31 @@ static inline Vector pairs(Vector a, Vector b) {
 #else
   const IntVector even = {0, 2, 4, 6};
 #endif
-  return larger(__builtin_shuffle(a, b, even), __builtin_shuffle(a, b, even + 1));
+  return larger_or_nan(__builtin_shuffle(a, b, even), __builtin_shuffle(a, b, even + 1));
 }
 
 // Floats that `pool_pairs` needs beside its input.
-static inline int64_t pairs_scratch(int64_t rows, int64_t W) { return rows * (W / 2) + 2 * kLanes; }
+static inline int64_t pairs_scratch(int64_t rows, int64_t W) { return rows / 2 * W + 4 * kLanes; }
 
-// The largest of each 2x2 window, from rows of W floats to rows/2 rows of W/2; a last odd row or column is dropped.
+// The largest of each 2x2 window, from rows of W floats to rows/2 rows of W/2; a last odd row or column is dropped, and
+// a NaN in a window stays. Columns first: shuffles, the dearer part, then see half of the values.
 // x and y are read and written up to 2 kLanes floats beyond their end.
 static inline void pool_pairs(const float* x, int64_t rows, int64_t W, float* scratch, float* y) {
   const int64_t half = W / 2;
-  if (W % 2 == 0) {  // neighbours of all rows in one go
-    for (int64_t i = 0; i < rows * half; i += kLanes)
-      store(scratch + i, pairs(load(x + 2 * i), load(x + 2 * i + kLanes)));
-  } else {
-    for (int64_t h = 0; h < rows; ++h)
-      for (int64_t i = 0; i < half; i += kLanes)
-        store(scratch + h * half + i, pairs(load(x + h * W + 2 * i), load(x + h * W + 2 * i + kLanes)));
-  }
   for (int64_t h = 0; h < rows / 2; ++h) {
-    const float *upper = scratch + 2 * h * half, *lower = upper + half;
-    for (int64_t i = 0; i < half; i += kLanes) store(y + h * half + i, larger(load(upper + i), load(lower + i)));
+    const float *upper = x + 2 * h * W, *lower = upper + W;
+    for (int64_t i = 0; i < W; i += kLanes)
+      store(scratch + h * W + i, larger_or_nan(load(upper + i), load(lower + i)));
   }
+  const auto neighbours = [](const float* from, int64_t count, float* to) {
+    for (int64_t i = 0; i < count; i += kLanes)
+      store(to + i, pairs(load(from + 2 * i), load(from + 2 * i + kLanes)));
+  };
+  if (W % 2 == 0)  // of all rows in one go
+    neighbours(scratch, rows / 2 * half, y);
+  else
+    for (int64_t h = 0; h < rows / 2; ++h) neighbours(scratch + h * W, half, y + h * half);
 }
-
-static inline Vector larger_or_nan(Vector a, Vector b) { return a != a ? a : larger(a, b); }  // larger gives b of a NaN
-static inline float larger_or_nan(float a, float b) { return a > b || a != a ? a : b; }
 
 // Floats that `pool_windows` needs beside its input.
 static inline int64_t windows_scratch(const Pool& pool, int64_t W) { return 2 * (W + pool.size + 2 * kLanes); }

@@ -1,6 +1,7 @@
 // The stages' kernels for the CPU, compiled once for each instruction set from the *_simd.cpp files of this folder.
 #pragma once
 
+#include "base/isa.h"
 #include "net/plan.h"
 
 namespace fops {
@@ -30,8 +31,9 @@ const CpuStages& cpu_stages();
 // y[i] = exp(x[i]) / sum of all exp(x[j])
 void softmax(int64_t count, const float* x, float* y);
 
-namespace generic { extern const CpuStages stages; }
-namespace avx2 { extern const CpuStages stages; }
-namespace avx512 { extern const CpuStages stages; }
+#define FOPS_DECLARE(set) \
+  namespace set { extern const CpuStages stages; }
+FOPS_EACH_ISA(FOPS_DECLARE)
+#undef FOPS_DECLARE
 
 }  // namespace fops

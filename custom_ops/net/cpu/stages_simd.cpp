@@ -49,6 +49,7 @@ int64_t convolution_scratch(const Stage& s) {
 void convolution(const Stage& s, const void* x, fops_dtype type, const float* weight, float* scratch, float* y) {
   const Bands b = bands(s);
   const int64_t W = out_w(b.conv), y_plane = s.out.H * s.out.W;
+  const int64_t depth = s.in.C * s.K * s.K, part = part_of_sum(depth, s.K) / s.K;
   float *copies = scratch, *unpooled = scratch + b.copies(), *pooled = unpooled + b.unpooled();
   float* pooling = pooled + b.pooled(s);
   memset(copies + b.copies() - kSlack, 0, kSlack * sizeof(float));
@@ -62,7 +63,7 @@ void convolution(const Stage& s, const void* x, fops_dtype type, const float* we
     else
       shift(b.conv, static_cast<const float*>(x) + h * s.in.W, rows + s.K - 1, copies, b.plane);
 
-    const Band band = {s.in.C, s.K, s.out.C, b.plane, W, s.in.C * s.K * s.K, s.pool ? positions : y_plane, false};
+    const Band band = {s.in.C, s.K, s.out.C, b.plane, W, depth, s.pool ? positions : y_plane, false, part};
     for (int64_t block = 0; block < filter_blocks(band); ++block) {
       const int64_t m = block_start(band, block), filters = block_start(band, block + 1) - m;
       float* to = s.pool ? unpooled : y + m * y_plane + h * W;
@@ -96,10 +97,9 @@ void map(const Stage& s, const float* x, float* scratch, float* y) {
 // y = x w^T, rows x vectors of it in registers: as many multiply-adds to a load as in the convolution. The weights lie
 // packed: for each panel of at most kVectors vectors of units, and each input, these units' weights.
 //
-// kDepth inputs at a time are 32 KB of a panel, which stay in the first-level cache for all rows. Each such part is
-// summed by itself: rounding errors grow with its length, not with that of the whole row (fa2017's logits: 1.5e-7 of
-// their range; 5.2e-7 when summed in one go).
-constexpr int64_t kDepth = 128;
+// A part of the sums at a time (base/summation.h) goes over all rows. kLongest inputs are 32 KB of a panel, which stay in
+// the first-level cache.
+constexpr int64_t kLongest = 128;
 
 int64_t vectors_of(int64_t units) { return (units + kLanes - 1) / kLanes; }
 int64_t dense_padded(int64_t units) { return vectors_of(units) * kLanes; }
@@ -125,7 +125,7 @@ void dense_tile(const float* x, int64_t stride, const float* packed, int64_t dep
     Vector w[vectors];
     for (int v = 0; v < vectors; ++v) w[v] = load(packed + v * kLanes);
     for (int r = 0; r < rows; ++r)
-      for (int v = 0; v < vectors; ++v) acc[r][v] += w[v] * x[r * stride + i];
+      for (int v = 0; v < vectors; ++v) acc[r][v] = multiply_add(w[v], x[r * stride + i], acc[r][v]);
   }
   for (int r = 0; r < rows; ++r)
     for (int v = 0; v < vectors; ++v) {
@@ -149,8 +149,9 @@ void dense(const Stage& s, const float* packed, const float* bias, int64_t rows,
   const int vectors = static_cast<int>(width / kLanes);
   float* sums = scratch + from;
   packed += from * inputs;
-  for (int64_t i = 0; i < inputs; i += kDepth) {
-    const int64_t depth = std::min(kDepth, inputs - i);
+  const int64_t part = part_of_sum(inputs, 1, kLongest);
+  for (int64_t i = 0; i < inputs; i += part) {
+    const int64_t depth = std::min(part, inputs - i);
     for (int64_t r = 0; r < rows; r += kRows) {
       const int count = static_cast<int>(std::min<int64_t>(kRows, rows - r));
       const Tile run = tile(count, vectors, std::make_integer_sequence<int, kRows * kVectors>());

@@ -70,8 +70,12 @@ __global__ void __launch_bounds__(32 * most_warps(kGroups), least_blocks(kGroups
   float largest = 0.0f;  // one scale for all weights
   for (int i = threadIdx.x; i < d.M * taps; i += threads) largest = larger(largest, k[i]);
   largest = block_max(largest, &scratch);
-  const bool finite = largest < INFINITY;
   const float filter_scale = scale_for(largest), filter_unscale = 1.0f / filter_scale;
+  const float least = least_scaled(static_cast<float>(taps));
+  bool good = largest < INFINITY;
+  for (int i = threadIdx.x; i < d.M * taps; i += threads)
+    good &= kHalf || nonzero_bits(k[i]) >= nonzero_bits(least * filter_unscale);
+  const bool finite = __syncthreads_and(good);
 
   // The weights as mma operands: register 2j + r of a lane is row g + 8 r, pair 2t + j.
   for (int i = threadIdx.x; i < depth * kGroups * 32; i += threads) {
@@ -84,8 +88,8 @@ __global__ void __launch_bounds__(32 * most_warps(kGroups), least_blocks(kGroups
       const int q = quad.q + (quad.rest ? e / 2 : 0), c = 4 * quad.entry + (quad.rest ? 0 : e / 2 * 2);
       const bool real = m < d.M && quad.p < d.K && q < d.K;
       const float* filter = k + (m * d.C + c) * d.K * d.K + quad.p * d.K + q;
-      const Split a = split(real && c < d.C ? filter[0] * filter_scale : 0.0f);
-      const Split b = split(real && c + 1 < d.C ? filter[d.K * d.K] * filter_scale : 0.0f);
+      const Split a = split_enlarged(real && c < d.C ? filter[0] * filter_scale : 0.0f);
+      const Split b = split_enlarged(real && c + 1 < d.C ? filter[d.K * d.K] * filter_scale : 0.0f);
       registers[e] = group < kGroups ? pack(a.hi, b.hi) : pack(a.lo, b.lo);
     }
     weights[i] = make_uint4(registers[0], registers[1], registers[2], registers[3]);
@@ -106,20 +110,22 @@ __global__ void __launch_bounds__(32 * most_warps(kGroups), least_blocks(kGroups
 
     __syncthreads();  // the band before this one has been read
     float scale = kImageScale;
-    const unsigned top = stage(source, d.C, staged_pixels, d.H * d.W, scale, staged, entry_stride);
-    const bool high = __syncthreads_or(top > __half_as_ushort(__float2half_rn(kWindowHigh)));
-    const bool low = !__syncthreads_or(top >= __half_as_ushort(__float2half_rn(kWindowLow)));
+    Seen seen = stage(source, d.C, staged_pixels, d.H * d.W, scale, staged, entry_stride);
+    const bool high = __syncthreads_or(seen.top > __half_as_ushort(__float2half_rn(kWindowHigh)) ||
+                                       (!kHalf && seen.smallest < nonzero_bits(least / scale)));
+    const bool low = !__syncthreads_or(seen.top >= __half_as_ushort(__float2half_rn(kWindowLow)));
     if (high || low || !finite) {
       largest = 0.0f;
       for (int c = 0; c < d.C; ++c)
         for (int i = threadIdx.x; i < staged_pixels; i += threads)
           largest = larger(largest, source[c * d.H * d.W + i]);
       largest = block_max(largest, &scratch);
-      if (!finite || largest == INFINITY) {
+      scale = scale_for(largest);
+      const bool small = __syncthreads_or(!kHalf && seen.smallest < nonzero_bits(least / scale));
+      if (!finite || largest == INFINITY || small) {
         direct_band(source - h0 * d.W, k, out - h0 * d.OW, d.C, d.H, d.W, d.M, d.K, h0, rows);
         continue;
       }
-      scale = scale_for(largest);
       stage(source, d.C, staged_pixels, d.H * d.W, scale, staged, entry_stride);
       __syncthreads();
     }
@@ -143,6 +149,7 @@ __global__ void __launch_bounds__(32 * most_warps(kGroups), least_blocks(kGroups
         for (int n = 0; n < kColumns; ++n) to[n] = *reinterpret_cast<const uint4*>(corner[n] + offset);
       };
       float sum[kTiles][kColumns][4] = {};
+      float small[kHalf ? 1 : kHigh][kColumns][4] = {};  // of the pixels' low halves
       // The operands of the next step are on their way while this one's are multiplied: always the pixels, and where
       // registers allow the weights too (24 filters: 1.19 ms with, 1.42 without).
       constexpr bool kWeightsAhead = kGroups == 3;
@@ -170,7 +177,7 @@ __global__ void __launch_bounds__(32 * most_warps(kGroups), least_blocks(kGroups
 #pragma unroll
           for (int tile = 0; tile < kHigh; ++tile)
 #pragma unroll
-            for (int n = 0; n < kColumns; ++n) mma(sum[tile][n], w[tile], in[n].z, in[n].w);
+            for (int n = 0; n < kColumns; ++n) mma(small[tile][n], w[tile], in[n].z, in[n].w);
         }
 #pragma unroll
         for (int tile = 0; tile < kTiles; ++tile)
@@ -189,7 +196,9 @@ __global__ void __launch_bounds__(32 * most_warps(kGroups), least_blocks(kGroups
           for (int e = 0; e < 2; ++e) {
             const int low_group = kGroups + i;
             v[e] = sum[i / 2][n][i % 2 * 2 + e];
-            if (!kHalf) v[e] += sum[low_group / 2][n][low_group % 2 * 2 + e];
+            if (!kHalf)
+              v[e] += (sum[low_group / 2][n][low_group % 2 * 2 + e] + small[i / 2][n][i % 2 * 2 + e]) *
+                      (1.0f / kLowScale);
             v[e] = v[e] * filter_unscale * image_unscale;
           }
           *reinterpret_cast<float2*>(outgoing + (i * 8 + g) * kStride + 8 * n + 2 * t) = make_float2(v[0], v[1]);
@@ -263,7 +272,8 @@ fops_status run(const fops_conv& c, const float* x, const float* k, float* y, cu
 }  // namespace
 
 bool takes_tensor_core_channels(const fops_conv& c) {
-  return takes_any(c) && c.x_type == FOPS_FLOAT32 && c.C > 1 && c.C <= 64 && c.M <= 32 && c.K <= 7 && c.H <= 1024 &&
+  return takes_any(c) && c.x_type == FOPS_FLOAT32 && c.C > 1 && c.C <= 64 && c.M <= 32 && c.K <= 7 &&
+         c.C * c.K * c.K >= kLeastProducts && c.H <= 1024 &&
          c.W <= 1024 && out_w(c) >= 2 && band_rows(c, kEveryGpu) > 0;
 }
 

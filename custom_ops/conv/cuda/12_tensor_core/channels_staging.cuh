@@ -14,7 +14,7 @@ namespace channels {
 
 // By groups of eight filters: 8-pixel mma tiles a warp computes at a time, the most warps a block, and the blocks that
 // a multiprocessor's registers are to hold. Few filters need few registers, so more blocks hide one another's staging.
-__host__ __device__ constexpr int columns(int groups) { return groups == 3 ? 6 : 4; }
+__host__ __device__ constexpr int columns(int groups) { return 4; }
 __host__ __device__ constexpr int most_warps(int groups) { return groups <= 2 ? 4 : 6; }
 __host__ __device__ constexpr int least_blocks(int groups) { return groups <= 2 ? 4 : 2; }
 // Pixels a warp computes at a time, and the floats between two filters' outputs on their way out: 8 banks apart.
@@ -47,23 +47,26 @@ __device__ inline Quad quad_at(int i, int C, int K) {
   return {rest / a_row, rest % a_row * 2, full, true};
 }
 
-// Four values as { hi, hi, lo, lo }; `top` becomes the largest magnitude rounded so far, two halves of bits (infinities
-// and NaN above all).
-__device__ inline uint4 split4(float a, float b, float c, float d, unsigned* top) {
-  const __half2 hi0 = __floats2half2_rn(a, b), hi1 = __floats2half2_rn(c, d);
-  const __half2 lo0 = __floats2half2_rn(a - __low2float(hi0), b - __high2float(hi0));
-  const __half2 lo1 = __floats2half2_rn(c - __low2float(hi1), d - __high2float(hi1));
-  const uint4 v = make_uint4(bits(hi0), bits(hi1), bits(lo0), bits(lo1));
-  *top = __vmaxu2(*top, __vmaxu2(v.x & 0x7fff7fffu, v.y & 0x7fff7fffu));
-  return v;
+// What was seen of the values: the largest magnitude rounded, two halves of bits (infinities and NaN above all), and the
+// smallest but zero.
+struct Seen {
+  unsigned top = 0;
+  uint32_t smallest = ~0u;
+};
+
+// Four values, scaled, as { hi, hi, lo, lo }.
+__device__ inline uint4 split4(float a, float b, float c, float d, float scale, Seen* seen) {
+  const SplitPair ab = split_pair(a * scale, b * scale), cd = split_pair(c * scale, d * scale);
+  seen->top = __vmaxu2(seen->top, __vmaxu2(ab.hi & 0x7fff7fffu, cd.hi & 0x7fff7fffu));
+  seen->smallest = min(seen->smallest, min(min(nonzero_bits(a), nonzero_bits(b)), min(nonzero_bits(c), nonzero_bits(d))));
+  return make_uint4(ab.hi, cd.hi, ab.lo, cd.lo);
 }
 
 // Stages kEntries entries of every pixel, from channel `first` on: kEntries * kPixels * 4 loads in flight together.
 // Whatever lies past the last channel or pixel is the last one again, so that no branch comes between the loads.
 template <int kEntries, int kPixels>
-__device__ unsigned stage_full(const float* source, int first, int C, int pixels, int image_pixels, float scale,
-                               uint4* staged, int entry_stride) {
-  unsigned top = 0;
+__device__ void stage_full(const float* source, int first, int C, int pixels, int image_pixels, float scale,
+                           uint4* staged, int entry_stride, Seen* seen) {
   int plane[4 * kEntries];
 #pragma unroll
   for (int e = 0; e < 4 * kEntries; ++e) plane[e] = min(first + e, C - 1) * image_pixels;
@@ -82,30 +85,28 @@ __device__ unsigned stage_full(const float* source, int first, int C, int pixels
 #pragma unroll
       for (int j = 0; j < kEntries; ++j) {
         const float fourth = first + 4 * j + 3 < C ? v[n][4 * j + 3] : 0.0f;
-        staged[j * entry_stride + at] =
-            split4(v[n][4 * j] * scale, v[n][4 * j + 1] * scale, v[n][4 * j + 2] * scale, fourth * scale, &top);
+        staged[j * entry_stride + at] = split4(v[n][4 * j], v[n][4 * j + 1], v[n][4 * j + 2], fourth, scale, seen);
       }
     }
   }
-  return top;
 }
 
-// Stages `pixels` pixels of every channel. Returns the largest magnitude this thread rounded, as the bits of a half.
-__device__ unsigned stage(const float* source, int C, int pixels, int image_pixels, float scale, uint4* staged,
+// Stages `pixels` pixels of every channel. Returns what this thread saw, the largest magnitude as the bits of a half.
+__device__ Seen stage(const float* source, int C, int pixels, int image_pixels, float scale, uint4* staged,
                           int entry_stride) {
   const int full = full_entries(C), last = C - 1, threads = blockDim.x;
-  unsigned top = 0;
+  Seen seen;
   int entry = 0;
   for (; entry + 3 <= full; entry += 3)
-    top = __vmaxu2(top, stage_full<3, 1>(source, 4 * entry, C, pixels, image_pixels, scale,
-                                         staged + entry * entry_stride, entry_stride));
+    stage_full<3, 1>(source, 4 * entry, C, pixels, image_pixels, scale, staged + entry * entry_stride, entry_stride,
+                     &seen);
   for (; entry < full; ++entry)
-    top = __vmaxu2(top, stage_full<1, 3>(source, 4 * entry, C, pixels, image_pixels, scale,
-                                         staged + entry * entry_stride, entry_stride));
+    stage_full<1, 3>(source, 4 * entry, C, pixels, image_pixels, scale, staged + entry * entry_stride, entry_stride,
+                     &seen);
   if (has_rest(C)) {
     const float* a = source + 4 * full * image_pixels;
     const float* b = source + last * image_pixels;  // the same channel where only one is left
-    const float two = C % 4 == 2 ? scale : 0.0f;
+    const float two = C % 4 == 2 ? 1.0f : 0.0f;
 #pragma unroll 1
     for (int i = threadIdx.x; i < pixels; i += 3 * threads) {
       float v[3][4];
@@ -117,10 +118,11 @@ __device__ unsigned stage(const float* source, int C, int pixels, int image_pixe
 #pragma unroll
       for (int n = 0; n < 3; ++n)
         staged[full * entry_stride + min(i + n * threads, pixels - 1)] =
-            split4(v[n][0] * scale, v[n][1] * two, v[n][2] * scale, v[n][3] * two, &top);
+            split4(v[n][0], v[n][1] * two, v[n][2], v[n][3] * two, scale, &seen);
     }
   }
-  return max(top & 0xffffu, top >> 16);
+  seen.top = max(seen.top & 0xffffu, seen.top >> 16);
+  return seen;
 }
 
 // ---- how much of an image a block stages ----

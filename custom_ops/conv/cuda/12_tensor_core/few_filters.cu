@@ -67,7 +67,7 @@ __device__ inline Walk walk_at(int tile, int n, const Tiling& tiling, int OH) {
 // One input row's products: sums kFirst to kLast, of which sum j meets the filters' row K - 1 - j. Neighbouring
 // instructions add to different sums.
 template <bool kHalf, int kFirst, int kLast, int kSteps>
-__device__ inline void multiply(float (&sum)[K][4], const uint32_t (&w_hi)[K][kSteps][4],
+__device__ inline void multiply(float (&sum)[K][4], float (&small)[K][4], const uint32_t (&w_hi)[K][kSteps][4],
                                 const uint32_t (&w_lo)[K][kSteps][4], const uint32_t* words, int plane) {
   uint32_t high[2 * kSteps], low[2 * kSteps];
 #pragma unroll
@@ -80,7 +80,7 @@ __device__ inline void multiply(float (&sum)[K][4], const uint32_t (&w_hi)[K][kS
   for (int s = 0; s < kSteps; ++s) {
     if (!kHalf) {
 #pragma unroll
-      for (int j = kFirst; j <= kLast; ++j) mma(sum[j], w_lo[K - 1 - j][s], high[2 * s], high[2 * s + 1]);
+      for (int j = kFirst; j <= kLast; ++j) mma(small[j], w_lo[K - 1 - j][s], high[2 * s], high[2 * s + 1]);
     }
 #pragma unroll
     for (int j = kFirst; j <= kLast; ++j) mma(sum[j], w_hi[K - 1 - j][s], high[2 * s], high[2 * s + 1]);
@@ -89,7 +89,7 @@ __device__ inline void multiply(float (&sum)[K][4], const uint32_t (&w_hi)[K][kS
 #pragma unroll
     for (int s = 0; s < kSteps; ++s)
 #pragma unroll
-      for (int j = kFirst; j <= kLast; ++j) mma(sum[j], w_hi[K - 1 - j][s], low[2 * s], low[2 * s + 1]);
+      for (int j = kFirst; j <= kLast; ++j) mma(small[j], w_hi[K - 1 - j][s], low[2 * s], low[2 * s + 1]);
   }
 }
 
@@ -111,8 +111,12 @@ __global__ void __launch_bounds__(kThreads, 3)
   float largest = 0.0f;  // one scale for all weights
   for (int i = threadIdx.x; i < d.M * taps; i += kThreads) largest = larger(largest, k[i]);
   largest = block_max(largest, &scratch);
-  const bool finite = largest < INFINITY;
   const float filter_scale = scale_for(largest), filter_unscale = 1.0f / filter_scale;
+  const float least = least_scaled(static_cast<float>(taps));
+  bool good = largest < INFINITY;
+  for (int i = threadIdx.x; i < d.M * taps; i += kThreads)
+    good &= kHalf || nonzero_bits(k[i]) >= nonzero_bits(least * filter_unscale);
+  const bool finite = __syncthreads_and(good);
   uint32_t w_hi[K][kSteps][4], w_lo[K][kSteps][4];
 #pragma unroll
   for (int p = 0; p < K; ++p)
@@ -130,7 +134,8 @@ __global__ void __launch_bounds__(kThreads, 3)
     const float* source = x + image * image_floats;
     float* out = y + image * d.M * plane;
     float scale = kImageScale;
-    unsigned top = split_own<kWords>(own, source, d.C, pixels, tiling.vector_in, scale, hi, lo);
+    const Seen seen = split_own<kWords>(own, source, d.C, pixels, tiling.vector_in, scale, hi, lo);
+    unsigned top = seen.top_or_small(kHalf ? 0.0f : least / scale);
     for (int offset = 16; offset > 0; offset /= 2) top = max(top, __shfl_xor_sync(0xffffffffu, top, offset));
     if (lane == 0) tops[warp] = top;
     bulk_wait_read();  // the image before this one has left `outgoing`
@@ -142,8 +147,9 @@ __global__ void __launch_bounds__(kThreads, 3)
     bool direct = false;
     if (!inside || !finite) {
       largest = block_max(own_largest(own, source, d.C, pixels, tiling.vector_in), &scratch);
-      direct = !finite || largest == INFINITY;
       scale = scale_for(largest);
+      const bool small = __syncthreads_or(!kHalf && seen.smallest < nonzero_bits(least / scale));
+      direct = !finite || largest == INFINITY || small;
       if (!direct) split_own<kWords>(own, source, d.C, pixels, tiling.vector_in, scale, hi, lo);
       __syncthreads();
     }
@@ -163,39 +169,45 @@ __global__ void __launch_bounds__(kThreads, 3)
       const uint32_t* from = hi + (in.start * d.W + in.column) * kWords + t;
       float* to_a = outgoing + g * tiling.stride + a.start * d.OW + a.column;
       float* to_b = outgoing + g * tiling.stride + b.start * d.OW + b.column;
-      // sum[j] is output row r - 4 + j at input row r.
-      float sum[K][4] = {};
+      // sum[j] is output row r - 4 + j at input row r; small, the products that have one low half.
+      float sum[K][4] = {}, small[K][4] = {};
       const int row_words = d.W * kWords;
       const auto shift = [&] {
         from += row_words;
 #pragma unroll
         for (int j = 0; j < K; ++j)
 #pragma unroll
-          for (int e = 0; e < 4; ++e) sum[j][e] = j + 1 < K ? sum[j + 1][e] : 0.0f;
+          for (int e = 0; e < 4; ++e) {
+            sum[j][e] = j + 1 < K ? sum[j + 1][e] : 0.0f;
+            small[j][e] = j + 1 < K ? small[j + 1][e] : 0.0f;
+          }
       };
       int row = 0;
+      const auto output = [&](int e) {
+        return (sum[0][e] + small[0][e] * (1.0f / kLowScale)) * filter_unscale * image_unscale;
+      };
       const auto finish = [&] {
         if (row >= a.skipped) {
-          to_a[0] = sum[0][0] * filter_unscale * image_unscale;
-          to_a[8 * tiling.stride] = sum[0][2] * filter_unscale * image_unscale;
+          to_a[0] = output(0);
+          to_a[8 * tiling.stride] = output(2);
         }
         if (row >= b.skipped) {
-          to_b[0] = sum[0][1] * filter_unscale * image_unscale;
-          to_b[8 * tiling.stride] = sum[0][3] * filter_unscale * image_unscale;
+          to_b[0] = output(1);
+          to_b[8 * tiling.stride] = output(3);
         }
         ++row, to_a += d.OW, to_b += d.OW;
         shift();
       };
-      multiply<kHalf, 4, 4>(sum, w_hi, w_lo, from, tiling.plane), shift();
-      multiply<kHalf, 3, 4>(sum, w_hi, w_lo, from, tiling.plane), shift();
-      multiply<kHalf, 2, 4>(sum, w_hi, w_lo, from, tiling.plane), shift();
-      multiply<kHalf, 1, 4>(sum, w_hi, w_lo, from, tiling.plane), shift();
+      multiply<kHalf, 4, 4>(sum, small, w_hi, w_lo, from, tiling.plane), shift();
+      multiply<kHalf, 3, 4>(sum, small, w_hi, w_lo, from, tiling.plane), shift();
+      multiply<kHalf, 2, 4>(sum, small, w_hi, w_lo, from, tiling.plane), shift();
+      multiply<kHalf, 1, 4>(sum, small, w_hi, w_lo, from, tiling.plane), shift();
 #pragma unroll 1
-      while (row < rows - (K - 1)) multiply<kHalf, 0, 4>(sum, w_hi, w_lo, from, tiling.plane), finish();
-      multiply<kHalf, 0, 3>(sum, w_hi, w_lo, from, tiling.plane), finish();
-      multiply<kHalf, 0, 2>(sum, w_hi, w_lo, from, tiling.plane), finish();
-      multiply<kHalf, 0, 1>(sum, w_hi, w_lo, from, tiling.plane), finish();
-      multiply<kHalf, 0, 0>(sum, w_hi, w_lo, from, tiling.plane), finish();
+      while (row < rows - (K - 1)) multiply<kHalf, 0, 4>(sum, small, w_hi, w_lo, from, tiling.plane), finish();
+      multiply<kHalf, 0, 3>(sum, small, w_hi, w_lo, from, tiling.plane), finish();
+      multiply<kHalf, 0, 2>(sum, small, w_hi, w_lo, from, tiling.plane), finish();
+      multiply<kHalf, 0, 1>(sum, small, w_hi, w_lo, from, tiling.plane), finish();
+      multiply<kHalf, 0, 0>(sum, small, w_hi, w_lo, from, tiling.plane), finish();
     }
     bulk_fence();
     __syncthreads();

@@ -33,18 +33,29 @@ __device__ inline float own_largest(Threads own, const float* source, int C, int
   return largest;
 }
 
-__device__ inline void split2(float a, float b, uint32_t* hi, uint32_t* lo, unsigned* top) {
-  const SplitPair v = split_pair(a, b);
-  *hi = v.hi;
-  *lo = v.lo;
-  *top = __vmaxu2(*top, *hi & 0x7fff7fffu);
-}
-
-// Splits this thread's pixels. Returns the largest magnitude it rounded, as the bits of a half.
-template <int kWords>
-__device__ unsigned split_own(Threads own, const float* source, int C, int pixels, bool vector, float scale,
-                              uint32_t* hi, uint32_t* lo) {
+// What was seen of the values: the largest magnitude rounded, two halves of bits, and the smallest but zero.
+struct Seen {
   unsigned top = 0;
+  uint32_t smallest = ~0u;
+
+  __device__ void split(float a, float b, float scale, uint32_t* hi, uint32_t* lo) {
+    const SplitPair v = split_pair(a * scale, b * scale);
+    *hi = v.hi;
+    *lo = v.lo;
+    top = __vmaxu2(top, *hi & 0x7fff7fffu);
+    smallest = min(smallest, min(nonzero_bits(a), nonzero_bits(b)));
+  }
+  // The largest as the bits of a half; above all halves where some value lies below `least`.
+  __device__ unsigned top_or_small(float least) const {
+    return smallest < nonzero_bits(least) ? 0x10000u : max(top & 0xffffu, top >> 16);
+  }
+};
+
+// Splits this thread's pixels.
+template <int kWords>
+__device__ Seen split_own(Threads own, const float* source, int C, int pixels, bool vector, float scale,
+                              uint32_t* hi, uint32_t* lo) {
+  Seen seen;
   if (vector) {
     constexpr int kGroups = 2;  // of four pixels, all their loads in flight together
 #pragma unroll 1
@@ -66,10 +77,10 @@ __device__ unsigned split_own(Threads own, const float* source, int C, int pixel
 #pragma unroll
         for (int w = 0; w < kWords; ++w) {
           const float4 a = v[n][2 * w], b = v[n][2 * w + 1];
-          split2(a.x * scale, b.x * scale, high + w, low + w, &top);
-          split2(a.y * scale, b.y * scale, high + kWords + w, low + kWords + w, &top);
-          split2(a.z * scale, b.z * scale, high + 2 * kWords + w, low + 2 * kWords + w, &top);
-          split2(a.w * scale, b.w * scale, high + 3 * kWords + w, low + 3 * kWords + w, &top);
+          seen.split(a.x, b.x, scale, high + w, low + w);
+          seen.split(a.y, b.y, scale, high + kWords + w, low + kWords + w);
+          seen.split(a.z, b.z, scale, high + 2 * kWords + w, low + 2 * kWords + w);
+          seen.split(a.w, b.w, scale, high + 3 * kWords + w, low + 3 * kWords + w);
         }
 #pragma unroll
         for (int w = 0; w < 4 * kWords; w += 4) {
@@ -83,11 +94,11 @@ __device__ unsigned split_own(Threads own, const float* source, int C, int pixel
 #pragma unroll
       for (int w = 0; w < kWords; ++w) {
         const bool two = 2 * w + 2 < 2 * kWords || C == 2 * kWords;
-        split2(source[2 * w * pixels + i] * scale, two ? source[(2 * w + 1) * pixels + i] * scale : 0.0f,
-               hi + i * kWords + w, lo + i * kWords + w, &top);
+        seen.split(source[2 * w * pixels + i], two ? source[(2 * w + 1) * pixels + i] : 0.0f, scale,
+                   hi + i * kWords + w, lo + i * kWords + w);
       }
   }
-  return max(top & 0xffffu, top >> 16);
+  return seen;
 }
 
 // Word `word` (two channels of one tap) of row p of filter m, split.
@@ -96,8 +107,8 @@ __device__ inline SplitPair weight_word(const float* k, const Dims& d, float sca
   const int q = word / kWords, c = word % kWords * 2;
   const bool real = m < d.M && q < K;
   const float* filter = k + (m * d.C + c) * K * K + p * K + q;
-  const Split a = split(real ? filter[0] * scale : 0.0f);
-  const Split b = split(real && c + 1 < d.C ? filter[K * K] * scale : 0.0f);
+  const Split a = split_enlarged(real ? filter[0] * scale : 0.0f);
+  const Split b = split_enlarged(real && c + 1 < d.C ? filter[K * K] * scale : 0.0f);
   return {pack(a.hi, b.hi), pack(a.lo, b.lo)};
 }
 

@@ -67,8 +67,11 @@ __global__ void __launch_bounds__(kThreads, kDirect && kTiles <= 2 ? 8 : 4)
   float largest = 0.0f;
   for (int i = threadIdx.x; i < d.M * kTaps; i += kThreads) largest = larger(largest, k[i]);
   largest = block_max(largest, &scratch);
-  const bool finite = largest < INFINITY;
   const float filter_scale = scale_for(largest), unscale = 1.0f / kImageScale / filter_scale;
+  const uint32_t least_weight = nonzero_bits(least_scaled(kTaps) / filter_scale);
+  bool good = largest < INFINITY;
+  for (int i = threadIdx.x; i < d.M * kTaps; i += kThreads) good &= nonzero_bits(k[i]) >= least_weight;
+  const bool finite = __syncthreads_and(good) || (half && largest < INFINITY);
   uint32_t weights[kTiles][kSteps][4];
 #pragma unroll
   for (int tile = 0; tile < kTiles; ++tile)
@@ -76,8 +79,8 @@ __global__ void __launch_bounds__(kThreads, kDirect && kTiles <= 2 ? 8 : 4)
     for (int i = 0; i < 2 * kSteps; ++i) {
       const int m = tile * 8 + g, pair = i * 4 + t, p = pair / pairs_a_row(K), q = pair % pairs_a_row(K) * 2;
       const bool real = m < d.M && p < K;
-      const Split a = split(real ? k[m * kTaps + p * K + q] * filter_scale : 0.0f);
-      const Split b = split(real && q + 1 < K ? k[m * kTaps + p * K + q + 1] * filter_scale : 0.0f);
+      const Split a = split_enlarged(real ? k[m * kTaps + p * K + q] * filter_scale : 0.0f);
+      const Split b = split_enlarged(real && q + 1 < K ? k[m * kTaps + p * K + q + 1] * filter_scale : 0.0f);
       weights[tile][i / 2][i % 2 * 2] = pack(a.hi, b.hi);
       weights[tile][i / 2][i % 2 * 2 + 1] = half ? 0 : pack(a.lo, b.lo);
     }
@@ -103,15 +106,21 @@ __global__ void __launch_bounds__(kThreads, kDirect && kTiles <= 2 ? 8 : 4)
     float rescale = 1.0f;
     if (!exact || !finite) {
       largest = 0.0f;
-      for (int i = threadIdx.x; i < count; i += kThreads) largest = larger(largest, static_cast<float>(source[i]));
+      uint32_t smallest = ~0u;
+      for (int i = threadIdx.x; i < count; i += kThreads) {
+        const float v = static_cast<float>(source[i]);
+        largest = larger(largest, v), smallest = min(smallest, nonzero_bits(v));
+      }
       largest = block_max(largest, &scratch);
-      if (!finite || largest == INFINITY) {
+      smallest = ~block_max(~smallest, &scratch);
+      float scale = kImageScale;
+      const auto fits = [&] { return half || smallest >= nonzero_bits(least_scaled(kTaps) / scale); };
+      if (largest * scale < kWindowLow || largest * scale > kWindowHigh || !fits()) scale = scale_for(largest);
+      if (!finite || largest == INFINITY || !fits()) {
         direct_band(source - h0 * d.W, k, out - h0 * d.OW, 1, d.H, d.W, d.M, K, h0, rows);
         __syncthreads();
         continue;
       }
-      float scale = kImageScale;
-      if (largest * scale < kWindowLow || largest * scale > kWindowHigh) scale = scale_for(largest);
       stage<true>(source, count, tiling.vector_in, scale, hi, lo);
       rescale = kImageScale / scale;
       __syncthreads();
@@ -177,7 +186,7 @@ Tiling tiling_for(const fops_conv& c, int64_t band) {
   return tiling;
 }
 
-template <int kTiles>
+template <int K, int kTiles>
 fops_status run(const fops_conv& c, bool half, const void* x, const float* k, float* y, cudaStream_t stream) {
   const Dims d = dims(c);
   // Planes of whole 32-byte sectors are stored straight from the registers, 64 bytes a filter and warp. A plane of
@@ -197,7 +206,7 @@ fops_status run(const fops_conv& c, bool half, const void* x, const float* k, fl
   const size_t shared = direct ? 2 * sizeof(uint32_t) * tiling.words : shared_bytes(tiling, c);
   return with_input(c, x, [&](auto typed) {
     using In = std::remove_cv_t<std::remove_pointer_t<decltype(typed)>>;
-    auto* kernel = direct ? tensor_core_pixels<5, kTiles, true, In> : tensor_core_pixels<5, kTiles, false, In>;
+    auto* kernel = direct ? tensor_core_pixels<K, kTiles, true, In> : tensor_core_pixels<K, kTiles, false, In>;
     FOPS_TRY(allow_shared(kernel, shared));
     unsigned grid = 0;
     FOPS_TRY(resident_grid(kernel, kThreads, shared, d.B * tiling.bands, &grid));
@@ -206,26 +215,31 @@ fops_status run(const fops_conv& c, bool half, const void* x, const float* k, fl
   });
 }
 
+// 49 taps are four steps of weights in registers; 64 filters of them would be 128 registers.
+constexpr int most_tiles(int K) { return K == 7 ? 4 : 8; }
+
+template <int K, int kTiles = 1>
+fops_status run_tiles(const fops_conv& c, bool half, const void* x, const float* k, float* y, cudaStream_t stream) {
+  if constexpr (kTiles < most_tiles(K)) {
+    if (c.M > 8 * kTiles) return run_tiles<K, kTiles + 1>(c, half, x, k, y, stream);
+  }
+  return run<K, kTiles>(c, half, x, k, y, stream);
+}
+
 }  // namespace
 
 bool takes_tensor_core_pixels(const fops_conv& c) {
-  return takes_any(c) && c.C == 1 && c.K == 5 && c.M <= 64 && c.H <= 1 << 15 && c.W <= 1024 && out_w(c) >= 2 &&
-         shared_bytes(tiling_for(c, kDirectBand), c) <= 98 * 1024 &&
+  return takes_any(c) && c.C == 1 && (c.K == 5 || c.K == 7) && c.M <= 8 * most_tiles(c.K) &&
+         c.H <= 1 << 15 && c.W <= 1024 && out_w(c) >= 2 && shared_bytes(tiling_for(c, kDirectBand), c) <= 98 * 1024 &&
          tiling_for(c, kStagedBand).rows * out_w(c) < 65536 &&
          shared_bytes(tiling_for(c, kStagedBand), c) <= kRoomy;
 }
 
 fops_status run_tensor_core_pixels(const fops_conv& c, bool half, const void* x, const float* k, float* y,
                                    cudaStream_t stream) {
-  switch (ceil_div(c.M, 8)) {
-    case 1: return run<1>(c, half, x, k, y, stream);
-    case 2: return run<2>(c, half, x, k, y, stream);
-    case 3: return run<3>(c, half, x, k, y, stream);
-    case 4: return run<4>(c, half, x, k, y, stream);
-    case 5: return run<5>(c, half, x, k, y, stream);
-    case 6: return run<6>(c, half, x, k, y, stream);
-    case 7: return run<7>(c, half, x, k, y, stream);
-    default: return run<8>(c, half, x, k, y, stream);
+  switch (c.K) {
+    case 5: return run_tiles<5>(c, half, x, k, y, stream);
+    default: return run_tiles<7>(c, half, x, k, y, stream);
   }
 }
 

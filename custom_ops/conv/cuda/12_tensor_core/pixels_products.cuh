@@ -93,17 +93,22 @@ __device__ void multiply(const uint32_t (&weights)[kTiles][steps(K)][4], const i
     float* to = to_band + g * stride + chunk + 4 * t;
 #pragma unroll
     for (int tile = 0; tile < kTiles; ++tile, to += 8 * stride) {
-      float sum[2][4] = {};
+      float sum[2][4] = {}, small[2][4] = {};  // small: of the pixels' low halves
 #pragma unroll
       for (int step = 0; step < kSteps; ++step)
 #pragma unroll
         for (int j = 0; j < 2; ++j) {
-          if (!kExact) mma(sum[j], weights[tile][step], rest[j][2 * step], rest[j][2 * step + 1]);
+          if (!kExact) mma(small[j], weights[tile][step], rest[j][2 * step], rest[j][2 * step + 1]);
           mma(sum[j], weights[tile][step], in[j][2 * step], in[j][2 * step + 1]);
         }
       const float u = unscale;
-      float4 v = make_float4((sum[0][0] + sum[0][2]) * u, (sum[0][1] + sum[0][3]) * u, (sum[1][0] + sum[1][2]) * u,
-                             (sum[1][1] + sum[1][3]) * u);
+      const auto whole = [&](int j, int e) {
+        constexpr float kBack = 1.0f / kLowScale;
+        float low = sum[j][e + 2];
+        if (!kExact) low += small[j][e] + small[j][e + 2] * kBack;
+        return (sum[j][e] + low * kBack) * u;
+      };
+      float4 v = make_float4(whole(0, 0), whole(0, 1), whole(1, 0), whole(1, 1));
       if (!kExact) v = make_float4(v.x * rescale, v.y * rescale, v.z * rescale, v.w * rescale);
       if (!kDirect)
         store_shared(to, v);

@@ -8,6 +8,10 @@
 
 namespace fops {
 
+// C K K from which a sum has room for what two split operands lose, at most 9 units of 2^-24 of a product where the one
+// of two low halves is left out: the bound is 4 + sqrt(C K K) units (docs/precision.md).
+constexpr int kLeastProducts = 49;
+
 // Any of them, or a refusal that names the step: what steps 12 and 13 call. `stream` is a cudaStream_t.
 fops_status run_on_tensor_cores(bool half, const fops_conv&, const void* x, const float* k, float* y, void* stream);
 
@@ -15,6 +19,7 @@ bool takes_tensor_core_pixels(const fops_conv&);
 bool takes_tensor_core_channels(const fops_conv&);
 bool takes_tensor_core_few_filters(const fops_conv&);
 bool takes_tensor_core_warpgroup(const fops_conv&);  // among the shapes of the few filters
+bool takes_tensor_core_any_shape(const fops_conv&);  // on Hopper
 
 // `half` leaves out the products that restore float32 grade: step 13.
 fops_status run_tensor_core_pixels(const fops_conv&, bool half, const void* x, const float* k, float* y, cudaStream_t);
@@ -25,5 +30,7 @@ fops_status run_tensor_core_few_filters(const fops_conv&, bool half, const void*
 // At float32 grade, on Hopper. *taken: whether it ran; a build without code for sm_90a does not have it.
 fops_status run_tensor_core_warpgroup(const fops_conv&, const void* x, const float* k, float* y, cudaStream_t,
                                       bool* taken);
+fops_status run_tensor_core_any_shape(const fops_conv&, bool half, const void* x, const float* k, float* y,
+                                      cudaStream_t);
 
 }  // namespace fops

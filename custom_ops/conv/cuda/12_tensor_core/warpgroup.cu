@@ -77,8 +77,12 @@ __global__ void __launch_bounds__(kMostGroups* kThreads, 1)
 #pragma unroll 8
   for (int i = threadIdx.x; i < d.M * taps; i += blockDim.x) largest = larger(largest, k[i]);
   largest = block_max(largest, &scratch);
-  const bool finite = largest < INFINITY;
   const float filter_scale = scale_for(largest), filter_unscale = 1.0f / filter_scale;
+  const float least = least_scaled(static_cast<float>(taps));
+  bool good = largest < INFINITY;
+  for (int i = threadIdx.x; i < d.M * taps; i += blockDim.x)
+    good &= nonzero_bits(k[i]) >= nonzero_bits(least * filter_unscale);
+  const bool finite = __syncthreads_and(good);
 #pragma unroll 6
   for (int i = threadIdx.x; i < ring_words(kSteps); i += blockDim.x) {
     const int row = (2 * K - i / place_words(kSteps)) % K;
@@ -105,16 +109,18 @@ __global__ void __launch_bounds__(kMostGroups* kThreads, 1)
     const float* source = x + image * image_floats;
     float* out = y + image * d.M * plane;
     float scale = kImageScale;
-    const unsigned rounded = split_own<kWords>(own, source, d.C, pixels, tiling.vector_in, scale, hi, lo);
+    const Seen seen = split_own<kWords>(own, source, d.C, pixels, tiling.vector_in, scale, hi, lo);
     bulk_wait_read();  // the image before this one has left `outgoing`; the barrier in group_max tells the others
-    const unsigned top = group_max(rounded, group, all_tops[group][0]);
+    const unsigned top = group_max(seen.top_or_small(least / scale), group, all_tops[group][0]);
     bool direct = false;
     if (!(top >= __half_as_ushort(__float2half_rn(kWindowLow)) &&
           top <= __half_as_ushort(__float2half_rn(kWindowHigh))) || !finite) {
       const float mine = own_largest(own, source, d.C, pixels, tiling.vector_in);
       largest = __uint_as_float(group_max(__float_as_uint(mine), group, all_tops[group][1]));
-      direct = !finite || largest == INFINITY;
       scale = scale_for(largest);
+      warpgroup_sync(group);  // the tops have been read
+      const bool small = group_max(seen.smallest < nonzero_bits(least / scale), group, all_tops[group][1]);
+      direct = !finite || largest == INFINITY || small;
       if (!direct) split_own<kWords>(own, source, d.C, pixels, tiling.vector_in, scale, hi, lo);
       warpgroup_sync(group);
     }
@@ -129,7 +135,8 @@ __global__ void __launch_bounds__(kMostGroups* kThreads, 1)
     const float image_unscale = 1.0f / scale;
 
     // Sum o % 5 is that of output row o of the walk; at input row r it meets the filters' row r - o.
-    float sum[K][8] = {}, done[8] = {};
+    // `small` holds the products that have one low half.
+    float sum[K][8] = {}, small[K][8] = {}, done[8] = {};
     Operands<kSteps> now, next;
     const uint32_t *from_a = hi + corner_a, *from_b = hi + corner_b;
     float *to_a = outgoing + out_a, *to_b = outgoing + out_b;
@@ -155,8 +162,8 @@ __global__ void __launch_bounds__(kMostGroups* kThreads, 1)
 #pragma unroll
       for (int s = 0; s < kSteps; ++s) {
         const int at = ((K - kPhase) % K * place_words(kSteps) + 2 * s * kCore) / 4;
-        wgmma_add<kCount>(sum, now.high[s], w_lo + at);
-        wgmma_add<kCount>(sum, now.low[s], w_hi + at);
+        wgmma_add<kCount>(small, now.high[s], w_lo + at);
+        wgmma_add<kCount>(small, now.low[s], w_hi + at);
         wgmma_add<kCount>(sum, now.high[s], w_hi + at);
       }
       wgmma_commit();
@@ -165,10 +172,11 @@ __global__ void __launch_bounds__(kMostGroups* kThreads, 1)
       from_a += more ? row_words : 0, from_b += more ? row_words : 0;
       next.load(from_a, from_b, tiling.plane);
       wgmma_wait(sum);
+      wgmma_wait(small);
       now.keep();
       if (kCount == K)
 #pragma unroll
-        for (int e = 0; e < 8; ++e) take_sum(&done[e], sum[kDone][e], filter_unscale);
+        for (int e = 0; e < 8; ++e) take_sums(&done[e], sum[kDone][e], small[kDone][e], filter_unscale);
       ++row;
       return more;
     };

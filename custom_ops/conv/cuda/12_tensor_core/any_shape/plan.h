@@ -1,0 +1,141 @@
+// Any shape on Hopper: how a convolution becomes steps of a matrix product, known to host and device alike.
+//
+//   y (filters x positions) = weights (filters x depth) * pixels (depth x positions)
+//
+// A position is a pixel of the image, row after row, the K - 1 columns and rows at its end included: what is computed
+// there is not stored. Position i meets, for the tap (p, q), the pixel i + p W + q. So a tap is a distance in shared
+// memory, the same for every position, and the pixels need to be staged once, not once a tap.
+//
+//   slot    8 halves of a staged pixel, 16 bytes: 8 channels; or of the last channels 4, 2 or 1, for 2, 4 or 8
+//           neighbouring pixels, so that few channels fill the depth of an instruction with taps
+//   unit    a slot at a tap (of several neighbouring taps where the slot holds neighbours): 8 of the depth
+//   step    two units, one wgmma: 16 of the depth
+//   chunk   the slots that are staged together, one or two, and all steps over them
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+#include "conv/cuda/dims.h"
+
+namespace fops {
+namespace any_shape {
+
+constexpr int kLargestK = 11, kMostSteps = 128;  // steps of a chunk
+constexpr int kTileRows = 64;                    // rows of a wgmma: filters, or halves of 32 filters
+constexpr int kTileBytes = kTileRows * 16 * 2;   // of the weights of a step
+constexpr int kTileDepth = kTileBytes / 2;       // bytes between the two units of a tile; its rows are 16 bytes apart
+
+struct Slot {
+  int channel, channels;  // the first, and how many a pixel: 8, 4, 2 or 1
+  __host__ __device__ int pixels() const { return 8 / channels; }
+};
+
+struct Unit {
+  Slot slot;
+  int in_chunk;  // the slot's number in its chunk
+  int p, q;      // the tap, or the first of several
+};
+
+// The slots of an image, and their units in order.
+struct Chunks {
+  int C, K;
+  int full;     // slots of eight channels; the last one may have 5 to 7 of them
+  int rest;     // slots behind them, of up to four channels together,
+  int narrow;   // `narrow` channels each: 4, 2 or 1
+  int a_chunk;  // slots of a chunk; the last one may have fewer
+
+  __host__ __device__ int slots() const { return full + rest; }
+  __host__ __device__ int count() const { return (slots() + a_chunk - 1) / a_chunk; }
+  __host__ __device__ Slot slot(int i) const {
+    return i < full ? Slot{8 * i, 8} : Slot{8 * full + (i - full) * narrow, narrow};
+  }
+  // A filter's row in the slot, in units; and all its rows.
+  __host__ __device__ int row_units(Slot s) const { return (K + s.pixels() - 1) / s.pixels(); }
+  __host__ __device__ int units(Slot s) const { return K * row_units(s); }
+  __host__ __device__ int slots_of(int chunk) const {
+    const int left = slots() - chunk * a_chunk;
+    return left < a_chunk ? left : a_chunk;
+  }
+  __host__ __device__ int full_of(int chunk) const {
+    const int left = full - chunk * a_chunk;
+    return left < 0 ? 0 : left < a_chunk ? left : a_chunk;
+  }
+  __host__ __device__ int steps_of(int chunk) const {
+    const int pairs = full_of(chunk) / 2;
+    int single = 0;
+    for (int i = 2 * pairs; i < slots_of(chunk); ++i) single += units(slot(chunk * a_chunk + i));
+    return pairs * K * K + (single + 1) / 2;
+  }
+  // Unit `half` (0 or 1) of a step; false where the step has one unit only. Two full slots give the same tap of both;
+  // the units of other slots follow one another. Either way the second lies behind the first in shared memory.
+  __host__ __device__ bool unit_at(int chunk, int step, int half, Unit* u) const {
+    const int pairs = full_of(chunk) / 2, paired = pairs * K * K;
+    int in_chunk = step / (K * K) * 2 + half, i = step % (K * K);
+    if (step >= paired) {
+      in_chunk = 2 * pairs, i = 2 * (step - paired) + half;
+      while (i >= units(slot(chunk * a_chunk + in_chunk))) {
+        i -= units(slot(chunk * a_chunk + in_chunk));
+        if (++in_chunk == slots_of(chunk)) return false;
+      }
+    }
+    const Slot s = slot(chunk * a_chunk + in_chunk);
+    *u = {s, in_chunk, i / row_units(s), i % row_units(s) * s.pixels()};
+    return true;
+  }
+};
+
+// One to four channels left over share a slot with neighbouring pixels, or have one each, whichever takes fewer units:
+// of 3 channels at K = 7, 28 in one slot and 21 in three. Five to seven take a full slot.
+inline Chunks chunks_for(int C, int K) {
+  Chunks best = {C, K, C / 8 + (C % 8 > 4), 0, 1, 1};
+  const int left = C % 8 > 4 ? 0 : C % 8;
+  int least = 0;
+  for (int narrow = 4; left && narrow >= 1; narrow /= 2) {
+    const int slots = (left + narrow - 1) / narrow, units = slots * best.units({0, narrow});
+    if (narrow >= 2 * left && narrow > 1) continue;  // half empty
+    if (slots > 1 && best.full) continue;            // all chunks but the last are alike
+    if (!best.rest || units < least) best.rest = slots, best.narrow = narrow, least = units;
+  }
+  return best;
+}
+
+// How the work is cut. A task is `positions` positions times the filters of a block.
+struct Plan {
+  Chunks chunks;
+  int chunk_count, first_steps, last_steps;  // chunks, and the steps of all but the last, and of the last
+  int steps;         // of all chunks
+  int positions;     // of a task
+  int staged;        // pixels staged for them
+  uint32_t inverse_staged;
+  uint64_t inverse_pixels;  // of an image, times 2^42
+  int buffers;       // chunks in shared memory at a time
+  int ring;          // steps of weights in shared memory at a time
+  int blocks;        // of filters
+  bool by_image;     // whether tasks begin anew with each image; else positions run through the whole batch
+  uint32_t spans;    // pieces of positions an image, or of the batch
+  uint32_t tasks;    // pieces times blocks of filters
+  float threshold;   // scaled values below it, zero aside, lose bits that the sum may need: see `Flags`
+  bool half;         // leaves out the low halves
+};
+
+// What the staging of a chunk found out, each the number of the latest chunk of which it was true, counted from 1.
+struct Flags {
+  uint32_t low;    // some low half is not zero
+  uint32_t beyond; // some value has no good split: too large or too small beside the others, infinite, or NaN
+};
+
+// What the weights are packed into, on the device: for every filter the factor that undoes its scale, then what the
+// packing found, then the tiles: [block][step][tile of the block][high, low][kTileBytes].
+struct Packed {
+  float* unscale;
+  struct Header {
+    float scale, unscale;  // of the pixels
+    uint32_t beyond;       // some weight has no good split: every task takes the plain road
+  } * header;
+  uint8_t* tiles;
+};
+
+}  // namespace any_shape
+}  // namespace fops

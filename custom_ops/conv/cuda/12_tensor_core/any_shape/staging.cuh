@@ -1,0 +1,187 @@
+// Any shape on Hopper: pixels of a chunk out of global memory, split, into shared memory.
+#pragma once
+
+#include "conv/cuda/12_tensor_core/any_shape/pack.cuh"
+#include "gpu/divide.cuh"
+#include "gpu/isa/bulk_copy.cuh"
+
+#include <type_traits>
+
+namespace fops {
+namespace any_shape {
+
+constexpr int kStagers = 224;  // threads: two warpgroups but for the warp that brings weights
+
+// Which positions a task has. Divisions of 64 bits are avoided where they can be: they take as long as a chunk.
+struct Span {
+  long long image;  // the first
+  int first;        // position in it
+  __device__ Span(const Plan& plan, const Dims& d, uint32_t span) {
+    const uint32_t pixels = d.H * d.W;
+    if (plan.by_image) {
+      const uint32_t i = span / plan.spans;
+      image = i, first = static_cast<int>((span - i * plan.spans) * plan.positions);
+    } else if (const unsigned long long at = 1ull * span * plan.positions; at >> 32) {
+      image = static_cast<long long>(at / pixels), first = static_cast<int>(at - image * pixels);
+    } else {
+      const uint32_t i = static_cast<uint32_t>(at) / pixels;
+      image = i, first = static_cast<int>(static_cast<uint32_t>(at) - i * pixels);
+    }
+  }
+};
+
+// Notes what values are good for: the largest of the high halves, the smallest magnitude but zero, any low half.
+struct Seen {
+  uint32_t largest = 0, smallest = ~0u, low = 0;
+
+  // Splits 8 values, a row of a slot, and stores it.
+  __device__ void split_row(const float (&v)[8], float scale, uint4* high_to, uint4* low_to) {
+    uint32_t hi[4], lo[4];
+#pragma unroll
+    for (int e = 0; e < 4; ++e) {
+      const SplitPair parts = split_pair(v[2 * e] * scale, v[2 * e + 1] * scale);
+      hi[e] = parts.hi, lo[e] = parts.lo;
+      low |= lo[e];
+      largest = __vmaxu2(largest, hi[e] & 0x7fff7fffu);
+      smallest = min(smallest, min(nonzero_bits(v[2 * e]), nonzero_bits(v[2 * e + 1])));
+    }
+    *high_to = make_uint4(hi[0], hi[1], hi[2], hi[3]);
+    *low_to = make_uint4(lo[0], lo[1], lo[2], lo[3]);
+  }
+  // `least`: the smallest magnitude but zero that splits well.
+  __device__ bool beyond(float least) const {
+    return max(largest & 0xffffu, largest >> 16) >= 0x7c00u || smallest < nonzero_bits(least);
+  }
+};
+
+// Where in a task's first image, and in those behind it, a staged pixel lies. What lies past the end, and meets only
+// positions that are not stored, is the last pixel or image again: no branch comes between loads.
+struct Pixel {
+  int image, at;
+  __device__ Pixel(const Plan& plan, const Dims& d, const Span& span, int i) {
+    const int pixels = d.H * d.W;
+    at = span.first + i, image = 0;
+    if (!plan.by_image) {  // below 2^21 by at most 2^20: exact
+      image = static_cast<int>(static_cast<uint32_t>(at) * plan.inverse_pixels >> 42);
+      at -= image * pixels;
+      image = static_cast<int>(min(static_cast<long long>(image), d.B - 1 - span.image));
+    }
+    at = min(at, pixels - 1);
+  }
+};
+
+// Rows of full slots from chunk's first one on. kRagged: of 5 to 7 channels the last one is read again for the rest.
+template <int kRows, bool kRagged, typename X>
+__device__ void stage_full(const Plan& plan, const Dims& d, const X* x, const Span& span, int first, int count,
+                           float scale, uint4* high_to, uint4* low_to, int thread, Seen* seen) {
+  const int pixels = d.H * d.W, rows = count * plan.staged;
+#pragma unroll 1
+  for (int i = thread; i < rows; i += kRows * kStagers) {
+    float v[kRows][8];
+#pragma unroll
+    for (int n = 0; n < kRows; ++n) {
+      const int row = min(i + n * kStagers, rows - 1), s = divide(row, plan.inverse_staged);
+      const Pixel pixel(plan, d, span, row - s * plan.staged);
+      const int channel = 8 * (first + s);
+      const X* from = x + ((pixel.image * d.C + channel) * pixels + pixel.at);
+#pragma unroll
+      for (int e = 0; e < 8; ++e)
+        v[n][e] = static_cast<float>(__ldg(from + (kRagged ? min(e, d.C - 1 - channel) : e) * pixels));
+    }
+#pragma unroll
+    for (int n = 0; n < kRows; ++n)
+      if (const int row = i + n * kStagers; row < rows) seen->split_row(v[n], scale, high_to + row, low_to + row);
+  }
+}
+
+// Rows of narrow slots: kChannels channels of 8 / kChannels neighbours.
+template <int kChannels, typename X>
+__device__ void stage_narrow(const Plan& plan, const Dims& d, const X* x, const Span& span, int first, int count,
+                             float scale, uint4* high_to, uint4* low_to, int thread, Seen* seen) {
+  const int pixels = d.H * d.W;
+#pragma unroll 1
+  for (int i = thread; i < count * plan.staged; i += kStagers) {
+    const int s = divide(i, plan.inverse_staged);
+    const Pixel pixel(plan, d, span, i - s * plan.staged);
+    const int channel = plan.chunks.slot(first + s).channel;
+    const X* from = x + (pixel.image * d.C + channel) * pixels;
+    float v[8];
+#pragma unroll
+    for (int e = 0; e < 8; ++e) {
+      const int c = min(e % kChannels, d.C - 1 - channel), at = min(pixel.at + e / kChannels, pixels - 1);
+      v[e] = static_cast<float>(__ldg(from + c * pixels + at));
+    }
+    seen->split_row(v, scale, high_to + i, low_to + i);
+  }
+}
+
+// Rows of slots of one channel, 8 neighbours each. A lane splits one pixel; a row's halves come from the seven lanes
+// behind it, so that 25 lanes of 32 have a row.
+template <typename X>
+__device__ void stage_single(const Plan& plan, const Dims& d, const X* x, const Span& span, int first, int count,
+                             float scale, uint4* high_to, uint4* low_to, int thread, Seen* seen) {
+  constexpr int kAhead = 6, kRowsAWarp = 25, kWarps = kStagers / 32;
+  constexpr unsigned kAll = 0xffffffffu;
+  const int pixels = d.H * d.W, lane = thread % 32;
+  for (int s = 0; s < count; ++s) {
+    const int channel = plan.chunks.slot(first + s).channel;
+#pragma unroll 1
+    for (int base = thread / 32 * kRowsAWarp; base < plan.staged; base += kAhead * kWarps * kRowsAWarp) {
+      float v[kAhead];
+#pragma unroll
+      for (int n = 0; n < kAhead; ++n) {
+        const Pixel pixel(plan, d, span, base + n * kWarps * kRowsAWarp + lane);
+        v[n] = static_cast<float>(__ldg(x + (pixel.image * d.C + channel) * pixels + pixel.at));
+      }
+#pragma unroll
+      for (int n = 0; n < kAhead; ++n) {
+        const Split own = split_enlarged(v[n] * scale);
+        const uint32_t both = pack(own.hi, own.lo), next = __shfl_down_sync(kAll, both, 1);
+        uint32_t hi[4], lo[4];
+        hi[0] = __byte_perm(both, next, 0x5410), lo[0] = __byte_perm(both, next, 0x7632);
+#pragma unroll
+        for (int e = 1; e < 4; ++e) {
+          hi[e] = __shfl_down_sync(kAll, hi[0], 2 * e);
+          lo[e] = __shfl_down_sync(kAll, lo[0], 2 * e);
+        }
+        seen->low |= lo[0];
+        seen->largest = __vmaxu2(seen->largest, hi[0] & 0x7fff7fffu);
+        seen->smallest = min(seen->smallest, nonzero_bits(v[n]));
+        const int row = base + n * kWarps * kRowsAWarp + lane;
+        if (lane < kRowsAWarp && row < plan.staged) {
+          high_to[s * plan.staged + row] = make_uint4(hi[0], hi[1], hi[2], hi[3]);
+          low_to[s * plan.staged + row] = make_uint4(lo[0], lo[1], lo[2], lo[3]);
+        }
+      }
+    }
+  }
+}
+
+// Stages the slots [pixel][16 bytes] of a chunk: high halves of all its slots, then the low halves. kStagers threads
+// call it; `x` is the task's first image. 8 kRows loads are in flight together.
+template <int kRows, typename X>
+__device__ Seen stage(const Plan& plan, const Dims& d, const X* x, const Span& span, int chunk, float scale,
+                      uint4* buffer, int thread) {
+  const int first = chunk * plan.chunks.a_chunk, full = plan.chunks.full_of(chunk);
+  uint4 *high_to = buffer, *low_to = buffer + plan.chunks.a_chunk * plan.staged;
+  Seen seen;
+  if (d.C % 8 > 4)
+    stage_full<kRows, true>(plan, d, x, span, first, full, scale, high_to, low_to, thread, &seen);
+  else
+    stage_full<kRows, false>(plan, d, x, span, first, full, scale, high_to, low_to, thread, &seen);
+  const int rest = plan.chunks.slots_of(chunk) - full;
+  if (rest > 0) {
+    high_to += full * plan.staged, low_to += full * plan.staged;
+    const auto narrow = [&](auto channels) {
+      stage_narrow<decltype(channels)::value>(plan, d, x, span, first + full, rest, scale, high_to, low_to, thread,
+                                              &seen);
+    };
+    if (plan.chunks.narrow == 4) narrow(std::integral_constant<int, 4>());
+    else if (plan.chunks.narrow == 2) narrow(std::integral_constant<int, 2>());
+    else stage_single(plan, d, x, span, first + full, rest, scale, high_to, low_to, thread, &seen);
+  }
+  return seen;
+}
+
+}  // namespace any_shape
+}  // namespace fops

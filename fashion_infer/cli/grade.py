@@ -1,0 +1,83 @@
+"""`fashion-infer grade`."""
+
+import click
+
+from ..errors import CheckFailed, DeviceError, UsageError
+from . import options
+
+FORMATS = ("text", "json", "gradescope", "prairielearn", "junit")
+
+
+@click.command("grade")
+@click.argument("submissions", nargs=-1, metavar="SUBMISSION...")
+@options.takes(
+    options.edition,
+    click.option("--rubric", metavar="FILE.toml", help="What is asked [default: the edition's, see --print-rubric]."),
+    click.option("--print-rubric", is_flag=True, help="Print the edition's default rubric, to edit a copy of."),
+    click.option("--n", type=click.IntRange(1, 100_000), help="Images of the time checks, in place of the rubric's."),
+    click.option("--backend", type=click.Choice(["auto", "cpu", "gpu"]), help="In place of the rubric's."),
+    options.device,
+    click.option("--file", metavar="PATH", help="The kernel file in a folder or archive [default: looked for]."),
+    click.option("--kernel-format", metavar="NAME", help="The kernel file's format, to insist on one."),
+    click.option("--format", "form", type=click.Choice(FORMATS), default="text", show_default=True),
+    click.option("--out", metavar="DIR", help="Write a folder of results for each submission, the verdict among them."),
+    click.option("--require", multiple=True, metavar="CHECK", help="Exit 1 when this check fails; may be repeated."),
+    click.option(
+        "--repeat", metavar="VERDICT.json", help="Judge again what a verdict is of, with its seed and rubric."
+    ),
+    click.option("--unsandboxed", is_flag=True, help="Without a sandbox, for code that you trust; never ranked."),
+)
+def command(submissions, edition, rubric, print_rubric, n, backend, device, file, kernel_format, form, out, require,
+            repeat, unsandboxed):  # fmt: skip
+    """Grade kernels that one does not trust, in a sandbox, by a referee with its own clock.
+
+    SUBMISSION is a kernel file, a folder or an archive. Exit 0 when all were judged, whatever the marks; 1 when a check
+    that --require names failed; 4 when this machine could not judge.
+    """
+    from ..grading import grade, results, verdict
+    from ..grading import rubric as rubrics
+    from ..present.render import terminal
+
+    if print_rubric:
+        click.echo(rubrics.default_text(edition or "fa2017"), nl=False)
+        return
+    again = verdict.read(repeat) if repeat else None
+    if again is not None:
+        submissions = submissions or (again.source,)
+        if len(submissions) > 1:
+            raise UsageError("--repeat is of one submission")
+    if not submissions:
+        raise UsageError("name a submission: a kernel file, a folder or an archive")
+    if len(submissions) > 1 and form != "text" and not out:
+        raise UsageError(f"--format {form} is a document for each submission: name a folder for them, --out DIR")
+    asked = again.rubric if again else rubrics.read(rubric, edition) if rubric else rubrics.default(edition or "fa2017")
+    asked = rubrics.changed(asked, backend or (again.backend if again else None), n)
+    unknown = set(require) - {check.name for check in asked.checks}
+    if unknown:
+        raise UsageError(f"--require {sorted(unknown)[0]}: the rubric has no check of that name")
+    folder = results.Folder(out, submissions) if out else None
+    request = grade.Request(
+        tuple(submissions), asked, kernel_format, file, device, unsandboxed,
+        again.seed if again else None, again.digest if again else None,
+    )  # fmt: skip
+    found = []
+    for one in grade.grade(request, terminal.notice):
+        found.append(one)
+        if folder:
+            folder.save(one, form)
+        if form == "text" or not folder:
+            click.echo(results.written(one, form), nl=False)
+    if again is not None:
+        terminal.notice("; ".join(again.differences(found[0])) or "every check as in the verdict")
+    _end(found, require)
+
+
+def _end(found, require):
+    """The exit code."""
+    failed = [one for one in found if not one.judged]
+    if failed:
+        raise DeviceError(f"could not judge {', '.join(one.name for one in failed)}: {failed[0].reason}")
+    lacking = [f"{one.name}: {mark.name}" for one in found for mark in one.marks.marks
+               if mark.name in require and not mark.passed]  # fmt: skip
+    if lacking:
+        raise CheckFailed(f"required, and failed: {', '.join(lacking)}")

@@ -1,0 +1,157 @@
+"""One GPU as the referee uses it: which nodes a sandbox shows of it, memory, and whether it is still well."""
+
+import ctypes
+import os
+import re
+import subprocess
+import time
+from pathlib import Path
+from typing import Any, Dict, Optional, Tuple
+
+import numpy as np
+
+from ...errors import DeviceError
+from ...library import devices, kernels
+from ...measure import reference
+from ..inside import driver
+from ..sandbox import Box
+from .tensors import DeviceTensors, free_memory
+
+_COMMON = ("/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools")
+_BACK = 64 << 20  # bytes of device memory that may be missing after a submission
+_WAIT = 5.0  # seconds for the driver to clear away what a killed process had
+_SLOWER = 1.5  # times what the known kernel took at first
+_TRIES = 5
+_PROBED = 256 << 20  # bytes that are filled to see how fast the device is
+
+
+class Gpu:
+    """A device, whose primary context this process holds.
+
+    Parameters
+    ----------
+    index
+        As the operator library counts them.
+
+    Raises
+    ------
+    DeviceError
+        When there is none, or the driver fails.
+    """
+
+    def __init__(self, index: int):
+        found = devices.cuda_devices()
+        if not 0 <= index < len(found):
+            raise DeviceError(f"there is no GPU {index}: this machine has {len(found)}, numbered from 0")
+        try:
+            self._device = driver.begin(index)
+            self._nodes, self._libraries = _nodes(self._device), _libraries()
+            self._scratch = _allocated(max(_PROBED, 2 * driver.l2_bytes(self._device)))
+        except (OSError, driver.DriverError) as error:
+            raise DeviceError(f"GPU {index} cannot be used for grading: {error}") from None
+        self._index, self._facts = index, found[index]
+        rng = np.random.default_rng(0)
+        self._x = rng.integers(0, 256, (8, 1, 28, 28)).astype(np.float32)
+        self._k = rng.standard_normal((50, 1, 5, 5)).astype(np.float32)
+        self._wanted = reference.convolve(self._x, self._k)
+        self._known()  # what is set up once is no part of the first measure
+        self._first = self._known()
+        self._free = free_memory()
+
+    def shown(self, box: Box) -> Box:
+        """A box with this device in it."""
+        return box._replace(
+            devices=(*box.devices, *self._nodes), read=(*box.read, *self._libraries), gpu=True,
+            library_path=":".join(dict.fromkeys(str(Path(file).parent) for file in self._libraries)),
+        )  # fmt: skip
+
+    def tensors(self, largest: int) -> DeviceTensors:
+        """Tensors on it, which a worker can map.
+
+        Parameters
+        ----------
+        largest
+            Bytes: the largest `Place.end` of the calls to come.
+        """
+        return DeviceTensors(self._device, largest, self._scratch)
+
+    def described(self) -> Dict[str, Any]:
+        """What identifies it."""
+        return {
+            "gpu": self._facts.name, "capability": ".".join(map(str, self._facts.capability)),
+            "driver": self._facts.driver_version, "memory": self._facts.memory_total,
+            "clocks": _clocks(self._nodes[0]),
+        }  # fmt: skip
+
+    def ill(self) -> Optional[str]:
+        """What is wrong with it after a submission; None when memory is back, and a known kernel right and on time."""
+        end = time.monotonic() + _WAIT
+        while True:
+            try:
+                free, known = free_memory(), self._known()
+            except (driver.DriverError, DeviceError) as error:
+                return str(error)
+            if self._free - free <= _BACK and known <= _SLOWER * self._first:
+                return None
+            if time.monotonic() > end:
+                break
+            time.sleep(0.2)
+        if self._free - free > _BACK:
+            return f"{(self._free - free) >> 20:,} MiB of its memory did not come back"
+        return f"it takes {known / self._first:.1f} times as long as before to fill its memory"
+
+    def _known(self) -> float:
+        """Seconds that a fill takes, the fastest of a few; DeviceError when a kernel of ours is wrong."""
+        found = kernels.convolve(self._x, self._k, backend="gpu", device=self._index)
+        if not np.abs(found - self._wanted).max() <= 2e-5 * np.abs(self._wanted).max():
+            raise DeviceError("a kernel that was right before is wrong now")
+        return min(_timed_fill(self._scratch) for _ in range(_TRIES))
+
+
+def _clocks(node: str) -> str:
+    """Clocks and temperature now, as the vendor's tool says them; "" where there is no such tool."""
+    command = ["nvidia-smi", "-i", re.sub(r"\D", "", node), "--format=csv,noheader",
+               "--query-gpu=clocks.sm,clocks.max.sm,clocks.mem,temperature.gpu"]  # fmt: skip
+    try:
+        return subprocess.run(command, capture_output=True, text=True, timeout=10).stdout.strip()
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+
+
+def _timed_fill(address: int) -> float:
+    driver.synchronize()
+    start = time.perf_counter()
+    driver.call("cuMemsetD32_v2", ctypes.c_ulonglong(address), 0, ctypes.c_size_t(_PROBED // 4))
+    driver.synchronize()
+    return time.perf_counter() - start
+
+
+def _allocated(size: int) -> int:
+    address = ctypes.c_ulonglong()
+    driver.call("cuMemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(size))
+    return address.value
+
+
+def _nodes(device: int) -> Tuple[str, ...]:
+    """The device's nodes: its own by its minor number, which the driver lists by the place on the bus."""
+    place = ctypes.create_string_buffer(32)
+    driver.call("cuDeviceGetPCIBusId", place, 32, device)
+    file = Path("/proc/driver/nvidia/gpus") / place.value.decode().lower() / "information"
+    try:
+        minor = re.search(r"Device Minor:\s*(\d+)", file.read_text())
+    except OSError:
+        minor = None
+    own = [f"/dev/nvidia{minor.group(1)}"] if minor else sorted(map(str, Path("/dev").glob("nvidia[0-9]*")))
+    if len(own) != 1:
+        raise DeviceError("which device node is this GPU's cannot be told")
+    return tuple(path for path in (*own, *_COMMON) if os.path.exists(path))
+
+
+def _libraries() -> Tuple[str, ...]:
+    """The driver's own libraries, wherever they were loaded from: the box shows the system's folders anyway."""
+    driver.library()
+    lines = Path("/proc/self/maps").read_text().splitlines()
+    loaded = sorted({line.split(None, 5)[5] for line in lines if "libcuda.so" in line or "libnvidia-" in line})
+    folders = {Path(file).parent for file in loaded}
+    return tuple(sorted({str(file) for folder in folders for name in ("libcuda.so*", "libnvidia-*.so*")
+                         for file in folder.glob(name)}))  # fmt: skip

@@ -1,0 +1,165 @@
+"""The tensors of one call in device memory that the referee owns and a worker maps.
+
+The referee writes inputs and reads outputs through its own context: nothing that the worker's process has patched lies
+between. Inputs wait in memory that the worker does not see, and are copied over when the call is due.
+"""
+
+import ctypes
+import os
+import time
+from typing import List, Optional, Tuple
+
+import numpy as np
+
+from ..inside import driver
+from ..referee.inputs import Inputs
+from ..referee.memory import Memory, Place, Shape, place
+from ..referee.tensors import Shared
+
+_ALLOWED = 100e-6  # seconds that the device may take to answer after a worker's word: another context's turn
+
+
+_BRACKET = 3  # calls: a worker's Python takes some 20 us between the referee's word and its own
+_SHARE = 0.25  # of the free memory that the tensors may take for that
+
+
+class DeviceTensors:
+    """Tensors in device memory, for one call or for the few of a bracket.
+
+    Parameters
+    ----------
+    device
+        The driver's handle of it.
+    largest
+        Bytes: the largest `Place.end` of the calls to come.
+    scratch
+        Device memory of twice the second-level cache's size, to flush it with.
+    """
+
+    on_device = True
+    floor = 0.85  # of the time that a fill took: plain stores are 3% faster than the driver's fill
+    latency = 0.02  # seconds; the worker is awake before it is called
+
+    def __init__(self, device: int, largest: int, scratch: int):
+        count = _BRACKET if 2 * _BRACKET * largest <= _SHARE * free_memory() else 1
+        self._block = driver.Block(device, count * largest)
+        self._staged = ctypes.c_ulonglong()
+        driver.call("cuMemAlloc_v2", ctypes.byref(self._staged), ctypes.c_size_t(count * largest))
+        self._scratch, self._flushed = scratch, 2 * driver.l2_bytes(device)
+        self._pinned = ctypes.c_void_p()
+        driver.call("cuMemAllocHost_v2", ctypes.byref(self._pinned), ctypes.c_size_t(largest))
+        host = np.frombuffer((ctypes.c_ubyte * largest).from_address(self._pinned.value or 0), np.uint8)
+        self._small = Memory(1 << 16)  # a worker always maps some host memory
+        told = {"size": self._block.size, "descriptor": self._block.descriptor}
+        self.shared = Shared(self._small, (self._block.descriptor,), told)
+        address, staged = self._block.address, self._staged.value
+        self._slots = [_Slot(address, staged, number * largest, host) for number in range(count)]
+
+    def bracket(self, timed: bool) -> List["_Slot"]:
+        """What is called between two looks at the clock: several calls where they are timed."""
+        return self._slots if timed else self._slots[:1]
+
+    def show(self, bracket: List["_Slot"]) -> None:
+        """Copy the inputs to where the worker sees them, then flush the second-level cache."""
+        for slot in bracket:
+            slot.show()
+        driver.call("cuCtxResetPersistingL2Cache")
+        _set(self._scratch, 0, self._flushed // 4)
+        driver.synchronize()
+
+    def settled(self) -> float:
+        """Seconds that the device was still busy after the worker's word, beyond what a change of contexts takes."""
+        start = time.perf_counter()
+        _set(self._scratch, 0, 1)
+        driver.synchronize()
+        seconds = time.perf_counter() - start
+        return seconds if seconds > _ALLOWED else 0.0
+
+    def close(self) -> None:
+        """Give the memory back."""
+        self._slots = []
+        os.close(self._block.descriptor)
+        self._block.close()
+        driver.call("cuMemFree_v2", self._staged)
+        driver.call("cuMemFreeHost", self._pinned)
+        self._small.close()
+
+
+class _Slot:
+    """The tensors of one call: from `start` on in the shared memory, and in the memory where inputs wait."""
+
+    def __init__(self, shared: int, staged: int, start: int, host: np.ndarray):
+        self._shared, self._staged, self._start, self._host = shared, staged, start, host
+        self._guards: List[Tuple[int, bytes]] = []
+        self.y: Optional[np.ndarray] = None  # the output, once taken; the next slot's takes its place
+
+    def prepare(self, shape: Shape, rng: np.random.Generator) -> Place:
+        """Make room for calls of a shape, with fresh guard zones."""
+        self._lies, self._shape = place(shape, self._start), shape
+        self._guards = [(start, rng.bytes(stop - start)) for start, stop in self._lies.guards]
+        for start, data in self._guards:
+            _up(self._shared + start, np.frombuffer(data, np.uint8))
+        return self._lies
+
+    def fill(self, given: Inputs, value: float) -> float:
+        """Stage the next call's inputs, and fill the output: the seconds that the latter took."""
+        for at, tensor in ((self._lies.x, given.x), (self._lies.k, given.k)):
+            _up(self._staged + at, tensor)
+        bits = int(np.float32(value).view(np.uint32))
+        driver.synchronize()
+        start = time.perf_counter()
+        _set(self._shared + self._lies.y, bits, int(np.prod(self._shape.y)))
+        driver.synchronize()
+        return time.perf_counter() - start
+
+    def show(self) -> None:
+        """Copy the inputs to where the worker sees them."""
+        for at, size in ((self._lies.x, self._shape.x), (self._lies.k, self._shape.k)):
+            driver.call(
+                "cuMemcpyDtoD_v2", ctypes.c_ulonglong(self._shared + at), ctypes.c_ulonglong(self._staged + at),
+                ctypes.c_size_t(4 * int(np.prod(size))),
+            )  # fmt: skip
+
+    def take(self) -> None:
+        """Fetch the output to `y`."""
+        self.y = self._down(self._lies.y, self._shape.y)
+
+    def same_inputs(self, given: Inputs) -> bool:
+        """Whether data and weights are what they were."""
+        return all(
+            np.array_equal(self._down(at, tensor.shape), tensor)
+            for at, tensor in ((self._lies.x, given.x), (self._lies.k, given.k))
+        )
+
+    def same_guards(self) -> bool:
+        """Whether nothing was written between the tensors."""
+        return all(self._down(start, (len(data) // 4,)).tobytes() == data for start, data in self._guards)
+
+    def digest(self) -> int:
+        """A number that changes with any element of the output that was taken."""
+        assert self.y is not None
+        return int(self.y.reshape(-1).view(np.uint32).sum(dtype=np.uint64))
+
+    def _down(self, at: int, size: Tuple[int, ...]) -> np.ndarray:
+        """A tensor of the shared memory, in the same place of the pinned memory."""
+        count = 4 * int(np.prod(size))
+        target = self._host[at - self._start : at - self._start + count]
+        driver.call("cuMemcpyDtoH_v2", ctypes.c_void_p(target.ctypes.data), ctypes.c_ulonglong(self._shared + at),
+                    ctypes.c_size_t(count))  # fmt: skip
+        return target.view(np.float32).reshape(size)
+
+
+def free_memory() -> int:
+    """Bytes of device memory that nobody has."""
+    free, total = ctypes.c_size_t(), ctypes.c_size_t()
+    driver.call("cuMemGetInfo_v2", ctypes.byref(free), ctypes.byref(total))
+    return free.value
+
+
+def _up(address: int, tensor: np.ndarray) -> None:
+    driver.call("cuMemcpyHtoD_v2", ctypes.c_ulonglong(address), ctypes.c_void_p(tensor.ctypes.data),
+                ctypes.c_size_t(tensor.nbytes))  # fmt: skip
+
+
+def _set(address: int, bits: int, count: int) -> None:
+    driver.call("cuMemsetD32_v2", ctypes.c_ulonglong(address), ctypes.c_uint(bits), ctypes.c_size_t(count))

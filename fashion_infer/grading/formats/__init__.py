@@ -1,0 +1,22 @@
+"""Verdicts in the words of others: a function a format, from a verdict to text."""
+
+from typing import Callable, Dict, NamedTuple
+
+from ..verdict import Verdict, as_json
+from . import gradescope, junit, prairielearn, text
+
+
+class Format(NamedTuple):
+    """A way to write a verdict."""
+
+    write: Callable[[Verdict], str]
+    file: str  # what its file is called in a folder of results
+
+
+FORMATS: Dict[str, Format] = {
+    "text": Format(text.write, "verdict.txt"),
+    "json": Format(as_json, "verdict.json"),
+    "gradescope": Format(gradescope.write, "results.json"),
+    "prairielearn": Format(prairielearn.write, "results.json"),
+    "junit": Format(junit.write, "junit.xml"),
+}

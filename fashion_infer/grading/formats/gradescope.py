@@ -1,0 +1,30 @@
+"""Gradescope's /autograder/results/results.json."""
+
+import json
+
+from ..verdict import Verdict
+from . import text
+
+
+def write(verdict: Verdict) -> str:
+    """The document, with a leaderboard of Op Times where the rubric has one and the verdict may be ranked."""
+    tests = [
+        {
+            "name": mark.name, "number": str(number), "score": mark.points, "max_score": mark.out_of,
+            "output": text.message(verdict, mark.message), "visibility": "visible",
+            "status": "passed" if mark.passed else "failed", "tags": [mark.kind],
+        }
+        for number, mark in enumerate(verdict.marks.marks, 1)
+    ]  # fmt: skip
+    results = {
+        "score": verdict.marks.points,
+        "execution_time": round(verdict.seconds, 1),
+        "output": text.for_student(verdict),
+        "visibility": "visible",
+        "stdout_visibility": "hidden",
+        "tests": tests,
+        "extra_data": {"sha256": verdict.digest, "status": verdict.status, "ranked": verdict.ranked},
+    }
+    if verdict.rubric.show.leaderboard and verdict.ranked and verdict.marks.op_ms is not None:
+        results["leaderboard"] = [{"name": "Op Time, ms", "value": round(verdict.marks.op_ms, 4), "order": "asc"}]
+    return json.dumps(results, indent=1)

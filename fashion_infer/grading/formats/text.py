@@ -1,0 +1,62 @@
+"""A verdict for people: points, what was wrong, what to do."""
+
+from typing import List
+
+from ..referee.findings import Finding
+from ..verdict import JUDGED, Verdict
+
+
+def write(verdict: Verdict) -> str:
+    """The verdict for whoever grades: everything."""
+    lines = [f"{verdict.name}: {verdict.marks.points:g} of {verdict.marks.out_of:g} points"]
+    if verdict.kernel:
+        lines[0] += (
+            f" ({verdict.kernel}, format {verdict.format}, {verdict.rubric.edition} on the {verdict.backend.upper()})"
+        )
+    if verdict.status != JUDGED:
+        lines.append(f"  {verdict.status}: {verdict.reason}")
+    for mark in verdict.marks.marks:
+        state = "ok  " if mark.passed else "part" if mark.points else "NO  "
+        lines.append(f"  {state} {mark.name:<12} {mark.points:>6g} of {mark.out_of:<6g} {mark.message}")
+    for times in verdict.marks.times:
+        lines.append(
+            f"       layer {times.layer}, n = {times.n}: Op Time {times.op:.3f} ms (spread {times.spread:.1%}, "
+            f"{len(times.samples)} calls), Layer Time {times.layer_time:.3f} ms, by its own clock {times.worker:.3f} ms"
+        )
+    lines += told(verdict.findings)
+    lines.append(f"  sandbox: {verdict.sandbox['available']}{'' if verdict.ranked else '; not ranked'}")
+    return "\n".join(lines) + "\n"
+
+
+def told(findings) -> List[str]:
+    """Findings in lines, each with what to do."""
+    lines = []
+    for finding in findings:
+        lines.append(f"  {finding.follows}: {sentence(finding)}")
+        lines.append(f"    what to do: {finding.advice}")
+    return lines
+
+
+def sentence(finding: Finding) -> str:
+    """A finding in one line."""
+    return f"{finding.where}: {finding.text}" if finding.where else finding.text
+
+
+def for_student(verdict: Verdict) -> str:
+    """What the rubric lets a student see, beside the marks."""
+    show, lines = verdict.rubric.show, []
+    if verdict.status != JUDGED:
+        lines.append(verdict.reason)
+    if show.diagnosis:
+        lines += told(verdict.findings)
+    if show.times:
+        lines += [f"layer {times.layer}, n = {times.n}: Op Time {times.op:.3f} ms, Layer Time {times.layer_time:.3f} ms"
+                  for times in verdict.marks.times]  # fmt: skip
+    if show.printed and verdict.printed:
+        lines += ["it printed:", verdict.printed]
+    return "\n".join(lines)
+
+
+def message(verdict: Verdict, text: str) -> str:
+    """A mark's message as the rubric lets a student see it."""
+    return text if verdict.rubric.show.diagnosis else ""

@@ -1,0 +1,84 @@
+"""Puts this process behind rlimits, without capabilities, behind Landlock and a seccomp filter.
+
+As a program (`main`) it then becomes another one: the compiler runs so.
+"""
+
+import contextlib
+import ctypes
+import json
+import os
+import resource
+import signal
+import sys
+from typing import Any, Dict
+
+from . import landlock, seccomp
+
+_PR_SET_PDEATHSIG, _PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS = 1, 24, 38
+_CAPSET = {"x86_64": 126, "aarch64": 91}
+_CAPABILITY_VERSION = 0x20080522
+
+
+def confine(plan: Dict[str, Any]) -> Dict[str, Any]:
+    """Confine this process; what comes later in it cannot undo that.
+
+    Parameters
+    ----------
+    plan
+        read, write, devices: paths for Landlock. limits: rlimits by their names without "RLIMIT_", in bytes, seconds
+        or numbers. processes, unix_sockets, memory_files: as in `seccomp.Rules`. unsandboxed: only the rlimits.
+
+    Returns
+    -------
+    dict
+        The layers that are in force: rlimits, capabilities (bool: dropped), landlock (version or 0), seccomp (bool).
+    """
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    for name, value in plan["limits"].items():
+        number = getattr(resource, f"RLIMIT_{name}")
+        hard = resource.getrlimit(number)[1]
+        value = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        resource.setrlimit(number, (value, value))
+    layers: Dict[str, Any] = {"rlimits": sorted(plan["limits"]), "capabilities": False, "landlock": 0, "seccomp": False}
+    if plan.get("unsandboxed"):
+        return layers
+    layers["capabilities"] = _drop_capabilities()
+    layers["landlock"] = landlock.restrict(plan["read"], plan["write"], plan["devices"])
+    if seccomp.supported():
+        signals_to = 0 if plan["processes"] else os.getpid()
+        seccomp.install(
+            seccomp.Rules(plan["processes"], plan["unix_sockets"], plan["memory_files"], signals_to=signals_to)
+        )
+        layers["seccomp"] = True
+    return layers
+
+
+def _drop_capabilities() -> bool:
+    """Give up every capability; root without them is a user who owns root's files."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    for capability in range(64):
+        libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0)
+    libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    call = _CAPSET.get(os.uname().machine)
+    if call is None:
+        return False
+    header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION, 0)
+    return libc.syscall(call, header, (ctypes.c_uint32 * 6)()) == 0
+
+
+def keep_only(*kept: int) -> None:
+    """Close every descriptor but 0, 1, 2 and these."""
+    for name in os.listdir("/proc/self/fd") if os.path.isdir("/proc/self/fd") else map(str, range(3, 4096)):
+        number = int(name)
+        if number > 2 and number not in kept:
+            with contextlib.suppress(OSError):
+                os.close(number)
+
+
+def main() -> None:
+    """Run as `main PLAN REPORT COMMAND...`: confine, write the layers to descriptor REPORT, become the command."""
+    plan, report, command = json.loads(sys.argv[1]), int(sys.argv[2]), sys.argv[3:]
+    keep_only(report)
+    os.write(report, json.dumps(confine(plan)).encode())
+    os.close(report)
+    os.execv(command[0], command)

@@ -1,0 +1,32 @@
+"""The worker's side of a GPU: memory that the referee made, and waiting for what a submission queued."""
+
+import os
+
+from . import abi, driver
+
+
+class Device:
+    """The one device that the sandbox shows.
+
+    Parameters
+    ----------
+    size, descriptor
+        The shared device memory; size 0 where tensors lie in host memory.
+    """
+
+    def __init__(self, size: int, descriptor: int):
+        device = driver.begin(0)
+        self.memory = 0
+        if size:
+            self._block = driver.Block(device, size, descriptor)
+            self.memory = self._block.address
+            os.close(descriptor)
+
+    def settle(self, call: abi.Call) -> int:
+        """Wait for the device: the status of what it did."""
+        try:
+            driver.synchronize()
+        except driver.DriverError as error:
+            call.message = str(error).encode()[:500]
+            return abi.DEVICE_ERROR
+        return abi.OK

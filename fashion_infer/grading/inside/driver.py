@@ -1,0 +1,121 @@
+"""The CUDA driver's interface through ctypes: as much as referee and worker need, without any library of ours.
+
+Every failure raises DriverError with the function's and the error's name.
+"""
+
+import ctypes
+import functools
+from typing import Any
+
+_PINNED, _FILE_DESCRIPTOR, _ON_DEVICE, _READ_WRITE = 1, 1, 1, 3
+_L2_BYTES = 38  # CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE
+
+
+class DriverError(RuntimeError):
+    """A call of the driver that failed."""
+
+
+class _Location(ctypes.Structure):
+    _fields_ = [("kind", ctypes.c_int), ("device", ctypes.c_int)]
+
+
+class _Properties(ctypes.Structure):
+    """CUmemAllocationProp."""
+
+    _fields_ = [
+        ("kind", ctypes.c_int),
+        ("handles", ctypes.c_int),
+        ("location", _Location),
+        ("windows", ctypes.c_void_p),
+        ("flags", ctypes.c_ubyte * 8),
+    ]
+
+
+class _Access(ctypes.Structure):
+    """CUmemAccessDesc."""
+
+    _fields_ = [("location", _Location), ("flags", ctypes.c_int)]
+
+
+@functools.lru_cache(maxsize=None)
+def library() -> ctypes.CDLL:
+    """The driver's library; OSError where there is none."""
+    return ctypes.CDLL("libcuda.so.1")
+
+
+def call(name: str, *arguments: Any) -> None:
+    """Call a function of the driver. Sizes and pointers must be ctypes objects: an int alone has 32 bits."""
+    status = getattr(library(), name)(*arguments)
+    if status:
+        text = ctypes.c_char_p()
+        library().cuGetErrorName(status, ctypes.byref(text))
+        raise DriverError(f"{name}: {(text.value or b'an unknown error').decode()}")
+
+
+def begin(ordinal: int) -> int:
+    """Use a device's primary context, which the CUDA runtime uses as well, in this thread: its handle."""
+    device, context = ctypes.c_int(), ctypes.c_void_p()
+    call("cuInit", 0)
+    call("cuDeviceGet", ctypes.byref(device), ordinal)
+    call("cuDevicePrimaryCtxRetain", ctypes.byref(context), device)
+    call("cuCtxSetCurrent", context)
+    return device.value
+
+
+def synchronize() -> None:
+    """Wait for the device."""
+    call("cuCtxSynchronize")
+
+
+def l2_bytes(device: int) -> int:
+    """The size of its second-level cache."""
+    size = ctypes.c_int()
+    call("cuDeviceGetAttribute", ctypes.byref(size), _L2_BYTES, device)
+    return size.value
+
+
+class Block:
+    """Device memory that another process can map: made here, or taken over from where it was made.
+
+    Parameters
+    ----------
+    device
+        Its handle, as `begin` returns it.
+    size
+        Bytes; rounded up where it is made.
+    descriptor
+        What the other process handed over; None to make the memory.
+    """
+
+    def __init__(self, device: int, size: int, descriptor: Any = None):
+        location = _Location(_ON_DEVICE, device)
+        self._handle = ctypes.c_ulonglong()
+        self.descriptor = -1
+        if descriptor is None:
+            wanted = _Properties(_PINNED, _FILE_DESCRIPTOR, location)
+            grain = ctypes.c_size_t()
+            call("cuMemGetAllocationGranularity", ctypes.byref(grain), ctypes.byref(wanted), 0)
+            size = -(-size // grain.value) * grain.value
+            call("cuMemCreate", ctypes.byref(self._handle), ctypes.c_size_t(size), ctypes.byref(wanted),
+                 ctypes.c_ulonglong(0))  # fmt: skip
+            exported = ctypes.c_int(-1)
+            call("cuMemExportToShareableHandle", ctypes.byref(exported), self._handle, _FILE_DESCRIPTOR,
+                 ctypes.c_ulonglong(0))  # fmt: skip
+            self.descriptor = exported.value
+        else:
+            call("cuMemImportFromShareableHandle", ctypes.byref(self._handle), ctypes.c_void_p(descriptor),
+                 _FILE_DESCRIPTOR)  # fmt: skip
+        self.size = size
+        address, zero = ctypes.c_ulonglong(), ctypes.c_ulonglong(0)
+        call("cuMemAddressReserve", ctypes.byref(address), ctypes.c_size_t(size), ctypes.c_size_t(0), zero, zero)
+        self.address = address.value
+        call("cuMemMap", address, ctypes.c_size_t(size), ctypes.c_size_t(0), self._handle, zero)
+        access = _Access(location, _READ_WRITE)
+        call("cuMemSetAccess", address, ctypes.c_size_t(size), ctypes.byref(access), ctypes.c_size_t(1))
+
+    def close(self) -> None:
+        """Give it back, here; the other process's mapping keeps the memory until it ends."""
+        address, size = ctypes.c_ulonglong(self.address), ctypes.c_size_t(self.size)
+        call("cuMemUnmap", address, size)
+        call("cuMemAddressFree", address, size)
+        call("cuMemRelease", self._handle)

@@ -1,0 +1,109 @@
+"""A submission as something to call: a plug-in, a library with the plain C function, or a Python file."""
+
+import ctypes
+import importlib.util
+import sys
+import time
+from typing import Any, Callable, Dict, NamedTuple
+
+from . import abi
+
+
+class Kernel(NamedTuple):
+    """What was loaded."""
+
+    run: Callable[[abi.Call], int]
+    gpu: bool
+    host_memory: bool
+    zero_output: bool
+    batch_multiple: int
+    kept: Any = None
+
+
+def load(kind: str, path: str, gpu: bool) -> Kernel:
+    """Load a submission: from here on its code shares this process.
+
+    Parameters
+    ----------
+    kind
+        "plugin" (a build of ours, or somebody's that exports fops_kernel_plugin_main), "c" or "python".
+    path
+        The library or the file.
+    gpu
+        Where tensors lie, for "c" and "python"; a plug-in says it itself.
+    """
+    return {"plugin": _plugin, "c": _plain_c, "python": _python}[kind](path, gpu)
+
+
+def described(kernel: Kernel) -> Dict[str, Any]:
+    """What the referee is told."""
+    return {name: getattr(kernel, name) for name in ("gpu", "host_memory", "zero_output", "batch_multiple")}
+
+
+def _plugin(path: str, gpu: bool) -> Kernel:
+    library = ctypes.CDLL(path)
+    main = library.fops_kernel_plugin_main
+    main.restype = ctypes.POINTER(abi.Description)
+    found = main().contents
+    run = found.run
+    return Kernel(
+        lambda call: run(ctypes.byref(call)), found.backend == abi.GPU, bool(found.host_memory),
+        bool(found.zero_output), found.batch_multiple, (library, found),
+    )  # fmt: skip
+
+
+def _plain_c(path: str, gpu: bool) -> Kernel:
+    function = ctypes.CDLL(path).conv_forward
+    function.restype = None
+    function.argtypes = [ctypes.c_void_p] * 3 + [ctypes.c_int] * 6 + ([ctypes.c_void_p] if gpu else [])
+
+    def run(call: abi.Call) -> int:
+        conv = call.conv
+        stream = [call.stream] if gpu else []
+        start = time.perf_counter()
+        function(call.x, call.k, call.y, conv.B, conv.M, conv.C, conv.H, conv.W, conv.K, *stream)
+        call.op_seconds = -1.0 if gpu else time.perf_counter() - start
+        return abi.OK
+
+    return Kernel(run, gpu, not gpu, False, 1)
+
+
+def _python(path: str, gpu: bool) -> Kernel:
+    import torch
+
+    spec = importlib.util.spec_from_file_location("submission", path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["submission"] = module  # Triton looks a kernel's module up
+    spec.loader.exec_module(module)
+    if callable(getattr(module, "conv_forward", None)):
+
+        def function(x, k, y):
+            return module.conv_forward(x, k)
+
+    else:
+
+        def function(x, k, y):
+            return module.custom_kernel((x, k, y))
+
+    def view(address: int, *shape: int):
+        count = 1
+        for size in shape:
+            count *= size
+        if not gpu:
+            return torch.frombuffer((ctypes.c_float * count).from_address(address), dtype=torch.float32).reshape(shape)
+        interface = {"shape": shape, "typestr": "<f4", "data": (address, False), "version": 3}
+        return torch.as_tensor(type("Memory", (), {"__cuda_array_interface__": interface})(), device="cuda")
+
+    def run(call: abi.Call) -> int:
+        conv = call.conv
+        y = view(call.y, conv.B, conv.M, conv.H - conv.K + 1, conv.W - conv.K + 1)
+        start = time.perf_counter()
+        result = function(view(call.x, conv.B, conv.C, conv.H, conv.W), view(call.k, conv.M, conv.C, conv.K, conv.K), y)
+        if result.shape != y.shape:
+            raise ValueError(f"it returned a tensor of shape {tuple(result.shape)}, not {tuple(y.shape)}")
+        if result is not y:
+            y[...] = result
+        call.op_seconds = -1.0 if gpu else time.perf_counter() - start
+        return abi.OK
+
+    return Kernel(run, gpu, not gpu, False, 1)

@@ -1,0 +1,134 @@
+"""A seccomp filter by hand: which system calls a confined process may not make. No library is needed for it.
+
+The list denies; it does not allow. CUDA needs most of what is left (ioctl, mmap, threads, and on a GPU memfd_create),
+and a driver's next version may need more. What keeps files and networks away are the namespaces and Landlock.
+"""
+
+import ctypes
+import errno
+import os
+import platform
+import struct
+from typing import Dict, List, NamedTuple, Tuple
+
+# Numbers on x86_64 and aarch64; 0 where an architecture has no such call (number 0 is harmless on both).
+_ALWAYS: Dict[str, Tuple[int, int]] = {
+    # other processes, and their memory
+    "ptrace": (101, 117), "process_vm_readv": (310, 270), "process_vm_writev": (311, 271), "kcmp": (312, 272),
+    "pidfd_getfd": (438, 438), "pidfd_send_signal": (424, 424), "process_madvise": (440, 440), "tkill": (200, 130),
+    "process_mrelease": (448, 448), "move_pages": (279, 239), "migrate_pages": (256, 238), "setns": (308, 268),
+    "rt_sigqueueinfo": (129, 138), "rt_tgsigqueueinfo": (297, 240), "setsid": (112, 157), "setpgid": (109, 154),
+    # parts of the kernel with a long history of holes
+    "bpf": (321, 280), "perf_event_open": (298, 241), "userfaultfd": (323, 282), "io_uring_setup": (425, 425),
+    "io_uring_enter": (426, 426), "io_uring_register": (427, 427), "add_key": (248, 217), "request_key": (249, 218),
+    "keyctl": (250, 219), "personality": (135, 92), "modify_ldt": (154, 0), "memfd_secret": (447, 447),
+    "fanotify_init": (300, 262), "name_to_handle_at": (303, 264), "open_by_handle_at": (304, 265),
+    # mounts and namespaces
+    "mount": (165, 40), "umount2": (166, 39), "pivot_root": (155, 41), "chroot": (161, 51), "unshare": (272, 97),
+    "open_tree": (428, 428), "move_mount": (429, 429), "fsopen": (430, 430), "fsconfig": (431, 431),
+    "fsmount": (432, 432), "fspick": (433, 433), "mount_setattr": (442, 442), "quotactl": (179, 60),
+    "quotactl_fd": (443, 443), "swapon": (167, 224), "swapoff": (168, 225),
+    # the machine
+    "kexec_load": (246, 104), "kexec_file_load": (320, 294), "init_module": (175, 105), "finit_module": (313, 273),
+    "delete_module": (176, 106), "reboot": (169, 142), "acct": (163, 89), "settimeofday": (164, 170),
+    "clock_settime": (227, 112), "adjtimex": (159, 171), "clock_adjtime": (305, 266), "iopl": (172, 0),
+    "ioperm": (173, 0), "syslog": (103, 116), "vhangup": (153, 58), "sethostname": (170, 161),
+    "setdomainname": (171, 162), "lookup_dcookie": (212, 18), "uselib": (134, 0), "sysfs": (139, 0),
+}  # fmt: skip
+_SOCKETS = {"socket": (41, 198), "socketpair": (53, 199), "connect": (42, 203), "bind": (49, 200), "listen": (50, 201)}
+_PROCESSES = {"fork": (57, 0), "vfork": (58, 0), "execve": (59, 221), "execveat": (322, 281)}
+_MEMFD = {"memfd_create": (319, 279)}
+_KILL, _TGKILL, _CLONE, _CLONE3, _SOCKET = (62, 129), (234, 131), (56, 220), (435, 435), (41, 198)
+_AUDIT = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
+_X32 = 0x40000000  # numbers from here on are of x86_64's other calling convention
+
+_CLONE_THREAD = 0x00010000
+_CLONE_NEW = 0x7E020080  # any new namespace
+_AF_UNIX = 1
+_LOAD, _EQUAL, _GREATER_EQUAL, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
+_ALLOW, _ERRNO, _KILL_PROCESS = 0x7FFF0000, 0x00050000, 0x80000000
+_NUMBER_AT, _ARCHITECTURE_AT, _ARGUMENTS_AT = 0, 4, 16
+
+_PR_SET_NO_NEW_PRIVS, _PR_SET_SECCOMP, _MODE_FILTER = 38, 22, 2
+
+
+class Rules(NamedTuple):
+    """What a process may do beyond computing."""
+
+    processes: bool = False  # start others
+    unix_sockets: bool = False  # CUDA asks for one; no other family is ever allowed
+    memory_files: bool = False  # memfd_create, which CUDA uses
+    signals_to: int = 0  # the only process that it may send signals to: itself
+
+
+def supported() -> bool:
+    """Whether this machine is one whose numbers are known, and its kernel has filters."""
+    if platform.machine() not in _AUDIT:
+        return False
+    # A filter at address 0 is refused with EFAULT where the kernel knows filters, and with EINVAL elsewhere.
+    libc = ctypes.CDLL(None, use_errno=True)
+    return libc.prctl(_PR_SET_SECCOMP, _MODE_FILTER, None, 0, 0) != 0 and ctypes.get_errno() == errno.EFAULT
+
+
+def program(rules: Rules, machine: str = "") -> bytes:
+    """The filter's instructions, `struct sock_filter` one after the other.
+
+    Parameters
+    ----------
+    rules
+        What is allowed.
+    machine
+        "x86_64" or "aarch64"; this one when empty.
+    """
+    machine = machine or platform.machine()
+    column = list(_AUDIT).index(machine)
+    denied = dict(_ALWAYS)
+    if not rules.processes:
+        denied.update(_PROCESSES)
+    if not rules.memory_files:
+        denied.update(_MEMFD)
+    denied.update({name: numbers for name, numbers in _SOCKETS.items() if name != "socket" or not rules.unix_sockets})
+    if rules.unix_sockets:
+        for name in ("socketpair", "connect"):
+            del denied[name]
+
+    code: List[Tuple[int, int, int, int]] = [
+        (_LOAD, 0, 0, _ARCHITECTURE_AT),
+        (_EQUAL, 1, 0, _AUDIT[machine]),
+        (_RETURN, 0, 0, _KILL_PROCESS),
+        (_LOAD, 0, 0, _NUMBER_AT),
+    ]
+    refuse = (_RETURN, 0, 0, _ERRNO | errno.EPERM)
+    if machine == "x86_64":
+        code += [(_GREATER_EQUAL, 0, 1, _X32), refuse]
+    for numbers in denied.values():
+        if numbers[column]:
+            code += [(_EQUAL, 0, 1, numbers[column]), refuse]
+    # The C library takes ENOSYS for an old kernel, and calls clone, whose flags a filter can see.
+    code += [(_EQUAL, 0, 1, _CLONE3[column]), (_RETURN, 0, 0, _ERRNO | errno.ENOSYS)]
+    clone = (_ANY_BIT, 1, 0, _CLONE_NEW) if rules.processes else (_ANY_BIT, 0, 1, _CLONE_THREAD)
+    code += [(_EQUAL, 0, 4, _CLONE[column]), (_LOAD, 0, 0, _ARGUMENTS_AT), clone, (_RETURN, 0, 0, _ALLOW), refuse]
+    equalities = [(_KILL[column], rules.signals_to), (_TGKILL[column], rules.signals_to)] if rules.signals_to else []
+    if rules.unix_sockets:
+        equalities.append((_SOCKET[column], _AF_UNIX))
+    for number, value in equalities:  # by their first argument
+        code += [(_EQUAL, 0, 4, number), (_LOAD, 0, 0, _ARGUMENTS_AT), (_EQUAL, 0, 1, value),
+                 (_RETURN, 0, 0, _ALLOW), refuse]  # fmt: skip
+    code.append((_RETURN, 0, 0, _ALLOW))
+    return b"".join(struct.pack("=HBBI", *instruction) for instruction in code)
+
+
+class _Program(ctypes.Structure):
+    _fields_ = [("length", ctypes.c_ushort), ("filter", ctypes.c_char_p)]
+
+
+def install(rules: Rules) -> None:
+    """Filter this process, and all that it starts, from here on; OSError when the kernel refuses."""
+    filter = program(rules)
+    described = _Program(len(filter) // 8, filter)
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) or libc.prctl(
+        _PR_SET_SECCOMP, _MODE_FILTER, ctypes.byref(described), 0, 0
+    ):
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))

@@ -1,0 +1,140 @@
+"""The worker: a submission's process. It does what the referee's messages say, one after the other.
+
+    referee                                  worker
+    the plan (JSON), memory's descriptors -> confines itself
+                                          <- {"layers": ...}            nothing of the submission is here yet
+    {"load": ...}                         -> loads it
+                                          <- {"loaded": ...}
+    {"case": ...}                         -> sets sizes and pointers
+                                          <- {"ready": ...}
+    b"wake" (device memory)              -> is awake
+                                          <- b"awake"
+    b"go N"                               -> calls it, waits for the device
+                                          <- b"done N STATUS OP LAYER FINDINGS MESSAGE"
+
+What the worker says is believed as far as the referee sees it by itself: that a message came, and what the memory holds
+then. Times in it are information.
+"""
+
+import ctypes
+import json
+import mmap
+import os
+import socket
+import sys
+import time
+from typing import Any, Dict, Optional
+
+from . import abi, confine, kernels
+
+_MOST = 1 << 16  # bytes of a message
+_POPULATE = 0x8000  # MAP_POPULATE: no page fault falls into a timed call
+
+
+class Worker:
+    """The state between messages."""
+
+    def __init__(self, channel: socket.socket):
+        self._channel = channel
+        self._device: Optional[Any] = None
+        self._kernel: Optional[kernels.Kernel] = None
+        self._memory = 0
+        self._calls = [abi.Call()]
+        self._spin = False
+
+    def serve(self) -> None:
+        """Answer messages until the referee closes the channel."""
+        self._begin(json.loads(self._receive()))
+        while True:
+            message = self._receive()
+            if not message:
+                return
+            if message.startswith(b"go "):
+                self._go(message[3:])
+                continue
+            if message == b"wake":
+                self._channel.send(b"awake")
+                continue
+            asked = json.loads(message)
+            if "load" in asked:
+                self._load(**asked["load"])
+            elif "case" in asked:
+                self._case(**asked["case"])
+
+    def _receive(self) -> bytes:
+        while self._spin:  # on a GPU: waking up takes longer than some kernels
+            try:
+                return self._channel.recv(_MOST, socket.MSG_DONTWAIT)
+            except BlockingIOError:
+                pass
+        return self._channel.recv(_MOST)
+
+    def _say(self, **what: Any) -> None:
+        self._channel.send(json.dumps(what).encode())
+
+    def _begin(self, plan: Dict[str, Any]) -> None:
+        confine.keep_only(self._channel.fileno(), plan["memory"], *plan["keep"])
+        layers = confine.confine(plan)
+        sys.path += plan.get("packages", [])
+        self._memory = _mapped(plan["memory"])
+        self._say(layers=layers)
+
+    def _load(self, kind: str, path: str, gpu: bool, device: Optional[Dict[str, Any]] = None) -> None:
+        try:
+            if device is not None:
+                from .device import Device
+
+                self._device = Device(**device)
+                self._spin = True
+            self._kernel = kernels.load(kind, path, gpu)
+        except BaseException as error:  # whatever it raises is the answer
+            self._say(failed=" ".join(f"{type(error).__name__}: {error}".split())[:500])
+            return
+        self._say(loaded=kernels.described(self._kernel))
+
+    def _case(self, shape, places, on_device: bool, examine: bool) -> None:
+        """Sizes B, C, H, W, M, K, and for each call of a bracket where x, k and y lie, from the memory's beginning."""
+        base = self._device.memory if on_device and self._device else self._memory
+        self._calls = [
+            abi.Call(abi.Conv(*shape, 0), *(base + place for place in each), None, examine) for each in places
+        ]
+        self._say(ready=shape)
+
+    def _go(self, number: bytes) -> None:
+        run, calls = self._kernel.run, self._calls
+        for call in calls:
+            call.op_seconds, call.layer_seconds, call.findings, call.message = -1.0, 0.0, 0, b""
+        status = findings = 0
+        start = time.perf_counter()
+        try:
+            for call in calls:
+                status = run(call) or status
+            if self._device is not None:
+                status = self._device.settle(call) or status
+        except BaseException as error:
+            status = abi.DEVICE_ERROR
+            call.message = " ".join(f"{type(error).__name__}: {error}".split()).encode()[:500]
+        seconds = (time.perf_counter() - start) / len(calls)
+        for each in calls:
+            findings |= each.findings
+        message = next((each.message for each in calls if each.message), b"")
+        op = call.op_seconds if call.op_seconds >= 0 else seconds
+        self._channel.send(b"done %b %d %.9f %.9f %d %b" % (number, status, op, call.layer_seconds, findings, message))
+
+
+def _mapped(descriptor: int) -> int:
+    """The address of a shared file, whose descriptor is closed: Python's own mmap would keep one."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.mmap.restype = ctypes.c_void_p
+    libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
+    size = os.fstat(descriptor).st_size
+    address = libc.mmap(None, size, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_SHARED | _POPULATE, descriptor, 0)
+    os.close(descriptor)
+    if address in (None, ctypes.c_void_p(-1).value):
+        raise MemoryError(os.strerror(ctypes.get_errno()))
+    return address
+
+
+def main() -> None:
+    """Run as `main CHANNEL`: the number of the channel's descriptor."""
+    Worker(socket.socket(fileno=int(sys.argv[1]))).serve()

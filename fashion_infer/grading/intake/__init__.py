@@ -1,0 +1,1 @@
+"""Submissions on their way in: unpacked, staged where nothing else lies, built."""

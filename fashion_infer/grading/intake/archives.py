@@ -1,0 +1,141 @@
+"""Takes an archive or a folder apart into a fresh folder: plain files only, few and small, none outside of it."""
+
+import os
+import stat
+import tarfile
+import zipfile
+import zlib
+from pathlib import Path, PurePosixPath
+from typing import BinaryIO, Iterator, List, Tuple
+
+MOST_FILES = 500
+MOST_BYTES = 32 << 20  # of all files together, unpacked
+_MOST_ENTRIES = 5000  # folders and hidden files as well
+_MOST_DEPTH = 12
+_PIECE = 1 << 16
+
+
+class Refused(Exception):
+    """A submission that is not taken, for what it is itself: the message says why."""
+
+
+def is_archive(path: Path) -> bool:
+    """Whether a file is a zip or a tar archive, by its content."""
+    return zipfile.is_zipfile(path) or tarfile.is_tarfile(path)
+
+
+def unpack(source: Path, target: Path) -> List[Path]:
+    """Copy the plain files of an archive or a folder into an empty folder.
+
+    Parameters
+    ----------
+    source
+        A zip or tar archive (.gz, .bz2 and .xz too), or a folder. Hidden files are left out: a folder's version
+        control, an archiver's notes.
+    target
+        The empty folder.
+
+    Returns
+    -------
+    list of Path
+        The files, relative to the target, sorted.
+
+    Raises
+    ------
+    Refused
+        For names that lead out of the folder, links, devices, too many files or bytes, and a damaged archive.
+    """
+    opened = _folder if source.is_dir() else _zip if zipfile.is_zipfile(source) else _tar
+    found: List[Path] = []
+    room = MOST_BYTES
+    try:
+        for name, content in opened(source):
+            relative = _safe(name)
+            if relative is None:
+                continue
+            if len(found) == MOST_FILES:
+                raise Refused(f"it has more than {MOST_FILES} files")
+            place = target / relative
+            place.parent.mkdir(parents=True, exist_ok=True)
+            with content, open(place, "xb") as out:
+                room = _copy(content, out, room)
+            found.append(relative)
+    except (zipfile.BadZipFile, tarfile.TarError, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
+        raise Refused(f"the archive is damaged, or of a kind that is not taken: {error}") from None
+    except FileExistsError as error:
+        raise Refused(f"it has {Path(error.filename).name} twice") from None
+    except (OSError, ValueError) as error:
+        raise Refused(f"it cannot be unpacked: {getattr(error, 'strerror', None) or error}") from None
+    return sorted(found)
+
+
+def _safe(name: str):
+    """The path below the target; None for what is left out."""
+    path = PurePosixPath(name.replace("\\", "/"))
+    if path.is_absolute() or ".." in path.parts or "\0" in name or (path.parts and ":" in path.parts[0]):
+        raise Refused(f"{name!r} leads out of its folder")
+    if len(path.parts) > _MOST_DEPTH:
+        raise Refused(f"{name!r} lies too deep")
+    if any(part.startswith(".") or part == "__MACOSX" for part in path.parts):
+        return None
+    return Path(*path.parts)
+
+
+def _copy(content: BinaryIO, out: BinaryIO, room: int) -> int:
+    """Copy what there is room for; what a header says of a size is not believed."""
+    while True:
+        piece = content.read(_PIECE)
+        if not piece:
+            return room
+        room -= len(piece)
+        if room < 0:
+            raise Refused(f"it has more than {MOST_BYTES >> 20} MiB unpacked")
+        out.write(piece)
+
+
+def _few(entries: int) -> None:
+    if entries > _MOST_ENTRIES:
+        raise Refused(f"it has more than {_MOST_ENTRIES} entries")
+
+
+def _zip(source: Path) -> Iterator[Tuple[str, BinaryIO]]:
+    with zipfile.ZipFile(source) as archive:
+        _few(len(archive.infolist()))
+        for entry in archive.infolist():
+            if entry.is_dir():
+                continue
+            mode = entry.external_attr >> 16
+            if mode and not stat.S_ISREG(mode) and stat.S_IFMT(mode):
+                raise Refused(f"{entry.filename!r} is a link or no plain file")
+            yield entry.filename, archive.open(entry)
+
+
+def _tar(source: Path) -> Iterator[Tuple[str, BinaryIO]]:
+    with tarfile.open(source) as archive:
+        for count, entry in enumerate(archive):
+            _few(count)
+            if entry.isdir():
+                continue
+            if not entry.isreg():
+                raise Refused(f"{entry.name!r} is a link or no plain file")
+            yield entry.name, archive.extractfile(entry)
+
+
+def _folder(source: Path) -> Iterator[Tuple[str, BinaryIO]]:
+    """A folder that somebody else may write to: links are refused, whatever they point to."""
+    count = 0
+    for place, folders, files in os.walk(source):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in [*folders, *sorted(files)]:
+            count += 1
+            _few(count)
+            path = Path(place) / name
+            relative = path.relative_to(source).as_posix()
+            if name.startswith("."):
+                continue
+            mode = path.lstat().st_mode
+            if stat.S_ISDIR(mode):
+                continue
+            if not stat.S_ISREG(mode):
+                raise Refused(f"{relative!r} is a link or no plain file")
+            yield relative, os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW), "rb")

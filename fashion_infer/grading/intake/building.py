@@ -1,0 +1,119 @@
+"""Builds a submission in a sandbox, without a GPU and with limits."""
+
+import importlib.util
+import sys
+import time
+from pathlib import Path
+from typing import List, NamedTuple, Optional, Tuple
+
+from ... import compilers, resources
+from ...errors import DeviceError
+from ...submissions import build as builds
+from ..rubric import Limits
+from ..sandbox import Box, Broken, Layers, run
+from ..sandbox import Limits as BoxLimits
+from .archives import Refused
+from .submission import Submission
+
+# What a compiler needs of the system, beside the libraries that every box shows.
+_SYSTEM = ("/bin", "/usr/bin", "/usr/include", "/usr/libexec", "/usr/local/include", "/etc/alternatives")
+_DISK = 1 << 28  # bytes: what nvcc leaves between its stages for the largest of the course's files is a few MiB
+_PRINTED = 1 << 22
+_THREADS = 256
+
+
+class Plugin(NamedTuple):
+    """What the worker loads."""
+
+    kind: str  # "plugin", "c" or "python": see `inside.kernels`
+    path: Path
+    seconds: float  # that building took
+    host_memory: bool  # whether it takes host tensors
+    phases: bool = False  # whether its adapter can look between prolog, forward and epilog
+    read: Tuple[str, ...] = ()  # what it needs beside itself
+    packages: Tuple[str, ...] = ()  # folders of Python packages
+
+
+def build(submission: Submission, layers: Layers, limits: Limits, backend: str, unsandboxed: bool) -> Plugin:
+    """Build a submission, or find what was built of it before.
+
+    Parameters
+    ----------
+    submission, layers, limits
+        What, in which sandbox, and within which limits.
+    backend
+        "cpu" or "gpu".
+    unsandboxed
+        The operator does without a sandbox.
+
+    Raises
+    ------
+    Refused
+        When it does not compile; with the compiler's first error.
+    DeviceError
+        When this machine has no compiler for it, or no GPU.
+    """
+    recognised = submission.kernel
+    name = recognised.format.name
+    start = time.monotonic()
+    host_memory = backend == "cpu" or name.startswith("minidnn")
+    if name == "python":
+        if importlib.util.find_spec("torch") is None:
+            raise DeviceError("submissions in Python need PyTorch: pip install torch")
+        sites = tuple(path for path in sys.path if path.endswith("-packages") and Path(path).is_dir())
+        # Triton compiles, with the system's compiler.
+        return Plugin("python", recognised.path, 0.0, host_memory, read=(*sites, *_SYSTEM), packages=sites)
+    if name == "prebuilt":
+        plain = b"\0fops_kernel_plugin_main\0" not in recognised.path.read_bytes()
+        return Plugin("c" if plain else "plugin", recognised.path, 0.0, host_memory)
+    arch = _needed(recognised)
+
+    def boxed(command: List[str], place: Path) -> builds.Compiled:
+        box = Box(
+            BoxLimits(limits.build_seconds, limits.build_memory, _DISK, _PRINTED, _THREADS, 1024),
+            read=(*_SYSTEM, *_tools(command), str(submission.folder), *_ours()),
+            write=(str(place),), processes=True, memory_files=True,
+        )  # fmt: skip
+        try:
+            ran = run(box, layers, command, unsandboxed)
+        except Broken as error:
+            raise Refused(f"it does not build: the compiler was ended, {error}") from None
+        return builds.Compiled(ran.code, ran.output)
+
+    try:
+        built = builds.build(recognised, arch, boxed, submission.folder)
+    except DeviceError as error:
+        raise Refused(f"it does not build: {str(error).replace(f'{submission.folder}/', '')}") from None
+    phases = recognised.format.adapter == "minidnn_phases.cu"
+    return Plugin("plugin", built.library, time.monotonic() - start, host_memory, phases, _linked(recognised))
+
+
+def _needed(recognised) -> Optional[str]:
+    """The GPU's architecture for a GPU format; DeviceError where this machine cannot build it, which is not the
+    submission's fault."""
+    if compilers.find_cxx() is None:
+        raise DeviceError("no C++ compiler to build submissions with (Debian: apt install build-essential)")
+    if recognised.format.backend != "gpu":
+        return None
+    if compilers.find_nvcc() is None:
+        raise DeviceError("GPU submissions need the CUDA compiler: pip install 'fashion-infer[gpu]'")
+    return builds.gpu_arch()
+
+
+def _linked(recognised) -> Tuple[str, ...]:
+    """Folders of libraries that a GPU build may be linked to: cuBLAS."""
+    nvcc = compilers.find_nvcc() if recognised.format.backend == "gpu" else None
+    folders = compilers.cuda_folders(nvcc) if nvcc else []
+    return tuple(str(folder / name) for folder in folders for name in ("lib", "lib64") if (folder / name).is_dir())
+
+
+def _tools(command: List[str]) -> Tuple[str, ...]:
+    """The compiler's own folders, where they are not the system's."""
+    nvcc = compilers.find_nvcc()
+    own = [str(folder) for folder in compilers.cuda_folders(nvcc)] if nvcc and command[0] == nvcc else []
+    prefix = Path(command[0]).resolve().parent.parent
+    return (*own, command[0], *(str(prefix / name) for name in ("bin", "lib", "lib64", "libexec", "include")))
+
+
+def _ours() -> Tuple[str, ...]:
+    return tuple(str(resources.resource_dir(name)) for name in ("submission", "include"))

@@ -1,0 +1,112 @@
+"""From what a referee saw to points."""
+
+from typing import List, NamedTuple, Optional, Sequence, Tuple
+
+from .referee import Observed
+from .referee.findings import MARKED, REFUSED, Finding
+from .referee.samples import Times, cases, times
+from .rubric import Check, Rubric
+
+_OUTSIDE = ("work before", "clocks")  # of a format with phases: then Op Time is the worker's word, and not counted
+
+
+class Mark(NamedTuple):
+    """One line of the marks."""
+
+    name: str
+    kind: str
+    points: float
+    out_of: float
+    passed: bool  # all of its points
+    message: str
+
+
+class Marks(NamedTuple):
+    """All of them."""
+
+    marks: Tuple[Mark, ...]
+    times: Tuple[Times, ...]  # of every case that was timed
+    op_ms: Optional[float]  # what ranks: the sum over the layers of the first time check; None without
+    layer_ms: Optional[float]
+
+    @property
+    def points(self) -> float:
+        """Points in all."""
+        return sum(mark.points for mark in self.marks)
+
+    @property
+    def out_of(self) -> float:
+        """Points that there are."""
+        return sum(mark.out_of for mark in self.marks)
+
+
+def nothing(rubric: Rubric, backend: str) -> Marks:
+    """The marks of what could not be run at all."""
+    checks = rubric.checks_of(backend)
+    return Marks(tuple(Mark(c.name, c.kind, 0, c.points, False, "it could not be run") for c in checks), (), None, None)
+
+
+def of(rubric: Rubric, observed: Observed) -> Marks:
+    """The marks of a submission that was built and run."""
+    backend = rubric.backend
+    marks, measured = [], []
+    op_ms = layer_ms = None
+    for check in rubric.checks_of(backend):
+        if check.kind == "build":
+            marks.append(Mark(check.name, check.kind, check.points, check.points, True, "it compiles"))
+            continue
+        wrong = _wrong(rubric, check, observed)
+        if check.kind == "right":
+            what = f"right for n = {', '.join(map(str, check.n))}"
+            marks.append(_mark(check, 0.0 if wrong else 1.0, wrong or what))
+            continue
+        found = [times(observed.samples, case) for case in cases(rubric.edition, check.n)]
+        whole = [one for one in found if one is not None]
+        measured += whole
+        if wrong or len(whole) < len(found):
+            marks.append(_mark(check, 0.0, wrong or "not measured, for what was found before"))
+            continue
+        outside = any(finding.kind in _OUTSIDE for finding in observed.findings)
+        layers = sum(one.layer_time for one in whole)
+        total = layers if outside else sum(one.op for one in whole)
+        if op_ms is None:
+            op_ms, layer_ms = total, layers
+        share = check.share(total)
+        marks.append(
+            _mark(check, share, f"{total:.3f} ms{' (Layer Time)' if outside else ''}: {_wanted(check, share)}")
+        )
+    return Marks(tuple(marks), tuple(measured), op_ms, layer_ms)
+
+
+def _mark(check: Check, share: float, message: str) -> Mark:
+    return Mark(check.name, check.kind, round(share * check.points, 4), check.points, share >= 1, message)
+
+
+def _wanted(check: Check, share: float) -> str:
+    if share >= check.steps[0][1]:
+        return f"no more than {check.steps[0][0]:g} ms"
+    return f"{share:.0%} of the points; all of them up to {check.steps[0][0]:g} ms"
+
+
+def _wrong(rubric: Rubric, check: Check, observed: Observed) -> str:
+    """Why a check has no points; "" when nothing speaks against it."""
+    own = {case.words for case in cases(rubric.edition, check.n)}
+    against = refusals(observed.findings)
+    for finding in against:
+        # Whatever is refused anywhere is no measurement; a right answer elsewhere stays one.
+        if check.kind == "time" or finding.where in own or not finding.where:
+            return finding.short
+    called = {sample.case.words for sample in observed.samples}
+    if check.kind == "right" and not own <= called:
+        return "not tried, for what was found before"
+    return ""
+
+
+def refusals(findings: Sequence[Finding]) -> List[Finding]:
+    """The findings that cost points."""
+    return [finding for finding in findings if finding.follows == REFUSED]
+
+
+def marked(findings: Sequence[Finding]) -> List[Finding]:
+    """The findings that are told."""
+    return [finding for finding in findings if finding.follows == MARKED]

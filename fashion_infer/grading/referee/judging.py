@@ -1,0 +1,157 @@
+"""One case in one process: its calls, and what each shows."""
+
+import time
+from typing import Dict, List, NamedTuple, Optional
+
+from ..rubric import Rubric
+from ..sandbox import Broken
+from . import inputs
+from .findings import Finding, plain
+from .inputs import Seed
+from .samples import Case, Sample
+from .scrutiny import CLASSES, Found, scrutinise
+from .session import Called, Session
+
+_LONG = 2e-3  # seconds: beyond that what a worker's Python takes, 20 us, is below 1%
+_SLOW = 0.5  # seconds: what a first call costs once is no part worth leaving out of a longer one
+_FLOOR_BYTES = 32 << 20  # below that outputs stay in caches
+_DISAGREE = 0.2  # share by which two honest clocks differ at most, beside what waking up takes
+_LEFTOVER = 0.05, 1.0  # seconds that a wrong submission is given to go on: what changes then is work after the clock
+_BITS = {1: "work before", 2: "work after", 4: "inputs changed"}  # FOPS_FOUND_*, which the worker's adapter saw
+
+
+class Plan(NamedTuple):
+    """How a case is called."""
+
+    calls: int
+    timed: bool
+    until: float = float("inf")  # by time.monotonic(): then one timed call is enough
+    zeroed: bool = False  # the output holds zeros before a call, as MXNet's years had it, and not NaN
+    examine: bool = False  # let the adapter look between its phases
+
+
+class Notes:
+    """What was seen so far, over all runs."""
+
+    def __init__(self, rubric: Rubric, seed: Seed):
+        self.rubric, self.seed = rubric, seed
+        self.samples: List[Sample] = []
+        self.findings: List[Finding] = []
+        self.fill: Dict[Case, float] = {}  # seconds, the fastest that the referee wrote as many bytes
+
+    @property
+    def refused(self) -> bool:
+        """Whether anything was found that is refused."""
+        return any(finding.follows == "refused" for finding in self.findings)
+
+    def found(self, kind: str, case: Optional[Case], text: str) -> None:
+        """Note a finding; of a kind only the first for each case."""
+        where = case.words if case else ""
+        if not any((finding.kind, finding.where) == (kind, where) for finding in self.findings):
+            self.findings.append(Finding(kind, where, plain(text)))
+
+
+def judge(session: Session, tensors, notes: Notes, case: Case, run: int, plan: Plan) -> None:
+    """Call a submission on a case, and look at every call.
+
+    Parameters
+    ----------
+    session, tensors
+        The worker, and what it shares.
+    notes
+        Gets samples and findings.
+    case, run, plan
+        The case, the number of the process, and how often.
+
+    Raises
+    ------
+    Broken
+        When the submission ends, or fails.
+    """
+    slow = any(sample.case == case and sample.seconds > _LONG for sample in notes.samples)
+    bracket = tensors.bracket(plan.timed and not slow)
+    ours = (run, case.layer, case.shape.B)
+    lies = [slot.prepare(case.shape, notes.seed.generator(*ours, 1, index)) for index, slot in enumerate(bracket)]
+    session.case(case.shape, lies, tensors.on_device, plan.examine)
+    number = counted = 0
+    while counted < plan.calls:
+        given = [
+            inputs.fresh(notes.seed.generator(*ours, 2, number, index), case.shape, case.layer == 1)
+            for index in range(len(bracket))
+        ]
+        seconds = min(slot.fill(each, 0.0 if plan.zeroed else float("nan")) for slot, each in zip(bracket, given))
+        notes.fill[case] = min(seconds, notes.fill.get(case, seconds))
+        called = session.call(number, tensors, bracket)
+        if called.status != 0:
+            raise Broken(called.message or f"it failed with status {called.status}")
+        looks = [
+            _looked_at(session, slot, notes, case, number, called, each, notes.seed.generator(*ours, 3, number, index))
+            for index, (slot, each) in enumerate(zip(bracket, given))
+        ]
+        worst = max(looks, key=lambda found: CLASSES.index(found.precision))
+        sample = _sample(tensors, notes, case, run, number, called, worst, plan)
+        notes.samples.append(sample)
+        if not worst.right:
+            return
+        counted += sample.timed or not plan.timed
+        number += 1
+        if counted and time.monotonic() > plan.until:
+            return
+
+
+def _looked_at(session, slot, notes: Notes, case: Case, number: int, called: Called, given, secret) -> Found:
+    """Look at what one call has left."""
+    slot.take()
+    found = scrutinise(slot.y, given, case.shape, secret)
+    if not found.right:
+        _wrong(session, slot, notes, case, number, called, found.diagnosis.line())
+    elif found.precision != "float32" and notes.rubric.precision == "float32":
+        notes.found("precision", case, f"right in {found.precision} only")
+    if not slot.same_inputs(given):
+        notes.found("inputs changed", case, "data or weights differ from what they were before the call")
+    if not slot.same_guards():
+        notes.found("guard zones", case, "it wrote outside of the output")
+    return found
+
+
+def _sample(
+    tensors, notes: Notes, case: Case, run: int, number: int, called: Called, found: Found, plan: Plan
+) -> Sample:
+    """What a bracket's calls come to."""
+    for bit, kind in _BITS.items():
+        if called.findings & bit:
+            notes.found(kind, case, "as the adapter saw between the phases")
+    if not plan.examine:  # that takes time of its own
+        _clocks(tensors, notes, case, called)
+    first = number == 0 and called.seconds < _SLOW
+    op = min(called.op_seconds, called.seconds) if called.layer_seconds else called.seconds
+    return Sample(case, run, number, plan.timed and not first, called.seconds, op, called.op_seconds, found.precision,
+                  found.diagnosis.line())  # fmt: skip
+
+
+def _wrong(session: Session, slot, notes: Notes, case: Case, number: int, called: Called, said: str) -> None:
+    """Say why, as far as it shows."""
+    before = slot.digest()
+    session.rest(min(max(called.seconds, _LEFTOVER[0]), _LEFTOVER[1]))
+    slot.take()
+    if slot.digest() != before:
+        notes.found("work after", case, "the output went on changing after the call was done")
+    if any(sample.case == case and sample.precision != "wrong" for sample in notes.samples):
+        notes.found("call number", case, f"right in an earlier call, wrong in call {number + 1} of its process: {said}")
+    else:
+        notes.found("wrong", case, said)
+
+
+def _clocks(tensors, notes: Notes, case: Case, called: Called) -> None:
+    """Compare the call's time with what is possible, and with the worker's own."""
+    images, filters, height, width = case.shape.y
+    floor = tensors.floor * notes.fill[case]
+    if 4 * images * filters * height * width >= _FLOOR_BYTES and called.seconds < floor:
+        notes.found(
+            "too fast", case, f"{1e3 * called.seconds:.3f} ms, less than {tensors.floor:.0%} of the "
+            f"{1e3 * notes.fill[case]:.3f} ms that it takes to write the output and compute nothing",
+        )  # fmt: skip
+    own = called.layer_seconds or called.op_seconds
+    if abs(own - called.seconds) > _DISAGREE * called.seconds + tensors.latency:
+        notes.found("clocks", case, f"the submission's process says {1e3 * own:.3f} ms, the referee "
+                    f"{1e3 * called.seconds:.3f} ms")  # fmt: skip

@@ -1,0 +1,200 @@
+"""A worker as the referee has it: started, told what to do, timed, stopped between its calls, ended."""
+
+import json
+import select
+import socket
+import time
+from typing import Any, Dict, NamedTuple, Optional, Sequence
+
+from ...errors import DeviceError
+from ..intake.building import Plugin
+from ..sandbox import Box, Broken, Layers, start
+from ..sandbox.start import plan, python
+from .memory import Place, Shape
+from .tensors import Shared
+
+_MOST = 1 << 16  # bytes of a message
+_LOOK = 0.05  # seconds between two looks at what the worker takes
+_NOT_ITS_OWN = "it wrote to a descriptor that is not its own"
+_STARTING = 30.0  # seconds that a bare Python may take to confine itself
+
+
+class Called(NamedTuple):
+    """What one call came to."""
+
+    seconds: float  # by the referee's clock, from the worker's first instruction to its word that it is done
+    status: int  # an fops_status; what follows is the worker's own word
+    op_seconds: float
+    layer_seconds: float
+    findings: int
+    message: str
+
+
+class Session:
+    """One worker in its box, from start to end.
+
+    Between calls every thread of it is stopped: a submission's code runs only while a clock of the referee's does.
+
+    Parameters
+    ----------
+    box, layers, unsandboxed
+        The sandbox.
+    shared
+        The memory that it shares with the worker.
+    packages
+        Folders of Python packages, for a submission in Python.
+
+    Raises
+    ------
+    DeviceError
+        When it cannot be started.
+    """
+
+    def __init__(
+        self, box: Box, layers: Layers, shared: Shared, unsandboxed: bool = False, packages: Sequence[str] = ()
+    ):
+        self._channel, inner = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._spins, self._calls = shared.device is not None, 1
+        memory = shared.host
+        with inner:
+            command, inherited = python("worker", str(inner.fileno())), (inner.fileno(), memory.descriptor)
+            self._sandbox = start(box, layers, command, (*inherited, *shared.descriptors), memory.size)
+        try:
+            asked = {**plan(box, layers, unsandboxed), "memory": memory.descriptor, "packages": list(packages),
+                     "keep": list(shared.descriptors)}  # fmt: skip
+            self._channel.send(json.dumps(asked).encode())
+            self.layers: Dict[str, Any] = self._answer("layers", _STARTING)
+        except Broken as error:  # nothing of the submission is there yet
+            printed = self.printed
+            self.close()
+            raise DeviceError(f"the sandbox failed: {error}; {printed[-300:].strip()}") from None
+
+    def load(self, plugin: Plugin, gpu: bool, device: Optional[Dict[str, Any]] = None) -> Dict[str, Any]:
+        """Load the submission: what it says of itself (`inside.kernels.described`).
+
+        Raises
+        ------
+        Broken
+            When it cannot be loaded.
+        """
+        self._send(load={"kind": plugin.kind, "path": str(plugin.path), "gpu": gpu, "device": device})
+        found = self._answer("loaded", self._sandbox.remaining)
+        self._sandbox.freeze()
+        return found
+
+    def case(self, shape: Shape, places: Sequence[Place], on_device: bool = False, examine: bool = False) -> None:
+        """Say which sizes the next calls have, and where the tensors of each call of a bracket lie."""
+        lie = [place[:3] for place in places]
+        self._calls = len(lie)
+        self._send(case={"shape": shape, "places": lie, "on_device": on_device, "examine": examine})
+        self._sandbox.thaw()
+        self._answer("ready", self._sandbox.remaining)
+        self._sandbox.freeze()
+
+    def call(self, number: int, tensors, bracket) -> Called:
+        """Let the submission run once for each call of a bracket, on what lies in the shared memory now.
+
+        Parameters
+        ----------
+        number
+            Of the bracket in this process.
+        tensors, bracket
+            Where the inputs wait: they are shown now.
+
+        Returns
+        -------
+        Called
+            Seconds are those of the bracket over its calls.
+
+        Raises
+        ------
+        Broken
+            When it ends, takes too much, or says what a worker does not say.
+        """
+        word = b"go %d" % number
+        if tensors.on_device:  # waking up takes longer than some kernels, and the inputs are not there yet
+            self._channel.send(b"wake")
+            self._sandbox.thaw()
+            if self._receive(self._sandbox.remaining) != b"awake":
+                raise Broken(_NOT_ITS_OWN)
+            tensors.show(bracket)
+            start = time.perf_counter()
+            self._channel.send(word)
+        else:
+            self._channel.send(word)
+            start = time.perf_counter()
+            self._sandbox.thaw()
+        said = self._receive(self._sandbox.remaining)
+        done = time.perf_counter() + tensors.settled()
+        stopped = self._sandbox.freeze()
+        # What a thread of it does between its word and the stop is part of the call; a GPU is not stopped so.
+        seconds = (done if tensors.on_device else stopped) - start
+        return _called(said, number, seconds / self._calls)
+
+    def rest(self, seconds: float) -> None:
+        """Let it go on for so long, without a call."""
+        self._sandbox.thaw()
+        time.sleep(seconds)
+        self._sandbox.freeze()
+
+    @property
+    def printed(self) -> str:
+        """The beginning of what the submission printed."""
+        return self._sandbox.printed
+
+    def close(self) -> None:
+        """End it, with all that it started."""
+        self._channel.close()
+        self._sandbox.kill()
+
+    def __enter__(self) -> "Session":
+        return self
+
+    def __exit__(self, *raised) -> None:
+        self.close()
+
+    def _send(self, **what: Any) -> None:
+        self._channel.send(json.dumps(what).encode())
+
+    def _answer(self, name: str, patience: float) -> Any:
+        said = self._receive(patience)
+        try:
+            answer = json.loads(said)
+            if "failed" in answer:
+                raise Broken(f"it cannot be loaded: {answer['failed']}")
+            return answer[name]
+        except (ValueError, TypeError, KeyError):
+            raise Broken(_NOT_ITS_OWN) from None
+
+    def _receive(self, patience: float) -> bytes:
+        """The next message, watching what the worker takes meanwhile."""
+        end, look = time.monotonic() + patience, 0.0
+        poll = select.poll()
+        poll.register(self._channel, select.POLLIN)
+        while not poll.poll(0 if self._spins else 1e3 * _LOOK):
+            if time.monotonic() < look:
+                continue
+            self._sandbox.watch()
+            look = time.monotonic() + _LOOK
+            if time.monotonic() > end:
+                raise Broken(f"it did not end within {patience:.0f} s")
+        try:
+            said = self._channel.recv(_MOST)
+        except OSError:
+            said = b""
+        if not said:
+            raise Broken(self._sandbox.ended() or "it closed the referee's channel")
+        return said
+
+
+def _called(said: bytes, number: int, seconds: float) -> Called:
+    fields = said.split(b" ", 6)
+    try:
+        if fields[0] != b"done" or int(fields[1]) != number:
+            raise ValueError
+        return Called(
+            seconds, int(fields[2]), float(fields[3]), float(fields[4]), int(fields[5]),
+            fields[6].decode(errors="replace")[:512],
+        )  # fmt: skip
+    except (ValueError, IndexError):
+        raise Broken(_NOT_ITS_OWN) from None

@@ -1,0 +1,94 @@
+"""The tensors of one call, where the worker sees them: in shared host memory. `device.tensors` has those on a GPU."""
+
+import time
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+
+import numpy as np
+
+from . import memory
+from .inputs import Inputs
+from .memory import Memory, Place, Shape, place
+
+
+class Shared(NamedTuple):
+    """What a worker is told of the memory that it shares."""
+
+    host: Memory
+    descriptors: Tuple[int, ...]  # beside the host memory's
+    device: Optional[Dict[str, Any]]  # arguments of `inside.device.Device`; None on the CPU
+
+
+class HostTensors:
+    """Tensors in host memory.
+
+    Parameters
+    ----------
+    largest
+        Bytes: the largest `Place.end` of the calls to come.
+    gpu
+        Whether the worker uses a GPU: its format copies by itself.
+    """
+
+    on_device = False
+    # Of the time that it took to write as many bytes here: no kernel writes its output in less.
+    floor = 0.5
+    # Seconds that a worker on a busy machine may take to wake up: its own clock does not see them.
+    latency = 0.25
+
+    def __init__(self, largest: int, gpu: bool = False):
+        self._memory = Memory(largest)
+        self.shared = Shared(self._memory, (), {"size": 0, "descriptor": -1} if gpu else None)
+        self._guards: List[Tuple[np.ndarray, bytes]] = []
+
+    def prepare(self, shape: Shape, rng: np.random.Generator) -> Place:
+        """Make room for calls of a shape, with fresh guard zones."""
+        lies = place(shape)
+        self._guards = [(self._memory.zone(guard), rng.bytes(guard[1] - guard[0])) for guard in lies.guards]
+        for zone, data in self._guards:
+            zone[:] = np.frombuffer(data, np.uint8)
+        self._x, self._k, self.y = (
+            self._memory.tensor(at, size) for at, size in zip(lies[:3], (shape.x, shape.k, shape.y))
+        )
+        return lies
+
+    def fill(self, given: Inputs, value: float) -> float:
+        """Make the next call's inputs ready, and the output full of a value: the seconds that the latter took."""
+        self._x[...], self._k[...] = given.x, given.k
+        start = time.perf_counter()
+        memory.fill(self.y, value)
+        return time.perf_counter() - start
+
+    def bracket(self, timed: bool) -> List["HostTensors"]:
+        """What is called between two looks at the clock: here one call."""
+        return [self]
+
+    def show(self, bracket: List["HostTensors"]) -> None:
+        """Show the inputs: here they lie before a worker that is stopped."""
+
+    def settled(self) -> float:
+        """Seconds until what the worker left running was done: on the CPU it is stopped."""
+        return 0.0
+
+    def take(self) -> None:
+        """Fetch the output to `y`."""
+
+    def same_inputs(self, given: Inputs) -> bool:
+        """Whether data and weights are what they were."""
+        return _same(self._x, given.x) and _same(self._k, given.k)
+
+    def same_guards(self) -> bool:
+        """Whether nothing was written between the tensors."""
+        return all(bytes(zone) == data for zone, data in self._guards)
+
+    def digest(self) -> int:
+        """A number that changes with any element of the output."""
+        return sum(memory.in_pieces(self.y.reshape(-1).view("u4"), lambda piece: int(piece.sum(dtype="u8"))))
+
+    def close(self) -> None:
+        """Give the memory back."""
+        self._guards, self._x, self._k, self.y = [], None, None, None
+        self._memory.close()
+
+
+def _same(a: np.ndarray, b: np.ndarray) -> bool:
+    return bool((a.reshape(-1).view("u4") == b.reshape(-1).view("u4")).all())

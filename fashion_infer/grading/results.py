@@ -1,0 +1,60 @@
+"""Verdicts as files: a folder for each submission."""
+
+import re
+from pathlib import Path, PurePath
+from typing import Sequence
+
+from ..errors import DataError, UsageError
+from ..files import replacing
+from .formats import FORMATS
+from .verdict import Verdict
+
+
+def written(verdict: Verdict, form: str) -> str:
+    """A verdict in a format of `formats.FORMATS`, with a line's end."""
+    return FORMATS[form].write(verdict).rstrip("\n") + "\n"
+
+
+class Folder:
+    """Where results go: of one submission right there, of several in a folder each, under its name.
+
+    Parameters
+    ----------
+    path
+        The folder, made if need be.
+    sources
+        The submissions as they were named.
+
+    Raises
+    ------
+    UsageError
+        When it cannot be made.
+    """
+
+    def __init__(self, path: str, sources: Sequence[str]):
+        self._path = Path(path)
+        self._several = len(sources) > 1
+        self._taken = set()
+        try:
+            self._path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UsageError(f"cannot make the folder {path}: {error.strerror}") from None
+
+    def save(self, verdict: Verdict, form: str) -> None:
+        """Write the verdict's document, and the format's file beside it; DataError when they cannot be."""
+        folder = self._path / self._name(verdict) if self._several else self._path
+        try:
+            folder.mkdir(exist_ok=True)
+        except OSError as error:
+            raise DataError(f"cannot make the folder {folder}: {error.strerror}") from None
+        for name in dict.fromkeys(("json", form)):
+            with replacing(folder / FORMATS[name].file, DataError) as temporary:
+                Path(temporary).write_text(written(verdict, name), encoding="utf-8")
+
+    def _name(self, verdict: Verdict) -> str:
+        stem = re.sub(r"[^\w.-]", "_", PurePath(verdict.source).name).lstrip(".") or "submission"
+        name, number = stem, 2
+        while name in self._taken:
+            name, number = f"{stem}-{number}", number + 1
+        self._taken.add(name)
+        return name

@@ -1,0 +1,177 @@
+"""A rubric's text: reading it, the default of an edition, and what a verdict keeps of it."""
+
+import math
+from pathlib import Path
+from typing import Any, Dict, Optional
+
+from ...checkpoints import editions
+from ...errors import UsageError
+from .model import BACKENDS, BETWEEN, KINDS, PRECISIONS, Check, Limits, Rubric, Show, Timing
+
+_MOST_IMAGES = 100_000
+# CPU times differ more between machines than GPU times do: full points for twice, none from ten times what the plain
+# seven loops took on two cores of 2025 (ms a thousand multiplications and additions of a layer, all layers together).
+_LOOPS = 0.4e-9
+_MIB, _KIB = 1 << 20, 1 << 10
+_TOP = ("edition", "backend", "precision", "check", "timing", "limits", "show")
+_UNITS = {"build_memory_mib": ("build_memory", _MIB), "memory_mib": ("memory", _MIB), "disk_mib": ("disk", _MIB),
+          "printed_kib": ("printed", _KIB)}  # fmt: skip
+
+
+def default_text(edition: str) -> str:
+    """The default rubric of an edition, as TOML with comments; UsageError when there is no such edition."""
+    work = sum(
+        filters * channels * side**2 * (size - side + 1) ** 2
+        for channels, size, filters, side in editions.convolution_shapes(editions.get(edition))
+    )
+    loops = 1e3 * 10000 * work * _LOOPS
+    full, none = (float(f"{loops * factor:.1g}") for factor in (2, 10))
+    text = (Path(__file__).parent / "default.toml").read_text(encoding="utf-8")
+    return text.replace("{edition}", edition).replace("{cpu_full}", f"{full:g}").replace("{cpu_none}", f"{none:g}")
+
+
+def default(edition: str) -> Rubric:
+    """The default rubric of an edition."""
+    return parse(default_text(edition), f"the default rubric of {edition}")
+
+
+def read(path: str, edition: Optional[str] = None) -> Rubric:
+    """Read a rubric's file.
+
+    Parameters
+    ----------
+    path
+        TOML.
+    edition
+        In place of the file's own.
+
+    Raises
+    ------
+    UsageError
+        When it cannot be read, or something in it is not known or out of range.
+    """
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"cannot read the rubric {path}: {getattr(error, 'strerror', None) or error}") from None
+    found = parse(text, path)
+    return found if edition is None else found._replace(edition=editions.get(edition) and edition)
+
+
+def parse(text: str, where: str) -> Rubric:
+    """A rubric of its text; UsageError as in `read`."""
+    try:
+        import tomllib as toml
+    except ImportError:  # Python 3.8 to 3.10
+        try:
+            import tomli as toml
+        except ImportError:
+            raise UsageError("rubrics need tomli on this Python: pip install 'fashion-infer[grade]'") from None
+    try:
+        return of_dict(toml.loads(text))
+    except toml.TOMLDecodeError as error:
+        raise UsageError(f"{where} is not TOML: {error}") from None
+    except UsageError as error:
+        raise UsageError(f"{where}: {error}") from None
+
+
+def of_dict(values: Dict[str, Any]) -> Rubric:
+    """A rubric of a table, as TOML or a verdict has it."""
+    _known(values, _TOP, "")
+    edition = _text(values, "edition", None)
+    editions.get(edition)
+    checks = values.get("check")
+    if not isinstance(checks, list) or not checks:
+        raise UsageError("a rubric has one [[check]] at least")
+    limits = {}
+    for name, value in _numbers(values, "limits", {**Limits._field_defaults, **_UNITS}).items():
+        field, unit = _UNITS.get(name, (name, 1))
+        limits[field] = value * unit
+    timing = _numbers(values, "timing", Timing._field_defaults)
+    for name in ("calls", "runs"):
+        timing[name] = int(timing.get(name, getattr(Timing(), name)))
+    show = values.get("show", {})
+    _known(show, Show._fields, "show.")
+    if not all(isinstance(value, bool) for value in show.values()):
+        raise UsageError("what [show] has is true or false")
+    return Rubric(
+        edition, _text(values, "backend", BACKENDS, "auto"), _text(values, "precision", PRECISIONS, "float32"),
+        tuple(_check(check) for check in checks), Timing(**timing),
+        Limits(**{name: value if name.endswith("seconds") else int(value) for name, value in limits.items()}),
+        Show(**show),
+    )  # fmt: skip
+
+
+def as_dict(rubric: Rubric) -> Dict[str, Any]:
+    """A rubric as `of_dict` takes it."""
+    limits = rubric.limits._asdict()
+    return {
+        "edition": rubric.edition, "backend": rubric.backend, "precision": rubric.precision,
+        "check": [{name: value for name, value in check._asdict().items() if value not in ((), "any")}
+                  for check in rubric.checks],
+        "timing": rubric.timing._asdict(), "limits": limits, "show": rubric.show._asdict(),
+    }  # fmt: skip
+
+
+def _check(values: Any) -> Check:
+    if not isinstance(values, dict):
+        raise UsageError("a [[check]] is a table")
+    name = _text(values, "name", None)
+    _known(values, Check._fields, f"check {name}: ")
+    kind = _text(values, "kind", KINDS)
+    points = values.get("points", 0)
+    n = values.get("n", [])
+    counts = tuple(n) if isinstance(n, (list, tuple)) else (n,)
+    if not _number(points) or points < 0:
+        raise UsageError(f"check {name}: points is a number, 0 or more")
+    if not all(isinstance(count, int) and 1 <= count <= _MOST_IMAGES for count in counts):
+        raise UsageError(f"check {name}: n is 1 to {_MOST_IMAGES:,}, or a list of such numbers")
+    if (kind == "right" and not counts) or (kind == "time" and len(counts) != 1):
+        raise UsageError(f"check {name}: of kind {kind} needs n" + (", one number" if kind == "time" else ""))
+    steps = values.get("steps", ())
+    if kind == "time" and not _falling(steps):
+        raise UsageError(f"check {name}: steps is a list of [ms, share], times rising, shares falling from 1 to 0")
+    return Check(
+        name, kind, points, _text(values, "backend", ("any", "cpu", "gpu"), "any"), counts,
+        tuple((float(ms), float(share)) for ms, share in steps), _text(values, "between", BETWEEN, "linear"),
+    )  # fmt: skip
+
+
+def _falling(steps: Any) -> bool:
+    try:
+        pairs = [(float(ms), float(share)) for ms, share in steps]
+    except (TypeError, ValueError):
+        return False
+    times, shares = [ms for ms, _ in pairs], [share for _, share in pairs]
+    return (
+        bool(pairs) and all(map(math.isfinite, times)) and times[0] >= 0 and all(0 <= s <= 1 for s in shares)
+        and all(a < b for a, b in zip(times, times[1:])) and all(a >= b for a, b in zip(shares, shares[1:]))
+    )  # fmt: skip
+
+
+def _number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _numbers(values: Dict[str, Any], table: str, known) -> Dict[str, Any]:
+    found = values.get(table, {})
+    _known(found, known, f"{table}.")
+    for name, value in found.items():
+        if not _number(value) or value <= 0:
+            raise UsageError(f"{table}.{name} is a number above 0")
+    return dict(found)
+
+
+def _text(values: Dict[str, Any], name: str, known, default: Optional[str] = None) -> str:
+    value = values.get(name, default)
+    if not isinstance(value, str) or not value or (known and value not in known):
+        raise UsageError(f"{name} is one of {', '.join(known)}" if known else f"{name} is missing")
+    return value
+
+
+def _known(values: Any, known, where: str) -> None:
+    if not isinstance(values, dict):
+        raise UsageError(f"{where.rstrip('.')} is a table")
+    unknown = [name for name in values if name not in known]
+    if unknown:
+        raise UsageError(f"{where}{unknown[0]} is not known; known: {', '.join(known)}")

@@ -1,0 +1,116 @@
+"""What a box holds: which paths, how much of everything, and bubblewrap's words for it."""
+
+import os
+import sys
+import sysconfig
+from pathlib import Path
+from typing import Any, Dict, List, NamedTuple, Tuple
+
+from .. import inside
+
+_LIBRARIES = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/etc/ld.so.cache")
+_DEVICES = ("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom")
+# Without a mount namespace these show through; Landlock leaves nothing else of the two.
+_KERNEL = ("/proc/self", "/proc/cpuinfo", "/proc/meminfo", "/sys/devices/system/cpu", "/sys/devices/system/node")
+_NOBODY = "65534"
+TEMPORARY = "/tmp"
+
+
+class Limits(NamedTuple):
+    """How much of everything a box may take."""
+
+    seconds: float  # by the wall's clock, from its start to its end
+    memory: int  # bytes, beside the tensors
+    disk: int  # bytes of its temporary files
+    printed: int  # bytes of what it prints
+    threads: int = 1024
+    files: int = 64  # open descriptors
+
+
+class Box(NamedTuple):
+    """A box. Paths are the same within and without."""
+
+    limits: Limits
+    read: Tuple[str, ...] = ()
+    write: Tuple[str, ...] = ()
+    devices: Tuple[str, ...] = ()
+    processes: bool = False  # may it start others?
+    gpu: bool = False  # CUDA asks for more: Unix sockets, files in memory, descriptors
+    memory_files: bool = False
+    library_path: str = ""  # where the loader looks first
+
+
+def python() -> Tuple[str, ...]:
+    """What a bare Python needs: the executable, the standard library and libpython."""
+    executable = os.path.realpath(sys.executable)
+    paths = sysconfig.get_paths(vars={"base": sys.base_prefix, "platbase": sys.base_exec_prefix})
+    library = sysconfig.get_config_var("LIBDIR")
+    shared = [str(file) for file in Path(library or "/nowhere").glob("libpython*.so*")]
+    return (executable, paths["stdlib"], paths["platstdlib"], *shared, str(Path(inside.__file__).parent))
+
+
+def existing(box: Box) -> List[str]:
+    """What the box may read, without what is missing, and what lies in another of these."""
+    places: List[str] = []
+    for path in sorted({*_LIBRARIES, *python(), *box.read}, key=len):
+        if os.path.exists(path) and not any(path.startswith(f"{place}/") for place in places):
+            places.append(path)
+    return sorted(places)
+
+
+def bubblewrap(path: str, box: Box, info: int) -> List[str]:
+    """The command that makes the namespaces; the box's own command follows it.
+
+    Parameters
+    ----------
+    path
+        Of bubblewrap.
+    box
+        What to show.
+    info
+        Descriptor that bubblewrap writes the first process's number to.
+    """
+    words = [path, "--unshare-all", "--unshare-user", "--uid", _NOBODY, "--gid", _NOBODY, "--hostname", "sandbox",
+             "--die-with-parent", "--new-session", "--cap-drop", "ALL", "--clearenv", "--info-fd", str(info),
+             "--size", str(box.limits.disk), "--tmpfs", TEMPORARY, "--proc", "/proc"]  # fmt: skip
+    for place in existing(box):
+        words += _shown(place)
+    for place in box.write:
+        words += ["--bind", place, place]
+    for device in (*_DEVICES, *box.devices):
+        words += ["--dev-bind", device, device]
+    for place in ("/sys/devices/system", *(["/sys"] if box.gpu else [])):
+        words += ["--ro-bind-try", place, place]
+    words += ["--setenv", "PATH", "/usr/bin:/bin", "--setenv", "HOME", TEMPORARY, "--setenv", "LC_ALL", "C"]
+    if box.library_path:
+        words += ["--setenv", "LD_LIBRARY_PATH", box.library_path]
+    return [*words, "--remount-ro", "/", "--chdir", TEMPORARY, "--"]
+
+
+def _shown(place: str) -> List[str]:
+    top = Path(place)
+    if top.is_symlink() and len(top.parts) == 2:  # /lib -> usr/lib
+        return ["--symlink", os.readlink(place), place]
+    return ["--ro-bind", place, place]
+
+
+def plan(box: Box, namespaces: bool, unsandboxed: bool) -> Dict[str, Any]:
+    """What the first process of the box is to confine itself to: see `inside.confine`."""
+    # CUDA makes files in memory of its own.
+    largest = box.limits.memory if box.gpu else max(box.limits.disk, 1 << 20)
+    limits = {"CORE": 0, "FSIZE": largest, "NOFILE": 4096 if box.gpu else box.limits.files}
+    # Beyond the wall's clock, for what escaped it: every core for that long.
+    limits["CPU"] = int(box.limits.seconds * (os.cpu_count() or 1)) + 5
+    if not box.gpu:  # CUDA reserves huge ranges of addresses
+        limits["DATA"] = box.limits.memory + (1 << 30)
+    kernel = ("/proc", "/sys") if namespaces else (*_KERNEL, *(("/proc/driver", "/sys") if box.gpu else ()))
+    return {
+        "limits": limits,
+        "read": [*existing(box), *kernel],
+        "write": [*([TEMPORARY] if namespaces else []), *box.write],
+        "devices": [*_DEVICES, *box.devices],
+        "processes": box.processes,
+        "unix_sockets": box.gpu and namespaces,
+        "memory_files": box.gpu or box.memory_files,
+        "unsandboxed": unsandboxed,
+    }

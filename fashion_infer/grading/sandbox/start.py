@@ -1,0 +1,123 @@
+"""Starts boxes."""
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Dict, List, NamedTuple, Sequence
+
+from ...errors import DeviceError
+from .. import inside
+from . import box as boxes
+from . import cgroup
+from .box import Box
+from .layers import Layers
+from .processes import Sandboxed
+
+_INSIDE = Path(inside.__file__).parent
+
+
+def python(module: str, *arguments: str) -> List[str]:
+    """The command of a module of `inside`: a bare Python that sees nothing else of the package."""
+    code = f"import sys; sys.path.insert(0, {str(_INSIDE.parent)!r}); from inside.{module} import main; main()"
+    return [os.path.realpath(sys.executable), "-I", "-S", "-B", "-c", code, *arguments]
+
+
+def plan(box: Box, layers: Layers, unsandboxed: bool) -> Dict[str, Any]:
+    """What the box's first process is to confine itself to."""
+    return boxes.plan(box, layers.bubblewrap is not None, unsandboxed)
+
+
+def start(box: Box, layers: Layers, command: Sequence[str], descriptors: Sequence[int], shared: int = 0) -> Sandboxed:
+    """Start a command, which confines itself, in a box.
+
+    Parameters
+    ----------
+    box, layers
+        What it holds, and what this machine has to hold it with.
+    command
+        As `python` makes it.
+    descriptors
+        Those that the command inherits; no others.
+    shared
+        Bytes of tensors that it maps.
+
+    Raises
+    ------
+    DeviceError
+        When bubblewrap fails.
+    """
+    group = None
+    if layers.cgroup:
+        folder = cgroup.parent()
+        if folder is not None:
+            with contextlib.suppress(OSError):
+                group = cgroup.Group(folder, box.limits.memory + shared, box.limits.threads)
+    told, info = os.pipe()
+    words = list(command)
+    if layers.bubblewrap:
+        words = [*boxes.bubblewrap(layers.bubblewrap, box, info), *words]
+    if group is not None:
+        words = group.entered(words)
+    environment = {"PATH": "/usr/bin:/bin", "LC_ALL": "C"}
+    if box.library_path:
+        environment["LD_LIBRARY_PATH"] = box.library_path
+    if box.write:  # where no namespace has a /tmp of its own
+        environment["TMPDIR"] = box.write[0]
+    try:
+        process = subprocess.Popen(
+            words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
+            pass_fds=(*descriptors, info), cwd="/", env=environment,
+        )  # fmt: skip
+    finally:
+        os.close(info)
+    first = None
+    with os.fdopen(told, "rb") as pipe:
+        if layers.bubblewrap:
+            try:
+                first = json.loads(pipe.read())["child-pid"]
+            except (ValueError, KeyError):
+                raise DeviceError(f"bubblewrap failed: {_said(process)}") from None
+    return Sandboxed(process, first, box.limits, group, shared)
+
+
+class Ran(NamedTuple):
+    """A command that ran in a box."""
+
+    code: int
+    output: str
+    layers: Dict[str, Any]
+
+
+def run(box: Box, layers: Layers, command: Sequence[str], unsandboxed: bool = False) -> Ran:
+    """Run a program in a box to its end.
+
+    Raises
+    ------
+    Broken
+        When it takes more than it may.
+    DeviceError
+        When the box fails.
+    """
+    told, report = os.pipe()
+    with os.fdopen(told, "rb") as pipe:
+        try:
+            words = python("confine", json.dumps(plan(box, layers, unsandboxed)), str(report), *command)
+            running = start(box, layers, words, (report,))
+        finally:
+            os.close(report)
+        try:
+            code = running.wait()
+        finally:
+            running.kill()
+        said = pipe.read()
+    if not said:
+        raise DeviceError(f"the sandbox failed: {running.printed[-300:].strip()}")
+    return Ran(code, running.printed, json.loads(said))
+
+
+def _said(process: subprocess.Popen) -> str:
+    output, _ = process.communicate()
+    return " ".join(output.decode(errors="replace").split())[-300:]

@@ -1,0 +1,28 @@
+"""Grades attacks, and holds each verdict to what the attack's first line says."""
+
+import re
+from pathlib import Path
+
+from fashion_infer.grading import grade
+
+ATTACKS = Path(__file__).resolve().parent
+
+
+def judged(asked, *sources, **options):
+    return list(grade.grade(grade.Request(tuple(map(str, sources)), asked, **options)))
+
+
+def check(path, verdict):
+    """Hold a verdict to the attack's first line."""
+    kind, _, text = path.read_text().splitlines()[0].partition("Ends as: ")[2].split(". ")[0].partition(": ")
+    told = [(finding.kind, finding.text) for finding in verdict.findings]
+    assert "GOT THROUGH" not in verdict.printed, verdict.printed
+    if kind == "harmless":
+        assert (verdict.status, told, verdict.marks.points, verdict.ranked) == ("judged", [], 100, True)
+    elif kind == "refused":
+        assert verdict.status == "refused" and re.search(text, verdict.reason), verdict.reason
+        assert verdict.marks.points == 0 and not verdict.ranked
+    else:
+        assert any(re.fullmatch(kind, found) and re.search(text, said) for found, said in told), told
+        if kind != "clocks":
+            assert verdict.marks.points <= 10 and verdict.marks.op_ms is None and not verdict.ranked

@@ -1,0 +1,98 @@
+"""The library for 64-bit Arm: cross-compiled, and run under QEMU's user mode, against the same oracles."""
+
+import os
+import shutil
+import subprocess
+
+import bounds
+import chains
+import inputs
+import numpy as np
+import profiles
+import pytest
+from emulated import Emulated
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_sanitizers import OPS, tool
+
+from fashion_infer.graph.layers import Convolution, Dense
+
+EMULATORS = ("qemu-aarch64", "qemu-aarch64-static")
+SYSTEM = "/usr/aarch64-linux-gnu"  # where Debian's cross compiler has its libraries
+
+pytestmark = pytest.mark.skipif(
+    not profiles.pick(False, True), reason="minutes under an emulator: part of make test-all"
+)
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory):
+    """A function: the command that runs one of the test programs."""
+    emulator = next(filter(None, map(shutil.which, EMULATORS)), None)
+    cmake, ninja = tool("cmake"), tool("ninja")
+    for found, name in ((shutil.which("aarch64-linux-gnu-g++"), "g++-aarch64-linux-gnu"), (emulator, "qemu-user")):
+        if not found:
+            pytest.skip(f"{name} is not installed (Debian's package of that name)")
+    if not (cmake and ninja):
+        pytest.skip("cmake or ninja is not installed")
+    folder = tmp_path_factory.mktemp("aarch64")
+    configure = [cmake, "-S", OPS, "--preset", "aarch64", "-B", folder, f"-DCMAKE_MAKE_PROGRAM={ninja}", "-DMXNET_DIR="]
+    for command in (configure, [cmake, "--build", folder]):
+        done = subprocess.run(command, cwd=OPS, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        assert done.returncode == 0 and "warning:" not in done.stdout, done.stdout
+    return lambda name: [emulator, "-L", SYSTEM, str(folder / name)]
+
+
+@pytest.fixture(scope="module", params=["neon", "generic"])
+def library(request, program):
+    emulated = Emulated(program("run_cases"), request.param)
+    assert emulated.isa() == request.param
+    yield emulated
+    emulated.close()
+
+
+@pytest.mark.parametrize("isa", ["neon", "generic"])
+def test_networks_from_several_threads(program, isa):
+    done = subprocess.run(
+        program("drive_networks"), env={**os.environ, "FASHION_OPS_ISA": isa}, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_convolutions(library):
+    @given(st.integers(1, 12), st.integers(1, 9), st.integers(1, 9), *[st.sampled_from(sorted(inputs.KINDS))] * 2,
+           st.integers(0, 2**32 - 1))  # fmt: skip
+    @settings(max_examples=200)
+    def check(c, m, k, kind, weights, seed):
+        rng = np.random.default_rng(seed)
+        h, w = k + rng.integers(0, 20, 2)
+        x, weight = inputs.draw(kind, rng, (2, c, h, w)), inputs.draw(weights, rng, (m, c, k, k)).astype(np.float32)
+        if not rng.integers(5):
+            x = inputs.with_specials(x, rng)
+        wanted = bounds.forward([Convolution(m, k)], [weight], x)
+        for kernel in ("naive", "auto"):
+            assert bounds.excess(library.convolve(x, weight, kernel), wanted) <= 1
+
+    check()
+
+
+@pytest.mark.parametrize("chain", [chains.course("fa2017"), chains.Chain([Dense(7)], (1, 38, 48)), None], ids=str)
+def test_networks(library, chain):
+    """Within their bound, and the same bits in any batch and on any number of threads."""
+
+    @given(st.just(chain) if chain else chains.chains(), st.integers(1, 40), st.integers(0, 2**32 - 1))
+    @settings(max_examples=3 if chain else 200)
+    def check(chain, n, seed):
+        rng = np.random.default_rng(seed)
+        kind = ["uint8", "normal"][rng.integers(2)]
+        x, weights = chain.items(n, kind, seed), chain.weights(seed, kind != "normal")
+        halves = x[: n // 2 + 1], x[n // 2 :]
+        whole, first, second, alone = library.forward(
+            chain, weights, [(3, x), (1, halves[0]), (16, halves[1]), (2, x[-1:])]
+        )
+        assert bounds.excess(whole, bounds.forward(chain.layers, weights, x)) <= 1
+        np.testing.assert_array_equal(first, whole[: n // 2 + 1])
+        np.testing.assert_array_equal(second, whole[n // 2 :])
+        np.testing.assert_array_equal(alone, whole[-1:])
+
+    check()

@@ -1,0 +1,136 @@
+"""docs/precision.md: what float32 means, for every CUDA kernel of float32 grade and for fused networks on a GPU."""
+
+import bounds
+import chains
+import inputs
+import library
+import numpy as np
+import profiles
+import pytest
+
+from fashion_infer.graph.layers import Convolution, Dense, Flatten, MaxPool, Tanh
+
+hypothesis = pytest.importorskip("hypothesis")
+st = hypothesis.strategies
+
+pytestmark = pytest.mark.gpu
+NAMES = [*[name for name, precision in library.kernels() if precision == "float32"], "auto"]
+KIND = st.sampled_from(sorted(inputs.KINDS))
+SEED = st.integers(0, 2**32 - 1)
+LARGE = chains.chains(
+    most_layers=6,
+    most_channels=7,
+    largest=30,
+    largest_kernel=11,
+    most_filters=70,
+    units=st.sampled_from([1, 2, 7, 10, 16, 17, 31, 64, 129, 300]),
+)
+
+
+def examples(count):
+    return hypothesis.settings(
+        max_examples=profiles.examples(count), suppress_health_check=list(hypothesis.HealthCheck), deadline=None
+    )
+
+
+def check_kernel(name, x, weight):
+    if not library.takes(name, library.conv_of(x, weight)):
+        return
+    status, y = library.on_device(name, x, weight)
+    assert status == library.OK, library.message()
+    wanted = bounds.forward([Convolution(len(weight), weight.shape[2])], [weight], x)
+    assert bounds.excess(y, wanted) <= 1
+
+
+@st.composite
+def shapes(draw):
+    """C, H, W, M, K: up to 3,200 terms."""
+    k = draw(st.sampled_from([1, 2, 3, 4, 5, 5, 6, 7, 7, 9, 11]))
+    c = draw(st.integers(1, max(1, 3200 // k**2 if draw(st.booleans()) else 6)))
+    h, w = (k + draw(st.integers(0, 30)) for _ in range(2))
+    return c, h, w, draw(st.integers(1, 70)), k
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_any_shape(name):
+    @examples(60)
+    @hypothesis.given(shapes(), KIND, KIND, st.booleans(), SEED)
+    def check(shape, kind, weights, specials, seed):
+        c, h, w, m, k = shape
+        rng = np.random.default_rng(seed)
+        x, weight = inputs.draw(kind, rng, (2, c, h, w)), inputs.draw(weights, rng, (m, c, k, k)).astype(np.float32)
+        check_kernel(name, inputs.with_specials(x, rng) if specials else x, weight)
+
+    check()
+
+
+@pytest.mark.parametrize("layer", library.COURSE_LAYERS)
+@pytest.mark.parametrize("name", NAMES)
+def test_course_layers(name, layer):
+    c, h, w, m, k = library.COURSE_LAYERS[layer]
+    for kind in profiles.drawn(sorted(inputs.KINDS), 4):
+        rng = np.random.default_rng()
+        x, weight = inputs.draw(kind, rng, (5, c, h, w)), inputs.draw("normal", rng, (m, c, k, k))
+        check_kernel(name, x, weight)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("kind", ["constant", "positive"])
+def test_long_sums(name, kind):
+    """6,272 terms of one sign."""
+    rng = np.random.default_rng()
+    check_kernel(name, inputs.draw(kind, rng, (1, 128, 9, 15)), inputs.draw(kind, rng, (7, 128, 7, 7)))
+
+
+def check_network(chain, weights, x):
+    y = chain.fused(weights, backend="gpu").forward(x)
+    assert bounds.excess(y, bounds.forward(chain.layers, weights, x)) <= 1
+
+
+def test_dense():
+    @examples(60)
+    @hypothesis.given(
+        st.integers(1, 8000), st.sampled_from([1, 7, 10, 64, 130, 500]), st.sampled_from([1, 9, 200]), KIND, KIND,
+        st.booleans(), st.booleans(), SEED,
+    )  # fmt: skip
+    def check(values, units, n, kind, weights, bias, specials, seed):
+        rng = np.random.default_rng(seed)
+        chain = chains.Chain([Dense(units, bias)], (values,))
+        arrays = {"fullyconnected0_weight": inputs.draw(weights, rng, (units, values)).astype(np.float32)}
+        if bias:
+            arrays["fullyconnected0_bias"] = inputs.draw(weights, rng, (units,)).astype(np.float32)
+        x = inputs.draw(kind, rng, (n, values)).astype(np.float32)
+        check_network(chain, arrays, inputs.with_specials(x, rng) if specials else x)
+
+    check()
+
+
+def test_random_networks():
+    @examples(150)
+    @hypothesis.given(LARGE, st.integers(1, 40), KIND, st.booleans(), SEED)
+    def check(chain, n, kind, specials, seed):
+        rng = np.random.default_rng(seed)
+        x = inputs.draw(kind, rng, (n, *chain.shape))
+        check_network(chain, chain.weights(seed, kind == "pixels"), inputs.with_specials(x, rng) if specials else x)
+
+    check()
+
+
+@pytest.mark.parametrize("kind", sorted(inputs.KINDS))
+@pytest.mark.parametrize("name", chains.COURSE)
+def test_course_networks(name, kind):
+    """Raw pixels, and values that were never divided, go into dense layers through tanh only here and there."""
+    chain, rng = chains.course(name), np.random.default_rng()
+    x = inputs.draw(kind, rng, (20, *chain.shape))
+    check_network(chain, chain.weights(pixels=kind == "pixels"), x)
+
+
+@pytest.mark.parametrize("filters", [4, 9, 16, 50])
+def test_pixels_with_one_of_another_size(filters):
+    """The stages that split into halves scale whole bands: one value must not take the others' bits."""
+    rng = np.random.default_rng()
+    chain = chains.Chain([Convolution(filters, 5), Tanh(), MaxPool(), Flatten(), Dense(33)], (1, 28, 28))
+    for size in (1e-30, 1e-12, 1e-5, 1e5, 1e12, 1e30):
+        x = inputs.draw("activations", rng, (9, 1, 28, 28))
+        x.reshape(9, -1)[:, rng.integers(0, 784, 3)] *= np.float32(size)
+        check_network(chain, chain.weights(), x)

@@ -1,0 +1,79 @@
+"""Grading on a device: honest kernels of every format, and the attacks, each followed by an honest one. Needs nvcc."""
+
+from pathlib import Path
+
+import pytest
+from attacks.verdicts import ATTACKS, check, judged
+from profiles import drawn
+
+from fashion_infer import compilers
+from fashion_infer.grading import rubric
+from fashion_infer.grading.device import Gpu
+from fashion_infer.grading.sandbox import available, layers
+from fashion_infer.submissions import formats
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(compilers.find_nvcc() is None, reason="no nvcc"),
+    pytest.mark.skipif(not available().isolated, reason="no sandbox"),
+]
+ROOT = Path(__file__).resolve().parents[2]
+TEMPLATES = ROOT / "fashion_infer" / "submissions" / "templates"
+HONEST = TEMPLATES / "conv.cu"
+ON_GPU = [entry for entry in formats.FORMATS if entry.backend == "gpu"]
+FILES = sorted((ATTACKS / "gpu").glob("*.cu"))
+
+
+@pytest.fixture(scope="module")
+def asked():
+    return rubric.read(str(ATTACKS / "rubric-gpu.toml"))
+
+
+def told(verdict):
+    """What a failed assertion should show."""
+    return verdict.status, verdict.reason, verdict.findings, verdict.marks.marks, verdict.printed[-500:]
+
+
+@pytest.mark.parametrize("entry", ON_GPU, ids=lambda entry: entry.name)
+def test_templates_have_full_marks(entry, asked):
+    (verdict,) = judged(asked, TEMPLATES / entry.template)
+    assert (verdict.marks.points, verdict.findings, verdict.ranked) == (100, (), True), told(verdict)
+    (times,) = verdict.marks.times
+    assert times.op <= times.layer_time and verdict.device["gpu"]
+    if "phases" not in str(entry.adapter):
+        assert times.op == times.layer_time
+    assert verdict.sandbox["in_force"]["seccomp"] == available().seccomp
+
+
+@pytest.mark.parametrize("path", drawn(FILES, 8), ids=lambda path: path.stem)
+def test_attack_ends_in_the_right_verdict_and_the_device_is_well(path, asked):
+    attacked, honest = judged(asked, path, HONEST)
+    try:
+        check(path, attacked)
+    except AssertionError as error:
+        raise AssertionError(f"{error}: {told(attacked)}") from error
+    assert honest.marks.points == 100, told(honest)
+
+
+@pytest.mark.skipif(not (available().landlock and available().seccomp), reason="no Landlock, or no seccomp")
+def test_without_bubblewrap_the_other_layers_hold(asked, monkeypatch):
+    bare = available()._replace(bubblewrap=None, refusal="a test")
+    monkeypatch.setattr(layers, "available", lambda: bare)
+    attacked, honest = judged(asked, ATTACKS / "gpu" / "reads-passwd.cu", HONEST)
+    check(ATTACKS / "gpu" / "reads-passwd.cu", attacked)
+    assert honest.marks.points == 100, told(honest)
+
+
+def test_a_device_that_is_well_says_so_and_one_that_lost_memory_does_not(monkeypatch):
+    gpu = Gpu(0)
+    assert gpu.ill() is None
+    monkeypatch.setattr("fashion_infer.grading.device.gpu._WAIT", 0.1)
+    gpu._free += 1 << 30
+    assert "MiB of its memory did not come back" in gpu.ill()
+
+
+def test_half_precision_is_refused_where_float32_is_asked_for(asked):
+    (verdict,) = judged(asked, ROOT / "tests" / "submissions" / "right" / "gpu-names.cu")
+    assert [finding.kind for finding in verdict.findings] == ["precision"] * 2, told(verdict)
+    (verdict,) = judged(asked._replace(precision="half"), ROOT / "tests" / "submissions" / "right" / "gpu-names.cu")
+    assert verdict.marks.points == 100, told(verdict)

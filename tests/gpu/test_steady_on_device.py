@@ -1,0 +1,98 @@
+"""docs/fused.md: on a GPU too an image's result depends on nothing but the image, to the last bit: not on its
+neighbours, the slices, the graphs or where its batch comes from."""
+
+import chains
+import inputs
+import library
+import numpy as np
+import profiles
+import pytest
+from torch_chains import on_device
+
+from fashion_infer.graph.layers import Dense
+
+hypothesis = pytest.importorskip("hypothesis")
+st = hypothesis.strategies
+
+pytestmark = pytest.mark.gpu
+NAMES = [name for name, _ in library.kernels()] or ["none"]
+SEED = st.integers(0, 2**32 - 1)
+CHAINS = chains.chains(
+    most_layers=6,
+    most_channels=7,
+    largest=30,
+    largest_kernel=11,
+    most_filters=70,
+    units=st.sampled_from([1, 7, 10, 16, 31, 64, 129, 300]),
+)
+
+
+def examples(count):
+    return hypothesis.settings(
+        max_examples=profiles.examples(count), suppress_health_check=list(hypothesis.HealthCheck), deadline=None
+    )
+
+
+def parts(rng, n):
+    """Slices of n items: the first half, the last item alone, and any others."""
+    begin = int(rng.integers(n))
+    return [slice(0, (n + 1) // 2), slice(n - 1, n), slice(begin, int(rng.integers(begin, n)) + 1)]
+
+
+def check_network(torch, chain, n, kind, seed):
+    rng = np.random.default_rng(seed)
+    network = chain.fused(chain.weights(seed, kind != "normal"), backend="gpu")
+    x = chain.items(n, kind, seed)
+    whole, tensor = network.forward(x), torch.as_tensor(x).cuda()
+    for part in [slice(None), *parts(rng, n)]:
+        for _ in range(3):  # from the second time on by a graph
+            np.testing.assert_array_equal(network.forward(x[part]), whole[part])
+        np.testing.assert_array_equal(on_device(torch, network, tensor[part]).cpu().numpy(), whole[part])
+
+
+def test_random_networks(torch):
+    @examples(60)
+    @hypothesis.given(CHAINS, st.integers(1, 300), st.sampled_from(["uint8", "pixels", "normal"]), SEED)
+    @hypothesis.example(chains.Chain([Dense(7)], (1, 38, 48)), 255, "normal", 0)
+    def check(chain, n, kind, seed):
+        check_network(torch, chain, n, kind, seed)
+
+    check()
+
+
+@pytest.mark.parametrize("kind", ["uint8", "normal"])
+@pytest.mark.parametrize("name", chains.COURSE)
+def test_course_networks(torch, name, kind):
+    check_network(torch, chains.course(name), 301, kind, 1)
+
+
+@pytest.mark.parametrize("slice_", [1, 7, 64])
+def test_slices(torch, monkeypatch, slice_):
+    chain = chains.course("fa2017")
+    weights, x = chain.weights(pixels=True), chain.items(200)
+    whole = chain.fused(weights, backend="gpu").forward(x)
+    monkeypatch.setenv("FASHION_OPS_SLICE", str(slice_))
+    np.testing.assert_array_equal(chain.fused(weights, backend="gpu").forward(x), whole)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_kernels(name):
+    @examples(40)
+    @hypothesis.given(
+        st.integers(1, 60), st.integers(1, 9), st.integers(1, 60), st.integers(1, 40), st.integers(1, 7),
+        st.sampled_from(sorted(inputs.KINDS)), SEED,
+    )  # fmt: skip
+    def check(n, channels, side, filters, k, kind, seed):
+        rng, k = np.random.default_rng(seed), min(k, side)
+        x = inputs.draw(kind, rng, (n, channels, side, side + 3))
+        weight = inputs.draw("normal", rng, (filters, channels, k, k))
+        if not library.takes(name, library.conv_of(x, weight)):
+            return
+        status, whole = library.on_device(name, x, weight)
+        assert status == library.OK, library.message()
+        for part in parts(rng, n):
+            some = np.ascontiguousarray(x[part])
+            if library.takes(name, library.conv_of(some, weight)):
+                np.testing.assert_array_equal(library.on_device(name, some, weight)[1], whole[part])
+
+    check()

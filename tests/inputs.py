@@ -1,0 +1,48 @@
+"""Inputs and weights that find out what a sum's rounding is worth: NumPy alone, by kind and random generator."""
+
+import numpy as np
+import reference
+
+_SUBNORMAL = 2.0**-126
+
+
+def _signs(rng, shape):
+    return rng.choice([-1.0, 1.0], shape)
+
+
+# kind: (generator, shape) -> values that float32 holds
+KINDS = {
+    "pixels": lambda rng, shape: rng.integers(0, 256, shape),
+    "activations": lambda rng, shape: np.tanh(rng.standard_normal(shape) * 2),
+    "normal": lambda rng, shape: rng.standard_normal(shape),
+    "constant": lambda rng, shape: np.full(shape, rng.uniform(-3, 3)),
+    "positive": lambda rng, shape: rng.uniform(0.9, 1.1, shape),
+    "wide": lambda rng, shape: _signs(rng, shape) * 10 ** rng.uniform(-30, 30, shape),
+    "half wide": lambda rng, shape: _signs(rng, shape) * 10 ** rng.uniform(-15, 15, shape),
+    "tiny": lambda rng, shape: rng.standard_normal(shape) * 10 ** rng.uniform(-38, -30),
+    "subnormal": lambda rng, shape: rng.standard_normal(shape) * _SUBNORMAL / 8,
+    "mostly zero": lambda rng, shape: rng.standard_normal(shape) * (rng.random(shape) < 0.05),
+    "large": lambda rng, shape: rng.standard_normal(shape) * 10 ** rng.uniform(30, 38),
+}
+
+
+def draw(kind, rng, shape):
+    """Random values of a kind: float32, and now and then uint8 for pixels."""
+    if kind == "pixels" and rng.integers(2):
+        return reference.pixels(rng, shape)
+    return np.clip(KINDS[kind](rng, shape), -3.4e38, 3.4e38).astype(np.float32)
+
+
+def spike(rng, shape):
+    """Made against plain sums: in each filter one value, mostly the first, and behind it many that it swallows."""
+    values = np.full(shape, 0.99 * 2.0**-24) * rng.uniform(0.5, 1)
+    flat = values.reshape(shape[0], -1)
+    flat[np.arange(shape[0]), rng.integers(0, flat.shape[1], shape[0]) * rng.integers(0, 2, shape[0])] = 1
+    return values.astype(np.float32)
+
+
+def with_specials(x, rng, count=2):
+    """A copy, float32, in which some values are infinite or NaN."""
+    x = np.array(x, np.float32)
+    x.reshape(-1)[rng.integers(0, x.size, count)] = rng.choice([np.inf, -np.inf, np.nan], count)
+    return x

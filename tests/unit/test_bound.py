@@ -1,0 +1,154 @@
+"""docs/precision.md: what float32 means, for every CPU kernel and for fused networks, on inputs of every kind."""
+
+import bounds
+import chains
+import inputs
+import numpy as np
+import profiles
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from fashion_infer import _mxnet
+from fashion_infer._mxnet import plugin
+from fashion_infer.graph.layers import Convolution, Dense, MaxPool, Tanh
+from fashion_infer.library import kernels
+
+KERNELS = [kernel.name for kernel in kernels.table("cpu")]
+KIND = st.sampled_from(sorted(inputs.KINDS))
+SEED = st.integers(0, 2**32 - 1)
+WORST = 3.5  # kWorst of base/summation.h
+
+
+def check(y, wanted):
+    assert bounds.excess(y, wanted) <= 1
+
+
+def convolution(x, weight):
+    return bounds.forward([Convolution(len(weight), weight.shape[2])], [weight], x)
+
+
+@st.composite
+def shapes(draw):
+    """C, H, W, M, K: up to 2,000 terms."""
+    k = draw(st.integers(1, 11))
+    c = draw(st.integers(1, max(1, 2000 // k**2 if draw(st.booleans()) else 4)))
+    h, w = (k + draw(st.integers(0, 12)) for _ in range(2))
+    return c, h, w, draw(st.integers(1, 9)), k
+
+
+@given(shapes(), st.sampled_from(KERNELS), KIND, KIND, SEED)
+@example((1, 28, 28, 9, 5), "shifted", "constant", "constant", 0)
+@example((12, 33, 33, 9, 7), "shifted", "constant", "constant", 0)
+@settings(max_examples=profiles.examples(100))
+def test_every_kernel(shape, kernel, kind, weights, seed):
+    c, h, w, m, k = shape
+    rng = np.random.default_rng(seed)
+    x, weight = inputs.draw(kind, rng, (2, c, h, w)), inputs.draw(weights, rng, (m, c, k, k)).astype(np.float32)
+    check(kernels.convolve(x, weight, kernel), convolution(x, weight))
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kind", ["constant", "positive"])
+def test_long_sums(kernel, kind):
+    """6,272 terms of one sign: a chain of float32 additions is wrong by up to 20 times what it may be."""
+    rng = np.random.default_rng()
+    x, weight = inputs.draw(kind, rng, (1, 128, 9, 15)), inputs.draw(kind, rng, (7, 128, 7, 7))
+    check(kernels.convolve(x, weight, kernel), convolution(x, weight))
+
+
+@given(shapes(), st.sampled_from(KERNELS), SEED)
+@settings(max_examples=profiles.examples(30))
+def test_inputs_made_against_it(shape, kernel, seed):
+    """What base/summation.h limits for every input."""
+    c, h, w, m, k = shape
+    rng = np.random.default_rng(seed)
+    x, weight = inputs.draw("constant", rng, (1, c, h, w)), inputs.spike(rng, (m, c, k, k))
+    wanted = convolution(x, weight)
+    assert bounds.excess(kernels.convolve(x, weight, kernel), wanted) <= (1 if kernel == "naive" else WORST)
+    chain = chains.Chain([Dense(m, bias=False)], (c * k * k,))
+    x, weight = x.reshape(1, -1)[:, : c * k * k], weight.reshape(m, -1)
+    y = chain.fused({"fullyconnected0_weight": weight}).forward(x)
+    assert bounds.excess(y, bounds.forward(chain.layers, [weight], x)) <= WORST
+
+
+@given(shapes(), st.sampled_from(KERNELS), st.sampled_from(["normal", "mostly zero", "half wide"]), SEED)
+@settings(max_examples=profiles.examples(30))
+def test_infinities_and_nan(shape, kernel, kind, seed):
+    """Where a window holds them, what IEEE arithmetic gives; elsewhere no trace of them."""
+    c, h, w, m, k = shape
+    rng = np.random.default_rng(seed)
+    x, weight = inputs.draw(kind, rng, (2, c, h, w)), inputs.draw(kind, rng, (m, c, k, k))
+    if rng.integers(3):
+        x = inputs.with_specials(x, rng)
+    else:
+        weight = inputs.with_specials(weight, rng, 1)
+    check(kernels.convolve(x, weight, kernel), convolution(x, weight))
+
+
+@given(st.integers(1, 8000), st.integers(1, 70), st.integers(1, 9), KIND, KIND, st.booleans(), SEED)
+@example(7200, 500, 5, "positive", "constant", True, 0)
+@example(7200, 64, 5, "constant", "constant", True, 0)
+@settings(max_examples=profiles.examples(60))
+def test_dense(values, units, n, kind, weights, bias, seed):
+    rng = np.random.default_rng(seed)
+    x, weight = inputs.draw(kind, rng, (n, values)).astype(np.float32), inputs.draw(weights, rng, (units, values))
+    chain = chains.Chain([Dense(units, bias)], (values,))
+    arrays = {"weight": weight.astype(np.float32)}
+    if bias:
+        arrays["bias"] = inputs.draw(weights, rng, (units,)).astype(np.float32)
+    if not rng.integers(4):
+        x = inputs.with_specials(x, rng)
+    network = chain.fused({f"fullyconnected0_{name}": array for name, array in arrays.items()})
+    check(network.forward(x), bounds.forward(chain.layers, list(arrays.values()), x))
+
+
+@given(chains.chains(), st.integers(1, 9), KIND, st.booleans(), SEED)
+@settings(max_examples=profiles.examples(100))
+def test_fused_networks(chain, n, kind, specials, seed):
+    rng = np.random.default_rng(seed)
+    x = inputs.draw(kind, rng, (n, *chain.shape))
+    x = inputs.with_specials(x, rng) if specials else x
+    weights = chain.weights(seed, kind == "pixels")
+    check(chain.fused(weights).forward(x), bounds.forward(chain.layers, weights, x))
+
+
+@pytest.mark.parametrize("pool", [(2,), (2, 2, True), (3, 2)])
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_a_pool_behind_a_convolution_keeps_nan(value, pool):
+    """In every window that holds it, wherever in the window; MXNet's own operator loses it."""
+    chain = chains.Chain([Convolution(1, 1), MaxPool(*pool), Tanh()], (1, 9, 38))
+    for row in (3, 4):
+        x = np.repeat(-chain.items(1, "pixels"), 38, axis=0)
+        x[np.arange(38), 0, row, np.arange(38)] = value
+        weights = {"convolution0_weight": np.ones((1, 1, 1, 1), np.float32)}
+        check(chain.fused(weights).forward(x), bounds.forward(chain.layers, weights, x))
+
+
+def test_what_mxnet_makes_of_nan():
+    """As docs/precision.md says."""
+    mx = _mxnet.load()
+    for value, pooled, relu in ((np.nan, -bounds.LARGEST, 0), (-np.inf, -bounds.LARGEST, 0), (np.inf, np.inf, np.inf)):
+        x = mx.nd.array(np.full((1, 1, 4, 4), value, np.float32))
+        pool = mx.nd.Pooling(x, kernel=(2, 2), stride=(2, 2), pool_type="max").asnumpy()
+        np.testing.assert_array_equal(pool, np.float32(pooled))
+        np.testing.assert_array_equal(mx.nd.Activation(x, act_type="relu").asnumpy(), relu)
+        np.testing.assert_array_equal(mx.nd.relu(x).asnumpy(), np.maximum(value, 0))
+        np.testing.assert_array_equal(mx.nd.tanh(x).asnumpy(), np.tanh(value))
+    one = mx.nd.array([[[[np.nan, -3], [-2, -5]]]])
+    assert mx.nd.Pooling(one, kernel=(2, 2), stride=(2, 2), pool_type="max").asnumpy() == -2
+
+
+@given(KIND, KIND, SEED)
+@settings(max_examples=profiles.examples(8))
+def test_operator_mode(kind, weights, seed):
+    """The same through MXNet's graph, node by node: of what is ours there, the convolution."""
+    plugin.load_operators()
+    mx = _mxnet.load()
+    rng = np.random.default_rng(seed)
+    chain = chains.Chain([Convolution(7, 5)], (3, 14, 13))
+    x, weight = inputs.draw(kind, rng, (2, 3, 14, 13)), inputs.draw(weights, rng, (7, 3, 5, 5)).astype(np.float32)
+    arguments = {"data": mx.nd.array(x, dtype=x.dtype), "convolution0_weight": mx.nd.array(weight)}
+    with _mxnet.quiet():
+        executor = chain.mxnet(mx, "custom").bind(mx.cpu(), args=arguments, grad_req="null")
+    check(executor.forward(is_train=False)[0].asnumpy(), convolution(x, weight))

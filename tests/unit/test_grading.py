@@ -1,0 +1,388 @@
+"""Rubrics, the check of whole outputs, verdicts in every format, and the command."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from profiles import drawn, examples
+
+from fashion_infer.checkpoints import editions
+from fashion_infer.errors import DataError, UsageError
+from fashion_infer.grading import formats, marks, results, rubric, verdict
+from fashion_infer.grading.referee import Observed, memory, samples, scrutiny
+from fashion_infer.grading.referee.findings import KINDS, Finding
+from fashion_infer.grading.referee.inputs import Inputs, Seed, fresh
+from fashion_infer.grading.referee.memory import Shape
+from fashion_infer.grading.sandbox import available
+
+ROOT = Path(__file__).resolve().parents[2]
+SMALL = str(ROOT / "tests" / "attacks" / "rubric.toml")
+HONEST = ROOT / "fashion_infer" / "submissions" / "templates" / "conv.cpp"
+WRONG = ROOT / "tests" / "submissions" / "wrong"
+
+
+# ---- rubrics ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("edition", [*editions.EDITIONS, "sp2023"])
+def test_every_edition_has_a_default_rubric_that_says_its_name_and_survives_a_verdict(edition):
+    found = rubric.default(edition)
+    assert found.edition == edition and found.show.diagnosis
+    for backend in ("cpu", "gpu"):
+        kinds = [check.kind for check in found.checks_of(backend)]
+        assert kinds == ["build", "right", "time"] and sum(c.points for c in found.checks_of(backend)) == 100
+    assert rubric.of_dict(json.loads(json.dumps(rubric.as_dict(found)))) == found
+    (gpu,) = [check for check in found.checks if check.backend == "gpu"]
+    assert [gpu.share(ms) for ms in (1, 60, 80, 100, 101)] == [1, 1, 0.5, 0, 0]
+
+
+TEXT = rubric.default_text("fa2017")
+WRONGS = {
+    "edition is missing": ('edition = "fa2017"', ""),
+    "unknown edition": ('edition = "fa2017"', 'edition = "fa1999"'),
+    "backend is one of": ('backend = "auto"', 'backend = "tpu"'),
+    "precision is one of": ('precision = "float32"', "precision = 32"),
+    "kind is one of": ('kind = "build"', 'kind = "speed"'),
+    "points is a number": ("points = 10", 'points = "ten"'),
+    "n is 1 to": ("n = [100, 1000]", "n = [0]"),
+    "needs n": ("n = [100, 1000]", ""),
+    "steps is a list": ("[[60, 1.0], [100, 0.0]]", "[[100, 1.0], [60, 0.0]]"),
+    "not TOML": ("[timing]", "[timing"),
+    "timing.speed is not known": ("spread = 0.01", "speed = 0.01"),
+    "limits.seconds is a number": ("\nseconds = 120", "\nseconds = -1"),
+    "true or false": ("times = true", 'times = "yes"'),
+    "pionts is not known": ("points = 50", "pionts = 50"),
+}
+
+
+@pytest.mark.parametrize("message", WRONGS)
+def test_what_a_rubric_has_wrong_is_named(message, tmp_path):
+    old, new = WRONGS[message]
+    assert old in TEXT
+    (tmp_path / "rubric.toml").write_text(TEXT.replace(old, new))
+    with pytest.raises(UsageError, match=message):
+        rubric.read(str(tmp_path / "rubric.toml"))
+
+
+@given(
+    st.lists(st.floats(0.1, 1e4), min_size=2, max_size=5, unique=True).map(sorted),
+    st.sampled_from(rubric.BETWEEN),
+    st.floats(0, 2e4),
+)
+@settings(max_examples=examples(30))
+def test_points_fall_as_time_rises(times, between, ms):
+    shares = np.linspace(1, 0, len(times))
+    check = rubric.Check("t", "time", 10, "any", (1,), tuple(zip(times, shares)), between)
+    assert 0 <= check.share(ms * 1.1) <= check.share(ms) <= 1
+    assert [check.share(time) for time in times] == pytest.approx(list(shares), abs=1e-9)
+    if between == "stepped":
+        assert check.share(ms) in {*shares, 0.0}
+
+
+# ---- the whole output ---------------------------------------------------------------------------------------------
+
+
+def direct(given):
+    """The convolution in float64, by nothing but its definition."""
+    x, k = given.x.astype(np.float64), given.k.astype(np.float64)
+    size = x.shape[2] - k.shape[2] + 1
+    out = np.zeros((len(x), len(k), size, size))
+    for p in range(k.shape[2]):
+        for q in range(k.shape[2]):
+            out += np.einsum("bchw,mc->bmhw", x[:, :, p : p + size, q : q + size], k[:, :, p, q])
+    return out
+
+
+SHAPES = st.builds(
+    lambda b, c, m, k, more: Shape(b, c, k + more, k + more, m, k),
+    st.integers(1, 150), st.integers(1, 3), st.integers(1, 9), st.integers(1, 5), st.integers(0, 6),
+)  # fmt: skip
+
+
+@given(SHAPES, st.integers(0, 2**32 - 1), st.booleans())
+@settings(max_examples=examples(40))
+def test_a_right_output_is_right_whatever_the_signs(shape, seed, first):
+    rng = np.random.default_rng(seed)
+    inputs = fresh(rng, shape, first)
+    found = scrutiny.scrutinise(direct(inputs).astype(np.float32), inputs, shape, rng)
+    assert found.precision == "float32" and found.deviation < 5e-6
+
+
+@given(SHAPES, st.integers(0, 2**32 - 1), st.sampled_from(["one", "nan", "image", "from", "half"]))
+@settings(max_examples=examples(40))
+def test_a_wrong_output_is_found_wherever_it_is_wrong(shape, seed, how):
+    rng = np.random.default_rng(seed)
+    inputs = fresh(rng, shape, True)
+    want = direct(inputs)
+    scale, image = np.abs(want).max(), rng.integers(shape.B)
+    y = want.astype(np.float32)
+    place = (image, *(rng.integers(size) for size in y.shape[1:]))
+    if how == "half":  # operands rounded, as tensor cores do by themselves
+        y = direct(Inputs(inputs.x, inputs.k.astype(np.float16))).astype(np.float32)
+    elif how == "one":
+        y[place] += 0.05 * scale
+    elif how == "nan":
+        y[place] = np.nan
+    else:
+        y[slice(image, image + 1 if how == "image" else None)] = -0.1 * scale
+    found = scrutiny.scrutinise(y, inputs, shape, rng)
+    if how == "half":
+        assert found.precision != "wrong"
+        return
+    assert found.precision != "float32"
+    if how in ("nan", "image", "from"):
+        assert found.precision == "wrong" and found.diagnosis.first is not None
+        assert found.diagnosis.first[0] == image
+
+
+def test_fresh_inputs_never_come_twice_and_follow_from_the_seed():
+    seed, shape = Seed.fresh(), Shape(4, 1, 8, 8, 2, 3)
+    seen = {fresh(seed.generator(*numbers), shape, True).x.tobytes() for numbers in np.ndindex(3, 3, 3)}
+    assert len(seen) == 27 and Seed.fresh() != seed
+    again = Seed(int(seed.hex, 16))
+    assert (
+        fresh(again.generator(1, 2), shape, False).x.tobytes() == fresh(seed.generator(1, 2), shape, False).x.tobytes()
+    )
+
+
+def test_shared_memory_cannot_be_cut_short():
+    shape = Shape(3, 2, 9, 9, 4, 3)
+    lies = memory.place(shape)
+    ends = [lies.x + 4 * 3 * 2 * 81, lies.k + 4 * 4 * 2 * 9, lies.y + 4 * 3 * 4 * 49]
+    assert [guard[1] for guard in lies.guards[:3]] == [lies.x, lies.k, lies.y]
+    assert [guard[0] for guard in lies.guards[1:]] == ends
+    shared = memory.Memory(lies.end)
+    with pytest.raises(PermissionError):
+        os.ftruncate(shared.descriptor, 0)
+    shared.close()
+
+
+# ---- verdicts and their formats -----------------------------------------------------------------------------------
+
+
+def a_verdict(status="judged", found=(), printed="", failed=False, show=None):
+    asked = rubric.parse(Path(SMALL).read_text(), "small")._replace(backend="cpu")
+    asked = asked if show is None else asked._replace(show=show)
+    ranked = status == "judged" and not found
+    case = {n: samples.cases("fa2017", [n])[0] for n in (1, 3, 20)}
+    calls = [
+        samples.Sample(case[n], 1, 0, n == 20, 0.02, 0.02, 0.019, "float32", "right") for n in case for _ in range(3)
+    ]
+    seen = Observed(tuple(calls), tuple(found), {"seccomp": True}, printed, {"layer 1, n = 20": 0.1})
+    earned = marks.of(asked, seen) if status == "judged" else marks.nothing(asked, "cpu")
+    reason = "" if status == "judged" else "it says why"
+    return verdict.Verdict(
+        "team <1> & \x00co", "team1", status, reason, "ab" * 32, "conv.cpp", "c-cpu", "cpu", asked, Seed(7), ranked,
+        {"available": "all", "in_force": {}, "bubblewrap": True}, tuple(found), earned, seen.samples, seen.fill_ms,
+        printed, 1.0, 2.0, {"cpu": "one"}, verdict.now(),
+    )  # fmt: skip
+
+
+BAD = (Finding("wrong", "layer 1, n = 3", "1 of 2 outputs differ"), Finding("clocks", "layer 1, n = 20", "says 0 ms"))
+VERDICTS = {
+    "full": a_verdict(),
+    "wrong": a_verdict(found=BAD, printed="\x1b[31mred\x00 <b>&]]>\ud800"),
+    "refused": a_verdict("refused"),
+    "failed": a_verdict("failed"),
+}
+SCORES = {"full": 100, "wrong": 10, "refused": 0, "failed": 0}
+
+
+@pytest.mark.parametrize("name", VERDICTS)
+def test_text_says_points_and_what_to_do(name):
+    text = results.written(VERDICTS[name], "text")
+    assert f"{SCORES[name]} of 100 points" in text
+    if name == "wrong":
+        assert KINDS["wrong"].advice in text and "marked: layer 1, n = 20: says 0 ms" in text and "not ranked" in text
+    assert ("it says why" in text) == (name in ("refused", "failed"))
+
+
+@pytest.mark.parametrize("name", VERDICTS)
+def test_gradescope_reads_its_results(name):
+    found = json.loads(results.written(VERDICTS[name], "gradescope"))
+    assert set(found) <= {"score", "execution_time", "output", "visibility", "stdout_visibility", "tests", "extra_data",
+                          "leaderboard"}  # fmt: skip
+    assert found["score"] == SCORES[name] == sum(test["score"] for test in found["tests"])
+    visible = ("hidden", "after_due_date", "after_published", "visible")
+    assert found["visibility"] in visible and found["stdout_visibility"] in visible
+    for test in found["tests"]:
+        assert set(test) <= {
+            "score",
+            "max_score",
+            "status",
+            "name",
+            "number",
+            "output",
+            "tags",
+            "visibility",
+            "extra_data",
+        }
+        assert 0 <= test["score"] <= test["max_score"] and test["status"] in ("passed", "failed")
+        assert isinstance(test["number"], str) and isinstance(test["name"], str) and isinstance(test["tags"], list)
+    assert ("leaderboard" in found) == (name == "full")
+    for line in found.get("leaderboard", ()):
+        assert set(line) == {"name", "value", "order"} and line["order"] in ("asc", "desc") and line["value"] == 20
+
+
+@pytest.mark.parametrize("name", VERDICTS)
+def test_prairielearn_reads_its_results(name):
+    found = json.loads(results.written(VERDICTS[name], "prairielearn"))
+    assert found["gradable"] == (name != "failed") and isinstance(found["message"], str)
+    if name == "failed":
+        assert isinstance(found["format_errors"], list) and "it says why" in found["message"]
+        return
+    assert found["score"] == SCORES[name] / 100 and isinstance(found["output"], str)
+    for test in found["tests"]:
+        assert set(test) == {"name", "description", "points", "max_points", "message", "output"}
+
+
+@pytest.mark.parametrize("name", VERDICTS)
+def test_junit_is_xml_with_the_counts_that_it_says(name):
+    root = ElementTree.fromstring(results.written(VERDICTS[name], "junit").encode("utf-8"))
+    (suite,) = root.findall("testsuite")
+    assert root.tag == "testsuites"
+    cases = suite.findall("testcase")
+    assert int(suite.get("tests")) == len(cases) == 3
+    for what, tag in (("failures", "failure"), ("errors", "error")):
+        assert int(suite.get(what)) == len(suite.findall(f"testcase/{tag}"))
+    assert int(suite.get("errors")) == (3 if name == "failed" else 0)
+    assert int(suite.get("failures")) == {"full": 0, "wrong": 2, "refused": 3, "failed": 0}[name]
+    assert all(case.get("name") and case.get("classname") and float(case.get("time")) >= 0 for case in cases)
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d", suite.get("timestamp"))
+
+
+def test_a_student_sees_what_the_rubric_shows():
+    nothing = a_verdict(found=BAD, printed="a secret", show=rubric.Show(False, False, False, False))
+    for form in ("gradescope", "prairielearn", "junit"):
+        hidden, shown = results.written(nothing, form), results.written(VERDICTS["wrong"], form)
+        assert "differ" not in hidden and "secret" not in hidden and "ms" not in re.sub(r"name=.*", "", hidden)
+        assert "differ" in shown
+    assert "leaderboard" not in results.written(a_verdict(show=rubric.Show(leaderboard=False)), "gradescope")
+
+
+def test_work_outside_of_op_time_counts_as_layer_time():
+    inside, outside = a_verdict(), a_verdict(found=[Finding("work before", "layer 1, n = 3", "seen")])
+    assert inside.marks.op_ms == 20 and "Layer Time" not in inside.marks.marks[2].message
+    assert "(Layer Time)" in outside.marks.marks[2].message and outside.marks.points == 100
+
+
+def test_a_verdict_is_read_again_and_nothing_else_is(tmp_path):
+    path = tmp_path / "verdict.json"
+    path.write_text(results.written(VERDICTS["full"], "json"))
+    again = verdict.read(str(path))
+    one = VERDICTS["full"]
+    assert (again.source, again.digest, again.seed, again.rubric) == (one.source, one.digest, one.seed, one.rubric)
+    assert again.differences(one) == []
+    assert [line.split(":")[0] for line in again.differences(VERDICTS["wrong"])] == ["right", "fast"]
+    whole = path.read_text()
+    for broken in ("", "{}", "[]", whole[:200], whole.replace("fashion-infer verdict", "another"),
+                   whole.replace(one.seed.hex, "no number")):  # fmt: skip
+        assert broken != whole
+        path.write_text(broken)
+        with pytest.raises(DataError, match="is no verdict"):
+            verdict.read(str(path))
+    with pytest.raises(DataError, match="cannot read"):
+        verdict.read(str(tmp_path / "none.json"))
+
+
+# ---- the command --------------------------------------------------------------------------------------------------
+
+
+def test_what_cannot_be_graded_is_refused_before_time_is_spent(invoke, tmp_path):
+    assert invoke("grade")[0] == 2
+    for arguments, code, message in (
+        (["none.cpp"], 2, "there is no submission none.cpp"),
+        ([HONEST, "--edition", "fa1999"], 2, "unknown edition"),
+        ([HONEST, "--rubric", tmp_path / "none.toml"], 2, "cannot read the rubric"),
+        ([HONEST, "--require", "speed"], 2, "no check of that name"),
+        ([HONEST, "--out", HONEST], 2, "cannot make the folder"),
+        ([HONEST, HONEST, "--format", "json"], 2, "name a folder for them, --out DIR"),
+        (["--repeat", tmp_path / "none.json"], 3, "cannot read the verdict"),
+    ):
+        found, out, err = invoke("grade", *arguments)
+        assert found == code and message in err and not out and err.count("\n") == 1
+
+
+def test_print_rubric_is_a_rubric(invoke):
+    code, out, _ = invoke("grade", "--print-rubric", "--edition", "fa2020")
+    assert code == 0 and rubric.parse(out, "printed") == rubric.default("fa2020")
+
+
+@pytest.mark.skipif(not available().isolated, reason="no sandbox on this machine")
+def test_a_folder_of_submissions_from_the_command_line(invoke, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    team = tmp_path / "team"
+    team.mkdir()
+    (team / "conv.cpp").write_bytes(HONEST.read_bytes())
+    wrong, nothing = WRONG / drawn(["boundary.cpp", "few-images.cpp", "zero.cpp"], 1)[0], tmp_path / "notes.txt"
+    nothing.write_text("no kernel")
+    out = tmp_path / "results"
+    code, said, err = invoke("grade", team, wrong, nothing, "--rubric", SMALL, "--out", out, "--format", "junit")
+    assert code == 0 and not said, err
+    folders = {path.parent.name: json.loads(path.read_text()) for path in out.glob("*/verdict.json")}
+    assert {name: found["points"] for name, found in folders.items()} == {"team": 100, wrong.name: 10, "notes.txt": 0}
+    assert folders["team"]["ranked"] and not folders[wrong.name]["ranked"]
+    assert folders["team"]["sandbox"]["in_force"]["seccomp"] and folders["team"]["samples"]
+    assert sorted(path.name for path in (out / "team").iterdir()) == ["junit.xml", "verdict.json"]
+
+    code, _, err = invoke("grade", wrong, "--rubric", SMALL, "--require", "right", "--require", "builds")
+    assert code == 1 and f"required, and failed: {wrong.name}: right" in err
+
+    code, said, err = invoke("grade", "--repeat", out / "team" / "verdict.json")
+    assert code == 0 and "100 of 100" in said and "every check as in the verdict" in err
+    (team / "conv.cpp").write_bytes(HONEST.read_bytes() + b"\n")
+    code, _, err = invoke("grade", "--repeat", out / "team" / "verdict.json")
+    assert code == 2 and "is not the submission of the verdict" in err
+
+
+def test_formats_of_the_command_are_those_of_the_room():
+    from fashion_infer.cli import grade
+
+    assert set(grade.FORMATS) == set(formats.FORMATS)
+
+
+EXAMPLES = sorted(path for path in (ROOT / "examples").rglob("*") if path.is_file())
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: f"{path.parent.name}/{path.name}")
+def test_examples_call_the_command_with_options_that_it_has(path, tmp_path):
+    from fashion_infer.cli import grade
+
+    text = path.read_text()
+    known = {name for parameter in grade.command.params for name in parameter.opts}
+    for line in re.sub(r"\\\n *", "", text).splitlines():
+        if "fashion-infer grade " in line and not line.startswith("#"):
+            used = set(re.findall(r" (--[a-z-]+)", line.partition("fashion-infer grade")[2]))
+            assert used <= known, line
+            assert {"builds", "right"} >= set(re.findall(r"--require (\w+)", line))
+    if path.suffix == ".json":
+        options = json.loads(text)["externalGradingOptions"]
+        assert options["entrypoint"].endswith("/grade.sh") and options["enabled"]
+    if text.startswith("#!"):
+        assert path.stat().st_mode & 0o111
+        subprocess.run(["bash", "-n", str(path)], check=True)
+
+
+@pytest.mark.skipif(not available().isolated, reason="no sandbox on this machine")
+def test_gradescopes_script_writes_results(tmp_path):
+    """The script as it lies, with its two fixed folders put elsewhere."""
+    for name in ("submission", "source"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "submission" / "conv.cpp").write_bytes(HONEST.read_bytes())
+    (tmp_path / "source" / "rubric.toml").write_text(Path(SMALL).read_text())
+    script = (ROOT / "examples" / "gradescope" / "run_autograder").read_text()
+    script = script.replace("/autograder", str(tmp_path))
+    script = script.replace("/opt/fashion-infer/bin/fashion-infer", f"{sys.executable} -m fashion_infer")
+    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
+    done = subprocess.run(["bash", "-c", script], cwd=ROOT, capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stderr
+    found = json.loads((tmp_path / "results" / "results.json").read_text())
+    assert found["score"] == 100 and found["leaderboard"]

@@ -1,0 +1,170 @@
+"""Attacks on the grader, on the CPU: each ends in the right verdict, and an honest kernel after it has full marks."""
+
+import io
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+from attacks.verdicts import ATTACKS, check, judged
+from profiles import drawn
+
+from fashion_infer import compilers
+from fashion_infer.grading import grade, rubric
+from fashion_infer.grading.intake import archives, submission
+from fashion_infer.grading.referee.findings import KINDS
+from fashion_infer.grading.sandbox import available, layers
+
+FILES = sorted((ATTACKS / "cpu").glob("*.cpp"))
+HONEST = Path(grade.__file__).parents[1] / "submissions" / "templates" / "conv.cpp"
+NEEDS = pytest.mark.skipif(
+    not available().isolated or compilers.find_cxx() is None, reason="no sandbox, or no compiler"
+)
+
+
+@pytest.fixture(scope="module")
+def asked(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        yield rubric.read(str(ATTACKS / "rubric.toml"))
+
+
+@NEEDS
+@pytest.mark.parametrize("path", drawn(FILES, 3), ids=lambda path: path.stem)
+def test_attack_ends_in_the_right_verdict_and_the_grader_is_well(path, asked):
+    attacked, honest = judged(asked, path, HONEST)
+    check(path, attacked)
+    assert (honest.marks.points, honest.findings, honest.ranked) == (100, (), True)
+    assert attacked.sandbox["in_force"].get("seccomp", True) and attacked.sandbox["available"] == available().words
+
+
+@NEEDS
+@pytest.mark.skipif(not (available().landlock and available().seccomp), reason="no Landlock, or no seccomp")
+@pytest.mark.parametrize("path", drawn(FILES, 1), ids=lambda path: path.stem)
+def test_without_bubblewrap_the_other_layers_hold(path, asked, monkeypatch):
+    bare = available()._replace(bubblewrap=None, refusal="a test")
+    monkeypatch.setattr(layers, "available", lambda: bare)
+    attacked, honest = judged(asked, path, HONEST)
+    assert not attacked.sandbox["bubblewrap"] and "no bubblewrap (a test)" in attacked.sandbox["available"]
+    check(path, attacked)
+    assert honest.marks.points == 100
+
+
+def test_without_any_layer_it_refuses_unless_told(asked, monkeypatch):
+    nothing = available()._replace(bubblewrap=None, refusal="a test", landlock=0, seccomp=False)
+    monkeypatch.setattr(layers, "available", lambda: nothing)
+    with pytest.raises(Exception, match="no sandbox on this machine.*--unsandboxed") as raised:
+        judged(asked, HONEST)
+    assert raised.value.exit_code == 4
+    (verdict,) = judged(asked, HONEST, unsandboxed=True)
+    assert verdict.marks.points == 100 and not verdict.ranked
+    assert verdict.sandbox["in_force"]["landlock"] == 0 and not verdict.sandbox["in_force"]["seccomp"]
+
+
+def as_tar(path, *entries):
+    with tarfile.open(path, "w:gz") as archive:
+        for name, kind, content in entries:
+            info = tarfile.TarInfo(name)
+            info.type, info.size = kind, len(content) if kind == tarfile.REGTYPE else 0
+            info.linkname = content if kind != tarfile.REGTYPE else ""
+            archive.addfile(info, io.BytesIO(content) if kind == tarfile.REGTYPE else None)
+    return path
+
+
+def as_zip(path, *entries):
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, mode, content in entries:
+            info = zipfile.ZipInfo(name)
+            info.external_attr, info.compress_type = mode << 16, zipfile.ZIP_DEFLATED
+            archive.writestr(info, content)
+    return path
+
+
+CODE = HONEST.read_bytes()
+FILE = ("conv.cpp", tarfile.REGTYPE, CODE)
+TAR = {
+    "absolute": [("/tmp/conv.cpp", tarfile.REGTYPE, CODE)],
+    "up": [FILE, ("a/../../conv.h", tarfile.REGTYPE, b"")],
+    "symlink": [("conv.cpp", tarfile.SYMTYPE, "/etc/passwd")],
+    "symlinked folder": [("a", tarfile.SYMTYPE, "/tmp"), ("a/conv.cpp", tarfile.REGTYPE, CODE)],
+    "hard link": [("conv.cpp", tarfile.LNKTYPE, "/etc/passwd")],
+    "device": [FILE, ("zero", tarfile.CHRTYPE, "")],
+    "pipe": [FILE, ("pipe", tarfile.FIFOTYPE, "")],
+    "twice": [FILE, FILE],
+    "many": [(f"{i}.h", tarfile.REGTYPE, b"") for i in range(archives.MOST_FILES + 1)],
+    "deep": [("a/" * 100 + "conv.cpp", tarfile.REGTYPE, CODE)],
+    "bomb": [("conv.cpp", tarfile.REGTYPE, bytes(archives.MOST_BYTES + 1))],
+    "nothing": [("notes.txt", tarfile.REGTYPE, b"no kernel")],
+}
+ZIP = {
+    "absolute": [("/tmp/conv.cpp", 0o100644, CODE)],
+    "up": [("../conv.cpp", 0o100644, CODE)],
+    "up by backslash": [("..\\conv.cpp", 0o100644, CODE)],
+    "symlink": [("conv.cpp", 0o120777, b"/etc/passwd")],
+    "bomb": [("conv.cpp", 0o100644, bytes(archives.MOST_BYTES + 1))],
+    "many": [(f"{i}.h", 0o100644, b"") for i in range(archives.MOST_FILES + 1)],
+}
+ARCHIVES = [(as_tar, "tar.gz", name, entries) for name, entries in TAR.items()]
+ARCHIVES += [(as_zip, "zip", name, entries) for name, entries in ZIP.items()]
+
+
+@pytest.mark.parametrize("make, suffix, name, entries", ARCHIVES, ids=lambda one: one if isinstance(one, str) else "")
+def test_unsafe_archives_are_refused_and_leave_nothing(make, suffix, name, entries, tmp_path):
+    room = tmp_path / "a" / "room"
+    room.mkdir(parents=True)
+    archive = make(tmp_path / f"one.{suffix}", *entries)
+    before = set(tmp_path.rglob("*"))
+    with pytest.raises(submission.Refused):
+        submission.stage(archive, room)
+    if name != "nothing":
+        assert set(tmp_path.rglob("*")) == before
+
+
+def test_damaged_archives_are_refused(tmp_path):
+    whole = as_zip(tmp_path / "one.zip", ("conv.cpp", 0o100644, CODE)).read_bytes()
+    for cut in range(60, len(whole) - 30, 97):
+        broken = tmp_path / "broken.zip"
+        broken.write_bytes(whole[:cut] + bytes(30) + whole[cut + 30 :])
+        room = tmp_path / f"room-{cut}"
+        room.mkdir()
+        try:
+            submission.stage(broken, room)
+        except submission.Refused:
+            assert not list(room.iterdir())
+
+
+def test_folders_with_links_are_refused_and_hidden_files_left_out(tmp_path):
+    folder, room = tmp_path / "team", tmp_path / "room"
+    (folder / ".git").mkdir(parents=True)
+    room.mkdir()
+    (folder / ".git" / "config").write_text("secret")
+    (folder / "conv.cpp").write_bytes(CODE)
+    assert submission.stage(folder, room).files == ("conv.cpp",)
+    (folder / "passwd.h").symlink_to("/etc/passwd")
+    with pytest.raises(submission.Refused, match="link"):
+        submission.stage(folder, room)
+
+
+def test_a_file_takes_no_neighbour_from_outside_of_its_folder(tmp_path):
+    (tmp_path / "secret.h").write_text("int secret;")
+    (tmp_path / "team").mkdir()
+    (tmp_path / "team" / "mine.h").write_text("int mine;")
+    file = tmp_path / "team" / "conv.cpp"
+    file.write_bytes(b'#include "mine.h"\n#include "../secret.h"\n' + CODE)
+    room = tmp_path / "room"
+    room.mkdir()
+    assert submission.stage(file, room).files == ("conv.cpp", "mine.h")
+
+
+def test_the_page_on_threats_names_every_attack():
+    page = (ATTACKS.parents[1] / "docs" / "threats.md").read_text()
+    named = {
+        cell.strip() for line in page.splitlines() if line.startswith("| ") for cell in line.split("|")[2].split(",")
+    }
+    files = {path.stem for path in [*FILES, *(ATTACKS / "gpu").glob("*.cu")]}
+    assert files - named - {"caches-by-content", "caches-by-pointer", "exits-early"} == set()
+    kinds = {
+        path.read_text().splitlines()[0].partition("Ends as: ")[2] for path in [*FILES, *(ATTACKS / "gpu").glob("*.cu")]
+    }
+    for kind in {word for line in kinds for word in line.split(". ")[0].split(":")[0].split("|")}:
+        assert kind in {"harmless", "refused", *KINDS}, kind

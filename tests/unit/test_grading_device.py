@@ -1,0 +1,142 @@
+"""The road of a GPU's submission with a driver that keeps device memory in the host's: shared tensors, the worker that
+spins, the device's health. tests/gpu/test_grading_on_device.py is the same on a real one."""
+
+import ctypes
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+from profiles import drawn
+
+from fashion_infer import compilers, resources
+from fashion_infer.grading import marks, rubric
+from fashion_infer.grading.device import tensors
+from fashion_infer.grading.inside import driver
+from fashion_infer.grading.intake.building import Plugin
+from fashion_infer.grading.referee import Machine, Referee, inputs
+from fashion_infer.grading.referee.memory import Shape
+from fashion_infer.grading.sandbox import available
+
+FAKE = Path(__file__).parent / "fakes" / "libcuda.c"
+NEEDS = pytest.mark.skipif(
+    not available().isolated or compilers.find_cxx() is None, reason="no sandbox, or no compiler"
+)
+PLUGIN = """
+#include "fashion_ops_plugin.h"
+#include "%s/tests/attacks/cpu/conv.h"
+static int run(fops_plugin_call* call) {
+  const fops_conv& c = call->conv;
+  call->op_seconds = -1;
+  %s
+  return FOPS_OK;
+}
+static const fops_kernel_plugin plugin = {FOPS_PLUGIN_ABI, FOPS_GPU, %d, 0, 1, "", "", "", nullptr, run};
+extern "C" const fops_kernel_plugin* fops_kernel_plugin_main(void) { return &plugin; }
+"""
+CONVOLVE = "convolve(call->x, call->k, call->y, c.B, c.M, c.C, c.H, c.W, c.K);"
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def compiled(target, *words):
+    subprocess.run([compilers.find_cxx(), "-shared", "-fPIC", "-O2", *map(str, words), "-o", str(target)], check=True)
+    return target
+
+
+@pytest.fixture(scope="module")
+def fake(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("driver")
+    library = compiled(folder / "libcuda.so.1", "-x", "c", FAKE)
+    loaded = ctypes.CDLL(str(library))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(driver, "library", lambda: loaded)
+        patched.setattr(tensors.DeviceTensors, "latency", 10.0)  # tests share their cores
+        yield library
+
+
+class Device:
+    """In the place of `device.Gpu`: what a referee asks of one."""
+
+    def __init__(self, library):
+        self._library = library
+        self._device = driver.begin(0)
+        self._scratch = ctypes.c_ulonglong()
+        driver.call("cuMemAlloc_v2", ctypes.byref(self._scratch), ctypes.c_size_t(2 << 20))
+
+    def tensors(self, largest):
+        return tensors.DeviceTensors(self._device, largest, self._scratch.value)
+
+    def shown(self, box):
+        return box._replace(read=(*box.read, str(self._library)), gpu=True, library_path=str(self._library.parent))
+
+
+def judged(fake, folder, body, host_memory=False):
+    source, target = folder / "plugin.cpp", folder / "plugin.so"
+    source.write_text(PLUGIN % (ROOT, body, host_memory))
+    compiled(target, f"-I{resources.resource_dir('include')}", source)
+    asked = rubric.parse((ROOT / "tests" / "attacks" / "rubric.toml").read_text(), "small")
+    asked = asked._replace(backend="gpu", limits=asked.limits._replace(seconds=10.0))
+    plugin = Plugin("plugin", target, 0.0, host_memory)
+    found = Referee(plugin, asked, inputs.Seed.fresh(), Machine(available(), gpu=Device(fake))).observe()
+    return found, marks.of(asked, found)
+
+
+@NEEDS
+@pytest.mark.parametrize("host_memory", [False, True], ids=["device memory", "copies by itself"])
+def test_an_honest_kernel_has_full_marks(fake, tmp_path, host_memory):
+    found, earned = judged(fake, tmp_path, CONVOLVE, host_memory)
+    assert (earned.points, found.findings) == (100, ())
+    assert found.layers["seccomp"] and len([s for s in found.samples if s.timed]) >= 2
+
+
+BODIES = [
+    (CONVOLVE + "call->y[outputs(c.B, c.M, c.H, c.W, c.K)] = 0;", "guard zones"),
+    (CONVOLVE + "const_cast<float*>(call->x)[3] += 1;", "inputs changed"),
+    ("static int calls; if (calls++ == 0) " + CONVOLVE, "call number"),
+    ("return 6;", "broken"),
+    ("_exit(0);", "broken"),
+    ("", "wrong"),
+]
+
+
+@NEEDS
+@pytest.mark.parametrize("body, kind", drawn(BODIES, 2), ids=lambda one: one if one.isalpha() else "")
+def test_what_a_kernel_does_to_device_memory_is_seen(fake, tmp_path, body, kind):
+    found, earned = judged(fake, tmp_path, body)
+    assert kind in [finding.kind for finding in found.findings] and earned.op_ms is None
+
+
+def test_inputs_are_shown_when_they_are_due_and_not_before(fake):
+    shape = Shape(5, 2, 8, 8, 3, 3)
+    device = Device(fake).tensors(1 << 20)
+    rng = np.random.default_rng()
+    bracket = device.bracket(True)
+    assert len(bracket) == 3 and device.bracket(False) == bracket[:1]
+    places = [slot.prepare(shape, rng) for slot in bracket]
+    given = [inputs.fresh(rng, shape, True) for _ in bracket]
+    for slot, each in zip(bracket, given):
+        assert slot.fill(each, float("nan")) >= 0 and not slot.same_inputs(each)
+    device.show(bracket)
+    assert device.settled() >= 0
+    for slot, each in zip(bracket, given):
+        assert slot.same_inputs(each) and slot.same_guards()
+        slot.take()
+        assert np.isnan(slot.y).all() and slot.y.shape == shape.y
+    slot, before = bracket[1], bracket[1].digest()
+    slot.fill(given[1], 0.0)
+    slot.take()
+    assert not slot.y.any() and slot.digest() != before
+    block = (ctypes.c_ubyte * (3 << 20)).from_address(device._block.address)
+    for slot, lies in zip(bracket, places):
+        for start, stop in lies.guards:
+            for at in (start, stop - 1):
+                block[at] ^= 1
+                assert [each.same_guards() for each in bracket].count(False) >= 1
+                block[at] ^= 1
+        assert slot.same_guards()
+    device.close()
+
+
+def test_a_call_of_the_driver_that_fails_is_named(fake):
+    with pytest.raises(driver.DriverError, match="cuInit: CUDA_ERROR_INVALID_VALUE"):
+        driver.call("cuInit", 7)

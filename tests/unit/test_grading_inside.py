@@ -1,0 +1,202 @@
+"""What runs in the sandbox, and what holds it: structures, the seccomp filter by an interpreter of its own, cgroups."""
+
+import ctypes
+import errno
+import os
+import struct
+import subprocess
+import sys
+
+import pytest
+
+from fashion_infer.grading.inside import abi, seccomp
+from fashion_infer.grading.sandbox import Box, Broken, Limits, available, cgroup, layers, run
+from fashion_infer.library import bindings
+from fashion_infer.submissions import plugin
+
+HELD = pytest.mark.skipif(not available().isolated, reason="no sandbox on this machine")
+BARE = available()._replace(bubblewrap=None, refusal="a test")
+WITH = [pytest.param(available(), id="all layers"), pytest.param(BARE, id="without bubblewrap")]
+PYTHON = os.path.realpath(sys.executable)  # a box shows no environment
+
+
+@pytest.mark.parametrize(
+    "ours, theirs",
+    [(abi.Conv, bindings.Conv), (abi.Call, plugin.Call), (abi.Description, plugin.Description)],
+    ids=["conv", "call", "description"],
+)
+def test_structures_are_those_of_the_plugin(ours, theirs):
+    assert ctypes.sizeof(ours) == ctypes.sizeof(theirs)
+    for (name, _), (other, _) in zip(ours._fields_, theirs._fields_):
+        assert name == other
+        mine, wanted = getattr(ours, name), getattr(theirs, name)
+        assert (mine.offset, mine.size) == (wanted.offset, wanted.size)
+    assert (abi.OK, abi.DEVICE_ERROR) == (bindings.OK, bindings.DEVICE_ERROR)
+
+
+ALLOW, KILL = 0x7FFF0000, 0x80000000
+REFUSED, NO_SUCH_CALL = 0x00050000 | errno.EPERM, 0x00050000 | errno.ENOSYS
+ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
+
+
+def filtered(program, machine, number, argument=0):
+    """What the kernel does with a call: the few instructions that the filter has, one by one."""
+    data = struct.pack("=IIQ6Q", number, ARCHITECTURES[machine], 0, argument, 0, 0, 0, 0, 0)
+    code = [struct.unpack_from("=HBBI", program, at) for at in range(0, len(program), 8)]
+    at = value = 0
+    while True:
+        operation, yes, no, k = code[at]
+        at += 1
+        if operation == 0x06:
+            return k
+        if operation == 0x20:
+            (value,) = struct.unpack_from("=I", data, k)
+            continue
+        at += yes if {0x15: value == k, 0x35: value >= k, 0x45: bool(value & k)}[operation] else no
+
+
+THREAD, NEW_USER = 0x003D0F00, 0x10000000  # what pthread_create passes to clone; CLONE_NEWUSER
+NUMBERS = {  # of Linux's own tables, not of ours
+    "x86_64": {"read": 0, "mmap": 9, "ioctl": 16, "futex": 202, "fork": 57, "vfork": 58, "clone": 56, "clone3": 435,
+               "execve": 59, "ptrace": 101, "socket": 41, "connect": 42, "kill": 62, "tgkill": 234, "bpf": 321,
+               "memfd_create": 319, "io_uring_setup": 425, "mount": 165, "unshare": 272, "keyctl": 250,
+               "process_vm_readv": 310, "process_vm_writev": 311, "setsid": 112},
+    "aarch64": {"read": 63, "mmap": 222, "ioctl": 29, "futex": 98, "clone": 220, "clone3": 435, "execve": 221,
+                "ptrace": 117, "socket": 198, "connect": 203, "kill": 129, "tgkill": 131, "bpf": 280,
+                "memfd_create": 279, "io_uring_setup": 425, "mount": 40, "unshare": 97, "keyctl": 219,
+                "process_vm_readv": 270, "process_vm_writev": 271, "setsid": 157},
+}  # fmt: skip
+NEVER = (
+    "ptrace",
+    "bpf",
+    "io_uring_setup",
+    "mount",
+    "unshare",
+    "keyctl",
+    "process_vm_readv",
+    "process_vm_writev",
+    "setsid",
+)
+
+
+@pytest.mark.parametrize("machine", ARCHITECTURES)
+@pytest.mark.parametrize("processes", [False, True])
+@pytest.mark.parametrize("gpu", [False, True])
+def test_the_filter_lets_through_what_computing_needs_and_nothing_else(machine, processes, gpu):
+    program = seccomp.program(seccomp.Rules(processes, gpu, gpu, 0 if processes else 77), machine)
+    numbers = NUMBERS[machine]
+
+    def answer(name, argument=0):
+        return filtered(program, machine, numbers[name], argument)
+
+    assert all(answer(name) == ALLOW for name in ("read", "mmap", "ioctl", "futex"))
+    assert all(answer(name) == REFUSED for name in NEVER)
+    assert answer("clone", THREAD) == ALLOW and answer("clone3") == NO_SUCH_CALL
+    assert answer("clone", NEW_USER) == REFUSED
+    assert answer("clone", 17) == answer("execve") == (ALLOW if processes else REFUSED)
+    assert all(answer(name) == (ALLOW if processes else REFUSED) for name in ("fork", "vfork") if name in numbers)
+    assert answer("memfd_create") == (ALLOW if gpu else REFUSED)
+    assert answer("socket", 1) == answer("connect") == (ALLOW if gpu else REFUSED)
+    assert answer("socket", 2) == REFUSED
+    for name in ("kill", "tgkill"):
+        assert answer(name, 77) == ALLOW and answer(name, 1) == (ALLOW if processes else REFUSED)
+
+
+def test_the_filter_knows_no_other_calling_convention():
+    program = seccomp.program(seccomp.Rules(), "x86_64")
+    assert filtered(program, "x86_64", 0x40000000 + 101) == REFUSED
+    assert filtered(program, "aarch64", 63) == KILL
+
+
+def boxed(held, code, *arguments, seconds=20, **box):
+    """Run Python in a box: its exit code and what it printed."""
+    limits = Limits(seconds, 256 << 20, 1 << 20, 1 << 16, 32)
+    return run(Box(limits, **box), held, [PYTHON, "-I", "-S", "-B", "-c", code, *map(str, arguments)])
+
+
+@HELD
+@pytest.mark.parametrize("held", WITH)
+def test_a_box_shows_what_it_is_given_and_nothing_beside(held, tmp_path):
+    for name in ("read", "written", "hidden"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "file").write_text(name)
+    code = """
+import os, sys
+for folder in sys.argv[1:]:
+    for mode in ("r", "a"):
+        try:
+            open(folder + "/file", mode).close(); print(mode, end="")
+        except OSError:
+            print("-", end="")
+    print(end=" ")
+print(len(os.listdir("/proc/self/fd")), sorted(os.environ))
+"""
+    folders = [tmp_path / name for name in ("read", "written", "hidden")]
+    done = boxed(held, code, *folders, read=(str(folders[0]),), write=(str(folders[1]),), processes=True)
+    assert done.output.startswith("r- ra -- 4 "), done.output
+    assert set(eval(done.output.split(" ", 4)[4])) <= {"HOME", "LC_ALL", "LC_CTYPE", "PATH", "PWD", "TMPDIR"}
+    assert done.layers["seccomp"] == available().seccomp and done.layers["landlock"] == available().landlock
+    assert done.layers["capabilities"] and "FSIZE" in done.layers["rlimits"]
+
+
+@HELD
+@pytest.mark.parametrize("held", WITH)
+@pytest.mark.parametrize(
+    "code, reason",
+    [
+        ("while True: pass", "did not end within 1 s"),
+        ("a = []\nwhile True: a.append(bytearray(1 << 22))", "memory"),
+        ("while True: print('x' * 1000)", "printed more than 64 KiB"),
+        (
+            "import os, time\nfor _ in range(99):\n  if os.fork() == 0: time.sleep(9); os._exit(0)\ntime.sleep(9)",
+            "32 threads",
+        ),
+    ],
+    ids=["time", "memory", "output", "processes"],
+)
+def test_a_box_ends_what_takes_too_much(held, code, reason):
+    seconds = 1 if "did not end" in reason else 20
+    with pytest.raises(Broken, match=reason):
+        boxed(held, code, seconds=seconds, processes=True)
+
+
+@HELD
+@pytest.mark.parametrize("held", WITH)
+def test_nothing_outlives_a_box(held):
+    token = "0.0271828"
+    code = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(99 + {token})'])"
+    assert boxed(held, code, processes=True).code == 0
+    assert token not in subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True).stdout
+
+
+def test_a_machine_without_bubblewrap_says_why(monkeypatch, tmp_path):
+    layers.available.cache_clear()
+    try:
+        monkeypatch.setattr(layers.shutil, "which", lambda *_, **__: None)
+        monkeypatch.setattr(layers, "_packaged", lambda: None)
+        assert layers.available().refusal == "not installed"
+        layers.available.cache_clear()
+        broken = tmp_path / "bwrap"
+        broken.write_text("#!/bin/sh\necho 'No permissions to create a new namespace' >&2\nexit 1\n")
+        broken.chmod(0o755)
+        monkeypatch.setattr(layers.shutil, "which", lambda *_, **__: str(broken))
+        found = layers.available()
+        assert found.bubblewrap is None and "may not make namespaces: No permissions to create" in found.words
+    finally:
+        layers.available.cache_clear()
+
+
+def test_a_cgroup_is_taken_where_its_controllers_are_handed_on(monkeypatch, tmp_path):
+    assert cgroup.parent(tmp_path) is None
+    monkeypatch.setenv("FASHION_INFER_CGROUP", str(tmp_path))
+    (tmp_path / "cgroup.subtree_control").write_text("cpu memory\n")
+    assert cgroup.parent(tmp_path) is None  # nothing bounds processes
+    (tmp_path / "cgroup.subtree_control").write_text("cpu memory pids\n")
+    assert cgroup.parent(tmp_path) == tmp_path
+    group = cgroup.Group(tmp_path, 123 << 20, 64)
+    assert (group.path / "memory.max").read_text() == str(123 << 20)
+    assert (group.path / "pids.max").read_text() == "64" and not group.out_of_memory
+    (group.path / "memory.events").write_text("low 0\noom 1\noom_kill 1\n")
+    assert group.out_of_memory
+    done = subprocess.run(group.entered(["/bin/echo", "a b"]), capture_output=True, text=True)
+    assert done.stdout == "a b\n" and int((group.path / "cgroup.procs").read_text()) > 1

@@ -1,0 +1,28 @@
+"""The tests of what every instruction set must keep, once more with a lower one than this machine's best."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import profiles
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+LOWER = ["generic", "avx2"]
+
+
+@pytest.mark.parametrize("isa", profiles.drawn(LOWER, 1))
+def test_bound_and_steadiness(isa):
+    """In a process of its own, for the choice is made once."""
+    files = [str(Path(__file__).with_name(name)) for name in ("test_bound.py", "test_steady.py")]
+    options = {"FASHION_OPS_ISA": isa, "HYPOTHESIS_PROFILE": profiles.pick("default", "all")}
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *files],
+        env={**os.environ, **options},
+        cwd=str(ROOT),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout

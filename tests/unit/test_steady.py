@@ -1,0 +1,59 @@
+"""docs/fused.md: an image's result depends neither on its neighbours nor on the number of threads, to the last bit."""
+
+import chains
+import inputs
+import numpy as np
+import profiles
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from fashion_infer.graph.layers import Dense, Relu, Tanh
+from fashion_infer.library import kernels, thread_pool
+
+THREADS = st.integers(1, 16)
+SEED = st.integers(0, 2**32 - 1)
+
+
+@pytest.fixture(autouse=True)
+def default_threads():
+    yield
+    thread_pool.resize(None)
+
+
+def parts(rng, n):
+    """Slices of n items: the first half, the last item alone, and any others."""
+    begin = int(rng.integers(n))
+    return [slice(0, (n + 1) // 2), slice(n - 1, n), slice(begin, int(rng.integers(begin, n)) + 1)]
+
+
+def check(run, x, rng, threads, fewer):
+    """run(x) is, of parts of x on another number of threads, what it is of all."""
+    thread_pool.resize(threads)
+    whole = run(x)
+    thread_pool.resize(fewer)
+    for part in [slice(None), *parts(rng, len(x))]:
+        np.testing.assert_array_equal(run(x[part]), whole[part])
+
+
+@given(chains.chains(), st.integers(1, 300), THREADS, THREADS, SEED)
+@example(chains.Chain([Dense(7)], (1, 38, 48)), 255, 2, 16, 0)
+@example(chains.Chain([Dense(7)], (1, 38, 48)), 255, 16, 1, 0)
+@example(chains.Chain([Dense(500), Tanh(), Dense(10), Relu()], (7200,)), 33, 16, 3, 0)
+@settings(max_examples=profiles.examples(60))
+def test_fused_networks(chain, n, threads, fewer, seed):
+    rng = np.random.default_rng(seed)
+    kind = ["uint8", "pixels", "normal"][rng.integers(3)]
+    network = chain.fused(chain.weights(seed, kind != "normal"))
+    check(network.forward, chain.items(n, kind, seed), rng, threads, fewer)
+
+
+@given(st.integers(1, 30), st.integers(1, 9), st.integers(1, 70), st.integers(1, 30), THREADS, THREADS, SEED)
+@settings(max_examples=profiles.examples(60))
+def test_kernels(n, channels, side, filters, threads, fewer, seed):
+    rng = np.random.default_rng(seed)
+    k = int(rng.integers(1, min(side, 7) + 1))
+    x, weight = (inputs.draw("normal", rng, s) for s in ((n, channels, side, side + 3), (filters, channels, k, k)))
+    for kernel in kernels.table("cpu"):
+        if kernel.name != "naive":  # has one thread
+            check(lambda part, name=kernel.name: kernels.convolve(part, weight, name), x, rng, threads, fewer)
