@@ -4,6 +4,7 @@ A page links to a source as on a forge, `[naive.cpp](../custom_ops/conv/cpu/naiv
 with that file's text, so the site is whole without a forge and without a network.
 """
 
+import functools
 import re
 from pathlib import Path, PurePosixPath
 
@@ -12,7 +13,7 @@ import sources
 from mkdocs.structure.files import File, Files, InclusionLevel
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = ("README.md", "docs/**/*.md", "custom_ops/**/*.md", "models/*.md", "data/*.md")
+FIRST = ("README.md", "docs/**/*.md", "custom_ops/**/*.md", "models/*.md")  # and every page that these lead to
 MEDIA = (".svg", ".png", ".json", ".ipynb")
 LINK = re.compile(r"(?<=\]\()([^)\s#:]+)(?=[)#])")
 
@@ -74,9 +75,17 @@ def name(path):
     return path.relative_to(ROOT).as_posix()
 
 
+@functools.lru_cache(maxsize=None)
 def pages():
-    """The Markdown pages of the repository."""
-    return sorted({path for pattern in PAGES for path in ROOT.glob(pattern)})
+    """The Markdown pages of the repository, in the order of their paths."""
+    found = set()
+    waiting = [path for pattern in FIRST for path in ROOT.glob(pattern)]
+    while waiting:
+        page = waiting.pop()
+        if page not in found:
+            found.add(page)
+            waiting += [path for path in targets(page) if path.suffix == ".md"]
+    return sorted(found)
 
 
 def targets(page):
