@@ -1,5 +1,6 @@
 """The documentation as a site: whole, strict, without a network. Skipped where the extra `docs` is not installed."""
 
+import dataclasses
 import os
 import re
 import shutil
@@ -12,6 +13,8 @@ import profiles
 import pytest
 
 from fashion_infer.cli.main import cli
+from fashion_infer.request import Request
+from fashion_infer.result import Layer, Result
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -87,6 +90,8 @@ def test_reference_has_what_the_package_exports(site):
     text = (site / "reference" / "python.html").read_text(encoding="utf-8")
     for name in ("pipeline.infer", "result.Result", "result.Result.op_times", "errors.DataError"):
         assert f'id="fashion_infer.{name}"' in text
+    for name in (*(field.name for field in dataclasses.fields(Request)), *Result._fields, *Layer._fields):
+        assert f"<code>{name}</code>" in text
 
 
 @pytest.mark.skipif(profiles.pick(True, False), reason="builds the site once more: make test-all does")
