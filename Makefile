@@ -26,7 +26,7 @@ ENV = @command -v $(PYTHON) >/dev/null || { echo "fashion-infer: there is no $(P
 $(if $(filter file,$(origin PYTHON)),,--keep-to-this-python) $(if $(MXNET),--mxnet=$(MXNET)) \
 $(if $(filter gpu,$(BACKEND)),--cuda-compiler)
 
-.PHONY: help setup run test test-all bench lint wheel clean
+.PHONY: help setup run test test-all bench lint docs wheel clean
 
 help: ## List these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -54,6 +54,11 @@ lint: ## Check the Python files' style
 	$(ENV) --extra=test
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
+
+docs: ## Build the documentation as a web site, build/site/index.html; a link that leads nowhere is an error
+	$(ENV) --extra=docs
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	@echo "the site is there: build/site/index.html"
 
 wheel: ## Build the wheel of a release under dist/, with CUDA for every architecture
 	$(ENV)

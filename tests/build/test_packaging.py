@@ -149,7 +149,7 @@ class TestFiles:
     @pytest.mark.skipif(not shutil.which("make"), reason="needs make")
     def test_make_lists_its_commands(self):
         out = subprocess.run(["make", "-C", str(ROOT)], check=True, stdout=subprocess.PIPE, text=True).stdout
-        for target in ("setup", "run", "test", "test-all", "bench", "lint", "wheel", "clean"):
+        for target in ("setup", "run", "test", "test-all", "bench", "lint", "docs", "wheel", "clean"):
             assert f"make {target} " in out
 
     def test_every_room_is_in_the_wheel(self, config):

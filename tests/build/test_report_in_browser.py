@@ -1,8 +1,5 @@
 """The report in headless Chromium; skipped, saying so, where there is none or playwright is not installed."""
 
-import os
-import shutil
-
 import pytest
 
 # Contrast of every element's own text with what lies behind it, as WCAG 2 computes it: 4.5 is its level AA.
@@ -33,21 +30,6 @@ LOW_CONTRAST = """() => {
 
 # Asked for first, so that no report is made where there is none.
 pytestmark = pytest.mark.usefixtures("browser")
-
-
-@pytest.fixture(scope="session")
-def browser():
-    names = ("chromium", "chromium-browser", "google-chrome")
-    program = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, names)), None)
-    if program is None:
-        pytest.skip("there is no Chromium: install one, or name it in $CHROMIUM")
-    driver = pytest.importorskip("playwright.sync_api")
-    with driver.sync_playwright() as playwright:
-        # Chromium refuses its sandbox to root, which is who tests run as in a container.
-        options = ["--no-sandbox"] if os.getuid() == 0 else []
-        started = playwright.chromium.launch(executable_path=program, args=options)
-        yield started
-        started.close()
 
 
 @pytest.fixture

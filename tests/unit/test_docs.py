@@ -3,6 +3,7 @@
 import ast
 import json
 import re
+import runpy
 import shlex
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
@@ -164,9 +165,9 @@ def test_only_one_room_imports_mxnet_and_nothing_below_imports_the_command_line(
 
 COMMANDS = [
     (page.name, line.strip().partition("#")[0].partition(">")[0])
-    for page in [ROOT / "docs" / "your-kernel.md", ROOT / "docs" / "profile.md"]
+    for page in [ROOT / "README.md", ROOT / "docs" / "your-kernel.md", ROOT / "docs" / "profile.md"]
     for line in page.read_text(encoding="utf-8").splitlines()
-    if line.startswith("    fashion-infer ")
+    if re.match(r"    (\.venv/bin/)?fashion-infer ", line)
 ]
 
 
@@ -184,3 +185,15 @@ def test_formats_of_the_page_are_all():
     assert [entry.name for entry in formats.FORMATS if f"`{entry.name}`" not in table] == []
     suffixes = page.partition("the suffixes ")[2].partition("The format")[0]
     assert sorted(re.findall(r"`(\.\w+)`", suffixes)) == sorted(paths.SUFFIXES)
+
+
+def test_the_first_page_is_short_and_begins_with_the_ladder():
+    page = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert len(page.splitlines()) < 120
+    assert page.index("](docs/ladder.svg)") < page.index("\n## ")
+
+
+def test_picture_of_the_ladder_is_of_the_measured_times():
+    drawn = runpy.run_path(str(ROOT / "scripts" / "draw_ladder.py"))["picture"]
+    measured = json.loads((ROOT / "docs" / "kernels.json").read_text(encoding="utf-8"))
+    assert (ROOT / "docs" / "ladder.svg").read_text(encoding="utf-8") == drawn(measured), "run scripts/draw_ladder.py"

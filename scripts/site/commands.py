@@ -1,0 +1,42 @@
+"""Every command and option as a page, from click: what `--help` says, with links."""
+
+import click
+
+
+def page(group, program):
+    """The page's Markdown."""
+    lines = ["# Every command and option", "What `--help` says, on one page."]
+    for words, context in walked(group, program):
+        lines += [f"{'#' * (1 + len(words))} {' '.join(words)}", paragraphs(context.command.help)]
+        usage = [context.command_path, *context.command.collect_usage_pieces(context)]
+        lines.append(f"    {' '.join(usage)}")
+        records = filter(None, (option.get_help_record(context) for option in context.command.get_params(context)))
+        rows = [f"| `{cell(names)}` | {cell(said)} |" for names, said in records]
+        lines.append("\n".join(["| option | |", "| --- | --- |", *rows]))
+    return "\n\n".join(filter(None, lines)) + "\n"
+
+
+def walked(command, program, parent=None, words=()):
+    """(words, context) of a command and of all below it."""
+    context = click.Context(command, parent=parent, info_name=program, **command.context_settings)
+    words = (*words, program)
+    yield words, context
+    if isinstance(command, click.Group):
+        for name in command.list_commands(context):
+            yield from walked(command.get_command(context, name), name, context, words)
+
+
+def paragraphs(text):
+    """A docstring as Markdown; what click is told not to wrap stays as it stands."""
+    pieces = (text or "").replace("\f", "").strip().split("\n\n")
+    return "\n\n".join(kept(piece) if piece.startswith("\b") else piece for piece in pieces)
+
+
+def kept(piece):
+    """Lines that stay lines."""
+    return "\n".join(f"    {line}" for line in piece.splitlines()[1:])
+
+
+def cell(text):
+    """Text within a table."""
+    return " ".join(text.split()).replace("|", "\\|")

@@ -1,0 +1,51 @@
+"""The reference pages: commands from click, Python from docstrings, C from the headers' comments."""
+
+import ast
+
+import c_header
+import commands
+
+from fashion_infer.cli.main import PROGRAM, cli
+
+# Of a class with fields: its file, its name, and its methods and properties that are shown behind the fields.
+CLASSES = (
+    ("request.py", "Request", ("but", "check")),
+    ("result.py", "Result", ("op_times", "as_dict")),
+    ("result.py", "Layer", ("median", "layer_seconds", "as_dict")),
+)
+
+
+def generated(root):
+    """The pages' Markdown by their paths in the site."""
+    include = root / "custom_ops" / "include"
+    return {
+        "reference/commands.md": commands.page(cli, PROGRAM),
+        "reference/python.md": python(root / "fashion_infer"),
+        "reference/c.md": c_header.page(include / "fashion_ops.h", "The C API"),
+        "reference/plugin.md": c_header.page(include / "fashion_ops_plugin.h", "Plug-ins"),
+    }
+
+
+def python(package):
+    """The Python page: directives that mkdocstrings fills in, and tables of fields."""
+    parts = ["# Python", "`from fashion_infer import infer` is the way in; what it returns and raises is below it."]
+    parts.append("::: fashion_infer.pipeline.infer")
+    for file, name, members in CLASSES:
+        path = f"fashion_infer.{file[:-3]}.{name}"
+        parts += [f"::: {path}\n    options:\n      members: false", fields((package / file).read_text("utf-8"), name)]
+        parts += [f"::: {path}.{member}\n    options:\n      heading_level: 3" for member in members]
+    return "\n\n".join([*parts, "::: fashion_infer.errors"]) + "\n"
+
+
+def fields(source, name):
+    """A class's fields as a table: name, type, default, and the comment behind it."""
+    (found,) = [node for node in ast.parse(source).body if isinstance(node, ast.ClassDef) and node.name == name]
+    lines = source.splitlines()
+    rows = ["| field | type | default | |", "| --- | --- | --- | --- |"]
+    for node in found.body:
+        if isinstance(node, ast.AnnAssign):
+            words = [ast.get_source_segment(source, part) if part else "" for part in (node.annotation, node.value)]
+            said = lines[node.end_lineno - 1].partition("  # ")[2]
+            code = " | ".join(f"`{word.strip(chr(34))}`" if word else "" for word in words)
+            rows.append(f"| `{node.target.id}` | {code} | {said} |")
+    return "\n".join(rows)

@@ -1,0 +1,56 @@
+"""Writes docs/tutorial.ipynb from docs/tutorial.md: run it without arguments after a change of the page.
+
+A block of `sh` becomes a cell that bash runs, a block of `cpp` with a title a cell that writes that file. What the page
+shows of the output is left out: running the notebook shows the reader's own.
+"""
+
+import json
+import re
+from pathlib import Path
+
+DOCS = Path(__file__).resolve().parent.parent / "docs"
+BLOCK = re.compile(r'^```(\w+)(?: title="([^"]+)")?\n(.*?)^```\n', re.DOTALL | re.MULTILINE)
+FAILS = "# exit code 1"  # behind a command of the page that must end so
+
+
+def main():
+    text = json.dumps(notebook((DOCS / "tutorial.md").read_text(encoding="utf-8")), indent=1, ensure_ascii=False)
+    (DOCS / "tutorial.ipynb").write_text(text + "\n", encoding="utf-8")
+
+
+def notebook(page):
+    """The notebook, as its JSON object."""
+    cells = [cell(index, *part) for index, part in enumerate(parts(page))]
+    kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
+    return {"cells": cells, "metadata": {"kernelspec": kernel}, "nbformat": 4, "nbformat_minor": 5}
+
+
+def parts(page):
+    """(kind, text) of each cell."""
+    end = 0
+    for block in BLOCK.finditer(page):
+        yield from prose(page[end : block.start()])
+        language, title, code = block.groups()
+        if language == "sh":
+            yield "code", ("%%bash --no-raise-error\n" if FAILS in code else "%%bash\nset -e\n") + code.rstrip("\n")
+        elif title:
+            yield "code", f"%%writefile {title}\n" + code.rstrip("\n")
+        end = block.end()
+    yield from prose(page[end:])
+
+
+def prose(text):
+    """A cell of Markdown, unless it would be empty."""
+    if text.strip():
+        yield "markdown", text.strip()
+
+
+def cell(index, kind, text):
+    """One cell; its id is its place, so that the file is the same each time."""
+    lines = text.splitlines(keepends=True)
+    made = {"cell_type": kind, "id": f"cell-{index}", "metadata": {}, "source": lines}
+    return {**made, "execution_count": None, "outputs": []} if kind == "code" else made
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,125 @@
+"""The documentation as a site: whole, strict, without a network. Skipped where the extra `docs` is not installed."""
+
+import dataclasses
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import profiles
+import pytest
+
+from fashion_infer.cli.main import cli
+from fashion_infer.request import Request
+from fashion_infer.result import Layer, Result
+
+ROOT = Path(__file__).resolve().parents[2]
+
+VIEWS = profiles.drawn([(width, scheme) for width in (390, 1280) for scheme in ("light", "dark")], 1)
+
+pytestmark = pytest.mark.skipif(not (ROOT / "mkdocs.yml").exists(), reason="needs the checkout")
+
+
+def build(root, out):
+    """Run MkDocs as `make docs` does."""
+    for module in ("mkdocs", "material", "mkdocstrings"):
+        pytest.importorskip(module)
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(out)]
+    environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1", "PYTHONPATH": str(ROOT)}
+    return subprocess.run(command, cwd=str(root), env=environment, capture_output=True, text=True)
+
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory):
+    """The site's folder."""
+    out = tmp_path_factory.mktemp("site")
+    done = build(ROOT, out)
+    assert done.returncode == 0, done.stderr
+    return out
+
+
+def test_every_page_of_the_repository_is_there(site):
+    pages = [ROOT / "README.md", *ROOT.glob("docs/*.md"), *ROOT.glob("custom_ops/**/*.md"), *ROOT.glob("models/*.md")]
+    for page in pages:
+        place = page.relative_to(ROOT).with_suffix(".html")
+        assert (site / (place.with_name("index.html") if page.name == "README.md" else place)).exists(), page
+
+
+def test_sources_that_a_page_links_to_are_shown(site):
+    page = (site / "custom_ops" / "conv" / "cuda" / "index.html").read_text(encoding="utf-8")
+    assert 'href="01_global_accumulate.cu.html"' in page
+    shown = (site / "custom_ops" / "conv" / "cuda" / "01_global_accumulate.cu.html").read_text(encoding="utf-8")
+    assert "__global__" in re.sub(r"<[^>]+>", "", shown)
+
+
+def test_nothing_is_fetched_from_elsewhere(site):
+    for path in site.rglob("*.html"):
+        text = path.read_text(encoding="utf-8")
+        assert not re.findall(r"<(?:script|link|img|iframe)[^>]*(?:src|href)=.?(?:https?:)?//[^>]*", text), path
+
+
+def commands(command, words=("fashion-infer",)):
+    yield words, command
+    if isinstance(command, click.Group):
+        for name in command.list_commands(click.Context(command)):
+            yield from commands(command.get_command(click.Context(command), name), (*words, name))
+
+
+def test_reference_has_every_command_and_option(site):
+    text = re.sub(r"<[^>]+>", "", (site / "reference" / "commands.html").read_text(encoding="utf-8"))
+    for words, command in commands(cli):
+        assert " ".join(words) in text
+        for option in command.params:
+            if isinstance(option, click.Option) and not option.hidden:
+                assert option.opts[0] in text, (words, option.opts)
+
+
+@pytest.mark.parametrize("header, page", [("fashion_ops.h", "c.html"), ("fashion_ops_plugin.h", "plugin.html")])
+def test_reference_has_every_declaration(site, header, page):
+    source = (ROOT / "custom_ops" / "include" / header).read_text(encoding="utf-8")
+    headings = " ".join(re.findall(r"<h3.*?</h3>", (site / "reference" / page).read_text(encoding="utf-8")))
+    declared = re.findall(r"^FOPS_API [^(]*?(\w+)\(|^typedef struct (\w+) \w+;|^\} (\w+);", source, re.MULTILINE)
+    names = {name for group in declared for name in group if name}
+    assert names and [name for name in sorted(names) if f"<code>{name}</code>" not in headings] == []
+
+
+def test_reference_has_what_the_package_exports(site):
+    text = (site / "reference" / "python.html").read_text(encoding="utf-8")
+    for name in ("pipeline.infer", "result.Result", "result.Result.op_times", "errors.DataError"):
+        assert f'id="fashion_infer.{name}"' in text
+    for name in (*(field.name for field in dataclasses.fields(Request)), *Result._fields, *Layer._fields):
+        assert f"<code>{name}</code>" in text
+
+
+@pytest.mark.skipif(profiles.pick(True, False), reason="builds the site once more: make test-all does")
+def test_a_link_that_leads_nowhere_fails(tmp_path):
+    for name in ("mkdocs.yml", "README.md"):
+        shutil.copy(str(ROOT / name), str(tmp_path))
+    for name in ("docs", "models", "scripts", "custom_ops", "fashion_infer"):
+        shutil.copytree(str(ROOT / name), str(tmp_path / name), ignore=shutil.ignore_patterns("lib", "__pycache__"))
+    page = tmp_path / "docs" / "glossary.md"
+    page.write_text(page.read_text(encoding="utf-8") + "\n[there](no-such-page.md)\n", encoding="utf-8")
+    done = build(tmp_path, tmp_path / "site")
+    assert done.returncode != 0 and "no-such-page.md" in done.stderr + done.stdout
+
+
+@pytest.mark.parametrize("width, scheme", VIEWS)
+def test_in_a_browser_from_disk(browser, site, width, scheme):
+    context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
+    page, asked, said = context.new_page(), [], []
+    page.on("request", lambda request: asked.append(request.url))
+    page.on("console", lambda message: said.append(message.text))
+    page.on("pageerror", lambda error: said.append(str(error)))
+    for name in ("index.html", "docs/tutorial.html", "docs/kernels.html", "reference/commands.html"):
+        page.goto((site / name).as_uri())
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), name
+    page.click("label[for=__search]" if width < 900 else "[name=query]")
+    page.locator("[name=query]").press_sequentially("roofline")
+    page.click("a.md-search-result__link >> nth=0")
+    page.wait_for_url("**/docs/*.html*")
+    assert [url for url in asked if not url.startswith(("file:", "data:", "blob:", "about:"))] == []
+    assert said == []
+    context.close()
