@@ -32,9 +32,9 @@ def main():
 
 def picture(measured):
     """The SVG of the first layer of a file of `bench conv --json`."""
-    layer = measured["layers"][0]
+    layer = measured["cases"][0]
     rows = {row["name"]: row for row in layer["rows"] if row["status"] == "ok"}
-    kernels = sorted((row for row in rows.values() if row["kind"] == "kernel"), key=lambda row: row["step"])
+    kernels = sorted((row for row in rows.values() if row["kind"] == "ours"), key=lambda row: row["step"])
     bottom = TOP + ROW * len(kernels)
     shape, device = layer["shape"], measured["device"]["name"]
     title = f"{shape['B']:,} images, {shape['M']} filters of {shape['K']} x {shape['K']}, on an {device}"
