@@ -63,7 +63,8 @@ const Kernel* choose(const fops_conv& c) {
   if (takes_few_products(c) && !(c.C == 1 && c.K == 5)) return &at(Ladder::few_products);
   // Too little work to pay for setting anything up: 49 products for 21,632 outputs take 0.008 ms, on tensor cores 0.015.
   // A longer chain of plain sums would break the bound on the error (docs/precision.md).
-  if (takes_any(c) && c.C * c.K * c.K <= 49 && output_floats(c) <= 40'000 / c.B) return &at(Ladder::register_accumulate);
+  const bool tiny = c.C * c.K * c.K <= 49 && output_floats(c) <= 40'000 / c.B;
+  if (takes_any(c) && tiny) return &at(Ladder::register_accumulate);
   if (major >= 8 && takes_tensor_core(c)) return &at(Ladder::tensor_core);
   if (takes_register_tile(c)) return &at(Ladder::register_tile);
   return takes_any(c) ? &at(Ladder::implicit_gemm) : nullptr;

@@ -47,8 +47,8 @@ __device__ inline Quad quad_at(int i, int C, int K) {
   return {rest / a_row, rest % a_row * 2, full, true};
 }
 
-// What was seen of the values: the largest magnitude rounded, two halves of bits (infinities and NaN above all), and the
-// smallest but zero.
+// What was seen of the values: the largest magnitude rounded, two halves of bits (infinities and NaN above all), and
+// the smallest but zero.
 struct Seen {
   unsigned top = 0;
   uint32_t smallest = ~0u;
@@ -58,7 +58,8 @@ struct Seen {
 __device__ inline uint4 split4(float a, float b, float c, float d, float scale, Seen* seen) {
   const SplitPair ab = split_pair(a * scale, b * scale), cd = split_pair(c * scale, d * scale);
   seen->top = __vmaxu2(seen->top, __vmaxu2(ab.hi & 0x7fff7fffu, cd.hi & 0x7fff7fffu));
-  seen->smallest = min(seen->smallest, min(min(nonzero_bits(a), nonzero_bits(b)), min(nonzero_bits(c), nonzero_bits(d))));
+  const uint32_t of_ab = min(nonzero_bits(a), nonzero_bits(b)), of_cd = min(nonzero_bits(c), nonzero_bits(d));
+  seen->smallest = min(seen->smallest, min(of_ab, of_cd));
   return make_uint4(ab.hi, cd.hi, ab.lo, cd.lo);
 }
 

@@ -15,12 +15,13 @@ enum class Way { none, pixels, channels, few_filters, warpgroup, any_shape };
 
 // `major`: of the GPU's compute capability. A single product, `half`, keeps mma.sync from being what limits it
 // (0.204 ms, wgmma 0.205). channels.cu computes as many filters as there are, any_shape/ 32 at a time: of 32 channels
-// and 32 filters, 3x3, 56x56, they take 0.38 and 0.32 ms, of 16 channels and 16 filters 0.31 and 0.37.
+// and 32 filters, 3x3, 56x56, they take 0.38 and 0.32 ms, of 16 channels and 16 filters 0.31 and 0.37. Its sums are one
+// chain on the tensor cores, which cut off toward zero: more than 20 steps of one sign lose more than the bound allows.
 Way way_for(const fops_conv& c, bool half, int major) {
   if (takes_tensor_core_pixels(c)) return Way::pixels;
   if (takes_tensor_core_few_filters(c))
     return major == 9 && !half && takes_tensor_core_warpgroup(c) ? Way::warpgroup : Way::few_filters;
-  const bool few = c.C < 32 || (c.C < 64 && c.M <= 16);
+  const bool few = c.C * c.K * c.K <= 16 * 20 && (c.C < 32 || c.M <= 16);
   if (takes_tensor_core_channels(c) && (few || !takes_tensor_core_any_shape(c))) return Way::channels;
   return takes_tensor_core_any_shape(c) ? Way::any_shape : Way::none;
 }

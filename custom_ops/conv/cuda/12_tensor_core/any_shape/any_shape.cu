@@ -131,15 +131,17 @@ bool usable() {
 
 bool takes_tensor_core_any_shape(const fops_conv& c) {
   Plan plan;
-  return usable() && takes_any(c) && c.C * c.K * c.K >= 16 && c.C <= 4096 && c.M <= 4096 && c.K <= kLargestK && c.H * c.W <= 1 << 20 &&
-         c.M * c.H * c.W <= 1 << 28 && c.C * c.H * c.W <= 1 << 28 && plan_for(c, choose(c), &plan);
+  return takes_any(c) && c.C * c.K * c.K >= 16 && c.C <= 4096 && c.M <= 4096 && c.K <= kLargestK &&
+         c.H * c.W <= 1 << 20 && c.M * c.H * c.W <= 1 << 28 && c.C * c.H * c.W <= 1 << 28 &&
+         plan_for(c, choose(c), &plan) && usable();
 }
 
 fops_status run_tensor_core_any_shape(const fops_conv& c, bool half, const void* x, const float* k, float* y,
                                       cudaStream_t stream) {
   const Choice choice = choose(c);
   Plan plan;
-  if (!plan_for(c, choice, &plan)) return fail(FOPS_UNSUPPORTED, "tensor-core: this shape does not fit into shared memory");
+  if (!plan_for(c, choice, &plan))
+    return fail(FOPS_UNSUPPORTED, "tensor-core: this shape does not fit into shared memory");
   plan.half = half;
   const size_t filters = static_cast<size_t>(plan.blocks) * choice.filters() * sizeof(float);
   const size_t tiles = static_cast<size_t>(plan.blocks) * plan.steps * choice.step_bytes();

@@ -12,16 +12,18 @@ namespace any_shape {
 // Who does what, a warpgroup each:
 //
 //   0, 1  multiply   <- buffers of staged pixels  <- 2, 3 but for a warp   stage them     <- global memory
-//                    <- ring of weights           <- that warp's first thread has the copy engine bring them
+//                    <- ring of weights           <- that warp's first thread: the copy engine brings them
 //
 // Barriers count arrivals: `full` when a buffer or a place of the ring may be read, `empty` when it may be written.
 constexpr int kMultipliers = 256, kThreads = kMultipliers + kStagers + 32;
 static_assert(kThreads == 512, "registers are dealt out to four warpgroups");
 constexpr int kMostBuffers = 4, kMostRing = 8;
-constexpr int kGroupBytes = 16384;  // of weights, a copy: of several steps, so that the thread that asks for it keeps up
+// Of weights, a copy: several steps' worth, so that the thread that asks for them keeps up.
+constexpr int kGroupBytes = 16384;
 // Steps whose sums are added up by the tensor cores before ordinary additions take them over. The tensor cores cut off
-// what a sum has no room for, always toward zero; over a long chain of one sign that adds up.
-constexpr int kLongestChain = 64;
+// what a sum has no room for, always toward zero: of terms of one sign about a unit of 2^-24 a step, where the bound
+// allows 4 + sqrt(16 steps). 16 steps have 20 units to lose.
+constexpr int kLongestChain = 16;
 
 // kStacked: rows of a wgmma are 32 filters, high and low halves; else 64 filters, the low halves in a tile of their own.
 // kTiles: tiles of filters a block. With two the two warpgroups share positions, with one they share filters.
