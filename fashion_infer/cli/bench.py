@@ -44,8 +44,8 @@ def conv(editions, backend, device, more, kernels, timeout, against, batch, repe
     from ..present.charts import kernels as chart
     from ..present.render import terminal
 
-    files.check(as_json, markdown, plot=plot)
     own = paths.among(kernels)
+    files.check(as_json, markdown, pictures=[plot], inputs=own)
     backend = _backend_of(own, backend) if own else devices.choose(backend, device).backend
     named = ",".join(kernels) or "all"
     request = measure.Request(editions or ("fa2017",), backend, named, against, batch, repeat, device)
@@ -78,7 +78,7 @@ def net(editions, backend, device, against, batch, repeat, as_json, plot, markdo
     from ..present.charts import throughput as chart
     from ..present.render import terminal
 
-    files.check(as_json, markdown, plot=plot)
+    files.check(as_json, markdown, pictures=[plot])
     batches = _numbers("--batch", batch) or measure.BATCHES
     backend = devices.choose(backend, device, "fused").backend
     request = measure.Request(editions or ("fa2017",), backend, against, batches, repeat, device)

@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 from typing import Callable, List, NamedTuple, Optional, Tuple
 
+from .. import inputs
 from ..errors import UsageError
 from . import source
 
@@ -121,6 +122,7 @@ def _never(code, suffix):
 
 
 # In this order: a file that has both parts is one for the GPU.
+MOST = 1 << 30  # bytes of a kernel file, which may be a library with all of cuBLAS in it
 FORMATS = (
     Format("mxnet-gpu", "fa2017 to fa2019", "gpu", "a specialisation forward<gpu, float>(...) over mshadow::Tensor",
            "mxnet_gpu.cu", "new-forward.cuh", _mxnet_gpu),
@@ -211,10 +213,7 @@ def recognise(path, insist: Optional[str] = None, backend: Optional[str] = None)
     wanted = [find(insist)] if insist else list(FORMATS)
     if backend:
         wanted = [entry for entry in wanted if entry.backend in (backend, "any")]
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise UsageError(f"cannot read the kernel file {path}: {error.strerror}") from None
+    data = inputs.read(path, MOST, UsageError, "the kernel file ")
     if data.startswith(b"\x7fELF"):
         prebuilt = find("prebuilt")
         if prebuilt in wanted and any(name in data for name in _EXPORTS):
