@@ -27,7 +27,7 @@ def info(data_dir, data, images, labels):
         rows.append([location.what, location.path, *(s if s in ("ok", "missing") else "damaged" for s in states)])
     terminal.show([environment.datasets([*rows, ["built in", "", "ok (synthetic)", ""]])])
     sizes = [status.st_size for _, status in cache.files()]
-    terminal.show([environment.kept(cache.folder(), sizes, cache.bound(), cache.BOUND)])
+    terminal.show([environment.kept(str(cache.folder()), sizes, cache.bound(), cache.BOUND)])
 
 
 @command.command("fetch")

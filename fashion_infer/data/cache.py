@@ -21,9 +21,12 @@ _OURS = re.compile(r"[a-z-]+-\d+-[0-9a-f]{16}\.npy")
 _DIGEST_BYTES = 20
 
 
-def folder() -> Path:
-    """Where the files lie."""
-    return locate.cache_dir().parent / "resized"
+def folder() -> Optional[Path]:
+    """Where the files lie; None for a user who has no cache."""
+    try:
+        return locate.cache_dir().parent / "resized"
+    except DataError:
+        return None
 
 
 def bound() -> int:
@@ -36,9 +39,9 @@ def bound() -> int:
 
 def files() -> List[Tuple[Path, os.stat_result]]:
     """What is kept, least recently used first."""
-    found = []
+    found, place = [], folder()
     with contextlib.suppress(OSError):
-        for path in folder().iterdir():
+        for path in place.iterdir() if place else ():
             with contextlib.suppress(OSError):  # another process evicts too
                 if _OURS.fullmatch(path.name) and path.is_file():
                     found.append((path, path.stat()))
@@ -50,7 +53,10 @@ def get(name: str, shape: Tuple[int, ...]) -> Optional[np.ndarray]:
 
     The file is read, and what was read is checked: a file that changes later changes nothing.
     """
-    path = folder() / name
+    place = folder()
+    if place is None:
+        return None
+    path = place / name
     try:
         inputs.check(path)
         content = np.fromfile(path, np.uint8)
@@ -70,9 +76,10 @@ def put(name: str, array: np.ndarray) -> None:
 
     It is a .npy file with the digest of all that behind it, which NumPy does not read.
     """
-    path, most = folder() / name, bound()
-    if array.nbytes > most or (path.exists() and not path.is_file()):
+    place, most = folder(), bound()
+    if place is None or array.nbytes > most or (os.path.exists(place / name) and not (place / name).is_file()):
         return
+    path = place / name
     kept = [entry for entry in files() if entry[0] != path]
     total = sum(status.st_size for _, status in kept) + array.nbytes + 200
     for old, status in kept:

@@ -16,7 +16,7 @@ SIZE = 28  # pixels a side
 MOST_PIXELS, LONGEST_SIDE = 1 << 26, 1 << 14
 # What pictures come in. Pillow knows more, some of which starts programs (Ghostscript for EPS) or has no decoder.
 FORMATS = ("PNG", "JPEG", "MPO", "GIF", "BMP", "DIB", "TIFF", "WEBP", "AVIF", "JPEG2000", "PPM", "TGA", "ICO", "ICNS",
-           "PCX", "QOI", "SGI", "IM", "SPIDER", "MSP", "XBM", "XPM", "PSD", "DDS")  # fmt: skip
+           "PCX", "QOI", "SGI", "XBM", "XPM", "PSD", "DDS")  # fmt: skip
 _STRIP = 1 << 24  # pixels of the widened picture worked on at a time
 
 

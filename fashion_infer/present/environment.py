@@ -1,6 +1,5 @@
 """What a machine has: parts of the installation, versions, datasets, models."""
 
-from pathlib import Path
 from typing import Any, Mapping, Sequence
 
 from .content import Table, Text, table
@@ -31,7 +30,7 @@ def own_dataset(found) -> Table:
     return table("", ["file", ">images", "pixels", ">classes"], [row])
 
 
-def kept(folder: Path, sizes: Sequence[int], bound: int, variable: str) -> Text:
+def kept(folder: str, sizes: Sequence[int], bound: int, variable: str) -> Text:
     """What is kept of resized images, in bytes, and the most that may be, which an environment variable sets."""
     what = f"{len(sizes)} resized sets of images, {sum(sizes) / 1e6:,.0f} MB of at most {bound / 1e6:,.0f}"
     return Text(f"{what} ({variable}), are kept in {folder}")
