@@ -1,10 +1,10 @@
 """Resized images in the user's cache: every file carries a digest, and all of them together stay within a bound."""
 
 import contextlib
-import hashlib
 import os
 import re
 import sys
+import zlib
 from pathlib import Path
 from typing import List, Optional, Tuple
 
@@ -18,7 +18,9 @@ from . import locate
 BOUND = "FASHION_INFER_CACHE_MB"  # environment variable
 DEFAULT_MB = 2000  # 10,000 images of every edition take 190 MB
 _OURS = re.compile(r"[a-z-]+-\d+-[0-9a-f]{16}\.npy")
-_DIGEST_BYTES = 20
+# CRC-32 finds what damages a file; whoever forges one has the user's account. Of fa2020's 10,000 images it takes 46 ms
+# on a Sapphire Rapids core (SHA-1 90, BLAKE2b 114), reading them 34, and making them again 1.5 s.
+_DIGEST_BYTES = 4
 
 
 def folder() -> Optional[Path]:
@@ -99,4 +101,4 @@ def put(name: str, array: np.ndarray) -> None:
 
 
 def _digest(content: np.ndarray) -> bytes:
-    return hashlib.sha1(content).digest()
+    return zlib.crc32(content).to_bytes(_DIGEST_BYTES, "little")

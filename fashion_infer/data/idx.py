@@ -57,11 +57,12 @@ def read_idx(path: Path, magic: int, dimensions: int, gzipped: bool = True, advi
 
 def _read(stream: BinaryIO, path: Path, magic: int, dimensions: int, advice: str) -> np.ndarray:
     header = stream.read(4 + 4 * dimensions)
+    number = int.from_bytes(header[:4], "big")
+    if len(header) >= 4 and number != magic:
+        raise DataError(f"{path} is not the IDX file it should be (magic number {number}, expected {magic})")
     if len(header) < 4 + 4 * dimensions:
         raise DataError(f"{path} ends within its header: {advice}")
-    number, *shape = struct.unpack(f">{1 + dimensions}I", header)
-    if number != magic:
-        raise DataError(f"{path} is not the IDX file it should be (magic number {number}, expected {magic})")
+    shape = struct.unpack(f">{dimensions}I", header[4:])
     size = math.prod(shape)
     if size > MOST:
         raise DataError(f"{path}: its header says {size:,} bytes, where {MOST:,} are the most that is read: {advice}")

@@ -32,8 +32,8 @@ def own_dataset(found) -> Table:
 
 def kept(folder: str, sizes: Sequence[int], bound: int, variable: str) -> Text:
     """What is kept of resized images, in bytes, and the most that may be, which an environment variable sets."""
-    what = f"{len(sizes)} resized sets of images, {sum(sizes) / 1e6:,.0f} MB of at most {bound / 1e6:,.0f}"
-    return Text(f"{what} ({variable}), are kept in {folder}")
+    share = f"{sum(sizes) / 1e6:,.0f} MB of at most {bound / 1e6:,.0f} ({variable})"
+    return Text(f"resized sets of images in {folder}: {len(sizes)}, {share}")
 
 
 def models(rows: Sequence[Sequence[Any]]) -> Table:
