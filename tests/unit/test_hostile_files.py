@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 import signal
 import socket
 import stat
@@ -12,6 +13,7 @@ import time
 from pathlib import Path
 
 import pytest
+from interruptible import interruptible
 
 from fashion_infer import files, inputs, temporary
 from fashion_infer.checkpoints import mxnet_pair, zoo
@@ -352,3 +354,21 @@ def test_a_fifo_waits_for_its_reader(tmp_path):
     put(path)
     reader.join(10)
     assert read == ["new"]
+
+
+def test_an_import_that_is_interrupted_ends_as_such(tmp_path):
+    """h5py's callbacks drop a KeyboardInterrupt that is raised within them."""
+    mxnet_pair.save(str(tmp_path / "p"), zoo.get("fa2019-ece408").load())
+    before = names(tmp_path)
+    for _ in range(3):
+        process = interruptible(
+            [sys.executable, "-m", "fashion_infer", "models", "import", f"{tmp_path}/p", "--to", f"{tmp_path}/x.h5"]
+        )
+        while names(tmp_path) == before:
+            assert process.poll() is None
+            time.sleep(0.01)
+        time.sleep(random.uniform(0, 0.2))
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+        assert process.returncode == 130 and err.strip() == "fashion-infer: interrupted"  # click ends the line first
+        assert names(tmp_path) == before
