@@ -5,13 +5,14 @@ import io
 import json
 import struct
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import profiles
 import pytest
 
 from fashion_infer import infer, verification
-from fashion_infer.data import dataset, idx, own, synthetic
+from fashion_infer.data import cache, dataset, idx, locate, own, pictures, synthetic
 from fashion_infer.errors import DataError, UsageError
 from fashion_infer.request import Request
 
@@ -257,3 +258,13 @@ def test_there_are_no_figures_to_verify(tmp_path, made, invoke):
     assert code == 2 and "own" in err and err.count("\n") == 1
     with pytest.raises(UsageError, match="no published figures"):
         verification.verify([], Request(data="own", data_dir=str(tmp_path), backend="cpu"))
+
+
+def test_the_page_names_what_is_looked_for_and_the_bounds():
+    page = (Path(__file__).resolve().parents[2] / "docs" / "data.md").read_text(encoding="utf-8")
+    named = {name for pair in (*own.PAIRS, *own.KEYS) for name in pair}
+    dotted = {"t10k-images.idx3-ubyte", "t10k-labels.idx1-ubyte"}
+    assert all(f"`{name}`" in page for name in named - dotted) and "a dot for the dash before `idx`" in page
+    for number in (pictures.LONGEST_SIDE, pictures.MOST_PIXELS, cache.DEFAULT_MB):
+        assert f"{number:,}" in page
+    assert cache.BOUND in page and locate.MOST["t10k-labels-idx1-ubyte.gz"] - 5148 == 4096
