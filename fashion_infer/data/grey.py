@@ -12,7 +12,7 @@ Transparent parts take the grey of the picture's border. Where the border is tra
 light subject and white under a dark one, so that it can be seen either way.
 """
 
-from typing import Optional, Tuple
+from typing import Callable, Optional, Tuple
 
 import numpy as np
 
@@ -23,40 +23,38 @@ _XYZ_TO_RGB = np.array(
     [[3.1338561, -1.6168667, -0.4906146], [-0.9787684, 1.9161415, 0.0334540], [0.0719453, -0.2289914, 1.4052427]]
 )
 _D50 = np.array([0.96422, 1.0, 0.82521])
-_STRIP = 1 << 20  # pixels whose colours are worked on at a time in float64
+_STRIP = 1 << 20  # pixels worked on at a time in floats
 
 
 class UnknownScale(ValueError):
     """The values do not tell how light they are."""
 
 
-def levels(picture, format: Optional[str] = None) -> np.ndarray:
+def levels(picture) -> np.ndarray:
     """The grey levels of a decoded picture, (h,w) uint8, with its transparent parts filled.
 
     Parameters
     ----------
     picture
-        A PIL.Image.Image.
-    format
-        Pillow's name of the format that it came in: tells what its mode I holds.
+        A PIL.Image.Image. The format that it came in tells what its mode I holds.
 
     Raises
     ------
     UnknownScale
         When values lie outside of every scale above, or nothing of the picture is opaque.
     """
-    grey, alpha = _split(picture, format)
+    grey, alpha = _split(picture)
     return grey if alpha is None or alpha.min() == 255 else _filled(grey, alpha)
 
 
-def _split(picture, format: Optional[str]) -> Tuple[np.ndarray, Optional[np.ndarray]]:
+def _split(picture) -> Tuple[np.ndarray, Optional[np.ndarray]]:
     """Grey levels and, where the picture has any transparency, opacity; (h,w) uint8 both."""
     mode, info = picture.mode, picture.info
     if mode.startswith("I") or mode == "F":
         values = np.asarray(picture)
         transparent = info.get("transparency")
         alpha = None if not isinstance(transparent, int) else np.where(values == transparent, 0, 255).astype(np.uint8)
-        return _scaled(values, mode, format), alpha
+        return _scaled(values, mode, picture.format), alpha
     if mode == "LAB":
         return _of_lab(np.asarray(picture)), None
     if mode in ("La", "RGBa"):  # premultiplied
@@ -82,24 +80,23 @@ def _scaled(values: np.ndarray, mode: str, format: Optional[str]) -> np.ndarray:
             raise UnknownScale(f"its values are integers from {low} to {high}, not within 0 to 65535")
         sixteen = mode != "I" or format in _SIXTEEN_BITS or high > 255
         factor = 1 / 257 if sixteen else 1.0
-    return np.rint(values * np.float32(factor)).astype(np.uint8)
+    return _by_strips(values.shape, lambda part: values[part] * np.float32(factor))
 
 
 def _of_lab(lab: np.ndarray) -> np.ndarray:
     """Of L, a, b in bytes: L is 0 to 100 on 0 to 255, a and b are signed."""
-    found = np.empty(lab.shape[:2], np.uint8)
-    strip = max(1, _STRIP // lab.shape[1])
-    for start in range(0, len(lab), strip):
-        part = lab[start : start + strip]
-        lightness = part[..., 0] * (100 / 255)
-        a, b = (part[..., index].astype(np.int8).astype(float) for index in (1, 2))
+
+    def levels_of(part: slice) -> np.ndarray:
+        lightness = lab[part][..., 0] * (100 / 255)
+        a, b = (lab[part][..., index].astype(np.int8).astype(float) for index in (1, 2))
         middle = (lightness + 16) / 116
         ratios = np.stack([middle + a / 500, middle, middle - b / 200], axis=-1)
         xyz = np.where(ratios > 6 / 29, ratios**3, 3 * (6 / 29) ** 2 * (ratios - 4 / 29)) * _D50
         linear = np.clip(xyz @ _XYZ_TO_RGB.T, 0, 1)
         rgb = np.where(linear <= 0.0031308, 12.92 * linear, 1.055 * linear ** (1 / 2.4) - 0.055)
-        found[start : start + strip] = np.rint(255 * (rgb @ _LUMA))
-    return found
+        return 255 * (rgb @ _LUMA)
+
+    return _by_strips(lab.shape[:2], levels_of)
 
 
 def _filled(grey: np.ndarray, alpha: np.ndarray) -> np.ndarray:
@@ -113,5 +110,15 @@ def _filled(grey: np.ndarray, alpha: np.ndarray) -> np.ndarray:
     else:
         subject = np.multiply(grey, alpha, dtype=np.uint16).sum(dtype=np.uint64) / alpha.sum(dtype=np.uint64)
         ground = 0.0 if subject > 127 else 255.0
-    share = alpha.astype(np.float32) / 255
-    return np.rint(ground + (grey - np.float32(ground)) * share).astype(np.uint8)
+    ground = np.float32(ground)
+    return _by_strips(grey.shape, lambda part: ground + (grey[part] - ground) * (alpha[part] / np.float32(255)))
+
+
+def _by_strips(shape: Tuple[int, ...], compute: Callable[[slice], np.ndarray]) -> np.ndarray:
+    """Grey levels (h,w) uint8 of what `compute` gives for some rows at a time: floats of all would be many times it."""
+    found = np.empty(shape, np.uint8)
+    rows = max(1, _STRIP // shape[1])
+    for start in range(0, shape[0], rows):
+        part = slice(start, start + rows)
+        found[part] = np.rint(compute(part))
+    return found

@@ -66,10 +66,9 @@ def _decoded(path: str) -> np.ndarray:
                 _check_size(path, opened.size)
                 opened.load()
                 _check_size(path, opened.size)  # some formats know it only now
-                picture = opened
                 with contextlib.suppress(Exception):  # damaged EXIF turns nothing: viewers show the picture as it is
-                    picture = ImageOps.exif_transpose(opened)
-                return grey.levels(picture, opened.format)
+                    ImageOps.exif_transpose(opened, in_place=True)
+                return grey.levels(opened)
     except DataError:
         raise
     except grey.UnknownScale as error:
