@@ -288,9 +288,9 @@ def png(values):
 @pytest.mark.parametrize("dark", [False, True])
 @pytest.mark.parametrize("suffix", ["png", "pgm", "tiff"])
 def test_16_bits_are_the_same_picture_as_8(suffix, dark, tmp_path, rng):
-    """A picture in 8 bits, and the same with each level times 257; a dark one has no level above 255 / 257."""
-    level = rng.integers(0, 2 if dark else 256, (40, 40)).astype(np.uint8)
-    wide = level.astype(np.uint16) * 257
+    """A picture in 16 bits, and the same rounded to 8; no value of a dark one is above 255."""
+    wide = rng.integers(0, 256 if dark else 65536, (40, 40)).astype(np.uint16)
+    level = np.rint(wide / 257).astype(np.uint8)
     paths = [tmp_path / f"{bits}.{suffix}" for bits in (8, 16)]
     if suffix == "png":
         for path, values in zip(paths, (level, wide)):
@@ -408,6 +408,13 @@ def test_sizes_are_checked_before_a_picture_is_decoded(tmp_path):
     said = ended.stdout.splitlines()
     assert not ended.stderr and len(said) == 5 and said[-1] == "(1, 28, 28)"
     assert all("reduce it first" in line or "not a picture that can be read" in line for line in said[:4]), said
+
+
+def test_a_picture_that_is_too_large_is_not_decoded(tmp_path, monkeypatch):
+    Image.new("1", (60_000, 1)).save(tmp_path / "a.png")
+    monkeypatch.setattr("PIL.ImageFile.ImageFile.load", lambda self: pytest.fail("decoded"))
+    with pytest.raises(DataError, match="a.png is a picture of 60000 x 1 pixels: reduce it first"):
+        pictures.read(str(tmp_path / "a.png"))
 
 
 def test_what_starts_programs_or_is_no_picture_is_refused(tmp_path):
