@@ -3,6 +3,7 @@
 Opening a FIFO waits for a writer that may never come, and a device such as /dev/zero has no end.
 """
 
+import errno
 import os
 import stat
 from pathlib import Path
@@ -26,7 +27,8 @@ def check(path: Union[str, Path], error: Type[FashionInferError] = DataError, wh
     except (OSError, ValueError) as problem:
         raise error(f"cannot read {what}{path}: {getattr(problem, 'strerror', None) or problem}") from None
     if not stat.S_ISREG(status.st_mode):
-        raise error(f"cannot read {what}{path}: it is not a regular file")
+        reason = os.strerror(errno.EISDIR) if stat.S_ISDIR(status.st_mode) else "it is not a regular file"
+        raise error(f"cannot read {what}{path}: {reason}")
     return status.st_size
 
 

@@ -300,8 +300,8 @@ def test_json_through_a_fifo(tmp_path, invoke):
 def test_only_regular_files_are_read(tmp_path):
     os.mkfifo(tmp_path / "fifo")
     (tmp_path / "link").symlink_to(tmp_path / "fifo")
-    for name in ("fifo", "link", "."):
-        with pytest.raises(UsageError, match="not a regular file"):
+    for name, words in (("fifo", "not a regular file"), ("link", "not a regular file"), (".", "Is a directory")):
+        with pytest.raises(UsageError, match=words):
             inputs.read(tmp_path / name, 10, UsageError)
     with pytest.raises(DataError, match="not a regular file"):
         inputs.check("/dev/zero")
