@@ -5,7 +5,7 @@ import math
 import struct
 import zlib
 from pathlib import Path
-from typing import BinaryIO, Tuple
+from typing import IO, Tuple
 
 import numpy as np
 
@@ -14,10 +14,10 @@ from ..errors import DataError
 from .locate import FILES
 
 IMAGES_MAGIC, LABELS_MAGIC = 2051, 2049  # two zero bytes, 8 for unsigned byte, the number of dimensions
-MOST = 2 << 30  # bytes of a file's content: 2.7 million images of 28x28
+MOST = 512 << 20  # bytes of a file's content: 684,000 images of 28x28
 GZIP = b"\x1f\x8b"
 _AGAIN = "delete it and fetch it again"
-_SLACK = 1 << 20  # bytes that are read behind the end, to say how many are too many
+_PART = 1 << 20  # bytes read at a time; behind the end one more time, to say how many are too many
 
 
 def read_idx(path: Path, magic: int, dimensions: int, gzipped: bool = True, advice: str = _AGAIN) -> np.ndarray:
@@ -55,7 +55,7 @@ def read_idx(path: Path, magic: int, dimensions: int, gzipped: bool = True, advi
         raise DataError(f"{path} {kind} ({error}): {advice}") from None
 
 
-def _read(stream: BinaryIO, path: Path, magic: int, dimensions: int, advice: str) -> np.ndarray:
+def _read(stream: IO[bytes], path: Path, magic: int, dimensions: int, advice: str) -> np.ndarray:
     header = stream.read(4 + 4 * dimensions)
     number = int.from_bytes(header[:4], "big")
     if len(header) >= 4 and number != magic:
@@ -64,13 +64,33 @@ def _read(stream: BinaryIO, path: Path, magic: int, dimensions: int, advice: str
         raise DataError(f"{path} ends within its header: {advice}")
     shape = struct.unpack(f">{dimensions}I", header[4:])
     size = math.prod(shape)
+    return content(stream, size, path, advice).reshape(shape)
+
+
+def content(stream: IO[bytes], size: int, path: Path, advice: str) -> np.ndarray:
+    """The bytes of a stream, (size,) uint8, of which there must be that many; `path` and `advice` for the message.
+
+    Memory is taken as they come, not as the header claims.
+
+    Raises
+    ------
+    DataError
+        When there are more or fewer, or `size` is more than `MOST`.
+    """
     if size > MOST:
         raise DataError(f"{path}: its header says {size:,} bytes, where {MOST:,} are the most that is read: {advice}")
-    content = stream.read(size + _SLACK)
-    if len(content) != size:
-        more = "more than " if len(content) == size + _SLACK else ""
-        raise DataError(f"{path} holds {more}{len(content)} bytes where its header says {size}: {advice}")
-    return np.frombuffer(content, np.uint8).reshape(shape)
+    found, end = np.empty(size, np.uint8), 0
+    while end < size:
+        part = stream.read(min(_PART, size - end))
+        if not part:
+            break
+        found[end : end + len(part)] = np.frombuffer(part, np.uint8)
+        end += len(part)
+    end += len(stream.read(_PART))
+    if end != size:
+        more = "at least " if end == size + _PART else ""
+        raise DataError(f"{path} holds {more}{end} bytes where its header says {size}: {advice}")
+    return found
 
 
 def read_pair(folder: Path, split: str = "test") -> Tuple[np.ndarray, np.ndarray]:

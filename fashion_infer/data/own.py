@@ -1,11 +1,11 @@
 """A labelled dataset of the user's own: IDX files or NumPy arrays, its size and its classes taken from them."""
 
-import io
+import math
 import os
 import zipfile
 import zlib
 from pathlib import Path
-from typing import NamedTuple, Optional, Tuple
+from typing import IO, NamedTuple, Optional, Tuple
 
 import numpy as np
 
@@ -101,59 +101,52 @@ def _array(path: Path, which: int) -> np.ndarray:
     size = inputs.check(path)
     try:
         with open(path, "rb") as stream:
-            beginning = stream.read(6)
-    except OSError as error:
-        raise DataError(f"cannot read {path}: {error.strerror}") from None
-    if beginning == _NPY:
-        return _npy(inputs.read(path, idx.MOST), path)
-    if beginning[:4] == _ZIP:
-        return _npy(_member(path, which), path)
-    gzipped = beginning[:2] == idx.GZIP
-    if gzipped or beginning[:2] == b"\0\0":
+            beginning = stream.read(len(_NPY))
+            stream.seek(0)
+            if beginning == _NPY:
+                return _npy(stream, path)
+            if beginning.startswith(_ZIP):
+                with zipfile.ZipFile(stream) as archive, archive.open(_member(archive, path, which)) as member:
+                    return _npy(member, path)
+    except (OSError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, ValueError) as error:
+        raise DataError(f"{path} is not a whole array of NumPy ({_words(error)}): {_DAMAGED}") from None
+    gzipped = beginning.startswith(idx.GZIP)
+    if gzipped or beginning.startswith(b"\0\0"):
         magic, dimensions = ((idx.IMAGES_MAGIC, 3), (idx.LABELS_MAGIC, 1))[which]
         return idx.read_idx(path, magic, dimensions, gzipped, _DAMAGED)
     raise DataError(f"{path} is neither an IDX file nor an array of NumPy" + ("" if size else ": it is empty"))
 
 
-def _member(path: Path, which: int) -> bytes:
+def _member(archive: zipfile.ZipFile, path: Path, which: int) -> str:
     """The .npy within a .npz that holds the images or the labels: by its name, or the only one."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            names = archive.namelist()
-            wanted = [f"{pair[which]}.npy" for pair in KEYS if all(f"{key}.npy" in names for key in pair)]
-            if not wanted and len(names) == 1:
-                wanted = names
-            if not wanted:
-                known = ", ".join(" and ".join(pair) for pair in KEYS)
-                raise DataError(f"{path} holds no two arrays of known names ({known})")
-            with archive.open(wanted[0]) as stream:
-                content = stream.read(idx.MOST + 1)  # whatever the archive says of its size
-    except (OSError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, ValueError) as error:
-        raise DataError(f"{path} is not a whole .npz file ({error}): {_DAMAGED}") from None
-    if len(content) > idx.MOST:
-        raise DataError(f"{path} holds more than the {idx.MOST:,} bytes that are read")
-    return content
+    names = archive.namelist()
+    for pair in KEYS:
+        if all(f"{key}.npy" in names for key in pair):
+            return f"{pair[which]}.npy"
+    if len(names) != 1:
+        known = ", ".join(" and ".join(pair) for pair in KEYS)
+        raise DataError(f"{path} holds no two arrays of known names ({known})")
+    return names[0]
 
 
-def _npy(content: bytes, path: Path) -> np.ndarray:
+def _npy(stream: IO[bytes], path: Path) -> np.ndarray:
     """The array of a .npy file, its header checked against what follows it. No object is ever unpickled."""
-    stream = io.BytesIO(content)
     try:
         version = np.lib.format.read_magic(stream)
         read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
         shape, fortran, dtype = read(stream)
     except Exception as error:  # the header is a Python literal, and its parser raises what it likes
-        reason = " ".join(str(error).split()) or type(error).__name__
-        raise DataError(f"{path} is not a whole array of NumPy ({reason}): {_DAMAGED}") from None
+        raise DataError(f"{path} is not a whole array of NumPy ({_words(error)}): {_DAMAGED}") from None
     if dtype.kind not in "uib":
         raise DataError(f"{path} holds {dtype} where whole numbers are wanted: 0 to 255 for pixels, classes for labels")
-    expected, rest = dtype.itemsize, len(content) - stream.tell()
-    for extent in shape:  # Python's integers: no overflow
-        expected *= extent
-    if expected != rest:
-        raise DataError(f"{path} holds {rest} bytes where its header says {expected}: {_DAMAGED}")
-    array = np.frombuffer(content, dtype, offset=stream.tell())
-    return array.reshape(shape, order="F" if fortran else "C")
+    size = math.prod(shape) * dtype.itemsize
+    if size < 0:
+        raise DataError(f"{path} is not a whole array of NumPy (its shape is {shape}): {_DAMAGED}")
+    return idx.content(stream, size, path, _DAMAGED).view(dtype).reshape(shape, order="F" if fortran else "C")
+
+
+def _words(error: Exception) -> str:
+    return " ".join(str(error).split()) or type(error).__name__
 
 
 def _images(array: np.ndarray, path: Path) -> np.ndarray:
