@@ -37,15 +37,18 @@ def luma(rgb):
 
 
 def over(level, alpha):
-    """Grey levels over the ground that the documentation promises: alpha is 0 to 1."""
+    """Grey levels over the ground that the documentation promises, alpha is 0 to 1; None where it is a close call."""
     edge = np.zeros((H, W), bool)
     edge[[0, -1]] = edge[:, [0, -1]] = True
     around = np.concatenate([alpha[0], alpha[-1], alpha[:, 0], alpha[:, -1]])
+    subject = (level * alpha).sum() / alpha.sum()
+    if abs(np.median(around) - 0.5) < 0.01 or abs(subject - 127) < 2:
+        return None
     if np.median(around) > 0.5:
         levels = np.concatenate([level[0], level[-1], level[:, 0], level[:, -1]])
         ground = np.median(levels[around > 0.5])
     else:
-        ground = 0.0 if (level * alpha).sum() / alpha.sum() > 127 else 255.0
+        ground = 0.0 if subject > 127 else 255.0
     return alpha * level + (1 - alpha) * ground
 
 
@@ -232,6 +235,8 @@ def test_every_mode(name, rng, monkeypatch):
     monkeypatch.setattr(grey, "_STRIP", 3 * W)
     for _ in range(profiles.examples(4)):
         picture, expected = CASES[name](rng)
+        if expected is None:
+            continue
         found = grey.levels(picture)
         assert found.dtype == np.uint8 and found.shape == (H, W)
         assert np.abs(found - np.asarray(expected, float)).max() <= LOOSE.get(name, 1.0)
