@@ -12,8 +12,12 @@ import profiles
 import pytest
 
 from fashion_infer import infer, verification
+from fashion_infer.checkpoints import hdf5
+from fashion_infer.checkpoints.checkpoint import Checkpoint
 from fashion_infer.data import cache, dataset, idx, locate, own, pictures, synthetic
 from fashion_infer.errors import DataError, UsageError
+from fashion_infer.graph import layers as kinds
+from fashion_infer.graph import symbol
 from fashion_infer.request import Request
 
 CPU = ("--backend", "cpu")
@@ -268,3 +272,25 @@ def test_the_page_names_what_is_looked_for_and_the_bounds():
     for number in (pictures.LONGEST_SIDE, pictures.MOST_PIXELS, cache.DEFAULT_MB):
         assert f"{number:,}" in page
     assert cache.BOUND in page and locate.MOST["t10k-labels-idx1-ubyte.gz"] - 5148 == 4096
+
+
+def test_a_network_of_26_classes_on_as_many(tmp_path, invoke):
+    """Letters, say: the scores against NumPy's in float64, and nothing of Fashion-MNIST's ten classes."""
+    rng = np.random.default_rng()
+    layers = (kinds.Flatten(), kinds.Dense(26), kinds.Softmax())
+    weights = {"fullyconnected0_weight": rng.normal(0, 2e-4, (26, 784)), "fullyconnected0_bias": rng.normal(0, 1, 26)}
+    weights = {name: array.astype(np.float32) for name, array in weights.items()}
+    hdf5.save(tmp_path / "letters.h5", Checkpoint(symbol.build(layers, (1, 28, 28)), weights, {}))
+    pixels, labels = rng.integers(0, 256, (60, 28, 28)).astype(np.uint8), rng.permutation(60) % 26
+    np.savez(tmp_path / "a.npz", images=pixels, labels=labels)
+    asked = {"data": "own", "data_dir": str(tmp_path), "checkpoint": str(tmp_path / "letters.h5"), "input_size": 28}
+    result = infer(**asked, backend="cpu")
+    logits = pixels.reshape(60, 784) @ weights["fullyconnected0_weight"].astype(float).T
+    exact = np.exp(logits + weights["fullyconnected0_bias"])
+    exact /= exact.sum(axis=1, keepdims=True)
+    assert np.allclose(result.scores, exact, atol=1e-4)
+    assert result.class_names == tuple(str(number) for number in range(26))
+    assert result.correctness == (exact.argmax(axis=1) == labels).mean()
+    options = [f"--{name.replace('_', '-')}={value}" for name, value in asked.items()]
+    code, _, err = invoke("run", *options, *CPU, "--confusion", tmp_path / "c.png", "--mistakes", tmp_path / "m.png")
+    assert code == 0 and (tmp_path / "c.png").exists(), err
