@@ -9,7 +9,7 @@ from . import _mxnet, devices, isolation
 from . import model as models
 from . import result as results
 from .data import dataset
-from .errors import CheckFailed, DeviceError, UsageError
+from .errors import CheckFailed, DataError, DeviceError, UsageError
 from .layer_times import LayerTime
 from .library import kernels, thread_pool
 from .model import LoadedModel
@@ -34,8 +34,8 @@ def infer(*arguments: Any, **options: Any) -> Result:
     *arguments, **options
         The fields of `Request`, in their order or by their names: model, n, backend, checkpoint, epoch, operator,
         edition, weights, input_size, data_dir, data, device, kernel, mode, precision, batch_size, threads, repeat,
-        kernel_format. The default model is ece408-high. A kernel that is the path of a file runs in this very process:
-        what crashes there crashes here (the command line puts it in a process of its own).
+        kernel_format, images, labels. The default model is ece408-high. A kernel that is the path of a file runs in
+        this very process: what crashes there crashes here (the command line puts it in a process of its own).
 
     Returns
     -------
@@ -150,9 +150,14 @@ def run(
         data_location=images.location,
         notice=chosen.notice,
         images=images.images,
-        class_names=model.class_names,
+        class_names=_names(images, model, scores.shape[1]),
         submission=verdict,
     )
+
+
+def _names(images: dataset.Images, model: LoadedModel, classes: int) -> Tuple[str, ...]:
+    """Of the classes: those of Fashion-MNIST are not those of another dataset."""
+    return tuple(map(str, range(classes))) if images.source == dataset.OWN else model.class_names
 
 
 def _judging():
@@ -189,11 +194,23 @@ def load(
     """The request's images and its model, loaded where the caller does not give them; arguments as `run` takes them."""
     if images is None:
         with announce("fashion-mnist data"):
-            images = dataset.load(request.n, request.data_dir, request.data)
+            images = dataset.load(request.n, request.data_dir, request.data, request.images, request.labels)
     if model is None:
         with announce("model"):
             model = models.load(request)
+    if images.source == dataset.OWN:
+        _check_labels(images, model)
     return images, model
+
+
+def _check_labels(images: dataset.Images, model: LoadedModel) -> None:
+    """Raise DataError where a label is none of the model's classes: no prediction could ever meet it."""
+    classes, highest = model.classes, int(images.labels.max())
+    if classes is not None and highest >= classes:
+        raise DataError(
+            f"{images.location} has labels up to {highest}, but {model.label} tells {classes} classes apart: 0 to "
+            f"{classes - 1}"
+        )
 
 
 def choose(request: Request, model: LoadedModel) -> devices.Choice:

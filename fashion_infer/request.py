@@ -21,7 +21,7 @@ class Request:
     """The options of a run."""
 
     model: Optional[str] = None  # of `zoo`; None for the edition's default
-    n: int = dataset.TEST_SIZE  # test images, 1 to 10,000
+    n: Optional[int] = None  # test images, 1 to 10,000, or as many as a dataset of one's own has; None for all
     backend: str = "auto"  # "auto", "cpu" or "gpu"
     checkpoint: Optional[str] = None  # in place of a model: FILE.h5, PREFIX of MXNet's pair, or weights-86.bin
     epoch: int = 1  # NNNN of PREFIX-NNNN.params
@@ -30,7 +30,7 @@ class Request:
     weights: str = "shipped"  # or "original": the course's own, which must have been fetched
     input_size: Optional[int] = None  # pixels a side; None for the edition's, or what fits the network
     data_dir: Optional[str] = None  # folder of the dataset
-    data: Optional[str] = None  # "fashion-mnist", "synthetic", or None for the first that there is
+    data: Optional[str] = None  # "fashion-mnist", "synthetic", "own", or None for the first of the two that there is
     device: Device = 0  # index of the GPU; "all" splits the images between all of them
     kernel: str = "auto"  # of our operator: a name, or the path of a kernel file
     mode: Optional[str] = None  # "fused" or "operator"; None for what `mode_or_default` says
@@ -39,6 +39,8 @@ class Request:
     threads: Optional[int] = None  # of the CPU; None for the cores that this process may use
     repeat: int = 1  # passes over the images
     kernel_format: Optional[str] = None  # of the kernel's file, to insist on one
+    images: Optional[str] = None  # of a dataset of one's own, in place of a folder: the two files, see `data.own`
+    labels: Optional[str] = None
 
     @property
     def mode_or_default(self) -> str:
@@ -46,6 +48,11 @@ class Request:
         fused mode has kernels of its own, and runs both operators alike."""
         named = self.kernel != "auto" or self.operator is not None
         return self.mode or ("operator" if named else "fused")
+
+    @property
+    def source(self) -> Optional[str]:
+        """The data that was asked for, `data` or what the files mean; UsageError where they exclude each other."""
+        return dataset.source_of(self.data, self.data_dir, self.images, self.labels)
 
     def but(self, **changes: Any) -> "Request":
         """The same request with other values of some options."""
@@ -61,8 +68,9 @@ class Request:
         UsageError
             For a value out of range, an unknown name, or options that exclude each other.
         """
-        dataset.check_n(self.n)
-        _check_known("data", self.data, (None, dataset.REAL, dataset.SYNTHETIC))
+        _check_known("data", self.data, (None, dataset.REAL, dataset.SYNTHETIC, dataset.OWN))
+        if self.source != dataset.OWN:  # which has a size of its own
+            dataset.check_n(self.n)
         _check_known("backend", self.backend, BACKENDS)
         _check_known("operator", self.operator, (None, *OPERATORS))
         _check_known("weights", self.weights, WEIGHTS)

@@ -7,10 +7,11 @@ import numpy as np
 
 from ..errors import CheckpointError, DeviceError
 from ..graph.symbol import Graph
+from ..interrupts import interrupt_deferred
 from .loading import load
 from .logs import quiet
 from .plugin import BACKEND, FUSED_OPERATOR, explain, load_operators
-from .stopwatch import Stopwatch, interrupt_deferred
+from .stopwatch import Stopwatch
 
 
 class BoundGraph:

@@ -12,11 +12,13 @@ import numpy as np
 from ..errors import CheckpointError
 from ..files import replacing
 from ..graph.symbol import parse
+from ..interrupts import interrupt_deferred
 from .checkpoint import Checkpoint, check_finite
 
 FORMAT = "fashion-infer checkpoint 1"
 
 
+@interrupt_deferred()
 def load(path) -> Checkpoint:
     """Read an HDF5 checkpoint; CheckpointError when it is missing, damaged or not one."""
     import h5py
@@ -68,7 +70,7 @@ def save(path, checkpoint: Checkpoint, quantized: Optional[Mapping[str, Tuple[np
 
     quantized = quantized or {}
     packed = {"compression": "gzip", "compression_opts": 9, "shuffle": True}
-    with replacing(path) as temporary, h5py.File(temporary, "w") as file:
+    with replacing(path) as temporary, interrupt_deferred(), h5py.File(temporary, "w") as file:
         file.attrs["format"] = FORMAT
         for key, value in checkpoint.attributes.items():
             file.attrs[key] = value

@@ -7,7 +7,7 @@ import numpy as np
 
 from .. import _mxnet
 from ..errors import CheckpointError, UsageError
-from ..files import replacing
+from ..files import replacing_together
 from ..graph.symbol import parse
 from . import params_file
 from .checkpoint import Checkpoint, check_finite
@@ -43,17 +43,17 @@ def save(prefix: str, checkpoint: Checkpoint, epoch: int = 1) -> List[Path]:
     Raises
     ------
     CheckpointError
-        When a file cannot be written; then neither is left.
+        When a file cannot be written; then both are what they were.
     """
     mx = _mxnet.load()
     symbol_path, params_path = _pair(prefix, epoch)
-    with replacing(params_path) as temporary:
+    with replacing_together([symbol_path, params_path]) as (symbol_temporary, params_temporary):
+        Path(symbol_temporary).write_text(checkpoint.symbol, encoding="utf-8")
+        arrays = {f"arg:{k}": mx.nd.array(v, dtype=v.dtype) for k, v in checkpoint.weights.items()}
         try:
-            mx.nd.save(temporary, {f"arg:{k}": mx.nd.array(v, dtype=v.dtype) for k, v in checkpoint.weights.items()})
+            mx.nd.save(params_temporary, arrays)
         except mx.MXNetError:
             raise CheckpointError(f"cannot write {params_path}: is the disk full?") from None
-        with replacing(symbol_path) as symbol_temporary:
-            Path(symbol_temporary).write_text(checkpoint.symbol, encoding="utf-8")
     return [symbol_path, params_path]
 
 

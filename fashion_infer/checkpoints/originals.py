@@ -18,6 +18,7 @@ from ..graph import symbol
 from . import editions, minidnn, params_file, zoo
 from .checkpoint import Checkpoint, check_finite
 
+MOST = 32 << 20  # bytes of a file: the largest has 14.5 MB
 HOME = "https://raw.githubusercontent.com/illinois-impact/ece408_mxnet_docker/"
 
 
@@ -77,7 +78,7 @@ def fetch(name: str) -> Path:
     home = os.environ.get("FASHION_INFER_ORIGINALS", HOME).rstrip("/")
     address = f"{home}/{original.branch}/models/{original.file}"
     advice = f"put the file there by hand: {target}"
-    retrieve.fetch_file(target, [address], retrieve.git_blob, original.blob, advice)
+    retrieve.fetch_file(target, [address], retrieve.git_blob, original.blob, advice, MOST)
     return target
 
 

@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 from typing import List, NamedTuple, Optional
 
+from .. import inputs
 from ..errors import DataError
 from ..resources import resource_dir
 
@@ -18,6 +19,13 @@ MD5 = {
     "t10k-labels-idx1-ubyte.gz": "bb300cfdad3c16e7a12a480ee83cd310",
     "train-images-idx3-ubyte.gz": "8d4fb7e6c68d591d4c3dfef9ec88bf0d",
     "train-labels-idx1-ubyte.gz": "25c81989df183df01b3e8a0aad5dffbe",
+}
+# Bytes of a file, and a little more: nothing larger is read, or taken from a mirror.
+MOST = {
+    "t10k-images-idx3-ubyte.gz": 4_422_102 + 4096,
+    "t10k-labels-idx1-ubyte.gz": 5_148 + 4096,
+    "train-images-idx3-ubyte.gz": 26_421_880 + 4096,
+    "train-labels-idx1-ubyte.gz": 29_515 + 4096,
 }
 
 
@@ -71,9 +79,9 @@ def inspect(folder: Path, split: str = "test") -> Optional[str]:
         return "missing"
     for name in FILES[split]:
         try:
-            digest = hashlib.md5((folder / name).read_bytes()).hexdigest()
-        except OSError as error:
-            return f"{folder / name} cannot be read ({error.strerror})"
+            digest = hashlib.md5(inputs.read(folder / name, MOST[name])).hexdigest()
+        except DataError as error:
+            return str(error)
         if digest != MD5[name]:
             return f"{folder / name} is damaged (MD5 {digest}, expected {MD5[name]})"
     return None
@@ -96,7 +104,8 @@ def find(data_dir: Optional[str] = None, split: str = "test") -> Optional[Path]:
                 names = " and ".join(FILES[split])
                 trouble = f"{location.path} does not hold {names}"
             raise DataError(
-                f"{trouble}: give another folder with {location.what}, or fetch the dataset with "
-                f"`fashion-infer data fetch --to {location.path}`"
+                f"{trouble}: give another folder with {location.what}, or fetch the dataset into a new one with "
+                f"`fashion-infer data fetch --to DIR`; for a dataset of your own add --data own --data-dir "
+                f"{location.path}"
             )
     return None

@@ -2,13 +2,13 @@
 
 import json
 import os
-import shutil
 import tempfile
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Iterator
 
 from ..errors import DataError, UsageError
+from ..temporary import vanishing
 
 LIST = "report.json"  # names every file of a report; what it does not name, no report put there
 _KIND = "fashion-infer report"
@@ -66,22 +66,21 @@ def replacing(path: Path) -> Iterator[Path]:
         temporary = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}."))
     except OSError as error:
         raise DataError(f"cannot write to {path.parent}: {error.strerror}") from None
-    try:
-        new, old = temporary / "new", temporary / "old"
-        new.mkdir()  # with the user's umask: mkdtemp's own mode is private
-        yield new
-        listed = {"kind": _KIND, "files": sorted(entry.name for entry in new.iterdir())}
-        (new / LIST).write_text(json.dumps(listed, indent=1) + "\n", encoding="utf-8")
-        check(str(path))  # the measuring took minutes: someone may have put files there meanwhile
-        if path.exists():
-            path.rename(old)
+    with vanishing(str(temporary)):
         try:
-            new.rename(path)
-        except OSError:
-            if old.exists():
-                old.rename(path)
-            raise
-    except OSError as error:
-        raise DataError(f"cannot write {path}: {error.strerror or error}") from None
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+            new, old = temporary / "new", temporary / "old"
+            new.mkdir()  # with the user's umask: mkdtemp's own mode is private
+            yield new
+            listed = {"kind": _KIND, "files": sorted(entry.name for entry in new.iterdir())}
+            (new / LIST).write_text(json.dumps(listed, indent=1) + "\n", encoding="utf-8")
+            check(str(path))  # the measuring took minutes: someone may have put files there meanwhile
+            if path.exists():
+                path.rename(old)
+            try:
+                new.rename(path)
+            except OSError:
+                if old.exists():
+                    old.rename(path)
+                raise
+        except OSError as error:
+            raise DataError(f"cannot write {path}: {error.strerror or error}") from None
