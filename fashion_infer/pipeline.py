@@ -5,6 +5,8 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, Callable, List, Optional, Tuple
 
+import numpy as np
+
 from . import _mxnet, devices, isolation
 from . import model as models
 from . import result as results
@@ -30,7 +32,7 @@ def infer(*arguments: Any, **options: Any) -> Result:
     *arguments, **options
         The fields of `Request`, in their order or by their names: model, n, backend, checkpoint, epoch, operator,
         edition, weights, input_size, data_dir, data, device, kernel, mode, precision, batch_size, threads, repeat,
-        kernel_format. The default model is ece408-high. A kernel that is the path of a file runs in this very process:
+        kernel_format, trust_symbol. The default model is ece408-high. A kernel that is the path of a file runs in this very process:
         what crashes there crashes here (the command line puts it in a process of its own).
 
     Returns
@@ -80,7 +82,7 @@ def run(
     UsageError, DataError, CheckpointError, DeviceError
         Nothing is loaded before all options are checked.
     CheckFailed
-        When a call of a kernel file fails, or leaves the device in error.
+        When scores are not numbers, or a call of a kernel file fails or leaves the device in error.
     """
     request.check()
     given, file = request, None
@@ -109,6 +111,8 @@ def run(
         passes.append(times)
     if between is not None:
         between(request.repeat)
+    if file is None:
+        check_scores(scores)
     predictions = scores.argmax(axis=1)
     layers = results.merge(passes)
     verdict = None
@@ -144,11 +148,21 @@ def run(
         layers=layers,
         data_source=images.source,
         data_location=images.location,
-        notice=chosen.notice,
+        notice="; ".join(filter(None, (chosen.notice, model.checkpoint.notice))) or None,
         images=images.images,
         class_names=model.class_names,
         submission=verdict,
     )
+
+
+def check_scores(scores: np.ndarray) -> None:
+    """Raise CheckFailed when scores are NaN or infinite: the class with the highest one would mean nothing."""
+    wrong = int((~np.isfinite(scores)).any(axis=1).sum())
+    if wrong:
+        raise CheckFailed(
+            f"the scores of {wrong} of {len(scores)} images are not numbers (NaN or infinite): the network's weights "
+            "are too large for its arithmetic, and its predictions would mean nothing"
+        )
 
 
 def _judging():

@@ -12,7 +12,7 @@ import numpy as np
 from ._mxnet.bound import BoundGraph
 from .checkpoints.checkpoint import Checkpoint
 from .errors import UsageError
-from .graph import rewrite, symbol
+from .graph import operators, rewrite, symbol
 from .layer_times import LayerTime, assemble
 from .library import kernels, op_times
 from .library.op_times import OpTime
@@ -58,7 +58,8 @@ class Predictor:
     Raises
     ------
     CheckpointError
-        When the weights do not fit the network, or the network does not fit the images.
+        When the network has what it may not have (see `operators`; a trusted checkpoint's may have anything), the
+        weights do not fit the network, or the network does not fit the images.
     DeviceError, UsageError
         When the operator library is missing, or has no such kernel.
     """
@@ -80,6 +81,8 @@ class Predictor:
         check_batch_size(batch_size)
         kernels.check_kernel(kernel, backend)
         graph = symbol.parse(checkpoint.symbol, "the network")
+        if not checkpoint.trusted:
+            operators.check(graph, "the network")
         if operator:
             graph = rewrite.with_operator(graph, operator)
         self.input_shape = tuple(input_shape)
@@ -144,14 +147,14 @@ class Predictor:
                 records += op_times.drain()
             if each is not None:
                 each()
-        return np.concatenate(scores), assemble(self._graph, records, self._of_mxnet(), watch.seconds)
+        return np.concatenate(scores), assemble(self._graph, records, self._of_mxnet(), self._bound.seconds(watch))
 
-    def _of_mxnet(self) -> List[str]:
-        """Names of the nodes that MXNet runs itself."""
+    def _of_mxnet(self) -> List[int]:
+        """Numbers of the nodes that MXNet runs itself."""
         if self.mode == "fused":
             return self._bound.unfused()
-        nodes = symbol.computing(self._graph).values()
-        return [name for name, operator in nodes if operator != symbol.CUSTOM_OPERATOR]
+        nodes = symbol.computing(self._graph).items()
+        return [number for number, (_, operator) in nodes if operator != symbol.CUSTOM_OPERATOR]
 
     def _suitable_batch_size(self) -> int:
         if self.mode == "fused" and self._pixels and not self._bound.unfused():

@@ -38,6 +38,7 @@ class Request:
     threads: Optional[int] = None  # of the CPU; None for the cores that this process may use
     repeat: int = 1  # passes over the images
     kernel_format: Optional[str] = None  # of the kernel's file, to insist on one
+    trust_symbol: bool = False  # whether a checkpoint's network may have any of MXNet's operators
 
     @property
     def mode_or_default(self) -> str:
