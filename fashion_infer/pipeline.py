@@ -32,8 +32,8 @@ def infer(*arguments: Any, **options: Any) -> Result:
     *arguments, **options
         The fields of `Request`, in their order or by their names: model, n, backend, checkpoint, epoch, operator,
         edition, weights, input_size, data_dir, data, device, kernel, mode, precision, batch_size, threads, repeat,
-        kernel_format, trust_symbol. The default model is ece408-high. A kernel that is the path of a file runs in this very process:
-        what crashes there crashes here (the command line puts it in a process of its own).
+        kernel_format, trust_symbol. The default model is ece408-high. A kernel that is the path of a file runs in this
+        very process: what crashes there crashes here (the command line puts it in a process of its own).
 
     Returns
     -------

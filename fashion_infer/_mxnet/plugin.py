@@ -14,7 +14,7 @@ FUSED_OPERATOR = "_fashion_infer_network"  # the operator that stands for a chai
 # What MXNet has loaded: it refuses to register a partitioner twice.
 _in_mxnet: Set[Path] = set()
 _FAILED = re.compile(r"Check failed|Error in operator|not registered")
-_PLACE = re.compile(r"\[\d\d:\d\d:\d\d\] |(?:\S*/)?\w+\.(?:cc|h|cu|cuh|hpp|cpp):\d+: ")
+_PLACE = re.compile(r"MXNetError: |\[\d\d:\d\d:\d\d\] |(?:\S*/)?\w+\.(?:cc|h|cu|cuh|hpp|cpp):\d+: ")
 _LONGEST = 300  # characters
 
 

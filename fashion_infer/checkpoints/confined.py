@@ -51,7 +51,9 @@ def load(path: str) -> Checkpoint:
             env={**os.environ, **_ALONE, "PYTHONPATH": libraries},
         )  # fmt: skip
     except subprocess.TimeoutExpired:
-        raise CheckpointError(f"{path} could not be read in {_SECONDS:.0f} s: it is damaged, or the disk is slow") from None
+        raise CheckpointError(
+            f"{path} could not be read in {_SECONDS:.0f} s: it is damaged, or the disk is slow"
+        ) from None
     except OSError as error:
         raise CheckpointError(f"cannot start a process to read {path}: {error.strerror or error}") from None
     if done.returncode in (-signal.SIGXCPU, -signal.SIGKILL):

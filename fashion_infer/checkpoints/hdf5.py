@@ -17,7 +17,7 @@ from typing import Any, Dict, List, Mapping, Optional, Tuple
 
 import numpy as np
 
-from ..errors import CheckpointError, UsageError
+from ..errors import CheckpointError
 from ..files import replacing
 from ..graph.structure import LARGEST_TEXT
 from ..graph.symbol import parse, variables
@@ -60,15 +60,11 @@ def load(path) -> Checkpoint:
 
 def check_edition(facts: Mapping[str, Any], source: str) -> None:
     """Raise CheckpointError when the edition that a checkpoint names is none."""
-    if "edition" not in facts:
-        return
-    edition = facts["edition"]
+    edition = facts.get("edition", next(iter(editions.EDITIONS)))
     if not isinstance(edition, str):
         raise CheckpointError(f"{source}: its edition is {shown(edition)}, which is no name")
-    try:
-        editions.get(edition)
-    except UsageError as error:
-        raise CheckpointError(f"{source}: {error}") from None
+    if edition not in editions.EDITIONS and edition not in editions.ALIASES:
+        raise CheckpointError(f"{source}: its edition is '{shown(edition)}', which is none of the course's")
 
 
 def _weights(file, wanted: List[str], names: List[str]) -> Dict[str, np.ndarray]:

@@ -18,7 +18,9 @@ checkpoint = click.option(
 )
 epoch = click.option("--epoch", type=int, default=1, show_default=True, help="NNNN in PREFIX-NNNN.params.")
 trust_symbol = click.option(
-    "--trust-symbol", is_flag=True, help="Run a checkpoint's network whatever operators it has: as one trusts a program."
+    "--trust-symbol",
+    is_flag=True,
+    help="Run a checkpoint's network whatever operators it has: as one trusts a program.",
 )
 input_size = click.option("--input-size", type=int, help="Pixels a side [default: what fits the network].")
 weights = click.option(

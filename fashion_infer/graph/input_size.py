@@ -65,7 +65,9 @@ def _width(nodes: List[Node], size: int) -> int:
             if kind != "Pooling":
                 channels = _first(node, "num_filter", 0)
         elif kind not in _KEEP_THE_SIZE:
-            raise CheckpointError(f"the input size cannot be told through node '{shown(node['name'])}': give --input-size")
+            raise CheckpointError(
+                f"the input size cannot be told through node '{shown(node['name'])}': give --input-size"
+            )
     return channels * size * size
 
 

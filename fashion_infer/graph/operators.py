@@ -26,6 +26,7 @@ class Values(NamedTuple):
 
     words: str  # for messages
     fits: Callable[[str], bool]
+    example: str
 
 
 def _numbers(text: str) -> List[int]:
@@ -39,7 +40,7 @@ def _whole(low: int, high: int) -> Values:
     def fits(text: str) -> bool:
         return re.fullmatch(r"\d{1,9}", text, re.ASCII) is not None and low <= int(text) <= high
 
-    return Values(f"a whole number from {low} to {high}", fits)
+    return Values(f"a whole number from {low} to {high}", fits, str(max(low, 1)))
 
 
 def _size(low: int, counts: Tuple[int, ...] = (2,), optional: bool = True) -> Values:
@@ -51,11 +52,13 @@ def _size(low: int, counts: Tuple[int, ...] = (2,), optional: bool = True) -> Va
         numbers = _numbers(text)
         return len(numbers) in counts and all(low <= number <= _LARGEST_WINDOW for number in numbers)
 
-    return Values(f"a size such as (2, 2), of numbers from {low} to {_LARGEST_WINDOW}", fits)
+    return Values(
+        f"a size such as (2, 2), of numbers from {low} to {_LARGEST_WINDOW}", fits, "(2, 2)" if low else "(1, 1)"
+    )
 
 
 def _word(*known: str) -> Values:
-    return Values(f"one of {', '.join(known)}", lambda text: text in known)
+    return Values(f"one of {', '.join(known)}", lambda text: text in known, known[0])
 
 
 def _real(text: str) -> bool:
@@ -63,8 +66,8 @@ def _real(text: str) -> bool:
 
 
 _WINDOW, _STEP, _BORDER = _size(1, optional=False), _size(1), _size(0)
-_FLAG, _NUMBER = _word(*_TRUE, *_FALSE), Values("a number", _real)
-_OPTIONAL = Values("a number or None", lambda text: text == "None" or _real(text))
+_FLAG, _NUMBER = _word(*_TRUE, *_FALSE), Values("a number", _real, "0.5")
+_OPTIONAL = Values("a number or None", lambda text: text == "None" or _real(text), "0.5")
 _UNITS, _AXIS, _LAYOUT = _whole(1, _MOST_UNITS), _word("-1", "1"), _word("None", "NCHW", "NHWC")
 _SPEED = {  # of cuDNN and of memory: they change no result
     "workspace": _whole(0, 1 << 16),
@@ -148,9 +151,7 @@ TABLE: Dict[str, Operator] = {
         },
         ("kernel", "num_filter"),
     ),
-    "FullyConnected": Operator(
-        _with_bias, {"num_hidden": _UNITS, "no_bias": _FLAG, "flatten": _FLAG}, ("num_hidden",)
-    ),
+    "FullyConnected": Operator(_with_bias, {"num_hidden": _UNITS, "no_bias": _FLAG, "flatten": _FLAG}, ("num_hidden",)),
     "Activation": Operator(
         _takes(1), {"act_type": _word("relu", "sigmoid", "tanh", "softrelu", "softsign")}, ("act_type",)
     ),
@@ -228,8 +229,12 @@ def _refusal(node: Node) -> str:
     for key in operator.required:
         if key not in attributes:
             return f"lacks its {key}"
-    if name == "Pooling" and "kernel" not in attributes and attributes.get("global_pool") not in _TRUE:
-        return "lacks its kernel"
+    if name == "Pooling" and attributes.get("global_pool") not in _TRUE:
+        if "kernel" not in attributes:
+            return "lacks its kernel"
+        pad = _numbers(attributes.get("pad", "()"))
+        if any(border >= window for border, window in zip(pad, _numbers(attributes["kernel"]))):
+            return f"has pad={attributes['pad']}, which is as large as its kernel"
     wanted = operator.inputs(attributes)
     if len(node["inputs"]) != wanted:
         return f"has {len(node['inputs'])} inputs, and a {name} like it takes {wanted}"

@@ -12,10 +12,9 @@ from .text import shown
 # Hidden attributes: MXNet keeps them on every operator, and they survive into the subgraph that is fused.
 NODE, BACKEND, DEVICE = "__fops_node__", "__fops_backend__", "__fops_device__"
 KERNEL, LAYER = "__fops_kernel__", "__fops_layer__"
-# Attributes of a `Convolution` that `_check_plain` looks at, or that are a matter of speed alone.
-_HEEDED = ("kernel", "num_filter", "stride", "dilate", "pad", "num_group", "no_bias", "layout") + (
-    "workspace", "cudnn_tune", "cudnn_off",
-)  # fmt: skip
+# Attributes of a `Convolution`: those that `_check_plain` looks at, and those that change no result.
+_HEEDED = ("kernel", "num_filter", "stride", "dilate", "pad", "num_group", "no_bias", "layout")
+_OF_SPEED = ("workspace", "cudnn_tune", "cudnn_off")
 _NUMBERED = re.compile(r"(?<![0-9A-Za-z_])node(\d+)(?![0-9A-Za-z])")
 _NOT_PLAIN = re.compile(r"[^A-Za-z0-9_.+/ -]")  # in a message that comes back from the library
 
@@ -128,7 +127,7 @@ def _check_plain(node: Node) -> None:
     if attributes(node).get("layout", "None") not in ("None", "NCHW"):
         _refuse(node, f"has layout={attributes(node)['layout']}, and the custom operator's is NCHW")
     for key in attributes(node):
-        if key not in _HEEDED and not key.startswith("__"):
+        if key not in _HEEDED + _OF_SPEED and not key.startswith("__"):
             _refuse(node, f"has {key}={attributes(node)[key]}, which the custom operator does not know")
 
 

@@ -9,7 +9,7 @@ _UNPRINTABLE = ("Cc", "Cs", "Zl", "Zp")
 
 def printable(text: str) -> bool:
     """Whether no character of it can end a line or steer a terminal."""
-    return text.isascii() and text.isprintable() or not any(unicodedata.category(c) in _UNPRINTABLE for c in text)
+    return (text.isascii() and text.isprintable()) or not any(unicodedata.category(c) in _UNPRINTABLE for c in text)
 
 
 def shown(text: object) -> str:
