@@ -11,7 +11,7 @@ from . import _mxnet, devices, isolation
 from . import model as models
 from . import result as results
 from .data import dataset
-from .errors import CheckFailed, DeviceError, UsageError
+from .errors import CheckFailed, CheckpointError, DeviceError, UsageError
 from .layer_times import LayerTime
 from .library import kernels, thread_pool
 from .model import LoadedModel
@@ -96,6 +96,7 @@ def run(
     predictor = _bound(request, model, chosen, len(images.images))
     if file is not None and not predictor.custom_layers:
         raise UsageError(f"{model.label} runs MXNet's own convolution: add --op custom to run it with {file.name}")
+    _check_classes(predictor.classes, model)
     pixels = dataset.resized(images, model.input_size)
     memory = file and _judging().MemoryWatch(file, request.device)
     passes: List[List[LayerTime]] = []
@@ -153,6 +154,14 @@ def run(
         class_names=model.class_names,
         submission=verdict,
     )
+
+
+def _check_classes(classes: int, model: LoadedModel) -> None:
+    """Raise CheckpointError when the network has another number of classes than the images."""
+    if classes != len(model.class_names):
+        raise CheckpointError(
+            f"{model.label}: the network tells {classes} classes apart, where the images are of {len(model.class_names)}"
+        )
 
 
 def check_scores(scores: np.ndarray) -> None:

@@ -106,6 +106,11 @@ class Predictor:
         # The operator mode warms each kernel up by itself; here a slice runs once unmeasured, for each size.
         self._cold = mode == "fused" and backend == "gpu"
 
+    @property
+    def classes(self) -> int:
+        """How many classes the network gives a score."""
+        return self._bound.classes
+
     def predict(
         self, images: np.ndarray, each: Optional[Callable[[], None]] = None
     ) -> Tuple[np.ndarray, List[LayerTime]]:

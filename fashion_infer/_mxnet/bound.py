@@ -22,7 +22,7 @@ _LARGEST_OUTPUT = 256 << 20  # bytes
 
 
 class BoundGraph:
-    """A graph with its weights on a device; its input is called `data`.
+    """A graph with its weights on a device; its input is called `data`, and it gives an image a score a class.
 
     Parameters
     ----------
@@ -186,6 +186,7 @@ class BoundGraph:
             raise CheckpointError(
                 f"the network's output has shape {tuple(outputs[0])} for {batch} images: it must be ({batch}, classes)"
             )
+        self.classes = outputs[0][1]
         return dict(zip(self._symbol.list_arguments(), shapes))
 
     def _inferred(self, of: Any, batch: int) -> Tuple[List[Tuple[int, ...]], ...]:

@@ -157,6 +157,13 @@ def test_too_few_inputs_and_heads_of_rank_4():
     assert "its output is not the first one" in refusal(changed(network(), lambda g: g.update(heads=[[4, 1, 0]])))
 
 
+@pytest.mark.parametrize("classes", [1, 3, 12])
+def test_another_number_of_classes(classes, tmp_path, invoke):
+    prefix = write_pair(tmp_path / "net", network(layers=[Convolution(4, 3), Tanh(), Dense(classes), Softmax()]))
+    code, _, err = invoke("run", "--checkpoint", prefix, "--n", 10, "--data", "synthetic", "--backend", "cpu")
+    assert code == 3 and f"the network tells {classes} classes apart, where the images are of 10" in err
+
+
 def test_a_layer_that_would_fill_the_memory():
     def change(graph):
         node(graph, "Convolution")["attrs"].update(pad="(4096, 4096)", num_filter="16")
