@@ -208,5 +208,6 @@ class BoundGraph:
                 with quiet():
                     self._executors[batch] = self._symbol.bind(self._context, args=arguments, grad_req="null")
             except mx.MXNetError as error:
-                raise DeviceError(f"MXNet cannot set the network up: {self._explain(error)}") from None
+                kind = CheckpointError if "Error in operator" in str(error) else DeviceError
+                raise kind(f"MXNet cannot set the network up: {self._explain(error)}") from None
         return self._executors[batch]
