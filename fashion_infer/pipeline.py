@@ -160,7 +160,7 @@ def _check_classes(classes: int, model: LoadedModel) -> None:
     """Raise CheckpointError when the network has another number of classes than the images."""
     if classes != len(model.class_names):
         known = len(model.class_names)
-        raise CheckpointError(f"{model.label}: the network tells {classes} classes apart, where the images are of {known}")
+        raise CheckpointError(f"{model.label}: the network tells {classes} classes apart, the images are of {known}")
 
 
 def check_scores(scores: np.ndarray) -> None:
