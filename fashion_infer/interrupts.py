@@ -15,7 +15,7 @@ def interrupt_deferred() -> Iterator[None]:
     lost there.
     """
     main = threading.current_thread() is threading.main_thread()  # signals go there alone
-    if not main or signal.getsignal(signal.SIGINT) in (None, signal.SIG_IGN):
+    if not main or signal.getsignal(signal.SIGINT) in (None, signal.SIG_IGN, signal.SIG_DFL):
         yield
         return
     caught = []

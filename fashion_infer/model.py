@@ -1,7 +1,7 @@
 """The model that a request names: its network and weights, loaded and ready for a predictor."""
 
 import json
-from typing import NamedTuple, Optional, Tuple
+from typing import NamedTuple, Tuple
 
 from .checkpoints import editions, originals, zoo
 from .checkpoints.checkpoint import Checkpoint
@@ -22,14 +22,6 @@ class LoadedModel(NamedTuple):
     def class_names(self) -> Tuple[str, ...]:
         """Of the edition that the network belongs to."""
         return editions.get(self.checkpoint.attributes.get("edition", "fa2017")).class_names
-
-    @property
-    def classes(self) -> Optional[int]:
-        """How many classes it tells apart: the rows of its last fully connected layer; None where it has none."""
-        nodes = symbol.parse(self.checkpoint.symbol, "the network")["nodes"]
-        last = next((node for node in reversed(nodes) if node["op"] == "FullyConnected"), None)
-        weight = self.checkpoint.weights.get(nodes[last["inputs"][1][0]]["name"]) if last else None
-        return None if weight is None else weight.shape[0]
 
 
 def load(request: Request) -> LoadedModel:
@@ -64,7 +56,7 @@ def load(request: Request) -> LoadedModel:
 
 def _checkpoint(request: Request) -> Tuple[str, Checkpoint]:
     if request.checkpoint:
-        return request.checkpoint, load_checkpoint(request.checkpoint, request.epoch)
+        return request.checkpoint, load_checkpoint(request.checkpoint, request.epoch, request.trust_symbol)
     chosen = zoo.chosen(request.model, request.edition)
     label = chosen.short_name if request.edition else chosen.name  # scripts of the time know the short names
     return label, originals.load(chosen.name) if request.weights == "original" else chosen.load()

@@ -5,11 +5,13 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, Callable, List, Optional, Tuple, Union
 
+import numpy as np
+
 from . import _mxnet, devices, isolation
 from . import model as models
 from . import result as results
 from .data import dataset
-from .errors import CheckFailed, DataError, DeviceError, UsageError
+from .errors import CheckFailed, CheckpointError, DataError, DeviceError, UsageError
 from .layer_times import LayerTime
 from .library import kernels, thread_pool
 from .model import LoadedModel
@@ -34,8 +36,9 @@ def infer(*arguments: Any, **options: Any) -> Result:
     *arguments, **options
         The fields of `Request`, in their order or by their names: model, n, backend, checkpoint, epoch, operator,
         edition, weights, input_size, data_dir, data, device, kernel, mode, precision, batch_size, threads, repeat,
-        kernel_format, images, labels. The default model is ece408-high. A kernel that is the path of a file runs in
-        this very process: what crashes there crashes here (the command line puts it in a process of its own).
+        kernel_format, images, labels, trust_symbol. The default model is ece408-high. A kernel that is the path of a
+        file runs in this very process: what crashes there crashes here (the command line puts it in a process of its
+        own).
 
     Returns
     -------
@@ -84,7 +87,7 @@ def run(
     UsageError, DataError, CheckpointError, DeviceError
         Nothing is loaded before all options are checked.
     CheckFailed
-        When a call of a kernel file fails, or leaves the device in error.
+        When scores are not numbers, or a call of a kernel file fails or leaves the device in error.
     """
     request.check()
     given, file = request, None
@@ -98,6 +101,7 @@ def run(
     predictor = _bound(request, model, chosen, len(images.images))
     if file is not None and not predictor.custom_layers:
         raise UsageError(f"{model.label} runs MXNet's own convolution: add --op custom to run it with {file.name}")
+    _check_classes(predictor.classes, images, model)
     pixels = dataset.resized(images, model.input_size)
     memory = file and _judging().MemoryWatch(file, request.device)
     passes: List[List[LayerTime]] = []
@@ -113,6 +117,8 @@ def run(
         passes.append(times)
     if between is not None:
         between(request.repeat)
+    if file is None:
+        check_scores(scores)
     predictions = scores.argmax(axis=1)
     layers = results.merge(passes)
     verdict = None
@@ -148,7 +154,7 @@ def run(
         layers=layers,
         data_source=images.source,
         data_location=images.location,
-        notice=chosen.notice,
+        notice="; ".join(filter(None, (chosen.notice, model.checkpoint.notice))) or None,
         images=images.images,
         class_names=_names(images, model, scores.shape[1]),
         submission=verdict,
@@ -158,6 +164,30 @@ def run(
 def _names(images: dataset.Images, model: LoadedModel, classes: int) -> Tuple[str, ...]:
     """Of the classes: those of Fashion-MNIST are not those of another dataset."""
     return tuple(map(str, range(classes))) if images.source == dataset.OWN else model.class_names
+
+
+def _check_classes(classes: int, images: dataset.Images, model: LoadedModel) -> None:
+    """Raise where no prediction could meet some labels: DataError for a dataset of one's own, else CheckpointError."""
+    if images.source == dataset.OWN:
+        highest = int(images.labels.max())
+        if highest >= classes:
+            raise DataError(
+                f"{images.location} has labels up to {highest}, but {model.label} tells {classes} classes apart: 0 to "
+                f"{classes - 1}"
+            )
+    elif classes != len(model.class_names):
+        known = len(model.class_names)
+        raise CheckpointError(f"{model.label}: the network tells {classes} classes apart, the images are of {known}")
+
+
+def check_scores(scores: np.ndarray) -> None:
+    """Raise CheckFailed when scores are NaN or infinite: the class with the highest one would mean nothing."""
+    wrong = int((~np.isfinite(scores)).any(axis=1).sum())
+    if wrong:
+        raise CheckFailed(
+            f"the scores of {wrong} of {len(scores)} images are not numbers (NaN or infinite): the network's weights "
+            "are too large for its arithmetic, and its predictions would mean nothing"
+        )
 
 
 def _judging():
@@ -198,19 +228,7 @@ def load(
     if model is None:
         with announce("model"):
             model = models.load(request)
-    if images.source == dataset.OWN:
-        _check_labels(images, model)
     return images, model
-
-
-def _check_labels(images: dataset.Images, model: LoadedModel) -> None:
-    """Raise DataError where a label is none of the model's classes: no prediction could ever meet it."""
-    classes, highest = model.classes, int(images.labels.max())
-    if classes is not None and highest >= classes:
-        raise DataError(
-            f"{images.location} has labels up to {highest}, but {model.label} tells {classes} classes apart: 0 to "
-            f"{classes - 1}"
-        )
 
 
 def choose(request: Request, model: LoadedModel) -> devices.Choice:

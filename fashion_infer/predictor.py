@@ -13,7 +13,7 @@ from ._mxnet.bound import BoundGraph
 from ._mxnet.stopwatch import Stopwatch
 from .checkpoints.checkpoint import Checkpoint
 from .errors import UsageError
-from .graph import rewrite, symbol
+from .graph import operators, rewrite, symbol
 from .layer_times import LayerTime, assemble, numbered
 from .library import kernels, op_times
 from .library.op_times import OpTime
@@ -62,7 +62,8 @@ class Predictor:
     Raises
     ------
     CheckpointError
-        When the weights do not fit the network, or the network does not fit the images.
+        When the network has what it may not have (see `operators`; a trusted checkpoint's may have anything), the
+        weights do not fit the network, or the network does not fit the images.
     DeviceError, UsageError
         When the operator library is missing, or has no such kernel.
     """
@@ -85,6 +86,8 @@ class Predictor:
         check_batch_size(batch_size)
         kernels.check_kernel(kernel, backend)
         graph = symbol.parse(checkpoint.symbol, "the network")
+        if not checkpoint.trusted:
+            operators.check(graph, "the network")
         if operator:
             graph = rewrite.with_operator(graph, operator)
         self.input_shape = tuple(input_shape)
@@ -107,6 +110,11 @@ class Predictor:
         # CUDA loads a kernel's code at its first launch: 11 ms on an H200, where fa2017's convolution stage takes 0.2.
         # The operator mode warms each kernel up by itself; here a slice runs once unmeasured, for each size.
         self._cold = mode == "fused" and backend == "gpu"
+
+    @property
+    def classes(self) -> int:
+        """How many classes the network gives a score."""
+        return self._bound.classes
 
     def predict(
         self, images: np.ndarray, each: Optional[Callable[[], None]] = None
@@ -166,14 +174,14 @@ class Predictor:
     def times(self, records: Sequence[OpTime], watch: Stopwatch) -> List[LayerTime]:
         """Every layer's time in a pass, from the watch and the log's records; other networks' are left out."""
         own = numbered(records, self._first_node, len(self._graph["nodes"]))
-        return assemble(self._graph, own, self._of_mxnet(), watch.seconds)
+        return assemble(self._graph, own, self._of_mxnet(), self._bound.seconds(watch))
 
-    def _of_mxnet(self) -> List[str]:
-        """Names of the nodes that MXNet runs itself."""
+    def _of_mxnet(self) -> List[int]:
+        """Numbers of the nodes that MXNet runs itself."""
         if self.mode == "fused":
             return self._bound.unfused()
-        nodes = symbol.computing(self._graph).values()
-        return [name for name, operator in nodes if operator != symbol.CUSTOM_OPERATOR]
+        nodes = symbol.computing(self._graph).items()
+        return [number for number, (_, operator) in nodes if operator != symbol.CUSTOM_OPERATOR]
 
     def _suitable_batch_size(self) -> int:
         if self.mode == "fused" and self._pixels and not self._bound.unfused():

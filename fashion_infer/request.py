@@ -41,6 +41,7 @@ class Request:
     kernel_format: Optional[str] = None  # of the kernel's file, to insist on one
     images: Optional[str] = None  # of a dataset of one's own, in place of a folder: the two files, see `data.own`
     labels: Optional[str] = None
+    trust_symbol: bool = False  # whether a checkpoint's network may have any of MXNet's operators
 
     @property
     def mode_or_default(self) -> str:

@@ -26,7 +26,7 @@ class SpreadPredictor:
 
     def __init__(self, predictors: Sequence[Predictor], count: int):
         self._predictors = predictors
-        self.custom_layers = predictors[0].custom_layers
+        self.custom_layers, self.classes = predictors[0].custom_layers, predictors[0].classes
         self.batch_size = min(predictors[0].batch_size, -(-count // len(predictors)))
 
     def predict(

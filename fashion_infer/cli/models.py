@@ -67,12 +67,19 @@ def export(name, target, epoch, edition):
 
 @command.command("import")
 @click.argument("prefix")
-@options.takes(options.epoch, click.option("--to", "path", metavar="FILE.h5", required=True))
-def import_pair(prefix, epoch, path):
-    """Write an MXNet checkpoint, or a weights-86.bin, as one HDF5 file, every weight bit for bit."""
+@options.takes(options.epoch, options.trust_symbol, click.option("--to", "path", metavar="FILE.h5", required=True))
+def import_pair(prefix, epoch, trust_symbol, path):
+    """Write an MXNet checkpoint, or a weights-86.bin, as one HDF5 file.
+
+    It has the weights that the network names, as float32: every weight that is a float32 bit for bit. A line says when
+    one had to be rounded.
+    """
     from ..checkpoints import hdf5, load
+    from ..present.render import terminal
 
     if not path.endswith(".h5"):
         raise UsageError(f"the file must be called NAME.h5, not {path}")
-    hdf5.save(path, load.load(prefix, epoch))
+    found = load.load(prefix, epoch, trust_symbol)
+    hdf5.save(path, found)
+    terminal.notice(found.notice)
     click.echo(path)

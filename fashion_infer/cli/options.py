@@ -17,6 +17,11 @@ checkpoint = click.option(
     help="Instead of a model: FILE.h5, PREFIX of an MXNet checkpoint, or weights-86.bin.",
 )
 epoch = click.option("--epoch", type=int, default=1, show_default=True, help="NNNN in PREFIX-NNNN.params.")
+trust_symbol = click.option(
+    "--trust-symbol",
+    is_flag=True,
+    help="Run a checkpoint's network whatever operators it has: as one trusts a program.",
+)
 input_size = click.option("--input-size", type=int, help="Pixels a side [default: what fits the network].")
 weights = click.option(
     "--weights",
@@ -102,7 +107,7 @@ repeat = click.option(
     "--repeat", type=int, default=1, show_default=True, help="Passes over the images; times are medians."
 )
 
-MODEL = (model, edition, checkpoint, epoch, input_size, weights, operator)
+MODEL = (model, edition, checkpoint, epoch, trust_symbol, input_size, weights, operator)
 DEVICE = (backend, devices, threads)
 DATA = (data_dir, data)
 OWN_DATA = (data_dir, data_or_own, images, labels)
