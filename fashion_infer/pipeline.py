@@ -33,6 +33,9 @@ def infer(*arguments: Any, **options: Any) -> Result:
         kernel_format. The default model is ece408-high. A kernel that is the path of a file runs in this very process:
         what crashes there crashes here (the command line puts it in a process of its own).
 
+    Threads may call this at once: they run one after the other, and each result is its own. A fork waits until no other
+    thread is at it, and the child may then call it too.
+
     Returns
     -------
     Result
@@ -83,6 +86,11 @@ def run(
         When a call of a kernel file fails, or leaves the device in error.
     """
     request.check()
+    with _mxnet.alone:
+        return _run(request, images, model, announce, between, judge)
+
+
+def _run(request, images, model, announce, between, judge) -> Result:
     given, file = request, None
     if paths.is_path(request.kernel) and not _loaded(request.kernel):
         request, file = _with_file(request)
@@ -202,12 +210,17 @@ def choose(request: Request, model: LoadedModel) -> devices.Choice:
     mode = request.mode_or_default
     # In operator mode a network without our operator has nothing that could run on the GPU (MXNet's CPU build).
     idle = mode == "operator" and model.operator != "custom" and request.backend != "gpu"
-    # Looking for a GPU starts CUDA up, 0.2 s on an H200: meanwhile MXNet is imported.
-    with futures.ThreadPoolExecutor(1) as other:
-        choosing = other.submit(devices.choose, "cpu" if idle else request.backend, request.device, mode)
+    wanted = ("cpu" if idle else request.backend, request.device, mode)
+    if wanted[0] == "cpu":
         _mxnet.load()
+        chosen = devices.choose(*wanted)
+    else:  # looking for a GPU starts CUDA up, 0.2 s on an H200: meanwhile MXNet is imported
+        with futures.ThreadPoolExecutor(1) as other:
+            choosing = other.submit(devices.choose, *wanted)
+            _mxnet.load()
+        chosen = choosing.result()
     isolation.crash_plainly()
-    return choosing.result()
+    return chosen
 
 
 def _bound(request: Request, model: LoadedModel, chosen: devices.Choice, count: int) -> Predictor:

@@ -1,5 +1,7 @@
 """What a run is asked to do: every option in one object, checked as a whole before anything is loaded."""
 
+import operator
+import os
 from dataclasses import dataclass, replace
 from typing import Any, Optional
 
@@ -13,6 +15,8 @@ from .library.fused import check_precision
 MODES = ("fused", "operator")
 WEIGHTS = ("shipped", "original")
 MAX_THREADS = 1024
+_PATHS = ("checkpoint", "data_dir", "kernel")
+_NUMBERS = ("n", "epoch", "input_size", "device", "batch_size", "threads", "repeat")
 
 
 @dataclass(frozen=True)
@@ -39,6 +43,12 @@ class Request:
     repeat: int = 1  # passes over the images
     kernel_format: Optional[str] = None  # of the kernel's file, to insist on one
 
+    def __post_init__(self):
+        for name in _PATHS:
+            value = getattr(self, name)
+            if isinstance(value, (bytes, os.PathLike)):
+                object.__setattr__(self, name, os.fsdecode(value))
+
     @property
     def mode_or_default(self) -> str:
         """The mode; when none was named the fused one, or the operator one when a kernel or an operator was named: the
@@ -60,6 +70,7 @@ class Request:
         UsageError
             For a value out of range, an unknown name, or options that exclude each other.
         """
+        self._check_kinds()
         dataset.check_n(self.n)
         _check_known("data", self.data, (None, dataset.REAL, dataset.SYNTHETIC))
         _check_known("backend", self.backend, BACKENDS)
@@ -75,6 +86,16 @@ class Request:
         if self.input_size is not None:
             resize.check_size(self.input_size)
 
+    def _check_kinds(self) -> None:
+        for name in self.__dataclass_fields__:
+            value = getattr(self, name)
+            if value is None:  # where it has no meaning, what checks the value refuses it
+                continue
+            if name in _NUMBERS:
+                _check_number(name, value)
+            else:
+                _check_text(name, value)
+
     def _check_model(self) -> None:
         if self.model and self.checkpoint:
             raise UsageError("give either a model or a checkpoint, not both")
@@ -82,6 +103,20 @@ class Request:
             editions.get(self.edition)
         if not self.checkpoint:
             zoo.chosen(self.model, self.edition)
+
+
+def _check_number(what: str, value: Any) -> None:
+    try:
+        operator.index(value)  # NumPy's whole numbers too
+    except TypeError:
+        raise UsageError(f"{what} must be a whole number, not {value!r}") from None
+
+
+def _check_text(what: str, value: Any) -> None:
+    if not isinstance(value, str):
+        raise UsageError(f"{what} must be text, not {value!r}")
+    if not value or "\0" in value:
+        raise UsageError(f"{what} is empty" if not value else f"{what} has a zero byte in it")
 
 
 def _check_known(what: str, value: Optional[str], known) -> None:

@@ -1,6 +1,5 @@
 """Import MXNet once: which build it is, what it needs first, and what a failed import says."""
 
-import functools
 import importlib
 import importlib.util
 import os
@@ -10,6 +9,7 @@ from pathlib import Path
 
 from ..errors import DeviceError
 from . import cuda_11
+from .alone import once
 from .lazy_import import fast_mxnet_import
 from .logs import quiet
 from .numpy_names import restore
@@ -24,7 +24,7 @@ _QUIET = {"MXNET_SUBGRAPH_VERBOSE": "0", "MXNET_STORAGE_FALLBACK_LOG_VERBOSE": "
 _PLAIN_GRAPH = {"MXNET_SUBGRAPH_BACKEND": "NONE"}
 
 
-@functools.lru_cache(maxsize=None)
+@once
 def load():
     """MXNet, imported once, whatever NumPy is installed.
 

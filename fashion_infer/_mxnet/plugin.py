@@ -1,11 +1,11 @@
 """Our operator library in MXNet: loaded once a process, and its errors in one line."""
 
-import functools
 from pathlib import Path
 from typing import Set
 
 from ..errors import DeviceError
 from ..library import bindings
+from .alone import once
 from .loading import load
 
 BACKEND = "fashion_infer"  # what optimize_for calls our partitioner
@@ -14,7 +14,7 @@ FUSED_OPERATOR = "_fashion_infer_network"  # the operator that stands for a chai
 _in_mxnet: Set[Path] = set()
 
 
-@functools.lru_cache(maxsize=None)
+@once
 def load_operators() -> None:
     """Register the library's operators with MXNet, once a process.
 

@@ -6,6 +6,7 @@ from typing import NamedTuple, Optional, Tuple
 
 import numpy as np
 
+from .. import paths
 from ..errors import DataError, UsageError
 from ..files import replacing
 from . import download, idx, locate, synthetic
@@ -81,7 +82,10 @@ def resized(images: Images, size: int) -> np.ndarray:
     if size == images.images.shape[-1]:
         return images.images
     key = hashlib.sha256(images.images.tobytes()).hexdigest()[:16]
-    path = locate.cache_dir().parent / "resized" / f"{images.source}-{size}-{key}.npy"
+    cache = paths.cache()
+    if cache is None:  # a user without a home
+        return resize(images.images, size)
+    path = cache / "resized" / f"{images.source}-{size}-{key}.npy"
     with contextlib.suppress(OSError, ValueError):
         kept = np.load(path, allow_pickle=False)
         if kept.shape == (len(images.images), 1, size, size) and kept.dtype == np.uint8:
