@@ -86,16 +86,25 @@ def run(
         When a call of a kernel file fails, or leaves the device in error.
     """
     request.check()
-    with _mxnet.alone:
-        return _run(request, images, model, announce, between, judge)
-
-
-def _run(request, images, model, announce, between, judge) -> Result:
     given, file = request, None
     if paths.is_path(request.kernel) and not _loaded(request.kernel):
         request, file = _with_file(request)
     kernels.check_kernel(request.kernel, request.backend)
     images, model = load(request, announce, images, model)
+    with _mxnet.alone:
+        return _run(request, given.kernel, file, images, model, between, judge)
+
+
+def _run(
+    request: Request,
+    kernel: str,
+    file: Any,
+    images: dataset.Images,
+    model: LoadedModel,
+    between: Optional[Between],
+    judge: bool,
+) -> Result:
+    """The same, once all is loaded; `kernel` is what the request called it, `file` the loaded kernel file or None."""
     chosen = choose(request, model)
     if file is not None and file.host_memory:
         chosen = chosen._replace(context="cpu")  # it copies by itself, and takes no tensors of MXNet's on a GPU
@@ -142,7 +151,7 @@ def _run(request, images, model, announce, between, judge) -> Result:
         precision=request.precision,
         changed=changed,
         operator=model.operator,
-        kernel=given.kernel,
+        kernel=kernel,
         batch_size=min(predictor.batch_size, len(images.images)),
         threads=thread_pool.size(),
         correctness=int((predictions == images.labels).sum()) / len(images.labels),
@@ -192,10 +201,11 @@ def load(
 ) -> Tuple[dataset.Images, LoadedModel]:
     """The request's images and its model, loaded where the caller does not give them; arguments as `run` takes them."""
     if images is None:
-        with announce("fashion-mnist data"):
+        # The built-in set is drawn with OpenBLAS, whose lock does not survive a fork in another thread.
+        with announce("fashion-mnist data"), _mxnet.alone:
             images = dataset.load(request.n, request.data_dir, request.data)
     if model is None:
-        with announce("model"):
+        with announce("model"):  # without the lock: h5py has one of its own, which a fork takes first
             model = models.load(request)
     return images, model
 

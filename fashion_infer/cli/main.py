@@ -124,6 +124,8 @@ def _main(argv, own_process):
     except OSError as error:  # of a path that no room has words of its own for: too long, a loop of links
         _fail(_explain(error), 3)
     except Exception as error:
+        if str(error).startswith("Symlink loop"):  # pathlib's before Python 3.13
+            _fail(str(error), 3)
         if "FASHION_INFER_TRACEBACK" in os.environ:
             traceback.print_exc()
         what = f"{type(error).__name__}: {error}"
@@ -145,6 +147,9 @@ def _explain(error):
         return f"{os.fsdecode(error.filename)}: {reason}"
     try:
         sys.stdout.flush()
+        os.getcwd()
+    except FileNotFoundError:
+        return "the working folder has been deleted: change to another one"
     except OSError:
         start.silence(1)
         return f"cannot write to standard output: {reason}"
