@@ -12,8 +12,6 @@ import click
 
 from .. import __version__
 from ..errors import FashionInferError
-from ..present.shown import shown
-from . import start
 
 PROGRAM = "fashion-infer"
 # name -> module of this folder that holds `command`, and the line that --help shows. A module is imported when its
@@ -69,6 +67,11 @@ class LazyGroup(click.Group):
         """The command of that name, None when there is none."""
         if name not in COMMANDS:
             return None
+        from .. import room
+
+        # On two cores importing takes 110 MB of address space; OpenBLAS starts a thread for each core.
+        cores = len(os.sched_getaffinity(0))
+        room.check(150 + 40 * cores, cores, PROGRAM)
         return _refusing_empty(importlib.import_module(f"{__package__}.{COMMANDS[name][0]}").command)
 
     def format_commands(self, ctx, formatter):
@@ -100,6 +103,8 @@ def main(argv=None):
 def _main(argv, own_process):
     try:
         if own_process:
+            from . import start
+
             start.prepare()
         status = _call(argv)
         sys.stdout.flush()
@@ -109,17 +114,17 @@ def _main(argv, own_process):
     except click.ClickException as error:
         context = getattr(error, "ctx", None)
         hint = f" (see `{context.command_path} --help`)" if context else ""
-        _fail(f"{error.format_message().rstrip('.')}{hint}", error.exit_code)
+        _fail(f"{' '.join(error.format_message().split()).rstrip('.')}{hint}", error.exit_code)
     except FashionInferError as error:
         _fail(str(error), error.exit_code)
     except ImportError as error:  # _mxnet says in one sentence what is missing
-        _fail(str(error), 4)
+        _fail(" ".join(str(error).split()), 4)
     except MemoryError:
         _fail("out of memory: use a smaller --batch-size", 4)
     except (KeyboardInterrupt, click.Abort):
         _fail("interrupted", INTERRUPTED)
     except BrokenPipeError:  # the reader of our output has gone; nothing is left to say
-        start.silence(1)
+        _silence(1)
         sys.exit(GONE)
     except OSError as error:  # of a path that no room has words of its own for: too long, a loop of links
         _fail(_explain(error), 3)
@@ -151,14 +156,21 @@ def _explain(error):
     except FileNotFoundError:
         return "the working folder has been deleted: change to another one"
     except OSError:
-        start.silence(1)
+        _silence(1)
         return f"cannot write to standard output: {reason}"
     return reason
 
 
+def _silence(stream):
+    """Let what is still to be written to stdout (1) or stderr (2) vanish, for it does not take it."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
+
+
 def _fail(message, code):
+    from ..present.shown import shown
+
     try:
-        click.echo(f"{PROGRAM}: {shown(' '.join(message.split()))}", err=True)
+        click.echo(f"{PROGRAM}: {shown(message)}", err=True)
     except OSError:  # nobody can read it: the code says what it can
-        start.silence(2)
+        _silence(2)
     sys.exit(code)

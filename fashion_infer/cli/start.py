@@ -31,11 +31,6 @@ def prepare() -> None:
         raise DataError("standard output is closed: send it to a file or to /dev/null")
 
 
-def silence(number: int) -> None:
-    """Let what is still to be written to a standard stream vanish, for it does not take it."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), number)
-
-
 def _is_open(number: int) -> bool:
     try:
         os.fstat(number)

@@ -62,5 +62,6 @@ def damaged(program):
 def drive(command, isa):
     """Run the program with one instruction set."""
     options = {"FASHION_OPS_ISA": isa, "TSAN_OPTIONS": "halt_on_error=1", "ASAN_OPTIONS": "detect_leaks=1"}
+    options["UBSAN_OPTIONS"] = "halt_on_error=1:print_stacktrace=1"  # it would go on, and end well
     environment = {**os.environ, **options}
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
