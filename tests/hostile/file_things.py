@@ -1,4 +1,5 @@
-"""What the tries of h13b name as {NAME}, to be merged into tests/hostile/things.py: one function that makes all of them.
+"""What the tries of files.txt name as {NAME}: devices, pictures, datasets of one's own, prefixes.
+
 
 {fifo}, {missing}, {long}, {loop}, {text}, {empty}, {folder} are those of things.py.
 """
@@ -70,7 +71,9 @@ def make(folder: Path) -> None:
     for name in ("mnist", "own", "fifo-dataset", "folder-dataset", "sparse-dataset"):
         at(name).mkdir()
     for name in ("t10k-images-idx3-ubyte.gz", "t10k-labels-idx1-ubyte.gz"):
-        at("mnist", ).joinpath(name).write_bytes(gzip.compress(_idx(np.zeros((20, 28, 28) if "images" in name else 20))))
+        at(
+            "mnist",
+        ).joinpath(name).write_bytes(gzip.compress(_idx(np.zeros((20, 28, 28) if "images" in name else 20))))
         os.mkfifo(at("fifo-dataset") / name)
         (at("folder-dataset") / name).mkdir()
         (at("sparse-dataset") / name).touch()

@@ -99,7 +99,7 @@ def _left(group):
 def _become(asked):
     """In the child: be the process that a shell would have started.
 
-    In the environment, in the folder, with the arguments, under the conditions, its streams in the files `out` and `err`.
+    Environment, folder, arguments and conditions are those asked for; its streams go to the files `out` and `err`.
     """
     code = 70
     try:
@@ -118,7 +118,7 @@ def _become(asked):
             os.execve(sys.executable, [sys.executable, "-c", _PROGRAM, *asked["arguments"]], os.environ)
         for number, name in enumerate(("stdin", "stdout", "stderr")):
             shut = f"closed={number}" in asked["conditions"]
-            setattr(sys, name, None if shut else open(number, "w" if number else "r", closefd=False))
+            setattr(sys, name, None if shut else os.fdopen(number, "w" if number else "r", closefd=False))
         sys.argv = ["fashion-infer", *asked["arguments"]]
         from fashion_infer.cli.main import main as program
 
