@@ -1,6 +1,5 @@
 """What the tries of files.txt name as {NAME}: devices, pictures, datasets of one's own, prefixes.
 
-
 {fifo}, {missing}, {long}, {loop}, {text}, {empty}, {folder} are those of things.py.
 """
 
