@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import rules
@@ -16,12 +17,13 @@ ROOT = HERE.parents[1]
 
 
 class Runner:
-    """A server, and the things that tries name, in a folder."""
+    """A server, and the things that tries name, in a folder of its own."""
 
-    def __init__(self, folder):
-        for each in (folder, *folder.parents[:2]):
-            os.chmod(each, 0o755)  # for conditions that make a process somebody else's
-        self.folder, self.things = folder, folder / "things"
+    def __init__(self):
+        # Not pytest's folder, which is closed to the users that some conditions make.
+        self.folder = Path(tempfile.mkdtemp(prefix="hostile-tries."))
+        self.folder.chmod(0o755)
+        self.things = self.folder / "things"
         known_things.make(self.things)
         self._made = _listed(self.things)
         self._server = subprocess.Popen(
@@ -56,9 +58,12 @@ class Runner:
         return rules.Ending(said["code"], *texts, said["seconds"], said["rss"], said["late"], said["left"], changed)
 
     def close(self):
-        """End the server."""
+        """End the server, and remove the folder."""
         self._server.stdin.close()
         self._server.wait(10)
+        for name in ("unsearchable", "unreadable-folder"):
+            (self.things / name).chmod(0o700)
+        shutil.rmtree(self.folder)
 
     def _environment(self, home, one):
         environment = {

@@ -44,8 +44,8 @@ ENDS.update({"course": ["nosuch"], "bench": ["--edition", "nosuch"], "doctor": [
 
 
 @pytest.fixture(scope="module")
-def runner(tmp_path_factory):
-    runner = Runner(tmp_path_factory.mktemp("mutations"))
+def runner():
+    runner = Runner()
     yield runner
     runner.close()
 

@@ -20,8 +20,8 @@ COLD = profiles.drawn(WARM, 6) + profiles.drawn([one for one in TRIES if one.col
 
 
 @pytest.fixture(scope="module")
-def runner(tmp_path_factory):
-    runner = Runner(tmp_path_factory.mktemp("hostile"))
+def runner():
+    runner = Runner()
     yield runner
     runner.close()
 
