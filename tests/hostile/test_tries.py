@@ -16,7 +16,7 @@ from runner import Runner
 TRIES = [one for path in sorted(tables.FOLDER.glob("*.txt")) for one in tables.read(path)]
 WARM = [one for one in TRIES if not one.cold]
 # A process of its own costs 0.3 to 2 s: others in each run.
-COLD = profiles.drawn(WARM, 6) + profiles.drawn([one for one in TRIES if one.cold], 8)
+COLD = profiles.drawn(WARM, 4) + profiles.drawn([one for one in TRIES if one.cold], 6)
 
 
 @pytest.fixture(scope="module")

@@ -95,7 +95,7 @@ def test_children_of_a_parent_with_threads(loaded, alone):
     """Forked while other threads are in the midst of it: each child works."""
     said = program(
         f"""
-        count = {profiles.pick(6, 40)}
+        count = {profiles.pick(3, 40)}
         if {loaded}:
             call("ece408-high", "fused")
         going = True
