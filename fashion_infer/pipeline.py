@@ -40,6 +40,9 @@ def infer(*arguments: Any, **options: Any) -> Result:
         file runs in this very process: what crashes there crashes here (the command line puts it in a process of its
         own).
 
+    Threads may call this at once: they run one after the other, and each result is its own. A fork waits until no other
+    thread is at it, and the child may then call it too.
+
     Returns
     -------
     Result
@@ -95,6 +98,20 @@ def run(
         request, file = _with_file(request)
     kernels.check_kernel(request.kernel, request.backend)
     images, model = load(request, announce, images, model)
+    with _mxnet.alone:
+        return _run(request, given.kernel, file, images, model, between, judge)
+
+
+def _run(
+    request: Request,
+    kernel: str,
+    file: Any,
+    images: dataset.Images,
+    model: LoadedModel,
+    between: Optional[Between],
+    judge: bool,
+) -> Result:
+    """The same, once all is loaded; `kernel` is what the request called it, `file` the loaded kernel file or None."""
     chosen = choose(request, model)
     if file is not None and file.host_memory:
         chosen = chosen._replace(context="cpu")  # it copies by itself, and takes no tensors of MXNet's on a GPU
@@ -144,7 +161,7 @@ def run(
         precision=request.precision,
         changed=changed,
         operator=model.operator,
-        kernel=given.kernel,
+        kernel=kernel,
         batch_size=min(predictor.batch_size, len(images.images)),
         threads=thread_pool.size(),
         correctness=int((predictions == images.labels).sum()) / len(images.labels),
@@ -223,10 +240,11 @@ def load(
 ) -> Tuple[dataset.Images, LoadedModel]:
     """The request's images and its model, loaded where the caller does not give them; arguments as `run` takes them."""
     if images is None:
-        with announce("fashion-mnist data"):
+        # The built-in set is drawn with OpenBLAS, whose lock does not survive a fork in another thread.
+        with announce("fashion-mnist data"), _mxnet.alone:
             images = dataset.load(request.n, request.data_dir, request.data, request.images, request.labels)
     if model is None:
-        with announce("model"):
+        with announce("model"):  # without the lock: h5py has one of its own, which a fork takes first
             model = models.load(request)
     return images, model
 
@@ -243,12 +261,17 @@ def choose(request: Request, model: LoadedModel) -> devices.Choice:
     mode = request.mode_or_default
     # In operator mode a network without our operator has nothing that could run on the GPU (MXNet's CPU build).
     idle = mode == "operator" and model.operator != "custom" and request.backend != "gpu"
-    # Looking for a GPU starts CUDA up, 0.2 s on an H200: meanwhile MXNet is imported.
-    with futures.ThreadPoolExecutor(1) as other:
-        choosing = other.submit(devices.choose, "cpu" if idle else request.backend, request.device, mode)
+    wanted = ("cpu" if idle else request.backend, request.device, mode)
+    if wanted[0] == "cpu":
         _mxnet.load()
+        chosen = devices.choose(*wanted)
+    else:  # looking for a GPU starts CUDA up, 0.2 s on an H200: meanwhile MXNet is imported
+        with futures.ThreadPoolExecutor(1) as other:
+            choosing = other.submit(devices.choose, *wanted)
+            _mxnet.load()
+        chosen = choosing.result()
     isolation.crash_plainly()
-    return choosing.result()
+    return chosen
 
 
 def _bound(request: Request, model: LoadedModel, chosen: devices.Choice, count: int) -> Network:

@@ -4,11 +4,11 @@ In mode "operator" MXNet runs the graph node by node, and each `New` node is our
 library's partitioner takes every chain of nodes that it can run as fused stages; what it leaves stays with MXNet.
 """
 
-import threading
 from typing import Callable, List, Optional, Sequence, Tuple
 
 import numpy as np
 
+from ._mxnet import alone
 from ._mxnet.bound import BoundGraph
 from ._mxnet.stopwatch import Stopwatch
 from .checkpoints.checkpoint import Checkpoint
@@ -28,12 +28,10 @@ GPU_BATCH_SIZE = 2500
 # The fused mode slices by itself, to fit the caches or the device; this bounds what lies in MXNet's arrays: 8 MB of
 # pixels for fa2017, 49 MB for fa2019.
 FUSED_BATCH_SIZE = 10000
-# The op-time log is one for the process: a forward pass and the reading of its times belong together.
-log_lock = threading.Lock()
 
 
 class Predictor:
-    """A checkpoint's network, ready to run.
+    """A checkpoint's network, ready to run: from any number of threads, one after the other.
 
     Parameters
     ----------
@@ -97,16 +95,17 @@ class Predictor:
         if mode == "fused":
             graph = rewrite.taking_pixels(graph)
         self._pixels = rewrite.takes_pixels(graph)
-        self._bound = BoundGraph(
-            rewrite.tagged(graph, backend, device, kernel, first_node),
-            checkpoint.weights,
-            self.input_shape,
-            np.uint8 if self._pixels else np.float32,
-            context,
-            device,
-            None if mode == "operator" else _partitioning(backend, device, precision),
-        )
-        self.batch_size = batch_size or self._suitable_batch_size()
+        with alone:
+            self._bound = BoundGraph(
+                rewrite.tagged(graph, backend, device, kernel, first_node),
+                checkpoint.weights,
+                self.input_shape,
+                np.uint8 if self._pixels else np.float32,
+                context,
+                device,
+                None if mode == "operator" else _partitioning(backend, device, precision),
+            )
+            self.batch_size = batch_size or self._suitable_batch_size()
         # CUDA loads a kernel's code at its first launch: 11 ms on an H200, where fa2017's convolution stage takes 0.2.
         # The operator mode warms each kernel up by itself; here a slice runs once unmeasured, for each size.
         self._cold = mode == "fused" and backend == "gpu"
@@ -147,24 +146,27 @@ class Predictor:
         watch = self.stopwatch()
         scores: List[np.ndarray] = []
         records: List[OpTime] = []
-        for start in range(0, len(images), self.batch_size):
-            part = images[start : start + self.batch_size]
-            self.warm(part)
-            with log_lock:
+        with alone:  # the op-time log is one for the process too
+            for start in range(0, len(images), self.batch_size):
+                part = images[start : start + self.batch_size]
+                self.warm(part)
                 op_times.drain()
                 scores.append(self.forward(part, watch))
                 records += op_times.drain()
-            if each is not None:
-                each()
-        return np.concatenate(scores), self.times(records, watch)
+                if each is not None:
+                    each()
+            return np.concatenate(scores), self.times(records, watch)
 
     def stopwatch(self) -> Stopwatch:
         """A watch over one pass, for `forward` and `times`."""
         return self._bound.stopwatch()
 
     def warm(self, part: np.ndarray) -> None:
-        """Run a slice unmeasured where the first one of its size is slow."""
-        if self._cold and not self._bound.seen(len(part)):
+        """Set up what a slice of this size needs, and run it unmeasured where the first one is slow."""
+        if self._bound.seen(len(part)):
+            return
+        self._bound.prepare(len(part))
+        if self._cold:
             self._bound.forward(part, self._bound.stopwatch())
 
     def forward(self, part: np.ndarray, watch: Stopwatch) -> np.ndarray:

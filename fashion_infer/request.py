@@ -1,7 +1,11 @@
 """What a run is asked to do: every option in one object, checked as a whole before anything is loaded."""
 
+import operator
+import os
 from dataclasses import dataclass, replace
 from typing import Any, Optional
+
+import numpy as np
 
 from .checkpoints import editions, zoo
 from .data import dataset, resize
@@ -14,6 +18,9 @@ from .submissions import paths
 MODES = ("fused", "operator")
 WEIGHTS = ("shipped", "original")
 MAX_THREADS = 1024
+_PATHS = ("checkpoint", "data_dir", "kernel", "images", "labels")
+_NUMBERS = ("n", "epoch", "input_size", "batch_size", "threads", "repeat")
+_FLAGS = ("trust_symbol",)
 
 
 @dataclass(frozen=True)
@@ -43,6 +50,12 @@ class Request:
     labels: Optional[str] = None
     trust_symbol: bool = False  # whether a checkpoint's network may have any of MXNet's operators
 
+    def __post_init__(self):
+        for name in _PATHS:
+            value = getattr(self, name)
+            if isinstance(value, (bytes, os.PathLike)):
+                object.__setattr__(self, name, os.fsdecode(value))
+
     @property
     def mode_or_default(self) -> str:
         """The mode; when none was named the fused one, or the operator one when a kernel or an operator was named: the
@@ -69,6 +82,7 @@ class Request:
         UsageError
             For a value out of range, an unknown name, or options that exclude each other.
         """
+        self._check_kinds()
         _check_known("data", self.data, (None, dataset.REAL, dataset.SYNTHETIC, dataset.OWN))
         if self.source != dataset.OWN:  # which has a size of its own
             dataset.check_n(self.n)
@@ -76,8 +90,8 @@ class Request:
         _check_known("operator", self.operator, (None, *OPERATORS))
         _check_known("weights", self.weights, WEIGHTS)
         self._check_model()
-        if self.device != ALL and not isinstance(self.device, int):
-            raise UsageError(f"device must be a GPU's index, or '{ALL}', not '{self.device}'")
+        if self.device != ALL:
+            _check_number("device", self.device, f"a GPU's index, or '{ALL}'")
         if self.device == ALL and paths.is_path(self.kernel):
             raise UsageError("a kernel file runs on one GPU: leave --device all out, or name the GPU by its index")
         check_mode(self.mode_or_default, self.precision, self.backend, self.kernel)
@@ -96,6 +110,18 @@ class Request:
 
             formats.insisted([self.kernel] if paths.is_path(self.kernel) else [], self.kernel_format)
 
+    def _check_kinds(self) -> None:
+        for name in self.__dataclass_fields__:
+            value = getattr(self, name)
+            if value is None or name == "device":  # where None has no meaning, what checks the value refuses it
+                continue
+            if name in _NUMBERS:
+                _check_number(name, value)
+            elif name in _FLAGS:
+                _check_flag(name, value)
+            else:
+                _check_text(name, value)
+
     def _check_model(self) -> None:
         if self.model and self.checkpoint:
             raise UsageError("give either a model or a checkpoint, not both")
@@ -103,6 +129,25 @@ class Request:
             editions.get(self.edition)
         if not self.checkpoint:
             zoo.chosen(self.model, self.edition)
+
+
+def _check_number(what: str, value: Any, wanted: str = "a whole number") -> None:
+    try:
+        operator.index(value)  # NumPy's whole numbers too
+    except TypeError:
+        raise UsageError(f"{what} must be {wanted}, not {value!r}") from None
+
+
+def _check_flag(what: str, value: Any) -> None:
+    if not isinstance(value, (bool, np.bool_)):
+        raise UsageError(f"{what} must be True or False, not {value!r}")
+
+
+def _check_text(what: str, value: Any) -> None:
+    if not isinstance(value, str):
+        raise UsageError(f"{what} must be text, not {value!r}")
+    if not value or "\0" in value:
+        raise UsageError(f"{what} is empty" if not value else f"{what} has a zero byte in it")
 
 
 def _check_known(what: str, value: Optional[str], known) -> None:

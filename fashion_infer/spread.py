@@ -4,9 +4,10 @@ from typing import Callable, List, Optional, Sequence, Tuple
 
 import numpy as np
 
+from ._mxnet import alone
 from .layer_times import LayerTime, together
 from .library import op_times
-from .predictor import Predictor, log_lock
+from .predictor import Predictor
 from .sharing import share
 
 # The nodes of the network on device i are numbered from i times this: by its numbers a record of the log is a device's.
@@ -47,7 +48,7 @@ class SpreadPredictor:
             if each is not None:
                 each()
 
-        with log_lock:
+        with alone:  # the threads of `share` take it for granted
             op_times.drain()
             share(workers, range(len(parts)), work)
             records = op_times.drain()

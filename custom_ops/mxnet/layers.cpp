@@ -30,12 +30,15 @@ bool all(const Attributes& attributes, const char* key, const char* otherwise, l
   return integers(value, &numbers) && std::all_of(numbers.begin(), numbers.end(), [&](long n) { return n == wanted; });
 }
 
-// A positive size, square when it has two numbers; 0 for anything else.
+constexpr long kLargestSide = 1 << 30;  // as for operator New: sums and products of two stay within 64 bits
+
+// A positive size, square when it has two numbers; 0 for anything else, and for what is too large to be meant.
 long side(const Attributes& attributes, const char* key, size_t dimensions) {
   std::vector<long> numbers;
   if (!integers(attribute(attributes, key, ""), &numbers) || numbers.size() > 2) return 0;
   if (dimensions == 2 && numbers.size() != 2) return 0;
-  return numbers.front() == numbers.back() && numbers.front() > 0 ? numbers.front() : 0;
+  const bool sound = numbers.front() == numbers.back() && numbers.front() > 0 && numbers.front() <= kLargestSide;
+  return sound ? numbers.front() : 0;
 }
 
 // A pool's stride, which is 1 when it is not given; 0 for one that is not square.

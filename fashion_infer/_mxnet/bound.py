@@ -90,6 +90,10 @@ class BoundGraph:
         """Whether a slice of this size has been run before."""
         return batch in self._executors
 
+    def prepare(self, batch: int) -> None:
+        """Set up what slices of this size need: by one thread at a time, where `forward` may run in several."""
+        self._executor(batch)
+
     def forward(self, images: np.ndarray, watch: Stopwatch) -> np.ndarray:
         """Run one slice.
 

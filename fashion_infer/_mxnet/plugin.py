@@ -1,12 +1,12 @@
 """Our operator library in MXNet: loaded once a process, and its errors in one line."""
 
-import functools
 import re
 from pathlib import Path
 from typing import Set
 
 from ..errors import DeviceError
 from ..library import bindings
+from .alone import once
 from .loading import load
 
 BACKEND = "fashion_infer"  # what optimize_for calls our partitioner
@@ -18,7 +18,7 @@ _PLACE = re.compile(r"MXNetError: |\[\d\d:\d\d:\d\d\] |(?:\S*/)?\w+\.(?:cc|h|cu|
 _LONGEST = 300  # characters
 
 
-@functools.lru_cache(maxsize=None)
+@once
 def load_operators() -> None:
     """Register the library's operators with MXNet, once a process.
 

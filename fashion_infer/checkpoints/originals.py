@@ -12,6 +12,7 @@ from typing import Dict, NamedTuple, Optional
 
 import numpy as np
 
+from .. import paths
 from ..data import retrieve
 from ..errors import CheckpointError, DataError, UsageError
 from ..graph import symbol
@@ -46,17 +47,15 @@ ORIGINALS: Dict[str, Original] = {
 
 def path(name: str) -> Path:
     """Where the original weights of a model lie once fetched, in the user's cache."""
-    import pooch
-
     if name not in ORIGINALS:
         raise UsageError(f"there are no original weights of '{name}'; there are of {', '.join(ORIGINALS)}")
     original = ORIGINALS[name]
-    return Path(pooch.os_cache("fashion-infer")) / "original" / (original.branch or name) / original.file
+    return paths.needed_cache() / "original" / (original.branch or name) / original.file
 
 
 def is_here(name: str) -> bool:
     """Whether the original weights of a model lie in the cache."""
-    return name in ORIGINALS and path(name).is_file()
+    return name in ORIGINALS and paths.cache() is not None and path(name).is_file()
 
 
 def fetch(name: str) -> Path:

@@ -36,7 +36,8 @@ def info(data_dir, data, images, labels):
 def fetch(to, train):
     """Download Fashion-MNIST (4.4 MB), verify its MD5 sums; run it again to go on after an interruption."""
     from ..data import download
+    from ..present.render import terminal
 
     for split in ("test", "train") if train else ("test",):
         folder = download.fetch(to, split)
-    click.echo(f"Fashion-MNIST is in {folder}")
+    terminal.say(f"Fashion-MNIST is in {folder}")

@@ -35,11 +35,12 @@ def list_models():
 def fetch(name, original, edition):
     """Download a model's original weights, verified by their Git blob id."""
     from ..checkpoints import originals, zoo
+    from ..present.render import terminal
 
     name = zoo.get(name, edition).name
     if not original:
         raise UsageError(f"the shipped weights of {name} are here already; add --original for the course's")
-    click.echo(str(originals.fetch(name)))
+    terminal.say(str(originals.fetch(name)))
 
 
 @command.command("export")
@@ -55,6 +56,7 @@ def fetch(name, original, edition):
 def export(name, target, epoch, edition):
     """Write a shipped model as an MXNet checkpoint or as weights of mini-dnn, every weight bit for bit."""
     from ..checkpoints import minidnn, mxnet_pair, zoo
+    from ..present.render import terminal
 
     checkpoint = zoo.get(name, edition).load()
     if target.endswith(minidnn.SUFFIX):
@@ -62,7 +64,7 @@ def export(name, target, epoch, edition):
     else:
         paths = mxnet_pair.save(target, checkpoint, epoch)
     for path in paths:
-        click.echo(str(path))
+        terminal.say(str(path))
 
 
 @command.command("import")
@@ -82,4 +84,4 @@ def import_pair(prefix, epoch, trust_symbol, path):
     found = load.load(prefix, epoch, trust_symbol)
     hdf5.save(path, found)
     terminal.notice(found.notice)
-    click.echo(path)
+    terminal.say(path)

@@ -10,10 +10,9 @@ from typing import List, Optional, Tuple
 
 import numpy as np
 
-from .. import inputs
+from .. import inputs, paths
 from ..errors import DataError, UsageError
 from ..files import replacing
-from . import locate
 
 BOUND = "FASHION_INFER_CACHE_MB"  # environment variable
 DEFAULT_MB = 2000  # 10,000 images of every edition take 190 MB
@@ -25,10 +24,8 @@ _DIGEST_BYTES = 4
 
 def folder() -> Optional[Path]:
     """Where the files lie; None for a user who has no cache."""
-    try:
-        return locate.cache_dir().parent / "resized"
-    except DataError:
-        return None
+    own = paths.cache()
+    return own and own / "resized"
 
 
 def bound() -> int:

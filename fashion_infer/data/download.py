@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 from typing import List, Optional
 
+from .. import paths
 from . import locate, retrieve
 
 MIRRORS = (
@@ -35,7 +36,7 @@ def fetch(to: Optional[str] = None, split: str = "test") -> Path:
     DataError
         When no mirror delivers a file, the folder cannot be written, or holds another file of one of the names.
     """
-    folder = Path(to).expanduser() if to else locate.cache_dir()
+    folder = paths.expanded(to) if to else locate.cache_dir()
     for name in locate.FILES[split]:
         advice = "copy the four files of Fashion-MNIST to a folder and name it with --data-dir"
         addresses = [mirror + name for mirror in mirrors()]

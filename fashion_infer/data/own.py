@@ -9,7 +9,7 @@ from typing import IO, NamedTuple, Optional, Tuple
 
 import numpy as np
 
-from .. import inputs
+from .. import inputs, paths
 from ..errors import DataError, UsageError
 from . import idx
 
@@ -67,7 +67,7 @@ def load(data_dir: Optional[str] = None, images: Optional[str] = None, labels: O
         When a file is missing, damaged, or does not hold that; or there are not as many labels as images.
     """
     check(data_dir, images, labels)
-    files = (Path(images), Path(labels)) if images and labels else _find(Path(os.path.expanduser(str(data_dir))))
+    files = (Path(images), Path(labels)) if images and labels else _find(paths.expanded(str(data_dir)))
     pixels = _images(_array(files[0], 0), files[0])
     classes = _labels(_array(files[1], 1), files[1])
     if len(pixels) != len(classes):

@@ -139,7 +139,7 @@ def _prototypes():
 def library_path() -> Path:
     """The library's file, an absolute path: what FASHION_OPS_LIBRARY names, else the package's own."""
     named = os.environ.get("FASHION_OPS_LIBRARY")
-    return Path(named).resolve() if named else resources.library_path()
+    return Path(os.path.realpath(named)) if named else resources.library_path()
 
 
 @functools.lru_cache(maxsize=None)
@@ -152,7 +152,7 @@ def load() -> ctypes.CDLL:
         When the file is missing, damaged or from another version of this package.
     """
     path = library_path()
-    if not path.is_file():
+    if not os.path.isfile(path):
         raise DeviceError(f"the operator library is missing ({path}): run `make setup`, or `pip install .` again")
     try:
         lib = ctypes.CDLL(str(path))

@@ -7,6 +7,7 @@ import numpy as np
 
 from . import kernel
 from .content import Column, Output, Part, Table, Text, number, percent, table
+from .shown import shown
 
 
 def lines(result) -> str:
@@ -22,7 +23,7 @@ def lines(result) -> str:
     if result.model.endswith("baseline") and result.operator == "builtin":
         said.append(f"EvalMetric: {{'accuracy': {result.correctness}}}{data}")
     else:
-        said.append(f"Correctness: {result.correctness} Model: {result.model}{data}")
+        said.append(f"Correctness: {result.correctness} Model: {shown(result.model)}{data}")
     return "\n".join(said)
 
 

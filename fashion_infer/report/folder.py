@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Iterator
 
+from .. import paths
 from ..errors import DataError, UsageError
 from ..temporary import vanishing
 
@@ -22,9 +23,10 @@ def check(out: str) -> Path:
     UsageError
         For any other path, so that nobody's files are replaced, and before minutes of measuring are spent.
     """
-    path = Path(out).expanduser().resolve()
     try:
-        if path in (Path.cwd(), *Path.cwd().parents):
+        path = paths.expanded(out).resolve()
+        here = paths.working_folder()
+        if here is not None and path in (here, *here.parents):
             raise UsageError(f"cannot put the report in {out}: it is the current folder, or one above; name one inside")
         if path.exists() and not path.is_dir():
             raise UsageError(f"cannot put the report in {out}: it is a file")
@@ -40,6 +42,8 @@ def check(out: str) -> Path:
                 )
     except OSError as error:
         raise UsageError(f"cannot put the report in {out}: {error.strerror}") from None
+    except RuntimeError:  # so says Python up to 3.12
+        raise UsageError(f"cannot put the report in {out}: its symbolic links lead in a circle") from None
     return path
 
 

@@ -16,7 +16,7 @@ import tempfile
 from pathlib import Path
 from typing import List, NamedTuple, Optional, Tuple
 
-from .. import compilers, resources
+from .. import compilers, paths, resources
 from ..errors import DeviceError
 from . import neighbours
 from .formats import Recognised
@@ -119,8 +119,7 @@ def gpu_arch(device: int) -> str:
 
 
 def _cache() -> Path:
-    # As pooch.os_cache has it on Linux, whose import would take longer than all else here.
-    folder = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "fashion-infer" / "kernels"
+    folder = paths.needed_cache() / "kernels"
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
