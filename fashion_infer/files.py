@@ -20,6 +20,7 @@ import time
 from pathlib import Path
 from typing import Iterator, List, NamedTuple, Optional, Sequence, Tuple, Type, Union
 
+from . import paths
 from .errors import CheckpointError, DataError, FashionInferError
 from .temporary import vanishing
 
@@ -92,6 +93,8 @@ def write(path: _Path, text: str, error: Type[FashionInferError] = DataError) ->
 def _target(path: _Path) -> _Target:
     """What a name stands for; OSError or ValueError where it cannot be written."""
     named = os.fspath(path)
+    if not os.path.isabs(named) and paths.working_folder() is None:
+        raise ValueError("the working folder has been deleted")
     place = os.path.realpath(named)
     try:
         status: Optional[os.stat_result] = os.stat(named)

@@ -43,8 +43,12 @@ def read(path: str, invert: Optional[bool] = None) -> np.ndarray:
     DataError
         When the file is missing or is no picture, is too large, or its values do not tell how light they are.
     """
-    if not os.path.exists(path):
-        raise DataError(f"no picture at {path}")
+    try:
+        os.stat(path)
+    except FileNotFoundError:
+        raise DataError(f"no picture at {path}") from None
+    except (OSError, ValueError):
+        pass  # of which the next line speaks
     inputs.check(path)
     levels = _decoded(path)
     border = int(np.median(np.concatenate([levels[0], levels[-1], levels[:, 0], levels[:, -1]])))

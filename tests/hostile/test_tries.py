@@ -15,9 +15,9 @@ from file_things import NODES
 from runner import Runner
 
 TRIES = [one for path in sorted(tables.FOLDER.glob("*.txt")) for one in tables.read(path)]
-WARM = [one for one in TRIES if not one.cold]
-# A process of its own costs 0.3 to 2 s: others in each run.
-COLD = profiles.drawn(WARM, 4) + profiles.drawn([one for one in TRIES if one.cold], 6)
+# A fork costs 30 ms of a core, a process of its own 0.3 to 2 s: others in each run.
+WARM = profiles.drawn([one for one in TRIES if not one.cold], 350)
+COLD = profiles.drawn(WARM, 2) + profiles.drawn([one for one in TRIES if one.cold], 4)
 
 
 @pytest.fixture(scope="module")
