@@ -142,6 +142,10 @@ def library_path() -> Path:
     return Path(os.path.realpath(named)) if named else resources.library_path()
 
 
+# What the dynamic loader says where there is no room for a library.
+_NO_ROOM = ("failed to map segment", "cannot allocate memory", "Cannot allocate memory")
+
+
 @functools.lru_cache(maxsize=None)
 def load() -> ctypes.CDLL:
     """The library, loaded once, with its prototypes declared.
@@ -161,9 +165,9 @@ def load() -> ctypes.CDLL:
             function.restype, function.argtypes = result, arguments
     except (OSError, AttributeError) as error:
         detail = " ".join(str(error).split())
-        raise DeviceError(
-            f"the operator library {path} cannot be loaded ({detail}): rebuild it with `make setup`"
-        ) from None
+        full = any(words in detail for words in _NO_ROOM)
+        advice = "raise the limit on address space (`ulimit -v`)" if full else "rebuild it with `make setup`"
+        raise DeviceError(f"the operator library {path} cannot be loaded ({detail}): {advice}") from None
     return lib
 
 
