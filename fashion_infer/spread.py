@@ -36,9 +36,6 @@ class SpreadPredictor:
         """Run the network; as `Predictor.predict`. A layer's time is that of the device that it took longest on."""
         size = self.batch_size
         parts = [slice(first, min(first + size, len(images))) for first in range(0, len(images), size)]
-        for predictor in self._predictors:
-            for count in {part.stop - part.start for part in parts}:
-                predictor.warm(images[:count])
         scores: List[Optional[np.ndarray]] = [None] * len(parts)
         workers = [(predictor, predictor.stopwatch()) for predictor in self._predictors]
 
@@ -48,7 +45,10 @@ class SpreadPredictor:
             if each is not None:
                 each()
 
-        with alone:  # the threads of `share` take it for granted
+        with alone:  # for the threads of `share` too, which set nothing up: see `warm`
+            for predictor in self._predictors:
+                for count in {part.stop - part.start for part in parts}:
+                    predictor.warm(images[:count])
             op_times.drain()
             share(workers, range(len(parts)), work)
             records = op_times.drain()

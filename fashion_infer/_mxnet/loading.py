@@ -60,9 +60,9 @@ def load():
 def _check_room():
     """Raise DeviceError where MXNet would find too little memory or too few threads: it aborts then, or crashes.
 
-    Loading it took 490 MB of address space, each thread 8 MB of stack and 64 MB that malloc reserves. On two cores a run
-    had nine threads more than the interpreter, and 10,000 images took 1,000 to 1,120 MB in all, those of the largest
-    edition most: 1,210 are asked for. With 1,000 MB it ended in a crash or in libgomp's words.
+    Loading it took 490 MB of address space, each thread 8 MB of stack and 64 MB that malloc reserves. On two cores a
+    run had nine threads more than the interpreter, and 10,000 images took 1,000 to 1,120 MB in all, those of the
+    largest edition most: 1,210 are asked for. With 1,000 MB it ended in a crash or in libgomp's words.
     """
     threads = 6 + 2 * openmp_thread_count()
     room.check(490 + 72 * threads, threads, "MXNet")

@@ -11,13 +11,12 @@ import profiles
 import pytest
 import reference
 import symbol_mutations
-from hostile_checkpoints import LAYERS, SHAPE, SYMBOLS, changed, network, node, write_pair
+from hostile_checkpoints import SHAPE, SYMBOLS, changed, network, node, write_pair
 
-from fashion_infer.errors import CheckpointError, UsageError
-from fashion_infer.graph import operators, rewrite, structure, symbol
+from fashion_infer.errors import CheckpointError
+from fashion_infer.graph import operators, structure, symbol
 from fashion_infer.graph.layers import Convolution, Dense, Flatten, Relu, Softmax, Tanh
 from fashion_infer.graph.text import shown
-from fashion_infer.library.fused import FusedNetwork
 from fashion_infer.predictor import Predictor
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -243,45 +242,6 @@ def test_random_damage_to_symbols_ends_in_one_line(tmp_path):
     assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-5000:]
     ran, refused = map(int, re.search(r"(\d+) ran, (\d+) were refused", done.stdout).groups())
     assert ran > count / 10 and refused > count / 2, done.stdout
-
-
-# ---- what is fused ---------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "op, key, value",
-    [
-        ("Convolution", "layout", "NHWC"),
-        ("Convolution", "unknown", "1"),
-        ("Pooling", "layout", "NHWC"),
-        ("Pooling", "unknown", "1"),
-        ("Activation", "unknown", "1"),
-        ("FullyConnected", "unknown", "1"),
-        ("softmax", "unknown", "1"),
-        ("Flatten", "unknown", "1"),
-    ],
-)
-def test_an_attribute_that_the_planner_does_not_know_keeps_a_node_out(op, key, value):
-    text = symbol.build(LAYERS, SHAPE, "builtin", softmax_label=False)
-    found = network("builtin")
-    FusedNetwork(text, found.weights, SHAPE)
-    graph = json.loads(text)
-    symbol.attributes(node(graph, op))[key] = value
-    with pytest.raises(UsageError, match=f"'.*' cannot be fused: .*{key}"):
-        FusedNetwork(json.dumps(graph), found.weights, SHAPE)
-
-
-def test_a_convolution_of_another_layout_is_none_of_ours(images):
-    """MXNet's CPU build refuses such a convolution: so does the fused mode, where it ran as NCHW."""
-    other = changed(network("builtin"), lambda g: node(g, "Convolution")["attrs"].update(layout="NHWC"))
-    graph = rewrite.taking_pixels(symbol.parse(other.symbol, "it"))
-    assert node(graph, "Convolution")["attrs"]["layout"] == "NHWC"
-    with pytest.raises(CheckpointError, match="layout=NHWC.*--op builtin"):
-        rewrite.with_operator(graph, "custom")
-    for change in ({"kernel": "(3, 2)"}, {"unknown": "1"}):
-        graph = json.loads(network("builtin").symbol)
-        node(graph, "Convolution")["attrs"].update(change)
-        assert node(rewrite.taking_pixels(graph), "Convolution")
 
 
 # ---- what MXNet says -------------------------------------------------------------------------
