@@ -27,8 +27,13 @@ class SpreadPredictor:
 
     def __init__(self, predictors: Sequence[Predictor], count: int):
         self._predictors = predictors
-        self.custom_layers, self.classes = predictors[0].custom_layers, predictors[0].classes
+        self.custom_layers = predictors[0].custom_layers
         self.batch_size = min(predictors[0].batch_size, -(-count // len(predictors)))
+
+    @property
+    def classes(self) -> int:
+        """As `Predictor.classes`."""
+        return self._predictors[0].classes
 
     def predict(
         self, images: np.ndarray, each: Optional[Callable[[], None]] = None

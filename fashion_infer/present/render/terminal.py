@@ -41,11 +41,12 @@ def _lines(text: str) -> None:
 
 
 def _short(table: Table) -> Table:
-    """The table without its details."""
+    """The table without its details, every cell on one line."""
     kept = [index for index, column in enumerate(table.columns) if not column.detail]
     rows = [row for index, row in enumerate(table.rows) if index not in table.detail_rows]
     return table._replace(
-        columns=tuple(table.columns[i] for i in kept), rows=[tuple(row[i] for i in kept) for row in rows]
+        columns=tuple(table.columns[i] for i in kept),
+        rows=[tuple(row[i]._replace(text=shown(row[i].text)) for i in kept) for row in rows],
     )
 
 
