@@ -17,7 +17,7 @@ from runner import Runner
 TRIES = [one for path in sorted(tables.FOLDER.glob("*.txt")) for one in tables.read(path)]
 # A fork costs 30 ms of a core, a process of its own 0.3 to 2 s: others in each run.
 WARM = profiles.drawn([one for one in TRIES if not one.cold], 310)
-COLD = profiles.drawn(WARM, 2) + profiles.drawn([one for one in TRIES if one.cold], 4)
+COLD = profiles.drawn(WARM, 1) + profiles.drawn([one for one in TRIES if one.cold], 3)
 
 
 @pytest.fixture(scope="module")

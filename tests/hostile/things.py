@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import shutil
 import struct
 from pathlib import Path
 
@@ -104,6 +105,8 @@ def _network(folder: Path) -> None:
     # Of few different values: it compresses to 50 KB.
     weights = {name: random.integers(-1, 2, shape).astype(np.float32) * 0.01 for name, shape in shapes.items()}
     weights["fullyconnected0_weight"][:] = weights["fullyconnected0_weight"][:1]
-    for name in ("whole", "newline", "escape", "latin"):
-        hdf5.save(path(folder, name) + ".h5", Checkpoint(text, weights, {"edition": "fa2017"}))
+    whole = path(folder, "whole") + ".h5"
+    hdf5.save(whole, Checkpoint(text, weights, {"edition": "fa2017"}))
+    for name in ("newline", "escape", "latin"):
+        shutil.copy(whole, path(folder, name) + ".h5")
     Path(path(folder, "whole-symbol.json")).write_text(json.dumps(json.loads(text)), encoding="utf-8")

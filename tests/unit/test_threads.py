@@ -48,7 +48,7 @@ def test_the_first_calls_come_from_many_threads(turn, alone):
         def work(i):
             barrier.wait()
             try:
-                for turn in range(3):
+                for turn in range(2):
                     n = i + turn
                     said.append(call(MODELS[n % 3], ("fused", "operator")[n // 3 % 2], 1 + i % 2))
             except BaseException as error:
@@ -90,7 +90,7 @@ def test_a_predictor_from_many_threads(turn):
     assert len(said) == 20 and all(one == said[0] for one in said) and said[0][1] == [4]
 
 
-@pytest.mark.parametrize("loaded", [True, False])
+@pytest.mark.parametrize("loaded", profiles.drawn([True, False], 1))
 def test_children_of_a_parent_with_threads(loaded, alone):
     """Forked while other threads are in the midst of it: each child works."""
     said = program(
