@@ -48,7 +48,7 @@ def test_the_first_calls_come_from_many_threads(turn, alone):
         def work(i):
             barrier.wait()
             try:
-                for turn in range(2):
+                for turn in range(3):
                     n = i + turn
                     said.append(call(MODELS[n % 3], ("fused", "operator")[n // 3 % 2], 1 + i % 2))
             except BaseException as error:
