@@ -21,6 +21,10 @@ __all__ = ["__version__", "infer"]
 def __getattr__(name):
     # The pipeline is imported when it is first asked for, so that `import fashion_infer` alone costs nothing.
     if name == "infer":
+        # A module that one thread imports while another one forks stays locked in the child: what loads a checkpoint
+        # is imported here, before there are calls. MXNet's import has a lock of ours, for which a fork waits.
+        import h5py  # noqa: F401
+
         from .pipeline import infer
 
         return infer

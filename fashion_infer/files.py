@@ -1,37 +1,223 @@
-"""Files that appear whole or not at all."""
+"""The one way in which this program writes what a user named: whole or not at all, and nothing else is harmed.
 
+| under the name lies | what happens |
+| --- | --- |
+| nothing, or a regular file | a temporary file takes its place when it is whole; mode bits and owner are kept |
+| a symbolic link | the same for what it leads to; the link stays |
+| a character device, a FIFO, an open descriptor (/dev/stdout) | it is opened and written, and stays what it is |
+| anything else (a folder, a socket, a block device) | refused |
+"""
+
+import contextlib
+import errno
 import os
+import re
+import shutil
+import stat
+import sys
 import tempfile
-from contextlib import contextmanager
+import time
 from pathlib import Path
-from typing import Iterator, Type
+from typing import Iterator, List, NamedTuple, Optional, Sequence, Tuple, Type, Union
 
-from .errors import CheckpointError, FashionInferError
+from . import paths
+from .errors import CheckpointError, DataError, FashionInferError
+from .temporary import vanishing
+
+_READER_WAIT = 10.0  # seconds for somebody to open the other end of a FIFO
+_KINDS = ((stat.S_ISDIR, "a folder"), (stat.S_ISSOCK, "a socket"), (stat.S_ISBLK, "a block device"))
+_Path = Union[str, "os.PathLike[str]"]
 
 
-@contextmanager
-def replacing(path, error: Type[FashionInferError] = CheckpointError) -> Iterator[str]:
-    """A temporary file beside `path` that takes its place when the block succeeds and vanishes when it fails.
+class _Target(NamedTuple):
+    place: str  # behind all symbolic links
+    status: Optional[os.stat_result]  # None where nothing is there yet
+    streamed: bool  # opened and written, in place of being replaced
+
+
+def check(path: _Path, error: Type[FashionInferError] = DataError) -> None:
+    """Raise `error` where `path` could not be written: for a command to call before it measures anything."""
+    try:
+        _target(path)
+    except (OSError, ValueError) as problem:
+        raise error(f"cannot write {path}: {_reason(problem)}") from None
+
+
+@contextlib.contextmanager
+def replacing(path: _Path, error: Type[FashionInferError] = CheckpointError, durable: bool = True) -> Iterator[str]:
+    """A temporary file whose content is put under `path` when the block succeeds, and that vanishes in any case.
+
+    Parameters
+    ----------
+    path
+        What the user named; see the table above.
+    durable
+        Whether the content is on the disk, and not only in its cache, before it takes the name.
 
     Raises
     ------
     error
-        When the file cannot be written.
+        When `path` cannot be written. What was there is there still, as it was.
     """
-    path = Path(path)
-    try:
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        os.close(handle)
-    except OSError as problem:
-        raise error(f"cannot write {path}: {problem.strerror}") from None
-    try:
+    with replacing_together([path], error, durable) as (temporary,):
         yield temporary
+
+
+@contextlib.contextmanager
+def replacing_together(
+    paths: Sequence[_Path], error: Type[FashionInferError] = CheckpointError, durable: bool = True
+) -> Iterator[List[str]]:
+    """`replacing` for files that belong together: all of them change, or none does."""
+    with contextlib.ExitStack() as cleaning:
+        targets, temporaries = [], []
+        for path in paths:
+            try:
+                targets.append(_target(path))
+                temporaries.append(_temporary(targets[-1]))
+            except (OSError, ValueError) as problem:
+                raise error(f"cannot write {path}: {_reason(problem)}") from None
+            cleaning.enter_context(vanishing(temporaries[-1]))
+        try:
+            yield temporaries
+            _put(targets, temporaries, durable, cleaning)
+        except OSError as problem:
+            raise error(f"cannot write {' and '.join(map(str, paths))}: {_reason(problem)}") from None
+
+
+def write(path: _Path, text: str, error: Type[FashionInferError] = DataError) -> None:
+    """Write a text in UTF-8 as `replacing` does; `error` when that fails."""
+    with replacing(path, error) as temporary:
+        Path(temporary).write_text(text, encoding="utf-8")
+
+
+def _target(path: _Path) -> _Target:
+    """What a name stands for; OSError or ValueError where it cannot be written."""
+    named = os.fspath(path)
+    if not os.path.isabs(named) and paths.working_folder() is None:
+        raise ValueError("the working folder has been deleted")
+    place = os.path.realpath(named)
+    try:
+        status: Optional[os.stat_result] = os.stat(named)
+    except FileNotFoundError:
+        status = None
+    if status is not None:
+        for is_kind, kind in _KINDS:
+            if is_kind(status.st_mode):
+                raise ValueError(f"it is {kind}")
+        if not os.access(named, os.W_OK):
+            raise ValueError("it is write-protected")
+        if not stat.S_ISREG(status.st_mode) or _descriptor(named):
+            return _Target(named, status, True)
+    folder = os.path.dirname(place)
+    if not os.path.isdir(folder) or named.endswith("/"):
+        raise ValueError("it is a folder, or its folder does not exist")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise ValueError("its folder is not writable")
+    return _Target(place, status, False)
+
+
+def _descriptor(path: str) -> Optional[Tuple[int, int]]:
+    """Process and number of the open file that a name leads to, as /dev/stdout does; None for any other name."""
+    for _ in range(40):  # as many links as Linux follows
+        folder = os.path.realpath(os.path.dirname(os.path.abspath(path)))
+        found = re.fullmatch(r"/proc/(\d+)(?:/task/\d+)?/fd", folder)
+        if found:
+            return int(found.group(1)), int(os.path.basename(path))
+        try:
+            path = os.path.join(folder, os.readlink(path))
+        except OSError:
+            return None
+    return None
+
+
+def _temporary(target: _Target) -> str:
+    """An empty file: beside what it will replace, for a rename does not cross file systems."""
+    folder, name = os.path.split(target.place)
+    # A name may have 255 bytes, and a temporary one must have room for more.
+    handle, path = tempfile.mkstemp(dir=None if target.streamed else folder, prefix=f".{name[:40]}.")
+    os.close(handle)
+    return path
+
+
+def _put(targets: List[_Target], temporaries: List[str], durable: bool, cleaning: contextlib.ExitStack) -> None:
+    """Streams first, for they fail most easily; then the renames, each undone when a later one fails."""
+    for target, temporary in zip(targets, temporaries):
+        if target.streamed:
+            _stream(temporary, target.place)
+        else:
+            _finish(temporary, target.status, durable)
+    undo: List[List[str]] = []
+    try:
+        for target, temporary in zip(targets, temporaries):
+            if target.streamed:
+                continue
+            kept = f"{temporary}.old"
+            if len(targets) > 1 and target.status is not None:
+                cleaning.enter_context(vanishing(kept))
+                _keep(target.place, kept)
+            os.replace(temporary, target.place)
+            undo.append([kept, target.place])
+    except BaseException:
+        for kept, place in undo:
+            if os.path.exists(kept):
+                os.replace(kept, place)
+            else:
+                os.unlink(place)
+        raise
+
+
+def _finish(temporary: str, status: Optional[os.stat_result], durable: bool) -> None:
+    """Mode bits and owner of the file that it replaces; of a new one what the umask gives."""
+    if status is None:
         umask = os.umask(0)
         os.umask(umask)
-        os.chmod(temporary, 0o666 & ~umask)  # mkstemp's own mode is private
-        os.replace(temporary, path)
-    except OSError as problem:
-        raise error(f"cannot write {path}: {problem.strerror or problem}") from None
-    finally:
-        if os.path.exists(temporary):
-            os.unlink(temporary)
+        mode = 0o666 & ~umask  # mkstemp's own is private
+    else:
+        mode = stat.S_IMODE(status.st_mode)
+        with contextlib.suppress(OSError):  # root alone can give a file away
+            os.chown(temporary, status.st_uid, status.st_gid)
+    os.chmod(temporary, mode)
+    if durable:
+        handle = os.open(temporary, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def _keep(place: str, kept: str) -> None:
+    try:
+        os.link(place, kept)
+    except OSError:  # a file system without hard links
+        shutil.copy2(place, kept)
+
+
+def _stream(temporary: str, place: str) -> None:
+    """Copy a file into a device, a FIFO or an open descriptor, behind what is in it."""
+    if sys.stdout is not None:
+        sys.stdout.flush()  # it may be the descriptor
+    process, number = _descriptor(place) or (None, -1)
+    # Another handle on the same open file shares its offset: neither of the two writers overwrites the other.
+    handle = os.dup(number) if process == os.getpid() else _opened(place)
+    with open(temporary, "rb") as source, open(handle, "wb") as sink:
+        shutil.copyfileobj(source, sink)
+
+
+def _opened(place: str) -> int:
+    """A device or a FIFO, open for writing; a FIFO as soon as it has a reader."""
+    deadline = time.monotonic() + _READER_WAIT
+    while True:
+        try:
+            handle = os.open(place, os.O_WRONLY | os.O_APPEND | os.O_NOCTTY | os.O_NONBLOCK)
+            os.set_blocking(handle, True)
+            return handle
+        except OSError as problem:
+            if problem.errno != errno.ENXIO:
+                raise
+            if time.monotonic() > deadline:
+                raise OSError(errno.ENXIO, f"nobody read from it within {_READER_WAIT:g} s") from None
+        time.sleep(0.05)
+
+
+def _reason(problem: Exception) -> str:
+    return getattr(problem, "strerror", None) or str(problem)

@@ -24,7 +24,7 @@ class LayerTime(NamedTuple):
 
 
 def assemble(
-    graph: symbol.Graph, records: Sequence[OpTime], of_mxnet: Sequence[str], seconds: Mapping[str, float]
+    graph: symbol.Graph, records: Sequence[OpTime], of_mxnet: Sequence[int], seconds: Mapping[int, float]
 ) -> List[LayerTime]:
     """Put the times of one pass together.
 
@@ -35,9 +35,9 @@ def assemble(
     records
         The library's log of the pass.
     of_mxnet
-        Names of the nodes that MXNet ran itself.
+        Numbers of the nodes that MXNet ran itself.
     seconds
-        MXNet's times by node name, summed over the slices.
+        MXNet's times by node number, summed over the slices.
 
     Returns
     -------
@@ -51,8 +51,8 @@ def assemble(
         name, operator = ("+".join(words) for words in zip(*chain))
         times[first] = _total(name, operator, [r for r in records if (r.first_node, r.last_node) == (first, last)])
     for number, (name, operator) in nodes.items():
-        if number not in times and name in of_mxnet:
-            times[number] = LayerTime(name, operator, None, seconds.get(name, 0.0), 0.0, 0.0)
+        if number not in times and number in of_mxnet:
+            times[number] = LayerTime(name, operator, None, seconds.get(number, 0.0), 0.0, 0.0)
     return [times[number] for number in sorted(times)]
 
 

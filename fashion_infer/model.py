@@ -56,7 +56,7 @@ def load(request: Request) -> LoadedModel:
 
 def _checkpoint(request: Request) -> Tuple[str, Checkpoint]:
     if request.checkpoint:
-        return request.checkpoint, load_checkpoint(request.checkpoint, request.epoch)
+        return request.checkpoint, load_checkpoint(request.checkpoint, request.epoch, request.trust_symbol)
     chosen = zoo.chosen(request.model, request.edition)
     label = chosen.short_name if request.edition else chosen.name  # scripts of the time know the short names
     return label, originals.load(chosen.name) if request.weights == "original" else chosen.load()

@@ -5,11 +5,13 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, Callable, List, Optional, Tuple, Union
 
+import numpy as np
+
 from . import _mxnet, devices, isolation
 from . import model as models
 from . import result as results
 from .data import dataset
-from .errors import CheckFailed, DeviceError, UsageError
+from .errors import CheckFailed, CheckpointError, DataError, DeviceError, UsageError
 from .layer_times import LayerTime
 from .library import kernels, thread_pool
 from .model import LoadedModel
@@ -34,8 +36,12 @@ def infer(*arguments: Any, **options: Any) -> Result:
     *arguments, **options
         The fields of `Request`, in their order or by their names: model, n, backend, checkpoint, epoch, operator,
         edition, weights, input_size, data_dir, data, device, kernel, mode, precision, batch_size, threads, repeat,
-        kernel_format. The default model is ece408-high. A kernel that is the path of a file runs in this very process:
-        what crashes there crashes here (the command line puts it in a process of its own).
+        kernel_format, images, labels, trust_symbol. The default model is ece408-high. A kernel that is the path of a
+        file runs in this very process: what crashes there crashes here (the command line puts it in a process of its
+        own).
+
+    Threads may call this at once: they run one after the other, and each result is its own. A fork waits until no other
+    thread is at it, and the child may then call it too.
 
     Returns
     -------
@@ -84,7 +90,7 @@ def run(
     UsageError, DataError, CheckpointError, DeviceError
         Nothing is loaded before all options are checked.
     CheckFailed
-        When a call of a kernel file fails, or leaves the device in error.
+        When scores are not numbers, or a call of a kernel file fails or leaves the device in error.
     """
     request.check()
     given, file = request, None
@@ -92,12 +98,27 @@ def run(
         request, file = _with_file(request)
     kernels.check_kernel(request.kernel, request.backend)
     images, model = load(request, announce, images, model)
+    with _mxnet.alone:
+        return _run(request, given.kernel, file, images, model, between, judge)
+
+
+def _run(
+    request: Request,
+    kernel: str,
+    file: Any,
+    images: dataset.Images,
+    model: LoadedModel,
+    between: Optional[Between],
+    judge: bool,
+) -> Result:
+    """The same, once all is loaded; `kernel` is what the request called it, `file` the loaded kernel file or None."""
     chosen = choose(request, model)
     if file is not None and file.host_memory:
         chosen = chosen._replace(context="cpu")  # it copies by itself, and takes no tensors of MXNet's on a GPU
     predictor = _bound(request, model, chosen, len(images.images))
     if file is not None and not predictor.custom_layers:
         raise UsageError(f"{model.label} runs MXNet's own convolution: add --op custom to run it with {file.name}")
+    _check_classes(predictor.classes, images, model)
     pixels = dataset.resized(images, model.input_size)
     memory = file and _judging().MemoryWatch(file, request.device)
     passes: List[List[LayerTime]] = []
@@ -113,6 +134,8 @@ def run(
         passes.append(times)
     if between is not None:
         between(request.repeat)
+    if file is None:
+        check_scores(scores)
     predictions = scores.argmax(axis=1)
     layers = results.merge(passes)
     verdict = None
@@ -138,7 +161,7 @@ def run(
         precision=request.precision,
         changed=changed,
         operator=model.operator,
-        kernel=given.kernel,
+        kernel=kernel,
         batch_size=min(predictor.batch_size, len(images.images)),
         threads=thread_pool.size(),
         correctness=int((predictions == images.labels).sum()) / len(images.labels),
@@ -148,11 +171,40 @@ def run(
         layers=layers,
         data_source=images.source,
         data_location=images.location,
-        notice=chosen.notice,
+        notice="; ".join(filter(None, (chosen.notice, model.checkpoint.notice))) or None,
         images=images.images,
-        class_names=model.class_names,
+        class_names=_names(images, model, scores.shape[1]),
         submission=verdict,
     )
+
+
+def _names(images: dataset.Images, model: LoadedModel, classes: int) -> Tuple[str, ...]:
+    """Of the classes: those of Fashion-MNIST are not those of another dataset."""
+    return tuple(map(str, range(classes))) if images.source == dataset.OWN else model.class_names
+
+
+def _check_classes(classes: int, images: dataset.Images, model: LoadedModel) -> None:
+    """Raise where no prediction could meet some labels: DataError for a dataset of one's own, else CheckpointError."""
+    if images.source == dataset.OWN:
+        highest = int(images.labels.max())
+        if highest >= classes:
+            raise DataError(
+                f"{images.location} has labels up to {highest}, but {model.label} tells {classes} classes apart: 0 to "
+                f"{classes - 1}"
+            )
+    elif classes != len(model.class_names):
+        known = len(model.class_names)
+        raise CheckpointError(f"{model.label}: the network tells {classes} classes apart, the images are of {known}")
+
+
+def check_scores(scores: np.ndarray) -> None:
+    """Raise CheckFailed when scores are NaN or infinite: the class with the highest one would mean nothing."""
+    wrong = int((~np.isfinite(scores)).any(axis=1).sum())
+    if wrong:
+        raise CheckFailed(
+            f"the scores of {wrong} of {len(scores)} images are not numbers (NaN or infinite): the network's weights "
+            "are too large for its arithmetic, and its predictions would mean nothing"
+        )
 
 
 def _judging():
@@ -188,10 +240,11 @@ def load(
 ) -> Tuple[dataset.Images, LoadedModel]:
     """The request's images and its model, loaded where the caller does not give them; arguments as `run` takes them."""
     if images is None:
-        with announce("fashion-mnist data"):
-            images = dataset.load(request.n, request.data_dir, request.data)
+        # The built-in set is drawn with OpenBLAS, whose lock does not survive a fork in another thread.
+        with announce("fashion-mnist data"), _mxnet.alone:
+            images = dataset.load(request.n, request.data_dir, request.data, request.images, request.labels)
     if model is None:
-        with announce("model"):
+        with announce("model"):  # without the lock: h5py has one of its own, which a fork takes first
             model = models.load(request)
     return images, model
 
@@ -208,12 +261,17 @@ def choose(request: Request, model: LoadedModel) -> devices.Choice:
     mode = request.mode_or_default
     # In operator mode a network without our operator has nothing that could run on the GPU (MXNet's CPU build).
     idle = mode == "operator" and model.operator != "custom" and request.backend != "gpu"
-    # Looking for a GPU starts CUDA up, 0.2 s on an H200: meanwhile MXNet is imported.
-    with futures.ThreadPoolExecutor(1) as other:
-        choosing = other.submit(devices.choose, "cpu" if idle else request.backend, request.device, mode)
+    wanted = ("cpu" if idle else request.backend, request.device, mode)
+    if wanted[0] == "cpu":
         _mxnet.load()
+        chosen = devices.choose(*wanted)
+    else:  # looking for a GPU starts CUDA up, 0.2 s on an H200: meanwhile MXNet is imported
+        with futures.ThreadPoolExecutor(1) as other:
+            choosing = other.submit(devices.choose, *wanted)
+            _mxnet.load()
+        chosen = choosing.result()
     isolation.crash_plainly()
-    return choosing.result()
+    return chosen
 
 
 def _bound(request: Request, model: LoadedModel, chosen: devices.Choice, count: int) -> Network:

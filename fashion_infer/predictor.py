@@ -4,16 +4,16 @@ In mode "operator" MXNet runs the graph node by node, and each `New` node is our
 library's partitioner takes every chain of nodes that it can run as fused stages; what it leaves stays with MXNet.
 """
 
-import threading
 from typing import Callable, List, Optional, Sequence, Tuple
 
 import numpy as np
 
+from ._mxnet import alone
 from ._mxnet.bound import BoundGraph
 from ._mxnet.stopwatch import Stopwatch
 from .checkpoints.checkpoint import Checkpoint
 from .errors import UsageError
-from .graph import rewrite, symbol
+from .graph import operators, rewrite, symbol
 from .layer_times import LayerTime, assemble, numbered
 from .library import kernels, op_times
 from .library.op_times import OpTime
@@ -28,12 +28,10 @@ GPU_BATCH_SIZE = 2500
 # The fused mode slices by itself, to fit the caches or the device; this bounds what lies in MXNet's arrays: 8 MB of
 # pixels for fa2017, 49 MB for fa2019.
 FUSED_BATCH_SIZE = 10000
-# The op-time log is one for the process: a forward pass and the reading of its times belong together.
-log_lock = threading.Lock()
 
 
 class Predictor:
-    """A checkpoint's network, ready to run.
+    """A checkpoint's network, ready to run: from any number of threads, one after the other.
 
     Parameters
     ----------
@@ -62,7 +60,8 @@ class Predictor:
     Raises
     ------
     CheckpointError
-        When the weights do not fit the network, or the network does not fit the images.
+        When the network has what it may not have (see `operators`; a trusted checkpoint's may have anything), the
+        weights do not fit the network, or the network does not fit the images.
     DeviceError, UsageError
         When the operator library is missing, or has no such kernel.
     """
@@ -85,6 +84,8 @@ class Predictor:
         check_batch_size(batch_size)
         kernels.check_kernel(kernel, backend)
         graph = symbol.parse(checkpoint.symbol, "the network")
+        if not checkpoint.trusted:
+            operators.check(graph, "the network")
         if operator:
             graph = rewrite.with_operator(graph, operator)
         self.input_shape = tuple(input_shape)
@@ -94,19 +95,25 @@ class Predictor:
         if mode == "fused":
             graph = rewrite.taking_pixels(graph)
         self._pixels = rewrite.takes_pixels(graph)
-        self._bound = BoundGraph(
-            rewrite.tagged(graph, backend, device, kernel, first_node),
-            checkpoint.weights,
-            self.input_shape,
-            np.uint8 if self._pixels else np.float32,
-            context,
-            device,
-            None if mode == "operator" else _partitioning(backend, device, precision),
-        )
-        self.batch_size = batch_size or self._suitable_batch_size()
+        with alone:
+            self._bound = BoundGraph(
+                rewrite.tagged(graph, backend, device, kernel, first_node),
+                checkpoint.weights,
+                self.input_shape,
+                np.uint8 if self._pixels else np.float32,
+                context,
+                device,
+                None if mode == "operator" else _partitioning(backend, device, precision),
+            )
+            self.batch_size = batch_size or self._suitable_batch_size()
         # CUDA loads a kernel's code at its first launch: 11 ms on an H200, where fa2017's convolution stage takes 0.2.
         # The operator mode warms each kernel up by itself; here a slice runs once unmeasured, for each size.
         self._cold = mode == "fused" and backend == "gpu"
+
+    @property
+    def classes(self) -> int:
+        """How many classes the network gives a score."""
+        return self._bound.classes
 
     def predict(
         self, images: np.ndarray, each: Optional[Callable[[], None]] = None
@@ -139,24 +146,27 @@ class Predictor:
         watch = self.stopwatch()
         scores: List[np.ndarray] = []
         records: List[OpTime] = []
-        for start in range(0, len(images), self.batch_size):
-            part = images[start : start + self.batch_size]
-            self.warm(part)
-            with log_lock:
+        with alone:  # the op-time log is one for the process too
+            for start in range(0, len(images), self.batch_size):
+                part = images[start : start + self.batch_size]
+                self.warm(part)
                 op_times.drain()
                 scores.append(self.forward(part, watch))
                 records += op_times.drain()
-            if each is not None:
-                each()
-        return np.concatenate(scores), self.times(records, watch)
+                if each is not None:
+                    each()
+            return np.concatenate(scores), self.times(records, watch)
 
     def stopwatch(self) -> Stopwatch:
         """A watch over one pass, for `forward` and `times`."""
         return self._bound.stopwatch()
 
     def warm(self, part: np.ndarray) -> None:
-        """Run a slice unmeasured where the first one of its size is slow."""
-        if self._cold and not self._bound.seen(len(part)):
+        """Set up what a slice of this size needs, and run it unmeasured where the first one is slow."""
+        if self._bound.seen(len(part)):
+            return
+        self._bound.prepare(len(part))
+        if self._cold:
             self._bound.forward(part, self._bound.stopwatch())
 
     def forward(self, part: np.ndarray, watch: Stopwatch) -> np.ndarray:
@@ -166,14 +176,14 @@ class Predictor:
     def times(self, records: Sequence[OpTime], watch: Stopwatch) -> List[LayerTime]:
         """Every layer's time in a pass, from the watch and the log's records; other networks' are left out."""
         own = numbered(records, self._first_node, len(self._graph["nodes"]))
-        return assemble(self._graph, own, self._of_mxnet(), watch.seconds)
+        return assemble(self._graph, own, self._of_mxnet(), self._bound.seconds(watch))
 
-    def _of_mxnet(self) -> List[str]:
-        """Names of the nodes that MXNet runs itself."""
+    def _of_mxnet(self) -> List[int]:
+        """Numbers of the nodes that MXNet runs itself."""
         if self.mode == "fused":
             return self._bound.unfused()
-        nodes = symbol.computing(self._graph).values()
-        return [name for name, operator in nodes if operator != symbol.CUSTOM_OPERATOR]
+        nodes = symbol.computing(self._graph).items()
+        return [number for number, (_, operator) in nodes if operator != symbol.CUSTOM_OPERATOR]
 
     def _suitable_batch_size(self) -> int:
         if self.mode == "fused" and self._pixels and not self._bound.unfused():

@@ -62,13 +62,13 @@ class Result(NamedTuple):
     threads: int
     correctness: float
     predictions: np.ndarray  # (n,) int64
-    labels: np.ndarray  # (n,) uint8
+    labels: np.ndarray  # (n,) integers
     scores: np.ndarray  # (n, classes) float32
     layers: List[Layer]
     data_source: str
     data_location: str
     notice: Optional[str]
-    images: np.ndarray  # (n,1,28,28) uint8, before they were resized
+    images: np.ndarray  # (n,1,s,s) uint8, before they were resized; 28x28 but of one's own
     class_names: Tuple[str, ...]
     submission: "Optional[Verdict]" = None  # of a kernel that is a file: whether it is right
 

@@ -4,9 +4,10 @@ from typing import Callable, List, Optional, Sequence, Tuple
 
 import numpy as np
 
+from ._mxnet import alone
 from .layer_times import LayerTime, together
 from .library import op_times
-from .predictor import Predictor, log_lock
+from .predictor import Predictor
 from .sharing import share
 
 # The nodes of the network on device i are numbered from i times this: by its numbers a record of the log is a device's.
@@ -29,15 +30,17 @@ class SpreadPredictor:
         self.custom_layers = predictors[0].custom_layers
         self.batch_size = min(predictors[0].batch_size, -(-count // len(predictors)))
 
+    @property
+    def classes(self) -> int:
+        """As `Predictor.classes`."""
+        return self._predictors[0].classes
+
     def predict(
         self, images: np.ndarray, each: Optional[Callable[[], None]] = None
     ) -> Tuple[np.ndarray, List[LayerTime]]:
         """Run the network; as `Predictor.predict`. A layer's time is that of the device that it took longest on."""
         size = self.batch_size
         parts = [slice(first, min(first + size, len(images))) for first in range(0, len(images), size)]
-        for predictor in self._predictors:
-            for count in {part.stop - part.start for part in parts}:
-                predictor.warm(images[:count])
         scores: List[Optional[np.ndarray]] = [None] * len(parts)
         workers = [(predictor, predictor.stopwatch()) for predictor in self._predictors]
 
@@ -47,7 +50,10 @@ class SpreadPredictor:
             if each is not None:
                 each()
 
-        with log_lock:
+        with alone:  # for the threads of `share` too, which set nothing up: see `warm`
+            for predictor in self._predictors:
+                for count in {part.stop - part.start for part in parts}:
+                    predictor.warm(images[:count])
             op_times.drain()
             share(workers, range(len(parts)), work)
             records = op_times.drain()

@@ -5,6 +5,7 @@ from typing import Iterator, List, NamedTuple, Sequence, Tuple
 from . import devices, pipeline
 from .checkpoints import originals, zoo
 from .data import dataset
+from .errors import UsageError
 from .library import kernels
 from .request import Request
 from .submissions import paths
@@ -50,6 +51,8 @@ def verify(models: Sequence[str], asked: Request) -> List[Check]:
         When something can't be run at all. A wrong result is a `Check` that is not ok.
     """
     asked.check()
+    if asked.source == dataset.OWN:
+        raise UsageError("there are no published figures of a dataset of one's own: use `fashion-infer run`")
     chosen = [zoo.get(name) for name in models or zoo.MODELS]
     ways = list(_ways(asked) if asked.kernel == "auto" else _ways_of_kernel(asked))
     images = dataset.load(dataset.TEST_SIZE, asked.data_dir, asked.data)

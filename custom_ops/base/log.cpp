@@ -1,5 +1,7 @@
 #include "base/log.h"
 
+#include <pthread.h>
+
 #include <deque>
 #include <mutex>
 
@@ -14,8 +16,15 @@ struct Log {
   std::deque<fops_op_record> records;
 };
 
+Log* log = nullptr;  // never destroyed: a worker may finish after main's statics are gone
+std::once_flag once;
+
+// A fork waits until no thread is at the log. In the child none of the others is left to open the lock.
 Log& the_log() {
-  static Log* log = new Log;  // never destroyed: a worker may finish after main's statics are gone
+  std::call_once(once, [] {
+    log = new Log;
+    pthread_atfork([] { log->mutex.lock(); }, [] { log->mutex.unlock(); }, [] { log->mutex.unlock(); });
+  });
   return *log;
 }
 

@@ -38,7 +38,9 @@ fops_status validate(const fops_conv* c) {
   if (!within(c->B, c->C, c->H, c->W) || !within(c->M, c->C, c->K, c->K) ||
       !within(c->B, c->M, out_h(*c), out_w(*c)))
     return bad("a tensor of this convolution would hold more than 2^40 elements");
-  if (c->x_type != FOPS_FLOAT32 && c->x_type != FOPS_UINT8) return bad("data must be float32 or uint8");
+  int type;  // a caller's number need not be one of the enum's, and is not to be read as one before that is known
+  memcpy(&type, &c->x_type, sizeof type);
+  if (type != FOPS_FLOAT32 && type != FOPS_UINT8) return bad("data must be float32 or uint8");
   return FOPS_OK;
 }
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
+#include <string>
 #include <vector>
 
 namespace fops {
@@ -28,12 +30,15 @@ bool all(const Attributes& attributes, const char* key, const char* otherwise, l
   return integers(value, &numbers) && std::all_of(numbers.begin(), numbers.end(), [&](long n) { return n == wanted; });
 }
 
-// A positive size, square when it has two numbers; 0 for anything else.
+constexpr long kLargestSide = 1 << 30;  // as for operator New: sums and products of two stay within 64 bits
+
+// A positive size, square when it has two numbers; 0 for anything else, and for what is too large to be meant.
 long side(const Attributes& attributes, const char* key, size_t dimensions) {
   std::vector<long> numbers;
   if (!integers(attribute(attributes, key, ""), &numbers) || numbers.size() > 2) return 0;
   if (dimensions == 2 && numbers.size() != 2) return 0;
-  return numbers.front() == numbers.back() && numbers.front() > 0 ? numbers.front() : 0;
+  const bool sound = numbers.front() == numbers.back() && numbers.front() > 0 && numbers.front() <= kLargestSide;
+  return sound ? numbers.front() : 0;
 }
 
 // A pool's stride, which is 1 when it is not given; 0 for one that is not square.
@@ -42,17 +47,48 @@ long pool_stride(const Attributes& attributes) {
   return value == "()" || value == "[]" || value == "None" ? 1 : side(attributes, "stride", 2);
 }
 
+// The attributes of an operator that `refusal` heeds, and those that change no result: speed, memory, training.
+const std::set<std::string>& known(const std::string& op) {
+  using Names = std::set<std::string>;
+  static const Names none;
+  static const Names convolution = {"kernel",  "num_filter", "stride",    "dilate",     "pad",      "num_group",
+                                    "no_bias", "layout",     "workspace", "cudnn_tune", "cudnn_off"};
+  static const Names pooling = {"kernel",      "stride", "pad",     "pool_type", "pooling_convention",
+                                "global_pool", "layout", "p_value", "cudnn_off", "count_include_pad"};
+  static const Names softmax_output = {"multi_output", "preserve_shape", "grad_scale", "ignore_label",
+                                       "use_ignore",   "normalization",  "out_grad",   "smooth_alpha"};
+  static const std::map<std::string, Names> of = {
+      {"New", convolution},
+      {"Convolution", convolution},
+      {"FullyConnected", {"num_hidden", "no_bias", "flatten"}},
+      {"Activation", {"act_type"}},
+      {"Pooling", pooling},
+      {"SoftmaxOutput", softmax_output},
+      {"softmax", {"axis", "temperature", "dtype", "use_length"}},
+  };
+  const auto found = of.find(op);
+  return found == of.end() ? none : found->second;
+}
+
+// MXNet's own attributes of any node, and ours.
+bool hidden(const std::string& key) {
+  return key.size() > 4 && key.compare(0, 2, "__") == 0 && key.compare(key.size() - 2, 2, "__") == 0;
+}
+
 // The reason why a node of a known operator can't be fused; "" when it can.
 std::string refusal(const std::string& op, const Attributes& n, Kind wanted) {
+  if (wanted != Kind::input)
+    for (const auto& attribute : n)
+      if (!hidden(attribute.first) && !known(op).count(attribute.first))
+        return "the fused mode does not know its attribute " + attribute.first;
   switch (wanted) {
     case Kind::convolution:
       if (!side(n, "num_filter", 1)) return "its num_filter is not a positive number";
-      if (op == "New") return side(n, "kernel", 1) ? "" : "its kernel is not a square size";
-      if (!side(n, "kernel", 2)) return "its kernel is not square in two dimensions";
+      if (!side(n, "kernel", op == "New" ? 1 : 2)) return "its kernel is not square in two dimensions";
       if (!all(n, "stride", "1", 1) || !all(n, "dilate", "1", 1)) return "its stride or dilation is not 1";
       if (!all(n, "pad", "0", 0)) return "it pads the image";
       if (!all(n, "num_group", "1", 1)) return "it has groups";
-      if (!truth(n, "no_bias", false)) return "it has a bias";
+      if (!truth(n, "no_bias", op == "New")) return "it has a bias";
       return given(n, "layout") && attribute(n, "layout", "") != "NCHW" ? "its layout is not NCHW" : "";
     case Kind::dense:
       if (!side(n, "num_hidden", 1)) return "its num_hidden is not a positive number";

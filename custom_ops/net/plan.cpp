@@ -1,5 +1,6 @@
 #include "net/plan.h"
 
+#include <initializer_list>
 #include <utility>
 
 #include "base/status.h"
@@ -17,6 +18,18 @@ int data_input(const std::vector<Layer>& layers) {
 }
 
 namespace {
+
+// Beyond these a shape is a mistake, and sizes made of it would leave 64 bits: 8 GB of float32 an item, 4 TB of weights.
+constexpr int64_t kMaxItem = INT64_C(1) << 31, kMaxWeights = INT64_C(1) << 40;
+
+// Whether the product of positive sizes is at most `limit`.
+bool within(int64_t limit, std::initializer_list<int64_t> sizes) {
+  for (const int64_t size : sizes) {
+    if (size > limit) return false;
+    limit /= size;
+  }
+  return true;
+}
 
 class Planner {
  public:
@@ -140,6 +153,8 @@ class Planner {
     const int64_t K = layer.K, M = layer.units;
     if (flat_) return refuse(layer, "its data has no rows and columns");
     if (K > item_.H || K > item_.W) return refuse(layer, "its kernel is larger than the image");
+    if (!within(kMaxItem, {M, item_.H - K + 1, item_.W - K + 1}) || !within(kMaxWeights, {M, item_.C, K, K}))
+      return refuse(layer, "its tensors are too large");
     Stage& stage = open(Stage::Kind::convolution, layer, {M, item_.H - K + 1, item_.W - K + 1});
     stage.K = K;
     stage.weight = variable(layer, 1, {M, item_.C, K, K});
@@ -150,6 +165,7 @@ class Planner {
 
   fops_status dense(const Layer& layer) {
     const int64_t units = layer.units;
+    if (!within(kMaxWeights, {units, item_.size()})) return refuse(layer, "its tensors are too large");
     Stage& stage = open(Stage::Kind::dense, layer, {units, 1, 1});
     stage.weight = variable(layer, 1, {units, item_.size()});
     if (stage.weight < 0) return refuse(layer, "its weight is not an input of the graph of its own");
@@ -207,6 +223,8 @@ fops_status make_plan(const std::vector<Layer>& layers, const std::vector<int64_
     return fail(FOPS_UNSUPPORTED, "the fused mode takes data of shape (n, C, H, W) or (n, values)");
   for (const int64_t size : shape)
     if (size < 1) return fail(FOPS_UNSUPPORTED, "every size of the data must be at least 1");
+  if (!within(kMaxItem, {shape[0], shape.size() == 3 ? shape[1] : 1, shape.size() == 3 ? shape[2] : 1}))
+    return fail(FOPS_UNSUPPORTED, "an item of the data has more than 2^31 values");
   return Planner(layers, shape, out).run();
 }
 

@@ -1,4 +1,7 @@
-"""A graph bound to a device by MXNet: the shapes that it infers, its executors, and one forward pass."""
+"""A graph bound to a device by MXNet: the shapes that it infers, its executors, and one forward pass.
+
+MXNet knows the nodes by their numbers (see `rewrite.numbered`); their own names are here alone.
+"""
 
 import json
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
@@ -6,15 +9,21 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 import numpy as np
 
 from ..errors import CheckpointError, DeviceError
+from ..graph import rewrite
 from ..graph.symbol import Graph
+from ..graph.text import shown
+from ..interrupts import interrupt_deferred
 from .loading import load
 from .logs import quiet
 from .plugin import BACKEND, FUSED_OPERATOR, explain, load_operators
-from .stopwatch import Stopwatch, interrupt_deferred
+from .stopwatch import Stopwatch
+
+# Of what one layer makes of one image. fa2017's largest has 115 kB.
+_LARGEST_OUTPUT = 256 << 20  # bytes
 
 
 class BoundGraph:
-    """A graph with its weights on a device; its input is called `data`.
+    """A graph with its weights on a device; its input is called `data`, and it gives an image a score a class.
 
     Parameters
     ----------
@@ -54,24 +63,36 @@ class BoundGraph:
         self._mx = load()
         self._context = self._mx.gpu(device) if context == "gpu" else self._mx.cpu()
         self._input_shape, self._dtype = tuple(input_shape), dtype
-        self._symbol = self._load_symbol(graph)
-        if fuse is not None:
-            self._symbol = self._symbol.optimize_for(BACKEND, **fuse)
-        self._arguments = self._fit(weights)
+        self._graph = graph
+        self._data = self._find_data()
+        with quiet():
+            self._symbol = self._load_symbol()
+            self._check_memory()
+            if fuse is not None:
+                self._symbol = self._symbol.optimize_for(BACKEND, **fuse)
+            self._arguments = self._fit(weights)
         self._executors: Dict[int, Any] = {}
 
     def stopwatch(self) -> Stopwatch:
         """A watch that `forward` takes."""
         return Stopwatch(self._mx)
 
-    def unfused(self) -> List[str]:
-        """Names of the nodes that our partitioner did not take."""
+    def seconds(self, watch: Stopwatch) -> Dict[int, float]:
+        """What a watch has taken, by the numbers of the nodes."""
+        return {rewrite.number_of(name): seconds for name, seconds in watch.seconds.items()}
+
+    def unfused(self) -> List[int]:
+        """Numbers of the nodes that our partitioner did not take."""
         nodes = json.loads(self._symbol.tojson())["nodes"]
-        return [node["name"] for node in nodes if node["op"] not in ("null", FUSED_OPERATOR)]
+        return [rewrite.number_of(node["name"]) for node in nodes if node["op"] not in ("null", FUSED_OPERATOR)]
 
     def seen(self, batch: int) -> bool:
         """Whether a slice of this size has been run before."""
         return batch in self._executors
+
+    def prepare(self, batch: int) -> None:
+        """Set up what slices of this size need: by one thread at a time, where `forward` may run in several."""
+        self._executor(batch)
 
     def forward(self, images: np.ndarray, watch: Stopwatch) -> np.ndarray:
         """Run one slice.
@@ -95,8 +116,8 @@ class BoundGraph:
         """
         executor = self._executor(len(images))
         try:
-            executor.arg_dict["data"][:] = images.astype(self._dtype, copy=False)
-            executor.arg_dict["data"].wait_to_read()
+            executor.arg_dict[self._data][:] = images.astype(self._dtype, copy=False)
+            executor.arg_dict[self._data].wait_to_read()
             executor.set_monitor_callback(watch.record)
             with interrupt_deferred():
                 watch.start()
@@ -104,41 +125,81 @@ class BoundGraph:
                 watch.check()
             return executor.outputs[0].asnumpy()
         except self._mx.MXNetError as error:
-            raise DeviceError(explain(error)) from None
+            raise DeviceError(self._explain(error)) from None
 
-    def _load_symbol(self, graph: Graph):
+    def _explain(self, error: Exception) -> str:
+        return rewrite.with_names(explain(error), self._graph)
+
+    def _find_data(self) -> str:
+        """What MXNet calls the input."""
+        for number, node in enumerate(self._graph["nodes"]):
+            if node["op"] == "null" and node["name"] == "data":
+                return rewrite.name_of(number)
+        raise CheckpointError("the network has no input called 'data'")
+
+    def _load_symbol(self):
         try:
-            return self._mx.sym.load_json(json.dumps(graph))
+            loaded = self._mx.sym.load_json(json.dumps(rewrite.numbered(self._graph)))
         except self._mx.MXNetError as error:
-            raise CheckpointError(f"MXNet cannot build the network: {explain(error)}") from None
+            raise CheckpointError(f"MXNet cannot build the network: {self._explain(error)}") from None
+        if self._data not in loaded.list_arguments():
+            raise CheckpointError("the network has no input called 'data' that its output depends on")
+        return loaded
+
+    def _check_memory(self) -> None:
+        """Refuse a network whose layers make more of an image than memory should have to hold."""
+        internals = self._symbol.get_internals()
+        _, outputs, _ = self._inferred(internals, 1)
+        for name, shape in zip(internals.list_outputs(), outputs):
+            size = 4
+            for extent in shape:
+                size *= int(extent)
+            number = rewrite.number_of(name.rpartition("_")[0])
+            if size > _LARGEST_OUTPUT and number is not None:
+                node = shown(self._graph["nodes"][number]["name"])
+                raise CheckpointError(
+                    f"layer '{node}' makes {size >> 20} MiB of one image of {self._input_shape[-1]} pixels a side; "
+                    f"at most {_LARGEST_OUTPUT >> 20} are run"
+                )
 
     def _fit(self, weights: Mapping[str, np.ndarray]) -> Dict[str, Any]:
         """The arguments other than the data, as MXNet arrays, checked against the shapes that the network infers."""
-        if "data" not in self._symbol.list_arguments():
-            raise CheckpointError("the network has no input called 'data'")
         arguments = {}
-        for name, shape in self._infer_shapes(1).items():
-            if name == "data":
+        for key, shape in self._infer_shapes(1).items():
+            if key == self._data:
                 continue
+            name = self._graph["nodes"][rewrite.number_of(key)]["name"]
             if name in weights:
                 weight = weights[name]
                 if weight.shape != shape:
-                    raise CheckpointError(f"weight {name} has shape {weight.shape} where the network needs {shape}")
-                arguments[name] = self._mx.nd.array(weight, self._context, np.float32)
+                    raise CheckpointError(
+                        f"weight {shown(name)} has shape {weight.shape} where the network needs {shape}"
+                    )
+                arguments[key] = self._mx.nd.array(weight, self._context, np.float32)
             elif not name.endswith("label"):
-                raise CheckpointError(f"the checkpoint lacks {name}, which the network needs with shape {shape}")
+                raise CheckpointError(f"the checkpoint lacks {shown(name)}, which the network needs with shape {shape}")
         return arguments
 
     def _infer_shapes(self, batch: int) -> Dict[str, Tuple[int, ...]]:
-        try:
-            shapes, _, auxiliary = self._symbol.infer_shape(data=(batch, *self._input_shape))
-        except self._mx.MXNetError as error:
-            raise CheckpointError(f"the network does not fit the images: {explain(error)}") from None
-        if shapes is None:
-            raise CheckpointError("the network does not fit the images: MXNet cannot infer its shapes")
+        """Shapes of the arguments by MXNet's names for them; the output's is checked."""
+        shapes, outputs, auxiliary = self._inferred(self._symbol, batch)
         if auxiliary:
             raise CheckpointError("the network has auxiliary states (batch normalisation), which are not supported")
+        if not all(shape and 0 not in shape for shape in [*shapes, *outputs]):
+            raise CheckpointError("the network does not fit the images: MXNet cannot infer its shapes")
+        if len(outputs[0]) != 2 or outputs[0][0] != batch:
+            raise CheckpointError(
+                f"the network's output has shape {tuple(outputs[0])} for {batch} images: it must be ({batch}, classes)"
+            )
+        self.classes = outputs[0][1]
         return dict(zip(self._symbol.list_arguments(), shapes))
+
+    def _inferred(self, of: Any, batch: int) -> Tuple[List[Tuple[int, ...]], ...]:
+        """Shapes of a symbol's arguments, outputs and auxiliary states; () or one with a 0 is not known."""
+        try:
+            return of.infer_shape_partial(**{self._data: (batch, *self._input_shape)})
+        except self._mx.MXNetError as error:
+            raise CheckpointError(f"the network does not fit the images: {self._explain(error)}") from None
 
     def _executor(self, batch: int):
         """An executor for slices of this size; all of them share the weights."""
@@ -147,10 +208,11 @@ class BoundGraph:
             try:
                 for name, shape in self._infer_shapes(batch).items():
                     if name not in arguments:
-                        dtype = self._dtype if name == "data" else np.float32
+                        dtype = self._dtype if name == self._data else np.float32
                         arguments[name] = mx.nd.zeros(shape, self._context, dtype)
                 with quiet():
                     self._executors[batch] = self._symbol.bind(self._context, args=arguments, grad_req="null")
             except mx.MXNetError as error:
-                raise DeviceError(f"MXNet cannot set the network up: {explain(error)}") from None
+                kind = CheckpointError if "Error in operator" in str(error) else DeviceError
+                raise kind(f"MXNet cannot set the network up: {self._explain(error)}") from None
         return self._executors[batch]

@@ -1,6 +1,5 @@
 """Import MXNet once: which build it is, what it needs first, and what a failed import says."""
 
-import functools
 import importlib
 import importlib.util
 import os
@@ -8,12 +7,14 @@ import re
 import warnings
 from pathlib import Path
 
+from .. import room
 from ..errors import DeviceError
 from . import cuda_11
+from .alone import once
 from .lazy_import import fast_mxnet_import
 from .logs import quiet
 from .numpy_names import restore
-from .threads import openmp_threads
+from .threads import openmp_thread_count, openmp_threads
 
 # Debian's package of a system library that MXNet links.
 _SYSTEM = {"libgomp.so.1": "libgomp1", "libquadmath.so.0": "libquadmath0", "libstdc++.so.6": "libstdc++6"}
@@ -24,7 +25,7 @@ _QUIET = {"MXNET_SUBGRAPH_VERBOSE": "0", "MXNET_STORAGE_FALLBACK_LOG_VERBOSE": "
 _PLAIN_GRAPH = {"MXNET_SUBGRAPH_BACKEND": "NONE"}
 
 
-@functools.lru_cache(maxsize=None)
+@once
 def load():
     """MXNet, imported once, whatever NumPy is installed.
 
@@ -40,6 +41,7 @@ def load():
     """
     if build() is None:
         raise DeviceError("MXNet is not installed: pip install mxnet==1.9.1")
+    _check_room()
     import numpy
 
     restore(numpy)
@@ -53,6 +55,17 @@ def load():
             return importlib.import_module("mxnet")
     except Exception as error:
         raise DeviceError(_explain(error)) from error
+
+
+def _check_room():
+    """Raise DeviceError where MXNet would find too little memory or too few threads: it aborts then, or crashes.
+
+    Loading it took 490 MB of address space, each thread 8 MB of stack and 64 MB that malloc reserves. On two cores a
+    run had nine threads more than the interpreter, and 10,000 images took 1,000 to 1,120 MB in all, those of the
+    largest edition most: 1,210 are asked for. With 1,000 MB it ended in a crash or in libgomp's words.
+    """
+    threads = 6 + 2 * openmp_thread_count()
+    room.check(490 + 72 * threads, threads, "MXNet")
 
 
 def build():

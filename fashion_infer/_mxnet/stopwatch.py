@@ -1,10 +1,7 @@
 """The times of MXNet's nodes, one by one."""
 
-import signal
-import threading
 import time
-from contextlib import contextmanager
-from typing import Callable, Dict, Iterator, Optional
+from typing import Callable, Dict, Optional
 
 
 class Stopwatch:
@@ -42,24 +39,3 @@ class Stopwatch:
         """Raise what a callback caught."""
         if self._error is not None:
             raise self._error
-
-
-@contextmanager
-def interrupt_deferred() -> Iterator[None]:
-    """Let Ctrl-C wait for the end of the block, a slice's milliseconds.
-
-    Python would raise KeyboardInterrupt within the callback that MXNet makes after each node, where ctypes prints it
-    and drops it.
-    """
-    main = threading.current_thread() is threading.main_thread()  # signals go there alone
-    if not main or signal.getsignal(signal.SIGINT) in (None, signal.SIG_IGN):
-        yield
-        return
-    caught = []
-    before = signal.signal(signal.SIGINT, lambda *_: caught.append(True))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-    if caught:
-        raise KeyboardInterrupt

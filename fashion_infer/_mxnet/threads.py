@@ -37,6 +37,11 @@ def set_networks(networks):
         os.environ["MXNET_CPU_WORKER_NTHREADS"] = str(networks)
 
 
+def openmp_thread_count():
+    """How many threads MXNet is to use: what `set_threads` said, else the cores that this process may use."""
+    return _threads or len(os.sched_getaffinity(0))
+
+
 @contextlib.contextmanager
 def openmp_threads():
     """Tell MXNet how many threads to use while it loads, the one time that it asks.
@@ -45,7 +50,7 @@ def openmp_threads():
     """
     before = os.environ.get("OMP_NUM_THREADS")
     if _threads is not None or before is None:
-        os.environ["OMP_NUM_THREADS"] = str(_threads or len(os.sched_getaffinity(0)))
+        os.environ["OMP_NUM_THREADS"] = str(openmp_thread_count())
     try:
         yield
     finally:

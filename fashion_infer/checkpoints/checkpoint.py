@@ -1,10 +1,14 @@
-"""What a checkpoint is, whichever file it came from."""
+"""What a checkpoint is, whichever file it came from, and what is asked of its weights."""
 
-from typing import Any, Dict, Mapping, NamedTuple
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence
 
 import numpy as np
 
 from ..errors import CheckpointError
+from ..graph.text import shown
+
+# Of all weights together, as float32: 67 million of them. AlexNet has 61 million, fa2017's network 3.6.
+LARGEST_WEIGHTS = 256 << 20
 
 
 class Checkpoint(NamedTuple):
@@ -17,10 +21,47 @@ class Checkpoint(NamedTuple):
     symbol: str
     weights: Dict[str, np.ndarray]
     attributes: Dict[str, Any]
+    trusted: bool = False  # whether its network may have any of MXNet's operators
+    notice: Optional[str] = None  # what was changed as it was read
 
 
 def check_finite(weights: Mapping[str, np.ndarray], source: str) -> None:
     """Raise CheckpointError when a weight is NaN or infinite."""
     for name, array in weights.items():
         if not np.isfinite(array).all():
-            raise CheckpointError(f"{source}: weight {name} holds NaN or infinite values")
+            raise CheckpointError(f"{source}: weight {shown(name)} holds NaN or infinite values")
+
+
+def check_size(shapes: Mapping[str, Sequence[int]]) -> None:
+    """Raise ValueError when arrays of these shapes take more memory, as float32, than weights may."""
+    sizes = []
+    for shape in shapes.values():
+        sizes.append(4)
+        for extent in shape:  # Python's integers: no overflow
+            sizes[-1] *= int(extent)
+    if sum(sizes) > LARGEST_WEIGHTS:
+        largest = list(shapes)[sizes.index(max(sizes))]
+        raise ValueError(
+            f"its weights take {sum(sizes) >> 20} MiB, {shown(largest)} alone {max(sizes) >> 20}, and at most "
+            f"{LARGEST_WEIGHTS >> 20} are read"
+        )
+
+
+def rounded(name: str, array: np.ndarray, names: List[str]) -> np.ndarray:
+    """An array as float32; its name is added to `names` when that changes a value.
+
+    What is too large for a float32 becomes infinite.
+    """
+    with np.errstate(over="ignore"):
+        single = array.astype(np.float32)
+    if not np.can_cast(array.dtype, np.float32) and not np.array_equal(single.astype(array.dtype), array):
+        names.append(name)
+    return single
+
+
+def notice_of_rounded(names: Sequence[str]) -> Optional[str]:
+    """What is said of weights that are not what the file has; None when all are."""
+    if not names:
+        return None
+    more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+    return f"the network computes in float32: weight {shown(names[0])}{more} was rounded to it"

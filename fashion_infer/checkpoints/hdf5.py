@@ -3,55 +3,164 @@
 It holds the symbol's JSON as the dataset `symbol`, each weight as `weights/NAME` (float32, or int8 with `scales/NAME`,
 one float32 a row: weight = int8 * scale in float32, the same bits everywhere), and the facts about the checkpoint as
 attributes of the file.
+
+Every object is checked before it is read. It is in the file itself: soft and external links, external raw storage and
+virtual datasets are refused, for they name other files. It is compressed by gzip or not at all, for other filters may
+be libraries that HDF5 loads. Its shape and type are what a weight may have, and all weights together take no more than
+a bound. Weights that the symbol does not name are not read. What this cannot help against is the HDF5 library itself,
+which follows some damaged files for ever: files from outside are read by `confined`.
 """
 
-from typing import Mapping, Optional, Tuple
+import io
+from pathlib import Path
+from typing import Any, Dict, List, Mapping, Optional, Tuple
 
 import numpy as np
 
 from ..errors import CheckpointError
 from ..files import replacing
-from ..graph.symbol import parse
-from .checkpoint import Checkpoint, check_finite
+from ..graph.structure import LARGEST_TEXT
+from ..graph.symbol import parse, variables
+from ..graph.text import shown
+from ..interrupts import interrupt_deferred
+from . import editions
+from .checkpoint import Checkpoint, check_finite, check_size, notice_of_rounded, rounded
 
 FORMAT = "fashion-infer checkpoint 1"
+_TYPES = ("f2", "f4", "f8", "i1", "u1", "i2", "i4", "i8")  # with either order of bytes
+_MOST_DIMENSIONS = 8
+_MOST_FACTS, _LARGEST_FACT = 100, 64 << 10
 
 
+@interrupt_deferred()
 def load(path) -> Checkpoint:
-    """Read an HDF5 checkpoint; CheckpointError when it is missing, damaged or not one."""
+    """Read an HDF5 checkpoint, from a path or a file object; CheckpointError when it is missing, damaged or not one."""
     import h5py
 
+    names: List[str] = []
     try:
         with h5py.File(path, "r") as file:
             if file.attrs.get("format") != FORMAT:
                 raise CheckpointError(f"{path} is HDF5, but not a checkpoint of this program")
-            symbol = file["symbol"][()].decode()
-            weights = {}
-            for name, stored in file["weights"].items():
-                weights[name] = stored[()].astype(np.float32)
-                if stored.dtype == np.int8:
-                    scale = file["scales"][name][()].astype(np.float32)
-                    weights[name] *= scale.reshape(-1, *[1] * (stored.ndim - 1))
-            attributes = {key: _plain(value) for key, value in file.attrs.items() if key != "format"}
+            symbol = _text(_dataset(file, "symbol"))
+            graph = parse(symbol, f"the symbol in {path}")
+            weights = _weights(file, variables(graph), names)
+            facts = _facts(file.attrs)
     except CheckpointError:
         raise
     except FileNotFoundError:
         raise CheckpointError(f"no checkpoint at {path}") from None
-    except (OSError, KeyError, ValueError, TypeError, AttributeError, RuntimeError) as error:
+    except MemoryError:
+        raise CheckpointError(f"{path} is not a whole HDF5 checkpoint: it claims more than there is memory") from None
+    except (OSError, KeyError, ValueError, TypeError, AttributeError, RuntimeError, OverflowError) as error:
         detail = " ".join(str(error).split())
         raise CheckpointError(f"{path} is not a whole HDF5 checkpoint: {detail}") from None
-    parse(symbol, f"the symbol in {path}")
     check_finite(weights, str(path))
-    return Checkpoint(symbol, weights, attributes)
+    check_edition(facts, str(path))
+    return Checkpoint(symbol, weights, facts, notice=notice_of_rounded(names))
 
 
-def _plain(value):
-    """HDF5 attributes come as NumPy scalars and arrays; JSON and people want Python's."""
-    return value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value
+def check_edition(facts: Mapping[str, Any], source: str) -> None:
+    """Raise CheckpointError when the edition that a checkpoint names is none."""
+    edition = facts.get("edition", next(iter(editions.EDITIONS)))
+    if not isinstance(edition, str):
+        raise CheckpointError(f"{source}: its edition is {shown(edition)}, which is no name")
+    if edition not in editions.EDITIONS and edition not in editions.ALIASES:
+        raise CheckpointError(f"{source}: its edition is '{shown(edition)}', which is none of the course's")
+
+
+def _weights(file, wanted: List[str], names: List[str]) -> Dict[str, np.ndarray]:
+    """The weights that the network names, of those that there are; `names`: see `rounded`."""
+    stored, scales = _group(file, "weights"), _group(file, "scales") if "scales" in set(file) else {}
+    there, scaled = set(stored), set(scales)
+    found = {name: _dataset(stored, _key(name)) for name in wanted if _key(name) in there}
+    check_size({name: dataset.shape for name, dataset in found.items()})
+    weights = {}
+    for name, dataset in found.items():
+        if dataset.dtype == np.int8:
+            _expect(dataset.ndim and _key(name) in scaled, f"the scale of weight {shown(name)} is missing")
+            scale = _dataset(scales, _key(name))
+            _expect(scale.shape == dataset.shape[:1], f"the scale of weight {shown(name)} has shape {scale.shape}")
+            by_row = scale[()].astype(np.float32).reshape(-1, *[1] * (dataset.ndim - 1))
+            weights[name] = dataset[()].astype(np.float32) * by_row
+        else:
+            weights[name] = rounded(name, dataset[()], names)
+    return weights
+
+
+def _member(group, name: str, kind):
+    """What lies in a group under a name, in this very file."""
+    import h5py
+
+    link = group.get(name, getlink=True)
+    if link is None:
+        raise KeyError(f"it has no '{shown(name)}'")
+    _expect(isinstance(link, h5py.HardLink), f"'{shown(name)}' is a link, which is not followed")
+    member = group[name]
+    _expect(isinstance(member, kind), f"'{shown(name)}' is not what it should be")
+    return member
+
+
+def _group(file, name: str):
+    import h5py
+
+    return _member(file, name, h5py.Group)
+
+
+def _dataset(group, name: str):
+    """A dataset that can be read without asking another file or library."""
+    import h5py
+
+    found = _member(group, name, h5py.Dataset)
+    what = f"'{shown(name)}'"
+    stored = found.id.get_create_plist()
+    layout = stored.get_layout()
+    _expect(layout in (h5py.h5d.COMPACT, h5py.h5d.CONTIGUOUS, h5py.h5d.CHUNKED), f"{what} lies in other datasets")
+    _expect(layout != h5py.h5d.CONTIGUOUS or not stored.get_external_count(), f"{what} lies in another file")
+    filters = {stored.get_filter(index)[0] for index in range(stored.get_nfilters())}
+    known = {h5py.h5z.FILTER_DEFLATE, h5py.h5z.FILTER_SHUFFLE, h5py.h5z.FILTER_FLETCHER32}
+    _expect(filters <= known, f"{what} is packed by a filter other than gzip")
+    _expect(found.shape is not None and found.ndim <= _MOST_DIMENSIONS, f"{what} is no array")
+    if found.chunks:
+        check_size({name: found.chunks})
+    _expect(found.dtype.kind == "S" or found.dtype.str[1:] in _TYPES, f"{what} holds {shown(found.dtype)}")
+    return found
+
+
+def _text(dataset) -> str:
+    fits = dataset.shape == () and dataset.dtype.kind == "S" and dataset.dtype.itemsize <= LARGEST_TEXT
+    _expect(fits, "its symbol is no text, or too long")
+    return dataset[()].decode()
+
+
+def _facts(attributes) -> Dict[str, Any]:
+    """The attributes of the file, as Python's values: HDF5's are NumPy scalars and arrays."""
+    _expect(len(attributes) <= _MOST_FACTS, f"it has {len(attributes)} attributes")
+    facts = {}
+    for name in attributes:
+        attribute = attributes.get_id(name)
+        _expect(attribute.get_storage_size() <= _LARGEST_FACT, f"attribute '{shown(name)}' is too long")
+        _expect(attribute.dtype.kind in "iufbSO", f"attribute '{shown(name)}' holds {shown(attribute.dtype)}")
+        if name != "format":
+            value = attributes[name]
+            facts[name] = value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value
+    return facts
+
+
+def _key(name: str) -> str:
+    """What a weight is called in its group. HDF5 takes a slash for a path, and a dot for the group itself."""
+    return name.replace("%", "%25").replace("/", "%2F") if name not in ("", ".") else f"%{name}"
+
+
+def _expect(condition: Any, otherwise: str) -> None:
+    if not condition:
+        raise ValueError(otherwise)
 
 
 def save(path, checkpoint: Checkpoint, quantized: Optional[Mapping[str, Tuple[np.ndarray, np.ndarray]]] = None):
     """Write an HDF5 checkpoint, whole or not at all.
+
+    It is made in memory and written at once: the HDF5 library dies of a write that fails.
 
     Parameters
     ----------
@@ -64,19 +173,28 @@ def save(path, checkpoint: Checkpoint, quantized: Optional[Mapping[str, Tuple[np
     CheckpointError
         When the file cannot be written.
     """
+    with replacing(path) as temporary:
+        Path(temporary).write_bytes(image(checkpoint, quantized or {}))
+
+
+@interrupt_deferred()
+def image(checkpoint: Checkpoint, quantized: Mapping[str, Tuple[np.ndarray, np.ndarray]]) -> bytes:
+    """The bytes of the file that `save` writes."""
     import h5py
 
-    quantized = quantized or {}
     packed = {"compression": "gzip", "compression_opts": 9, "shuffle": True}
-    with replacing(path) as temporary, h5py.File(temporary, "w") as file:
+    content = io.BytesIO()
+    with h5py.File(content, "w") as file:
         file.attrs["format"] = FORMAT
         for key, value in checkpoint.attributes.items():
             file.attrs[key] = value
         file["symbol"] = np.bytes_(checkpoint.symbol.encode())
         for name in sorted(set(checkpoint.weights) | set(quantized)):
+            key = _key(name)
             if name in quantized:
                 values, scale = quantized[name]
-                file.create_dataset(f"weights/{name}", data=np.asarray(values, np.int8), **packed)
-                file.create_dataset(f"scales/{name}", data=np.asarray(scale, np.float32), **packed)
+                file.create_dataset(f"weights/{key}", data=np.asarray(values, np.int8), **packed)
+                file.create_dataset(f"scales/{key}", data=np.asarray(scale, np.float32), **packed)
             else:
-                file.create_dataset(f"weights/{name}", data=np.asarray(checkpoint.weights[name], np.float32), **packed)
+                file.create_dataset(f"weights/{key}", data=np.asarray(checkpoint.weights[name], np.float32), **packed)
+    return content.getvalue()

@@ -1,13 +1,18 @@
 """Load a checkpoint from a path, whichever form it has there."""
 
+import os
 from pathlib import Path
 
 from ..errors import CheckpointError
-from . import hdf5, minidnn, mxnet_pair
+from ..graph import operators, symbol
+from ..inputs import open_regular
+from . import confined, minidnn, mxnet_pair
 from .checkpoint import Checkpoint
 
+_HDF5 = b"\x89HDF\r\n\x1a\n"
 
-def load(path: str, epoch: int = 1) -> Checkpoint:
+
+def load(path: str, epoch: int = 1, trusted: bool = False) -> Checkpoint:
     """Load any form: an HDF5 file, mini-dnn's weights-86.bin, or the PREFIX of MXNet's pair.
 
     Parameters
@@ -17,27 +22,38 @@ def load(path: str, epoch: int = 1) -> Checkpoint:
         begins with, whatever its name; where its beginning is of no form, by its suffix.
     epoch
         NNNN of the pair; not used for HDF5.
+    trusted
+        Whether its network may have operators that are not in `operators.TABLE`.
 
     Raises
     ------
     CheckpointError
-        When the files are missing or damaged.
+        When the files are missing or damaged, or the network has what it may not have.
     """
+    path = os.fspath(path)
+    try:
+        found = _load(path, epoch)
+    except OSError as error:
+        raise CheckpointError(f"cannot read {path}: {error.strerror or error}") from None
+    if not trusted:
+        operators.check(symbol.parse(found.symbol, path), path)
+    return found._replace(trusted=trusted)
+
+
+def _load(path: str, epoch: int) -> Checkpoint:
     if Path(path).is_file():
-        return minidnn.load(path) if _of_minidnn(path) else hdf5.load(path)
+        beginning = _beginning(path)
+        named = Path(path).suffix == minidnn.SUFFIX and beginning != _HDF5
+        if named or minidnn.recognised(beginning):
+            return minidnn.load(path)
+        if beginning != _HDF5:
+            raise CheckpointError(f"{path} is not a whole HDF5 checkpoint: it does not begin as HDF5 files do")
+        return confined.load(path)
     if Path(path + "-symbol.json").is_file() or mxnet_pair.params_files(path):
         return mxnet_pair.load(path, epoch)
     raise CheckpointError(f"no checkpoint at {path}: neither a file, nor {path}-symbol.json with its .params")
 
 
-_HDF5 = b"\x89HDF\r\n\x1a\n"
-
-
-def _of_minidnn(path: str) -> bool:
-    try:
-        with open(path, "rb") as file:
-            beginning = file.read(len(_HDF5))
-    except OSError as error:
-        raise CheckpointError(f"cannot read {path}: {error.strerror or error}") from None
-    named = Path(path).suffix == minidnn.SUFFIX and beginning != _HDF5
-    return named or minidnn.recognised(beginning)
+def _beginning(path: str) -> bytes:
+    with open_regular(path) as file:
+        return file.read(len(_HDF5))

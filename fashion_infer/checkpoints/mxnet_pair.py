@@ -3,38 +3,53 @@
 from pathlib import Path
 from typing import List, Tuple
 
-import numpy as np
-
 from .. import _mxnet
 from ..errors import CheckpointError, UsageError
-from ..files import replacing
-from ..graph.symbol import parse
+from ..files import replacing_together
+from ..graph.structure import LARGEST_TEXT
+from ..graph.symbol import parse, variables
+from ..graph.text import shown
+from ..inputs import open_regular
 from . import params_file
-from .checkpoint import Checkpoint, check_finite
+from .checkpoint import Checkpoint, check_finite, notice_of_rounded, rounded
 
 
 def load(prefix: str, epoch: int = 1) -> Checkpoint:
-    """Read PREFIX-symbol.json and PREFIX-NNNN.params; CheckpointError when they are missing or damaged."""
+    """Read PREFIX-symbol.json and PREFIX-NNNN.params; CheckpointError when they are missing or damaged.
+
+    Weights that the symbol does not name are not read.
+    """
     symbol_path, params_path = _pair(prefix, epoch)
-    try:
-        symbol = symbol_path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise CheckpointError(f"cannot read {symbol_path}: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise CheckpointError(f"{symbol_path} is not an MXNet symbol: it is not text") from None
-    parse(symbol, str(symbol_path))
+    symbol = _text(symbol_path)
+    names = set(variables(parse(symbol, str(symbol_path))))
     if not params_path.is_file():
         there = [int(p.name[len(Path(prefix).name) + 1 : -len(".params")]) for p in params_files(prefix)]
         hint = f"; --epoch {there[0]} is there" if there else ""
         raise CheckpointError(f"{params_path} is missing{hint}")
-    weights = {}
-    for name, array in params_file.read(params_path).items():
+
+    def wanted(name: str) -> bool:
         kind, _, bare = name.partition(":")
         if kind not in ("arg", "aux") or not bare:
-            raise CheckpointError(f"{params_path} holds '{name}', which is no weight of a network")
-        weights[bare] = array.astype(np.float32)
+            raise CheckpointError(f"{params_path} holds '{shown(name)}', which is no weight of a network")
+        return bare in names
+
+    weights, changed = {}, []
+    for name, array in params_file.read(params_path, wanted).items():
+        bare = name.partition(":")[2]
+        weights[bare] = rounded(bare, array, changed)
     check_finite(weights, str(params_path))
-    return Checkpoint(symbol, weights, {"epoch": epoch})
+    return Checkpoint(symbol, weights, {"epoch": epoch}, notice=notice_of_rounded(changed))
+
+
+def _text(path: Path) -> str:
+    """A symbol's file; no more of it is read than a symbol may have."""
+    try:
+        with open_regular(path) as file:
+            return file.read(LARGEST_TEXT + 1).decode("utf-8")
+    except OSError as error:
+        raise CheckpointError(f"cannot read {path}: {error.strerror or error}") from None
+    except UnicodeDecodeError:
+        raise CheckpointError(f"{path} is not an MXNet symbol: it is not text") from None
 
 
 def save(prefix: str, checkpoint: Checkpoint, epoch: int = 1) -> List[Path]:
@@ -43,17 +58,17 @@ def save(prefix: str, checkpoint: Checkpoint, epoch: int = 1) -> List[Path]:
     Raises
     ------
     CheckpointError
-        When a file cannot be written; then neither is left.
+        When a file cannot be written; then both are what they were.
     """
     mx = _mxnet.load()
     symbol_path, params_path = _pair(prefix, epoch)
-    with replacing(params_path) as temporary:
+    with replacing_together([symbol_path, params_path]) as (symbol_temporary, params_temporary):
+        Path(symbol_temporary).write_text(checkpoint.symbol, encoding="utf-8")
+        arrays = {f"arg:{k}": mx.nd.array(v, dtype=v.dtype) for k, v in checkpoint.weights.items()}
         try:
-            mx.nd.save(temporary, {f"arg:{k}": mx.nd.array(v, dtype=v.dtype) for k, v in checkpoint.weights.items()})
+            mx.nd.save(params_temporary, arrays)
         except mx.MXNetError:
             raise CheckpointError(f"cannot write {params_path}: is the disk full?") from None
-        with replacing(symbol_path) as symbol_temporary:
-            Path(symbol_temporary).write_text(checkpoint.symbol, encoding="utf-8")
     return [symbol_path, params_path]
 
 

@@ -12,12 +12,14 @@ from typing import Dict, NamedTuple, Optional
 
 import numpy as np
 
+from .. import paths
 from ..data import retrieve
 from ..errors import CheckpointError, DataError, UsageError
 from ..graph import symbol
 from . import editions, minidnn, params_file, zoo
 from .checkpoint import Checkpoint, check_finite
 
+MOST = 32 << 20  # bytes of a file: the largest has 14.5 MB
 HOME = "https://raw.githubusercontent.com/illinois-impact/ece408_mxnet_docker/"
 
 
@@ -45,17 +47,15 @@ ORIGINALS: Dict[str, Original] = {
 
 def path(name: str) -> Path:
     """Where the original weights of a model lie once fetched, in the user's cache."""
-    import pooch
-
     if name not in ORIGINALS:
         raise UsageError(f"there are no original weights of '{name}'; there are of {', '.join(ORIGINALS)}")
     original = ORIGINALS[name]
-    return Path(pooch.os_cache("fashion-infer")) / "original" / (original.branch or name) / original.file
+    return paths.needed_cache() / "original" / (original.branch or name) / original.file
 
 
 def is_here(name: str) -> bool:
     """Whether the original weights of a model lie in the cache."""
-    return name in ORIGINALS and path(name).is_file()
+    return name in ORIGINALS and paths.cache() is not None and path(name).is_file()
 
 
 def fetch(name: str) -> Path:
@@ -77,7 +77,7 @@ def fetch(name: str) -> Path:
     home = os.environ.get("FASHION_INFER_ORIGINALS", HOME).rstrip("/")
     address = f"{home}/{original.branch}/models/{original.file}"
     advice = f"put the file there by hand: {target}"
-    retrieve.fetch_file(target, [address], retrieve.git_blob, original.blob, advice)
+    retrieve.fetch_file(target, [address], retrieve.git_blob, original.blob, advice, MOST)
     return target
 
 

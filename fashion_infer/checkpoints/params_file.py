@@ -12,35 +12,70 @@ Layout, little-endian: uint64 0x112 and uint64 0; uint64 count and that many arr
 then int32 device type, int32 device index, int32 element type, and the elements.
 """
 
+import os
 import struct
 from pathlib import Path
-from typing import Dict, Tuple
+from typing import BinaryIO, Callable, Dict, NamedTuple, Tuple
 
 import numpy as np
 
 from ..errors import CheckpointError
+from ..inputs import open_regular
+from .checkpoint import check_size
 
 _LIST_MAGIC = 0x112
 _V1, _V2, _V3 = 0xF993FAC8, 0xF993FAC9, 0xF993FACA
 _DTYPES = {0: "<f4", 1: "<f8", 2: "<f2", 3: "u1", 4: "<i4", 5: "i1", 6: "<i8"}
 _MAX_DIMENSIONS = 32
+_MOST_ARRAYS, _LONGEST_NAME = 10_000, 16_384  # a network has 2,000 nodes at most, with names of 4,096 characters
+
+
+class _Stored(NamedTuple):
+    """An array in the file."""
+
+    offset: int
+    dtype: np.dtype
+    shape: Tuple[int, ...]
 
 
 class _Reader:
-    def __init__(self, content: bytes):
-        self.content, self.offset = content, 0
+    """Reads numbers and passes over arrays. What the file claims is compared with its size before it is read."""
+
+    def __init__(self, file: BinaryIO):
+        self.file, self.size = file, os.fstat(file.fileno()).st_size
+
+    def ahead(self, size: int) -> int:
+        """The place in the file, which must have so many bytes more."""
+        offset = self.file.tell()
+        if size > self.size - offset:
+            raise ValueError(f"it ends too early (at {self.size} bytes)")
+        return offset
 
     def bytes(self, size: int) -> bytes:
-        if size > len(self.content) - self.offset:
-            raise ValueError(f"it ends too early (at {len(self.content)} bytes)")
-        self.offset += size
-        return self.content[self.offset - size : self.offset]
+        self.ahead(size)
+        content = self.file.read(size)
+        if len(content) != size:
+            raise ValueError("it changed while it was read")
+        return content
 
     def numbers(self, code: str, count: int = 1) -> Tuple[int, ...]:
         return struct.unpack(f"<{count}{code}", self.bytes(count * struct.calcsize(code)))
 
     def number(self, code: str) -> int:
         return self.numbers(code)[0]
+
+    def count(self) -> int:
+        count = self.number("Q")
+        if count > _MOST_ARRAYS:
+            raise ValueError(f"it has {count} arrays or names")
+        return count
+
+    def name(self) -> str:
+        length = self.number("Q")
+        self.ahead(length)
+        if length > _LONGEST_NAME:
+            raise ValueError(f"it has a name of {length} bytes")
+        return self.bytes(length).decode("utf-8")
 
     def shape(self, ndim: int, code: str) -> Tuple[int, ...]:
         if not 0 < ndim <= _MAX_DIMENSIONS:
@@ -50,7 +85,7 @@ class _Reader:
             raise ValueError(f"an array has shape {shape}")
         return shape
 
-    def array(self) -> np.ndarray:
+    def array(self) -> _Stored:
         magic = self.number("I")
         if magic in (_V2, _V3):
             if self.number("i") != 0:
@@ -68,35 +103,53 @@ class _Reader:
         size = dtype.itemsize
         for extent in shape:  # Python integers: no overflow
             size *= extent
-        return np.frombuffer(self.bytes(size), dtype).reshape(shape).copy()
+        offset = self.ahead(size)
+        self.file.seek(size, os.SEEK_CUR)
+        return _Stored(offset, dtype, shape)
+
+    def values(self, stored: _Stored) -> np.ndarray:
+        self.file.seek(stored.offset)
+        values = np.empty(stored.shape, stored.dtype)
+        if self.file.readinto(values.reshape(-1).view(np.uint8)) != values.nbytes:
+            raise ValueError("it changed while it was read")
+        return values
 
 
-def read(path: Path) -> Dict[str, np.ndarray]:
-    """Every array of a .params file by the name it was saved under ("arg:fc_weight", ...).
+def read(path: Path, wanted: Callable[[str], bool] = lambda name: True) -> Dict[str, np.ndarray]:
+    """The arrays of a .params file by the names they were saved under ("arg:fc_weight", ...).
+
+    Parameters
+    ----------
+    path
+        The file.
+    wanted
+        Whether an array of this name is read; asked for every name in the file.
 
     Raises
     ------
     CheckpointError
-        When the file is missing or is not, from first to last byte, what MXNet writes.
+        When the file is missing or is not, from first to last byte, what MXNet writes, or the arrays are larger than
+        weights may be (see `check_size`).
     """
     try:
-        reader = _Reader(path.read_bytes())
+        with open_regular(path) as file:
+            return _read(_Reader(file), wanted)
     except OSError as error:
         raise CheckpointError(f"cannot read {path}: {error.strerror or error}") from None
-    try:
-        if reader.number("Q") != _LIST_MAGIC:
-            raise ValueError("it does not begin as MXNet's files do")
-        reader.number("Q")
-        arrays = []
-        for _ in range(reader.number("Q")):  # ends at the end of the file, whatever the count says
-            arrays.append(reader.array())
-        names = []
-        for _ in range(reader.number("Q")):
-            names.append(reader.bytes(reader.number("Q")).decode("utf-8"))
-        if len(names) != len(arrays) or len(set(names)) != len(names):
-            raise ValueError(f"it has {len(arrays)} arrays but {len(set(names))} names")
-        if reader.offset != len(reader.content):
-            raise ValueError("it goes on past its end")
-    except (ValueError, UnicodeDecodeError, MemoryError, struct.error) as error:
+    except (ValueError, UnicodeDecodeError, MemoryError, OverflowError, struct.error) as error:
         raise CheckpointError(f"{path} is not a whole .params file of MXNet: {error}") from None
-    return dict(zip(names, arrays))
+
+
+def _read(reader: _Reader, wanted: Callable[[str], bool]) -> Dict[str, np.ndarray]:
+    if reader.number("Q") != _LIST_MAGIC:
+        raise ValueError("it does not begin as MXNet's files do")
+    reader.number("Q")
+    arrays = [reader.array() for _ in range(reader.count())]
+    names = [reader.name() for _ in range(reader.count())]
+    if len(names) != len(arrays) or len(set(names)) != len(names):
+        raise ValueError(f"it has {len(arrays)} arrays but {len(set(names))} names")
+    if reader.file.tell() != reader.size:
+        raise ValueError("it goes on past its end")
+    found = {name: stored for name, stored in zip(names, arrays) if wanted(name)}
+    check_size({name: stored.shape for name, stored in found.items()})
+    return {name: reader.values(stored) for name, stored in found.items()}

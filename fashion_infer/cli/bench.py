@@ -93,8 +93,8 @@ def conv(
     from ..present.charts import kernels as chart
     from ..present.render import terminal
 
-    files.check(as_json, markdown, plot=plot)
     own = paths.among(kernels)
+    files.check(as_json, markdown, pictures=[plot], inputs=own)
     formats = _formats(own, kernel_format)
     backend = _backend_of(own, formats, backend) if own else devices.choose(backend, device).backend
     named = ",".join(kernels) or "all"
@@ -140,7 +140,7 @@ def net(editions, backend, device, against, batch, repeat, images, as_json, plot
     from ..present.charts import throughput as chart
     from ..present.render import terminal
 
-    files.check(as_json, markdown, plot=plot)
+    files.check(as_json, markdown, pictures=[plot])
     batches = _numbers("--batch", batch) or measure.BATCHES
     backend = devices.choose(backend, device, "fused").backend
     request = measure.Request(editions or ("fa2017",), backend, against, batches, repeat, device)
@@ -163,7 +163,7 @@ def _grid(backend, device, against, as_json, plot, markdown, full, batches, seed
     from ..present.charts import grid as chart
     from ..present.render import terminal
 
-    files.check(as_json, markdown, plot=plot)
+    files.check(as_json, markdown, pictures=[plot])
     batches = points.parse_batches(batches) or None
     backend = devices.choose(backend, device).backend
     request = measuring.Request(backend, device, batches, full, 1 if seed is None else seed, against, seconds)

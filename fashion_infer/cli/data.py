@@ -2,6 +2,8 @@
 
 import click
 
+from . import options
+
 
 @click.group("data")
 def command():
@@ -9,18 +11,23 @@ def command():
 
 
 @command.command("info")
-@click.option("--data-dir", metavar="DIR", help="Look here only.")
-def info(data_dir):
-    """Show where Fashion-MNIST is looked for and what was found there."""
-    from ..data import locate
+@options.takes(*options.OWN_DATA)
+def info(data_dir, data, images, labels):
+    """Show where Fashion-MNIST is looked for and what was found there; or what a dataset of one's own holds."""
+    from ..data import cache, dataset, locate, own
     from ..present import environment
     from ..present.render import terminal
 
+    if dataset.source_of(data, data_dir, images, labels) == dataset.OWN:
+        terminal.show([environment.own_dataset(own.load(data_dir, images, labels))])
+        return
     rows = []
     for location in locate.locations(data_dir):
         states = [locate.inspect(location.path, split) or "ok" for split in ("test", "train")]
         rows.append([location.what, location.path, *(s if s in ("ok", "missing") else "damaged" for s in states)])
     terminal.show([environment.datasets([*rows, ["built in", "", "ok (synthetic)", ""]])])
+    sizes = [status.st_size for _, status in cache.files()]
+    terminal.show([environment.kept(str(cache.folder()), sizes, cache.bound(), cache.BOUND)])
 
 
 @command.command("fetch")
@@ -29,7 +36,8 @@ def info(data_dir):
 def fetch(to, train):
     """Download Fashion-MNIST (4.4 MB), verify its MD5 sums; run it again to go on after an interruption."""
     from ..data import download
+    from ..present.render import terminal
 
     for split in ("test", "train") if train else ("test",):
         folder = download.fetch(to, split)
-    click.echo(f"Fashion-MNIST is in {folder}")
+    terminal.say(f"Fashion-MNIST is in {folder}")

@@ -6,6 +6,7 @@ What scripts read goes to stdout; progress, notices and errors go to stderr.
 import importlib
 import os
 import sys
+import traceback
 
 import click
 
@@ -32,6 +33,30 @@ COMMANDS = {
 }
 
 
+# Exit codes beyond those of `errors`.
+INTERRUPTED, GONE, MISTAKE = 130, 141, 70  # as after SIGINT and SIGPIPE; 70 is EX_SOFTWARE
+
+
+class _Text(click.ParamType):
+    """Text that is not empty. Nothing here is called "", so that an empty text is a script's unset variable."""
+
+    name = "text"
+
+    def convert(self, value, param, ctx):
+        """The text itself."""
+        return value if value != "" else self.fail("it is empty", param, ctx)
+
+
+def _refusing_empty(command):
+    """The command, whose texts must not be empty: options and arguments, those of its own commands too."""
+    for param in command.params:
+        if param.type is click.STRING:
+            param.type = _Text()
+    for one in getattr(command, "commands", {}).values():
+        _refusing_empty(one)
+    return command
+
+
 class LazyGroup(click.Group):
     """A group that knows its commands' names and summaries, and imports a command's module when it is called."""
 
@@ -43,7 +68,12 @@ class LazyGroup(click.Group):
         """The command of that name, None when there is none."""
         if name not in COMMANDS:
             return None
-        return importlib.import_module(f"{__package__}.{COMMANDS[name][0]}").command
+        from .. import room
+
+        # On two cores importing takes 110 MB of address space; OpenBLAS starts a thread for each core.
+        cores = len(os.sched_getaffinity(0))
+        room.check(150 + 40 * cores, cores, PROGRAM)
+        return _refusing_empty(importlib.import_module(f"{__package__}.{COMMANDS[name][0]}").command)
 
     def format_commands(self, ctx, formatter):
         """The list of commands in --help, from the table alone."""
@@ -61,38 +91,87 @@ def main(argv=None):
     """Run the command line and end the process with its exit code (see `errors`)."""
     words = sys.argv[1:] if argv is None else argv
     if "FASHION_INFER_ISOLATED_PIPES" not in os.environ:
-        return _main(words)
+        return _main(words, argv is None)
     from .. import isolation  # a child, with somebody's kernel file
 
     isolation.begin()
     try:
-        _main(words)
+        _main(words, argv is None)
     finally:
         isolation.ended()
 
 
-def _main(argv):
+def _main(argv, own_process):
     try:
-        status = cli.main(args=argv, prog_name=PROGRAM, standalone_mode=False, obj=argv)
+        if own_process:
+            from . import start
+
+            start.prepare()
+        status = _call(argv)
         sys.stdout.flush()
         sys.exit(status if isinstance(status, int) else 0)
+    except click.exceptions.Exit as end:
+        sys.exit(end.exit_code)
     except click.ClickException as error:
         context = getattr(error, "ctx", None)
         hint = f" (see `{context.command_path} --help`)" if context else ""
-        _fail(f"{error.format_message().rstrip('.')}{hint}", error.exit_code)
+        _fail(f"{' '.join(error.format_message().split()).rstrip('.')}{hint}", error.exit_code)
     except FashionInferError as error:
         _fail(str(error), error.exit_code)
     except ImportError as error:  # _mxnet says in one sentence what is missing
-        _fail(str(error), 4)
+        _fail(" ".join(str(error).split()), 4)
     except MemoryError:
         _fail("out of memory: use a smaller --batch-size", 4)
     except (KeyboardInterrupt, click.Abort):
-        _fail("interrupted", 130)
+        _fail("interrupted", INTERRUPTED)
     except BrokenPipeError:  # the reader of our output has gone; nothing is left to say
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(141)
+        _silence(1)
+        sys.exit(GONE)
+    except OSError as error:  # of a path that no room has words of its own for: too long, a loop of links
+        _fail(_explain(error), 3)
+    except Exception as error:
+        if str(error).startswith("Symlink loop"):  # pathlib's before Python 3.13
+            _fail(str(error), 3)
+        if "FASHION_INFER_TRACEBACK" in os.environ:
+            traceback.print_exc()
+        what = f"{type(error).__name__}: {error}"
+        _fail(f"a mistake in {PROGRAM} itself, {what} (FASHION_INFER_TRACEBACK=1 shows where)", MISTAKE)
+
+
+def _call(argv):
+    """Find the command and call it. Not by click's own `main`, which makes a broken pipe an exit with 1."""
+    if "_FASHION_INFER_COMPLETE" in os.environ:
+        return cli.main(args=argv, prog_name=PROGRAM)  # a shell that completes a command line
+    with cli.make_context(PROGRAM, list(argv), obj=argv) as context:
+        return cli.invoke(context)
+
+
+def _explain(error):
+    """One line for a file or a stream that the system refuses."""
+    reason = error.strerror or str(error)
+    if error.filename is not None:
+        return f"{os.fsdecode(error.filename)}: {reason}"
+    try:
+        sys.stdout.flush()
+        os.getcwd()
+    except FileNotFoundError:
+        return "the working folder has been deleted: change to another one"
+    except OSError:
+        _silence(1)
+        return f"cannot write to standard output: {reason}"
+    return reason
+
+
+def _silence(stream):
+    """Let what is still to be written to stdout (1) or stderr (2) vanish, for it does not take it."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
 
 
 def _fail(message, code):
-    click.echo(f"{PROGRAM}: {' '.join(message.split())}", err=True)
+    from ..present.shown import shown
+
+    try:
+        click.echo(f"{PROGRAM}: {shown(message)}", err=True)
+    except OSError:  # nobody can read it: the code says what it can
+        _silence(2)
     sys.exit(code)

@@ -35,11 +35,12 @@ def list_models():
 def fetch(name, original, edition):
     """Download a model's original weights, verified by their Git blob id."""
     from ..checkpoints import originals, zoo
+    from ..present.render import terminal
 
     name = zoo.get(name, edition).name
     if not original:
         raise UsageError(f"the shipped weights of {name} are here already; add --original for the course's")
-    click.echo(str(originals.fetch(name)))
+    terminal.say(str(originals.fetch(name)))
 
 
 @command.command("export")
@@ -55,6 +56,7 @@ def fetch(name, original, edition):
 def export(name, target, epoch, edition):
     """Write a shipped model as an MXNet checkpoint or as weights of mini-dnn, every weight bit for bit."""
     from ..checkpoints import minidnn, mxnet_pair, zoo
+    from ..present.render import terminal
 
     checkpoint = zoo.get(name, edition).load()
     if target.endswith(minidnn.SUFFIX):
@@ -62,17 +64,24 @@ def export(name, target, epoch, edition):
     else:
         paths = mxnet_pair.save(target, checkpoint, epoch)
     for path in paths:
-        click.echo(str(path))
+        terminal.say(str(path))
 
 
 @command.command("import")
 @click.argument("prefix")
-@options.takes(options.epoch, click.option("--to", "path", metavar="FILE.h5", required=True))
-def import_pair(prefix, epoch, path):
-    """Write an MXNet checkpoint, or a weights-86.bin, as one HDF5 file, every weight bit for bit."""
+@options.takes(options.epoch, options.trust_symbol, click.option("--to", "path", metavar="FILE.h5", required=True))
+def import_pair(prefix, epoch, trust_symbol, path):
+    """Write an MXNet checkpoint, or a weights-86.bin, as one HDF5 file.
+
+    It has the weights that the network names, as float32: every weight that is a float32 bit for bit. A line says when
+    one had to be rounded.
+    """
     from ..checkpoints import hdf5, load
+    from ..present.render import terminal
 
     if not path.endswith(".h5"):
         raise UsageError(f"the file must be called NAME.h5, not {path}")
-    hdf5.save(path, load.load(prefix, epoch))
-    click.echo(path)
+    found = load.load(prefix, epoch, trust_symbol)
+    hdf5.save(path, found)
+    terminal.notice(found.notice)
+    terminal.say(path)

@@ -17,6 +17,11 @@ checkpoint = click.option(
     help="Instead of a model: FILE.h5, PREFIX of an MXNet checkpoint, or weights-86.bin.",
 )
 epoch = click.option("--epoch", type=int, default=1, show_default=True, help="NNNN in PREFIX-NNNN.params.")
+trust_symbol = click.option(
+    "--trust-symbol",
+    is_flag=True,
+    help="Run a checkpoint's network whatever operators it has: as one trusts a program.",
+)
 input_size = click.option("--input-size", type=int, help="Pixels a side [default: what fits the network].")
 weights = click.option(
     "--weights",
@@ -31,13 +36,20 @@ operator = click.option(
     type=click.Choice(["custom", "builtin"]),
     help="Run the convolutions by our operator or by MXNet's own [default: as the model has them].",
 )
-n = click.option("--n", type=int, default=10000, show_default=True, help="Test images, 1 to 10000.")
-data_dir = click.option("--data-dir", metavar="DIR", help="Folder with the four .gz files of Fashion-MNIST.")
+n = click.option("--n", type=int, help="Test images, 1 to 10000 [default: 10000; of one's own all].")
+data_dir = click.option("--data-dir", metavar="DIR", help="Folder of the dataset.")
 data = click.option(
     "--data",
     type=click.Choice(["fashion-mnist", "synthetic"]),
     help="The dataset, or the built-in set drawn from a statistical model of it.",
 )
+data_or_own = click.option(
+    "--data",
+    type=click.Choice(["fashion-mnist", "synthetic", "own"]),
+    help="The dataset, the built-in set drawn from a statistical model of it, or one's own in --data-dir.",
+)
+images = click.option("--images", metavar="FILE", help="Of a dataset of one's own: IDX (also .gz), .npy or .npz.")
+labels = click.option("--labels", metavar="FILE", help="And its labels.")
 backend = click.option("--backend", type=click.Choice(["auto", "cpu", "gpu"]), default="auto", show_default=True)
 device = click.option("--device", type=int, default=0, show_default=True, help="Index of the GPU.")
 
@@ -95,10 +107,11 @@ repeat = click.option(
     "--repeat", type=int, default=1, show_default=True, help="Passes over the images; times are medians."
 )
 
-MODEL = (model, edition, checkpoint, epoch, input_size, weights, operator)
+MODEL = (model, edition, checkpoint, epoch, trust_symbol, input_size, weights, operator)
 DEVICE = (backend, devices, threads)
 DATA = (data_dir, data)
-RUN = (*MODEL, n, *DEVICE, *KERNEL, mode, precision, batch_size, *DATA, repeat)
+OWN_DATA = (data_dir, data_or_own, images, labels)
+RUN = (*MODEL, n, *DEVICE, *KERNEL, mode, precision, batch_size, *OWN_DATA, repeat)
 # Of the benchmarks.
 editions = click.option(
     "--edition", "editions", multiple=True, metavar="NAME", help="May be repeated [default: fa2017]."

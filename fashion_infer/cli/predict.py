@@ -2,6 +2,7 @@
 
 import click
 
+from ..errors import DataError
 from . import options
 
 
@@ -16,11 +17,11 @@ from . import options
 def command(request, pictures, invert, show):
     """Classify pictures (PNG, JPEG, any size): class and probability."""
     from .. import prediction
-    from ..present import run
-    from ..present.charts import figure, images
+    from ..present import files, run
+    from ..present.charts import images
     from ..present.render import terminal
 
-    figure.check_path(show)
+    files.check(pictures=[show], inputs=pictures, error=DataError)
     seen = prediction.predict(pictures, request, invert)
     terminal.show([run.predictions(pictures, seen.scores, seen.class_names)])
     if show:

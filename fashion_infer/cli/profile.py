@@ -73,5 +73,6 @@ def _arguments(request):
     """The options of `run` that give the same request."""
     from .run import command as run
 
-    given = [(p.opts[0], getattr(request, p.name, None)) for p in run.params if hasattr(request, p.name)]
-    return [str(part) for name, value in given if value is not None for part in (name, value)]
+    given = [(p.opts[0], getattr(request, p.name), p.is_flag) for p in run.params if hasattr(request, p.name)]
+    words = ([name] if is_flag else [name, str(value)] for name, value, is_flag in given if value not in (None, False))
+    return [word for part in words for word in part]

@@ -4,6 +4,7 @@ import json
 
 import click
 
+from ..errors import DataError
 from . import options
 
 
@@ -17,14 +18,13 @@ from . import options
 def command(request, as_json, confusion, mistakes):
     """Classify the first N test images and print correctness and Op Time."""
     from .. import pipeline
+    from ..present import files
     from ..present import mistakes as pictures
     from ..present import run as present
-    from ..present.charts.figure import check_path
     from ..present.render import terminal
     from . import running
 
-    check_path(confusion)
-    check_path(mistakes)
+    files.check(pictures=[confusion, mistakes], error=DataError)
     result = pipeline.run(request) if as_json else pipeline.run(request, announce=running.announced)
     running.notices(request, result)
     if as_json:

@@ -1,27 +1,25 @@
-"""Labelled test images: Fashion-MNIST, and the built-in set for a machine without it."""
+"""Labelled test images: Fashion-MNIST, the built-in set for a machine without it, and a set of the user's own."""
 
-import contextlib
 import hashlib
 from typing import NamedTuple, Optional, Tuple
 
 import numpy as np
 
 from ..errors import DataError, UsageError
-from ..files import replacing
-from . import download, idx, locate, synthetic
+from . import cache, download, idx, locate, own, synthetic
 from .resize import resize
 
 TEST_SIZE = 10_000
-REAL, SYNTHETIC = "fashion-mnist", "synthetic"
+REAL, SYNTHETIC, OWN = "fashion-mnist", "synthetic", "own"
 
 
 class Images(NamedTuple):
     """Labelled test images and where they came from."""
 
-    images: np.ndarray  # (n,1,28,28) uint8
-    labels: np.ndarray  # (n,) uint8
-    source: str  # "fashion-mnist" or "synthetic"
-    location: str  # the folder, or "built in"
+    images: np.ndarray  # (n,1,28,28) uint8; of one's own (n,1,s,s)
+    labels: np.ndarray  # (n,) uint8; of one's own int64
+    source: str  # "fashion-mnist", "synthetic" or "own"
+    location: str  # the folder, "built in", or the file of one's own images
 
 
 def load_split(split: str = "test", data_dir: Optional[str] = None) -> Tuple[np.ndarray, np.ndarray]:
@@ -32,32 +30,55 @@ def load_split(split: str = "test", data_dir: Optional[str] = None) -> Tuple[np.
     return idx.read_pair(folder, split)
 
 
-def check_n(n: int) -> None:
-    """Raise UsageError unless n is a number of test images."""
-    if not 1 <= n <= TEST_SIZE:
-        raise UsageError(f"n must be 1 to {TEST_SIZE} images, not {n}")
+def check_n(n: Optional[int], most: int = TEST_SIZE) -> None:
+    """Raise UsageError unless n is a number of test images, or None for all."""
+    if n is not None and not 1 <= n <= most:
+        raise UsageError(f"n must be 1 to {most} images, not {n}")
 
 
-def load(n: int = TEST_SIZE, data_dir: Optional[str] = None, source: Optional[str] = None) -> Images:
+def source_of(
+    source: Optional[str], data_dir: Optional[str], images: Optional[str], labels: Optional[str]
+) -> Optional[str]:
+    """The source that these options mean, None for the first that there is; UsageError where they contradict."""
+    if source is None and (images or labels):
+        source = OWN
+    if source == OWN:
+        own.check(data_dir, images, labels)
+    elif images or labels:
+        raise UsageError(f"--images and --labels are for a dataset of one's own, not for {source}")
+    return source
+
+
+def load(
+    n: Optional[int] = None,
+    data_dir: Optional[str] = None,
+    source: Optional[str] = None,
+    images: Optional[str] = None,
+    labels: Optional[str] = None,
+) -> Images:
     """The first n test images.
 
     Parameters
     ----------
     n
-        1 to 10,000.
+        1 to 10,000, of one's own set to its size; None for all.
     data_dir
         The dataset's folder; None searches `locate.locations()`, and downloads when nothing is found.
     source
         "fashion-mnist", "synthetic" for the built-in set, or None: the real set, and the built-in one only when the
-        real one is neither present nor to be had (the result's `source` says which).
+        real one is neither present nor to be had (the result's `source` says which). "own" is what `own.load` reads
+        from `data_dir`, or from `images` and `labels`, which mean it without saying so.
 
     Raises
     ------
     UsageError
-        For an n out of range.
+        For an n out of range, or options that exclude each other.
     DataError
         When the set asked for is missing or damaged.
     """
+    source = source_of(source, data_dir, images, labels)
+    if source == OWN:
+        return _load_own(n, own.load(data_dir, images, labels))
     check_n(n)
     if source == SYNTHETIC:
         return _load_synthetic(n)
@@ -69,32 +90,36 @@ def load(n: int = TEST_SIZE, data_dir: Optional[str] = None, source: Optional[st
             if source == REAL:
                 raise
             return _load_synthetic(n)
-    images, labels = idx.read_pair(folder)
-    return Images(np.ascontiguousarray(images[:n]), labels[:n], REAL, str(folder))
+    pixels, classes = idx.read_pair(folder)
+    return Images(np.ascontiguousarray(pixels[:n]), classes[:n], REAL, str(folder))
 
 
 def resized(images: Images, size: int) -> np.ndarray:
     """The images at another size, (n,1,size,size) uint8, as the course made them (see `resize`).
 
-    All 10,000 take about a second and are kept in the user's cache; a cache that cannot be used costs that second.
+    10,000 or more, which take about a second, are kept in the user's cache; a cache that cannot be used costs that
+    second.
     """
     if size == images.images.shape[-1]:
         return images.images
-    key = hashlib.sha256(images.images.tobytes()).hexdigest()[:16]
-    path = locate.cache_dir().parent / "resized" / f"{images.source}-{size}-{key}.npy"
-    with contextlib.suppress(OSError, ValueError):
-        kept = np.load(path, allow_pickle=False)
-        if kept.shape == (len(images.images), 1, size, size) and kept.dtype == np.uint8:
-            return kept
-    result = resize(images.images, size)
-    if len(result) == TEST_SIZE:
-        with contextlib.suppress(OSError, DataError):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with replacing(path, DataError) as temporary, open(temporary, "wb") as stream:
-                np.save(stream, result)
+    if len(images.images) < TEST_SIZE:
+        return resize(images.images, size)
+    shape = (len(images.images), 1, size, size)
+    # The second format: files of the first had no digest.
+    key = hashlib.sha256(b"2" + repr(images.images.shape).encode() + images.images.tobytes()).hexdigest()[:16]
+    name = f"{images.source}-{size}-{key}.npy"
+    result = cache.get(name, shape)
+    if result is None:
+        result = resize(images.images, size)
+        cache.put(name, result)
     return result
 
 
-def _load_synthetic(n: int) -> Images:
+def _load_own(n: Optional[int], found: own.Own) -> Images:
+    check_n(n, len(found.images))
+    return Images(found.images[:n], found.labels[:n], OWN, found.location)
+
+
+def _load_synthetic(n: Optional[int]) -> Images:
     images, labels = synthetic.load()
     return Images(images[:n], labels[:n], SYNTHETIC, "built in")

@@ -4,11 +4,12 @@ import os
 from pathlib import Path
 from typing import List, Optional
 
+from .. import paths
 from . import locate, retrieve
 
 MIRRORS = (
-    "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",
     "https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/master/data/fashion/",
+    "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",
 )
 
 
@@ -23,7 +24,7 @@ def fetch(to: Optional[str] = None, split: str = "test") -> Path:
     Parameters
     ----------
     to
-        The folder; None for the user's cache.
+        The folder, where files that are not Fashion-MNIST's are never touched; None for the user's cache.
 
     Returns
     -------
@@ -33,11 +34,11 @@ def fetch(to: Optional[str] = None, split: str = "test") -> Path:
     Raises
     ------
     DataError
-        When no mirror delivers a file, or the folder cannot be written.
+        When no mirror delivers a file, the folder cannot be written, or holds another file of one of the names.
     """
-    folder = Path(to).expanduser() if to else locate.cache_dir()
+    folder = paths.expanded(to) if to else locate.cache_dir()
     for name in locate.FILES[split]:
         advice = "copy the four files of Fashion-MNIST to a folder and name it with --data-dir"
         addresses = [mirror + name for mirror in mirrors()]
-        retrieve.fetch_file(folder / name, addresses, retrieve.md5, locate.MD5[name], advice)
+        retrieve.fetch_file(folder / name, addresses, retrieve.md5, locate.MD5[name], advice, locate.MOST[name], not to)
     return folder

@@ -1,28 +1,38 @@
-"""Read the dataset's files: gzipped IDX, every header checked before it is believed."""
+"""Read IDX files, gzipped or not: every header checked before it is believed, and no more read than it says."""
 
 import gzip
+import math
 import struct
 import zlib
 from pathlib import Path
-from typing import Tuple
+from typing import IO, Tuple
 
 import numpy as np
 
+from .. import inputs
 from ..errors import DataError
 from .locate import FILES
 
-_IMAGES_MAGIC, _LABELS_MAGIC = 2051, 2049  # two zero bytes, 8 for unsigned byte, the number of dimensions
+IMAGES_MAGIC, LABELS_MAGIC = 2051, 2049  # two zero bytes, 8 for unsigned byte, the number of dimensions
+MOST = 512 << 20  # bytes of a file's content: 684,000 images of 28x28
+GZIP = b"\x1f\x8b"
+_AGAIN = "delete it and fetch it again"
+_PART = 1 << 20  # bytes read at a time; behind the end one more time, to say how many are too many
 
 
-def read_idx(path: Path, magic: int, dimensions: int) -> np.ndarray:
-    """Read a gzipped IDX file of unsigned bytes.
+def read_idx(path: Path, magic: int, dimensions: int, gzipped: bool = True, advice: str = _AGAIN) -> np.ndarray:
+    """Read an IDX file of unsigned bytes.
 
     Parameters
     ----------
     path
-        The .gz file.
+        The file.
     magic, dimensions
         What its header must say: the magic number, and how many dimension sizes follow it (big-endian uint32 all).
+    gzipped
+        Whether it is compressed.
+    advice
+        What to do about a damaged file, for messages.
 
     Returns
     -------
@@ -34,27 +44,57 @@ def read_idx(path: Path, magic: int, dimensions: int) -> np.ndarray:
     DataError
         When the file is missing, is not whole gzip data, or holds more or less than its header says.
     """
+    if not Path(path).exists():
+        raise DataError(f"{path} is missing: fetch the dataset with `fashion-infer data fetch`")
+    inputs.check(path)
     try:
-        with gzip.open(path, "rb") as stream:
-            content = stream.read()
-    except FileNotFoundError:
-        raise DataError(f"{path} is missing: fetch the dataset with `fashion-infer data fetch`") from None
+        with gzip.open(path, "rb") if gzipped else open(path, "rb") as stream:
+            return _read(stream, path, magic, dimensions, advice)
     except (OSError, EOFError, zlib.error) as error:
-        raise DataError(f"{path} is not a whole gzip file ({error}): delete it and fetch it again") from None
-    header = 4 + 4 * dimensions
-    if len(content) < header:
-        raise DataError(f"{path} ends within its header: delete it and fetch it again")
-    number, *shape = struct.unpack(f">{1 + dimensions}I", content[:header])
-    if number != magic:
+        kind = "is not a whole gzip file" if gzipped else "cannot be read"
+        raise DataError(f"{path} {kind} ({error}): {advice}") from None
+
+
+def _read(stream: IO[bytes], path: Path, magic: int, dimensions: int, advice: str) -> np.ndarray:
+    header = stream.read(4 + 4 * dimensions)
+    number = int.from_bytes(header[:4], "big")
+    if len(header) >= 4 and number != magic:
         raise DataError(f"{path} is not the IDX file it should be (magic number {number}, expected {magic})")
-    size = int(np.prod(shape, dtype=np.float64))
-    if len(content) - header != size:
-        raise DataError(f"{path} holds {len(content) - header} bytes where its header says {size}: fetch it again")
-    return np.frombuffer(content, np.uint8, offset=header).reshape(shape)
+    if len(header) < 4 + 4 * dimensions:
+        raise DataError(f"{path} ends within its header: {advice}")
+    shape = struct.unpack(f">{dimensions}I", header[4:])
+    size = math.prod(shape)
+    return content(stream, size, path, advice).reshape(shape)
+
+
+def content(stream: IO[bytes], size: int, path: Path, advice: str) -> np.ndarray:
+    """The bytes of a stream, (size,) uint8, of which there must be that many; `path` and `advice` for the message.
+
+    Memory is taken as they come, not as the header claims.
+
+    Raises
+    ------
+    DataError
+        When there are more or fewer, or `size` is more than `MOST`.
+    """
+    if size > MOST:
+        raise DataError(f"{path}: its header says {size:,} bytes, where {MOST:,} are the most that is read: {advice}")
+    found, end = np.empty(size, np.uint8), 0
+    while end < size:
+        part = stream.read(min(_PART, size - end))
+        if not part:
+            break
+        found[end : end + len(part)] = np.frombuffer(part, np.uint8)
+        end += len(part)
+    end += len(stream.read(_PART))
+    if end != size:
+        more = "at least " if end == size + _PART else ""
+        raise DataError(f"{path} holds {more}{end} bytes where its header says {size}: {advice}")
+    return found
 
 
 def read_pair(folder: Path, split: str = "test") -> Tuple[np.ndarray, np.ndarray]:
-    """The split's images (n,1,28,28) and labels (n,), uint8, from a folder's two files.
+    """The images (n,1,28,28) and labels (n,) of Fashion-MNIST, uint8, from a folder's two files of a split.
 
     Raises
     ------
@@ -62,8 +102,8 @@ def read_pair(folder: Path, split: str = "test") -> Tuple[np.ndarray, np.ndarray
         When a file is damaged, or the two do not belong together.
     """
     images_name, labels_name = FILES[split]
-    images = read_idx(folder / images_name, _IMAGES_MAGIC, 3)
-    labels = read_idx(folder / labels_name, _LABELS_MAGIC, 1)
+    images = read_idx(folder / images_name, IMAGES_MAGIC, 3)
+    labels = read_idx(folder / labels_name, LABELS_MAGIC, 1)
     if images.shape[1:] != (28, 28):
         raise DataError(f"{folder / images_name} holds images of {images.shape[1:]}, not (28, 28)")
     if len(images) != len(labels):

@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 from typing import List, NamedTuple, Optional
 
+from .. import inputs, paths
 from ..errors import DataError
 from ..resources import resource_dir
 
@@ -19,6 +20,13 @@ MD5 = {
     "train-images-idx3-ubyte.gz": "8d4fb7e6c68d591d4c3dfef9ec88bf0d",
     "train-labels-idx1-ubyte.gz": "25c81989df183df01b3e8a0aad5dffbe",
 }
+# Bytes of a file, and a little more: nothing larger is read, or taken from a mirror.
+MOST = {
+    "t10k-images-idx3-ubyte.gz": 4_422_102 + 4096,
+    "t10k-labels-idx1-ubyte.gz": 5_148 + 4096,
+    "train-images-idx3-ubyte.gz": 26_421_880 + 4096,
+    "train-labels-idx1-ubyte.gz": 29_515 + 4096,
+}
 
 
 class Location(NamedTuple):
@@ -31,32 +39,34 @@ class Location(NamedTuple):
 
 def cache_dir() -> Path:
     """The folder in the user's cache where downloads land (XDG_CACHE_HOME moves it)."""
-    import pooch
-
-    return Path(pooch.os_cache("fashion-infer")) / "fashion-mnist"
+    return paths.needed_cache() / "fashion-mnist"
 
 
 def locations(data_dir: Optional[str] = None) -> List[Location]:
     """Every folder that is searched, in order. A folder named by the user is the only one on the list."""
     if data_dir:
-        return [Location("--data-dir", Path(data_dir).expanduser(), True)]
+        return [Location("--data-dir", paths.expanded(data_dir), True)]
     if os.environ.get("FASHION_INFER_DATA"):
-        return [Location("FASHION_INFER_DATA", Path(os.environ["FASHION_INFER_DATA"]).expanduser(), True)]
-    home = Path.home()
-    mxnet_home = Path(os.environ.get("MXNET_HOME", home / ".mxnet"))
-    keras_home = Path(os.environ.get("KERAS_HOME", home / ".keras"))
-    torch_home = Path(os.environ.get("TORCH_HOME", home / ".cache" / "torch"))
-    raw = Path("FashionMNIST") / "raw"
+        return [Location("FASHION_INFER_DATA", paths.expanded(os.environ["FASHION_INFER_DATA"]), True)]
+    home, raw = paths.home(), Path("FashionMNIST") / "raw"
+    # Each with the folder that it lies in, which a user without a home, or a deleted working folder, has not.
     folders = [
-        ("the checkout", resource_dir("data") / "fashion-mnist"),
-        ("the user's cache", cache_dir()),
-        ("MXNet's datasets", mxnet_home / "datasets" / "fashion-mnist"),
-        ("Keras's datasets", keras_home / "datasets" / "fashion-mnist"),
-        ("torchvision, TORCH_HOME", torch_home / raw),
-        ("torchvision, ./data", Path.cwd() / "data" / raw),
-        ("torchvision, ~/data", home / "data" / raw),
+        ("the checkout", resource_dir("data"), Path("fashion-mnist")),
+        ("the user's cache", paths.cache(), Path("fashion-mnist")),
+        ("MXNet's datasets", _folder("MXNET_HOME", home, ".mxnet"), Path("datasets", "fashion-mnist")),
+        ("Keras's datasets", _folder("KERAS_HOME", home, ".keras"), Path("datasets", "fashion-mnist")),
+        ("torchvision, TORCH_HOME", _folder("TORCH_HOME", home, ".cache/torch"), raw),
+        ("torchvision, ./data", paths.working_folder(), Path("data") / raw),
+        ("torchvision, ~/data", home, Path("data") / raw),
     ]
-    return [Location(what, path, False) for what, path in folders]
+    return [Location(what, folder / rest, False) for what, folder, rest in folders if folder is not None]
+
+
+def _folder(variable: str, home: Optional[Path], otherwise: str) -> Optional[Path]:
+    """The folder that a variable of the environment names, else one in the user's home."""
+    if variable in os.environ:
+        return paths.expanded(os.environ[variable])
+    return home and home / otherwise
 
 
 def inspect(folder: Path, split: str = "test") -> Optional[str]:
@@ -71,9 +81,9 @@ def inspect(folder: Path, split: str = "test") -> Optional[str]:
         return "missing"
     for name in FILES[split]:
         try:
-            digest = hashlib.md5((folder / name).read_bytes()).hexdigest()
-        except OSError as error:
-            return f"{folder / name} cannot be read ({error.strerror})"
+            digest = hashlib.md5(inputs.read(folder / name, MOST[name])).hexdigest()
+        except DataError as error:
+            return str(error)
         if digest != MD5[name]:
             return f"{folder / name} is damaged (MD5 {digest}, expected {MD5[name]})"
     return None
@@ -96,7 +106,8 @@ def find(data_dir: Optional[str] = None, split: str = "test") -> Optional[Path]:
                 names = " and ".join(FILES[split])
                 trouble = f"{location.path} does not hold {names}"
             raise DataError(
-                f"{trouble}: give another folder with {location.what}, or fetch the dataset with "
-                f"`fashion-infer data fetch --to {location.path}`"
+                f"{trouble}: give another folder with {location.what}, or fetch the dataset into a new one with "
+                f"`fashion-infer data fetch --to DIR`; for a dataset of your own add --data own --data-dir "
+                f"{location.path}"
             )
     return None

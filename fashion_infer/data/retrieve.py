@@ -5,10 +5,12 @@ A file appears under its name only when it is whole and verified: another try go
 
 import hashlib
 import logging
+import os
 from pathlib import Path
-from typing import Callable, Sequence
+from typing import BinaryIO, Callable, Sequence
 
-from ..errors import DataError
+from ..errors import DataError, FashionInferError
+from ..files import replacing
 
 # Seconds to connect, and to wait for the next bytes: a machine without a network should fall back soon.
 TIMEOUT = (5, 30)
@@ -25,7 +27,15 @@ def git_blob(path: Path) -> str:
     return hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
 
 
-def fetch_file(path: Path, addresses: Sequence[str], digest: Callable[[Path], str], expected: str, advice: str) -> None:
+def fetch_file(
+    path: Path,
+    addresses: Sequence[str],
+    digest: Callable[[Path], str],
+    expected: str,
+    advice: str,
+    most: int,
+    ours: bool = True,
+) -> None:
     """Download one file from the first address that delivers it, unless it is there with the right digest.
 
     Parameters
@@ -34,60 +44,92 @@ def fetch_file(path: Path, addresses: Sequence[str], digest: Callable[[Path], st
         A function from a file to its digest, and what that must be.
     advice
         What the user can do when no address delivers.
+    most
+        Bytes that it may have; an address that sends more is left.
+    ours
+        Whether the folder is this program's cache. Elsewhere another file of that name is somebody's, and is left.
 
     Raises
     ------
     DataError
-        When no address delivers the file, or it cannot be written.
+        When no address delivers the file, it cannot be written, or something else lies under its name.
     """
-    import pooch
-    import requests
-
-    logging.getLogger("pooch").setLevel(logging.ERROR)  # the progress bar says enough
-    pooch.get_logger().setLevel(logging.ERROR)
+    if os.path.lexists(path) and _is_there(path, digest, expected, most, ours):
+        return
     reasons = []
     try:
-        if path.is_file():
-            if digest(path) == expected:
-                return
-            path.unlink()
+        path.parent.mkdir(parents=True, exist_ok=True)
         for address in addresses:
             try:
-                download = _Download(digest, expected)
-                pooch.retrieve(address, known_hash=None, fname=path.name, path=path.parent, downloader=download)
+                with replacing(path, _Unwritable) as temporary:
+                    _download(address, temporary, most)
+                    found = digest(Path(temporary))
+                    if found != expected:
+                        raise _Undelivered(f"what came is damaged (digest {found}, expected {expected})")
                 return
-            except requests.exceptions.RequestException as error:
-                reasons.append(f"{address}: {_reason(error)}")
-            except _WrongDigest as error:
+            except _Undelivered as error:
                 reasons.append(f"{address}: {error}")
-    except OSError as error:
-        raise DataError(
-            f"cannot write {path} ({error.strerror or error}): make room, or choose a folder with "
-            "`fashion-infer data fetch --to DIR`"
-        ) from None
+    except (OSError, _Unwritable) as error:
+        said = str(error) if isinstance(error, _Unwritable) else f"cannot write {path}: {error.strerror or error}"
+        raise DataError(f"{said}: make room, or choose a folder with `fashion-infer data fetch --to DIR`") from None
     raise DataError(f"could not download {path.name} ({'; '.join(reasons)}): check the network, or {advice}")
 
 
-class _WrongDigest(Exception):
+def _is_there(path: Path, digest: Callable[[Path], str], expected: str, most: int, ours: bool) -> bool:
+    """Whether the file need not be fetched; DataError where what lies under its name must be left as it is."""
+    elsewhere = "move it away, or choose another folder with `fashion-infer data fetch --to DIR`"
+    if os.path.exists(path) and not path.is_file():
+        raise DataError(f"{path} is no regular file: {elsewhere}")
+    if path.is_file() and path.stat().st_size <= most and digest(path) == expected:
+        return True
+    if not ours:
+        raise DataError(f"{path} is another file than the one to fetch, and is left as it is: {elsewhere}")
+    return False
+
+
+class _Undelivered(Exception):
+    """An address did not deliver: the next one may."""
+
+
+class _Unwritable(FashionInferError):
     pass
 
 
-class _Download:
-    """pooch's HTTP downloader, a bar that is closed whatever happens, and a check before the file gets its name."""
+class _Bounded:
+    """A file that takes so many bytes."""
 
-    def __init__(self, digest: Callable[[Path], str], expected: str):
-        self.digest, self.expected = digest, expected
+    def __init__(self, stream: BinaryIO, most: int):
+        self.stream, self.most = stream, most
 
-    def __call__(self, url: str, output_file: str, pup) -> None:
-        import pooch
-        from tqdm import tqdm
+    def write(self, chunk: bytes) -> None:
+        self.most -= len(chunk)
+        if self.most < 0:
+            raise _Undelivered("it sends more than the file can have")
+        self.stream.write(chunk)
 
+    def flush(self) -> None:
+        """Nothing: pooch flushes each kilobyte."""
+
+
+def _download(address: str, path: str, most: int) -> None:
+    """Download into a file that is there, with a progress bar; _Undelivered for whatever the other side does."""
+    import http.client
+
+    import pooch
+    import requests
+    from tqdm import tqdm
+
+    logging.getLogger("pooch").setLevel(logging.ERROR)  # the progress bar says enough
+    pooch.get_logger().setLevel(logging.ERROR)
+    try:
         # disable=None: only on a terminal. total: pooch sets the real one, and takes a bar without any for no bar.
-        with tqdm(desc=url.rpartition("/")[2], total=1, unit="B", unit_scale=True, disable=None) as bar:
-            pooch.HTTPDownloader(progressbar=bar, timeout=TIMEOUT)(url, output_file, pup)
-        digest = self.digest(Path(output_file))
-        if digest != self.expected:
-            raise _WrongDigest(f"what came is damaged (digest {digest}, expected {self.expected})")
+        bar = tqdm(desc=address.rpartition("/")[2], total=1, unit="B", unit_scale=True, disable=None)
+        with bar, open(path, "wb") as stream:
+            pooch.HTTPDownloader(progressbar=bar, timeout=TIMEOUT)(address, _Bounded(stream, most), None)
+    except requests.exceptions.RequestException as error:
+        raise _Undelivered(_reason(error)) from None
+    except (ValueError, ArithmeticError, http.client.HTTPException):
+        raise _Undelivered("its answer is damaged") from None
 
 
 def _reason(error: Exception) -> str:

@@ -6,6 +6,7 @@ import numpy as np
 
 from ..errors import CheckpointError
 from .symbol import BUILTIN_OPERATOR, CUSTOM_OPERATOR, Graph, Node, attributes, flag, sizes
+from .text import shown
 
 LARGEST = 512
 _KEEP_THE_SIZE = ("Activation", "Flatten", "LeakyReLU", "Dropout", "identity", "tanh", "relu", "sigmoid")
@@ -34,9 +35,9 @@ def infer(graph: Graph, weights: Mapping[str, np.ndarray], preferred: Sequence[i
     before: List[Node] = []
     for node in nodes:
         if node["op"] == "FullyConnected":
-            name = nodes[node["inputs"][1][0]]["name"]
-            if name not in weights:
-                raise CheckpointError(f"the checkpoint lacks {name}")
+            name = nodes[node["inputs"][1][0]]["name"] if len(node["inputs"]) > 1 else "its weight"
+            if name not in weights or not weights[name].ndim:
+                raise CheckpointError(f"the checkpoint lacks {shown(name)}")
             width = weights[name].shape[-1]
             break
         if node["op"] != "null":
@@ -46,7 +47,8 @@ def infer(graph: Graph, weights: Mapping[str, np.ndarray], preferred: Sequence[i
     for size in [*preferred, *range(1, LARGEST + 1)]:
         if _width(before, size) == width:
             return size
-    raise CheckpointError(f"no image of up to {LARGEST} pixels gives the {width} inputs of {node['name']}")
+    name = shown(node["name"])
+    raise CheckpointError(f"no image of up to {LARGEST} pixels gives the {width} inputs of {name}")
 
 
 def _width(nodes: List[Node], size: int) -> int:
@@ -63,13 +65,17 @@ def _width(nodes: List[Node], size: int) -> int:
             if kind != "Pooling":
                 channels = _first(node, "num_filter", 0)
         elif kind not in _KEEP_THE_SIZE:
-            raise CheckpointError(f"the input size cannot be told through node '{node['name']}': give --input-size")
+            raise CheckpointError(
+                f"the input size cannot be told through node '{shown(node['name'])}': give --input-size"
+            )
     return channels * size * size
 
 
 def _windows(node: Node, size: int) -> int:
     """How many windows of a convolution or a pool fit along `size` pixels."""
     kernel, stride, dilate = (_first(node, key, 1) for key in ("kernel", "stride", "dilate"))
+    if min(kernel, stride, dilate) < 1:
+        raise CheckpointError(f"node '{shown(node['name'])}' has a window, a stride or a dilation of 0")
     span = size + 2 * _first(node, "pad", 0) - dilate * (kernel - 1) - 1
     if span < 0:
         return 0

@@ -2,13 +2,21 @@
 
 import contextlib
 import json
+import re
+from typing import Optional
 
 from ..errors import CheckpointError
 from .symbol import BUILTIN_OPERATOR, CUSTOM_OPERATOR, Graph, Node, attributes, flag, sizes
+from .text import shown
 
 # Hidden attributes: MXNet keeps them on every operator, and they survive into the subgraph that is fused.
 NODE, BACKEND, DEVICE = "__fops_node__", "__fops_backend__", "__fops_device__"
 KERNEL, LAYER = "__fops_kernel__", "__fops_layer__"
+# Attributes of a `Convolution`: those that `_check_plain` looks at, and those that change no result.
+_HEEDED = ("kernel", "num_filter", "stride", "dilate", "pad", "num_group", "no_bias", "layout")
+_OF_SPEED = ("workspace", "cudnn_tune", "cudnn_off")
+_NUMBERED = re.compile(r"(?<![0-9A-Za-z_])node(\d+)(?![0-9A-Za-z])")
+_NOT_PLAIN = re.compile(r"[^A-Za-z0-9_.+/ -]")  # in a message that comes back from the library
 
 
 def with_operator(graph: Graph, operator: str) -> Graph:
@@ -23,7 +31,7 @@ def with_operator(graph: Graph, operator: str) -> Graph:
     for node in graph["nodes"]:
         if operator == "builtin" and node["op"] == CUSTOM_OPERATOR:
             node["op"] = BUILTIN_OPERATOR
-            attributes(node)["no_bias"] = "True"
+            attributes(node).update(kernel=str(tuple((sizes(node, "kernel") * 2)[:2])), no_bias="True")
         elif operator == "custom" and node["op"] == BUILTIN_OPERATOR:
             _make_custom(node)
     return graph
@@ -60,9 +68,40 @@ def tagged(graph: Graph, backend: str, device: int, kernel: str, first: int = 0)
             continue
         attributes(node)[NODE] = str(number)
         if node["op"] == CUSTOM_OPERATOR:
-            told = {BACKEND: backend, DEVICE: str(device), KERNEL: kernel, LAYER: node["name"]}
+            layer = _NOT_PLAIN.sub("?", shown(node["name"]))
+            told = {BACKEND: backend, DEVICE: str(device), KERNEL: kernel, LAYER: layer}
             attributes(node).update(told)
     return graph
+
+
+def numbered(graph: Graph) -> Graph:
+    """The graph with every node called "node" and its number.
+
+    That is what MXNet sees: names in files may be of any length and alphabet, hold what MXNet takes for JSON or for the
+    end of a name, or be the same for two nodes.
+    """
+    return {**graph, "nodes": [{**node, "name": name_of(index)} for index, node in enumerate(graph["nodes"])]}
+
+
+def name_of(number: int) -> str:
+    """What `numbered` calls a node."""
+    return f"node{number}"
+
+
+def number_of(name: str) -> Optional[int]:
+    """The number of a node that `numbered` has named; None for a node that MXNet added."""
+    found = _NUMBERED.fullmatch(name)
+    return int(found.group(1)) if found else None
+
+
+def with_names(message: str, graph: Graph) -> str:
+    """A message with the nodes' own names in it again."""
+
+    def own(found):
+        number = int(found.group(1))
+        return f"'{shown(graph['nodes'][number]['name'])}'" if number < len(graph["nodes"]) else found.group()
+
+    return _NUMBERED.sub(own, message)
 
 
 def _copy(graph: Graph) -> Graph:
@@ -78,13 +117,20 @@ def _make_custom(node: Node) -> None:
 
 
 def _check_plain(node: Node) -> None:
+    kernel = sizes(node, "kernel")
+    if len(kernel) != 2 or kernel[0] != kernel[1]:
+        _refuse(node, f"has kernel={attributes(node).get('kernel')}, and the custom operator's is square")
     for key, wanted in (("stride", 1), ("dilate", 1), ("pad", 0), ("num_group", 1)):
         if any(size != wanted for size in sizes(node, key)):
-            raise CheckpointError(
-                f"node '{node['name']}' has {key}={attributes(node)[key]}, which the custom operator can't do: "
-                "use --op builtin"
-            )
+            _refuse(node, f"has {key}={attributes(node)[key]}, which the custom operator can't do")
     if not flag(node, "no_bias"):
-        raise CheckpointError(
-            f"node '{node['name']}' has a bias, which the custom operator can't add: use --op builtin"
-        )
+        _refuse(node, "has a bias, which the custom operator can't add")
+    if attributes(node).get("layout", "None") not in ("None", "NCHW"):
+        _refuse(node, f"has layout={attributes(node)['layout']}, and the custom operator's is NCHW")
+    for key in attributes(node):
+        if key not in _HEEDED + _OF_SPEED and not key.startswith("__"):
+            _refuse(node, f"has {key}={attributes(node)[key]}, which the custom operator does not know")
+
+
+def _refuse(node: Node, why: str) -> None:
+    raise CheckpointError(f"node '{shown(node['name'])}' {why}: use --op builtin")

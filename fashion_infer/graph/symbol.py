@@ -1,7 +1,7 @@
 """MXNet symbols as plain JSON: built from layers, read from text, and asked what is in them. MXNet is not needed.
 
 A symbol travels as its JSON text (what MXNet writes to PREFIX-symbol.json), parsed it is called a graph. Symbols of
-MXNet 0.11 to 1.9 are read: node attributes are found under `attrs`, `attr` or `param`.
+MXNet 0.11 to 1.9 are read.
 """
 
 import itertools
@@ -10,15 +10,12 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from ..errors import CheckpointError
 from . import layers as kinds
+from . import structure
+from .structure import Graph, Node
 
 CUSTOM_OPERATOR = "New"
 BUILTIN_OPERATOR = "Convolution"
 OPERATORS = ("custom", "builtin")
-_ATTRIBUTE_KEYS = ("attrs", "attr", "param")
-_VERSION = 10901  # of MXNet: with it the symbol is read as it stands, without the updates of old formats
-
-Graph = Dict[str, Any]
-Node = Dict[str, Any]
 
 
 def build(
@@ -96,15 +93,13 @@ def _text(nodes: List[Node], last: int) -> str:
         "arg_nodes": [index for index, node in enumerate(nodes) if node["op"] == "null"],
         "node_row_ptr": [0, *itertools.accumulate(outputs)],
         "heads": [[last, 0, 0]],
-        "attrs": {"mxnet_version": ["int", _VERSION]},
+        "attrs": {"mxnet_version": ["int", structure.VERSION]},
     }
     return json.dumps(graph, indent=2)
 
 
 def parse(text: str, source: str) -> Graph:
-    """Read a symbol's JSON and check that its graph hangs together.
-
-    MXNet trusts the indices in the file, and a wrong one can crash the process: they are checked here.
+    """Read a symbol's JSON and check that its graph hangs together (see `structure.read`).
 
     Parameters
     ----------
@@ -119,42 +114,19 @@ def parse(text: str, source: str) -> Graph:
         When it is not JSON, or not a graph.
     """
     try:
-        graph = json.loads(text)
-        nodes = graph["nodes"]
-        if not nodes:
-            raise ValueError("it has no nodes")
-        for index, node in enumerate(nodes):
-            _check_node(index, node)
-        for index in graph["arg_nodes"]:
-            if nodes[index]["op"] != "null":
-                raise ValueError(f"argument {index} is not a variable")
-        for entry in graph["heads"]:
-            nodes[entry[0]]
-        if not graph["heads"]:
-            raise ValueError("it has no output")
-    except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError) as error:
-        detail = f"no {error}" if isinstance(error, KeyError) else error
-        raise CheckpointError(f"{source} is not an MXNet symbol: {detail}") from None
-    return graph
+        return structure.read(text)
+    except ValueError as error:
+        raise CheckpointError(f"{source} is not an MXNet symbol: {error}") from None
 
 
-def _check_node(index: int, node: Node) -> None:
-    if not isinstance(node["op"], str) or not isinstance(node["name"], str):
-        raise ValueError(f"node {index} has no name")
-    for entry in list(node["inputs"]) + list(node.get("control_deps", [])):
-        source_index = entry[0] if isinstance(entry, list) else entry
-        if not isinstance(source_index, int) or not 0 <= source_index < index:
-            raise ValueError(f"node '{node['name']}' takes its input from a node that does not come before it")
-        if isinstance(entry, list) and not all(isinstance(i, int) and 0 <= i < 64 for i in entry[1:]):
-            raise ValueError(f"node '{node['name']}' has a damaged input")
-    for key in _ATTRIBUTE_KEYS:
-        if not all(isinstance(v, str) for v in node.get(key, {}).values()):
-            raise ValueError(f"node '{node['name']}' has an attribute that is not text")
+def variables(graph: Graph) -> List[str]:
+    """Names of the variables: the data, the weights, the label."""
+    return [node["name"] for node in graph["nodes"] if node["op"] == "null"]
 
 
 def attributes(node: Node) -> Dict[str, str]:
     """A node's attributes, whichever of MXNet's formats wrote them; the node's own dictionary, made if missing."""
-    for key in _ATTRIBUTE_KEYS:
+    for key in structure.ATTRIBUTE_KEYS:
         if key in node:
             return node[key]
     return node.setdefault("attrs", {})
@@ -162,6 +134,7 @@ def attributes(node: Node) -> Dict[str, str]:
 
 def sizes(node: Node, key: str) -> List[int]:
     """The whole numbers of an attribute, however MXNet or Python 2 spelt them: "(2, 2)", "[2,2]", "2", "(2L, 2L)".
+    None where it has the value None, with which MXNet takes its default.
 
     Raises
     ------
@@ -169,6 +142,8 @@ def sizes(node: Node, key: str) -> List[int]:
         When the attribute holds something else.
     """
     text = attributes(node).get(key, "")
+    if text == "None":
+        return []
     words = [word.strip().rstrip("L") for word in text.strip("()[] ").split(",")]
     try:
         return [int(word) for word in words if word]

@@ -139,7 +139,11 @@ def _prototypes():
 def library_path() -> Path:
     """The library's file, an absolute path: what FASHION_OPS_LIBRARY names, else the package's own."""
     named = os.environ.get("FASHION_OPS_LIBRARY")
-    return Path(named).resolve() if named else resources.library_path()
+    return Path(os.path.realpath(named)) if named else resources.library_path()
+
+
+# What the dynamic loader says where there is no room for a library.
+_NO_ROOM = ("failed to map segment", "cannot allocate memory", "Cannot allocate memory")
 
 
 @functools.lru_cache(maxsize=None)
@@ -152,7 +156,7 @@ def load() -> ctypes.CDLL:
         When the file is missing, damaged or from another version of this package.
     """
     path = library_path()
-    if not path.is_file():
+    if not os.path.isfile(path):
         raise DeviceError(f"the operator library is missing ({path}): run `make setup`, or `pip install .` again")
     try:
         lib = ctypes.CDLL(str(path))
@@ -161,9 +165,9 @@ def load() -> ctypes.CDLL:
             function.restype, function.argtypes = result, arguments
     except (OSError, AttributeError) as error:
         detail = " ".join(str(error).split())
-        raise DeviceError(
-            f"the operator library {path} cannot be loaded ({detail}): rebuild it with `make setup`"
-        ) from None
+        full = any(words in detail for words in _NO_ROOM)
+        advice = "raise the limit on address space (`ulimit -v`)" if full else "rebuild it with `make setup`"
+        raise DeviceError(f"the operator library {path} cannot be loaded ({detail}): {advice}") from None
     return lib
 
 

@@ -3,11 +3,12 @@
 import json
 import math
 import statistics
-from pathlib import Path
 from typing import Any, Dict, List, NamedTuple
 
+from .. import inputs
 from ..errors import DataError
 
+MOST = 64 << 20  # bytes of a file; `bench conv --kernels ladder` of every edition writes under 1 MB
 RUN, CONV, NET = "run", "bench conv", "bench net"
 # Our own contenders. Files from before the benchmarks had one kind of record say "kernel" of a convolution's.
 _OURS = ("ours", "kernel")
@@ -40,12 +41,10 @@ def read(path: str) -> Document:
     Raises
     ------
     DataError
-        When it cannot be read, is no JSON, or is not what one of the three commands writes.
+        When it cannot be read, is too large, is no JSON, or is not what one of the three commands writes.
     """
     try:
-        data = json.loads(Path(path).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise DataError(f"cannot read {path}: {error.strerror}") from None
+        data = json.loads(inputs.read(path, MOST).decode("utf-8"))
     except (ValueError, RecursionError):
         raise DataError(f"{path} is not JSON, or not whole") from None
     kind = _kind(data)

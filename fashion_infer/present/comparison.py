@@ -4,11 +4,12 @@ from typing import List
 
 from ..measure.verdicts import Comparison
 from .content import Part, Text, number, table
+from .shown import shown
 
 
 def parts(found: Comparison) -> List[Part]:
     """What differs between the two: settings, times, and facts that must not change."""
-    parts: List[Part] = [Text(f"A: {found.a.name}\nB: {found.b.name}")]
+    parts: List[Part] = [Text(f"A: {shown(found.a.name)}\nB: {shown(found.b.name)}")]
     if found.settings:
         parts.append(table("", ["setting that differs", "A", "B"], found.settings))
     rows = []

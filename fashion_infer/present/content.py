@@ -2,6 +2,8 @@
 
 from typing import Any, Collection, FrozenSet, List, NamedTuple, Optional, Sequence, Tuple, Union
 
+from .shown import shown
+
 
 class Cell(NamedTuple):
     """A table's cell: the text that it shows, and the number that it is sorted by (None: by its text)."""
@@ -120,7 +122,12 @@ def _cell(value) -> Cell:
     if value is None:
         return Cell("")
     if isinstance(value, tuple):
-        return Cell(value[1], float(value[0]))
+        return Cell(_shown(value[1]), float(value[0]))
     if isinstance(value, (int, float)):
         return Cell(str(value), float(value))
-    return Cell(str(value))
+    return Cell(_shown(str(value)))
+
+
+def _shown(text: str) -> str:
+    """A cell may have several lines: what shows it on one says so."""
+    return "\n".join(map(shown, text.split("\n")))

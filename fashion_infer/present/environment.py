@@ -2,7 +2,7 @@
 
 from typing import Any, Mapping, Sequence
 
-from .content import Table, table
+from .content import Table, Text, table
 
 _STATES = {True: "ok", False: "NO", None: "--"}
 
@@ -21,6 +21,19 @@ def versions(known: Mapping[str, str], caption: str = "") -> Table:
 def datasets(rows: Sequence[Sequence[str]]) -> Table:
     """Where Fashion-MNIST is looked for: what the place is, its folder, the states of test and training set."""
     return table("", ["where", "folder", "test set", "training set"], rows)
+
+
+def own_dataset(found) -> Table:
+    """A dataset of the user's own (a `data.own.Own`)."""
+    side = found.images.shape[-1]
+    row = [found.location, f"{len(found.images):,}", f"{side} x {side}", found.classes]
+    return table("", ["file", ">images", "pixels", ">classes"], [row])
+
+
+def kept(folder: str, sizes: Sequence[int], bound: int, variable: str) -> Text:
+    """What is kept of resized images, in bytes, and the most that may be, which an environment variable sets."""
+    share = f"{sum(sizes) / 1e6:,.0f} MB of at most {bound / 1e6:,.0f} ({variable})"
+    return Text(f"resized sets of images in {folder}: {len(sizes)}, {share}")
 
 
 def models(rows: Sequence[Sequence[Any]]) -> Table:

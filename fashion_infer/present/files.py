@@ -3,30 +3,50 @@
 import json
 import os
 from pathlib import Path
-from typing import Callable, Optional
+from typing import Callable, Optional, Sequence, Type
 
-from ..errors import DataError, UsageError
-from ..files import replacing
+from .. import files
+from ..errors import FashionInferError, UsageError
 from ..measure.records import Result
 from .charts.figure import check_path
 from .content import Page
 from .render import markdown
 
 
-def check(*paths: Optional[str], plot: Optional[str] = None) -> None:
-    """Raise UsageError where a file could not be written, or two files are to be one."""
-    check_path(plot)
-    named = [path for path in (*paths, plot) if path]
+def check(
+    *paths: Optional[str],
+    pictures: Sequence[Optional[str]] = (),
+    inputs: Sequence[str] = (),
+    error: Type[FashionInferError] = UsageError,
+) -> None:
+    """Check the names of all files that a command is to write; those that are None are passed over.
+
+    Parameters
+    ----------
+    paths, pictures
+        What is to be written; a picture's name must end in .png.
+    inputs
+        What the command reads, and must not overwrite.
+    error
+        Raised where a file could not be written.
+
+    Raises
+    ------
+    UsageError
+        For a picture of another name, or where two of the files are one.
+    """
+    for path in pictures:
+        check_path(path)
+    named = [path for path in (*paths, *pictures) if path]
     for path in named:
-        folder = Path(path).absolute().parent
-        if Path(path).is_dir() or not folder.is_dir():
-            raise UsageError(f"cannot write {path}: it is a folder, or its folder does not exist")
-        if not os.access(folder, os.W_OK | os.X_OK):
-            raise UsageError(f"cannot write {path}: its folder is not writable")
+        files.check(path, error)
     real = [os.path.realpath(path) for path in named]
+    read = {os.path.realpath(path) for path in inputs}
     for path, place in zip(named, real):
         if real.count(place) > 1:
             raise UsageError(f"{path} is to be two files: give each a name of its own")
+        if place in read:
+            raise UsageError(f"{path} is to be read, and would be overwritten: give what is written another name")
 
 
 def save_benchmark(
@@ -55,15 +75,9 @@ def save_benchmark(
         When a file cannot be written.
     """
     if as_json:
-        write(as_json, json.dumps(result.as_dict(), indent=1) + "\n")
+        files.write(as_json, json.dumps(result.as_dict(), indent=1) + "\n")
     if plot:
         draw(plot, result)
     if as_markdown:
         names = (file and Path(file).name for file in (as_markdown, plot, as_json))
-        write(as_markdown, markdown.page(page(result, *names)))
-
-
-def write(path: str, text: str) -> None:
-    """Write a text; DataError when the file cannot be written."""
-    with replacing(path, DataError) as temporary:
-        Path(temporary).write_text(text, encoding="utf-8")
+        files.write(as_markdown, markdown.page(page(result, *names)))

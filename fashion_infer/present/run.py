@@ -7,6 +7,7 @@ import numpy as np
 
 from . import kernel
 from .content import Column, Output, Part, Table, Text, number, percent, table
+from .shown import shown
 
 
 def lines(result) -> str:
@@ -18,11 +19,11 @@ def lines(result) -> str:
         From `pipeline.run`.
     """
     said = ["New Inference", *(f"Op Time: {seconds:f}" for _, seconds in result.op_times)]
-    synthetic = " Data: synthetic" if result.data_source == "synthetic" else ""
+    data = _data(result)
     if result.model.endswith("baseline") and result.operator == "builtin":
-        said.append(f"EvalMetric: {{'accuracy': {result.correctness}}}{synthetic}")
+        said.append(f"EvalMetric: {{'accuracy': {result.correctness}}}{data}")
     else:
-        said.append(f"Correctness: {result.correctness} Model: {result.model}{synthetic}")
+        said.append(f"Correctness: {result.correctness} Model: {shown(result.model)}{data}")
     return "\n".join(said)
 
 
@@ -38,9 +39,13 @@ def minidnn_lines(result) -> str:
             passes = zip(layer.upload, layer.seconds, layer.download)
             said.append(f"Layer Time: {1e3 * statistics.median(map(sum, passes)):f} ms")
         said.append(f"Op Time: {1e3 * layer.median:f} ms")
-    synthetic = " Data: synthetic" if result.data_source == "synthetic" else ""
-    said.append(f"Test Accuracy: {result.correctness:g}{synthetic}")
+    said.append(f"Test Accuracy: {result.correctness:g}{_data(result)}")
     return "\n".join(said)
+
+
+def _data(result) -> str:
+    """Behind a correctness that is not on Fashion-MNIST: on what it is."""
+    return "" if result.data_source == "fashion-mnist" else f" Data: {result.data_source}"
 
 
 def minidnn_parts(result) -> List[Part]:

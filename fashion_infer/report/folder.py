@@ -2,13 +2,14 @@
 
 import json
 import os
-import shutil
 import tempfile
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Iterator
 
+from .. import paths
 from ..errors import DataError, UsageError
+from ..temporary import vanishing
 
 LIST = "report.json"  # names every file of a report; what it does not name, no report put there
 _KIND = "fashion-infer report"
@@ -22,9 +23,10 @@ def check(out: str) -> Path:
     UsageError
         For any other path, so that nobody's files are replaced, and before minutes of measuring are spent.
     """
-    path = Path(out).expanduser().resolve()
     try:
-        if path in (Path.cwd(), *Path.cwd().parents):
+        path = paths.expanded(out).resolve()
+        here = paths.working_folder()
+        if here is not None and path in (here, *here.parents):
             raise UsageError(f"cannot put the report in {out}: it is the current folder, or one above; name one inside")
         if path.exists() and not path.is_dir():
             raise UsageError(f"cannot put the report in {out}: it is a file")
@@ -40,6 +42,8 @@ def check(out: str) -> Path:
                 )
     except OSError as error:
         raise UsageError(f"cannot put the report in {out}: {error.strerror}") from None
+    except RuntimeError:  # so says Python up to 3.12
+        raise UsageError(f"cannot put the report in {out}: its symbolic links lead in a circle") from None
     return path
 
 
@@ -66,22 +70,21 @@ def replacing(path: Path) -> Iterator[Path]:
         temporary = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}."))
     except OSError as error:
         raise DataError(f"cannot write to {path.parent}: {error.strerror}") from None
-    try:
-        new, old = temporary / "new", temporary / "old"
-        new.mkdir()  # with the user's umask: mkdtemp's own mode is private
-        yield new
-        listed = {"kind": _KIND, "files": sorted(entry.name for entry in new.iterdir())}
-        (new / LIST).write_text(json.dumps(listed, indent=1) + "\n", encoding="utf-8")
-        check(str(path))  # the measuring took minutes: someone may have put files there meanwhile
-        if path.exists():
-            path.rename(old)
+    with vanishing(str(temporary)):
         try:
-            new.rename(path)
-        except OSError:
-            if old.exists():
-                old.rename(path)
-            raise
-    except OSError as error:
-        raise DataError(f"cannot write {path}: {error.strerror or error}") from None
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+            new, old = temporary / "new", temporary / "old"
+            new.mkdir()  # with the user's umask: mkdtemp's own mode is private
+            yield new
+            listed = {"kind": _KIND, "files": sorted(entry.name for entry in new.iterdir())}
+            (new / LIST).write_text(json.dumps(listed, indent=1) + "\n", encoding="utf-8")
+            check(str(path))  # the measuring took minutes: someone may have put files there meanwhile
+            if path.exists():
+                path.rename(old)
+            try:
+                new.rename(path)
+            except OSError:
+                if old.exists():
+                    old.rename(path)
+                raise
+        except OSError as error:
+            raise DataError(f"cannot write {path}: {error.strerror or error}") from None

@@ -16,7 +16,7 @@ import tempfile
 from pathlib import Path
 from typing import Callable, List, NamedTuple, Optional, Tuple
 
-from .. import compilers, resources
+from .. import compilers, paths, resources
 from ..errors import DeviceError
 from . import neighbours
 from .formats import Recognised
@@ -142,8 +142,7 @@ def gpu_arch(device: int) -> str:
 
 def cache() -> Path:
     """The folder of what was built, made if need be; DeviceError when it cannot be."""
-    # As pooch.os_cache has it on Linux, whose import would take longer than all else here.
-    folder = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "fashion-infer" / "kernels"
+    folder = paths.needed_cache() / "kernels"
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 from typing import List, NamedTuple, Optional, Sequence, Tuple
 
+from .. import inputs
 from ..errors import UsageError
 from . import signs, source
 
@@ -30,6 +31,7 @@ class Recognised(NamedTuple):
 
 
 # In this order: a file that has both parts is one for the GPU.
+MOST = 1 << 30  # bytes of a kernel file, which may be a library with all of cuBLAS in it
 FORMATS = (
     Format("mxnet-gpu", "fa2017 to fa2019", "gpu",
            "forward<gpu, float>(...), or the template, over mshadow::Tensor<gpu, 4, ...>", "mxnet_gpu.cu",
@@ -149,10 +151,7 @@ def recognise(path, insist: Optional[str] = None, backend: Optional[str] = None)
         if insist and wanted[0].backend not in (backend, "any"):
             raise UsageError(f"format {wanted[0].name} is not for the {backend.upper()}")
         wanted = [entry for entry in wanted if entry.backend in (backend, "any")]
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise UsageError(f"cannot read the kernel file {path}: {error.strerror}") from None
+    data = inputs.read(path, MOST, UsageError, "the kernel file ")
     if data.startswith(b"\x7fELF"):
         prebuilt = find("prebuilt")
         # Of a library, plain C says where its pointers lie.

@@ -276,7 +276,7 @@ def test_a_peer_that_does_not_load_is_left_out(invoke, monkeypatch):
 BAD = [
     (("--batch", "0"), "--batch must be at least 1, not 0"),
     (("--batch", "1,x"), "--batch takes whole numbers with commas between them, not 1,x"),
-    (("--batch", ""), "--batch takes whole numbers"),
+    (("--batch", ""), "'--batch': it is empty"),
     (("--repeat", "-1"), "--repeat must be at least 1"),
     (("--edition", "fa2030"), "unknown edition 'fa2030'"),
     (("--against", "cudnn"), "unknown peer 'cudnn'; known: torch, torch-compile, onnxruntime, mxnet, none"),

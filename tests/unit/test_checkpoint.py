@@ -6,6 +6,7 @@ import random
 
 import h5py
 import numpy as np
+import profiles
 import pytest
 
 from fashion_infer import _mxnet
@@ -244,13 +245,13 @@ def test_broken_hdf5(original, tmp_path):
     assert "not a whole HDF5" in refused(path)
 
 
-@pytest.mark.skipif(h5py.version.version_tuple[:2] < (3, 12), reason="the HDF5 in older h5py crashes on such files")
 def test_random_damage_to_hdf5_never_crashes(original, tmp_path):
-    small = original._replace(weights={"w": np.ones((3, 3), np.float32)})
+    """A process of its own reads each file, for the HDF5 library does crash."""
+    small = original._replace(weights={"new0_weight": np.ones((3, 3), np.float32)})
     path = tmp_path / "a.h5"
     hdf5.save(path, small)
-    content, chance = path.read_bytes(), random.Random(2)
-    for _ in range(300):
+    content, chance = path.read_bytes(), random.Random()
+    for _ in range(profiles.pick(6, 300)):
         damaged = bytearray(content)
         for _ in range(4):
             damaged[chance.randrange(len(damaged))] = chance.randrange(256)

@@ -1,5 +1,6 @@
 """Downloads, from a server on this machine that also misbehaves."""
 
+import contextlib
 import errno
 import gzip
 import hashlib
@@ -28,10 +29,10 @@ class Server(http.server.ThreadingHTTPServer):
 
     def __init__(self):
         super().__init__(("127.0.0.1", 0), Handler)
-        self.requests = []
+        self.requests, self.sent = [], 0
         self.content = CONTENT
         self.release = threading.Event()
-        threading.Thread(target=self.serve_forever, daemon=True).start()
+        threading.Thread(target=self.serve_forever, args=[0.02], daemon=True).start()
 
     def url(self, behaviour):
         return f"http://127.0.0.1:{self.server_port}/{behaviour}"
@@ -52,8 +53,16 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.send_header("Location", self.server.url("good") + "/" + name)
             return self.end_headers()
         self.send_response(200)
-        self.send_header("Content-Length", str(len(content)))
+        lengths = {"endless": None, "odd": "four", "huge": "9" * 400}
+        length = lengths.get(behaviour, str(len(content)))
+        if length is not None:
+            self.send_header("Content-Length", length)
         self.end_headers()
+        if behaviour == "endless":
+            with contextlib.suppress(OSError):
+                while not self.server.release.is_set():
+                    self.server.sent += self.wfile.write(bytes(65536))
+            return
         if behaviour == "corrupt":
             content = bytes([content[0] ^ 1]) + content[1:]
         if behaviour in ("truncated", "stalled") or (behaviour == "flaky" and name == NAMES[1]):
@@ -131,12 +140,68 @@ def test_trouble_is_one_line_and_leaves_nothing(server, behaviour, words, tmp_pa
     assert list((tmp_path / "a").iterdir()) == []
 
 
-def test_a_damaged_file_is_replaced(server, tmp_path):
+def test_a_damaged_file_in_the_cache_is_replaced(server, bare):
     server("good")
-    (tmp_path / "a").mkdir()
-    (tmp_path / "a" / NAMES[0]).write_bytes(b"damaged")
+    folder = bare / ".cache/fashion-infer/fashion-mnist"
+    folder.mkdir(parents=True)
+    (folder / NAMES[0]).write_bytes(b"damaged")
+    download.fetch()
+    assert whole(folder)
+
+
+@pytest.mark.parametrize("kind", ["file", "link", "dangling", "folder", "fifo"])
+def test_what_lies_under_a_name_elsewhere_is_never_touched(server, kind, tmp_path, invoke):
+    """MNIST's files have the same names."""
+    running = server("good")
+    folder, mine = tmp_path / "a", tmp_path / "mine"
+    folder.mkdir()
+    mine.write_bytes(b"mine")
+    path = folder / NAMES[0]
+    {
+        "file": lambda: path.write_bytes(b"mine"),
+        "link": lambda: path.symlink_to(mine),
+        "dangling": lambda: path.symlink_to("nowhere"),
+        "folder": path.mkdir,
+        "fifo": lambda: os.mkfifo(path),
+    }[kind]()
+    before = path.lstat()
+    code, _, err = invoke("data", "fetch", "--to", folder)
+    assert code == 3 and "choose another folder" in err and err.count("\n") == 1
+    after = path.lstat()
+    assert (before.st_ino, before.st_mode, before.st_mtime_ns) == (after.st_ino, after.st_mode, after.st_mtime_ns)
+    assert mine.read_bytes() == b"mine" and os.listdir(folder) == [NAMES[0]] and not running.requests
+
+
+@pytest.mark.parametrize("behaviour", ["endless", "odd", "huge"])
+def test_a_mirror_that_misbehaves_is_left_for_the_next(server, behaviour, tmp_path, monkeypatch):
+    monkeypatch.setattr(retrieve, "TIMEOUT", (1, 0.5))
+    monkeypatch.setitem(locate.MOST, NAMES[0], 1000)
+    running = server(behaviour)
+    with pytest.raises(DataError, match=f"could not download {NAMES[0]}") as error:
+        download.fetch(tmp_path / "a")
+    assert "\n" not in str(error.value) and os.listdir(tmp_path / "a") == []
+    if behaviour == "endless":
+        assert "sends more than the file can have" in str(error.value) and running.sent < 64 << 20
+    server(behaviour, "good")
     download.fetch(tmp_path / "a")
     assert whole(tmp_path / "a")
+
+
+def test_a_file_in_the_cache_that_is_too_large_is_not_read(server, bare):
+    server("good")
+    folder = bare / ".cache/fashion-infer/fashion-mnist"
+    folder.mkdir(parents=True)
+    for name in NAMES:
+        (folder / name).touch()
+        os.truncate(folder / name, 1 << 40)
+    assert "larger than" in locate.inspect(folder)
+    download.fetch()
+    assert whole(folder)
+
+
+def test_mirrors_by_https_come_first():
+    schemes = [address.partition(":")[0] for address in download.MIRRORS]
+    assert schemes == sorted(schemes, reverse=True) and schemes[0] == "https"
 
 
 def test_read_only_folder(server, tmp_path, monkeypatch):

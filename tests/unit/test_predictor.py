@@ -140,8 +140,11 @@ def test_networks_that_do_not_fit(network, images):
         predictor.Predictor(network, input_shape=(1, 4, 4))
     with pytest.raises(CheckpointError, match="no input called 'data'"):
         predictor.Predictor(network._replace(symbol=network.symbol.replace('"data"', '"pictures"')))
+    unknown = network._replace(symbol=network.symbol.replace('"SoftmaxOutput"', '"NoSuchOperator"'))
     with pytest.raises(CheckpointError, match="MXNet cannot build the network"):
-        predictor.Predictor(network._replace(symbol=network.symbol.replace('"SoftmaxOutput"', '"NoSuchOperator"')))
+        predictor.Predictor(unknown._replace(trusted=True))
+    with pytest.raises(CheckpointError, match="node 'softmax' has the operator NoSuchOperator, which is none of those"):
+        predictor.Predictor(unknown)
 
 
 def test_unknown_kernel(network):

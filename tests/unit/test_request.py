@@ -160,6 +160,7 @@ def test_a_request_as_options_of_run_is_the_same_request():
     from fashion_infer.cli import profile, run
 
     request = Request("ece408-low", n=5, backend="gpu", operator="custom", kernel="naive", batch_size=3, threads=2)
+    assert "--trust-symbol" in profile._arguments(request.but(trust_symbol=True))
     words = profile._arguments(request)
     assert words[:2] == ["--model", "ece408-low"] and words[words.index("--op") :][:2] == ["--op", "custom"]
     given = run.command.make_context("run", words).params

@@ -100,7 +100,15 @@ def test_the_library_knows_neither_mxnet_nor_the_command_line():
         if module.startswith("library."):
             assert OTHER[module] <= {"ctypes", "functools", "os", "pathlib", "typing", "numpy"}, module
             own = {name for name in reachable(module) if name and not name.startswith("library")}
-            assert own <= {"errors", "resources", "graph", "graph.symbol", "graph.layers"}, module
+            assert own <= {
+                "errors",
+                "resources",
+                "graph",
+                "graph.symbol",
+                "graph.structure",
+                "graph.text",
+                "graph.layers",
+            }, module
     assert {name for name in reachable("library.bindings") if name} <= {"errors", "resources"}
 
 

@@ -5,6 +5,7 @@ from typing import Callable, Iterable, List, Optional, Sequence
 import click
 
 from ..content import Part, Table
+from ..shown import shown
 
 _LEAST_TEXT = 20  # characters that a column of text keeps; what is longer is folded: the names of fused stages
 _PIPE = 120  # columns of a file or a pipe, which has no width of its own
@@ -15,7 +16,12 @@ _LISTED = 9  # least width of a listing's columns, as nvprof's
 def notice(text: Optional[str]) -> None:
     """One line on stderr; nothing for None."""
     if text:
-        click.echo(f"fashion-infer: {text}", err=True)
+        click.echo(f"fashion-infer: {shown(text)}", err=True)
+
+
+def say(text: str) -> None:
+    """One line on stdout."""
+    click.echo(shown(text))
 
 
 def show(parts: Iterable[Part]) -> None:
@@ -24,17 +30,23 @@ def show(parts: Iterable[Part]) -> None:
         if part.kind == "table":
             (_list if part.listing else _show)(_short(part))
         elif part.kind == "command":
-            click.echo(f"  $ {part.text}")
+            say(f"  $ {part.text}")
         elif part.kind != "picture":
-            click.echo(part.text)
+            _lines(part.text)
+
+
+def _lines(text: str) -> None:
+    for line in text.split("\n"):
+        say(line)
 
 
 def _short(table: Table) -> Table:
-    """The table without its details."""
+    """The table without its details, every cell on one line."""
     kept = [index for index, column in enumerate(table.columns) if not column.detail]
     rows = [row for index, row in enumerate(table.rows) if index not in table.detail_rows]
     return table._replace(
-        columns=tuple(table.columns[i] for i in kept), rows=[tuple(row[i] for i in kept) for row in rows]
+        columns=tuple(table.columns[i] for i in kept),
+        rows=[tuple(row[i]._replace(text=shown(row[i].text)) for i in kept) for row in rows],
     )
 
 
@@ -47,7 +59,7 @@ def _show(table: Table) -> None:
     from rich.table import Table as RichTable
 
     if table.caption:
-        click.echo(f"\n{table.caption}")
+        _lines(f"\n{table.caption}")
     console = Console(highlight=False, markup=False, emoji=False)  # a name may hold [brackets] and :colons:
     if not console.is_terminal:
         console.width = _PIPE
@@ -63,7 +75,9 @@ def _show(table: Table) -> None:
         grid.add_column(column.name, justify="right" if column.numeric else "left", overflow="fold", width=width)
     for row in table.rows:
         grid.add_row(*(cell.text for cell in row))
-    console.print(grid, crop=False)
+    with console.capture() as drawn:  # rich's own writing makes a broken pipe an exit with 1
+        console.print(grid, crop=False)
+    click.echo(drawn.get(), nl=False)
 
 
 def _longest(texts: Sequence[str], length: Callable[[str], int]) -> int:
@@ -83,7 +97,7 @@ def _shrunk(widths: List[int], least: Sequence[int], room: int) -> List[int]:
 
 def _list(table: Table) -> None:
     """Print a table in plain lines. Names come last and are never cut: a kernel's template arguments end them."""
-    click.echo(f"{table.caption}:")
+    say(f"{table.caption}:")
     lines = [tuple(column.name for column in table.columns), *(tuple(cell.text for cell in row) for row in table.rows)]
     for line in lines:
         click.echo(" ".join(f"{text:>{_LISTED}}" for text in line[:-1]) + f"  {line[-1]}")

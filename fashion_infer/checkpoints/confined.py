@@ -1,0 +1,124 @@
+"""An HDF5 checkpoint from outside, read in a child process with limits of time, memory and open files.
+
+`hdf5` checks every object before it reads it. But the HDF5 library walks through the file before it can say what is in
+it, and some damaged files it follows for ever, deaf to Ctrl-C, or until the process crashes. Only another process can
+be stopped then. In it
+  - 10 s of processor time end it (fa2017's weights, 14 MB, take 0.1 s), and a minute in all;
+  - memory ends at what Python and HDF5 take, and 1 GiB: four times what weights may have;
+  - one file can be opened, the checkpoint; nothing can be written.
+The price is the start of Python, NumPy and h5py, which a run of a checkpoint then need not load itself. The shipped
+models are part of the program, and are read in its own process.
+"""
+
+import contextlib
+import io
+import json
+import math
+import os
+import resource
+import signal
+import subprocess
+import sys
+from typing import Any, Dict, Tuple
+
+import numpy as np
+
+from ..errors import CheckpointError
+from ..graph import symbol
+from ..graph.layers import Dense, walk
+from . import hdf5
+from .checkpoint import LARGEST_WEIGHTS, Checkpoint
+
+_CPU_SECONDS, _SECONDS = 10, 60.0
+# Not `-m`, which would look for modules in the current folder first.
+_CHILD = f"import sys; del sys.path[0]; from {__package__}.confined import child; child(*sys.argv[1:])"
+_ALONE = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "HDF5_PLUGIN_PRELOAD": "::"}
+
+
+def load(path: str) -> Checkpoint:
+    """Read an HDF5 checkpoint as `hdf5.load` does, whatever the file holds.
+
+    Raises
+    ------
+    CheckpointError
+        When it is missing, damaged or not one, or cannot be read within the limits.
+    """
+    libraries = os.pathsep.join(part for part in sys.path if part)
+    try:
+        done = subprocess.run(
+            [sys.executable, "-W", "ignore", "-c", _CHILD, os.fspath(path), str(_CPU_SECONDS)],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=_SECONDS,
+            env={**os.environ, **_ALONE, "PYTHONPATH": libraries},
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        raise CheckpointError(
+            f"{path} could not be read in {_SECONDS:.0f} s: it is damaged, or the disk is slow"
+        ) from None
+    except OSError as error:
+        raise CheckpointError(f"cannot start a process to read {path}: {error.strerror or error}") from None
+    if done.returncode in (-signal.SIGXCPU, -signal.SIGKILL):
+        raise CheckpointError(f"{path} is not a whole HDF5 checkpoint: {_CPU_SECONDS} s were not enough to read it")
+    try:
+        said, weights = _unpack(done.stdout)
+    except (ValueError, KeyError, TypeError):
+        raise CheckpointError(f"{path} is not a whole HDF5 checkpoint: the HDF5 library died of it") from None
+    if "error" in said:
+        raise CheckpointError(said["error"])
+    return Checkpoint(said["symbol"], weights, said["attributes"], notice=said["notice"])
+
+
+def child(path: str, cpu_seconds: str) -> None:
+    """What the child does: read the file, and write it to stdout as one line of JSON and the weights."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    _rehearse()
+    _confine(int(cpu_seconds))
+    try:
+        found = hdf5.load(path)
+    except CheckpointError as error:
+        _write({"error": str(error)})
+        return
+    shapes = [[name, list(array.shape)] for name, array in found.weights.items()]
+    said = {"symbol": found.symbol, "attributes": found.attributes, "notice": found.notice, "weights": shapes}
+    _write(said)
+    for array in found.weights.values():
+        sys.stdout.buffer.write(np.ascontiguousarray(array).data)
+
+
+def _rehearse() -> None:
+    """Read a small checkpoint from memory: what Python imports for that, it could not open any more."""
+    shape, layers = (1,), [Dense(1)]
+    weights = {name: np.ones(shape) for step in walk(layers, shape) for name, shape in step.parameters.items()}
+    hdf5.load(io.BytesIO(hdf5.image(Checkpoint(symbol.build(layers, shape), weights, {"edition": "fa2017"}), {})))
+    json.dumps(_unpack(b'{"error": 1.5}')[0], default=repr)
+
+
+def _confine(cpu_seconds: int) -> None:
+    limits = {resource.RLIMIT_CPU: cpu_seconds, resource.RLIMIT_FSIZE: 0, resource.RLIMIT_CORE: 0}
+    free = os.dup(0)  # the lowest free descriptor: what is opened next gets it
+    os.close(free)
+    limits[resource.RLIMIT_NOFILE] = free + 1
+    with contextlib.suppress(OSError), open("/proc/self/statm") as file:
+        limits[resource.RLIMIT_AS] = int(file.read().split()[0]) * resource.getpagesize() + 4 * LARGEST_WEIGHTS
+    for what, limit in limits.items():
+        _, hard = resource.getrlimit(what)
+        resource.setrlimit(what, (limit if hard == resource.RLIM_INFINITY else min(limit, hard), hard))
+
+
+def _write(said: Dict[str, Any]) -> None:
+    sys.stdout.buffer.write(json.dumps(said, default=repr).encode() + b"\n")
+
+
+def _unpack(content: bytes) -> Tuple[Dict[str, Any], Dict[str, np.ndarray]]:
+    """What the child wrote; ValueError for anything else."""
+    line, _, rest = content.partition(b"\n")
+    said = json.loads(line)
+    if "error" in said:
+        return said, {}
+    weights, at = {}, 0
+    for name, shape in said["weights"]:
+        count = math.prod(shape)
+        weights[name] = np.frombuffer(rest, np.float32, count, at).reshape(shape)
+        at += 4 * count
+    if at != len(rest):
+        raise ValueError("it goes on past its end")
+    return said, weights

@@ -1,0 +1,124 @@
+"""The grey levels of a picture in any of Pillow's modes, 0 (black) to 255 (white).
+
+| mode | grey |
+| --- | --- |
+| 1, L, P, RGB, CMYK, YCbCr, HSV and their kin | the luma of ITU-R BT.601, as Pillow's mode L has it |
+| I;16 and its byte orders, I of a PNG or PPM | value / 257: all of the 16 bits count |
+| I of other files | the same, unless no value is above 255: then the values themselves |
+| F | value * 255 where all lie in 0 to 1, the value itself where all lie in 0 to 255 |
+| LAB | the luma of the sRGB colour; the white point is D50 |
+
+Transparent parts take the grey of the picture's border. Where the border is transparent itself, they are black under a
+light subject and white under a dark one, so that it can be seen either way.
+"""
+
+from typing import Callable, Optional, Tuple
+
+import numpy as np
+
+_SIXTEEN_BITS = ("PNG", "PPM")  # formats whose mode I is made of 16 bits
+_LUMA = np.array([0.299, 0.587, 0.114])
+# CIE XYZ with white point D50 to linear sRGB, adapted by Bradford's method, and that white point.
+_XYZ_TO_RGB = np.array(
+    [[3.1338561, -1.6168667, -0.4906146], [-0.9787684, 1.9161415, 0.0334540], [0.0719453, -0.2289914, 1.4052427]]
+)
+_D50 = np.array([0.96422, 1.0, 0.82521])
+_STRIP = 1 << 20  # pixels worked on at a time in floats
+
+
+class UnknownScale(ValueError):
+    """The values do not tell how light they are."""
+
+
+def levels(picture) -> np.ndarray:
+    """The grey levels of a decoded picture, (h,w) uint8, with its transparent parts filled.
+
+    Parameters
+    ----------
+    picture
+        A PIL.Image.Image. The format that it came in tells what its mode I holds.
+
+    Raises
+    ------
+    UnknownScale
+        When values lie outside of every scale above, or nothing of the picture is opaque.
+    """
+    grey, alpha = _split(picture)
+    return grey if alpha is None or alpha.min() == 255 else _filled(grey, alpha)
+
+
+def _split(picture) -> Tuple[np.ndarray, Optional[np.ndarray]]:
+    """Grey levels and, where the picture has any transparency, opacity; (h,w) uint8 both."""
+    mode, info = picture.mode, picture.info
+    if mode.startswith("I") or mode == "F":
+        values = np.asarray(picture)
+        transparent = info.get("transparency")
+        alpha = None if not isinstance(transparent, int) else np.where(values == transparent, 0, 255).astype(np.uint8)
+        return _scaled(values, mode, picture.format), alpha
+    if mode == "LAB":
+        return _of_lab(np.asarray(picture)), None
+    if mode in ("La", "RGBa"):  # premultiplied
+        picture = picture.convert("LA" if mode == "La" else "RGBA")
+    if "A" in picture.getbands() or "transparency" in info:
+        rgba = picture.convert("RGBA")
+        return np.asarray(rgba.convert("RGB").convert("L")), np.asarray(rgba.getchannel("A"))
+    if mode not in ("1", "L"):
+        picture = picture.convert("RGB")
+    return np.asarray(picture.convert("L")), None
+
+
+def _scaled(values: np.ndarray, mode: str, format: Optional[str]) -> np.ndarray:
+    if not np.isfinite(values).all():
+        raise UnknownScale("it has values that are not finite")
+    low, high = values.min(), values.max()
+    if mode == "F":
+        if low < 0 or high > 255:
+            raise UnknownScale(f"its values are floats from {low:g} to {high:g}, not within 0 to 1 or 0 to 255")
+        factor = 255.0 if high <= 1 else 1.0
+    else:
+        if low < 0 or high > 65535:
+            raise UnknownScale(f"its values are integers from {low} to {high}, not within 0 to 65535")
+        sixteen = mode != "I" or format in _SIXTEEN_BITS or high > 255
+        factor = 1 / 257 if sixteen else 1.0
+    return _by_strips(values.shape, lambda part: values[part] * np.float32(factor))
+
+
+def _of_lab(lab: np.ndarray) -> np.ndarray:
+    """Of L, a, b in bytes: L is 0 to 100 on 0 to 255, a and b are signed."""
+
+    def levels_of(part: slice) -> np.ndarray:
+        lightness = lab[part][..., 0] * (100 / 255)
+        a, b = (lab[part][..., index].astype(np.int8).astype(float) for index in (1, 2))
+        middle = (lightness + 16) / 116
+        ratios = np.stack([middle + a / 500, middle, middle - b / 200], axis=-1)
+        xyz = np.where(ratios > 6 / 29, ratios**3, 3 * (6 / 29) ** 2 * (ratios - 4 / 29)) * _D50
+        linear = np.clip(xyz @ _XYZ_TO_RGB.T, 0, 1)
+        rgb = np.where(linear <= 0.0031308, 12.92 * linear, 1.055 * linear ** (1 / 2.4) - 0.055)
+        return 255 * (rgb @ _LUMA)
+
+    return _by_strips(lab.shape[:2], levels_of)
+
+
+def _filled(grey: np.ndarray, alpha: np.ndarray) -> np.ndarray:
+    """Grey levels over the ground that the picture calls for."""
+    if not alpha.any():
+        raise UnknownScale("it is wholly transparent")
+    edges = [(part[0], part[-1], part[:, 0], part[:, -1]) for part in (grey, alpha)]
+    border, opacity = (np.concatenate(parts) for parts in edges)
+    if np.median(opacity) > 127:
+        ground = np.median(border[opacity > 127])
+    else:
+        subject = np.multiply(grey, alpha, dtype=np.uint16).sum(dtype=np.uint64) / alpha.sum(dtype=np.uint64)
+        ground = 0.0 if subject > 127 else 255.0
+    ground = np.float32(ground)
+    return _by_strips(grey.shape, lambda part: ground + (grey[part] - ground) * (alpha[part] / np.float32(255)))
+
+
+def _by_strips(shape: Tuple[int, ...], compute: Callable[[slice], np.ndarray]) -> np.ndarray:
+    """Grey levels (h,w) uint8 of what `compute` gives for some rows at a time: floats of all would be many times it."""
+    found = np.empty(shape, np.uint8)
+    rows = max(1, _STRIP // shape[1])
+    for start in range(0, shape[0], rows):
+        part = slice(start, start + rows)
+        found[part] = np.rint(compute(part))
+    return found

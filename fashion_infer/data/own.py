@@ -1,0 +1,171 @@
+"""A labelled dataset of the user's own: IDX files or NumPy arrays, its size and its classes taken from them."""
+
+import math
+import os
+import zipfile
+import zlib
+from pathlib import Path
+from typing import IO, NamedTuple, Optional, Tuple
+
+import numpy as np
+
+from .. import inputs, paths
+from ..errors import DataError, UsageError
+from . import idx
+
+# Images and labels that belong together, in the order in which a folder is searched.
+PAIRS = (
+    ("t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"),  # as MNIST and what followed it
+    ("t10k-images.idx3-ubyte", "t10k-labels.idx1-ubyte"),
+    ("images.npy", "labels.npy"),
+    ("x_test.npy", "y_test.npy"),
+)
+# The arrays of one .npz: ours, Keras's, MedMNIST's.
+KEYS = (("images", "labels"), ("x_test", "y_test"), ("test_images", "test_labels"), ("x", "y"))
+_NPY, _ZIP = b"\x93NUMPY", b"PK\x03\x04"
+_DAMAGED = "make or copy it again"
+
+
+class Own(NamedTuple):
+    """A dataset."""
+
+    images: np.ndarray  # (n,1,s,s) uint8
+    labels: np.ndarray  # (n,) int64, from 0 on
+    location: str  # the file of the images
+
+    @property
+    def classes(self) -> int:
+        """As many as the highest label needs."""
+        return int(self.labels.max()) + 1
+
+
+def check(data_dir: Optional[str], images: Optional[str], labels: Optional[str]) -> None:
+    """Raise UsageError unless a dataset is named: a folder, or two files."""
+    if bool(images) != bool(labels):
+        raise UsageError("a dataset of one's own needs both --images FILE and --labels FILE")
+    if bool(images) == bool(data_dir):
+        raise UsageError("a dataset of one's own is a folder, --data-dir DIR, or --images FILE with --labels FILE")
+
+
+def load(data_dir: Optional[str] = None, images: Optional[str] = None, labels: Optional[str] = None) -> Own:
+    """Read a dataset of the user's own.
+
+    Parameters
+    ----------
+    data_dir
+        A folder with one of `PAIRS` (IDX files with or without .gz), or with one .npz that has two of `KEYS`.
+    images, labels
+        In place of a folder the two files: IDX of unsigned bytes, gzipped or not, .npy, or .npz (which may be the same
+        file for both, with two of `KEYS`). Images are (n,s,s), (n,1,s,s) or (n,s,s,1), integers from 0 to 255; labels
+        (n,) or (n,1), integers from 0 on.
+
+    Raises
+    ------
+    UsageError
+        When neither is named, or both are.
+    DataError
+        When a file is missing, damaged, or does not hold that; or there are not as many labels as images.
+    """
+    check(data_dir, images, labels)
+    files = (Path(images), Path(labels)) if images and labels else _find(paths.expanded(str(data_dir)))
+    pixels = _images(_array(files[0], 0), files[0])
+    classes = _labels(_array(files[1], 1), files[1])
+    if len(pixels) != len(classes):
+        raise DataError(f"{files[0]} holds {len(pixels)} images, but {files[1]} {len(classes)} labels")
+    if not len(pixels):
+        raise DataError(f"{files[0]} holds no images")
+    return Own(pixels, classes, str(files[0]))
+
+
+def _find(folder: Path) -> Tuple[Path, Path]:
+    for pair in PAIRS:
+        for end in ("", ".gz"):
+            files = tuple(folder / f"{name}{end}" for name in pair)
+            if all(os.path.exists(file) for file in files):
+                return files[0], files[1]
+    try:
+        archives = sorted(folder.glob("*.npz"))
+    except OSError as error:
+        raise DataError(f"cannot read {folder}: {error.strerror}") from None
+    if len(archives) == 1:
+        return archives[0], archives[0]
+    known = ", ".join(" and ".join(pair) for pair in PAIRS)
+    raise DataError(
+        f"{folder} holds no dataset that is known by its names ({known}, or one .npz): name its two files with "
+        "--images and --labels"
+    )
+
+
+def _array(path: Path, which: int) -> np.ndarray:
+    """The array of a file, by what it begins with; `which` is 0 for images, 1 for labels."""
+    size = inputs.check(path)
+    try:
+        with open(path, "rb") as stream:
+            beginning = stream.read(len(_NPY))
+            stream.seek(0)
+            if beginning == _NPY:
+                return _npy(stream, path)
+            if beginning.startswith(_ZIP):
+                with zipfile.ZipFile(stream) as archive, archive.open(_member(archive, path, which)) as member:
+                    return _npy(member, path)
+    except (OSError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, ValueError) as error:
+        raise DataError(f"{path} is not a whole array of NumPy ({_words(error)}): {_DAMAGED}") from None
+    gzipped = beginning.startswith(idx.GZIP)
+    if gzipped or beginning.startswith(b"\0\0"):
+        magic, dimensions = ((idx.IMAGES_MAGIC, 3), (idx.LABELS_MAGIC, 1))[which]
+        return idx.read_idx(path, magic, dimensions, gzipped, _DAMAGED)
+    raise DataError(f"{path} is neither an IDX file nor an array of NumPy" + ("" if size else ": it is empty"))
+
+
+def _member(archive: zipfile.ZipFile, path: Path, which: int) -> str:
+    """The .npy within a .npz that holds the images or the labels: by its name, or the only one."""
+    names = archive.namelist()
+    for pair in KEYS:
+        if all(f"{key}.npy" in names for key in pair):
+            return f"{pair[which]}.npy"
+    if len(names) != 1:
+        known = ", ".join(" and ".join(pair) for pair in KEYS)
+        raise DataError(f"{path} holds no two arrays of known names ({known})")
+    return names[0]
+
+
+def _npy(stream: IO[bytes], path: Path) -> np.ndarray:
+    """The array of a .npy file, its header checked against what follows it. No object is ever unpickled."""
+    try:
+        version = np.lib.format.read_magic(stream)
+        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        shape, fortran, dtype = read(stream)
+    except Exception as error:  # the header is a Python literal, and its parser raises what it likes
+        raise DataError(f"{path} is not a whole array of NumPy ({_words(error)}): {_DAMAGED}") from None
+    if dtype.kind not in "uib":
+        raise DataError(f"{path} holds {dtype} where whole numbers are wanted: 0 to 255 for pixels, classes for labels")
+    size = math.prod(shape) * dtype.itemsize
+    if size < 0:
+        raise DataError(f"{path} is not a whole array of NumPy (its shape is {shape}): {_DAMAGED}")
+    return idx.content(stream, size, path, _DAMAGED).view(dtype).reshape(shape, order="F" if fortran else "C")
+
+
+def _words(error: Exception) -> str:
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+def _images(array: np.ndarray, path: Path) -> np.ndarray:
+    if array.ndim == 4 and array.shape[1] == 1:
+        array = array[:, 0]
+    elif array.ndim == 4 and array.shape[3] == 1:
+        array = array[..., 0]
+    if array.ndim != 3 or array.shape[1] != array.shape[2] or array.shape[1] < 2:
+        raise DataError(f"{path} holds an array of shape {array.shape}, which is not (n, s, s): square images in grey")
+    if array.size and array.dtype != np.uint8 and (array.min() < 0 or array.max() > 255):
+        raise DataError(f"{path} has pixels from {array.min()} to {array.max()}, not within 0 to 255")
+    return np.ascontiguousarray(array, np.uint8)[:, None]
+
+
+def _labels(array: np.ndarray, path: Path) -> np.ndarray:
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.ndim != 1:
+        raise DataError(f"{path} holds an array of shape {array.shape}, which is not (n,): one label an image")
+    if array.size and (array.min() < 0 or array.max() > 65535):
+        raise DataError(f"{path} has labels from {array.min()} to {array.max()}: classes are numbered from 0 on")
+    return array.astype(np.int64)

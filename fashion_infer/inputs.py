@@ -1,0 +1,71 @@
+"""Files that a user names as input: regular ones only, and never more of them than was expected.
+
+Opening a FIFO waits for a writer that may never come, and a device such as /dev/zero has no end.
+"""
+
+import errno
+import os
+import stat
+from pathlib import Path
+from typing import BinaryIO, Type, Union
+
+from .errors import DataError, FashionInferError
+
+_Path = Union[str, Path]
+
+
+def check(path: _Path, error: Type[FashionInferError] = DataError, what: str = "") -> int:
+    """The size in bytes of the regular file (or of what a link leads to); it is not opened.
+
+    `what` stands before the path in messages.
+
+    Raises
+    ------
+    error
+        When there is no file at `path`, or something else.
+    """
+    try:
+        status = os.stat(path)
+        _check_regular(status)
+    except (OSError, ValueError) as problem:
+        raise error(f"cannot read {what}{path}: {_reason(problem)}") from None
+    return status.st_size
+
+
+def read(path: _Path, most: int, error: Type[FashionInferError] = DataError, what: str = "") -> bytes:
+    """All bytes of a regular file that has at most so many.
+
+    Raises
+    ------
+    error
+        When the file cannot be read, is no regular file, or is larger.
+    """
+    if check(path, error, what) > most:
+        raise error(f"cannot read {what}{path}: it is larger than the {most:,} bytes that such a file may have")
+    try:
+        with open_regular(path) as stream:
+            return stream.read(most)
+    except OSError as problem:
+        raise error(f"cannot read {what}{path}: {_reason(problem)}") from None
+
+
+def open_regular(path: _Path) -> BinaryIO:
+    """Open a regular file to read its bytes; OSError for anything else, without waiting for a writer."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        _check_regular(os.fstat(descriptor))
+    except OSError:
+        os.close(descriptor)
+        raise
+    return os.fdopen(descriptor, "rb")
+
+
+def _check_regular(status: os.stat_result) -> None:
+    if stat.S_ISDIR(status.st_mode):
+        raise OSError(errno.EISDIR, os.strerror(errno.EISDIR))
+    if not stat.S_ISREG(status.st_mode):
+        raise OSError(errno.EINVAL, "it is not a regular file")
+
+
+def _reason(problem: Exception) -> str:
+    return getattr(problem, "strerror", None) or str(problem)

@@ -1,0 +1,49 @@
+"""Paths as users write them: `~`, `~name`, and a home or a working folder that may not be there."""
+
+import os
+from pathlib import Path
+from typing import Optional, Union
+
+from .errors import DataError, UsageError
+
+
+def expanded(path: Union[str, "os.PathLike[str]"]) -> Path:
+    """The path with `~` and `~name` replaced; UsageError when there is no such user, or this one has no home."""
+    try:
+        return Path(path).expanduser()
+    except (RuntimeError, KeyError):
+        who = Path(path).parts[0]
+        raise UsageError(f"{path}: {who} is no user with a home here: write the whole path, or set HOME") from None
+
+
+def home() -> Optional[Path]:
+    """The user's home; None for a user without one (no HOME, and no line in the password file)."""
+    try:
+        return Path.home()
+    except (RuntimeError, KeyError):
+        return None
+
+
+def working_folder() -> Optional[Path]:
+    """The working folder; None where it has been deleted."""
+    try:
+        return Path.cwd()
+    except FileNotFoundError:
+        return None
+
+
+def cache() -> Optional[Path]:
+    """This program's folder in the user's cache (XDG_CACHE_HOME moves it); None for a user without a home."""
+    named = os.environ.get("XDG_CACHE_HOME")
+    if named:
+        return expanded(named) / "fashion-infer"
+    own = home()
+    return own and own / ".cache" / "fashion-infer"
+
+
+def needed_cache() -> Path:
+    """The same; DataError for a user without a home."""
+    folder = cache()
+    if folder is None:
+        raise DataError("this user has no home, and so no cache: set HOME, or XDG_CACHE_HOME to a folder")
+    return folder

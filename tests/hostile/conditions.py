@@ -1,0 +1,125 @@
+"""The conditions of a try: what is done to a process before the program begins in it.
+
+Standard library alone: a process of its own does it between fork and exec.
+"""
+
+import ctypes
+import os
+import resource
+
+_UNKNOWN_USER = 61234  # no passwd entry has it
+_CAPABILITIES = {"DAC_OVERRIDE": 1, "DAC_READ_SEARCH": 2}
+_KEEP_CAPABILITIES = 8  # PR_SET_KEEPCAPS
+_AMBIENT, _RAISE = 47, 2  # PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE
+_VERSION = 0x20080522  # _LINUX_CAPABILITY_VERSION_3
+
+
+def apply(condition: str) -> None:
+    """Bring a condition about in this process."""
+    name, _, value = condition.partition("=")
+    _ALL[name](value)
+
+
+def needs_root(condition: str) -> bool:
+    """Whether only root can bring it about."""
+    return condition.partition("=")[0] in ("homeless", "threads")
+
+
+def closed(value: str) -> None:
+    """@closed=0, 1 or 2: a standard stream is closed."""
+    os.close(int(value))
+
+
+def full(value: str) -> None:
+    """@full=1 or 2: a standard stream leads to a device without room."""
+    _redirect("/dev/full", int(value))
+
+
+def gone(value: str) -> None:
+    """@gone=1 or 2: nobody reads from a standard stream any more."""
+    read, write = os.pipe()
+    os.close(read)
+    os.dup2(write, int(value))
+    os.close(write)
+
+
+def deleted(_value: str) -> None:
+    """@deleted: the working folder is there no more."""
+    os.mkdir("deleted")
+    os.chdir("deleted")
+    os.rmdir("../deleted")
+
+
+def homeless(_value: str) -> None:
+    """@homeless: a user without a home and without a line in the password file, who may read what root may."""
+    os.environ.pop("HOME", None)
+    os.environ.pop("XDG_CACHE_HOME", None)
+    _become_unknown()
+
+
+def plain(_value: str) -> None:
+    """@plain: what the mode of a file or folder forbids is forbidden to root too."""
+    if os.getuid() == 0:
+        _set_capabilities(())
+
+
+def memory(value: str) -> None:
+    """@memory=MB: as `ulimit -v`."""
+    size = int(value) << 20
+    resource.setrlimit(resource.RLIMIT_AS, (size, size))
+
+
+def threads(value: str) -> None:
+    """@threads=N: as `ulimit -u`, for a user who has no other process."""
+    _become_unknown()
+    resource.setrlimit(resource.RLIMIT_NPROC, (int(value), int(value)))
+
+
+def file_size(value: str) -> None:
+    """@file-size=BYTES: as `ulimit -f`."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (int(value), int(value)))
+
+
+def files(value: str) -> None:
+    """@files=N: as `ulimit -n`."""
+    resource.setrlimit(resource.RLIMIT_NOFILE, (int(value), int(value)))
+
+
+_ALL = {
+    "closed": closed,
+    "full": full,
+    "gone": gone,
+    "deleted": deleted,
+    "homeless": homeless,
+    "plain": plain,
+    "memory": memory,
+    "threads": threads,
+    "file-size": file_size,
+    "files": files,
+}
+
+
+def _redirect(path: str, number: int) -> None:
+    handle = os.open(path, os.O_WRONLY)
+    os.dup2(handle, number)
+    os.close(handle)
+
+
+def _become_unknown() -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.prctl(_KEEP_CAPABILITIES, 1, 0, 0, 0)
+    os.setresgid(_UNKNOWN_USER, _UNKNOWN_USER, _UNKNOWN_USER)
+    os.setresuid(_UNKNOWN_USER, _UNKNOWN_USER, _UNKNOWN_USER)
+    _set_capabilities(_CAPABILITIES.values())
+    for number in _CAPABILITIES.values():  # so that they outlive exec
+        libc.prctl(_AMBIENT, _RAISE, number, 0, 0)
+
+
+def _set_capabilities(numbers) -> None:
+    bits = sum(1 << number for number in numbers)
+    header = (ctypes.c_uint32 * 2)(_VERSION, 0)
+    # Twice effective, permitted, inheritable: for the capabilities below 32, and for the others.
+    data = (ctypes.c_uint32 * 6)(bits, bits, bits, 0, 0, 0)
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.capset(header, data):
+        raise OSError(ctypes.get_errno(), "capset")

@@ -1,0 +1,60 @@
+"""The rules that every try is held to, whatever it is about."""
+
+import re
+from typing import List, NamedTuple
+
+MEMORY = 1 << 30  # bytes that a try may have in memory
+SECONDS = 20.0  # that a try may take; two busy cores are five times slower than two idle ones
+# Newlines end lines, and a progress bar goes back to its beginning.
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+_OURS = ("fashion-infer: ", "report: ")
+
+
+class Ending(NamedTuple):
+    """How a try ended."""
+
+    code: int  # below zero: the signal
+    out: str
+    err: str
+    seconds: float
+    rss: int  # bytes, at most
+    late: bool  # whether it had to be ended
+    left: bool  # whether it left a process
+    files: List[str]  # what it left or changed, but for what its command names
+
+
+def broken(attempt, ending: Ending) -> List[str]:
+    """What an ending breaks: the rules, or what the table says of this try."""
+    lines = [line for line in ending.err.splitlines() if line.strip()]
+    said = ending.err if ending.code else ending.out + ending.err
+    wrong = {
+        "it did not end in time": ending.late,
+        f"it was ended by signal {-ending.code}": ending.code < 0 and not ending.late,
+        f"exit code {ending.code}, not {attempt.exit}": ending.code >= 0 and ending.code != attempt.exit,
+        "a traceback": "Traceback" in ending.err,
+        "a mistake of the program's": ending.code == 70,
+        "not one line on stderr": _speaks(attempt, ending) and len(lines) != 1,
+        "a line on stderr that is not ours": any(not line.startswith(_OURS) for line in lines),
+        "a control character": _CONTROL.search(ending.out + ending.err) is not None,
+        f"{ending.seconds:.1f} s": ending.seconds > SECONDS,
+        f"{ending.rss >> 20} MB": ending.rss > MEMORY,
+        "a process was left": ending.left,
+        f"left behind or changed: {ending.files}": bool(ending.files),
+        f"nothing of {attempt.words} in what it said": not _in_order(attempt.words, said),
+    }
+    return [what for what, is_so in wrong.items() if is_so]
+
+
+def _speaks(attempt, ending):
+    """Whether there must be a line: something went wrong, and there is a stderr to say it on."""
+    return ending.code not in (0, 141) and not any(each.endswith("=2") for each in attempt.conditions)
+
+
+def _in_order(words, text):
+    at = 0
+    for part in words:
+        at = text.find(part, at)
+        if at < 0:
+            return False
+        at += len(part)
+    return True

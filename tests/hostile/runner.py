@@ -1,0 +1,101 @@
+"""Runs tries by way of the server, each in a home and a folder of its own."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import rules
+import tables
+import things as known_things
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+
+
+class Runner:
+    """A server, and the things that tries name, in a folder of its own."""
+
+    def __init__(self):
+        # Not pytest's folder, which is closed to the users that some conditions make.
+        self.folder = Path(tempfile.mkdtemp(prefix="hostile-tries."))
+        self.folder.chmod(0o755)
+        self.things = self.folder / "things"
+        known_things.make(self.things)
+        self._made = _listed(self.things)
+        self._server = subprocess.Popen(
+            [sys.executable, str(HERE / "server.py")],
+            env={**os.environ, "PYTHONPATH": str(ROOT), "OPENBLAS_NUM_THREADS": "1"},
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        )  # fmt: skip
+
+    def run(self, one, cold=False):
+        """Run a try; how it ended."""
+        home = self.folder / "try"
+        shutil.rmtree(home, ignore_errors=True)
+        for name in ("work", "tmp", "home"):
+            (home / name).mkdir(parents=True)
+            (home / name).chmod(0o777)
+        arguments = [tables.filled(word, self.things) for word in one.arguments]
+        out, err = self.folder / "out", self.folder / "err"
+        asked = {
+            "arguments": arguments,
+            "environment": self._environment(home, one),
+            "conditions": one.conditions,
+            "folder": str(home / "work"),
+            "out": str(out),
+            "err": str(err),
+            "timeout": rules.SECONDS,
+            "cold": cold,
+        }
+        print(json.dumps(asked), file=self._server.stdin, flush=True)
+        said = json.loads(self._server.stdout.readline())
+        texts = [path.read_bytes().decode("utf-8", "replace") for path in (out, err)]
+        changed = self._changed(home, arguments if said["code"] == 0 else [])
+        return rules.Ending(said["code"], *texts, said["seconds"], said["rss"], said["late"], said["left"], changed)
+
+    def close(self):
+        """End the server, and remove the folder."""
+        self._server.stdin.close()
+        self._server.wait(10)
+        for name in ("unsearchable", "unreadable-folder"):
+            (self.things / name).chmod(0o700)
+        shutil.rmtree(self.folder)
+
+    def _environment(self, home, one):
+        environment = {
+            "PATH": os.environ["PATH"],
+            "LANG": "C.UTF-8",
+            "HOME": str(home / "home"),
+            "TMPDIR": str(home / "tmp"),
+            "PYTHONPATH": str(ROOT),
+            "FASHION_INFER_MIRRORS": "http://127.0.0.1:9/",
+            "FASHION_INFER_ORIGINALS": "http://127.0.0.1:9/",
+            "FASHION_INFER_TRACEBACK": "1",
+        }
+        if "FASHION_OPS_LIBRARY" in os.environ:
+            environment["FASHION_OPS_LIBRARY"] = os.environ["FASHION_OPS_LIBRARY"]
+        for name, value in one.environment.items():
+            environment.pop(name, None)
+            if value is not None:
+                environment[name] = tables.filled(value, self.things)
+        return environment
+
+    def _changed(self, home, named):
+        """What lies in the try's home, but for files that its command names; what differs among the things."""
+        names = {Path(word).name for word in named}
+        here = [str(path.relative_to(home)) for path in home.rglob("*") if path.name not in names and not path.is_dir()]
+        now = _listed(self.things)
+        return here + sorted(name for name in set(now) | set(self._made) if now.get(name) != self._made.get(name))
+
+
+def _listed(folder):
+    """What lies in a folder, and what would show that it was touched."""
+    found = {}
+    for path in folder.rglob("*"):
+        status = os.lstat(path)
+        found[str(path)] = (status.st_mode, status.st_size, status.st_mtime_ns, status.st_ino)
+    return found

@@ -1,0 +1,144 @@
+"""Runs tries: a process that has imported the program once, and forks for each try.
+
+Reads one JSON object a line on stdin and answers with one on stdout. It starts no thread, and loads no MXNet: a fork of
+it is as good as a new process.
+"""
+
+import contextlib
+import json
+import os
+import pkgutil
+import resource
+import select
+import signal
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+import conditions
+
+# What commands import from others when they are called.
+_OTHERS = (
+    "h5py",
+    "jinja2",
+    "matplotlib.backends.backend_agg",
+    "matplotlib.figure",
+    "PIL.Image",
+    "pooch",
+    "requests",
+    "rich.console",
+    "rich.table",
+    "tqdm",
+)
+# As the console script: the working folder is not searched for modules.
+_PROGRAM = "import sys; del sys.path[0]; from fashion_infer.cli.main import main; main()"
+
+
+def main():
+    """Answer until stdin ends."""
+    import importlib
+
+    import fashion_infer
+
+    for module in pkgutil.walk_packages(fashion_infer.__path__, "fashion_infer."):
+        if not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
+    for name in _OTHERS:
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
+    if "mxnet" in sys.modules:
+        raise AssertionError("the server has loaded MXNet: its threads would not be there in a fork")
+    for line in sys.stdin:
+        print(json.dumps(attempt(json.loads(line))), flush=True)
+
+
+def attempt(asked):
+    """Run one try, in a fork of this process or in a new one (`cold`); the other keys are those of `_become`."""
+    begun = time.monotonic()
+    child = os.fork()
+    if child == 0:
+        _become(asked)
+    late = not _ended(child, asked["timeout"])
+    if late:
+        os.killpg(child, signal.SIGKILL)
+    _, status, used = os.wait4(child, 0)
+    return {
+        "code": os.WEXITSTATUS(status) if os.WIFEXITED(status) else -os.WTERMSIG(status),
+        "late": late,
+        "seconds": time.monotonic() - begun,
+        "rss": used.ru_maxrss << 10,
+        "left": _left(child),
+    }
+
+
+def _ended(child, timeout):
+    handle = os.pidfd_open(child) if hasattr(os, "pidfd_open") else None
+    if handle is not None:
+        ready, _, _ = select.select([handle], [], [], timeout)
+        os.close(handle)
+        return bool(ready)
+    deadline = time.monotonic() + timeout  # Python 3.8
+    while time.monotonic() < deadline:
+        if os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+            return True
+        time.sleep(0.002)
+    return False
+
+
+def _left(group):
+    """Whether a process of the try's group is there still; it is ended."""
+    try:
+        os.killpg(group, signal.SIGKILL)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def _become(asked):
+    """In the child: be the process that a shell would have started.
+
+    Environment, folder, arguments and conditions are those asked for; its streams go to the files `out` and `err`.
+    """
+    code = 70
+    try:
+        os.setsid()
+        os.environ.clear()
+        os.environ.update(asked["environment"])
+        os.chdir(asked["folder"])
+        for number, name in enumerate((os.devnull, asked["out"], asked["err"])):
+            handle = os.open(name, os.O_RDONLY if number == 0 else os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+            os.dup2(handle, number)
+            os.close(handle)
+        for condition in asked["conditions"]:
+            conditions.apply(condition)
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        if asked["cold"]:
+            os.execve(sys.executable, [sys.executable, "-c", _PROGRAM, *asked["arguments"]], os.environ)
+        for number, name in enumerate(("stdin", "stdout", "stderr")):
+            shut = f"closed={number}" in asked["conditions"]
+            setattr(sys, name, None if shut else os.fdopen(number, "w" if number else "r", closefd=False))
+        sys.argv = ["fashion-infer", *asked["arguments"]]
+        from fashion_infer.cli.main import main as program
+
+        program()
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else int(end.code is not None)
+    except BaseException:
+        import traceback
+
+        with contextlib.suppress(Exception):
+            traceback.print_exc()
+        code = 1
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            if stream is not None:
+                stream.flush()
+        except OSError:
+            code = 120  # as the interpreter itself ends then
+    os._exit(code)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,148 @@
+"""Command lines and files made by chance, for a fixed time: two seconds in `make test`, four minutes in test-all.
+
+Each is held to the rules of every try. A failure shows the seed that repeats it.
+"""
+
+import gzip
+import json
+import random
+import sys
+import time
+from pathlib import Path
+
+import click
+import profiles
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+import rules
+import things
+from runner import Runner
+from tables import Try
+
+from fashion_infer.cli import main as entry
+
+SECONDS = profiles.pick(0.7, 80.0)  # for each of the three tests
+# Exit codes that say: a usage, a file or a machine that does not fit; what a check found; that it worked.
+CODES = (0, 1, 2, 3, 4)
+VALUES = (
+    ["", " ", "-", "--", "0", "-1", "1", "5", "1e3", "nan", "inf", "2147483648", "9" * 30, "x", "x" * 5000, "é漢"]
+    + ["\n", "a\nb", "\x1b[31m", things.ESCAPE, "a\u202eb", "\udce9", "~", "~nosuchuser", ".", "..", "/", "/dev/null"]
+    + ["%s%n", "{0}", "$HOME", "*", "a,b", ",", "auto", "cpu", "fused", "operator", "custom", "synthetic", "fa2017"]
+    + [f"{{{name}}}" for name in ("missing", "long", "deep", "loop", "folder", "text", "bytes", "latin", "escape")]
+    + ["{newline}.h5", "{unsearchable-file}", "{below-file}"]
+)
+# Options under which a command would begin to work in earnest; an n that is refused ends it before.
+ENDS = {
+    "run": ["--n", "0"],
+    "verify": ["nosuch"],
+    "profile": ["--n", "0"],
+    "predict": ["{text}"],
+    "report": ["--n", "0"],
+}
+ENDS.update({"course": ["nosuch"], "bench": ["--edition", "nosuch"], "doctor": ["x"], "kernel": ["nosuch"]})
+
+
+@pytest.fixture(scope="module")
+def runner():
+    runner = Runner()
+    yield runner
+    runner.close()
+
+
+def tried(runner, make):
+    """Run tries that `make(random)` makes until the time is over."""
+    begun, count = time.monotonic(), 0
+    while time.monotonic() - begun < SECONDS or count < 10:
+        seed = random.randrange(2**32)
+        one = make(random.Random(seed))
+        ending = runner.run(one)
+        broken = rules.broken(one._replace(exit=ending.code), ending)
+        broken += [] if ending.code in CODES else [f"exit code {ending.code}"]
+        assert not broken, f"seed {seed}: {one.arguments!r}\n{broken}\nstdout: {ending.out}\nstderr: {ending.err}"
+        count += 1
+
+
+def try_of(*arguments):
+    return Try("", 0, arguments, {}, (), (), False)
+
+
+def test_command_lines(runner):
+    def make(chance):
+        name = chance.choice(list(entry.COMMANDS))
+        command, words = entry.cli.get_command(None, name), [name]
+        if isinstance(command, click.Group):
+            sub = chance.choice(list(command.commands))
+            command, words = command.commands[sub], [name, sub]
+        options = [param.opts[0] for param in command.params if isinstance(param, click.Option)]
+        for _ in range(chance.randrange(5)):
+            if options and chance.random() < 0.7:
+                words.append(chance.choice(options))
+            if chance.random() < 0.8:
+                words.append(chance.choice(VALUES))
+        return try_of(*words, *ENDS.get(name, []))
+
+    tried(runner, make)
+
+
+def test_measurements(runner, tmp_path):
+    """Damaged files of measurements, for `compare`."""
+    whole = json.loads(Path(__file__).parents[2].joinpath("docs", "results-cpu.json").read_text(encoding="utf-8"))
+
+    def make(chance):
+        document = json.loads(json.dumps(whole))
+        for _ in range(chance.randrange(1, 4)):
+            damage(chance, document)
+        text = json.dumps(document).encode()
+        if chance.random() < 0.3:
+            text = bytes_damaged(chance, text)
+        (tmp_path / "a.json").write_bytes(text)
+        return try_of("compare", *[str(tmp_path / "a.json")] * 2)
+
+    tried(runner, make)
+
+
+def damage(chance, value):
+    """Put something else into one place of a JSON document."""
+    while True:
+        keys = list(value) if isinstance(value, dict) else range(len(value))
+        key = chance.choice(list(keys)) if keys else None
+        if key is None:
+            return
+        if isinstance(value[key], (dict, list)) and value[key] and chance.random() < 0.8:
+            value = value[key]
+            continue
+        if chance.random() < 0.2:
+            del value[key]
+        else:
+            odd = [None, True, -1, 0, 1e308, 10**400, float("nan"), "", "x", "\x1b[31m", [], {}, [[]], {"a": None}]
+            value[key] = chance.choice(odd)
+        return
+
+
+def bytes_damaged(chance, content):
+    """The bytes with some changed, cut off, or put in."""
+    content = bytearray(content)
+    for _ in range(chance.randrange(1, 5)):
+        at = chance.randrange(len(content) + 1)
+        kind = chance.randrange(3)
+        if kind == 0:
+            content[at : at + 1] = bytes([chance.randrange(256)])
+        elif kind == 1:
+            content[at:at] = chance.randbytes(9) if hasattr(chance, "randbytes") else b"123456789"
+        elif len(content) > 100:
+            del content[at : at + chance.randrange(1, len(content))]
+    return bytes(content)
+
+
+def test_datasets(runner, tmp_path):
+    """Damaged archives; what is not Fashion-MNIST to the bit is refused."""
+
+    def make(chance):
+        for name in ("t10k-images-idx3-ubyte.gz", "t10k-labels-idx1-ubyte.gz"):
+            content = bytes.fromhex("00000803 0000000a 0000001c 0000001c") + bytes(7840)
+            packed = gzip.compress(bytes_damaged(chance, content))
+            (tmp_path / name).write_bytes(bytes_damaged(chance, packed) if chance.random() < 0.5 else packed)
+        return try_of("run", "--data-dir", str(tmp_path))
+
+    tried(runner, make)

@@ -1,0 +1,58 @@
+"""Every line of the tables, held to the rules; see README.md."""
+
+import os
+import sys
+from pathlib import Path
+
+import profiles
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+import conditions
+import rules
+import tables
+from file_things import NODES
+from runner import Runner
+
+TRIES = [one for path in sorted(tables.FOLDER.glob("*.txt")) for one in tables.read(path)]
+# A fork costs 30 ms of a core, a process of its own 0.3 to 2 s: others in each run.
+WARM = profiles.drawn([one for one in TRIES if not one.cold], 310)
+COLD = profiles.drawn(WARM, 1) + profiles.drawn([one for one in TRIES if one.cold], 3)
+
+
+@pytest.fixture(scope="module")
+def runner():
+    runner = Runner()
+    yield runner
+    runner.close()
+
+
+def check(runner, one, cold):
+    if any(conditions.needs_root(condition) for condition in one.conditions) and os.getuid():
+        pytest.skip("only root can become another user")
+    if any(f"{{{name}}}" in word and not (runner.things / name).exists() for name in NODES for word in one.arguments):
+        pytest.skip("only root can make device nodes")
+    ending = runner.run(one, cold)
+    broken = rules.broken(one, ending)
+    assert not broken, "\n".join([one.where, *broken, f"stdout: {ending.out[-2000:]}", f"stderr: {ending.err[-4000:]}"])
+
+
+def label(one):
+    """A name for pytest: where the line is, and what it tries."""
+    words = [*one.conditions, *(f"{name}={value}" for name, value in one.environment.items()), *one.arguments]
+    return f"{one.where} {' '.join(words)}"[:100].encode("ascii", "backslashreplace").decode()
+
+
+@pytest.mark.parametrize("one", WARM, ids=label)
+def test_try(runner, one):
+    check(runner, one, False)
+
+
+@pytest.mark.parametrize("one", COLD, ids=label)
+def test_try_as_a_process_of_its_own(runner, one):
+    check(runner, one, True)
+
+
+def test_there_are_enough():
+    assert len(WARM) >= 300
+    assert len({(one.arguments, tuple(one.environment.items()), one.conditions) for one in TRIES}) == len(TRIES)

@@ -1,0 +1,112 @@
+"""The things that tries name as `{NAME}`: files, folders and names that a careful program must survive."""
+
+import gzip
+import json
+import os
+import shutil
+import struct
+from pathlib import Path
+
+import file_things
+import hostile_checkpoints
+import numpy as np
+
+ESCAPE = "\x1b]0;owned\x07\x1b[31m"  # sets a terminal's title, and its colour
+NAMES = {
+    "missing": "missing",
+    "long": "l" * 300,  # a name may have 255 bytes
+    "deep": "/".join(["d" * 200] * 25),  # a path may have 4096
+    "newline": "new\nline",
+    "escape": f"esc{ESCAPE}ape",
+    "latin": os.fsdecode(b"caf\xe9"),
+    "bidi": "a\u202egnp.exe",
+    "loop-file": "loop/x",
+    "below-file": "text/x",
+    "unsearchable-file": "unsearchable/x.h5",
+}
+
+
+def path(folder: Path, name: str) -> str:
+    """The path of a thing, which need not exist: some are names of nothing."""
+    return os.path.join(str(folder), NAMES.get(name, name))
+
+
+def make(folder: Path) -> None:
+    """Make all that there is to make."""
+    folder.mkdir(exist_ok=True)
+    at = lambda name: path(folder, name)  # noqa: E731
+    os.symlink("loop", at("loop"))
+    os.symlink("nowhere", at("dangling"))
+    os.mkfifo(at("fifo"))
+    for name in ("folder", "unsearchable", "unreadable-folder", "readonly"):
+        os.mkdir(at(name))
+    contents = {
+        "empty": b"",
+        "text": b"plain text\n",
+        "bytes": bytes(range(256)) * 16,
+        "zeros": bytes(4096),
+        "unreadable": b"secret\n",
+        "empty-list.json": b"[]",
+        "number.json": b"1e400",
+        "deep.json": b"[" * 100_000,
+        "not-utf8.json": b'{"a": "\xff"}',
+        "nan.json": b'{"kind": NaN}',
+        "empty.gz": gzip.compress(b""),
+    }
+    for name, content in contents.items():
+        Path(at(name)).write_bytes(content)
+    for name in ("newline", "escape", "latin", "bidi"):
+        Path(at(name)).write_bytes(b"not a checkpoint")
+        Path(at(name) + ".png").write_bytes(b"not a picture")
+        os.mkdir(at(name) + ".d")
+    Path(at("unsearchable"), "x.h5").write_bytes(b"")
+    os.chmod(at("unsearchable"), 0o600)
+    os.chmod(at("unreadable"), 0)
+    os.chmod(at("unreadable-folder"), 0o300)
+    os.chmod(at("readonly"), 0o500)
+    for name, (magic, shape, count) in _IDX.items():
+        _dataset(Path(at(name)), magic, shape, count)
+    _network(folder)
+    file_things.make(folder)
+    hostile_checkpoints.make(folder)
+
+
+# Datasets whose images file is damaged: its magic number, its shape, and the bytes that follow.
+_IDX = {
+    "data-magic": (1234, (10, 28, 28), 7840),
+    "data-short": (2051, (10, 28, 28), 100),
+    "data-huge": (2051, (2**31, 2**16, 2**16), 10),
+}
+
+
+def _dataset(folder: Path, magic: int, shape, count: int) -> None:
+    folder.mkdir()
+    header = struct.pack(f">{1 + len(shape)}I", magic, *shape)
+    for name in ("t10k-images-idx3-ubyte.gz", "t10k-labels-idx1-ubyte.gz"):
+        (folder / name).write_bytes(gzip.compress(header + bytes(count)))
+
+
+def _network(folder: Path) -> None:
+    """A checkpoint that is right, under names that are not: weights of fa2017's shape, drawn at random."""
+    from fashion_infer.checkpoints import editions, hdf5
+    from fashion_infer.checkpoints.checkpoint import Checkpoint
+    from fashion_infer.graph import symbol
+
+    edition = editions.get("fa2017")
+    random = np.random.default_rng(0)
+    text = symbol.build(edition.layers, edition.shape, "custom")
+    shapes = {
+        "new0_weight": (50, 1, 5, 5),
+        "fullyconnected0_weight": (500, 7200),
+        "fullyconnected0_bias": (500,),
+        "fullyconnected1_weight": (10, 500),
+        "fullyconnected1_bias": (10,),
+    }
+    # Of few different values: it compresses to 50 KB.
+    weights = {name: random.integers(-1, 2, shape).astype(np.float32) * 0.01 for name, shape in shapes.items()}
+    weights["fullyconnected0_weight"][:] = weights["fullyconnected0_weight"][:1]
+    whole = path(folder, "whole") + ".h5"
+    hdf5.save(whole, Checkpoint(text, weights, {"edition": "fa2017"}))
+    for name in ("newline", "escape", "latin"):
+        shutil.copy(whole, path(folder, name) + ".h5")
+    Path(path(folder, "whole-symbol.json")).write_text(json.dumps(json.loads(text)), encoding="utf-8")

@@ -1,0 +1,204 @@
+"""Symbols that no program wrote: networks of the kind that is run here, damaged at random, in an endless stream."""
+
+import copy
+import json
+import random
+
+from fashion_infer.graph import operators, symbol
+from fashion_infer.graph.layers import Convolution, Dense, Flatten, MaxPool, Relu, Softmax, Tanh
+
+SHAPE = (1, 14, 14)
+_NUMBERS = ["0", "1", "2", "3", "5", "7", "13", "14", "15", "28", "100", "4096", "4097", "65536", "16777216"]
+_NUMBERS += ["2147483647", "2147483648", "4294967295", "4294967296", "18446744073709551616", "-1", "-2", "-2147483648"]
+_WORDS = ["", " ", "5.0", "1e9", "nan", "inf", "None", "True", "False", "true", "0x10", "5L", "NHWC", "NCHW", "NCDHW"]
+_WORDS += ["max", "avg", "sum", "lp", "valid", "full", "same", "tanh", "relu", "leaky", "prelu", "rrelu", "elu", "gelu"]
+_WORDS += [
+    "float16",
+    "float64",
+    "null",
+    "batch",
+    "0.1",
+    "-3.5",
+    "1e38",
+    "1e-38",
+    "()",
+    "[]",
+    "(",
+    "(,)",
+    "\x00",
+    "é" * 70,
+]
+_VALUES = [
+    None,
+    True,
+    False,
+    0,
+    1,
+    -1,
+    63,
+    64,
+    10**30,
+    1.5,
+    1e999,
+    "",
+    "x",
+    "null",
+    [],
+    {},
+    [[]],
+    [0],
+    [0, 0, 0],
+    {"a": 1},
+]
+
+
+def bases():
+    """Networks to begin with, as graphs."""
+    few = [Convolution(4, 3), Tanh(), MaxPool(), Flatten(), Dense(6), Tanh(), Dense(3), Softmax()]
+    two = [
+        Convolution(3, 3),
+        Relu(),
+        MaxPool(2, 2, True),
+        Convolution(2, 3),
+        Relu(),
+        Flatten(),
+        Dense(3, False),
+        Softmax(),
+    ]
+    found = [json.loads(symbol.build(few, SHAPE, "custom")), json.loads(symbol.build(few, SHAPE, "builtin"))]
+    found.append(json.loads(symbol.build(two, SHAPE, "builtin", softmax_label=False)))
+    branches = json.loads(symbol.build([Convolution(4, 3), Tanh(), Relu(), Dense(3)], SHAPE, "builtin"))
+    nodes = branches["nodes"]
+    nodes[4]["inputs"] = [[2, 0, 0]]  # both activations read the convolution
+    nodes.insert(5, {"op": "elemwise_add", "name": "sum", "inputs": [[3, 0, 0], [4, 0, 0]]})
+    for index in (6, 7):
+        nodes[index]["attrs"] = {}
+    nodes[8]["inputs"] = [[5, 0, 0], [6, 0, 0], [7, 0, 0]]
+    branches.update(arg_nodes=[0, 1, 6, 7], heads=[[8, 0, 0]])
+    found.append(branches)
+    old = copy.deepcopy(found[1])
+    for node in old["nodes"]:
+        node["attr"] = node.pop("attrs", {})
+    old["attrs"] = {"mxnet_version": ["int", 1100]}
+    return [*found, old]
+
+
+def symbols(seed, every_operator=()):
+    """An endless stream of symbols as text.
+
+    Parameters
+    ----------
+    seed
+        The same gives the same.
+    every_operator
+        Names of operators that nodes get besides those of the table.
+    """
+    chance, starts = random.Random(seed), bases()
+    names = [name for name in operators.TABLE] * 4 + list(every_operator)
+    while True:
+        graph = copy.deepcopy(chance.choice(starts))
+        kind = chance.random()
+        for _ in range(chance.choice([1, 1, 1, 2, 2, 3, 5])):
+            if kind < 0.7:
+                _change_a_node(graph, chance, names)
+            else:
+                _change_a_value(graph, chance)
+        text = json.dumps(graph)
+        if kind > 0.9:
+            text = _damaged(text, chance)
+        yield text
+
+
+def _change_a_node(graph, chance, names):
+    nodes = graph["nodes"]
+    index = chance.randrange(len(nodes))
+    node = nodes[index]
+    what = chance.randrange(9)
+    if what == 0:
+        node["op"] = chance.choice(names)
+    elif what == 1:  # an operator with attributes that it may have
+        node["op"] = name = chance.choice(list(operators.TABLE))
+        known = operators.TABLE[name]
+        node["attrs"] = {key: _fitting(known.attributes[key], chance) for key in known.required}
+        for key in known.attributes:
+            if chance.random() < 0.3:
+                node["attrs"][key] = _fitting(known.attributes[key], chance)
+        wanted = known.inputs(node["attrs"]) if index else 0
+        node["inputs"] = (node["inputs"] + [[chance.randrange(index or 1), 0, 0] for _ in range(wanted)])[:wanted]
+    elif what in (2, 3) and node["op"] in operators.TABLE:
+        key = chance.choice(list(operators.TABLE[node["op"]].attributes) or ["kernel"])
+        values = operators.TABLE[node["op"]].attributes.get(key)
+        node.setdefault("attrs", {})[key] = _fitting(values, chance) if values and what == 2 else _text(chance)
+    elif what == 4 and node.get("attrs"):
+        node["attrs"].pop(chance.choice(list(node["attrs"])))
+    elif what == 5 and node["inputs"]:
+        chance.choice(node["inputs"])[0] = chance.randrange(index)
+    elif what == 6:
+        graph["heads"] = [[chance.randrange(len(nodes)), 0, 0] for _ in range(chance.choice([1, 1, 2]))]
+    elif what == 7:
+        node["name"] = chance.choice(
+            ["data", "softmax_label", "", "a+b", "é\n", "x" * 70, chance.choice(nodes)["name"]]
+        )
+    else:  # a copy behind it, which the readers of the original get
+        for later in nodes[index + 1 :]:
+            for entry in later["inputs"]:
+                entry[0] += entry[0] >= index
+        for entry in graph["heads"]:
+            entry[0] += entry[0] >= index
+        graph["arg_nodes"] = []
+        twin = copy.deepcopy(node)
+        twin["name"] += "_twin"
+        if twin["inputs"]:
+            twin["inputs"][0] = [index, 0, 0]
+        nodes.insert(index + 1, twin)
+
+
+def _fitting(values, chance):
+    """A text that an attribute may be, where chance finds one."""
+    for _ in range(30):
+        text = _text(chance)
+        if values.fits(text):
+            return text
+    return chance.choice(values.words.rpartition("one of ")[2].split(", ")) if "one of" in values.words else "2"
+
+
+def _text(chance):
+    kind = chance.randrange(4)
+    if kind == 0:
+        return chance.choice(_NUMBERS)
+    if kind == 1:
+        return chance.choice(_WORDS)
+    numbers = [
+        chance.choice(_NUMBERS[: 8 if chance.random() < 0.7 else None]) for _ in range(chance.choice([1, 2, 2, 2, 3]))
+    ]
+    return f"({', '.join(numbers * 2 if kind == 3 and len(numbers) == 1 else numbers)})"
+
+
+def _change_a_value(graph, chance):
+    """Any value of the JSON, however deep."""
+    holder, key, path = {"": graph}, "", graph
+    while isinstance(path, (dict, list)) and path and (holder == {"": graph} or chance.random() < 0.85):
+        holder = path
+        key = chance.choice(list(path)) if isinstance(path, dict) else chance.randrange(len(path))
+        path = holder[key]
+    what = chance.randrange(4)
+    if what == 0:
+        del holder[key]
+    elif what == 1 and isinstance(holder, list):
+        holder.append(copy.deepcopy(path))
+    elif what == 2 and isinstance(path, int):
+        holder[key] = path + chance.choice([-1, 1, 100, -(2**31)])
+    else:
+        holder[key] = copy.deepcopy(chance.choice(_VALUES))
+    if not isinstance(graph.get("nodes"), list) or not all(isinstance(n, dict) and "op" in n for n in graph["nodes"]):
+        return
+    if not isinstance(graph.get("heads"), list):
+        return
+
+
+def _damaged(text, chance):
+    for _ in range(chance.choice([1, 1, 3])):
+        at = chance.randrange(len(text))
+        piece = chance.choice(['"', "}", "]", "[", ",", "9", "-", "\\u0000", "1e5", "null", text[at : at + 40], ""])
+        text = text[:at] + piece + text[at + chance.choice([0, 1, 1, 20]) :]
+    return text

@@ -1,0 +1,375 @@
+"""What the program writes where: nothing that it did not make is replaced, and all is written whole or not at all."""
+
+import json
+import os
+import random
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import profiles
+import pytest
+from interruptible import interruptible
+
+from fashion_infer import files, inputs, temporary
+from fashion_infer.checkpoints import mxnet_pair, zoo
+from fashion_infer.errors import CheckpointError, DataError, UsageError
+from fashion_infer.report import folder
+
+RUN = ("run", "--data", "synthetic", "--n", "20", "--backend", "cpu")
+
+
+def names(path):
+    return sorted(entry.name for entry in path.iterdir())
+
+
+def put(path, text="new"):
+    files.write(path, text)
+
+
+def in_a_thread(path):
+    """What somebody reads from a FIFO."""
+    read = []
+    reader = threading.Thread(target=lambda: read.append(Path(path).read_text()))
+    reader.start()
+    return reader, read
+
+
+def test_new_and_regular_files(tmp_path):
+    path = tmp_path / "a"
+    put(path)
+    umask = os.umask(0)
+    os.umask(umask)
+    assert path.read_text() == "new" and stat.S_IMODE(path.stat().st_mode) == 0o666 & ~umask
+    path.chmod(0o640)
+    put(path, "newer")
+    assert path.read_text() == "newer" and stat.S_IMODE(path.stat().st_mode) == 0o640
+    if os.geteuid() == 0:
+        os.chown(path, 1234, 1235)
+        put(path, "newest")
+        assert (path.stat().st_uid, path.stat().st_gid) == (1234, 1235)
+    assert names(tmp_path) == ["a"]
+
+
+def test_a_name_of_255_bytes(tmp_path):
+    path = tmp_path / ("é" * 127)
+    put(path)
+    assert path.read_text() == "new"
+
+
+@pytest.mark.parametrize("there", [True, False], ids=["to a file", "dangling"])
+def test_links_are_followed_and_stay(tmp_path, there):
+    (tmp_path / "folder").mkdir()
+    target = tmp_path / "folder" / "target"
+    if there:
+        target.write_text("old")
+    (tmp_path / "second").symlink_to("folder/target")
+    (tmp_path / "first").symlink_to(tmp_path / "second")
+    put(tmp_path / "first")
+    assert target.read_text() == "new" and not target.is_symlink()
+    assert (tmp_path / "first").is_symlink() and (tmp_path / "second").is_symlink()
+    assert names(tmp_path / "folder") == ["target"]
+
+
+def test_a_fifo_is_written_and_stays(tmp_path):
+    path = tmp_path / "fifo"
+    os.mkfifo(path)
+    reader, read = in_a_thread(path)
+    put(path, "through" * 20_000)  # more than a pipe holds
+    reader.join(10)
+    assert read == ["through" * 20_000] and stat.S_ISFIFO(path.stat().st_mode)
+
+
+def test_a_fifo_that_nobody_reads_is_no_hang(tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "_READER_WAIT", 0.2)
+    os.mkfifo(tmp_path / "fifo")
+    with pytest.raises(DataError, match="cannot write .*nobody read from it"):
+        put(tmp_path / "fifo")
+
+
+def device(tmp_path, minor):
+    """A node of our own for a memory device; the test is skipped where making one is not allowed."""
+    path = tmp_path / "node"
+    try:
+        os.mknod(path, stat.S_IFCHR | 0o666, os.makedev(1, minor))
+        with open(path, "rb"):
+            pass
+    except OSError:
+        pytest.skip("device nodes cannot be made here")
+    return path
+
+
+def test_device_nodes_are_written_and_stay(tmp_path):
+    path = device(tmp_path, 3)  # null
+    put(path)
+    assert stat.S_ISCHR(path.stat().st_mode)
+
+
+def test_a_full_device_is_one_error_and_stays(tmp_path):
+    path = device(tmp_path, 7)  # full
+    with pytest.raises(DataError, match="cannot write .*No space left on device"):
+        put(path)
+    assert stat.S_ISCHR(path.stat().st_mode) and names(tmp_path) == ["node"]
+
+
+def test_what_is_refused(tmp_path):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "loop").symlink_to("loop")
+    with socket.socket(socket.AF_UNIX) as opened:
+        opened.bind(str(tmp_path / "socket"))
+        before = names(tmp_path)
+        for name, words in (
+            ("folder", "it is a folder"),
+            ("socket", "it is a socket"),
+            ("loop", "symbolic links"),
+            ("no/where", "its folder does not exist"),
+            ("new/", "it is a folder"),
+            ("x" * 300, "name too long"),
+        ):
+            for attempt in (files.check, put):
+                with pytest.raises(DataError, match=f"(?i)cannot write .*{words}"):
+                    attempt(f"{tmp_path}/{name}")
+        assert names(tmp_path) == before
+
+
+def test_a_block_device_is_refused(tmp_path, monkeypatch):
+    status = os.stat(tmp_path)
+    block = os.stat_result((stat.S_IFBLK | 0o666, *status[1:]))
+    monkeypatch.setattr(files.os, "stat", lambda path: block)
+    with pytest.raises(DataError, match="it is a block device"):
+        files.check(tmp_path / "disk")
+
+
+def test_write_protected_files_stay(tmp_path):
+    if os.geteuid() == 0:
+        pytest.skip("nothing is write-protected for root")
+    (tmp_path / "a").write_text("old")
+    (tmp_path / "a").chmod(0o444)
+    with pytest.raises(DataError, match="write-protected"):
+        put(tmp_path / "a")
+
+
+@pytest.mark.parametrize("name", ["/dev/stdout", "/proc/self/fd/1", "/dev/fd/1"])
+def test_an_open_descriptor_is_written_where_it_stands(tmp_path, name):
+    """Neither is the file behind it replaced, nor what the program printed before and after overwritten."""
+    program = f"from fashion_infer import files; print('before'); files.write({name!r}, 'text\\n'); print('after')"
+    out = tmp_path / "out"
+    with open(out, "wb") as stream:
+        subprocess.run([sys.executable, "-c", program], stdout=stream, check=True)
+    assert out.read_text() == "before\ntext\nafter\n"
+    piped = subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, check=True)
+    assert piped.stdout == b"before\ntext\nafter\n"
+
+
+def test_an_error_leaves_the_old_file_alone(tmp_path):
+    (tmp_path / "a").write_text("old")
+
+    def fails():
+        with files.replacing(tmp_path / "a") as new:
+            Path(new).write_text("half")
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fails()
+    assert (tmp_path / "a").read_text() == "old" and names(tmp_path) == ["a"]
+
+
+@pytest.mark.parametrize("old", [True, False])
+def test_files_that_belong_together_change_together(tmp_path, monkeypatch, old):
+    paths = [tmp_path / "a", tmp_path / "b"]
+    if old:
+        for path in paths:
+            path.write_text("old")
+    renamed, real = [], os.replace
+
+    def second_fails(source, target):
+        renamed.append(target)
+        if len(renamed) == 2:
+            raise OSError(5, "Input/output error")
+        real(source, target)
+
+    monkeypatch.setattr(files.os, "replace", second_fails)
+
+    def write():
+        with files.replacing_together(paths, DataError) as new:
+            for path in new:
+                Path(path).write_text("new")
+
+    with pytest.raises(DataError, match="Input/output error"):
+        write()
+    assert names(tmp_path) == (["a", "b"] if old else [])
+    assert all(path.read_text() == "old" for path in paths if old)
+
+
+@pytest.mark.parametrize("blocked", ["-0001.params", "-symbol.json"])
+def test_an_export_that_fails_leaves_both_files_alone(tmp_path, blocked, invoke):
+    prefix = tmp_path / "model"
+    other = {"-0001.params": "-symbol.json", "-symbol.json": "-0001.params"}[blocked]
+    Path(f"{prefix}{blocked}").mkdir()
+    Path(f"{prefix}{other}").write_text("mine")
+    code, _, err = invoke("models", "export", "baseline", "--to", prefix)
+    assert code == 3 and "it is a folder" in err and err.count("\n") == 1
+    assert Path(f"{prefix}{other}").read_text() == "mine" and len(names(tmp_path)) == 2
+    with pytest.raises(CheckpointError):
+        mxnet_pair.save(str(prefix), zoo.get("baseline").load())
+
+
+PROGRAM = """
+import sys, time
+from pathlib import Path
+from fashion_infer import files
+from fashion_infer.report import folder
+if sys.argv[1] == "file":
+    with files.replacing(sys.argv[2]) as new:
+        Path(new).write_text("half")
+        print("now", flush=True)
+        time.sleep(30)
+else:
+    with folder.replacing(Path(sys.argv[2])) as new:
+        (new / "a").write_text("half")
+        print("now", flush=True)
+        time.sleep(30)
+"""
+
+
+@pytest.mark.parametrize("what", ["file", "folder"])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_signals_leave_nothing(tmp_path, what, number):
+    command = [sys.executable, "-c", PROGRAM, what, str(tmp_path / "x")]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    assert process.stdout.readline() == "now\n" and names(tmp_path)
+    process.send_signal(number)
+    process.wait(20)
+    assert process.returncode == -number  # Python ends an interrupted script so, too
+    assert names(tmp_path) == []
+
+
+def test_sigterm_is_the_programs_own_again_afterwards(tmp_path):
+    with temporary.vanishing(str(tmp_path / "a")), temporary.vanishing(str(tmp_path / "b")):
+        assert signal.getsignal(signal.SIGTERM) != signal.SIG_DFL
+    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("run", "--confusion", "a.png", "--mistakes", "a.png"),
+        ("run", "--confusion", "a.png", "--mistakes", "./link.png"),
+        ("predict", "a.png", "--show", "a.png"),
+        ("predict", "link.png", "--show", "a.png"),
+        ("bench", "conv", "--json", "a", "--plot", "a"),
+    ],
+)
+def test_two_files_are_never_one(words, tmp_path, monkeypatch, invoke):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.png").write_text("mine")
+    (tmp_path / "link.png").symlink_to("a.png")
+    code, out, err = invoke(*words)
+    assert code == 2 and err.count("\n") == 1 and not out
+    assert (tmp_path / "a.png").read_text() == "mine"
+
+
+def test_a_benchmark_does_not_overwrite_its_kernel(tmp_path, run_program):
+    (tmp_path / "a.c").write_text("mine")
+    ended = run_program("bench", "conv", "--kernels", "./a.c", "--json", "a.c", cwd=tmp_path)
+    assert ended.returncode == 2 and "would be overwritten" in ended.stderr and ended.stderr.count("\n") == 1
+    assert (tmp_path / "a.c").read_text() == "mine"
+
+
+@pytest.mark.parametrize("option", ["--confusion", "--mistakes"])
+def test_pictures_that_cannot_be_written_are_refused_before_the_run(option, tmp_path, invoke):
+    (tmp_path / "folder.png").mkdir()
+    code, out, err = invoke(*RUN, option, tmp_path / "folder.png")
+    assert code == 3 and "it is a folder" in err and not out
+
+
+def test_json_through_a_fifo(tmp_path, invoke):
+    path = tmp_path / "profile.json"
+    os.mkfifo(path)
+    reader, read = in_a_thread(path)
+    code, _, err = invoke("profile", *RUN[1:], "--turns", "0", "--no-ceilings", "--json", path)
+    reader.join(10)
+    assert code == 0, err
+    assert json.loads(read[0])["run"]["n"] == 20 and stat.S_ISFIFO(path.stat().st_mode)
+
+
+def test_only_regular_files_are_read(tmp_path):
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "link").symlink_to(tmp_path / "fifo")
+    for name, words in (("fifo", "not a regular file"), ("link", "not a regular file"), (".", "Is a directory")):
+        with pytest.raises(UsageError, match=words):
+            inputs.read(tmp_path / name, 10, UsageError)
+    with pytest.raises(DataError, match="not a regular file"):
+        inputs.check("/dev/zero")
+    (tmp_path / "sparse").touch()
+    os.truncate(tmp_path / "sparse", 1 << 40)
+    with pytest.raises(DataError, match="larger than the 1,000 bytes"):
+        inputs.read(tmp_path / "sparse", 1000)
+    (tmp_path / "text").write_bytes(b"text")
+    assert inputs.read(tmp_path / "text", 4) == b"text" and inputs.check(tmp_path / "text") == 4
+
+
+HANGS = [
+    (("predict", "FIFO"), 3),
+    (("compare", "FIFO", "FIFO"), 3),
+    (("compare", "/dev/zero", "/dev/zero"), 3),
+    (("compare", "SPARSE", "SPARSE"), 3),
+    (("run", "--checkpoint", "FIFO"), 3),
+    (("kernel", "check", "FIFO"), 2),
+    (("run", "--images", "FIFO", "--labels", "FIFO"), 3),
+    (("run", "--images", "/dev/zero", "--labels", "/dev/zero"), 3),
+]
+
+
+@pytest.mark.parametrize("words, code", profiles.drawn(HANGS, 4))
+def test_inputs_that_would_hang_are_refused(words, code, tmp_path, run_program):
+    os.mkfifo(tmp_path / "FIFO")
+    (tmp_path / "SPARSE").touch()
+    os.truncate(tmp_path / "SPARSE", 1 << 40)
+    ended = run_program(*words, cwd=tmp_path, timeout=60)
+    assert ended.returncode == code and ended.stderr.count("\n") == 1, ended.stderr
+
+
+def test_a_report_is_no_fifo(tmp_path):
+    os.mkfifo(tmp_path / "fifo")
+    with pytest.raises(UsageError, match="cannot put the report"):
+        folder.check(str(tmp_path / "fifo"))
+
+
+def test_a_fifo_waits_for_its_reader(tmp_path):
+    path = tmp_path / "fifo"
+    os.mkfifo(path)
+    read = []
+
+    def late():
+        time.sleep(0.3)
+        read.append(path.read_text())
+
+    reader = threading.Thread(target=late)
+    reader.start()
+    put(path)
+    reader.join(10)
+    assert read == ["new"]
+
+
+def test_an_import_that_is_interrupted_ends_as_such(tmp_path):
+    """h5py's callbacks drop a KeyboardInterrupt that is raised within them."""
+    mxnet_pair.save(str(tmp_path / "p"), zoo.get("fa2019-ece408").load())
+    before = names(tmp_path)
+    for _ in range(profiles.pick(1, 10)):
+        process = interruptible(
+            [sys.executable, "-m", "fashion_infer", "models", "import", f"{tmp_path}/p", "--to", f"{tmp_path}/x.h5"]
+        )
+        while names(tmp_path) == before:
+            assert process.poll() is None
+            time.sleep(0.01)
+        time.sleep(random.uniform(0, 0.2))
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+        assert process.returncode == 130 and err.strip() == "fashion-infer: interrupted"  # click ends the line first
+        assert names(tmp_path) == before

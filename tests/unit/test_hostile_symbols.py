@@ -1,0 +1,259 @@
+"""Symbols that no program wrote: what is not in the list, or does not hang together, never reaches MXNet."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import profiles
+import pytest
+import reference
+import symbol_mutations
+from hostile_checkpoints import SHAPE, SYMBOLS, changed, network, node, write_pair
+
+from fashion_infer.errors import CheckpointError
+from fashion_infer.graph import operators, structure, symbol
+from fashion_infer.graph.layers import Convolution, Dense, Flatten, Relu, Softmax, Tanh
+from fashion_infer.graph.text import shown
+from fashion_infer.predictor import Predictor
+
+ROOT = Path(__file__).resolve().parents[2]
+MODES = ("operator", "fused")
+
+
+def refusal(found, **options):
+    """The one line with which both modes refuse a network."""
+    lines = set()
+    for mode in MODES:
+        with pytest.raises(CheckpointError) as error:
+            Predictor(found, SHAPE, mode=mode, **options)
+        lines.add(str(error.value))
+    (line,) = lines
+    assert "\n" not in line and len(line) < 500
+    return line
+
+
+@pytest.fixture(scope="module")
+def images():
+    return reference.pixels(np.random.default_rng(3), (5, *SHAPE)).astype(np.uint8)
+
+
+# ---- operators -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("what", SYMBOLS)
+def test_it_never_reaches_mxnet(what):
+    """`_Native` calls through a pointer that it takes from `info`."""
+    change, words = SYMBOLS[what]
+    line = refusal(changed(network(), change))
+    assert words in line and ("--trust-symbol" in line) == ("has the operator" in line)
+
+
+def test_trust_lifts_the_list_and_not_the_structure(images):
+    odd = changed(network(), lambda g: node(g, "Flatten").update(op="Reshape", attrs={"shape": "(0, -1)"}))
+    wanted = Predictor(network(), SHAPE).predict(images)[0]
+    for mode in MODES:
+        got = Predictor(odd._replace(trusted=True), SHAPE, mode=mode).predict(images)[0]
+        assert np.abs(got - wanted).max() < 1e-6
+    cyclic = changed(odd, lambda g: node(g, "Reshape")["inputs"][0].__setitem__(0, 9))
+    assert "does not come before it" in refusal(cyclic._replace(trusted=True))
+
+
+@pytest.mark.parametrize(
+    "op, attributes, words",
+    [
+        ("New", {"num_filter": "-4"}, "num_filter=-4"),
+        ("New", {"num_filter": "99999999999999999999"}, "num_filter=9999"),
+        ("New", {"kernel": "(0, 0)"}, "kernel=(0, 0)"),
+        ("New", {"kernel": "(3, 3, 3)"}, "kernel=(3, 3, 3)"),
+        ("New", {"stride": "(2, 2)"}, "stride=(2, 2)"),
+        ("Convolution", {"stride": "(0, 0)"}, "stride=(0, 0)"),
+        ("Convolution", {"dilate": "(0, 1)"}, "dilate=(0, 1)"),
+        ("Convolution", {"kernel": "(1000000, 1000000)"}, "kernel=(1000000, 1000000)"),
+        ("Convolution", {"no_bias": "maybe"}, "no_bias=maybe"),
+        ("Convolution", {"colour": "red"}, "has the attribute colour"),
+        ("Pooling", {"kernel": None}, "lacks its kernel"),
+        ("Pooling", {"pool_type": "lp"}, "pool_type=lp"),
+        ("FullyConnected", {"num_hidden": "٣"}, "num_hidden="),
+    ],
+)
+def test_attributes_out_of_range(op, attributes, words):
+    def change(graph):
+        values = node(graph, op)["attrs"]
+        values.update({key: value for key, value in attributes.items() if value is not None})
+        for key in [key for key, value in attributes.items() if value is None]:
+            del values[key]
+
+    assert words in refusal(changed(network("builtin" if op == "Convolution" else "custom"), change))
+
+
+def test_too_few_inputs_and_heads_of_rank_4():
+    assert "has 1 inputs, and a New like it takes 2" in refusal(
+        changed(network(), lambda g: node(g, "New")["inputs"].pop())
+    )
+    assert "has 0 inputs" in refusal(changed(network(), lambda g: node(g, "Flatten").update(inputs=[])))
+    assert "has shape (1, 4, 13, 13) for 1 images: it must be (1, classes)" in refusal(
+        changed(network(), lambda g: g.update(heads=[[4, 0, 0]]))
+    )
+    assert "its output is not the first one" in refusal(changed(network(), lambda g: g.update(heads=[[4, 1, 0]])))
+
+
+@pytest.mark.parametrize("classes", [1, 3, 12])
+def test_another_number_of_classes(classes, tmp_path, invoke):
+    prefix = write_pair(tmp_path / "net", network(layers=[Convolution(4, 3), Tanh(), Dense(classes), Softmax()]))
+    code, _, err = invoke("run", "--checkpoint", prefix, "--n", 10, "--data", "synthetic", "--backend", "cpu")
+    assert code == 3 and f"the network tells {classes} classes apart, the images are of 10" in err
+
+
+def test_a_layer_that_would_fill_the_memory():
+    def change(graph):
+        node(graph, "Convolution")["attrs"].update(pad="(4096, 4096)", num_filter="16")
+
+    assert "makes 4122 MiB of one image" in refusal(changed(network("builtin"), change))
+
+
+def test_every_operator_of_the_list_is_one_of_mxnets():
+    """An attribute of the list that MXNet does not have would be a promise that nobody keeps."""
+    from fashion_infer import _mxnet
+    from fashion_infer._mxnet import plugin
+
+    plugin.load_operators()
+    mx = _mxnet.load()
+    known = set(symbol_mutations.every_operator(mx))
+    assert set(operators.TABLE) <= known
+    for name, operator in operators.TABLE.items():
+        if name == "New":
+            continue
+        attributes = {key: values.example for key, values in operator.attributes.items()}
+        graph = {"nodes": [{"op": "null", "name": str(i), "inputs": []} for i in range(operator.inputs(attributes))]}
+        graph["nodes"].append(
+            {"op": name, "name": "it", "inputs": [[i, 0, 0] for i in range(len(graph["nodes"]))], "attrs": attributes}
+        )
+        last = len(graph["nodes"]) - 1
+        graph.update(arg_nodes=list(range(last)), heads=[[last, 0, 0]], attrs={"mxnet_version": ["int", 10901]})
+        text = json.dumps(graph)
+        operators.check(symbol.parse(text, "it"), "it")
+        mx.sym.load_json(text)
+
+
+@pytest.mark.parametrize(
+    "version, key", [(1100, "attr"), (1300, "attr"), (10000, "attrs"), (10300, "attrs"), (800, "param")]
+)
+def test_old_symbols_with_the_attributes_of_training(version, key, images, capfd):
+    """As MXNet 0.11 to 1.3 wrote them, with and without the last number of an entry; MXNet's upgrade says nothing."""
+
+    def change(graph):
+        for n in graph["nodes"]:
+            n[key] = {**n.pop("attrs", {}), "ctx_group": "dev1", "weight_lr_mult": "0.5"}
+            n["inputs"] = [entry[:2] for entry in n["inputs"]]
+        graph["attrs"] = {"mxnet_version": ["int", version]}
+
+    wanted = Predictor(network(), SHAPE).predict(images)[0]
+    for mode in MODES:
+        np.testing.assert_allclose(
+            Predictor(changed(network(), change), SHAPE, mode=mode).predict(images)[0], wanted, atol=1e-6
+        )
+    assert capfd.readouterr().err == ""
+
+
+# ---- structure -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "change, words",
+    [
+        (lambda g: g["nodes"][2]["inputs"][0].__setitem__(0, 1.0), "damaged input"),
+        (lambda g: g["nodes"][2]["inputs"].__setitem__(0, 3), "damaged input"),
+        (lambda g: g["nodes"][2]["inputs"].__setitem__(0, [0, 0, 0, 0]), "damaged input"),
+        (lambda g: g["nodes"][2].update(inputs={}), "is no list"),
+        (lambda g: g["nodes"][2].update(attrs=[]), "damaged attributes"),
+        (lambda g: g["nodes"][2].update(control_deps=[0]), "waits for others"),
+        (lambda g: g["nodes"].__setitem__(2, None), "no JSON object"),
+        (lambda g: g.update(arg_nodes=[True]), "is no node"),
+        (lambda g: g.update(arg_nodes=[-1]), "is no node"),
+        (lambda g: g.update(heads=[[0, 0, 0]]), "output is a variable"),
+        (lambda g: g.update(heads=5), "is no list"),
+        (lambda g: g["nodes"][2].update(name="a\nb"), r"'a\nb' has control characters"),
+        (lambda g: g["nodes"][2].update(name="\x1b[2J"), "control characters"),
+        (lambda g: g["nodes"][2].update(attrs={"kernel": "1" * 5000}), "attribute of 5000 characters"),
+    ],
+)
+def test_graphs_that_do_not_hang_together(change, words):
+    found = changed(network(), change)
+    assert words in refusal(found) and words in refusal(found._replace(trusted=True))
+
+
+@pytest.mark.parametrize(
+    "text, words",
+    [
+        ("[" * 100_000, "nested too deeply"),
+        ('{"nodes":' * 20_000, "nested too deeply"),
+        ("[1]", "no JSON object"),
+        ('{"nodes": [' + "1" * 5000 + "]}", "a number of 5000 digits"),
+        ('{"nodes": [NaN]}', "the value NaN"),
+        (" " * (structure.LARGEST_TEXT + 1), "more than 4 MiB"),
+    ],
+)
+def test_json_of_any_depth_and_size(text, words):
+    assert words in refusal(network()._replace(symbol=text))
+
+
+@pytest.mark.parametrize(
+    "name", ["x" * 64, "y" * 4000, "a+b", "层\u0301🙂", 'q"uote\\', "node3", "_output", "", "a b/c"]
+)
+def test_layers_of_any_name_have_their_times(name, images):
+    """Two layers whose names share 63 characters and more, in both modes, with weights of like names."""
+    two = [Convolution(4, 3), Tanh(), Convolution(3, 3), Relu(), Flatten(), Dense(10), Softmax()]
+    plain = network(layers=two)
+    renamed = {"new0": name, "new1": f"{name}2", "new0_weight": f"{name}_w", "new1_weight": f"{name}2_w"}
+
+    def change(graph):
+        for n in graph["nodes"]:
+            n["name"] = renamed.get(n["name"], n["name"])
+
+    weights = {renamed.get(key, key): value for key, value in plain.weights.items()}
+    found = changed(plain._replace(weights=weights), change)
+    for mode in MODES:
+        scores, times = Predictor(found, SHAPE, mode=mode).predict(images)
+        np.testing.assert_array_equal(scores, Predictor(plain, SHAPE, mode=mode).predict(images)[0])
+        ours = [time for time in times if time.custom]
+        chains = [name, f"{name}2"] if mode == "operator" else [f"{name}+activation0", f"{name}2+activation1"]
+        assert [time.name for time in ours] == chains
+        assert [[record.shape[:2] for record in time.log] for time in ours] == [[(5, 1)], [(5, 4)]]
+        assert all(time.seconds > 0 for time in times)
+
+
+@pytest.mark.parametrize("text", ["a\nb", "\x1b[31m", "x" * 200, "\ud800", "\u2028", "\x9b2J"])
+def test_what_a_message_shows_is_short_and_on_one_line(text):
+    assert len(shown(text)) < 80 and shown(text).isprintable()
+    shown(text).encode()
+
+
+# ---- fuzzing ---------------------------------------------------------------------------------
+
+
+def test_random_damage_to_symbols_ends_in_one_line(tmp_path):
+    """Other symbols in every run; 100,000 of them gave no signal and no exception of another kind."""
+    count = profiles.pick(250, 20_000)
+    program = [sys.executable, "tests/symbol_mutations.py", "--count", str(count), "--finds", str(tmp_path)]
+    done = subprocess.run(program, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-5000:]
+    ran, refused = map(int, re.search(r"(\d+) ran, (\d+) were refused", done.stdout).groups())
+    assert ran > count / 10 and refused > count / 2, done.stdout
+
+
+# ---- what MXNet says -------------------------------------------------------------------------
+
+
+def test_mxnets_own_lines_stay_off_stderr(tmp_path, capfd, images):
+    """Its message is in ours, without the place in its source."""
+    odd = changed(network(), lambda g: node(g, "Pooling")["attrs"].update(kernel="(40, 40)"))
+    for mode in MODES:
+        with pytest.raises(CheckpointError) as error:
+            Predictor(odd, SHAPE, mode=mode)
+        text = str(error.value)
+        assert text.startswith("the network does not fit the images: Error in operator 'pooling0': Check failed")
+        assert "src/" not in text and ".cc" not in text and len(text) < 400
+    assert capfd.readouterr().err == ""

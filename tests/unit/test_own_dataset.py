@@ -1,0 +1,287 @@
+"""A dataset of one's own, as IDX files and NumPy arrays: what it says is what is run, and what is wrong is one line."""
+
+import gzip
+import io
+import json
+import struct
+from pathlib import Path
+
+import numpy as np
+import profiles
+import pytest
+
+from fashion_infer import infer, verification
+from fashion_infer.checkpoints import hdf5
+from fashion_infer.checkpoints.checkpoint import Checkpoint
+from fashion_infer.data import cache, dataset, idx, locate, own, pictures, synthetic
+from fashion_infer.errors import DataError, UsageError
+from fashion_infer.graph import layers as kinds
+from fashion_infer.graph import symbol
+from fashion_infer.request import Request
+
+CPU = ("--backend", "cpu")
+
+
+def idx_bytes(array):
+    """As the format's own page has it: two zero bytes, 8 for unsigned byte, dimensions, big-endian sizes, the bytes."""
+    head = struct.pack(f">HBB{array.ndim}I", 0, 8, array.ndim, *array.shape)
+    return head + np.ascontiguousarray(array, np.uint8).tobytes()
+
+
+def npy_bytes(array):
+    stream = io.BytesIO()
+    np.save(stream, array)
+    return stream.getvalue()
+
+
+@pytest.fixture
+def made():
+    """300 images of the built-in set, with their labels."""
+    images, labels = synthetic.load()
+    return images[:300, 0], labels[:300]
+
+
+def put(folder, form, images, labels):
+    """Write a dataset into a folder in one of its forms; its two files."""
+    names = dict(zip(("idx", "npy"), (own.PAIRS[0], own.PAIRS[2]))).get(form.partition(".")[0])
+    if form.startswith("npz"):
+        keys = own.KEYS[0] if form == "npz" else own.KEYS[1]
+        np.savez_compressed(folder / "set.npz", **dict(zip(keys, (images, labels))), other=np.zeros(3))
+        return (folder / "set.npz",) * 2
+    paths = [folder / (name + (".gz" if form == "idx.gz" else "")) for name in names]
+    for path, array in zip(paths, (images, labels)):
+        content = idx_bytes(array) if form.startswith("idx") else npy_bytes(array)
+        path.write_bytes(gzip.compress(content) if form == "idx.gz" else content)
+    return tuple(paths)
+
+
+FORMS = ("idx", "idx.gz", "npy", "npz", "npz of Keras")
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_is_read(form, tmp_path, made):
+    files = put(tmp_path, form, *made)
+    for found in (own.load(str(tmp_path)), own.load(None, *map(str, files))):
+        assert np.array_equal(found.images[:, 0], made[0]) and np.array_equal(found.labels, made[1])
+        assert found.images.shape == (300, 1, 28, 28) and found.images.dtype == np.uint8
+        assert found.location == str(files[0]) and found.classes == int(made[1].max()) + 1
+
+
+def test_arrays_of_other_layouts(tmp_path):
+    rng = np.random.default_rng()
+    for _ in range(profiles.examples(20)):
+        count, side, classes = (int(value) for value in rng.integers([1, 2, 1], [30, 40, 50]))
+        pixels = rng.integers(0, 256, (count, side, side)).astype(np.uint8)
+        labels = rng.integers(0, classes, count)
+        shaped = [pixels, pixels[:, None], pixels[..., None]][rng.integers(0, 3)]
+        shaped = np.asarray(shaped, rng.choice(["u1", "<i2", ">i4", "<i8", "<u8"]), order=str(rng.choice(["C", "F"])))
+        columns = labels.astype(rng.choice(["u1", ">i2", "<i8"])).reshape([(count,), (count, 1)][rng.integers(0, 2)])
+        np.save(tmp_path / "images.npy", shaped)
+        np.save(tmp_path / "labels.npy", columns)
+        found = own.load(str(tmp_path))
+        assert np.array_equal(found.images[:, 0], pixels) and np.array_equal(found.labels, labels)
+
+
+def test_it_runs_as_the_same_images_do(tmp_path, made, invoke):
+    put(tmp_path, "idx", *made)
+    expected = infer(n=300, data="synthetic", backend="cpu")
+    code, out, _ = invoke("run", "--data", "own", "--data-dir", tmp_path, *CPU, "--json")
+    found = json.loads(out)
+    assert code == 0 and found["n"] == 300 and found["data_source"] == "own"
+    assert found["correctness"] == expected.correctness
+    files = own.PAIRS[0]
+    code, out, _ = invoke("run", "--images", tmp_path / files[0], "--labels", tmp_path / files[1], *CPU, "--n", "100")
+    hits = int((expected.predictions[:100] == made[1][:100]).sum())
+    assert code == 0 and f"Correctness: {hits / 100} Model: ece408-high Data: own" in out.splitlines()
+    result = infer(data="own", data_dir=str(tmp_path), backend="cpu")
+    assert np.array_equal(result.predictions, expected.predictions)
+    assert result.class_names == tuple("0123456789") and result.data_location == str(tmp_path / files[0])
+
+
+@pytest.mark.parametrize("side", [14, 32, 86])
+def test_other_sizes_are_resized_as_an_editions_are(tmp_path, side):
+    pixels = np.random.default_rng().integers(0, 256, (20, side, side)).astype(np.uint8)
+    np.savez(tmp_path / "a.npz", images=pixels, labels=np.arange(20) % 10)
+    given = dataset.Images(pixels[:, None], np.arange(20) % 10, "own", "")
+    result = infer(data="own", data_dir=str(tmp_path), backend="cpu", edition="sp2018")
+    assert dataset.resized(given, 64).shape == (20, 1, 64, 64) and result.images.shape == (20, 1, side, side)
+    assert result.n == 20
+
+
+def test_pictures_of_it_have_numbers_for_classes(tmp_path, made, invoke):
+    put(tmp_path, "npz", *made)
+    wanted = ("--confusion", tmp_path / "c.png", "--mistakes", tmp_path / "m.png")
+    code, _, err = invoke("run", "--data", "own", "--data-dir", tmp_path, *CPU, *wanted)
+    assert code == 0 and (tmp_path / "c.png").stat().st_size and (tmp_path / "m.png").stat().st_size, err
+
+
+def test_data_info_shows_it(tmp_path, made, invoke):
+    files = put(tmp_path, "npy", *made)
+    code, out, _ = invoke("data", "info", "--data", "own", "--data-dir", tmp_path)
+    assert code == 0 and out.split()[-5:] == ["300", "28", "x", "28", "10"]
+    code, again, _ = invoke("data", "info", "--images", files[0], "--labels", files[1])
+    assert (code, again) == (0, out)
+
+
+def test_a_wrong_md5_names_the_option(tmp_path, made, invoke):
+    put(tmp_path, "idx.gz", *made)
+    code, _, err = invoke("run", "--data-dir", tmp_path, *CPU)
+    assert code == 3 and "MD5" in err and f"add --data own --data-dir {tmp_path}" in err and err.count("\n") == 1
+
+
+def header(shape, descr="|u1"):
+    stream = io.BytesIO()
+    np.lib.format.write_array_header_1_0(stream, {"descr": descr, "fortran_order": False, "shape": shape})
+    return stream.getvalue()
+
+
+IMAGES = idx_bytes(np.zeros((4, 28, 28)))
+LABELS = idx_bytes(np.zeros(4))
+WRONG = {
+    "empty": (b"", LABELS, "it is empty"),
+    "text": (b"images", LABELS, "neither an IDX file nor an array of NumPy"),
+    "labels for images": (LABELS, LABELS, "magic number 2049, expected 2051"),
+    "images for labels": (IMAGES, IMAGES, "magic number 2051, expected 2049"),
+    "floats in IDX": (b"\0\0\x0d\x03" + IMAGES[4:], LABELS, "magic number 3331"),
+    "too short": (IMAGES[:-1], LABELS, "3135 bytes where its header says 3136"),
+    "too long": (IMAGES + b"\0", LABELS, "3137 bytes where its header says 3136"),
+    "ends in its header": (IMAGES[:9], LABELS, "ends within its header"),
+    "a header of terabytes": (struct.pack(">IIII", 2051, 2**31, 2**10, 2**10), LABELS, "the most that is read"),
+    "gzip cut off": (gzip.compress(IMAGES)[:-9], LABELS, "not a whole gzip file"),
+    "counts differ": (IMAGES, idx_bytes(np.zeros(5)), "holds 4 images, but .* 5 labels"),
+    "none": (idx_bytes(np.zeros((0, 28, 28))), idx_bytes(np.zeros(0)), "holds no images"),
+    "not square": (idx_bytes(np.zeros((4, 28, 20))), LABELS, "square images"),
+    "a pixel": (idx_bytes(np.zeros((4, 1, 1))), LABELS, "square images"),
+    "colours": (npy_bytes(np.zeros((4, 28, 28, 3), np.uint8)), LABELS, "square images in grey"),
+    "floats": (npy_bytes(np.zeros((4, 28, 28))), LABELS, "float64 where whole numbers"),
+    "objects": (npy_bytes(np.array([{}])), LABELS, "object where whole numbers"),
+    "out of range": (npy_bytes(np.full((4, 28, 28), 256)), LABELS, "pixels from 256 to 256"),
+    "negative": (npy_bytes(np.full((4, 28, 28), -1)), LABELS, "pixels from -1"),
+    "an array that is cut off": (npy_bytes(np.zeros((4, 28, 28), np.uint8))[:-1], LABELS, "its header says 3136"),
+    "an array of terabytes": (header((2**20, 2**10, 2**10)), LABELS, "the most that is read"),
+    "a header that is cut off": (header((4, 28, 28))[:40], LABELS, "not a whole array of NumPy"),
+    "a header that is a program": (
+        b"\x93NUMPY\x01\0\x20\0__import__('os').abort()       \n", LABELS, "not a whole array of NumPy",
+    ),
+    "an archive that is none": (b"PK\x03\x04" + bytes(50), LABELS, "not a whole array of NumPy"),
+    "labels in two columns": (IMAGES, npy_bytes(np.zeros((4, 10), int)), "one label an image"),
+    "negative labels": (IMAGES, npy_bytes(np.array([0, 1, -1, 2])), "labels from -1 to 2"),
+    "labels of 2**40": (IMAGES, npy_bytes(np.array([0, 1, 2**40, 2])), "labels from 0 to"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_is_wrong_with_it_is_one_line(name, tmp_path):
+    images, labels, words = WRONG[name]
+    paths = [tmp_path / "i", tmp_path / "l"]
+    for path, content in zip(paths, (images, labels)):
+        path.write_bytes(content)
+    with pytest.raises(DataError, match=words) as error:
+        own.load(None, *map(str, paths))
+    assert "\n" not in str(error.value) and str(tmp_path) in str(error.value)
+
+
+def test_a_bomb_is_left_at_the_bound(tmp_path, monkeypatch):
+    monkeypatch.setattr(idx, "MOST", 1 << 20)
+    (tmp_path / "b.npz").write_bytes(bomb())
+    (tmp_path / "l").write_bytes(LABELS)
+    with pytest.raises(DataError, match="where 1,048,576 are the most that is read"):
+        own.load(None, str(tmp_path / "b.npz"), str(tmp_path / "l"))
+    (tmp_path / "i.gz").write_bytes(gzip.compress(struct.pack(">IIII", 2051, 4, 28, 28) + bytes(64 << 20)))
+    with pytest.raises(DataError, match="at least 1051712 bytes where its header says 3136"):
+        own.load(None, str(tmp_path / "i.gz"), str(tmp_path / "l"))
+
+
+def bomb():
+    """64 MB of zeros in 64 kB."""
+    stream = io.BytesIO()
+    np.savez_compressed(stream, images=np.zeros((64, 1024, 1024), np.uint8))
+    return stream.getvalue()
+
+
+def test_damaged_files_are_one_line(tmp_path, made):
+    rng = np.random.default_rng()
+    for form in FORMS:
+        files = put(tmp_path, form, *(part[:20] for part in made))
+        for path in set(files):
+            whole = path.read_bytes()
+            for _ in range(profiles.examples(15)):
+                damaged = bytearray(whole)
+                for position in rng.integers(0, min(len(damaged), 200), rng.integers(1, 5)):
+                    damaged[position] = rng.integers(0, 256)
+                path.write_bytes(damaged[: len(damaged) - int(rng.choice([0, 0, 1, 100]))])
+                try:
+                    own.load(None, *map(str, files))
+                except DataError as error:
+                    assert "\n" not in str(error)
+            path.write_bytes(whole)
+
+
+def test_labels_beyond_the_models_classes_are_refused_before_anything_runs(tmp_path, made, invoke):
+    put(tmp_path, "npz", made[0], made[1].astype(int) + 1)
+    code, out, err = invoke("run", "--data", "own", "--data-dir", tmp_path, *CPU)
+    assert code == 3 and "labels up to 10, but ece408-high tells 10 classes apart: 0 to 9" in err
+    assert "New Inference" not in out and err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "words, code, said",
+    [
+        (("--data", "own"), 2, "--data-dir DIR, or --images FILE with --labels FILE"),
+        (("--images", "a"), 2, "both --images FILE and --labels FILE"),
+        (("--labels", "a"), 2, "both --images FILE and --labels FILE"),
+        (("--images", "a", "--labels", "b", "--data-dir", "."), 2, "a folder"),
+        (("--images", "a", "--labels", "b", "--data", "synthetic"), 2, "not for synthetic"),
+        (("--images", "a", "--labels", "b"), 3, "cannot read a: No such file"),
+        (("--data", "own", "--data-dir", "."), 3, "holds no dataset that is known by its names"),
+        (("--data", "own", "--data-dir", "none"), 3, "holds no dataset"),
+        (("--data", "own", "--data-dir", "set", "--n", "0"), 2, "n must be 1 to 300 images, not 0"),
+        (("--data", "own", "--data-dir", "set", "--n", "301"), 2, "n must be 1 to 300 images, not 301"),
+    ],
+)
+def test_what_is_refused(words, code, said, tmp_path, made, monkeypatch, invoke):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "set").mkdir()
+    put(tmp_path / "set", "npz", *made)
+    got, _, err = invoke("run", *words, *CPU)
+    assert got == code and said in err and len(err.strip().splitlines()) == 1
+
+
+def test_there_are_no_figures_to_verify(tmp_path, made, invoke):
+    put(tmp_path, "npz", *made)
+    code, _, err = invoke("verify", "--data", "own", "--data-dir", tmp_path)
+    assert code == 2 and "own" in err and err.count("\n") == 1
+    with pytest.raises(UsageError, match="no published figures"):
+        verification.verify([], Request(data="own", data_dir=str(tmp_path), backend="cpu"))
+
+
+def test_the_page_names_what_is_looked_for_and_the_bounds():
+    page = (Path(__file__).resolve().parents[2] / "docs" / "data.md").read_text(encoding="utf-8")
+    named = {name for pair in (*own.PAIRS, *own.KEYS) for name in pair}
+    dotted = {"t10k-images.idx3-ubyte", "t10k-labels.idx1-ubyte"}
+    assert all(f"`{name}`" in page for name in named - dotted) and "a dot for the dash before `idx`" in page
+    for number in (pictures.LONGEST_SIDE, pictures.MOST_PIXELS, cache.DEFAULT_MB):
+        assert f"{number:,}" in page
+    assert cache.BOUND in page and locate.MOST["t10k-labels-idx1-ubyte.gz"] - 5148 == 4096
+
+
+def test_a_network_of_26_classes_on_as_many(tmp_path, invoke):
+    """Letters, say: the scores against NumPy's in float64, and nothing of Fashion-MNIST's ten classes."""
+    rng = np.random.default_rng()
+    layers = (kinds.Flatten(), kinds.Dense(26), kinds.Softmax())
+    weights = {"fullyconnected0_weight": rng.normal(0, 2e-4, (26, 784)), "fullyconnected0_bias": rng.normal(0, 1, 26)}
+    weights = {name: array.astype(np.float32) for name, array in weights.items()}
+    hdf5.save(tmp_path / "letters.h5", Checkpoint(symbol.build(layers, (1, 28, 28)), weights, {}))
+    pixels, labels = rng.integers(0, 256, (60, 28, 28)).astype(np.uint8), rng.permutation(60) % 26
+    np.savez(tmp_path / "a.npz", images=pixels, labels=labels)
+    asked = {"data": "own", "data_dir": str(tmp_path), "checkpoint": str(tmp_path / "letters.h5"), "input_size": 28}
+    result = infer(**asked, backend="cpu")
+    logits = pixels.reshape(60, 784) @ weights["fullyconnected0_weight"].astype(float).T
+    exact = np.exp(logits + weights["fullyconnected0_bias"])
+    exact /= exact.sum(axis=1, keepdims=True)
+    assert np.allclose(result.scores, exact, atol=1e-4)
+    assert result.class_names == tuple(str(number) for number in range(26))
+    assert result.correctness == (exact.argmax(axis=1) == labels).mean()
+    options = [f"--{name.replace('_', '-')}={value}" for name, value in asked.items()]
+    code, _, err = invoke("run", *options, *CPU, "--confusion", tmp_path / "c.png", "--mistakes", tmp_path / "m.png")
+    assert code == 0 and (tmp_path / "c.png").exists(), err

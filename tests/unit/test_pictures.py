@@ -1,0 +1,498 @@
+"""Pictures of users in every mode of Pillow, against conversions written by hand in float64 from the definitions."""
+
+import colorsys
+import io
+import struct
+import subprocess
+import sys
+import zlib
+
+import numpy as np
+import profiles
+import pytest
+from PIL import Image, ImageOps
+
+from fashion_infer.data import grey, pictures
+from fashion_infer.errors import DataError
+
+LUMA = np.array([0.299, 0.587, 0.114])  # ITU-R BT.601
+D50 = np.array([0.96422, 1.0, 0.82521])  # CIE XYZ of the white point
+H, W = 9, 13
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng()
+
+
+def pixels(rng, bands, dtype=np.uint8):
+    """Random pixels with both ends of the range among them."""
+    values = rng.integers(0, np.iinfo(dtype).max + 1, (H, W, bands), dtype=dtype)
+    values[0, 0], values[0, 1] = 0, np.iinfo(dtype).max
+    return values
+
+
+def luma(rgb):
+    return np.asarray(rgb, np.float64) @ LUMA
+
+
+def over(level, alpha):
+    """Grey levels over the ground that the documentation promises, alpha is 0 to 1; None where it is a close call."""
+    edge = np.zeros((H, W), bool)
+    edge[[0, -1]] = edge[:, [0, -1]] = True
+    around = np.concatenate([alpha[0], alpha[-1], alpha[:, 0], alpha[:, -1]])
+    subject = (level * alpha).sum() / alpha.sum()
+    if abs(np.median(around) - 0.5) < 0.01 or abs(subject - 127) < 2:
+        return None
+    if np.median(around) > 0.5:
+        levels = np.concatenate([level[0], level[-1], level[:, 0], level[:, -1]])
+        ground = np.median(levels[around > 0.5])
+    else:
+        ground = 0.0 if subject > 127 else 255.0
+    return alpha * level + (1 - alpha) * ground
+
+
+def premultiplied(mode, values):
+    return Image.frombytes(mode, (W, H), np.ascontiguousarray(values).tobytes())
+
+
+def case_1(rng):
+    bits = rng.integers(0, 2, (H, W)).astype(bool)
+    return Image.fromarray(bits), 255.0 * bits
+
+
+def case_L(rng):
+    level = pixels(rng, 1)[..., 0]
+    return Image.fromarray(level), level
+
+
+def case_RGB(rng):
+    rgb = pixels(rng, 3)
+    return Image.fromarray(rgb), luma(rgb)
+
+
+def case_RGBX(rng):
+    values = pixels(rng, 4)
+    return premultiplied("RGBX", values), luma(values[..., :3])
+
+
+def case_LA(rng):
+    values = pixels(rng, 2)
+    return Image.fromarray(values, "LA"), over(values[..., 0].astype(float), values[..., 1] / 255)
+
+
+def case_RGBA(rng):
+    values = pixels(rng, 4)
+    return Image.fromarray(values, "RGBA"), over(luma(values[..., :3]), values[..., 3] / 255)
+
+
+def case_La(rng):
+    level, alpha = pixels(rng, 1)[..., 0].astype(float), rng.integers(100, 256, (H, W)).astype(np.uint8)
+    stored = np.rint(level * alpha / 255).astype(np.uint8)
+    exact = np.minimum(255, stored * 255.0 / alpha)
+    return premultiplied("La", np.stack([stored, alpha], -1)), over(exact, alpha / 255)
+
+
+def case_RGBa(rng):
+    rgb, alpha = pixels(rng, 3).astype(float), rng.integers(100, 256, (H, W)).astype(np.uint8)
+    stored = np.rint(rgb * alpha[..., None] / 255).astype(np.uint8)
+    exact = np.minimum(255, stored * 255.0 / alpha[..., None])
+    return premultiplied("RGBa", np.concatenate([stored, alpha[..., None]], -1)), over(luma(exact), alpha / 255)
+
+
+def _palette(rng):
+    colours = rng.integers(0, 256, (256, 3)).astype(np.uint8)
+    index = rng.integers(0, 256, (H, W)).astype(np.uint8)
+    picture = Image.fromarray(index, "P")
+    picture.putpalette(colours.tobytes())
+    return picture, index, luma(colours[index])
+
+
+def case_P(rng):
+    picture, _, level = _palette(rng)
+    return picture, level
+
+
+def case_P_with_one_transparent_colour(rng):
+    picture, index, level = _palette(rng)
+    picture.info["transparency"] = int(index[4, 4])
+    return picture, over(level, (index != index[4, 4]).astype(float))
+
+
+def case_P_with_an_opacity_for_each_colour(rng):
+    picture, index, level = _palette(rng)
+    opacity = rng.integers(0, 256, 256).astype(np.uint8)
+    picture.info["transparency"] = opacity.tobytes()
+    return picture, over(level, opacity[index] / 255)
+
+
+def case_PA(rng):
+    picture, index, level = _palette(rng)
+    alpha = rng.integers(0, 256, (H, W)).astype(np.uint8)
+    with_alpha = Image.merge("PA", (Image.fromarray(index), Image.fromarray(alpha)))
+    with_alpha.putpalette(picture.getpalette())
+    return with_alpha, over(level, alpha / 255)
+
+
+def case_L_with_a_transparent_level(rng):
+    level = pixels(rng, 1)[..., 0]
+    picture = Image.fromarray(level)
+    picture.info["transparency"] = int(level[3, 3])
+    return picture, over(level.astype(float), (level != level[3, 3]).astype(float))
+
+
+def case_RGB_with_a_transparent_colour(rng):
+    rgb = pixels(rng, 3)
+    picture = Image.fromarray(rgb)
+    picture.info["transparency"] = tuple(int(value) for value in rgb[3, 3])
+    return picture, over(luma(rgb), (rgb != rgb[3, 3]).any(-1).astype(float))
+
+
+def case_CMYK(rng):
+    values = pixels(rng, 4)
+    ink = values / 255.0
+    rgb = 255 * (1 - ink[..., :3]) * (1 - ink[..., 3:])
+    return Image.fromarray(values, "CMYK"), luma(rgb)
+
+
+def case_YCbCr(rng):
+    values = pixels(rng, 3)
+    y, cb, cr = (values[..., index].astype(float) for index in range(3))
+    rgb = [y + 1.402 * (cr - 128), y - 0.344136 * (cb - 128) - 0.714136 * (cr - 128), y + 1.772 * (cb - 128)]
+    return Image.fromarray(values, "YCbCr"), luma(np.clip(np.stack(rgb, -1), 0, 255))
+
+
+def case_HSV(rng):
+    values = pixels(rng, 3)
+    rgb = [colorsys.hsv_to_rgb(*(pixel / 255.0)) for pixel in values.reshape(-1, 3)]
+    return Image.fromarray(values, "HSV"), luma(255 * np.array(rgb)).reshape(H, W)
+
+
+def case_LAB(rng):
+    """By CIE's definition to XYZ, and on by scikit-image's own conversion to sRGB."""
+    color = pytest.importorskip("skimage.color")
+    values = pixels(rng, 3)
+    values[:2, :, 1:] = 0  # two rows of greys
+    lab = np.stack([values[..., 0] * (100 / 255), *(values[..., i].view(np.int8) for i in (1, 2))], -1)
+    middle = (lab[..., 0] + 16) / 116
+    ratio = np.stack([middle + lab[..., 1] / 500, middle, middle - lab[..., 2] / 200], -1)
+    xyz = np.where(ratio**3 > 216 / 24389, ratio**3, (116 * ratio - 16) * 27 / 24389) * D50
+    rgb = np.clip(color.xyz2rgb(_adapted(xyz)), 0, 1)
+    return Image.fromarray(values, "LAB"), luma(255 * rgb)
+
+
+def _adapted(xyz):
+    """From white point D50 to D65, by Bradford's method from its definition."""
+    cone = np.array([[0.8951, 0.2664, -0.1614], [-0.7502, 1.7135, 0.0367], [0.0389, -0.0685, 1.0296]])
+    d65 = np.array([0.95047, 1.0, 1.08883])
+    matrix = np.linalg.inv(cone) @ np.diag((cone @ d65) / (cone @ D50)) @ cone
+    return xyz @ matrix.T
+
+
+def case_I_16(rng):
+    values = pixels(rng, 1, np.uint16)[..., 0]
+    return Image.fromarray(values), values * (255 / 65535)
+
+
+def case_I_16_dark(rng):
+    values = rng.integers(0, 256, (H, W)).astype(np.uint16)
+    return Image.fromarray(values), values * (255 / 65535)
+
+
+def case_I_16B(rng):
+    values = pixels(rng, 1, np.uint16)[..., 0]
+    return Image.frombytes("I;16B", (W, H), values.astype(">u2").tobytes()), values * (255 / 65535)
+
+
+def case_I_of_16_bits(rng):
+    values = pixels(rng, 1, np.uint16)[..., 0]
+    return Image.fromarray(values.astype(np.int32)), values * (255 / 65535)
+
+
+def case_I_of_8_bits(rng):
+    values = pixels(rng, 1)[..., 0]
+    return Image.fromarray(values.astype(np.int32)), values
+
+
+def case_F_to_1(rng):
+    values = rng.random((H, W)).astype(np.float32)
+    return Image.fromarray(values), 255.0 * values
+
+
+def case_F_to_255(rng):
+    values = (255 * rng.random((H, W))).astype(np.float32)
+    values[0, 0] = 255
+    return Image.fromarray(values), values
+
+
+CASES = {name[len("case_") :]: case for name, case in list(globals().items()) if name.startswith("case_")}
+# Levels of 255 that rounding in Pillow's own conversions may cost: of HSV and YCbCr several times.
+LOOSE = {"HSV": 2.5, "YCbCr": 2.0, "CMYK": 1.6, "La": 2.0, "RGBa": 2.0}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_mode(name, rng, monkeypatch):
+    monkeypatch.setattr(grey, "_STRIP", 3 * W)
+    for _ in range(profiles.examples(4)):
+        picture, expected = CASES[name](rng)
+        if expected is None:
+            continue
+        found = grey.levels(picture)
+        assert found.dtype == np.uint8 and found.shape == (H, W)
+        assert np.abs(found - np.asarray(expected, float)).max() <= LOOSE.get(name, 1.0)
+
+
+def test_every_mode_of_pillow_is_one_of_them():
+    from PIL import ImageMode
+
+    ImageMode.getmode("L")
+    known = {"1", "L", "I", "F", "P", "RGB", "RGBX", "RGBA", "CMYK", "YCbCr", "LAB", "HSV", "LA", "La", "PA", "RGBa"}
+    assert set(Image.MODES) <= known | {"I;16", "I;16L", "I;16B", "I;16N"}
+    for mode in set(Image.MODES) | {"LA", "La", "PA", "RGBa"}:
+        levels = grey.levels(Image.new(mode, (W, H), 0 if len(Image.new(mode, (1, 1)).getbands()) == 1 else None)) \
+            if "A" not in mode and "a" not in mode else None  # fmt: skip
+        assert levels is None or levels.shape == (H, W)
+
+
+@pytest.mark.parametrize(
+    "values, words",
+    [
+        (np.array([[0.0, 300.0]], np.float32), "floats from 0 to 300"),
+        (np.array([[-1.0, 1.0]], np.float32), "floats from -1 to 1"),
+        (np.array([[np.nan, 1.0]], np.float32), "not finite"),
+        (np.array([[np.inf, 1.0]], np.float32), "not finite"),
+        (np.array([[-1, 5]], np.int32), "integers from -1 to 5"),
+        (np.array([[0, 65536]], np.int32), "integers from 0 to 65536"),
+    ],
+)
+def test_values_of_no_known_scale_are_refused(values, words, tmp_path):
+    Image.fromarray(values).save(tmp_path / "a.tiff")
+    with pytest.raises(DataError, match=f"a.tiff cannot be shown in grey: .*{words}"):
+        pictures.read(str(tmp_path / "a.tiff"))
+
+
+def test_a_wholly_transparent_picture_is_refused(tmp_path):
+    Image.new("RGBA", (20, 20), (200, 100, 50, 0)).save(tmp_path / "a.png")
+    with pytest.raises(DataError, match="wholly transparent"):
+        pictures.read(str(tmp_path / "a.png"))
+
+
+def png(values):
+    """A grey PNG of 8 or 16 bits, written by hand."""
+    height, width = values.shape
+    bits = 8 * values.dtype.itemsize
+    rows = b"".join(b"\0" + row.astype(values.dtype.newbyteorder(">")).tobytes() for row in values)
+
+    def chunk(kind, content):
+        return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+
+    header = struct.pack(">IIBBBBB", width, height, bits, 0, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
+
+
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("suffix", ["png", "pgm", "tiff"])
+def test_16_bits_are_the_same_picture_as_8(suffix, dark, tmp_path, rng):
+    """A picture in 16 bits, and the same rounded to 8; no value of a dark one is above 255."""
+    wide = rng.integers(0, 256 if dark else 65536, (40, 40)).astype(np.uint16)
+    level = np.rint(wide / 257).astype(np.uint8)
+    paths = [tmp_path / f"{bits}.{suffix}" for bits in (8, 16)]
+    if suffix == "png":
+        for path, values in zip(paths, (level, wide)):
+            path.write_bytes(png(values))
+    elif suffix == "pgm":
+        paths[0].write_bytes(b"P5 40 40 255\n" + level.tobytes())
+        paths[1].write_bytes(b"P5 40 40 65535\n" + wide.astype(">u2").tobytes())
+    else:
+        for path, values in zip(paths, (level, wide)):
+            Image.fromarray(values).save(path)
+    first, second = (pictures.read(str(path), invert=False) for path in paths)
+    assert np.array_equal(first, second)
+
+
+@pytest.mark.parametrize("scale", [1.0, 255.0])
+def test_floats_are_the_same_picture_as_8_bits(scale, tmp_path, rng):
+    level = rng.integers(0, 256, (40, 40)).astype(np.uint8)
+    level[0, 0] = 255
+    Image.fromarray(level).save(tmp_path / "8.png")
+    Image.fromarray((level / 255 * scale).astype(np.float32)).save(tmp_path / "f.tiff")
+    first, second = (pictures.read(str(tmp_path / name), invert=False) for name in ("8.png", "f.tiff"))
+    assert np.array_equal(first, second)
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+@pytest.mark.parametrize("suffix", ["png", "jpg", "tiff", "webp"])
+def test_exif_orientation_is_applied(orientation, suffix, tmp_path):
+    """By the table of the EXIF standard: where row 0 and column 0 of what is stored lie in what is shown."""
+    shown = np.zeros((60, 40), np.uint8)
+    shown[5:20, 5:15] = 255
+    shown[40:55, 5:35] = 128
+    stored = {
+        1: shown, 2: shown[:, ::-1], 3: shown[::-1, ::-1], 4: shown[::-1], 5: shown.T, 6: shown.T[::-1],
+        7: shown.T[::-1, ::-1], 8: shown.T[:, ::-1],
+    }[orientation]  # fmt: skip
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    Image.fromarray(np.ascontiguousarray(stored)).convert("RGB").save(tmp_path / f"a.{suffix}", exif=exif, quality=100)
+    Image.fromarray(shown).save(tmp_path / "b.png")
+    first, second = (pictures.read(str(tmp_path / name), invert=False) for name in (f"a.{suffix}", "b.png"))
+    assert np.abs(first.astype(int) - second).max() <= (0 if suffix in ("png", "tiff") else 12)
+
+
+@pytest.mark.parametrize("level", [0, 40, 90, 160, 255])
+@pytest.mark.parametrize("behind", [0, 255])
+def test_whatever_is_opaque_stays_visible_on_transparent_ground(level, behind, tmp_path):
+    picture = np.zeros((56, 56, 2), np.uint8)
+    picture[..., 0] = behind  # the grey of what nobody sees
+    picture[16:40, 16:40] = level, 255
+    Image.fromarray(picture, "LA").save(tmp_path / "a.png")
+    seen = pictures.read(str(tmp_path / "a.png"))[0]
+    assert seen[0, 0] == 0 and seen[14, 14] == max(level, 255 - level)
+
+
+def test_transparent_corners_take_the_grey_of_an_opaque_border(tmp_path):
+    picture = np.full((56, 56, 2), 255, np.uint8)
+    picture[20:36, 20:36, 0] = 0
+    picture[:6, :6, 1] = picture[-6:, -6:, 1] = 0
+    Image.fromarray(picture, "LA").save(tmp_path / "a.png")
+    seen = pictures.read(str(tmp_path / "a.png"))[0]
+    assert seen[0, 0] == seen[-1, -1] == seen[0, 14] == 0 and seen[14, 14] == 255
+
+
+def square(levels, border):
+    """As the square is defined: the picture in its middle, reduced in one step."""
+    side = max(levels.shape)
+    whole = np.full((side, side), border, np.uint8)
+    top, left = ((side - extent) // 2 for extent in levels.shape)
+    whole[top : top + levels.shape[0], left : left + levels.shape[1]] = levels
+    method = Image.BOX if side > 28 else Image.BILINEAR
+    return np.asarray(Image.fromarray(whole).resize((28, 28), method))
+
+
+def test_a_thin_picture_is_fitted_as_its_square_would_be(rng, monkeypatch):
+    monkeypatch.setattr(pictures, "_STRIP", 700)
+    for _ in range(profiles.examples(60)):
+        height, width = (int(extent) for extent in rng.integers(1, 400, 2) // rng.choice([1, 1, 20, 100], 2) + 1)
+        levels = rng.integers(0, 256, (height, width)).astype(np.uint8)
+        border = int(rng.integers(0, 256))
+        assert np.array_equal(pictures._fitted(levels, border), square(levels, border)), (height, width)
+
+
+LIMITED = """
+import resource, sys
+from fashion_infer.data import pictures
+from fashion_infer.errors import DataError
+from PIL import Image, PngImagePlugin, TiffImagePlugin
+import numpy as np
+resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
+for path in sys.argv[1:]:
+    try:
+        print(pictures.read(path).shape)
+    except DataError as error:
+        print(error)
+"""
+
+
+def test_sizes_are_checked_before_a_picture_is_decoded(tmp_path):
+    """In a gigabyte of address space: 60,000 x 1 in 87 bytes, bombs of both sizes that Pillow knows, a long strip."""
+    made = {}
+    for name, (width, height) in {"a": (60_000, 1), "b": (1, 60_000), "c": (9500, 9500), "d": (16_000, 16_000)}.items():
+        packed = zlib.compressobj(9)
+        rows = b"".join(packed.compress(bytes(1 + -(-width // 8))) for _ in range(height)) + packed.flush()
+        header = struct.pack(">IIBBBBB", width, height, 1, 0, 0, 0, 0)
+        content = b"\x89PNG\r\n\x1a\n"
+        for kind, part in ((b"IHDR", header), (b"IDAT", rows), (b"IEND", b"")):
+            content += struct.pack(">I", len(part)) + kind + part + struct.pack(">I", zlib.crc32(kind + part))
+        made[name] = tmp_path / f"{name}.png"
+        made[name].write_bytes(content)
+    assert made["a"].stat().st_size < 100
+    thin = tmp_path / "thin.png"
+    thin.write_bytes(png(np.zeros((1 << 14, 1), np.uint8)))
+    command = [sys.executable, "-c", LIMITED, *map(str, made.values()), str(thin)]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    said = ended.stdout.splitlines()
+    assert not ended.stderr and len(said) == 5 and said[-1] == "(1, 28, 28)"
+    assert all("reduce it first" in line or "not a picture that can be read" in line for line in said[:4]), said
+
+
+def test_a_picture_that_is_too_large_is_not_decoded(tmp_path, monkeypatch):
+    Image.new("1", (60_000, 1)).save(tmp_path / "a.png")
+    monkeypatch.setattr("PIL.ImageFile.ImageFile.load", lambda self: pytest.fail("decoded"))
+    with pytest.raises(DataError, match="a.png is a picture of 60000 x 1 pixels: reduce it first"):
+        pictures.read(str(tmp_path / "a.png"))
+
+
+def test_what_starts_programs_or_is_no_picture_is_refused(tmp_path):
+    (tmp_path / "a.eps").write_text("%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 10 10\n(touched) (w) file\n")
+    for name, content in {
+        "b.wmf": b"\xd7\xcd\xc6\x9a" + bytes(36),
+        "c.emf": b"\x01\0\0\0" + bytes(36) + b" EMF" + bytes(60),
+        "d.avif": b"\0\0\0\x1cftypavif" + bytes(80),
+        "e.png": b"",
+        "f.png": b"\x89PNG\r\n\x1a\n" + bytes(40),
+    }.items():
+        (tmp_path / name).write_bytes(content)
+    for path in sorted(tmp_path.iterdir()):
+        with pytest.raises(DataError, match="is not a picture that can be read") as error:
+            pictures.read(str(path))
+        assert "\n" not in str(error.value)
+
+
+def encoded(rng):
+    """A small picture in every format that Pillow here can write, of those that are read."""
+    Image.init()
+    picture = Image.fromarray(rng.integers(0, 256, (24, 24, 3)).astype(np.uint8))
+    found = {}
+    for name in pictures.FORMATS:
+        for mode in ("RGB", "L", "1"):
+            stream = io.BytesIO()
+            try:
+                picture.convert(mode).save(stream, name)
+            except (KeyError, OSError, ValueError):
+                continue
+            found[name] = stream.getvalue()
+            break
+    return found
+
+
+def test_damaged_pictures_of_every_format_are_one_line(tmp_path, rng, recwarn):
+    for name, content in encoded(rng).items():
+        for _ in range(profiles.examples(12)):
+            damaged = bytearray(content)
+            for position in rng.integers(0, len(damaged), rng.integers(1, 9)):
+                damaged[position] = rng.integers(0, 256)
+            if rng.random() < 0.3:
+                del damaged[int(rng.integers(0, len(damaged))) :]
+            path = tmp_path / name
+            path.write_bytes(bytes(damaged))
+            try:
+                seen = pictures.read(str(path))
+            except DataError as error:
+                assert "\n" not in str(error)
+            else:
+                assert seen.shape == (1, 28, 28)
+    assert not [str(warning) for warning in recwarn.list]
+
+
+def test_damaged_exif_is_passed_over(tmp_path, rng):
+    level = rng.integers(0, 256, (40, 40)).astype(np.uint8)
+    Image.fromarray(level).save(tmp_path / "a.png", exif=b"Exif\0\0II*\0\x08\0\0\0\xff\xff" + bytes(20))
+    Image.fromarray(level).save(tmp_path / "b.png")
+    assert np.array_equal(*(pictures.read(str(tmp_path / name)) for name in ("a.png", "b.png")))
+
+
+def test_the_first_frame_of_an_animation_counts(tmp_path):
+    frames = [Image.fromarray(np.full((30, 30), level, np.uint8)) for level in (200, 10)]
+    frames[0].save(tmp_path / "a.gif", save_all=True, append_images=frames[1:])
+    assert (pictures.read(str(tmp_path / "a.gif"), invert=False) == 200).all()
+
+
+def test_orientation_of_16_bits(tmp_path, rng):
+    wide = rng.integers(0, 65536, (30, 20)).astype(np.uint16)
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    Image.fromarray(wide).save(tmp_path / "a.png", exif=exif)
+    turned = ImageOps.exif_transpose(Image.open(tmp_path / "a.png"))
+    assert turned.size == (30, 20)
+    Image.fromarray(np.ascontiguousarray(np.rot90(wide, -1))).save(tmp_path / "b.png")
+    assert np.array_equal(*(pictures.read(str(tmp_path / name), invert=False) for name in ("a.png", "b.png")))

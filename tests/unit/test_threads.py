@@ -1,0 +1,133 @@
+"""`infer` from several threads, and in forked children: each time in a new process, for the first calls count."""
+
+import json
+import subprocess
+import sys
+import textwrap
+
+import profiles
+import pytest
+
+_OPTIONS = "n=20, data='synthetic', backend='cpu'"
+# What one result must have, whatever runs beside it: the layers of its own mode once each, with times of its own.
+_CHECK = """
+from fashion_infer import infer
+import sys, threading, os, json, time
+
+MODELS = ["ece408-high", "sp2018-ece408", "baseline"]
+
+def call(model, mode, threads=2):
+    r = infer(model=model, n=20, data="synthetic", backend="cpu", mode=mode, threads=threads)
+    return dict(model=model, mode=mode, correctness=r.correctness, threads=r.threads,
+                predictions=r.predictions.tolist(),
+                layers=[[l.name, l.kernel, len(l.log[0]), sum(t.shape[0] for t in l.log[0])] for l in r.layers])
+"""
+
+
+def program(body, timeout=120):
+    """Run Python in a process of its own; what it printed as JSON."""
+    code = _CHECK + textwrap.dedent(body)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=timeout)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.fixture(scope="module")
+def alone():
+    """Each call's result when nothing runs beside it."""
+    said = program("print(json.dumps([call(m, mode) for m in MODELS for mode in ('fused', 'operator')]))")
+    return {(one["model"], one["mode"]): one for one in said}
+
+
+@pytest.mark.parametrize("turn", range(profiles.pick(1, 10)))
+def test_the_first_calls_come_from_many_threads(turn, alone):
+    said = program(
+        """
+        count, said = 8, []
+        barrier = threading.Barrier(count)
+        def work(i):
+            barrier.wait()
+            try:
+                for turn in range(3):
+                    n = i + turn
+                    said.append(call(MODELS[n % 3], ("fused", "operator")[n // 3 % 2], 1 + i % 2))
+            except BaseException as error:
+                said.append(repr(error))
+        workers = [threading.Thread(target=work, args=(i,)) for i in range(count)]
+        [w.start() for w in workers]; [w.join() for w in workers]
+        print(json.dumps(said))
+        """
+    )
+    assert len(said) == 24
+    for one in said:
+        assert isinstance(one, dict), one
+        wanted = alone[one["model"], one["mode"]]
+        assert {**one, "threads": 2} == {**wanted, "threads": 2}
+    assert {one["threads"] for one in said} == {1, 2}
+
+
+@pytest.mark.parametrize("turn", range(profiles.pick(1, 10)))
+def test_a_predictor_from_many_threads(turn):
+    said = program(
+        """
+        from fashion_infer import model, request
+        from fashion_infer.predictor import Predictor
+        from fashion_infer.data import dataset
+        loaded = model.load(request.Request())
+        predictor = Predictor(loaded.checkpoint, batch_size=5)
+        images = dataset.load(20, source="synthetic").images
+        barrier, said = threading.Barrier(4), []
+        def work():
+            barrier.wait()
+            for _ in range(5):
+                scores, times = predictor.predict(images)
+                said.append([scores.argmax(1).tolist(), [len(t.log) for t in times if t.custom]])
+        workers = [threading.Thread(target=work) for _ in range(4)]
+        [w.start() for w in workers]; [w.join() for w in workers]
+        print(json.dumps(said))
+        """
+    )
+    assert len(said) == 20 and all(one == said[0] for one in said) and said[0][1] == [4]
+
+
+@pytest.mark.parametrize("loaded", profiles.drawn([True, False], 1))
+def test_children_of_a_parent_with_threads(loaded, alone):
+    """Forked while other threads are in the midst of it: each child works."""
+    said = program(
+        f"""
+        count = {profiles.pick(3, 40)}
+        if {loaded}:
+            call("ece408-high", "fused")
+        going = True
+        def work():
+            while going:
+                call("ece408-high", "operator")
+        workers = [threading.Thread(target=work, daemon=True) for _ in range(2)]
+        [w.start() for w in workers]
+        ended = []
+        for i in range(count):
+            time.sleep(0.01 * i)
+            read, write = os.pipe()
+            child = os.fork()
+            if child == 0:
+                os.write(write, json.dumps([call("ece408-high", m) for m in ("fused", "operator")]).encode())
+                os._exit(0)
+            os.close(write)
+            deadline = time.monotonic() + 60
+            while not os.waitpid(child, os.WNOHANG)[0]:
+                if time.monotonic() > deadline:
+                    os.kill(child, 9)
+                    os.waitpid(child, 0)
+                    break
+                time.sleep(0.01)
+            with os.fdopen(read) as stream:
+                text = stream.read()
+            ended.append(json.loads(text) if text else None)
+        going = False
+        [w.join() for w in workers]
+        print(json.dumps(ended))
+        """,
+        timeout=600,
+    )
+    for results in said:
+        assert results == [alone["ece408-high", "fused"], alone["ece408-high", "operator"]]
