@@ -24,7 +24,7 @@ endif
 ENV = @command -v $(PYTHON) >/dev/null || { echo "fashion-infer: there is no $(PYTHON) here: install Python 3.8 to \
 3.12, or name one: make PYTHON=/path/to/python" >&2; exit 1; }; $(PYTHON) scripts/make_env.py .venv \
 $(if $(filter file,$(origin PYTHON)),,--keep-to-this-python) $(if $(MXNET),--mxnet=$(MXNET)) \
-$(if $(filter gpu,$(BACKEND)),--cuda-compiler)
+$(if $(filter gpu,$(BACKEND)),--cuda)
 
 .PHONY: help setup run test test-all bench lint wheel clean
 

@@ -37,8 +37,9 @@ endfunction()
 target_sources(fashion_ops PRIVATE ${CUDA_SOURCES})
 fops_cuda_target(fashion_ops)
 string(REPLACE ";" " " archs "${CUDA_ARCHS}")
-target_compile_definitions(fashion_ops PRIVATE FOPS_WITH_CUDA
-  FOPS_CUDA_ARCHS="${archs}" FOPS_CUDA_VERSION="${CMAKE_CUDA_COMPILER_VERSION}")
+# Of the two files that ask, and of no other: a build with CUDA then keeps the objects of one without.
+set_property(SOURCE api/messages.cpp api/no_cuda.cpp APPEND PROPERTY COMPILE_DEFINITIONS FOPS_WITH_CUDA
+  "FOPS_CUDA_ARCHS=\"${archs}\"" "FOPS_CUDA_VERSION=\"${CMAKE_CUDA_COMPILER_VERSION}\"")
 
 if(FOPS_BENCH_DENSE)
   file(GLOB DENSE_SOURCES CONFIGURE_DEPENDS net/cuda/kernels/dense/*.cu gpu/check.cu)
