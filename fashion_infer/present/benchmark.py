@@ -67,6 +67,12 @@ def not_compared(result: Result) -> Optional[str]:
     return "not compared with " + ", ".join(f"{peer} ({why})" for peer, why in result.not_compared.items())
 
 
+def notice(result: Result) -> Optional[str]:
+    """`not_compared` for a terminal, where the reader can do something about it."""
+    said = not_compared(result)
+    return f"{said}; pip install 'fashion-infer[peers]'" if said and "not installed" in said else said
+
+
 def left_out(result: Result) -> List[Part]:
     """The same as a part of a page."""
     said = not_compared(result)

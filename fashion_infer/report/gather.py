@@ -238,7 +238,7 @@ def _no_gpu(request, chosen) -> str:
     if request.backend == "cpu":
         return "not asked for (--backend cpu)"
     if not kernels.table("gpu"):
-        return "the operator library was built without CUDA (`make setup BACKEND=gpu` builds it where nvcc is found)"
+        return "the operator library was built without CUDA (`make setup BACKEND=gpu` builds it)"
     try:
         found = len(library_devices.cuda_devices())
     except DeviceError as error:
