@@ -38,7 +38,7 @@ class SpreadPredictor:
         for predictor in self._predictors:
             for count in {part.stop - part.start for part in parts}:
                 predictor.warm(images[:count])
-        scores: List[Optional[np.ndarray]] = [None] * len(parts)
+        scores = [np.empty(0)] * len(parts)
         workers = [(predictor, predictor.stopwatch()) for predictor in self._predictors]
 
         def work(worker, index):

@@ -16,8 +16,8 @@ import glibc_stubs
 
 ROOT = Path(__file__).resolve().parent.parent
 GLIBC = "2.28"  # Debian 10, RHEL 8, Ubuntu 18.10
-# Machine code for each generation, and PTX for the GPUs between them and after. 9.0's own instructions are in 90a, which
-# runs on nothing else: hence plain 90 as PTX.
+# Machine code for each generation, and PTX for the GPUs between them and after: that of plain 90, for 90a's runs on no
+# other GPU.
 CUDA_ARCHS = "75-real;80-real;86-real;89-real;90a-real;100-real;120-real;90-virtual"
 COMPILERS = {"x86_64": "c++", "aarch64": "aarch64-linux-gnu-g++"}
 LARGEST = 40e6  # bytes

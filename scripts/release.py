@@ -45,7 +45,9 @@ def problems(root):
         lines.append(f"v{number} is tagged already: raise the version in fashion_infer/__init__.py")
     if f"\nversion: {number}\n" not in (root / "CITATION.cff").read_text():
         lines.append(f"CITATION.cff is not at version {number}")
-    if not re.search(rf"^## {re.escape(number)}, \d{{4}}-\d\d-\d\d$", (root / "CHANGELOG.md").read_text(), re.MULTILINE):
+    if not re.search(
+        rf"^## {re.escape(number)}, \d{{4}}-\d\d-\d\d$", (root / "CHANGELOG.md").read_text(), re.MULTILINE
+    ):
         lines.append(f"CHANGELOG.md has no dated section for {number}: '## {number}, YEAR-MONTH-DAY'")
     return lines
 

@@ -50,5 +50,6 @@ def read(path: str, invert: Optional[bool] = None) -> np.ndarray:
     square = np.full((max(grey.shape), max(grey.shape)), border, np.uint8)
     top, left = ((square.shape[0] - extent) // 2 for extent in grey.shape)
     square[top : top + grey.shape[0], left : left + grey.shape[1]] = grey
-    reduced = Image.fromarray(square).resize((SIZE, SIZE), Image.BOX if len(square) > SIZE else Image.BILINEAR)
+    filters = Image.Resampling
+    reduced = Image.fromarray(square).resize((SIZE, SIZE), filters.BOX if len(square) > SIZE else filters.BILINEAR)
     return np.asarray(reduced)[None]

@@ -30,10 +30,11 @@ def times(form: str) -> List[Field]:
 
 def ratios(case: Case) -> List[Field]:
     """A column for each peer: how many times faster than the peer the row's contender is."""
-    return [
-        Field(f">x {peer}", lambda row, case, peer=peer: number(row.faster_than.get(peer), ".2f"))
-        for peer in case.peers
-    ]
+
+    def ratio(peer: str) -> Field:
+        return Field(f">x {peer}", lambda row, case: number(row.faster_than.get(peer), ".2f"))
+
+    return [ratio(peer) for peer in case.peers]
 
 
 ERROR = figure("error", "error", ".1e")
@@ -79,9 +80,7 @@ def left_out(result: Result) -> List[Part]:
     return [Missing(f"{said[0].upper()}{said[1:]}.")] if said else []
 
 
-def head(
-    result: Result, name: str, plot: Optional[str], as_json: Optional[str], how: List[Part], alt: str
-) -> List[Part]:
+def head(result: Any, name: str, plot: Optional[str], as_json: Optional[str], how: List[Part], alt: str) -> List[Part]:
     """What a benchmark's page begins with.
 
     Parameters

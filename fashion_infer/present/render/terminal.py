@@ -4,7 +4,7 @@ from typing import Callable, Iterable, List, Optional, Sequence
 
 import click
 
-from ..content import Part, Table
+from ..content import Command, Part, Picture, Table
 
 _LEAST_TEXT = 20  # characters that a column of text keeps; what is longer is folded: the names of fused stages
 _PIPE = 120  # columns of a file or a pipe, which has no width of its own
@@ -21,11 +21,11 @@ def notice(text: Optional[str]) -> None:
 def show(parts: Iterable[Part]) -> None:
     """Print on stdout; pictures, and the tables' details, are left out."""
     for part in parts:
-        if part.kind == "table":
+        if isinstance(part, Table):
             (_list if part.listing else _show)(_short(part))
-        elif part.kind == "command":
+        elif isinstance(part, Command):
             click.echo(f"  $ {part.text}")
-        elif part.kind != "picture":
+        elif not isinstance(part, Picture):
             click.echo(part.text)
 
 
