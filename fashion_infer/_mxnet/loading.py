@@ -1,4 +1,7 @@
-"""Import MXNet once: which build it is, what it needs first, and what a failed import says."""
+"""Import MXNet once: which build it is, what it needs first, and what a failed import says.
+
+MXNet is Apache MXNet 1.9.1, under the Apache License 2.0. It is installed beside this package; nothing of it is copied.
+"""
 
 import functools
 import importlib

@@ -14,6 +14,7 @@ CTYPES = {
     "_mxnet.cuda_11": "dlopen of the CUDA libraries that MXNet links, with their symbols for all",
     "submissions.plugin": "kernels of users, which are libraries of their own",
     "profiling.demangle": "the C++ runtime's own demangler",
+    "compilers": "whether there is a CUDA driver",
     "measure.machines.cpu": "memset and memmove, which are timed, and glibc's mallopt",
 }
 
