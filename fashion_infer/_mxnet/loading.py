@@ -100,5 +100,6 @@ def _explain(error):
     if name in cuda_11.LIBRARIES:
         return f"mxnet-cu112 needs CUDA 11, and {name} was not found: pip install 'fashion-infer[cu112]'"
     if name in _SYSTEM:
-        return f"MXNet needs {name}, which this system lacks: install it (Debian's package {_SYSTEM[name]})"
+        every = ", ".join(_SYSTEM.values())
+        return f"MXNet needs {name}, which this system lacks: install it (Debian's package {_SYSTEM[name]}; it needs all of {every})"
     return f"MXNet cannot be imported ({type(error).__name__}: {text}): reinstall mxnet==1.9.1"

@@ -116,7 +116,7 @@ class TestRemembered:
         built = machine.plan(driver, nvcc, **asked)
         before = machine.remembered
         unasked = not asked.get("cuda") and asked.get("FASHION_INFER_CUDA", "auto") == "auto"
-        found = nvcc_later or asked.get("CUDACXX")
+        found = asked.get("CUDACXX") or nvcc_later
         later = machine.plan(driver_later, nvcc_later)
         if built is None and unasked and driver_later and found:
             assert later == found and machine.why == " again: now with CUDA"
