@@ -67,9 +67,9 @@ def make_plan(before, mxnet=None, more_extras=(), cuda=False):
 def remembered_settings(before, cuda):
     """The variables of SETTINGS that are set now, or were in an earlier call."""
     settings = dict(before.get("settings", {}))
-    if cuda:
-        settings["FASHION_INFER_CUDA"] = "on"
     settings.update((name, os.environ[name]) for name in SETTINGS if name in os.environ)
+    if cuda and os.environ.get("FASHION_INFER_CUDA") != "off":
+        settings["FASHION_INFER_CUDA"] = "on"
     settings = {name: value for name, value in settings.items() if value}
     if settings.get("FASHION_INFER_CUDA", "auto") not in ("auto", "on", "off"):
         sys.exit("fashion-infer: FASHION_INFER_CUDA is none of on, off and auto")

@@ -101,5 +101,6 @@ def _explain(error):
         return f"mxnet-cu112 needs CUDA 11, and {name} was not found: pip install 'fashion-infer[cu112]'"
     if name in _SYSTEM:
         every = ", ".join(_SYSTEM.values())
-        return f"MXNet needs {name}, which this system lacks: install it (Debian's package {_SYSTEM[name]}; it needs all of {every})"
+        package = f"Debian's package {_SYSTEM[name]}; MXNet needs {every}"
+        return f"MXNet needs {name}, which this system lacks: install it ({package})"
     return f"MXNet cannot be imported ({type(error).__name__}: {text}): reinstall mxnet==1.9.1"
