@@ -95,7 +95,7 @@ def audited(wheel, machine):
         stop(f"{wheel.name} is no {tag(machine)}: auditwheel finds {verdict[0] + machine if verdict else 'none'}")
     # auditwheel names the oldest glibc that would do; the tag is the promise, which has room.
     retag = [sys.executable, "-m", "wheel", "tags", "--remove", "--platform-tag", tag(machine), wheel]
-    done = subprocess.run(retag, stdout=subprocess.PIPE, universal_newlines=True, check=True)
+    done = subprocess.run(retag, stdout=subprocess.PIPE, text=True, check=True)
     (ROOT / "dist").mkdir(exist_ok=True)
     return Path(shutil.copy(wheel.parent / done.stdout.split()[-1], ROOT / "dist"))
 
