@@ -29,11 +29,11 @@ def main():
     for machine in arguments.machines or COMPILERS:
         if not shutil.which(COMPILERS[machine]):
             stop(f"there is no {COMPILERS[machine]} (Debian: apt install g++-{machine.replace('_', '-')}-linux-gnu)")
-        wheel = audited(build(machine, "" if arguments.no_cuda else arguments.cuda_archs), machine)
+        wheel = build(machine, "" if arguments.no_cuda else arguments.cuda_archs)
         size = wheel.stat().st_size
         if size > LARGEST:
             stop(f"{wheel.name} has {size / 1e6:.1f} MB, more than {LARGEST / 1e6:.0f}")
-        print(f"dist/{wheel.name} ({size / 1e6:.1f} MB)")
+        print(f"dist/{audited(wheel, machine).name} ({size / 1e6:.1f} MB)")
 
 
 def parse_arguments():
@@ -63,7 +63,7 @@ def build(machine, cuda_archs):
         shutil.rmtree(folder / stale, ignore_errors=True)
     glibc_stubs.make(folder / "glibc", machine, GLIBC, COMPILERS[machine])
     cuda = bool(cuda_archs) and machine == "x86_64"
-    defines = [f"-DFASHION_OPS_CUDA_ARCHS={cuda_archs}"] if cuda else []
+    defines = [f"-DFASHION_OPS_CUDA_ARCHS={cuda_archs}", "-DFOPS_LINEINFO=OFF"] if cuda else []
     if machine != "x86_64":
         defines += ["-DCMAKE_SYSTEM_NAME=Linux", f"-DCMAKE_SYSTEM_PROCESSOR={machine}"]
     environment = {
