@@ -1,6 +1,8 @@
 """Builds the operator library with CMake into the package. Everything else is declared in setup.cfg.
 
-FASHION_INFER_CUDA=auto|on|off and FASHION_OPS_CUDA_ARCHS choose what is built: see custom_ops/CMakeLists.txt.
+FASHION_INFER_CUDA=auto|on|off and FASHION_OPS_CUDA_ARCHS choose what is built: see custom_ops/CMakeLists.txt. `auto`
+is with CUDA where there is an NVIDIA driver, and a compiler for it. scripts/make_wheel.py sets FASHION_INFER_BUILD, the
+folder to build in, and CMAKE_ARGS, more arguments for CMake.
 """
 
 import configparser
@@ -19,7 +21,8 @@ from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_ext import build_ext
 
 ROOT = Path(__file__).resolve().parent
-find_nvcc = runpy.run_path(str(ROOT / "fashion_infer" / "compilers.py"))["find_nvcc"]
+compilers = runpy.run_path(str(ROOT / "fashion_infer" / "compilers.py"))
+find_nvcc = compilers["find_nvcc"]
 
 
 def need(found, what):
@@ -51,10 +54,13 @@ class BuildOps(build_ext):
             "FOPS_REQUIRE_MXNET": "ON",
             "FOPS_VERSION": self.distribution.get_version(),
         }
-        nvcc = find_nvcc()
-        if nvcc and os.environ.get("FASHION_INFER_CUDA") != "off":
-            settings["CMAKE_CUDA_COMPILER"] = nvcc
-        build = ROOT / "build" / "cmake"
+        cuda = os.environ.get("FASHION_INFER_CUDA") or "auto"
+        if cuda == "auto" and not compilers["has_driver"]():
+            cuda = "off"  # nothing here could run what takes minutes to compile
+        settings["FASHION_INFER_CUDA"] = cuda
+        if cuda != "off" and find_nvcc():
+            settings["CMAKE_CUDA_COMPILER"] = find_nvcc()
+        build = Path(os.environ.get("FASHION_INFER_BUILD") or ROOT / "build" / "cmake")
         build.mkdir(parents=True, exist_ok=True)
         with open(build / ".lock", "w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
@@ -62,6 +68,7 @@ class BuildOps(build_ext):
             for stale in [build / "CMakeCache.txt", *build.glob("CMakeFiles/[0-9]*")]:
                 shutil.rmtree(stale) if stale.is_dir() else stale.unlink(missing_ok=True)
             defines = [f"-D{name}={value}" for name, value in settings.items()]
+            defines += os.environ.get("CMAKE_ARGS", "").split()
             places = ["-S", ROOT / "custom_ops", "-B", build]
             self.cmake([cmake, "--log-level=NOTICE", "-G", "Ninja", *places, *defines])
             self.cmake([cmake, "--build", build])

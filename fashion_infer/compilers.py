@@ -4,6 +4,7 @@ Standard library of Python 3.6 alone: scripts/make_env.py and setup.py run this 
 be imported.
 """
 
+import ctypes
 import os
 import shutil
 import sys
@@ -26,6 +27,15 @@ def find_nvcc(sites: Optional[Sequence[str]] = None) -> Optional[str]:
     wheels = [str(nvcc) for site in sites for nvcc in Path(site).glob("nvidia/cu*/bin/nvcc")]
     places = [os.environ.get("CUDACXX"), "nvcc", *wheels, "/usr/local/cuda/bin/nvcc"]
     return next(filter(None, (shutil.which(place) for place in places if place)), None)
+
+
+def has_driver() -> bool:
+    """Whether this machine has an NVIDIA driver."""
+    try:
+        ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return False
+    return True
 
 
 def find_cxx() -> Optional[str]:

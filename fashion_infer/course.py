@@ -75,7 +75,7 @@ def request(
         raise UsageError(f"{edition} had no program '{program}', but {', '.join(had)}")
     preset = PROGRAMS[program]
     if preset.arguments == ("n",) and model is not None:
-        model, n = None, _only_n(program, model, n)
+        model, n = None, _only_n(program, str(model), n)
     if not preset.arguments:
         if model is not None or n is not None:
             raise UsageError(f"{program} takes no arguments: it runs the baseline on all 10000 images")

@@ -1,6 +1,9 @@
 """What `doctor` looks at: each part of an installation, with ok or what to do about it."""
 
+import json
 import platform
+import sys
+from pathlib import Path
 from typing import Callable, List, NamedTuple, Optional, Tuple
 
 import numpy as np
@@ -30,6 +33,7 @@ def examine() -> List[Finding]:
         ("Python", _python),
         ("MXNet", _mxnet_build),
         ("operator library", _library),
+        ("set-up", _set_up),
         ("CUDA devices", _cuda),
         ("dataset", _dataset),
         ("models", _models),
@@ -65,9 +69,22 @@ def _library() -> List[Finding]:
     ]
     for backend in ("cpu", "gpu"):
         names = ", ".join(kernel.name for kernel in kernels.table(backend))
-        advice = "" if names else "rebuild where nvcc is found"
+        advice = "" if names else "`make setup BACKEND=gpu` builds them"
         findings.append(Finding(True if names else None, f"{backend} kernels", names or "none", advice))
     return findings
+
+
+def _set_up() -> List[Finding]:
+    """What `make` remembers of this environment (scripts/make_env.py); nothing where it was not made so."""
+    record = Path(sys.prefix) / "fashion-infer.json"
+    if not record.is_file():
+        return []
+    remembered = json.loads(record.read_text())
+    library, settings = remembered.get("library", {}), remembered.get("settings", {})
+    nvcc = library.get("nvcc")
+    cuda = f"with CUDA, by nvcc {'from PyPI' if nvcc == 'PyPI' else nvcc}" if nvcc else "without CUDA"
+    asked = "; remembered: " + " ".join(f"{name}={value}" for name, value in settings.items()) if settings else ""
+    return [Finding(True, "set-up", cuda + asked)]
 
 
 def _cuda() -> List[Finding]:

@@ -80,4 +80,4 @@ def together(passes: Sequence[List[LayerTime]]) -> List[LayerTime]:
 
 def _total(name: str, operator: str, records: Sequence[OpTime]) -> LayerTime:
     sums = (sum(getattr(r, field) for r in records) for field in ("seconds", "upload", "download"))
-    return LayerTime(name, operator, records[0].kernel, *sums, tuple(records))
+    return LayerTime(name, operator, records[0].kernel, *sums, tuple(records))  # type: ignore[call-arg]  # mypy gives a starred sequence any length

@@ -3,7 +3,7 @@
 from concurrent import futures
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Any, Callable, List, Optional, Tuple, Union
+from typing import Any, Callable, List, Optional, Tuple, Union, cast
 
 import numpy as np
 
@@ -226,7 +226,8 @@ def _with_file(request: Request):
     from .submissions import loading
 
     backend = loading.backend_of(request.kernel, request.kernel_format, request.backend)
-    file = loading.load(request.kernel, request.kernel_format, backend, device=request.device)
+    device = cast(int, request.device)  # the request refuses `all` beside a kernel file
+    file = loading.load(request.kernel, request.kernel_format, backend, device=device)
     slices = request.batch_size or max(1, GPU_BATCH_SIZE // file.batch_multiple) * file.batch_multiple
     batch_size = slices if file.batch_multiple > 1 else request.batch_size
     return request.but(kernel=file.name, backend=file.backend, batch_size=batch_size), file

@@ -41,7 +41,7 @@ class SpreadPredictor:
         """Run the network; as `Predictor.predict`. A layer's time is that of the device that it took longest on."""
         size = self.batch_size
         parts = [slice(first, min(first + size, len(images))) for first in range(0, len(images), size)]
-        scores: List[Optional[np.ndarray]] = [None] * len(parts)
+        scores = [np.empty(0)] * len(parts)
         workers = [(predictor, predictor.stopwatch()) for predictor in self._predictors]
 
         def work(worker, index):

@@ -1,29 +1,22 @@
 """Makes .venv with fashion-infer in it, editable, and the operator library built: what `make` does first.
 
 Run by any Python 3.6 or later, with the standard library alone; what it cannot serve gets one sentence.
-Nothing is done twice: the environment remembers what it was made from (.venv/fashion-infer.json).
+Nothing is done twice: the environment remembers what it was made from (.venv/fashion-infer.json), and of the three
+steps below only those are done again whose part has changed. `fashion-infer doctor` shows what is remembered.
 """
 
 import argparse
-import ast
-import configparser
-import ctypes
-import hashlib
 import json
 import os
 import re
-import runpy
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+from env_plan import FROM_PYPI, MXNET_WHEELS, ROOT, has_driver, make_plan, reason
+
 OLDEST, NEWEST = (3, 8), (3, 12)
-MXNET_WHEELS = {"cpu": "mxnet", "cu112": "mxnet-cu112"}
-# A change of any of these makes the package be installed, and the library built, again.
-SOURCES = ("setup.cfg", "setup.py", "pyproject.toml", "custom_ops")
-SETTINGS = ("CXX", "CUDACXX", "FASHION_INFER_CUDA", "FASHION_OPS_CUDA_ARCHS")
 
 
 def main():
@@ -33,20 +26,22 @@ def main():
 
     record = venv / "fashion-infer.json"
     before = json.loads(record.read_text()) if record.exists() else {}
-    mxnet = arguments.mxnet or before.get("mxnet", "cpu")
-    # What was once asked for stays, or `make test` would undo what `make run BACKEND=gpu` did.
-    extras = {*before.get("extras", ()), *arguments.extra} - {"cu112"}
-    if mxnet == "cu112":
-        extras.add("cu112")
-    if arguments.cuda_compiler and has_driver() and not find_nvcc():
-        extras.add("gpu")
-    wanted = {"mxnet": mxnet, "extras": sorted(extras), "sources": fingerprint()}
-    if wanted == before and (ROOT / "fashion_infer/lib/libfashion_ops.so").exists():
+    wanted = make_plan(before, arguments.mxnet, arguments.extra, arguments.cuda)
+    changed = [step for step in STEPS if wanted[step] != before.get(step)]
+    if not (ROOT / "fashion_infer/lib/libfashion_ops.so").exists() and "library" not in changed:
+        changed.append("library")
+    done = {key: value for key, value in {**before, **wanted}.items() if key not in changed}
+    if not changed:
+        if done != before:
+            record.write_text(json.dumps(done))
         return
-    require_compiler()
-    record.write_text(json.dumps({**before, "sources": None}))  # broken off, this is to be done again
-    install(python, venv, mxnet, extras)
-    record.write_text(json.dumps(wanted))
+    if "library" in changed:
+        require_compiler()
+    for step in filter(changed.__contains__, STEPS):
+        record.write_text(json.dumps(done))  # broken off, this step is to be done again
+        STEPS[step](python, venv, before, wanted)
+        done[step] = wanted[step]
+    record.write_text(json.dumps(done))
     say("ready")
 
 
@@ -55,7 +50,7 @@ def parse_arguments():
     parser.add_argument("venv")
     parser.add_argument("--mxnet", choices=MXNET_WHEELS, help="which MXNet wheel; default: the present one, or cpu")
     parser.add_argument("--extra", action="append", default=[], help="an extra of setup.cfg")
-    parser.add_argument("--cuda-compiler", action="store_true", help="fetch nvcc for a driver that lacks it")
+    parser.add_argument("--cuda", action="store_true", help="build the CUDA part; fetch nvcc where there is none")
     parser.add_argument("--keep-to-this-python", action="store_true", help="refuse .venv of another version")
     return parser.parse_args()
 
@@ -129,65 +124,46 @@ def require_compiler():
         stop(f"no C++ compiler '{compiler}' for the operator library (Debian: apt install build-essential)")
 
 
-def has_driver():
-    try:
-        ctypes.CDLL("libcuda.so.1")
-    except OSError:
-        return False
-    return True
+def pip(python):
+    return [python, "-m", "pip", "--disable-pip-version-check", "-q"]
 
 
-def find_nvcc():
-    """The machine's CUDA compiler. Wheels of the Python that runs this do not count: the environment has its own."""
-    return runpy.run_path(str(ROOT / "fashion_infer" / "compilers.py"))["find_nvcc"](sites=())
-
-
-def fingerprint():
-    """A digest of all that decides what an installation holds."""
-    digest = hashlib.sha256()
-    for source in SOURCES:
-        path = ROOT / source
-        for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
-            if file.is_file():
-                digest.update(str(file.relative_to(ROOT)).encode() + b"\0" + file.read_bytes() + b"\0")
-    digest.update(repr([os.environ.get(name) for name in SETTINGS] + [find_nvcc(), str(ROOT)]).encode())
-    return digest.hexdigest()
-
-
-def install(python, venv, mxnet, extras):
-    pip = [python, "-m", "pip", "--disable-pip-version-check", "-q"]
-    wheel = MXNET_WHEELS[mxnet]
+def install_packages(python, venv, before, wanted):
+    wheel = MXNET_WHEELS[wanted["mxnet"]]
     # The two MXNet wheels own the same folder: one goes before the other comes, once that is at hand.
     for other in set(MXNET_WHEELS.values()) - {wheel}:
         if list(venv.glob("lib/*/site-packages/{}-*.dist-info".format(other.replace("-", "_")))):
             say(f"putting {wheel} in the place of {other}")
             downloads = venv / "downloads"
-            run(*pip, "download", "--no-deps", "-d", downloads, f"{wheel}==1.9.1")
-            run(*pip, "uninstall", "-y", other)
-            run(*pip, "install", "--no-deps", *downloads.glob("*.whl"))
+            run(*pip(python), "download", "--no-deps", "-d", downloads, f"{wheel}==1.9.1")
+            run(*pip(python), "uninstall", "-y", other)
+            run(*pip(python), "install", "--no-deps", *downloads.glob("*.whl"))
             shutil.rmtree(str(downloads))
-    packages = requirements(wheel, extras)
-    names = ", ".join(re.split("[<>=;]", name)[0] for name in packages)
-    say(f"installing {names} (the first time takes minutes)")
-    run(*pip, "install", *packages)
-    say("building the operator library")
-    # On its own first, for pip would hide the compiler's progress and bury its errors.
+    new = [name for name in wanted["packages"] if name not in (before.get("packages") or ())]
+    if new:
+        say("installing " + ", ".join(re.split("[<>=;]", name)[0] for name in new))
+    run(*pip(python), "install", *wanted["packages"])
+
+
+def build_library(python, venv, before, wanted):
+    library = wanted["library"]
+    say("building the operator library" + reason(before.get("library"), library))
+    os.environ["FASHION_INFER_CUDA"] = "on" if library["nvcc"] else "off"
+    if library["nvcc"] not in (None, FROM_PYPI):
+        os.environ["CUDACXX"] = library["nvcc"]
+    if library["nvcc"] and not library["archs"] and not has_driver():
+        say("CUDA for every GPU takes minutes; FASHION_OPS_CUDA_ARCHS=80, for example, compiles for that one alone")
+    # On its own, for pip would hide the compiler's progress and bury its errors.
     run(python, "setup.py", "-q", "build_ext", "--inplace")
+
+
+def install_package(python, venv, before, wanted):
     # Against the MXNet of this environment, and with its CUDA compiler: hence no isolated build.
-    run(*pip, "install", "--no-deps", "--no-build-isolation", "-e", ".")
+    run(*pip(python), "install", "--no-deps", "--no-build-isolation", "-e", ".")
 
 
-def requirements(mxnet_wheel, extras):
-    """What setup.cfg and pyproject.toml ask for, with the chosen wheel of MXNet."""
-    config = configparser.ConfigParser()
-    config.read(str(ROOT / "setup.cfg"))
-    lists = [config["options"]["install_requires"]]
-    lists += [config["options.extras_require"][extra] for extra in sorted(extras)]
-    names = [line.strip() for text in lists for line in text.splitlines() if line.strip()]
-    build_system = (ROOT / "pyproject.toml").read_text()
-    names += ast.literal_eval(re.search(r"^requires = (\[.*?^\])", build_system, re.DOTALL | re.MULTILINE).group(1))
-    return [f"{mxnet_wheel}==1.9.1"] + [name for name in names if not name.startswith("mxnet=")]
-
+# In this order. What each was done for is remembered under its name.
+STEPS = {"packages": install_packages, "library": build_library, "package": install_package}
 
 if __name__ == "__main__":
     try:

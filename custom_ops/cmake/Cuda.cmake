@@ -19,8 +19,9 @@ message(NOTICE "CUDA ${CMAKE_CUDA_COMPILER_VERSION} for ${CUDA_ARCHS}")
 
 # What every target with CUDA code is compiled with.
 #
-# -lineinfo costs nothing at run time, and lets profilers and compute-sanitizer name the line. It doubles the code's
-# size; compressed well, the library for all architectures shrinks from 41 MB to 8. Any driver of CUDA 13 can read that.
+# -lineinfo (FOPS_LINEINFO) costs nothing at run time, and lets profilers and compute-sanitizer name the line. It doubles
+# the code's size, for which a wheel has no room. Compressed well, the library for all architectures shrinks from 41 MB
+# to 8. Any driver of CUDA 13 can read that.
 function(fops_cuda_target target)
   set_target_properties(${target} PROPERTIES
     CUDA_STANDARD 17 CUDA_STANDARD_REQUIRED ON CUDA_VISIBILITY_PRESET hidden
@@ -28,7 +29,7 @@ function(fops_cuda_target target)
     # The runtime is linked in and looks for the driver when it is first called, so the library loads without one.
     CUDA_RUNTIME_LIBRARY Static)
   target_compile_options(${target} PRIVATE
-    $<$<COMPILE_LANGUAGE:CUDA>:-lineinfo;--expt-relaxed-constexpr;-Xcompiler=-Wall,-Wextra>
+    $<$<COMPILE_LANGUAGE:CUDA>:$<$<BOOL:${FOPS_LINEINFO}>:-lineinfo>;--expt-relaxed-constexpr;-Xcompiler=-Wall,-Wextra>
     $<$<AND:$<COMPILE_LANGUAGE:CUDA>,$<VERSION_GREATER_EQUAL:$<CUDA_COMPILER_VERSION>,13.0>>:--compress-mode=size>)
   target_include_directories(${target} SYSTEM PRIVATE ${CMAKE_CUDA_TOOLKIT_INCLUDE_DIRECTORIES})
   target_link_libraries(${target} PRIVATE fops_options)
@@ -37,8 +38,9 @@ endfunction()
 target_sources(fashion_ops PRIVATE ${CUDA_SOURCES})
 fops_cuda_target(fashion_ops)
 string(REPLACE ";" " " archs "${CUDA_ARCHS}")
-target_compile_definitions(fashion_ops PRIVATE FOPS_WITH_CUDA
-  FOPS_CUDA_ARCHS="${archs}" FOPS_CUDA_VERSION="${CMAKE_CUDA_COMPILER_VERSION}")
+# Of the two files that ask, and of no other: a build with CUDA then keeps the objects of one without.
+set_property(SOURCE api/messages.cpp api/no_cuda.cpp APPEND PROPERTY COMPILE_DEFINITIONS FOPS_WITH_CUDA
+  "FOPS_CUDA_ARCHS=\"${archs}\"" "FOPS_CUDA_VERSION=\"${CMAKE_CUDA_COMPILER_VERSION}\"")
 
 if(FOPS_BENCH_DENSE)
   file(GLOB DENSE_SOURCES CONFIGURE_DEPENDS net/cuda/kernels/dense/*.cu gpu/check.cu)

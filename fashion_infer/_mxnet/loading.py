@@ -1,4 +1,7 @@
-"""Import MXNet once: which build it is, what it needs first, and what a failed import says."""
+"""Import MXNet once: which build it is, what it needs first, and what a failed import says.
+
+MXNet is Apache MXNet 1.9.1, under the Apache License 2.0. It is installed beside this package; nothing of it is copied.
+"""
 
 import importlib
 import importlib.util
@@ -110,5 +113,7 @@ def _explain(error):
     if name in cuda_11.LIBRARIES:
         return f"mxnet-cu112 needs CUDA 11, and {name} was not found: pip install 'fashion-infer[cu112]'"
     if name in _SYSTEM:
-        return f"MXNet needs {name}, which this system lacks: install it (Debian's package {_SYSTEM[name]})"
+        every = ", ".join(_SYSTEM.values())
+        package = f"Debian's package {_SYSTEM[name]}; MXNet needs {every}"
+        return f"MXNet needs {name}, which this system lacks: install it ({package})"
     return f"MXNet cannot be imported ({type(error).__name__}: {text}): reinstall mxnet==1.9.1"

@@ -80,5 +80,5 @@ def _pair(prefix: str, epoch: int) -> Tuple[Path, Path]:
 
 def params_files(prefix: str) -> List[Path]:
     """The files PREFIX-NNNN.params that there are, in the order of their epochs."""
-    prefix = Path(prefix)
-    return sorted(p for p in prefix.parent.glob(f"{prefix.name}-[0-9][0-9][0-9][0-9].params") if p.is_file())
+    path = Path(prefix)
+    return sorted(p for p in path.parent.glob(f"{path.name}-[0-9][0-9][0-9][0-9].params") if p.is_file())

@@ -103,7 +103,7 @@ def conv(
     )
     measured = measure.measure(request, lambda case: terminal.show(conv.case(case, backend)))
     terminal.show(conv.overview(measured) if layers else [])
-    terminal.notice(benchmark.not_compared(measured))
+    terminal.notice(benchmark.notice(measured))
     files.save_benchmark(measured, chart.draw, conv.page, as_json, plot, markdown)
     if measured.wrong:
         raise CheckFailed(f"wrong: {', '.join(measured.wrong)}")
@@ -149,7 +149,7 @@ def net(editions, backend, device, against, batch, repeat, images, as_json, plot
         checked=lambda check: terminal.show(network.check(check)),
         progress=lambda case: terminal.show(network.case(case)),
     )
-    terminal.notice(benchmark.not_compared(measured))
+    terminal.notice(benchmark.notice(measured))
     files.save_benchmark(measured, chart.draw, network.page, as_json, plot, markdown)
     if measured.wrong:
         raise CheckFailed(f"wrong: {', '.join(measured.wrong)}")
@@ -169,7 +169,7 @@ def _grid(backend, device, against, as_json, plot, markdown, full, batches, seed
     request = measuring.Request(backend, device, batches, full, 1 if seed is None else seed, against, seconds)
     measured = measuring.measure(request, lambda *done: terminal.show(grid.progress(*done)))
     terminal.show(grid.summary(measured))
-    terminal.notice(benchmark.not_compared(measured))
+    terminal.notice(benchmark.notice(measured))
     files.save_benchmark(measured, chart.draw, grid.page, as_json, plot, markdown)
     if measured.wrong:
         raise CheckFailed(f"wrong: {', '.join(measured.wrong)}")

@@ -1,4 +1,4 @@
-"""Download Fashion-MNIST from its mirrors."""
+"""Download Fashion-MNIST (Zalando SE, MIT licence) from its mirrors."""
 
 import os
 from pathlib import Path

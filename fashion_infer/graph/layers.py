@@ -113,7 +113,8 @@ def walk(layers: Sequence[Layer], shape: Shape, convolution: str = "new") -> Ite
         return f"{base}{counts[base]}"
 
     for layer in layers:
-        before, parameters = shape, {}
+        before = shape
+        parameters: Dict[str, Tuple[int, ...]] = {}
         if isinstance(layer, Convolution):
             if len(shape) != 3 or layer.kernel_size > min(shape[1:]):
                 raise UsageError(f"{layer} does not fit data of shape {shape}")

@@ -8,7 +8,7 @@ import ctypes
 import functools
 import os
 from pathlib import Path
-from typing import Any, List, Sequence, Tuple
+from typing import Any, List, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -193,8 +193,8 @@ def sizes(values: Sequence[int]) -> ctypes.Array:
     return (ctypes.c_int64 * len(values))(*values)
 
 
-def weight_pointers(addresses: Sequence[int], version: int) -> Tuple[ctypes.Array, ctypes.Array]:
-    """Addresses of weights (0 for none), and for each the version of what lies there."""
+def weight_pointers(addresses: Sequence[Optional[int]], version: int) -> Tuple[ctypes.Array, ctypes.Array]:
+    """Addresses of weights (None for none), and for each the version of what lies there."""
     count = len(addresses)
     return (ctypes.c_void_p * count)(*addresses), (ctypes.c_uint64 * count)(*[version] * count)
 

@@ -10,7 +10,7 @@ from .bindings import check, load
 class CudaDevice(NamedTuple):
     """A CUDA device as the library sees it. Memory in bytes."""
 
-    index: int
+    index: int  # type: ignore[assignment]  # hides tuple.index, which nobody needs of a device
     name: str
     capability: Tuple[int, int]
     multiprocessors: int

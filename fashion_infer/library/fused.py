@@ -98,7 +98,8 @@ class FusedNetwork:
 
     def set_weights(self, weights: Dict[str, np.ndarray]) -> None:
         """Take the network's weights from arrays by name, converted to float32."""
-        addresses, arrays = [], []
+        addresses: List[Optional[int]] = []
+        arrays: List[np.ndarray] = []
         for name, size in self._inputs():
             if not size:
                 addresses.append(None)

@@ -52,7 +52,7 @@ def chosen_kernel(
     """The kernel that runs for these shapes; UsageError when `kernel` does not take them."""
     chosen = bindings.Text()
     check(load().fops_conv_check(BACKENDS[backend], kernel.encode(), describe(x_shape, k_shape, dtype), chosen))
-    return chosen.value.decode()
+    return (chosen.value or b"").decode()
 
 
 def convolve(

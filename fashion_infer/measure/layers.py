@@ -54,7 +54,7 @@ def of_editions(names: Tuple[str, ...]) -> List[Layer]:
         images = _FEWER.get(edition.name, _IMAGES)
         for number, step in enumerate(convolutions(edition), 1):
             filters, *_, side = next(iter(step.parameters.values()))
-            found.append(Layer(edition.name, number, *step.input, filters, side, images))
+            found.append(Layer(edition.name, number, *step.input, filters, side, images))  # type: ignore[call-arg]  # mypy gives a starred sequence any length
     return found
 
 

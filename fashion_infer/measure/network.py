@@ -1,6 +1,6 @@
 """`bench net`: the fused network of the chosen editions, checked, then timed beside its peers by batch size."""
 
-from typing import Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -63,7 +63,7 @@ class _Subject(NamedTuple):
     def first_stage(self) -> "_Subject":
         """The same for the layers up to the first pool."""
         part = self.network.first_stage()
-        options = {"shape": part.shape, "backend": "gpu", "device": self.device}
+        options: Dict[str, Any] = {"shape": part.shape, "backend": "gpu", "device": self.device}
         ours = {p: FusedNetwork(part.symbol, part.weights, precision=p, **options) for p in self.ours}
         want = reference.run(part.layers, part.weights, self.images[self.picked])
         return self._replace(network=part, want=want, ours=ours)

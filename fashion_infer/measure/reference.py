@@ -11,7 +11,8 @@ _SLICE = 32  # images at a time: fa2019's first convolution looks at 32 times 0.
 
 def convolve(x: np.ndarray, weight: np.ndarray) -> np.ndarray:
     """Valid, stride-1 cross-correlation: x (B,C,H,W), weight (M,C,K,K) to (B,M,H-K+1,W-K+1), in float64."""
-    windows = np.lib.stride_tricks.sliding_window_view(x.astype(np.float64), weight.shape[2:], axis=(2, 3))
+    size = weight.shape[2], weight.shape[3]
+    windows = np.lib.stride_tricks.sliding_window_view(x.astype(np.float64), size, axis=(2, 3))  # type: ignore[call-overload]
     return np.einsum("bchwpq,mcpq->bmhw", windows, weight.astype(np.float64), optimize=True)
 
 

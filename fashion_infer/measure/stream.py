@@ -126,7 +126,7 @@ def measure(request: Request, progress: Callable[[Passes], None] = lambda passes
 
 
 def _measure(result: StreamResult, network: RandomNetwork, tensors, batch: int, gpus, progress) -> None:
-    images, classes = network.images(batch), int(network.layers[-2].units)
+    images, classes = network.images(batch), int(network.layers[-2].units)  # type: ignore[union-attr]  # a Dense
     ring = [tensors.pinned(np.roll(images, 97 * place, axis=0)) for place in range(_BUFFERS)]
     lanes = {
         gpu: [_Lane(network, gpu, tensors.pinned(np.empty((batch, classes), np.float32))) for _ in range(_LANES)]

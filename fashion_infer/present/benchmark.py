@@ -30,10 +30,11 @@ def times(form: str) -> List[Field]:
 
 def ratios(case: Case) -> List[Field]:
     """A column for each peer: how many times faster than the peer the row's contender is."""
-    return [
-        Field(f">x {peer}", lambda row, case, peer=peer: number(row.faster_than.get(peer), ".2f"))
-        for peer in case.peers
-    ]
+
+    def ratio(peer: str) -> Field:
+        return Field(f">x {peer}", lambda row, case: number(row.faster_than.get(peer), ".2f"))
+
+    return [ratio(peer) for peer in case.peers]
 
 
 ERROR = figure("error", "error", ".1e")
@@ -67,15 +68,19 @@ def not_compared(result: Result) -> Optional[str]:
     return "not compared with " + ", ".join(f"{peer} ({why})" for peer, why in result.not_compared.items())
 
 
+def notice(result: Result) -> Optional[str]:
+    """`not_compared` for a terminal, where the reader can do something about it."""
+    said = not_compared(result)
+    return f"{said}; pip install 'fashion-infer[peers]'" if said and "not installed" in said else said
+
+
 def left_out(result: Result) -> List[Part]:
     """The same as a part of a page."""
     said = not_compared(result)
     return [Missing(f"{said[0].upper()}{said[1:]}.")] if said else []
 
 
-def head(
-    result: Result, name: str, plot: Optional[str], as_json: Optional[str], how: List[Part], alt: str
-) -> List[Part]:
+def head(result: Any, name: str, plot: Optional[str], as_json: Optional[str], how: List[Part], alt: str) -> List[Part]:
     """What a benchmark's page begins with.
 
     Parameters

@@ -1,7 +1,7 @@
 """A run of a network: the lines that scripts of the course parse, and its layers; and a user's own pictures."""
 
 import statistics
-from typing import List, Sequence
+from typing import List, Sequence, Union
 
 import numpy as np
 
@@ -69,7 +69,7 @@ def layers(result, caption: str = "") -> Table:
     staged = any(sum(layer.upload) + sum(layer.download) for layer in result.layers)
     phases = any(layer.layer_seconds for layer in result.layers)
     total = sum(layer.median for layer in result.layers) or 1.0
-    columns = ["layer", "operator", "kernel", ">op time, s"]
+    columns: List[Union[str, Column]] = ["layer", "operator", "kernel", ">op time, s"]
     columns += [Column("min, s", True, detail=True), Column("max, s", True, detail=True), ">share"]
     columns += [">layer time, s"] if phases else []
     columns += [">transfers, s"] if staged else []

@@ -1,6 +1,6 @@
 """What every source of measurements gives and every table and timeline takes: records."""
 
-from typing import List, NamedTuple, Sequence
+from typing import Any, Dict, List, NamedTuple, Sequence
 
 KERNEL, COPY, SET = "kernel", "copy", "set"  # on a GPU
 API = "api"  # a call into CUDA, or on the CPU into MXNet's C API
@@ -34,7 +34,7 @@ def outermost(records: Sequence[Record]) -> List[Record]:
     """Without those that lie within another one of their lane, whose time would count twice: the CUDA runtime calls the
     driver, and MXNet's forward pass calls back into Python, which calls MXNet."""
     kept: List[Record] = []
-    ends = {}
+    ends: Dict[Any, int] = {}
     for record in sorted(records, key=lambda r: (r.start, -r.duration)):
         if record.end > ends.get(record.lane, -1):
             kept.append(record)

@@ -114,7 +114,7 @@ def _cupti(request: Request, model: LoadedModel) -> Optional[CuptiSource]:
     return None
 
 
-def _ceilings(result: Result, device: int):
+def _ceilings(result: Result, device):
     try:
         return ceilings.measured_apart(result.backend, device, result.threads), None
     except DeviceError as error:
@@ -131,7 +131,7 @@ def _first(layer: Layer, passes: int) -> Layer:
 def _unprofiled(layer: Layer, schedule: overhead.Schedule) -> Layer:
     """The layer in the passes without the profiler, where there were any: they are warm as well, and the first pass of
     a fused network on a GPU took 60 times a later one's 0.19 ms, loading code."""
-    return layer._replace(seconds=schedule.counted(layer.seconds)[0] or layer.seconds)
+    return layer._replace(seconds=tuple(schedule.counted(layer.seconds)[0]) or layer.seconds)
 
 
 def _log(layers: Sequence[Layer], passes: int) -> List[Tuple[str, OpTime]]:

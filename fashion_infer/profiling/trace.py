@@ -26,7 +26,7 @@ def events(records: Sequence[Record]) -> List[Dict[str, Any]]:
             lanes[lane] = 1 + sum(known == group for known, _ in lanes)
             found.append(_named("thread", group, lanes[lane], record.lane))
         start, end = _microseconds(record.start - origin), _microseconds(record.end - origin)
-        event = {"name": record.name, "cat": record.kind, "pid": group, "tid": lanes[lane], "ts": start}
+        event: Dict[str, Any] = {"name": record.name, "cat": record.kind, "pid": group, "tid": lanes[lane], "ts": start}
         if end > start:
             event.update(ph="X", dur=end - start)
         else:

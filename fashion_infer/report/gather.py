@@ -1,9 +1,10 @@
 """All that a report shows, measured in one run."""
 
+import functools
 import shlex
 import time
 from datetime import datetime, timezone
-from typing import Callable, Dict, List, NamedTuple, Optional, Tuple, TypeVar
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple, TypeVar
 
 from .. import devices, doctor, pipeline, verification
 from ..checkpoints import zoo
@@ -114,7 +115,7 @@ def measure(request: Request, progress: Callable[[str], None] = lambda text: Non
     progress(f"{model.name} in both modes")
     runs, commands = [], []
     for mode in ("operator", "fused"):
-        options = {"backend": chosen.backend, "device": request.device, "mode": mode, "repeat": repeat}
+        options: Dict[str, Any] = {"backend": chosen.backend, "device": request.device, "mode": mode, "repeat": repeat}
         if request.kernel and mode == "operator":
             options.update(kernel=request.kernel, kernel_format=request.kernel_format)
         runs.append(pipeline.run(RunRequest(model.name, **options), images))
@@ -187,13 +188,13 @@ def _baselines(request, edition, images, chosen) -> List[Baseline]:
             result = None
             if not missing:
                 asked = RunRequest(name, backend=backend, device=request.device, mode="operator")
-                result, missing = _attempt(lambda asked=asked: pipeline.run(asked, images))
+                result, missing = _attempt(functools.partial(pipeline.run, asked, images))
             found.append(Baseline(program, what, command, result, missing))
     return found
 
 
 def _convolutions(request: Request, edition: str, backend: str) -> conv.Request:
-    less = {"batch": _QUICK_BATCH[backend], "repeat": _QUICK_REPEAT} if request.quick else {}
+    less: Dict[str, Any] = {"batch": _QUICK_BATCH[backend], "repeat": _QUICK_REPEAT} if request.quick else {}
     named = f"{request.kernel},ladder" if request.kernel else "all"
     return conv.Request((edition,), backend, named, device=request.device, formats=request.kernel_format, **less)
 
@@ -238,7 +239,7 @@ def _no_gpu(request, chosen) -> str:
     if request.backend == "cpu":
         return "not asked for (--backend cpu)"
     if not kernels.table("gpu"):
-        return "the operator library was built without CUDA (`make setup BACKEND=gpu` builds it where nvcc is found)"
+        return "the operator library was built without CUDA (`make setup BACKEND=gpu` builds it)"
     try:
         found = len(library_devices.cuda_devices())
     except DeviceError as error:

@@ -21,7 +21,7 @@ class Diagnosis(NamedTuple):
     total: int
     largest: float  # the largest absolute error; infinity where NaN was left
     scale: float  # the largest magnitude of the reference
-    first: Optional[Tuple[int, int, int, int]]  # image, filter, row, column of the first output that differs
+    first: Optional[Tuple[int, ...]]  # image, filter, row, column of the first output that differs
     got: Optional[float]
     wanted: Optional[float]
     reason: str  # likely, in words; "" when none shows
@@ -35,7 +35,7 @@ class Diagnosis(NamedTuple):
         """Everything in one line."""
         if self.right:
             return f"right ({self.precision}; largest error {self.largest:.2g} of {self.scale:.4g})"
-        where = ",".join(map(str, self.first))
+        where = ",".join(map(str, self.first or ()))
         text = (
             f"{self.wrong:,} of {self.total:,} outputs differ, by up to {self.largest:.4g}; "
             f"the first is y[{where}]: {self.got:.6g} instead of {self.wanted:.6g}"

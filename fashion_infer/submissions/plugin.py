@@ -5,7 +5,7 @@ import functools
 import hashlib
 import time
 from pathlib import Path
-from typing import Any, NamedTuple, Sequence, Tuple
+from typing import Any, List, NamedTuple, Sequence, Tuple
 
 import numpy as np
 
@@ -77,7 +77,7 @@ class Plugin(NamedTuple):
         return {number: name for name, number in bindings.BACKENDS.items()}[self.description.backend]
 
 
-_kept = []  # what was registered is never removed
+_kept: List[Plugin] = []  # what was registered is never removed
 
 
 def opened(library: Path) -> Plugin:
@@ -167,7 +167,7 @@ def described(run, backend: str, summary: str, key: str, host_memory: bool) -> P
 def floats_at(address: int, shape: Sequence[int]) -> np.ndarray:
     """The float32 array of a shape that lies at an address of the host's memory; no copy."""
     buffer = (ctypes.c_float * int(np.prod(shape))).from_address(address)
-    return np.frombuffer(buffer, np.float32).reshape(shape)
+    return np.ctypeslib.as_array(buffer).reshape(shape)
 
 
 def register(name: str, plugin: Plugin) -> None:

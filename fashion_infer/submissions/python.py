@@ -70,6 +70,7 @@ def make(path: Path, backend: str, device: int = 0) -> plugin.Plugin:
 def _function(path: Path):
     """The file's function, as one of data, weights and the output's tensor."""
     spec = importlib.util.spec_from_file_location(f"fashion_infer_kernel_{abs(hash(path))}", path)
+    assert spec is not None and spec.loader is not None  # so it is for every path that ends in .py
     module = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)

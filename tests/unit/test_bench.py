@@ -179,6 +179,7 @@ def test_peers_missing_are_named_once(invoke, monkeypatch):
     code, _, err = invoke(*CPU, "--kernels", "auto", "--against", "cudnn,torch,mxnet")
     assert code == 0 and err.count("\n") == 1
     assert "not compared with cudnn (it is no peer on the CPU), torch (not installed), mxnet (not installed)" in err
+    assert "pip install 'fashion-infer[peers]'" in err
 
 
 def test_a_peer_that_does_not_load(invoke, monkeypatch):

@@ -15,6 +15,7 @@ CTYPES = {
     "_mxnet.cuda_11": "dlopen of the CUDA libraries that MXNet links, with their symbols for all",
     "submissions.plugin": "kernels of users, which are libraries of their own",
     "profiling.demangle": "the C++ runtime's own demangler",
+    "compilers": "whether there is a CUDA driver",
     "measure.machines.cpu": "memset and memmove, which are timed, and glibc's mallopt",
     "grading.inside.abi": "kernels of users, in a process that has neither NumPy nor this package",
     "grading.inside.kernels": "the same",

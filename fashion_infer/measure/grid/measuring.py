@@ -162,7 +162,7 @@ def _checked(work, case: Case, seed: int):
     except (DeviceError, UsageError) as error:
         row.status, row.reason = WRONG, str(error)
         return None
-    row.error, row.of_bound = exact.worst(contender.sample(y, at.images), *work.inputs(at.images), at)
+    row.error, row.of_bound = exact.worst(contender.sample(y, at.images), *work.inputs(at.images), at)  # type: ignore[call-arg]  # mypy gives a starred sequence any length
     case.checked = len(at.image)
     if not complete:
         row.status, row.reason = WRONG, "some of the output was never written, or is NaN"

