@@ -7,7 +7,7 @@ from typing import Any, Callable, List, Optional, Tuple, Union, cast
 
 import numpy as np
 
-from . import _mxnet, devices, isolation
+from . import _mxnet, devices
 from . import model as models
 from . import result as results
 from .data import dataset
@@ -20,6 +20,7 @@ from .request import Request
 from .result import Result
 from .spread import NODES, SpreadPredictor
 from .submissions import paths
+from .system import isolation
 
 _MOST_DEVICES = 8  # that run at the same time through MXNet; more take turns
 

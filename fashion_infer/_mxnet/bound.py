@@ -12,7 +12,7 @@ from ..errors import CheckpointError, DeviceError
 from ..graph import rewrite
 from ..graph.symbol import Graph
 from ..graph.text import shown
-from ..interrupts import interrupt_deferred
+from ..system.interrupts import interrupt_deferred
 from .loading import load
 from .logs import quiet
 from .plugin import BACKEND, FUSED_OPERATOR, explain, load_operators

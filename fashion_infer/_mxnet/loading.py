@@ -10,8 +10,8 @@ import re
 import warnings
 from pathlib import Path
 
-from .. import room
 from ..errors import DeviceError
+from ..system import limits
 from . import cuda_11
 from .alone import once
 from .lazy_import import fast_mxnet_import
@@ -68,7 +68,7 @@ def _check_room():
     largest edition most: 1,210 are asked for. With 1,000 MB it ended in a crash or in libgomp's words.
     """
     threads = 6 + 2 * openmp_thread_count()
-    room.check(490 + 72 * threads, threads, "MXNet")
+    limits.check(490 + 72 * threads, threads, "MXNet")
 
 
 def build():

@@ -18,11 +18,11 @@ from typing import Any, Dict, List, Mapping, Optional, Tuple
 import numpy as np
 
 from ..errors import CheckpointError
-from ..files import replacing
 from ..graph.structure import LARGEST_TEXT
 from ..graph.symbol import parse, variables
 from ..graph.text import shown
-from ..interrupts import interrupt_deferred
+from ..system.files import replacing
+from ..system.interrupts import interrupt_deferred
 from . import editions
 from .checkpoint import Checkpoint, check_finite, check_size, notice_of_rounded, rounded
 

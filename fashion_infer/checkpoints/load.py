@@ -5,7 +5,7 @@ from pathlib import Path
 
 from ..errors import CheckpointError
 from ..graph import operators, symbol
-from ..inputs import open_regular
+from ..system.inputs import open_regular
 from . import confined, minidnn, mxnet_pair
 from .checkpoint import Checkpoint
 

@@ -15,9 +15,9 @@ from typing import Iterator, List, Mapping, Tuple
 import numpy as np
 
 from ..errors import CheckpointError
-from ..files import replacing
 from ..graph import symbol
 from ..graph.layers import Convolution, Flatten, Step, walk
+from ..system.files import replacing
 from . import editions
 from .checkpoint import Checkpoint, check_finite
 

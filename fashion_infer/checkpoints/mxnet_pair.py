@@ -5,11 +5,11 @@ from typing import List, Tuple
 
 from .. import _mxnet
 from ..errors import CheckpointError, UsageError
-from ..files import replacing_together
 from ..graph.structure import LARGEST_TEXT
 from ..graph.symbol import parse, variables
 from ..graph.text import shown
-from ..inputs import open_regular
+from ..system.files import replacing_together
+from ..system.inputs import open_regular
 from . import params_file
 from .checkpoint import Checkpoint, check_finite, notice_of_rounded, rounded
 

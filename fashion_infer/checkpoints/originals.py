@@ -12,10 +12,10 @@ from typing import Dict, NamedTuple, Optional
 
 import numpy as np
 
-from .. import paths
 from ..data import retrieve
 from ..errors import CheckpointError, DataError, UsageError
 from ..graph import symbol
+from ..system import paths
 from . import editions, minidnn, params_file, zoo
 from .checkpoint import Checkpoint, check_finite
 

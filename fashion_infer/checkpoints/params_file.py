@@ -20,7 +20,7 @@ from typing import BinaryIO, Callable, Dict, NamedTuple, Tuple
 import numpy as np
 
 from ..errors import CheckpointError
-from ..inputs import open_regular
+from ..system.inputs import open_regular
 from .checkpoint import check_size
 
 _LIST_MAGIC = 0x112

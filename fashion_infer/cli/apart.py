@@ -5,8 +5,8 @@ from typing import Optional, Sequence
 
 import click
 
-from .. import isolation
 from ..submissions import paths
+from ..system import isolation
 
 
 def apart(kernels: Sequence[Optional[str]], timeout: float) -> None:

@@ -68,11 +68,11 @@ class LazyGroup(click.Group):
         """The command of that name, None when there is none."""
         if name not in COMMANDS:
             return None
-        from .. import room
+        from ..system import limits
 
         # On two cores importing takes 110 MB of address space; OpenBLAS starts a thread for each core.
         cores = len(os.sched_getaffinity(0))
-        room.check(150 + 40 * cores, cores, PROGRAM)
+        limits.check(150 + 40 * cores, cores, PROGRAM)
         return _refusing_empty(importlib.import_module(f"{__package__}.{COMMANDS[name][0]}").command)
 
     def format_commands(self, ctx, formatter):
@@ -92,7 +92,7 @@ def main(argv=None):
     words = sys.argv[1:] if argv is None else argv
     if "FASHION_INFER_ISOLATED_PIPES" not in os.environ:
         return _main(words, argv is None)
-    from .. import isolation  # a child, with somebody's kernel file
+    from ..system import isolation  # a child, with somebody's kernel file
 
     isolation.begin()
     try:

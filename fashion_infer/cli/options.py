@@ -4,7 +4,7 @@ import functools
 
 import click
 
-from ..isolation import TIMEOUT
+from ..system.isolation import TIMEOUT
 from .apart import apart
 
 model = click.option("--model", metavar="NAME", help="A shipped model, see `models list` [default: the edition's].")

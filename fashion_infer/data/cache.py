@@ -10,9 +10,9 @@ from typing import List, Optional, Tuple
 
 import numpy as np
 
-from .. import inputs, paths
 from ..errors import DataError, UsageError
-from ..files import replacing
+from ..system import inputs, paths
+from ..system.files import replacing
 
 BOUND = "FASHION_INFER_CACHE_MB"  # environment variable
 DEFAULT_MB = 2000  # 10,000 images of every edition take 190 MB

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 from typing import List, Optional
 
-from .. import paths
+from ..system import paths
 from . import locate, retrieve
 
 MIRRORS = (

@@ -9,8 +9,8 @@ from typing import IO, Tuple
 
 import numpy as np
 
-from .. import inputs
 from ..errors import DataError
+from ..system import inputs
 from .locate import FILES
 
 IMAGES_MAGIC, LABELS_MAGIC = 2051, 2049  # two zero bytes, 8 for unsigned byte, the number of dimensions

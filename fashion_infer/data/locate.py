@@ -5,9 +5,9 @@ import os
 from pathlib import Path
 from typing import List, NamedTuple, Optional
 
-from .. import inputs, paths
 from ..errors import DataError
 from ..resources import resource_dir
+from ..system import inputs, paths
 
 # File names and MD5 sums as published with the dataset.
 FILES = {

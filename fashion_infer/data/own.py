@@ -9,8 +9,8 @@ from typing import IO, NamedTuple, Optional, Tuple
 
 import numpy as np
 
-from .. import inputs, paths
 from ..errors import DataError, UsageError
+from ..system import inputs, paths
 from . import idx
 
 # Images and labels that belong together, in the order in which a folder is searched.

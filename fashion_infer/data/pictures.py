@@ -7,8 +7,8 @@ from typing import Optional
 
 import numpy as np
 
-from .. import inputs
 from ..errors import DataError
+from ..system import inputs
 from . import grey
 
 SIZE = 28  # pixels a side

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import BinaryIO, Callable, Sequence
 
 from ..errors import DataError, FashionInferError
-from ..files import replacing
+from ..system.files import replacing
 
 # Seconds to connect, and to wait for the next bytes: a machine without a network should fall back soon.
 TIMEOUT = (5, 30)

@@ -5,7 +5,7 @@ from pathlib import Path, PurePath
 from typing import Sequence
 
 from ..errors import DataError, UsageError
-from ..files import replacing
+from ..system.files import replacing
 from .formats import FORMATS
 from .verdict import Verdict
 

@@ -5,8 +5,8 @@ import math
 import statistics
 from typing import Any, Dict, List, NamedTuple
 
-from .. import inputs
 from ..errors import DataError
+from ..system import inputs
 
 MOST = 64 << 20  # bytes of a file; `bench conv --kernels ladder` of every edition writes under 1 MB
 RUN, CONV, NET = "run", "bench conv", "bench net"

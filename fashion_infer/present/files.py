@@ -5,9 +5,9 @@ import os
 from pathlib import Path
 from typing import Callable, Optional, Sequence, Type
 
-from .. import files
 from ..errors import FashionInferError, UsageError
 from ..measure.records import Result
+from ..system import files
 from .charts.figure import check_path
 from .content import Page
 from .render import markdown

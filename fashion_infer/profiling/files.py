@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Optional, Sequence
 
 from ..errors import DataError
-from ..files import replacing
+from ..system.files import replacing
 from . import counters, tables, trace
 from .session import Profile
 

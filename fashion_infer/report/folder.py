@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Iterator
 
-from .. import paths
 from ..errors import DataError, UsageError
-from ..temporary import vanishing
+from ..system import paths
+from ..system.temporary import vanishing
 
 LIST = "report.json"  # names every file of a report; what it does not name, no report put there
 _KIND = "fashion-infer report"

@@ -16,8 +16,9 @@ import tempfile
 from pathlib import Path
 from typing import Callable, List, NamedTuple, Optional, Tuple
 
-from .. import compilers, paths, resources
+from .. import compilers, resources
 from ..errors import DeviceError
+from ..system import paths
 from . import neighbours
 from .formats import Recognised
 

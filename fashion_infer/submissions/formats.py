@@ -4,8 +4,8 @@ import re
 from pathlib import Path
 from typing import List, NamedTuple, Optional, Sequence, Tuple
 
-from .. import inputs
 from ..errors import UsageError
+from ..system import inputs
 from . import signs, source
 
 

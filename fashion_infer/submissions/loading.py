@@ -5,9 +5,9 @@ import threading
 from pathlib import Path
 from typing import Dict, NamedTuple, Optional, Set, Tuple
 
-from .. import isolation
 from ..errors import DeviceError
 from ..library import devices, kernels
+from ..system import isolation
 from . import build, formats, needs, plugin
 from .formats import Recognised
 

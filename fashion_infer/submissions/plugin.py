@@ -9,9 +9,9 @@ from typing import Any, List, NamedTuple, Sequence, Tuple
 
 import numpy as np
 
-from .. import isolation
 from ..errors import DeviceError
 from ..library import bindings
+from ..system import isolation
 
 ABI = 1
 FOUND = {

@@ -18,7 +18,7 @@ from interruptible import interruptible
 from fashion_infer import resources
 from fashion_infer.checkpoints import hdf5, zoo
 from fashion_infer.errors import DeviceError
-from fashion_infer.interrupts import interrupt_deferred
+from fashion_infer.system.interrupts import interrupt_deferred
 
 
 def refused(invoke, code, *arguments):

@@ -16,10 +16,10 @@ import profiles
 import pytest
 from interruptible import interruptible
 
-from fashion_infer import files, inputs, temporary
 from fashion_infer.checkpoints import mxnet_pair, zoo
 from fashion_infer.errors import CheckpointError, DataError, UsageError
 from fashion_infer.report import folder
+from fashion_infer.system import files, inputs, temporary
 
 RUN = ("run", "--data", "synthetic", "--n", "20", "--backend", "cpu")
 
@@ -157,7 +157,9 @@ def test_write_protected_files_stay(tmp_path):
 @pytest.mark.parametrize("name", ["/dev/stdout", "/proc/self/fd/1", "/dev/fd/1"])
 def test_an_open_descriptor_is_written_where_it_stands(tmp_path, name):
     """Neither is the file behind it replaced, nor what the program printed before and after overwritten."""
-    program = f"from fashion_infer import files; print('before'); files.write({name!r}, 'text\\n'); print('after')"
+    program = (
+        f"from fashion_infer.system import files; print('before'); files.write({name!r}, 'text\\n'); print('after')"
+    )
     out = tmp_path / "out"
     with open(out, "wb") as stream:
         subprocess.run([sys.executable, "-c", program], stdout=stream, check=True)
@@ -222,7 +224,7 @@ def test_an_export_that_fails_leaves_both_files_alone(tmp_path, blocked, invoke)
 PROGRAM = """
 import sys, time
 from pathlib import Path
-from fashion_infer import files
+from fashion_infer.system import files
 from fashion_infer.report import folder
 if sys.argv[1] == "file":
     with files.replacing(sys.argv[2]) as new:

@@ -122,10 +122,10 @@ def test_only_the_entry_knows_the_command_line(module):
 
 def test_who_waits_for_a_kernel_file_imports_little():
     """The parent of a command with a kernel file starts Python twice: it must not import all twice."""
-    assert OWN["isolation"] == {"errors"} and not OWN["submissions.paths"]
+    assert OWN["system.isolation"] == {"errors"} and not OWN["submissions.paths"]
     heavy = {"numpy", "mxnet", "click", "rich", "h5py", "pooch", "matplotlib"}
-    assert not heavy & (OTHER["isolation"] | OTHER["submissions.paths"] | OTHER["errors"])
-    assert OWN["cli.apart"] == {"isolation", "submissions.paths"}
+    assert not heavy & (OTHER["system.isolation"] | OTHER["submissions.paths"] | OTHER["errors"])
+    assert OWN["cli.apart"] == {"system.isolation", "submissions.paths"}
 
 
 def test_what_runs_in_the_sandbox_needs_nothing_that_it_does_not_show():

@@ -5,7 +5,7 @@ from typing import Optional
 import numpy as np
 
 from ...errors import DataError, UsageError
-from ...files import replacing
+from ...system.files import replacing
 
 COLOURS = {"auto": "tab:orange", "ours": "tab:blue", "peer": "tab:gray"}
 

@@ -14,7 +14,7 @@ namespace channels {
 
 // By groups of eight filters: 8-pixel mma tiles a warp computes at a time, the most warps a block, and the blocks that
 // a multiprocessor's registers are to hold. Few filters need few registers, so more blocks hide one another's staging.
-__host__ __device__ constexpr int columns(int groups) { return 4; }
+__host__ __device__ constexpr int columns(int) { return 4; }
 __host__ __device__ constexpr int most_warps(int groups) { return groups <= 2 ? 4 : 6; }
 __host__ __device__ constexpr int least_blocks(int groups) { return groups <= 2 ? 4 : 2; }
 // Pixels a warp computes at a time, and the floats between two filters' outputs on their way out: 8 banks apart.

@@ -9,7 +9,7 @@ import stat
 from pathlib import Path
 from typing import BinaryIO, Type, Union
 
-from .errors import DataError, FashionInferError
+from ..errors import DataError, FashionInferError
 
 _Path = Union[str, Path]
 

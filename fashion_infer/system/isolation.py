@@ -16,13 +16,13 @@ import threading
 from pathlib import PurePath
 from typing import List, Sequence
 
-from .errors import CheckFailed
+from ..errors import CheckFailed
 
 TIMEOUT = 600.0  # seconds; 10,000 images through the slowest kernel of the ladder on two cores take a few
 _INSIDE = "FASHION_INFER_ISOLATED"  # set in the child, and in what it starts
 _PIPES = "FASHION_INFER_ISOLATED_PIPES"  # the child's own: where it reports, and what ends when the parent does
 # Not `-m`, which would look for modules in the current folder first: there lies the user's own code.
-_CHILD = f"import sys; del sys.path[0]; from {__package__}.cli.main import main; main()"
+_CHILD = f"import sys; del sys.path[0]; from {__package__.partition('.')[0]}.cli.main import main; main()"
 _STARTED, _ENDED = b"s", b"e"
 _LOOK = 0.2  # seconds between two looks at the pipe
 

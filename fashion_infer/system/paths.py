@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 from typing import Optional, Union
 
-from .errors import DataError, UsageError
+from ..errors import DataError, UsageError
 
 
 def expanded(path: Union[str, "os.PathLike[str]"]) -> Path:

@@ -20,8 +20,8 @@ import time
 from pathlib import Path
 from typing import Iterator, List, NamedTuple, Optional, Sequence, Tuple, Type, Union
 
+from ..errors import CheckpointError, DataError, FashionInferError
 from . import paths
-from .errors import CheckpointError, DataError, FashionInferError
 from .temporary import vanishing
 
 _READER_WAIT = 10.0  # seconds for somebody to open the other end of a FIFO

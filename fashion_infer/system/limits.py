@@ -8,7 +8,7 @@ import mmap
 import resource
 import threading
 
-from .errors import DeviceError
+from ..errors import DeviceError
 
 _MB = 1 << 20
 

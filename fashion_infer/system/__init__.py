@@ -1,0 +1,1 @@
+"""What every room needs of the system: files, paths, limits, signals, child processes."""
