@@ -79,12 +79,14 @@ class BoundGraph:
 
     def seconds(self, watch: Stopwatch) -> Dict[int, float]:
         """What a watch has taken, by the numbers of the nodes."""
-        return {rewrite.number_of(name): seconds for name, seconds in watch.seconds.items()}
+        numbers = ((rewrite.number_of(name), seconds) for name, seconds in watch.seconds.items())
+        return {number: seconds for number, seconds in numbers if number is not None}
 
     def unfused(self) -> List[int]:
         """Numbers of the nodes that our partitioner did not take."""
         nodes = json.loads(self._symbol.tojson())["nodes"]
-        return [rewrite.number_of(node["name"]) for node in nodes if node["op"] not in ("null", FUSED_OPERATOR)]
+        numbers = [rewrite.number_of(node["name"]) for node in nodes if node["op"] not in ("null", FUSED_OPERATOR)]
+        return [number for number in numbers if number is not None]
 
     def seen(self, batch: int) -> bool:
         """Whether a slice of this size has been run before."""

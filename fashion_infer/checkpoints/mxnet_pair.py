@@ -1,7 +1,7 @@
 """Checkpoints of MXNet: PREFIX-symbol.json with PREFIX-NNNN.params."""
 
 from pathlib import Path
-from typing import List, Tuple
+from typing import Any, Dict, List, Tuple
 
 from .. import _mxnet
 from ..errors import CheckpointError, UsageError
@@ -33,7 +33,8 @@ def load(prefix: str, epoch: int = 1) -> Checkpoint:
             raise CheckpointError(f"{params_path} holds '{shown(name)}', which is no weight of a network")
         return bare in names
 
-    weights, changed = {}, []
+    weights: Dict[str, Any] = {}
+    changed: List[str] = []
     for name, array in params_file.read(params_path, wanted).items():
         bare = name.partition(":")[2]
         weights[bare] = rounded(bare, array, changed)

@@ -110,7 +110,7 @@ class _Reader:
     def values(self, stored: _Stored) -> np.ndarray:
         self.file.seek(stored.offset)
         values = np.empty(stored.shape, stored.dtype)
-        if self.file.readinto(values.reshape(-1).view(np.uint8)) != values.nbytes:
+        if self.file.readinto(values.reshape(-1).view(np.uint8)) != values.nbytes:  # type: ignore[attr-defined]
             raise ValueError("it changed while it was read")
         return values
 

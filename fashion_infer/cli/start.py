@@ -1,5 +1,6 @@
 """The state in which a command starts, whatever started it: three open streams, and warnings that stay warnings."""
 
+import io
 import os
 import sys
 import warnings
@@ -23,7 +24,8 @@ def prepare() -> None:
             raise AssertionError("descriptors are given out lowest first")
         setattr(sys, _NAMES[number], os.fdopen(number, "r" if number == 0 else "w", closefd=False))
     for stream in (sys.stdout, sys.stderr):
-        stream.reconfigure(errors="backslashreplace")  # a character that the terminal does not know
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a character that the terminal does not know
     if any(action == "error" for action, *_ in warnings.filters):
         # PYTHONWARNINGS=error: what warns is other people's code, and a warning is no reason to end.
         warnings.simplefilter("ignore")

@@ -98,4 +98,4 @@ def put(name: str, array: np.ndarray) -> None:
 
 
 def _digest(content: np.ndarray) -> bytes:
-    return zlib.crc32(content).to_bytes(_DIGEST_BYTES, "little")
+    return zlib.crc32(content.data).to_bytes(_DIGEST_BYTES, "little")

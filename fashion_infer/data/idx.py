@@ -5,7 +5,7 @@ import math
 import struct
 import zlib
 from pathlib import Path
-from typing import IO, Tuple
+from typing import IO, Any, Tuple
 
 import numpy as np
 
@@ -48,14 +48,14 @@ def read_idx(path: Path, magic: int, dimensions: int, gzipped: bool = True, advi
         raise DataError(f"{path} is missing: fetch the dataset with `fashion-infer data fetch`")
     inputs.check(path)
     try:
-        with gzip.open(path, "rb") if gzipped else open(path, "rb") as stream:
+        with (gzip.open if gzipped else open)(path, "rb") as stream:
             return _read(stream, path, magic, dimensions, advice)
     except (OSError, EOFError, zlib.error) as error:
         kind = "is not a whole gzip file" if gzipped else "cannot be read"
         raise DataError(f"{path} {kind} ({error}): {advice}") from None
 
 
-def _read(stream: IO[bytes], path: Path, magic: int, dimensions: int, advice: str) -> np.ndarray:
+def _read(stream: Any, path: Path, magic: int, dimensions: int, advice: str) -> np.ndarray:
     header = stream.read(4 + 4 * dimensions)
     number = int.from_bytes(header[:4], "big")
     if len(header) >= 4 and number != magic:

@@ -105,7 +105,7 @@ def _fitted(levels: np.ndarray, border: int) -> np.ndarray:
 
     height, width = levels.shape
     side = max(height, width)
-    method = Image.BOX if side > SIZE else Image.BILINEAR
+    method = Image.Resampling.BOX if side > SIZE else Image.Resampling.BILINEAR
     top, left = (side - height) // 2, (side - width) // 2
     rows = np.full((side, SIZE), border, np.uint8)
     strip = max(1, _STRIP // side)

@@ -2,7 +2,7 @@
 
 import re
 from pathlib import Path, PurePath
-from typing import Sequence
+from typing import Sequence, Set
 
 from ..errors import DataError, UsageError
 from ..system.files import replacing
@@ -34,7 +34,7 @@ class Folder:
     def __init__(self, path: str, sources: Sequence[str]):
         self._path = Path(path)
         self._several = len(sources) > 1
-        self._taken = set()
+        self._taken: Set[str] = set()
         try:
             self._path.mkdir(parents=True, exist_ok=True)
         except OSError as error:

@@ -48,7 +48,7 @@ class DeviceTensors:
         self._scratch, self._flushed = scratch, 2 * driver.l2_bytes(device)
         self._pinned = ctypes.c_void_p()
         driver.call("cuMemAllocHost_v2", ctypes.byref(self._pinned), ctypes.c_size_t(largest))
-        host = np.frombuffer((ctypes.c_ubyte * largest).from_address(self._pinned.value or 0), np.uint8)
+        host = np.ctypeslib.as_array((ctypes.c_ubyte * largest).from_address(self._pinned.value or 0))
         self._small = Memory(1 << 16)  # a worker always maps some host memory
         told = {"size": self._block.size, "descriptor": self._block.descriptor}
         self.shared = Shared(self._small, (self._block.descriptor,), told)

@@ -72,6 +72,8 @@ def _python(path: str, gpu: bool) -> Kernel:
     import torch
 
     spec = importlib.util.spec_from_file_location("submission", path)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{path} is no Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules["submission"] = module  # Triton looks a kernel's module up
     spec.loader.exec_module(module)

@@ -101,6 +101,7 @@ class Worker:
         self._say(ready=shape)
 
     def _go(self, number: bytes) -> None:
+        assert self._kernel is not None  # the referee has it loaded first
         run, calls = self._kernel.run, self._calls
         for call in calls:
             call.op_seconds, call.layer_seconds, call.findings, call.message = -1.0, 0.0, 0, b""

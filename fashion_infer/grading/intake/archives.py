@@ -6,7 +6,7 @@ import tarfile
 import zipfile
 import zlib
 from pathlib import Path, PurePosixPath
-from typing import BinaryIO, Iterator, List, Tuple
+from typing import IO, Iterator, List, Tuple
 
 MOST_FILES = 500
 MOST_BYTES = 32 << 20  # of all files together, unpacked
@@ -81,7 +81,7 @@ def _safe(name: str):
     return Path(*path.parts)
 
 
-def _copy(content: BinaryIO, out: BinaryIO, room: int) -> int:
+def _copy(content: IO[bytes], out: IO[bytes], room: int) -> int:
     """Copy what there is room for; what a header says of a size is not believed."""
     while True:
         piece = content.read(_PIECE)
@@ -98,7 +98,7 @@ def _few(entries: int) -> None:
         raise Refused(f"it has more than {_MOST_ENTRIES} entries")
 
 
-def _zip(source: Path) -> Iterator[Tuple[str, BinaryIO]]:
+def _zip(source: Path) -> Iterator[Tuple[str, IO[bytes]]]:
     with zipfile.ZipFile(source) as archive:
         _few(len(archive.infolist()))
         for entry in archive.infolist():
@@ -110,7 +110,7 @@ def _zip(source: Path) -> Iterator[Tuple[str, BinaryIO]]:
             yield entry.filename, archive.open(entry)
 
 
-def _tar(source: Path) -> Iterator[Tuple[str, BinaryIO]]:
+def _tar(source: Path) -> Iterator[Tuple[str, IO[bytes]]]:
     with tarfile.open(source) as archive:
         for count, entry in enumerate(archive):
             _few(count)
@@ -118,10 +118,12 @@ def _tar(source: Path) -> Iterator[Tuple[str, BinaryIO]]:
                 continue
             if not entry.isreg():
                 raise Refused(f"{entry.name!r} is a link or no plain file")
-            yield entry.name, archive.extractfile(entry)
+            content = archive.extractfile(entry)
+            if content is not None:  # None for what is no plain file, refused above
+                yield entry.name, content
 
 
-def _folder(source: Path) -> Iterator[Tuple[str, BinaryIO]]:
+def _folder(source: Path) -> Iterator[Tuple[str, IO[bytes]]]:
     """A folder that somebody else may write to: links are refused, whatever they point to."""
     count = 0
     for place, folders, files in os.walk(source):

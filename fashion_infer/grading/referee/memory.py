@@ -66,7 +66,8 @@ def place(shape: Shape, start: int = 0) -> Place:
         starts.append(begin)
         at = begin + 4 * int(np.prod(size))
     end = _up(at + _GUARD)
-    return Place(*starts, end, (*guards, (at, end)))
+    x, k, y = starts
+    return Place(x, k, y, end, (*guards, (at, end)))
 
 
 class Memory:

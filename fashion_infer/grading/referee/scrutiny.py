@@ -10,7 +10,7 @@ shows in its group's sum whatever the signs; several that are wrong would have t
 right output are independent, so that they grow with the root of the number of summands.
 """
 
-from typing import NamedTuple, Optional
+from typing import NamedTuple
 
 import numpy as np
 
@@ -125,7 +125,7 @@ def _located(y, inputs: Inputs, off: np.ndarray, found: Diagnosis, picked: np.nd
 def _renumbered(found: Diagnosis, images: np.ndarray) -> Diagnosis:
     if found.first is None:
         return found
-    reason: Optional[str] = found.reason
+    reason = found.reason
     if found.reason.startswith(_BY_IMAGES):
         number = int(found.reason[len(_BY_IMAGES) :].split()[0])
         reason = f"{_BY_IMAGES}{images[number]} on: {found.reason.partition(' on: ')[2]}"

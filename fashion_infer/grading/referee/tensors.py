@@ -86,7 +86,8 @@ class HostTensors:
 
     def close(self) -> None:
         """Give the memory back."""
-        self._guards, self._x, self._k, self.y = [], None, None, None
+        self._guards = []
+        self._x = self._k = self.y = np.empty(0, np.float32)
         self._memory.close()
 
 

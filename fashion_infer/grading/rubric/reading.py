@@ -64,7 +64,7 @@ def parse(text: str, where: str) -> Rubric:
         import tomllib as toml
     except ImportError:  # Python 3.8 to 3.10
         try:
-            import tomli as toml
+            import tomli as toml  # type: ignore[no-redef]
         except ImportError:
             raise UsageError("rubrics need tomli on this Python: pip install 'fashion-infer[grade]'") from None
     try:
