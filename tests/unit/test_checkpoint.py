@@ -10,6 +10,7 @@ import profiles
 import pytest
 
 from fashion_infer import _mxnet
+from fashion_infer._mxnet import plugin
 from fashion_infer.checkpoints import checkpoint, editions, hdf5, load, mxnet_pair, params_file
 from fashion_infer.errors import CheckpointError, UsageError
 from fashion_infer.graph import symbol
@@ -68,6 +69,7 @@ def test_mxnet_pair_both_ways(original, tmp_path):
 
 def test_mxnet_reads_what_we_write(original, tmp_path):
     mx = _mxnet.load()
+    plugin.load_operators()
     mxnet_pair.save(str(tmp_path / "net"), original)
     symbol, arguments, _ = mx.model.load_checkpoint(str(tmp_path / "net"), 1)
     assert same_bits({k: v.asnumpy() for k, v in arguments.items()}, original.weights)
