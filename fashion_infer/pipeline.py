@@ -175,6 +175,7 @@ def _run(
         images=images.images,
         class_names=_names(images, model, scores.shape[1]),
         submission=verdict,
+        expected=models.expected(request, images.source, len(images.images)),
     )
 
 

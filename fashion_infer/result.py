@@ -71,6 +71,7 @@ class Result(NamedTuple):
     images: np.ndarray  # (n,1,s,s) uint8, before they were resized; 28x28 but of one's own
     class_names: Tuple[str, ...]
     submission: "Optional[Verdict]" = None  # of a kernel that is a file: whether it is right
+    expected: Optional[float] = None  # the correctness that this model shows on these images, where one is known
 
     @property
     def op_times(self) -> List[Tuple[str, float]]:
