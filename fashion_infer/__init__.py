@@ -7,6 +7,12 @@
 """
 
 import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .errors import CheckFailed, CheckpointError, DataError, DeviceError, FashionInferError, UsageError
+    from .pipeline import infer
+    from .result import Result
 
 if not (3, 8) <= sys.version_info[:2] <= (3, 12):
     raise ImportError(
@@ -15,20 +21,33 @@ if not (3, 8) <= sys.version_info[:2] <= (3, 12):
     )
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "infer"]
+# Where each name comes from. A room is imported when it is first asked for, so that `import fashion_infer` alone costs
+# nothing.
+_ERRORS = ("CheckFailed", "CheckpointError", "DataError", "DeviceError", "FashionInferError", "UsageError")
+_ROOMS = {"Result": "result", "infer": "pipeline", **dict.fromkeys(_ERRORS, "errors")}
+__all__ = [
+    "CheckFailed",
+    "CheckpointError",
+    "DataError",
+    "DeviceError",
+    "FashionInferError",
+    "Result",
+    "UsageError",
+    "__version__",
+    "infer",
+]
 
 
 def __getattr__(name):
-    # The pipeline is imported when it is first asked for, so that `import fashion_infer` alone costs nothing.
+    if name not in _ROOMS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     if name == "infer":
         # A module that one thread imports while another one forks stays locked in the child: what loads a checkpoint
         # is imported here, before there are calls. MXNet's import has a lock of ours, for which a fork waits.
         import h5py  # noqa: F401
+    from importlib import import_module
 
-        from .pipeline import infer
-
-        return infer
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f".{_ROOMS[name]}", __name__), name)
 
 
 def __dir__():

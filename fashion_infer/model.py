@@ -1,11 +1,12 @@
 """The model that a request names: its network and weights, loaded and ready for a predictor."""
 
 import json
-from typing import NamedTuple, Tuple
+from typing import NamedTuple, Optional, Tuple
 
 from .checkpoints import editions, originals, zoo
 from .checkpoints.checkpoint import Checkpoint
 from .checkpoints.load import load as load_checkpoint
+from .data import dataset
 from .graph import input_size, rewrite, symbol
 from .request import Request
 
@@ -52,6 +53,20 @@ def load(request: Request) -> LoadedModel:
         known = [edition.input_size for edition in editions.EDITIONS.values()]
         size = input_size.infer(graph, checkpoint.weights, known)
     return LoadedModel(label, checkpoint, operator, size)
+
+
+def expected(request: Request, source: str, n: int) -> Optional[float]:
+    """The correctness that the request's model shows on the first n images of a data source; None where none is known.
+
+    One is known of shipped models at their own input size, for some n. The figures on the built-in set are those of the
+    shipped weights.
+    """
+    if request.checkpoint or (request.weights == "original" and source != dataset.REAL):
+        return None
+    chosen = zoo.chosen(request.model, request.edition)
+    if request.input_size not in (None, editions.get(chosen.edition).input_size):
+        return None
+    return dict(chosen.expected.get(source, ())).get(n)
 
 
 def _checkpoint(request: Request) -> Tuple[str, Checkpoint]:

@@ -1,9 +1,10 @@
 """The one road through the house: data -> model -> predictor -> Result. Every command that runs a network takes it."""
 
+import os
 from concurrent import futures
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Any, Callable, List, Optional, Tuple, Union, cast
+from typing import Any, Callable, Dict, List, Optional, Tuple, Union, cast
 
 import numpy as np
 
@@ -24,22 +25,67 @@ from .system import isolation
 
 _MOST_DEVICES = 8  # that run at the same time through MXNet; more take turns
 
+PathOrText = Union[str, "os.PathLike[str]"]
 Announce = Callable[[str], AbstractContextManager]
 Between = Callable[[int], None]
 Network = Union[Predictor, SpreadPredictor]
 
 
-def infer(*arguments: Any, **options: Any) -> Result:
+def infer(
+    model: Optional[str] = None,
+    n: Optional[int] = None,
+    backend: str = "auto",
+    checkpoint: Optional[PathOrText] = None,
+    epoch: int = 1,
+    operator: Optional[str] = None,
+    edition: Optional[str] = None,
+    weights: str = "shipped",
+    input_size: Optional[int] = None,
+    data_dir: Optional[PathOrText] = None,
+    data: Optional[str] = None,
+    device: devices.Device = 0,
+    kernel: PathOrText = "auto",
+    mode: Optional[str] = None,
+    precision: str = "float32",
+    batch_size: Optional[int] = None,
+    threads: Optional[int] = None,
+    repeat: int = 1,
+    kernel_format: Optional[str] = None,
+    images: Optional[PathOrText] = None,
+    labels: Optional[PathOrText] = None,
+    trust_symbol: bool = False,
+) -> Result:
     """Everything in one call: load the first n test images and a model, run it, compare with the labels.
 
     Parameters
     ----------
-    *arguments, **options
-        The fields of `Request`, in their order or by their names: model, n, backend, checkpoint, epoch, operator,
-        edition, weights, input_size, data_dir, data, device, kernel, mode, precision, batch_size, threads, repeat,
-        kernel_format, images, labels, trust_symbol. The default model is ece408-high. A kernel that is the path of a
-        file runs in this very process: what crashes there crashes here (the command line puts it in a process of its
-        own).
+    model
+        Of `fashion-infer models list`; None for ece408-high, or the edition's default.
+    n
+        Test images, 1 to 10,000; None for all.
+    backend, device
+        "auto", "cpu" or "gpu", and the GPU's index, or "all" to split the images between all of them.
+    checkpoint, epoch, trust_symbol
+        In place of a model: FILE.h5, PREFIX of MXNet's pair of files and the NNNN of its weights, or weights-86.bin;
+        and whether its network may have any of MXNet's operators.
+    operator
+        "custom" or "builtin" for all convolutions; None as the model has them.
+    edition
+        Of the course; models then go by the short names of the time.
+    weights
+        "shipped", or "original": the course's own, which must have been fetched.
+    input_size
+        Pixels a side; None for the edition's, or what fits the network.
+    data, data_dir, images, labels
+        "fashion-mnist", "synthetic", "own", or None for the first of the two that there is; its folder; the two files
+        of a dataset of one's own.
+    kernel, kernel_format
+        A kernel's name, or the path of a file, and its format to insist on one. A file runs in this very process: what
+        crashes there crashes here (the command line puts it in a process of its own).
+    mode, precision
+        "fused" or "operator"; in fused mode on a GPU "float32", "tf32" or "fp16".
+    batch_size, threads, repeat
+        Images a slice, threads of the CPU, passes over the images.
 
     Threads may call this at once: they run one after the other, and each result is its own. A fork waits until no other
     thread is at it, and the child may then call it too.
@@ -59,7 +105,9 @@ def infer(*arguments: Any, **options: Any) -> Result:
     >>> from fashion_infer import infer
     >>> infer(model="ece408-high", n=100, backend="cpu").correctness  # doctest: +SKIP
     """
-    return run(Request(*arguments, **options))
+    # The parameters are the fields of Request: tests/unit/test_request.py holds the two together.
+    asked: Dict[str, Any] = dict(locals())
+    return run(Request(**asked))
 
 
 def run(
@@ -176,6 +224,7 @@ def _run(
         images=images.images,
         class_names=_names(images, model, scores.shape[1]),
         submission=verdict,
+        expected=models.expected(request, images.source, len(images.images)),
     )
 
 

@@ -71,11 +71,24 @@ class Result(NamedTuple):
     images: np.ndarray  # (n,1,s,s) uint8, before they were resized; 28x28 but of one's own
     class_names: Tuple[str, ...]
     submission: "Optional[Verdict]" = None  # of a kernel that is a file: whether it is right
+    expected: Optional[float] = None  # the correctness that this model shows on these images, where one is known
 
     @property
     def op_times(self) -> List[Tuple[str, float]]:
         """(layer, median seconds) of each layer that is our operator, in the order of the network."""
         return [(layer.name, layer.median) for layer in self.layers if layer.custom]
+
+    def __repr__(self) -> str:
+        """What ran, and the correctness; the arrays are left out."""
+        ran = f"{self.model}, {self.n} images of {self.data_source}, {self.backend}, {self.mode} mode"
+        return f"<Result: {ran}: correctness {self.correctness}>"
+
+    def _repr_html_(self) -> str:
+        """What `run` prints, for a notebook."""
+        from .present import run
+        from .present.render import html
+
+        return html.fragment(run.parts(self))
 
     def as_dict(self) -> Dict[str, Any]:
         """The JSON object that `run --json` prints; times in seconds, memory in bytes."""

@@ -1,5 +1,6 @@
 """A run on the command line: what is being loaded, and the notices. For `run`, `course` and `profile`."""
 
+import shlex
 from contextlib import contextmanager
 
 import click
@@ -21,13 +22,36 @@ def announced(what):
 
 
 def notices(request, result):
-    """What the user may not expect: other data than Fashion-MNIST, another backend."""
+    """What the user may not expect: other data than Fashion-MNIST, another backend, another correctness."""
     if result.data_source == "synthetic" and request.data != "synthetic":
         terminal.notice(
             "Fashion-MNIST is neither on this machine nor to be had from the network: running on the built-in "
             "synthetic set instead (`fashion-infer data info` shows where it was looked for)"
         )
     terminal.notice(result.notice)
+    terminal.notice(_unexpected(request, result))
+
+
+def _unexpected(request, result):
+    """One line where the correctness is known and is another one; None where it is right, or not known.
+
+    A lower precision may change predictions, and the output says how many.
+    """
+    if result.expected in (None, result.correctness) or result.precision != "float32":
+        return None
+    from ..checkpoints import zoo
+
+    if result.submission is not None and not result.submission.wrong:
+        why = f"this kernel computes in {result.submission.precision}"
+    elif result.submission is not None:
+        why = f"this kernel is wrong (`fashion-infer kernel check {shlex.quote(request.kernel)}` says where)"
+    elif request.kernel != "auto":
+        edition = zoo.chosen(request.model, request.edition).edition
+        where = f"--edition {edition} --backend {result.backend} --kernels {request.kernel} --against none"
+        why = f"kernel {request.kernel} is wrong (`fashion-infer bench conv {where}` says where)"
+    else:
+        why = "this result is wrong (`fashion-infer verify` says of which models and modes)"
+    return f"expected {result.expected}: {why}"
 
 
 def check_submission(request, result):

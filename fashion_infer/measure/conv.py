@@ -8,6 +8,7 @@ from ..errors import DeviceError, UsageError
 from ..library import build
 from ..library import kernels as library
 from ..submissions import formats, paths
+from ..submissions.diagnose import diagnose
 from ..submissions.loading import Loaded, load, names_of_loaded
 from . import kernel_files, layers, reference
 from . import request as requests
@@ -155,7 +156,7 @@ def _measure(machine, case: Case, kernels, peers, repeat, missing) -> None:
         step = [info.name for info in table].index(name) + 1
         row = Measurement(name, OURS, step, table[step - 1].summary, table[step - 1].precision)
         case.rows.append(row)
-        contender = _checked(machine.backend, work, row, picked, want, x.shape, weight.shape)
+        contender = _checked(machine.backend, work, row, picked, want, x, weight)
         if contender:
             timed.append(contender)
     for name in peers:
@@ -202,10 +203,10 @@ def _error(got, want):
     return float(np.where(np.isnan(worst), np.inf, worst).max() / max(np.abs(want).max(), 1e-30))
 
 
-def _checked(backend, work, row, picked, want, x_shape, k_shape) -> Optional[Contender]:
+def _checked(backend, work, row, picked, want, x, weight) -> Optional[Contender]:
     """The kernel, when it takes the layer and is right; else None, and the row says why."""
     try:
-        library.chosen_kernel(x_shape, k_shape, backend, row.name)
+        library.chosen_kernel(x.shape, weight.shape, backend, row.name)
     except UsageError as error:
         row.status, row.reason = SKIPPED, str(error)
         return None
@@ -217,12 +218,18 @@ def _checked(backend, work, row, picked, want, x_shape, k_shape) -> Optional[Con
     except (DeviceError, UsageError) as error:
         row.status, row.reason = WRONG, str(error)
         return None
-    row.error = _error(contender.sample(y, picked), want)
+    got = contender.sample(y, picked)
+    row.error = _error(got, want)
     if not complete:
         row.status, row.reason = WRONG, "some of the output was never written, or is NaN"
     elif not row.error <= _TOLERANCE[row.precision]:
         row.status, row.reason = WRONG, f"error {row.error:.1e}, more than {_TOLERANCE[row.precision]:.0e}"
-    return None if row.status == WRONG else contender
+    if row.status != WRONG:
+        return contender
+    found = diagnose(got, x[picked], weight, want)
+    if not found.right:
+        row.reason += f": {kernel_files.where_wrong(found, contender, y, picked, x, weight)}"
+    return None
 
 
 def _rate(case: Case, moved: Dict[str, int]) -> None:

@@ -104,14 +104,23 @@ def checked(
         worst = np.abs(got - want)
     row.error = float(np.where(np.isnan(worst), np.inf, worst).max() / max(np.abs(want).max(), 1e-30))
     if not found.right:
-        said = _of_all(found, file, y, picked, x, weight).line()
-        row.status, row.reason = WRONG, f"of the {len(picked)} images compared, {said}"
+        row.status, row.reason = WRONG, where_wrong(found, file.contender, y, picked, x, weight)
     elif not file.complete():
         row.status, row.reason = WRONG, "some of the output was never written, or is NaN"
     return None if row.status == WRONG else file.contender
 
 
-def _of_all(found: Diagnosis, file: KernelFile, y, picked: np.ndarray, x: np.ndarray, weight: np.ndarray) -> Diagnosis:
+def where_wrong(
+    found: Diagnosis, contender: Contender, y, picked: np.ndarray, x: np.ndarray, weight: np.ndarray
+) -> str:
+    """A wrong kernel's diagnosis in one line: how much differs, where first, and the likely reason.
+
+    `found` is that of the picked images of the contender's output y.
+    """
+    return f"of the {len(picked)} images compared, {_of_all(found, contender, y, picked, x, weight).line()}"
+
+
+def _of_all(found: Diagnosis, contender: Contender, y, picked: np.ndarray, x, weight) -> Diagnosis:
     """The diagnosis of some images with the numbers that its images have among all."""
     assert found.first is not None
     first = int(picked[found.first[0]])
@@ -122,7 +131,7 @@ def _of_all(found: Diagnosis, file: KernelFile, y, picked: np.ndarray, x: np.nda
     while wrong - right > 1:
         middle = (right + wrong) // 2
         one = np.array([middle])
-        if diagnose(file.contender.sample(y, one), x[one], weight, reference.convolve(x[one], weight)).right:
+        if diagnose(contender.sample(y, one), x[one], weight, reference.convolve(x[one], weight)).right:
             right = middle
         else:
             wrong = middle

@@ -90,6 +90,15 @@ def test_check_of_a_wrong_file(one_line):
     assert "only the last column is wrong: a boundary" in end.stdout
 
 
+def test_a_run_of_a_wrong_file_says_what_was_expected(one_line):
+    file = SAMPLES / "wrong" / "first-channel.cpp"
+    run = ("run", "--data", "synthetic", "--edition", "sp2018", "--n", "2000", "--kernel", file)
+    line, end = one_line(1, *run)
+    assert "first-channel.cpp is wrong: " in line and "only the first input channel is summed" in line
+    said = f"expected 0.8855: this kernel is wrong (`fashion-infer kernel check {file}` says where)"
+    assert end.stderr.splitlines()[-2] == f"fashion-infer: {said}"
+
+
 def test_warnings_are_shown_on_demand(run_program, tmp_path):
     file = tmp_path / "warns.cpp"
     file.write_text((TEMPLATES / "conv.cpp").read_text() + "static int never() { return 1; }\n")

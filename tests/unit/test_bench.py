@@ -202,6 +202,23 @@ def test_a_wrong_kernel_is_reported_not_timed(invoke, monkeypatch, tmp_path, fac
     assert "(WRONG)" in (tmp_path / "k.md").read_text()
 
 
+def test_a_wrong_kernel_of_ours_is_diagnosed(invoke, monkeypatch):
+    """How much is wrong, where first, and the pattern: image numbers are those of the batch."""
+    real = kernels.convolve
+
+    def convolve(x, weight, kernel="auto", **options):
+        y = real(x, weight, kernel, **options)
+        y[70:, 1:, :, -1] += 1e6
+        return y
+
+    monkeypatch.setattr(kernels, "convolve", convolve)
+    batch = ("--batch", "100")
+    code, out, _ = invoke(*CPU, *batch, "--against", "none", "--kernels", "naive")
+    said = " ".join(out.split())
+    assert code == 1 and "WRONG: naive: error " in said and " images compared, " in said
+    assert "the first is y[72,1,0,23]: 1" in said and "likely only the last column is wrong: a boundary" in said
+
+
 def test_a_kernel_that_fails_is_wrong_too(invoke, monkeypatch):
     monkeypatch.setattr(kernels, "convolve", raising(DeviceError("device lost")))
     code, out, _ = invoke(*CPU, "--against", "none", "--kernels", "naive")

@@ -1,8 +1,10 @@
 """A run's options: checked as a whole before anything is loaded, by one road for every command."""
 
 import dataclasses
+import inspect
 import subprocess
 import sys
+import typing
 
 import numpy as np
 import pytest
@@ -10,7 +12,7 @@ import pytest
 from fashion_infer import _mxnet, devices, infer, pipeline, verification
 from fashion_infer import model as models
 from fashion_infer.data import dataset, synthetic
-from fashion_infer.errors import DeviceError, UsageError
+from fashion_infer.errors import CheckpointError, DeviceError, UsageError
 from fashion_infer.library import kernels
 from fashion_infer.profiling import counters, session
 from fashion_infer.request import Request
@@ -194,3 +196,20 @@ class TestHelp:
             code, text, _ = invoke(name, "--help")
             assert code == 0 and f"Usage: fashion-infer {name}" in text
         assert main.cli.get_command(None, "race") is None
+
+
+def test_infer_names_every_field_of_a_request():
+    """With the same order, defaults and, but for files, annotations."""
+    fields = {field.name: field for field in dataclasses.fields(Request)}
+    parameters = inspect.signature(infer).parameters
+    assert list(parameters) == list(fields)
+    hints, paths = typing.get_type_hints(infer), ("checkpoint", "data_dir", "kernel", "images", "labels")
+    assert set(hints) == {*fields, "return"}
+    for name, field in fields.items():
+        assert parameters[name].default == field.default
+        assert name in paths or hints[name] == field.type
+
+
+def test_infer_takes_a_file_as_a_path(tmp_path):
+    with pytest.raises(CheckpointError, match="no checkpoint at"):
+        infer(None, 5, "cpu", tmp_path / "none", data="synthetic")

@@ -2,8 +2,9 @@
 
 import base64
 from pathlib import Path
+from typing import List
 
-from ..content import Page
+from ..content import Page, Part
 from .jinja import environment
 
 
@@ -14,3 +15,8 @@ def page(content: Page, folder: Path) -> str:
         return "data:image/png;base64," + base64.b64encode((folder / file).read_bytes()).decode()
 
     return environment(escape=True).get_template("page.html").render(page=content, uri=uri)
+
+
+def fragment(parts: List[Part]) -> str:
+    """Texts and tables for a notebook, which has a style of its own."""
+    return environment(escape=True).get_template("fragment.html").render(parts=parts)

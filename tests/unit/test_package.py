@@ -1,0 +1,36 @@
+"""The package as Python sees it: names, and a result in a notebook."""
+
+import subprocess
+import sys
+
+import pytest
+
+import fashion_infer
+from fashion_infer import errors, pipeline, result
+
+
+def test_every_name_is_what_its_room_has():
+    for name in fashion_infer.__all__:
+        rooms = [room for room in (errors, pipeline, result, fashion_infer) if hasattr(room, name)]
+        assert getattr(fashion_infer, name) is getattr(rooms[0], name)
+        assert name in dir(fashion_infer)
+    kinds = {name for name, value in vars(errors).items() if isinstance(value, type)}
+    assert kinds < set(fashion_infer.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'Resolt'"):
+        fashion_infer.Resolt  # noqa: B018
+
+
+@pytest.mark.parametrize("name, heavy", [("__version__", "numpy"), ("UsageError", "numpy"), ("Result", "mxnet")])
+def test_a_name_costs_no_more_than_it_needs(name, heavy):
+    words = f"import sys, fashion_infer; fashion_infer.{name}; sys.exit({heavy!r} in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", words], check=False).returncode == 0
+
+
+def test_a_result_is_short_and_shows_in_a_notebook():
+    found = fashion_infer.infer(n=20, data="synthetic", backend="cpu", kernel="naive")
+    words = f"ece408-high, 20 images of synthetic, cpu, operator mode: correctness {found.correctness}"
+    assert repr(found) == f"<Result: {words}>"
+    page = found._replace(model="<b>&")._repr_html_()
+    assert page.count("<table>") == 1 and page.count("<tr>") == 1 + len(found.layers)
+    assert "<td>naive</td>" in page and "<b>" not in page and "&lt;b&gt;&amp;" in page
+    assert f"Correctness: {found.correctness}" in page
