@@ -57,6 +57,9 @@ def infer(
 ) -> Result:
     """Everything in one call: load the first n test images and a model, run it, compare with the labels.
 
+    Threads may call this at once: they run one after the other, and each result is its own. A fork waits until no other
+    thread is at it, and the child may then call it too.
+
     Parameters
     ----------
     model
@@ -86,9 +89,6 @@ def infer(
         "fused" or "operator"; in fused mode on a GPU "float32", "tf32" or "fp16".
     batch_size, threads, repeat
         Images a slice, threads of the CPU, passes over the images.
-
-    Threads may call this at once: they run one after the other, and each result is its own. A fork waits until no other
-    thread is at it, and the child may then call it too.
 
     Returns
     -------
