@@ -34,6 +34,8 @@ GRID = (
     click.argument("more", nargs=-1, metavar="[KERNEL...]"),
     click.option(
         "--kernels",
+        "--kernel",
+        "kernels",
         multiple=True,
         metavar="NAME,...",
         help="See `doctor`; files too, as in ./new-forward.cu; `ladder` for all of ours. May be repeated, and more may "
