@@ -6,9 +6,10 @@ from ..errors import CheckFailed, UsageError
 from ..submissions import paths
 from . import options
 from .apart import apart
+from .groups import Group
 
 
-@click.group("bench")
+@click.group("bench", cls=Group, following="fashion-infer bench conv --batch 100")
 def command():
     """Measure kernels and networks beside what a user could pick instead."""
 
@@ -34,6 +35,8 @@ GRID = (
     click.argument("more", nargs=-1, metavar="[KERNEL...]"),
     click.option(
         "--kernels",
+        "--kernel",
+        "kernels",
         multiple=True,
         metavar="NAME,...",
         help="See `doctor`; files too, as in ./new-forward.cu; `ladder` for all of ours. May be repeated, and more may "

@@ -13,13 +13,13 @@ def command(first, second, check):
     """Two files of `run --json`, `bench conv --json` or `bench net --json` side by side, with ratios and verdicts.
 
     Medians are the same when they differ by no more than the spread of either's repeats and 3% (10% of fewer than
-    four repeats).
+    four repeats), or when a rank test of the repeats sees no difference. --check wants two repeats or more.
     """
     from ..measure import verdicts
     from ..present import comparison
     from ..present.render import terminal
 
-    compared = verdicts.compare(first, second)
+    compared = verdicts.compare(first, second, check)
     terminal.show(comparison.parts(compared))
     if check and compared.faults:
         raise CheckFailed("; ".join(compared.faults))

@@ -3,9 +3,10 @@
 import click
 
 from . import options
+from .groups import Group
 
 
-@click.group("data")
+@click.group("data", cls=Group, following="fashion-infer data info")
 def command():
     """The dataset: where it is, and how to get it."""
 

@@ -5,9 +5,10 @@ import click
 from ..errors import CheckFailed
 from . import options
 from .apart import apart
+from .groups import Group
 
 
-@click.group("kernel")
+@click.group("kernel", cls=Group, following="fashion-infer kernel formats")
 def command():
     """Kernel files of one's own: formats, a file to start from, a check."""
 

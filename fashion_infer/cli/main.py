@@ -12,6 +12,7 @@ import click
 
 from .. import __version__
 from ..errors import FashionInferError
+from .groups import Group
 
 PROGRAM = "fashion-infer"
 # name -> module of this folder that holds `command`, and the line that --help shows. A module is imported when its
@@ -57,7 +58,7 @@ def _refusing_empty(command):
     return command
 
 
-class LazyGroup(click.Group):
+class LazyGroup(Group):
     """A group that knows its commands' names and summaries, and imports a command's module when it is called."""
 
     def list_commands(self, ctx):
@@ -75,13 +76,12 @@ class LazyGroup(click.Group):
         limits.check(150 + 40 * cores, cores, PROGRAM)
         return _refusing_empty(importlib.import_module(f"{__package__}.{COMMANDS[name][0]}").command)
 
-    def format_commands(self, ctx, formatter):
-        """The list of commands in --help, from the table alone."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, summary) for name, (_, summary) in COMMANDS.items()])
+    def summaries(self, ctx):
+        """From the table alone."""
+        return [(name, summary) for name, (_, summary) in COMMANDS.items()]
 
 
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=LazyGroup, following=f"{PROGRAM} doctor", context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name=PROGRAM)
 def cli():
     """Fashion-MNIST through hand-written convolution operators in MXNet: is it right, and how fast is it?"""

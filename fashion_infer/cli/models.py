@@ -4,9 +4,10 @@ import click
 
 from ..errors import UsageError
 from . import options
+from .groups import Group
 
 
-@click.group("models")
+@click.group("models", cls=Group, following="fashion-infer models list")
 def command():
     """The shipped models, and checkpoints in other formats."""
 

@@ -74,6 +74,8 @@ devices = click.option(
 threads = click.option("--threads", type=int, help="CPU threads [default: the cores this process may use].")
 kernel = click.option(
     "--kernel",
+    "--kernels",
+    "kernel",
     metavar="NAME",
     default="auto",
     show_default=True,

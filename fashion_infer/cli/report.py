@@ -13,7 +13,11 @@ from .apart import apart
     options.backend,
     options.device,
     click.option(
-        "--kernel", metavar="NAME", help="For the operator mode, and beside the ladder: a name, or a kernel file."
+        "--kernel",
+        "--kernels",
+        "kernel",
+        metavar="NAME",
+        help="For the operator mode, and beside the ladder: a name, or a kernel file.",
     ),
     options.kernel_format,
     options.timeout,

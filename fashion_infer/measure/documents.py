@@ -3,7 +3,7 @@
 import json
 import math
 import statistics
-from typing import Any, Dict, List, NamedTuple
+from typing import Any, Dict, List, NamedTuple, Tuple
 
 from ..errors import DataError
 from ..system import inputs
@@ -21,6 +21,7 @@ class Time(NamedTuple):
     spread: float  # that half of the runs lie within, see `_spread` and `_bench_row`
     runs: int
     ours: bool  # whether getting slower is a fault: a peer or a limit that does says something of the machine
+    samples: Tuple[float, ...] = ()  # those that the file has: all passes of a run, some of a benchmark's runs
 
 
 class Document(NamedTuple):
@@ -77,8 +78,8 @@ def _run(path, data):
     for layer in data["layers"]:
         ms = [1e3 * _number(value) for value in layer["seconds"]]
         total = [a + b for a, b in zip(total, ms)]
-        _add(times, str(layer["name"]), Time(statistics.median(ms), _spread(ms), len(ms), True))
-    _add(times, "all layers", Time(statistics.median(total), _spread(total), len(total), True))
+        _add(times, str(layer["name"]), Time(statistics.median(ms), _spread(ms), len(ms), True, tuple(ms)))
+    _add(times, "all layers", Time(statistics.median(total), _spread(total), len(total), True, tuple(total)))
     facts = {"correctness": f"{_number(data['correctness'])}"}
     if "predictions_sha256" in data:
         facts["predictions"] = str(data["predictions_sha256"])[:12]
@@ -140,7 +141,8 @@ def _bench_row(times, what, row, ours):
     if not (0 < least <= median and runs):
         raise ValueError(f"{what} has a median of {median} ms and a minimum of {least} ms in {runs} runs")
     # The file has no quartiles. From the least to the median lie half of the runs, as between the quartiles.
-    _add(times, what, Time(median, median - least, runs, ours))
+    samples = tuple(_number(value) for value in row.get("samples_ms") or ())  # older files have none
+    _add(times, what, Time(median, median - least, runs, ours, samples))
 
 
 def _add(times, what, time):

@@ -42,6 +42,7 @@ class Measurement:
     min_ms: Optional[float] = None
     median_ms: Optional[float] = None
     p99_ms: Optional[float] = None  # of 100 runs and more
+    samples_ms: Tuple[float, ...] = ()  # at most 50 of the runs, in their order
     images_s: Optional[float] = None
     gb_s: Optional[float] = None  # input, weights and output, each moved once (a limit: what it moves itself)
     tflop_s: Optional[float] = None
@@ -66,6 +67,7 @@ class Measurement:
         self.layout, self.runs = summary.layout, summary.runs
         self.min_ms, self.median_ms = summary.min_ms, summary.median_ms
         self.p99_ms = summary.p99_ms if summary.runs >= _MANY else None
+        self.samples_ms = summary.samples_ms
         self.images_s = 1e3 * batch / summary.median_ms
 
 

@@ -2,13 +2,14 @@
 
 import statistics
 import time
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
 _PAUSE = 0.02  # seconds: a peer's idle threads spin for some milliseconds after its last run
 _ROUNDS = 4
 _SLOW_ROUNDS = 2
+_KEPT = 50  # samples in a file: a rank test needs ten, and small batches have 300 runs
 
 
 class Contender(NamedTuple):
@@ -76,6 +77,7 @@ class Summary(NamedTuple):
     min_ms: float
     median_ms: float
     p99_ms: float
+    samples_ms: Tuple[float, ...] = ()  # in the order of the runs; of more than _KEPT some, evenly spaced
 
 
 def summaries(times: Dict[Contender, List[float]]) -> Dict[str, Summary]:
@@ -84,7 +86,8 @@ def summaries(times: Dict[Contender, List[float]]) -> Dict[str, Summary]:
     for contender, seconds in times.items():
         ms = [1e3 * second for second in seconds]
         p99 = float(np.percentile(ms, 99))
-        summary = Summary(contender.layout, len(ms), min(ms), statistics.median(ms), p99)
+        kept = tuple(round(one, 6) for one in ms[:: -(-len(ms) // _KEPT)])
+        summary = Summary(contender.layout, len(ms), min(ms), statistics.median(ms), p99, kept)
         known = best.get(contender.name)
         if known is None or summary.median_ms < known.median_ms:
             best[contender.name] = summary

@@ -1,13 +1,17 @@
 """What differs between two measurements, and by more than the noise.
 
 The rule: two medians are the same when they differ by no more than the largest of the two spreads and 3% of the first
-median. The spread of a run is the inter-quartile range of its passes; of a benchmark, whose file has no quartiles, the
-median less the minimum. Where one of the two has fewer than four runs, 10% take the place of 3%.
+median. The spread of a run is the inter-quartile range of its passes; of a benchmark, whose file may have no samples,
+the median less the minimum. Where one of the two has fewer than four runs, 10% take the place of 3%.
+
+Where both files have samples, these must say so too, by `ranks.slower`: medians of ten draws from one distribution
+differ by more than their quartiles now and then.
 """
 
 from typing import List, NamedTuple, Optional, Tuple
 
 from ..errors import UsageError
+from . import ranks
 from .documents import Document, Time, read
 
 _FLOOR, _FLOOR_OF_FEW, _FEW = 0.03, 0.10, 4
@@ -57,13 +61,14 @@ class Comparison(NamedTuple):
         return slower + [f"{fact.what} differs" for fact in self.facts if fact.verdict == DIFFERENT]
 
 
-def compare(first: str, second: str) -> Comparison:
-    """Compare two files.
+def compare(first: str, second: str, check: bool = False) -> Comparison:
+    """Compare two files; `check` is for who acts upon `Comparison.faults`.
 
     Raises
     ------
     UsageError
-        When they are of different commands, of different numbers of images, or have nothing in common.
+        When they are of different commands, of different numbers of images, or have nothing in common; with `check`,
+        when one has a single repeat.
     DataError
         When one is damaged or not ours.
     """
@@ -74,6 +79,11 @@ def compare(first: str, second: str) -> Comparison:
         raise UsageError(f"{first} is of {a.size} images and {second} of {b.size}: their times cannot be compared")
     if not set(a.times) & set(b.times) and not set(a.facts) & set(b.facts):
         raise UsageError(f"{first} and {second} have nothing in common")
+    for document in (a, b) if check else ():
+        if any(time.runs == 1 for time in document.times.values() if time.ours):
+            raise UsageError(
+                f"{document.name} has one repeat, which says nothing of the noise: measure both with --repeat 10"
+            )
     settings = [
         (name, a.settings.get(name, ""), b.settings.get(name, ""))
         for name in {**a.settings, **b.settings}
@@ -93,6 +103,9 @@ def _line(what, a: Optional[Time], b: Optional[Time]) -> Line:
     noise = max(a.spread, b.spread, floor * a.median)
     difference = b.median - a.median
     verdict = SAME if abs(difference) <= noise else SLOWER if difference > 0 else FASTER
+    if verdict != SAME and a.samples and b.samples:
+        less, more = (a.samples, b.samples) if verdict == SLOWER else (b.samples, a.samples)
+        verdict = verdict if ranks.slower(less, more) else SAME
     return Line(what, a.median, b.median, noise, verdict, a.ours and b.ours)
 
 

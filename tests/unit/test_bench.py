@@ -219,6 +219,28 @@ def test_a_wrong_kernel_of_ours_is_diagnosed(invoke, monkeypatch):
     assert "the first is y[72,1,0,23]: 1" in said and "likely only the last column is wrong: a boundary" in said
 
 
+def test_kernel_and_kernels_are_one_option(invoke, tmp_path):
+    file = tmp_path / "k.json"
+    words = ("--against", "none", "--json", file)
+    for given in (("--kernel", "naive"), ("--kernels", "naive"), ("--kernel", "naive", "--kernels", "naive")):
+        assert invoke(*CPU, *words, *given)[0] == 0
+        found = rows(json.loads(file.read_text())["cases"][0])
+        assert list(found) == ["fill", "copy", "naive"]
+        assert all(len(row["samples_ms"]) == row["runs"] == 2 for row in found.values())
+    run = ("run", "--n", "5", "--data", "synthetic", "--backend", "cpu", "--json")
+    for option in ("--kernel", "--kernels"):
+        assert json.loads(invoke(*run, option, "naive")[1])["kernel"] == "naive"
+        for command in (("verify",), ("profile",), ("report", "--out", tmp_path / "r"), ("bench", "conv")):
+            code, _, err = invoke(*command, "--backend", "cpu", option, "quick")
+            assert code == 2 and "unknown cpu kernel 'quick'" in err
+
+
+def test_of_many_runs_fifty_are_kept():
+    for runs, kept in ((1, 1), (50, 50), (51, 26), (300, 50)):
+        (found,) = timing.summaries({Contender("a", None): [i / 1e3 for i in range(1, runs + 1)]}).values()
+        assert found.runs == runs and len(found.samples_ms) == kept and found.samples_ms[0] == 1.0
+
+
 def test_a_kernel_that_fails_is_wrong_too(invoke, monkeypatch):
     monkeypatch.setattr(kernels, "convolve", raising(DeviceError("device lost")))
     code, out, _ = invoke(*CPU, "--against", "none", "--kernels", "naive")

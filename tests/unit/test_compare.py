@@ -4,7 +4,15 @@ import copy
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fashion_infer.measure import ranks, verdicts
+
+# Few values, so that there are ties.
+VALUES = st.one_of(st.integers(1, 8).map(float), st.floats(0.01, 10, allow_subnormal=False))
 
 RUN = {
     "model": "ece408-high",
@@ -121,7 +129,8 @@ class TestRuns:
             ((14.1, 14.1, 14.1, 14.1, 14.1), "1.175", "2", "slower"),
             ((9.9, 9.9, 9.9, 9.9, 9.9), "0.825", "2", "faster"),
             ((13, 13, 15, 16, 30), "1.250", "3", "within the noise"),  # its own quartiles: 13 and 16
-            ((13, 13, 15.1, 16, 30), "1.258", "3", "slower"),
+            ((13, 13, 15.1, 16, 30), "1.258", "3", "within the noise"),  # which two samples of the first exceed
+            ((14.2, 14.2, 15.1, 17.2, 30), "1.258", "3", "slower"),
         ],
     )
     def test_the_larger_quartile_range(self, compare, ms, ratio, noise, verdict):
@@ -198,6 +207,67 @@ class TestRuns:
         first = json.loads(invoke(*words)[1])
         code, lines, _ = compare(first, json.loads(invoke(*words)[1]))
         assert code == 0 and lines["fact: predictions"][2] == "same" and len(first["predictions_sha256"]) == 64
+
+
+DRAWS = {
+    "normal": lambda rng, n: rng.normal(10, 0.5, n),
+    "two modes": lambda rng, n: rng.choice([10.0, 12.0], n) + rng.normal(0, 0.1, n),
+    "outliers": lambda rng, n: 10 + rng.pareto(1.5, n),
+}
+
+
+class TestRanks:
+    @pytest.mark.parametrize("name", DRAWS)
+    @pytest.mark.parametrize("repeats", [10, 20])
+    def test_no_false_alarm_in_fifty_comparisons(self, name, repeats, tmp_path):
+        rng = np.random.default_rng(repeats)
+        files = [str(tmp_path / name) for name in "ab"]
+        for _ in range(50):
+            for file in files:
+                layers = [{"name": f"layer{i}", "seconds": list(DRAWS[name](rng, repeats))} for i in range(5)]
+                Path(file).write_text(json.dumps({**RUN, "layers": layers}))
+            assert verdicts.compare(*files, check=True).faults == []
+
+    @pytest.mark.parametrize("name", DRAWS)
+    def test_twice_as_long_is_an_alarm_in_fifty(self, name):
+        rng = np.random.default_rng(1)
+        for _ in range(50):
+            a, b = (tuple(factor * DRAWS[name](rng, 20)) for factor in (1, 2))
+            assert ranks.slower(a, b) and not ranks.slower(b, a)
+
+    @given(st.lists(VALUES, min_size=2, max_size=30), st.lists(VALUES, min_size=2, max_size=30))
+    def test_p_is_scipys(self, a, b):
+        stats = pytest.importorskip("scipy.stats")
+        wanted = stats.mannwhitneyu(b, a, alternative="greater", method="asymptotic").pvalue
+        if len({*a, *b}) == 1:
+            wanted = 1.0  # SciPy divides by a variance of nothing
+        assert ranks.p_of_larger(a, b) == pytest.approx(wanted, rel=1e-9, abs=1e-12)
+
+    def test_all_equal_is_no_difference(self):
+        assert ranks.p_of_larger([1.0] * 9, [1.0] * 9) == 1.0
+
+    def test_samples_of_benchmarks_decide(self, compare):
+        """A median beyond the noise, which the samples do not bear out."""
+        a, b = copy.deepcopy(CONV), copy.deepcopy(CONV)
+        a["layers"][0]["rows"][1].update(samples_ms=[0.9, 1.0, 1.4] * 12)
+        b["layers"][0]["rows"][1].update(samples_ms=[0.95, 1.2, 1.3] * 12, min_ms=1.15, median_ms=1.2)
+        what = "fa2017 convolution 1: naive"
+        assert compare(a, b, "--check")[1][what][4] == "within the noise"
+        assert compare(CONV, b)[1][what][4] == "slower"
+        b["layers"][0]["rows"][1]["samples_ms"] = [1.1, 1.2, 1.5] * 12
+        assert compare(a, b, "--check")[0::2] == (1, f"fashion-infer: {what} is slower\n")
+
+    def test_one_repeat_is_not_checked(self, compare):
+        one = run(10)
+        one["layers"] = one["layers"][:1]
+        assert compare(one, one)[0] == 0
+        for pair in ((one, RUN), (RUN, one)):
+            code, lines, err = compare(*pair, "--check")
+            assert code == 2 and not lines and "has one repeat" in err and "--repeat 10" in err
+        single = changed(CONV, "layers", 0, "rows", 1, "runs", value=1)
+        assert compare(CONV, single, "--check")[0] == 2
+        peer = changed(CONV, "layers", 0, "rows", 3, "runs", value=1)
+        assert compare(CONV, peer, "--check")[0] == 0
 
 
 class TestBenches:
@@ -333,6 +403,8 @@ class TestRefusals:
             (changed(CONV, "layers", 0, "rows", 1, "runs", value=0), "in 0 runs"),
             (changed(CONV, "layers", 0, "rows", value=None), "damaged"),
             (changed(NET, "cases", value=[{}]), "it lacks 'rows'"),
+            (changed(CONV, "layers", 0, "rows", 1, "samples_ms", value=[1.0, "x"]), "'x' stands where"),
+            (changed(CONV, "layers", 0, "rows", 1, "samples_ms", value=3), "damaged"),
         ],
     )
     def test_damaged_files(self, compare, damaged, words):

@@ -10,6 +10,7 @@ from ..shown import shown
 _LEAST_TEXT = 20  # characters that a column of text keeps; what is longer is folded: the names of fused stages
 _PIPE = 120  # columns of a file or a pipe, which has no width of its own
 _BETWEEN = 3  # columns that the frame takes of each of the table's
+_COLOURS = {"ok": "green", "WRONG": "bold red"}  # of verdicts, on a terminal; rich leaves them out with NO_COLOR
 _LISTED = 9  # least width of a listing's columns, as nvprof's
 
 
@@ -57,6 +58,7 @@ def _show(table: Table) -> None:
     from rich.cells import cell_len
     from rich.console import Console
     from rich.table import Table as RichTable
+    from rich.text import Text
 
     if table.caption:
         _lines(f"\n{table.caption}")
@@ -74,7 +76,7 @@ def _show(table: Table) -> None:
     for column, width in zip(table.columns, widths):
         grid.add_column(column.name, justify="right" if column.numeric else "left", overflow="fold", width=width)
     for row in table.rows:
-        grid.add_row(*(cell.text for cell in row))
+        grid.add_row(*(Text(cell.text, _COLOURS.get(cell.text, "")) for cell in row))
     with console.capture() as drawn:  # rich's own writing makes a broken pipe an exit with 1
         console.print(grid, crop=False)
     click.echo(drawn.get(), nl=False)

@@ -1,0 +1,51 @@
+"""The program and its groups without a command: their help, whole, and what to try next; and colours."""
+
+import click
+import pytest
+
+from fashion_infer.cli import main
+from fashion_infer.present.content import table
+from fashion_infer.present.render import terminal
+
+GROUPS = [(), *((name,) for name in main.COMMANDS if hasattr(main.cli.get_command(None, name), "commands"))]
+
+
+@pytest.mark.parametrize("words", GROUPS)
+def test_a_group_alone_shows_its_help_and_what_is_next(invoke, words):
+    code, out, err = invoke(*words)
+    asked, help, _ = invoke(*words, "--help")
+    assert code == 2 and asked == 0 and out == help and out.startswith("Usage: fashion-infer")
+    said, _, following = err.partition("; next: try `")
+    assert said == "fashion-infer: no command is named" and err.count("\n") == 1
+    # What it names is a command that there is.
+    program, *command = following.rstrip("`\n").split()
+    assert program == "fashion-infer" and tuple(command[: len(words)]) == words
+    assert invoke(*command[: len(words) + 1], "--help")[0] == 0
+
+
+@pytest.mark.parametrize("words", GROUPS)
+def test_no_summary_is_cut(invoke, words):
+    text = "".join(invoke(*words, "--help")[1].partition("Commands:")[2].split())  # a line may end behind any hyphen
+    assert "..." not in text
+    if words:
+        for command in main.cli.get_command(None, *words).commands.values():
+            sentence = " ".join(command.help.split("\n\n")[0].split()).split(". ")[0].rstrip(".")
+            assert sentence.replace(" ", "") in text
+
+
+def test_verdicts_have_colours_where_the_terminal_has_them(monkeypatch):
+    drawn = []
+    monkeypatch.setattr(click, "echo", lambda text="", **options: drawn.append(text))
+    monkeypatch.setenv("TERM", "xterm-256color")
+    for name in ("NO_COLOR", "FORCE_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    verdicts = table("", ["model", "verdict"], [["ok then", "ok"], ["b", "WRONG"]])
+    terminal.show([verdicts])
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    terminal.show([verdicts])
+    monkeypatch.setenv("NO_COLOR", "1")
+    terminal.show([verdicts])
+    plain, coloured, none = drawn
+    assert "\x1b" not in plain and "ok then" in coloured
+    assert "\x1b[32mok" in coloured and "\x1b[1;31mWRONG" in coloured
+    assert "32m" not in none and "31m" not in none
