@@ -99,3 +99,10 @@ def forward_in_slices(layers, weights, x, few=4, many=200):
         features = [forward(layers[:cut], weights[:read], part[i : i + few]) for i in range(0, len(part), few)]
         slices.append(forward(layers[cut:], weights[read:], np.concatenate(features)))
     return np.concatenate(slices)
+
+
+def own_kernels(backend):
+    """Names of the library's own kernels; a file's, which another test may have registered, has a dot in its name."""
+    from fashion_infer.library import kernels
+
+    return [line.name for line in kernels.table(backend) if "." not in line.name]
