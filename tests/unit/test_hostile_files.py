@@ -222,7 +222,8 @@ def test_an_export_that_fails_leaves_both_files_alone(tmp_path, blocked, invoke)
 
 
 PROGRAM = """
-import sys, time
+import signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where the tests run in the background
 from pathlib import Path
 from fashion_infer.system import files
 from fashion_infer.report import folder

@@ -180,7 +180,13 @@ class TestHelp:
         )
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
         assert done.stderr.strip() == str(
-            ["fashion_infer", "fashion_infer.cli", "fashion_infer.cli.main", "fashion_infer.errors"]
+            [
+                "fashion_infer",
+                "fashion_infer.cli",
+                "fashion_infer.cli.groups",
+                "fashion_infer.cli.main",
+                "fashion_infer.errors",
+            ]
         )
         assert "Commands:" in done.stdout
 
