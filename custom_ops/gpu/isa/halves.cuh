@@ -63,13 +63,14 @@ __device__ inline SplitPair split_pair(float a, float b) {
 
 // Two neighbouring pixels as a word of rounded halves, and with kResidue what the rounding left. Returns whether the
 // first was exact: the second is the first of the next word.
-template <bool kResidue>
+template <bool kResidue, bool kEnlarged>
 __device__ inline bool round_pair(float here, float next, uint32_t* hi, uint32_t* lo) {
+  constexpr float kSize = kEnlarged ? kLowScale : 1.0f;  // of lo: see split_enlarged and split
   const __half2 rounded = __floats2half2_rn(here, next);
   const float rest = here - __low2float(rounded);  // not 0 for infinities and NaN either
   *hi = bits(rounded);
   if (kResidue)
-    *lo = pack(__float2half_rn(rest * kLowScale), __float2half_rn((next - __high2float(rounded)) * kLowScale));
+    *lo = pack(__float2half_rn(rest * kSize), __float2half_rn((next - __high2float(rounded)) * kSize));
   return rest == 0.0f;
 }
 

@@ -50,7 +50,7 @@ __device__ bool stage(const X* source, int count, bool vector, float scale, uint
       uint32_t high[4], low[4];
 #pragma unroll
       for (int e = 0; e < 4; ++e)
-        exact = round_pair<kResidue>(v[j][e] * scale, v[j][e + 1] * scale, high + e, low + e) && exact;
+        exact = round_pair<kResidue, true>(v[j][e] * scale, v[j][e + 1] * scale, high + e, low + e) && exact;
       *reinterpret_cast<uint4*>(hi + i) = make_uint4(high[0], high[1], high[2], high[3]);
       if (kResidue) *reinterpret_cast<uint4*>(lo + i) = make_uint4(low[0], low[1], low[2], low[3]);
     }

@@ -59,7 +59,7 @@ __device__ bool stage(const Sizes& s, const float* source, float scale, uint32_t
       const float v[5] = {four.x * scale, four.y * scale, four.z * scale, four.w * scale, fifth * scale};
       uint32_t high[4], low[4];
 #pragma unroll
-      for (int e = 0; e < 4; ++e) exact = round_pair<kResidue>(v[e], v[e + 1], high + e, low + e) && exact;
+      for (int e = 0; e < 4; ++e) exact = round_pair<kResidue, false>(v[e], v[e + 1], high + e, low + e) && exact;
       const int at = row * s.stride + column;
       *reinterpret_cast<uint4*>(hi + at) = make_uint4(high[0], high[1], high[2], high[3]);
       if (kResidue) *reinterpret_cast<uint4*>(lo + at) = make_uint4(low[0], low[1], low[2], low[3]);
@@ -68,8 +68,8 @@ __device__ bool stage(const Sizes& s, const float* source, float scale, uint32_t
     for (int row = threadIdx.x / 32; row < s.rows; row += kWarps)
       for (int w = threadIdx.x % 32; w < s.W; w += 32) {
         const float* from = source + row * s.W + w;
-        exact = round_pair<kResidue>(from[0] * scale, w + 1 < s.W ? from[1] * scale : 0.0f, hi + row * s.stride + w,
-                                     lo + row * s.stride + w) && exact;
+        exact = round_pair<kResidue, false>(from[0] * scale, w + 1 < s.W ? from[1] * scale : 0.0f,
+                                            hi + row * s.stride + w, lo + row * s.stride + w) && exact;
       }
   }
   return exact;
