@@ -74,13 +74,13 @@ __device__ inline bool round_pair(float here, float next, uint32_t* hi, uint32_t
   return rest == 0.0f;
 }
 
-// The power of two that brings `largest` into [2^13, 2^14); 1 for zero. Its exponent stops at +-100 so that the product
-// of two scales, and its inverse, stay finite after they are applied one at a time.
+// The power of two that brings `largest` into [2^13, 2^14); 1 for zero. It stops at 2^-78 and 2^100: a sum of 2^19
+// products of scaled values, below 2^47, then stays finite while the inverse scales are applied one at a time.
 __device__ inline float scale_for(float largest) {
   if (!(largest > 0.0f)) return 1.0f;
-  return ldexpf(1.0f, max(-100, min(100, 13 - ilogbf(largest))));
+  return ldexpf(1.0f, max(-78, min(100, 13 - ilogbf(largest))));
 }
 // Magnitudes from here on lie beyond half's range even with the least scale.
-constexpr float kLargestScaled = 0x1p114f;
+constexpr float kLargestScaled = 0x1p92f;
 
 }  // namespace fops

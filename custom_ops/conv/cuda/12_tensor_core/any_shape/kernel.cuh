@@ -45,6 +45,7 @@ struct Shared {  // of fixed size; ring and buffers lie behind it
   uint32_t steps[2][kMostSteps];  // of the first chunk and of the last: where the two units begin
   int offsets[2][128], corners[2][128];  // see the end of the kernel
   float unscale[2][128];
+  int list[2][128], listed[2];  // positions that take the plain road
 };
 
 // A place in a circular buffer, and the parity of the round.
@@ -297,12 +298,16 @@ __global__ void __launch_bounds__(kBound, 1)
       named_barrier(2 + group, 128);  // the offsets have been read, and what is stored here comes after the above
       const long long origin = span.image * d.C * d.H * d.W;
       const auto again = [&](auto* in) {
-        if (!plain_weights && rank < kColumns && offsets[rank] >= 0) {
+        if (rank == 0) shared.listed[group] = 0;
+        named_barrier(2 + group, 128);
+        if (rank < kColumns && offsets[rank] >= 0) {
           const int further = corners[rank] / (d.C * d.H * d.W);
-          if (!any_beyond(d, in, corners[rank], packed.images[span.image + further])) offsets[rank] = -1;
+          if (plain_weights || any_beyond(d, in, corners[rank], packed.images[span.image + further]))
+            shared.list[group][atomicAdd(&shared.listed[group], 1)] = rank;  // in any order: each is by itself
         }
         named_barrier(2 + group, 128);
-        plain_outputs(d, in, k, out, offsets, corners, kColumns, m0, form::kFilters, rank, 128);
+        plain_outputs(d, in, k, out, offsets, corners, shared.list[group], shared.listed[group], m0, form::kFilters, rank,
+                      128);
       };
       if (bytes) again(static_cast<const uint8_t*>(x) + origin);
       else again(static_cast<const float*>(x) + origin);

@@ -10,37 +10,55 @@ namespace any_shape {
 // Whether a value that has no good split enters the outputs at a position: what the staging asks, value by value.
 template <typename X>
 __device__ __noinline__ bool any_beyond(const Dims& d, const X* x, int corner, const ImageScale& by) {
-  for (int c = 0; c < d.C; ++c)
-    for (int p = 0; p < d.K; ++p)
-      for (int q = 0; q < d.K; ++q) {
-        const float v = static_cast<float>(x[corner + 1LL * c * d.H * d.W + p * d.W + q]);
-        const bool large = (__half_as_ushort(__float2half_rn(v * by.scale)) & 0x7fff) >= 0x7c00;
-        if (large || nonzero_bits(v) < nonzero_bits(by.least)) return true;
-      }
-  return false;
+  bool found = false;  // without a way out in between, so that loads overlap
+  const int taps = d.C * d.K * d.K;
+  int p = 0, q = 0;
+  const X* at = x + corner;
+#pragma unroll 8
+  for (int i = 0; i < taps; ++i) {
+    const float v = static_cast<float>(at[p * d.W + q]);
+    const bool large = (__half_as_ushort(__float2half_rn(v * by.scale)) & 0x7fff) >= 0x7c00;
+    found |= large || nonzero_bits(v) < nonzero_bits(by.least);
+    if (++q == d.K) {
+      q = 0;
+      if (++p == d.K) p = 0, at += d.H * d.W;
+    }
+  }
+  return found;
 }
 
-// Outputs of some filters at the positions of a task, in plain float32: infinities, NaN, and values too far apart for
-// one scale. `offset` is where in y the outputs of filter 0 lie, or -1. A channel's taps are summed first, then the
-// channels: a chain of C K K sums of one sign would lose more than the bound allows (plan.h).
+// Outputs of some filters at some positions, in plain float32: infinities, NaN, and values too far apart for one scale.
+// `list` are places in `offsets` (where in y the output of filter 0 lies) and `corners`. A thread computes one filter at
+// kPlain positions at a time. A channel's taps are summed first, then the channels: a chain of C K K sums of one sign
+// would lose more than the bound allows (plan.h).
+constexpr int kPlain = 4;
 template <typename X>
 __device__ __noinline__ void plain_outputs(const Dims& d, const X* x, const float* k, float* y, const int* offsets,
-                                           const int* corners, int positions, int m0, int filters, int thread,
-                                           int threads) {
-  const int taps = d.K * d.K;
-  for (int i = thread; i < positions * filters; i += threads) {
-    const int at = i % positions, m = m0 + i / positions;
-    if (offsets[at] < 0 || m >= d.M) continue;
-    float sum = 0.0f;
+                                           const int* corners, const int* list, int count, int m0, int filters,
+                                           int thread, int threads) {
+  const int taps = d.K * d.K, m = m0 + thread % filters;
+  if (m >= d.M) return;
+  for (int i = thread / filters * kPlain; i < count; i += threads / filters * kPlain) {
+    const X* corner[kPlain];
+    float sum[kPlain] = {};
+#pragma unroll
+    for (int n = 0; n < kPlain; ++n) corner[n] = x + corners[list[min(i + n, count - 1)]];
+    const float* weight = k + 1LL * m * d.C * taps;
     for (int c = 0; c < d.C; ++c) {
-      const X* corner = x + 1LL * corners[at] + 1LL * c * d.H * d.W;
-      const float* weights = k + (1LL * m * d.C + c) * taps;
-      float part = 0.0f;
+      float part[kPlain] = {};
       for (int p = 0; p < d.K; ++p)
-        for (int q = 0; q < d.K; ++q) part += static_cast<float>(corner[p * d.W + q]) * weights[p * d.K + q];
-      sum += part;
+#pragma unroll 4
+        for (int q = 0; q < d.K; ++q) {
+          const float w = *weight++;
+#pragma unroll
+          for (int n = 0; n < kPlain; ++n) part[n] += static_cast<float>(corner[n][p * d.W + q]) * w;
+        }
+#pragma unroll
+      for (int n = 0; n < kPlain; ++n) sum[n] += part[n], corner[n] += d.H * d.W;
     }
-    y[1LL * offsets[at] + 1LL * m * d.OH * d.OW] = sum;
+#pragma unroll
+    for (int n = 0; n < kPlain; ++n)
+      if (i + n < count) y[1LL * offsets[list[i + n]] + 1LL * m * d.OH * d.OW] = sum[n];
   }
 }
 

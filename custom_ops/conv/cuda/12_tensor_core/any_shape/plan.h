@@ -131,7 +131,7 @@ struct Flags {
 // on nothing but the image. A value beside the others has no good split: scaled beyond half's largest, infinite, NaN, or
 // below `least` but not zero. Outputs that it enters take the plain road.
 struct ImageScale {
-  float scale, least;
+  float scale, least;  // powers of two but for the threshold in `least`
 };
 
 // What a call makes of weights and images, on the device.

@@ -93,7 +93,8 @@ __device__ inline ImageScale of_image(const ImageScale* images, int image) {
 template <int kRows, bool kRagged, typename X>
 __device__ void stage_full(const Plan& plan, const Dims& d, const X* x, const Span& span, int first, int count,
                            const ImageScale* images, uint4* high_to, uint4* low_to, int thread, Seen* seen) {
-  const int pixels = d.H * d.W, rows = count * plan.staged;
+  const uint32_t pixels = d.H * d.W;
+  const int rows = count * plan.staged;
 #pragma unroll 1
   for (int i = thread; i < rows; i += kRows * kStagers) {
     float v[kRows][8];
@@ -103,11 +104,12 @@ __device__ void stage_full(const Plan& plan, const Dims& d, const X* x, const Sp
       const int row = min(i + n * kStagers, rows - 1), s = divide(row, plan.inverse_staged);
       const Pixel pixel(plan, d, span, row - s * plan.staged);
       const int channel = 8 * (first + s);
-      const X* from = x + ((pixel.image * d.C + channel) * pixels + pixel.at);
+      // Below 2^32: an image has at most 2^28 values, and a task begins at its first image.
+      const uint32_t from = (static_cast<uint32_t>(pixel.image) * d.C + channel) * pixels + pixel.at;
       by[n] = of_image(images, pixel.image);
 #pragma unroll
       for (int e = 0; e < 8; ++e)
-        v[n][e] = static_cast<float>(__ldg(from + (kRagged ? min(e, d.C - 1 - channel) : e) * pixels));
+        v[n][e] = static_cast<float>(__ldg(x + (from + static_cast<uint32_t>(kRagged ? min(e, d.C - 1 - channel) : e) * pixels)));
     }
 #pragma unroll
     for (int n = 0; n < kRows; ++n)
