@@ -19,9 +19,9 @@ def command(request, as_json, confusion, mistakes):
     """Classify the first N test images and print correctness and Op Time."""
     from .. import pipeline
     from ..present import files
-    from ..present import mistakes as pictures
     from ..present import run as present
     from ..present.render import terminal
+    from ..present.report import mistakes as pictures
     from . import running
 
     files.check(pictures=[confusion, mistakes], error=DataError)

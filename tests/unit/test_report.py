@@ -17,9 +17,9 @@ from fashion_infer.library import kernels
 from fashion_infer.measure import ceilings as limits
 from fashion_infer.measure.records import Case, ConvolutionShape, Measurement
 from fashion_infer.present import content
-from fashion_infer.present import report as pages
 from fashion_infer.present.charts import roofline
 from fashion_infer.present.render import html, markdown
+from fashion_infer.present.report import pages
 from fashion_infer.profiling.overhead import Overhead
 from fashion_infer.profiling.throughput import Throughput
 from fashion_infer.report import folder, gather, make, profiles

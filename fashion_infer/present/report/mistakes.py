@@ -4,8 +4,8 @@ from typing import Callable, Dict, List, Optional
 
 import numpy as np
 
-from .charts import images as sheets
-from .content import Command, Part, Picture, Text, table
+from ..charts import images as sheets
+from ..content import Command, Part, Picture, Text, table
 
 CONFUSION, SHEET = "confusion.png", "mistakes.png"
 _MOST_CONFUSED = 10

@@ -3,12 +3,14 @@
 from pathlib import Path
 from typing import Callable, Collection, Dict, List, Optional
 
-from . import conv, environment, mistakes, network, profile, roofline, run, verify
-from .charts import kernels as kernels_chart
-from .charts import roofline as roofline_chart
-from .charts import throughput as throughput_chart
-from .content import Command, Missing, Page, Part, Section, Text
-from .render import html, markdown
+from .. import environment, profile, run, verify
+from ..bench import conv, network
+from ..charts import kernels as kernels_chart
+from ..charts import roofline as roofline_chart
+from ..charts import throughput as throughput_chart
+from ..content import Command, Missing, Page, Part, Section, Text
+from ..render import html, markdown
+from . import mistakes, roofline
 
 HTML, MARKDOWN = "index.html", "report.md"
 LADDER, ROOFLINE, NETWORK = "ladder.png", "roofline.png", "network.png"

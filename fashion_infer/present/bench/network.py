@@ -2,9 +2,9 @@
 
 from typing import List, Optional
 
-from ..measure.records import OK, OURS, PEER, STAGE, WHERE, WRONG, Case, Check, Measurement, Result
-from .benchmark import ERROR, Field, case_parts, figure, head, left_out, name, ratios, times, verdict
-from .content import Command, Page, Part, Picture, Section, Table, Text, number, table
+from ...measure.records import OK, OURS, PEER, STAGE, WHERE, WRONG, Case, Check, Measurement, Result
+from ..content import Command, Page, Part, Picture, Section, Table, Text, number, table
+from .common import ERROR, Field, case_parts, figure, head, left_out, name, ratios, times, verdict
 
 _HOW = (
     "Random images and random weights of realistic size, the same for all. All contenders take turns. Ours takes the "
@@ -62,7 +62,7 @@ def parts(result: Result, picture: Optional[str]) -> List[Part]:
 
 
 def page(result: Result, file: str, plot: Optional[str] = None, as_json: Optional[str] = None) -> Page:
-    """The page of documentation; see `benchmark.head`."""
+    """The page of documentation; see `common.head`."""
     top = head(result, file, plot, as_json, how(result), "Images a second by batch size, ours and every peer")
     sections = []
     for edition in dict.fromkeys(case.edition for case in result.cases):

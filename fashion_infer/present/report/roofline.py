@@ -2,10 +2,10 @@
 
 from typing import Dict, List, Optional
 
-from ..measure.ceilings import roof
-from ..measure.records import Result
-from .charts.roofline import ceiling, three_digits
-from .content import Command, Missing, Part, Picture, Table, Text, number, table
+from ...measure.ceilings import roof
+from ...measure.records import Result
+from ..charts.roofline import ceiling, three_digits
+from ..content import Command, Missing, Part, Picture, Table, Text, number, table
 
 _HOW = (
     "Arithmetic intensity counts input, weights and output, each moved once: a layer has one intensity, whatever the "

@@ -2,9 +2,9 @@
 
 from typing import List, Optional
 
-from ..measure.records import FILL, OURS, SKIPPED, WRONG, Case, Measurement, Result
-from .benchmark import ERROR, Field, case_parts, figure, head, left_out, name, ratios, times
-from .content import Command, Page, Part, Picture, Section, Text, number, table
+from ...measure.records import FILL, OURS, SKIPPED, WRONG, Case, Measurement, Result
+from ..content import Command, Page, Part, Picture, Section, Text, number, table
+from .common import ERROR, Field, case_parts, figure, head, left_out, name, ratios, times
 
 _HOW = (
     "Random images, {batch}, tensors {where}. Times are of at least {repeat} runs, or of three runs of a "
@@ -73,7 +73,7 @@ def parts(result: Result, picture: Optional[str]) -> List[Part]:
 
 
 def page(result: Result, file: str, plot: Optional[str] = None, as_json: Optional[str] = None) -> Page:
-    """The page of documentation; see `benchmark.head`."""
+    """The page of documentation; see `common.head`."""
     top = head(result, file, plot, as_json, how(result), "Time of every kernel and peer, layer by layer")
     sections = [Section("overview", "Overview", overview(result))] if len(result.batches) > 1 else []
     for edition in dict.fromkeys(each.edition for each in result.cases):
