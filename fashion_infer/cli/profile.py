@@ -46,8 +46,8 @@ def command(request, as_csv, as_json, timeline, counters, turns, ceilings):
     running.notices(request, measured.result)
     figures = measured.figures
     terminal.show(run.parts(measured.result))
-    terminal.show(present.parts(figures, figures.ceilings))
-    terminal.show(roofline.ceilings_parts(figures.ceilings, figures.no_ceilings))
+    terminal.show(present.parts(figures, figures.ceilings, backend=measured.result.backend))
+    terminal.show(roofline.ceilings_parts(figures.ceilings, figures.no_ceilings, measured.result.backend))
     terminal.show(present.costs(figures.overhead))
     counted = []
     if counters:
