@@ -72,7 +72,8 @@ def sheet(
     rows = max(1, -(-shown // columns))
     side = images.shape[-1]
     across, down = round(1.25 * side), round(1.6 * side)  # room for two lines above each
-    paper = np.ma.masked_all((rows * down, columns * across))  # one picture: a hundred axes would take seconds
+    # One picture, seen through between the images: a hundred axes would take seconds.
+    paper = np.ma.masked_less(np.full((rows * down, columns * across), -1.0), 0)
     figure, (axes,) = figures.new(columns, 1.28 * rows + 0.4)
     for index in range(shown):
         row, column = divmod(index, columns)

@@ -62,13 +62,16 @@ def _ceilings(axes, memory, slopes, flat, at):
         begin = max(left, low / slope)
         x = (begin * min(end, at)) ** 0.5
         above = slope == max(slopes.values())
-        axes.text(x, x * slope, f"{what} {three_digits(memory[what])} GB/s", fontsize=figures.SMALL, color=faint,
-                  ha="center", va="bottom" if above else "top", rotation=math.degrees(math.atan2(slope, 1.0)),
-                  rotation_mode="anchor", transform_rotates_text=True)  # fmt: skip
+        place = {"ha": "center", "va": "bottom", "y": 1.1 * x * slope}
+        if not above:
+            place.update(va="top", y=x * slope / 1.1)
+        axes.text(x=x, s=f"{what} {three_digits(memory[what])} GB/s", fontsize=figures.SMALL, color=faint, **place,
+                  rotation=math.degrees(math.atan2(slope, 1.0)), rotation_mode="anchor",
+                  transform_rotates_text=True)  # fmt: skip
     for what, value in flat.items():
         start = min((value / slope for slope in slopes.values()), default=left)
         axes.plot([max(left, start), right], [value, value], "-" if value == top else "--", color=faint, lw=1)
-        axes.text(right, value, f"{what} product: {three_digits(value)}", fontsize=figures.SMALL,
+        axes.text(right, 1.04 * value, f"{what} product: {three_digits(value)}", fontsize=figures.SMALL,
                   color=faint, ha="right", va="bottom")  # fmt: skip
 
 
