@@ -12,8 +12,8 @@ from . import options
 @options.takes_request(
     *options.RUN,
     click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead."),
-    click.option("--confusion", metavar="FILE.png", help="Draw the confusion matrix."),
-    click.option("--mistakes", metavar="FILE.png", help="Draw the misclassified images."),
+    click.option("--confusion", metavar="FILE.svg", help="Draw the confusion matrix, in percent; FILE.png as well."),
+    click.option("--mistakes", metavar="FILE.svg", help="Draw the misclassified images; FILE.png as well."),
 )
 def command(request, as_json, confusion, mistakes):
     """Classify the first N test images and print correctness and Op Time."""

@@ -25,7 +25,7 @@ PALETTE: Dict[str, Tuple[str, str]] = {
 }
 LIGHT = {name: light for name, (light, _) in PALETTE.items()}
 WIDTH = 5.0  # inches of a chart of one column: 360 units, so that a phone shows its text at its own size
-SMALL = 7.5  # points, beside the 9 of all other text
+SMALL = 8  # points, beside the 9 of all other text
 _RC = {
     "font.size": 9, "axes.titlesize": 9, "axes.labelsize": 8, "xtick.labelsize": 8, "ytick.labelsize": 8,
     "axes.titlelocation": "left", "axes.spines.top": False, "axes.spines.right": False,

@@ -52,7 +52,7 @@ def _panel(axes, lines, batches, low, high):
         colour = figures.LIGHT["auto" if ours else kind]
         style = {"linewidth": 2 if ours else 1.2, "marker": "o", "markersize": 4 if ours else 3}
         axes.plot([batch for batch, _ in line], [ratio for _, ratio in line], color=colour, **style)
-        said = f"{name}: the 1 of this scale" if ours else f"{name} {end:.2g} x"
+        said = f"{name}: 1 x" if ours else f"{name} {end:.2g} x"
         arrow = {"arrowstyle": "-", "lw": 0.4, "color": colour, "relpos": (0, 0.5), "shrinkA": 0, "shrinkB": 2}
         axes.annotate(said, (line[-1][0], end), (last * span**0.05, height), color=colour, fontsize=figures.SMALL,
                       va="center", fontweight="bold" if ours else None, arrowprops=arrow)  # fmt: skip

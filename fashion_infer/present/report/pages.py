@@ -179,7 +179,7 @@ def _correctness(measured) -> List[Part]:
     return [
         Text(f"{passed} of {len(measured.checks)} checks passed: got must equal expected, to the last image."),
         Command(measured.verify_command),
-        verify.checks(measured.checks, "Models at every n with a known correctness"),
+        verify.checks(measured.checks, "Models at every n with a known correctness", verdict_first=True),
     ]
 
 
