@@ -53,6 +53,7 @@ def _against_the_limit(measured) -> Fact:
     if not found:
         return Fact("Distance to the limit", "--", "no convolution was timed here")
     ratio, what = max(found)
+    what += "; why it is below 1 stands under the ladder" if ratio < 1 else ""
     return Fact("Distance to the limit", f"{ratio:.2f} x", what)
 
 
