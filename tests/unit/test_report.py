@@ -272,10 +272,13 @@ class TestStrip:
             bench.cases[number - 1 :] = [Case("x", "memory", 3, 3, rows, number, bench.cases[0].shape, "mine")]
         bench.cases[0].rows[2].median_ms = 8.0
         facts = self.facts(small_report.measured._replace(convolutions=bench, networks=None, no_networks="why"))
-        assert (
-            facts["Against the best peer"].figure == "1.50 x" and "convolution 2" in facts["Against the best peer"].note
-        )
-        assert facts["Distance to the limit"].figure == "4.00 x"
+        best, limit = facts["Against the best peer"], facts["Distance to the limit"]
+        assert best.figure == "1.50 x" and "convolution 2" in best.note
+        assert limit.figure == "4.00 x" and "below 1" not in limit.note
+        for case in bench.cases:
+            case.rows[1].median_ms = 0.4
+        limit = self.facts(small_report.measured._replace(convolutions=bench))["Distance to the limit"]
+        assert limit.figure == "0.80 x" and "below 1" in limit.note
         nothing = small_report.measured._replace(convolutions=None, no_convolutions="a", networks=None, no_networks="b")
         facts = self.facts(nothing)
         assert facts["Against the best peer"].figure == facts["Distance to the limit"].figure == "--"
