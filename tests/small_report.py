@@ -1,7 +1,10 @@
-"""One small report a session for all tests that read one, and PyTorch for tests of how it is called."""
+"""One small report a test run for all tests that read one, and PyTorch for tests of how it is called."""
 
+import fcntl
 import importlib
 import importlib.util
+import os
+import pickle
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,12 +14,28 @@ import pytest
 
 @pytest.fixture(scope="session")
 def small_report(tmp_path_factory):
-    """A report on 300 synthetic images, its benchmarks on three: `.folder`, `.measured`, `.steps` it told of."""
+    """A report on 300 synthetic images, its benchmarks on three: `.folder`, `.page`, `.measured`, `.steps` it told of.
+
+    One for all processes of a test run: whichever asks first makes it, the others wait and read what it left.
+    """
+    base = tmp_path_factory.getbasetemp()
+    base = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    kept = base / "small-report.pickle"
+    with open(base / "small-report.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # closing the file unlocks it
+        if not kept.exists():
+            made = _made(base / "small-report")
+            kept.write_bytes(pickle.dumps(made))
+        folder, measured, steps = pickle.loads(kept.read_bytes())
+    return SimpleNamespace(folder=folder, page=folder / "index.html", measured=measured, steps=steps)
+
+
+def _made(folder):
     from fashion_infer import verification
     from fashion_infer.report import gather, make
     from fashion_infer.report.request import Request
 
-    folder, steps = tmp_path_factory.mktemp("reports") / "report", []
+    steps = []
     one = verification.Check("ece408-high", "shipped", "fused", "custom", "cpu", "synthetic", 2000, 0.903, 0.903)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(gather, "_QUICK_BATCH", {"cpu": 3})
@@ -25,7 +44,7 @@ def small_report(tmp_path_factory):
         request = Request("cpu", None, 300, "synthetic", None, 0, True)
         page, measured = make.make(str(folder), request, steps.append)
     assert page == folder / "index.html"
-    return SimpleNamespace(folder=folder, page=page, measured=measured, steps=steps)
+    return folder, measured, steps
 
 
 @pytest.fixture

@@ -92,7 +92,8 @@ def conv(
     apart(kernels, timeout)
     from .. import devices
     from ..measure import conv as measure
-    from ..present import benchmark, conv, files
+    from ..present import files
+    from ..present.bench import common, conv
     from ..present.charts import kernels as chart
     from ..present.render import terminal
 
@@ -106,7 +107,7 @@ def conv(
     )
     measured = measure.measure(request, lambda case: terminal.show(conv.case(case, backend)))
     terminal.show(conv.overview(measured) if layers else [])
-    terminal.notice(benchmark.notice(measured))
+    terminal.notice(common.notice(measured))
     files.save_benchmark(measured, chart.draw, conv.page, as_json, plot, markdown)
     if measured.wrong:
         raise CheckFailed(f"wrong: {', '.join(measured.wrong)}")
@@ -139,7 +140,8 @@ def net(editions, backend, device, against, batch, repeat, images, as_json, plot
     _refuse({"images": images}, "only with --device all:")
     from .. import devices
     from ..measure import network as measure
-    from ..present import benchmark, files, network
+    from ..present import files
+    from ..present.bench import common, network
     from ..present.charts import throughput as chart
     from ..present.render import terminal
 
@@ -152,7 +154,7 @@ def net(editions, backend, device, against, batch, repeat, images, as_json, plot
         checked=lambda check: terminal.show(network.check(check)),
         progress=lambda case: terminal.show(network.case(case)),
     )
-    terminal.notice(benchmark.notice(measured))
+    terminal.notice(common.notice(measured))
     files.save_benchmark(measured, chart.draw, network.page, as_json, plot, markdown)
     if measured.wrong:
         raise CheckFailed(f"wrong: {', '.join(measured.wrong)}")
@@ -162,7 +164,8 @@ def _grid(backend, device, against, as_json, plot, markdown, full, batches, seed
     """`bench conv --grid`."""
     from .. import devices
     from ..measure.grid import measuring, points
-    from ..present import benchmark, files, grid
+    from ..present import files
+    from ..present.bench import common, grid
     from ..present.charts import grid as chart
     from ..present.render import terminal
 
@@ -172,7 +175,7 @@ def _grid(backend, device, against, as_json, plot, markdown, full, batches, seed
     request = measuring.Request(backend, device, batches, full, 1 if seed is None else seed, against, seconds)
     measured = measuring.measure(request, lambda *done: terminal.show(grid.progress(*done)))
     terminal.show(grid.summary(measured))
-    terminal.notice(benchmark.notice(measured))
+    terminal.notice(common.notice(measured))
     files.save_benchmark(measured, chart.draw, grid.page, as_json, plot, markdown)
     if measured.wrong:
         raise CheckFailed(f"wrong: {', '.join(measured.wrong)}")
@@ -181,7 +184,8 @@ def _grid(backend, device, against, as_json, plot, markdown, full, batches, seed
 def _stream(editions, batches, repeat, images, as_json, markdown):
     """`bench net --device all`."""
     from ..measure import stream as measure
-    from ..present import files, stream
+    from ..present import files
+    from ..present.bench import stream
     from ..present.render import terminal
 
     if len(editions) > 1 or len(batches) > 1:

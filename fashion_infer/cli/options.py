@@ -120,7 +120,7 @@ editions = click.option(
 )
 OUTPUTS = (
     click.option("--json", "as_json", metavar="FILE.json", help="Write everything that was measured."),
-    click.option("--plot", metavar="FILE.png", help="Draw a chart; FILE.svg as well."),
+    click.option("--plot", metavar="FILE.svg", help="Draw a chart; FILE.png as well."),
     click.option("--markdown", metavar="FILE.md", help="Write the tables as a page of documentation."),
 )
 

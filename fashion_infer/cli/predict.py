@@ -12,7 +12,7 @@ from . import options
     *options.MODEL,
     *options.DEVICE,
     click.option("--invert/--no-invert", default=None, help="Swap light and dark [default: when the border is light]."),
-    click.option("--show", metavar="FILE.png", help="Draw what the network saw and what it said."),
+    click.option("--show", metavar="FILE.svg", help="Draw what the network saw and what it said; FILE.png as well."),
 )
 def command(request, pictures, invert, show):
     """Classify pictures (PNG, JPEG, any size): class and probability."""

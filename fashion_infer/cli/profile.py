@@ -28,9 +28,10 @@ from . import options
 )
 def command(request, as_csv, as_json, timeline, counters, turns, ceilings):
     """Run under the profiler: where the time goes, by kernel and by call."""
-    from ..present import files, roofline, run
+    from ..present import files, run
     from ..present import profile as present
     from ..present.render import terminal
+    from ..present.report import roofline
     from ..profiling import counters as hardware
     from ..profiling import files as profile_files
     from ..profiling import session
@@ -45,8 +46,8 @@ def command(request, as_csv, as_json, timeline, counters, turns, ceilings):
     running.notices(request, measured.result)
     figures = measured.figures
     terminal.show(run.parts(measured.result))
-    terminal.show(present.parts(figures, figures.ceilings))
-    terminal.show(roofline.ceilings_parts(figures.ceilings, figures.no_ceilings))
+    terminal.show(present.parts(figures, figures.ceilings, backend=measured.result.backend))
+    terminal.show(roofline.ceilings_parts(figures.ceilings, figures.no_ceilings, measured.result.backend))
     terminal.show(present.costs(figures.overhead))
     counted = []
     if counters:

@@ -12,16 +12,16 @@ from . import options
 @options.takes_request(
     *options.RUN,
     click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead."),
-    click.option("--confusion", metavar="FILE.png", help="Draw the confusion matrix."),
-    click.option("--mistakes", metavar="FILE.png", help="Draw the misclassified images."),
+    click.option("--confusion", metavar="FILE.svg", help="Draw the confusion matrix, in percent; FILE.png as well."),
+    click.option("--mistakes", metavar="FILE.svg", help="Draw the misclassified images; FILE.png as well."),
 )
 def command(request, as_json, confusion, mistakes):
     """Classify the first N test images and print correctness and Op Time."""
     from .. import pipeline
     from ..present import files
-    from ..present import mistakes as pictures
     from ..present import run as present
     from ..present.render import terminal
+    from ..present.report import mistakes as pictures
     from . import running
 
     files.check(pictures=[confusion, mistakes], error=DataError)

@@ -199,3 +199,18 @@ class Result:
     def as_dict(self) -> Dict[str, Any]:
         """Everything, for JSON; `documents.read` reads it."""
         return {**asdict(self), "cases": [case.as_dict() for case in self.cases]}
+
+
+def restored(data: Dict[str, Any]) -> Result:
+    """A benchmark of convolutions or networks from the dictionary that `Result.as_dict` gave.
+
+    Files from before the two were one kind of record lack some fields, which then have their defaults. KeyError or
+    TypeError for anything else.
+    """
+    cases = []
+    for each in data["cases"]:
+        rows = [Measurement(**{**row, "samples_ms": tuple(row.get("samples_ms", ()))}) for row in each["rows"]]
+        shape = ConvolutionShape(**each["shape"]) if each.get("shape") else None
+        cases.append(Case(**{**each, "rows": rows, "shape": shape}))
+    known = {"benchmark": NETWORKS, "repeat": None, **data}
+    return Result(**{**known, "logits": [Check(**check) for check in data["logits"]], "cases": cases})

@@ -28,6 +28,7 @@ class Table(NamedTuple):
     rows: List[Tuple[Cell, ...]]
     detail_rows: FrozenSet[int] = frozenset()  # indices of rows that are left out on a terminal
     listing: bool = False  # whether a terminal prints it as nvprof did: the last column, of long names, never folded
+    folded: bool = False  # whether a page shows it only when asked to
     kind: str = "table"
 
 
@@ -67,7 +68,23 @@ class Picture(NamedTuple):
     kind: str = "picture"
 
 
-Part = Union[Table, Text, Output, Missing, Command, Picture]
+class Fact(NamedTuple):
+    """What the reader wants first: a figure with its name and what it is of."""
+
+    name: str
+    figure: str
+    note: str = ""
+    state: str = ""  # "ok" or "wrong" of a verdict
+
+
+class Strip(NamedTuple):
+    """The facts that stand above everything else, side by side."""
+
+    facts: List[Fact]
+    kind: str = "strip"
+
+
+Part = Union[Table, Text, Strip, Output, Missing, Command, Picture]
 
 
 class Section(NamedTuple):
@@ -84,6 +101,7 @@ class Page(NamedTuple):
     title: str
     head: List[Part]  # before the first section: what was run, where and when
     sections: List[Section]
+    badge: str = ""  # behind the title, of what all of the page is
 
 
 def table(

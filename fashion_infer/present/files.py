@@ -80,4 +80,9 @@ def save_benchmark(
         draw(plot, result)
     if as_markdown:
         names = (file and Path(file).name for file in (as_markdown, plot, as_json))
-        files.write(as_markdown, markdown.page(page(result, *names)))
+        write_page(as_markdown, page(result, *names))
+
+
+def write_page(path: str, page: Page) -> None:
+    """Write a page as Markdown; DataError when the file cannot be written."""
+    files.write(path, markdown.page(page))

@@ -8,9 +8,12 @@ from ..profiling.figures import Figures
 from ..profiling.overhead import Overhead
 from ..profiling.throughput import Throughput, shares
 from .content import Output, Part, Table, Text, number, percent, table
+from .units import arithmetic
 
 
-def parts(figures: Figures, ceilings: Optional[Dict[str, float]], mode: str = "") -> List[Part]:
+def parts(
+    figures: Figures, ceilings: Optional[Dict[str, float]], mode: str = "", backend: str = "gpu", timed: str = ""
+) -> List[Part]:
     """All tables of a profile.
 
     Parameters
@@ -21,17 +24,26 @@ def parts(figures: Figures, ceilings: Optional[Dict[str, float]], mode: str = ""
         Of the device; see `measure.ceilings`. None where they were not measured.
     mode
         Of the run, where a page shows two.
+    backend
+        Of the run: arithmetic is in GFLOP/s on a CPU.
+    timed
+        Where the convolutions' times are from, if not from the profile.
     """
     of_mode = f", {mode} mode" if mode else ""
-    found: List[Part] = [activities(each, of_mode) for each in figures.tables]
+    found: List[Part] = [_folded(each, activities(each, of_mode)) for each in figures.tables]
     kernels = tables.kernels(figures.tables[0])
     copies = len(kernels.rows) < len(figures.tables[0].rows)  # a GPU's table; without copies it is the kernels' already
-    found += [_majority(each, of_mode) for each in (*figures.tables, *([kernels] if copies else []))]
+    found += [_folded(each, _majority(each, of_mode)) for each in (*figures.tables, *([kernels] if copies else []))]
     if figures.usage:
         end = "up to the end of the profiled passes, as /usr/bin/time prints it:"
         found += [Text(f"The program{of_mode}, {end}"), Output(as_time_prints(figures.usage))]
-        found += _convolutions(figures, ceilings, of_mode)
+        found += _convolutions(figures, ceilings, of_mode, backend, timed)
     return found
+
+
+def _folded(found: tables.Table, shown: Table) -> Table:
+    """Calls into CUDA or MXNet are many, and seldom what one came for."""
+    return shown._replace(folded=found.title == "API calls")
 
 
 def costs(overhead: Sequence[Overhead], mode: str = "") -> List[Part]:
@@ -69,19 +81,38 @@ def _majority(found: tables.Table, of_mode: str) -> Table:
     )
 
 
-def _convolutions(figures: Figures, ceilings: Optional[Dict[str, float]], of_mode: str) -> List[Part]:
+def _convolutions(
+    figures: Figures, ceilings: Optional[Dict[str, float]], of_mode: str, backend: str = "gpu", timed: str = ""
+) -> List[Part]:
     if not figures.throughput:
         return [Text("Convolutions: none of the library's ran, and of MXNet's own the profiler has no sizes")]
-    columns = ["layer", "kernel", ">op time, ms", ">GB/s", ">of fill", ">TFLOP/s", ">of FP32"]
-    rows = [_row(each, ceilings) for each in figures.throughput]
+    columns = ["layer", "kernel", ">op time, ms", ">GB/s", ">of fill", f">{arithmetic(backend)[0]}", ">of FP32"]
+    rows = [_row(each, ceilings, backend) for each in figures.throughput]
     passes = f"Medians of {figures.overhead[0].passes} passes without the profiler. " if figures.overhead else ""
     counted = "Input, weights and output are each moved once; a multiply-add is two operations."
-    return [table(f"Convolutions{of_mode}", columns, rows), Text(passes + counted)]
+    return [table(f"Convolutions{of_mode}", columns, rows), Text((timed or passes) + counted), *_above(rows, backend)]
 
 
-def _row(found: Throughput, ceilings: Optional[Dict[str, float]]) -> List:
+def _above(rows: List[List], backend: str) -> List[Part]:
+    """Why a share can be more than all: what is called a ceiling is what one program reached."""
+    gpu = backend == "gpu"
+    why = (
+        (4, "of fill", "the ceiling is that of memory, and part of what the layer moves stays in the caches"),
+        (6, "of FP32", "a kernel on the tensor cores computes at their rate, not at float32's" if gpu else
+         "the ceiling is what NumPy's matrix product reached on this machine, not what the hardware can"),
+    )  # fmt: skip
+    found: List[Part] = []
+    for column, name, reason in why:
+        above = [f"{row[0]} {row[column][1]}" for row in rows if row[column] and row[column][0] > 100]
+        if above:
+            found.append(Text(f"More than 100% {name}: {', '.join(above)}: {reason}."))
+    return found
+
+
+def _row(found: Throughput, ceilings: Optional[Dict[str, float]], backend: str) -> List:
     of_fill, of_fp32 = (percent(share) for share in shares(found.gb_s, found.tflop_s, ceilings))
-    rates = number(found.gb_s, ".1f"), of_fill, number(found.tflop_s, ".3f"), of_fp32
+    scale = arithmetic(backend)[1]
+    rates = number(found.gb_s, ".1f"), of_fill, number(scale * found.tflop_s, ".3f" if scale == 1 else ".1f"), of_fp32
     return [found.layer, found.kernel, number(1e3 * found.seconds, ".3f"), *rates]
 
 

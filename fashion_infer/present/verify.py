@@ -5,11 +5,13 @@ from typing import Sequence
 from .content import Table, table
 
 
-def checks(found: Sequence, caption: str = "") -> Table:
-    """The table of `verification.verify`'s checks."""
+def checks(found: Sequence, caption: str = "", verdict_first: bool = False) -> Table:
+    """The table of `verification.verify`'s checks; on a page, where it may be cut, with the verdict behind the name."""
     columns = ["model", "weights", "mode", "op", "backend", "data", ">n", ">expected", ">got", "verdict"]
     rows = [
         [c.model, c.weights, c.mode, c.operator, c.backend, c.source, c.n, c.expected, c.got, "ok" if c.ok else "WRONG"]
         for c in found
     ]
+    if verdict_first:
+        columns, *rows = [[line[0], line[-1], *line[-4:-1], *line[1:-4]] for line in (columns, *rows)]
     return table(caption, columns, rows)

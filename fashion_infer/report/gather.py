@@ -65,6 +65,7 @@ class Measured(NamedTuple):
     profiles: List[profiles.Profile]  # operator mode, fused mode
     checks: List[verification.Check]
     verify_command: str
+    ceilings_again: bool  # whether the ceilings are the higher ones of two measurements
     findings: List[doctor.Finding]
     versions: Dict[str, str]
 
@@ -131,6 +132,7 @@ def measure(request: Request, progress: Callable[[str], None] = lambda text: Non
     roof, no_roof = profiled[-1].figures.ceilings, ""
     if not roof:
         roof, no_roof = _attempt(lambda: ceilings.measured_apart(chosen.backend, request.device, thread_pool.size()))
+    roof, again = _measured_again(roof or {}, convolutions, chosen.backend, request.device)
     progress("correctness of the models")
     names = list(dict.fromkeys([model.name, *_baseline_names(model.edition)])) if request.quick else []
     asked = RunRequest(backend=request.backend, device=request.device, data_dir=request.data_dir, data=request.data)
@@ -149,7 +151,8 @@ def measure(request: Request, progress: Callable[[str], None] = lambda text: Non
         no_convolutions=no_convolutions,
         networks=networks,
         no_networks=no_networks,
-        ceilings=roof or {},
+        ceilings=roof,
+        ceilings_again=again,
         no_ceilings=no_roof,
         runs=runs,
         run_commands=commands,
@@ -168,6 +171,19 @@ def _attempt(call: Callable[[], T]) -> Tuple[Optional[T], str]:
         return call(), ""
     except (DeviceError, ImportError) as error:
         return None, str(error)
+
+
+def _measured_again(known: Dict[str, float], bench: Optional[Benchmark], backend: str, device: int):
+    """The ceilings, measured once more where something stands above them, and whether they were.
+
+    Another program may have slowed the first measurement down: of two the higher ones count.
+    """
+    rows = [(row.tflop_s, case) for case in (bench.cases if bench else ()) for row in case.rows if row.tflop_s]
+    highest = [ceilings.roof(case.shape.intensity, known) for _, case in rows]
+    if not any(most is not None and rate > most for (rate, _), most in zip(rows, highest)):
+        return known, False
+    found, _ = _attempt(lambda: ceilings.measured_apart(backend, device, thread_pool.size()))
+    return {name: max(value, (found or {}).get(name, 0.0)) for name, value in known.items()}, found is not None
 
 
 def _baseline_names(edition):

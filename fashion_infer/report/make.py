@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Callable, Tuple
 
-from ..present import report as pages
+from ..present.report import pages
 from . import folder, gather
 from .request import Request
 

@@ -1,6 +1,20 @@
-"""The report in headless Chromium; skipped, saying so, where there is none or playwright is not installed."""
+"""The report in headless Chromium; skipped, saying so, where there is none or playwright is not installed.
 
+What it looked like is kept: build/screenshots/ has every page at every width in both schemes.
+"""
+
+import json
+from pathlib import Path
+
+import profiles
 import pytest
+
+from fashion_infer.measure import records
+from fashion_infer.present.report import pages
+
+ROOT = Path(__file__).resolve().parents[2]
+SCREENSHOTS = ROOT / "build" / "screenshots"
+WIDTHS, SCHEMES = (390, 768, 1280, 1920), ("light", "dark")
 
 # Contrast of every element's own text with what lies behind it, as WCAG 2 computes it: 4.5 is its level AA.
 LOW_CONTRAST = """() => {
@@ -37,7 +51,7 @@ def opened(browser, small_report):
     """Open the report as asked; whatever it says on the console, fails at or asks for is in the lists."""
     contexts = []
 
-    def open_(width=1000, scheme="light", **options):
+    def open_(width=1000, scheme="light", address=None, **options):
         context = browser.new_context(viewport={"width": width, "height": 800}, color_scheme=scheme, **options)
         contexts.append(context)
         page = context.new_page()
@@ -46,7 +60,7 @@ def opened(browser, small_report):
         page.on("pageerror", lambda error: page.said.append(str(error)))
         page.on("requestfailed", lambda request: page.said.append(request.url))
         page.on("request", lambda request: page.asked.append(request.url))
-        page.goto(small_report.page.as_uri(), wait_until="networkidle")
+        page.goto(address or small_report.page.as_uri(), wait_until="networkidle")
         return page
 
     yield open_
@@ -66,13 +80,16 @@ def test_it_loads_in_silence_and_asks_for_nothing(opened, small_report):
     assert page.title() == "fashion-infer report"
 
 
-def test_every_image_is_seen_and_has_alt_text(opened):
+def test_every_chart_is_seen_and_has_alt_text(opened):
     page = opened()
-    images = page.locator("img").all()
-    assert len(images) == 5
-    for image in images:
-        assert len(image.get_attribute("alt")) > 20
-        assert image.evaluate("image => image.complete && image.naturalWidth") > 100
+    charts = page.locator("[role=img]").all()
+    assert len(charts) == 5
+    for chart in charts:
+        assert len(chart.get_attribute("aria-label")) > 20
+        box = chart.locator("svg").bounding_box()
+        assert box["width"] > 300 and box["height"] > 100
+    sheet = page.locator("#mistakes svg image")
+    assert sheet.count() == 1 and sheet.bounding_box()["width"] > 300
 
 
 def test_tables_sort_by_numbers_and_by_words(opened):
@@ -94,13 +111,13 @@ def test_tables_sort_by_numbers_and_by_words(opened):
 def test_empty_cells_stay_at_the_end(opened):
     page = opened()
     table = page.locator("#ladder table").first
-    button = table.locator("th button").first
+    button = table.locator("th button").nth(1)
     button.click()
-    steps = column(table, 1)
+    steps = column(table, 2)
     numbers = [step for step in steps if step]
     assert numbers == [str(step) for step in range(1, len(numbers) + 1)] and steps[: len(numbers)] == numbers
     button.click()
-    steps = column(table, 1)
+    steps = column(table, 2)
     assert steps[: len(numbers)] == numbers[::-1] and not any(steps[len(numbers) :])
 
 
@@ -135,3 +152,141 @@ def test_text_is_readable_in_both_schemes(opened, scheme, low, high):
 def test_it_reads_without_its_script(opened):
     page = opened(java_script_enabled=False)
     assert page.locator("#correctness td").first.is_visible() and not page.said
+
+
+@pytest.fixture(scope="session")
+def gpu_page(small_report, tmp_path_factory):
+    """A report as a GPU gives it: the small one's, its benchmarks those that docs/ has of one."""
+    names = ("kernels.json", "results-gpu.json")
+    kernels, networks = (records.restored(json.loads((ROOT / "docs" / name).read_text("utf-8"))) for name in names)
+    kernels.cases = [case for case in kernels.cases if case.edition == "fa2019"]
+    networks.cases = [case for case in networks.cases if case.batch != 16]
+    networks.batches.remove(16)
+    ceilings = {"fill_gb_s": 4654.0, "copy_gb_s": 4237.0, "fp32_tflop_s": 51.2, "fp16_tflop_s": 760.0}
+    found = {"convolutions": kernels, "networks": networks, "ceilings": ceilings, "backend": "gpu", "no_gpu": ""}
+    folder = tmp_path_factory.mktemp("gpu")
+    return folder / pages.write(folder, small_report.measured._replace(**found), "report/")
+
+
+@pytest.fixture(params=["cpu", "gpu"])
+def address(request, small_report, gpu_page):
+    return (small_report.page if request.param == "cpu" else gpu_page).as_uri()
+
+
+WHERE = pytest.mark.parametrize("width, scheme", [(width, scheme) for width in WIDTHS for scheme in SCHEMES])
+
+
+@WHERE
+def test_it_is_as_a_designer_wants_it(opened, address, width, scheme):
+    """No page scrolls sideways, no chart is wider than its box, and from 1,280 pixels on no table is cut."""
+    page = opened(width, scheme, address)
+    SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+    kind = "gpu" if "gpu" in address else "cpu"
+    page.screenshot(path=SCREENSHOTS / f"report-{kind}-{width}-{scheme}.png", full_page=True)
+    assert page.evaluate("document.documentElement.scrollWidth") == width
+    for details in page.locator("details").all():
+        details.evaluate("element => { element.open = true; }")
+    cut = "boxes => boxes.filter(b => b.scrollWidth > b.clientWidth).map(b => b.getAttribute('aria-label'))"
+    assert width < 1280 or page.locator(".wide, .picture").evaluate_all(cut) == []
+    # What proves that a kernel is right is in sight without scrolling, on a tablet too.
+    errors = page.locator("th", has_text="error").all()
+    assert errors
+    for header in errors:
+        box, around = header.bounding_box(), header.locator("xpath=ancestor::div[1]").bounding_box()
+        assert width < 768 or box["x"] + box["width"] <= around["x"] + around["width"]
+    assert page.evaluate(LOW_CONTRAST) == []
+
+
+@pytest.mark.parametrize("width, scheme", profiles.drawn([(w, s) for w in WIDTHS for s in SCHEMES], 2))
+def test_axe_finds_nothing(opened, address, width, scheme):
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright")
+    page = opened(width, scheme, address, bypass_csp=True)
+    for details in page.locator("details").all():
+        details.evaluate("element => { element.open = true; }")
+    found = axe.Axe().run(page, options={"resultTypes": ["violations"]})
+    assert found.violations_count == 0, found.generate_report()
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_text_of_charts_stands_out_from_the_page(opened, scheme):
+    page = opened(scheme=scheme)
+    fills = """texts => [...new Set(texts.map(t => getComputedStyle(t).fill))]"""
+    colours = page.locator("svg text").evaluate_all(fills)
+    back = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    sums = {colour: sum(map(int, colour[4:-1].split(","))) for colour in (*colours, back)}
+    assert len(colours) >= 4 and all(abs(sums[colour] - sums[back]) > 200 for colour in colours)
+    paper = page.locator("svg").first.locator("path").first.evaluate("path => getComputedStyle(path).fill")
+    assert paper == back  # no white slab in the dark
+
+
+def test_a_printed_page_is_light(opened):
+    page = opened(scheme="dark")
+    page.emulate_media(media="print", color_scheme="dark")
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    assert page.locator("svg text").first.evaluate("text => getComputedStyle(text).fill") == "rgb(31, 35, 40)"
+    assert not page.locator("nav").is_visible() and not page.get_by_role("button", name="Copy").first.is_visible()
+
+
+def test_names_stay_in_sight_on_a_phone(opened):
+    page = opened(390)
+    box = page.locator("#ladder .wide").last
+    name = box.locator("tbody td").first
+    before = name.bounding_box()["x"]
+    box.evaluate("box => { box.scrollLeft = 150; }")
+    assert box.evaluate("box => box.scrollLeft") == 150 and name.bounding_box()["x"] == before
+    seen = """cell => { const b = cell.getBoundingClientRect();
+      return cell.contains(document.elementFromPoint(b.x + 20, b.y + 5)); }"""
+    name.scroll_into_view_if_needed()
+    assert name.evaluate(seen)  # what scrolls goes behind it
+
+
+def test_calls_are_folded_until_asked_for(opened):
+    page = opened()
+    details = page.locator("details", has_text="API calls").first
+    table = details.locator("table")
+    assert not table.is_visible()
+    details.locator("summary").click()
+    assert table.is_visible()
+
+
+def test_a_command_is_copied_whole(opened):
+    page = opened(permissions=["clipboard-read", "clipboard-write"])
+    command = page.locator(".command").nth(1)
+    command.get_by_role("button").click()
+    command.get_by_text("Copied").wait_for()
+    copied = page.evaluate("navigator.clipboard.readText()")
+    assert copied.startswith("fashion-infer verify --") and copied == command.locator("code").text_content()
+
+
+def test_a_command_that_cannot_be_copied_is_selected(opened):
+    page = opened()
+    page.evaluate("Object.defineProperty(navigator, 'clipboard', { value: undefined })")
+    command = page.locator(".command").first
+    command.get_by_role("button").click()
+    command.get_by_text("Selected").wait_for()
+    assert page.evaluate("getSelection().toString()").split() == command.locator("code").text_content().split()
+
+
+def test_lines_of_commands_begin_with_whole_options(opened):
+    page = opened(390)
+    lines = """spans => spans.map(span => [span.textContent, span.getClientRects().length])"""
+    found = page.locator(".command span").evaluate_all(lines)
+    assert len(found) > 30 and all(boxes == 1 for _, boxes in found)
+    heights = """spans => spans.map(s => [s.textContent, s.getBoundingClientRect().height,
+      parseFloat(getComputedStyle(s).lineHeight)])"""
+    for text, height, line in page.locator(".command span").evaluate_all(heights):
+        assert len(text) > 30 or height < 1.5 * line, text
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("chart", ["kernels", "results-gpu", "results-gpu-editions", "results-cpu"])
+def test_charts_of_the_documentation_follow_the_scheme(opened, tmp_path, chart, scheme):
+    address = (ROOT / "docs" / f"{chart}.svg").as_uri()
+    paper = opened(1000, scheme, address).evaluate("getComputedStyle(document.querySelector('path')).fill")
+    assert paper == ("rgb(255, 255, 255)" if scheme == "light" else "rgb(21, 24, 28)")
+    around = tmp_path / "chart.html"  # a picture, as pages show it: of a bare SVG Chromium takes no screenshot
+    around.write_text(f'<meta name="color-scheme" content="light dark"><img src="{address}">')
+    page = opened(1000, scheme, around.as_uri())
+    assert page.locator("img").evaluate("image => image.naturalWidth") > 400
+    SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+    page.screenshot(path=SCREENSHOTS / f"docs-{chart}-{scheme}.png", full_page=True)

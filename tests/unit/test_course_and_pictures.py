@@ -232,7 +232,10 @@ def test_confusion_counts_every_image(tmp_path, monkeypatch):
     labels = np.array([0, 0, 1, 2, 2, 2], np.uint8)
     sheets.confusion("c.png", labels, np.array([0, 1, 1, 2, 2, 0]), ["a", "b", "c"], "title")
     texts = {(t.get_position(), t.get_text()) for t in drawn[0].axes[0].texts}
-    assert texts == {((0, 0), "1"), ((1, 0), "1"), ((1, 1), "1"), ((2, 2), "2"), ((0, 2), "1")}
+    assert texts == {((0, 0), "50"), ((1, 0), "50"), ((1, 1), "100"), ((2, 2), "67"), ((0, 2), "33")}  # percent
+    bold = {t.get_position() for t in drawn[0].axes[0].texts if t.get_fontweight() == "bold"}
+    assert bold == {(1, 0), (0, 2)}  # what is wrong
+    assert [label.get_text() for label in drawn[0].axes[0].get_yticklabels()] == ["a (2)", "b (1)", "c (3)"]
 
 
 def test_a_sheet_of_many_says_how_many(tmp_path, monkeypatch):

@@ -108,9 +108,9 @@ def test_every_step_has_a_row_and_a_file_and_a_picture():
 def test_times_of_the_ladder_are_the_measured_ones():
     section = (ROOT / "docs" / "kernels.md").read_text(encoding="utf-8").split("\n### ")[1]
     assert section.startswith("fa2017 convolution 1")
-    row = r"^\| (\d+) \| ([\w-]+)(?: \(auto\))? \| [^|]* \| [\d.]+ \| ([\d.]+) \|"  # step, kernel, median
+    row = r"^\| ([\w-]+)(?: \(auto\))? \| (\d+) \| [^|]* \| [\d.]+ \| ([\d.]+) \|"  # kernel, step, median
     found = re.findall(row, section, re.MULTILINE)
-    measured = {int(step): (kernel, float(ms)) for step, kernel, ms in found}
+    measured = {int(step): (kernel, float(ms)) for kernel, step, ms in found}
     steps = ladder()
     assert {step: (cells[2].strip("`"), float(cells[4])) for step, cells in steps.items()} == measured
     for step, cells in steps.items():
@@ -192,6 +192,16 @@ def test_the_first_page_is_short_and_begins_with_the_ladder():
     page = (ROOT / "README.md").read_text(encoding="utf-8")
     assert len(page.splitlines()) < 120
     assert page.index("](docs/ladder.svg)") < page.index("\n## ")
+
+
+def test_page_of_the_kernels_is_of_the_measured_times(tmp_path):
+    runpy.run_path(str(ROOT / "scripts" / "write_measured.py"))["write_kernels"](tmp_path)
+    page = (ROOT / "docs" / "kernels.md").read_text(encoding="utf-8")
+    assert page == (tmp_path / "kernels.md").read_text(encoding="utf-8"), "run scripts/write_measured.py"
+    drawn = (ROOT / "docs" / "kernels.svg").read_text(encoding="utf-8")  # whose places differ with matplotlib
+    for case in json.loads((ROOT / "docs" / "kernels.json").read_text(encoding="utf-8"))["cases"]:
+        for row in case["rows"]:
+            assert row["kind"] == "limit" or row["median_ms"] is None or f">{row['median_ms']:.3g}<" in drawn
 
 
 def test_picture_of_the_ladder_is_of_the_measured_times():

@@ -1,16 +1,59 @@
-"""What every chart begins and ends with."""
+"""What every chart begins and ends with: one look, few ticks with their units, and SVG that follows light and dark."""
 
-from typing import Optional
+import functools
+import io
+import math
+import re
+from typing import Callable, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 
 from ...errors import DataError, UsageError
 from ...system.files import replacing
 
-COLOURS = {"auto": "tab:orange", "ours": "tab:blue", "peer": "tab:gray"}
+# Colours by what they are for, in a light and in a dark scheme. A chart is drawn in the light ones; in an SVG each
+# becomes the CSS variable of its name. As text all have a contrast of 4.5 and more with their paper.
+PALETTE: Dict[str, Tuple[str, str]] = {
+    "paper": ("#ffffff", "#15181c"),
+    "ink": ("#1f2328", "#e6edf3"),
+    "faint": ("#59636e", "#9ba3ad"),
+    "rule": ("#d1d9e0", "#3d444d"),
+    "ours": ("#0969da", "#58a6ff"),
+    "auto": ("#bc4c00", "#f0883e"),
+    "peer": ("#656d76", "#a0a8b2"),
+    "limit": ("#cf222e", "#ff7b72"),
+}
+LIGHT = {name: light for name, (light, _) in PALETTE.items()}
+WIDTH = 5.0  # inches of a chart of one column: 360 units, so that a phone shows its text at its own size
+SMALL = 8  # points, beside the 9 of all other text
+_RC = {
+    "font.size": 9, "axes.titlesize": 9, "axes.labelsize": 8, "xtick.labelsize": 8, "ytick.labelsize": 8,
+    "axes.titlelocation": "left", "axes.spines.top": False, "axes.spines.right": False,
+    "figure.facecolor": LIGHT["paper"], "axes.facecolor": "none", "savefig.facecolor": LIGHT["paper"],
+    "text.color": LIGHT["ink"], "axes.labelcolor": LIGHT["faint"], "axes.titlecolor": LIGHT["ink"],
+    "axes.edgecolor": LIGHT["rule"], "xtick.color": LIGHT["rule"], "ytick.color": LIGHT["rule"],
+    "xtick.labelcolor": LIGHT["faint"], "ytick.labelcolor": LIGHT["faint"], "grid.color": LIGHT["rule"],
+    "svg.fonttype": "none",  # text stays text: small, selectable, in the reader's font
+}  # fmt: skip
 
 
-def new(width: float, height: float, rows: int = 1, columns: int = 1):
+_FONT = "text { font-family: system-ui, sans-serif }"
+
+
+def themed(draw: Callable) -> Callable:
+    """Draw in the common look: matplotlib asks for colours when a thing is made, not when it is saved."""
+
+    @functools.wraps(draw)
+    def drawn(*arguments, **options):
+        import matplotlib
+
+        with matplotlib.rc_context(_RC):
+            return draw(*arguments, **options)
+
+    return drawn
+
+
+def new(width: float, height: float, rows: int = 1, columns: int = 1, **shared):
     """A figure of so many inches, and its axes as an array of rows x columns, flat."""
     # Not pyplot: it looks for a screen, and keeps every figure alive.
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -18,15 +61,46 @@ def new(width: float, height: float, rows: int = 1, columns: int = 1):
 
     figure = Figure(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(figure)
-    return figure, np.ravel(figure.subplots(rows, columns))
+    return figure, np.ravel(figure.subplots(rows, columns, **shared))
 
 
 def save(figure, path: str) -> None:
     """Write a figure as a PNG or, where the name says so, as an SVG; DataError when the file cannot be written."""
-    kind = path.lower().rpartition(".")[-1]
-    metadata = {"Date": None} if kind == "svg" else None  # the same figures give the same file
     with replacing(path, DataError) as temporary:
-        figure.savefig(temporary, format=kind, dpi=100, metadata=metadata)
+        if path.lower().endswith(".svg"):
+            with open(temporary, "w", encoding="utf-8") as stream:
+                stream.write(_svg(figure, path))
+        else:
+            figure.savefig(temporary, format="png", dpi=150)
+
+
+def _svg(figure, path: str) -> str:
+    """The figure with CSS variables for colours; the same figures give the same text."""
+    import matplotlib
+
+    with io.StringIO() as stream, matplotlib.rc_context({"svg.hashsalt": re.split(r"[/\\]", path)[-1]}):
+        figure.savefig(stream, format="svg", metadata={"Date": None})
+        text = stream.getvalue()
+    text = text[text.index("<svg") :]
+    text = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->", "", text, flags=re.DOTALL)
+    text = re.sub(r"font: ([a-z0-9 ]*?)([\d.]+px)[^;\"]*", r"font: \1\2 system-ui, sans-serif", text)  # matplotlib 3.7
+    text = re.sub(r"font-family: [^;\"]*; ", "", text)
+    text = re.sub(r' transform="rotate\(-0 [^)]*\)"', "", text)
+    # Of places a tenth of a pixel is enough. Of attributes alone: what a text says stays as it is.
+    text = re.sub(r'(?<= )(?:d|x|y)="[^"]*"', lambda found: re.sub(r"(\.\d)\d+", r"\1", found.group()), text)
+    # Nothing refers to what is called so, and a page may hold several charts: line2d_1, patch_2.
+    text = re.sub(r' id="[A-Za-z0-9.]+_\d+"', "", text)
+    for name, light in LIGHT.items():
+        text = text.replace(light, f"var(--{name})")
+    css = f"<style>{style()} {_FONT}</style>"
+    text = re.sub(r'<style type="text/css">.*?</style>', css, text, count=1, flags=re.DOTALL)
+    return re.sub(r"\n\s*", "\n", text)
+
+
+def style() -> str:
+    """The variables as CSS: light on paper and by default, dark where the screen's reader has it so."""
+    light, dark = ("; ".join(f"--{name}: {pair[i]}" for name, pair in PALETTE.items()) for i in (0, 1))
+    return f":root {{ {light} }} @media screen and (prefers-color-scheme: dark) {{ :root {{ {dark} }} }}"
 
 
 def check_path(path: Optional[str]) -> None:
@@ -37,4 +111,41 @@ def check_path(path: Optional[str]) -> None:
 
 def colour(row, auto: str) -> str:
     """Of a contender on a convolution: `auto` is the kernel that auto runs."""
-    return COLOURS["auto" if row.name == auto else row.kind]
+    return LIGHT["auto" if row.name == auto else row.kind]
+
+
+def log_axis(axes, which: str, low: float, high: float, unit: str = "", steps: Sequence[int] = (1,)) -> None:
+    """A logarithmic axis "x" or "y" from low to high, with ticks at powers of ten alone, the last one with its unit.
+
+    Where fewer than two powers lie within, or `steps` says so, their multiples have ticks as well.
+    """
+    marks: List[float] = []
+    for several in (steps, (1, 2, 5)):
+        decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+        marks = [step * 10.0**power for power in decades for step in several if low <= step * 10.0**power <= high]
+        if len(marks) > 1:
+            break
+    getattr(axes, f"set_{which}scale")("log")
+    getattr(axes, f"set_{which}lim")(low, high)
+    axis = getattr(axes, f"{which}axis")
+    axis.set_ticks(marks, [f"{mark:,.10g}{unit}" for mark in marks])
+    axis.set_ticks([], minor=True)
+
+
+def apart(values: Sequence[float], low: float, high: float, room: int) -> List[float]:
+    """Heights for the labels of ascending positive values on a log axis from low to high that has room for so many.
+
+    No two are closer than the axis over `room`, and they move as little as that takes (least squares): a crowd spreads
+    to both sides. It is isotonic regression, by pooling neighbours that are out of order.
+    """
+    step = math.log(high / low) / room
+    pools: List[Tuple[float, int]] = []  # mean of the members, each moved down by its place in the order; how many
+    for place, value in enumerate(values):
+        mean, size = math.log(value) - place * step, 1
+        while pools and pools[-1][0] > mean:
+            before, others = pools.pop()
+            mean, size = (mean * size + before * others) / (size + others), size + others
+        pools.append((mean, size))
+    means = [mean for mean, size in pools for _ in range(size)]
+    lowest, highest = math.log(low), math.log(high) - step * (len(means) - 1)
+    return [math.exp(min(max(mean, lowest), highest) + place * step) for place, mean in enumerate(means)]

@@ -10,8 +10,9 @@ from . import figure as figures
 _MOST = 3.0  # of the colours' range, as a logarithm to base 2: 8 times faster, or slower
 
 
+@figures.themed
 def draw(path: str, result: GridResult) -> None:
-    """Draw how many times faster than each peer ours is, blue ahead and red behind, as a PNG or SVG."""
+    """Draw how many times faster than each peer ours is, blue ahead and red behind."""
     found = {standing.peer: ratios(result, standing.peer) for standing in standings(result)}
     groups = list(dict.fromkeys(case.edition for case in result.cases))
     figure, cells = figures.new(4.2 * max(1, len(groups)), 6.2 * max(1, len(found)), len(found) or 1, len(groups) or 1)
@@ -33,7 +34,7 @@ def _map(axes, found):
     values = np.full((len(rows), len(columns)), np.nan)
     for ratio in found:
         values[rows.index(_row(ratio)), columns.index(_column(ratio))] = np.log2(ratio.value)
-    axes.set_facecolor("0.85")
+    axes.set_facecolor(figures.LIGHT["rule"])
     mesh = axes.pcolormesh(np.ma.masked_invalid(values), cmap="RdBu", vmin=-_MOST, vmax=_MOST, linewidth=0)
     axes.invert_yaxis()
     axes.set_xticks(np.arange(len(columns)) + 0.5)

@@ -9,26 +9,45 @@ from . import figure as figures
 MOST = 100  # pictures on one sheet
 
 
+@figures.themed
 def confusion(path: str, labels: np.ndarray, predictions: np.ndarray, names: Sequence[str], title: str) -> None:
-    """Draw the confusion matrix, rows true and columns predicted, as a PNG."""
+    """Draw the confusion matrix in percent of each true class: rows true, columns predicted, mistakes emphasised."""
     counts = np.zeros((len(names), len(names)), int)
     np.add.at(counts, (labels, predictions), 1)
-    figure, (axes,) = figures.new(8, 7.5)
-    axes.imshow(counts / np.maximum(counts.sum(axis=1, keepdims=True), 1), cmap="Blues", vmin=0, vmax=1)
+    share = 100 * counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    worst = max((share - np.diag(np.diag(share))).max(), 1.0)
+    figure, (axes,) = figures.new(figures.WIDTH, figures.WIDTH)
     for row, column in np.ndindex(counts.shape):
-        if counts[row, column]:
-            dark = counts[row, column] > counts[row].sum() / 2
-            axes.text(column, row, counts[row, column], ha="center", va="center", color="white" if dark else "black")
-    axes.set_xticks(range(len(names)))
-    axes.set_xticklabels(names, rotation=45, ha="right")
-    axes.set_yticks(range(len(names)))
-    axes.set_yticklabels(names)
-    axes.set_xlabel("predicted")
-    axes.set_ylabel("true")
-    axes.set_title(title)
+        if not counts[row, column]:
+            continue
+        right, value = row == column, share[row, column]
+        # At most half opaque: the text's own colour is then readable on it in both schemes.
+        strength = 0.12 if right else 0.08 + 0.42 * value / worst
+        axes.add_patch(_square(column, row, figures.LIGHT["ours" if right else "auto"], strength))
+        said = f"{value:.0f}" if value >= 0.5 else "<1"
+        axes.text(column, row, said, ha="center", va="center", fontsize=8, fontweight=None if right else "bold",
+                  color=figures.LIGHT["faint" if right or value < 0.5 else "ink"])  # fmt: skip
+    axes.set_xlim(-0.5, len(names) - 0.5)
+    axes.set_ylim(len(names) - 0.5, -0.5)
+    axes.set_aspect("equal")
+    axes.set_xticks(range(len(names)), names, rotation=45, ha="right", rotation_mode="anchor")
+    axes.set_yticks(range(len(names)), [f"{name} ({n:,})" for name, n in zip(names, counts.sum(axis=1))])
+    axes.tick_params(length=0, labelcolor=figures.LIGHT["ink"])
+    for spine in axes.spines.values():
+        spine.set_visible(False)
+    axes.set_xlabel("predicted, in percent of the true class")
+    axes.set_ylabel("true class (images)")
+    figure.suptitle(title, fontsize=9, fontweight="bold", ha="left", x=0.01)
     figures.save(figure, path)
 
 
+def _square(x: int, y: int, colour: str, strength: float):
+    from matplotlib.patches import Rectangle
+
+    return Rectangle((x - 0.47, y - 0.47), 0.94, 0.94, facecolor=colour, alpha=strength, linewidth=0)
+
+
+@figures.themed
 def sheet(
     path: str,
     images: np.ndarray,
@@ -37,7 +56,7 @@ def sheet(
     title: str,
     labels: Optional[np.ndarray] = None,
 ) -> None:
-    """Draw images with the predicted and, where given, the true class, as a PNG; at most 100 of them.
+    """Draw images with the predicted and, where given, the true class, at most 100 of them.
 
     Parameters
     ----------
@@ -51,16 +70,22 @@ def sheet(
         title += f" (the first {shown} of {len(images)})"
     columns = min(10, max(shown, 3))
     rows = max(1, -(-shown // columns))
-    figure, cells = figures.new(1.5 * columns, 1.75 * rows + 0.6, rows, columns)
-    for index, cell in enumerate(cells):
-        cell.axis("off")
-        if index < shown:
-            cell.imshow(images[index, 0], cmap="gray", vmin=0, vmax=255)
-            text = names[predictions[index]]
-            colour = "black"
-            if labels is not None:
-                text += f"\n({names[labels[index]]})"
-                colour = "black" if labels[index] == predictions[index] else "crimson"
-            cell.set_title(text, fontsize=8, color=colour)
-    figure.suptitle(title + ("" if labels is None else "; true class in brackets"), fontsize=10)
+    side = images.shape[-1]
+    across, down = round(1.25 * side), round(1.6 * side)  # room for two lines above each
+    # One picture, seen through between the images: a hundred axes would take seconds.
+    paper = np.ma.masked_less(np.full((rows * down, columns * across), -1.0), 0)
+    figure, (axes,) = figures.new(columns, 1.28 * rows + 0.4)
+    for index in range(shown):
+        row, column = divmod(index, columns)
+        top, left = (row + 1) * down - side, column * across
+        paper[top : top + side, left : left + side] = images[index, 0]
+        text, colour = names[predictions[index]], "ink"
+        if labels is not None:
+            text += f"\n({names[labels[index]]})"
+            colour = "ink" if labels[index] == predictions[index] else "limit"
+        axes.text(left, top - side / 25, text, fontsize=7, color=figures.LIGHT[colour], va="bottom", linespacing=1.1)
+    axes.imshow(paper, cmap="gray", vmin=0, vmax=255, interpolation="none")
+    axes.axis("off")
+    said = title + ("" if labels is None else "; true class in brackets")
+    figure.suptitle(said, fontsize=9, fontweight="bold", ha="left", x=0.01)
     figures.save(figure, path)

@@ -1,26 +1,61 @@
-"""The benchmark of convolutions: a bar a kernel and peer."""
+"""The benchmark of convolutions, the ladder: a dot a kernel and peer, on one axis for all convolutions."""
 
-from ...measure.records import FILL, LIMIT, Result
+from ...measure.records import FILL, LIMIT, OURS, Result
 from . import figure as figures
 
+_COLUMNS = 3  # of small multiples
 
+
+@figures.themed
 def draw(path: str, result: Result) -> None:
-    """Draw the median times of every convolution's kernels and peers as bars, and the limit as a line, as a PNG."""
+    """Draw the median times of every convolution's kernels and peers as dots, and the limit as a line."""
     timed = [[row for row in case.rows if row.timed and row.kind != LIMIT] for case in result.cases]
-    height = sum(0.25 * len(rows) + 1.0 for rows in timed) + 0.6
-    figure, cells = figures.new(9, height, len(timed))
+    names = list(dict.fromkeys(row.name for rows in timed for row in rows))
+    columns = 1 if len(timed) < _COLUMNS else _COLUMNS
+    lines = -(-len(timed) // columns)
+    width = figures.WIDTH if columns == 1 else 10.0
+    figure, cells = figures.new(width, lines * (0.19 * len(names) + 0.85) + 0.5, lines, columns, sharey=True)
+    known = [row.median_ms for case in result.cases for row in case.rows if row.timed and row.name in (*names, FILL)]
+    low, high = min(known, default=1.0) / 1.5, max(known, default=1.0) * 3.5  # a label stands right of the last dot
+    for axes in cells[len(timed) :]:
+        axes.set_visible(False)
     for axes, case, rows in zip(cells, result.cases, timed):
-        colours = [figures.colour(row, case.auto) for row in rows]
-        bars = axes.barh(range(len(rows)), [row.median_ms for row in rows], color=colours)
-        axes.bar_label(bars, [f"{row.median_ms:.3g}" for row in rows], padding=3, fontsize=8)
-        axes.axvline(next(row.median_ms for row in case.rows if row.name == FILL), color="black", linestyle="--")
-        axes.set_yticks(range(len(rows)))
-        axes.set_yticklabels([row.title for row in rows], fontsize=8)
-        axes.invert_yaxis()
-        axes.set_xscale("log")
-        axes.margins(x=0.1)
-        axes.set_title(case.title, fontsize=9)
-        axes.set_xlabel("median, ms")
-    title = f"{result.device['name']}; orange: auto, gray: peers, dashed: writing the output"
-    figure.suptitle(title, fontsize=9)
+        figures.log_axis(axes, "x", low, high, " ms")
+        _panel(axes, case, rows, names)
+    _key(figure, result)
     figures.save(figure, path)
+
+
+def _panel(axes, case, rows, names):
+    fill = next((row.median_ms for row in case.rows if row.name == FILL), None)
+    if fill is not None:
+        axes.axvline(fill, color=figures.LIGHT["limit"], linestyle="--", linewidth=1)
+    axes.hlines(range(len(names)), *axes.get_xlim(), color=figures.LIGHT["rule"], linewidth=0.5, zorder=0)
+    for row in rows:
+        place, colour = names.index(row.name), figures.colour(row, case.auto)
+        axes.plot(row.median_ms, place, "o", color=colour, markersize=5)
+        label = {"color": colour, "fontsize": figures.SMALL, "fontweight": "bold" if row.name == case.auto else None}
+        axes.annotate(f"{row.median_ms:.3g}", (row.median_ms, place), (6, 0), textcoords="offset points",
+                      va="center", **label)  # fmt: skip
+    axes.set_yticks(range(len(names)), names)
+    axes.tick_params(axis="y", length=0, labelcolor=figures.LIGHT["ink"])
+    axes.set_ylim(len(names) - 0.5, -0.5)
+    axes.spines["left"].set_visible(False)
+    shape = case.shape
+    where = f"{shape.C} to {shape.M}, {shape.K}x{shape.K} on {shape.H}x{shape.W}, {shape.B:,} images"
+    axes.set_title(f"{case.name}\n{where}", fontsize=8)
+
+
+def _key(figure, result):
+    from matplotlib.lines import Line2D
+
+    peers = any(row.kind not in (OURS, LIMIT) for case in result.cases for row in case.rows)
+    entries = [("auto", "what auto runs", "o", ""), ("ours", "other kernels", "o", "")]
+    entries += [("peer", "peers", "o", "")] if peers else []
+    entries.append(("limit", "the limit: writing the output", "", "--"))
+    lines = [Line2D([], [], color=figures.LIGHT[kind], marker=mark, linestyle=style, linewidth=1, markersize=5,
+                    label=text) for kind, text, mark, style in entries]  # fmt: skip
+    figure.legend(handles=lines, loc="outside upper left", frameon=False, fontsize=figures.SMALL, ncols=len(lines),
+                  handlelength=1.2, columnspacing=1.0, handletextpad=0.4,
+                  title=f"{result.device['name']}, median of a batch", alignment="left",
+                  title_fontproperties={"size": 9, "weight": "bold"})  # fmt: skip

@@ -1,72 +1,83 @@
 """The roofline: every kernel and peer under the measured ceilings."""
 
-from typing import Dict, List
-
-import numpy as np
+import math
+from typing import Dict
 
 from ...measure.records import Result
+from ..units import arithmetic, three_digits
 from . import figure as figures
 
-
-def ceiling(name: str) -> str:
-    """A ceiling of `measure.ceilings` in words, with its unit."""
-    for end, what, unit in (("_gb_s", "memory", "GB/s"), ("_tflop_s", "matrix product", "TFLOP/s")):
-        if name.endswith(end):
-            return f"{what}, {name[: -len(end)]}, {unit}"
-    return name
+_ROOM = 24  # labels that fit above each other
 
 
-def three_digits(value: float) -> str:
-    """4650.3 as 4,650."""
-    return f"{float(f'{value:.3g}'):,g}"
-
-
+@figures.themed
 def draw(path: str, result: Result, ceilings: Dict[str, float]) -> None:
-    """Draw TFLOP/s over arithmetic intensity, an axes for each convolution, as a PNG."""
-    figure, cells = figures.new(8, 5 * len(result.cases) + 0.4, len(result.cases))
-    top = max((value for name, value in ceilings.items() if name.endswith("_tflop_s")), default=np.inf)
+    """Draw TFLOP/s, of a CPU GFLOP/s, over arithmetic intensity, an axes for each convolution."""
+    figure, cells = figures.new(figures.WIDTH, 3.9 * len(result.cases) + 0.3, len(result.cases))
     for axes, case in zip(cells, result.cases):
-        _ceilings(axes, case.shape.intensity, ceilings, top)
-        _points(axes, case, 0.0 if top == np.inf else top)
-        axes.set_xscale("log")
-        axes.set_yscale("log")
-        if ceilings:
-            axes.legend(fontsize=7, loc="upper left")
-        axes.set_xlabel("arithmetic intensity, operations a byte")
-        axes.set_ylabel("TFLOP/s")
-        axes.set_title(case.title, fontsize=9)
-    figure.suptitle(f"{result.device['name']}; orange: auto, gray: peers", fontsize=9)
+        _panel(axes, case, ceilings, *arithmetic(result.backend))
+    figure.suptitle(f"{result.device['name']}, under its measured ceilings", fontsize=9, fontweight="bold", ha="left",
+                    x=0.01)  # fmt: skip
     figures.save(figure, path)
 
 
-def _ceilings(axes, intensity, ceilings, top):
-    span = np.geomspace(intensity / 30, intensity * 30, 200)
-    for (name, value), style in zip(ceilings.items(), ("-", "--", ":", "-.")):
-        label = f"{ceiling(name)}: {three_digits(value)}"
-        if name.endswith("_gb_s"):
-            axes.plot(span, np.minimum(span * value / 1e3, top), style, color="black", lw=1, label=label)
-        else:
-            axes.axhline(value, color="gray", lw=1, ls=style, label=label)
-
-
-def _points(axes, case, top):
+def _panel(axes, case, ceilings, name, scale):
     at = case.shape.intensity
     rows = sorted((row for row in case.rows if row.tflop_s), key=lambda row: row.tflop_s)
-    for row, height in zip(rows, apart([row.tflop_s for row in rows], top)):
+    memory = {key[:-5]: value for key, value in ceilings.items() if key.endswith("_gb_s")}
+    flat = {key[:-8]: scale * value for key, value in ceilings.items() if key.endswith("_tflop_s")}
+    top = max(flat.values(), default=None)
+    slopes = {what: scale * value / 1e3 for what, value in memory.items()}
+    ridges = [top / slope for slope in slopes.values()] if top else []
+    rates = [scale * row.tflop_s for row in rows]
+    most = max([*rates, *flat.values()], default=1.0)
+    left, right = min([at, *ridges]) / 8, max([60 * at, *(25 * ridge for ridge in ridges)])
+    low, high = min([*rates, most / 30]) / 5, most * 2.2  # the ridge's name stands below the points
+    figures.log_axis(axes, "x", left, right)
+    figures.log_axis(axes, "y", low, high)
+    _ceilings(axes, memory, slopes, flat, at)
+    if ridges:
+        _ridge(axes, min(ridges), top, at)
+    for row, rate, height in zip(rows, rates, figures.apart(rates, low, high, _ROOM)):
         colour = figures.colour(row, case.auto)
-        axes.plot(at, row.tflop_s, "o", color=colour, ms=5)
-        label = f"{row.title}: {row.tflop_s:.3g}"
-        arrow = {"arrowstyle": "-", "lw": 0.4, "color": colour, "relpos": (0, 0.5)}
-        axes.annotate(label, (at, row.tflop_s), (at * 2, height), fontsize=7, va="center", arrowprops=arrow)
+        axes.plot(at, rate, "o", color=colour, markersize=5)
+        arrow = {"arrowstyle": "-", "lw": 0.5, "color": colour, "relpos": (0, 0.5), "shrinkB": 3}
+        axes.annotate(f"{row.title}: {rate:.3g}", (at, rate), (at * 1.5, height), fontsize=figures.SMALL, va="center",
+                      color=colour, arrowprops=arrow,
+                      bbox={"facecolor": figures.LIGHT["paper"], "edgecolor": "none", "pad": 0.5})  # fmt: skip
+    axes.set_xlabel("arithmetic intensity, operations a byte")
+    axes.set_ylabel(name)
+    axes.set_title(case.title, fontsize=8)
 
 
-def apart(values: List[float], top: float) -> List[float]:
-    """Heights for the labels of ascending positive values, on a log axis that reaches to `top`.
+def _ceilings(axes, memory, slopes, flat, at):
+    """Each ceiling with its name on it: a legend would lie on the knee, which is what one looks at."""
+    faint = figures.LIGHT["faint"]
+    (left, right), (low, _) = axes.get_xlim(), axes.get_ylim()
+    top = max(flat.values(), default=None)
+    for (what, slope), style in zip(slopes.items(), ("-", "--", ":")):
+        end = min(right, top / slope) if top else right
+        axes.plot([left, end], [left * slope, end * slope], style, color=faint, lw=1)
+        # On the middle of what is seen of the slope left of the points; the angle is that of the line.
+        begin = max(left, low / slope)
+        x = (begin * min(end, at)) ** 0.5
+        above = slope == max(slopes.values())
+        place = {"ha": "center", "va": "bottom", "y": 1.1 * x * slope}
+        if not above:
+            place.update(va="top", y=x * slope / 1.1)
+        axes.text(x=x, s=f"{what} {three_digits(memory[what])} GB/s", fontsize=figures.SMALL, color=faint, **place,
+                  rotation=math.degrees(math.atan2(slope, 1.0)), rotation_mode="anchor",
+                  transform_rotates_text=True)  # fmt: skip
+    for what, value in flat.items():
+        start = min((value / slope for slope in slopes.values()), default=left)
+        axes.plot([max(left, start), right], [value, value], "-" if value == top else "--", color=faint, lw=1)
+        axes.text(right, 1.04 * value, f"{what} product: {three_digits(value)}", fontsize=figures.SMALL,
+                  color=faint, ha="right", va="bottom")  # fmt: skip
 
-    Each is at least a 32nd of the axis above the last: 9 of 300 points, for letters of 7.
-    """
-    heights: List[float] = []
-    for value in values:
-        step = (max(top, values[-1]) / values[0]) ** (1 / 32)
-        heights.append(max(value, heights[-1] * step) if heights else value)
-    return heights
+
+def _ridge(axes, ridge, top, at):
+    low = axes.get_ylim()[0]
+    axes.vlines(ridge, low, top, color=figures.LIGHT["limit"], linestyle=":", linewidth=1)
+    side = -1 if at >= ridge else 1  # away from the points
+    axes.annotate(f"ridge: {ridge:.3g}\noperations a byte", (ridge, low), (4 * side, 4), textcoords="offset points",
+                  fontsize=figures.SMALL, color=figures.LIGHT["limit"], ha="right" if side < 0 else "left")  # fmt: skip

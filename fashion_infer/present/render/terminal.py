@@ -4,7 +4,7 @@ from typing import Callable, Iterable, List, Optional, Sequence
 
 import click
 
-from ..content import Command, Part, Picture, Table
+from ..content import Command, Part, Picture, Strip, Table
 from ..shown import shown
 
 _LEAST_TEXT = 20  # characters that a column of text keeps; what is longer is folded: the names of fused stages
@@ -32,6 +32,9 @@ def show(parts: Iterable[Part]) -> None:
             (_list if part.listing else _show)(_short(part))
         elif isinstance(part, Command):
             say(f"  $ {part.text}")
+        elif isinstance(part, Strip):
+            for fact in part.facts:
+                say(f"{fact.name}: {fact.figure}{', ' if fact.note else ''}{fact.note}")
         elif not isinstance(part, Picture):
             _lines(part.text)
 

@@ -16,3 +16,20 @@ for (const table of document.querySelectorAll("table.sortable")) {
     table.tBodies[0].append(...[...table.tBodies[0].rows].sort(compare));
   }));
 }
+// A button that copies a command. Where the clipboard is not given, the command is selected for the reader to copy.
+for (const box of document.querySelectorAll(".command")) {
+  const button = Object.assign(document.createElement("button"), { type: "button", textContent: "Copy" });
+  button.setAttribute("aria-label", "Copy this command");
+  button.addEventListener("click", async () => {
+    const code = box.querySelector("code");
+    try {
+      await navigator.clipboard.writeText(code.textContent);
+      button.textContent = "Copied";
+    } catch {
+      getSelection().selectAllChildren(code);
+      button.textContent = "Selected";
+    }
+    setTimeout(() => { button.textContent = "Copy"; }, 2000);
+  });
+  box.append(button);
+}

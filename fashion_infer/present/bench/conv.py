@@ -2,9 +2,10 @@
 
 from typing import List, Optional
 
-from ..measure.records import FILL, OURS, SKIPPED, WRONG, Case, Measurement, Result
-from .benchmark import ERROR, Field, case_parts, figure, head, left_out, name, ratios, times
-from .content import Command, Page, Part, Picture, Section, Text, number, table
+from ...measure.records import FILL, OURS, SKIPPED, WRONG, Case, Measurement, Result
+from ..content import Command, Page, Part, Picture, Section, Text, number, table
+from ..units import arithmetic
+from .common import ERROR, Field, case_parts, figure, head, left_out, name, ratios, times
 
 _HOW = (
     "Random images, {batch}, tensors {where}. Times are of at least {repeat} runs, or of three runs of a "
@@ -26,18 +27,18 @@ _FILES = (
 
 def fields(case: Case, backend: str) -> List[Field]:
     """The columns of a convolution's table."""
-    unit, scale = ("TFLOP/s", 1.0) if backend == "gpu" else ("GFLOP/s", 1e3)
+    unit, scale = arithmetic(backend)
     return [
-        Field(">step", lambda row, case: row.step, detail=True),
         Field("kernel", name),
-        Field("idea", _idea, detail=True),
+        Field(">step", lambda row, case: row.step, detail=True),
+        ERROR,  # whether it is right comes before how fast it is
         *times(".3f"),
         figure("GB/s", "gb_s", ".1f"),
         Field(f">{unit}", lambda row, case: number(row.tflop_s and scale * row.tflop_s, ".1f")),
         figure("% of limit", "percent_of_limit", ".1f"),
         *ratios(case),
-        ERROR,
         *_of_files(case),
+        Field("idea", _idea, detail=True),
     ]
 
 
@@ -58,13 +59,28 @@ def _idea(row: Measurement, case: Case) -> str:
 def case(case: Case, backend: str) -> List[Part]:
     """One convolution's table, and what its kernel files were seen to do besides."""
     found = [Text(f"{row.name}: {finding}") for row in case.rows for finding in row.findings]
-    return [*case_parts(case, fields(case, backend)), *found]
+    return [*case_parts(case, fields(case, backend)), *_above_the_limit(case), *found]
+
+
+def _above_the_limit(case: Case) -> List[Part]:
+    """Why a kernel can take less than the limit: the limit is measured as well, and is no law."""
+    above = [f"{row.name} {row.percent_of_limit:.1f}%" for row in case.rows if (row.percent_of_limit or 0) > 100]
+    if not above:
+        return []
+    megabytes = 4 * case.shape.outputs / 1e6
+    return [
+        Text(
+            f"More than 100% of the limit: {', '.join(above)}. The limit is measured too: an output of "
+            f"{megabytes:,.1f} MB filled in turn with the others. Less time than that is a matter of what stays in the "
+            "caches, of how the stores are made, or of the clock; a larger --batch and more --repeat tell these apart."
+        )
+    ]
 
 
 def parts(result: Result, picture: Optional[str]) -> List[Part]:
     """All convolutions, as a section of a page; `picture` is the chart's file, where there is one."""
     fastest = "; ".join(_fastest(case) for case in result.cases)
-    alt = f"Bar chart of the median time of every kernel and peer. {fastest}."
+    alt = f"Chart of the median time of every kernel and peer, a dot each on a logarithmic axis. {fastest}."
     found: List[Part] = [Text(f"{result.device['name']}."), *how(result), Command(result.command)]
     found += [Picture(picture, alt)] if picture else []
     for each in result.cases:
@@ -73,7 +89,7 @@ def parts(result: Result, picture: Optional[str]) -> List[Part]:
 
 
 def page(result: Result, file: str, plot: Optional[str] = None, as_json: Optional[str] = None) -> Page:
-    """The page of documentation; see `benchmark.head`."""
+    """The page of documentation; see `common.head`."""
     top = head(result, file, plot, as_json, how(result), "Time of every kernel and peer, layer by layer")
     sections = [Section("overview", "Overview", overview(result))] if len(result.batches) > 1 else []
     for edition in dict.fromkeys(each.edition for each in result.cases):

@@ -3,15 +3,18 @@
 from pathlib import Path
 from typing import Callable, Collection, Dict, List, Optional
 
-from . import conv, environment, mistakes, network, profile, roofline, run, verify
-from .charts import kernels as kernels_chart
-from .charts import roofline as roofline_chart
-from .charts import throughput as throughput_chart
-from .content import Command, Missing, Page, Part, Section, Text
-from .render import html, markdown
+from .. import environment, profile, run, verify
+from ..bench import conv, network
+from ..charts import kernels as kernels_chart
+from ..charts import roofline as roofline_chart
+from ..charts import throughput as throughput_chart
+from ..content import Command, Missing, Page, Part, Section, Text
+from ..render import html, markdown
+from . import clocks, mistakes, roofline, strip
 
+_TIMED = "Times are the op times of the section above; the profiled passes took others, as said there. "
 HTML, MARKDOWN = "index.html", "report.md"
-LADDER, ROOFLINE, NETWORK = "ladder.png", "roofline.png", "network.png"
+LADDER, ROOFLINE, NETWORK = "ladder.svg", "roofline.svg", "network.svg"
 
 
 def write(folder: Path, measured, out: str) -> str:
@@ -57,39 +60,44 @@ def page(measured, out: str, pictures: Collection[str]) -> Page:
     def drawn(name: str) -> Optional[str]:
         return name if name in pictures else None
 
-    sections = [
+    sections = [  # what is right comes before what is fast
+        Section("correctness", "Correctness", _correctness(measured)),
+        Section("mistakes", "What it gets wrong", mistakes.parts(measured, drawn(mistakes.SHEET))),
         Section("baseline", "Baseline: MXNet's own convolution", _baseline(measured)),
         Section("ladder", "The ladder of kernels", _ladder(measured, drawn(LADDER))),
         Section("roofline", "Roofline", _roofline(measured, drawn(ROOFLINE))),
         Section("network", "Whole network, by batch size", _network(measured, drawn(NETWORK))),
         Section("op-times", "Op times, layer by layer", _op_times(measured)),
         Section("profile", "Profile", _profile(measured)),
-        Section("correctness", "Correctness", _correctness(measured)),
-        Section("mistakes", "What it gets wrong", mistakes.parts(measured, drawn(mistakes.SHEET))),
         Section("environment", "Environment", _environment(measured)),
     ]
-    return Page("fashion-infer report", [Text(fact) for fact in _facts(measured, out)], sections)
+    head: List[Part] = [strip.strip(measured), *_head(measured, out)]
+    return Page("fashion-infer report", head, sections, "quick" if measured.request.quick else "")
 
 
-def _facts(measured, out: str) -> List[str]:
+def _head(measured, out: str) -> List[Part]:
     result = measured.runs[1]
+    parts: List[Part] = [
+        Text(
+            f"{result.model} on the first {result.n:,} test images, data: {result.data_source}; "
+            f"backend {measured.backend}, {result.threads} CPU threads. "
+            f"Measured on {measured.started} in {measured.seconds:.0f} s, all in one run of:"
+        ),
+        Command(measured.request.command(out)),
+    ]
     facts = [
-        f"{result.model} on the first {result.n:,} test images, data: {result.data_source}; "
-        f"backend {measured.backend}, {result.threads} CPU threads.",
-        f"Measured on {measured.started} in {measured.seconds:.0f} s, all in one run of: "
-        f"{measured.request.command(out)}",
         "Each figure stands beside the command that measures it again. Times of other machines differ: ratios are what "
-        "counts.",
+        "counts."
     ]
     if result.notice:
         facts.append(f"{result.notice}.")
     if result.data_source == "synthetic":
         facts.append("The images are the built-in synthetic set: correctness is not that on Fashion-MNIST.")
     if measured.request.quick:
-        facts.append("This report used --quick: fewer repeats and smaller batches. Its times scatter more.")
+        facts.append("Quick: this report used --quick, fewer repeats and smaller batches. Its times scatter more.")
     if measured.wrong:
-        facts.append(f"WRONG: {'; '.join(measured.wrong)}.")
-    return facts
+        facts.insert(0, f"WRONG: {'; '.join(measured.wrong)}.")
+    return [*parts, *map(Text, facts)]
 
 
 def _not_measured(measured) -> List[Part]:
@@ -126,7 +134,9 @@ def _roofline(measured, picture: Optional[str]) -> List[Part]:
     if measured.convolutions is None:
         return _nothing_measured(measured, measured.no_convolutions)
     commands = [measured.convolutions.command, measured.profiles[-1].command]
-    parts = roofline.parts(measured.convolutions, measured.ceilings, measured.no_ceilings, commands, picture)
+    parts = roofline.parts(
+        measured.convolutions, measured.ceilings, measured.no_ceilings, commands, picture, measured.ceilings_again
+    )
     return [*parts, *_not_measured(measured)]
 
 
@@ -145,17 +155,20 @@ def _op_times(measured) -> List[Part]:
         parts += [Command(command), *run.parts(result, caption)]
     changed = int((measured.runs[0].predictions != measured.runs[1].predictions).sum())
     parts.append(Text(f"Predictions that differ between the two modes: {changed} of {measured.runs[0].n:,}."))
-    return [*parts, *_not_measured(measured)]
+    return [*parts, *clocks.parts(measured), *_not_measured(measured)]
 
 
 def _profile(measured) -> List[Part]:
     parts: List[Part] = []
-    for found in measured.profiles:
+    for found, result in zip(measured.profiles, measured.runs):
         parts += [Text(f"{found.mode} mode:"), Command(found.command)]
         if found.missing:
             because = f"No profiler: {found.missing}."
             parts.append(Missing(f"{because} The table is of the op times above, a call being a pass."))
-        parts += profile.parts(found.figures, measured.ceilings, found.mode)
+        times = {each.layer: clocks.op_seconds(result, each.layer) for each in found.figures.throughput}
+        rates = [each._replace(seconds=times[each.layer] or each.seconds) for each in found.figures.throughput]
+        figures = found.figures._replace(throughput=rates)
+        parts += profile.parts(figures, measured.ceilings, found.mode, measured.backend, _TIMED)
         if found.figures.overhead:
             parts += profile.costs(found.figures.overhead, found.mode)
     return [*parts, *_not_measured(measured)]
@@ -166,7 +179,7 @@ def _correctness(measured) -> List[Part]:
     return [
         Text(f"{passed} of {len(measured.checks)} checks passed: got must equal expected, to the last image."),
         Command(measured.verify_command),
-        verify.checks(measured.checks, "Models at every n with a known correctness"),
+        verify.checks(measured.checks, "Models at every n with a known correctness", verdict_first=True),
     ]
 
 

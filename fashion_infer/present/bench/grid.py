@@ -2,12 +2,12 @@
 
 from typing import List, Optional
 
-from ..measure.grid.measuring import GridResult
-from ..measure.grid.points import MOST_BYTES
-from ..measure.grid.standing import BEHIND, WORST, Ratio, standings
-from ..measure.records import FILL, OURS, WRONG, Case
-from .benchmark import head
-from .content import Page, Part, Section, Text, number, percent, table
+from ...measure.grid.measuring import GridResult
+from ...measure.grid.points import MOST_BYTES
+from ...measure.grid.standing import BEHIND, WORST, Ratio, standings
+from ...measure.records import FILL, OURS, WRONG, Case
+from ..content import Page, Part, Section, Text, number, percent, table
+from .common import head
 
 _HOW = (
     "Every point is a convolution of random tensors: pixels where it has 1 or 3 channels, else values of -1 to 1. Ours "
@@ -49,7 +49,7 @@ def summary(result: GridResult) -> List[Part]:
 
 
 def page(result: GridResult, file: str, plot: Optional[str] = None, as_json: Optional[str] = None) -> Page:
-    """The page of documentation; see `benchmark.head`."""
+    """The page of documentation; see `common.head`."""
     alt = "Heat maps, one for each peer and batch: how many times faster than the peer ours is at every shape"
     top = head(result, file, plot, as_json, how(result), alt)
     sections = [Section("standing", "How ours stands", summary(result))]

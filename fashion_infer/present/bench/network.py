@@ -2,9 +2,9 @@
 
 from typing import List, Optional
 
-from ..measure.records import OK, OURS, PEER, STAGE, WHERE, WRONG, Case, Check, Measurement, Result
-from .benchmark import ERROR, Field, case_parts, figure, head, left_out, name, ratios, times, verdict
-from .content import Command, Page, Part, Picture, Section, Table, Text, number, table
+from ...measure.records import OK, OURS, PEER, STAGE, WHERE, WRONG, Case, Check, Measurement, Result
+from ..content import Command, Page, Part, Picture, Section, Table, Text, number, table
+from .common import ERROR, Field, case_parts, figure, head, left_out, name, ratios, times, verdict
 
 _HOW = (
     "Random images and random weights of realistic size, the same for all. All contenders take turns. Ours takes the "
@@ -29,12 +29,12 @@ def fields(case: Case) -> List[Field]:
     """The columns of a case's table."""
     return [
         Field("ours or peer", name),
+        ERROR,
+        Field(">changed", lambda row, case: row.changed),
         *times(".4g"),
         figure("p99 ms", "p99_ms", ".4g"),
         figure("images/s", "images_s", ",.0f"),
         *ratios(case),
-        ERROR,
-        Field(">changed", lambda row, case: row.changed),
     ]
 
 
@@ -62,8 +62,8 @@ def parts(result: Result, picture: Optional[str]) -> List[Part]:
 
 
 def page(result: Result, file: str, plot: Optional[str] = None, as_json: Optional[str] = None) -> Page:
-    """The page of documentation; see `benchmark.head`."""
-    top = head(result, file, plot, as_json, how(result), "Images a second by batch size, ours and every peer")
+    """The page of documentation; see `common.head`."""
+    top = head(result, file, plot, as_json, how(result), "Images a second by batch size, every peer as a ratio to ours")
     sections = []
     for edition in dict.fromkeys(case.edition for case in result.cases):
         sections.append(Section(edition, edition, _cases([c for c in result.cases if c.edition == edition])))
@@ -89,13 +89,13 @@ def checks(result: Result) -> Table:
 
 def _cases(cases: List[Case]) -> List[Part]:
     """Images a second in every place, then every case."""
-    found: List[Part] = [_throughput(part) for part in _places(cases)]
+    found: List[Part] = [_throughput(part) for part in places(cases)]
     for each in cases:
         found += case(each)
     return found
 
 
-def _places(cases: List[Case]) -> List[List[Case]]:
+def places(cases: List[Case]) -> List[List[Case]]:
     """The whole network's cases, those of one place together; batch sizes ascend."""
     places = dict.fromkeys((case.edition, case.where) for case in cases if case.where != STAGE)
     return [[case for case in cases if (case.edition, case.where) == place] for place in places]
@@ -111,27 +111,27 @@ def _throughput(cases: List[Case]) -> Table:
 
 
 def _alt(result: Result) -> str:
-    said = "; ".join(f"{WHERE[cases[0].where]}, {_main_figures(cases)}" for cases in _places(result.cases))
-    return f"Line chart of images a second by batch size, ours and every peer. {said[:1].upper()}{said[1:]}."
+    said = "; ".join(f"{WHERE[cases[0].where]}, {_main_figures(cases)}" for cases in places(result.cases))
+    return f"Line chart of images a second by batch size, as a ratio to ours, every peer. {said[:1].upper()}{said[1:]}."
 
 
 def _main_figures(cases: List[Case]) -> str:
     """Ours with the largest batch beside the fastest peer, and a single image, in words."""
     largest, smallest = cases[-1], cases[0]
-    ours, peer = _fastest(largest, OURS), _fastest(largest, PEER)
+    ours, peer = fastest(largest, OURS), fastest(largest, PEER)
     if ours is None:
         return "ours in float32 was not timed"
     said = f"{ours.name} reaches {ours.images_s:,.0f} images a second in batches of {largest.batch:,}"
     if peer is not None:
         said += f", {peer.median_ms / ours.median_ms:.2f} times the fastest peer's ({peer.name})"
-    one = _fastest(smallest, OURS) if smallest.batch == 1 else None
+    one = fastest(smallest, OURS) if smallest.batch == 1 else None
     if one is not None:
         said += f", and takes {one.median_ms:.3g} ms for a single image"
         said += f" (p99 {one.p99_ms:.3g} ms)" if one.p99_ms is not None else ""
     return said
 
 
-def _fastest(case: Case, kind: str) -> Optional[Measurement]:
+def fastest(case: Case, kind: str) -> Optional[Measurement]:
     """Of ours only in float32: TF32 and fp16 are used where they are asked for."""
     timed = [row for row in case.rows if row.kind == kind and row.timed and row.precision in ("", "float32")]
     return min(timed, key=lambda row: row.median_ms, default=None)

@@ -2,9 +2,9 @@
 
 from typing import Any, Callable, Dict, List, NamedTuple, Optional
 
-from ..measure.records import LIMIT, OK, SKIPPED, WRONG, Case, Measurement, Result
-from . import kernel
-from .content import Column, Command, Missing, Part, Picture, Text, number, table
+from ...measure.records import LIMIT, OK, SKIPPED, WRONG, Case, Measurement, Result
+from .. import kernel
+from ..content import Column, Command, Missing, Part, Picture, Text, number, table
 
 
 class Field(NamedTuple):

@@ -2,9 +2,9 @@
 
 from typing import List, Optional
 
-from ..measure.stream import Passes, StreamResult
-from .benchmark import head
-from .content import Page, Part, Section, Text, number, table
+from ...measure.stream import Passes, StreamResult
+from ..content import Page, Part, Section, Text, number, table
+from .common import head
 
 _HOW = (
     "{images:,} images of {edition} in batches of {batch:,}, uint8, from buffers in pinned host memory that are used "

@@ -4,10 +4,10 @@ from typing import Callable, Dict, List, Optional
 
 import numpy as np
 
-from .charts import images as sheets
-from .content import Command, Part, Picture, Text, table
+from ..charts import images as sheets
+from ..content import Command, Part, Picture, Text, table
 
-CONFUSION, SHEET = "confusion.png", "mistakes.png"
+CONFUSION, SHEET = "confusion.svg", "mistakes.svg"
 _MOST_CONFUSED = 10
 
 
@@ -45,7 +45,8 @@ def parts(measured, sheet: Optional[str]) -> List[Part]:
     command = measured.request.run_command(result.model, result.n, measured.backend, "fused", 1, *files)
     rows = _most_frequent(result, names)
     worst = f" Most often {rows[0][0]} is taken for {rows[0][1]}, {rows[0][2]} times." if rows else ""
-    matrix = f"Confusion matrix of {result.model} on {result.n:,} images, true by predicted.{worst}"
+    shares = "in percent of each true class, true by predicted"
+    matrix = f"Confusion matrix of {result.model} on {result.n:,} images, {shares}.{worst}"
     found: List[Part] = [
         Text(f"{wrong:,} of {result.n:,} images are misclassified, correctness {result.correctness}."),
         Command(command),

@@ -1,0 +1,93 @@
+"""Kernels and peers under what the device can do at most."""
+
+from typing import Dict, List, Optional
+
+from ...measure.ceilings import roof
+from ...measure.records import Case, Result
+from ..content import Command, Missing, Part, Picture, Text, number, table
+from ..units import arithmetic, ceiling, three_digits
+
+_HOW = (
+    "Arithmetic intensity counts input, weights and output, each moved once: a layer has one intensity, whatever the "
+    "kernel. A kernel above a ceiling of memory kept part of its data in the cache. The roof is the lower of two "
+    "rates: what the faster of fill and copy allows at that intensity, and the fastest matrix product. The points are "
+    "those of the ladder; the ceilings are those of the profile below."
+)
+
+
+def parts(
+    result: Result,
+    ceilings: Dict[str, float],
+    no_ceilings: str,
+    commands: List[str],
+    picture: Optional[str],
+    measured_again: bool = False,
+) -> List[Part]:
+    """The section of a page.
+
+    Parameters
+    ----------
+    result
+        The benchmark of convolutions.
+    ceilings, no_ceilings
+        From `measure.ceilings`; where they could not be measured, why.
+    commands
+        That give the figures again.
+    picture
+        The chart's file, where there is one.
+    measured_again
+        Whether the ceilings are the higher ones of two measurements.
+    """
+    found: List[Part] = [Text(_HOW), *map(Command, commands)]
+    if picture:
+        shown = "; ".join(f"{case.title} at {case.shape.intensity:.1f} operations a byte" for case in result.cases)
+        unit, _ = arithmetic(result.backend)
+        found.append(Picture(picture, f"Roofline: {unit} of every kernel under the measured ceilings. {shown}."))
+    return [
+        *found,
+        *ceilings_parts(ceilings, no_ceilings, result.backend),
+        *_under_the_roof(result, ceilings, measured_again),
+    ]
+
+
+def ceilings_parts(ceilings: Optional[Dict[str, float]], why_not: Optional[str], backend: str) -> List[Part]:
+    """What the device can do at most, or why that was not measured."""
+    if not ceilings:
+        return [Missing(f"No ceilings: they were not measured: {why_not}.")]
+    known = [ceiling(name, value, backend) for name, value in ceilings.items()]
+    rows = [[name, (value, three_digits(value))] for name, value in known]
+    return [table("Ceilings", ["ceiling", ">measured"], rows)]
+
+
+def _under_the_roof(result: Result, ceilings: Dict[str, float], measured_again: bool) -> List[Part]:
+    unit, scale = arithmetic(result.backend)
+    columns = ["kernel", "layer", ">operations a byte", f">{unit}", ">% of the roof"]
+    rows: List[List] = []
+    reasons: List[Part] = []
+    for case in result.cases:
+        at = case.shape.intensity
+        highest = roof(at, ceilings)
+        above = []
+        for row in case.rows:
+            if row.tflop_s:
+                percent = 100 * row.tflop_s / highest if highest else None
+                rate = number(scale * row.tflop_s, ".4f" if scale == 1 else ".1f")
+                rows.append([row.title, case.name, number(at, ".2f"), rate, number(percent, ".1f")])
+                above += [f"{row.title} {percent:.1f}%"] if percent and percent > 100 else []
+        reasons += [_why_above(case, above, ceilings, measured_again)] if above else []
+    return [table("Kernels and peers under the roof", columns, rows), *reasons]
+
+
+def _why_above(case: Case, above: List[str], ceilings: Dict[str, float], measured_again: bool) -> Text:
+    """A roof is measured, too: why something can stand above it."""
+    memory = roof(case.shape.intensity, {name: gb_s for name, gb_s in ceilings.items() if name.endswith("_gb_s")})
+    bound_by_memory = memory is not None and memory == roof(case.shape.intensity, ceilings)
+    moved = f"the layer moves {case.shape.bytes / 1e6:,.1f} MB"
+    why = (
+        f"the roof here is that of memory, {moved}, and what of it stays in the caches is not held to that roof"
+        if bound_by_memory
+        else "the roof here is that of arithmetic, which is what one library's matrix product reached, not what the "
+        "hardware can"
+    )
+    again = " The ceilings were measured twice, and the higher ones count." if measured_again else ""
+    return Text(f"More than 100% of the roof, {case.name}: {', '.join(above)}: {why}.{again}")

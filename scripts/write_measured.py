@@ -1,0 +1,38 @@
+"""Draws the charts of docs/ again from the JSON beside them, and writes kernels.md: run it without arguments.
+
+Nothing is measured: it is for when the form of charts and pages has changed. `fashion-infer bench` writes all three at
+once. The pages of whole networks stay: they say how their figures were measured then, which has changed since.
+"""
+
+import json
+from pathlib import Path
+
+from fashion_infer.measure import records
+from fashion_infer.present import files
+from fashion_infer.present.bench import conv
+from fashion_infer.present.charts import kernels, throughput
+
+DOCS = Path(__file__).resolve().parent.parent / "docs"
+NETWORKS = ("results-cpu", "results-cpu-avx2", "results-gpu", "results-gpu-editions")
+
+
+def main():
+    for name in NETWORKS:
+        throughput.draw(str(DOCS / f"{name}.svg"), measured(name))
+    write_kernels(DOCS)
+
+
+def write_kernels(folder):
+    """The page of the kernels and its chart, into a folder."""
+    result, names = measured("kernels"), ("kernels.md", "kernels.svg", "kernels.json")
+    kernels.draw(str(folder / names[1]), result)
+    files.write_page(str(folder / names[0]), conv.page(result, *names))
+
+
+def measured(name):
+    """What docs/NAME.json has."""
+    return records.restored(json.loads((DOCS / f"{name}.json").read_text(encoding="utf-8")))
+
+
+if __name__ == "__main__":
+    main()

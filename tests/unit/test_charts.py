@@ -1,0 +1,182 @@
+"""Charts: figures stand in them as they were measured, labels do not meet, and both schemes can be read."""
+
+import base64
+import io
+import re
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fashion_infer.measure.records import Case, ConvolutionShape, Measurement, Result
+from fashion_infer.present import content
+from fashion_infer.present.charts import figure, images, kernels, roofline, throughput
+from fashion_infer.present.render import html, markdown, terminal
+from fashion_infer.present.units import ceiling
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def contender(name, kind, ms, rate=None):
+    times = {"min_ms": ms, "median_ms": ms, "tflop_s": rate, "images_s": 1e5 / ms}
+    return Measurement(name, kind, **times)
+
+
+def benchmark(backend, cases):
+    return Result("conv", backend, {"name": "a device"}, {}, "fashion-infer bench conv", [1, 100], 4, {}, [], cases)
+
+
+def convolution(number, times):
+    rows = [contender(f"kernel-{i}", "ours", ms, 0.27 / ms) for i, ms in enumerate(times)]
+    limit, peer = contender("fill", "limit", 0.123456), contender("peer", "peer", 34.5678, 0.27 / 34.5678)
+    return Case("x", "memory", 10, 3, [limit, *rows, peer], number, ConvolutionShape(10, 1, 28, 28, 50, 5), "kernel-0")
+
+
+@pytest.fixture
+def drawn(tmp_path):
+    """The texts of a chart, by its file's name; asks that it is an SVG with no colour but the palette's."""
+
+    def call(draw, *arguments, name="c.svg"):
+        path = tmp_path / name
+        draw(str(path), *arguments)
+        text = path.read_text(encoding="utf-8")
+        body = text.partition("</style>")[2]
+        assert not re.findall(r"(?:fill|stroke): (?!none|var\()[^;\"]+", body)
+        assert not re.findall(r"(?:fill|stroke)=", body)
+        root = ElementTree.fromstring(text)
+        return ["".join(element.itertext()) for element in root.iter(f"{SVG}text")]
+
+    return call
+
+
+def test_ladder_has_powers_of_ten_and_every_time(drawn):
+    texts = drawn(kernels.draw, benchmark("cpu", [convolution(n, [0.54321, 1.4142, 271.828]) for n in (1, 2, 3, 4)]))
+    for tick in ("1 ms", "10 ms", "100 ms"):
+        assert texts.count(tick) == 4
+    for said in ("0.543", "1.41", "272", "34.6"):
+        assert texts.count(said) == 4
+    assert texts.count("kernel-1") == 2  # small multiples, three in a row: names stand left of each row
+
+
+def test_an_axis_of_less_than_a_decade_has_ticks():
+    from matplotlib.figure import Figure
+
+    axes = Figure().subplots()
+    figure.log_axis(axes, "x", 0.15, 0.9, " ms")
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["0.2 ms", "0.5 ms"]
+
+
+@pytest.mark.parametrize("backend, scale", [("gpu", 1), ("cpu", 1000)])
+def test_roofline_names_its_ceilings_and_its_ridge(drawn, backend, scale):
+    ceilings = {"fill_gb_s": 50.0, "copy_gb_s": 25.0, "fp32_tflop_s": 0.2}
+    bench = benchmark(backend, [convolution(1, [2.0, 4.0])])
+    texts = drawn(roofline.draw, bench, ceilings)
+    assert {"fill 50 GB/s", "copy 25 GB/s", f"fp32 product: {0.2 * scale:g}"} <= set(texts)
+    assert "ridge: 4" in texts  # 200 GFLOP/s over 50 GB/s
+    assert f"kernel-0: {0.135 * scale:.3g}" in texts and f"peer: {scale * 0.27 / 34.5678:.3g}" in texts
+    assert any("FLOP/s" in text for text in texts) and ("GFLOP/s" in texts) == (backend == "cpu")
+    assert drawn(roofline.draw, bench, {}) and drawn(roofline.draw, bench, {"fp32_tflop_s": 0.2})
+
+
+def test_networks_are_ratios_to_ours(drawn):
+    cases = []
+    for batch in (1, 100):
+        rows = [contender("fashion-infer", "ours", 2.0), contender("slow", "peer", 8.0), contender("fast", "peer", 1.6)]
+        cases.append(Case("x", "memory", batch, 3, rows))
+    texts = drawn(throughput.draw, benchmark("cpu", cases))
+    assert {"slow 0.25 x", "fast 1.2 x", "fashion-infer: 1 x"} <= set(texts)
+    assert {"1", "100"} <= set(texts)
+
+
+def test_confusion_is_in_percent_of_the_true_class(drawn):
+    labels, predictions = np.repeat([0, 1], [300, 8]), np.repeat([0, 1, 0, 1], [299, 1, 2, 6])
+    texts = drawn(images.confusion, labels, predictions, ["a", "b"], "title")
+    assert {"100", "<1", "25", "75", "a (300)", "b (8)"} <= set(texts)
+
+
+def test_sheet_shows_every_picture_as_it_is(tmp_path):
+    from PIL import Image
+
+    pictures = np.random.default_rng(1).integers(0, 256, (3, 1, 28, 28)).astype(np.uint8)
+    path = tmp_path / "s.svg"
+    images.sheet(str(path), pictures, np.array([0, 1, 0]), ["a", "b"], "title", np.array([1, 0, 1]))
+    root = ElementTree.fromstring(path.read_text(encoding="utf-8"))
+    assert sum("".join(e.itertext()) in ("a", "b", "(a)", "(b)") for e in root.iter(f"{SVG}text")) == 6
+    (image,) = root.iter(f"{SVG}image")
+    data = image.get("{http://www.w3.org/1999/xlink}href").partition(",")[2]
+    pixels = np.asarray(Image.open(io.BytesIO(base64.b64decode(data))).convert("RGBA"))
+    grey, seen = pixels[..., 0].astype(int), pixels[..., 3] > 0
+    assert seen.sum() == 3 * 28 * 28  # nothing but the pictures: the page's own paper lies between them
+    found = [grey[17:45, left : left + 28] for left in (0, 35, 70)]
+    for part, picture in zip(found, pictures[:, 0]):
+        assert abs(part - picture).max() <= 1  # matplotlib's grey map has 256 steps
+
+
+@given(st.lists(st.floats(1.0, 1e6), min_size=1, max_size=20))
+def test_labels_stay_apart_and_near(values):
+    values = sorted(values)
+    room = 24
+    heights = figure.apart(values, 1.0, 1e6, room)
+    step = 1e6 ** (1 / room)
+    assert all(b / a >= step * (1 - 1e-9) for a, b in zip(heights, heights[1:]))
+    assert heights[0] >= 1 - 1e-9 and heights[-1] <= 1e6 * (1 + 1e-9)
+    if all(b / a > step for a, b in zip(values, values[1:])):
+        assert heights == pytest.approx(values)
+
+
+def test_labels_of_one_value_spread_to_both_sides():
+    assert figure.apart([100.0, 100.0, 100.0], 1.0, 1e4, 4) == pytest.approx([10.0, 100.0, 1000.0])
+    assert figure.apart([], 1.0, 10.0, 4) == []
+
+
+def luminance(colour):
+    parts = (int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5))
+    red, green, blue = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+@pytest.mark.parametrize("scheme", [0, 1], ids=["light", "dark"])
+def test_every_colour_of_text_can_be_read(scheme):
+    """WCAG 2: 4.5 is its level AA."""
+    paper = luminance(figure.PALETTE["paper"][scheme])
+    for name, colours in figure.PALETTE.items():
+        low, high = sorted((paper, luminance(colours[scheme])))
+        assert name in ("paper", "rule") or (high + 0.05) / (low + 0.05) >= 4.5, name
+
+
+def test_ceilings_are_in_the_unit_of_the_device():
+    assert ceiling("fp32_tflop_s", 0.1, "cpu") == ("matrix product, fp32, GFLOP/s", 100.0)
+    assert ceiling("fp16_tflop_s", 760.0, "gpu") == ("matrix product, fp16, TFLOP/s", 760.0)
+    assert ceiling("fill_gb_s", 50.0, "cpu") == ("memory, fill, GB/s", 50.0) and ceiling("x", 1.0, "cpu") == ("x", 1.0)
+
+
+def test_a_strip_is_in_every_rendering(tmp_path, capsys):
+    strip = content.Strip(
+        [content.Fact("Verdict", "right", "of 3 checks with --all", "ok"), content.Fact("Limit", "1.5 x")]
+    )
+    page = content.Page("P", [strip], [], "quick")
+    terminal.show([strip])
+    assert capsys.readouterr().out == "Verdict: right, of 3 checks with --all\nLimit: 1.5 x\n"
+    assert "# P (quick)\n\n- Verdict: **right**, of 3 checks with --all\n- Limit: **1.5 x**\n" in markdown.page(page)
+    text = html.page(page, tmp_path)
+    assert '<span class="badge">quick</span>' in text and '<div class="ok"><dt>Verdict</dt>' in text
+
+
+def test_commands_break_between_options_alone(tmp_path):
+    command = "fashion-infer bench conv --kernels all --json 'a b<c>.json'"
+    text = html.page(content.Page("P", [content.Command(command)], []), tmp_path)
+    code = text.partition("<code>")[2].partition("</code>")[0]
+    words = re.findall(r"<span>(.*?)</span>", code)
+    assert words == ["fashion-infer bench conv", "--kernels all", "--json &#39;a b&lt;c&gt;.json&#39;"]
+    assert re.sub(r"</?span>", "", code) == " ".join(words)  # what is copied is the command
+
+
+def test_names_come_first_and_calls_are_folded(tmp_path):
+    columns = [">Time", "Name"]
+    listing = content.table("API calls", columns, [[1.0, "cudaMalloc"]], listing=True)._replace(folded=True)
+    text = html.page(content.Page("P", [listing], []), tmp_path)
+    assert "<details><summary>API calls</summary>" in text
+    assert re.findall(r"<td[^>]*>(.*?)</td>", text) == ["cudaMalloc", "1.0"]
+    assert "| 1.0 | cudaMalloc |" in markdown.page(content.Page("P", [listing], []))  # nvprof's order
