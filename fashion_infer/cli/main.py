@@ -18,19 +18,19 @@ PROGRAM = "fashion-infer"
 # name -> module of this folder that holds `command`, and the line that --help shows. A module is imported when its
 # command is called: what one command needs costs the others nothing.
 COMMANDS = {
-    "run": ("run", "Classify the first N test images and print correctness and Op Time."),
-    "course": ("course", "Run one of the course's programs with its own arguments."),
-    "predict": ("predict", "Classify pictures (PNG, JPEG, any size): class and probability."),
-    "verify": ("verify", "Run every model with a known correctness; exit 1 on any difference."),
-    "doctor": ("doctor", "Check the installation, devices, dataset and models."),
-    "data": ("data", "The dataset: where it is, and how to get it."),
-    "models": ("models", "The shipped models, and checkpoints in MXNet's format."),
-    "bench": ("bench", "Measure kernels and networks beside what a user could pick instead."),
-    "profile": ("profile", "Run under the profiler: where the time goes, by kernel and by call."),
-    "report": ("report", "Measure everything, and write it as one page."),
-    "kernel": ("kernel", "Kernel files of one's own: formats, a file to start from, a check."),
-    "grade": ("grade", "Grade kernels that one does not trust: sandbox, referee, verdict."),
-    "compare": ("compare", "Two files of measurements side by side, with ratios and verdicts."),
+    "run": ("network.run", "Classify the first N test images and print correctness and Op Time."),
+    "course": ("network.course", "Run one of the course's programs with its own arguments."),
+    "predict": ("network.predict", "Classify pictures (PNG, JPEG, any size): class and probability."),
+    "verify": ("network.verify", "Run every model with a known correctness; exit 1 on any difference."),
+    "doctor": ("installation.doctor", "Check the installation, devices, dataset and models."),
+    "data": ("installation.data", "The dataset: where it is, and how to get it."),
+    "models": ("installation.models", "The shipped models, and checkpoints in MXNet's format."),
+    "bench": ("measure.bench", "Measure kernels and networks beside what a user could pick instead."),
+    "profile": ("network.profile", "Run under the profiler: where the time goes, by kernel and by call."),
+    "report": ("measure.report", "Measure everything, and write it as one page."),
+    "kernel": ("own.kernel", "Kernel files of one's own: formats, a file to start from, a check."),
+    "grade": ("own.grade", "Grade kernels that one does not trust: sandbox, referee, verdict."),
+    "compare": ("measure.compare", "Two files of measurements side by side, with ratios and verdicts."),
 }
 
 

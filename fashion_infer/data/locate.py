@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import List, NamedTuple, Optional
 
 from ..errors import DataError
-from ..resources import resource_dir
 from ..system import inputs, paths
+from ..system.resources import resource_dir
 
 # File names and MD5 sums as published with the dataset.
 FILES = {

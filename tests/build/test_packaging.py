@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from fashion_infer import resources
+from fashion_infer.system import resources
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -130,8 +130,9 @@ class TestFiles:
     def test_in_a_wheel(self, tmp_path):
         package = tmp_path / "fashion_infer"
         (package / "_data" / "models").mkdir(parents=True)
-        shutil.copy(resources.__file__, package)
-        installed = runpy.run_path(str(package / "resources.py"))
+        (package / "system").mkdir()
+        shutil.copy(resources.__file__, package / "system")
+        installed = runpy.run_path(str(package / "system" / "resources.py"))
         assert installed["resource_dir"]("models") == package / "_data" / "models"
         assert installed["library_path"]() == package / "lib" / "libfashion_ops.so"
 

@@ -15,9 +15,9 @@ import profiles
 import pytest
 from interruptible import interruptible
 
-from fashion_infer import resources
 from fashion_infer.checkpoints import hdf5, zoo
 from fashion_infer.errors import DeviceError
+from fashion_infer.system import resources
 from fashion_infer.system.interrupts import interrupt_deferred
 
 

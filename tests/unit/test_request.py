@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from fashion_infer import _mxnet, devices, infer, pipeline, verification
-from fashion_infer import model as models
 from fashion_infer.data import dataset, synthetic
 from fashion_infer.errors import CheckpointError, DeviceError, UsageError
+from fashion_infer.inference import model as models
 from fashion_infer.library import kernels
 from fashion_infer.profiling import counters, session
 from fashion_infer.request import Request
@@ -159,7 +159,7 @@ class TestCounters:
 
 
 def test_a_request_as_options_of_run_is_the_same_request():
-    from fashion_infer.cli import profile, run
+    from fashion_infer.cli.network import profile, run
 
     request = Request("ece408-low", n=5, backend="gpu", operator="custom", kernel="naive", batch_size=3, threads=2)
     assert "--trust-symbol" in profile._arguments(request.but(trust_symbol=True))

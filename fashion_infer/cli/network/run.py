@@ -4,8 +4,8 @@ import json
 
 import click
 
-from ..errors import DataError
-from . import options
+from ...errors import DataError
+from .. import options
 
 
 @click.command("run")
@@ -17,11 +17,11 @@ from . import options
 )
 def command(request, as_json, confusion, mistakes):
     """Classify the first N test images and print correctness and Op Time."""
-    from .. import pipeline
-    from ..present import files
-    from ..present import mistakes as pictures
-    from ..present import run as present
-    from ..present.render import terminal
+    from ... import pipeline
+    from ...present import files
+    from ...present import mistakes as pictures
+    from ...present import run as present
+    from ...present.render import terminal
     from . import running
 
     files.check(pictures=[confusion, mistakes], error=DataError)

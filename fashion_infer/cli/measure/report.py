@@ -2,9 +2,9 @@
 
 import click
 
-from ..errors import CheckFailed
-from . import options
-from .apart import apart
+from ...errors import CheckFailed
+from .. import options
+from ..apart import apart
 
 
 @click.command("report")
@@ -29,10 +29,10 @@ from .apart import apart
 def command(out, timeout, **values):
     """Measure everything, and write it as one HTML page and the same as Markdown; exit 1 when something is wrong."""
     apart([values["kernel"]], timeout)
-    from ..present.render import terminal
-    from ..present.shown import shown
-    from ..report import make
-    from ..report.request import Request
+    from ...present.render import terminal
+    from ...present.shown import shown
+    from ...report import make
+    from ...report.request import Request
 
     page, measured = make.make(out, Request(**values), lambda text: click.echo(f"report: {shown(text)}", err=True))
     terminal.say(str(page))

@@ -2,8 +2,8 @@
 
 import click
 
-from ..errors import CheckFailed, DeviceError, UsageError
-from . import options
+from ...errors import CheckFailed, DeviceError, UsageError
+from .. import options
 
 FORMATS = ("text", "json", "gradescope", "prairielearn", "junit")
 
@@ -34,9 +34,9 @@ def command(submissions, edition, rubric, print_rubric, n, backend, device, file
     SUBMISSION is a kernel file, a folder or an archive. Exit 0 when all were judged, whatever the marks; 1 when a check
     that --require names failed; 4 when this machine could not judge.
     """
-    from ..grading import grade, results, verdict
-    from ..grading import rubric as rubrics
-    from ..present.render import terminal
+    from ...grading import grade, results, verdict
+    from ...grading import rubric as rubrics
+    from ...present.render import terminal
 
     if print_rubric:
         click.echo(rubrics.default_text(edition or "fa2017"), nl=False)

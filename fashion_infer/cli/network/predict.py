@@ -2,8 +2,8 @@
 
 import click
 
-from ..errors import DataError
-from . import options
+from ...errors import DataError
+from .. import options
 
 
 @click.command("predict")
@@ -16,10 +16,10 @@ from . import options
 )
 def command(request, pictures, invert, show):
     """Classify pictures (PNG, JPEG, any size): class and probability."""
-    from .. import prediction
-    from ..present import files, run
-    from ..present.charts import images
-    from ..present.render import terminal
+    from ... import prediction
+    from ...present import files, run
+    from ...present.charts import images
+    from ...present.render import terminal
 
     files.check(pictures=[show], inputs=pictures, error=DataError)
     seen = prediction.predict(pictures, request, invert)

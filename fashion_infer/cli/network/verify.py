@@ -2,9 +2,9 @@
 
 import click
 
-from ..errors import CheckFailed
-from ..submissions import paths
-from . import options
+from ...errors import CheckFailed
+from ...submissions import paths
+from .. import options
 
 
 @click.command("verify")
@@ -19,9 +19,9 @@ def command(request, models):
 
     With --kernel the convolutions of every model go through that kernel, in operator mode.
     """
-    from .. import verification
-    from ..present import verify as present
-    from ..present.render import terminal
+    from ... import verification
+    from ...present import verify as present
+    from ...present.render import terminal
 
     checks = verification.verify(models, request)
     terminal.show([present.checks(checks)])

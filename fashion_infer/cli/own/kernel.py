@@ -2,10 +2,10 @@
 
 import click
 
-from ..errors import CheckFailed
-from . import options
-from .apart import apart
-from .groups import Group
+from ...errors import CheckFailed
+from .. import options
+from ..apart import apart
+from ..groups import Group
 
 
 @click.group("kernel", cls=Group, following="fashion-infer kernel formats")
@@ -16,9 +16,9 @@ def command():
 @command.command("formats")
 def formats():
     """List the formats of kernel files: who has them, and by what a file is recognised."""
-    from ..present import kernel as present
-    from ..present.render import terminal
-    from ..submissions import formats
+    from ...present import kernel as present
+    from ...present.render import terminal
+    from ...submissions import formats
 
     terminal.show([present.formats(formats.FORMATS)])
 
@@ -27,7 +27,7 @@ def formats():
 @click.option("--format", "name", required=True, metavar="NAME", help="See `kernel formats`; mxnet, minidnn, c too.")
 def new(name):
     """Print a naive kernel to start from: `kernel new --format minidnn > new-forward.cu`."""
-    from ..submissions import formats
+    from ...submissions import formats
 
     click.echo(formats.template(name), nl=False)
 
@@ -49,10 +49,10 @@ def check(file, kernel_format, backend, device, timeout, verbose):
     """
     path = file if "/" in file else f"./{file}"
     apart([path], timeout)
-    from .. import submissions
-    from ..present import kernel as present
-    from ..present.render import terminal
-    from ..submissions import formats, loading
+    from ... import submissions
+    from ...present import kernel as present
+    from ...present.render import terminal
+    from ...submissions import formats, loading
 
     formats.insisted([path], kernel_format)
     backend = loading.backend_of(file, kernel_format, backend)

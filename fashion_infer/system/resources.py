@@ -7,7 +7,7 @@ The operator library is fashion_infer/lib/libfashion_ops.so in both.
 
 from pathlib import Path
 
-_PACKAGE = Path(__file__).resolve().parent
+_PACKAGE = Path(__file__).resolve().parent.parent
 _IN_CHECKOUT = {"submission": "custom_ops/submission", "include": "custom_ops/include"}  # the others lie on top
 
 

@@ -2,15 +2,15 @@
 
 import click
 
-from ..errors import CheckFailed
+from ...errors import CheckFailed
 
 
 @click.command("doctor")
 def command():
     """Check Python, NumPy, MXNet, the operator library, devices, dataset and models; say what to do."""
-    from .. import doctor
-    from ..present import environment
-    from ..present.render import terminal
+    from ... import doctor
+    from ...present import environment
+    from ...present.render import terminal
 
     findings = doctor.examine()
     terminal.show([environment.findings(findings)])

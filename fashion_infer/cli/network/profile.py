@@ -4,8 +4,8 @@ import sys
 
 import click
 
-from ..errors import UsageError
-from . import options
+from ...errors import UsageError
+from .. import options
 
 
 @click.command("profile")
@@ -28,12 +28,12 @@ from . import options
 )
 def command(request, as_csv, as_json, timeline, counters, turns, ceilings):
     """Run under the profiler: where the time goes, by kernel and by call."""
-    from ..present import files, roofline, run
-    from ..present import profile as present
-    from ..present.render import terminal
-    from ..profiling import counters as hardware
-    from ..profiling import files as profile_files
-    from ..profiling import session
+    from ...present import files, roofline, run
+    from ...present import profile as present
+    from ...present.render import terminal
+    from ...profiling import counters as hardware
+    from ...profiling import files as profile_files
+    from ...profiling import session
     from . import running
 
     if request.device == "all":
@@ -58,8 +58,8 @@ def command(request, as_csv, as_json, timeline, counters, turns, ceilings):
 
 def _check_counters(request):
     """Refuse what has no hardware counters, as far as that shows without CUDA: a profiler must be there before it."""
-    from ..library import kernels
-    from ..profiling import counters as hardware
+    from ...library import kernels
+    from ...profiling import counters as hardware
 
     cpu = UsageError("hardware counters are a GPU's, and this would run on the CPU")
     if request.backend == "cpu":

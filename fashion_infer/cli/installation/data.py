@@ -2,8 +2,8 @@
 
 import click
 
-from . import options
-from .groups import Group
+from .. import options
+from ..groups import Group
 
 
 @click.group("data", cls=Group, following="fashion-infer data info")
@@ -15,9 +15,9 @@ def command():
 @options.takes(*options.OWN_DATA)
 def info(data_dir, data, images, labels):
     """Show where Fashion-MNIST is looked for and what was found there; or what a dataset of one's own holds."""
-    from ..data import cache, dataset, locate, own
-    from ..present import environment
-    from ..present.render import terminal
+    from ...data import cache, dataset, locate, own
+    from ...present import environment
+    from ...present.render import terminal
 
     if dataset.source_of(data, data_dir, images, labels) == dataset.OWN:
         terminal.show([environment.own_dataset(own.load(data_dir, images, labels))])
@@ -36,8 +36,8 @@ def info(data_dir, data, images, labels):
 @click.option("--train", is_flag=True, help="The training set too (26 MB more).")
 def fetch(to, train):
     """Download Fashion-MNIST (4.4 MB), verify its MD5 sums; run it again to go on after an interruption."""
-    from ..data import download
-    from ..present.render import terminal
+    from ...data import download
+    from ...present.render import terminal
 
     for split in ("test", "train") if train else ("test",):
         folder = download.fetch(to, split)

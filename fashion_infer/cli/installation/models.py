@@ -2,9 +2,9 @@
 
 import click
 
-from ..errors import UsageError
-from . import options
-from .groups import Group
+from ...errors import UsageError
+from .. import options
+from ..groups import Group
 
 
 @click.group("models", cls=Group, following="fashion-infer models list")
@@ -15,9 +15,9 @@ def command():
 @command.command("list")
 def list_models():
     """List the shipped models."""
-    from ..checkpoints import originals, zoo
-    from ..present import environment
-    from ..present.render import terminal
+    from ...checkpoints import originals, zoo
+    from ...present import environment
+    from ...present.render import terminal
 
     rows = []
     for model in zoo.MODELS.values():
@@ -35,8 +35,8 @@ def list_models():
 @options.takes(options.edition)
 def fetch(name, original, edition):
     """Download a model's original weights, verified by their Git blob id."""
-    from ..checkpoints import originals, zoo
-    from ..present.render import terminal
+    from ...checkpoints import originals, zoo
+    from ...present.render import terminal
 
     name = zoo.get(name, edition).name
     if not original:
@@ -56,8 +56,8 @@ def fetch(name, original, edition):
 @options.takes(options.epoch, options.edition)
 def export(name, target, epoch, edition):
     """Write a shipped model as an MXNet checkpoint or as weights of mini-dnn, every weight bit for bit."""
-    from ..checkpoints import minidnn, mxnet_pair, zoo
-    from ..present.render import terminal
+    from ...checkpoints import minidnn, mxnet_pair, zoo
+    from ...present.render import terminal
 
     checkpoint = zoo.get(name, edition).load()
     if target.endswith(minidnn.SUFFIX):
@@ -77,8 +77,8 @@ def import_pair(prefix, epoch, trust_symbol, path):
     It has the weights that the network names, as float32: every weight that is a float32 bit for bit. A line says when
     one had to be rounded.
     """
-    from ..checkpoints import hdf5, load
-    from ..present.render import terminal
+    from ...checkpoints import hdf5, load
+    from ...present.render import terminal
 
     if not path.endswith(".h5"):
         raise UsageError(f"the file must be called NAME.h5, not {path}")

@@ -2,7 +2,7 @@
 
 import click
 
-from ..errors import CheckFailed
+from ...errors import CheckFailed
 
 
 @click.command("compare")
@@ -15,9 +15,9 @@ def command(first, second, check):
     Medians are the same when they differ by no more than the spread of either's repeats and 3% (10% of fewer than
     four repeats), or when a rank test of the repeats sees no difference. --check wants two repeats or more.
     """
-    from ..measure import verdicts
-    from ..present import comparison
-    from ..present.render import terminal
+    from ...measure import verdicts
+    from ...present import comparison
+    from ...present.render import terminal
 
     compared = verdicts.compare(first, second, check)
     terminal.show(comparison.parts(compared))
