@@ -12,6 +12,7 @@ import click
 
 from .. import __version__
 from ..errors import FashionInferError
+from . import completing
 from .groups import Group
 
 PROGRAM = "fashion-infer"
@@ -22,6 +23,7 @@ COMMANDS = {
     "course": ("network.course", "Run one of the course's programs with its own arguments."),
     "predict": ("network.predict", "Classify pictures (PNG, JPEG, any size): class and probability."),
     "verify": ("network.verify", "Run every model with a known correctness; exit 1 on any difference."),
+    "completion": ("installation.completion", "The shell completes commands, options and names: bash, zsh, fish."),
     "doctor": ("installation.doctor", "Check the installation, devices, dataset and models."),
     "data": ("installation.data", "The dataset: where it is, and how to get it."),
     "models": ("installation.models", "The shipped models, and checkpoints in MXNet's format."),
@@ -46,6 +48,10 @@ class _Text(click.ParamType):
     def convert(self, value, param, ctx):
         """The text itself."""
         return value if value != "" else self.fail("it is empty", param, ctx)
+
+    def shell_complete(self, ctx, param, incomplete):
+        """What a shell offers for it."""
+        return completing.complete(ctx, param, incomplete)
 
 
 def _refusing_empty(command):
@@ -81,7 +87,12 @@ class LazyGroup(Group):
         return [(name, summary) for name, (_, summary) in COMMANDS.items()]
 
 
-@click.group(cls=LazyGroup, following=f"{PROGRAM} doctor", context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=LazyGroup,
+    following=f"{PROGRAM} doctor",
+    examples=("run", "kernel new --format c-cpu > conv.c", "run --backend cpu --kernel ./conv.c"),
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.version_option(__version__, prog_name=PROGRAM)
 def cli():
     """Fashion-MNIST through hand-written convolution operators in MXNet: is it right, and how fast is it?"""
@@ -140,7 +151,7 @@ def _main(argv, own_process):
 
 def _call(argv):
     """Find the command and call it. Not by click's own `main`, which makes a broken pipe an exit with 1."""
-    if "_FASHION_INFER_COMPLETE" in os.environ:
+    if completing.is_asked():
         return cli.main(args=argv, prog_name=PROGRAM)  # a shell that completes a command line
     with cli.make_context(PROGRAM, list(argv), obj=argv) as context:
         return cli.invoke(context)

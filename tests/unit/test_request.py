@@ -183,6 +183,7 @@ class TestHelp:
             [
                 "fashion_infer",
                 "fashion_infer.cli",
+                "fashion_infer.cli.completing",
                 "fashion_infer.cli.groups",
                 "fashion_infer.cli.main",
                 "fashion_infer.errors",

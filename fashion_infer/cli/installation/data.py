@@ -6,12 +6,12 @@ from .. import options
 from ..groups import Group
 
 
-@click.group("data", cls=Group, following="fashion-infer data info")
+@click.group("data", cls=Group, following="fashion-infer data info", examples=("data info", "data fetch"))
 def command():
     """The dataset: where it is, and how to get it."""
 
 
-@command.command("info")
+@command.command("info", examples=("data info", "data info --data own --data-dir pictures/"))
 @options.takes(*options.OWN_DATA)
 def info(data_dir, data, images, labels):
     """Show where Fashion-MNIST is looked for and what was found there; or what a dataset of one's own holds."""
@@ -31,7 +31,7 @@ def info(data_dir, data, images, labels):
     terminal.show([environment.kept(str(cache.folder()), sizes, cache.bound(), cache.BOUND)])
 
 
-@command.command("fetch")
+@command.command("fetch", examples=("data fetch", "data fetch --train --to fashion-mnist"))
 @click.option("--to", metavar="DIR", help="Folder [default: the user's cache].")
 @click.option("--train", is_flag=True, help="The training set too (26 MB more).")
 def fetch(to, train):

@@ -3,9 +3,10 @@
 import click
 
 from ...errors import CheckFailed
+from ..groups import Command
 
 
-@click.command("doctor")
+@click.command("doctor", cls=Command, examples=("doctor", "doctor > installation.txt"))
 def command():
     """Check Python, NumPy, MXNet, the operator library, devices, dataset and models; say what to do."""
     from ... import doctor

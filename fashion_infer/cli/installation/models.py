@@ -7,12 +7,17 @@ from .. import options
 from ..groups import Group
 
 
-@click.group("models", cls=Group, following="fashion-infer models list")
+@click.group(
+    "models",
+    cls=Group,
+    following="fashion-infer models list",
+    examples=("models list", "models export ece408-high --to ece408"),
+)
 def command():
     """The shipped models, and checkpoints in other formats."""
 
 
-@command.command("list")
+@command.command("list", examples=("models list", "models list | grep fa2020"))
 def list_models():
     """List the shipped models."""
     from ...checkpoints import originals, zoo
@@ -29,7 +34,7 @@ def list_models():
     terminal.show([environment.models(rows)])
 
 
-@command.command("fetch")
+@command.command("fetch", examples=("models fetch ece408-high --original", "models fetch ece408-low --original"))
 @click.argument("name")
 @click.option("--original", is_flag=True, help="The course's own weights, from their public repository.")
 @options.takes(options.edition)
@@ -44,7 +49,9 @@ def fetch(name, original, edition):
     terminal.say(str(originals.fetch(name)))
 
 
-@command.command("export")
+@command.command(
+    "export", examples=("models export ece408-high --to ece408", "models export fa2020 --to weights-86.bin")
+)
 @click.argument("name")
 @click.option(
     "--to",
@@ -68,8 +75,10 @@ def export(name, target, epoch, edition):
         terminal.say(str(path))
 
 
-@command.command("import")
-@click.argument("prefix")
+@command.command(
+    "import", examples=("models import ece408 --to ece408.h5", "models import weights-86.bin --to fa2020.h5")
+)
+@click.argument("prefix", metavar="PREFIX")
 @options.takes(options.epoch, options.trust_symbol, click.option("--to", "path", metavar="FILE.h5", required=True))
 def import_pair(prefix, epoch, trust_symbol, path):
     """Write an MXNet checkpoint, or a weights-86.bin, as one HDF5 file.

@@ -3,9 +3,12 @@
 import click
 
 from ...errors import CheckFailed
+from ..groups import Command
 
 
-@click.command("compare")
+@click.command(
+    "compare", cls=Command, examples=("compare before.json after.json", "compare before.json after.json --check")
+)
 @click.argument("first", metavar="A.json")
 @click.argument("second", metavar="B.json")
 @click.option("--check", is_flag=True, help="Exit 1 when B is slower beyond the noise, or its correctness differs.")

@@ -6,6 +6,7 @@ from ...errors import CheckFailed, UsageError
 from ...submissions import paths
 from .. import options
 from ..apart import apart
+from ..groups import Command
 from . import given, grids
 
 GRID = (
@@ -21,7 +22,15 @@ GRID = (
 )
 
 
-@click.command("conv")
+@click.command(
+    "conv",
+    cls=Command,
+    examples=(
+        "bench conv --backend cpu --batch 100",
+        "bench conv --kernels ./new-forward.cu ladder --against none",
+        "bench conv --edition fa2020 --json layers.json --plot layers.svg",
+    ),
+)
 @options.takes(
     options.editions,
     options.backend,

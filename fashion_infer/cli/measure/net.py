@@ -4,10 +4,15 @@ import click
 
 from ...errors import CheckFailed
 from .. import options
+from ..groups import Command
 from . import given, streams
 
 
-@click.command("net")
+@click.command(
+    "net",
+    cls=Command,
+    examples=("bench net --against none --batch 1,100", "bench net --edition fa2019 --markdown networks.md"),
+)
 @options.takes(
     options.editions,
     options.backend,

@@ -5,9 +5,12 @@ import click
 from ...errors import CheckFailed
 from .. import options
 from ..apart import apart
+from ..groups import Command
 
 
-@click.command("report")
+@click.command(
+    "report", cls=Command, examples=("report --out report --quick", "report --out report --kernel ./new-forward.cu")
+)
 @options.takes(
     click.option("--out", required=True, metavar="DIR", help="Folder: new, empty, or a former report to replace."),
     options.backend,

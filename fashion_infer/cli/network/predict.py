@@ -4,9 +4,12 @@ import click
 
 from ...errors import DataError
 from .. import options
+from ..groups import Command
 
 
-@click.command("predict")
+@click.command(
+    "predict", cls=Command, examples=("predict shoe.png", "predict --show seen.png --model ece408-high shirts/*.jpg")
+)
 @click.argument("pictures", nargs=-1, required=True, metavar="IMAGE...")
 @options.takes_request(
     *options.MODEL,

@@ -6,9 +6,18 @@ import click
 
 from ...errors import UsageError
 from .. import options
+from ..groups import Command
 
 
-@click.command("profile")
+@click.command(
+    "profile",
+    cls=Command,
+    examples=(
+        "profile",
+        "profile --mode operator --kernel naive --n 1000",
+        "profile --backend gpu --trace timeline.json",
+    ),
+)
 @options.takes_request(
     *options.RUN,
     click.option("--csv", "as_csv", metavar="FILE.csv", help="Write the two tables."),

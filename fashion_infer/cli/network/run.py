@@ -6,9 +6,18 @@ import click
 
 from ...errors import DataError
 from .. import options
+from ..groups import Command
 
 
-@click.command("run")
+@click.command(
+    "run",
+    cls=Command,
+    examples=(
+        "run",
+        "run --model ece408-low --n 2000",
+        "run --edition fa2020 --backend cpu --kernel ./new-forward.cpp",
+    ),
+)
 @options.takes_request(
     *options.RUN,
     click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead."),

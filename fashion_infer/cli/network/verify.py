@@ -5,9 +5,14 @@ import click
 from ...errors import CheckFailed
 from ...submissions import paths
 from .. import options
+from ..groups import Command
 
 
-@click.command("verify")
+@click.command(
+    "verify",
+    cls=Command,
+    examples=("verify", "verify --model ece408-high --backend cpu", "verify --kernel ./new-forward.cpp"),
+)
 @options.takes_request(
     click.option("--model", "models", metavar="NAME", multiple=True, help="Only this model; may be repeated."),
     *options.DEVICE,

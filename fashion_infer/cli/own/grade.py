@@ -4,11 +4,20 @@ import click
 
 from ...errors import CheckFailed, DeviceError, UsageError
 from .. import options
+from ..groups import Command
 
 FORMATS = ("text", "json", "gradescope", "prairielearn", "junit")
 
 
-@click.command("grade")
+@click.command(
+    "grade",
+    cls=Command,
+    examples=(
+        "grade new-forward.cpp --backend cpu",
+        "grade --edition fa2020 --out marks team-1.zip team-2.zip",
+        "grade --print-rubric",
+    ),
+)
 @click.argument("submissions", nargs=-1, metavar="SUBMISSION...")
 @options.takes(
     options.edition,
