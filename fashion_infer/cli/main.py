@@ -90,7 +90,7 @@ class LazyGroup(Group):
 @click.group(
     cls=LazyGroup,
     following=f"{PROGRAM} doctor",
-    examples=("run", "kernel new --format c-cpu > conv.c", "run --backend cpu --kernel ./conv.c"),
+    examples=("run", "kernel new --format c-cpu > conv.cpp", "run --backend cpu --kernel ./conv.cpp"),
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.version_option(__version__, prog_name=PROGRAM)

@@ -43,13 +43,11 @@ constexpr Kernel kKernels[] = {
 };
 
 constexpr int kCount = sizeof kKernels / sizeof *kKernels;
-constexpr const Kernel& at(Ladder step) { return kKernels[static_cast<int>(step) - 1]; }
-static_assert(at(Ladder::register_accumulate).run == run_register_accumulate &&
-                  at(Ladder::implicit_gemm).run == run_implicit_gemm &&
-                  at(Ladder::register_tile).run == run_register_tile &&
-                  at(Ladder::tensor_core).run == run_tensor_core && at(Ladder::half).run == run_tensor_core_half &&
-                  at(Ladder::few_products).run == run_few_products,
-              "the table and Ladder (table.h) differ");
+constexpr const Kernel &kRegisterAccumulate = line_of(kKernels, run_register_accumulate),
+                       &kImplicitGemm = line_of(kKernels, run_implicit_gemm),
+                       &kRegisterTile = line_of(kKernels, run_register_tile),
+                       &kTensorCore = line_of(kKernels, run_tensor_core),
+                       &kFewProducts = line_of(kKernels, run_few_products);
 
 // On the H200 every layer ran fastest in this order; a GPU before sm_80 has no mma of this shape. Without a device
 // (fops_conv_check on a build machine) the answer is that for a present-day one.
@@ -60,19 +58,19 @@ const Kernel* choose(const fops_conv& c) {
     cudaGetLastError();
     major = 8;
   }
-  if (takes_few_products(c) && !(c.C == 1 && c.K == 5)) return &at(Ladder::few_products);
+  if (takes_few_products(c) && !(c.C == 1 && c.K == 5)) return &kFewProducts;
   // Too little work to pay for setting anything up: 49 products for 21,632 outputs take 0.008 ms, on tensor cores 0.015.
   // A longer chain of plain sums would break the bound on the error (docs/precision.md).
   const bool tiny = c.C * c.K * c.K <= 49 && output_floats(c) <= 40'000 / c.B;
-  if (takes_any(c) && tiny) return &at(Ladder::register_accumulate);
-  if (major >= 8 && takes_tensor_core(c)) return &at(Ladder::tensor_core);
-  if (takes_register_tile(c)) return &at(Ladder::register_tile);
-  return takes_any(c) ? &at(Ladder::implicit_gemm) : nullptr;
+  if (takes_any(c) && tiny) return &kRegisterAccumulate;
+  if (major >= 8 && takes_tensor_core(c)) return &kTensorCore;
+  if (takes_register_tile(c)) return &kRegisterTile;
+  return takes_any(c) ? &kImplicitGemm : nullptr;
 }
 
 }  // namespace
 
-const Kernel& ladder(Ladder step) { return at(step); }
+const Kernel& ladder(Kernel::Run run) { return line_of(kKernels, run); }
 
 KernelTable gpu_kernels() { return {kKernels, kCount, choose}; }
 
