@@ -28,7 +28,9 @@ def formats():
     terminal.show([present.formats(formats.FORMATS)])
 
 
-@command.command("new", examples=("kernel new --format minidnn > new-forward.cu", "kernel new --format c-cpu > conv.cpp"))
+@command.command(
+    "new", examples=("kernel new --format minidnn > new-forward.cu", "kernel new --format c-cpu > conv.cpp")
+)
 @click.option("--format", "name", required=True, metavar="NAME", help="See `kernel formats`; mxnet, minidnn, c too.")
 def new(name):
     """Print a naive kernel to start from: `kernel new --format minidnn > new-forward.cu`."""
