@@ -1,4 +1,4 @@
-"""A browser, for the tests of pages."""
+"""A browser, for the tests of pages; the modules of scripts/."""
 
 import importlib
 import os
