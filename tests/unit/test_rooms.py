@@ -148,3 +148,9 @@ def test_the_layers_of_the_house():
             if module.split(".")[0] == low:
                 above = [name for name in OWN[module] if name.startswith(tuple(high))]
                 assert not above, (module, above)
+
+
+def test_the_package_and_the_command_line_stay_tidy():
+    """A room is looked over at a glance: a command has its place in one of the command line's rooms."""
+    for room in (PACKAGE, PACKAGE / "inference", *sorted({path.parent for path in (PACKAGE / "cli").rglob("*.py")})):
+        assert len(list(room.glob("*.py"))) <= 14, room
