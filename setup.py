@@ -21,7 +21,7 @@ from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_ext import build_ext
 
 ROOT = Path(__file__).resolve().parent
-compilers = runpy.run_path(str(ROOT / "fashion_infer" / "compilers.py"))
+compilers = runpy.run_path(str(ROOT / "fashion_infer" / "system" / "compilers.py"))
 find_nvcc = compilers["find_nvcc"]
 
 

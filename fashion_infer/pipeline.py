@@ -9,17 +9,17 @@ from typing import Any, Callable, Dict, List, Optional, Tuple, Union, cast
 import numpy as np
 
 from . import _mxnet, devices
-from . import model as models
 from . import result as results
 from .data import dataset
 from .errors import CheckFailed, CheckpointError, DataError, DeviceError, UsageError
-from .layer_times import LayerTime
+from .inference import model as models
+from .inference.layer_times import LayerTime
+from .inference.model import LoadedModel
+from .inference.predictor import GPU_BATCH_SIZE, Predictor
+from .inference.spread import NODES, SpreadPredictor
 from .library import kernels, thread_pool
-from .model import LoadedModel
-from .predictor import GPU_BATCH_SIZE, Predictor
 from .request import Request
 from .result import Result
-from .spread import NODES, SpreadPredictor
 from .submissions import paths
 from .system import isolation
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Dict, List, NamedTuple, Optional, Sequenc
 import numpy as np
 
 from . import __version__, _mxnet
-from .layer_times import LayerTime
+from .inference.layer_times import LayerTime
 from .library import build
 from .library.op_times import OpTime
 from .measure import process

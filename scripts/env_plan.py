@@ -24,7 +24,7 @@ COMPILED = {".cpp", ".cu", ".h", ".cuh", ".inc", ".txt", ".cmake", ".map", ".py"
 PACKAGE_SOURCES = ("setup.cfg", "pyproject.toml")
 FROM_PYPI = "PyPI"  # in the place of a path: nvcc of extra `gpu`
 
-compilers = runpy.run_path(str(ROOT / "fashion_infer" / "compilers.py"))
+compilers = runpy.run_path(str(ROOT / "fashion_infer" / "system" / "compilers.py"))
 has_driver = compilers["has_driver"]
 
 

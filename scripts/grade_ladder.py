@@ -14,7 +14,6 @@ import sys
 import tempfile
 from pathlib import Path
 
-from fashion_infer import compilers, resources
 from fashion_infer.grading import marks, rubric
 from fashion_infer.grading.device import Gpu
 from fashion_infer.grading.intake.building import Plugin
@@ -23,6 +22,7 @@ from fashion_infer.grading.referee.inputs import Seed
 from fashion_infer.grading.sandbox import required
 from fashion_infer.library import bindings
 from fashion_infer.measure import conv
+from fashion_infer.system import compilers, resources
 
 _SHARE, _MICROSECONDS, _APART = 0.03, 8.0, 1.05
 # A plug-in that passes on to a kernel of the library.

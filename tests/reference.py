@@ -109,3 +109,8 @@ def own_kernels(backend):
     source = Path(__file__).resolve().parents[1] / "custom_ops" / "conv" / path
     table = re.search(r"kKernels\[\] = \{(.*?)\n\};", source.read_text(encoding="utf-8"), re.DOTALL).group(1)
     return re.findall(r'^ *\{"([^"]+)"', table, re.MULTILINE)
+
+
+def known(backend="cpu"):
+    """How a message about an unknown kernel lists our own; what tests have registered may follow."""
+    return f"known: auto, {', '.join(own_kernels(backend))}"

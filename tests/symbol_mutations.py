@@ -30,11 +30,12 @@ def attempt(text, mode, generous):
 
     With `generous` every weight is there in the shape that MXNet infers, so that a changed network runs.
     """
-    from fashion_infer import pipeline, predictor
+    from fashion_infer import pipeline
     from fashion_infer._mxnet import bound
     from fashion_infer.checkpoints.checkpoint import Checkpoint, check_size
     from fashion_infer.errors import FashionInferError
     from fashion_infer.graph import input_size
+    from fashion_infer.inference import predictor
 
     class Generous(bound.BoundGraph):
         def _fit(self, weights):

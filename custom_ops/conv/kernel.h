@@ -19,7 +19,8 @@ struct Kernel {
   const char* precision;  // "float32", "tf32", "fp16"
   bool (*accepts)(const fops_conv&);
   // Runs the pass; the shape has been validated and accepted. `stream` is a cudaStream_t on the GPU, unused on the CPU.
-  fops_status (*run)(const fops_conv&, const void* x, const float* k, float* y, void* stream);
+  using Run = fops_status (*)(const fops_conv&, const void* x, const float* k, float* y, void* stream);
+  Run run;
   // Of a registered kernel, whose `accepts` and `run` are null: conv/plugin.h runs it. Null for our own.
   Plugin* plugin = nullptr;
 };
@@ -30,6 +31,15 @@ struct KernelTable {
   // The fastest measured kernel of float32 grade that takes this shape on this machine.
   const Kernel* (*choose)(const fops_conv&);
 };
+
+// The line of a table whose function is `run`: by what it is, for a line may be added at any place. As a constant: where
+// no line has it, the search leaves the table, and that does not compile.
+template <int N>
+constexpr const Kernel& line_of(const Kernel (&kernels)[N], Kernel::Run run) {
+  int i = 0;
+  while (kernels[i].run != run) ++i;
+  return kernels[i];
+}
 
 KernelTable cpu_kernels();
 KernelTable gpu_kernels();  // empty in a build without CUDA

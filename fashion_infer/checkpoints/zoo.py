@@ -6,7 +6,7 @@ from typing import Dict, List, NamedTuple, Optional, Tuple
 
 from ..data import dataset
 from ..errors import CheckpointError, UsageError
-from ..resources import resource_dir
+from ..system.resources import resource_dir
 from . import editions, hdf5
 from .checkpoint import Checkpoint
 

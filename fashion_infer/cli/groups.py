@@ -1,12 +1,35 @@
-"""Commands that only have commands: alone they show their help, and what to try next."""
+"""Commands whose help ends with examples; groups of them, which alone show their help and what to try next."""
 
 import click
+from click.shell_completion import CompletionItem
 
 _WHOLE = 1000  # characters of a summary that a list shows: all of its first sentence
 
 
-class Group(click.Group):
+class _Examples:
+    """Help that ends with command lines to copy: `examples`, each behind the program's name."""
+
+    def __init__(self, *arguments, examples=(), **options):
+        super().__init__(*arguments, **options)
+        self.examples = tuple(examples)
+
+    def format_epilog(self, ctx, formatter):
+        """The examples. Click would wrap them, and a line that is wrapped cannot be copied."""
+        super().format_epilog(ctx, formatter)
+        if self.examples:
+            with formatter.section("Examples"):
+                for line in self.examples:
+                    formatter.write(f"{'':>{formatter.current_indent}}{ctx.find_root().info_name} {line}\n")
+
+
+class Command(_Examples, click.Command):
+    """A command with examples."""
+
+
+class Group(_Examples, click.Group):
     """A group of commands, whose summaries are not cut. `following` is the command that one would try next."""
+
+    command_class = Command
 
     def __init__(self, *arguments, following="", **options):
         # Click's own help for a group alone is an exit with 0 before version 8.2, and an error since.
@@ -29,3 +52,9 @@ class Group(click.Group):
         """The list of commands in --help."""
         with formatter.section("Commands"):
             formatter.write_dl(self.summaries(ctx))
+
+    def shell_complete(self, ctx, incomplete):
+        """Names of commands, with whole summaries; behind a hyphen the group's own options."""
+        if incomplete.startswith("-"):
+            return click.Command.shell_complete(self, ctx, incomplete)
+        return [CompletionItem(n, help=said) for n, said in self.summaries(ctx) if n.startswith(incomplete)]

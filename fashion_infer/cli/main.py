@@ -12,25 +12,27 @@ import click
 
 from .. import __version__
 from ..errors import FashionInferError
+from . import completing
 from .groups import Group
 
 PROGRAM = "fashion-infer"
 # name -> module of this folder that holds `command`, and the line that --help shows. A module is imported when its
 # command is called: what one command needs costs the others nothing.
 COMMANDS = {
-    "run": ("run", "Classify the first N test images and print correctness and Op Time."),
-    "course": ("course", "Run one of the course's programs with its own arguments."),
-    "predict": ("predict", "Classify pictures (PNG, JPEG, any size): class and probability."),
-    "verify": ("verify", "Run every model with a known correctness; exit 1 on any difference."),
-    "doctor": ("doctor", "Check the installation, devices, dataset and models."),
-    "data": ("data", "The dataset: where it is, and how to get it."),
-    "models": ("models", "The shipped models, and checkpoints in MXNet's format."),
-    "bench": ("bench", "Measure kernels and networks beside what a user could pick instead."),
-    "profile": ("profile", "Run under the profiler: where the time goes, by kernel and by call."),
-    "report": ("report", "Measure everything, and write it as one page."),
-    "kernel": ("kernel", "Kernel files of one's own: formats, a file to start from, a check."),
-    "grade": ("grade", "Grade kernels that one does not trust: sandbox, referee, verdict."),
-    "compare": ("compare", "Two files of measurements side by side, with ratios and verdicts."),
+    "run": ("network.run", "Classify the first N test images and print correctness and Op Time."),
+    "course": ("network.course", "Run one of the course's programs with its own arguments."),
+    "predict": ("network.predict", "Classify pictures (PNG, JPEG, any size): class and probability."),
+    "verify": ("network.verify", "Run every model with a known correctness; exit 1 on any difference."),
+    "completion": ("installation.completion", "The shell completes commands, options and names: bash, zsh, fish."),
+    "doctor": ("installation.doctor", "Check the installation, devices, dataset and models."),
+    "data": ("installation.data", "The dataset: where it is, and how to get it."),
+    "models": ("installation.models", "The shipped models, and checkpoints in MXNet's format."),
+    "bench": ("measure.bench", "Measure kernels and networks beside what a user could pick instead."),
+    "profile": ("network.profile", "Run under the profiler: where the time goes, by kernel and by call."),
+    "report": ("measure.report", "Measure everything, and write it as one page."),
+    "kernel": ("own.kernel", "Kernel files of one's own: formats, a file to start from, a check."),
+    "grade": ("own.grade", "Grade kernels that one does not trust: sandbox, referee, verdict."),
+    "compare": ("measure.compare", "Two files of measurements side by side, with ratios and verdicts."),
 }
 
 
@@ -46,6 +48,10 @@ class _Text(click.ParamType):
     def convert(self, value, param, ctx):
         """The text itself."""
         return value if value != "" else self.fail("it is empty", param, ctx)
+
+    def shell_complete(self, ctx, param, incomplete):
+        """What a shell offers for it."""
+        return completing.complete(ctx, param, incomplete)
 
 
 def _refusing_empty(command):
@@ -81,7 +87,12 @@ class LazyGroup(Group):
         return [(name, summary) for name, (_, summary) in COMMANDS.items()]
 
 
-@click.group(cls=LazyGroup, following=f"{PROGRAM} doctor", context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=LazyGroup,
+    following=f"{PROGRAM} doctor",
+    examples=("run", "kernel new --format c-cpu > conv.cpp", "run --backend cpu --kernel ./conv.cpp"),
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.version_option(__version__, prog_name=PROGRAM)
 def cli():
     """Fashion-MNIST through hand-written convolution operators in MXNet: is it right, and how fast is it?"""
@@ -140,7 +151,7 @@ def _main(argv, own_process):
 
 def _call(argv):
     """Find the command and call it. Not by click's own `main`, which makes a broken pipe an exit with 1."""
-    if "_FASHION_INFER_COMPLETE" in os.environ:
+    if completing.is_asked():
         return cli.main(args=argv, prog_name=PROGRAM)  # a shell that completes a command line
     with cli.make_context(PROGRAM, list(argv), obj=argv) as context:
         return cli.invoke(context)

@@ -1,4 +1,7 @@
-"""Read IDX files, gzipped or not: every header checked before it is believed, and no more read than it says."""
+"""Read IDX files, gzipped or not: every header checked before it is believed, and no more read than it says.
+
+Hand-written for that reason: readers of libraries allocate what a header claims, and unpack whatever follows.
+"""
 
 import gzip
 import math

@@ -4,6 +4,7 @@ Bilinear interpolation with the pixel centres aligned, source = (target + 0.5) *
 in double precision on pixel / 256, then times 256 and truncated. Order and grouping of the operations are those of
 scikit-image's `warp` (order 1, mode constant, cval 0) with the affine matrix of that map: an exact integer may come
 out one rounding error too small, which truncation turns into another pixel, so any other order gives other pictures.
+Not by scikit-image itself, whose releases are free to change that order, nor by Pillow or OpenCV, which have others.
 """
 
 import numpy as np

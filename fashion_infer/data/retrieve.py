@@ -1,5 +1,8 @@
 """Download one verified file, with pooch: with a progress bar, and only when it is not there yet.
 
+Around pooch's downloader and digests, not by its `retrieve`: that keeps no bound on what an address sends, tries one
+address, and puts another file in the place of one that is somebody's.
+
 A file appears under its name only when it is whole and verified: another try goes on where the last one stopped.
 """
 
@@ -18,11 +21,13 @@ TIMEOUT = (5, 30)
 
 def md5(path: Path) -> str:
     """The MD5 sum of a file, in hexadecimal."""
-    return hashlib.md5(path.read_bytes()).hexdigest()
+    import pooch
+
+    return pooch.file_hash(str(path), alg="md5")
 
 
 def git_blob(path: Path) -> str:
-    """The id that Git gives a file's content: SHA-1 of "blob <size>", a zero byte, and the content."""
+    """The id that Git gives a file's content: SHA-1 of "blob <size>", a zero byte, and the content. Pooch has none."""
     content = path.read_bytes()
     return hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
 

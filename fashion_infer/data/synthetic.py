@@ -13,7 +13,7 @@ import functools
 
 import numpy as np
 
-from ..resources import resource_dir
+from ..system.resources import resource_dir
 
 SEED = 2017
 COUNT = 10000

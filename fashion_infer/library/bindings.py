@@ -12,8 +12,8 @@ from typing import Any, List, Optional, Sequence, Tuple
 
 import numpy as np
 
-from .. import resources
 from ..errors import DeviceError, UsageError
+from ..system import resources
 
 BACKENDS = {"cpu": 0, "gpu": 1}
 FLOAT32, UINT8 = 0, 1

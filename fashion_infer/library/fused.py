@@ -1,6 +1,6 @@
 """A whole network run by the operator library's fused stages, outside MXNet: for tests and benchmarks.
 
-Within MXNet the same code runs behind `symbol.optimize_for("fashion_infer")`; see predictor.py.
+Within MXNet the same code runs behind `symbol.optimize_for("fashion_infer")`; see inference/predictor.py.
 """
 
 from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple

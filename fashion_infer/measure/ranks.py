@@ -1,4 +1,7 @@
-"""Whether samples are larger than others by more than chance, by their ranks: no distribution is assumed."""
+"""Whether samples are larger than others by more than chance, by their ranks: no distribution is assumed.
+
+Hand-written, for the package needs no SciPy else; tests/unit/test_compare.py compares it with SciPy's.
+"""
 
 import math
 from bisect import bisect_left, bisect_right

@@ -12,10 +12,10 @@ from typing import Any, Callable, ClassVar, Dict, List, NamedTuple, Optional, Tu
 
 import numpy as np
 
+from ..inference.sharing import share
 from ..library import build
 from ..library import devices as library_devices
 from ..library.fused import FusedNetwork
-from ..sharing import share
 from . import random_network, reference
 from . import request as requests
 from .machines import open_machine

@@ -16,9 +16,8 @@ import tempfile
 from pathlib import Path
 from typing import Callable, List, NamedTuple, Optional, Tuple
 
-from .. import compilers, resources
 from ..errors import DeviceError
-from ..system import paths
+from ..system import compilers, paths, resources
 from . import neighbours
 from .formats import Recognised
 

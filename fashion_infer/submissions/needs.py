@@ -2,9 +2,9 @@
 
 from typing import List, Optional
 
-from .. import compilers
 from ..errors import DeviceError
 from ..library import devices, kernels
+from ..system import compilers
 from .formats import Recognised
 
 

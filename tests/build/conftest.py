@@ -1,7 +1,9 @@
-"""A browser, for the tests of pages."""
+"""A browser, for the tests of pages; the modules of scripts/."""
 
+import importlib
 import os
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -19,3 +21,26 @@ def browser():
         started = playwright.chromium.launch(executable_path=program, args=options)
         yield started
         started.close()
+
+
+@pytest.fixture
+def of_scripts(monkeypatch):
+    """A function that imports a module of scripts/, which is no package."""
+
+    def module(name):
+        monkeypatch.syspath_prepend(str(Path(__file__).resolve().parents[2] / "scripts"))
+        return importlib.import_module(name)
+
+    return module
+
+
+@pytest.fixture
+def make_env(of_scripts):
+    """scripts/make_env.py, which `make` calls."""
+    return of_scripts("make_env")
+
+
+@pytest.fixture
+def env_plan(of_scripts):
+    """scripts/env_plan.py, which decides what is made."""
+    return of_scripts("env_plan")

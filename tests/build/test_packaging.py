@@ -12,23 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from fashion_infer import resources
+from fashion_infer.system import resources
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
 pytestmark = pytest.mark.skipif(not (ROOT / "setup.cfg").exists(), reason="needs the checkout")
-
-
-@pytest.fixture
-def make_env(monkeypatch):
-    monkeypatch.syspath_prepend(str(ROOT / "scripts"))
-    return importlib.import_module("make_env")
-
-
-@pytest.fixture
-def env_plan(monkeypatch):
-    monkeypatch.syspath_prepend(str(ROOT / "scripts"))
-    return importlib.import_module("env_plan")
 
 
 @pytest.fixture
@@ -130,8 +118,9 @@ class TestFiles:
     def test_in_a_wheel(self, tmp_path):
         package = tmp_path / "fashion_infer"
         (package / "_data" / "models").mkdir(parents=True)
-        shutil.copy(resources.__file__, package)
-        installed = runpy.run_path(str(package / "resources.py"))
+        (package / "system").mkdir()
+        shutil.copy(resources.__file__, package / "system")
+        installed = runpy.run_path(str(package / "system" / "resources.py"))
         assert installed["resource_dir"]("models") == package / "_data" / "models"
         assert installed["library_path"]() == package / "lib" / "libfashion_ops.so"
 

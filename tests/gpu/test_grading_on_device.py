@@ -6,11 +6,11 @@ import pytest
 from attacks.verdicts import ATTACKS, check, judged
 from profiles import drawn
 
-from fashion_infer import compilers
 from fashion_infer.grading import rubric
 from fashion_infer.grading.device import Gpu
 from fashion_infer.grading.sandbox import available, layers
 from fashion_infer.submissions import formats
+from fashion_infer.system import compilers
 
 pytestmark = [
     pytest.mark.gpu,

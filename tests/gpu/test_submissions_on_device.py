@@ -7,11 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fashion_infer import _mxnet, compilers, submissions
+from fashion_infer import _mxnet, submissions
 from fashion_infer.errors import DeviceError
 from fashion_infer.library import devices, kernels, op_times
 from fashion_infer.measure import conv
 from fashion_infer.submissions import build, formats, judging
+from fashion_infer.system import compilers
 
 pytestmark = [
     pytest.mark.gpu,

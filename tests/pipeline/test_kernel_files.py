@@ -13,10 +13,11 @@ import profiles
 import pytest
 import reference
 
-from fashion_infer import compilers, infer, submissions
+from fashion_infer import infer, submissions
 from fashion_infer.errors import CheckFailed, DeviceError, UsageError
 from fashion_infer.library import devices, kernels
 from fashion_infer.submissions import formats, paths
+from fashion_infer.system import compilers
 
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLES = ROOT / "tests" / "submissions"

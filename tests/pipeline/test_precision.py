@@ -6,10 +6,11 @@ import profiles
 import pytest
 import reference
 
-from fashion_infer import predictor, request
+from fashion_infer import request
 from fashion_infer.checkpoints import editions, zoo
 from fashion_infer.data import dataset
 from fashion_infer.graph import symbol
+from fashion_infer.inference import predictor
 
 DRAWN = profiles.drawn(list(zoo.MODELS), 4)
 

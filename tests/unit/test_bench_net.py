@@ -131,7 +131,8 @@ def test_many_runs_give_a_99th_percentile(invoke, tmp_path):
 
 @pytest.mark.parametrize("name", ["torch", "onnxruntime", "mxnet"])
 def test_peers_are_timed_and_compared(invoke, tmp_path, name):
-    pytest.importorskip(name) if name != "mxnet" else None
+    for module in {"mxnet": [], "onnxruntime": ["onnxruntime", "onnx"]}.get(name, [name]):
+        pytest.importorskip(module)
     path = tmp_path / "r.json"
     code, out, _ = invoke(*CPU, "--batch", "3", "--against", name, "--json", path)
     assert code == 0 and f"x {name}" in out
@@ -145,7 +146,8 @@ def test_peers_are_timed_and_compared(invoke, tmp_path, name):
 
 @pytest.mark.parametrize("name", ["torch", "onnxruntime", "mxnet"])
 def test_peers_compute_every_edition(network, name):
-    pytest.importorskip(name) if name != "mxnet" else None
+    for module in {"mxnet": [], "onnxruntime": ["onnxruntime", "onnx"]}.get(name, [name]):
+        pytest.importorskip(module)
     images = network.images(3)
     for contender in cpu.Cpu.network_peers[name](network, images.astype(np.float32), 1):
         scores = contender.sample(contender.run(), np.array([0, 2]))
@@ -195,7 +197,7 @@ def test_shapes(network):
 
 def test_peers_take_any_pool():
     """ReLU, and pools of any window and stride, valid and full."""
-    torch, ort = pytest.importorskip("torch"), pytest.importorskip("onnxruntime")
+    torch, ort, _ = (pytest.importorskip(name) for name in ("torch", "onnxruntime", "onnx"))
     pools = [MaxPool(3, 2, full=True), MaxPool(1, 2), MaxPool(4, 1, full=True), MaxPool(3, full=True), MaxPool(2, 4)]
     for pool in pools:
         layers, shape = (Convolution(3, 2), Relu(), pool, Flatten(), Dense(4)), (2, 14, 14)
@@ -215,7 +217,7 @@ def test_peers_take_any_pool():
 
 @pytest.mark.parametrize("size", [1, 300])
 def test_onnx_scores_are_torch_s(small, size):
-    torch, ort = pytest.importorskip("torch"), pytest.importorskip("onnxruntime")
+    torch, ort, _ = (pytest.importorskip(name) for name in ("torch", "onnxruntime", "onnx"))
     x = small.images(size).astype(np.float32)
     session = ort.InferenceSession(
         onnx_model.network(small.layers, small.weights, x.shape), providers=["CPUExecutionProvider"]

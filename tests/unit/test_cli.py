@@ -13,11 +13,12 @@ from pathlib import Path
 import numpy as np
 import profiles
 import pytest
+import reference
 from interruptible import interruptible
 
-from fashion_infer import resources
 from fashion_infer.checkpoints import hdf5, zoo
 from fashion_infer.errors import DeviceError
+from fashion_infer.system import resources
 from fashion_infer.system.interrupts import interrupt_deferred
 
 
@@ -43,7 +44,7 @@ def test_n_not_a_number(invoke, n):
 def test_unknown_names(invoke):
     run = ("run", "--data", "synthetic", "--n", "5")
     assert "did you mean ece408-high" in refused(invoke, 2, *run, "--model", "ece408-hihg")
-    assert "known: auto, naive, shifted" in refused(invoke, 2, *run, "--backend", "cpu", "--kernel", "quick")
+    assert f"{reference.known()}" in refused(invoke, 2, *run, "--backend", "cpu", "--kernel", "quick")
     assert "unknown model 'x'" in refused(invoke, 2, "models", "export", "x", "--to", "y")
     assert "No such option" in refused(invoke, 2, "run", "--fast").replace("no such", "No such")
     assert "No such command" in refused(invoke, 2, "race").replace("no such", "No such")

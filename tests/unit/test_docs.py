@@ -94,7 +94,7 @@ def test_head_of_a_kernel_file_is_short_and_points_to_pages_that_exist(path):
 
 def test_every_step_has_a_row_and_a_file_and_a_picture():
     page, steps = (LADDER / "README.md").read_text(encoding="utf-8"), ladder()
-    assert [cells[2].strip("`") for _, cells in sorted(steps.items())] == kernels()
+    assert sorted(cells[2].strip("`") for cells in steps.values()) == sorted(kernels())
     assert sorted(steps) == list(range(1, len(steps) + 1))
     for step, cells in steps.items():
         target = re.search(r"\]\((.*?)\)", cells[1]).group(1)
@@ -110,12 +110,14 @@ def test_times_of_the_ladder_are_the_measured_ones():
     assert section.startswith("fa2017 convolution 1")
     row = r"^\| ([\w-]+)(?: \(auto\))? \| (\d+) \| [^|]* \| [\d.]+ \| ([\d.]+) \|"  # kernel, step, median
     found = re.findall(row, section, re.MULTILINE)
-    measured = {int(step): (kernel, float(ms)) for kernel, step, ms in found}
-    steps = ladder()
-    assert {step: (cells[2].strip("`"), float(cells[4])) for step, cells in steps.items()} == measured
-    for step, cells in steps.items():
-        if step > 1:
-            assert cells[5] == f"{measured[step - 1][1] / measured[step][1]:.2f}"
+    measured = {kernel: float(ms) for kernel, _, ms in found}
+    steps = {step: (cells[2].strip("`"), *cells[4:]) for step, cells in ladder().items()}
+    # A kernel that was added since has no time until the page is measured again.
+    assert {name for name, ms, _ in steps.values() if ms == "not measured"} == set(kernels()) - set(measured)
+    for step, (name, ms, ratio) in steps.items():
+        if name in measured:
+            assert float(ms) == measured[name]
+            assert step == 1 or ratio == f"{measured[steps[step - 1][0]] / measured[name]:.2f}"
 
 
 def test_tensor_core_files_draw_their_lanes_before_their_first_function():

@@ -5,9 +5,10 @@ import json
 import numpy as np
 import pytest
 
-from fashion_infer import infer, model
+from fashion_infer import infer
 from fashion_infer.checkpoints import zoo
-from fashion_infer.predictor import Predictor
+from fashion_infer.inference import model
+from fashion_infer.inference.predictor import Predictor
 from fashion_infer.request import Request
 
 RUN = ("run", "--data", "synthetic", "--n", "2000", "--backend", "cpu")

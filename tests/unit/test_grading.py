@@ -344,7 +344,7 @@ def test_a_folder_of_submissions_from_the_command_line(invoke, tmp_path, monkeyp
 
 
 def test_formats_of_the_command_are_those_of_the_room():
-    from fashion_infer.cli import grade
+    from fashion_infer.cli.own import grade
 
     assert set(grade.FORMATS) == set(formats.FORMATS)
 
@@ -354,7 +354,7 @@ EXAMPLES = sorted(path for path in (ROOT / "examples").rglob("*") if path.is_fil
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: f"{path.parent.name}/{path.name}")
 def test_examples_call_the_command_with_options_that_it_has(path, tmp_path):
-    from fashion_infer.cli import grade
+    from fashion_infer.cli.own import grade
 
     text = path.read_text()
     known = {name for parameter in grade.command.params for name in parameter.opts}

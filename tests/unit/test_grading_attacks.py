@@ -9,11 +9,11 @@ import pytest
 from attacks.verdicts import ATTACKS, check, judged
 from profiles import drawn
 
-from fashion_infer import compilers
 from fashion_infer.grading import grade, rubric
 from fashion_infer.grading.intake import archives, submission
 from fashion_infer.grading.referee.findings import KINDS
 from fashion_infer.grading.sandbox import available, layers
+from fashion_infer.system import compilers
 
 FILES = sorted((ATTACKS / "cpu").glob("*.cpp"))
 HONEST = Path(grade.__file__).parents[1] / "submissions" / "templates" / "conv.cpp"

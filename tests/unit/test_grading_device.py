@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from profiles import drawn
 
-from fashion_infer import compilers, resources
 from fashion_infer.grading import marks, rubric
 from fashion_infer.grading.device import tensors
 from fashion_infer.grading.inside import driver
@@ -17,6 +16,7 @@ from fashion_infer.grading.intake.building import Plugin
 from fashion_infer.grading.referee import Machine, Referee, inputs
 from fashion_infer.grading.referee.memory import Shape
 from fashion_infer.grading.sandbox import available
+from fashion_infer.system import compilers, resources
 
 FAKE = Path(__file__).parent / "fakes" / "libcuda.c"
 NEEDS = pytest.mark.skipif(

@@ -49,3 +49,18 @@ def test_verdicts_have_colours_where_the_terminal_has_them(monkeypatch):
     assert "\x1b" not in plain and "ok then" in coloured
     assert "\x1b[32mok" in coloured and "\x1b[1;31mWRONG" in coloured
     assert "32m" not in none and "31m" not in none
+
+
+def test_kernel_and_kernels_are_one_option_everywhere():
+    found = {}
+
+    def walk(command, words):
+        for name in command.list_commands(None) if hasattr(command, "commands") or command is main.cli else []:
+            walk(command.get_command(None, name), (*words, name))
+        for param in command.params:
+            if {"--kernel", "--kernels"} & set(param.opts):
+                found[" ".join(words)] = set(param.opts)
+
+    walk(main.cli, ())
+    assert set(found) >= {"run", "verify", "profile", "report", "bench conv"}
+    assert all(names == {"--kernel", "--kernels"} for names in found.values()), found

@@ -17,7 +17,7 @@ from fashion_infer.errors import CheckpointError
 from fashion_infer.graph import operators, structure, symbol
 from fashion_infer.graph.layers import Convolution, Dense, Flatten, Relu, Softmax, Tanh
 from fashion_infer.graph.text import shown
-from fashion_infer.predictor import Predictor
+from fashion_infer.inference.predictor import Predictor
 
 ROOT = Path(__file__).resolve().parents[2]
 MODES = ("operator", "fused")

@@ -193,7 +193,7 @@ def test_bad_out():
 
 
 def test_unknown_kernel_lists_those_there_are():
-    with pytest.raises(UsageError, match="unknown CPU kernel 'fast'; known: auto, naive, shifted"):
+    with pytest.raises(UsageError, match=f"unknown CPU kernel 'fast'; {reference.known()}"):
         kernels.convolve(np.ones((1, 1, 6, 6)), np.ones((3, 1, 3, 3)), "fast")
     with pytest.raises(UsageError, match="unknown cpu kernel 'fast'"):
         kernels.check_kernel("fast", "cpu")

@@ -15,7 +15,7 @@ CTYPES = {
     "_mxnet.cuda_11": "dlopen of the CUDA libraries that MXNet links, with their symbols for all",
     "submissions.plugin": "kernels of users, which are libraries of their own",
     "profiling.demangle": "the C++ runtime's own demangler",
-    "compilers": "whether there is a CUDA driver",
+    "system.compilers": "whether there is a CUDA driver",
     "measure.machines.cpu": "memset and memmove, which are timed, and glibc's mallopt",
     "grading.inside.abi": "kernels of users, in a process that has neither NumPy nor this package",
     "grading.inside.kernels": "the same",
@@ -103,14 +103,14 @@ def test_the_library_knows_neither_mxnet_nor_the_command_line():
             own = {name for name in reachable(module) if name and not name.startswith("library")}
             assert own <= {
                 "errors",
-                "resources",
+                "system.resources",
                 "graph",
                 "graph.symbol",
                 "graph.structure",
                 "graph.text",
                 "graph.layers",
             }, module
-    assert {name for name in reachable("library.bindings") if name} <= {"errors", "resources"}
+    assert {name for name in reachable("library.bindings") if name} <= {"errors", "system.resources"}
 
 
 @pytest.mark.parametrize("module", sorted(SOURCES))
@@ -141,10 +141,16 @@ def test_the_layers_of_the_house():
     for low, high in (
         ("data", ("checkpoints", "graph", "library", "_mxnet", "pipeline")),
         ("graph", ("checkpoints", "data", "library", "_mxnet", "pipeline")),
-        ("checkpoints", ("library.kernels", "library.fused", "predictor", "pipeline")),
-        ("_mxnet", ("checkpoints", "data", "predictor", "pipeline")),
+        ("checkpoints", ("library.kernels", "library.fused", "inference", "pipeline")),
+        ("_mxnet", ("checkpoints", "data", "inference", "pipeline")),
     ):
         for module in SOURCES:
             if module.split(".")[0] == low:
                 above = [name for name in OWN[module] if name.startswith(tuple(high))]
                 assert not above, (module, above)
+
+
+def test_the_package_and_the_command_line_stay_tidy():
+    """A room is looked over at a glance: a command has its place in one of the command line's rooms."""
+    for room in (PACKAGE, PACKAGE / "inference", *sorted({path.parent for path in (PACKAGE / "cli").rglob("*.py")})):
+        assert len(list(room.glob("*.py"))) <= 14, room

@@ -10,14 +10,15 @@ import pytest
 import reference
 from test_predictor import forward64, random_checkpoint
 
-from fashion_infer import devices, pipeline, predictor, spread
+from fashion_infer import devices, pipeline
 from fashion_infer.errors import DeviceError, UsageError
-from fashion_infer.layer_times import LayerTime, numbered, together
+from fashion_infer.inference import predictor, spread
+from fashion_infer.inference.layer_times import LayerTime, numbered, together
+from fashion_infer.inference.sharing import share
 from fashion_infer.library import devices as cuda
 from fashion_infer.library import kernels
 from fashion_infer.library.op_times import OpTime
 from fashion_infer.request import Request
-from fashion_infer.sharing import share
 
 
 def two_gpus(monkeypatch, count=2):
@@ -189,7 +190,8 @@ def test_two_networks_run_at_the_same_time_in_mxnet():
     """In a process of its own: MXNet asks for its number of threads once."""
     program = """
 import numpy as np
-from fashion_infer import _mxnet, predictor, spread
+from fashion_infer import _mxnet
+from fashion_infer.inference import predictor, spread
 _mxnet.set_networks(2)
 import sys; sys.path.insert(0, "tests/unit"); sys.path.insert(0, "tests")
 from test_predictor import random_checkpoint, forward64

@@ -15,10 +15,11 @@ import reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fashion_infer import compilers, infer, submissions
+from fashion_infer import infer, submissions
 from fashion_infer.errors import DeviceError, UsageError
 from fashion_infer.library import bindings, devices, kernels, op_times
 from fashion_infer.submissions import build, checking, formats, plugin
+from fashion_infer.system import compilers
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 SAMPLES = ROOT / "tests" / "submissions"

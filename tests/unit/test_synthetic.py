@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fashion_infer.data import synthetic
-from fashion_infer.resources import resource_dir
+from fashion_infer.system.resources import resource_dir
 
 # Of the arrays' bytes: whoever changes the model or the drawing changes the expected correctness in zoo.py with them.
 IMAGES_SHA256 = "e3bc32a9b83ea1e511d42c86ef439699ac6b24a686d9a42ada42903b13cf202d"

@@ -70,8 +70,9 @@ def test_the_first_calls_come_from_many_threads(turn, alone):
 def test_a_predictor_from_many_threads(turn):
     said = program(
         """
-        from fashion_infer import model, request
-        from fashion_infer.predictor import Predictor
+        from fashion_infer import request
+        from fashion_infer.inference import model
+        from fashion_infer.inference.predictor import Predictor
         from fashion_infer.data import dataset
         loaded = model.load(request.Request())
         predictor = Predictor(loaded.checkpoint, batch_size=5)

@@ -27,13 +27,16 @@ FOPS_BEST(tiles)
 #undef FOPS_BEST
 #undef FOPS_ADDRESS
 
-const Kernel kKernels[] = {
+constexpr Kernel kKernels[] = {
     {"naive", "seven nested loops, one thread: the definition", "", "float32", any, conv_naive},
     {"shifted", "implicit GEMM over K shifted copies of each image, register-tiled, threaded", "", "float32", any,
      shifted},
     {"direct", "register-tiled over the image where it lies, threaded", "", "float32", any, direct},
     {"tiles", "implicit GEMM on AMX tiles, each float32 in three bfloat16 parts", "", "float32", any, tiles},
 };
+
+constexpr const Kernel &kShifted = line_of(kKernels, shifted), &kDirect = line_of(kKernels, direct),
+                       &kTiles = line_of(kKernels, tiles);
 
 // Nanoseconds of one image on one core, by the measured costs of each part: on a Sapphire Rapids core at 3.3 GHz a
 // multiply-add takes 14 ps by AVX-512, 6.8 by AMX, which splits weights in 0.8 ns and activations in 0.4 before.
@@ -48,12 +51,11 @@ double tiles_cost(const fops_conv& c) {
 
 // One kernel for a layer, whatever the batch: an image's result does not depend on its neighbours.
 const Kernel* choose(const fops_conv& c) {
-  const Kernel *shifted = &kKernels[1], *direct = &kKernels[2], *tiles = &kKernels[3];
-  if (amx() && tiles_cost(c) < direct_cost(c)) return tiles;
-  if (c.C < 8 && c.K > 1) return shifted;
+  if (amx() && tiles_cost(c) < direct_cost(c)) return &kTiles;
+  if (c.C < 8 && c.K > 1) return &kShifted;
   // With few filters a 1x1 layer is reading x, which `direct` does in as many streams as there are channels, and the copies
   // of `shifted` in one: 0.46 and 0.85 ms for 128 to 4, 112x112.
-  return c.K == 1 && c.M <= 4 && c.C * c.H * c.W > 64 << 10 ? shifted : direct;
+  return c.K == 1 && c.M <= 4 && c.C * c.H * c.W > 64 << 10 ? &kShifted : &kDirect;
 }
 
 }  // namespace

@@ -43,13 +43,10 @@ constexpr Kernel kKernels[] = {
 };
 
 constexpr int kCount = sizeof kKernels / sizeof *kKernels;
-constexpr const Kernel& at(Ladder step) { return kKernels[static_cast<int>(step) - 1]; }
-static_assert(at(Ladder::register_accumulate).run == run_register_accumulate &&
-                  at(Ladder::implicit_gemm).run == run_implicit_gemm &&
-                  at(Ladder::register_tile).run == run_register_tile &&
-                  at(Ladder::tensor_core).run == run_tensor_core && at(Ladder::half).run == run_tensor_core_half &&
-                  at(Ladder::few_products).run == run_few_products,
-              "the table and Ladder (table.h) differ");
+constexpr const Kernel &kImplicitGemm = line_of(kKernels, run_implicit_gemm),
+                       &kRegisterTile = line_of(kKernels, run_register_tile),
+                       &kTensorCore = line_of(kKernels, run_tensor_core),
+                       &kFewProducts = line_of(kKernels, run_few_products);
 
 // The batch has no say: an image's result is the same to the last bit whatever lies beside it. (Of one image of 49
 // products an output, 21,632 outputs, register-accumulate would take 0.008 ms and tensor cores take 0.015.)
@@ -62,15 +59,15 @@ const Kernel* choose(const fops_conv& c) {
     cudaGetLastError();
     major = 8;
   }
-  if (takes_few_products(c) && !(c.C == 1 && c.K == 5)) return &at(Ladder::few_products);
-  if (major >= 8 && takes_tensor_core(c)) return &at(Ladder::tensor_core);
-  if (takes_register_tile(c)) return &at(Ladder::register_tile);
-  return takes_any(c) ? &at(Ladder::implicit_gemm) : nullptr;
+  if (takes_few_products(c) && !(c.C == 1 && c.K == 5)) return &kFewProducts;
+  if (major >= 8 && takes_tensor_core(c)) return &kTensorCore;
+  if (takes_register_tile(c)) return &kRegisterTile;
+  return takes_any(c) ? &kImplicitGemm : nullptr;
 }
 
 }  // namespace
 
-const Kernel& ladder(Ladder step) { return at(step); }
+const Kernel& ladder(Kernel::Run run) { return line_of(kKernels, run); }
 
 KernelTable gpu_kernels() { return {kKernels, kCount, choose}; }
 

@@ -2,27 +2,11 @@
 #pragma once
 
 #include "conv/kernel.h"
+#include "conv/cuda/kernels.h"
 
 namespace fops {
 
-// The numbers of the files in this folder, and the order of the table. A kernel behind the last needs no name here.
-enum class Ladder {
-  global_accumulate = 1,
-  register_accumulate,
-  shared_tile,
-  linear_block,
-  image_grid,
-  unrolled,
-  compile_time,
-  constant_weights,
-  im2col_gemm,
-  implicit_gemm,
-  register_tile,
-  tensor_core,
-  half,
-  few_products
-};
-
-const Kernel& ladder(Ladder step);
+// The table's line of a function of kernels.h.
+const Kernel& ladder(Kernel::Run run);
 
 }  // namespace fops

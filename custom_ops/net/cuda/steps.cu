@@ -56,7 +56,7 @@ fops_status Steps::run_step(const Buffers& buffers, const Step& step, int64_t n,
       const fops_conv conv{n, step.in.size(), 1, 1, step.out.size(), 1, type};
       FOPS_TRY(validate(&conv));
       const Kernel* kernel = nullptr;
-      FOPS_TRY(take(FOPS_GPU, ladder(Ladder::implicit_gemm), conv, &kernel));
+      FOPS_TRY(take(FOPS_GPU, ladder(run_implicit_gemm), conv, &kernel));
       FOPS_TRY(kernel->run(conv, x.data, w.w, to, stream));
       return run_bias_activation(n, step.out.size(), w.bias, step.activation, to, stream);
     }

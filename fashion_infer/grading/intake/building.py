@@ -6,9 +6,9 @@ import time
 from pathlib import Path
 from typing import List, NamedTuple, Optional, Tuple
 
-from ... import compilers, resources
 from ...errors import DeviceError
 from ...submissions import build as builds
+from ...system import compilers, resources
 from ..rubric import Limits
 from ..sandbox import Box, Broken, Layers, run
 from ..sandbox import Limits as BoxLimits

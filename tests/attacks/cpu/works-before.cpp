@@ -6,8 +6,9 @@ static volatile long early = 0;
 static volatile int within = 0;
 static void* watcher(void*) {
   for (;;) {
-    if (watched && !within && watched[5] != last) {
-      last = watched[5];
+    const float now = watched ? watched[5] : last;  // read before the question whether a call runs: it may begin here
+    if (!within && now != last) {
+      last = now;
       ++early;
     }
     usleep(100);

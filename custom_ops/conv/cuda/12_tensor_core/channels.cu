@@ -169,36 +169,39 @@ __global__ void __launch_bounds__(32 * most_warps(kGroups), least_blocks(kGroups
       load(offsets[t], next);
       if (kWeightsAhead) load_weights(0, w_next);
       int offset = offsets[4 + t];
+      for (int begin = 0, end; begin < depth; begin = end) {
+        end = kLong ? min(begin + kLongestChain, depth) : depth;
 #pragma unroll 2
-      for (int step = 0; step < depth; ++step) {
-        if (!kWeightsAhead) load_weights(step, w_next);
-        uint32_t w[kTiles][4];
+        for (int step = begin; step < end; ++step) {
+          if (!kWeightsAhead) load_weights(step, w_next);
+          uint32_t w[kTiles][4];
 #pragma unroll
-        for (int tile = 0; tile < kTiles; ++tile)
-          *reinterpret_cast<uint4*>(w[tile]) = w_next[tile];
+          for (int tile = 0; tile < kTiles; ++tile)
+            *reinterpret_cast<uint4*>(w[tile]) = w_next[tile];
 #pragma unroll
-        for (int n = 0; n < kColumns; ++n) in[n] = next[n];
-        if (kWeightsAhead) load_weights(min(step + 1, depth - 1), w_next);
-        load(offset, next);
-        offset = offsets[(step + 2) * 4 + t];
-        if (!kHalf) {
+          for (int n = 0; n < kColumns; ++n) in[n] = next[n];
+          if (kWeightsAhead) load_weights(min(step + 1, depth - 1), w_next);
+          load(offset, next);
+          offset = offsets[(step + 2) * 4 + t];
+          if (!kHalf) {
 #pragma unroll
-          for (int tile = 0; tile < kHigh; ++tile)
+            for (int tile = 0; tile < kHigh; ++tile)
 #pragma unroll
-            for (int n = 0; n < kColumns; ++n) mma(small[tile][n], w[tile], in[n].z, in[n].w);
+              for (int n = 0; n < kColumns; ++n) mma(small[tile][n], w[tile], in[n].z, in[n].w);
+          }
+#pragma unroll
+          for (int tile = 0; tile < kTiles; ++tile)
+#pragma unroll
+            for (int n = 0; n < kColumns; ++n) mma(sum[tile][n], w[tile], in[n].x, in[n].y);
         }
-#pragma unroll
-        for (int tile = 0; tile < kTiles; ++tile)
-#pragma unroll
-          for (int n = 0; n < kColumns; ++n) mma(sum[tile][n], w[tile], in[n].x, in[n].y);
         // The sums of chains that are done wait where the outputs will: registers have no room for them.
-        if (kLong && step % kLongestChain == kLongestChain - 1) {
+        if (kLong && end < depth) {
 #pragma unroll
           for (int i = 0; i < kGroups; ++i)
 #pragma unroll
             for (int n = 0; n < kColumns; ++n) {
               float *high = &sum[i / 2][n][i % 2 * 2], *done = outgoing_at(i, n);
-              const bool first = step < kLongestChain;
+              const bool first = begin == 0;
               *reinterpret_cast<float2*>(done) =
                   make_float2(high[0] + (first ? 0.0f : done[0]), high[1] + (first ? 0.0f : done[1]));
               high[0] = high[1] = 0.0f;

@@ -34,7 +34,7 @@ fops_status run_on_tensor_cores(bool half, const fops_conv& c, const void* x, co
   int device = 0, major = 0;
   FOPS_CUDA(cudaGetDevice(&device));
   FOPS_CUDA(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
-  const char* name = ladder(half ? Ladder::half : Ladder::tensor_core).name;
+  const char* name = ladder(half ? run_tensor_core_half : run_tensor_core).name;
   if (major < 8)
     return fail(FOPS_UNSUPPORTED, "%s needs a GPU of compute capability 8.0 or newer; this one has %d.x", name, major);
   const auto on = static_cast<cudaStream_t>(stream);

@@ -3,11 +3,15 @@
 In a checkout (and an editable install) they are the top-level folders models/ and data/; a wheel carries them
 inside the package, as fashion_infer/_data/models and fashion_infer/_data/data (setup.cfg maps them there).
 The operator library is fashion_infer/lib/libfashion_ops.so in both.
+
+Not by importlib.resources: it promises streams, or copies that vanish again, of files in a package. Compilers (-I), the
+dynamic loader and HDF5 want paths that stay, a checkout has the folders outside the package, and its `files` begins
+with Python 3.9.
 """
 
 from pathlib import Path
 
-_PACKAGE = Path(__file__).resolve().parent
+_PACKAGE = Path(__file__).resolve().parent.parent
 _IN_CHECKOUT = {"submission": "custom_ops/submission", "include": "custom_ops/include"}  # the others lie on top
 
 

@@ -2,22 +2,22 @@
 
 import click
 
-from . import options
-from .groups import Group
+from .. import options
+from ..groups import Group
 
 
-@click.group("data", cls=Group, following="fashion-infer data info")
+@click.group("data", cls=Group, following="fashion-infer data info", examples=("data info", "data fetch"))
 def command():
     """The dataset: where it is, and how to get it."""
 
 
-@command.command("info")
+@command.command("info", examples=("data info", "data info --data own --data-dir pictures/"))
 @options.takes(*options.OWN_DATA)
 def info(data_dir, data, images, labels):
     """Show where Fashion-MNIST is looked for and what was found there; or what a dataset of one's own holds."""
-    from ..data import cache, dataset, locate, own
-    from ..present import environment
-    from ..present.render import terminal
+    from ...data import cache, dataset, locate, own
+    from ...present import environment
+    from ...present.render import terminal
 
     if dataset.source_of(data, data_dir, images, labels) == dataset.OWN:
         terminal.show([environment.own_dataset(own.load(data_dir, images, labels))])
@@ -31,13 +31,13 @@ def info(data_dir, data, images, labels):
     terminal.show([environment.kept(str(cache.folder()), sizes, cache.bound(), cache.BOUND)])
 
 
-@command.command("fetch")
+@command.command("fetch", examples=("data fetch", "data fetch --train --to fashion-mnist"))
 @click.option("--to", metavar="DIR", help="Folder [default: the user's cache].")
 @click.option("--train", is_flag=True, help="The training set too (26 MB more).")
 def fetch(to, train):
     """Download Fashion-MNIST (4.4 MB), verify its MD5 sums; run it again to go on after an interruption."""
-    from ..data import download
-    from ..present.render import terminal
+    from ...data import download
+    from ...present.render import terminal
 
     for split in ("test", "train") if train else ("test",):
         folder = download.fetch(to, split)

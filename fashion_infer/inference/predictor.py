@@ -8,16 +8,16 @@ from typing import Callable, List, Optional, Sequence, Tuple
 
 import numpy as np
 
-from ._mxnet import alone
-from ._mxnet.bound import BoundGraph
-from ._mxnet.stopwatch import Stopwatch
-from .checkpoints.checkpoint import Checkpoint
-from .errors import UsageError
-from .graph import operators, rewrite, symbol
+from .._mxnet import alone
+from .._mxnet.bound import BoundGraph
+from .._mxnet.stopwatch import Stopwatch
+from ..checkpoints.checkpoint import Checkpoint
+from ..errors import UsageError
+from ..graph import operators, rewrite, symbol
+from ..library import kernels, op_times
+from ..library.op_times import OpTime
+from ..request import check_batch_size, check_mode
 from .layer_times import LayerTime, assemble, numbered
-from .library import kernels, op_times
-from .library.op_times import OpTime
-from .request import check_batch_size, check_mode
 
 # Images a slice. 100 keep fa2017's largest activation at 11.5 MB, near the caches: on two Sapphire Rapids cores 10,000
 # images took 0.89 s in slices of 100 (the convolution 0.11), 1.07 in slices of 250 or 1000 (0.22 and 0.29), and the

@@ -2,8 +2,8 @@
 
 from typing import List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
-from .graph import symbol
-from .library.op_times import OpTime
+from ..graph import symbol
+from ..library.op_times import OpTime
 
 
 class LayerTime(NamedTuple):

@@ -4,9 +4,9 @@ from typing import Callable, List, Optional, Sequence, Tuple
 
 import numpy as np
 
-from ._mxnet import alone
+from .._mxnet import alone
+from ..library import op_times
 from .layer_times import LayerTime, together
-from .library import op_times
 from .predictor import Predictor
 from .sharing import share
 

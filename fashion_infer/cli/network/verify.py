@@ -2,12 +2,17 @@
 
 import click
 
-from ..errors import CheckFailed
-from ..submissions import paths
-from . import options
+from ...errors import CheckFailed
+from ...submissions import paths
+from .. import options
+from ..groups import Command
 
 
-@click.command("verify")
+@click.command(
+    "verify",
+    cls=Command,
+    examples=("verify", "verify --model ece408-high --backend cpu", "verify --kernel ./new-forward.cpp"),
+)
 @options.takes_request(
     click.option("--model", "models", metavar="NAME", multiple=True, help="Only this model; may be repeated."),
     *options.DEVICE,
@@ -19,9 +24,9 @@ def command(request, models):
 
     With --kernel the convolutions of every model go through that kernel, in operator mode.
     """
-    from .. import verification
-    from ..present import verify as present
-    from ..present.render import terminal
+    from ... import verification
+    from ...present import verify as present
+    from ...present.render import terminal
 
     checks = verification.verify(models, request)
     terminal.show([present.checks(checks)])

@@ -2,11 +2,14 @@
 
 import click
 
-from ..errors import DataError
-from . import options
+from ...errors import DataError
+from .. import options
+from ..groups import Command
 
 
-@click.command("predict")
+@click.command(
+    "predict", cls=Command, examples=("predict shoe.png", "predict --show seen.png --model ece408-high shirts/*.jpg")
+)
 @click.argument("pictures", nargs=-1, required=True, metavar="IMAGE...")
 @options.takes_request(
     *options.MODEL,
@@ -16,10 +19,10 @@ from . import options
 )
 def command(request, pictures, invert, show):
     """Classify pictures (PNG, JPEG, any size): class and probability."""
-    from .. import prediction
-    from ..present import files, run
-    from ..present.charts import images
-    from ..present.render import terminal
+    from ... import prediction
+    from ...present import files, run
+    from ...present.charts import images
+    from ...present.render import terminal
 
     files.check(pictures=[show], inputs=pictures, error=DataError)
     seen = prediction.predict(pictures, request, invert)

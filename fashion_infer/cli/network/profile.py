@@ -4,11 +4,20 @@ import sys
 
 import click
 
-from ..errors import UsageError
-from . import options
+from ...errors import UsageError
+from .. import options
+from ..groups import Command
 
 
-@click.command("profile")
+@click.command(
+    "profile",
+    cls=Command,
+    examples=(
+        "profile",
+        "profile --mode operator --kernel naive --n 1000",
+        "profile --backend gpu --trace timeline.json",
+    ),
+)
 @options.takes_request(
     *options.RUN,
     click.option("--csv", "as_csv", metavar="FILE.csv", help="Write the two tables."),
@@ -28,13 +37,13 @@ from . import options
 )
 def command(request, as_csv, as_json, timeline, counters, turns, ceilings):
     """Run under the profiler: where the time goes, by kernel and by call."""
-    from ..present import files, run
-    from ..present import profile as present
-    from ..present.render import terminal
-    from ..present.report import roofline
-    from ..profiling import counters as hardware
-    from ..profiling import files as profile_files
-    from ..profiling import session
+    from ...present import files, run
+    from ...present import profile as present
+    from ...present.render import terminal
+    from ...present.report import roofline
+    from ...profiling import counters as hardware
+    from ...profiling import files as profile_files
+    from ...profiling import session
     from . import running
 
     if request.device == "all":
@@ -59,8 +68,8 @@ def command(request, as_csv, as_json, timeline, counters, turns, ceilings):
 
 def _check_counters(request):
     """Refuse what has no hardware counters, as far as that shows without CUDA: a profiler must be there before it."""
-    from ..library import kernels
-    from ..profiling import counters as hardware
+    from ...library import kernels
+    from ...profiling import counters as hardware
 
     cpu = UsageError("hardware counters are a GPU's, and this would run on the CPU")
     if request.backend == "cpu":

@@ -5,8 +5,8 @@ from contextlib import contextmanager
 
 import click
 
-from ..errors import CheckFailed
-from ..present.render import terminal
+from ...errors import CheckFailed
+from ...present.render import terminal
 
 
 @contextmanager
@@ -39,7 +39,7 @@ def _unexpected(request, result):
     """
     if result.expected in (None, result.correctness) or result.precision != "float32":
         return None
-    from ..checkpoints import zoo
+    from ...checkpoints import zoo
 
     if result.submission is not None and not result.submission.wrong:
         why = f"this kernel computes in {result.submission.precision}"
@@ -60,8 +60,8 @@ def check_submission(request, result):
     verdict = result.submission
     if verdict is None or not verdict.wrong:
         return
-    from ..checkpoints import zoo
-    from ..submissions import checking
+    from ...checkpoints import zoo
+    from ...submissions import checking
 
     made_for = checking.years_of(verdict.kernel.format)
     run_with = None if request.checkpoint else zoo.chosen(request.model, request.edition).edition

@@ -2,22 +2,27 @@
 
 import click
 
-from ..errors import UsageError
-from . import options
-from .groups import Group
+from ...errors import UsageError
+from .. import options
+from ..groups import Group
 
 
-@click.group("models", cls=Group, following="fashion-infer models list")
+@click.group(
+    "models",
+    cls=Group,
+    following="fashion-infer models list",
+    examples=("models list", "models export ece408-high --to ece408"),
+)
 def command():
     """The shipped models, and checkpoints in other formats."""
 
 
-@command.command("list")
+@command.command("list", examples=("models list", "models list | grep fa2020"))
 def list_models():
     """List the shipped models."""
-    from ..checkpoints import originals, zoo
-    from ..present import environment
-    from ..present.render import terminal
+    from ...checkpoints import originals, zoo
+    from ...present import environment
+    from ...present.render import terminal
 
     rows = []
     for model in zoo.MODELS.values():
@@ -29,14 +34,14 @@ def list_models():
     terminal.show([environment.models(rows)])
 
 
-@command.command("fetch")
+@command.command("fetch", examples=("models fetch ece408-high --original", "models fetch ece408-low --original"))
 @click.argument("name")
 @click.option("--original", is_flag=True, help="The course's own weights, from their public repository.")
 @options.takes(options.edition)
 def fetch(name, original, edition):
     """Download a model's original weights, verified by their Git blob id."""
-    from ..checkpoints import originals, zoo
-    from ..present.render import terminal
+    from ...checkpoints import originals, zoo
+    from ...present.render import terminal
 
     name = zoo.get(name, edition).name
     if not original:
@@ -44,7 +49,9 @@ def fetch(name, original, edition):
     terminal.say(str(originals.fetch(name)))
 
 
-@command.command("export")
+@command.command(
+    "export", examples=("models export ece408-high --to ece408", "models export fa2020 --to weights-86.bin")
+)
 @click.argument("name")
 @click.option(
     "--to",
@@ -56,8 +63,8 @@ def fetch(name, original, edition):
 @options.takes(options.epoch, options.edition)
 def export(name, target, epoch, edition):
     """Write a shipped model as an MXNet checkpoint or as weights of mini-dnn, every weight bit for bit."""
-    from ..checkpoints import minidnn, mxnet_pair, zoo
-    from ..present.render import terminal
+    from ...checkpoints import minidnn, mxnet_pair, zoo
+    from ...present.render import terminal
 
     checkpoint = zoo.get(name, edition).load()
     if target.endswith(minidnn.SUFFIX):
@@ -68,8 +75,10 @@ def export(name, target, epoch, edition):
         terminal.say(str(path))
 
 
-@command.command("import")
-@click.argument("prefix")
+@command.command(
+    "import", examples=("models import ece408 --to ece408.h5", "models import weights-86.bin --to fa2020.h5")
+)
+@click.argument("prefix", metavar="PREFIX")
 @options.takes(options.epoch, options.trust_symbol, click.option("--to", "path", metavar="FILE.h5", required=True))
 def import_pair(prefix, epoch, trust_symbol, path):
     """Write an MXNet checkpoint, or a weights-86.bin, as one HDF5 file.
@@ -77,8 +86,8 @@ def import_pair(prefix, epoch, trust_symbol, path):
     It has the weights that the network names, as float32: every weight that is a float32 bit for bit. A line says when
     one had to be rounded.
     """
-    from ..checkpoints import hdf5, load
-    from ..present.render import terminal
+    from ...checkpoints import hdf5, load
+    from ...present.render import terminal
 
     if not path.endswith(".h5"):
         raise UsageError(f"the file must be called NAME.h5, not {path}")

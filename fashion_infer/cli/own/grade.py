@@ -2,13 +2,22 @@
 
 import click
 
-from ..errors import CheckFailed, DeviceError, UsageError
-from . import options
+from ...errors import CheckFailed, DeviceError, UsageError
+from .. import options
+from ..groups import Command
 
 FORMATS = ("text", "json", "gradescope", "prairielearn", "junit")
 
 
-@click.command("grade")
+@click.command(
+    "grade",
+    cls=Command,
+    examples=(
+        "grade new-forward.cpp --backend cpu",
+        "grade --edition fa2020 --out marks team-1.zip team-2.zip",
+        "grade --print-rubric",
+    ),
+)
 @click.argument("submissions", nargs=-1, metavar="SUBMISSION...")
 @options.takes(
     options.edition,
@@ -34,9 +43,9 @@ def command(submissions, edition, rubric, print_rubric, n, backend, device, file
     SUBMISSION is a kernel file, a folder or an archive. Exit 0 when all were judged, whatever the marks; 1 when a check
     that --require names failed; 4 when this machine could not judge.
     """
-    from ..grading import grade, results, verdict
-    from ..grading import rubric as rubrics
-    from ..present.render import terminal
+    from ...grading import grade, results, verdict
+    from ...grading import rubric as rubrics
+    from ...present.render import terminal
 
     if print_rubric:
         click.echo(rubrics.default_text(edition or "fa2017"), nl=False)

@@ -2,12 +2,15 @@
 
 import click
 
-from ..errors import CheckFailed
-from . import options
-from .apart import apart
+from ...errors import CheckFailed
+from .. import options
+from ..apart import apart
+from ..groups import Command
 
 
-@click.command("report")
+@click.command(
+    "report", cls=Command, examples=("report --out report --quick", "report --out report --kernel ./new-forward.cu")
+)
 @options.takes(
     click.option("--out", required=True, metavar="DIR", help="Folder: new, empty, or a former report to replace."),
     options.backend,
@@ -29,10 +32,10 @@ from .apart import apart
 def command(out, timeout, **values):
     """Measure everything, and write it as one HTML page and the same as Markdown; exit 1 when something is wrong."""
     apart([values["kernel"]], timeout)
-    from ..present.render import terminal
-    from ..present.shown import shown
-    from ..report import make
-    from ..report.request import Request
+    from ...present.render import terminal
+    from ...present.shown import shown
+    from ...report import make
+    from ...report.request import Request
 
     page, measured = make.make(out, Request(**values), lambda text: click.echo(f"report: {shown(text)}", err=True))
     terminal.say(str(page))

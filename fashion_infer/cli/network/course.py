@@ -2,10 +2,11 @@
 
 import click
 
-from . import options
+from .. import options
+from ..groups import Command
 
 
-@click.command("course")
+@click.command("course", cls=Command, examples=("course m2.1 ece408-high 10000", "course m3.1 ece408-low 2000"))
 @click.argument("program", metavar="PROGRAM")
 @click.argument("model", required=False)
 @click.argument("n", type=int, required=False)
@@ -16,9 +17,9 @@ from . import options
 def command(program, model, n, edition, data_dir, data):
     """Run one of the course's programs with its own arguments: m1.1 m1.2 m2.1 m3.1 m4.1 final, or of the years of
     mini-dnn, fa2020 and later, m1 m2 m3, which take N alone."""
-    from .. import course, pipeline
-    from ..present import run as present
-    from ..present.render import terminal
+    from ... import course, pipeline
+    from ...present import run as present
+    from ...present.render import terminal
     from . import running
 
     request = course.request(program, edition, model, n, data_dir=data_dir, data=data)

@@ -4,11 +4,20 @@ import json
 
 import click
 
-from ..errors import DataError
-from . import options
+from ...errors import DataError
+from .. import options
+from ..groups import Command
 
 
-@click.command("run")
+@click.command(
+    "run",
+    cls=Command,
+    examples=(
+        "run",
+        "run --model ece408-low --n 2000",
+        "run --edition fa2020 --backend cpu --kernel ./new-forward.cpp",
+    ),
+)
 @options.takes_request(
     *options.RUN,
     click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead."),
@@ -17,11 +26,11 @@ from . import options
 )
 def command(request, as_json, confusion, mistakes):
     """Classify the first N test images and print correctness and Op Time."""
-    from .. import pipeline
-    from ..present import files
-    from ..present import run as present
-    from ..present.render import terminal
-    from ..present.report import mistakes as pictures
+    from ... import pipeline
+    from ...present import files
+    from ...present import run as present
+    from ...present.render import terminal
+    from ...present.report import mistakes as pictures
     from . import running
 
     files.check(pictures=[confusion, mistakes], error=DataError)

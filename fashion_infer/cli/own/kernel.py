@@ -2,37 +2,44 @@
 
 import click
 
-from ..errors import CheckFailed
-from . import options
-from .apart import apart
-from .groups import Group
+from ...errors import CheckFailed
+from .. import options
+from ..apart import apart
+from ..groups import Group
 
 
-@click.group("kernel", cls=Group, following="fashion-infer kernel formats")
+@click.group(
+    "kernel",
+    cls=Group,
+    following="fashion-infer kernel formats",
+    examples=("kernel new --format minidnn > new-forward.cu", "kernel check new-forward.cu"),
+)
 def command():
     """Kernel files of one's own: formats, a file to start from, a check."""
 
 
-@command.command("formats")
+@command.command("formats", examples=("kernel formats", "kernel formats | less"))
 def formats():
     """List the formats of kernel files: who has them, and by what a file is recognised."""
-    from ..present import kernel as present
-    from ..present.render import terminal
-    from ..submissions import formats
+    from ...present import kernel as present
+    from ...present.render import terminal
+    from ...submissions import formats
 
     terminal.show([present.formats(formats.FORMATS)])
 
 
-@command.command("new")
+@command.command(
+    "new", examples=("kernel new --format minidnn > new-forward.cu", "kernel new --format c-cpu > conv.cpp")
+)
 @click.option("--format", "name", required=True, metavar="NAME", help="See `kernel formats`; mxnet, minidnn, c too.")
 def new(name):
     """Print a naive kernel to start from: `kernel new --format minidnn > new-forward.cu`."""
-    from ..submissions import formats
+    from ...submissions import formats
 
     click.echo(formats.template(name), nl=False)
 
 
-@command.command("check")
+@command.command("check", examples=("kernel check new-forward.cu", "kernel check conv.cpp --backend cpu --verbose"))
 @click.argument("file", metavar="FILE")
 @options.takes(
     options.kernel_format,
@@ -49,10 +56,10 @@ def check(file, kernel_format, backend, device, timeout, verbose):
     """
     path = file if "/" in file else f"./{file}"
     apart([path], timeout)
-    from .. import submissions
-    from ..present import kernel as present
-    from ..present.render import terminal
-    from ..submissions import formats, loading
+    from ... import submissions
+    from ...present import kernel as present
+    from ...present.render import terminal
+    from ...submissions import formats, loading
 
     formats.insisted([path], kernel_format)
     backend = loading.backend_of(file, kernel_format, backend)

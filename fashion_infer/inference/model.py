@@ -3,12 +3,12 @@
 import json
 from typing import NamedTuple, Optional, Tuple
 
-from .checkpoints import editions, originals, zoo
-from .checkpoints.checkpoint import Checkpoint
-from .checkpoints.load import load as load_checkpoint
-from .data import dataset
-from .graph import input_size, rewrite, symbol
-from .request import Request
+from ..checkpoints import editions, originals, zoo
+from ..checkpoints.checkpoint import Checkpoint
+from ..checkpoints.load import load as load_checkpoint
+from ..data import dataset
+from ..graph import input_size, rewrite, symbol
+from ..request import Request
 
 
 class LoadedModel(NamedTuple):

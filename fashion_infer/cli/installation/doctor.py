@@ -2,15 +2,16 @@
 
 import click
 
-from ..errors import CheckFailed
+from ...errors import CheckFailed
+from ..groups import Command
 
 
-@click.command("doctor")
+@click.command("doctor", cls=Command, examples=("doctor", "doctor > installation.txt"))
 def command():
     """Check Python, NumPy, MXNet, the operator library, devices, dataset and models; say what to do."""
-    from .. import doctor
-    from ..present import environment
-    from ..present.render import terminal
+    from ... import doctor
+    from ...present import environment
+    from ...present.render import terminal
 
     findings = doctor.examine()
     terminal.show([environment.findings(findings)])

@@ -1,0 +1,1 @@
+"""Commands about what is installed here: devices, dataset, models."""

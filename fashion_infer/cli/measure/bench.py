@@ -1,0 +1,20 @@
+"""`fashion-infer bench`."""
+
+import click
+
+from ..groups import Group
+from . import conv, net
+
+
+@click.group(
+    "bench",
+    cls=Group,
+    following="fashion-infer bench conv --batch 100",
+    examples=("bench conv --backend cpu --batch 100", "bench net --against none --batch 1,100"),
+)
+def command():
+    """Measure kernels and networks beside what a user could pick instead."""
+
+
+command.add_command(conv.command)
+command.add_command(net.command)

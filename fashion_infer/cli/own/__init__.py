@@ -1,0 +1,1 @@
+"""Commands for kernel files: one's own, and those of others."""

@@ -1,0 +1,220 @@
+"""docs/adding-a-kernel.md, followed: a kernel added at each place of a table, in a copy of the tree, ends green."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import profiles
+import pytest
+import reference
+from test_sanitizers import tool
+
+from fashion_infer.library import bindings
+
+ROOT = Path(__file__).resolve().parents[2]
+CPU_PLACES = range(len(reference.own_kernels("cpu")) + 1)
+GPU_PLACES = range(len(reference.own_kernels("gpu")) + 1)
+LINE = '    {"extra", "a copy of another one", "", "float32", %s},\n'
+
+
+def copied(tmp_path):
+    """The tree, without what is built or kept."""
+    tree = tmp_path / "tree"
+    kept = {ROOT: {".git", ".venv", "build", "site"}, ROOT / "fashion_infer": {"lib"}}
+
+    def left_out(folder, names):
+        return {name for name in names if name in kept.get(Path(folder), ()) or name == "__pycache__"}
+
+    shutil.copytree(ROOT, tree, ignore=left_out, symlinks=True)
+    return tree
+
+
+def changed(path, old, new):
+    text = path.read_text(encoding="utf-8")
+    assert text.count(old) == 1, (path, old)
+    path.write_text(text.replace(old, new), encoding="utf-8")
+
+
+def put(table, place, line):
+    """Add a line to a table's source, before the line that is at `place`."""
+    text = table.read_text(encoding="utf-8")
+    begin = text.index("kKernels[] = {\n") + len("kKernels[] = {\n")
+    end = text.index("\n};", begin) + 1
+    starts = [begin + match.start() for match in re.finditer(r'^    \{"', text[begin:end], re.MULTILINE)] + [end]
+    table.write_text(text[: starts[place]] + line + text[starts[place] :], encoding="utf-8")
+
+
+def add_for_the_cpu(conv, place):
+    """Steps 1 and 3 of the page: the file, its declaration, its line."""
+    cpu = conv / "cpu"
+    (cpu / "extra.cpp").write_text((cpu / "naive.cpp").read_text(encoding="utf-8").replace("conv_naive", "conv_extra"))
+    naive = "fops_status conv_naive(const fops_conv&, const void* x, const float* k, float* y, void*);\n"
+    changed(cpu / "kernels.h", naive, naive + naive.replace("conv_naive", "conv_extra"))
+    put(cpu / "table.cpp", place, LINE % "any, conv_extra")
+
+
+def add_for_the_gpu(conv, place):
+    """The same, with a row, a picture and a section of the ladder's page."""
+    cuda, number = conv / "cuda", len(GPU_PLACES)
+    source = (cuda / "02_register_accumulate.cu").read_text(encoding="utf-8").replace("register_accumulate", "extra")
+    (cuda / f"{number}_extra.cu").write_text(source.replace("Step 2:", f"Step {number}:"), encoding="utf-8")
+    changed(cuda / "kernels.h", "#undef FOPS_RUN", "FOPS_RUN(run_extra);\n\n#undef FOPS_RUN")
+    put(cuda / "table.cu", place, LINE % "takes_any, run_extra")
+    shutil.copy(cuda / "pictures" / "02_register_accumulate.svg", cuda / "pictures" / f"{number}_extra.svg")
+    text = (cuda / "README.md").read_text(encoding="utf-8")
+    last = re.search(rf"^\| {number - 1} \|.*\n", text, re.MULTILINE)
+    row = f"| {number} | [{number}_extra.cu]({number}_extra.cu) | `extra` | a copy of step 2 | not measured | |\n"
+    section = f"\n## {number}. A copy\n\n![Step {number}](pictures/{number}_extra.svg)\n"
+    (cuda / "README.md").write_text(text[: last.end()] + row + text[last.end() :] + section, encoding="utf-8")
+
+
+def run(command, **options):
+    """Run a command, and show what it said when it fails."""
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **options)
+    assert done.returncode == 0, done.stdout
+    return done.stdout
+
+
+# ---- what auto picks: the table alone, its kernels and predicates replaced by stand-ins
+
+ASK_CPU = """
+#include <cstdio>
+#include <cstdlib>
+#include <initializer_list>
+#include "base/isa.h"
+#include "conv/cpu/kernels.h"
+namespace fops {
+Isa isa() { return Isa::generic; }
+bool amx() { return getenv("AMX") != nullptr; }
+#define STAND_IN(name) fops_status name(const fops_conv&, const void*, const float*, float*, void*) { return FOPS_OK; }
+STAND_IN(conv_naive) STAND_IN(conv_extra)
+#define OF_A_SET(set) namespace set { STAND_IN(conv_shifted) STAND_IN(conv_direct) STAND_IN(conv_tiles) }
+FOPS_EACH_ISA(OF_A_SET)
+}
+int main() {
+  for (int C : {1, 4, 8, 64, 512}) for (int M : {1, 4, 50, 256}) for (int K : {1, 3, 7}) for (int side : {7, 28, 224}) {
+    const fops_conv c{1, C, side, side, M, K, FOPS_FLOAT32};
+    puts(fops::cpu_kernels().choose(c)->name);
+  }
+}
+"""
+ASK_GPU = """
+#include <cstdio>
+#include <initializer_list>
+#include "conv/cuda/course_layers.h"
+#include "conv/cuda/kernels.h"
+namespace fops {
+%s
+}
+int main() {
+  for (int M = 1; M < 1 << %d; ++M) for (int K : {5, 9}) {
+    const fops_conv c{1, 1, 28, 28, M, K, FOPS_FLOAT32};
+    const fops::Kernel* chosen = fops::gpu_kernels().choose(c);
+    puts(chosen ? chosen->name : "none");
+  }
+}
+"""
+
+
+def chosen_on_the_cpu(conv, folder):
+    """The names that auto picks, for 180 shapes, with tiles and without."""
+    program = folder / "ask"
+    program.with_suffix(".cpp").write_text(ASK_CPU)
+    sources = [f"{program}.cpp", conv / "cpu" / "table.cpp"]
+    ops = conv.parent
+    run(["c++", "-std=c++17", "-O0", f"-I{ops}", f"-I{ops / 'include'}", *sources, "-o", program])
+    return [run([program], env={**os.environ, **amx}).split() for amx in ({}, {"AMX": "1"})]
+
+
+def chosen_on_the_gpu(conv, folder):
+    """The same: a predicate answers by a bit of M, so that every choice is met."""
+    text = (conv / "cuda" / "kernels.h").read_text(encoding="utf-8")
+    arguments = "const fops_conv&, const void*, const float*, float*, void*"
+    stand_ins = [
+        f"fops_status {name}({arguments}) {{ return FOPS_OK; }}" for name in re.findall(r"FOPS_RUN\((run_\w+)\);", text)
+    ]
+    predicates = re.findall(r"bool (takes_\w+)\(const fops_conv&\);", text)
+    stand_ins += [
+        f"bool {name}(const fops_conv& c) {{ return c.M >> {bit} & 1; }}" for bit, name in enumerate(predicates)
+    ]
+    (folder / "ask.cu").write_text(ASK_GPU % ("\n".join(stand_ins), len(predicates)))
+    ops = conv.parent
+    includes = [f"-I{ops}", f"-I{ops / 'include'}", "--expt-relaxed-constexpr"]
+    run(["nvcc", "-std=c++17", "-O0", *includes, folder / "ask.cu", conv / "cuda" / "table.cu", "-o", folder / "ask"])
+    return run([folder / "ask"]).split()
+
+
+def parts(tmp_path):
+    """A copy of the operator library's sources, and its folder of kernels."""
+    shutil.copytree(ROOT / "custom_ops", tmp_path / "ops")
+    return tmp_path / "ops" / "conv"
+
+
+@pytest.mark.skipif(not shutil.which("c++"), reason="needs a C++ compiler")
+def test_an_added_kernel_is_not_what_auto_picks_on_the_cpu(tmp_path):
+    before = chosen_on_the_cpu(parts(tmp_path), tmp_path)
+    assert {name for names in before for name in names} == {"shifted", "direct", "tiles"}
+    for place in CPU_PLACES:
+        (tmp_path / str(place)).mkdir()
+        conv = parts(tmp_path / str(place))
+        add_for_the_cpu(conv, place)
+        assert chosen_on_the_cpu(conv, tmp_path) == before, place
+
+
+@pytest.mark.skipif(not shutil.which("nvcc"), reason="needs nvcc")
+def test_an_added_kernel_is_not_what_auto_picks_on_the_gpu(tmp_path):
+    before = chosen_on_the_gpu(parts(tmp_path), tmp_path)
+    assert set(before) >= {"few-products", "tensor-core", "register-tile", "implicit-gemm"}
+    for place in profiles.drawn(GPU_PLACES, 1):
+        (tmp_path / str(place)).mkdir()
+        conv = parts(tmp_path / str(place))
+        add_for_the_gpu(conv, place)
+        assert chosen_on_the_gpu(conv, tmp_path) == before, place
+
+
+# ---- the suite
+
+
+def suite(tree, library, *files):
+    """Run files of the copy's tests on a library."""
+    options = {"FASHION_OPS_LIBRARY": str(library), "PYTHONPATH": str(tree), "HYPOTHESIS_PROFILE": "default"}
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *files]
+    said = run(command, cwd=str(tree), env={**os.environ, **options})
+    assert " passed" in said and Path(library).exists()
+    return said
+
+
+@pytest.mark.parametrize("place", profiles.drawn(GPU_PLACES, 1))
+def test_pages_with_an_added_kernel_of_the_gpu(place, tmp_path):
+    tree = copied(tmp_path)
+    add_for_the_gpu(tree / "custom_ops" / "conv", place)
+    suite(tree, bindings.library_path(), "tests/unit/test_docs.py")
+
+
+@pytest.mark.skipif(not profiles.pick(False, True), reason="builds the library: part of make test-all")
+def test_suite_with_a_kernel_at_each_place_of_the_cpu(tmp_path):
+    cmake, ninja = tool("cmake"), tool("ninja")
+    if not (cmake and ninja and shutil.which("c++")):
+        pytest.skip("a C++ compiler, cmake or ninja is not installed")
+    mxnet = Path(sysconfig.get_path("platlib")) / "mxnet"
+    clean, build = copied(tmp_path), tmp_path / "build"
+    tree = tmp_path / "with"
+    for place in CPU_PLACES:  # one folder, built again where the table has changed
+        if not tree.exists():
+            shutil.copytree(clean, tree)
+        for name in ("table.cpp", "kernels.h"):
+            shutil.copy(clean / "custom_ops" / "conv" / "cpu" / name, tree / "custom_ops" / "conv" / "cpu" / name)
+        add_for_the_cpu(tree / "custom_ops" / "conv", place)
+        ops = tree / "custom_ops"
+        run(
+            [cmake, "-S", ops, "--preset", "cpu", "-B", build, f"-DCMAKE_MAKE_PROGRAM={ninja}", f"-DMXNET_DIR={mxnet}"],
+            cwd=ops,
+        )
+        run([cmake, "--build", build])
+        names = ["operator", "bound", "steady", "tiles", "bench", "docs", "cli", "completion", "submissions_kernels"]
+        suite(tree, build / "libfashion_ops.so", *(f"tests/unit/test_{name}.py" for name in names))
+        suite(tree, build / "libfashion_ops.so", "tests/pipeline/test_kernel_files.py")
