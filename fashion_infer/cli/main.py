@@ -171,7 +171,7 @@ def _silence(stream):
 
 
 def _fail(message, code):
-    from ..present.shown import shown
+    from ..system.text import shown
 
     try:
         click.echo(f"{PROGRAM}: {shown(message)}", err=True)
