@@ -30,12 +30,6 @@ LARGE = chains.chains(
 )
 
 
-def examples(count):
-    return hypothesis.settings(
-        max_examples=profiles.examples(count), suppress_health_check=list(hypothesis.HealthCheck), deadline=None
-    )
-
-
 def check_kernel(name, x, weight):
     if not library.takes(name, library.conv_of(x, weight)):
         return
@@ -56,7 +50,7 @@ def shapes(draw):
 
 @pytest.mark.parametrize("name", LONG_CHAINS)
 def test_any_shape(name):
-    @examples(60)
+    @profiles.on_device(60)
     @hypothesis.given(shapes(), KIND, KIND, st.booleans(), SEED)
     def check(shape, kind, weights, specials, seed):
         c, h, w, m, k = shape
@@ -92,7 +86,7 @@ def check_network(chain, weights, x):
 
 @NOT_YET
 def test_dense():
-    @examples(60)
+    @profiles.on_device(60)
     @hypothesis.given(
         st.integers(1, 8000), st.sampled_from([1, 7, 10, 64, 130, 500]), st.sampled_from([1, 9, 200]), KIND, KIND,
         st.booleans(), st.booleans(), SEED,
@@ -111,7 +105,7 @@ def test_dense():
 
 @NOT_YET
 def test_random_networks():
-    @examples(150)
+    @profiles.on_device(150)
     @hypothesis.given(LARGE, st.integers(1, 40), KIND, st.booleans(), SEED)
     def check(chain, n, kind, specials, seed):
         rng = np.random.default_rng(seed)

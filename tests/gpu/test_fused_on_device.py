@@ -76,7 +76,7 @@ LARGE = chains.chains(
 
 @pytest.mark.parametrize("kind", ["uint8", "reals"])
 def test_random_chains(torch, kind):
-    @hypothesis.settings(max_examples=profiles.examples(80), suppress_health_check=list(hypothesis.HealthCheck))
+    @profiles.on_device(80)
     @hypothesis.given(LARGE, st.integers(1, 70), st.integers(0, 99), st.integers(0, 1))
     def check(chain, n, seed, offset):
         arrays, images = weights(chain, seed, kind != "reals"), chain.items(n + offset, kind, seed)

@@ -27,12 +27,6 @@ CHAINS = chains.chains(
 )
 
 
-def examples(count):
-    return hypothesis.settings(
-        max_examples=profiles.examples(count), suppress_health_check=list(hypothesis.HealthCheck), deadline=None
-    )
-
-
 def parts(rng, n):
     """Slices of n items: the first half, the last item alone, and any others."""
     begin = int(rng.integers(n))
@@ -51,7 +45,7 @@ def check_network(torch, chain, n, kind, seed):
 
 
 def test_random_networks(torch):
-    @examples(60)
+    @profiles.on_device(60)
     @hypothesis.given(CHAINS, st.integers(1, 300), st.sampled_from(["uint8", "pixels", "normal"]), SEED)
     @hypothesis.example(chains.Chain([Dense(7)], (1, 38, 48)), 255, "normal", 0)
     def check(chain, n, kind, seed):
@@ -77,7 +71,7 @@ def test_slices(torch, monkeypatch, slice_):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_kernels(name):
-    @examples(40)
+    @profiles.on_device(40)
     @hypothesis.given(
         st.integers(1, 60), st.integers(1, 9), st.integers(1, 60), st.integers(1, 40), st.integers(1, 7),
         st.sampled_from(sorted(inputs.KINDS)), SEED,

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 import pytest
+import reference
 
 from fashion_infer.cli.main import cli
 from fashion_infer.submissions import formats, paths
@@ -55,12 +56,6 @@ def head(path):
     return lines[: next((index for index, line in enumerate(lines) if not line.startswith("//")), len(lines))]
 
 
-def kernels():
-    """Names of the ladder's kernels, in their order."""
-    table = re.search(r"kKernels\[\] = \{(.*?)\n\};", (LADDER / "table.cu").read_text(encoding="utf-8"), re.DOTALL)
-    return re.findall(r'^    \{"([^"]+)"', table.group(1), re.MULTILINE)
-
-
 def ladder():
     """The ladder page's rows: step -> cells."""
     return {int(cells[0]): cells for cells in rows(LADDER / "README.md") if cells[0].isdigit()}
@@ -94,7 +89,7 @@ def test_head_of_a_kernel_file_is_short_and_points_to_pages_that_exist(path):
 
 def test_every_step_has_a_row_and_a_file_and_a_picture():
     page, steps = (LADDER / "README.md").read_text(encoding="utf-8"), ladder()
-    assert [cells[2].strip("`") for _, cells in sorted(steps.items())] == kernels()
+    assert [cells[2].strip("`") for _, cells in sorted(steps.items())] == reference.own_kernels("gpu")
     assert sorted(steps) == list(range(1, len(steps) + 1))
     for step, cells in steps.items():
         target = re.search(r"\]\((.*?)\)", cells[1]).group(1)
