@@ -1,9 +1,13 @@
-"""A browser, for the tests of pages."""
+"""A browser, for the tests of pages; and the modules of scripts/ that make an environment."""
 
+import importlib
 import os
 import shutil
+from pathlib import Path
 
 import pytest
+
+SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
 
 
 @pytest.fixture(scope="session")
@@ -19,3 +23,15 @@ def browser():
         started = playwright.chromium.launch(executable_path=program, args=options)
         yield started
         started.close()
+
+
+@pytest.fixture
+def make_env(monkeypatch):
+    monkeypatch.syspath_prepend(str(SCRIPTS))
+    return importlib.import_module("make_env")
+
+
+@pytest.fixture
+def env_plan(monkeypatch):
+    monkeypatch.syspath_prepend(str(SCRIPTS))
+    return importlib.import_module("env_plan")

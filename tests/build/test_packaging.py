@@ -20,18 +20,6 @@ pytestmark = pytest.mark.skipif(not (ROOT / "setup.cfg").exists(), reason="needs
 
 
 @pytest.fixture
-def make_env(monkeypatch):
-    monkeypatch.syspath_prepend(str(ROOT / "scripts"))
-    return importlib.import_module("make_env")
-
-
-@pytest.fixture
-def env_plan(monkeypatch):
-    monkeypatch.syspath_prepend(str(ROOT / "scripts"))
-    return importlib.import_module("env_plan")
-
-
-@pytest.fixture
 def config():
     parser = configparser.ConfigParser()
     parser.read(ROOT / "setup.cfg")

@@ -1,6 +1,5 @@
 """What `make` decides before it works: which part is made anew, why, and what of earlier calls it remembers."""
 
-import importlib
 import json
 import os
 import shutil
@@ -17,12 +16,6 @@ from fashion_infer import doctor
 ROOT = Path(__file__).resolve().parent.parent.parent
 
 pytestmark = pytest.mark.skipif(not (ROOT / "setup.cfg").exists(), reason="needs the checkout")
-
-
-@pytest.fixture
-def make_env(monkeypatch):
-    monkeypatch.syspath_prepend(str(ROOT / "scripts"))
-    return importlib.import_module("make_env")
 
 
 @pytest.fixture

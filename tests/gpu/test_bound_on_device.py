@@ -20,14 +20,7 @@ NOT_YET = pytest.mark.xfail(reason="docs/precision.md: what does not hold yet on
 LONG_CHAINS = [name if name in ("tensor-core", "auto") else pytest.param(name, marks=NOT_YET) for name in NAMES]
 KIND = st.sampled_from(sorted(inputs.KINDS))
 SEED = st.integers(0, 2**32 - 1)
-LARGE = chains.chains(
-    most_layers=6,
-    most_channels=7,
-    largest=30,
-    largest_kernel=11,
-    most_filters=70,
-    units=st.sampled_from([1, 2, 7, 10, 16, 17, 31, 64, 129, 300]),
-)
+LARGE = chains.large()
 
 
 def check_kernel(name, x, weight):

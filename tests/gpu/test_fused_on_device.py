@@ -64,14 +64,7 @@ def test_unknown_precision_is_refused(torch):
     assert "float8" in bindings.message()
 
 
-LARGE = chains.chains(
-    most_layers=6,
-    most_channels=7,
-    largest=30,
-    largest_kernel=11,
-    most_filters=70,
-    units=st.sampled_from([1, 2, 7, 10, 16, 17, 31, 64, 129, 300]),
-)
+LARGE = chains.large()
 
 
 @pytest.mark.parametrize("kind", ["uint8", "reals"])

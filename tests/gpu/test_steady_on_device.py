@@ -17,14 +17,7 @@ st = hypothesis.strategies
 pytestmark = pytest.mark.gpu
 NAMES = [name for name, _ in library.kernels()] or ["none"]
 SEED = st.integers(0, 2**32 - 1)
-CHAINS = chains.chains(
-    most_layers=6,
-    most_channels=7,
-    largest=30,
-    largest_kernel=11,
-    most_filters=70,
-    units=st.sampled_from([1, 7, 10, 16, 31, 64, 129, 300]),
-)
+CHAINS = chains.large()
 
 
 def parts(rng, n):
