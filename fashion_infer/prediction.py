@@ -5,7 +5,7 @@ from typing import NamedTuple, Optional, Sequence, Tuple
 import numpy as np
 
 from . import pipeline
-from .data import dataset, pictures
+from .data import dataset, decoding
 from .request import Request
 
 
@@ -18,7 +18,7 @@ class Predictions(NamedTuple):
 
 
 def predict(paths: Sequence[str], request: Request, invert: Optional[bool] = None) -> Predictions:
-    """Read pictures (see `pictures.read`) and run the request's network over them.
+    """Read pictures (see `data.pictures.read`) and run the request's network over them.
 
     Raises
     ------
@@ -26,7 +26,7 @@ def predict(paths: Sequence[str], request: Request, invert: Optional[bool] = Non
         For a picture that cannot be read, and all that `pipeline.run` can raise.
     """
     request.check()
-    images = np.stack([pictures.read(path, invert) for path in paths])
+    images = decoding.read(paths, invert)
     unlabelled = dataset.Images(images, np.zeros(len(images), np.uint8), "pictures", "")
     result = pipeline.run(request, images=unlabelled)
     return Predictions(images, result.scores, result.class_names)

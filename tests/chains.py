@@ -115,3 +115,11 @@ def chains(most_layers=7, most_channels=5, largest=24, largest_kernel=5, most_fi
         return Chain(layers, shape)
 
     return draw_chain()
+
+
+def large():
+    """`chains` of the sizes that GPU kernels differ by, and wide dense layers: a strategy of hypothesis."""
+    from hypothesis import strategies as st
+
+    units = st.sampled_from([1, 2, 7, 10, 16, 17, 31, 64, 129, 300])
+    return chains(most_layers=6, most_channels=7, largest=30, largest_kernel=11, most_filters=70, units=units)

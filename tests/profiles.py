@@ -33,6 +33,17 @@ def examples(count):
     return count * pick(1, MORE)
 
 
+def on_device(count):
+    """`hypothesis.settings` of that many examples for a test on a GPU: all health checks are off.
+
+    It is a decorator of the property.
+    """
+    import hypothesis
+
+    every = list(hypothesis.HealthCheck)
+    return hypothesis.settings(max_examples=examples(count), suppress_health_check=every, deadline=None)
+
+
 def pick(sample, everything):
     """`sample` under `default`, `everything` under `all`."""
     return everything if _chosen == "all" else sample

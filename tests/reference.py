@@ -8,6 +8,18 @@ import numpy as np
 
 from fashion_infer.graph.layers import Convolution, Dense, Flatten, MaxPool, Relu, Tanh
 
+# What the operator mode runs of fa2017: a node's name and its operator.
+FA2017_NODES = [
+    ("new0", "New"),
+    ("activation0", "Activation"),
+    ("pooling0", "Pooling"),
+    ("flatten0", "Flatten"),
+    ("fullyconnected0", "FullyConnected"),
+    ("activation1", "Activation"),
+    ("fullyconnected1", "FullyConnected"),
+    ("softmax", "SoftmaxOutput"),
+]
+
 
 def convolve(x, weight):
     """Valid, stride-1 cross-correlation in float64. x (B,C,H,W), weight (M,C,K,K) -> (B,M,H-K+1,W-K+1).

@@ -11,8 +11,8 @@ import numpy as np
 from ..errors import CheckpointError, DeviceError
 from ..graph import rewrite
 from ..graph.symbol import Graph
-from ..graph.text import shown
 from ..system.interrupts import interrupt_deferred
+from ..system.text import excerpt
 from .loading import load
 from .logs import quiet
 from .plugin import BACKEND, FUSED_OPERATOR, explain, load_operators
@@ -158,7 +158,7 @@ class BoundGraph:
                 size *= int(extent)
             number = rewrite.number_of(name.rpartition("_")[0])
             if size > _LARGEST_OUTPUT and number is not None:
-                node = shown(self._graph["nodes"][number]["name"])
+                node = excerpt(self._graph["nodes"][number]["name"])
                 raise CheckpointError(
                     f"layer '{node}' makes {size >> 20} MiB of one image of {self._input_shape[-1]} pixels a side; "
                     f"at most {_LARGEST_OUTPUT >> 20} are run"
@@ -175,11 +175,13 @@ class BoundGraph:
                 weight = weights[name]
                 if weight.shape != shape:
                     raise CheckpointError(
-                        f"weight {shown(name)} has shape {weight.shape} where the network needs {shape}"
+                        f"weight {excerpt(name)} has shape {weight.shape} where the network needs {shape}"
                     )
                 arguments[key] = self._mx.nd.array(weight, self._context, np.float32)
             elif not name.endswith("label"):
-                raise CheckpointError(f"the checkpoint lacks {shown(name)}, which the network needs with shape {shape}")
+                raise CheckpointError(
+                    f"the checkpoint lacks {excerpt(name)}, which the network needs with shape {shape}"
+                )
         return arguments
 
     def _infer_shapes(self, batch: int) -> Dict[str, Tuple[int, ...]]:

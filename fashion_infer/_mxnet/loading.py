@@ -67,8 +67,7 @@ def _check_room():
     run had nine threads more than the interpreter, and 10,000 images took 1,000 to 1,120 MB in all, those of the
     largest edition most: 1,210 are asked for. With 1,000 MB it ended in a crash or in libgomp's words.
     """
-    threads = 6 + 2 * openmp_thread_count()
-    limits.check(490 + 72 * threads, threads, "MXNet")
+    limits.check(limits.Need(490, 72, started=6, times=2), openmp_thread_count(), "MXNet")
 
 
 def build():

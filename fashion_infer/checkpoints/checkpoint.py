@@ -5,7 +5,7 @@ from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence
 import numpy as np
 
 from ..errors import CheckpointError
-from ..graph.text import shown
+from ..system.text import excerpt
 
 # Of all weights together, as float32: 67 million of them. AlexNet has 61 million, fa2017's network 3.6.
 LARGEST_WEIGHTS = 256 << 20
@@ -29,7 +29,7 @@ def check_finite(weights: Mapping[str, np.ndarray], source: str) -> None:
     """Raise CheckpointError when a weight is NaN or infinite."""
     for name, array in weights.items():
         if not np.isfinite(array).all():
-            raise CheckpointError(f"{source}: weight {shown(name)} holds NaN or infinite values")
+            raise CheckpointError(f"{source}: weight {excerpt(name)} holds NaN or infinite values")
 
 
 def check_size(shapes: Mapping[str, Sequence[int]]) -> None:
@@ -42,7 +42,7 @@ def check_size(shapes: Mapping[str, Sequence[int]]) -> None:
     if sum(sizes) > LARGEST_WEIGHTS:
         largest = list(shapes)[sizes.index(max(sizes))]
         raise ValueError(
-            f"its weights take {sum(sizes) >> 20} MiB, {shown(largest)} alone {max(sizes) >> 20}, and at most "
+            f"its weights take {sum(sizes) >> 20} MiB, {excerpt(largest)} alone {max(sizes) >> 20}, and at most "
             f"{LARGEST_WEIGHTS >> 20} are read"
         )
 
@@ -64,4 +64,4 @@ def notice_of_rounded(names: Sequence[str]) -> Optional[str]:
     if not names:
         return None
     more = f" and {len(names) - 1} more" if len(names) > 1 else ""
-    return f"the network computes in float32: weight {shown(names[0])}{more} was rounded to it"
+    return f"the network computes in float32: weight {excerpt(names[0])}{more} was rounded to it"

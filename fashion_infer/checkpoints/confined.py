@@ -10,14 +10,10 @@ The price is the start of Python, NumPy and h5py, which a run of a checkpoint th
 models are part of the program, and are read in its own process.
 """
 
-import contextlib
 import io
 import json
 import math
 import os
-import resource
-import signal
-import subprocess
 import sys
 from typing import Any, Dict, Tuple
 
@@ -26,13 +22,12 @@ import numpy as np
 from ..errors import CheckpointError
 from ..graph import symbol
 from ..graph.layers import Dense, walk
+from ..system import confinement
 from . import hdf5
 from .checkpoint import LARGEST_WEIGHTS, Checkpoint
 
 _CPU_SECONDS, _SECONDS = 10, 60.0
-# Not `-m`, which would look for modules in the current folder first.
-_CHILD = f"import sys; del sys.path[0]; from {__package__}.confined import child; child(*sys.argv[1:])"
-_ALONE = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "HDF5_PLUGIN_PRELOAD": "::"}
+_CHILD = confinement.code(f"{__package__}.confined")
 
 
 def load(path: str) -> Checkpoint:
@@ -43,23 +38,16 @@ def load(path: str) -> Checkpoint:
     CheckpointError
         When it is missing, damaged or not one, or cannot be read within the limits.
     """
-    libraries = os.pathsep.join(part for part in sys.path if part)
-    try:
-        done = subprocess.run(
-            [sys.executable, "-W", "ignore", "-c", _CHILD, os.fspath(path), str(_CPU_SECONDS)],
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=_SECONDS,
-            env={**os.environ, **_ALONE, "PYTHONPATH": libraries},
-        )  # fmt: skip
-    except subprocess.TimeoutExpired:
-        raise CheckpointError(
-            f"{path} could not be read in {_SECONDS:.0f} s: it is damaged, or the disk is slow"
-        ) from None
-    except OSError as error:
-        raise CheckpointError(f"cannot start a process to read {path}: {error.strerror or error}") from None
-    if done.returncode in (-signal.SIGXCPU, -signal.SIGKILL):
+    words = [os.fspath(path), str(_CPU_SECONDS)]
+    done = confinement.run(_CHILD, words, _SECONDS, {"HDF5_PLUGIN_PRELOAD": "::"})
+    if done.why == "time":
+        raise CheckpointError(f"{path} could not be read in {_SECONDS:.0f} s: it is damaged, or the disk is slow")
+    if done.why == "processor time":
         raise CheckpointError(f"{path} is not a whole HDF5 checkpoint: {_CPU_SECONDS} s were not enough to read it")
+    if done.why:
+        raise CheckpointError(f"cannot start a process to read {path}: {done.why}")
     try:
-        said, weights = _unpack(done.stdout)
+        said, weights = _unpack(done.out)
     except (ValueError, KeyError, TypeError):
         raise CheckpointError(f"{path} is not a whole HDF5 checkpoint: the HDF5 library died of it") from None
     if "error" in said:
@@ -69,7 +57,6 @@ def load(path: str) -> Checkpoint:
 
 def child(path: str, cpu_seconds: str) -> None:
     """What the child does: read the file, and write it to stdout as one line of JSON and the weights."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
     _rehearse()
     _confine(int(cpu_seconds))
     try:
@@ -93,15 +80,8 @@ def _rehearse() -> None:
 
 
 def _confine(cpu_seconds: int) -> None:
-    limits = {resource.RLIMIT_CPU: cpu_seconds, resource.RLIMIT_FSIZE: 0, resource.RLIMIT_CORE: 0}
-    free = os.dup(0)  # the lowest free descriptor: what is opened next gets it
-    os.close(free)
-    limits[resource.RLIMIT_NOFILE] = free + 1
-    with contextlib.suppress(OSError), open("/proc/self/statm") as file:
-        limits[resource.RLIMIT_AS] = int(file.read().split()[0]) * resource.getpagesize() + 4 * LARGEST_WEIGHTS
-    for what, limit in limits.items():
-        _, hard = resource.getrlimit(what)
-        resource.setrlimit(what, (limit if hard == resource.RLIM_INFINITY else min(limit, hard), hard))
+    confinement.limit(4 * LARGEST_WEIGHTS)
+    confinement.limit_time(cpu_seconds)
 
 
 def _write(said: Dict[str, Any]) -> None:

@@ -20,9 +20,9 @@ import numpy as np
 from ..errors import CheckpointError
 from ..graph.structure import LARGEST_TEXT
 from ..graph.symbol import parse, variables
-from ..graph.text import shown
 from ..system.files import replacing
 from ..system.interrupts import interrupt_deferred
+from ..system.text import excerpt
 from . import editions
 from .checkpoint import Checkpoint, check_finite, check_size, notice_of_rounded, rounded
 
@@ -64,9 +64,9 @@ def check_edition(facts: Mapping[str, Any], source: str) -> None:
     """Raise CheckpointError when the edition that a checkpoint names is none."""
     edition = facts.get("edition", next(iter(editions.EDITIONS)))
     if not isinstance(edition, str):
-        raise CheckpointError(f"{source}: its edition is {shown(edition)}, which is no name")
+        raise CheckpointError(f"{source}: its edition is {excerpt(edition)}, which is no name")
     if edition not in editions.EDITIONS and edition not in editions.ALIASES:
-        raise CheckpointError(f"{source}: its edition is '{shown(edition)}', which is none of the course's")
+        raise CheckpointError(f"{source}: its edition is '{excerpt(edition)}', which is none of the course's")
 
 
 def _weights(file, wanted: List[str], names: List[str]) -> Dict[str, np.ndarray]:
@@ -78,9 +78,9 @@ def _weights(file, wanted: List[str], names: List[str]) -> Dict[str, np.ndarray]
     weights = {}
     for name, dataset in found.items():
         if dataset.dtype == np.int8:
-            _expect(dataset.ndim and _key(name) in scaled, f"the scale of weight {shown(name)} is missing")
+            _expect(dataset.ndim and _key(name) in scaled, f"the scale of weight {excerpt(name)} is missing")
             scale = _dataset(scales, _key(name))
-            _expect(scale.shape == dataset.shape[:1], f"the scale of weight {shown(name)} has shape {scale.shape}")
+            _expect(scale.shape == dataset.shape[:1], f"the scale of weight {excerpt(name)} has shape {scale.shape}")
             by_row = scale[()].astype(np.float32).reshape(-1, *[1] * (dataset.ndim - 1))
             weights[name] = dataset[()].astype(np.float32) * by_row
         else:
@@ -94,10 +94,10 @@ def _member(group, name: str, kind):
 
     link = group.get(name, getlink=True)
     if link is None:
-        raise KeyError(f"it has no '{shown(name)}'")
-    _expect(isinstance(link, h5py.HardLink), f"'{shown(name)}' is a link, which is not followed")
+        raise KeyError(f"it has no '{excerpt(name)}'")
+    _expect(isinstance(link, h5py.HardLink), f"'{excerpt(name)}' is a link, which is not followed")
     member = group[name]
-    _expect(isinstance(member, kind), f"'{shown(name)}' is not what it should be")
+    _expect(isinstance(member, kind), f"'{excerpt(name)}' is not what it should be")
     return member
 
 
@@ -112,7 +112,7 @@ def _dataset(group, name: str):
     import h5py
 
     found = _member(group, name, h5py.Dataset)
-    what = f"'{shown(name)}'"
+    what = f"'{excerpt(name)}'"
     stored = found.id.get_create_plist()
     layout = stored.get_layout()
     _expect(layout in (h5py.h5d.COMPACT, h5py.h5d.CONTIGUOUS, h5py.h5d.CHUNKED), f"{what} lies in other datasets")
@@ -123,7 +123,7 @@ def _dataset(group, name: str):
     _expect(found.shape is not None and found.ndim <= _MOST_DIMENSIONS, f"{what} is no array")
     if found.chunks:
         check_size({name: found.chunks})
-    _expect(found.dtype.kind == "S" or found.dtype.str[1:] in _TYPES, f"{what} holds {shown(found.dtype)}")
+    _expect(found.dtype.kind == "S" or found.dtype.str[1:] in _TYPES, f"{what} holds {excerpt(found.dtype)}")
     return found
 
 
@@ -139,8 +139,8 @@ def _facts(attributes) -> Dict[str, Any]:
     facts = {}
     for name in attributes:
         attribute = attributes.get_id(name)
-        _expect(attribute.get_storage_size() <= _LARGEST_FACT, f"attribute '{shown(name)}' is too long")
-        _expect(attribute.dtype.kind in "iufbSO", f"attribute '{shown(name)}' holds {shown(attribute.dtype)}")
+        _expect(attribute.get_storage_size() <= _LARGEST_FACT, f"attribute '{excerpt(name)}' is too long")
+        _expect(attribute.dtype.kind in "iufbSO", f"attribute '{excerpt(name)}' holds {excerpt(attribute.dtype)}")
         if name != "format":
             value = attributes[name]
             facts[name] = value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value

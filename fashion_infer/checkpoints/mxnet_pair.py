@@ -7,9 +7,9 @@ from .. import _mxnet
 from ..errors import CheckpointError, UsageError
 from ..graph.structure import LARGEST_TEXT
 from ..graph.symbol import parse, variables
-from ..graph.text import shown
 from ..system.files import replacing_together
 from ..system.inputs import open_regular
+from ..system.text import excerpt
 from . import params_file
 from .checkpoint import Checkpoint, check_finite, notice_of_rounded, rounded
 
@@ -30,7 +30,7 @@ def load(prefix: str, epoch: int = 1) -> Checkpoint:
     def wanted(name: str) -> bool:
         kind, _, bare = name.partition(":")
         if kind not in ("arg", "aux") or not bare:
-            raise CheckpointError(f"{params_path} holds '{shown(name)}', which is no weight of a network")
+            raise CheckpointError(f"{params_path} holds '{excerpt(name)}', which is no weight of a network")
         return bare in names
 
     weights: Dict[str, Any] = {}

@@ -77,9 +77,12 @@ class LazyGroup(Group):
             return None
         from ..system import limits
 
-        # On two cores importing takes 110 MB of address space; OpenBLAS starts a thread for each core.
-        cores = len(os.sched_getaffinity(0))
-        limits.check(150 + 40 * cores, cores, PROGRAM)
+        # On two cores importing takes 110 MB of address space; OpenBLAS starts a thread for each core. Where there is
+        # a limit it gets one, for it needs none, and 64 cores would take what MXNet needs.
+        need, cores = limits.Need(150, 40), len(os.sched_getaffinity(0))
+        limits.check(need, 1, PROGRAM)
+        if limits.has_limit() or limits.most(need, cores) < cores:
+            os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
         return _refusing_empty(importlib.import_module(f"{__package__}.{COMMANDS[name][0]}").command)
 
     def summaries(self, ctx):
@@ -179,7 +182,7 @@ def _silence(stream):
 
 
 def _fail(message, code):
-    from ..present.shown import shown
+    from ..system.text import shown
 
     try:
         click.echo(f"{PROGRAM}: {shown(message)}", err=True)

@@ -14,6 +14,7 @@ from . import grey
 SIZE = 28  # pixels a side
 # Checked before a picture is decoded. 50-megapixel photographs and panoramas of 16,382 pixels pass.
 MOST_PIXELS, LONGEST_SIDE = 1 << 26, 1 << 14
+MOST_BYTES = 1 << 30  # of a file: 67,108,864 pixels of four 32-bit floats, plain
 # What pictures come in. Pillow knows more, some of which starts programs (Ghostscript for EPS) or has no decoder.
 FORMATS = ("PNG", "JPEG", "MPO", "GIF", "BMP", "DIB", "TIFF", "WEBP", "AVIF", "JPEG2000", "PPM", "TGA", "ICO", "ICNS",
            "PCX", "QOI", "SGI", "XBM", "XPM", "PSD", "DDS")  # fmt: skip
@@ -43,18 +44,24 @@ def read(path: str, invert: Optional[bool] = None) -> np.ndarray:
     DataError
         When the file is missing or is no picture, is too large, or its values do not tell how light they are.
     """
+    check(path)
+    levels = _decoded(path)
+    border = int(np.median(np.concatenate([levels[0], levels[-1], levels[:, 0], levels[:, -1]])))
+    if invert or (invert is None and border > 127):
+        levels, border = 255 - levels, 255 - border
+    return _fitted(levels, border)[None]
+
+
+def check(path: str) -> None:
+    """Raise DataError when there is no file that can be opened at a path, or one too large for a picture."""
     try:
         os.stat(path)
     except FileNotFoundError:
         raise DataError(f"no picture at {path}") from None
     except (OSError, ValueError):
         pass  # of which the next line speaks
-    inputs.check(path)
-    levels = _decoded(path)
-    border = int(np.median(np.concatenate([levels[0], levels[-1], levels[:, 0], levels[:, -1]])))
-    if invert or (invert is None and border > 127):
-        levels, border = 255 - levels, 255 - border
-    return _fitted(levels, border)[None]
+    if inputs.check_readable(path) > MOST_BYTES:
+        raise DataError(f"{path} is a file of more than {MOST_BYTES >> 20} MiB: reduce the picture first")
 
 
 def _decoded(path: str) -> np.ndarray:

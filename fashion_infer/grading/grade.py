@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Callable, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 from ..errors import DeviceError, FashionInferError, UsageError
-from ..submissions import build as builds
+from ..system import kept
 from . import marks, verdict
 from .intake import building, submission
 from .intake.archives import Refused
@@ -78,9 +78,7 @@ def grade(request: Request, progress: Callable[[str], None] = lambda line: None)
     """
     paths = [submission.check(source) for source in request.sources]
     machine = Machine(required(request.unsandboxed), request.unsandboxed)
-    room = builds.cache().parent / "graded"
-    room.mkdir(exist_ok=True)
-    return _judged(request, paths, machine, room, progress)
+    return _judged(request, paths, machine, kept.made_folder(kept.GRADED), progress)
 
 
 class _Ready(NamedTuple):

@@ -5,8 +5,8 @@ from typing import List, Mapping, Sequence
 import numpy as np
 
 from ..errors import CheckpointError
+from ..system.text import excerpt
 from .symbol import BUILTIN_OPERATOR, CUSTOM_OPERATOR, Graph, Node, attributes, flag, sizes
-from .text import shown
 
 LARGEST = 512
 _KEEP_THE_SIZE = ("Activation", "Flatten", "LeakyReLU", "Dropout", "identity", "tanh", "relu", "sigmoid")
@@ -37,7 +37,7 @@ def infer(graph: Graph, weights: Mapping[str, np.ndarray], preferred: Sequence[i
         if node["op"] == "FullyConnected":
             name = nodes[node["inputs"][1][0]]["name"] if len(node["inputs"]) > 1 else "its weight"
             if name not in weights or not weights[name].ndim:
-                raise CheckpointError(f"the checkpoint lacks {shown(name)}")
+                raise CheckpointError(f"the checkpoint lacks {excerpt(name)}")
             width = weights[name].shape[-1]
             break
         if node["op"] != "null":
@@ -47,7 +47,7 @@ def infer(graph: Graph, weights: Mapping[str, np.ndarray], preferred: Sequence[i
     for size in [*preferred, *range(1, LARGEST + 1)]:
         if _width(before, size) == width:
             return size
-    name = shown(node["name"])
+    name = excerpt(node["name"])
     raise CheckpointError(f"no image of up to {LARGEST} pixels gives the {width} inputs of {name}")
 
 
@@ -66,7 +66,7 @@ def _width(nodes: List[Node], size: int) -> int:
                 channels = _first(node, "num_filter", 0)
         elif kind not in _KEEP_THE_SIZE:
             raise CheckpointError(
-                f"the input size cannot be told through node '{shown(node['name'])}': give --input-size"
+                f"the input size cannot be told through node '{excerpt(node['name'])}': give --input-size"
             )
     return channels * size * size
 
@@ -75,7 +75,7 @@ def _windows(node: Node, size: int) -> int:
     """How many windows of a convolution or a pool fit along `size` pixels."""
     kernel, stride, dilate = (_first(node, key, 1) for key in ("kernel", "stride", "dilate"))
     if min(kernel, stride, dilate) < 1:
-        raise CheckpointError(f"node '{shown(node['name'])}' has a window, a stride or a dilation of 0")
+        raise CheckpointError(f"node '{excerpt(node['name'])}' has a window, a stride or a dilation of 0")
     span = size + 2 * _first(node, "pad", 0) - dilate * (kernel - 1) - 1
     if span < 0:
         return 0

@@ -10,8 +10,8 @@ import re
 from typing import Callable, Dict, List, Mapping, NamedTuple, Tuple
 
 from ..errors import CheckpointError
+from ..system.text import excerpt
 from .structure import Graph, Node
-from .text import shown
 
 TRUST = "--trust-symbol"
 _LARGEST_WINDOW = 4096  # pixels, the largest image
@@ -203,7 +203,7 @@ def check(graph: Graph, source: str) -> None:
     for node in graph["nodes"]:
         why = _refusal(node)
         if why:
-            raise CheckpointError(f"{source}: node '{shown(node['name'])}' {why}")
+            raise CheckpointError(f"{source}: node '{excerpt(node['name'])}' {why}")
     if any(head[1:] != [0, 0] for head in graph["heads"]):
         raise CheckpointError(f"{source}: its output is not the first one of a node")
 
@@ -217,15 +217,15 @@ def _refusal(node: Node) -> str:
         return ""
     if name not in TABLE:
         return (
-            f"has the operator {shown(name)}, which is none of those that networks of this kind use; if you trust the "
-            f"file as you trust a program: {TRUST}"
+            f"has the operator {excerpt(name)}, which is none of those that networks of this kind use; if you trust "
+            f"the file as you trust a program: {TRUST}"
         )
     operator = TABLE[name]
     for key, value in attributes.items():
         if key not in operator.attributes:
-            return f"has the attribute {shown(key)}, which is none of {name}'s here ({TRUST} leaves it to MXNet)"
+            return f"has the attribute {excerpt(key)}, which is none of {name}'s here ({TRUST} leaves it to MXNet)"
         if not operator.attributes[key].fits(value):
-            return f"has {key}={shown(value)}, which is not {operator.attributes[key].words}"
+            return f"has {key}={excerpt(value)}, which is not {operator.attributes[key].words}"
     for key in operator.required:
         if key not in attributes:
             return f"lacks its {key}"

@@ -6,8 +6,8 @@ import re
 from typing import Optional
 
 from ..errors import CheckpointError
+from ..system.text import excerpt
 from .symbol import BUILTIN_OPERATOR, CUSTOM_OPERATOR, Graph, Node, attributes, flag, sizes
-from .text import shown
 
 # Hidden attributes: MXNet keeps them on every operator, and they survive into the subgraph that is fused.
 NODE, BACKEND, DEVICE = "__fops_node__", "__fops_backend__", "__fops_device__"
@@ -68,7 +68,7 @@ def tagged(graph: Graph, backend: str, device: int, kernel: str, first: int = 0)
             continue
         attributes(node)[NODE] = str(number)
         if node["op"] == CUSTOM_OPERATOR:
-            layer = _NOT_PLAIN.sub("?", shown(node["name"]))
+            layer = _NOT_PLAIN.sub("?", excerpt(node["name"]))
             told = {BACKEND: backend, DEVICE: str(device), KERNEL: kernel, LAYER: layer}
             attributes(node).update(told)
     return graph
@@ -99,7 +99,7 @@ def with_names(message: str, graph: Graph) -> str:
 
     def own(found):
         number = int(found.group(1))
-        return f"'{shown(graph['nodes'][number]['name'])}'" if number < len(graph["nodes"]) else found.group()
+        return f"'{excerpt(graph['nodes'][number]['name'])}'" if number < len(graph["nodes"]) else found.group()
 
     return _NUMBERED.sub(own, message)
 
@@ -133,4 +133,4 @@ def _check_plain(node: Node) -> None:
 
 
 def _refuse(node: Node, why: str) -> None:
-    raise CheckpointError(f"node '{shown(node['name'])}' {why}: use --op builtin")
+    raise CheckpointError(f"node '{excerpt(node['name'])}' {why}: use --op builtin")

@@ -8,7 +8,7 @@ Which operators a graph may have is another question: see `operators`.
 import json
 from typing import Any, Dict, List
 
-from .text import printable, shown
+from ..system.text import excerpt, printable
 
 Graph = Dict[str, Any]
 Node = Dict[str, Any]
@@ -47,7 +47,7 @@ def read(text: str) -> Graph:
     nodes = [_node(index, node) for index, node in enumerate(nodes)]
     _check_variables(nodes)
     for index in _list(graph, "arg_nodes"):
-        _expect(type(index) is int and 0 <= index < len(nodes), f"argument {shown(index)} is no node")
+        _expect(type(index) is int and 0 <= index < len(nodes), f"argument {excerpt(index)} is no node")
         _expect(nodes[index]["op"] == "null", f"argument {index} is not a variable")
     heads = [_entry(entry, len(nodes), "its output", "is none of its nodes") for entry in _list(graph, "heads")]
     _expect(heads, "it has no output")
@@ -65,7 +65,7 @@ def _node(index: int, node: Any) -> Node:
     for key in ("op", "name"):
         _expect(key in node, f"node {index} has no '{key}'")
         _expect(isinstance(node[key], str), f"node {index} has no {key} that is text")
-    name = f"node '{shown(node['name'])}'"
+    name = f"node '{excerpt(node['name'])}'"
     _expect(len(node["name"]) <= _LONGEST_NAME, f"{name} has a name of {len(node['name'])} characters")
     _expect(printable(node["name"]), f"{name} has control characters in its name")
     _expect(node["op"].isascii() and node["op"].isprintable(), f"{name} has no operator's name")
@@ -102,7 +102,7 @@ def _check_variables(nodes: List[Node]) -> None:
     seen = set()
     for node in nodes:
         if node["op"] == "null":
-            _expect(node["name"] not in seen, f"two variables are called '{shown(node['name'])}'")
+            _expect(node["name"] not in seen, f"two variables are called '{excerpt(node['name'])}'")
             seen.add(node["name"])
 
 

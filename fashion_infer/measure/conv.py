@@ -2,15 +2,12 @@
 
 from typing import Callable, Dict, List, NamedTuple, Optional, Tuple, Union
 
-import numpy as np
-
-from ..errors import DeviceError, UsageError
+from ..errors import DeviceError
 from ..library import build
 from ..library import kernels as library
 from ..submissions import formats, paths
-from ..submissions.diagnose import diagnose
 from ..submissions.loading import Loaded, load, names_of_loaded
-from . import kernel_files, layers, reference
+from . import checking, kernel_files, layers, reference
 from . import request as requests
 from .machines import open_machine
 from .records import (
@@ -22,18 +19,12 @@ from .records import (
     MEMORY,
     OURS,
     PEER,
-    SKIPPED,
-    WRONG,
     Case,
-    ConvolutionShape,
     Measurement,
     Result,
 )
-from .timing import Contender, interleaved, summaries
+from .timing import interleaved, summaries
 
-# Largest error over the output's largest magnitude. fp16 and TF32 keep 11 bits of each operand.
-_TOLERANCE = {"float32": 5e-6, "tf32": 2e-3, "fp16": 2e-3}
-_CHECKED = 16  # images checked at either end of the batch
 _LIMITS = {FILL: "writing the output", COPY: "copying the output"}
 PEERS = ("cudnn", "torch", "mxnet", "onnxruntime")
 
@@ -136,9 +127,9 @@ def measure(request: Request, progress: Callable[[Case], None] = lambda case: No
 def _measure(machine, case: Case, kernels, peers, repeat, missing) -> None:
     """Fill in a case: check every contender, then time those that are right."""
     machine.check_convolution(case.shape)
-    x, weight = _inputs(case.shape, first=case.shape.C in layers.IMAGE_CHANNELS)
+    x, weight = checking.inputs(case.shape, first=case.shape.C in layers.IMAGE_CHANNELS)
     work = machine.convolution(x, weight, case.shape.output)
-    picked = _picked(case.batch)
+    picked = checking.picked(case.batch)
     want = reference.convolve(x[picked], weight)
     case.checked = len(picked)
     case.auto = library.chosen_kernel(x.shape, weight.shape, machine.backend)
@@ -156,7 +147,7 @@ def _measure(machine, case: Case, kernels, peers, repeat, missing) -> None:
         step = [info.name for info in table].index(name) + 1
         row = Measurement(name, OURS, step, table[step - 1].summary, table[step - 1].precision)
         case.rows.append(row)
-        contender = _checked(machine.backend, work, row, picked, want, x, weight)
+        contender = checking.checked(machine.backend, work, row, picked, want, x, weight)
         if contender:
             timed.append(contender)
     for name in peers:
@@ -168,7 +159,7 @@ def _measure(machine, case: Case, kernels, peers, repeat, missing) -> None:
         timed += contenders
         for peer in dict.fromkeys(contender.name for contender in contenders):
             one = next(contender for contender in contenders if contender.name == peer)
-            case.rows.append(Measurement(peer, PEER, error=_error(one.sample(one.run(), picked), want)))
+            case.rows.append(Measurement(peer, PEER, error=reference.error(one.sample(one.run(), picked), want)))
         for contender in contenders:
             contender.run()  # what it sets up in its first run is not timed
     times = summaries(interleaved(work.clock, timed, repeat))
@@ -177,59 +168,6 @@ def _measure(machine, case: Case, kernels, peers, repeat, missing) -> None:
             row.take(times[row.name], case.batch)
             row.layer_ms = next((c.clock.layer_ms for c in timed if c.name == row.name and c.clock), None)
     _rate(case, {limit.name: size for limit, size in limits})
-
-
-def _inputs(shape: ConvolutionShape, first: bool):
-    """Pixels for a first layer, values like tanh's for a later one; the same on every machine."""
-    rng = np.random.default_rng(shape.C * 1000 + shape.H)
-    size = shape[:4]
-    if first:
-        x = rng.integers(0, 256, size, dtype=np.uint8).astype(np.float32)
-    else:
-        x = rng.random(size, dtype=np.float32)
-        x *= 2
-        x -= 1
-    return x, rng.standard_normal((shape.M, shape.C, shape.K, shape.K)).astype(np.float32)
-
-
-def _picked(batch):
-    """Indices of the images that are checked: the first, the last, and some between."""
-    ends = np.r_[0 : min(_CHECKED, batch), max(0, batch - _CHECKED) : batch]
-    return np.unique(np.r_[ends, np.linspace(0, batch - 1, _CHECKED).astype(int)])
-
-
-def _error(got, want):
-    worst = np.abs(got - want)
-    return float(np.where(np.isnan(worst), np.inf, worst).max() / max(np.abs(want).max(), 1e-30))
-
-
-def _checked(backend, work, row, picked, want, x, weight) -> Optional[Contender]:
-    """The kernel, when it takes the layer and is right; else None, and the row says why."""
-    try:
-        library.chosen_kernel(x.shape, weight.shape, backend, row.name)
-    except UsageError as error:
-        row.status, row.reason = SKIPPED, str(error)
-        return None
-    contender = work.kernel(row.name)
-    work.poison()
-    try:
-        y = contender.run()
-        complete = work.complete()
-    except (DeviceError, UsageError) as error:
-        row.status, row.reason = WRONG, str(error)
-        return None
-    got = contender.sample(y, picked)
-    row.error = _error(got, want)
-    if not complete:
-        row.status, row.reason = WRONG, "some of the output was never written, or is NaN"
-    elif not row.error <= _TOLERANCE[row.precision]:
-        row.status, row.reason = WRONG, f"error {row.error:.1e}, more than {_TOLERANCE[row.precision]:.0e}"
-    if row.status != WRONG:
-        return contender
-    found = diagnose(got, x[picked], weight, want)
-    if not found.right:
-        row.reason += f": {kernel_files.where_wrong(found, contender, y, picked, x, weight)}"
-    return None
 
 
 def _rate(case: Case, moved: Dict[str, int]) -> None:

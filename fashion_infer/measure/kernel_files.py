@@ -100,9 +100,7 @@ def checked(
     got = file.contender.sample(y, picked)
     found = diagnose(got, x[picked], weight, want)
     row.precision = found.precision
-    with np.errstate(invalid="ignore"):
-        worst = np.abs(got - want)
-    row.error = float(np.where(np.isnan(worst), np.inf, worst).max() / max(np.abs(want).max(), 1e-30))
+    row.error = reference.error(got, want)
     if not found.right:
         row.status, row.reason = WRONG, where_wrong(found, file.contender, y, picked, x, weight)
     elif not file.complete():

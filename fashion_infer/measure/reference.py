@@ -16,6 +16,13 @@ def convolve(x: np.ndarray, weight: np.ndarray) -> np.ndarray:
     return np.einsum("bchwpq,mcpq->bmhw", windows, weight.astype(np.float64), optimize=True)
 
 
+def error(got: np.ndarray, want: np.ndarray) -> float:
+    """The largest error over the output's largest magnitude; infinite where an output is NaN."""
+    with np.errstate(invalid="ignore"):
+        worst = np.abs(got - want)
+    return float(np.where(np.isnan(worst), np.inf, worst).max() / max(np.abs(want).max(), 1e-30))
+
+
 def run(layers: Sequence[Layer], weights: Dict[str, np.ndarray], images: np.ndarray) -> np.ndarray:
     """The outputs of a chain of layers, one row an image, in float64; for a softmax the logarithms of its scores.
 

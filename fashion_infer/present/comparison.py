@@ -3,8 +3,8 @@
 from typing import List
 
 from ..measure.verdicts import Comparison
+from ..system.text import shown
 from .content import Part, Text, number, table
-from .shown import shown
 
 
 def parts(found: Comparison) -> List[Part]:

@@ -2,7 +2,7 @@
 
 from typing import Any, Collection, FrozenSet, List, NamedTuple, Optional, Sequence, Tuple, Union
 
-from .shown import shown
+from ..system.text import shown
 
 
 class Cell(NamedTuple):

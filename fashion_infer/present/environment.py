@@ -1,8 +1,8 @@
 """What a machine has: parts of the installation, versions, datasets, models."""
 
-from typing import Any, Mapping, Sequence
+from typing import Any, Mapping, Sequence, Tuple
 
-from .content import Table, Text, table
+from .content import Table, table
 
 _STATES = {True: "ok", False: "NO", None: "--"}
 
@@ -30,10 +30,15 @@ def own_dataset(found) -> Table:
     return table("", ["file", ">images", "pixels", ">classes"], [row])
 
 
-def kept(folder: str, sizes: Sequence[int], bound: int, variable: str) -> Text:
-    """What is kept of resized images, in bytes, and the most that may be, which an environment variable sets."""
-    share = f"{sum(sizes) / 1e6:,.0f} MB of at most {bound / 1e6:,.0f} ({variable})"
-    return Text(f"resized sets of images in {folder}: {len(sizes)}, {share}")
+_KEPT = {"resized": "resized sets of images", "kernels": "built kernels", "graded": "unpacked submissions"}
+
+
+def kept(folder: str, found: Sequence[Tuple[str, Sequence[int]]], bound: int, variable: str) -> Table:
+    """What is kept in the user's cache: sizes in bytes by folder, and the most that may be, which an environment
+    variable sets."""
+    rows = [[_KEPT[name], name, len(sizes), f"{sum(sizes) / 1e6:,.0f}"] for name, sizes in found]
+    share = f"{sum(sum(sizes) for _, sizes in found) / 1e6:,.0f} MB of at most {bound / 1e6:,.0f} ({variable})"
+    return table(f"kept in {folder}: {share}", ["what", "folder", ">number", ">MB"], rows)
 
 
 def models(rows: Sequence[Sequence[Any]]) -> Table:

@@ -5,9 +5,9 @@ from typing import List, Sequence, Union
 
 import numpy as np
 
+from ..system.text import shown
 from . import kernel
 from .content import Column, Output, Part, Table, Text, number, percent, table
-from .shown import shown
 
 
 def lines(result) -> str:

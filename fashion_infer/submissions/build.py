@@ -1,11 +1,10 @@
 """Builds a plug-in of the operator library from a kernel file, with the compilers that the library is built with.
 
-What was built stays in the user's cache, under a key made of everything that went into it: the file, its neighbours,
-the adapter and our headers, the command, the compiler's version. A build happens in a temporary folder and moves into
-place as a whole; a second process that wants the same waits for the first.
+What was built stays in the user's cache (`system.kept`), under a key made of everything that went into it: the file,
+its neighbours, the adapter and our headers, the command, the compiler's version. A build happens in a temporary folder
+and moves into place as a whole; a second process that wants the same waits for the first.
 """
 
-import fcntl
 import functools
 import hashlib
 import os
@@ -17,7 +16,7 @@ from pathlib import Path
 from typing import Callable, List, NamedTuple, Optional, Tuple
 
 from ..errors import DeviceError
-from ..system import compilers, paths, resources
+from ..system import compilers, kept, resources
 from . import neighbours
 from .formats import Recognised
 
@@ -91,12 +90,12 @@ def build(
     path = recognised.path.resolve()
     beside = neighbours.of(path, within)
     command = _command(recognised, path, beside, arch)
-    folder = cache()
+    folder = kept.made_folder(kept.KERNELS)
     target = folder / f"{_key(recognised, beside, command)}.so"
-    with open(target.with_suffix(".lock"), "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with kept.alone(target):
         said = target.with_suffix(".log")
         if target.is_file() and said.is_file():
+            kept.use(target)
             return Built(target, said.read_text(), False)
         with tempfile.TemporaryDirectory(dir=folder, prefix="build-") as temporary:
             place = Path(temporary)
@@ -105,6 +104,7 @@ def build(
             if done.code:
                 raise DeviceError(first_error(done.output, recognised.path))
             (place / "log").write_text(done.output)
+            kept.make_room((place / "plugin.so").stat().st_size, target)
             os.replace(place / "log", said)
             os.replace(place / "plugin.so", target)
     return Built(target, done.output, True)
@@ -138,16 +138,6 @@ def gpu_arch(device: int) -> str:
 
     major, minor = devices.cuda_device(device).capability
     return f"{major}{minor}{'a' if major >= 9 else ''}"
-
-
-def cache() -> Path:
-    """The folder of what was built, made if need be; DeviceError when it cannot be."""
-    folder = paths.needed_cache() / "kernels"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise DeviceError(f"no place to build kernels in, {folder}: {error.strerror}") from None
-    return folder
 
 
 def _command(recognised: Recognised, path: Path, beside: neighbours.Neighbours, arch: Optional[str]) -> List[str]:

@@ -1,4 +1,4 @@
-"""Plug-ins of the operator library through ctypes: fashion_ops_plugin.h in Python, and what loads and registers one."""
+"""Plug-ins of the operator library through ctypes: what loads one, makes one of a Python function, and registers it."""
 
 import ctypes
 import functools
@@ -10,6 +10,7 @@ from typing import Any, List, NamedTuple, Sequence, Tuple
 import numpy as np
 
 from ..errors import DeviceError
+from ..grading.inside.abi import RUN, Description
 from ..library import bindings
 from ..system import isolation
 
@@ -25,43 +26,6 @@ FOUND = {
 def said(findings: int) -> Tuple[str, ...]:
     """The words for the bits of a record's findings."""
     return tuple(text for bit, text in FOUND.items() if findings & bit)
-
-
-class Call(ctypes.Structure):
-    """fops_plugin_call."""
-
-    _fields_ = [
-        ("conv", bindings.Conv),
-        ("x", ctypes.c_void_p),
-        ("k", ctypes.c_void_p),
-        ("y", ctypes.c_void_p),
-        ("stream", ctypes.c_void_p),
-        ("examine", ctypes.c_int),
-        ("op_seconds", ctypes.c_double),
-        ("layer_seconds", ctypes.c_double),
-        ("findings", ctypes.c_uint32),
-        ("message", ctypes.c_char * 512),
-    ]
-
-
-RUN = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(Call))
-
-
-class Description(ctypes.Structure):
-    """fops_kernel_plugin."""
-
-    _fields_ = [
-        ("abi", ctypes.c_uint32),
-        ("backend", ctypes.c_int),
-        ("host_memory", ctypes.c_int),
-        ("zero_output", ctypes.c_int),
-        ("batch_multiple", ctypes.c_int64),
-        ("summary", ctypes.c_char_p),
-        ("takes", ctypes.c_char_p),
-        ("precision", ctypes.c_char_p),
-        ("accepts", ctypes.c_void_p),
-        ("run", RUN),
-    ]
 
 
 class Plugin(NamedTuple):

@@ -49,6 +49,16 @@ def read(path: _Path, most: int, error: Type[FashionInferError] = DataError, wha
         raise error(f"cannot read {what}{path}: {_reason(problem)}") from None
 
 
+def check_readable(path: _Path, error: Type[FashionInferError] = DataError, what: str = "") -> int:
+    """`check`, and the file is opened and closed again: whether this process may read it."""
+    size = check(path, error, what)
+    try:
+        open_regular(path).close()
+    except OSError as problem:
+        raise error(f"cannot read {what}{path}: {_reason(problem)}") from None
+    return size
+
+
 def open_regular(path: _Path) -> BinaryIO:
     """Open a regular file to read its bytes; OSError for anything else, without waiting for a writer."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
+
 
 @pytest.fixture(scope="session")
 def browser():

@@ -1,10 +1,9 @@
 """Shapes, data and networks at random. All from the generator of a case, in NumPy: the same on every machine."""
 
-from typing import NamedTuple
-
 import numpy as np
 
 from fashion_infer.graph.layers import Convolution, Dense, Flatten, MaxPool, Relu, Softmax, Tanh
+from fashion_infer.graph.shapes import ConvolutionShape
 
 # Kinds of data. Of "wide" the magnitudes lie evenly between 1e-30 and 1e30, also within one image; "beside" has a few
 # such values among ordinary ones; "special" has infinities and NaN.
@@ -23,24 +22,9 @@ _FAMILIES = (
 )
 
 
-class Shape(NamedTuple):
-    """A convolution, as `fops_conv` has it."""
-
-    B: int
-    C: int
-    H: int
-    W: int
-    M: int
-    K: int
-
-    @property
-    def output(self):
-        return self.B, self.M, self.H - self.K + 1, self.W - self.K + 1
-
-    @property
-    def columns(self):
-        """Values of the unrolled input: what float64 works on."""
-        return self.B * self.C * self.K**2 * (self.H - self.K + 1) * (self.W - self.K + 1)
+def columns(sizes):
+    """Values of a convolution's unrolled input: what float64 works on."""
+    return sizes.operations // (2 * sizes.M)
 
 
 def log_uniform(rng, low, high):
@@ -56,9 +40,9 @@ def shape(rng, budget):
     else:
         channels, filters = log_uniform(rng, 1, _LARGEST), log_uniform(rng, 1, _LARGEST)
         side = int(rng.choice([1, 2, 3, 3, 4, 5, 5, 6, 7, 7, 8, 9, 10, 11]))
-    rows, columns = (side - 1 + _edge(rng) for _ in range(2))
-    found = Shape(log_uniform(rng, 1, _MOST_IMAGES), channels, rows, columns, filters, side)
-    while found.columns > budget or found.columns * found.M > 64 * budget:
+    rows, across = (side - 1 + _edge(rng) for _ in range(2))
+    found = ConvolutionShape(log_uniform(rng, 1, _MOST_IMAGES), channels, rows, across, filters, side)
+    while columns(found) > budget or columns(found) * found.M > 64 * budget:
         found = _smaller(rng, found)
     return found
 

@@ -20,20 +20,7 @@ NOT_YET = pytest.mark.xfail(reason="docs/precision.md: what does not hold yet on
 LONG_CHAINS = [name if name in ("tensor-core", "auto") else pytest.param(name, marks=NOT_YET) for name in NAMES]
 KIND = st.sampled_from(sorted(inputs.KINDS))
 SEED = st.integers(0, 2**32 - 1)
-LARGE = chains.chains(
-    most_layers=6,
-    most_channels=7,
-    largest=30,
-    largest_kernel=11,
-    most_filters=70,
-    units=st.sampled_from([1, 2, 7, 10, 16, 17, 31, 64, 129, 300]),
-)
-
-
-def examples(count):
-    return hypothesis.settings(
-        max_examples=profiles.examples(count), suppress_health_check=list(hypothesis.HealthCheck), deadline=None
-    )
+LARGE = chains.large()
 
 
 def check_kernel(name, x, weight):
@@ -56,7 +43,7 @@ def shapes(draw):
 
 @pytest.mark.parametrize("name", LONG_CHAINS)
 def test_any_shape(name):
-    @examples(60)
+    @profiles.on_device(60)
     @hypothesis.given(shapes(), KIND, KIND, st.booleans(), SEED)
     def check(shape, kind, weights, specials, seed):
         c, h, w, m, k = shape
@@ -92,7 +79,7 @@ def check_network(chain, weights, x):
 
 @NOT_YET
 def test_dense():
-    @examples(60)
+    @profiles.on_device(60)
     @hypothesis.given(
         st.integers(1, 8000), st.sampled_from([1, 7, 10, 64, 130, 500]), st.sampled_from([1, 9, 200]), KIND, KIND,
         st.booleans(), st.booleans(), SEED,
@@ -111,7 +98,7 @@ def test_dense():
 
 @NOT_YET
 def test_random_networks():
-    @examples(150)
+    @profiles.on_device(150)
     @hypothesis.given(LARGE, st.integers(1, 40), KIND, st.booleans(), SEED)
     def check(chain, n, kind, specials, seed):
         rng = np.random.default_rng(seed)

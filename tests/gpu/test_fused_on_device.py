@@ -64,19 +64,12 @@ def test_unknown_precision_is_refused(torch):
     assert "float8" in bindings.message()
 
 
-LARGE = chains.chains(
-    most_layers=6,
-    most_channels=7,
-    largest=30,
-    largest_kernel=11,
-    most_filters=70,
-    units=st.sampled_from([1, 2, 7, 10, 16, 17, 31, 64, 129, 300]),
-)
+LARGE = chains.large()
 
 
 @pytest.mark.parametrize("kind", ["uint8", "reals"])
 def test_random_chains(torch, kind):
-    @hypothesis.settings(max_examples=profiles.examples(80), suppress_health_check=list(hypothesis.HealthCheck))
+    @profiles.on_device(80)
     @hypothesis.given(LARGE, st.integers(1, 70), st.integers(0, 99), st.integers(0, 1))
     def check(chain, n, seed, offset):
         arrays, images = weights(chain, seed, kind != "reals"), chain.items(n + offset, kind, seed)

@@ -62,7 +62,7 @@ def test_course_layer(torch, name, layer, kind):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_random_shapes(torch, name):
-    @hypothesis.settings(max_examples=profiles.examples(60), suppress_health_check=list(hypothesis.HealthCheck))
+    @profiles.on_device(60)
     @hypothesis.given(
         st.integers(1, 5), st.integers(1, 13), st.integers(1, 40), st.integers(1, 40), st.integers(1, 70),
         st.integers(1, 7), st.sampled_from(["pixels", "reals", "uint8"]), st.integers(0, 99),
@@ -84,7 +84,7 @@ def test_random_shapes(torch, name):
 def test_random_shapes_of_few_filters(torch, name):
     """Those that have kernels of their own, which random shapes seldom meet; more images than fit at once."""
 
-    @hypothesis.settings(max_examples=profiles.examples(60), suppress_health_check=list(hypothesis.HealthCheck))
+    @profiles.on_device(60)
     @hypothesis.given(
         st.sampled_from([1, 2, 7, 500]), st.integers(2, 6), st.integers(8, 72), st.integers(5, 72), st.integers(9, 16),
         st.sampled_from(["pixels", "reals"]), st.integers(0, 99), st.sampled_from([1.0, 1e-12, 1e12]),

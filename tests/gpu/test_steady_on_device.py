@@ -17,20 +17,7 @@ st = hypothesis.strategies
 pytestmark = pytest.mark.gpu
 NAMES = [name for name, _ in library.kernels()] or ["none"]
 SEED = st.integers(0, 2**32 - 1)
-CHAINS = chains.chains(
-    most_layers=6,
-    most_channels=7,
-    largest=30,
-    largest_kernel=11,
-    most_filters=70,
-    units=st.sampled_from([1, 7, 10, 16, 31, 64, 129, 300]),
-)
-
-
-def examples(count):
-    return hypothesis.settings(
-        max_examples=profiles.examples(count), suppress_health_check=list(hypothesis.HealthCheck), deadline=None
-    )
+CHAINS = chains.large()
 
 
 def parts(rng, n):
@@ -51,7 +38,7 @@ def check_network(torch, chain, n, kind, seed):
 
 
 def test_random_networks(torch):
-    @examples(60)
+    @profiles.on_device(60)
     @hypothesis.given(CHAINS, st.integers(1, 300), st.sampled_from(["uint8", "pixels", "normal"]), SEED)
     @hypothesis.example(chains.Chain([Dense(7)], (1, 38, 48)), 255, "normal", 0)
     def check(chain, n, kind, seed):
@@ -77,7 +64,7 @@ def test_slices(torch, monkeypatch, slice_):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_kernels(name):
-    @examples(40)
+    @profiles.on_device(40)
     @hypothesis.given(
         st.integers(1, 60), st.integers(1, 9), st.integers(1, 60), st.integers(1, 40), st.integers(1, 7),
         st.sampled_from(sorted(inputs.KINDS)), SEED,

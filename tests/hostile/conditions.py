@@ -11,6 +11,7 @@ _UNKNOWN_USER = 61234  # no passwd entry has it
 _CAPABILITIES = {"DAC_OVERRIDE": 1, "DAC_READ_SEARCH": 2}
 _KEEP_CAPABILITIES = 8  # PR_SET_KEEPCAPS
 _AMBIENT, _RAISE = 47, 2  # PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE
+_SECUREBITS, _NO_ROOT = 28, 1  # PR_SET_SECUREBITS, SECBIT_NOROOT: a program that root starts gets no more capabilities
 _VERSION = 0x20080522  # _LINUX_CAPABILITY_VERSION_3
 
 
@@ -60,6 +61,7 @@ def homeless(_value: str) -> None:
 def plain(_value: str) -> None:
     """@plain: what the mode of a file or folder forbids is forbidden to root too."""
     if os.getuid() == 0:
+        ctypes.CDLL(None, use_errno=True).prctl(_SECUREBITS, _NO_ROOT, 0, 0, 0)
         _set_capabilities(())
 
 

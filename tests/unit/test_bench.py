@@ -15,7 +15,7 @@ from fashion_infer.errors import DeviceError, UsageError
 from fashion_infer.graph.layers import Convolution, Dense, Flatten, MaxPool, Relu, Tanh
 from fashion_infer.library import bindings, kernels
 from fashion_infer.library import devices as library_devices
-from fashion_infer.measure import conv, random_network, timing
+from fashion_infer.measure import checking, conv, random_network, timing
 from fashion_infer.measure import reference as bench_reference
 from fashion_infer.measure.grid import points
 from fashion_infer.measure.machines import cpu, memory, tensors
@@ -411,16 +411,16 @@ def test_slow_ones_get_fewer_runs_and_all_take_turns():
 
 @pytest.mark.parametrize("batch", [1, 5, 40, 10000])
 def test_first_and_last_images_are_checked(batch):
-    picked = conv._picked(batch)
+    picked = checking.picked(batch)
     assert len(set(picked)) == len(picked) and picked.min() == 0 and picked.max() == batch - 1
     assert set(range(min(16, batch))) | set(range(max(0, batch - 16), batch)) <= set(picked)
 
 
 def test_inputs_are_pixels_first_and_small_numbers_later():
-    pixels, weight = conv._inputs(ConvolutionShape(2, 1, 28, 28, 50, 5), True)
+    pixels, weight = checking.inputs(ConvolutionShape(2, 1, 28, 28, 50, 5), True)
     assert pixels.dtype == weight.dtype == np.float32 and weight.shape == (50, 1, 5, 5)
     assert pixels.max() > 200 and (pixels == pixels.astype(np.uint8)).all()
-    later, _ = conv._inputs(ConvolutionShape(2, 6, 30, 30, 16, 5), False)
+    later, _ = checking.inputs(ConvolutionShape(2, 6, 30, 30, 16, 5), False)
     assert later.dtype == np.float32 and -1 <= later.min() < -0.9 and 0.9 < later.max() <= 1
 
 

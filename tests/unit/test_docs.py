@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 import pytest
+import reference
 
 from fashion_infer.cli.main import cli
 from fashion_infer.submissions import formats, paths
@@ -55,12 +56,6 @@ def head(path):
     return lines[: next((index for index, line in enumerate(lines) if not line.startswith("//")), len(lines))]
 
 
-def kernels():
-    """Names of the ladder's kernels, in their order."""
-    table = re.search(r"kKernels\[\] = \{(.*?)\n\};", (LADDER / "table.cu").read_text(encoding="utf-8"), re.DOTALL)
-    return re.findall(r'^    \{"([^"]+)"', table.group(1), re.MULTILINE)
-
-
 def ladder():
     """The ladder page's rows: step -> cells."""
     return {int(cells[0]): cells for cells in rows(LADDER / "README.md") if cells[0].isdigit()}
@@ -94,7 +89,7 @@ def test_head_of_a_kernel_file_is_short_and_points_to_pages_that_exist(path):
 
 def test_every_step_has_a_row_and_a_file_and_a_picture():
     page, steps = (LADDER / "README.md").read_text(encoding="utf-8"), ladder()
-    assert sorted(cells[2].strip("`") for cells in steps.values()) == sorted(kernels())
+    assert sorted(cells[2].strip("`") for cells in steps.values()) == sorted(reference.own_kernels("gpu"))
     assert sorted(steps) == list(range(1, len(steps) + 1))
     for step, cells in steps.items():
         target = re.search(r"\]\((.*?)\)", cells[1]).group(1)
@@ -113,7 +108,9 @@ def test_times_of_the_ladder_are_the_measured_ones():
     measured = {kernel: float(ms) for kernel, _, ms in found}
     steps = {step: (cells[2].strip("`"), *cells[4:]) for step, cells in ladder().items()}
     # A kernel that was added since has no time until the page is measured again.
-    assert {name for name, ms, _ in steps.values() if ms == "not measured"} == set(kernels()) - set(measured)
+    assert {name for name, ms, _ in steps.values() if ms == "not measured"} == set(reference.own_kernels("gpu")) - set(
+        measured
+    )
     for step, (name, ms, ratio) in steps.items():
         if name in measured:
             assert float(ms) == measured[name]

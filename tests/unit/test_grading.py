@@ -20,8 +20,8 @@ from fashion_infer.grading import formats, marks, results, rubric, verdict
 from fashion_infer.grading.referee import Observed, memory, samples, scrutiny
 from fashion_infer.grading.referee.findings import KINDS, Finding
 from fashion_infer.grading.referee.inputs import Inputs, Seed, fresh
-from fashion_infer.grading.referee.memory import Shape
 from fashion_infer.grading.sandbox import available
+from fashion_infer.graph.shapes import ConvolutionShape
 
 ROOT = Path(__file__).resolve().parents[2]
 SMALL = str(ROOT / "tests" / "attacks" / "rubric.toml")
@@ -102,7 +102,7 @@ def direct(given):
 
 
 SHAPES = st.builds(
-    lambda b, c, m, k, more: Shape(b, c, k + more, k + more, m, k),
+    lambda b, c, m, k, more: ConvolutionShape(b, c, k + more, k + more, m, k),
     st.integers(1, 150), st.integers(1, 3), st.integers(1, 9), st.integers(1, 5), st.integers(0, 6),
 )  # fmt: skip
 
@@ -144,7 +144,7 @@ def test_a_wrong_output_is_found_wherever_it_is_wrong(shape, seed, how):
 
 
 def test_fresh_inputs_never_come_twice_and_follow_from_the_seed():
-    seed, shape = Seed.fresh(), Shape(4, 1, 8, 8, 2, 3)
+    seed, shape = Seed.fresh(), ConvolutionShape(4, 1, 8, 8, 2, 3)
     seen = {fresh(seed.generator(*numbers), shape, True).x.tobytes() for numbers in np.ndindex(3, 3, 3)}
     assert len(seen) == 27 and Seed.fresh() != seed
     again = Seed(int(seed.hex, 16))
@@ -154,7 +154,7 @@ def test_fresh_inputs_never_come_twice_and_follow_from_the_seed():
 
 
 def test_shared_memory_cannot_be_cut_short():
-    shape = Shape(3, 2, 9, 9, 4, 3)
+    shape = ConvolutionShape(3, 2, 9, 9, 4, 3)
     lies = memory.place(shape)
     ends = [lies.x + 4 * 3 * 2 * 81, lies.k + 4 * 4 * 2 * 9, lies.y + 4 * 3 * 4 * 49]
     assert [guard[1] for guard in lies.guards[:3]] == [lies.x, lies.k, lies.y]

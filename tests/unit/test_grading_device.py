@@ -14,8 +14,8 @@ from fashion_infer.grading.device import tensors
 from fashion_infer.grading.inside import driver
 from fashion_infer.grading.intake.building import Plugin
 from fashion_infer.grading.referee import Machine, Referee, inputs
-from fashion_infer.grading.referee.memory import Shape
 from fashion_infer.grading.sandbox import available
+from fashion_infer.graph.shapes import ConvolutionShape
 from fashion_infer.system import compilers, resources
 
 FAKE = Path(__file__).parent / "fakes" / "libcuda.c"
@@ -107,7 +107,7 @@ def test_what_a_kernel_does_to_device_memory_is_seen(fake, tmp_path, body, kind)
 
 
 def test_inputs_are_shown_when_they_are_due_and_not_before(fake):
-    shape = Shape(5, 2, 8, 8, 3, 3)
+    shape = ConvolutionShape(5, 2, 8, 8, 3, 3)
     device = Device(fake).tensors(1 << 20)
     rng = np.random.default_rng()
     bracket = device.bracket(True)
@@ -121,7 +121,7 @@ def test_inputs_are_shown_when_they_are_due_and_not_before(fake):
     for slot, each in zip(bracket, given):
         assert slot.same_inputs(each) and slot.same_guards()
         slot.take()
-        assert np.isnan(slot.y).all() and slot.y.shape == shape.y
+        assert np.isnan(slot.y).all() and slot.y.shape == shape.output
     slot, before = bracket[1], bracket[1].digest()
     slot.fill(given[1], 0.0)
     slot.take()

@@ -13,6 +13,7 @@ from fashion_infer.grading.inside import abi, seccomp
 from fashion_infer.grading.sandbox import Box, Broken, Limits, available, cgroup, layers, run
 from fashion_infer.library import bindings
 from fashion_infer.submissions import plugin
+from fashion_infer.system import compilers, resources
 
 HELD = pytest.mark.skipif(not available().isolated, reason="no sandbox on this machine")
 BARE = available()._replace(bubblewrap=None, refusal="a test")
@@ -20,17 +21,36 @@ WITH = [pytest.param(available(), id="all layers"), pytest.param(BARE, id="witho
 PYTHON = os.path.realpath(sys.executable)  # a box shows no environment
 
 
-@pytest.mark.parametrize(
-    "ours, theirs",
-    [(abi.Conv, bindings.Conv), (abi.Call, plugin.Call), (abi.Description, plugin.Description)],
-    ids=["conv", "call", "description"],
-)
-def test_structures_are_those_of_the_plugin(ours, theirs):
-    assert ctypes.sizeof(ours) == ctypes.sizeof(theirs)
-    for (name, _), (other, _) in zip(ours._fields_, theirs._fields_):
-        assert name == other
-        mine, wanted = getattr(ours, name), getattr(theirs, name)
-        assert (mine.offset, mine.size) == (wanted.offset, wanted.size)
+STRUCTURES = {
+    "fops_conv": [abi.Conv, bindings.Conv],
+    "fops_plugin_call": [abi.Call],
+    "fops_kernel_plugin": [abi.Description],
+}
+
+
+def test_structures_are_those_of_the_header(tmp_path):
+    """As the compiler lays them out: name, offset and size of each field, in both files that have them in Python."""
+    cxx = compilers.find_cxx()
+    if cxx is None:
+        pytest.skip("needs a C++ compiler")
+    lines = ["#include <cstddef>", "#include <cstdio>", '#include "fashion_ops_plugin.h"', "int main() {"]
+    for name, (first, *_) in STRUCTURES.items():
+        lines.append(f'printf("%zu\\n", sizeof({name}));')
+        for field, _ in first._fields_:
+            lines.append(f'printf("%zu %zu\\n", offsetof({name}, {field}), sizeof((({name}*)0)->{field}));')
+    lines.append('printf("%d %d %d %d %d\\n", FOPS_OK, FOPS_DEVICE_ERROR, FOPS_CPU, FOPS_GPU, FOPS_PLUGIN_ABI); }')
+    (tmp_path / "print.cpp").write_text("\n".join(lines))
+    include = resources.resource_dir("include")
+    subprocess.run([cxx, f"-I{include}", "-o", tmp_path / "print", tmp_path / "print.cpp"], check=True)
+    said = iter(subprocess.run([tmp_path / "print"], capture_output=True, text=True, check=True).stdout.splitlines())
+    for structures in STRUCTURES.values():
+        size = int(next(said))
+        fields = [(field, *map(int, next(said).split())) for field, _ in structures[0]._fields_]
+        for structure in structures:
+            found = [(name, getattr(structure, name)) for name, _ in structure._fields_]
+            assert [(name, at.offset, at.size) for name, at in found] == fields and ctypes.sizeof(structure) == size
+    constants = [abi.OK, abi.DEVICE_ERROR, abi.CPU, abi.GPU, plugin.ABI]
+    assert [*map(int, next(said).split())] == constants
     assert (abi.OK, abi.DEVICE_ERROR) == (bindings.OK, bindings.DEVICE_ERROR)
 
 

@@ -16,8 +16,8 @@ from hostile_checkpoints import SHAPE, SYMBOLS, changed, network, node, write_pa
 from fashion_infer.errors import CheckpointError
 from fashion_infer.graph import operators, structure, symbol
 from fashion_infer.graph.layers import Convolution, Dense, Flatten, Relu, Softmax, Tanh
-from fashion_infer.graph.text import shown
 from fashion_infer.inference.predictor import Predictor
+from fashion_infer.system.text import excerpt
 
 ROOT = Path(__file__).resolve().parents[2]
 MODES = ("operator", "fused")
@@ -227,8 +227,8 @@ def test_layers_of_any_name_have_their_times(name, images):
 
 @pytest.mark.parametrize("text", ["a\nb", "\x1b[31m", "x" * 200, "\ud800", "\u2028", "\x9b2J"])
 def test_what_a_message_shows_is_short_and_on_one_line(text):
-    assert len(shown(text)) < 80 and shown(text).isprintable()
-    shown(text).encode()
+    assert len(excerpt(text)) < 80 and excerpt(text).isprintable()
+    excerpt(text).encode()
 
 
 # ---- fuzzing ---------------------------------------------------------------------------------

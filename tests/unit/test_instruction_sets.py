@@ -9,16 +9,15 @@ import profiles
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-LOWER = ["generic", "avx2"]
+RUNS = [(isa, name) for isa in ("generic", "avx2") for name in ("test_bound.py", "test_steady.py")]
 
 
-@pytest.mark.parametrize("isa", profiles.drawn(LOWER, 1))
-def test_bound_and_steadiness(isa):
+@pytest.mark.parametrize("isa, name", profiles.drawn(RUNS, 1))
+def test_bound_and_steadiness(isa, name):
     """In a process of its own, for the choice is made once."""
-    files = [str(Path(__file__).with_name(name)) for name in ("test_bound.py", "test_steady.py")]
     options = {"FASHION_OPS_ISA": isa, "HYPOTHESIS_PROFILE": profiles.pick("default", "all")}
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *files],
+        [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", str(Path(__file__).with_name(name))],
         env={**os.environ, **options},
         cwd=str(ROOT),
         stdout=subprocess.PIPE,

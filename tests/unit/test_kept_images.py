@@ -7,6 +7,7 @@ import pytest
 
 from fashion_infer.data import cache, dataset, resize, synthetic
 from fashion_infer.errors import UsageError
+from fashion_infer.system import kept as cache_bound
 
 NAME = "synthetic-30-0123456789abcdef.npy"
 MADE = np.random.default_rng(5).integers(0, 256, (40, 1, 50, 50)).astype(np.uint8)
@@ -83,7 +84,7 @@ def test_a_cache_that_cannot_be_used_costs_time_alone(bare, what, monkeypatch, c
     elif what == "fifo":
         os.mkfifo(folder / NAME)
     elif what == "no cache":
-        monkeypatch.setattr(cache, "folder", lambda: None)
+        monkeypatch.setattr(cache_bound, "folder", lambda kind: None)
     else:
         folder.rmdir()
         folder.write_text("")  # no folder can be made there, not even by root
@@ -93,7 +94,7 @@ def test_a_cache_that_cannot_be_used_costs_time_alone(bare, what, monkeypatch, c
 
 
 def test_the_least_recently_used_go_first(bare, monkeypatch):
-    monkeypatch.setenv(cache.BOUND, "1")
+    monkeypatch.setenv(cache_bound.BOUND, "1")
     names = [f"synthetic-{size}-0123456789abcdef.npy" for size in range(30, 40)]
     folder = bare / ".cache/fashion-infer/resized"
     for index, name in enumerate(names):  # 100 kB each
@@ -105,7 +106,7 @@ def test_the_least_recently_used_go_first(bare, monkeypatch):
     assert cache.get(names[1], MADE.shape) is not None  # used: now the next one is the oldest
     cache.put(names[0], MADE)
     assert names[1] in kept(bare) and names[2] not in kept(bare)
-    assert sum(status.st_size for _, status in cache.files()) <= 10**6
+    assert sum(entry.size for entry in cache_bound.entries(cache_bound.RESIZED)) <= 10**6
 
 
 def test_what_is_not_ours_is_not_evicted(bare, monkeypatch):
@@ -113,14 +114,14 @@ def test_what_is_not_ours_is_not_evicted(bare, monkeypatch):
     folder.mkdir(parents=True)
     (folder / "mine.npy").write_bytes(bytes(5 * 10**6))
     (folder / "synthetic-1-0123456789abcdef.npy").symlink_to(folder / "mine.npy")
-    monkeypatch.setenv(cache.BOUND, "1")
+    monkeypatch.setenv(cache_bound.BOUND, "1")
     cache.put(NAME, MADE)
     assert "mine.npy" in kept(bare) and NAME in kept(bare)
 
 
 @pytest.mark.parametrize("bound, left", [("0", []), ("1", [NAME])])
 def test_a_set_larger_than_the_bound_is_not_kept(bare, monkeypatch, bound, left):
-    monkeypatch.setenv(cache.BOUND, bound)
+    monkeypatch.setenv(cache_bound.BOUND, bound)
     cache.put(NAME, MADE)
     cache.put("synthetic-99-0123456789abcdef.npy", np.zeros((2, 1, 1000, 1000), np.uint8))
     assert kept(bare) == left
@@ -128,17 +129,19 @@ def test_a_set_larger_than_the_bound_is_not_kept(bare, monkeypatch, bound, left)
 
 @pytest.mark.parametrize("given", ["two", "-1", "1.5", "1e3"])
 def test_a_bound_that_is_no_number_is_refused(bare, monkeypatch, given, invoke):
-    monkeypatch.setenv(cache.BOUND, given)
-    with pytest.raises(UsageError, match=cache.BOUND):
-        cache.bound()
+    monkeypatch.setenv(cache_bound.BOUND, given)
+    with pytest.raises(UsageError, match=cache_bound.BOUND):
+        cache_bound.bound()
     code, _, err = invoke("data", "info")
     assert code == 2 and err.count("\n") == 1
 
 
 def test_data_info_shows_size_and_bound(path, invoke, monkeypatch):
-    monkeypatch.setenv(cache.BOUND, "321")
+    monkeypatch.setenv(cache_bound.BOUND, "321")
     code, out, _ = invoke("data", "info")
-    assert code == 0 and f"{path.parent}: 1, 0 MB of at most 321 ({cache.BOUND})" in out
+    flat = "".join(out.split())  # a long path wraps
+    assert code == 0 and f"keptin{path.parents[1]}:0MBofatmost321({cache_bound.BOUND})" in flat
+    assert "resizedsetsofimagesresized10builtkernelskernels00" in flat
 
 
 def test_an_input_size_that_is_refused_leaves_nothing(bare, invoke):

@@ -13,11 +13,12 @@ import pytest
 from fashion_infer import infer, verification
 from fashion_infer.checkpoints import hdf5
 from fashion_infer.checkpoints.checkpoint import Checkpoint
-from fashion_infer.data import cache, dataset, idx, locate, own, pictures, synthetic
+from fashion_infer.data import dataset, idx, locate, own, pictures, synthetic
 from fashion_infer.errors import DataError, UsageError
 from fashion_infer.graph import layers as kinds
 from fashion_infer.graph import symbol
 from fashion_infer.request import Request
+from fashion_infer.system import kept
 
 CPU = ("--backend", "cpu")
 
@@ -260,9 +261,9 @@ def test_the_page_names_what_is_looked_for_and_the_bounds():
     named = {name for pair in (*own.PAIRS, *own.KEYS) for name in pair}
     dotted = {"t10k-images.idx3-ubyte", "t10k-labels.idx1-ubyte"}
     assert all(f"`{name}`" in page for name in named - dotted) and "a dot for the dash before `idx`" in page
-    for number in (pictures.LONGEST_SIDE, pictures.MOST_PIXELS, cache.DEFAULT_MB):
+    for number in (pictures.LONGEST_SIDE, pictures.MOST_PIXELS, kept.DEFAULT_MB):
         assert f"{number:,}" in page
-    assert cache.BOUND in page and locate.MOST["t10k-labels-idx1-ubyte.gz"] - 5148 == 4096
+    assert kept.BOUND in page and locate.MOST["t10k-labels-idx1-ubyte.gz"] - 5148 == 4096
 
 
 def test_a_network_of_26_classes_on_as_many(tmp_path, invoke):

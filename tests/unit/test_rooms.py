@@ -107,7 +107,8 @@ def test_the_library_knows_neither_mxnet_nor_the_command_line():
                 "graph",
                 "graph.symbol",
                 "graph.structure",
-                "graph.text",
+                "system",
+                "system.text",
                 "graph.layers",
             }, module
     assert {name for name in reachable("library.bindings") if name} <= {"errors", "system.resources"}

@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from fashion_infer.present.content import table
-from fashion_infer.present.shown import shown
+from fashion_infer.system.text import shown
 
 
 @pytest.mark.parametrize(

@@ -15,9 +15,10 @@ def command():
 @options.takes(*options.OWN_DATA)
 def info(data_dir, data, images, labels):
     """Show where Fashion-MNIST is looked for and what was found there; or what a dataset of one's own holds."""
-    from ...data import cache, dataset, locate, own
+    from ...data import dataset, locate, own
     from ...present import environment
     from ...present.render import terminal
+    from ...system import kept, paths
 
     if dataset.source_of(data, data_dir, images, labels) == dataset.OWN:
         terminal.show([environment.own_dataset(own.load(data_dir, images, labels))])
@@ -27,8 +28,9 @@ def info(data_dir, data, images, labels):
         states = [locate.inspect(location.path, split) or "ok" for split in ("test", "train")]
         rows.append([location.what, location.path, *(s if s in ("ok", "missing") else "damaged" for s in states)])
     terminal.show([environment.datasets([*rows, ["built in", "", "ok (synthetic)", ""]])])
-    sizes = [status.st_size for _, status in cache.files()]
-    terminal.show([environment.kept(str(cache.folder()), sizes, cache.bound(), cache.BOUND)])
+    found = [(kind.folder, [entry.size for entry in kept.entries(kind)]) for kind in kept.KINDS]
+    folder = paths.cache() or "no folder, for want of a home"
+    terminal.show([environment.kept(str(folder), found, kept.bound(), kept.BOUND)])
 
 
 @command.command("fetch", examples=("data fetch", "data fetch --train --to fashion-mnist"))

@@ -33,9 +33,9 @@ def command(out, timeout, **values):
     """Measure everything, and write it as one HTML page and the same as Markdown; exit 1 when something is wrong."""
     apart([values["kernel"]], timeout)
     from ...present.render import terminal
-    from ...present.shown import shown
     from ...report import make
     from ...report.request import Request
+    from ...system.text import shown
 
     page, measured = make.make(out, Request(**values), lambda text: click.echo(f"report: {shown(text)}", err=True))
     terminal.say(str(page))

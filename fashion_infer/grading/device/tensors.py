@@ -11,9 +11,10 @@ from typing import List, Optional, Tuple
 
 import numpy as np
 
+from ...graph.shapes import ConvolutionShape
 from ..inside import driver
 from ..referee.inputs import Inputs
-from ..referee.memory import Memory, Place, Shape, place
+from ..referee.memory import Memory, Place, place
 from ..referee.tensors import Shared
 
 _ALLOWED = 100e-6  # seconds that the device may take to answer after a worker's word: another context's turn
@@ -93,7 +94,7 @@ class _Slot:
         self._guards: List[Tuple[int, bytes]] = []
         self.y: Optional[np.ndarray] = None  # the output, once taken; the next slot's takes its place
 
-    def prepare(self, shape: Shape, rng: np.random.Generator) -> Place:
+    def prepare(self, shape: ConvolutionShape, rng: np.random.Generator) -> Place:
         """Make room for calls of a shape, with fresh guard zones."""
         self._lies, self._shape = place(shape, self._start), shape
         self._guards = [(start, rng.bytes(stop - start)) for start, stop in self._lies.guards]
@@ -108,13 +109,13 @@ class _Slot:
         bits = int(np.float32(value).view(np.uint32))
         driver.synchronize()
         start = time.perf_counter()
-        _set(self._shared + self._lies.y, bits, int(np.prod(self._shape.y)))
+        _set(self._shared + self._lies.y, bits, int(np.prod(self._shape.output)))
         driver.synchronize()
         return time.perf_counter() - start
 
     def show(self) -> None:
         """Copy the inputs to where the worker sees them."""
-        for at, size in ((self._lies.x, self._shape.x), (self._lies.k, self._shape.k)):
+        for at, size in ((self._lies.x, self._shape.data), (self._lies.k, self._shape.weights)):
             driver.call(
                 "cuMemcpyDtoD_v2", ctypes.c_ulonglong(self._shared + at), ctypes.c_ulonglong(self._staged + at),
                 ctypes.c_size_t(4 * int(np.prod(size))),
@@ -122,7 +123,7 @@ class _Slot:
 
     def take(self) -> None:
         """Fetch the output to `y`."""
-        self.y = self._down(self._lies.y, self._shape.y)
+        self.y = self._down(self._lies.y, self._shape.output)
 
     def same_inputs(self, given: Inputs) -> bool:
         """Whether data and weights are what they were."""

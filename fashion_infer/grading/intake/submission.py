@@ -10,6 +10,7 @@ from typing import List, NamedTuple, Optional, Tuple
 from ...errors import UsageError
 from ...submissions import formats, neighbours, paths
 from ...submissions.formats import Recognised
+from ...system import kept
 from . import archives
 from .archives import Refused
 
@@ -67,8 +68,10 @@ def stage(
         names = tuple(path.as_posix() for path in files)
         digest = _digest(fresh, names)
         folder = room / digest[:32]
+        kept.make_room(sum((fresh / name).lstat().st_size for name in names), folder)
         with contextlib.suppress(OSError):  # it is there already
             fresh.rename(folder)
+        kept.use(folder)
     if single:
         kernel = _recognised(folder / source.name, format, backend)
     else:

@@ -5,7 +5,7 @@ from typing import NamedTuple, Tuple
 
 import numpy as np
 
-from .memory import Shape
+from ...graph.shapes import ConvolutionShape
 
 
 class Inputs(NamedTuple):
@@ -35,7 +35,7 @@ class Seed(NamedTuple):
         return np.random.Generator(np.random.SFC64(np.random.SeedSequence([self.value, *numbers])))
 
 
-def fresh(rng: np.random.Generator, shape: Shape, first: bool) -> Inputs:
+def fresh(rng: np.random.Generator, shape: ConvolutionShape, first: bool) -> Inputs:
     """Inputs of one call.
 
     Parameters
@@ -48,12 +48,12 @@ def fresh(rng: np.random.Generator, shape: Shape, first: bool) -> Inputs:
         Whether the layer is its network's first: then x holds pixels, 0 to 255, else values between -1 and 1.
     """
     if first:
-        x = rng.integers(0, 256, shape.x, dtype=np.uint8).astype(np.float32)
+        x = rng.integers(0, 256, shape.data, dtype=np.uint8).astype(np.float32)
     else:
-        x = rng.random(shape.x, dtype=np.float32)
+        x = rng.random(shape.data, dtype=np.float32)
         x *= 2
         x -= 1
-    return Inputs(x, rng.standard_normal(shape.k, dtype=np.float32))
+    return Inputs(x, rng.standard_normal(shape.weights, dtype=np.float32))
 
 
 def shuffled(rng: np.random.Generator, things) -> Tuple:

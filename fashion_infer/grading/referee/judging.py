@@ -144,7 +144,7 @@ def _wrong(session: Session, slot, notes: Notes, case: Case, number: int, called
 
 def _clocks(tensors, notes: Notes, case: Case, called: Called) -> None:
     """Compare the call's time with what is possible, and with the worker's own."""
-    images, filters, height, width = case.shape.y
+    images, filters, height, width = case.shape.output
     floor = tensors.floor * notes.fill[case]
     if 4 * images * filters * height * width >= _FLOOR_BYTES and called.seconds < floor:
         notes.found(

@@ -14,37 +14,13 @@ from typing import Iterator, List, NamedTuple, Tuple
 
 import numpy as np
 
+from ...graph.shapes import ConvolutionShape
+
 _GUARD = 1 << 16  # bytes; a page or more, so that a whole row of the largest layer still falls into it
 _PAGE = 4096
 _ADD_SEALS, _SEALS = 1033, 0x1 | 0x2 | 0x4  # F_ADD_SEALS; no more seals, no shrinking, no growing
 _PIECE = 1 << 21  # floats at a time
 WORKERS = os.cpu_count() or 1
-
-
-class Shape(NamedTuple):
-    """Sizes of one call."""
-
-    B: int
-    C: int
-    H: int
-    W: int
-    M: int
-    K: int
-
-    @property
-    def x(self) -> Tuple[int, int, int, int]:
-        """Of the data."""
-        return self.B, self.C, self.H, self.W
-
-    @property
-    def k(self) -> Tuple[int, int, int, int]:
-        """Of the weights."""
-        return self.M, self.C, self.K, self.K
-
-    @property
-    def y(self) -> Tuple[int, int, int, int]:
-        """Of the output."""
-        return self.B, self.M, self.H - self.K + 1, self.W - self.K + 1
 
 
 class Place(NamedTuple):
@@ -57,10 +33,10 @@ class Place(NamedTuple):
     guards: Tuple[Tuple[int, int], ...]
 
 
-def place(shape: Shape, start: int = 0) -> Place:
+def place(shape: ConvolutionShape, start: int = 0) -> Place:
     """The layout of a shape's tensors, from a multiple of a page on."""
     at, starts, guards = start, [], []
-    for size in (shape.x, shape.k, shape.y):
+    for size in (shape.data, shape.weights, shape.output):
         begin = _up(at + _GUARD)
         guards.append((at, begin))
         starts.append(begin)

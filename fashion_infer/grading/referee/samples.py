@@ -4,14 +4,14 @@ import statistics
 from typing import List, NamedTuple, Optional, Sequence, Tuple
 
 from ...checkpoints import editions
-from .memory import Shape
+from ...graph.shapes import ConvolutionShape
 
 
 class Case(NamedTuple):
     """A layer of the edition with a number of images."""
 
     layer: int  # from 1
-    shape: Shape
+    shape: ConvolutionShape
 
     @property
     def words(self) -> str:
@@ -49,7 +49,7 @@ def cases(edition: str, counts: Sequence[int]) -> List[Case]:
     """Every layer of an edition with every number of images."""
     shapes = list(editions.convolution_shapes(editions.get(edition)))
     return [
-        Case(number, Shape(n, channels, size, size, filters, side))
+        Case(number, ConvolutionShape(n, channels, size, size, filters, side))
         for number, (channels, size, filters, side) in enumerate(shapes, start=1)
         for n in counts
     ]

@@ -14,10 +14,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ...graph.shapes import ConvolutionShape
 from ...measure import reference
 from ...submissions.diagnose import FLOAT32, HALF, Diagnosis, diagnose
 from .inputs import Inputs
-from .memory import Shape
 
 _GROUP = 8  # images
 _CHUNK = 64  # images at a time: fa2017's output of as many is 7 MB, which the caches hold
@@ -42,7 +42,7 @@ class Found(NamedTuple):
         return self.precision != "wrong"
 
 
-def scrutinise(y: np.ndarray, inputs: Inputs, shape: Shape, rng: np.random.Generator) -> Found:
+def scrutinise(y: np.ndarray, inputs: Inputs, shape: ConvolutionShape, rng: np.random.Generator) -> Found:
     """Look at one call's output.
 
     Parameters
@@ -84,12 +84,12 @@ def _deviations(y, inputs, shape, rng, scale) -> np.ndarray:
         stop = min(start + _CHUNK, shape.B)
         groups = np.arange(0, stop - start, _GROUP)
         s = signs[start:stop]
-        height, width = shape.y[2:]
+        height, width = shape.output[2:]
         # One small product an image: BLAS sums a filter's worth in float32, whose error is 2% of what is allowed.
         part = np.matmul(across[None].astype(np.float32), y[start:stop].reshape(stop - start, shape.M, -1))[:, 0]
         got = np.add.reduceat(s[:, None] * part, groups)
         x = np.add.reduceat(s[:, None].astype(np.float32) * inputs.x[start:stop].reshape(stop - start, -1), groups)
-        x = x.astype(np.float64).reshape(len(groups), *shape.x[1:])
+        x = x.astype(np.float64).reshape(len(groups), *shape.data[1:])
         want = np.zeros((len(groups), height, width))
         for p in range(shape.K):
             for q in range(shape.K):

@@ -7,10 +7,11 @@ import time
 from typing import Any, Dict, NamedTuple, Optional, Sequence
 
 from ...errors import DeviceError
+from ...graph.shapes import ConvolutionShape
 from ..intake.building import Plugin
 from ..sandbox import Box, Broken, Layers, start
 from ..sandbox.start import plan, python
-from .memory import Place, Shape
+from .memory import Place
 from .tensors import Shared
 
 _MOST = 1 << 16  # bytes of a message
@@ -82,7 +83,9 @@ class Session:
         self._sandbox.freeze()
         return found
 
-    def case(self, shape: Shape, places: Sequence[Place], on_device: bool = False, examine: bool = False) -> None:
+    def case(
+        self, shape: ConvolutionShape, places: Sequence[Place], on_device: bool = False, examine: bool = False
+    ) -> None:
         """Say which sizes the next calls have, and where the tensors of each call of a bracket lie."""
         lie = [place[:3] for place in places]
         self._calls = len(lie)

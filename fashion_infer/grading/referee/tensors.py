@@ -5,9 +5,10 @@ from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 import numpy as np
 
+from ...graph.shapes import ConvolutionShape
 from . import memory
 from .inputs import Inputs
-from .memory import Memory, Place, Shape, place
+from .memory import Memory, Place, place
 
 
 class Shared(NamedTuple):
@@ -40,14 +41,14 @@ class HostTensors:
         self.shared = Shared(self._memory, (), {"size": 0, "descriptor": -1} if gpu else None)
         self._guards: List[Tuple[np.ndarray, bytes]] = []
 
-    def prepare(self, shape: Shape, rng: np.random.Generator) -> Place:
+    def prepare(self, shape: ConvolutionShape, rng: np.random.Generator) -> Place:
         """Make room for calls of a shape, with fresh guard zones."""
         lies = place(shape)
         self._guards = [(self._memory.zone(guard), rng.bytes(guard[1] - guard[0])) for guard in lies.guards]
         for zone, data in self._guards:
             zone[:] = np.frombuffer(data, np.uint8)
         self._x, self._k, self.y = (
-            self._memory.tensor(at, size) for at, size in zip(lies[:3], (shape.x, shape.k, shape.y))
+            self._memory.tensor(at, size) for at, size in zip(lies[:3], (shape.data, shape.weights, shape.output))
         )
         return lies
 

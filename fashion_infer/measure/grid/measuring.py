@@ -6,9 +6,10 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 import numpy as np
 
-from ...errors import DeviceError, UsageError
+from ...errors import DeviceError
 from ...library import build
 from ...library import kernels as library
+from .. import checking
 from .. import request as requests
 from ..machines import open_machine
 from ..records import (
@@ -155,21 +156,15 @@ def _checked(work, case: Case, seed: int):
     row = case.rows[-1]
     at = exact.positions(case.shape, np.random.default_rng(seed))
     contender = work.kernel(case.auto)
-    work.poison()
-    try:
-        y = contender.run()
-        complete = work.complete()
-    except (DeviceError, UsageError) as error:
-        row.status, row.reason = WRONG, str(error)
+    ran = checking.first_run(work, contender, row)
+    if ran is None:
         return None
-    row.error, row.of_bound = exact.worst(contender.sample(y, at.images), *work.inputs(at.images), at)  # type: ignore[call-arg]  # mypy gives a starred sequence any length
+    row.error, row.of_bound = exact.worst(contender.sample(ran.output, at.images), *work.inputs(at.images), at)  # type: ignore[call-arg]  # mypy gives a starred sequence any length
     case.checked = len(at.image)
-    if not complete:
-        row.status, row.reason = WRONG, "some of the output was never written, or is NaN"
-    elif not row.of_bound <= 1:
+    if ran.complete and not row.of_bound <= 1:
         row.status, row.reason = WRONG, f"an error of {row.of_bound:.2g} times the float32 bound"
     # Beyond the bound its time still says something, and `wrong` says the rest.
-    return contender if complete else None
+    return contender if ran.complete else None
 
 
 def _peers(machine, work, case: Case, names, missing) -> List:

@@ -4,8 +4,8 @@ from typing import Callable, Iterable, List, Optional, Sequence
 
 import click
 
+from ...system.text import shown
 from ..content import Command, Part, Picture, Strip, Table
-from ..shown import shown
 
 _LEAST_TEXT = 20  # characters that a column of text keeps; what is longer is folded: the names of fused stages
 _PIPE = 120  # columns of a file or a pipe, which has no width of its own

@@ -2,9 +2,16 @@
 
 import unicodedata
 
-# Control characters, characters that change the direction of writing or are invisible, separators of lines and
-# paragraphs, and what stands for bytes that are no UTF-8.
-_UNSHOWN = {"Cc", "Cf", "Zl", "Zp", "Cs"}
+_LONGEST = 60  # characters of an excerpt
+# Control characters, separators of lines and paragraphs, and what stands for bytes that are no UTF-8.
+_CONTROL = {"Cc", "Zl", "Zp", "Cs"}
+# Besides: what changes the direction of writing, or is invisible. Names may have it: some scripts need it.
+_UNSHOWN = {*_CONTROL, "Cf"}
+
+
+def printable(text: str) -> bool:
+    """Whether no character of it can end a line or steer a terminal."""
+    return (text.isascii() and text.isprintable()) or not any(unicodedata.category(c) in _CONTROL for c in text)
 
 
 def shown(text: str) -> str:
@@ -15,6 +22,12 @@ def shown(text: str) -> str:
     if text.isascii() and text.isprintable():
         return text
     return "".join(_escaped(c) if unicodedata.category(c) in _UNSHOWN else c for c in text)
+
+
+def excerpt(text: object) -> str:
+    """What a message shows of something from a file: `shown`, of at most 60 characters."""
+    text = str(text)
+    return shown(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}...")
 
 
 def _escaped(character: str) -> str:

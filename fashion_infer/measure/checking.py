@@ -1,0 +1,78 @@
+"""Whether a kernel of the library is right on a convolution, before it is timed: data, a first run, comparison."""
+
+from typing import Any, NamedTuple, Optional
+
+import numpy as np
+
+from ..errors import DeviceError, UsageError
+from ..library import kernels as library
+from ..submissions.diagnose import diagnose
+from . import kernel_files, reference
+from .records import SKIPPED, WRONG, ConvolutionShape, Measurement
+from .timing import Contender
+
+# Largest error over the output's largest magnitude. fp16 and TF32 keep 11 bits of each operand.
+_TOLERANCE = {"float32": 5e-6, "tf32": 2e-3, "fp16": 2e-3}
+_AT_EITHER_END = 16  # images of the batch that are checked
+
+
+def inputs(shape: ConvolutionShape, first: bool):
+    """Pixels for a first layer, values like tanh's for a later one; the same on every machine."""
+    rng = np.random.default_rng(shape.C * 1000 + shape.H)
+    size = shape[:4]
+    if first:
+        x = rng.integers(0, 256, size, dtype=np.uint8).astype(np.float32)
+    else:
+        x = rng.random(size, dtype=np.float32)
+        x *= 2
+        x -= 1
+    return x, rng.standard_normal((shape.M, shape.C, shape.K, shape.K)).astype(np.float32)
+
+
+def picked(batch):
+    """Indices of the images of a batch that are checked: the first, the last, and some between."""
+    ends = np.r_[0 : min(_AT_EITHER_END, batch), max(0, batch - _AT_EITHER_END) : batch]
+    return np.unique(np.r_[ends, np.linspace(0, batch - 1, _AT_EITHER_END).astype(int)])
+
+
+class Ran(NamedTuple):
+    """A run that ended."""
+
+    output: Any  # as `Contender.sample` takes it
+    complete: bool  # whether all of the output was written, and nothing is NaN
+
+
+def first_run(work, contender: Contender, row: Measurement) -> Optional[Ran]:
+    """Run a contender over an output of NaN; None when it fails. The row says so, also of an incomplete output."""
+    work.poison()
+    try:
+        ran = Ran(contender.run(), work.complete())
+    except (DeviceError, UsageError) as error:
+        row.status, row.reason = WRONG, str(error)
+        return None
+    if not ran.complete:
+        row.status, row.reason = WRONG, "some of the output was never written, or is NaN"
+    return ran
+
+
+def checked(backend, work, row, picked, want, x, weight) -> Optional[Contender]:
+    """The kernel, when it takes the layer and is right; else None, and the row says why."""
+    try:
+        library.chosen_kernel(x.shape, weight.shape, backend, row.name)
+    except UsageError as error:
+        row.status, row.reason = SKIPPED, str(error)
+        return None
+    contender = work.kernel(row.name)
+    ran = first_run(work, contender, row)
+    if ran is None:
+        return None
+    got = contender.sample(ran.output, picked)
+    row.error = reference.error(got, want)
+    if ran.complete and not row.error <= _TOLERANCE[row.precision]:
+        row.status, row.reason = WRONG, f"error {row.error:.1e}, more than {_TOLERANCE[row.precision]:.0e}"
+    if row.status != WRONG:
+        return contender
+    found = diagnose(got, x[picked], weight, want)
+    if not found.right:
+        row.reason += f": {kernel_files.where_wrong(found, contender, ran.output, picked, x, weight)}"
+    return None

@@ -1,0 +1,159 @@
+"""What the program keeps in the user's cache to save work: all of it together stays within a bound.
+
+What was used least recently goes first. Files of other names in these folders are nobody's business here.
+"""
+
+import contextlib
+import fcntl
+import os
+import re
+import shutil
+import tempfile
+import time
+from pathlib import Path
+from typing import Iterator, List, NamedTuple, Optional, Pattern
+
+from ..errors import DeviceError, UsageError
+from . import paths
+
+BOUND = "FASHION_INFER_CACHE_MB"  # environment variable
+DEFAULT_MB = 2000  # 10,000 images of every edition take 190 MB; a kernel 0.02 (CPU) to 1 (GPU)
+_DAY = 86400
+
+
+class Kind(NamedTuple):
+    """One sort of what is kept: the folder in the cache, the names in it, and how many seconds after its last use
+    something stays, whatever the bound."""
+
+    folder: str
+    names: Pattern[str]
+    seconds: float
+
+
+class Entry(NamedTuple):
+    """A file, or a folder with all that is in it."""
+
+    kind: Kind
+    path: Path
+    size: int  # bytes
+    used: float  # seconds since the epoch
+
+
+RESIZED = Kind("resized", re.compile(r"[a-z-]+-\d+-[0-9a-f]{16}\.npy"), 0)
+# Built in one process and loaded in others: by a grade's workers for as long as grading a class takes.
+KERNELS = Kind("kernels", re.compile(r"[0-9a-f]{32}\.so"), _DAY)
+GRADED = Kind("graded", re.compile(r"[0-9a-f]{32}"), _DAY)
+KINDS = (RESIZED, KERNELS, GRADED)
+_TEMPORARY = re.compile(r"(build|stage|gone)-.*")  # folders in which something was being made
+
+
+def folder(kind: Kind) -> Optional[Path]:
+    """Where a kind lies; None for a user who has no cache."""
+    own = paths.cache()
+    return own and own / kind.folder
+
+
+def made_folder(kind: Kind) -> Path:
+    """The same, made if need be.
+
+    Raises
+    ------
+    DataError
+        For a user who has no cache.
+    DeviceError
+        When it cannot be made.
+    """
+    place = paths.needed_cache() / kind.folder
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DeviceError(f"{place} cannot be made: {error.strerror}") from None
+    return place
+
+
+def bound() -> int:
+    """The most that everything may have together, in bytes; UsageError when the environment variable is no number."""
+    given = os.environ.get(BOUND) or str(DEFAULT_MB)
+    if not given.isdecimal():
+        raise UsageError(f"{BOUND} must be a number of megabytes, not {given!r}")
+    return int(given) * 10**6
+
+
+def entries(kind: Kind) -> List[Entry]:
+    """What is kept of a kind, in no order."""
+    found, place = [], folder(kind)
+    with contextlib.suppress(OSError):
+        for path in place.iterdir() if place else ():
+            with contextlib.suppress(OSError):  # another process evicts too
+                if kind.names.fullmatch(path.name) and (path.is_dir() if kind is GRADED else path.is_file()):
+                    found.append(Entry(kind, path, _size(path), path.stat().st_mtime))
+    return found
+
+
+def use(path: Path) -> None:
+    """Note that something is used now."""
+    with contextlib.suppress(OSError):
+        os.utime(path)
+
+
+def make_room(size: int, path: Path) -> None:
+    """Evict what was used least recently until so many bytes have room under a path, as far as that goes."""
+    kept = [entry for kind in KINDS for entry in entries(kind) if entry.path != path]
+    total, most, now = sum(entry.size for entry in kept) + size, bound(), time.time()
+    for entry in sorted(kept, key=lambda entry: entry.used):
+        if total > most and now - entry.used >= entry.kind.seconds:
+            with contextlib.suppress(OSError):  # it is being built, or gone
+                _evict(entry)
+                total -= entry.size
+    for place in filter(None, map(folder, KINDS)):
+        with contextlib.suppress(OSError):
+            for left in place.iterdir():  # by a process that was killed
+                if _TEMPORARY.fullmatch(left.name) and now - left.stat().st_mtime > _DAY:
+                    shutil.rmtree(left, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def alone(path: Path, wait: bool = True) -> Iterator[None]:
+    """Be the only process that makes or removes a file. The lock is a file beside it, there only while it is held.
+
+    Raises
+    ------
+    OSError
+        When the lock cannot be made; BlockingIOError without `wait` when somebody has it.
+    """
+    lock = path.with_suffix(".lock")
+    while True:
+        with open(lock, "w") as held:
+            fcntl.flock(held, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+            # Who had it has removed it, perhaps: then it locks nothing any more.
+            if not _is_at(held.fileno(), lock):
+                continue
+            try:
+                yield
+            finally:
+                lock.unlink()
+            return
+
+
+def _evict(entry: Entry) -> None:
+    if entry.kind is GRADED:  # gone at once, for who looks
+        with tempfile.TemporaryDirectory(dir=entry.path.parent, prefix="gone-") as temporary:
+            entry.path.rename(Path(temporary) / "it")
+    elif entry.kind is KERNELS:
+        with alone(entry.path, wait=False):
+            entry.path.unlink()
+            entry.path.with_suffix(".log").unlink()
+    else:
+        entry.path.unlink()
+
+
+def _size(path: Path) -> int:
+    parts = [path] if path.is_file() else path.rglob("*")
+    return sum(part.lstat().st_size for part in parts if not part.is_dir())
+
+
+def _is_at(descriptor: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(descriptor), os.stat(path))
+    except FileNotFoundError:
+        return False

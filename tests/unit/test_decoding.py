@@ -1,0 +1,146 @@
+"""Pictures in a child process: the same as in this one, and whatever a decoder does is one line."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image, features
+
+from fashion_infer.data import decoding, pictures
+from fashion_infer.errors import DataError
+from fashion_infer.system import confinement
+
+ROOT = Path(__file__).resolve().parents[2]
+# By the file's suffix, what decodes it: C of other projects, and Pillow's own.
+SUFFIXES = ["png", "jpg", "gif", "bmp", "tif", "ppm", "tga", "ico", "pcx", "sgi", "xbm", "dds"]
+OPTIONAL = {"webp": "webp", "avif": "avif", "jp2": "jpg_2000"}
+
+
+def draw(path, rng):
+    size = tuple(int(side) for side in rng.integers(16, 200, 2))
+    levels = rng.integers(0, 256, size[::-1]).astype(np.uint8)
+    picture = Image.fromarray(levels)
+    picture.convert("1" if path.suffix == ".xbm" else "RGB" if path.suffix in (".dds", ".avif") else "L").save(path)
+    return str(path)
+
+
+def test_every_format_is_the_same_picture_as_in_this_process(tmp_path):
+    rng = np.random.default_rng()
+    known = [*SUFFIXES, *(suffix for suffix, name in OPTIONAL.items() if features.check(name))]
+    paths = [draw(tmp_path / f"a b\n{number}.{suffix}", rng) for number, suffix in enumerate(known * 2)]
+    for invert in (None, True, False):
+        found = decoding.read(paths, invert)
+        assert found.dtype == np.uint8 and found.shape == (len(paths), 1, 28, 28)
+        for path, one in zip(paths, found):
+            assert np.array_equal(one, pictures.read(path, invert)), path
+
+
+def test_names_that_are_no_utf8(tmp_path):
+    path = draw(tmp_path / os.fsdecode(b"\xff\xfe.png"), np.random.default_rng(1))
+    assert np.array_equal(decoding.read([path])[0], pictures.read(path))
+
+
+def test_the_first_that_is_wrong_is_named_as_in_this_process(tmp_path):
+    good = draw(tmp_path / "good.png", np.random.default_rng(1))
+    bad, none = tmp_path / "bad.png", tmp_path / "none.png"
+    bad.write_bytes(Path(good).read_bytes()[:200])
+    for paths, wrong in (
+        ([good, str(bad), good], bad),
+        ([good, str(bad), str(none)], none),
+        ([str(tmp_path)], tmp_path),
+    ):
+        with pytest.raises(DataError) as expected:
+            pictures.read(str(wrong))
+        with pytest.raises(DataError) as found:
+            decoding.read(paths)
+        assert str(found.value) == str(expected.value)
+
+
+@pytest.mark.parametrize(
+    "does, words",
+    [
+        ("while True: pass", "second.png is not a picture that can be read (1 s were not enough to decode it)"),
+        ("os.kill(os.getpid(), 11)", "second.png is not a picture that can be read (its decoder died of it)"),
+        ("os.write(1, b'!half')", "second.png is not a picture that can be read (its decoder died of it)"),
+        ("os.write(1, b'.short')", "second.png is not a picture that can be read (its decoder died of it)"),
+        ("time.sleep(60)", "second.png could not be read in time"),
+        ("keep = bytearray(6 << 30)", "second.png is a picture too large for the memory"),
+    ],
+)
+def test_whatever_a_decoder_does(does, words, tmp_path, monkeypatch):
+    """The second picture's decoder does it."""
+    code = (
+        "import os, sys, time; del sys.path[0]\n"
+        "from fashion_infer.data import decoding, pictures\n"
+        "from fashion_infer.data import grey\n"
+        "before, calls = grey.levels, []\n"
+        "def levels(picture):\n"
+        "    calls.append(1)\n"
+        "    if len(calls) == 2:\n"
+        f"        {does}\n"
+        "        os._exit(0)\n"
+        "    return before(picture)\n"
+        "grey.levels = levels\n"
+        "decoding.child(*sys.argv[1:])\n"
+    )
+    monkeypatch.setattr(decoding, "_CHILD", code)
+    monkeypatch.setattr(decoding, "_CPU_SECONDS", 1)
+    monkeypatch.setattr(decoding, "_SECONDS", 2.0 if "sleep" in does else 60.0)
+    paths = [draw(tmp_path / name, np.random.default_rng(1)) for name in ("first.png", "second.png", "third.png")]
+    with pytest.raises(DataError) as error:
+        decoding.read(paths)
+    assert words in str(error.value) and "\n" not in str(error.value)
+
+
+def test_each_picture_has_the_time_of_one(tmp_path, monkeypatch):
+    """Six pictures of 0.6 s each, where one may take 2 s."""
+    code = (
+        "import sys, time; del sys.path[0]\n"
+        "from fashion_infer.data import decoding, grey\n"
+        "before = grey.levels\n"
+        "def levels(picture):\n"
+        "    end = time.process_time() + 0.6\n"
+        "    while time.process_time() < end: pass\n"
+        "    return before(picture)\n"
+        "grey.levels = levels\n"
+        "decoding.child(*sys.argv[1:])\n"
+    )
+    monkeypatch.setattr(decoding, "_CHILD", code)
+    monkeypatch.setattr(decoding, "_CPU_SECONDS", 2)
+    path = draw(tmp_path / "a.png", np.random.default_rng(1))
+    assert len(decoding.read([path] * 6)) == 6
+
+
+def test_the_child_opens_few_files_and_writes_none(tmp_path):
+    (tmp_path / "a").write_text("x")
+    code = (
+        "import sys; del sys.path[0]; from fashion_infer.data import decoding\n"
+        "from fashion_infer.system import confinement\n"
+        "decoding._rehearse(); confinement.limit(1 << 30, files=2)\n"
+        "held = [open(sys.argv[1]) for _ in range(2)]\n"
+        "try: open(sys.argv[1])\n"
+        "except OSError as error: print(error.errno)\n"
+        "held.pop().close()\n"
+        "with open(sys.argv[1], 'w') as file: file.write('y')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path / "a")], capture_output=True, text=True, cwd=ROOT,
+                          env={**os.environ, "PYTHONPATH": str(ROOT)})  # fmt: skip
+    assert done.stdout.split() == ["24"] and "File too large" in done.stderr, done.stderr
+
+
+def test_a_file_is_no_larger_than_a_picture_may_be(tmp_path):
+    path = tmp_path / "a.png"
+    with open(path, "wb") as file:
+        file.truncate(pictures.MOST_BYTES + 1)
+    with pytest.raises(DataError, match="more than 1024 MiB"):
+        decoding.read([str(path)])
+
+
+def test_no_process_can_be_started(tmp_path, monkeypatch):
+    monkeypatch.setattr(confinement.sys, "executable", str(tmp_path / "none"))
+    path = draw(tmp_path / "a.png", np.random.default_rng(1))
+    with pytest.raises(DataError, match=r"cannot start a process to read .*a.png: No such file or directory"):
+        decoding.read([path])

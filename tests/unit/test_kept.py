@@ -1,0 +1,151 @@
+"""All that is kept in the user's cache is within one bound: images, built kernels, unpacked submissions."""
+
+import os
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from fashion_infer.grading.intake import submission
+from fashion_infer.submissions import build, formats
+from fashion_infer.system import compilers, kept
+
+OLD = time.time() - 10 * 86400
+TEMPLATE = Path(build.__file__).parent / "templates" / "conv.cpp"
+
+
+def make(kind, number, size, used):
+    """Something of a kind, so large and last used then."""
+    place = kept.made_folder(kind)
+    name = {"resized": f"synthetic-{number}-0123456789abcdef.npy", "kernels": f"{number:032x}.so"}
+    path = place / name.get(kind.folder, f"{number:032x}")
+    if kind is kept.GRADED:
+        path.mkdir()
+        (path / "inner").mkdir()
+        (path / "inner" / "kernel.cu").write_bytes(bytes(size))
+    else:
+        path.write_bytes(bytes(size))
+    if kind is kept.KERNELS:
+        path.with_suffix(".log").write_text("")
+    os.utime(path, (used, used))
+    return path
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_what_was_used_least_recently_goes_first_of_whatever_kind(bare, monkeypatch):
+    monkeypatch.setenv(kept.BOUND, "1")
+    order = [kept.KERNELS, kept.RESIZED, kept.GRADED] * 2
+    made = [make(kind, number, 200_000, OLD + number) for number, kind in enumerate(order)]
+    for evicted in (2, 3, 5):
+        kept.make_room(200_000 * (evicted - 1) - 40_000, kept.folder(kept.RESIZED) / "new.npy")
+        assert [path.exists() for path in made] == [False] * evicted + [True] * (6 - evicted)
+    assert names(kept.folder(kept.KERNELS)) == [] and names(kept.folder(kept.GRADED)) == [made[5].name]
+
+
+@pytest.mark.parametrize("kind", [kept.KERNELS, kept.GRADED], ids=lambda kind: kind.folder)
+def test_what_somebody_may_be_about_to_load_stays_for_a_day(bare, monkeypatch, kind):
+    monkeypatch.setenv(kept.BOUND, "0")
+    path = make(kind, 1, 5000, time.time() - 80_000)
+    kept.make_room(1, path.with_name("another"))
+    assert path.exists()
+    os.utime(path, (time.time() - 90_000,) * 2)
+    kept.use(path)
+    kept.make_room(1, path.with_name("another"))
+    assert path.exists()
+    os.utime(path, (time.time() - 90_000,) * 2)
+    kept.make_room(1, path.with_name("another"))
+    assert not path.exists()
+
+
+def test_what_is_not_ours_stays_and_what_killed_processes_left_goes(bare, monkeypatch):
+    monkeypatch.setenv(kept.BOUND, "0")
+    place = kept.made_folder(kept.KERNELS)
+    for name in ("mine.so", "build-1", "build-2", "other"):
+        (place / name).mkdir()
+        (place / name / "file").write_bytes(bytes(5000))
+        os.utime(place / name, (OLD, OLD))
+    os.utime(place / "build-2")
+    kept.make_room(10**9, place / "x.so")
+    assert names(place) == ["build-2", "mine.so", "other"]
+
+
+def test_what_is_being_built_is_not_evicted(bare, monkeypatch):
+    monkeypatch.setenv(kept.BOUND, "0")
+    path = make(kept.KERNELS, 7, 5000, OLD)
+    with kept.alone(path):
+        kept.make_room(1, path.with_name("another"))
+        assert path.exists()
+    kept.make_room(1, path.with_name("another"))
+    assert names(path.parent) == []
+
+
+def test_a_lock_is_held_by_one_and_leaves_nothing(tmp_path):
+    """Who waited for a lock file that its holder removes takes a new one, and never both at once."""
+    inside, most = [], []
+
+    def turn():
+        for _ in range(200):
+            with kept.alone(tmp_path / "it.so"):
+                inside.append(1)
+                most.append(len(inside))
+                time.sleep(0)
+                inside.pop()
+
+    threads = [threading.Thread(target=turn) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert max(most) == 1 and len(most) == 1200 and not list(tmp_path.iterdir())
+
+
+needs_a_compiler = pytest.mark.skipif(compilers.find_cxx() is None, reason="needs a C++ compiler")
+
+
+@needs_a_compiler
+def test_built_kernels_stay_within_the_bound(bare, monkeypatch):
+    monkeypatch.setenv(kept.BOUND, "0")
+    older = make(kept.KERNELS, 1, 5000, OLD)
+    source = bare / "conv.cpp"
+    shutil.copy(TEMPLATE, source)
+    first = build.build(formats.recognise(source))
+    assert first.compiled and not older.exists()
+    assert names(first.library.parent) == sorted([first.library.name, first.library.with_suffix(".log").name])
+    os.utime(first.library, (OLD, OLD))
+    assert not build.build(formats.recognise(source)).compiled  # found, and so used now
+    source.write_text(source.read_text() + "// another\n")
+    second = build.build(formats.recognise(source))
+    assert first.library.exists() and second.compiled
+    os.utime(first.library, (OLD, OLD))
+    source.write_text(source.read_text() + "// and another\n")
+    third = build.build(formats.recognise(source))
+    assert not first.library.exists() and second.library.exists() and third.library.exists()
+
+
+def test_unpacked_submissions_stay_within_the_bound(bare, monkeypatch):
+    monkeypatch.setenv(kept.BOUND, "0")
+    room = kept.made_folder(kept.GRADED)
+    older = make(kept.GRADED, 1, 5000, OLD)
+    shutil.copy(TEMPLATE, bare / "conv.cpp")
+    staged = submission.stage(bare / "conv.cpp", room)
+    assert not older.exists() and staged.folder.is_dir()
+    os.utime(staged.folder, (OLD, OLD))
+    assert submission.stage(bare / "conv.cpp", room).folder == staged.folder
+    assert names(room) == [staged.folder.name] and time.time() - staged.folder.stat().st_mtime < 1000
+
+
+def test_a_cache_that_cannot_be_made_is_one_line(bare):
+    (bare / ".cache").write_text("")
+    shutil.copy(TEMPLATE, bare / "conv.cpp")
+    run = subprocess.run(
+        [sys.executable, "-m", "fashion_infer", "kernel", "check", "conv.cpp"],
+        capture_output=True, text=True, timeout=120, env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+    )  # fmt: skip
+    assert run.returncode == 4 and run.stderr.count("\n") == 1 and "cannot be made: Not a directory" in run.stderr
