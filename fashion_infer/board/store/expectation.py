@@ -71,6 +71,28 @@ def start_in(busy: Sequence[float], work: Sequence[float], slots: int) -> float:
     return free[0]
 
 
+def schedule(session: Session, backend: str, at: Optional[datetime] = None) -> Dict[int, float]:
+    """In how many seconds each waiting job of a queue starts, by the job's id, in the queue's order."""
+    at = at or now()
+    takes = _Takes(session)
+    slots = max(1, slots_of(session, backend))
+    jobs = session.execute(
+        select(Job.id, Job.state, Job.started_at, Submission.class_id).join(Job.submission)
+        .where(Job.backend == backend, Job.state.in_((QUEUED, RUNNING))).order_by(Job.round, Job.queued_at, Job.id)
+    ).all()  # fmt: skip
+    free = [left(takes.seconds(of), (at - start).total_seconds()) for _, state, start, of in jobs
+            if state == RUNNING and start is not None]  # fmt: skip
+    free = sorted(free)[:slots]
+    free += [0.0] * (slots - len(free))
+    heapq.heapify(free)
+    found: Dict[int, float] = {}
+    for job, state, _, of in jobs:
+        if state == QUEUED:
+            found[job] = free[0]
+            heapq.heapreplace(free, free[0] + takes.seconds(of))
+    return found
+
+
 class _Takes:
     """How long a judging of a class takes, looked up once a class."""
 
@@ -90,4 +112,4 @@ class _Takes:
         return self._known[class_id]
 
 
-__all__ = ["Wait", "expected", "left", "start_in"]
+__all__ = ["Wait", "expected", "left", "schedule", "start_in"]
