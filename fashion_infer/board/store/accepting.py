@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 
 from ...errors import FashionInferError
 from .audit import record
-from .models import Class, Content, Job, Judgement, LogLine, Person, Submission
+from .models import Class, Content, Job, LogLine, Person, Submission
 from .queue import enqueue
 from .types import PENDING, RUNNING, now
 
@@ -106,7 +106,7 @@ def _check(session: Session, person: Person, of_class: Class, content: bytes, at
     if len(content) > of_class.most_bytes:
         raise NotTaken(f"the submission has more than {of_class.most_bytes} bytes", 413)
     own = select(func.count()).select_from(Submission).where(Submission.person_id == person.id)
-    if session.scalar(own.where(Submission.status.in_(PENDING))) >= of_class.most_pending:
+    if (session.scalar(own.where(Submission.status.in_(PENDING))) or 0) >= of_class.most_pending:
         raise NotTaken(f"{of_class.most_pending} of your submissions wait or run: that is the most at a time", 429, 30)
     hour = timedelta(hours=1)
     since = session.scalars(
@@ -129,12 +129,9 @@ def gpu_seconds_left(session: Session, person: Person, at: Optional[datetime] = 
     if allowed is None:
         return None
     own = Submission.person_id == person.id
-    used = session.scalar(
-        select(func.coalesce(func.sum(Judgement.seconds), 0.0)).join(Judgement.submission)
-        .where(own, Judgement.purpose == "first")
-    )  # fmt: skip
+    used = session.scalar(select(func.sum(Submission.spent)).where(own))
     starts = session.scalars(
         select(Job.started_at).join(Job.submission).where(own, Job.state == RUNNING, Job.purpose == "first")
     ).all()
     at = at or now()
-    return allowed - used - sum((at - start).total_seconds() for start in starts if start is not None)
+    return allowed - (used or 0.0) - sum((at - start).total_seconds() for start in starts if start is not None)

@@ -118,6 +118,7 @@ class Submission(Base):
     size: Mapped[int]  # bytes
     final: Mapped[bool] = mapped_column(default=False)  # handed in as the one that counts for marks
     status: Mapped[str] = mapped_column(String(20), default=QUEUED)
+    spent: Mapped[float] = mapped_column(default=0.0)  # seconds of the device, of a first judging or until cancelled
     submitted_at: Mapped[datetime] = mapped_column(default=now)
     person: Mapped[Person] = relationship()
     of_class: Mapped[Class] = relationship()

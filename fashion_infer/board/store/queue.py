@@ -21,6 +21,7 @@ from .models import Class, Content, Job, Judgement, LogLine, Person, Queue, Subm
 from .types import CANCELLED, DONE, FAILED, QUEUED, RUNNING, now
 
 LEASE = timedelta(seconds=30)
+MOST_FAILURES = 3  # of machines that say that they cannot judge
 MOST_DEATHS = 20  # of graders under one job: then it is the job
 
 
@@ -89,8 +90,8 @@ def ahead_of(job: Job):
     return and_(Job.backend == job.backend, Job.state == QUEUED, before)
 
 
-def claim(session: Session, backend: str, at: Optional[datetime] = None) -> Optional[Claimed]:
-    """Take the next job of a queue under a fresh lease; None when nothing waits."""
+def claim(session: Session, backend: str, owner: str = "", at: Optional[datetime] = None) -> Optional[Claimed]:
+    """Take the next job of a queue under a fresh lease, which begins with its owner's name; None when nothing waits."""
     at = at or now()
     queue = state_of(session, backend, lock=True)
     job = session.scalar(
@@ -99,7 +100,7 @@ def claim(session: Session, backend: str, at: Optional[datetime] = None) -> Opti
     )  # fmt: skip
     if job is None:
         return None
-    job.state, job.lease, job.lease_until, job.started_at = RUNNING, secrets.token_hex(16), at + LEASE, at
+    job.state, job.lease, job.lease_until, job.started_at = RUNNING, f"{owner}.{secrets.token_hex(12)}", at + LEASE, at
     queue.round = max(queue.round, job.round)
     submission = job.submission
     if job.purpose == "first":
@@ -121,24 +122,26 @@ def renew(session: Session, leases: List[str], at: Optional[datetime] = None) ->
     return [lease for lease in held if lease is not None]
 
 
-def give_back(session: Session, lease: str, why: str, at: Optional[datetime] = None) -> None:
-    """A grader died: its job goes back to its place, or after too many deaths it is judged as failed."""
+def give_back(
+    session: Session, lease: str, why: str, outcome: Optional[Outcome] = None, at: Optional[datetime] = None
+) -> None:
+    """A grader died, or its machine could not judge and says so in an outcome: the job goes back to its place. After too
+    many of these it is judged as failed."""
     job = session.scalar(select(Job).where(Job.lease == lease, Job.state == RUNNING).with_for_update(of=Job))
     if job is None:
         return
     job.attempts += 1
-    if job.attempts >= MOST_DEATHS:
-        finish(session, lease, Outcome(FAILED, f"its grader died {job.attempts} times: {why}"), at)
+    if job.attempts >= (MOST_DEATHS if outcome is None else MOST_FAILURES):
+        finish(session, lease, outcome or Outcome(FAILED, f"its grader died {job.attempts} times: {why}"), at)
         return
     _waits_again(session, job, why)
 
 
-def recover(session: Session, backend: Optional[str] = None, at: Optional[datetime] = None) -> int:
-    """Give back jobs of dead dispatchers: those whose lease ran out; with a backend all of it, for a dispatcher that
-    starts and knows that it is the only one. How many those were."""
-    dead = Job.state == RUNNING
-    dead = and_(dead, Job.lease_until < (at or now())) if backend is None else and_(dead, Job.backend == backend)
-    jobs = session.scalars(select(Job).where(dead).with_for_update(of=Job)).all()
+def recover(session: Session, owner: Optional[str] = None, at: Optional[datetime] = None) -> int:
+    """Give back jobs of dead dispatchers: those whose lease ran out, or all of an owner that is known to be dead. How
+    many those were."""
+    dead = Job.lease_until < (at or now()) if owner is None else Job.lease.startswith(f"{owner}.", autoescape=True)
+    jobs = session.scalars(select(Job).where(Job.state == RUNNING, dead).with_for_update(of=Job)).all()
     for job in jobs:
         _waits_again(session, job, "the service was interrupted")
     return len(jobs)
@@ -162,6 +165,7 @@ def finish(session: Session, lease: str, outcome: Outcome, at: Optional[datetime
     job.state, job.lease, job.lease_until = DONE, None, None
     if job.purpose == "first":
         job.submission.status = outcome.status
+        job.submission.spent = outcome.seconds
     session.flush()
     return True
 
@@ -174,6 +178,8 @@ def cancel(session: Session, submission: Submission, actor: str, address: str = 
     if not jobs:
         return False
     for job in jobs:
+        if job.purpose == "first" and job.started_at is not None:
+            submission.spent = (now() - job.started_at).total_seconds()
         job.state, job.lease, job.lease_until = CANCELLED, None, None
         if job.purpose == "first":
             submission.status = CANCELLED

@@ -91,6 +91,7 @@ def upgrade() -> None:
         sa.Column("size", sa.Integer(), nullable=False),
         sa.Column("final", sa.Boolean(), nullable=False),
         sa.Column("status", sa.String(length=20), nullable=False),
+        sa.Column("spent", sa.Double(), nullable=False),
         sa.Column("submitted_at", sa.DateTime(), nullable=False),
         sa.ForeignKeyConstraint(["class_id"], ["classes.id"], name=op.f("fk_submissions_class_id")),
         sa.ForeignKeyConstraint(["person_id"], ["people.id"], name=op.f("fk_submissions_person_id")),
