@@ -9,7 +9,7 @@ import jinja2
 from fastapi import Request
 from fastapi.responses import RedirectResponse, Response
 
-from . import words
+from .view import words
 
 # Of a file that somebody handed in, or a log: a browser must neither run it nor guess what it is.
 INERT = {"Content-Security-Policy": "default-src 'none'; sandbox; frame-ancestors 'none'"}

@@ -1,7 +1,7 @@
 """Who looks: a browser's session, its cookie, and the guard of its forms."""
 
 import secrets
-from typing import Any, Callable, Dict, NamedTuple, Optional, Tuple
+from typing import Annotated, Any, Callable, Dict, NamedTuple, Optional, Tuple
 from urllib.parse import parse_qs
 
 from fastapi import Depends, HTTPException, Request
@@ -41,7 +41,7 @@ class Viewer(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """A request of somebody who is signed in. `session` is the database's: for queries, or in an action a transaction."""
+    """A request of somebody who is signed in. `session` is the database's: for queries, of a form a transaction."""
 
     request: Request
     session: Session
@@ -101,20 +101,42 @@ def missing(asked: Asked) -> Response:
     return asked.html("error.html", 404, title="Not found", text="There is no such page, or it is not yours to see.")
 
 
+async def form(request: Request) -> Dict[str, str]:
+    """The fields of a form, no more of them than any form here has; HTTPException 413, 415 or 422 for others.
+
+    A field that comes twice has its first value.
+    """
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/x-www-form-urlencoded":
+        raise HTTPException(415, "a form of this board is application/x-www-form-urlencoded")
+    body = b""
+    async for part in request.stream():
+        body += part
+        if len(body) > _MOST_FORM:
+            raise HTTPException(413, f"a form has no more than {_MOST_FORM} bytes")
+    try:
+        fields = parse_qs(body.decode("ascii"), keep_blank_values=True, max_num_fields=_MOST_FIELDS, errors="strict")
+    except ValueError:
+        raise HTTPException(422, "this form cannot be read") from None
+    return {name: values[0] for name, values in fields.items()}
+
+
+Fields = Annotated[Dict[str, str], Depends(form)]
+
+
 def doer(roles: Tuple[str, ...], work: Callable[..., Response]) -> Callable[..., Response]:
     """A form: `work(asked, fields)` in one transaction, for a form of this session's and one of the roles.
 
     What is wrong with the fields is a UsageError: then nothing is written, and a page says what it is.
     """
 
-    def answer(request: Request, fields: Dict[str, str] = Depends(form)) -> Response:
+    def answer(request: Request, fields: Fields) -> Response:
         with store(request).read() as session:  # before a writer's lock is taken
             web = _signed_in(request, session)
             if web is None:
                 return responses.see(request, "/login")
             asked = Asked(request, session, web)
             if not same_site(request) or not sessions.csrf_ok(web, fields.get("csrf", "")):
-                return forbidden(asked, "This form is not of a page of yours: go back, load that page again, try again.")
+                return forbidden(asked, "This form is of no page of yours: go back, load that page again, and try.")
         try:
             with store(request).write() as session:
                 web = _signed_in(request, session)
@@ -143,25 +165,6 @@ def same_site(request: Request) -> bool:
 def _signed_in(request: Request, session: Session) -> Optional[WebSession]:
     cookie = request.cookies.get(cookie_name(request), "")
     return sessions.signed_in(session, cookie) if 0 < len(cookie) <= 100 else None
-
-
-async def form(request: Request) -> Dict[str, str]:
-    """The fields of a form, no more of them than any form here has; HTTPException 413, 415 or 422 for others.
-
-    A field that comes twice has its first value.
-    """
-    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/x-www-form-urlencoded":
-        raise HTTPException(415, "a form of this board is application/x-www-form-urlencoded")
-    body = b""
-    async for part in request.stream():
-        body += part
-        if len(body) > _MOST_FORM:
-            raise HTTPException(413, f"a form has no more than {_MOST_FORM} bytes")
-    try:
-        fields = parse_qs(body.decode("ascii"), keep_blank_values=True, max_num_fields=_MOST_FIELDS, errors="strict")
-    except ValueError:
-        raise HTTPException(422, "this form cannot be read") from None
-    return {name: values[0] for name, values in fields.items()}
 
 
 # The cookies. SameSite=Lax: a link to the board from elsewhere finds one signed in; a form from elsewhere does not.

@@ -11,15 +11,14 @@ import threading
 import time
 from typing import Dict, List, NamedTuple, Optional, Tuple
 
-from sqlalchemy import func, select
+from sqlalchemy import Row, func, select
 from sqlalchemy.orm import Session
 
 from ..store import ranking
 from ..store.models import Class, Judgement, Person, Submission, Team
-from ..store.types import CANCELLED, JUDGED
-from .chart import Point
+from ..store.ranking import Key
+from .view.chart import Point
 
-Key = Tuple[str, int]
 _KEPT = 10.0  # seconds at most: names and teams change as well, and no judgement tells of it
 _CROWD = 3  # people with a time, before a median says anything of the class
 
@@ -31,6 +30,7 @@ class Standing(NamedTuple):
     made: float
     places: List[ranking.Place]  # as a stranger sees them: with pseudonyms, unless names are open
     names: Dict[Key, str]  # for the class's staff
+    best_of: Dict[Key, str]  # the submission that counts
     curves: Dict[Key, List[Point]]  # best time so far of each person or team
     best: List[Point]
     middle: List[Point]  # median of all the bests so far
@@ -57,16 +57,13 @@ class Standings:
             return known
 
 
-def key_of(person: Person) -> Key:
-    """Whom a person is ranked as."""
-    return ("team", person.team_id) if person.team_id is not None else ("person", person.id)
-
-
 def _made(session: Session, of_class: Class, stamp: Tuple) -> Standing:
-    curves, best, middle = _curves(_times(session, of_class))
-    places = ranking.ranking(session, of_class, None)
-    limit = _limit(session, of_class)
-    return Standing(stamp, time.monotonic(), places, _names(session, of_class), curves, best, middle, limit, {})
+    rows = ranking.judged(session, of_class)
+    curves, best, middle = _curves(rows)
+    places = ranking.ranking(session, of_class, None, rows)
+    leading = {key: one.submission_id for key, one in ranking.bests(rows).items()}
+    names, limit = _names(session, of_class), _limit(session, of_class)
+    return Standing(stamp, time.monotonic(), places, names, leading, curves, best, middle, limit, {})
 
 
 def _names(session: Session, of_class: Class) -> Dict[Key, str]:
@@ -77,45 +74,29 @@ def _names(session: Session, of_class: Class) -> Dict[Key, str]:
     return found
 
 
-def _times(session: Session, of_class: Class) -> List[Tuple[Key, float, float]]:
-    """(who, when, ms) of every time that counts, in the order in which they were handed in."""
-    query = (
-        select(Person.id, Person.team_id, Submission.submitted_at, Judgement.op_ms)
-        .select_from(Judgement)
-        .join(Judgement.submission)
-        .join(Submission.person)
-        .where(
-            Submission.class_id == of_class.id, Submission.status != CANCELLED, Judgement.status == JUDGED,
-            Judgement.purpose == "first", Judgement.ranked, Judgement.op_ms.is_not(None),
-        )
-        .order_by(Submission.submitted_at, Submission.id)
-    )  # fmt: skip
-    return [
-        (("team", team) if team is not None else ("person", person), when.timestamp(), ms)
-        for person, team, when, ms in session.execute(query)
-    ]
-
-
-def _curves(times: List[Tuple[Key, float, float]]) -> Tuple[Dict[Key, List[Point]], List[Point], List[Point]]:
+def _curves(rows: List[Row]) -> Tuple[Dict[Key, List[Point]], List[Point], List[Point]]:
     """Each one's best so far, the class's, and the median of all, as steps."""
     curves: Dict[Key, List[Point]] = {}
     best: List[Point] = []
     middle: List[Point] = []
     bests: List[float] = []  # sorted
-    for key, when, ms in times:
-        own = curves.setdefault(key, [])
-        if own and own[-1][1] <= ms:
+    for row in rows:
+        if row.purpose != "first" or not row.ranked or row.op_ms is None:
+            continue
+        own = curves.setdefault(ranking.key_of_row(row), [])
+        if own and own[-1][1] <= row.op_ms:
             continue
         if own:
             bests.pop(bisect.bisect_left(bests, own[-1][1]))
-        bisect.insort(bests, ms)
-        own.append((when, ms))
-        if not best or ms < best[-1][1]:
-            best.append((when, ms))
+        bisect.insort(bests, row.op_ms)
+        step = row.submitted_at.timestamp(), row.op_ms
+        own.append(step)
+        if not best or row.op_ms < best[-1][1]:
+            best.append(step)
         if len(bests) >= _CROWD:
             now = statistics.median_low(bests)
             if not middle or middle[-1][1] != now:
-                middle.append((when, now))
+                middle.append((step[0], now))
     return curves, best, middle
 
 

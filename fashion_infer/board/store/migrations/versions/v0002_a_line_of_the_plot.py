@@ -11,7 +11,7 @@ depends_on = None
 
 def upgrade() -> None:
     """To this version."""
-    op.add_column("classes", sa.Column("cudnn_ms", sa.Float(), nullable=True))
+    op.add_column("classes", sa.Column("cudnn_ms", sa.Double(), nullable=True))
 
 
 def downgrade() -> None:

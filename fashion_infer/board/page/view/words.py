@@ -3,15 +3,16 @@
 from datetime import datetime, timezone
 from typing import Optional, Union
 
-from ...present.shown import shown
+from ....present.shown import shown
 
+NONE = "\u2013"  # in a table's cell
 _MOST_LOG = 200_000  # characters of a log on a page; the whole of it is one click away
 
 
 def milliseconds(ms: Optional[float], short: bool = False) -> str:
     """A time with four significant digits at most, as a ranking needs to tell two apart; `short` for an axis."""
     if ms is None:
-        return "–"
+        return NONE
     if short:
         return f"{ms:g}"
     return f"{ms:,.1f}" if ms >= 100 else f"{ms:.2f}" if ms >= 10 else f"{ms:.3f}"

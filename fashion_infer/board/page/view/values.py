@@ -3,8 +3,8 @@
 from datetime import datetime
 from typing import Any, List, NamedTuple, Optional, Sequence, Tuple
 
-from ...present.content import Table
-from ..store.types import CANCELLED, FAILED, JUDGED, QUEUED, REFUSED, RUNNING
+from ....present.content import Table
+from ...store.types import CANCELLED, FAILED, JUDGED, QUEUED, REFUSED, RUNNING
 from .chart import Plot
 
 

@@ -4,17 +4,18 @@ from typing import List, Optional
 
 from markupsafe import Markup
 
-from ..store import ranking
-from ..store.models import Class, Person
-from ..store.people import sees_all
-from ..store.types import now
-from . import chart, views
-from .responses import engine
-from .standing import Key, Standing, key_of
+from ...store import ranking
+from ...store.models import Class, Person
+from ...store.people import sees_all
+from ...store.ranking import Key, key_of
+from ...store.types import now
+from ..responses import engine
+from ..standing import Standing
+from . import chart, values
 from .words import milliseconds
 
 
-def gather(of_class: Class, person: Person, standing: Standing, address: str) -> views.Ranking:
+def gather(of_class: Class, person: Person, standing: Standing, address: str) -> values.Ranking:
     """The page's values.
 
     Parameters
@@ -37,24 +38,24 @@ def gather(of_class: Class, person: Person, standing: Standing, address: str) ->
     if places and places[0].final:
         basis = "Final: medians of five runs on fresh seeds come first. " + basis
     plots = _plots(of_class, standing, own)
-    return views.Ranking(
+    return values.Ranking(
         of_class.edition, of_class.backend, of_class.deadline, "Closed" if passed else "Open until", basis,
         _figures(places, mine, standing, cudnn), plots, _words(standing, own, cudnn) if plots else "",
         counted, "cuDNN" if cudnn else "", _rows(standing, sees_all(person), own, cudnn), address,
     )  # fmt: skip
 
 
-def _figures(places, mine: Optional[ranking.Place], standing: Standing, cudnn: Optional[float]) -> List[views.Figure]:
+def _figures(places, mine: Optional[ranking.Place], standing: Standing, cudnn: Optional[float]) -> List[values.Figure]:
     found = []
     if mine is not None:
-        found.append(views.Figure("Your rank", str(mine.place), f"of {len(places)}", True))
-        found.append(views.Figure("Your best", milliseconds(mine.op_ms), "ms", True))
+        found.append(values.Figure("Your rank", str(mine.place), f"of {len(places)}", True))
+        found.append(values.Figure("Your best", milliseconds(mine.op_ms), "ms", True))
     if places:
-        found.append(views.Figure("Best of the class", milliseconds(places[0].op_ms), "ms"))
+        found.append(values.Figure("Best of the class", milliseconds(places[0].op_ms), "ms"))
     if cudnn:
-        found.append(views.Figure("cuDNN", milliseconds(cudnn), "ms"))
+        found.append(values.Figure("cuDNN", milliseconds(cudnn), "ms"))
     if standing.limit_ms:
-        found.append(views.Figure("Hardware's limit", milliseconds(standing.limit_ms), "ms"))
+        found.append(values.Figure("Hardware's limit", milliseconds(standing.limit_ms), "ms"))
     return found if places else []
 
 
@@ -68,7 +69,7 @@ def _rows(standing: Standing, names: bool, own: Key, cudnn: Optional[float]) -> 
         text = standing.rows.get(place.place) if shared else None
         if text is None:
             real = standing.names.get(place.key, "") if names else ""
-            one = views.RankRow(
+            one = values.RankRow(
                 place.place, place.name, real if real != place.name else "", mine, place.op_ms,
                 place.op_ms / cudnn if cudnn else None, place.submitted_at,
             )  # fmt: skip
