@@ -9,6 +9,7 @@ import jinja2
 from fastapi import Request
 from fastapi.responses import RedirectResponse, Response
 
+from ..store.types import now
 from .view import words
 
 # Of a file that somebody handed in, or a log: a browser must neither run it nor guess what it is.
@@ -49,7 +50,7 @@ def html(request: Request, template: str, status: int = 200, **values) -> Respon
     """A template's answer. `viewer` (None: nobody is signed in) and `guard` come with the values."""
     root = request.scope.get("root_path", "").rstrip("/")
     here = request.scope["path"][len(root) :] if root and request.scope["path"].startswith(root) else request.url.path
-    common = {"root": root, "version": version(), "here": here, "viewer": None, "notice": None}
+    common = {"root": root, "version": version(), "here": here, "viewer": None, "notice": None, "now": now()}
     text = engine().get_template(template).render({**common, **values})
     return Response(text, status, media_type="text/html")
 

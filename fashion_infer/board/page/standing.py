@@ -20,7 +20,7 @@ from ..store.ranking import Key
 from .view.chart import Point
 
 _KEPT = 10.0  # seconds at most: names and teams change as well, and no judgement tells of it
-_CROWD = 3  # people with a time, before a median says anything of the class
+_CROWD = 8  # people with a time, before a median says anything of the class
 
 
 class Standing(NamedTuple):

@@ -61,6 +61,7 @@ class Curve(NamedTuple):
 
     name: str
     path: str
+    end: float  # of the path; from there to the labels a thin line leads on
     dots: List[Tuple[float, float]]
     label: Label
 
@@ -129,9 +130,10 @@ def _curve(one: Series, x, y, until: float) -> Curve:
     dots = [(x(when), y(ms)) for when, ms in one.points]
     parts = [f"M{dots[0][0]} {dots[0][1]}"]
     parts += [f"H{across}V{up}" for across, up in dots[1:]]
-    parts.append(f"H{max(x(until), dots[-1][0])}")
+    end = max(x(until), dots[-1][0])
+    parts.append(f"H{end}")
     label = Label(f"{one.label} {milliseconds(one.points[-1][1])}", dots[-1][1], dots[-1][1])
-    return Curve(one.name, "".join(parts), dots, label)
+    return Curve(one.name, "".join(parts), end, dots, label)
 
 
 def _apart(labels: List[Label], top: float, bottom: float) -> List[Label]:
