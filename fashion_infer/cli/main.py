@@ -30,6 +30,8 @@ COMMANDS = {
     "report": ("report", "Measure everything, and write it as one page."),
     "kernel": ("kernel", "Kernel files of one's own: formats, a file to start from, a check."),
     "grade": ("grade", "Grade kernels that one does not trust: sandbox, referee, verdict."),
+    "submit": ("submit", "Hand in a kernel to the class's board; ends with verdict, time and rank."),
+    "board": ("board", "The class's board: serve one, or ask one."),
     "compare": ("compare", "Two files of measurements side by side, with ratios and verdicts."),
 }
 

@@ -29,7 +29,7 @@ class Graders:
 
     def __init__(self, grader: Optional[str]):
         self._grader = grader
-        self._said: "queue.SimpleQueue[Said]" = queue.SimpleQueue()
+        self._said: queue.SimpleQueue[Said] = queue.SimpleQueue()
 
     def slots(self) -> Dict[str, int]:
         """How many can run side by side, by backend."""

@@ -11,6 +11,7 @@ import tempfile
 import threading
 import time
 from pathlib import Path
+from subprocess import DEVNULL, PIPE
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional
 
 from ..store.queue import Claimed, Outcome
@@ -61,13 +62,14 @@ def run(claimed: Claimed, grader: Optional[str] = None, longest: float = LONGEST
         command = [*command_of(grader), str(source), "--rubric", str(rubric), "--backend", claimed.backend,
                    "--format", "json", "--out", str(out)]  # fmt: skip
         yield Event(_LOG, f"judging begins on {platform.node()}")
-        process = lifeline.start(command, cwd=folder, stdin=-3, stdout=-3, stderr=-1)
+        process = lifeline.start(command, cwd=folder, stdin=DEVNULL, stdout=DEVNULL, stderr=PIPE)
+        said = process.stderr
+        assert said is not None
         timer = threading.Timer(longest, _kill, (process.pid,))
         timer.start()
         last = ""
         try:
-            assert process.stderr is not None
-            for number, line in enumerate(iter(lambda: process.stderr.readline(4000), b"")):
+            for number, line in enumerate(iter(lambda: said.readline(4000), b"")):
                 text = line.decode("utf-8", "replace").rstrip().replace(folder + "/in/", "")
                 last = text or last
                 if number < _LINES and text:

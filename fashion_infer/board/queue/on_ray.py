@@ -12,8 +12,8 @@ from typing import Any, Dict, Iterator, Optional
 
 from ..store.queue import Claimed
 from . import grading
-from .grading import Event
 from .graders import Graders
+from .grading import Event
 
 _OBJECTS = 100 << 20  # bytes of Ray's object store: a task's input is a submission, its output lines
 _ANSWER = 30.0  # seconds in which Ray says what it has

@@ -125,8 +125,8 @@ def renew(session: Session, leases: List[str], at: Optional[datetime] = None) ->
 def give_back(
     session: Session, lease: str, why: str, outcome: Optional[Outcome] = None, at: Optional[datetime] = None
 ) -> None:
-    """A grader died, or its machine could not judge and says so in an outcome: the job goes back to its place. After too
-    many of these it is judged as failed."""
+    """A grader died, or its machine could not judge and says so in an outcome: the job goes back to its place. After
+    too many of these it is judged as failed."""
     job = session.scalar(select(Job).where(Job.lease == lease, Job.state == RUNNING).with_for_update(of=Job))
     if job is None:
         return
