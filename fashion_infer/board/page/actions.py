@@ -6,8 +6,8 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from ...errors import UsageError
+from ..store import finalising, queue, reading, sessions
 from ..store import people as persons
-from ..store import queue, reading, sessions
 from ..store.audit import record
 from ..store.models import Person
 from . import responses, session
@@ -99,6 +99,18 @@ def add(asked: Asked, fields: Dict[str, str]) -> Response:
     return _issued(asked, [(one.person.name, one.token) for one in joined])
 
 
+def finalise(asked: Asked, fields: Dict[str, str]) -> Response:
+    """Run the leaders again; once their runs are in, call the ranking final."""
+    of, leaders = asked.of_class, number(fields.get("leaders"), 1000)
+    if not leaders:
+        raise UsageError("How many leaders are judged again? A number from 1 on.")
+    finalising.check(asked.session, of)
+    if not finalising.queue_leaders(asked.session, of, leaders, asked.person.name):
+        finalising.close(asked.session, of)
+    queues(asked.request).forget()
+    return responses.see(asked.request, "/class#end")
+
+
 def token(asked: Asked, fields: Dict[str, str]) -> Response:
     """Somebody's new token, or the end of all that somebody has."""
     person = asked.session.get(Person, number(asked.request.path_params["person"], 2**31 - 1))
@@ -122,5 +134,6 @@ def _issued(asked: Asked, issued) -> Response:
 _post("/logout", ALL, leave)
 _post("/submissions/{identifier}/cancel", ALL, cancel)
 _post("/class", INSTRUCTORS, change)
+_post("/class/finalise", INSTRUCTORS, finalise)
 _post("/people", INSTRUCTORS, add)
 _post("/people/{person}/token", INSTRUCTORS, token)

@@ -1,14 +1,13 @@
 """The addresses of the pages, and who may look at which."""
 
-import csv
-import io
 import json
 from typing import Optional
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
-from ..store import ranking, reading
+from .. import exporting
+from ..store import reading
 from ..store.audit import record
 from ..store.expectation import slots_of
 from ..store.models import Person
@@ -131,19 +130,8 @@ def audit(asked: Asked) -> Response:
 
 def exported(asked: Asked) -> Response:
     """The ranking with names, as CSV."""
-    stream = io.StringIO()
-    writer = csv.writer(stream)
-    writer.writerow(["rank", "name", "op_ms", "layer_ms", "final", "submitted_at", "submissions", "submission"])
-    for place in ranking.ranking(asked.session, asked.of_class, asked.person):
-        when = f"{place.submitted_at:%Y-%m-%dT%H:%M:%SZ}"
-        times = place.op_ms, place.layer_ms, place.final, when
-        writer.writerow([place.place, _cell(place.name), *times, place.submissions, place.submission_id])
-    return responses.plain(stream.getvalue().encode(), "text/csv; charset=utf-8", f"{asked.of_class.name}.csv")
-
-
-def _cell(text: str) -> str:
-    """A name as a spreadsheet takes it: never as a formula."""
-    return f"'{text}" if text[:1] in "=+-@\t\r" else text
+    text = exporting.as_csv(asked.session, asked.of_class)
+    return responses.plain(text.encode(), "text/csv; charset=utf-8", f"{asked.of_class.name}.csv")
 
 
 @router.get("/static/{version}/{name}", response_class=Response)

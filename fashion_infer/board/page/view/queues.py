@@ -40,6 +40,11 @@ def place(job: InLine) -> str:
     return f"{_ordinal(job.place)} in the queue, starts in about {words.seconds(job.start_in)}"
 
 
+def short(job: InLine) -> str:
+    """The same for a table, beside the state."""
+    return "" if job.state == RUNNING else f"{_ordinal(job.place)}, in about {words.seconds(job.start_in)}"
+
+
 def version(line: List[InLine]) -> str:
     """Changes whenever the page does."""
     text = " ".join(f"{job.submission_id}{job.state}{words.seconds(job.start_in)}" for job in line)
@@ -47,7 +52,7 @@ def version(line: List[InLine]) -> str:
 
 
 def _wait(job: InLine) -> str:
-    return "now" if job.state == RUNNING else f"in about {words.seconds(job.start_in)}"
+    return "runs now" if job.state == RUNNING else f"about {words.seconds(job.start_in)}"
 
 
 def _own(line: List[InLine], person: Person) -> List[str]:

@@ -8,9 +8,10 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session, joinedload
 
 from ....errors import UsageError
+from ...store import finalising
 from ...store.models import AuditEntry, Class, Judgement, Person, Submission
 from ...store.types import PENDING
-from . import values
+from . import values, words
 
 A_PAGE = 100
 _MOST_SECONDS = 1e9
@@ -52,11 +53,9 @@ def settings(session: Session, of: Class) -> values.Settings:
         values.Figure("People", f"{members:,}"), values.Figure("Submissions", f"{count():,}"),
         values.Figure("Waiting or running", f"{count(Submission.status.in_(PENDING)):,}"),
     ]  # fmt: skip
-    finals = session.execute(
-        select(func.count(func.distinct(Judgement.submission_id))).join(Judgement.submission)
-        .where(Submission.class_id == of.id, Judgement.purpose != "first")
-    ).scalar()  # fmt: skip
-    said = f"{finals} leaders were judged again so far." if finals else ""
+    left = finalising.runs_left(session, of)
+    final = f"The ranking is final since {words.moment(of.finalised_at)}." if of.finalised_at else ""
+    said = f"{left} of the leaders' runs wait or run." if left else final
     return values.Settings(
         of.edition, of.backend, of.created_at, figures, f"{of.deadline:%Y-%m-%dT%H:%M+00:00}" if of.deadline else "",
         _plain(of.gpu_seconds), _plain(of.cudnn_ms), of.names_open, said,

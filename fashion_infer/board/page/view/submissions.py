@@ -88,7 +88,7 @@ def _page(title, lead, found: Slice, line, start, address, best, figures, whose,
 
 def _row(row, line: List[lines.InLine], best: Optional[float]) -> values.SubmissionRow:
     job = lines.find(line, row.id) if row.status in PENDING else None
-    note = queues.place(job) if job is not None else "final" if row.final else ""
+    note = queues.short(job) if job is not None else "final" if row.final else ""
     judged = row.out_of is not None and row.out_of > 0
     return values.SubmissionRow(
         row.id, row.who, values.state(row.status, row.ranked is not False), note, row.op_ms if row.ranked else None,

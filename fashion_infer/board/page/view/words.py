@@ -23,7 +23,7 @@ def seconds(value: Optional[float]) -> str:
     if value is None:
         return "unknown"
     if value < 10:
-        return "a few seconds"
+        return "10 s"
     if value < 90:
         return f"{round(value / 10) * 10} s"
     for most, unit, name in ((90, 60, "min"), (36, 3600, "h")):
