@@ -1,12 +1,13 @@
-"""A board's database filled with people and submissions, for the tests of its pages and whoever wants to look at them."""
+"""A board's database filled with people and submissions, for the tests of its pages."""
 
 import json
 import random
 from datetime import datetime, timedelta, timezone
 
+from fashion_infer.board.store import models as models
 from fashion_infer.board.store import people
 from fashion_infer.board.store.models import Content, Job, Judgement, LogLine, Person, Submission, Token, WebSession
-from fashion_infer.board.store.types import CANCELLED, FAILED, JUDGED, QUEUED, REFUSED, RUNNING
+from fashion_infer.board.store.types import FAILED, JUDGED, QUEUED, REFUSED, RUNNING
 
 NOW = datetime.now(timezone.utc)
 
@@ -120,7 +121,7 @@ def semester(store, people_=30, each=8, seed=1, waiting=12, **other):
                 if kind < 0.12:
                     judged(session, made, best, when, False, document=verdict(best, [finding()]), log=_LOG)
                 elif kind < 0.15:
-                    judged(session, made, when=when, status=REFUSED, ranked=False, reason="new-forward.cu:12: expected ;",
+                    judged(session, made, when=when, status=REFUSED, ranked=False, reason="line 12: expected ;",
                            document={}, log=_LOG)  # fmt: skip
                 else:
                     best = max(4.1, best * pick.uniform(0.4, 1.02))
@@ -134,17 +135,14 @@ def semester(store, people_=30, each=8, seed=1, waiting=12, **other):
 
 
 def sign_in(store, name):
-    """A browser's session of somebody; the cookie's value and the guard of forms. As the login page does it."""
-    from sqlalchemy import select
-
-    from fashion_infer.board.store import sessions
-
+    """A browser's session of somebody, as signing in makes one; the cookie's value and the guard of forms."""
+    cookie, guard = people.hashed(f"cookie of {name}"), people.hashed(f"guard of {name}")
     with store.write() as session:
-        token = session.scalar(select(Token).join(Token.person).where(Person.name == name))
-        made = WebSession(person_id=token.person_id, token_id=token.id, hashed=people.hashed(f"cookie of {name}"),
-                          csrf=f"guard of {name}", expires_at=NOW + sessions.LIFE)  # fmt: skip
+        token = session.query(Token).join(Token.person).filter(Person.name == name).first()
+        made = WebSession(person_id=token.person_id, token_id=token.id, hashed=people.hashed(cookie), csrf=guard,
+                          expires_at=NOW + timedelta(hours=1))  # fmt: skip
         session.add(made)
-    return f"cookie of {name}", f"guard of {name}"
+    return cookie, guard
 
 
 _LOG = ["new-forward.cu, 1234 bytes, stored as one", "building with nvcc for sm_90", "built in 12.4 s",
@@ -155,6 +153,3 @@ def _pseudonym(number):
     which = ("amber", "azure", "bold", "brisk", "calm", "clear", "copper", "coral", "crisp", "deft")
     who = ("badger", "bear", "crane", "eagle", "fox", "gull", "heron", "lark", "otter", "wren")
     return f"{which[number % 10]} {who[number // 10 % 10]}" + (f" {number}" if number >= 100 else "")
-
-
-__all__ = ["CANCELLED", "NOW", "a_class", "finding", "judged", "person", "semester", "sign_in", "verdict", "waits"]

@@ -2,7 +2,7 @@
 
 import math
 from datetime import datetime, timedelta, timezone
-from typing import List, NamedTuple, Optional, Sequence, Tuple
+from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from .words import milliseconds
 
@@ -18,6 +18,7 @@ class Series(NamedTuple):
     name: str  # of its class in the style sheet: best, middle, you
     label: str
     points: Sequence[Point]  # by time
+    dots: bool = True
 
 
 class Line(NamedTuple):
@@ -127,12 +128,18 @@ def draw(
 
 
 def _curve(one: Series, x, y, until: float) -> Curve:
-    dots = [(x(when), y(ms)) for when, ms in one.points]
+    at: Dict[float, float] = {}  # of several steps within half a pixel the last is drawn
+    for when, ms in one.points:
+        at[round(2 * x(when)) / 2] = y(ms)
+    dots = list(at.items())
     parts = [f"M{dots[0][0]} {dots[0][1]}"]
     parts += [f"H{across}V{up}" for across, up in dots[1:]]
     end = max(x(until), dots[-1][0])
+    if not one.dots:
+        dots.clear()
     parts.append(f"H{end}")
-    label = Label(f"{one.label} {milliseconds(one.points[-1][1])}", dots[-1][1], dots[-1][1])
+    height = y(one.points[-1][1])
+    label = Label(f"{one.label} {milliseconds(one.points[-1][1])}", height, height)
     return Curve(one.name, "".join(parts), end, dots, label)
 
 

@@ -82,7 +82,7 @@ def _rows(standing: Standing, names: bool, own: Key, cudnn: Optional[float]) -> 
 
 def _plots(of_class: Class, standing: Standing, own: Key) -> List[chart.Plot]:
     series = [
-        chart.Series("middle", "median", standing.middle),
+        chart.Series("middle", "median", standing.middle, dots=False),
         chart.Series("best", "best", standing.best),
         chart.Series("you", "you", standing.curves.get(own, [])),
     ]
