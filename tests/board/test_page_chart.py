@@ -13,7 +13,7 @@ from fashion_infer.board.page.view import chart, words
 
 START = datetime(2026, 11, 1, 15, 30, tzinfo=timezone.utc).timestamp()
 DAY = 86400.0
-SIZES = some.sampled_from([chart.DESK, chart.PHONE])
+SIZES = some.sampled_from(chart.SIZES)
 falling = some.lists(some.tuples(some.floats(0, 60 * DAY), some.floats(1e-3, 1e5)), min_size=1, max_size=40)
 
 
@@ -53,7 +53,7 @@ def test_everything_lies_within_the_plot_and_labels_do_not_meet(raw, limits, now
 def test_a_plot_by_hand():
     """Two days; 100 ms, then 10: with a line at 1 the axis is log from 1 / 1.15 to 115."""
     series = [chart.Series("best", "best", [(START, 100.0), (START + DAY, 10.0)])]
-    plot = chart.draw(chart.DESK, series, [chart.Line("limit", 1.0)], START + 2 * DAY, None)
+    plot = chart.draw(chart.SIZES[0], series, [chart.Line("limit", 1.0)], START + 2 * DAY, None)
     (curve,) = plot.curves
     width, height = plot.right - 56, plot.bottom - 14
     share = math.log(1.15) / math.log(115 * 1.15)
@@ -65,7 +65,7 @@ def test_a_plot_by_hand():
 
 
 def test_there_is_no_plot_of_nothing():
-    assert chart.draw(chart.DESK, [chart.Series("best", "best", [])], [chart.Line("limit", 1.0)], START, None) is None
+    assert chart.draw(chart.SIZES[0], [chart.Series("best", "best", [])], [chart.Line("limit", 1.0)], START, None) is None
 
 
 @settings(deadline=None, max_examples=100)

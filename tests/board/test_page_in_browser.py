@@ -16,9 +16,8 @@ PAGES = {STUDENT: ("/", "/mine", "/queue", "DONE", "RUNS"),
 # Landmarks, names and labels: what assistive technology needs to tell parts of a page apart.
 UNNAMED = """() => {
   const found = [];
-  const name = element => element.getAttribute("aria-label")
-    || (element.getAttribute("aria-labelledby") || "").split(" ").map(id => document.getElementById(id)?.textContent).join(" ").trim()
-    || element.textContent.trim();
+  const by = element => document.getElementById(element.getAttribute("aria-labelledby"))?.textContent.trim();
+  const name = element => element.getAttribute("aria-label") || by(element) || element.textContent.trim();
   for (const element of document.querySelectorAll("a, button, nav, [role=region], [role=img], section")) {
     if (element.checkVisibility() && !name(element)) found.push(element.outerHTML.slice(0, 80));
   }
@@ -28,7 +27,8 @@ UNNAMED = """() => {
   const ids = [...document.querySelectorAll("[id]")].map(element => element.id);
   if (new Set(ids).size !== ids.length) found.push("two elements with one id: " + ids);
   const levels = [...document.querySelectorAll("h1, h2, h3")].map(heading => +heading.tagName[1]);
-  if (levels.filter(level => level === 1).length !== 1 || levels.some((level, i) => level > (levels[i - 1] || 0) + 1)) found.push(levels);
+  if (levels.filter(level => level === 1).length !== 1) found.push(levels);
+  if (levels.some((level, i) => level > (levels[i - 1] || 0) + 1)) found.push(levels);
   for (const table of document.querySelectorAll("table")) {
     if (![...table.querySelectorAll("thead th")].every(cell => cell.scope)) found.push("no scope");
   }
@@ -56,9 +56,12 @@ class Board:
             time.sleep(0.01)
         self.url = f"http://127.0.0.1:{self.server.servers[0].sockets[0].getsockname()[1]}"
         with self.store.read() as session:
-            own = session.query(fill.models.Submission).join(fill.models.Person).filter_by(name=STUDENT)
-            self.paths = {"DONE": f"/submissions/{own.filter_by(status='judged').first().id}",
-                          "RUNS": f"/submissions/{own.filter_by(status='running').first().id}"}  # fmt: skip
+            student = session.query(fill.models.Person).filter_by(name=STUDENT).one()
+            own = session.query(fill.models.Submission).filter_by(person_id=student.id)
+            self.paths = {
+                path: f"/submissions/{own.filter_by(status=status).first().id}"
+                for path, status in (("DONE", "judged"), ("RUNS", "running"))
+            }
             wrong = session.query(fill.models.Judgement).filter_by(status="judged", ranked=False).first()
             self.paths["WRONG"] = f"/submissions/{wrong.submission_id}"
 
@@ -112,7 +115,7 @@ def test_pages_load_in_silence_readable_and_named(opened, board, name, scheme, l
     assert {url.split("/", 3)[2] for url in page.asked} == {board.url.split("/")[2]}
 
 
-@pytest.mark.parametrize("width", [360, 390, 768, 1280, 1920])
+@pytest.mark.parametrize("width", [360, 768, 1920])
 def test_no_page_scrolls_sideways(opened, width):
     for name, paths in PAGES.items():
         page = opened(name, width, "dark", is_mobile=width < 500, has_touch=width < 500)
@@ -121,7 +124,7 @@ def test_no_page_scrolls_sideways(opened, width):
             assert page.evaluate("[document.documentElement.scrollWidth, innerWidth]") == [width, width], path
         page.go("/")
         shown = [one.is_visible() for one in page.locator(".plot svg").all()]
-        assert shown == ([False, True] if width <= 640 else [True, False])
+        assert shown == [width > 992, 640 < width <= 992, width <= 640]
         letters = page.locator(".plot svg:visible text").first
         assert letters.evaluate("text => text.getBoundingClientRect().height") >= 11  # pixels
 
@@ -145,8 +148,7 @@ def test_one_signs_in_and_takes_back_with_the_keyboard_and_without_a_script(open
     assert "in the queue, starts in about" in page.locator(".note").inner_text()
     page.locator("button.danger").focus()
     page.keyboard.press("Enter")
-    page.wait_for_load_state()
-    assert page.locator("h1 .state").inner_text() == "cancelled"
+    page.locator("h1 .state", has_text="cancelled").wait_for()
     page.get_by_role("button", name="Sign out").click()
     assert page.url.endswith("/login")
     page.go("/mine")

@@ -39,7 +39,10 @@ class Size(NamedTuple):
     ticks: int  # at most, of days
 
 
-DESK, PHONE = Size("desk", 1000, 360, 56, 128, 10), Size("phone", 360, 300, 40, 92, 4)
+# One for each width of a page, so that letters of 12 px are about as large on all.
+SIZES = (
+    Size("desk", 1016, 360, 56, 128, 10), Size("tablet", 740, 330, 52, 112, 7), Size("phone", 360, 300, 40, 92, 4),
+)  # fmt: skip
 
 
 class Tick(NamedTuple):

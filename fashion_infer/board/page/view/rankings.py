@@ -89,7 +89,7 @@ def _plots(of_class: Class, standing: Standing, own: Key) -> List[chart.Plot]:
     lines = [chart.Line("cuDNN", of_class.cudnn_ms)] if of_class.cudnn_ms else []
     lines += [chart.Line("limit", standing.limit_ms)] if standing.limit_ms else []
     deadline = of_class.deadline.timestamp() if of_class.deadline else None
-    drawn = [chart.draw(size, series, lines, now().timestamp(), deadline) for size in (chart.DESK, chart.PHONE)]
+    drawn = [chart.draw(size, series, lines, now().timestamp(), deadline) for size in chart.SIZES]
     return [plot for plot in drawn if plot is not None]
 
 
