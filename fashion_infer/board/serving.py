@@ -17,7 +17,7 @@ from .service import create_app
 from .settings import Settings
 
 _log = logging.getLogger("fashion_infer.board")
-_AGAIN = (0.5, 15.0)  # seconds before a dispatcher is started again: at first, and at most
+_AGAIN = (0.5, 4.0)  # seconds before a dispatcher is started again: at first, and at most
 
 
 class Keeper:
