@@ -155,7 +155,7 @@ def wrongs(store, acknowledged):
 
 
 def rounds(trial, count, rng, database=None, kinds=("service", "dispatcher", "worker", "node", "database"), say=print,
-           pause=0.7):  # fmt: skip
+           pause=0.7, calm=4.0):  # fmt: skip
     """Strike so many times; what is wrong at the end, a line each, and what was struck how often."""
     store = trial.store()
     people = Submitters(trial, rng, pause)
@@ -164,7 +164,8 @@ def rounds(trial, count, rng, database=None, kinds=("service", "dispatcher", "wo
     idle = 0
     for number in range(count):
         idle += not patient(lambda: running(store), 90)
-        time.sleep(rng.uniform(0, 0.8))
+        # Now and then long enough for work to get done: Ray takes 5 to 10 s to come back.
+        time.sleep(rng.uniform(0, calm))
         what = rng.choice(kinds)
         while not strike(trial, what, rng, database):
             what = rng.choice(kinds)
@@ -205,7 +206,9 @@ def main() -> int:
         database = stack.enter_context(board_trial.postgres()) if options.database == "postgres" else None
         words = ("--ray", options.ray, "--cpu-slots", "2")
         limits = ("--most-an-hour", "1000000", "--most-pending", "3")
-        trial = stack.enter_context(board_trial.trial(_PEOPLE, options=words, database=database, limits=limits))
+        trial = stack.enter_context(
+            board_trial.trial(_PEOPLE, options=words, database=database, seconds=0.6, limits=limits)
+        )
         found = rounds(
             trial, options.rounds, random.Random(seed), database, kinds, lambda line: print(line, flush=True)
         )
