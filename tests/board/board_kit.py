@@ -7,7 +7,7 @@ from fashion_infer.board.store.models import Class, Person, Submission
 
 
 class Kit:
-    """A class "c" on the CPU with students Ann, Bob, Cid, an assistant Ada and an instructor Ina; a clock of its own."""
+    """A class "c" on the CPU: students Ann, Bob and Cid, Ada assists, Ina instructs. It has a clock of its own."""
 
     def __init__(self, store, start):
         self.store, self.now, self.number = store, start, 0

@@ -1,8 +1,10 @@
 """Boards for tests: stores on both databases, people, a service in this process."""
 
+import shutil
 import sys
+import uuid
 import warnings
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ if sys.version_info < (3, 10):
 else:
     sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts"))
     import board_trial
+    import sqlalchemy
     from board_kit import Kit
     from sqlalchemy import text
 
@@ -27,25 +30,43 @@ else:
             with board_trial.postgres() as url:
                 yield url
 
-    @pytest.fixture
-    def postgres(server):
-        """An empty database of that server."""
-        import sqlalchemy
+    @pytest.fixture(scope="session")
+    def admin(server):
+        """A connection that makes databases. One with all tables is there to be copied."""
+        engine = sqlalchemy.create_engine(url_of("", server), isolation_level="AUTOCOMMIT")
+        with engine.connect() as connection:
+            connection.execute(text("CREATE DATABASE board_template"))
+            Store(url_of("", server.replace("/postgres?", "/board_template?"))).close()
+            yield connection
+        engine.dispose()
 
-        name = f"board_{abs(hash(datetime.now()))}"
-        admin = sqlalchemy.create_engine(url_of("", server), isolation_level="AUTOCOMMIT")
-        with admin.connect() as connection:
-            connection.execute(text(f"CREATE DATABASE {name}"))
+    @pytest.fixture
+    def postgres(server, admin):
+        """A database of that server, with empty tables."""
+        name = f"board_{uuid.uuid4().hex}"
+        admin.execute(text(f"CREATE DATABASE {name} TEMPLATE board_template STRATEGY FILE_COPY"))
         yield server.replace("/postgres?", f"/{name}?")
-        with admin.connect() as connection:
-            connection.execute(text(f"DROP DATABASE {name} WITH (FORCE)"))
-        admin.dispose()
+        admin.execute(text(f"DROP DATABASE {name} WITH (FORCE)"))
+
+    @pytest.fixture(scope="session")
+    def template(tmp_path_factory):
+        """A SQLite file with empty tables: making them takes half a second."""
+        folder = tmp_path_factory.mktemp("template")
+        Store(url_of(str(folder), None)).close()
+        return folder / "board.sqlite"
+
+    @pytest.fixture
+    def data(tmp_path, template):
+        """The folder of an empty board."""
+        (tmp_path / "board").mkdir()
+        shutil.copy(template, tmp_path / "board")
+        return str(tmp_path / "board")
 
     @pytest.fixture(params=["sqlite", "postgres"])
-    def store(request, tmp_path):
+    def store(request, data):
         """An empty board's database, of both kinds."""
         url = request.getfixturevalue("postgres") if request.param == "postgres" else None
-        made = Store(url_of(str(tmp_path / "board"), url))
+        made = Store(url_of(data, url))
         yield made
         made.close()
 
@@ -55,13 +76,8 @@ else:
         return Kit(store, START)
 
     @pytest.fixture
-    def small(tmp_path):
+    def small(data):
         """The same on SQLite alone, for what does not depend on the database."""
-        made = Store(url_of(str(tmp_path / "board"), None))
+        made = Store(url_of(data, None))
         yield Kit(made, START)
         made.close()
-
-    @pytest.fixture
-    def hour():
-        """An hour."""
-        return timedelta(hours=1)

@@ -21,11 +21,18 @@ from fashion_infer.board.store.models import Base, Content, Judgement, Person, S
 from fashion_infer.errors import DataError, UsageError
 
 
-def test_migrations_make_the_tables_that_the_code_has(store):
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+def test_migrations_make_the_tables_that_the_code_has(kind, server, admin, tmp_path):
+    url = None
+    if kind == "postgres":
+        admin.execute(text("CREATE DATABASE board_fresh"))
+        url = server.replace("/postgres?", "/board_fresh?")
+    store = Store(url_of(str(tmp_path), url))
     with store.engine.connect() as connection:
         differences = compare_metadata(MigrationContext.configure(connection), Base.metadata)
     # Types that a database spells otherwise are none; tables, columns, indexes and constraints count.
     assert [one for one in differences if not isinstance(one, list)] == []
+    store.close()
 
 
 def test_a_store_that_is_there_is_opened_again(store):
@@ -226,8 +233,7 @@ def test_a_backup_is_the_board(kit, tmp_path_factory, contents):
     """Fills either kind of database anew, which then goes on with numbers of its own."""
     for content in contents:
         kit.submit("Bob", content)
-    if kit.claim() is not None:
-        pass
+    kit.claim()
     folder = tmp_path_factory.mktemp("backup")
     exporting.backup(kit.store, str(folder / "b.sqlite"))
     assert stat.S_IMODE((folder / "b.sqlite").stat().st_mode) == 0o600
