@@ -1,9 +1,9 @@
 """Kills parts of a board at random while people submit, and checks that every acknowledged submission is judged once.
 
-    python scripts/board_faults.py [--rounds 200] [--database sqlite|postgres] [--ray auto|off] [--seed N]
+    python scripts/board_faults.py [--rounds 200] [--database sqlite|postgres] [--ray cluster|auto|off] [--seed N]
 
 A round waits until a judging runs, and then kills one of: the service, the dispatcher, a grader's worker, a node of
-Ray, the connection to the database (PostgreSQL: all connections are cut; SQLite: its file is locked for a while). The
+Ray (of a cluster of three on this machine; with `--ray auto` the service's own Ray), the connection to the database (PostgreSQL: all connections are cut; SQLite: its file is locked for a while). The
 service is started again as systemd does it. People go on submitting meanwhile, and send again what was not
 acknowledged, under the same identifier. Exit code 0 when every acknowledged submission has one judgement, its own.
 """
@@ -67,13 +67,9 @@ class Submitters(threading.Thread):
 
 
 def family(trial):
-    """Every process of the board, by what it is."""
+    """Every process of the board and of its Ray, by what it is. All of them descend from this one."""
     found = collections.defaultdict(list)
-    try:
-        children = psutil.Process(trial.process.pid).children(recursive=True)
-    except psutil.NoSuchProcess:
-        return found
-    for one in children:
+    for one in psutil.Process().children(recursive=True):
         with contextlib.suppress(psutil.Error):
             line = " ".join(one.cmdline())
             if "queue.process" in line and "lifeline" not in line:
@@ -97,6 +93,9 @@ def strike(trial, what, rng, database):
         return True
     if what == "database":
         cut(trial, database)
+        return True
+    if what == "node" and trial.cluster is not None:
+        trial.cluster.strike(rng)
         return True
     there = family(trial)[what]
     if not there:
@@ -188,24 +187,54 @@ def rounds(trial, count, rng, database=None, kinds=("service", "dispatcher", "wo
     return found
 
 
+class Cluster:
+    """A Ray of three nodes on this machine: the head, which runs nothing, and two with a CPU each."""
+
+    def __init__(self):
+        from ray.cluster_utils import Cluster as RayCluster
+
+        os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+        self._cluster = RayCluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False,
+                                                                         "object_store_memory": 100 << 20})  # fmt: skip
+        self._nodes = [self._added(), self._added()]
+        self.address = self._cluster.address
+
+    def _added(self):
+        return self._cluster.add_node(num_cpus=1, object_store_memory=100 << 20, wait=False)
+
+    def strike(self, rng):
+        """Kill a node, with all that runs on it; another takes its place."""
+        node = self._nodes.pop(rng.randrange(len(self._nodes)))
+        self._cluster.remove_node(node, allow_graceful=False)
+        self._nodes.append(self._added())
+
+    def close(self):
+        """End it."""
+        self._cluster.shutdown()
+
+
 def main() -> int:
     """Exit code 0 when nothing is wrong."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=200)
     parser.add_argument("--database", choices=["sqlite", "postgres"], default="sqlite")
-    parser.add_argument("--ray", default="auto")
+    parser.add_argument("--ray", choices=["cluster", "auto", "off"], default="cluster")
     parser.add_argument("--seed", type=int, default=None)
     options = parser.parse_args()
     seed = options.seed if options.seed is not None else random.randrange(1 << 32)
     print(f"seed {seed}", flush=True)
-    kinds = ["service", "dispatcher", "worker", "database", *(["node"] if options.ray == "auto" else [])]
+    kinds = ["service", "dispatcher", "worker", "database", *(["node"] if options.ray != "off" else [])]
     with contextlib.ExitStack() as stack:
         database = stack.enter_context(board_trial.postgres()) if options.database == "postgres" else None
-        words = ("--ray", options.ray, "--cpu-slots", "2")
+        cluster = Cluster() if options.ray == "cluster" else None
+        if cluster is not None:
+            stack.callback(cluster.close)
+        words = ("--ray", cluster.address if cluster is not None else options.ray, "--cpu-slots", "2")
         limits = ("--most-an-hour", "1000000", "--most-pending", "3")
         trial = stack.enter_context(
             board_trial.trial(_PEOPLE, options=words, database=database, seconds=0.6, limits=limits)
         )
+        trial.cluster = cluster
         found = rounds(
             trial, options.rounds, random.Random(seed), database, kinds, lambda line: print(line, flush=True)
         )

@@ -47,7 +47,7 @@ class Trial:
         if seconds is not None:
             self._options += ["--grader", FAKE]
         self._environment = {**os.environ, "FAKE_GRADER_SECONDS": str(seconds), "PYTHONPATH": str(ROOT)}
-        self.process = None
+        self.process = self.cluster = None
         self.command("class", "new", "trial", "--backend", backend, *limits)
         names = [f"p{number:03d}" for number in range(people)]
         listed = self.folder / "people.csv"
