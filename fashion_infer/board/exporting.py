@@ -1,9 +1,11 @@
 """A class as CSV, for whoever gives marks; and a board as one file, to keep or to move."""
 
+import contextlib
 import csv
 import io
+import os
 from pathlib import Path
-from typing import List
+from typing import Any, Iterator, List, Tuple
 
 import sqlalchemy
 from sqlalchemy import insert, select
@@ -31,7 +33,7 @@ def as_csv(session: Session, of_class: Class) -> str:
     """
     staff = next((person for person in people_of(session, of_class) if person.role != STUDENT), None)
     places = {one.key: one for one in ranking(session, of_class, staff)}
-    lines: List[tuple] = []
+    lines: List[Tuple[Any, ...]] = []
     for person in people_of(session, of_class):
         if person.role != STUDENT:
             continue
@@ -61,7 +63,7 @@ def backup(store: Store, path: str) -> None:
 
     Every table is read in one transaction: the file is the board of one moment.
     """
-    with replacing(path, DataError) as temporary:
+    with _private(), replacing(path, DataError) as temporary:
         Path(temporary).unlink(missing_ok=True)
         copied = Store(f"sqlite:///{temporary}")
         try:
@@ -72,6 +74,16 @@ def backup(store: Store, path: str) -> None:
             raise DataError(f"cannot write the backup: {str(error).splitlines()[0]}") from None
         finally:
             copied.close()
+
+
+@contextlib.contextmanager
+def _private() -> Iterator[None]:
+    """What is written meanwhile can be read by nobody else: people's code and the hashes of their tokens are in it."""
+    before = os.umask(0o077)
+    try:
+        yield
+    finally:
+        os.umask(before)
 
 
 def restore(path: str, store: Store) -> None:

@@ -17,7 +17,7 @@ from .service import create_app
 from .settings import Settings
 
 _log = logging.getLogger("fashion_infer.board")
-_AGAIN = (0.5, 15.0)  # seconds before a dispatcher is started again: at first, and at most
+_AGAIN = (0.5, 4.0)  # seconds before a dispatcher is started again: at first, and at most
 
 
 class Keeper:
@@ -54,7 +54,8 @@ class Keeper:
         while not self._ended.is_set():
             began = time.monotonic()
             command = [sys.executable, "-m", f"{__package__}.queue.process"]
-            self._process = lifeline.start(command, stdin=subprocess.PIPE)
+            # What Ray prints is no answer of this command: all of it goes to stderr.
+            self._process = lifeline.start(command, stdin=subprocess.PIPE, stdout=sys.stderr)
             assert self._process.stdin is not None
             try:
                 self._process.stdin.write(json.dumps(self._settings._asdict()).encode() + b"\n")

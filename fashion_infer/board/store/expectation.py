@@ -2,7 +2,7 @@
 
 import heapq
 import statistics
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Dict, List, NamedTuple, Optional, Sequence
 
 from sqlalchemy import func, select
@@ -13,6 +13,7 @@ from .queue import ahead_of
 from .types import QUEUED, RUNNING, now
 
 _LATELY = 20  # judgings of a class whose median counts
+_MINUTE = 60.0  # seconds in which arrivals are counted
 _UNKNOWN = 30.0  # seconds of a judging before the first of a class: what a GPU submission of fa2017 takes
 
 
@@ -47,8 +48,21 @@ def expected(session: Session, submission: Submission, at: Optional[datetime] = 
     busy = [left(takes.seconds(of), (at - start).total_seconds()) for start, of in running if start is not None]
     work = [takes.seconds(of) for of, count in before for _ in range(count)]
     slots = max(1, slots_of(session, job.backend))
-    start = start_in(busy, work, slots)
+    start = start_in(busy, work, slots) * _overtaken(session, job, own / slots, at)
     return Wait(len(work) + 1, len(work), start, start + own)
+
+
+def _overtaken(session: Session, job: Job, takes: float, at: datetime) -> float:
+    """How many times longer a job waits for those who are still to come, and stand before it: a job that is not its
+    person's first is overtaken by others' firsts. They come as they came in the last minute, and take `takes` each;
+    nobody knows how long that goes on, so it is no more than twice."""
+    since = at - timedelta(seconds=_MINUTE)
+    came = session.scalar(
+        select(func.count()).select_from(Job)
+        .where(Job.backend == job.backend, Job.queued_at > since, Job.round < job.round)
+    )  # fmt: skip
+    busy = (came or 0) * takes / _MINUTE
+    return min(2.0, 1 / (1 - busy)) if busy < 1 else 2.0
 
 
 def slots_of(session: Session, backend: str) -> int:

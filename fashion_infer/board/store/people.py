@@ -20,6 +20,7 @@ _NAME = re.compile(r"[\w][\w .,'@+-]{0,99}")
 _CLASS = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
 _COMMAND = "command line"
 _PREFIX = "fib"  # of a token, so that a scanner of secrets can know one
+_TOKEN = re.compile(_PREFIX + "_(?P<selector>[0-9a-f]{16})_(?P<secret>[0-9a-f]{64})")
 
 
 class Joined(NamedTuple):
@@ -154,11 +155,11 @@ def authenticate(session: Session, token: str) -> Optional[Token]:
 
     The comparison takes the same time whatever differs, and a selector that is not known costs one too.
     """
-    parts = token.split("_")
-    if len(parts) != 3 or parts[0] != _PREFIX or len(token) > 200:
+    parts = _TOKEN.fullmatch(token)
+    if parts is None:
         return None
-    found = session.scalar(select(Token).where(Token.selector == parts[1]))
-    same = hmac.compare_digest(hashed(parts[2]), found.hashed if found else _NOBODY)
+    found = session.scalar(select(Token).where(Token.selector == parts["selector"]))
+    same = hmac.compare_digest(hashed(parts["secret"]), found.hashed if found else _NOBODY)
     return found if found is not None and same and found.revoked_at is None else None
 
 
