@@ -22,10 +22,10 @@ ROLES = {"all": {"student", "assistant", "instructor"}, "staff": {"assistant", "
          "instructor": {"instructor"}}  # fmt: skip
 # Name: class and role. What each handed in has the name in its code, log, file name, findings and prints.
 PEOPLE = {
-    "Mallory": ("one", "student"), "Eve": ("one", "student"), "Tess": ("one", "student"), "Ann": ("one", "assistant"),
-    "Ida": ("one", "instructor"), "Otto": ("two", "student"), "Olga": ("two", "instructor"),
+    "Mallory": ("one", "student"), "Evelyn": ("one", "student"), "Tess": ("one", "student"),
+    "Ann": ("one", "assistant"), "Ida": ("one", "instructor"), "Otto": ("two", "student"), "Olga": ("two", "instructor"),
 }  # fmt: skip
-TEAM = {"Eve", "Tess"}
+TEAM = {"Evelyn", "Tess"}
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +84,8 @@ def test_the_list_above_has_every_page(board):
 @pytest.mark.parametrize("viewer", PEOPLE)
 def test_nobody_sees_the_code_log_or_verdict_of_another(board, viewer):
     """And staff of the class does: else the test would pass on empty pages. Nothing is kept by a browser."""
-    role = PEOPLE[viewer][1]
+    of, role = PEOPLE[viewer]
+    strangers = {name for name, (theirs, _) in PEOPLE.items() if theirs != of}
     seen = set()
     for path, address in addresses(board):
         answer = board["clients"][viewer].get(address)
@@ -95,6 +96,7 @@ def test_nobody_sees_the_code_log_or_verdict_of_another(board, viewer):
         assert answer.headers["x-content-type-options"] == "nosniff" and answer.headers["cache-control"] == "no-store"
         marks = {name for name in PEOPLE if f"SECRET-{name}" in answer.text or f"code of {name}" in answer.text}
         assert all(may_read(viewer, name) for name in marks), (address, marks)
+        assert not [name for name in strangers if name in answer.text], address
         seen |= marks
     assert seen == {name for name in PEOPLE if may_read(viewer, name)}
 

@@ -65,7 +65,9 @@ def test_a_plot_by_hand():
 
 
 def test_there_is_no_plot_of_nothing():
-    assert chart.draw(chart.SIZES[0], [chart.Series("best", "best", [])], [chart.Line("limit", 1.0)], START, None) is None
+    assert (
+        chart.draw(chart.SIZES[0], [chart.Series("best", "best", [])], [chart.Line("limit", 1.0)], START, None) is None
+    )
 
 
 @settings(deadline=None, max_examples=100)

@@ -1,5 +1,6 @@
 """How long a submission is going to wait: its place, the graders that there are, and how long judgings took lately."""
 
+import bisect
 import heapq
 import statistics
 from datetime import datetime, timedelta
@@ -61,7 +62,11 @@ def _overtaken(session: Session, job: Job, takes: float, at: datetime) -> float:
         select(func.count()).select_from(Job)
         .where(Job.backend == job.backend, Job.queued_at > since, Job.round < job.round)
     )  # fmt: skip
-    busy = (came or 0) * takes / _MINUTE
+    return _longer(came or 0, takes)
+
+
+def _longer(came: int, takes: float) -> float:
+    busy = came * takes / _MINUTE
     return min(2.0, 1 / (1 - busy)) if busy < 1 else 2.0
 
 
@@ -86,24 +91,28 @@ def start_in(busy: Sequence[float], work: Sequence[float], slots: int) -> float:
 
 
 def schedule(session: Session, backend: str, at: Optional[datetime] = None) -> Dict[int, float]:
-    """In how many seconds each waiting job of a queue starts, by the job's id, in the queue's order."""
+    """In how many seconds each waiting job of a queue starts, by the job's id: what `expected` says of each, in three
+    queries for all of them."""
     at = at or now()
     takes = _Takes(session)
     slots = max(1, slots_of(session, backend))
     jobs = session.execute(
-        select(Job.id, Job.state, Job.started_at, Submission.class_id).join(Job.submission)
+        select(Job.id, Job.state, Job.started_at, Job.round, Submission.class_id).join(Job.submission)
         .where(Job.backend == backend, Job.state.in_((QUEUED, RUNNING))).order_by(Job.round, Job.queued_at, Job.id)
     ).all()  # fmt: skip
-    free = [left(takes.seconds(of), (at - start).total_seconds()) for _, state, start, of in jobs
-            if state == RUNNING and start is not None]  # fmt: skip
+    lately = Job.queued_at > at - timedelta(seconds=_MINUTE)
+    came = sorted(session.scalars(select(Job.round).where(Job.backend == backend, lately)))
+    free = [left(takes.seconds(job.class_id), (at - job.started_at).total_seconds()) for job in jobs
+            if job.state == RUNNING and job.started_at is not None]  # fmt: skip
     free = sorted(free)[:slots]
     free += [0.0] * (slots - len(free))
     heapq.heapify(free)
     found: Dict[int, float] = {}
-    for job, state, _, of in jobs:
-        if state == QUEUED:
-            found[job] = free[0]
-            heapq.heapreplace(free, free[0] + takes.seconds(of))
+    for job in jobs:
+        if job.state == QUEUED:
+            own = takes.seconds(job.class_id)
+            found[job.id] = free[0] * _longer(bisect.bisect_left(came, job.round), own / slots)
+            heapq.heapreplace(free, free[0] + own)
     return found
 
 
