@@ -23,7 +23,8 @@ ROLES = {"all": {"student", "assistant", "instructor"}, "staff": {"assistant", "
 # Name: class and role. What each handed in has the name in its code, log, file name, findings and prints.
 PEOPLE = {
     "Mallory": ("one", "student"), "Evelyn": ("one", "student"), "Tess": ("one", "student"),
-    "Ann": ("one", "assistant"), "Ida": ("one", "instructor"), "Otto": ("two", "student"), "Olga": ("two", "instructor"),
+    "Ann": ("one", "assistant"), "Ida": ("one", "instructor"), "Otto": ("two", "student"),
+    "Olga": ("two", "instructor"),
 }  # fmt: skip
 TEAM = {"Evelyn", "Tess"}
 
