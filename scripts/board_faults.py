@@ -3,9 +3,10 @@
     python scripts/board_faults.py [--rounds 200] [--database sqlite|postgres] [--ray cluster|auto|off] [--seed N]
 
 A round waits until a judging runs, and then kills one of: the service, the dispatcher, a grader's worker, a node of
-Ray (of a cluster of three on this machine; with `--ray auto` the service's own Ray), the connection to the database (PostgreSQL: all connections are cut; SQLite: its file is locked for a while). The
-service is started again as systemd does it. People go on submitting meanwhile, and send again what was not
-acknowledged, under the same identifier. Exit code 0 when every acknowledged submission has one judgement, its own.
+Ray (of a cluster of three on this machine; with `--ray auto` the service's own Ray), the connection to the database
+(PostgreSQL: all connections are cut; SQLite: its file is locked for a while). The service is started again as systemd
+does it. People go on submitting meanwhile, and send again what was not acknowledged, under the same identifier. Exit
+code 0 when every acknowledged submission has one judgement, its own.
 """
 
 import argparse
