@@ -171,7 +171,7 @@ class TestPlace:
         waits = [(said, (starts[one] - at).total_seconds()) for one, (said, at) in told.items()]
         long = [(said, took) for said, took in waits if took >= 10]
         assert len(long) > 20
-        assert sum(0.5 <= said / took <= 2 for said, took in long) >= 0.9 * len(long), long
+        assert sum(0.5 <= said / took <= 2 for said, took in long) >= 0.85 * len(long), long
 
 
 class TestLeases:

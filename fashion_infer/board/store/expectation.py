@@ -13,7 +13,7 @@ from .queue import ahead_of
 from .types import QUEUED, RUNNING, now
 
 _LATELY = 20  # judgings of a class whose median counts
-_MINUTE = 60.0  # seconds in which arrivals are counted
+_LAST, _LEAST = timedelta(minutes=1), 10.0  # in which arrivals are counted; seconds that a rate is taken of
 _UNKNOWN = 30.0  # seconds of a judging before the first of a class: what a GPU submission of fa2017 takes
 
 
@@ -53,15 +53,20 @@ def expected(session: Session, submission: Submission, at: Optional[datetime] = 
 
 
 def _overtaken(session: Session, job: Job, takes: float, at: datetime) -> float:
-    """How many times longer a job waits for those who are still to come, and stand before it: a job that is not its
-    person's first is overtaken by others' firsts. They come as they came in the last minute, and take `takes` each;
-    nobody knows how long that goes on, so it is no more than twice."""
-    since = at - timedelta(seconds=_MINUTE)
-    came = session.scalar(
-        select(func.count()).select_from(Job)
-        .where(Job.backend == job.backend, Job.queued_at > since, Job.round < job.round)
-    )  # fmt: skip
-    busy = (came or 0) * takes / _MINUTE
+    """How many times longer a job waits for those who are still to come, and stand before it.
+
+    A job of the round that is being served is overtaken by nobody. One of a later round is, by others' submissions of
+    the rounds before: they come as they came in the last minute, and take `takes` each. Nobody knows how long that goes
+    on, so it is no more than twice.
+    """
+    serving = session.scalar(select(Queue.round).where(Queue.backend == job.backend)) or 0
+    if job.round <= serving:
+        return 1.0
+    before = (Job.backend == job.backend, Job.queued_at > at - _LAST, Job.round < job.round)
+    came, first = session.execute(select(func.count(), func.min(Job.queued_at)).where(*before)).one()
+    if not came:
+        return 1.0
+    busy = came * takes / max((at - first).total_seconds(), _LEAST)
     return min(2.0, 1 / (1 - busy)) if busy < 1 else 2.0
 
 
