@@ -48,26 +48,8 @@ def expected(session: Session, submission: Submission, at: Optional[datetime] = 
     busy = [left(takes.seconds(of), (at - start).total_seconds()) for start, of in running if start is not None]
     work = [takes.seconds(of) for of, count in before for _ in range(count)]
     slots = max(1, slots_of(session, job.backend))
-    start = start_in(busy, work, slots) * _overtaken(session, job, own / slots, at)
+    start = start_in(busy, work, slots) * _Arrivals(session, job.backend, at).longer(job.round, own / slots)
     return Wait(len(work) + 1, len(work), start, start + own)
-
-
-def _overtaken(session: Session, job: Job, takes: float, at: datetime) -> float:
-    """How many times longer a job waits for those who are still to come, and stand before it.
-
-    A job of the round that is being served is overtaken by nobody. One of a later round is, by others' submissions of
-    the rounds before: they come as they came in the last minute, and take `takes` each. Nobody knows how long that goes
-    on, so it is no more than twice.
-    """
-    serving = session.scalar(select(Queue.round).where(Queue.backend == job.backend)) or 0
-    if job.round <= serving:
-        return 1.0
-    before = (Job.backend == job.backend, Job.queued_at > at - _LAST, Job.round < job.round)
-    came, first = session.execute(select(func.count(), func.min(Job.queued_at)).where(*before)).one()
-    if not came:
-        return 1.0
-    busy = came * takes / max((at - first).total_seconds(), _LEAST)
-    return min(2.0, 1 / (1 - busy)) if busy < 1 else 2.0
 
 
 def slots_of(session: Session, backend: str) -> int:
@@ -90,6 +72,54 @@ def start_in(busy: Sequence[float], work: Sequence[float], slots: int) -> float:
     return free[0]
 
 
+def schedule(session: Session, backend: str, at: Optional[datetime] = None) -> Dict[int, float]:
+    """In how many seconds each waiting job of a queue starts, by the job's id: what `expected` says of each, in three
+    queries for all of them."""
+    at = at or now()
+    takes = _Takes(session)
+    slots = max(1, slots_of(session, backend))
+    jobs = session.execute(
+        select(Job.id, Job.state, Job.started_at, Job.round, Submission.class_id).join(Job.submission)
+        .where(Job.backend == backend, Job.state.in_((QUEUED, RUNNING))).order_by(Job.round, Job.queued_at, Job.id)
+    ).all()  # fmt: skip
+    arrivals = _Arrivals(session, backend, at)
+    free = [left(takes.seconds(job.class_id), (at - job.started_at).total_seconds()) for job in jobs
+            if job.state == RUNNING and job.started_at is not None]  # fmt: skip
+    free = sorted(free)[:slots]
+    free += [0.0] * (slots - len(free))
+    heapq.heapify(free)
+    found: Dict[int, float] = {}
+    for job in jobs:
+        if job.state == QUEUED:
+            own = takes.seconds(job.class_id)
+            found[job.id] = free[0] * arrivals.longer(job.round, own / slots)
+            heapq.heapreplace(free, free[0] + own)
+    return found
+
+
+class _Arrivals:
+    """Who came in the last minute: for guessing who is still to come."""
+
+    def __init__(self, session: Session, backend: str, at: datetime):
+        self._serving = session.scalar(select(Queue.round).where(Queue.backend == backend)) or 0
+        came = (Job.backend == backend, Job.queued_at > at - _LAST)
+        self._came = [(round_, (at - when).total_seconds())
+                      for round_, when in session.execute(select(Job.round, Job.queued_at).where(*came))]  # fmt: skip
+
+    def longer(self, round_: int, takes: float) -> float:
+        """How many times longer a job waits for those who are still to come, and stand before it.
+
+        A job of the round that is being served is overtaken by nobody. One of a later round is, by others' submissions
+        of the rounds before: they come as they came in the last minute, and take `takes` seconds each. Nobody knows how
+        long that goes on, so it is no more than twice.
+        """
+        before = [ago for round_of, ago in self._came if round_of < round_]
+        if round_ <= self._serving or not before:
+            return 1.0
+        busy = len(before) * takes / max(*before, _LEAST)
+        return min(2.0, 1 / (1 - busy)) if busy < 1 else 2.0
+
+
 class _Takes:
     """How long a judging of a class takes, looked up once a class."""
 
@@ -109,4 +139,4 @@ class _Takes:
         return self._known[class_id]
 
 
-__all__ = ["Wait", "expected", "left", "start_in"]
+__all__ = ["Wait", "expected", "left", "schedule", "start_in"]

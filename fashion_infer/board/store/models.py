@@ -35,6 +35,7 @@ class Class(Base):
     most_bytes: Mapped[int] = mapped_column(default=1 << 20)  # of an upload
     most_pending: Mapped[int] = mapped_column(default=4)  # submissions of a person that wait or run
     most_an_hour: Mapped[int] = mapped_column(default=30)  # submissions of a person
+    cudnn_ms: Mapped[Optional[float]]  # what cuDNN takes for the same layers on the same device: a line of the plot
     names_open: Mapped[bool] = mapped_column(default=False)  # everybody sees names in the ranking, not pseudonyms
     created_at: Mapped[datetime] = mapped_column(default=now)
     finalised_at: Mapped[Optional[datetime]]  # when the leaders' re-runs were all in

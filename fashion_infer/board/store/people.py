@@ -18,6 +18,7 @@ from .types import ROLES, STUDENT, now
 
 _NAME = re.compile(r"[\w][\w .,'@+-]{0,99}")
 _CLASS = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
+_COMMAND = "command line"
 _PREFIX = "fib"  # of a token, so that a scanner of secrets can know one
 _TOKEN = re.compile(_PREFIX + "_(?P<selector>[0-9a-f]{16})_(?P<secret>[0-9a-f]{64})")
 
@@ -79,13 +80,17 @@ def the_class(session: Session, name: Optional[str]) -> Class:
     return found
 
 
-def join(session: Session, of_class: Class, people: Iterable[Tuple[str, str, str]]) -> List[Joined]:
+def join(
+    session: Session, of_class: Class, people: Iterable[Tuple[str, str, str]], actor: str = _COMMAND, address: str = ""
+) -> List[Joined]:
     """Add people to a class, each with a fresh token. Who is in it already gets a further token.
 
     Parameters
     ----------
     people
         (name, role, team); "" for a student and for no team.
+    actor, address
+        Who adds them, for the audit log.
 
     Raises
     ------
@@ -110,7 +115,7 @@ def join(session: Session, of_class: Class, people: Iterable[Tuple[str, str, str
         person.team = _team(session, of_class, team) if team else None
         session.flush()
         joined.append(Joined(person, new_token(session, person)))
-        record(session, "command line", "join", f"{name} as {role}", of_class)
+        record(session, actor, "join", f"{name} as {role}", of_class, address)
     return joined
 
 
@@ -158,14 +163,14 @@ def authenticate(session: Session, token: str) -> Optional[Token]:
     return found if found is not None and same and found.revoked_at is None else None
 
 
-def revoke(session: Session, person: Person) -> int:
+def revoke(session: Session, person: Person, actor: str = _COMMAND, address: str = "") -> int:
     """End every token and every browser's session of a person; how many tokens those were."""
     live = session.scalars(select(Token).where(Token.person_id == person.id, Token.revoked_at.is_(None))).all()
     for token in live:
         token.revoked_at = now()
     for one in session.scalars(select(WebSession).where(WebSession.person_id == person.id)):
         session.delete(one)
-    record(session, "command line", "revoke", person.name, person.of_class)
+    record(session, actor, "revoke", person.name, person.of_class, address)
     return len(live)
 
 

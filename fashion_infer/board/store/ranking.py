@@ -43,13 +43,17 @@ class Best(NamedTuple):
     layer_ms: Optional[float]
 
 
-def ranking(session: Session, of_class: Class, viewer: Optional[Person]) -> List[Place]:
+def ranking(
+    session: Session, of_class: Class, viewer: Optional[Person], rows: Optional[List[Row]] = None
+) -> List[Place]:
     """The ranking of a class as somebody sees it.
 
     Parameters
     ----------
     viewer
         Of the same class; None for a stranger, who sees pseudonyms.
+    rows
+        Of `judged`, where they were read already.
 
     Returns
     -------
@@ -57,11 +61,11 @@ def ranking(session: Session, of_class: Class, viewer: Optional[Person]) -> List
         Whose final runs are in comes first, by their medians; then everybody else by the best time. Ties go by the
         time of submission.
     """
-    rows = _judged(session, of_class)
+    rows = judged(session, of_class) if rows is None else rows
     found = bests(rows)
     count: Dict[Key, int] = {}
     for row in rows:
-        count[_key(row)] = count.get(_key(row), 0) + (row.purpose == "first")
+        count[key_of_row(row)] = count.get(key_of_row(row), 0) + (row.purpose == "first")
     people = {row.person_id: row for row in rows}
     staff = sees_all(viewer) and viewer is not None and viewer.class_id == of_class.id
     places = []
@@ -88,11 +92,11 @@ def key_of(person: Person) -> Key:
     return ("team", person.team_id) if person.team_id is not None else ("person", person.id)
 
 
-def _key(row: Row) -> Key:
+def key_of_row(row: Row) -> Key:
     return ("team", row.team_id) if row.team_id is not None else ("person", row.person_id)
 
 
-def _judged(session: Session, of_class: Class) -> List[Row]:
+def judged(session: Session, of_class: Class) -> List[Row]:
     """Every judgement of a class, in the order of submission. Rows and no objects: a class has thousands."""
     query = (
         select(
@@ -111,7 +115,7 @@ def _judged(session: Session, of_class: Class) -> List[Row]:
 
 def best_of(session: Session, of_class: Class) -> List[Best]:
     """What everybody of a class is ranked by, the first first."""
-    return sorted(bests(_judged(session, of_class)).values())
+    return sorted(bests(judged(session, of_class)).values())
 
 
 def bests(rows: List[Row]) -> Dict[Key, Best]:
@@ -132,7 +136,7 @@ def bests(rows: List[Row]) -> Dict[Key, Best]:
             continue
         ms = statistics.median(again) if whole else row.op_ms
         best = Best(not whole, ms, row.submitted_at, row.submission_id, row.person_id, row.layer_ms)
-        key = _key(row)
+        key = key_of_row(row)
         if key not in found or best < found[key]:
             found[key] = best
     return found
@@ -148,10 +152,10 @@ class Point(NamedTuple):
 def best_over_time(session: Session, of_class: Class, viewer: Optional[Person] = None) -> List[Point]:
     """How the best time of the class came down (with a viewer: of the viewer or the viewer's team), oldest first."""
     points: List[Point] = []
-    for row in _judged(session, of_class):
+    for row in judged(session, of_class):
         if row.purpose != "first" or not row.ranked or row.op_ms is None:
             continue
-        if viewer is not None and _key(row) != key_of(viewer):
+        if viewer is not None and key_of_row(row) != key_of(viewer):
             continue
         if not points or row.op_ms < points[-1].op_ms:
             points.append(Point(row.submitted_at, row.op_ms))

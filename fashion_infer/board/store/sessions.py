@@ -6,10 +6,10 @@ from datetime import timedelta
 from typing import NamedTuple, Optional
 
 from sqlalchemy import delete, select
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session, joinedload
 
 from .audit import record
-from .models import Token, WebSession
+from .models import Person, Token, WebSession
 from .people import authenticate, hashed
 from .types import now
 
@@ -41,7 +41,9 @@ def sign_in(session: Session, token: str, address: str = "") -> Optional[SignedI
 
 def signed_in(session: Session, cookie: str) -> Optional[WebSession]:
     """The session of a cookie; None when there is none, it is over, or its token was revoked."""
-    found = session.scalar(select(WebSession).where(WebSession.hashed == hashed(cookie)))
+    query = select(WebSession).where(WebSession.hashed == hashed(cookie))
+    whole = joinedload(WebSession.person).joinedload(Person.of_class)  # each page needs them: one query
+    found = session.scalar(query.options(joinedload(WebSession.token), whole))
     if found is None or found.expires_at <= now() or found.token.revoked_at is not None:
         return None
     return found
