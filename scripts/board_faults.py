@@ -153,14 +153,18 @@ def wrongs(store, acknowledged):
 
 
 def rounds(trial, count, rng, database=None, kinds=("service", "dispatcher", "worker", "node", "database"), say=print,
-           pause=0.7, calm=4.0):  # fmt: skip
+           pause=0.7, calm=4.0, minutes=1e9):  # fmt: skip
     """Strike so many times; what is wrong at the end, a line each, and what was struck how often."""
     store = trial.store()
     people = Submitters(trial, rng, pause)
     people.start()
     struck = collections.Counter()
     idle = 0
+    end = time.monotonic() + 60 * minutes
     for number in range(count):
+        if time.monotonic() > end:
+            say(f"the time is up after {number} rounds")
+            break
         idle += not patient(lambda: family(trial)["grader"], 90)
         # Now and then long enough for work to get done: Ray takes 5 to 10 s to come back.
         time.sleep(rng.uniform(0, calm))
@@ -221,6 +225,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=200)
     parser.add_argument("--database", choices=["sqlite", "postgres"], default="sqlite")
     parser.add_argument("--ray", choices=["cluster", "auto", "off"], default="cluster")
+    parser.add_argument("--minutes", type=float, default=1e9, help="no round begins later")
     parser.add_argument("--seed", type=int, default=None)
     options = parser.parse_args()
     seed = options.seed if options.seed is not None else random.randrange(1 << 32)
@@ -239,8 +244,9 @@ def main() -> int:
         )
         trial.cluster = cluster
         found = rounds(
-            trial, options.rounds, random.Random(seed), database, kinds, lambda line: print(line, flush=True)
-        )
+            trial, options.rounds, random.Random(seed), database, kinds, lambda line: print(line, flush=True),
+            minutes=options.minutes,
+        )  # fmt: skip
         if found:
             print((trial.folder / "log").read_text()[-5000:], file=sys.stderr)
     print("\n".join(found) or "every acknowledged submission is judged once")
