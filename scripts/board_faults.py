@@ -3,9 +3,10 @@
     python scripts/board_faults.py [--rounds 200] [--database sqlite|postgres] [--ray cluster|auto|off] [--seed N]
 
 A round waits until a judging runs, and then kills one of: the service, the dispatcher, a grader's worker, a node of
-Ray (of a cluster of three on this machine; with `--ray auto` the service's own Ray), the connection to the database (PostgreSQL: all connections are cut; SQLite: its file is locked for a while). The
-service is started again as systemd does it. People go on submitting meanwhile, and send again what was not
-acknowledged, under the same identifier. Exit code 0 when every acknowledged submission has one judgement, its own.
+Ray (of a cluster of three on this machine; with `--ray auto` the service's own Ray), the connection to the database
+(PostgreSQL: all connections are cut; SQLite: its file is locked for a while). The service is started again as systemd
+does it. People go on submitting meanwhile, and send again what was not acknowledged, under the same identifier. Exit
+code 0 when every acknowledged submission has one judgement, its own.
 """
 
 import argparse
@@ -31,6 +32,7 @@ import board_trial
 from fashion_infer.board.store.models import Job, Judgement, Submission
 
 _PEOPLE = 12
+_GRADER = 0.6  # seconds
 
 
 class Submitters(threading.Thread):
@@ -151,14 +153,18 @@ def wrongs(store, acknowledged):
 
 
 def rounds(trial, count, rng, database=None, kinds=("service", "dispatcher", "worker", "node", "database"), say=print,
-           pause=0.7, calm=4.0):  # fmt: skip
+           pause=0.7, calm=4.0, minutes=1e9):  # fmt: skip
     """Strike so many times; what is wrong at the end, a line each, and what was struck how often."""
     store = trial.store()
     people = Submitters(trial, rng, pause)
     people.start()
     struck = collections.Counter()
     idle = 0
+    end = time.monotonic() + 60 * minutes
     for number in range(count):
+        if time.monotonic() > end:
+            say(f"the time is up after {number} rounds")
+            break
         idle += not patient(lambda: family(trial)["grader"], 90)
         # Now and then long enough for work to get done: Ray takes 5 to 10 s to come back.
         time.sleep(rng.uniform(0, calm))
@@ -219,6 +225,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=200)
     parser.add_argument("--database", choices=["sqlite", "postgres"], default="sqlite")
     parser.add_argument("--ray", choices=["cluster", "auto", "off"], default="cluster")
+    parser.add_argument("--minutes", type=float, default=1e9, help="no round begins later")
     parser.add_argument("--seed", type=int, default=None)
     options = parser.parse_args()
     seed = options.seed if options.seed is not None else random.randrange(1 << 32)
@@ -226,18 +233,20 @@ def main() -> int:
     kinds = ["service", "dispatcher", "worker", "database", *(["node"] if options.ray != "off" else [])]
     with contextlib.ExitStack() as stack:
         database = stack.enter_context(board_trial.postgres()) if options.database == "postgres" else None
+        os.environ["FAKE_GRADER_SECONDS"] = str(_GRADER)  # for graders on nodes that the service does not start
         cluster = Cluster() if options.ray == "cluster" else None
         if cluster is not None:
             stack.callback(cluster.close)
         words = ("--ray", cluster.address if cluster is not None else options.ray, "--cpu-slots", "2")
         limits = ("--most-an-hour", "1000000", "--most-pending", "3")
         trial = stack.enter_context(
-            board_trial.trial(_PEOPLE, options=words, database=database, seconds=0.6, limits=limits)
+            board_trial.trial(_PEOPLE, options=words, database=database, seconds=_GRADER, limits=limits)
         )
         trial.cluster = cluster
         found = rounds(
-            trial, options.rounds, random.Random(seed), database, kinds, lambda line: print(line, flush=True)
-        )
+            trial, options.rounds, random.Random(seed), database, kinds, lambda line: print(line, flush=True),
+            minutes=options.minutes,
+        )  # fmt: skip
         if found:
             print((trial.folder / "log").read_text()[-5000:], file=sys.stderr)
     print("\n".join(found) or "every acknowledged submission is judged once")

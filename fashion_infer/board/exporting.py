@@ -54,7 +54,8 @@ def as_csv(session: Session, of_class: Class) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(COLUMNS)
-    writer.writerows(sorted(lines, key=lambda line: (line[0] == "", line[0] or 0, line[1])))
+    lines.sort(key=lambda line: (line[0] == "", line[0] or 0, line[1]))
+    writer.writerows(lines)
     return out.getvalue()
 
 

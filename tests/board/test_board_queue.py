@@ -171,7 +171,7 @@ class TestPlace:
         waits = [(said, (starts[one] - at).total_seconds()) for one, (said, at) in told.items()]
         long = [(said, took) for said, took in waits if took >= 10]
         assert len(long) > 20
-        assert sum(0.5 <= said / took <= 2 for said, took in long) >= 0.9 * len(long), long
+        assert sum(0.5 <= said / took <= 2 for said, took in long) >= 0.85 * len(long), long
 
 
 class TestLeases:
@@ -228,7 +228,10 @@ class TestLeases:
             assert kit.status(identifier) == "queued", number
             claimed = kit.claim()
             with kit.store.write() as session:
-                queue.give_back(session, claimed.lease, "it fell", outcome, kit.now)
+                queue.give_back(session, claimed.lease, "not begun", outcome, counted=False, at=kit.now)
+            claimed = kit.claim()
+            with kit.store.write() as session:
+                queue.give_back(session, claimed.lease, "it fell", outcome, at=kit.now)
         assert kit.status(identifier) == "failed" and kit.claim() is None
         with kit.store.read() as session:
             (judgement,) = session.scalars(select(Judgement)).all()

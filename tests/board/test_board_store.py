@@ -3,10 +3,13 @@
 import hashlib
 import stat
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from alembic.autogenerate import compare_metadata
+from alembic.config import Config
 from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from profiles import examples
@@ -14,11 +17,18 @@ from sqlalchemy import func, select, text
 from sqlalchemy.exc import IntegrityError
 
 from fashion_infer.board import exporting
-from fashion_infer.board.store import accepting, audit, people, sessions
+from fashion_infer.board.store import accepting, audit, database, people, sessions
 from fashion_infer.board.store.accepting import NotTaken, safe_name
 from fashion_infer.board.store.database import Store, url_of
 from fashion_infer.board.store.models import Base, Content, Judgement, Person, Submission, Token
 from fashion_infer.errors import DataError, UsageError
+
+
+def test_the_last_migration_is_the_one_that_is_looked_for():
+    folder = Path(database.__file__).parent / "migrations"
+    config = Config()
+    config.set_main_option("script_location", str(folder))
+    assert ScriptDirectory.from_config(config).get_current_head() == database.HEAD
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])

@@ -29,6 +29,10 @@ class Case:
         floats = [0, 0, 0, 0, 4, 8, 12, 4]
         x_offset = rng.choice([0, 0, 1, 2, 3, 4, 8, 15] if self.kind == "uint8" else floats)
         self.offsets = int(x_offset), int(rng.choice(floats)), int(rng.choice(floats))
+        first = int(rng.integers(shape.B))
+        self.part = slice(first, int(rng.integers(first, shape.B)) + 1)
+        self.marked = int(rng.integers(shape.B))  # the image that gets a value far from the others
+        self.mark = np.float32(rng.choice([np.inf, -np.inf, np.nan, 1e30, 1e-30]))
 
     @property
     def tame(self):
@@ -75,6 +79,7 @@ def run(place, seed, only=None):
             limit = bound.of_sum(case.k[0].size, magnitude, precision) * (_BESIDE if case.kind == "beside" else 1)
             alike, ratio = bound.worst(place.xp, place.double(y.values), want, limit)
             flags = alike, ratio, y.intact(), x.intact() & k.intact()
+            others = list(_of_others(place, case, name, y, k)) if case.shape.B > 1 else []
             alike, ratio, inside, inputs = place.numbers(flags)
             worst[name] = max(worst[name], ratio)
             found = [
@@ -82,11 +87,38 @@ def run(place, seed, only=None):
                 *([] if ratio <= 1 else [f"an error of {ratio:.3g} times the bound"]),
                 *([] if inside else ["wrote beside the output"]),
                 *([] if inputs else ["wrote beside an input"]),
+                *others,
             ]
             failures += [((name, case.kind, text.split(" of ")[0]), f"{name}, {case}: {text}") for text in found]
     if not _unchanged(place, case, x, k):
         failures.append((("inputs",), f"{case}: a kernel wrote into its inputs"))
     return failures, worst, passes
+
+
+def _of_others(place, case, name, y, k):
+    """An image's result depends on no other image, to the last bit: neither on their number nor on what is in them."""
+    whole, part, marked = place.bits(y.values), case.part, case.x.copy()
+    marked[case.marked].flat[case.seed % marked[case.marked].size] = 0 if case.kind == "uint8" else case.mark
+    others = [image for image in range(case.shape.B) if image != case.marked]
+    tries = [
+        (case.x[part], whole[part], slice(None), f"images {part.start} to {part.stop} alone give other bits"),
+        (marked, whole[others], others, f"{case.mark:g} in image {case.marked} changes other images"),
+    ]
+    for images, wanted, shown, text in tries:
+        x = place.buffer(images, case.offsets[0])
+        out = place.empty((len(images), *case.shape.output[1:]), case.offsets[2])
+        conv = kernels.describe(images.shape, case.k.shape, images.dtype)
+        if place.forward(name, conv, x, k, out) != bindings.OK:
+            yield bindings.message()
+            continue
+        found = place.bits(out.values)[shown]
+        # One NaN is as good as another.
+        if not all(place.numbers([((found == wanted) | _is_nan(found) & _is_nan(wanted)).all()])):
+            yield text
+
+
+def _is_nan(bits):
+    return (bits & 0x7FFFFFFF) > 0x7F800000
 
 
 def _unchanged(place, case, x, k):

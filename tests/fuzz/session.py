@@ -1,5 +1,6 @@
 """Runs cases until the time is up, and says what failed."""
 
+import re
 import time
 from collections import Counter
 
@@ -35,7 +36,8 @@ def one(place, what, seed, failed, worst, kernels=None):
     except Exception:
         print(f"FAILED: --only {what} --case {seed}: it could not be run to its end", flush=True)
         raise
-    for kind, text in found:
+    for what_failed, text in found:
+        kind = tuple(re.sub(r"\d+", "#", part) for part in what_failed)
         failed[kind] += 1
         if failed[kind] <= _SHOWN:
             print(f"FAILED: --only {what} --case {seed}: {text}", flush=True)

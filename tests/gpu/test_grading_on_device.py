@@ -55,6 +55,17 @@ def test_attack_ends_in_the_right_verdict_and_the_device_is_well(path, asked):
     assert honest.marks.points == 100, told(honest)
 
 
+def test_the_time_of_replaced_synchronisation_is_that_of_an_honest_twin(asked, tmp_path):
+    source = ATTACKS / "gpu" / "replaces-synchronise.cu"
+    twin = tmp_path / source.name
+    twin.write_text(source.read_text().replace("  patch(", "  (void)("))
+    (tmp_path / "conv.cuh").write_text((source.parent / "conv.cuh").read_text())
+    attacked, honest = judged(asked, source, twin)
+    assert honest.marks.points == 100, told(honest)
+    # 20 passes, of which an early word would leave one at most.
+    assert attacked.marks.op_ms > honest.marks.op_ms / 2, (attacked.marks, honest.marks)
+
+
 @pytest.mark.skipif(not (available().landlock and available().seccomp), reason="no Landlock, or no seccomp")
 def test_without_bubblewrap_the_other_layers_hold(asked, monkeypatch):
     bare = available()._replace(bubblewrap=None, refusal="a test")

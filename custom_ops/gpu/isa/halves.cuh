@@ -80,5 +80,7 @@ __device__ inline float scale_for(float largest) {
   if (!(largest > 0.0f)) return 1.0f;
   return ldexpf(1.0f, max(-100, min(100, 13 - ilogbf(largest))));
 }
+// Magnitudes from here on lie beyond half's range even with the least scale.
+constexpr float kLargestScaled = 0x1p114f;
 
 }  // namespace fops

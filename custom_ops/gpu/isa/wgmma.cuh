@@ -156,10 +156,11 @@ __device__ inline void wgmma_wait_all() {
   asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
 #endif
 }
-// Waits for all groups but the latest.
-__device__ inline void wgmma_wait_but_one() {
+// Waits for all groups but the latest kPending.
+template <int kPending>
+__device__ inline void wgmma_wait_but() {
 #if FOPS_SM_90A
-  asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
 #endif
 }
 // The compiler sees neither that a wgmma under way writes its sums nor that it reads its operands. A value that is
@@ -167,11 +168,11 @@ __device__ inline void wgmma_wait_but_one() {
 __device__ inline void keep_register(float& value) { asm volatile("" : "+f"(value)::"memory"); }
 __device__ inline void keep_register(uint32_t& value) { asm volatile("" : "+r"(value)::"memory"); }
 
-// Waits for all; the sums are then in their registers.
-template <int kRegisters>
+// Waits for all groups but the latest kPending, which are none of these sums'; they are then in their registers.
+template <int kPending = 0, int kRegisters>
 __device__ inline void wgmma_wait(float (&d)[kRegisters]) {
 #if FOPS_SM_90A
-  wgmma_wait_all();
+  wgmma_wait_but<kPending>();
 #pragma unroll
   for (int i = 0; i < kRegisters; ++i) keep_register(d[i]);
 #endif

@@ -3,7 +3,7 @@
 import logging
 import time
 from collections import Counter
-from typing import Callable, Dict, List
+from typing import Callable, Dict, List, Set
 
 from sqlalchemy.exc import DBAPIError
 
@@ -17,6 +17,7 @@ from .grading import Event
 
 _log = logging.getLogger("fashion_infer.board.queue")
 PAUSE = 0.1  # seconds between two looks
+REST = 1.0  # after a death
 KEEPING = 5.0  # between two renewals of the leases, which hold for queue.LEASE
 
 
@@ -37,6 +38,8 @@ class Dispatcher:
         self._store, self._graders, self._owner = store, graders, owner
         self._running: Dict[str, Claimed] = {}
         self._unsaid: List[Said] = []  # what could not be written yet
+        self._began: Set[str] = set()  # leases whose grader has said something
+        self._rest = 0.0  # until when nothing is started: what dies at once would be started ten times a second
         self._kept = 0.0
         self._slots: Dict[str, int] = {}
 
@@ -68,6 +71,8 @@ class Dispatcher:
             self._keep()
             self._kept = time.monotonic()
         busy = Counter(claimed.backend for claimed in self._running.values())
+        if time.monotonic() < self._rest:
+            return
         for backend, slots in self._slots.items():
             while busy[backend] < slots and self._start(backend):
                 busy[backend] += 1
@@ -100,6 +105,7 @@ class Dispatcher:
             for lease, event in said:
                 claimed = self._running[lease]
                 if event.kind == "log":
+                    self._began.add(lease)
                     queue.log(session, claimed.submission, [event.text])
                     continue
                 ended.append((claimed, event))
@@ -107,10 +113,14 @@ class Dispatcher:
                     if queue.finish(session, lease, event.outcome):
                         queue.log(session, claimed.submission, [_words(claimed, event.outcome)])
                 else:
-                    queue.give_back(session, lease, event.text, event.outcome)
+                    # What died before it began says something of Ray, and nothing of the submission.
+                    queue.give_back(session, lease, event.text, event.outcome, lease in self._began)
         self._unsaid = []
         for claimed, event in ended:
             del self._running[claimed.lease]
+            self._began.discard(claimed.lease)
+            if event.kind != "outcome":
+                self._rest = time.monotonic() + REST
             _log.info("ended", extra={"submission": claimed.submission, "purpose": claimed.purpose, "how": event.kind})
 
     def _keep(self) -> None:
@@ -127,6 +137,7 @@ class Dispatcher:
         for lease in set(self._running) - set(held):
             _log.info("stopped", extra={"submission": self._running[lease].submission})
             del self._running[lease]
+            self._began.discard(lease)
             self._graders.stop(lease)
 
 

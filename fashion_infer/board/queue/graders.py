@@ -29,6 +29,7 @@ class Graders:
 
     def __init__(self, grader: Optional[str]):
         self._grader = grader
+        self.broken = False  # nothing can be started any more in this process
         self._said: queue.SimpleQueue[Said] = queue.SimpleQueue()
 
     def slots(self) -> Dict[str, int]:
@@ -55,7 +56,7 @@ class Graders:
 
     def well(self) -> bool:
         """Whether graders can be started at all."""
-        return True
+        return not self.broken
 
     def close(self) -> None:
         """End all of them."""

@@ -43,11 +43,13 @@ class OnRay(Graders):
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         import ray
+        import ray.exceptions
 
         self._ray = ray
         common: Dict[str, Any] = {"log_to_driver": False, "logging_level": logging.WARNING}
         if local:
-            ray.init(num_cpus=cpu, include_dashboard=False, object_store_memory=_OBJECTS,
+            # "local": without it Ray would join whatever it finds running on this machine.
+            ray.init("local", num_cpus=cpu, include_dashboard=False, object_store_memory=_OBJECTS,
                      _node_ip_address="127.0.0.1", **common)  # fmt: skip
         else:
             ray.init(address=address, **common)
@@ -78,6 +80,8 @@ class OnRay(Graders):
 
     def well(self) -> bool:
         """Whether Ray answers."""
+        if self.broken:
+            return False
         answered = threading.Event()
 
         def ask() -> None:
@@ -97,6 +101,9 @@ class OnRay(Graders):
         try:
             for reference in task:
                 yield self._ray.get(reference)
+        except self._ray.exceptions.LocalRayletDiedError:
+            self.broken = True  # this process's own node is gone: only a fresh process gets another
+            raise
         finally:
             with self._lock:
                 self._running.pop(claimed.lease, None)

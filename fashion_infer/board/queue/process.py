@@ -40,9 +40,12 @@ def dispatch(settings: Settings) -> None:
     store = Store(url_of(settings.data, settings.database))
     graders = graders_of(settings)
     threading.Thread(target=_watch, args=(graders,), daemon=True).start()
-    Dispatcher(store, graders, owner_of(settings)).run(lambda: not ended.is_set())
+    Dispatcher(store, graders, owner_of(settings)).run(lambda: not (ended.is_set() or graders.broken))
     graders.close()
     store.close()
+    if graders.broken:
+        _log.error("this process's node of Ray is gone")
+        sys.exit(1)
 
 
 def graders_of(settings: Settings) -> Graders:

@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session, sessionmaker
 
 from ...errors import DataError
 
-HEAD = "0001"  # the last of the migrations: tables that are at it are opened without Alembic, which takes long
+HEAD = "0002"  # the last of the migrations: tables that are at it are opened without Alembic, which takes long
 _BUSY_MS = 30_000  # that a writer waits for another one
 
 

@@ -1,6 +1,5 @@
 """How long a submission is going to wait: its place, the graders that there are, and how long judgings took lately."""
 
-import bisect
 import heapq
 import statistics
 from datetime import datetime, timedelta
@@ -14,7 +13,7 @@ from .queue import ahead_of
 from .types import QUEUED, RUNNING, now
 
 _LATELY = 20  # judgings of a class whose median counts
-_MINUTE = 60.0  # seconds in which arrivals are counted
+_LAST, _LEAST = timedelta(minutes=1), 10.0  # in which arrivals are counted; seconds that a rate is taken of
 _UNKNOWN = 30.0  # seconds of a judging before the first of a class: what a GPU submission of fa2017 takes
 
 
@@ -49,25 +48,8 @@ def expected(session: Session, submission: Submission, at: Optional[datetime] = 
     busy = [left(takes.seconds(of), (at - start).total_seconds()) for start, of in running if start is not None]
     work = [takes.seconds(of) for of, count in before for _ in range(count)]
     slots = max(1, slots_of(session, job.backend))
-    start = start_in(busy, work, slots) * _overtaken(session, job, own / slots, at)
+    start = start_in(busy, work, slots) * _Arrivals(session, job.backend, at).longer(job.round, own / slots)
     return Wait(len(work) + 1, len(work), start, start + own)
-
-
-def _overtaken(session: Session, job: Job, takes: float, at: datetime) -> float:
-    """How many times longer a job waits for those who are still to come, and stand before it: a job that is not its
-    person's first is overtaken by others' firsts. They come as they came in the last minute, and take `takes` each;
-    nobody knows how long that goes on, so it is no more than twice."""
-    since = at - timedelta(seconds=_MINUTE)
-    came = session.scalar(
-        select(func.count()).select_from(Job)
-        .where(Job.backend == job.backend, Job.queued_at > since, Job.round < job.round)
-    )  # fmt: skip
-    return _longer(came or 0, takes)
-
-
-def _longer(came: int, takes: float) -> float:
-    busy = came * takes / _MINUTE
-    return min(2.0, 1 / (1 - busy)) if busy < 1 else 2.0
 
 
 def slots_of(session: Session, backend: str) -> int:
@@ -100,8 +82,7 @@ def schedule(session: Session, backend: str, at: Optional[datetime] = None) -> D
         select(Job.id, Job.state, Job.started_at, Job.round, Submission.class_id).join(Job.submission)
         .where(Job.backend == backend, Job.state.in_((QUEUED, RUNNING))).order_by(Job.round, Job.queued_at, Job.id)
     ).all()  # fmt: skip
-    lately = Job.queued_at > at - timedelta(seconds=_MINUTE)
-    came = sorted(session.scalars(select(Job.round).where(Job.backend == backend, lately)))
+    arrivals = _Arrivals(session, backend, at)
     free = [left(takes.seconds(job.class_id), (at - job.started_at).total_seconds()) for job in jobs
             if job.state == RUNNING and job.started_at is not None]  # fmt: skip
     free = sorted(free)[:slots]
@@ -111,9 +92,32 @@ def schedule(session: Session, backend: str, at: Optional[datetime] = None) -> D
     for job in jobs:
         if job.state == QUEUED:
             own = takes.seconds(job.class_id)
-            found[job.id] = free[0] * _longer(bisect.bisect_left(came, job.round), own / slots)
+            found[job.id] = free[0] * arrivals.longer(job.round, own / slots)
             heapq.heapreplace(free, free[0] + own)
     return found
+
+
+class _Arrivals:
+    """Who came in the last minute: for guessing who is still to come."""
+
+    def __init__(self, session: Session, backend: str, at: datetime):
+        self._serving = session.scalar(select(Queue.round).where(Queue.backend == backend)) or 0
+        came = (Job.backend == backend, Job.queued_at > at - _LAST)
+        self._came = [(round_, (at - when).total_seconds())
+                      for round_, when in session.execute(select(Job.round, Job.queued_at).where(*came))]  # fmt: skip
+
+    def longer(self, round_: int, takes: float) -> float:
+        """How many times longer a job waits for those who are still to come, and stand before it.
+
+        A job of the round that is being served is overtaken by nobody. One of a later round is, by others' submissions
+        of the rounds before: they come as they came in the last minute, and take `takes` seconds each. Nobody knows how
+        long that goes on, so it is no more than twice.
+        """
+        before = [ago for round_of, ago in self._came if round_of < round_]
+        if round_ <= self._serving or not before:
+            return 1.0
+        busy = len(before) * takes / max(*before, _LEAST)
+        return min(2.0, 1 / (1 - busy)) if busy < 1 else 2.0
 
 
 class _Takes:

@@ -123,15 +123,16 @@ def renew(session: Session, leases: List[str], at: Optional[datetime] = None) ->
 
 
 def give_back(
-    session: Session, lease: str, why: str, outcome: Optional[Outcome] = None, at: Optional[datetime] = None
-) -> None:
+    session: Session, lease: str, why: str, outcome: Optional[Outcome] = None, counted: bool = True,
+    at: Optional[datetime] = None,
+) -> None:  # fmt: skip
     """A grader died, or its machine could not judge and says so in an outcome: the job goes back to its place. After
-    too many of these it is judged as failed."""
+    too many of these that are `counted` it is judged as failed."""
     job = session.scalar(select(Job).where(Job.lease == lease, Job.state == RUNNING).with_for_update(of=Job))
     if job is None:
         return
-    job.attempts += 1
-    if job.attempts >= (MOST_DEATHS if outcome is None else MOST_FAILURES):
+    job.attempts += counted
+    if counted and job.attempts >= (MOST_DEATHS if outcome is None else MOST_FAILURES):
         finish(session, lease, outcome or Outcome(FAILED, f"its grader died {job.attempts} times: {why}"), at)
         return
     _waits_again(session, job, why)

@@ -12,6 +12,7 @@ _REFER, _TRUNCATE, _IOCTL = 1 << 13, 1 << 14, 1 << 15
 _READ = _EXECUTE | _READ_FILE | _READ_DIR
 _OF_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL
 _NETWORK = 3  # bind and connect, TCP
+SCOPES_SINCE = 6  # the version
 _SCOPES = 3  # abstract Unix sockets and signals stay among the confined
 _PR_SET_NO_NEW_PRIVS = 38
 
@@ -60,7 +61,7 @@ def restrict(read: Sequence[str], write: Sequence[str], devices: Sequence[str]) 
     if known == 0:
         return 0
     everything, size = _everything(known)
-    ruleset = _Ruleset(everything, _NETWORK if known >= 4 else 0, _SCOPES if known >= 6 else 0)
+    ruleset = _Ruleset(everything, _NETWORK if known >= 4 else 0, _SCOPES if known >= SCOPES_SINCE else 0)
     handle = _checked(_libc().syscall(_CREATE, ctypes.byref(ruleset), ctypes.c_size_t(size), 0))
     try:
         for paths, allowed in ((read, _READ), (write, everything), (devices, _READ_FILE | _WRITE_FILE | _IOCTL)):
@@ -79,7 +80,7 @@ def _everything(known: int) -> Tuple[int, int]:
     bits = (1 << 13) - 1
     for since, bit in ((2, _REFER), (3, _TRUNCATE), (5, _IOCTL)):
         bits |= bit if known >= since else 0
-    return bits, 24 if known >= 6 else 16 if known >= 4 else 8
+    return bits, 24 if known >= SCOPES_SINCE else 16 if known >= 4 else 8
 
 
 def _allow(handle: int, path: str, allowed: int) -> None:

@@ -56,7 +56,9 @@ class Rules(NamedTuple):
     """What a process may do beyond computing."""
 
     processes: bool = False  # start others
-    unix_sockets: bool = False  # CUDA asks for one; no other family is ever allowed
+    # CUDA makes two, and binds one to an abstract name; no other family is ever allowed. Only a network namespace or
+    # Landlock (from its version 6 on) keeps them from the sockets of others.
+    unix_sockets: bool = False
     memory_files: bool = False  # memfd_create, which CUDA uses
     signals_to: int = 0  # the only process that it may send signals to: itself
 
@@ -87,10 +89,8 @@ def program(rules: Rules, machine: str = "") -> bytes:
         denied.update(_PROCESSES)
     if not rules.memory_files:
         denied.update(_MEMFD)
-    denied.update({name: numbers for name, numbers in _SOCKETS.items() if name != "socket" or not rules.unix_sockets})
-    if rules.unix_sockets:
-        for name in ("socketpair", "connect"):
-            del denied[name]
+    if not rules.unix_sockets:
+        denied.update(_SOCKETS)
 
     code: List[Tuple[int, int, int, int]] = [
         (_LOAD, 0, 0, _ARCHITECTURE_AT),

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Dict, List, NamedTuple, Tuple
 
 from .. import inside
+from ..inside.landlock import SCOPES_SINCE
 
 _LIBRARIES = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/etc/ld.so.cache")
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom")
@@ -94,7 +95,7 @@ def _shown(place: str) -> List[str]:
     return ["--ro-bind", place, place]
 
 
-def plan(box: Box, namespaces: bool, unsandboxed: bool) -> Dict[str, Any]:
+def plan(box: Box, namespaces: bool, unsandboxed: bool, landlock: int = 0) -> Dict[str, Any]:
     """What the first process of the box is to confine itself to: see `inside.confine`."""
     # CUDA makes files in memory of its own.
     largest = box.limits.memory if box.gpu else max(box.limits.disk, 1 << 20)
@@ -107,10 +108,12 @@ def plan(box: Box, namespaces: bool, unsandboxed: bool) -> Dict[str, Any]:
     return {
         "limits": limits,
         "read": [*existing(box), *kernel],
-        "write": [*([TEMPORARY] if namespaces else []), *box.write],
+        # CUDA names its threads, and gives up where it may not.
+        "write": [*([TEMPORARY] if namespaces else []), *box.write, *(["/proc/self/task"] if box.gpu else [])],
         "devices": [*_DEVICES, *box.devices],
         "processes": box.processes,
-        "unix_sockets": box.gpu and namespaces,
+        # Else an abstract socket would reach the host's.
+        "unix_sockets": box.gpu and (namespaces or landlock >= SCOPES_SINCE),
         "memory_files": box.gpu or box.memory_files,
         "unsandboxed": unsandboxed,
     }

@@ -27,7 +27,7 @@ def python(module: str, *arguments: str) -> List[str]:
 
 def plan(box: Box, layers: Layers, unsandboxed: bool) -> Dict[str, Any]:
     """What the box's first process is to confine itself to."""
-    return boxes.plan(box, layers.bubblewrap is not None, unsandboxed)
+    return boxes.plan(box, layers.bubblewrap is not None, unsandboxed, layers.landlock)
 
 
 def start(box: Box, layers: Layers, command: Sequence[str], descriptors: Sequence[int], shared: int = 0) -> Sandboxed:

@@ -1,4 +1,4 @@
-// Ends as: clocks|work after|too fast|wrong. The worker's cuCtxSynchronize returns at once.
+// Ends as: timed. The worker's cuCtxSynchronize returns at once; the referee's looks at a busy device, and waits.
 #include "conv.cuh"
 static void patch(void* function) {  // xor eax, eax; ret
   const unsigned long page = reinterpret_cast<unsigned long>(function) & ~4095ul;

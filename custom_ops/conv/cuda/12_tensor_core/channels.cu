@@ -48,9 +48,15 @@ struct Tiling {
   uint32_t inverse_OW;
 };
 
+// Steps whose sums the tensor cores add up before ordinary additions take them over. mma.sync adds 16 products in two
+// lots, each cut off toward zero: of n steps of one sign up to 2 n + 1 units of 2^-24, beside up to 4 for the product of
+// the low halves, where the bound allows 4 + 4 sqrt(n). 125 equal products, 8 steps, came to 15.7 of 15.2.
+constexpr int kLongestChain = 6;
+
 // A block stays on its multiprocessor with all weights split in shared memory and walks over bands of images. Pixels
 // are the columns of the product.
-template <int kGroups, bool kHalf>
+// kLong: more steps than a chain may have.
+template <int kGroups, bool kHalf, bool kLong>
 __global__ void __launch_bounds__(32 * most_warps(kGroups), least_blocks(kGroups))
     tensor_core_channels(Dims d, Tiling tiling, bool vector, const float* __restrict__ x, const float* __restrict__ k,
                          float* __restrict__ y) {
@@ -72,7 +78,7 @@ __global__ void __launch_bounds__(32 * most_warps(kGroups), least_blocks(kGroups
   largest = block_max(largest, &scratch);
   const float filter_scale = scale_for(largest), filter_unscale = 1.0f / filter_scale;
   const float least = least_scaled(static_cast<float>(taps));
-  bool good = largest < INFINITY;
+  bool good = largest < kLargestScaled;
   for (int i = threadIdx.x; i < d.M * taps; i += threads)
     good &= kHalf || nonzero_bits(k[i]) >= nonzero_bits(least * filter_unscale);
   const bool finite = __syncthreads_and(good);
@@ -122,7 +128,7 @@ __global__ void __launch_bounds__(32 * most_warps(kGroups), least_blocks(kGroups
       largest = block_max(largest, &scratch);
       scale = scale_for(largest);
       const bool small = __syncthreads_or(!kHalf && seen.smallest < nonzero_bits(least / scale));
-      if (!finite || largest == INFINITY || small) {
+      if (!finite || !(largest < kLargestScaled) || small) {
         direct_band(source - h0 * d.W, k, out - h0 * d.OW, d.C, d.H, d.W, d.M, d.K, h0, rows);
         continue;
       }
@@ -150,6 +156,7 @@ __global__ void __launch_bounds__(32 * most_warps(kGroups), least_blocks(kGroups
       };
       float sum[kTiles][kColumns][4] = {};
       float small[kHalf ? 1 : kHigh][kColumns][4] = {};  // of the pixels' low halves
+      float chains[kLong ? kHigh : 1][kColumns][4] = {};
       // The operands of the next step are on their way while this one's are multiplied: always the pixels, and where
       // registers allow the weights too (24 filters: 1.19 ms with, 1.42 without).
       constexpr bool kWeightsAhead = kGroups == 3;
@@ -183,6 +190,14 @@ __global__ void __launch_bounds__(32 * most_warps(kGroups), least_blocks(kGroups
         for (int tile = 0; tile < kTiles; ++tile)
 #pragma unroll
           for (int n = 0; n < kColumns; ++n) mma(sum[tile][n], w[tile], in[n].x, in[n].y);
+        if (kLong && step % kLongestChain == kLongestChain - 1) {
+#pragma unroll
+          for (int tile = 0; tile < kHigh; ++tile)
+#pragma unroll
+            for (int n = 0; n < kColumns; ++n)
+#pragma unroll
+              for (int e = 0; e < 4; ++e) chains[tile][n][e] += sum[tile][n][e], sum[tile][n][e] = 0.0f;
+        }
       }
 
       // Out through shared memory, so that a warp writes runs of 48 pixels and not of 8. Group i is rows g + 8 (i % 2)
@@ -196,9 +211,13 @@ __global__ void __launch_bounds__(32 * most_warps(kGroups), least_blocks(kGroups
           for (int e = 0; e < 2; ++e) {
             const int low_group = kGroups + i;
             v[e] = sum[i / 2][n][i % 2 * 2 + e];
-            if (!kHalf)
-              v[e] += (sum[low_group / 2][n][low_group % 2 * 2 + e] + small[i / 2][n][i % 2 * 2 + e]) *
-                      (1.0f / kLowScale);
+            if (kLong) v[e] += chains[i / 2][n][i % 2 * 2 + e];
+            if (!kHalf) {
+              float low = sum[low_group / 2][n][low_group % 2 * 2 + e] + small[i / 2][n][i % 2 * 2 + e];
+              // In a tile with high halves too.
+              if (kLong && low_group / 2 < kHigh) low += chains[low_group / 2][n][low_group % 2 * 2 + e];
+              v[e] += low * (1.0f / kLowScale);
+            }
             v[e] = v[e] * filter_unscale * image_unscale;
           }
           *reinterpret_cast<float2*>(outgoing + (i * 8 + g) * kStride + 8 * n + 2 * t) = make_float2(v[0], v[1]);
@@ -234,7 +253,7 @@ __global__ void __launch_bounds__(32 * most_warps(kGroups), least_blocks(kGroups
 
 constexpr size_t kEveryGpu = 98 * 1024;  // what every GPU from sm_80 on gives a block
 
-template <int kGroups, bool kHalf>
+template <int kGroups, bool kHalf, bool kLong = false>
 fops_status run(const fops_conv& c, const float* x, const float* k, float* y, cudaStream_t stream) {
   int device = 0, multiprocessor = 0;
   FOPS_CUDA(cudaGetDevice(&device));
@@ -251,7 +270,9 @@ fops_status run(const fops_conv& c, const float* x, const float* k, float* y, cu
   const size_t shared = shared_bytes(c, tiling.rows, warps);
   const bool vector = d.OH * d.OW % 4 == 0 && (tiling.bands == 1 || tiling.rows * d.OW % 4 == 0) &&
                       reinterpret_cast<uintptr_t>(y) % 16 == 0;
-  auto* kernel = tensor_core_channels<kGroups, kHalf>;
+  if constexpr (!kHalf && !kLong)
+    if (steps(c.C, c.K) > kLongestChain) return run<kGroups, kHalf, true>(c, x, k, y, stream);
+  auto* kernel = tensor_core_channels<kGroups, kHalf, kLong>;
   FOPS_TRY(allow_shared(kernel, shared));
   unsigned grid = 0;
   FOPS_TRY(resident_grid(kernel, 32 * warps, shared, d.B * tiling.bands, &grid));

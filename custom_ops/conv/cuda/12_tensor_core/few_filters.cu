@@ -113,7 +113,7 @@ __global__ void __launch_bounds__(kThreads, 3)
   largest = block_max(largest, &scratch);
   const float filter_scale = scale_for(largest), filter_unscale = 1.0f / filter_scale;
   const float least = least_scaled(static_cast<float>(taps));
-  bool good = largest < INFINITY;
+  bool good = largest < kLargestScaled;
   for (int i = threadIdx.x; i < d.M * taps; i += kThreads)
     good &= kHalf || nonzero_bits(k[i]) >= nonzero_bits(least * filter_unscale);
   const bool finite = __syncthreads_and(good);
@@ -149,7 +149,7 @@ __global__ void __launch_bounds__(kThreads, 3)
       largest = block_max(own_largest(own, source, d.C, pixels, tiling.vector_in), &scratch);
       scale = scale_for(largest);
       const bool small = __syncthreads_or(!kHalf && seen.smallest < nonzero_bits(least / scale));
-      direct = !finite || largest == INFINITY || small;
+      direct = !finite || !(largest < kLargestScaled) || small;
       if (!direct) split_own<kWords>(own, source, d.C, pixels, tiling.vector_in, scale, hi, lo);
       __syncthreads();
     }

@@ -69,9 +69,9 @@ __global__ void __launch_bounds__(kThreads, kDirect && kTiles <= 2 ? 8 : 4)
   largest = block_max(largest, &scratch);
   const float filter_scale = scale_for(largest), unscale = 1.0f / kImageScale / filter_scale;
   const uint32_t least_weight = nonzero_bits(least_scaled(kTaps) / filter_scale);
-  bool good = largest < INFINITY;
+  bool good = largest < kLargestScaled;
   for (int i = threadIdx.x; i < d.M * kTaps; i += kThreads) good &= nonzero_bits(k[i]) >= least_weight;
-  const bool finite = __syncthreads_and(good) || (half && largest < INFINITY);
+  const bool finite = __syncthreads_and(good) || (half && largest < kLargestScaled);
   uint32_t weights[kTiles][kSteps][4];
 #pragma unroll
   for (int tile = 0; tile < kTiles; ++tile)
@@ -116,7 +116,7 @@ __global__ void __launch_bounds__(kThreads, kDirect && kTiles <= 2 ? 8 : 4)
       float scale = kImageScale;
       const auto fits = [&] { return half || smallest >= nonzero_bits(least_scaled(kTaps) / scale); };
       if (largest * scale < kWindowLow || largest * scale > kWindowHigh || !fits()) scale = scale_for(largest);
-      if (!finite || largest == INFINITY || !fits()) {
+      if (!finite || !(largest < kLargestScaled) || !fits()) {
         direct_band(source - h0 * d.W, k, out - h0 * d.OW, 1, d.H, d.W, d.M, K, h0, rows);
         __syncthreads();
         continue;

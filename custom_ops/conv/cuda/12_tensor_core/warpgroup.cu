@@ -79,7 +79,7 @@ __global__ void __launch_bounds__(kMostGroups* kThreads, 1)
   largest = block_max(largest, &scratch);
   const float filter_scale = scale_for(largest), filter_unscale = 1.0f / filter_scale;
   const float least = least_scaled(static_cast<float>(taps));
-  bool good = largest < INFINITY;
+  bool good = largest < kLargestScaled;
   for (int i = threadIdx.x; i < d.M * taps; i += blockDim.x)
     good &= nonzero_bits(k[i]) >= nonzero_bits(least * filter_unscale);
   const bool finite = __syncthreads_and(good);
@@ -120,7 +120,7 @@ __global__ void __launch_bounds__(kMostGroups* kThreads, 1)
       scale = scale_for(largest);
       warpgroup_sync(group);  // the tops have been read
       const bool small = group_max(seen.smallest < nonzero_bits(least / scale), group, all_tops[group][1]);
-      direct = !finite || largest == INFINITY || small;
+      direct = !finite || !(largest < kLargestScaled) || small;
       if (!direct) split_own<kWords>(own, source, d.C, pixels, tiling.vector_in, scale, hi, lo);
       warpgroup_sync(group);
     }

@@ -57,6 +57,9 @@ bool plan_for(const fops_conv& c, const Choice& choice, Plan* plan) {
   plan->first_steps = chunks.steps_of(0);
   plan->last_steps = chunks.steps_of(plan->chunk_count - 1);
   plan->steps = (plan->chunk_count - 1) * plan->first_steps + plan->last_steps;
+  const int most = kGroupBytes / choice.step_bytes();
+  const auto group = [&](int steps) { return static_cast<int>(ceil_div(steps, ceil_div(steps, most))); };
+  plan->first_group = group(plan->first_steps), plan->last_group = group(plan->last_steps);
   plan->positions = choice.positions();
   plan->staged = static_cast<int>(staged);
   plan->inverse_staged = inverse_of(static_cast<uint32_t>(staged));
@@ -95,8 +98,8 @@ fops_status launch(const fops_conv& c, const Plan& plan, const void* x, const fl
 fops_status pack(const fops_conv& c, const Plan& plan, const Choice& choice, const void* x, const float* k,
                  const Packed& packed, cudaStream_t stream) {
   const Dims d = dims(c);
-  FOPS_CUDA(cudaMemsetAsync(packed.header, 0, sizeof *packed.header, stream));
-  const unsigned grid = plan.blocks * choice.filters() + 1;
+  FOPS_CUDA(cudaMemsetAsync(packed.beyond, 0, sizeof *packed.beyond, stream));
+  const unsigned grid = static_cast<unsigned>(plan.blocks * choice.filters() + ceil_div(c.B, kImagesABlock));
   return with_input(c, x, [&](auto typed) {
     pack_weights<<<grid, kPackThreads, 0, stream>>>(d, plan, choice.tiles, choice.stacked, typed, k, packed);
     return launched("tensor-core");
@@ -116,7 +119,6 @@ fops_status run(const fops_conv& c, const Plan& plan, const Choice& choice, cons
   if (choice.tiles == 1) return launch<false, 1>(c, plan, x, k, y, packed, stream);
   return launch<false, 2>(c, plan, x, k, y, packed, stream);
 }
-
 
 // Whether this thread's device runs the kernel: code that is not for it is empty, and bound to fewer threads.
 bool usable() {
@@ -143,14 +145,15 @@ fops_status run_tensor_core_any_shape(const fops_conv& c, bool half, const void*
   if (!plan_for(c, choice, &plan))
     return fail(FOPS_UNSUPPORTED, "tensor-core: this shape does not fit into shared memory");
   plan.half = half;
-  const size_t filters = static_cast<size_t>(plan.blocks) * choice.filters() * sizeof(float);
+  const auto aligned = [](size_t bytes) { return ceil_div(bytes, 128) * 128; };
+  const size_t filters = aligned(static_cast<size_t>(plan.blocks) * choice.filters() * sizeof(float));
+  const size_t images = aligned(static_cast<size_t>(c.B) * sizeof(ImageScale)), flag = 128;
   const size_t tiles = static_cast<size_t>(plan.blocks) * plan.steps * choice.step_bytes();
   Workspace workspace(stream);
-  FOPS_TRY(workspace.reserve(filters + 256 + tiles));
+  FOPS_TRY(workspace.reserve(filters + flag + images + tiles));
   auto* memory = workspace.as<uint8_t>();
-  const size_t header = ceil_div(filters, 128) * 128;
-  const Packed packed = {reinterpret_cast<float*>(memory), reinterpret_cast<Packed::Header*>(memory + header),
-                         memory + header + 128};
+  const Packed packed = {reinterpret_cast<float*>(memory), reinterpret_cast<uint32_t*>(memory + filters),
+                         reinterpret_cast<ImageScale*>(memory + filters + flag), memory + filters + flag + images};
   return run(c, plan, choice, x, k, y, packed, stream);
 }
 

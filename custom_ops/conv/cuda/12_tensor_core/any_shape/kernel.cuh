@@ -21,9 +21,9 @@ constexpr int kMostBuffers = 4, kMostRing = 8;
 // Of weights, a copy: several steps' worth, so that the thread that asks for them keeps up.
 constexpr int kGroupBytes = 16384;
 // Steps whose sums are added up by the tensor cores before ordinary additions take them over. The tensor cores cut off
-// what a sum has no room for, always toward zero: of terms of one sign about a unit of 2^-24 a step, where the bound
-// allows 4 + sqrt(16 steps). 16 steps have 20 units to lose.
-constexpr int kLongestChain = 16;
+// what a sum has no room for, always toward zero: of n terms of one sign up to n + 1 units of 2^-24, beside up to 4 for
+// the product of the low halves that is left out. The bound allows 4 + 4 sqrt(n), as much as 13 steps may need.
+constexpr int kLongestChain = 12;
 
 // kStacked: rows of a wgmma are 32 filters, high and low halves; else 64 filters, the low halves in a tile of their own.
 // kTiles: tiles of filters a block. With two the two warpgroups share positions, with one they share filters.
@@ -43,7 +43,8 @@ struct Shared {  // of fixed size; ring and buffers lie behind it
   uint64_t full_pixels[kMostBuffers], empty_pixels[kMostBuffers], full_weights[kMostRing], empty_weights[kMostRing];
   Flags flags[kMostBuffers];
   uint32_t steps[2][kMostSteps];  // of the first chunk and of the last: where the two units begin
-  int offsets[2][128], corners[2][128];
+  int offsets[2][128], corners[2][128];  // see the end of the kernel
+  float unscale[2][128];
 };
 
 // A place in a circular buffer, and the parity of the round.
@@ -111,17 +112,21 @@ __global__ void __launch_bounds__(kBound, 1)
       if (thread > kStagers) return;
       for (uint32_t task = blockIdx.x; task < plan.tasks; task += gridDim.x) {
         const uint8_t* from = packed.tiles + task % plan.blocks * plan.steps * form::kStepBytes;
-        for (int left = plan.steps * form::kStepBytes; left > 0; left -= kGroupBytes, from += kGroupBytes) {
-          const int bytes = min(left, kGroupBytes);
-          barrier_wait(&shared.empty_weights[place.at], place.phase ^ 1);
-          barrier_expect(&shared.full_weights[place.at], bytes);
-          bulk_load(ring + place.at * kGroupBytes, from, bytes, &shared.full_weights[place.at]);
-          place.next(plan.ring);
+        for (int chunk = 0; chunk < chunks; ++chunk) {
+          const bool last = chunk == chunks - 1;
+          const int group = last ? plan.last_group : plan.first_group;
+          for (int left = last ? plan.last_steps : plan.first_steps; left > 0; left -= group) {
+            const int bytes = min(left, group) * form::kStepBytes;
+            barrier_wait(&shared.empty_weights[place.at], place.phase ^ 1);
+            barrier_expect(&shared.full_weights[place.at], bytes);
+            bulk_load(ring + place.at * kGroupBytes, from, bytes, &shared.full_weights[place.at]);
+            place.next(plan.ring);
+            from += bytes;
+          }
         }
       }
       return;
     }
-    const float scale = packed.header->scale, least = plan.threshold * packed.header->unscale;
     uint32_t number = 0;  // of the chunk
     for (uint32_t task = blockIdx.x; task < plan.tasks; task += gridDim.x) {
       const Span span(plan, d, task / plan.blocks);
@@ -131,11 +136,12 @@ __global__ void __launch_bounds__(kBound, 1)
         ++number;
         uint4* to = buffers + place.at * buffer_slots;
         constexpr int kRows = kLong ? 2 : 3;
+        const ImageScale* images = packed.images + span.image;
         const Seen seen =
-            bytes ? stage<kRows>(plan, d, static_cast<const uint8_t*>(x) + origin, span, chunk, scale, to, thread)
-                  : stage<kRows>(plan, d, static_cast<const float*>(x) + origin, span, chunk, scale, to, thread);
+            bytes ? stage<kRows>(plan, d, static_cast<const uint8_t*>(x) + origin, span, chunk, images, to, thread)
+                  : stage<kRows>(plan, d, static_cast<const float*>(x) + origin, span, chunk, images, to, thread);
         if (seen.low & 0x7fff7fffu) shared.flags[place.at].low = number;
-        if (seen.beyond(least)) shared.flags[place.at].beyond = number;
+        if (seen.beyond) shared.flags[place.at].beyond = number;
         bulk_fence();
         barrier_arrive(&shared.full_pixels[place.at]);
       }
@@ -149,79 +155,80 @@ __global__ void __launch_bounds__(kBound, 1)
   const uint32_t ring_address = shared_address(ring) + tile * form::kParts * kTileBytes;
   const uint32_t buffers_address = shared_address(buffers) + first * 16;
   const int low_plane = plan.chunks.a_chunk * plane * 16;
-  const float unscale_pixels = packed.header->unscale;
-  const bool plain_weights = packed.header->beyond != 0;
+  const bool plain_weights = *packed.beyond != 0;
   float high[kColumns / 2] = {}, low[kColumns / 2] = {}, long_sum[kLong ? kColumns / 2 : 1] = {};
   Place pixels, weights;
   uint32_t number = 0;  // of the chunk
   for (uint32_t task = blockIdx.x; task < plan.tasks; task += gridDim.x) {
-    bool beyond = plain_weights, low_begun = false;
-    int chain = 0;     // steps in `high`
-    int done = 0;      // of all steps
-    int in_group = 0;  // steps of the group of weights under way
-    int before = -1;   // the group before it, still in use
+    bool beyond = false, low_begun = false;
+    int chain = 0;            // steps in `high`
+    int last_weights = -1;    // places that are still read: the group before, and the chunk before
+    int last_pixels = -1;
     const auto sum = [&](int i) { return kLong ? long_sum[i] : high[i]; };
     if constexpr (kLong)
 #pragma unroll
       for (int i = 0; i < kColumns / 2; ++i) long_sum[i] = 0.0f;
-    const auto take = [&] {
-      if constexpr (kLong) {
-        if (chain == 0) return;
-        wgmma_wait(high);
-#pragma unroll
-        for (int i = 0; i < kColumns / 2; ++i) long_sum[i] += high[i];
-        chain = 0;
-      }
+    const auto release = [&](uint64_t* empty, int* place) {
+      if (*place >= 0 && lane == 0) barrier_arrive(&empty[*place]);
+      *place = -1;
     };
     for (int chunk = 0; chunk < chunks; ++chunk, pixels.next(plan.buffers)) {
       barrier_wait(&shared.full_pixels[pixels.at], pixels.phase);
       const Flags flags = shared.flags[pixels.at];
-      const bool with_low = flags.low == ++number && !plan.half;
+      const bool with_low = flags.low == ++number && !plan.half, last = chunk == chunks - 1;
       beyond |= flags.beyond == number;
       const uint32_t buffer = buffers_address + pixels.at * buffer_slots * 16;
-      const uint32_t* table = shared.steps[chunk == chunks - 1];
-      const int steps = chunk == chunks - 1 ? plan.last_steps : plan.first_steps;
-      for (int step = 0; step < steps; ++step) {
-        const uint32_t where = table[step];
-        if (in_group == 0) barrier_wait(&shared.full_weights[weights.at], weights.phase);
-        const uint64_t w = core_descriptor(
-            ring_address + weights.at * kGroupBytes + in_group * form::kStepBytes, kTileDepth, 128);
-        const uint64_t in = core_descriptor(buffer + (where & 0xffff) * 16, (where >> 16) * 16, 128);
+      const int steps = last ? plan.last_steps : plan.first_steps, group = last ? plan.last_group : plan.first_group;
+      for (int begin = 0; begin < steps; begin += group) {
+        const uint32_t* table = shared.steps[last] + begin;
+        const int count = min(group, steps - begin);
+        barrier_wait(&shared.full_weights[weights.at], weights.phase);
+        const uint64_t w = core_descriptor(ring_address + weights.at * kGroupBytes, kTileDepth, 128);
+        const auto pixels_at = [&](int step) {
+          return core_descriptor(buffer + (table[step] & 0xffff) * 16, (table[step] >> 16) * 16, 128);
+        };
         wgmma_fence();
-        wgmma<kColumns>(high, w, in, chain > 0);
-        if (!kStacked && !plan.half) {
-          wgmma<kColumns>(low, w + kTileBytes / 16, in, low_begun);
-          low_begun = true;
+        for (int step = 0; step < count; ++step)
+          wgmma<kColumns>(high, w + step * (form::kStepBytes / 16), pixels_at(step), chain++ > 0);
+        wgmma_commit();
+        if (with_low || (!kStacked && !plan.half)) {
+          for (int step = 0; step < count; ++step) {
+            const uint64_t w_high = w + step * (form::kStepBytes / 16), in = pixels_at(step);
+            if (!kStacked) wgmma<kColumns>(low, w_high + kTileBytes / 16, in, low_begun);
+            low_begun |= !kStacked;
+            if (with_low) wgmma<kColumns>(low, w_high, in + low_plane / 16, low_begun);
+            low_begun = true;
+          }
         }
-        if (with_low) {
-          wgmma<kColumns>(low, w, in + low_plane / 16, low_begun);
-          low_begun = true;
+        wgmma_commit();
+        // Behind the wait only this group's products are under way, or, where the chain ends, only the small ones: the
+        // tensor cores have these to do while the chain's sums are added up.
+        if (kLong && (chain + group > kLongestChain || (last && begin + group >= steps))) {
+          wgmma_wait<1>(high);
+#pragma unroll
+          for (int i = 0; i < kColumns / 2; ++i) long_sum[i] += high[i];
+          chain = 0;
+        } else {
+          wgmma_wait_but<2>();
         }
-        ++chain, ++done;
-        if (++in_group == form::kGroup || done == plan.steps) {
-          // The group before this one has been read when all products but this group's are complete.
-          wgmma_commit();
-          wgmma_wait_but_one();
-          if (before >= 0 && lane == 0) barrier_arrive(&shared.empty_weights[before]);
-          before = weights.at;
-          weights.next(plan.ring);
-          in_group = 0;
-        }
-        if (kLong && chain == kLongestChain) wgmma_commit(), take();
+        release(shared.empty_weights, &last_weights);
+        release(shared.empty_pixels, &last_pixels);
+        last_weights = weights.at;
+        weights.next(plan.ring);
       }
-      wgmma_commit();
-      wgmma_wait(high);
-      if (lane == 0) barrier_arrive(&shared.empty_pixels[pixels.at]);
+      last_pixels = pixels.at;
     }
-    if (lane == 0) barrier_arrive(&shared.empty_weights[before]);
-    take();
+    wgmma_wait(high);
     wgmma_wait(low);
+    release(shared.empty_weights, &last_weights);
+    release(shared.empty_pixels, &last_pixels);
 
     // Where this warpgroup's positions lie in y, filters aside, and in x, channels aside.
     const Span span(plan, d, task / plan.blocks);
     const int m0 = static_cast<int>(task % plan.blocks) * kTiles * form::kFilters + tile * form::kFilters;
     float* out = y + span.image * d.M * d.OH * d.OW;
     int *offsets = shared.offsets[group], *corners = shared.corners[group];
+    float* unscale_pixels = shared.unscale[group];
     if (rank < kColumns) {
       const int image_pixels = d.H * d.W, at = span.first + first + rank;
       const int further = plan.by_image ? 0 : at / image_pixels, pixel = at - further * image_pixels;
@@ -229,17 +236,10 @@ __global__ void __launch_bounds__(kBound, 1)
       const bool real = span.image + further < d.B && h < d.OH && w < d.OW;
       offsets[rank] = real ? (further * d.M * d.OH + h) * d.OW + w : -1;
       corners[rank] = further * d.C * image_pixels + pixel;
+      unscale_pixels[rank] = real ? 1.0f / packed.images[span.image + further].scale : 0.0f;
     }
     named_barrier(2 + group, 128);
-    if (beyond) {
-      const long long origin = span.image * d.C * d.H * d.W;
-      if (bytes)
-        plain_outputs(d, static_cast<const uint8_t*>(x) + origin, k, out, offsets, corners, kColumns, m0,
-                      form::kFilters, rank, 128);
-      else
-        plain_outputs(d, static_cast<const float*>(x) + origin, k, out, offsets, corners, kColumns, m0,
-                      form::kFilters, rank, 128);
-    } else {
+    if (!plain_weights) {
       // Through shared memory, a warp by itself: so that a store covers a run of one filter's outputs, 256 bytes.
       constexpr int kRows = kStacked ? 8 : 16, kHalf = kColumns / 2;
       float* outgoing = outgoing_all + (threadIdx.x / 32) * kOutgoingFloats;
@@ -264,6 +264,7 @@ __global__ void __launch_bounds__(kBound, 1)
           }
         __syncwarp();
         const int2 at = *reinterpret_cast<const int2*>(offsets + part * kHalf + 2 * lane);
+        const float2 of_pixels = *reinterpret_cast<const float2*>(unscale_pixels + part * kHalf + 2 * lane);
         const bool pair = at.x >= 0 && at.y == at.x + 1;
         const bool vector = pair && d.OH * d.OW % 2 == 0 && reinterpret_cast<uintptr_t>(out + at.x) % 8 == 0;
         float* to = out + 1LL * m_warp * d.OH * d.OW + at.x;
@@ -274,7 +275,7 @@ __global__ void __launch_bounds__(kBound, 1)
           for (int row = 0; row < 8; ++row) {
             v[row] = *reinterpret_cast<const float2*>(outgoing + (row0 + row) * kOutgoingStride + 2 * lane);
             const float of_row = __shfl_sync(0xffffffffu, factor, row0 + row);
-            v[row].x = v[row].x * of_row * unscale_pixels, v[row].y = v[row].y * of_row * unscale_pixels;
+            v[row].x = v[row].x * of_row * of_pixels.x, v[row].y = v[row].y * of_row * of_pixels.y;
           }
           const int real = min(8, d.M - m_warp - row0);
           if (vector) {
@@ -291,6 +292,20 @@ __global__ void __launch_bounds__(kBound, 1)
         }
         __syncwarp();
       }
+    }
+    if (beyond || plain_weights) {
+      named_barrier(2 + group, 128);  // the offsets have been read, and what is stored here comes after the above
+      const long long origin = span.image * d.C * d.H * d.W;
+      const auto again = [&](auto* in) {
+        if (!plain_weights && rank < kColumns && offsets[rank] >= 0) {
+          const int further = corners[rank] / (d.C * d.H * d.W);
+          if (!any_beyond(d, in, corners[rank], packed.images[span.image + further])) offsets[rank] = -1;
+        }
+        named_barrier(2 + group, 128);
+        plain_outputs(d, in, k, out, offsets, corners, kColumns, m0, form::kFilters, rank, 128);
+      };
+      if (bytes) again(static_cast<const uint8_t*>(x) + origin);
+      else again(static_cast<const float*>(x) + origin);
     }
     named_barrier(2 + group, 128);  // the offsets have been read
   }

@@ -1,4 +1,4 @@
-// Any shape on Hopper: the weights split and laid out as wgmma reads them, and a scale for the pixels.
+// Any shape on Hopper: the weights split and laid out as wgmma reads them, and a scale for every image.
 #pragma once
 
 #include "conv/cuda/12_tensor_core/any_shape/plan.h"
@@ -9,30 +9,32 @@ namespace fops {
 namespace any_shape {
 
 constexpr int kPackThreads = 256;
-constexpr int kSamples = 16;  // values of x that a thread looks at
+constexpr int kImagesABlock = kPackThreads / 32;
+constexpr int kSamples = 8;  // values of an image that a thread looks at: 256 in all
 
 // Where row `row` of a tile keeps the 16 bytes of its unit `half`.
 __device__ inline int row_bytes(int row, int half) { return half * kTileDepth + row * 16; }
 
-// The scale of the pixels, from a sample over the whole tensor, so that every task of a call has the same: the largest
-// comes to lie in [2^11, 2^12). That leaves a factor of 16 above for what the sample missed.
+// A warp an image: its scale, from a sample all over it. The sample's largest comes to lie in [2^11, 2^12), which leaves
+// a factor of 16 above for what it missed. Bytes need no sample.
 template <typename X>
-__device__ void choose_scale(const X* x, long long count, Packed::Header* header, unsigned* scratch) {
-  const long long stride = count / (kSamples * kPackThreads) + 1;
-  float largest = 0.0f;
-#pragma unroll 8
-  for (int i = 0; i < kSamples; ++i) {
-    const long long at = (1LL * i * kPackThreads + threadIdx.x) * stride;
-    if (at < count) largest = larger(largest, static_cast<float>(x[at]));
+__device__ void choose_scale(const X* image, int count, float threshold, ImageScale* to) {
+  float scale = 16.0f;
+  if constexpr (sizeof(X) > 1) {
+    const int stride = count / (32 * kSamples) | 1;  // odd: not a column of the image, whose sides are often even
+    float largest = 0.0f;
+#pragma unroll
+    for (int i = 0; i < kSamples; ++i) {
+      const int at = (32 * i + threadIdx.x % 32) * stride;
+      if (at < count) largest = larger(largest, image[at]);
+    }
+    const float all = __uint_as_float(__reduce_max_sync(0xffffffffu, __float_as_uint(largest)));
+    scale = scale_for(all < INFINITY ? all : 1.0f) * 0.25f;  // [2^13, 2^14) / 4
   }
-  largest = block_max(largest, scratch);
-  if (threadIdx.x != 0) return;
-  const float scale = scale_for(largest < INFINITY ? largest : 1.0f) * 0.25f;  // [2^13, 2^14) / 4
-  header->scale = scale;
-  header->unscale = 1.0f / scale;
+  if (threadIdx.x % 32 == 0) *to = {scale, threshold / scale};
 }
 
-// A block a filter of the tiles, those of padding included, and one block for the scale of the pixels.
+// A block a filter of the tiles, those of padding included; behind them a warp an image.
 template <typename X>
 __global__ void __launch_bounds__(kPackThreads)
     pack_weights(Dims d, Plan plan, int tiles, bool stacked, const X* __restrict__ x, const float* __restrict__ k,
@@ -40,7 +42,12 @@ __global__ void __launch_bounds__(kPackThreads)
   __shared__ unsigned scratch;
   const int rows_a_tile = stacked ? kTileRows / 2 : kTileRows, filters = plan.blocks * tiles * rows_a_tile;
   const int m = blockIdx.x;
-  if (m == filters) return choose_scale(x, d.B * d.C * d.H * d.W, packed.header, &scratch);
+  if (m >= filters) {
+    const long long image = 1LL * (m - filters) * kImagesABlock + threadIdx.x / 32;
+    const int count = d.C * d.H * d.W;
+    if (image < d.B) choose_scale(x + image * count, count, plan.threshold, packed.images + image);
+    return;
+  }
 
   const int taps = d.C * d.K * d.K;
   const float* filter = k + 1LL * m * taps;
@@ -48,7 +55,7 @@ __global__ void __launch_bounds__(kPackThreads)
   if (m < d.M)
     for (int i = threadIdx.x; i < taps; i += kPackThreads) largest = larger(largest, filter[i]);
   largest = block_max(largest, &scratch);
-  const bool finite = largest < INFINITY;
+  const bool finite = largest < kLargestScaled;
   const float scale = finite ? scale_for(largest) : 1.0f;
   bool beyond = !finite;
   if (m < d.M)
@@ -56,7 +63,7 @@ __global__ void __launch_bounds__(kPackThreads)
       const float v = fabsf(filter[i] * scale);
       beyond |= v < plan.threshold && filter[i] != 0.0f;
     }
-  if (beyond) packed.header->beyond = 1;
+  if (beyond) *packed.beyond = 1;
   if (threadIdx.x == 0 && m < d.M) packed.unscale[m] = 1.0f / scale;
 
   const int tile = m / rows_a_tile, in_tile = m % rows_a_tile;

@@ -106,6 +106,7 @@ struct Plan {
   Chunks chunks;
   int chunk_count, first_steps, last_steps;  // chunks, and the steps of all but the last, and of the last
   int steps;         // of all chunks
+  int first_group, last_group;  // steps whose weights are brought together, in all chunks but the last, and in the last
   int positions;     // of a task
   int staged;        // pixels staged for them
   uint32_t inverse_staged;
@@ -123,18 +124,22 @@ struct Plan {
 // What the staging of a chunk found out, each the number of the latest chunk of which it was true, counted from 1.
 struct Flags {
   uint32_t low;    // some low half is not zero
-  uint32_t beyond; // some value has no good split: too large or too small beside the others, infinite, or NaN
+  uint32_t beyond; // some value has no good split: see `ImageScale`
 };
 
-// What the weights are packed into, on the device: for every filter the factor that undoes its scale, then what the
-// packing found, then the tiles: [block][step][tile of the block][high, low][kTileBytes].
+// An image's values are multiplied by a power of two of its own before they are split, so that an image's result depends
+// on nothing but the image. A value beside the others has no good split: scaled beyond half's largest, infinite, NaN, or
+// below `least` but not zero. Outputs that it enters take the plain road.
+struct ImageScale {
+  float scale, least;
+};
+
+// What a call makes of weights and images, on the device.
 struct Packed {
-  float* unscale;
-  struct Header {
-    float scale, unscale;  // of the pixels
-    uint32_t beyond;       // some weight has no good split: every task takes the plain road
-  } * header;
-  uint8_t* tiles;
+  float* unscale;      // of every filter: the factor that undoes its scale
+  uint32_t* beyond;    // not zero: some weight has no good split, and every output takes the plain road
+  ImageScale* images;  // of every image
+  uint8_t* tiles;      // [block][step][tile of the block][high, low][kTileBytes]
 };
 
 }  // namespace any_shape

@@ -30,27 +30,40 @@ struct Span {
   }
 };
 
-// Notes what values are good for: the largest of the high halves, the smallest magnitude but zero, any low half.
-struct Seen {
-  uint32_t largest = 0, smallest = ~0u, low = 0;
+// Whether a word of two halves has an infinity or NaN.
+__device__ inline bool not_finite(uint32_t halves) {
+  const uint32_t magnitudes = halves & 0x7fff7fffu;
+  return max(magnitudes & 0xffffu, magnitudes >> 16) >= 0x7c00u;
+}
 
-  // Splits 8 values, a row of a slot, and stores it.
-  __device__ void split_row(const float (&v)[8], float scale, uint4* high_to, uint4* low_to) {
-    uint32_t hi[4], lo[4];
+// Notes what values are good for: whether any low half is there, and any value that has no good split.
+struct Seen {
+  uint32_t low = 0;
+  bool beyond = false;
+
+  // Splits 8 values, a row of a slot, and stores it. Zeros stand for what has no high half: products of infinities would
+  // reach outputs whose weight there is zero.
+  __device__ void split_row(const float (&v)[8], const ImageScale& by, uint4* high_to, uint4* low_to) {
+    uint32_t hi[4], lo[4], largest = 0, smallest = ~0u;
 #pragma unroll
     for (int e = 0; e < 4; ++e) {
-      const SplitPair parts = split_pair(v[2 * e] * scale, v[2 * e + 1] * scale);
+      const SplitPair parts = split_pair(v[2 * e] * by.scale, v[2 * e + 1] * by.scale);
       hi[e] = parts.hi, lo[e] = parts.lo;
-      low |= lo[e];
       largest = __vmaxu2(largest, hi[e] & 0x7fff7fffu);
       smallest = min(smallest, min(nonzero_bits(v[2 * e]), nonzero_bits(v[2 * e + 1])));
     }
+    if (not_finite(largest)) {
+      beyond = true;
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        const uint32_t keep = (not_finite(hi[e] & 0xffffu) ? 0u : 0xffffu) | (not_finite(hi[e] >> 16) ? 0u : ~0xffffu);
+        hi[e] &= keep, lo[e] &= keep;
+      }
+    }
+    low |= lo[0] | lo[1] | lo[2] | lo[3];
+    beyond |= smallest < nonzero_bits(by.least);
     *high_to = make_uint4(hi[0], hi[1], hi[2], hi[3]);
     *low_to = make_uint4(lo[0], lo[1], lo[2], lo[3]);
-  }
-  // `least`: the smallest magnitude but zero that splits well.
-  __device__ bool beyond(float least) const {
-    return max(largest & 0xffffu, largest >> 16) >= 0x7c00u || smallest < nonzero_bits(least);
   }
 };
 
@@ -70,34 +83,42 @@ struct Pixel {
   }
 };
 
+// Two words in one load.
+__device__ inline ImageScale of_image(const ImageScale* images, int image) {
+  const float2 both = __ldg(reinterpret_cast<const float2*>(images) + image);
+  return {both.x, both.y};
+}
+
 // Rows of full slots from chunk's first one on. kRagged: of 5 to 7 channels the last one is read again for the rest.
 template <int kRows, bool kRagged, typename X>
 __device__ void stage_full(const Plan& plan, const Dims& d, const X* x, const Span& span, int first, int count,
-                           float scale, uint4* high_to, uint4* low_to, int thread, Seen* seen) {
+                           const ImageScale* images, uint4* high_to, uint4* low_to, int thread, Seen* seen) {
   const int pixels = d.H * d.W, rows = count * plan.staged;
 #pragma unroll 1
   for (int i = thread; i < rows; i += kRows * kStagers) {
     float v[kRows][8];
+    ImageScale by[kRows];
 #pragma unroll
     for (int n = 0; n < kRows; ++n) {
       const int row = min(i + n * kStagers, rows - 1), s = divide(row, plan.inverse_staged);
       const Pixel pixel(plan, d, span, row - s * plan.staged);
       const int channel = 8 * (first + s);
       const X* from = x + ((pixel.image * d.C + channel) * pixels + pixel.at);
+      by[n] = of_image(images, pixel.image);
 #pragma unroll
       for (int e = 0; e < 8; ++e)
         v[n][e] = static_cast<float>(__ldg(from + (kRagged ? min(e, d.C - 1 - channel) : e) * pixels));
     }
 #pragma unroll
     for (int n = 0; n < kRows; ++n)
-      if (const int row = i + n * kStagers; row < rows) seen->split_row(v[n], scale, high_to + row, low_to + row);
+      if (const int row = i + n * kStagers; row < rows) seen->split_row(v[n], by[n], high_to + row, low_to + row);
   }
 }
 
 // Rows of narrow slots: kChannels channels of 8 / kChannels neighbours.
 template <int kChannels, typename X>
 __device__ void stage_narrow(const Plan& plan, const Dims& d, const X* x, const Span& span, int first, int count,
-                             float scale, uint4* high_to, uint4* low_to, int thread, Seen* seen) {
+                             const ImageScale* images, uint4* high_to, uint4* low_to, int thread, Seen* seen) {
   const int pixels = d.H * d.W;
 #pragma unroll 1
   for (int i = thread; i < count * plan.staged; i += kStagers) {
@@ -111,7 +132,7 @@ __device__ void stage_narrow(const Plan& plan, const Dims& d, const X* x, const 
       const int c = min(e % kChannels, d.C - 1 - channel), at = min(pixel.at + e / kChannels, pixels - 1);
       v[e] = static_cast<float>(__ldg(from + c * pixels + at));
     }
-    seen->split_row(v, scale, high_to + i, low_to + i);
+    seen->split_row(v, of_image(images, pixel.image), high_to + i, low_to + i);
   }
 }
 
@@ -119,7 +140,7 @@ __device__ void stage_narrow(const Plan& plan, const Dims& d, const X* x, const 
 // behind it, so that 25 lanes of 32 have a row.
 template <typename X>
 __device__ void stage_single(const Plan& plan, const Dims& d, const X* x, const Span& span, int first, int count,
-                             float scale, uint4* high_to, uint4* low_to, int thread, Seen* seen) {
+                             const ImageScale* images, uint4* high_to, uint4* low_to, int thread, Seen* seen) {
   constexpr int kAhead = 6, kRowsAWarp = 25, kWarps = kStagers / 32;
   constexpr unsigned kAll = 0xffffffffu;
   const int pixels = d.H * d.W, lane = thread % 32;
@@ -128,15 +149,21 @@ __device__ void stage_single(const Plan& plan, const Dims& d, const X* x, const 
 #pragma unroll 1
     for (int base = thread / 32 * kRowsAWarp; base < plan.staged; base += kAhead * kWarps * kRowsAWarp) {
       float v[kAhead];
+      ImageScale by[kAhead];
 #pragma unroll
       for (int n = 0; n < kAhead; ++n) {
         const Pixel pixel(plan, d, span, base + n * kWarps * kRowsAWarp + lane);
         v[n] = static_cast<float>(__ldg(x + (pixel.image * d.C + channel) * pixels + pixel.at));
+        by[n] = of_image(images, pixel.image);
       }
 #pragma unroll
       for (int n = 0; n < kAhead; ++n) {
-        const Split own = split_enlarged(v[n] * scale);
-        const uint32_t both = pack(own.hi, own.lo), next = __shfl_down_sync(kAll, both, 1);
+        const Split own = split_enlarged(v[n] * by[n].scale);
+        uint32_t both = pack(own.hi, own.lo);
+        const bool zero = not_finite(both & 0xffffu);
+        seen->beyond |= zero || nonzero_bits(v[n]) < nonzero_bits(by[n].least);
+        if (zero) both = 0;
+        const uint32_t next = __shfl_down_sync(kAll, both, 1);
         uint32_t hi[4], lo[4];
         hi[0] = __byte_perm(both, next, 0x5410), lo[0] = __byte_perm(both, next, 0x7632);
 #pragma unroll
@@ -145,8 +172,6 @@ __device__ void stage_single(const Plan& plan, const Dims& d, const X* x, const 
           lo[e] = __shfl_down_sync(kAll, lo[0], 2 * e);
         }
         seen->low |= lo[0];
-        seen->largest = __vmaxu2(seen->largest, hi[0] & 0x7fff7fffu);
-        seen->smallest = min(seen->smallest, nonzero_bits(v[n]));
         const int row = base + n * kWarps * kRowsAWarp + lane;
         if (lane < kRowsAWarp && row < plan.staged) {
           high_to[s * plan.staged + row] = make_uint4(hi[0], hi[1], hi[2], hi[3]);
@@ -158,27 +183,27 @@ __device__ void stage_single(const Plan& plan, const Dims& d, const X* x, const 
 }
 
 // Stages the slots [pixel][16 bytes] of a chunk: high halves of all its slots, then the low halves. kStagers threads
-// call it; `x` is the task's first image. 8 kRows loads are in flight together.
+// call it; `x` and `images` are of the task's first image. 8 kRows loads are in flight together.
 template <int kRows, typename X>
-__device__ Seen stage(const Plan& plan, const Dims& d, const X* x, const Span& span, int chunk, float scale,
-                      uint4* buffer, int thread) {
+__device__ Seen stage(const Plan& plan, const Dims& d, const X* x, const Span& span, int chunk,
+                      const ImageScale* images, uint4* buffer, int thread) {
   const int first = chunk * plan.chunks.a_chunk, full = plan.chunks.full_of(chunk);
   uint4 *high_to = buffer, *low_to = buffer + plan.chunks.a_chunk * plan.staged;
   Seen seen;
   if (d.C % 8 > 4)
-    stage_full<kRows, true>(plan, d, x, span, first, full, scale, high_to, low_to, thread, &seen);
+    stage_full<kRows, true>(plan, d, x, span, first, full, images, high_to, low_to, thread, &seen);
   else
-    stage_full<kRows, false>(plan, d, x, span, first, full, scale, high_to, low_to, thread, &seen);
+    stage_full<kRows, false>(plan, d, x, span, first, full, images, high_to, low_to, thread, &seen);
   const int rest = plan.chunks.slots_of(chunk) - full;
   if (rest > 0) {
     high_to += full * plan.staged, low_to += full * plan.staged;
     const auto narrow = [&](auto channels) {
-      stage_narrow<decltype(channels)::value>(plan, d, x, span, first + full, rest, scale, high_to, low_to, thread,
+      stage_narrow<decltype(channels)::value>(plan, d, x, span, first + full, rest, images, high_to, low_to, thread,
                                               &seen);
     };
     if (plan.chunks.narrow == 4) narrow(std::integral_constant<int, 4>());
     else if (plan.chunks.narrow == 2) narrow(std::integral_constant<int, 2>());
-    else stage_single(plan, d, x, span, first + full, rest, scale, high_to, low_to, thread, &seen);
+    else stage_single(plan, d, x, span, first + full, rest, images, high_to, low_to, thread, &seen);
   }
   return seen;
 }

@@ -112,7 +112,7 @@ __global__ void __launch_bounds__(kThreads, 4)
         float largest = 0.0f;
         for (int i = threadIdx.x; i < s.rows * s.W; i += kThreads) largest = larger(largest, source[i]);
         largest = block_max(largest, &scratch);
-        finite = largest < INFINITY;
+        finite = largest < kLargestScaled;
         float scale = kImageScale;
         if (largest * scale < kWindowLow || largest * scale > kWindowHigh) scale = scale_for(largest);
         if (finite) stage<true>(s, source, scale, hi, lo);
