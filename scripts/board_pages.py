@@ -3,12 +3,14 @@
     python scripts/board_pages.py [--people 300] [--each 50] [--waiting 300] [--readers 20] [--seconds 30] [--think 2]
 
 The service runs in a process of its own, over SQLite. Readers are signed in, each as somebody else; they look at the
-ranking, their submissions and the queue in turn, and think between two looks. Every 2 s a judgement comes in, which
-makes the ranking anew. Everything goes over the loopback. Exit code 0 when every page's median is below 100 ms.
+ranking, their submissions and the queue in turn, and think between two looks, 2 s on average. Every 2 s a judgement
+comes in, which makes the ranking anew. Everything goes over the loopback. Exit code 0 when every page's median is below
+100 ms.
 """
 
 import argparse
 import multiprocessing
+import random
 import re
 import socket
 import statistics
@@ -52,13 +54,14 @@ def signed_in(url: str, token: str) -> requests.Session:
 def read(url: str, token: str, think: float, end: float, took: dict) -> None:
     """Look at pages until the end."""
     browser = signed_in(url, token)
+    time.sleep(random.uniform(0, think))  # people do not look in step
     while time.monotonic() < end:
         for path in _PAGES:
             start = time.monotonic()
             answer = browser.get(url + path)
             took[path].append(1e3 * (time.monotonic() - start))
             answer.raise_for_status()
-            time.sleep(think)
+            time.sleep(random.expovariate(1 / think))
 
 
 def judge(store: Store, end: float) -> None:
