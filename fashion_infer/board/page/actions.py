@@ -57,9 +57,8 @@ def enter(request: Request, fields: session.Fields) -> Response:
 def _gate(request: Request, status: int = 200, wrong: str = "") -> Response:
     cookie = request.cookies.get(session.gate_cookie(request), "")
     fresh = "" if 20 < len(cookie) < 100 else session.fresh_gate()
-    notice = {"kind": "bad", "text": wrong} if wrong else None
     answer = responses.html(request, "login.html", status, guard=session.guard(session.gate_guard(fresh or cookie)),
-                            notice=notice)  # fmt: skip
+                            notice=wrong)  # fmt: skip
     if fresh:
         session.set_cookie(request, answer, session.gate_cookie(request), fresh, 3600, "strict")
     return answer

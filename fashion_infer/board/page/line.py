@@ -13,7 +13,7 @@ from ..store.models import Class, Job, Person, Submission
 from ..store.people import sees_all
 from ..store.types import QUEUED, RUNNING
 
-_KEPT = 1.0  # seconds
+_KEPT, _OLD = 1.0, 5.0  # seconds
 
 
 class InLine(NamedTuple):
@@ -58,11 +58,16 @@ class Queues:
 
     def of(self, session: Session, backend: str) -> List[InLine]:
         """A queue in its order: what runs, then what waits."""
-        with self._lock:
-            if time.monotonic() - self._read.get(backend, float("-inf")) > _KEPT:
-                self._known[backend] = _read(session, backend)
-                self._read[backend] = time.monotonic()
-            return self._known[backend]
+        age = time.monotonic() - self._read.get(backend, float("-inf"))
+        # One reads it again; the others take what there is, unless it is too old by now.
+        if age > _KEPT and self._lock.acquire(blocking=age > _OLD):
+            try:
+                if time.monotonic() - self._read.get(backend, float("-inf")) > _KEPT:
+                    self._known[backend] = _read(session, backend)
+                    self._read[backend] = time.monotonic()
+            finally:
+                self._lock.release()
+        return self._known[backend]
 
     def forget(self) -> None:
         """Read again at the next look: something was taken back."""

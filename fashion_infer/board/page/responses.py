@@ -50,7 +50,7 @@ def html(request: Request, template: str, status: int = 200, **values) -> Respon
     """A template's answer. `viewer` (None: nobody is signed in) and `guard` come with the values."""
     root = request.scope.get("root_path", "").rstrip("/")
     here = request.scope["path"][len(root) :] if root and request.scope["path"].startswith(root) else request.url.path
-    common = {"root": root, "version": version(), "here": here, "viewer": None, "notice": None, "now": now()}
+    common = {"root": root, "version": version(), "here": here, "viewer": None, "now": now()}
     text = engine().get_template(template).render({**common, **values})
     return Response(text, status, media_type="text/html")
 

@@ -15,7 +15,7 @@ from sqlalchemy import Row, func, select
 from sqlalchemy.orm import Session
 
 from ..store import ranking
-from ..store.models import Class, Judgement, Person, Submission, Team
+from ..store.models import Class, Judgement, Person, Team
 from ..store.ranking import Key
 from .view.chart import Point
 
@@ -79,7 +79,8 @@ def _made(session: Session, of_class: Class, stamp: Tuple) -> Standing:
     curves, best, middle = _curves(rows)
     places = ranking.ranking(session, of_class, None, rows)
     leading = {key: one.submission_id for key, one in ranking.bests(rows).items()}
-    names, limit = _names(session, of_class), _limit(session, of_class)
+    names = _names(session, of_class)
+    limit = _limit(session, leading[places[0].key] if places else None)
     end = time.monotonic()
     return Standing(stamp, end, end - start, places, names, leading, curves, best, middle, limit, {})
 
@@ -118,13 +119,10 @@ def _curves(rows: List[Row]) -> Tuple[Dict[Key, List[Point]], List[Point], List[
     return curves, best, middle
 
 
-def _limit(session: Session, of_class: Class) -> Optional[float]:
-    """What the referee itself took to write as many bytes: the least of what stands in the leader's verdict."""
-    text = session.scalar(
-        select(Judgement.verdict).join(Judgement.submission)
-        .where(Submission.class_id == of_class.id, Judgement.ranked, Judgement.purpose == "first", Judgement.op_ms > 0)
-        .order_by(Judgement.op_ms).limit(1)
-    )  # fmt: skip
+def _limit(session: Session, leader: Optional[str]) -> Optional[float]:
+    """What the referee itself took to write as many bytes, by the leader's verdict."""
+    query = select(Judgement.verdict).where(Judgement.submission_id == leader, Judgement.purpose == "first")
+    text = session.scalar(query) if leader is not None else None
     try:
         verdict = json.loads(text or "{}")
         n = verdict["times"][0]["n"]

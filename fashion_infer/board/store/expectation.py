@@ -130,9 +130,11 @@ class _Takes:
     def seconds(self, class_id: int) -> float:
         """From claim to judgement, the median of the last ones."""
         if class_id not in self._known:
+            # From the newest judgement back until there are enough: + 0 keeps the database from gathering the class's
+            # 15,000 submissions first, which takes 40 ms.
             rows = self._session.execute(
                 select(Judgement.started_at, Judgement.finished_at).join(Judgement.submission)
-                .where(Submission.class_id == class_id).order_by(Judgement.id.desc()).limit(_LATELY)
+                .where(Submission.class_id + 0 == class_id).order_by(Judgement.id.desc()).limit(_LATELY)
             ).all()  # fmt: skip
             took = [(end - start).total_seconds() for start, end in rows]
             self._known[class_id] = max(statistics.median(took), 0.01) if took else _UNKNOWN

@@ -31,7 +31,7 @@ def gather(of_class: Class, person: Person, standing: Standing, address: str) ->
     cudnn = of_class.cudnn_ms
     places = standing.places
     mine = next((place for place in places if place.key == own), None)
-    counted = f"{len(places)} ranked" if places else "Ranking"
+    counted = f"{len(places)} ranked" if places else "No times yet"
     moment = now()
     passed = of_class.deadline is not None and of_class.deadline < moment
     basis = "Sum of the layers' Op Times, the best submission of each counts; who was first wins a tie."
