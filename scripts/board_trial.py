@@ -70,7 +70,7 @@ class Trial:
             raise RuntimeError(f"board {' '.join(words)}: {done.stderr.strip()}")
         return done.stdout
 
-    def start(self, wait=60.0):
+    def start(self, wait=300.0):
         """Start the service and wait until it answers."""
         line = [sys.executable, "-m", "fashion_infer", "board", "serve", *self._options, *self.store_options]
         with open(self.folder / "log", "ab") as log:

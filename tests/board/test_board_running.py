@@ -9,6 +9,7 @@ from pathlib import Path
 
 import board_faults
 import board_trial
+import psutil
 import pytest
 from profiles import pick
 from sqlalchemy import func, select
@@ -25,7 +26,7 @@ from fashion_infer.board.store import people
 from fashion_infer.board.store.database import Store, url_of
 from fashion_infer.board.store.models import Job, Judgement, LogLine
 from fashion_infer.board.store.queue import Claimed
-from fashion_infer.errors import CheckFailed, DeviceError, UsageError
+from fashion_infer.errors import DeviceError, UsageError
 from fashion_infer.grading.sandbox import available
 
 ATTACKS = Path(__file__).resolve().parents[1] / "attacks"
@@ -113,10 +114,7 @@ class TestDispatcher:
         with small.store.read() as session:
             assert session.scalar(select(func.count()).select_from(Judgement)) == 4
             lines = session.scalars(select(LogLine.text).where(LogLine.submission_id == ids["fail"])).all()
-            assert (
-                sum("waits again" in line for line in lines) == 2
-                and lines[-1].startswith("failed: it says failed") is False
-            )
+            assert sum("waits again" in line for line in lines) == 2
 
     def test_what_was_cancelled_is_stopped_and_does_not_count(self, small, dispatcher, monkeypatch):
         from fashion_infer.board.store import queue
@@ -226,7 +224,8 @@ def test_what_is_not_served(settings, why):
     (("class", "new", "x", "--deadline", "tomorrow"), "write it as in"),
     (("class", "new", "x", "--deadline", "2026-12-05T23:59"), "add the time zone"),
     (("class", "new", "x/y"), "a class's name has"), (("class", "new", "x", "--edition", "fa1999"), "fa1999"),
-    (("class", "set", "none", "--most-pending", "2"), "there is no class none"), (("finalise",), "there is no class yet"),
+    (("class", "set", "none", "--most-pending", "2"), "there is no class none"),
+    (("finalise",), "there is no class yet"),
     (("restore", "/no/such"), "there is no backup"),
 ])  # fmt: skip
 def test_mistakes_are_one_line(words, why, invoke, data):
@@ -234,13 +233,15 @@ def test_mistakes_are_one_line(words, why, invoke, data):
     assert code in (2, 3) and why in err and err.count("\n") == 1 and not out
 
 
+@pytest.fixture(scope="module")
+def trial():
+    """A board that goes on through several tests."""
+    with board_trial.trial(4, options=("--ray", "off", "--cpu-slots", "2"), seconds=0.1) as made:
+        yield made
+
+
 class TestTrial:
     """One board, from the first command to the last, as people use it."""
-
-    @pytest.fixture(scope="class")
-    def trial(self):
-        with board_trial.trial(4, options=("--ray", "off", "--cpu-slots", "2"), seconds=0.1) as made:
-            yield made
 
     def submit(self, trial, own_home, who, text, *words):
         """`fashion-infer submit` of somebody."""
@@ -318,19 +319,10 @@ class TestTrial:
         assert [line for line in found if line.split(":")[0] not in before] == []
 
 
-def test_on_ray(tmp_path):
-    """A Ray of its own, the real service, several submissions at once; its ports are on the loopback."""
-    with board_trial.trial(3, options=("--cpu-slots", "2"), seconds=0.2) as trial:
-        clients = [Client(trial.url, trial.tokens[name]) for name in trial.people]
-        ids = [client.submit("k.cu", f"ms={number}.5".encode())["id"] for number, client in enumerate(clients)]
-        logs = [list(client.log(one)) for client, one in zip(clients, ids)]
-        assert all("judging begins on" in " ".join(lines) for lines in logs)
-        assert [one["op_ms"] for one in clients[0].ranking()] == [0.5, 1.5, 2.5]
-        assert clients[0].me()["graders"] == 2
-        with pytest.raises(UsageError, match="401|none of this board's"):
-            Client(trial.url, "fib_0_0").me()
-        with pytest.raises(CheckFailed, match="ended already"):
-            clients[0].cancel(ids[0])
+def family(made):
+    """Every process of a board."""
+    first = psutil.Process(made.process.pid)
+    return [first, *first.children(recursive=True)]
 
 
 SOCKETS = """
@@ -351,10 +343,8 @@ extern "C" void conv_forward(const float* x, const float* k, float* y, int B, in
 
 @pytest.mark.skipif(not available().isolated, reason="no sandbox")
 def test_the_real_grader_and_what_it_keeps_from_a_submission(tmp_path, monkeypatch):
-    """The sandbox of the real grader, started by the board: an honest kernel is ranked, and one that looks for the
-    board's and Ray's ports and sockets finds none."""
-    import psutil
-
+    """The real grader, on a Ray of the board's own: an honest kernel is ranked, and one that looks for the board's and
+    Ray's ports and sockets finds none. Ray listens on the loopback alone, and talks to nobody without its token."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     rubric = tmp_path / "rubric.toml"
     rubric.write_text((ATTACKS / "rubric.toml").read_text())
@@ -366,13 +356,16 @@ def test_the_real_grader_and_what_it_keeps_from_a_submission(tmp_path, monkeypat
         text = list(client.log(one))
         found = client.submission(one)
         assert (found["status"], found["rank"], found["judgement"]["points"]) == ("judged", 1, 100), text
-        family = [psutil.Process(made.process.pid), *psutil.Process(made.process.pid).children(recursive=True)]
-        ports = {socket.laddr.port for process in family for socket in process.net_connections("tcp")
+        assert any("judging begins on" in line for line in text) and client.me()["graders"] == 1
+        heard = {socket.laddr for process in family(made) for socket in process.net_connections("tcp")
                  if socket.status == "LISTEN"}  # fmt: skip
+        assert {address.ip for address in heard} <= {"127.0.0.1", "::ffff:127.0.0.1"}, heard
+        ports = {address.port for address in heard}
         assert made.port in ports and len(ports) > 3
-        every = {socket.laddr.ip for process in family for socket in process.net_connections("tcp")
-                 if socket.status == "LISTEN"}  # fmt: skip
-        assert every <= {"127.0.0.1", "::1"}, every
+        (gcs,) = [process for process in family(made) if "gcs_server" in process.name()]
+        said = gcs.environ()
+        assert said["RAY_AUTH_MODE"] == "token" and len(said["RAY_AUTH_TOKEN"]) == 64
+        assert all(said["RAY_AUTH_TOKEN"] not in word for process in family(made) for word in process.cmdline())
         (tmp_path / "team").mkdir()
         (tmp_path / "team" / "conv.h").write_text((ATTACKS / "cpu" / "conv.h").read_text())
         (tmp_path / "team" / "conv.cpp").write_text(SOCKETS.replace("PORTS", ", ".join(map(str, sorted(ports)))))

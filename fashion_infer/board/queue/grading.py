@@ -79,6 +79,7 @@ def run(claimed: Claimed, grader: Optional[str] = None, longest: float = LONGEST
             timer.cancel()
             _kill(process.pid)  # what it left behind in its session
             process.wait()
+            said.close()
         seconds = time.monotonic() - start
         yield _ended(out / "verdict.json", seconds, last, process.returncode)
 

@@ -38,6 +38,9 @@ class OnRay(Graders):
         super().__init__(grader)
         local = address == "auto"
         if local:
+            # Ray takes an address of the loopback for a mistake, and listens everywhere. Where this variable says that
+            # there are no clusters, as on a Mac, all of its ports are on the loopback: tests/board looks at each.
+            os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
             os.environ["RAY_AUTH_MODE"] = "token"
             os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
@@ -50,7 +53,7 @@ class OnRay(Graders):
         if local:
             # "local": without it Ray would join whatever it finds running on this machine.
             ray.init("local", num_cpus=cpu, include_dashboard=False, object_store_memory=_OBJECTS,
-                     _node_ip_address="127.0.0.1", **common)  # fmt: skip
+                     **common)  # fmt: skip
         else:
             ray.init(address=address, **common)
         # The dispatcher itself gives a job to another grader: a task that Ray ran again would say all lines twice.
