@@ -15,7 +15,7 @@ from fashion_infer.board.settings import Settings
 
 HOSTILE = [
     "<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "' onmouseover='alert(1)", "</pre></main><h1>owned",
-    "javascript:alert(1)", "{{ 7 * 7 }}{% include 'base.html' %}", "<!-- ", "]]><svg onload=alert(1)>", "&lt;b&gt;",
+    "javascript:alert(1)", "{{ 7919 * 6661 }}{% include 'base.html' %}", "<!-- ", "]]><svg onload=alert(1)>", "&lt;b&gt;",
     "../../etc/passwd", "a\u202egnp.exe", "\x1b[31mred\x1b]0;title\x07", "\x00\x08", "\ufeff\u200b", "x" * 300,
 ]  # fmt: skip
 VOID = {"meta", "link", "input", "br", "img", "line", "circle", "path"}
@@ -111,7 +111,7 @@ def test_a_page_has_the_same_elements_whatever_it_shows(app, harmless, text):
         assert found.elements == plain.elements, key
         said = "".join(found.words)
         assert not set(said) & set("\x00\x08\x1b\x07\u202e\ufeff\u200b"), key
-        assert "49" not in said or "7 * 7" not in text
+        assert str(7919 * 6661) not in said
 
 
 def test_the_text_itself_is_still_there_to_read(app):

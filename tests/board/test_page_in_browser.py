@@ -6,7 +6,7 @@ import time
 
 import filled_board as fill
 import pytest
-from chromium import LOW_CONTRAST, browser  # noqa: F401
+from chromium import LOW_CONTRAST
 
 pytest.importorskip("fastapi")
 
@@ -71,14 +71,14 @@ class Board:
 
 
 @pytest.fixture(scope="module")
-def board(browser, tmp_path_factory):  # noqa: F811
+def board(browser, tmp_path_factory):
     served = Board(tmp_path_factory.mktemp("board"))
     yield served
     served.stop()
 
 
 @pytest.fixture
-def opened(browser, board):  # noqa: F811
+def opened(browser, board):
     """A browser of somebody; whatever its page says on the console, fails at or asks for is in the lists."""
     contexts = []
 

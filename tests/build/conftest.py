@@ -1,3 +1,0 @@
-"""A browser, for the tests of pages."""
-
-from chromium import browser  # noqa: F401
