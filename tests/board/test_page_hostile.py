@@ -15,7 +15,7 @@ from fashion_infer.board.settings import Settings
 
 HOSTILE = [
     "<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "' onmouseover='alert(1)", "</pre></main><h1>owned",
-    "javascript:alert(1)", "{{ 7919 * 6661 }}{% include 'base.html' %}", "<!-- ", "]]><svg onload=alert(1)>", "&lt;b&gt;",
+    "javascript:alert(1)", "{{ 7919 * 6661 }}{% raw %}", "<!-- ", "]]><svg onload=alert(1)>", "&lt;b&gt;",
     "../../etc/passwd", "a\u202egnp.exe", "\x1b[31mred\x1b]0;title\x07", "\x00\x08", "\ufeff\u200b", "x" * 300,
 ]  # fmt: skip
 VOID = {"meta", "link", "input", "br", "img", "line", "circle", "path"}
