@@ -11,6 +11,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 # They lie in the folder just named, as other helpers of the tests do.
 import profiles  # noqa: E402
+from chromium import browser  # noqa: E402, F401
 from small_report import small_report, torch  # noqa: E402, F401
 
 _SHARED = ROOT.parent / "shared" / "fashion-mnist"

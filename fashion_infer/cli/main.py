@@ -32,6 +32,8 @@ COMMANDS = {
     "report": ("measure.report", "Measure everything, and write it as one page."),
     "kernel": ("own.kernel", "Kernel files of one's own: formats, a file to start from, a check."),
     "grade": ("own.grade", "Grade kernels that one does not trust: sandbox, referee, verdict."),
+    "submit": ("submit", "Hand in a kernel to the class's board; ends with verdict, time and rank."),
+    "board": ("board", "The class's board: serve one, or ask one."),
     "compare": ("measure.compare", "Two files of measurements side by side, with ratios and verdicts."),
 }
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import profiles
 import pytest
+from chromium import LOW_CONTRAST
 
 from fashion_infer.measure import records
 from fashion_infer.present.report import pages
@@ -15,31 +16,6 @@ from fashion_infer.present.report import pages
 ROOT = Path(__file__).resolve().parents[2]
 SCREENSHOTS = ROOT / "build" / "screenshots"
 WIDTHS, SCHEMES = (390, 768, 1280, 1920), ("light", "dark")
-
-# Contrast of every element's own text with what lies behind it, as WCAG 2 computes it: 4.5 is its level AA.
-LOW_CONTRAST = """() => {
-  const parts = colour => colour.match(/[\\d.]+/g).map(Number);
-  const light = ([r, g, b]) => {
-    const [x, y, z] = [r, g, b].map(c => (c /= 255) <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4);
-    return 0.2126 * x + 0.7152 * y + 0.0722 * z;
-  };
-  const behind = element => {
-    for (; element; element = element.parentElement) {
-      const colour = parts(getComputedStyle(element).backgroundColor);
-      if (colour.length === 3 || colour[3] > 0) return colour;
-    }
-    return [255, 255, 255];
-  };
-  const found = [];
-  for (const element of document.body.querySelectorAll("*")) {
-    if (![...element.childNodes].some(node => node.nodeType === 3 && node.data.trim())) continue;
-    if (element.tagName === "SCRIPT") continue;
-    const pair = [light(parts(getComputedStyle(element).color)), light(behind(element))].sort((a, b) => b - a);
-    const ratio = (pair[0] + 0.05) / (pair[1] + 0.05);
-    if (ratio < 4.5) found.push([element.outerHTML.slice(0, 80), ratio]);
-  }
-  return found;
-}"""
 
 
 # Asked for first, so that no report is made where there is none.

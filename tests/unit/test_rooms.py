@@ -17,6 +17,7 @@ CTYPES = {
     "profiling.demangle": "the C++ runtime's own demangler",
     "system.compilers": "whether there is a CUDA driver",
     "measure.machines.cpu": "memset and memmove, which are timed, and glibc's mallopt",
+    "board.queue.lifeline": "the C library's prctl: a grader dies with its worker",
     "grading.inside.abi": "kernels of users, in a process that has neither NumPy nor this package",
     "grading.inside.kernels": "the same",
     "grading.inside.worker": "the same",

@@ -1,0 +1,1 @@
+"""The API of a board, for programs: JSON over HTTP, a token in each request."""

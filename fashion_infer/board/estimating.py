@@ -1,0 +1,104 @@
+"""How many graders a class needs: its queue, simulated up to the deadline and until the last verdict.
+
+People submit as people do: later, and more often, the closer the deadline is. The moment of a submission before the
+deadline is drawn from an exponential distribution, cut at the first day. The queue is the board's own: round robin
+among people, then first come (see `store/queue.py`).
+"""
+
+import heapq
+from typing import List, NamedTuple, Sequence
+
+import numpy as np
+
+
+class Request(NamedTuple):
+    """A class.
+
+    Attributes
+    ----------
+    people, submissions
+        How many, and how often each submits on average.
+    days
+        From the first submission to the deadline.
+    rush_hours
+        Mean hours before the deadline: half of all come in the last 0.69 of these.
+    seconds
+        That a judging takes, on average.
+    spread
+        Of these: the standard deviation, as a share.
+    """
+
+    people: int = 300
+    submissions: float = 12.0
+    days: float = 14.0
+    rush_hours: float = 24.0
+    seconds: float = 30.0
+    spread: float = 0.3
+
+
+class Waits(NamedTuple):
+    """What people wait, in seconds from a submission to the start of its judging."""
+
+    graders: int
+    median: float
+    p95: float
+    longest: float
+    after_deadline: float  # from the deadline to the last verdict
+    busy: float  # share of the graders' time in the day before the deadline
+
+
+def estimate(request: Request, most_p95: float, seed: int = 0) -> List[Waits]:
+    """Waits with 1, 2, ... graders, up to the first number with which 95% wait no longer than `most_p95` seconds."""
+    found: List[Waits] = []
+    arrivals, who, takes = _drawn(request, np.random.default_rng(seed))
+    graders = 1
+    while True:
+        found.append(simulated(request, graders, arrivals, who, takes))
+        if found[-1].p95 <= most_p95 or graders >= 256:
+            return found
+        graders += 1
+
+
+def _drawn(request: Request, rng: np.random.Generator):
+    """Moments (s from the first day), people and durations (s) of all submissions, in the order of time."""
+    count = int(rng.poisson(request.people * request.submissions))
+    deadline = request.days * 86400
+    before = rng.exponential(request.rush_hours * 3600, 4 * count + 100)
+    before = before[before <= deadline][:count]
+    arrivals = np.sort(deadline - before)
+    who = rng.integers(0, request.people, len(arrivals))
+    shape = 1 / max(request.spread, 1e-3) ** 2
+    takes = rng.gamma(shape, request.seconds / shape, len(arrivals))
+    return arrivals, who, takes
+
+
+def simulated(
+    request: Request, graders: int, arrivals: Sequence[float], who: Sequence[int], takes: Sequence[float]
+) -> Waits:
+    """The queue with so many graders, submission by submission."""
+    free = [0.0] * graders  # when each grader is free
+    queue: List = []
+    last_round = [-1] * request.people
+    served = 0
+    waits, ends, worked = [], [0.0], 0.0
+    deadline = request.days * 86400
+    index, count = 0, len(arrivals)
+    while index < count or queue:
+        grader = free[0]
+        # All that is there when the next grader is free, or the next one to come.
+        while index < count and (arrivals[index] <= grader or not queue):
+            turn = max(served, last_round[who[index]] + 1)
+            last_round[who[index]] = turn
+            heapq.heappush(queue, (turn, arrivals[index], index))
+            index += 1
+            grader = max(grader, arrivals[index - 1]) if len(queue) == 1 else grader
+        turn, arrived, which = heapq.heappop(queue)
+        served = max(served, turn)
+        start = max(free[0], arrived)
+        heapq.heapreplace(free, start + takes[which])
+        waits.append(start - arrived)
+        ends.append(start + takes[which])
+        worked += max(0.0, min(start + takes[which], deadline) - max(start, deadline - 86400))
+    found = np.array(waits if waits else [0.0])
+    return Waits(graders, float(np.median(found)), float(np.percentile(found, 95)), float(found.max()),
+                 max(0.0, max(ends) - deadline), worked / (graders * 86400))  # fmt: skip

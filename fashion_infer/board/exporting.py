@@ -1,0 +1,122 @@
+"""A class as CSV, for whoever gives marks; and a board as one file, to keep or to move."""
+
+import contextlib
+import csv
+import io
+import os
+from pathlib import Path
+from typing import Any, Iterator, List, Tuple
+
+import sqlalchemy
+from sqlalchemy import insert, select
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.orm import Session
+
+from ..errors import DataError
+from ..system.files import replacing
+from .store.database import Store, engine_of
+from .store.models import Base, Class
+from .store.people import people_of
+from .store.ranking import key_of, ranking
+from .store.reading import submissions_of
+from .store.types import STUDENT
+
+COLUMNS = ("place", "name", "team", "op_ms", "final_runs", "layer_ms", "points", "out_of", "submission", "submitted_at",
+           "submissions", "handed_in_as_final", "points_of_that")  # fmt: skip
+_ROWS = 200  # that are copied at a time: contents are among them
+
+
+def as_csv(session: Session, of_class: Class) -> str:
+    """A line for each student, in the ranking's order; who has no rank comes last, without a place.
+
+    Names begin with a letter or a digit (`people.join` sees to it): no spreadsheet takes one for a formula.
+    """
+    staff = next((person for person in people_of(session, of_class) if person.role != STUDENT), None)
+    places = {one.key: one for one in ranking(session, of_class, staff)}
+    lines: List[Tuple[Any, ...]] = []
+    for person in people_of(session, of_class):
+        if person.role != STUDENT:
+            continue
+        own = submissions_of(session, person, 100_000)
+        place = places.get(key_of(person))
+        firsts = {one.id: judged for one in own for judged in one.judgements if judged.purpose == "first"}
+        final = next((one for one in own if one.final), None)
+        most = max(firsts.values(), key=lambda judged: judged.points, default=None)
+        best = firsts.get(place.submission_id or "") or most if place else most
+        lines.append((
+            place.place if place else "", person.name, person.team.name if person.team else "",
+            f"{place.op_ms:.6f}" if place else "", int(place.final) if place else "",
+            f"{place.layer_ms:.6f}" if place and place.layer_ms is not None else "",
+            f"{best.points:g}" if best else "", f"{best.out_of:g}" if best else "",
+            best.submission_id if best else "", place.submitted_at.isoformat() if place else "", len(own),
+            final.id if final else "", f"{firsts[final.id].points:g}" if final and final.id in firsts else "",
+        ))  # fmt: skip
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    lines.sort(key=lambda line: (line[0] == "", line[0] or 0, line[1]))
+    writer.writerows(lines)
+    return out.getvalue()
+
+
+def backup(store: Store, path: str) -> None:
+    """Write all of a board into a SQLite file, whole or not at all, while the board goes on.
+
+    Every table is read in one transaction: the file is the board of one moment.
+    """
+    with _private(), replacing(path, DataError) as temporary:
+        Path(temporary).unlink(missing_ok=True)
+        copied = Store(f"sqlite:///{temporary}")
+        try:
+            copy(store.engine, copied.engine)
+            with copied.engine.connect() as connection:  # all of it in the one file
+                connection.connection.dbapi_connection.execute("PRAGMA journal_mode=DELETE")  # type: ignore[union-attr]
+        except SQLAlchemyError as error:
+            raise DataError(f"cannot write the backup: {str(error).splitlines()[0]}") from None
+        finally:
+            copied.close()
+
+
+@contextlib.contextmanager
+def _private() -> Iterator[None]:
+    """What is written meanwhile can be read by nobody else: people's code and the hashes of their tokens are in it."""
+    before = os.umask(0o077)
+    try:
+        yield
+    finally:
+        os.umask(before)
+
+
+def restore(path: str, store: Store) -> None:
+    """Fill an empty board, of whatever database, from a backup; DataError when it has classes already, or the file is
+    no backup."""
+    if not Path(path).is_file():
+        raise DataError(f"there is no backup {path}")
+    with store.read() as session:
+        if session.scalar(select(Class.id).limit(1)) is not None:
+            raise DataError("the board has classes already: a backup goes into an empty one")
+    source = engine_of(f"sqlite:///{Path(path).resolve()}")
+    try:
+        copy(source, store.engine)
+    except SQLAlchemyError as error:
+        raise DataError(f"{path} is no backup of a board: {str(error).splitlines()[0]}") from None
+    finally:
+        source.dispose()
+
+
+def copy(source: sqlalchemy.Engine, target: sqlalchemy.Engine) -> None:
+    """Every row of every table, from one database to an empty one, in a transaction on each side."""
+    reading = source.execution_options(reading=True)
+    if source.dialect.name == "postgresql":
+        reading = source.execution_options(isolation_level="REPEATABLE READ")
+    with reading.begin() as old, target.begin() as new:
+        for table in Base.metadata.sorted_tables:
+            rows = old.execution_options(yield_per=_ROWS).execute(select(table)).mappings()
+            for part in rows.partitions(_ROWS):
+                new.execute(insert(table), [dict(row) for row in part])
+            if new.dialect.name == "postgresql" and "id" in table.c and isinstance(table.c.id.type, sqlalchemy.Integer):
+                # Rows that brought their own numbers: the next number is the table's to make.
+                new.exec_driver_sql(
+                    f"SELECT setval(pg_get_serial_sequence('{table.name}', 'id'), "
+                    f"(SELECT COALESCE(MAX(id), 0) + 1 FROM {table.name}), false)"
+                )

@@ -1,0 +1,32 @@
+"""Structured logs: a line of JSON for each event, on stderr."""
+
+import json
+import logging
+import sys
+from datetime import datetime, timezone
+
+_OWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "color_message"}
+
+
+class Lines(logging.Formatter):
+    """One object a line: at, level, from, message, and what was given as `extra`."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line."""
+        said = {
+            "at": datetime.fromtimestamp(record.created, timezone.utc).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(), "from": record.name, "message": record.getMessage(),
+        }  # fmt: skip
+        said.update({name: value for name, value in vars(record).items() if name not in _OWN})
+        if record.exc_info:
+            said["exception"] = self.formatException(record.exc_info)
+        return json.dumps(said, default=str)
+
+
+def begin() -> None:
+    """Send this process's logs to stderr."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(Lines())
+    logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
+    for noisy in ("alembic", "ray"):
+        logging.getLogger(noisy).setLevel(logging.WARNING)

@@ -1,0 +1,77 @@
+"""What a client sends: a kernel file as it lies, or an archive of a folder, the same bytes for the same files."""
+
+import io
+import zipfile
+from pathlib import Path
+from typing import List, NamedTuple
+
+from ..errors import UsageError
+from ..submissions import neighbours
+
+_MOST = 64 << 20  # bytes that are read at all; the board has its own limit
+
+
+class Packed(NamedTuple):
+    """A name and bytes."""
+
+    name: str
+    content: bytes
+
+
+def packed(source: str) -> Packed:
+    """A file or a folder, ready to be sent.
+
+    A kernel file that includes others of its own folder becomes an archive with these. Of a folder, hidden files stay
+    at home.
+
+    Raises
+    ------
+    UsageError
+        When there is nothing of that name, it is empty, or it is far too large.
+    """
+    path = Path(source)
+    try:
+        if path.is_dir():
+            return Packed(f"{path.resolve().name}.zip", _zip(path, _files(path)))
+        if not path.is_file():
+            raise UsageError(f"there is no submission {source}")
+        root = path.resolve().parent
+        beside = [one for one in neighbours.of(path, root).all if one.is_file()]
+        if beside:
+            return Packed(f"{path.stem}.zip", _zip(root, sorted({root / path.name, *beside})))
+        return Packed(path.name, _read(path))
+    except OSError as error:
+        raise UsageError(f"cannot read {source}: {error.strerror}") from None
+
+
+def _files(folder: Path) -> List[Path]:
+    found = []
+    for path in sorted(folder.rglob("*")):
+        hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
+        if not hidden and path.is_file() and not path.is_symlink():
+            found.append(path)
+    if not found:
+        raise UsageError(f"{folder} has no files")
+    return found
+
+
+def _zip(root: Path, files: List[Path]) -> bytes:
+    out = io.BytesIO()
+    size = 0
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path in files:
+            content = _read(path)
+            size += len(content)
+            if size > _MOST:
+                raise UsageError(f"{root} has more than {_MOST >> 20} MiB")
+            # One date for all: the archive of the same files has the same digest.
+            archive.writestr(zipfile.ZipInfo(path.relative_to(root).as_posix()), content, zipfile.ZIP_DEFLATED)
+    return out.getvalue()
+
+
+def _read(path: Path) -> bytes:
+    with open(path, "rb") as file:
+        content = file.read(_MOST + 1)
+    if len(content) > _MOST:
+        raise UsageError(f"{path} has more than {_MOST >> 20} MiB")
+    return content

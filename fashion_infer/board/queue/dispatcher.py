@@ -1,0 +1,151 @@
+"""Hands what waits to graders, keeps their leases, and writes what they find."""
+
+import logging
+import time
+from collections import Counter
+from typing import Callable, Dict, List, Set
+
+from sqlalchemy.exc import DBAPIError
+
+from ..store import queue
+from ..store.database import Store
+from ..store.queue import Claimed
+from ..store.reading import waiting
+from ..store.types import now
+from .graders import DIED, Graders, Said
+from .grading import Event
+
+_log = logging.getLogger("fashion_infer.board.queue")
+PAUSE = 0.1  # seconds between two looks
+REST = 1.0  # after a death
+KEEPING = 5.0  # between two renewals of the leases, which hold for queue.LEASE
+
+
+class Dispatcher:
+    """One loop over a store and graders.
+
+    Parameters
+    ----------
+    store
+        Where jobs wait.
+    graders
+        Who runs them.
+    owner
+        A name under which no other dispatcher lives: leases of an earlier one of this name are given back at once.
+    """
+
+    def __init__(self, store: Store, graders: Graders, owner: str):
+        self._store, self._graders, self._owner = store, graders, owner
+        self._running: Dict[str, Claimed] = {}
+        self._unsaid: List[Said] = []  # what could not be written yet
+        self._began: Set[str] = set()  # leases whose grader has said something
+        self._rest = 0.0  # until when nothing is started: what dies at once would be started ten times a second
+        self._kept = 0.0
+        self._slots: Dict[str, int] = {}
+
+    def recover(self) -> int:
+        """Give back what an earlier dispatcher of the same name had; how many jobs those were."""
+        with self._store.write() as session:
+            return queue.recover(session, self._owner)
+
+    def run(self, going: Callable[[], bool]) -> None:
+        """Go on while `going` says so. A database that is away is waited for."""
+        recovered = False
+        while going():
+            try:
+                if not recovered:
+                    count = self.recover()
+                    recovered = True
+                    _log.info("the dispatcher begins", extra={"given_back": count, "slots": self._graders.slots()})
+                self.step()
+            except DBAPIError as error:
+                _log.warning("the database failed: %s", str(error).splitlines()[0])
+                time.sleep(1)
+            time.sleep(PAUSE)
+
+    def step(self) -> None:
+        """Look once: what graders said, leases, free places."""
+        self._unsaid += self._graders.said()
+        self._write()
+        if time.monotonic() >= self._kept + KEEPING:
+            self._keep()
+            self._kept = time.monotonic()
+        busy = Counter(claimed.backend for claimed in self._running.values())
+        if time.monotonic() < self._rest:
+            return
+        for backend, slots in self._slots.items():
+            while busy[backend] < slots and self._start(backend):
+                busy[backend] += 1
+
+    def _start(self, backend: str) -> bool:
+        """Start the next job of a backend; whether there was one."""
+        with self._store.read() as session:
+            if not waiting(session, backend):
+                return False
+        with self._store.write() as session:
+            claimed = queue.claim(session, backend, self._owner)
+        if claimed is None:
+            return False
+        self._running[claimed.lease] = claimed
+        _log.info("started", extra={"submission": claimed.submission, "purpose": claimed.purpose})
+        try:
+            self._graders.start(claimed)
+        except Exception as error:  # of Ray's own kinds, and whatever is below it
+            self._unsaid.append(Said(claimed.lease, Event(DIED, f"cannot start: {type(error).__name__}")))
+        return True
+
+    def _write(self) -> None:
+        """Write what was said, in its order. What cannot be written is kept for the next time."""
+        said = [one for one in self._unsaid if one.lease in self._running]
+        if not said:
+            self._unsaid = []
+            return
+        ended = []
+        with self._store.write() as session:
+            for lease, event in said:
+                claimed = self._running[lease]
+                if event.kind == "log":
+                    self._began.add(lease)
+                    queue.log(session, claimed.submission, [event.text])
+                    continue
+                ended.append((claimed, event))
+                if event.kind == "outcome" and event.outcome is not None:
+                    if queue.finish(session, lease, event.outcome):
+                        queue.log(session, claimed.submission, [_words(claimed, event.outcome)])
+                else:
+                    # What died before it began says something of Ray, and nothing of the submission.
+                    queue.give_back(session, lease, event.text, event.outcome, lease in self._began)
+        self._unsaid = []
+        for claimed, event in ended:
+            del self._running[claimed.lease]
+            self._began.discard(claimed.lease)
+            if event.kind != "outcome":
+                self._rest = time.monotonic() + REST
+            _log.info("ended", extra={"submission": claimed.submission, "purpose": claimed.purpose, "how": event.kind})
+
+    def _keep(self) -> None:
+        """Renew leases, stop graders whose lease is void, take over from dispatchers that died elsewhere."""
+        slots = self._graders.slots()
+        with self._store.write() as session:
+            held = queue.renew(session, list(self._running))
+            queue.recover(session)
+            for backend, count in slots.items():
+                if count:
+                    state = queue.state_of(session, backend)
+                    state.slots, state.seen_at = count, now()
+        self._slots = slots
+        for lease in set(self._running) - set(held):
+            _log.info("stopped", extra={"submission": self._running[lease].submission})
+            del self._running[lease]
+            self._began.discard(lease)
+            self._graders.stop(lease)
+
+
+def _words(claimed: Claimed, outcome: queue.Outcome) -> str:
+    """The last line of a log."""
+    which = "" if claimed.purpose == "first" else f" ({claimed.purpose})"
+    if outcome.status != "judged":
+        return f"{outcome.status}{which}: {outcome.reason}"
+    time_ms = f", Op Time {outcome.op_ms:.3f} ms" if outcome.op_ms is not None else ""
+    ranked = "" if outcome.ranked else ", not ranked"
+    return f"judged{which}: {outcome.points:g} of {outcome.out_of:g} points{time_ms}{ranked}"

@@ -1,0 +1,104 @@
+"""Graders that run side by side, without Ray: threads of the dispatcher, each with a grader's process."""
+
+import queue
+import threading
+from typing import Dict, Iterator, List, NamedTuple, Optional
+
+from ..store.queue import Claimed
+from . import grading
+from .grading import Event
+
+DIED = "died"
+
+
+class Said(NamedTuple):
+    """An event, and under which lease."""
+
+    lease: str
+    event: Event
+
+
+class Graders:
+    """Runs graders and gathers what they say. Subclasses say where.
+
+    Parameters
+    ----------
+    grader
+        As in the settings.
+    """
+
+    def __init__(self, grader: Optional[str]):
+        self._grader = grader
+        self.broken = False  # nothing can be started any more in this process
+        self._said: queue.SimpleQueue[Said] = queue.SimpleQueue()
+
+    def slots(self) -> Dict[str, int]:
+        """How many can run side by side, by backend."""
+        raise NotImplementedError
+
+    def start(self, claimed: Claimed) -> None:
+        """Start one. Its last event is an outcome, or that it died."""
+        events = self._events(claimed)
+        threading.Thread(target=self._follow, args=(claimed.lease, events), daemon=True).start()
+
+    def stop(self, lease: str) -> None:
+        """Stop the grader of a lease; what it says from then on does not count."""
+        raise NotImplementedError
+
+    def said(self) -> List[Said]:
+        """What graders have said since the last call."""
+        found = []
+        while True:
+            try:
+                found.append(self._said.get_nowait())
+            except queue.Empty:
+                return found
+
+    def well(self) -> bool:
+        """Whether graders can be started at all."""
+        return not self.broken
+
+    def close(self) -> None:
+        """End all of them."""
+
+    def _events(self, claimed: Claimed) -> Iterator[Event]:
+        raise NotImplementedError
+
+    def _follow(self, lease: str, events: Iterator[Event]) -> None:
+        ended = False
+        try:
+            for event in events:
+                ended = ended or event.kind != "log"
+                self._said.put(Said(lease, event))
+        except Exception as error:  # of whatever kind: the job must not stay without an end
+            why = " ".join(str(error).split())[:200] or type(error).__name__
+            if not ended:
+                self._said.put(Said(lease, Event(DIED, f"{type(error).__name__}: {why}")))
+                return
+        if not ended:
+            self._said.put(Said(lease, Event(DIED, "it ended without an outcome")))
+
+
+class Here(Graders):
+    """Graders of this machine, without Ray.
+
+    Parameters
+    ----------
+    cpu, gpu
+        How many side by side.
+    """
+
+    def __init__(self, grader: Optional[str], cpu: int, gpu: int = 0):
+        super().__init__(grader)
+        self._slots = {"cpu": cpu, "gpu": gpu}
+        self._running: Dict[str, Iterator[Event]] = {}
+
+    def slots(self) -> Dict[str, int]:
+        """As it was made."""
+        return dict(self._slots)
+
+    def stop(self, lease: str) -> None:
+        """Nothing to stop: it ends by its own limits, and its lease is void."""
+
+    def _events(self, claimed: Claimed) -> Iterator[Event]:
+        return grading.run(claimed, self._grader)

@@ -1,0 +1,109 @@
+"""Runs a grader on one submission: what a node does. Imports little, for it runs in Ray's workers."""
+
+import contextlib
+import json
+import os
+import platform
+import shlex
+import signal
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from subprocess import DEVNULL, PIPE
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional
+
+from ..store.queue import Claimed, Outcome
+from . import lifeline
+
+LONGEST = 1800.0  # seconds; the grader bounds a submission by itself, this is for a grader that hangs
+_LINES = 2000  # of a log
+_LOG, _OUTCOME, _UNABLE = "log", "outcome", "unable"
+
+
+class Event(NamedTuple):
+    """What a grader says: "log" with a line, at last "outcome", or "unable" where the machine could not judge."""
+
+    kind: str
+    text: str = ""
+    outcome: Optional[Outcome] = None
+
+
+def command_of(grader: Optional[str]) -> List[str]:
+    """A grader's command: that of the settings, else `fashion-infer grade` of this installation."""
+    return shlex.split(grader) if grader else [sys.executable, "-m", "fashion_infer", "grade"]
+
+
+def run(claimed: Claimed, grader: Optional[str] = None, longest: float = LONGEST) -> Iterator[Event]:
+    """Grade a submission in a process of its own, which starts the sandbox.
+
+    Parameters
+    ----------
+    claimed
+        The submission.
+    grader
+        As in the settings.
+    longest
+        Seconds for the grader.
+
+    Yields
+    ------
+    Event
+        Lines as they come, then the outcome.
+    """
+    start = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="fashion-infer-board-") as folder:
+        place = Path(folder)
+        (place / "in").mkdir()
+        source, rubric, out = place / "in" / claimed.name, place / "rubric.toml", place / "out"
+        source.write_bytes(claimed.content)
+        rubric.write_text(claimed.rubric, encoding="utf-8")
+        command = [*command_of(grader), str(source), "--rubric", str(rubric), "--backend", claimed.backend,
+                   "--format", "json", "--out", str(out)]  # fmt: skip
+        yield Event(_LOG, f"judging begins on {platform.node()}")
+        process = lifeline.start(command, cwd=folder, stdin=DEVNULL, stdout=DEVNULL, stderr=PIPE)
+        said = process.stderr
+        assert said is not None
+        timer = threading.Timer(longest, _kill, (process.pid,))
+        timer.start()
+        last = ""
+        try:
+            for number, line in enumerate(iter(lambda: said.readline(4000), b"")):
+                text = line.decode("utf-8", "replace").rstrip().replace(folder + "/in/", "")
+                last = text or last
+                if number < _LINES and text:
+                    yield Event(_LOG, text)
+            process.wait()
+        finally:
+            timer.cancel()
+            _kill(process.pid)  # what it left behind in its session
+            process.wait()
+            said.close()
+        seconds = time.monotonic() - start
+        yield _ended(out / "verdict.json", seconds, last, process.returncode)
+
+
+def _kill(process: int) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process, signal.SIGKILL)
+
+
+def _ended(path: Path, seconds: float, last: str, code: int) -> Event:
+    try:
+        text = path.read_text(encoding="utf-8")
+        found = _outcome(json.loads(text), text, seconds)
+    except (OSError, ValueError, KeyError, TypeError):
+        why = last or f"the grader ended with exit code {code}"
+        return Event(_UNABLE, why, Outcome("failed", why, seconds=seconds, node=platform.node()))
+    return Event(_UNABLE if found.status == "failed" else _OUTCOME, found.reason, found)
+
+
+def _outcome(verdict: Dict[str, Any], text: str, seconds: float) -> Outcome:
+    """An outcome of a verdict's document; ValueError when its status is none."""
+    if verdict["status"] not in ("judged", "refused", "failed"):
+        raise ValueError("no verdict")
+    return Outcome(
+        verdict["status"], verdict["reason"], bool(verdict["ranked"]), verdict["op_time_ms"], verdict["layer_time_ms"],
+        float(verdict["points"]), float(verdict["out_of"]), text, seconds, platform.node(),
+    )  # fmt: skip

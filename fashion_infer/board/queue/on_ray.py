@@ -1,0 +1,112 @@
+"""Graders on Ray: each submission a task with a GPU of its own, or with a CPU for a CPU class.
+
+Ray is no security boundary: whoever reaches its ports runs code. A local Ray listens on the loopback alone and asks for
+a token; the grader's sandbox has no network at all, and no way to Ray's sockets in /tmp.
+"""
+
+import logging
+import os
+import secrets
+import threading
+from typing import Any, Dict, Iterator, Optional
+
+from ..store.queue import Claimed
+from . import grading
+from .graders import Graders
+from .grading import Event
+
+_OBJECTS = 100 << 20  # bytes of Ray's object store: a task's input is a submission, its output lines
+_ANSWER = 30.0  # seconds in which Ray says what it has
+
+
+def _task(claimed: Claimed, grader: Optional[str]):
+    yield from grading.run(claimed, grader)
+
+
+class OnRay(Graders):
+    """Graders on a cluster.
+
+    Parameters
+    ----------
+    address
+        Of a running one; "auto" starts one on this machine that ends with this process.
+    cpu
+        Judgings of CPU classes side by side, of one that is started.
+    """
+
+    def __init__(self, grader: Optional[str], address: str, cpu: int):
+        super().__init__(grader)
+        local = address == "auto"
+        if local:
+            # Ray takes an address of the loopback for a mistake, and listens everywhere. Where this variable says that
+            # there are no clusters, as on a Mac, all of its ports are on the loopback: tests/board looks at each.
+            os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
+            os.environ["RAY_AUTH_MODE"] = "token"
+            os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
+        os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        import ray
+        import ray.exceptions
+
+        self._ray = ray
+        common: Dict[str, Any] = {"log_to_driver": False, "logging_level": logging.WARNING}
+        if local:
+            # "local": without it Ray would join whatever it finds running on this machine.
+            ray.init("local", num_cpus=cpu, include_dashboard=False, object_store_memory=_OBJECTS,
+                     **common)  # fmt: skip
+        else:
+            ray.init(address=address, **common)
+        # The dispatcher itself gives a job to another grader: a task that Ray ran again would say all lines twice.
+        self._remote = ray.remote(max_retries=0, num_returns="streaming")(_task)
+        self._running: Dict[str, Any] = {}
+        self._lock = threading.Lock()
+
+    def slots(self) -> Dict[str, int]:
+        """What the cluster has at the moment."""
+        resources = self._ray.cluster_resources()
+        return {"cpu": int(resources.get("CPU", 0)), "gpu": int(resources.get("GPU", 0))}
+
+    def start(self, claimed: Claimed) -> None:
+        """Make a task of it."""
+        needs = {"num_cpus": 0, "num_gpus": 1} if claimed.backend == "gpu" else {"num_cpus": 1}
+        named = f"{claimed.submission} {claimed.purpose}"
+        with self._lock:
+            self._running[claimed.lease] = self._remote.options(name=named, **needs).remote(claimed, self._grader)
+        super().start(claimed)
+
+    def stop(self, lease: str) -> None:
+        """Kill the task's worker; its grader dies with it."""
+        with self._lock:
+            task = self._running.get(lease)
+        if task is not None:
+            self._ray.cancel(task, force=True)
+
+    def well(self) -> bool:
+        """Whether Ray answers."""
+        if self.broken:
+            return False
+        answered = threading.Event()
+
+        def ask() -> None:
+            if self._ray.is_initialized() and self._ray.cluster_resources().get("CPU", 0) >= 0:
+                answered.set()
+
+        threading.Thread(target=ask, daemon=True).start()
+        return answered.wait(_ANSWER)
+
+    def close(self) -> None:
+        """Leave Ray; one of our own ends."""
+        self._ray.shutdown()
+
+    def _events(self, claimed: Claimed) -> Iterator[Event]:
+        with self._lock:
+            task = self._running[claimed.lease]
+        try:
+            for reference in task:
+                yield self._ray.get(reference)
+        except self._ray.exceptions.LocalRayletDiedError:
+            self.broken = True  # this process's own node is gone: only a fresh process gets another
+            raise
+        finally:
+            with self._lock:
+                self._running.pop(claimed.lease, None)

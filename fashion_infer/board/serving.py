@@ -1,0 +1,109 @@
+"""`board serve`: the web service, and beside it the dispatcher's process, which is started again whenever it ends."""
+
+import json
+import logging
+import subprocess
+import sys
+import threading
+import time
+from typing import Optional
+
+import uvicorn
+
+from ..errors import DeviceError, UsageError
+from . import logs
+from .queue import lifeline
+from .service import create_app
+from .settings import Settings
+
+_log = logging.getLogger("fashion_infer.board")
+_AGAIN = (0.5, 4.0)  # seconds before a dispatcher is started again: at first, and at most
+
+
+class Keeper:
+    """Keeps a dispatcher alive.
+
+    Parameters
+    ----------
+    settings
+        Of the board.
+    """
+
+    def __init__(self, settings: Settings):
+        self._settings = settings
+        self._process: Optional[subprocess.Popen] = None
+        self._ended = threading.Event()
+        # A dispatcher dies with the thread that started it (see lifeline): this one lives as long as the service.
+        self._thread = threading.Thread(target=self._keep, daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the dispatcher: its jobs go back when the next one starts."""
+        self._ended.set()
+        if self._process is not None:
+            self._process.terminate()
+        self._thread.join(15)
+        if self._process is not None and self._process.poll() is None:
+            self._process.kill()
+
+    def _keep(self) -> None:
+        pause = _AGAIN[0]
+        while not self._ended.is_set():
+            began = time.monotonic()
+            command = [sys.executable, "-m", f"{__package__}.queue.process"]
+            # What Ray prints is no answer of this command: all of it goes to stderr.
+            self._process = lifeline.start(command, stdin=subprocess.PIPE, stdout=sys.stderr)
+            assert self._process.stdin is not None
+            try:
+                self._process.stdin.write(json.dumps(self._settings._asdict()).encode() + b"\n")
+                self._process.stdin.close()
+            except BrokenPipeError:
+                pass
+            code = self._process.wait()
+            if self._ended.is_set():
+                return
+            pause = _AGAIN[0] if time.monotonic() - began > 30 else min(2 * pause, _AGAIN[1])
+            _log.error("the dispatcher ended, another is started", extra={"code": code, "pause": pause})
+            self._ended.wait(pause)
+
+
+def serve(settings: Settings) -> None:
+    """Serve until a signal.
+
+    Raises
+    ------
+    UsageError
+        When one file of the two for TLS is missing, or plain HTTP would leave the machine.
+    DataError, DeviceError
+        When the database cannot be opened, or the port is taken.
+    """
+    if bool(settings.certificate) != bool(settings.key):
+        raise UsageError("TLS needs both files: --certificate and --key")
+    if not settings.secure and settings.host not in ("127.0.0.1", "::1", "localhost"):
+        raise UsageError("tokens must not travel in the open: give --certificate and --key, or --proxies ADDRESS where "
+                         "a proxy has TLS")  # fmt: skip
+    logs.begin()
+    app = create_app(settings)
+    config = uvicorn.Config(
+        app, settings.host, settings.port, log_config=None, access_log=False, server_header=False,
+        ssl_certfile=settings.certificate, ssl_keyfile=settings.key, proxy_headers=settings.proxies is not None,
+        forwarded_allow_ips=settings.proxies, timeout_keep_alive=30, h11_max_incomplete_event_size=64 << 10,
+        timeout_graceful_shutdown=5,
+    )  # fmt: skip
+    keeper = Keeper(settings)
+    try:
+        config.load()
+        listening = config.bind_socket()
+    except (OSError, SystemExit) as error:
+        why = getattr(error, "strerror", None) or "the port is taken, or the certificate is none"
+        raise DeviceError(f"cannot listen on {settings.host}:{settings.port}: {why}") from None
+    keeper.start()
+    _log.info("serving", extra={"address": f"{settings.host}:{settings.port}", "ray": settings.ray})
+    try:
+        uvicorn.Server(config).run([listening])
+    finally:
+        keeper.stop()
+        app.state.store.close()

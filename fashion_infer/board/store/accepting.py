@@ -1,0 +1,137 @@
+"""Taking a submission in: all limits are looked at, and all of it is stored, in one transaction."""
+
+import hashlib
+import re
+from datetime import datetime, timedelta
+from pathlib import PurePosixPath
+from typing import NamedTuple, Optional
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from ...errors import FashionInferError
+from .audit import record
+from .models import Class, Content, Job, LogLine, Person, Submission
+from .queue import enqueue
+from .types import PENDING, RUNNING, now
+
+_KEY = re.compile(r"[A-Za-z0-9._:-]{1,128}")
+NAME_LENGTH = 100
+
+
+class NotTaken(FashionInferError):
+    """A submission that is not taken. `status` is for HTTP; `retry_after`, in seconds, where waiting helps."""
+
+    exit_code = 1
+
+    def __init__(self, message: str, status: int, retry_after: Optional[int] = None):
+        super().__init__(message)
+        self.status = status
+        self.retry_after = retry_after
+
+
+class Taken(NamedTuple):
+    """A submission that is stored. `fresh` is False for one that was there already."""
+
+    submission: Submission
+    fresh: bool
+
+
+def safe_name(name: str) -> str:
+    """A file's name with nothing of a path, and nothing that a shell, a page or a file system reads as its own."""
+    last = PurePosixPath(name.replace("\\", "/")).name
+    kept = re.sub(r"[^A-Za-z0-9._+-]", "_", last).lstrip(".-")
+    stem, dot, suffix = kept.rpartition(".")
+    if len(kept) > NAME_LENGTH:
+        kept = f"{stem[: NAME_LENGTH - len(suffix[:20]) - 1]}{dot}{suffix[:20]}"
+    return kept or "submission"
+
+
+def accept(
+    session: Session, person: Person, name: str, content: bytes, key: Optional[str] = None, final: bool = False,
+    address: str = "", at: Optional[datetime] = None,
+) -> Taken:  # fmt: skip
+    """Store a submission and queue it. Stored is: once the transaction that this is part of has been committed.
+
+    Parameters
+    ----------
+    person
+        Whose it is.
+    name, content
+        The file's name, which is made safe, and its bytes: a kernel file or an archive.
+    key
+        The client's own identifier of it. The same key is the same submission, however often it is sent. None: its
+        digest (and `final`) is the key, so that the same bytes are judged once.
+    final
+        Handed in as the one that counts for marks.
+    at
+        The moment; None for now.
+
+    Raises
+    ------
+    NotTaken
+        After the deadline, beyond a limit, for an empty or too large one, and for a key that is another submission's.
+    """
+    at = at or now()
+    of_class = person.of_class
+    digest = hashlib.sha256(content).hexdigest()
+    if key is not None and not _KEY.fullmatch(key):
+        raise NotTaken("an identifier has letters, digits, dots, colons and dashes, at most 128", 422)
+    key = f"id:{key}"[:128] if key is not None else f"sha256:{digest}{':final' if final else ''}"
+    # One submission of a person at a time: limits that are counted hold, and a key is looked up and written at once.
+    session.execute(select(Person.id).where(Person.id == person.id).with_for_update())
+    known = session.scalar(select(Submission).where(Submission.person_id == person.id, Submission.key == key))
+    if known is not None:
+        if known.digest != digest:
+            raise NotTaken(f"the identifier is that of another submission, {known.id}", 409)
+        return Taken(known, False)
+    _check(session, person, of_class, content, at)
+    made = Submission(class_id=of_class.id, person_id=person.id, key=key, digest=digest, name=safe_name(name),
+                      size=len(content), final=final, submitted_at=at)  # fmt: skip
+    session.add(made)
+    session.flush()
+    session.add(Content(submission_id=made.id, content=content))
+    session.add(LogLine(submission_id=made.id, at=at, text=f"{made.name}, {made.size} bytes, stored as {made.id}"))
+    enqueue(session, made, of_class.backend, "first", at)
+    record(session, person.name, "submit", f"{made.id} {digest}", of_class, address)
+    session.flush()
+    return Taken(made, True)
+
+
+def _check(session: Session, person: Person, of_class: Class, content: bytes, at: datetime) -> None:
+    if of_class.deadline is not None and at > of_class.deadline:
+        raise NotTaken(f"the deadline was {of_class.deadline:%Y-%m-%d %H:%M} UTC", 403)
+    if not content:
+        raise NotTaken("the submission is empty", 422)
+    if len(content) > of_class.most_bytes:
+        raise NotTaken(f"the submission has more than {of_class.most_bytes} bytes", 413)
+    own = select(func.count()).select_from(Submission).where(Submission.person_id == person.id)
+    if (session.scalar(own.where(Submission.status.in_(PENDING))) or 0) >= of_class.most_pending:
+        raise NotTaken(f"{of_class.most_pending} of your submissions wait or run: that is the most at a time", 429, 30)
+    hour = timedelta(hours=1)
+    since = session.scalars(
+        select(Submission.submitted_at)
+        .where(Submission.person_id == person.id, Submission.submitted_at > at - hour)
+        .order_by(Submission.submitted_at)
+    ).all()
+    if len(since) >= of_class.most_an_hour:
+        free = since[len(since) - of_class.most_an_hour] + hour
+        wait = max(1, round((free - at).total_seconds()))
+        raise NotTaken(f"{of_class.most_an_hour} submissions an hour are the most: the next in {wait} s", 429, wait)
+    left = gpu_seconds_left(session, person, at)
+    if left is not None and left <= 0:
+        raise NotTaken(f"your {of_class.gpu_seconds:g} s of the device are used up: ask your instructor", 403)
+
+
+def gpu_seconds_left(session: Session, person: Person, at: Optional[datetime] = None) -> Optional[float]:
+    """Seconds of the device that a person has left, running judgings counted so far; None for no limit."""
+    allowed = person.of_class.gpu_seconds
+    if allowed is None:
+        return None
+    own = Submission.person_id == person.id
+    used = session.scalar(select(func.sum(Submission.spent)).where(own))
+    starts = session.scalars(
+        select(Job.started_at).join(Job.submission).where(own, Job.state == RUNNING, Job.purpose == "first")
+    ).all()
+    at = at or now()
+    return allowed - (used or 0.0) - sum((at - start).total_seconds() for start in starts if start is not None)

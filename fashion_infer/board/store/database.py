@@ -1,0 +1,119 @@
+"""Opens a board's database: SQLite in its folder, or what a URL names; makes and migrates its tables."""
+
+from pathlib import Path
+from typing import Optional
+
+import sqlalchemy
+from alembic import command
+from alembic.config import Config
+from sqlalchemy import Engine, event
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.orm import Session, sessionmaker
+
+from ...errors import DataError
+
+HEAD = "0002"  # the last of the migrations: tables that are at it are opened without Alembic, which takes long
+_BUSY_MS = 30_000  # that a writer waits for another one
+
+
+def url_of(data: str, database: Optional[str]) -> str:
+    """The database's URL: `database`, else SQLite in the folder `data`, which is made.
+
+    A PostgreSQL URL without a driver means psycopg 3.
+    """
+    if database:
+        scheme, _, rest = database.partition("://")
+        return f"postgresql+psycopg://{rest}" if scheme in ("postgresql", "postgres") else database
+    folder = Path(data)
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise DataError(f"cannot make the board's folder {data}: {error.strerror}") from None
+    return f"sqlite:///{(folder / 'board.sqlite').resolve()}"
+
+
+def engine_of(url: str) -> Engine:
+    """An engine; DataError for a URL that is none."""
+    try:
+        if url.startswith("sqlite"):
+            engine = sqlalchemy.create_engine(url, connect_args={"timeout": _BUSY_MS / 1000})
+            event.listen(engine, "connect", _sqlite)
+            event.listen(engine, "begin", _immediate)
+            return engine
+        # A connection that the database dropped is found out before it is used.
+        return sqlalchemy.create_engine(url, pool_pre_ping=True, pool_size=20, max_overflow=20)
+    except (SQLAlchemyError, ImportError) as error:
+        raise DataError(f"cannot use the database: {str(error).splitlines()[0]}") from None
+
+
+def _sqlite(connection, record) -> None:
+    connection.isolation_level = None  # transactions begin where `_immediate` says
+    cursor = connection.cursor()
+    cursor.execute("PRAGMA journal_mode=WAL")  # readers do not wait for the writer
+    cursor.execute("PRAGMA synchronous=FULL")  # what was committed outlives a power cut
+    cursor.execute("PRAGMA foreign_keys=ON")
+    cursor.close()
+
+
+def _immediate(connection) -> None:
+    """A transaction that will write takes the lock at once: one that turned writer midway could not wait for it."""
+    reading = connection.get_execution_options().get("reading", False)
+    connection.exec_driver_sql("BEGIN" if reading else "BEGIN IMMEDIATE")
+
+
+def _version(engine: Engine) -> Optional[str]:
+    """The migration that the tables are at; None where there are none, or the database is not to be reached."""
+    try:
+        with engine.execution_options(reading=True).connect() as connection:
+            return connection.exec_driver_sql("SELECT version_num FROM alembic_version").scalar()
+    except SQLAlchemyError:
+        return None
+
+
+def migrate(engine: Engine) -> None:
+    """Bring the tables to this version; DataError when the database cannot be reached."""
+    if _version(engine) == HEAD:
+        return
+    config = Config()
+    config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
+    try:
+        with engine.begin() as connection:
+            config.attributes["connection"] = connection
+            command.upgrade(config, "head")
+    except SQLAlchemyError as error:
+        raise DataError(f"cannot open the board's database: {str(error).splitlines()[0]}") from None
+
+
+class Store:
+    """A board's database, opened and migrated.
+
+    Parameters
+    ----------
+    url
+        As `url_of` makes it.
+
+    Raises
+    ------
+    DataError
+        When it cannot be opened.
+    """
+
+    def __init__(self, url: str):
+        self.url = url
+        self.engine = engine_of(url)
+        migrate(self.engine)
+        self._write = sessionmaker(self.engine, expire_on_commit=False)
+        reading = self.engine.execution_options(reading=True)
+        self._read = sessionmaker(reading, expire_on_commit=False)
+
+    def write(self):
+        """`with store.write() as session:` is a transaction, committed at its end unless an exception ends it."""
+        return self._write.begin()
+
+    def read(self) -> Session:
+        """`with store.read() as session:` is a session for queries alone; nothing waits for it."""
+        return self._read()
+
+    def close(self) -> None:
+        """Close every connection."""
+        self.engine.dispose()

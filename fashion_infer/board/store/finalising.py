@@ -1,0 +1,73 @@
+"""The end of a class: the leaders' submissions run again, five times on fresh seeds, and their medians rank."""
+
+from typing import List
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from ...errors import UsageError
+from .audit import record
+from .models import Class, Job, Submission
+from .queue import enqueue
+from .ranking import RUNS, best_of
+from .types import DONE, PENDING, QUEUED, RUNNING, now
+
+
+def check(session: Session, of_class: Class) -> None:
+    """UsageError while the class still hands in: before the deadline, or with submissions that wait or run."""
+    if of_class.deadline is not None and now() < of_class.deadline:
+        raise UsageError(f"the deadline of {of_class.name} is {of_class.deadline:%Y-%m-%d %H:%M} UTC; --early for now")
+    waits = session.scalar(
+        select(func.count()).select_from(Submission)
+        .where(Submission.class_id == of_class.id, Submission.status.in_(PENDING))
+    )  # fmt: skip
+    if waits:
+        raise UsageError(f"{waits} submissions of {of_class.name} wait or run: finalise when they are judged")
+
+
+def queue_leaders(session: Session, of_class: Class, leaders: int, actor: str = "command line") -> List[str]:
+    """Queue what the final runs of the leaders still lack.
+
+    Parameters
+    ----------
+    leaders
+        How many places of the ranking are run again.
+
+    Returns
+    -------
+    list of str
+        Submissions for which runs were queued. None: all runs of all leaders are queued, or in.
+    """
+    fresh = []
+    for best in best_of(session, of_class)[:leaders]:
+        there = set(session.scalars(select(Job.purpose).where(Job.submission_id == best.submission_id)))
+        lacking = [f"final-{number}" for number in range(1, RUNS + 1) if f"final-{number}" not in there]
+        submission = session.get_one(Submission, best.submission_id)
+        for purpose in lacking:
+            enqueue(session, submission, of_class.backend, purpose, now())
+        if lacking:
+            fresh.append(best.submission_id)
+    if fresh:
+        of_class.finalised_at = None
+        record(session, actor, "finalise", ", ".join(fresh), of_class)
+    return fresh
+
+
+def runs_left(session: Session, of_class: Class) -> int:
+    """Final runs that wait or run."""
+    query = select(func.count()).select_from(Job).join(Job.submission)
+    final = (Submission.class_id == of_class.id, Job.purpose != "first", Job.state.in_((QUEUED, RUNNING)))
+    return session.scalar(query.where(*final)) or 0
+
+
+def close(session: Session, of_class: Class) -> bool:
+    """Say that the ranking is final, once every run is in; whether it is. Who fell out made room for another: then
+    `queue_leaders` has more to queue."""
+    done = session.scalar(
+        select(func.count()).select_from(Job).join(Job.submission)
+        .where(Submission.class_id == of_class.id, Job.purpose != "first", Job.state == DONE)
+    )  # fmt: skip
+    if not done or runs_left(session, of_class):
+        return False
+    of_class.finalised_at = now()
+    return True

@@ -1,0 +1,212 @@
+"""The tables. All moments are UTC, all times that rank are milliseconds."""
+
+from datetime import datetime
+from typing import ClassVar, List, Optional
+
+from sqlalchemy import CheckConstraint, Double, ForeignKey, Index, LargeBinary, MetaData, String, Text, UniqueConstraint
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
+
+from .types import QUEUED, STUDENT, Utc, now, short_id
+
+# Constraints have names, so that a migration can change them on every database.
+_NAMES = {"ix": "ix_%(column_0_label)s", "uq": "uq_%(table_name)s_%(column_0_name)s", "pk": "pk_%(table_name)s",
+          "ck": "ck_%(table_name)s_%(constraint_name)s",
+          "fk": "fk_%(table_name)s_%(column_0_name)s"}  # fmt: skip
+
+
+class Base(DeclarativeBase):
+    """Of all tables."""
+
+    metadata = MetaData(naming_convention=_NAMES)
+    type_annotation_map: ClassVar = {datetime: Utc, str: String(200), float: Double()}
+
+
+class Class(Base):
+    """A class: its edition, its rubric, its deadline and its limits."""
+
+    __tablename__ = "classes"
+    id: Mapped[int] = mapped_column(primary_key=True)
+    name: Mapped[str] = mapped_column(unique=True)
+    edition: Mapped[str]
+    backend: Mapped[str]  # "cpu" or "gpu": which queue
+    rubric: Mapped[str] = mapped_column(Text)  # TOML
+    deadline: Mapped[Optional[datetime]]
+    gpu_seconds: Mapped[Optional[float]]  # that a person may use up in all, of the device; None for no limit
+    most_bytes: Mapped[int] = mapped_column(default=1 << 20)  # of an upload
+    most_pending: Mapped[int] = mapped_column(default=4)  # submissions of a person that wait or run
+    most_an_hour: Mapped[int] = mapped_column(default=30)  # submissions of a person
+    cudnn_ms: Mapped[Optional[float]]  # what cuDNN takes for the same layers on the same device: a line of the plot
+    names_open: Mapped[bool] = mapped_column(default=False)  # everybody sees names in the ranking, not pseudonyms
+    created_at: Mapped[datetime] = mapped_column(default=now)
+    finalised_at: Mapped[Optional[datetime]]  # when the leaders' re-runs were all in
+    people: Mapped[List["Person"]] = relationship(back_populates="of_class")
+
+
+class Team(Base):
+    """People of a class who are ranked as one."""
+
+    __tablename__ = "teams"
+    id: Mapped[int] = mapped_column(primary_key=True)
+    class_id: Mapped[int] = mapped_column(ForeignKey("classes.id"))
+    name: Mapped[str]
+    pseudonym: Mapped[str]
+    __table_args__ = (
+        UniqueConstraint("class_id", "name"),
+        UniqueConstraint("class_id", "pseudonym", name="uq_teams_p"),
+    )
+
+
+class Person(Base):
+    """Somebody in one class. Who is in two classes is two rows, with two tokens."""
+
+    __tablename__ = "people"
+    id: Mapped[int] = mapped_column(primary_key=True)
+    class_id: Mapped[int] = mapped_column(ForeignKey("classes.id"))
+    team_id: Mapped[Optional[int]] = mapped_column(ForeignKey("teams.id"))
+    name: Mapped[str]  # as the class's list has it, unique in the class
+    role: Mapped[str] = mapped_column(String(20), default=STUDENT)
+    pseudonym: Mapped[str]
+    last_round: Mapped[int] = mapped_column(default=-1)  # of the fair queue, see queue.py
+    created_at: Mapped[datetime] = mapped_column(default=now)
+    of_class: Mapped[Class] = relationship(back_populates="people")
+    team: Mapped[Optional[Team]] = relationship()
+    __table_args__ = (UniqueConstraint("class_id", "name"),
+                      UniqueConstraint("class_id", "pseudonym", name="uq_people_p"),
+                      CheckConstraint("role IN ('student', 'assistant', 'instructor')", name="role"))  # fmt: skip
+
+
+class Token(Base):
+    """What a person shows to the API. Only a hash of it is here; `selector` is its public half, to find it by."""
+
+    __tablename__ = "tokens"
+    id: Mapped[int] = mapped_column(primary_key=True)
+    person_id: Mapped[int] = mapped_column(ForeignKey("people.id"), index=True)
+    selector: Mapped[str] = mapped_column(String(32), unique=True)
+    hashed: Mapped[str] = mapped_column(String(64))  # SHA-256 of the secret half, 256 random bits
+    created_at: Mapped[datetime] = mapped_column(default=now)
+    revoked_at: Mapped[Optional[datetime]]
+    person: Mapped[Person] = relationship()
+
+
+class WebSession(Base):
+    """A browser that is signed in."""
+
+    __tablename__ = "sessions"
+    id: Mapped[int] = mapped_column(primary_key=True)
+    person_id: Mapped[int] = mapped_column(ForeignKey("people.id"), index=True)
+    token_id: Mapped[int] = mapped_column(ForeignKey("tokens.id"))  # that it began with; revoked, it ends
+    hashed: Mapped[str] = mapped_column(String(64), unique=True)  # SHA-256 of the cookie
+    csrf: Mapped[str] = mapped_column(String(64))
+    created_at: Mapped[datetime] = mapped_column(default=now)
+    expires_at: Mapped[datetime]
+    person: Mapped[Person] = relationship()
+    token: Mapped[Token] = relationship()
+
+
+class Submission(Base):
+    """What somebody handed in. Its bytes are a row of `contents`, written in the same transaction."""
+
+    __tablename__ = "submissions"
+    id: Mapped[str] = mapped_column(String(32), primary_key=True, default=short_id)
+    class_id: Mapped[int] = mapped_column(ForeignKey("classes.id"))
+    person_id: Mapped[int] = mapped_column(ForeignKey("people.id"))
+    key: Mapped[str] = mapped_column(
+        String(128)
+    )  # the client's own id of it, or its digest: the same key, the same row
+    digest: Mapped[str] = mapped_column(String(64))  # SHA-256 of the upload, hexadecimal
+    name: Mapped[str]  # the file's, made safe
+    size: Mapped[int]  # bytes
+    final: Mapped[bool] = mapped_column(default=False)  # handed in as the one that counts for marks
+    status: Mapped[str] = mapped_column(String(20), default=QUEUED)
+    spent: Mapped[float] = mapped_column(default=0.0)  # seconds of the device, of a first judging or until cancelled
+    submitted_at: Mapped[datetime] = mapped_column(default=now)
+    person: Mapped[Person] = relationship()
+    of_class: Mapped[Class] = relationship()
+    judgements: Mapped[List["Judgement"]] = relationship(order_by="Judgement.id", back_populates="submission")
+    __table_args__ = (UniqueConstraint("person_id", "key"), Index("ix_submissions_person", "person_id", "submitted_at"),
+                      Index("ix_submissions_class", "class_id", "status"))  # fmt: skip
+
+
+class Content(Base):
+    """A submission's bytes."""
+
+    __tablename__ = "contents"
+    submission_id: Mapped[str] = mapped_column(ForeignKey("submissions.id"), primary_key=True)
+    content: Mapped[bytes] = mapped_column(LargeBinary)
+
+
+class Job(Base):
+    """One judging that is to be done: a submission's first, or one of a leader's five at the end."""
+
+    __tablename__ = "jobs"
+    id: Mapped[int] = mapped_column(primary_key=True)
+    submission_id: Mapped[str] = mapped_column(ForeignKey("submissions.id"))
+    purpose: Mapped[str] = mapped_column(String(20), default="first")  # "first", "final-1" to "final-5"
+    backend: Mapped[str] = mapped_column(String(8))
+    state: Mapped[str] = mapped_column(String(20), default=QUEUED)  # queued, running, done, cancelled
+    round: Mapped[int]  # of the fair queue
+    queued_at: Mapped[datetime] = mapped_column(default=now)
+    started_at: Mapped[Optional[datetime]]
+    attempts: Mapped[int] = mapped_column(default=0)  # times that a grader died under it
+    lease: Mapped[Optional[str]] = mapped_column(String(64))  # who runs it; nobody else may end it
+    lease_until: Mapped[Optional[datetime]]
+    submission: Mapped[Submission] = relationship()
+    __table_args__ = (UniqueConstraint("submission_id", "purpose"),
+                      Index("ix_jobs_queue", "backend", "state", "round", "queued_at", "id"))  # fmt: skip
+
+
+class Judgement(Base):
+    """What a judging came to. One a submission and purpose: the database holds to that, not only the code."""
+
+    __tablename__ = "judgements"
+    id: Mapped[int] = mapped_column(primary_key=True)
+    submission_id: Mapped[str] = mapped_column(ForeignKey("submissions.id"))
+    purpose: Mapped[str] = mapped_column(String(20))
+    status: Mapped[str] = mapped_column(String(20))  # judged, refused, failed
+    reason: Mapped[str] = mapped_column(Text, default="")
+    ranked: Mapped[bool] = mapped_column(default=False)
+    op_ms: Mapped[Optional[float]]  # sum of the layers' Op Times
+    layer_ms: Mapped[Optional[float]]
+    points: Mapped[float] = mapped_column(default=0.0)
+    out_of: Mapped[float] = mapped_column(default=0.0)
+    verdict: Mapped[str] = mapped_column(Text, default="", deferred=True)  # the grader's document, JSON
+    seconds: Mapped[float] = mapped_column(default=0.0)  # that the device was held
+    started_at: Mapped[datetime]
+    finished_at: Mapped[datetime] = mapped_column(default=now)
+    node: Mapped[str] = mapped_column(default="")
+    submission: Mapped[Submission] = relationship(back_populates="judgements")
+    __table_args__ = (UniqueConstraint("submission_id", "purpose"),)
+
+
+class LogLine(Base):
+    """A line of a submission's log, as its judging wrote it."""
+
+    __tablename__ = "log_lines"
+    id: Mapped[int] = mapped_column(primary_key=True)
+    submission_id: Mapped[str] = mapped_column(ForeignKey("submissions.id"))
+    at: Mapped[datetime] = mapped_column(default=now)
+    text: Mapped[str] = mapped_column(Text)
+    __table_args__ = (Index("ix_log_lines_submission", "submission_id", "id"),)
+
+
+class Queue(Base):
+    """What a backend's queue needs to know beside its jobs."""
+
+    __tablename__ = "queues"
+    backend: Mapped[str] = mapped_column(String(8), primary_key=True)
+    round: Mapped[int] = mapped_column(default=0)  # of the job that was started last
+    slots: Mapped[int] = mapped_column(default=1)  # judgings that run side by side
+    seen_at: Mapped[Optional[datetime]]  # when its dispatcher said so
+
+
+class AuditEntry(Base):
+    """Who did what, when. Rows are only ever added."""
+
+    __tablename__ = "audit"
+    id: Mapped[int] = mapped_column(primary_key=True)
+    at: Mapped[datetime] = mapped_column(default=now, index=True)
+    class_id: Mapped[Optional[int]] = mapped_column(ForeignKey("classes.id"))
+    actor: Mapped[str]  # a person's name, or "command line"
+    action: Mapped[str] = mapped_column(String(40))
+    what: Mapped[str] = mapped_column(Text, default="")
+    address: Mapped[str] = mapped_column(String(64), default="")

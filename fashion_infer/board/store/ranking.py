@@ -1,0 +1,162 @@
+"""The ranking, as the course had it: the smallest sum of Op Times of each person or team; others are pseudonyms."""
+
+import statistics
+from datetime import datetime
+from typing import Dict, List, NamedTuple, Optional, Tuple
+
+from sqlalchemy import Row, select
+from sqlalchemy.orm import Session
+
+from .models import Class, Judgement, Person, Submission, Team
+from .people import sees_all
+from .types import JUDGED
+
+RUNS = 5  # of a leader's submission at the end
+_ENOUGH = 3  # of them must be in order for a median
+
+Key = Tuple[str, int]
+
+
+class Place(NamedTuple):
+    """A line of the ranking."""
+
+    place: int  # from 1
+    name: str  # or a pseudonym
+    own: bool  # the viewer's, or the viewer's team's
+    op_ms: float  # the best, or the median of the final runs
+    layer_ms: Optional[float]
+    final: bool  # of the final runs
+    submitted_at: datetime  # of the best: who was first wins a tie
+    submissions: int  # that were judged
+    submission_id: Optional[str]  # None where the viewer may not see it
+    key: Key  # ("team" or "person", id): for lines of a plot; not to be shown
+
+
+class Best(NamedTuple):
+    """What somebody is ranked by. Sorted, the first is the winner."""
+
+    behind: bool  # no final runs
+    op_ms: float
+    submitted_at: datetime
+    submission_id: str
+    person_id: int
+    layer_ms: Optional[float]
+
+
+def ranking(
+    session: Session, of_class: Class, viewer: Optional[Person], rows: Optional[List[Row]] = None
+) -> List[Place]:
+    """The ranking of a class as somebody sees it.
+
+    Parameters
+    ----------
+    viewer
+        Of the same class; None for a stranger, who sees pseudonyms.
+    rows
+        Of `judged`, where they were read already.
+
+    Returns
+    -------
+    list of Place
+        Whose final runs are in comes first, by their medians; then everybody else by the best time. Ties go by the
+        time of submission.
+    """
+    rows = judged(session, of_class) if rows is None else rows
+    found = bests(rows)
+    count: Dict[Key, int] = {}
+    for row in rows:
+        count[key_of_row(row)] = count.get(key_of_row(row), 0) + (row.purpose == "first")
+    people = {row.person_id: row for row in rows}
+    staff = sees_all(viewer) and viewer is not None and viewer.class_id == of_class.id
+    places = []
+    for number, (best, key) in enumerate(sorted((best, key) for key, best in found.items()), 1):
+        row = people[best.person_id]
+        own = viewer is not None and key_of(viewer) == key
+        named = own or staff or of_class.names_open
+        name = (row.team if named else row.team_pseudonym) if key[0] == "team" else row.name if named else row.pseudonym
+        readable = staff or (viewer is not None and viewer.id == best.person_id)
+        places.append(Place(number, name, own, best.op_ms, best.layer_ms, not best.behind, best.submitted_at,
+                            count[key], best.submission_id if readable else None, key))  # fmt: skip
+    return places
+
+
+def may_read(submission: Submission, viewer: Optional[Person]) -> bool:
+    """Whether somebody may see a submission's code, log and verdict: its author, and the staff of its class."""
+    if viewer is None or viewer.class_id != submission.class_id:
+        return False
+    return viewer.id == submission.person_id or sees_all(viewer)
+
+
+def key_of(person: Person) -> Key:
+    """Whom a person is ranked as."""
+    return ("team", person.team_id) if person.team_id is not None else ("person", person.id)
+
+
+def key_of_row(row: Row) -> Key:
+    return ("team", row.team_id) if row.team_id is not None else ("person", row.person_id)
+
+
+def judged(session: Session, of_class: Class) -> List[Row]:
+    """Every judgement of a class, in the order of submission. Rows and no objects: a class has thousands."""
+    query = (
+        select(
+            Judgement.submission_id, Judgement.purpose, Judgement.ranked, Judgement.op_ms, Judgement.layer_ms,
+            Submission.submitted_at, Submission.person_id, Person.team_id, Person.name, Person.pseudonym,
+            Team.name.label("team"), Team.pseudonym.label("team_pseudonym"),
+        )
+        .join(Submission, Judgement.submission_id == Submission.id)
+        .join(Person, Submission.person_id == Person.id)
+        .outerjoin(Team, Person.team_id == Team.id)
+        .where(Submission.class_id == of_class.id, Judgement.status == JUDGED)
+        .order_by(Submission.submitted_at, Submission.id)
+    )  # fmt: skip
+    return list(session.execute(query))
+
+
+def best_of(session: Session, of_class: Class) -> List[Best]:
+    """What everybody of a class is ranked by, the first first."""
+    return sorted(bests(judged(session, of_class)).values())
+
+
+def bests(rows: List[Row]) -> Dict[Key, Best]:
+    """Each person's or team's best. A submission whose final runs are in counts by their median, before any other; one
+    of which too few final runs were in order has no rank, and the next best takes its place."""
+    finals: Dict[str, List[Row]] = {}
+    for row in rows:
+        if row.purpose != "first":
+            finals.setdefault(row.submission_id, []).append(row)
+    found: Dict[Key, Best] = {}
+    for row in rows:
+        if row.purpose != "first" or not row.ranked or row.op_ms is None:
+            continue
+        runs = finals.get(row.submission_id, [])
+        again = [run.op_ms for run in runs if run.ranked and run.op_ms is not None]
+        whole = len(runs) == RUNS
+        if whole and len(again) < _ENOUGH:
+            continue
+        ms = statistics.median(again) if whole else row.op_ms
+        best = Best(not whole, ms, row.submitted_at, row.submission_id, row.person_id, row.layer_ms)
+        key = key_of_row(row)
+        if key not in found or best < found[key]:
+            found[key] = best
+    return found
+
+
+class Point(NamedTuple):
+    """A step of a curve: from this moment on this was the best."""
+
+    at: datetime
+    op_ms: float
+
+
+def best_over_time(session: Session, of_class: Class, viewer: Optional[Person] = None) -> List[Point]:
+    """How the best time of the class came down (with a viewer: of the viewer or the viewer's team), oldest first."""
+    points: List[Point] = []
+    for row in judged(session, of_class):
+        if row.purpose != "first" or not row.ranked or row.op_ms is None:
+            continue
+        if viewer is not None and key_of_row(row) != key_of(viewer):
+            continue
+        if not points or row.op_ms < points[-1].op_ms:
+            points.append(Point(row.submitted_at, row.op_ms))
+    return points

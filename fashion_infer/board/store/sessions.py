@@ -1,0 +1,63 @@
+"""Browsers that are signed in. The cookie's value is a secret of 256 bits; the database has its hash."""
+
+import hmac
+import secrets
+from datetime import timedelta
+from typing import NamedTuple, Optional
+
+from sqlalchemy import delete, select
+from sqlalchemy.orm import Session, joinedload
+
+from .audit import record
+from .models import Person, Token, WebSession
+from .people import authenticate, hashed
+from .types import now
+
+LIFE = timedelta(hours=12)
+
+
+class SignedIn(NamedTuple):
+    """A fresh session, and the value of its cookie."""
+
+    session: WebSession
+    cookie: str
+
+
+def sign_in(session: Session, token: str, address: str = "") -> Optional[SignedIn]:
+    """Begin a browser's session with a person's token; None when the token is none. Both are in the audit log."""
+    found = authenticate(session, token)
+    if found is None:
+        record(session, "somebody", "sign in refused", "", None, address)
+        return None
+    session.execute(delete(WebSession).where(WebSession.expires_at < now()))
+    cookie = secrets.token_urlsafe(32)
+    made = WebSession(person_id=found.person_id, token_id=found.id, hashed=hashed(cookie),
+                      csrf=secrets.token_urlsafe(32), expires_at=now() + LIFE)  # fmt: skip
+    session.add(made)
+    record(session, found.person.name, "sign in", "", found.person.of_class, address)
+    session.flush()
+    return SignedIn(made, cookie)
+
+
+def signed_in(session: Session, cookie: str) -> Optional[WebSession]:
+    """The session of a cookie; None when there is none, it is over, or its token was revoked."""
+    query = select(WebSession).where(WebSession.hashed == hashed(cookie))
+    whole = joinedload(WebSession.person).joinedload(Person.of_class)  # each page needs them: one query
+    found = session.scalar(query.options(joinedload(WebSession.token), whole))
+    if found is None or found.expires_at <= now() or found.token.revoked_at is not None:
+        return None
+    return found
+
+
+def csrf_ok(of: WebSession, value: str) -> bool:
+    """Whether a form carries its session's CSRF token."""
+    return hmac.compare_digest(of.csrf.encode(), value.encode("utf-8", "surrogateescape"))
+
+
+def sign_out(session: Session, of: WebSession) -> None:
+    """End a session."""
+    session.execute(delete(WebSession).where(WebSession.id == of.id))
+    record(session, of.person.name, "sign out", "", of.person.of_class)
+
+
+__all__ = ["LIFE", "SignedIn", "Token", "csrf_ok", "sign_in", "sign_out", "signed_in"]

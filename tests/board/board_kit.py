@@ -1,0 +1,72 @@
+"""A class with people, and the short words for what happens to it."""
+
+from datetime import timedelta
+
+from fashion_infer.board.store import accepting, people, queue
+from fashion_infer.board.store.models import Class, Person, Submission
+
+
+class Kit:
+    """A class "c" on the CPU: students Ann, Bob and Cid, Ada assists, Ina instructs. It has a clock of its own."""
+
+    def __init__(self, store, start):
+        self.store, self.now, self.number = store, start, 0
+        with store.write() as session:
+            made = people.new_class(session, "c", "fa2017", "cpu", "", start + timedelta(days=30), most_pending=50,
+                                    most_an_hour=1000)  # fmt: skip
+            listed = [("Ann", "", ""), ("Bob", "", ""), ("Cid", "", ""), ("Ada", "assistant", ""),
+                      ("Ina", "instructor", "")]  # fmt: skip
+            joined = people.join(session, made, listed)
+            self.tokens = {one.person.name: one.token for one in joined}
+            self.people = {one.person.name: one.person.id for one in joined}
+            self.class_id = made.id
+
+    def change(self, **fields):
+        """Set fields of the class."""
+        with self.store.write() as session:
+            for name, value in fields.items():
+                setattr(session.get_one(Class, self.class_id), name, value)
+
+    def pass_time(self, seconds=1.0):
+        """Let time pass."""
+        self.now += timedelta(seconds=seconds)
+
+    def submit(self, who, content=None, seconds=1.0, **options):
+        """Somebody submits, a second later than whatever was before; the submission's identifier."""
+        self.pass_time(seconds)
+        self.number += 1
+        content = content if content is not None else f"kernel {self.number}".encode()
+        with self.store.write() as session:
+            person = session.get_one(Person, self.people[who])
+            return accepting.accept(session, person, "k.cu", content, at=self.now, **options).submission.id
+
+    def claim(self, owner="me"):
+        """The next job."""
+        with self.store.write() as session:
+            return queue.claim(session, "cpu", owner, self.now)
+
+    def finish(self, claimed, ms=1.0, seconds=1.0, **outcome):
+        """The end of a judging; whether it counted."""
+        self.pass_time(seconds)
+        fields = {"status": "judged", "ranked": True, "op_ms": ms, "points": 10.0, "out_of": 10.0, "seconds": seconds}
+        with self.store.write() as session:
+            return queue.finish(session, claimed.lease, queue.Outcome(**{**fields, **outcome}), self.now)
+
+    def judge(self, ms=1.0, **outcome):
+        """Take the next one and judge it; its submission's identifier."""
+        claimed = self.claim()
+        assert self.finish(claimed, ms, **outcome)
+        return claimed.submission
+
+    def person(self, session, name):
+        """Somebody."""
+        return session.get_one(Person, self.people[name])
+
+    def of_class(self, session):
+        """The class."""
+        return session.get_one(Class, self.class_id)
+
+    def status(self, identifier):
+        """Of a submission."""
+        with self.store.read() as session:
+            return session.get_one(Submission, identifier).status

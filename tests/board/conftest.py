@@ -1,0 +1,83 @@
+"""Boards for tests: stores on both databases, people, a service in this process."""
+
+import shutil
+import sys
+import uuid
+import warnings
+from datetime import datetime, timezone
+from pathlib import Path
+
+import pytest
+
+if sys.version_info < (3, 10):
+    collect_ignore_glob = ["test_*.py"]  # Ray and the others of the extra `board` are not made for it
+else:
+    sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts"))
+    import board_trial
+    import sqlalchemy
+    from board_kit import Kit
+    from sqlalchemy import text
+
+    from fashion_infer.board.store.database import Store, url_of
+
+    START = datetime(2026, 9, 1, 12, 0, tzinfo=timezone.utc)
+
+    @pytest.fixture(scope="session")
+    def server(tmp_path_factory):
+        """A PostgreSQL server, once: its URL."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            with board_trial.postgres() as url:
+                yield url
+
+    @pytest.fixture(scope="session")
+    def admin(server):
+        """A connection that makes databases. One with all tables is there to be copied."""
+        engine = sqlalchemy.create_engine(url_of("", server), isolation_level="AUTOCOMMIT")
+        with engine.connect() as connection:
+            connection.execute(text("CREATE DATABASE board_template"))
+            Store(url_of("", server.replace("/postgres?", "/board_template?"))).close()
+            yield connection
+        engine.dispose()
+
+    @pytest.fixture
+    def postgres(server, admin):
+        """A database of that server, with empty tables."""
+        name = f"board_{uuid.uuid4().hex}"
+        admin.execute(text(f"CREATE DATABASE {name} TEMPLATE board_template STRATEGY FILE_COPY"))
+        yield server.replace("/postgres?", f"/{name}?")
+        admin.execute(text(f"DROP DATABASE {name} WITH (FORCE)"))
+
+    @pytest.fixture(scope="session")
+    def template(tmp_path_factory):
+        """A SQLite file with empty tables: making them takes half a second."""
+        folder = tmp_path_factory.mktemp("template")
+        Store(url_of(str(folder), None)).close()
+        return folder / "board.sqlite"
+
+    @pytest.fixture
+    def data(tmp_path, template):
+        """The folder of an empty board."""
+        (tmp_path / "board").mkdir()
+        shutil.copy(template, tmp_path / "board")
+        return str(tmp_path / "board")
+
+    @pytest.fixture(params=["sqlite", "postgres"])
+    def store(request, data):
+        """An empty board's database, of both kinds."""
+        url = request.getfixturevalue("postgres") if request.param == "postgres" else None
+        made = Store(url_of(data, url))
+        yield made
+        made.close()
+
+    @pytest.fixture
+    def kit(store):
+        """A class with people, on both kinds of database."""
+        return Kit(store, START)
+
+    @pytest.fixture
+    def small(data):
+        """The same on SQLite alone, for what does not depend on the database."""
+        made = Store(url_of(data, None))
+        yield Kit(made, START)
+        made.close()

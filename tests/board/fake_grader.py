@@ -1,0 +1,43 @@
+"""A grader that does not run anything: waits, and writes a verdict. Takes the options of `fashion-infer grade`.
+
+A submission says in its text what is to happen: `ms=1.5`, `refuse`, `fail`, `crash`, `seconds=0.2`. Without these its
+time comes from its digest, so that every submission has one of its own.
+"""
+
+import hashlib
+import json
+import os
+import re
+import sys
+import time
+
+
+def main(words):
+    source, out = words[0], words[words.index("--out") + 1]
+    wait = float(os.environ.get("FAKE_GRADER_SECONDS", "0"))
+    with open(source, "rb") as file:
+        content = file.read()
+    text = content.decode("latin-1")
+    said = dict(re.findall(r"(\w+)=([\w.]+)", text))
+    wait = float(said.get("seconds", wait))
+    sys.stderr.write(f"fashion-infer: judging {source}\n")
+    sys.stderr.flush()
+    time.sleep(wait)
+    if "crash" in text:
+        os.kill(os.getpid(), 9)
+    status = "refused" if "refuse" in text else "failed" if "fail" in text else "judged"
+    digest = hashlib.sha256(content).hexdigest()
+    ms = float(said.get("ms", int(digest[:6], 16) / 1e5))
+    judged = status == "judged"
+    verdict = {
+        "kind": "fashion-infer verdict", "version": 1, "status": status,
+        "reason": "" if judged else f"it says {status}", "ranked": judged, "points": 10.0 if judged else 0.0,
+        "out_of": 10.0, "op_time_ms": ms if judged else None, "layer_time_ms": ms if judged else None,
+        "printed": text[:100], "findings": [], "times": [], "rubric": {"show": {}},
+    }  # fmt: skip
+    os.makedirs(out, exist_ok=True)
+    with open(os.path.join(out, "verdict.json"), "w") as file:
+        json.dump(verdict, file)
+
+
+main(sys.argv[1:])

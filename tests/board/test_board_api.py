@@ -1,0 +1,284 @@
+"""The API: who sees what, what is refused, headers; property tests of every address against its own schema."""
+
+import hashlib
+import json
+import logging
+import re
+
+import pytest
+import schemathesis
+import uvicorn
+from fastapi.testclient import TestClient
+from hypothesis import HealthCheck, given, settings
+from profiles import examples
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+
+from fashion_infer.board import logs, service
+from fashion_infer.board.settings import Settings
+from fashion_infer.board.store import audit
+from fashion_infer.board.store.types import now
+
+CHECKS = [schemathesis.checks.not_a_server_error, status_code_conformance, content_type_conformance,
+          response_schema_conformance]  # fmt: skip
+ALL = ("Ann", "Bob", "Cid", "Ada", "Ina")
+
+
+class Service:
+    """The application over a kit's database, and short words for requests to it."""
+
+    def __init__(self, kit, data):
+        self.kit, kit.now = kit, now()  # the service goes by the clock on the wall
+        kit.change(deadline=None)
+        self.app = service.create_app(Settings(data=data))
+        self.app.state.store.close()
+        self.app.state.store = kit.store
+        self.client = TestClient(self.app, raise_server_exceptions=False)
+
+    def ask(self, who, method, path, **options):
+        """A request of somebody, or of nobody."""
+        headers = {"Authorization": f"Bearer {self.kit.tokens[who]}"} if who else {}
+        return self.client.request(method, f"/api/v1{path}", headers=headers, **options)
+
+    def send(self, who, content, **query):
+        """Hand in; the answer."""
+        return self.ask(who, "POST", "/submissions", params={"name": "k.cu", **query}, content=content)
+
+
+@pytest.fixture
+def board(kit, data):
+    return Service(kit, data)
+
+
+@pytest.fixture
+def little(small, data):
+    """On SQLite alone."""
+    return Service(small, data)
+
+
+def test_acknowledged_it_is_there_whole(board):
+    answer = board.send("Ann", b"\0code", sha256=hashlib.sha256(b"\0code").hexdigest())
+    assert answer.status_code == 201 and answer.headers["location"] == f"/api/v1/submissions/{answer.json()['id']}"
+    assert answer.json()["wait"]["place"] == 1
+    with board.kit.store.read() as session:
+        assert session.connection().exec_driver_sql("SELECT content FROM contents").scalar() == b"\0code"
+    assert board.send("Ann", b"\0code").status_code == 200
+    assert board.ask("Ann", "GET", f"/submissions/{answer.json()['id']}/content").content == b"\0code"
+
+
+@pytest.mark.parametrize("content, query, status", [
+    (b"", {}, 422), (b"x" * 100, {}, 413), (b"x", {"name": ""}, 422), (b"x", {"key": "a b"}, 422),
+    (b"x", {"sha256": "0" * 64}, 422), (b"x", {"class": "other"}, 403), (b"x", {"final": "perhaps"}, 422),
+])  # fmt: skip
+def test_what_is_refused_is_not_there(little, content, query, status):
+    little.kit.change(most_bytes=50)
+    answer = little.send("Ann", content, **query)
+    assert answer.status_code == status, answer.text
+    assert little.ask("Ann", "GET", "/submissions").json() == []
+
+
+def test_a_body_without_end_is_not_read_to_its_end(little):
+    """Its length is not said; of what comes, no more is taken than may come."""
+    taken = []
+
+    def body():
+        for _ in range(10_000):
+            taken.append(1)
+            yield b"x" * 10_000
+
+    little.kit.change(most_bytes=100_000)
+    assert little.send("Ann", body()).status_code == 413
+    said = little.ask("Ann", "POST", "/submissions", params={"name": "k"}, content=b"x")
+    assert said.status_code == 201
+
+
+class TestWhoSeesWhat:
+    @pytest.fixture
+    def judged(self, board):
+        found = board.send("Ann", b"ann's secret").json()["id"]
+        verdict = {"printed": "a secret print", "rubric": {"show": {"printed": False, "times": False}},
+                   "times": [1], "op_time_ms": 1.0, "findings": [{"text": "t", "advice": "a"}]}  # fmt: skip
+        board.kit.judge(1.5, verdict=json.dumps(verdict))
+        return found
+
+    @pytest.mark.parametrize("path", ["", "/log", "/content"])
+    def test_a_submission(self, board, judged, path):
+        codes = {who: board.ask(who, "GET", f"/submissions/{judged}{path}").status_code for who in ALL}
+        assert codes == {"Ann": 200, "Bob": 404, "Cid": 404, "Ada": 200, "Ina": 200}
+        assert board.ask(None, "GET", f"/submissions/{judged}{path}").status_code == 401
+        none = board.ask("Bob", "GET", f"/submissions/{'2' * 12}{path}")
+        assert none.json() == board.ask("Bob", "GET", f"/submissions/{judged}{path}").json()
+
+    def test_cancel(self, board):
+        one = board.send("Ann", b"to cancel").json()["id"]
+        for who, code in (("Bob", 404), ("Ann", 200), ("Ann", 409)):
+            assert board.ask(who, "POST", f"/submissions/{one}/cancel").status_code == code
+
+    def test_what_the_rubric_hides(self, board, judged):
+        student = board.ask("Ann", "GET", f"/submissions/{judged}").json()["verdict"]
+        assert set(student) == {"rubric", "findings"}
+        staff = board.ask("Ina", "GET", f"/submissions/{judged}").json()["verdict"]
+        assert staff["printed"] == "a secret print" and staff["times"] == [1]
+
+    def test_names_in_ranking_and_queue(self, board, judged):
+        board.send("Ann", b"waits")
+        for path in ("/ranking", "/queue"):
+            shown = {who: board.ask(who, "GET", path).json()[0] for who in ALL}
+            assert shown["Ann"]["name"] == "Ann" and shown["Ann"]["own"] and shown["Ann"]["submission_id"]
+            assert shown["Ina"]["name"] == shown["Ada"]["name"] == "Ann" and not shown["Ina"]["own"]
+            assert shown["Bob"]["name"] != "Ann" and shown["Bob"]["submission_id"] is None
+            assert "Ann" not in board.ask("Bob", "GET", path).text
+        board.kit.change(names_open=True)
+        for path in ("/ranking", "/queue"):
+            shown = board.ask("Bob", "GET", path).json()[0]
+            assert shown["name"] == "Ann" and shown["submission_id"] is None
+
+    def test_who_looks_at_somebodys_code_is_written_down(self, board, judged):
+        for who in ("Ada", "Ann"):
+            board.ask(who, "GET", f"/submissions/{judged}/content")
+        with board.kit.store.read() as session:
+            looks = [(one.actor, one.what) for one in audit.entries(session, board.kit.of_class(session))
+                     if one.action == "read code"]  # fmt: skip
+        assert looks == [("Ada", judged)]
+
+    def test_another_class_is_another_world(self, board, judged):
+        from fashion_infer.board.store import people
+
+        with board.kit.store.write() as session:
+            other = people.new_class(session, "d", "fa2017", "cpu", "")
+            (one,) = people.join(session, other, [("Ann", "instructor", "")])
+        board.kit.tokens["other"] = one.token
+        assert board.ask("other", "GET", f"/submissions/{judged}").status_code == 404
+        assert board.ask("other", "GET", "/ranking").json() == []
+
+    def test_metrics_are_for_staff(self, board, judged):
+        def ask(who):
+            headers = {"Authorization": f"Bearer {board.kit.tokens[who]}"} if who else {}
+            return board.client.get("/metrics", headers=headers)
+
+        assert [ask(who).status_code for who in (None, "Ann", "Ada", "Ina")] == [401, 403, 200, 200]
+        board.send("Ann", b"waits")
+        text = ask("Ina").text
+        assert 'board_submissions{of_class="c",status="judged"} 1.0' in text
+        assert 'board_jobs{backend="cpu",state="queued"} 1.0' in text and "board_oldest_waiting_seconds" in text
+
+
+@pytest.mark.parametrize(
+    "header", ["", "Bearer", "Bearer ", "Basic x", "Bearer fib_x_y", "bearer \u00e9", "Bearer " + "x" * 9000]
+)
+def test_who_is_nobody(little, header):
+    for path in ("/me", "/ranking", "/queue", "/submissions", "/submissions/abc", "/submissions/abc/log"):
+        answer = little.client.get(f"/api/v1{path}", headers={"Authorization": header.encode()})
+        assert answer.status_code == 401 and answer.headers["www-authenticate"] == "Bearer", path
+    answer = little.client.post("/api/v1/submissions?name=x", content=b"x", headers={"Authorization": header.encode()})
+    assert answer.status_code == 401
+
+
+def test_every_answer_has_the_headers(little):
+    for path in ("/api/v1/me", "/healthz", "/nowhere", "/api/v1/openapi.json"):
+        headers = little.client.get(path).headers
+        policy = headers["content-security-policy"]
+        assert "default-src 'none'" in policy and "unsafe" not in policy and "http" not in policy
+        assert headers["x-content-type-options"] == "nosniff" and headers["cache-control"] == "no-store"
+        assert "server" not in headers
+
+
+def test_health(little):
+    assert little.client.get("/healthz").json()["status"] == "ok"
+    from datetime import timedelta
+
+    from fashion_infer.board.store import queue
+
+    with little.kit.store.write() as session:
+        queue.state_of(session, "cpu").seen_at = now() - timedelta(minutes=2)
+    answer = little.client.get("/healthz")
+    assert (answer.status_code, answer.json()["silent_dispatchers"]) == (503, ["cpu"])
+
+
+def test_a_database_that_is_away_is_503_and_says_nothing_of_the_inside(little, monkeypatch):
+    from sqlalchemy.exc import OperationalError
+
+    def away(*arguments, **options):
+        raise OperationalError("SELECT secret", {}, Exception("host db.internal refused"))
+
+    monkeypatch.setattr(little.kit.store, "read", away)
+    answer = little.ask("Ann", "GET", "/me")
+    assert answer.status_code == 503 and answer.headers["retry-after"]
+    assert "secret" not in answer.text and "internal" not in answer.text
+
+
+def test_a_log_waits_for_its_next_line(little):
+    import threading
+    import time
+
+    from fashion_infer.board.store import queue
+
+    one = little.send("Ann", b"x").json()["id"]
+    first = little.ask("Ann", "GET", f"/submissions/{one}/log").json()
+    last = first["lines"][-1]["number"]
+
+    def write():
+        time.sleep(0.4)
+        with little.kit.store.write() as session:
+            queue.log(session, one, ["a line"])
+
+    threading.Thread(target=write).start()
+    found = little.ask("Ann", "GET", f"/submissions/{one}/log", params={"after": last, "wait": 20}).json()
+    assert [line["text"] for line in found["lines"]] == ["a line"] and not found["ended"]
+    assert little.ask("Ann", "GET", f"/submissions/{one}/log", params={"after": 10**6, "wait": 0}).json()["lines"] == []
+
+
+def test_log_lines_are_json(capsys):
+    record = logging.makeLogRecord({"name": "x", "msg": "a %s", "args": ("b\nc",), "levelname": "INFO", "who": "Ann"})
+    line = logs.Lines().format(record)
+    assert "\n" not in line
+    assert {key: json.loads(line)[key] for key in ("message", "who", "level")} == {
+        "message": "a b\nc", "who": "Ann", "level": "info"}  # fmt: skip
+
+
+def test_every_address_is_in_the_schema_and_asks_for_a_token(little):
+    schema = little.client.get("/api/v1/openapi.json").json()
+    for path, methods in schema["paths"].items():
+        for method, what in methods.items():
+            if path.startswith("/api/"):
+                assert what["security"], (path, method)
+                found = re.sub(r"\{\w+\}", "abc", path)
+                assert little.client.request(method, f"{found}?name=x").status_code == 401, path
+
+
+@pytest.fixture
+def schema(little):
+    """Its addresses with a person's token; what is not the API's is left out."""
+    little.kit.change(most_pending=10**6, most_an_hour=10**6, most_bytes=1000)
+    for number in range(3):
+        little.send("Ann", f"{number}".encode())
+    little.kit.judge()
+    return schemathesis.openapi.from_asgi("/api/v1/openapi.json", little.app)
+
+
+def test_whatever_is_asked_the_answer_is_as_the_schema_says(schema, little):
+    """No failure of the server, no answer that the schema does not know, whatever comes."""
+    tried = set()
+    for found in schema.get_all_operations():
+        operation = found.ok()
+        if not operation.path.startswith("/api/"):
+            continue
+        tried.add((operation.method, operation.path))
+
+        @given(case=operation.as_strategy())
+        @settings(max_examples=examples(12), deadline=None, suppress_health_check=list(HealthCheck))
+        def holds(case):
+            case.headers = {**dict(case.headers or {}), "Authorization": f"Bearer {little.kit.tokens['Ann']}"}
+            if case.query and "wait" in case.query:
+                case.query["wait"] = 0
+            case.validate_response(case.call(), checks=CHECKS)
+
+        holds()
+    assert len(tried) == 9
+
+
+def test_uvicorn_knows_the_options_that_serve_gives(little):
+    uvicorn.Config(little.app, server_header=False, h11_max_incomplete_event_size=64 << 10, timeout_graceful_shutdown=5)

@@ -1,0 +1,320 @@
+"""The queue: fair order, leases, judged once, and waits that come true."""
+
+import random
+from datetime import timedelta
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from profiles import examples
+from sqlalchemy import delete, func, select
+
+from fashion_infer.board import estimating
+from fashion_infer.board.store import queue, reading
+from fashion_infer.board.store.expectation import expected, start_in
+from fashion_infer.board.store.models import Content, Job, Judgement, LogLine, Person, Submission
+from fashion_infer.board.store.models import Queue as State
+from fashion_infer.board.store.queue import LEASE, MOST_DEATHS, MOST_FAILURES, Outcome
+
+SHARED = settings(max_examples=examples(15), suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+def served(kit):
+    """Who is served, in the order of the queue, until it is empty."""
+    found = []
+    while (claimed := kit.claim()) is not None:
+        with kit.store.read() as session:
+            found.append(session.get_one(Submission, claimed.submission).person.name)
+        assert kit.finish(claimed)
+    return found
+
+
+def emptied(kit):
+    """A kit for the next example."""
+    with kit.store.write() as session:
+        for table in (LogLine, Judgement, Job, Content, Submission, State):
+            session.execute(delete(table))
+        for person in session.scalars(select(Person)):
+            person.last_round = -1
+    return kit
+
+
+def test_one_who_submits_ten_waits_behind_those_who_submit_one(kit):
+    for _ in range(4):
+        kit.submit("Ann")
+    kit.submit("Bob"), kit.submit("Cid"), kit.submit("Bob")
+    assert served(kit) == ["Ann", "Bob", "Cid", "Ann", "Bob", "Ann", "Ann"]
+
+
+def test_a_round_that_was_missed_is_not_made_up_for(kit):
+    """Who did not submit for a while has no credit: one place ahead of others, no more."""
+    for _ in range(3):
+        kit.submit("Ann")
+    served(kit)
+    for _ in range(3):
+        kit.submit("Ann")
+    for _ in range(3):
+        kit.submit("Bob")
+    assert served(kit) in (["Bob", "Ann", "Bob", "Ann", "Bob", "Ann"], ["Ann", "Bob"] * 3)
+
+
+@given(order=st.lists(st.sampled_from(["Ann", "Bob", "Cid"]), min_size=1, max_size=12), burst=st.integers(0, 12))
+@SHARED
+def test_round_robin_then_first_come(small, order, burst):
+    """The oracle: people in a ring, each with a list; of those with the fewest served, the one who came first."""
+    kit = emptied(small)
+    burst = min(burst, len(order))
+    for who in order[:burst]:
+        kit.submit(who)
+    waiting = {name: [index for index, who in enumerate(order[:burst]) if who == name] for name in set(order[:burst])}
+    wanted, turns = [], dict.fromkeys(waiting, 0)
+    while any(waiting.values()):
+        fewest = min(turns[name] for name in waiting if waiting[name])
+        who = min((name for name in waiting if waiting[name] and turns[name] == fewest), key=lambda n: waiting[n][0])
+        wanted.append(who)
+        turns[who] += 1
+        waiting[who].pop(0)
+    assert served(kit) == wanted
+
+
+@given(data=st.data())
+@SHARED
+def test_nobody_waits_for_more_than_one_of_anybody_elses(small, data):
+    """Whatever happens: between a submission of somebody with none in the queue and its start, nobody else has more
+    than two starts (one of the round that is being served, one of its own round)."""
+    kit = emptied(small)
+    mine = None
+    starts = {}
+    for _ in range(data.draw(st.integers(5, 25))):
+        what = data.draw(st.sampled_from(["Ann", "Bob", "serve"]))
+        if what != "serve":
+            kit.submit(what)
+        elif (claimed := kit.claim()) is not None:
+            kit.finish(claimed)
+    mine = kit.submit("Cid")
+    for _ in range(60):
+        if data.draw(st.booleans()):
+            kit.submit(data.draw(st.sampled_from(["Ann", "Bob"])))
+        claimed = kit.claim()
+        kit.finish(claimed)
+        if claimed.submission == mine:
+            break
+        with kit.store.read() as session:
+            who = session.get_one(Submission, claimed.submission).person.name
+        starts[who] = starts.get(who, 0) + 1
+    assert kit.status(mine) == "judged" and all(count <= 2 for count in starts.values()), starts
+
+
+class TestPlace:
+    def test_place_and_wait(self, kit):
+        with kit.store.write() as session:
+            queue.state_of(session, "cpu").slots = 2
+        for _ in range(5):
+            kit.submit("Ina")
+            kit.judge(seconds=10)
+        ids = [kit.submit(who, seconds=0) for who in ("Ann", "Bob", "Cid", "Ann", "Bob")]
+        kit.claim(), kit.claim()
+        with kit.store.read() as session:
+            found = [expected(session, session.get_one(Submission, one), kit.now) for one in ids]
+        # Two run for 10 s from now on; the third begins when the first of them ends.
+        assert [wait.place for wait in found] == [0, 0, 1, 2, 3]
+        assert [wait.start_in for wait in found[:3]] == pytest.approx([0, 0, 10])
+        assert 10 <= found[3].start_in <= 20 and 20 <= found[4].start_in <= 40
+        assert found[2].end_in == pytest.approx(20)
+
+    def test_the_place_is_the_order(self, kit):
+        rng = random.Random(1)
+        ids = [kit.submit(rng.choice(["Ann", "Bob", "Cid"])) for _ in range(12)]
+        with kit.store.read() as session:
+            places = {one: expected(session, session.get_one(Submission, one), kit.now).place for one in ids}
+            lines = reading.queue(session, kit.of_class(session), kit.person(session, "Ina"))
+        assert [line.submission_id for line in lines] == sorted(ids, key=places.get)
+        assert [line.place for line in lines] == list(range(1, 13))
+        order = [kit.judge() for _ in ids]
+        assert sorted(ids, key=places.get) == order and sorted(places.values()) == list(range(1, 13))
+
+    @given(busy=st.lists(st.floats(0, 50), max_size=6), work=st.lists(st.floats(0.1, 50), max_size=20),
+           slots=st.integers(1, 6))  # fmt: skip
+    def test_when_a_job_starts(self, busy, work, slots):
+        """Against a clock that goes by events: the job starts when all before it have started and a grader is free."""
+        busy = busy[:slots]
+        ends, now = [*busy, *[0.0] * (slots - len(busy))], 0.0
+        for seconds in work:
+            now = max(now, min(ends))
+            ends[ends.index(min(ends))] = now + seconds
+        assert start_in(busy, work, slots) == pytest.approx(max(now, min(ends)))
+
+    def test_waits_come_true_within_a_factor_of_2(self, small):
+        """A class that hands in on a clock of its own: what each was told, and what came to pass."""
+        rng = random.Random(2)
+        with small.store.write() as session:
+            queue.state_of(session, "cpu").slots = 3
+        small.submit("Ann")
+        small.judge(seconds=8)
+        arrivals = sorted((rng.uniform(0, 120), rng.choice(["Ann", "Bob", "Cid", "Ada", "Ina"])) for _ in range(60))
+        begin, told, running = small.now, {}, []
+        while arrivals or running:
+            next_end = min(running)[0] if running else float("inf")
+            next_in = arrivals[0][0] if arrivals else float("inf")
+            small.now = begin + timedelta(seconds=min(next_end, next_in))
+            if next_in <= next_end:
+                one = small.submit(arrivals.pop(0)[1], seconds=0)
+                with small.store.read() as session:
+                    told[one] = (expected(session, session.get_one(Submission, one), small.now).start_in, small.now)
+            else:
+                _, claimed = running.pop(running.index(min(running)))
+                assert small.finish(claimed, seconds=0)
+            while len(running) < 3 and (claimed := small.claim()) is not None:
+                running.append(((small.now - begin).total_seconds() + rng.uniform(6, 10), claimed))
+        with small.store.read() as session:
+            starts = {one.submission_id: one.started_at for one in session.scalars(select(Judgement))}
+        waits = [(said, (starts[one] - at).total_seconds()) for one, (said, at) in told.items()]
+        long = [(said, took) for said, took in waits if took >= 10]
+        assert len(long) > 20
+        assert sum(0.5 <= said / took <= 2 for said, took in long) >= 0.85 * len(long), long
+
+
+class TestLeases:
+    def test_judged_once(self, kit):
+        identifier = kit.submit("Ann")
+        claimed = kit.claim()
+        assert kit.claim() is None
+        assert kit.finish(claimed, 2.0) and not kit.finish(claimed, 3.0)
+        with kit.store.read() as session:
+            assert session.scalars(select(Judgement.op_ms)).all() == [2.0]
+        assert kit.status(identifier) == "judged"
+
+    def test_a_lease_that_ran_out_counts_no_more(self, kit):
+        identifier = kit.submit("Ann")
+        late = kit.claim()
+        kit.pass_time(LEASE.total_seconds() + 1)
+        with kit.store.write() as session:
+            assert queue.recover(session, at=kit.now) == 1
+        again = kit.claim("other")
+        assert (again.submission, again.content) == (identifier, late.content)
+        assert not kit.finish(late, 1.0) and kit.finish(again, 2.0)
+        with kit.store.read() as session:
+            assert session.scalars(select(Judgement.op_ms)).all() == [2.0]
+
+    def test_renewed_it_holds(self, kit):
+        kit.submit("Ann")
+        claimed = kit.claim()
+        for _ in range(5):
+            kit.pass_time(LEASE.total_seconds() - 1)
+            with kit.store.write() as session:
+                assert queue.renew(session, [claimed.lease, "no.lease"], kit.now) == [claimed.lease]
+                assert queue.recover(session, at=kit.now) == 0
+        assert kit.finish(claimed)
+
+    def test_of_a_dispatcher_that_is_dead_all_come_back_at_their_places(self, kit):
+        ids = [kit.submit(who) for who in ("Ann", "Bob", "Cid")]
+        mine, other = kit.claim("me"), kit.claim("other")
+        with kit.store.write() as session:
+            assert queue.recover(session, "me", kit.now) == 1
+        assert kit.status(ids[0]) == "queued" and kit.status(ids[1]) == "running"
+        assert kit.claim().submission == ids[0]
+        assert not kit.finish(mine) and kit.finish(other)
+
+    def test_a_name_that_is_the_beginning_of_another(self, kit):
+        kit.submit("Ann")
+        kit.claim("me2")
+        with kit.store.write() as session:
+            assert queue.recover(session, "me", kit.now) == 0 and queue.recover(session, "m%", kit.now) == 0
+
+    @pytest.mark.parametrize("outcome, most", [(None, MOST_DEATHS), (Outcome("failed", "ill"), MOST_FAILURES)])
+    def test_after_many_deaths_it_is_the_submission(self, kit, outcome, most):
+        identifier = kit.submit("Ann")
+        for number in range(most):
+            assert kit.status(identifier) == "queued", number
+            claimed = kit.claim()
+            with kit.store.write() as session:
+                queue.give_back(session, claimed.lease, "not begun", outcome, counted=False, at=kit.now)
+            claimed = kit.claim()
+            with kit.store.write() as session:
+                queue.give_back(session, claimed.lease, "it fell", outcome, at=kit.now)
+        assert kit.status(identifier) == "failed" and kit.claim() is None
+        with kit.store.read() as session:
+            (judgement,) = session.scalars(select(Judgement)).all()
+            assert judgement.reason == (outcome.reason if outcome else f"its grader died {most} times: it fell")
+
+    def test_cancelled(self, kit):
+        waits, runs, done = kit.submit("Ann"), None, None
+        kit.submit("Bob")
+        claimed = kit.claim()
+        runs = claimed.submission
+        with kit.store.write() as session:
+            for one in (waits, runs):
+                queue.cancel(session, session.get_one(Submission, one), "Ann")
+            assert queue.renew(session, [claimed.lease], kit.now) == []
+        assert not kit.finish(claimed) and kit.status(runs) == "cancelled"
+        done = kit.judge()
+        with kit.store.write() as session:
+            assert not queue.cancel(session, session.get_one(Submission, done), "Bob")
+        assert kit.status(done) == "judged"
+
+    @given(data=st.data())
+    @SHARED
+    def test_whatever_happens_each_is_judged_once(self, small, data):
+        """Claims, ends, deaths, leases that run out and dispatchers that restart, in any order; then all is served."""
+        kit = emptied(small)
+        ids, held = [], []
+        for _ in range(data.draw(st.integers(1, 40))):
+            what = data.draw(st.sampled_from(["submit", "claim", "finish", "die", "expire", "restart"]))
+            if what == "submit":
+                ids.append(kit.submit(data.draw(st.sampled_from(["Ann", "Bob", "Cid"]))))
+            elif what == "claim" and (claimed := kit.claim()) is not None:
+                held.append(claimed)
+            elif held and what in ("finish", "die"):
+                one = data.draw(st.sampled_from(held))  # perhaps one that was given back before
+                if what == "finish":
+                    kit.finish(one)
+                else:
+                    with kit.store.write() as session:
+                        queue.give_back(session, one.lease, "died", at=kit.now)
+            elif what in ("expire", "restart"):
+                kit.pass_time(60 if what == "expire" else 0)
+                with kit.store.write() as session:
+                    queue.recover(session, "me" if what == "restart" else None, kit.now)
+        with kit.store.write() as session:
+            queue.recover(session, "me", kit.now)
+        served(kit)
+        with kit.store.read() as session:
+            counts = dict(session.execute(select(Judgement.submission_id, func.count()).group_by(
+                Judgement.submission_id)).all())  # fmt: skip
+        assert counts == dict.fromkeys(ids, 1)
+
+
+class TestEstimate:
+    def test_more_graders_wait_less_until_it_is_enough(self):
+        found = estimating.estimate(estimating.Request(people=300, submissions=12, seconds=60), 120)
+        assert [one.graders for one in found] == list(range(1, len(found) + 1)) and len(found) > 1
+        assert found[-1].p95 <= 120 < found[-2].p95
+        assert all(a.p95 >= b.p95 for a, b in zip(found, found[1:]))
+
+    def test_one_grader_and_one_person_is_first_come(self):
+        arrivals, takes = [0.0, 1.0, 2.0, 100.0], [10.0, 10.0, 10.0, 10.0]
+        found = estimating.simulated(estimating.Request(people=1, days=1), 1, arrivals, [0] * 4, takes)
+        assert (found.median, found.longest) == (4.5, 18.0)  # waits: 0, 9, 18, 0
+
+    def test_it_is_the_order_of_the_board(self, small):
+        """The same arrivals, through the store's queue and through the simulation."""
+        rng = random.Random(3)
+        names = ["Ann", "Bob", "Cid"]
+        who = [rng.randrange(3) for _ in range(30)]
+        arrivals = sorted(rng.uniform(0, 60) for _ in who)
+        begin, waits, free = small.now, [], 0.0
+        index, at = 0, {}
+        while index < len(who) or len(waits) < len(who):
+            while index < len(who) and (arrivals[index] <= free or len(at) == len(waits)):
+                small.now = begin + timedelta(seconds=arrivals[index])
+                at[small.submit(names[who[index]], seconds=0)] = arrivals[index]
+                free = max(free, arrivals[index]) if len(at) == len(waits) + 1 else free
+                index += 1
+            small.now = begin + timedelta(seconds=free)
+            claimed = small.claim()
+            waits.append(free - at[claimed.submission])
+            free += 5.0
+            small.finish(claimed, seconds=0)
+        found = estimating.simulated(estimating.Request(people=3, days=1), 1, arrivals, who, [5.0] * 30)
+        assert found.longest == pytest.approx(max(waits), abs=1e-3)
+        assert found.median == pytest.approx(sorted(waits)[14] / 2 + sorted(waits)[15] / 2, abs=1e-3)

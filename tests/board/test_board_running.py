@@ -1,0 +1,386 @@
+"""A board that runs: the command line, graders, the dispatcher, Ray, the sandbox; and a few faults."""
+
+import os
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import board_faults
+import board_trial
+import psutil
+import pytest
+from profiles import pick
+from sqlalchemy import func, select
+
+from fashion_infer import board
+from fashion_infer.board import remembered, serving
+from fashion_infer.board.client import Client
+from fashion_infer.board.packing import packed
+from fashion_infer.board.queue import grading
+from fashion_infer.board.queue.dispatcher import Dispatcher
+from fashion_infer.board.queue.graders import Here
+from fashion_infer.board.settings import Settings
+from fashion_infer.board.store import people
+from fashion_infer.board.store.database import Store, url_of
+from fashion_infer.board.store.models import Job, Judgement, LogLine
+from fashion_infer.board.store.queue import Claimed
+from fashion_infer.errors import DeviceError, UsageError
+from fashion_infer.grading.sandbox import available
+
+ATTACKS = Path(__file__).resolve().parents[1] / "attacks"
+HONEST = Path(board.__file__).parents[1] / "submissions" / "templates" / "conv.cpp"
+
+
+def claimed(content, name="k.cu", rubric="", backend="cpu"):
+    """A job for a grader."""
+    return Claimed(1, "a.lease", "s", "first", backend, "fa2017", rubric, name, content)
+
+
+class TestGrading:
+    def test_lines_and_an_outcome(self):
+        *lines, last = grading.run(claimed(b"ms=2.5"), board_trial.FAKE)
+        assert [event.kind for event in lines] == ["log", "log"] and lines[1].text.endswith("judging k.cu")
+        assert (last.kind, last.outcome.status, last.outcome.op_ms, last.outcome.ranked) == (
+            "outcome",
+            "judged",
+            2.5,
+            True,
+        )
+
+    @pytest.mark.parametrize("content, kind, status", [
+        (b"refuse", "outcome", "refused"), (b"fail", "unable", "failed"), (b"crash", "unable", "failed"),
+    ])  # fmt: skip
+    def test_other_ends(self, content, kind, status):
+        *_, last = grading.run(claimed(content), board_trial.FAKE)
+        assert (last.kind, last.outcome.status) == (kind, status) and last.text
+
+    def test_a_grader_that_hangs_is_ended(self):
+        begin = time.monotonic()
+        *_, last = grading.run(claimed(b"seconds=60"), board_trial.FAKE, longest=0.5)
+        assert time.monotonic() - begin < 20 and last.kind == "unable"
+
+    def test_a_grader_that_is_not_there(self):
+        *_, last = grading.run(claimed(b"x"), "/no/such/program")
+        assert last.kind == "unable" and last.outcome.status == "failed"
+
+    def test_a_grader_dies_with_whoever_started_it(self, tmp_path):
+        code = ("import subprocess, time; from fashion_infer.board.queue import lifeline; "
+                "print(lifeline.start(['sleep', '60']).pid, flush=True); time.sleep(60)")  # fmt: skip
+        with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as parent:
+            child = int(parent.stdout.readline())
+            time.sleep(0.5)
+            parent.kill()
+        end = time.monotonic() + 10
+        while time.monotonic() < end and Path(f"/proc/{child}").exists() and "Z" not in state(child):
+            time.sleep(0.05)
+        assert not Path(f"/proc/{child}").exists() or "Z" in state(child)
+
+
+def state(process):
+    """Of a process: "Z" for one that is dead and not yet waited for."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return "Z"
+
+
+class TestDispatcher:
+    @pytest.fixture
+    def dispatcher(self, small):
+        small.change(deadline=None)
+        return Dispatcher(small.store, Here(board_trial.FAKE, 2), "me")
+
+    def until_dry(self, small, dispatcher, seconds=60):
+        """Step until nothing waits or runs."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            dispatcher.step()
+            with small.store.read() as session:
+                if not session.scalar(select(Job.id).where(Job.state.in_(("queued", "running"))).limit(1)):
+                    return
+            time.sleep(0.02)
+        raise AssertionError("the queue does not run dry")
+
+    def test_everything_ends_as_it_says(self, small, dispatcher):
+        ids = {
+            end: small.submit("Ann", f"{end} {n}".encode())
+            for n, end in enumerate(("judge", "refuse", "fail", "crash"))
+        }
+        self.until_dry(small, dispatcher)
+        assert {end: small.status(one) for end, one in ids.items()} == {
+            "judge": "judged", "refuse": "refused", "fail": "failed", "crash": "failed"}  # fmt: skip
+        with small.store.read() as session:
+            assert session.scalar(select(func.count()).select_from(Judgement)) == 4
+            lines = session.scalars(select(LogLine.text).where(LogLine.submission_id == ids["fail"])).all()
+            assert sum("waits again" in line for line in lines) == 2
+
+    def test_what_was_cancelled_is_stopped_and_does_not_count(self, small, dispatcher, monkeypatch):
+        from fashion_infer.board.store import queue
+        from fashion_infer.board.store.models import Submission
+
+        one = small.submit("Ann", b"seconds=1")
+        dispatcher.step()
+        with small.store.write() as session:
+            assert queue.cancel(session, session.get_one(Submission, one), "Ann")
+        for _ in range(30):
+            dispatcher.step()
+            time.sleep(0.05)
+        assert small.status(one) == "cancelled"
+        with small.store.read() as session:
+            assert session.scalars(select(Judgement)).all() == []
+
+    def test_a_database_that_fails_is_asked_again(self, small, dispatcher, monkeypatch):
+        from sqlalchemy.exc import OperationalError
+
+        one, fails, write = small.submit("Ann", b"x"), [3], small.store.write
+
+        def failing():
+            if fails[0]:
+                fails[0] -= 1
+                raise OperationalError("x", {}, Exception("gone"))
+            return write()
+
+        monkeypatch.setattr(small.store, "write", failing)
+        monkeypatch.setattr(time, "sleep", lambda seconds, sleep=time.sleep: sleep(min(seconds, 0.02)))
+        dispatcher.run(lambda: small.status(one) != "judged")
+        assert small.status(one) == "judged"
+
+
+@pytest.fixture
+def own_home(monkeypatch, tmp_path):
+    """A home of one's own, where tokens are kept."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    for name in (remembered.URL, remembered.TOKEN):
+        monkeypatch.delenv(name, raising=False)
+    return tmp_path
+
+
+class TestClient:
+    @pytest.mark.parametrize("url", ["ftp://x", "board.example", "http://", "http://board.example:8408"])
+    def test_addresses_that_are_refused(self, url):
+        with pytest.raises(UsageError):
+            Client(url, "t")
+
+    def test_tokens_are_kept_for_nobody_else(self, own_home):
+        path = remembered.remember("https://b.example/", "t1")
+        assert path.stat().st_mode & 0o777 == 0o600
+        assert remembered.known(None) == ("https://b.example", "t1") == remembered.known("https://b.example")
+        remembered.remember("https://c.example", "t2")
+        assert remembered.known(None).token == "t2" and remembered.known("https://b.example/").token == "t1"
+        with pytest.raises(UsageError, match="no token for"):
+            remembered.known("https://d.example")
+
+    def test_the_same_folder_is_the_same_bytes(self, tmp_path):
+        for name in ("a", "b"):
+            (tmp_path / name / "team").mkdir(parents=True)
+            for file in ("conv.cpp", "x.h", ".secret"):
+                (tmp_path / name / "team" / file).write_text(file)
+                os.utime(tmp_path / name / "team" / file, (1e9 + ord(name), 1e9))
+        one, two = packed(str(tmp_path / "a" / "team")), packed(str(tmp_path / "b" / "team"))
+        assert one == two and one.name == "team.zip" and b"secret" not in one.content
+        (tmp_path / "a" / "k.cpp").write_text('#include "other.h"')
+        assert packed(str(tmp_path / "a" / "k.cpp")) == ("k.cpp", b'#include "other.h"')
+        (tmp_path / "a" / "other.h").write_text("int x;")
+        assert packed(str(tmp_path / "a" / "k.cpp")).name == "k.zip"
+
+
+def test_without_the_extra_one_line_says_what_to_do(monkeypatch, invoke, tmp_path):
+    import importlib.util
+
+    found = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name, *a: None if name == "fastapi" else found(name, *a))
+    for words in (("serve",), ("class", "list"), ("export",)):
+        code, out, err = invoke("board", *words, "--data", str(tmp_path / "none"))
+        assert (code, out) == (4, "")
+        assert err == "fashion-infer: a board needs fastapi: pip install 'fashion-infer[board]'\n"
+    assert not (tmp_path / "none").exists()
+
+
+def test_an_older_python_is_told(monkeypatch):
+    monkeypatch.setattr(sys, "version_info", (3, 9, 1))
+    with pytest.raises(DeviceError, match=r"needs Python 3\.10 or newer, this is 3\.9"):
+        board.require()
+
+
+def test_asking_does_not_import_the_extra():
+    code = (
+        "import sys; import fashion_infer.cli.submit, fashion_infer.cli.board, fashion_infer.board.client, "
+        "fashion_infer.board.packing; print(sorted({'sqlalchemy', 'fastapi', 'ray', 'pydantic'} & set(sys.modules)))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "[]\n"
+
+
+@pytest.mark.parametrize("settings, why", [
+    (Settings(host="0.0.0.0"), "tokens must not travel in the open"), (Settings(certificate="x"), "needs both files"),
+])  # fmt: skip
+def test_what_is_not_served(settings, why):
+    with pytest.raises(UsageError, match=why):
+        serving.serve(settings)
+
+
+@pytest.mark.parametrize("words, why", [
+    (("class", "new", "x", "--deadline", "tomorrow"), "write it as in"),
+    (("class", "new", "x", "--deadline", "2026-12-05T23:59"), "add the time zone"),
+    (("class", "new", "x/y"), "a class's name has"), (("class", "new", "x", "--edition", "fa1999"), "fa1999"),
+    (("class", "set", "none", "--most-pending", "2"), "there is no class none"),
+    (("finalise",), "there is no class yet"),
+    (("restore", "/no/such"), "there is no backup"),
+])  # fmt: skip
+def test_mistakes_are_one_line(words, why, invoke, data):
+    code, out, err = invoke("board", *words, "--data", data)
+    assert code in (2, 3) and why in err and err.count("\n") == 1 and not out
+
+
+@pytest.fixture(scope="module")
+def trial():
+    """A board that goes on through several tests."""
+    with board_trial.trial(4, options=("--ray", "off", "--cpu-slots", "2"), seconds=0.1) as made:
+        yield made
+
+
+class TestTrial:
+    """One board, from the first command to the last, as people use it."""
+
+    def submit(self, trial, own_home, who, text, *words):
+        """`fashion-infer submit` of somebody."""
+        (own_home / "k.cu").write_text(text)
+        environment = {**os.environ, "FASHION_INFER_BOARD_TOKEN": trial.tokens[who]}
+        line = [sys.executable, "-m", "fashion_infer", "submit", str(own_home / "k.cu"), "--to", trial.url, *words]
+        return subprocess.run(line, env=environment, capture_output=True, text=True, timeout=120)
+
+    def test_submit_to_the_end(self, trial, own_home):
+        done = self.submit(trial, own_home, "p000", "ms=3.5", "--final", "--class", "trial")
+        lines = done.stdout.splitlines()
+        assert done.returncode == 0, done.stderr
+        assert "stored as" in lines[0] and "judged: 10 of 10 points, Op Time 3.500 ms" in lines
+        assert lines[-1].endswith("k.cu  final  judged: 10 of 10 points, Op Time 3.5000 ms, rank 1")
+        assert "in the queue, begins in about" in done.stderr and done.stderr.count("\n") == 1
+
+    def test_what_is_refused_and_what_cannot_be_judged(self, trial, own_home):
+        for text, code, why in (("refuse", 1, "refused: it says refused"), ("fail", 4, "could not judge it"),
+                                ("", 2, "the submission is empty")):  # fmt: skip
+            done = self.submit(trial, own_home, "p001", text)
+            assert done.returncode == code and why in done.stderr.splitlines()[-1], done.stderr
+
+    def test_asking(self, trial, own_home, monkeypatch, invoke):
+        self.submit(trial, own_home, "p002", "ms=1.5")
+        monkeypatch.setenv("FASHION_INFER_BOARD_TOKEN", trial.tokens["p002"])
+        monkeypatch.setenv("FASHION_INFER_BOARD", trial.url)
+        code, out, _ = invoke("board", "history")
+        assert code == 0 and "Op Time 1.5000 ms" in out
+        identifier = out.split()[0]
+        assert "waits" not in invoke("board", "status", identifier)[1]
+        assert "judged: 10 of 10" in invoke("board", "log", identifier)[1]
+        assert invoke("board", "ranking")[1].splitlines()[0].startswith("*   1        1.5000 ms")
+        assert "p002, student of trial" in invoke("board", "status")[1]
+        assert invoke("board", "cancel", identifier)[0] == 1
+        assert invoke("board", "log", "../../etc")[0] == 2
+
+    def test_a_board_that_comes_back_is_waited_for(self, trial, own_home):
+        trial.process.kill()
+        trial.process.wait()
+        (own_home / "k.cu").write_text("ms=7")
+        environment = {**os.environ, "FASHION_INFER_BOARD_TOKEN": trial.tokens["p003"]}
+        line = [sys.executable, "-m", "fashion_infer", "submit", str(own_home / "k.cu"), "--to", trial.url]
+        with subprocess.Popen(
+            line, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        ) as going:
+            time.sleep(1)
+            trial.start()
+            out, err = going.communicate(timeout=120)
+        assert going.returncode == 0 and "Op Time 7.0000 ms" in out and "the board does not answer" in err
+
+    def test_finalise_and_export(self, trial, own_home):
+        self.submit(trial, own_home, "p000", "ms=3.5")
+        trial.command("finalise", "--leaders", "2")
+        rows = [line.split(",") for line in trial.command("export").splitlines()]
+        assert rows[0][:5] == ["place", "name", "team", "op_ms", "final_runs"] and len(rows) == 5
+        assert [row[4] for row in rows[1:3]] == ["1", "1"] and rows[-1][0] == ""
+        store = trial.store()
+        with store.read() as session:
+            found = people.the_class(session, None)
+            assert found.finalised_at is not None
+            purposes = session.execute(select(Judgement.submission_id, func.count()).where(Judgement.purpose != "first")
+                                       .group_by(Judgement.submission_id)).all()  # fmt: skip
+        store.close()
+        assert sorted(count for _, count in purposes) == [5, 5]
+
+    def test_faults(self, trial):
+        trial.command("class", "set", "trial", "--most-an-hour", "100000")
+        kinds = ["service", "dispatcher", "worker", "database"]
+        store = trial.store()
+        with store.read() as session:
+            before = set(session.scalars(select(Judgement.submission_id)))
+        store.close()
+        found = board_faults.rounds(trial, pick(3, 60), random.Random(), None, kinds, lambda line: None, pause=0.3,
+                                    calm=1.0)  # fmt: skip
+        assert [line for line in found if line.split(":")[0] not in before] == []
+
+
+def family(made):
+    """Every process of a board."""
+    first = psutil.Process(made.process.pid)
+    return [first, *first.children(recursive=True)]
+
+
+SOCKETS = """
+#include "conv.h"
+#include <arpa/inet.h>
+extern "C" void conv_forward(const float* x, const float* k, float* y, int B, int M, int C, int H, int W, int K) {
+  for (int port : {PORTS}) {
+    int one = socket(AF_INET, SOCK_STREAM, 0);
+    sockaddr_in to = {};
+    to.sin_family = AF_INET; to.sin_port = htons(port); to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    tell("a port", one >= 0 && connect(one, (sockaddr*)&to, sizeof to) == 0);
+  }
+  tell("ray's folder", opendir("/tmp/ray") != nullptr);
+  convolve(x, k, y, B, M, C, H, W, K);
+}
+"""
+
+
+@pytest.mark.skipif(not available().isolated, reason="no sandbox")
+def test_the_real_grader_and_what_it_keeps_from_a_submission(tmp_path, monkeypatch):
+    """The real grader, on a Ray of the board's own: an honest kernel is ranked, and one that looks for the board's and
+    Ray's ports and sockets finds none. Ray listens on the loopback alone, and talks to nobody without its token."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    rubric = tmp_path / "rubric.toml"
+    rubric.write_text((ATTACKS / "rubric.toml").read_text())
+    made = board_trial.Trial(tmp_path, 2, options=(), seconds=None, limits=("--rubric", str(rubric)))
+    try:
+        made.start()
+        client = Client(made.url, made.tokens["p000"])
+        one = client.submit("conv.cpp", HONEST.read_bytes())["id"]
+        text = list(client.log(one))
+        found = client.submission(one)
+        assert (found["status"], found["rank"], found["judgement"]["points"]) == ("judged", 1, 100), text
+        assert any("judging begins on" in line for line in text) and client.me()["graders"] == 1
+        heard = {socket.laddr for process in family(made) for socket in process.net_connections("tcp")
+                 if socket.status == "LISTEN"}  # fmt: skip
+        assert {address.ip for address in heard} <= {"127.0.0.1", "::ffff:127.0.0.1"}, heard
+        ports = {address.port for address in heard}
+        assert made.port in ports and len(ports) > 3
+        (gcs,) = [process for process in family(made) if "gcs_server" in process.name()]
+        said = gcs.environ()
+        assert said["RAY_AUTH_MODE"] == "token" and len(said["RAY_AUTH_TOKEN"]) == 64
+        assert all(said["RAY_AUTH_TOKEN"] not in word for process in family(made) for word in process.cmdline())
+        (tmp_path / "team").mkdir()
+        (tmp_path / "team" / "conv.h").write_text((ATTACKS / "cpu" / "conv.h").read_text())
+        (tmp_path / "team" / "conv.cpp").write_text(SOCKETS.replace("PORTS", ", ".join(map(str, sorted(ports)))))
+        client = Client(made.url, made.tokens["p001"])
+        one = client.submit(*packed(str(tmp_path / "team")))["id"]
+        list(client.log(one))
+        found = client.submission(one)
+        printed = found["verdict"]["printed"]
+        assert found["status"] == "judged" and "a port: stopped" in printed and "ray's folder: stopped" in printed
+        assert "GOT THROUGH" not in printed
+    finally:
+        made.stop()
+
+
+def test_a_stores_folder_that_cannot_be(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(Exception, match="cannot make the board's folder"):
+        Store(url_of(str(tmp_path / "file" / "x"), None))

@@ -1,0 +1,289 @@
+"""The store: tables, people, tokens, what is accepted. On SQLite and on PostgreSQL."""
+
+import hashlib
+import stat
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.config import Config
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from profiles import examples
+from sqlalchemy import func, select, text
+from sqlalchemy.exc import IntegrityError
+
+from fashion_infer.board import exporting
+from fashion_infer.board.store import accepting, audit, database, people, sessions
+from fashion_infer.board.store.accepting import NotTaken, safe_name
+from fashion_infer.board.store.database import Store, url_of
+from fashion_infer.board.store.models import Base, Content, Judgement, Person, Submission, Token
+from fashion_infer.errors import DataError, UsageError
+
+
+def test_the_last_migration_is_the_one_that_is_looked_for():
+    folder = Path(database.__file__).parent / "migrations"
+    config = Config()
+    config.set_main_option("script_location", str(folder))
+    assert ScriptDirectory.from_config(config).get_current_head() == database.HEAD
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+def test_migrations_make_the_tables_that_the_code_has(kind, server, admin, tmp_path):
+    url = None
+    if kind == "postgres":
+        admin.execute(text("CREATE DATABASE board_fresh"))
+        url = server.replace("/postgres?", "/board_fresh?")
+    store = Store(url_of(str(tmp_path), url))
+    with store.engine.connect() as connection:
+        differences = compare_metadata(MigrationContext.configure(connection), Base.metadata)
+    # Types that a database spells otherwise are none; tables, columns, indexes and constraints count.
+    assert [one for one in differences if not isinstance(one, list)] == []
+    store.close()
+
+
+def test_a_store_that_is_there_is_opened_again(store):
+    with store.write() as session:
+        people.new_class(session, "kept", "fa2017", "gpu", "")
+    again = Store(store.engine.url.render_as_string(hide_password=False))
+    with again.read() as session:
+        assert people.find_class(session, "kept").backend == "gpu"
+    again.close()
+
+
+def test_moments_come_back_in_utc_and_without_a_zone_are_refused(kit):
+    with kit.store.read() as session:
+        assert kit.of_class(session).deadline == kit.now + timedelta(days=30)
+        assert kit.of_class(session).deadline.utcoffset() == timedelta(0)
+    with pytest.raises(Exception, match="without a time zone"):
+        kit.change(deadline=kit.now.replace(tzinfo=None))
+
+
+def test_a_database_that_cannot_be_reached_is_one_line(tmp_path):
+    for url in ("postgresql://nobody@127.0.0.1:9/none", "nonsense://x", f"sqlite:///{tmp_path}/no/such/folder/x"):
+        with pytest.raises(DataError) as raised:
+            Store(url_of("", url))
+        assert "\n" not in str(raised.value)
+
+
+class TestTokens:
+    def test_the_database_has_no_token(self, kit):
+        with kit.store.read() as session:
+            for table in Base.metadata.sorted_tables:
+                shown = repr(session.execute(select(table)).all())
+                for token in kit.tokens.values():
+                    assert token.split("_")[2] not in shown, table.name
+
+    def test_whose_a_token_is(self, kit):
+        with kit.store.read() as session:
+            for name, token in kit.tokens.items():
+                assert people.authenticate(session, token).person.name == name
+
+    @pytest.mark.parametrize("change", [
+        lambda token: token[:-1], lambda token: token[:-1] + ("0" if token[-1] != "0" else "1"), lambda token: "",
+        lambda token: "fib_x", lambda token: token.upper(), lambda token: token + "_x", lambda token: "fib__",
+        lambda token: token.replace("fib", "fic"), lambda token: "fib_\udc80_\udc80", lambda token: "x" * 10**6,
+    ])  # fmt: skip
+    def test_anything_else_is_nobody(self, kit, change):
+        with kit.store.read() as session:
+            assert people.authenticate(session, change(kit.tokens["Ann"])) is None
+
+    def test_another_persons_secret_is_nobody(self, kit):
+        ann, bob = kit.tokens["Ann"].split("_"), kit.tokens["Bob"].split("_")
+        with kit.store.read() as session:
+            assert people.authenticate(session, f"fib_{ann[1]}_{bob[2]}") is None
+
+    def test_revoked_it_and_its_sessions_end(self, kit):
+        with kit.store.write() as session:
+            cookie = sessions.sign_in(session, kit.tokens["Ann"]).cookie
+        with kit.store.write() as session:
+            assert sessions.signed_in(session, cookie).person.name == "Ann"
+            assert people.revoke(session, kit.person(session, "Ann")) == 1
+        with kit.store.read() as session:
+            assert people.authenticate(session, kit.tokens["Ann"]) is None
+            assert sessions.signed_in(session, cookie) is None
+
+    def test_who_joins_again_gets_a_further_token(self, kit):
+        with kit.store.write() as session:
+            (one,) = people.join(session, kit.of_class(session), [("Ann", "assistant", "red")])
+        with kit.store.read() as session:
+            for token in (one.token, kit.tokens["Ann"]):
+                found = people.authenticate(session, token).person
+                assert (found.id, found.role, found.team.name) == (kit.people["Ann"], "assistant", "red")
+            assert session.scalar(select(func.count()).select_from(Token)) == 6
+
+
+@pytest.mark.parametrize("listed, why", [
+    ([("=1+1", "", "")], "a name has"), ([("", "", "")], "a name has"), ([("x" * 101, "", "")], "a name has"),
+    ([("Dan", "king", "")], "a role is one of"), ([("Dan", "", ""), ("Dan", "", "")], "named twice"),
+    ([("Dan", "", "<b>")], "a team's name"), ([("a\nb", "", "")], "a name has"),
+])  # fmt: skip
+def test_people_that_are_refused_leave_nothing_behind(kit, listed, why):
+    with pytest.raises(UsageError, match=why), kit.store.write() as session:
+        people.join(session, kit.of_class(session), [("Eve", "", ""), *listed])
+    with kit.store.read() as session:
+        assert people.find_person(session, kit.of_class(session), "Eve") is None
+
+
+def test_pseudonyms_differ_and_are_nobodys_name(small):
+    with small.store.write() as session:
+        people.join(session, small.of_class(session), [(f"n{number}", "", "") for number in range(300)])
+        found = session.scalars(select(Person.pseudonym)).all()
+    assert len(set(found)) == len(found) == 305
+
+
+class TestAccepting:
+    def test_all_of_it_is_stored(self, kit):
+        identifier = kit.submit("Ann", b"\0\xffbytes")
+        with kit.store.read() as session:
+            found = session.get_one(Submission, identifier)
+            assert session.get_one(Content, identifier).content == b"\0\xffbytes"
+            assert found.digest == hashlib.sha256(b"\0\xffbytes").hexdigest() and found.status == "queued"
+            entry = audit.entries(session, kit.of_class(session))[0]
+            assert (entry.actor, entry.action) == ("Ann", "submit") and identifier in entry.what
+
+    def test_the_same_bytes_are_one_submission_of_a_person(self, kit):
+        one = kit.submit("Ann", b"same")
+        assert kit.submit("Ann", b"same") == one
+        assert kit.submit("Bob", b"same") != one
+        assert kit.submit("Ann", b"same", final=True) != one
+        kit.judge(), kit.judge(), kit.judge()
+        assert kit.submit("Ann", b"same") == one
+        assert kit.claim() is None
+
+    def test_the_same_identifier_is_one_submission(self, kit):
+        one = kit.submit("Ann", b"same", key="k1")
+        assert kit.submit("Ann", b"same", key="k1") == one
+        assert kit.submit("Ann", b"same", key="k2") != one
+        assert kit.submit("Bob", b"same", key="k1") != one
+        with pytest.raises(NotTaken, match=f"another submission, {one}") as raised:
+            kit.submit("Ann", b"other", key="k1")
+        assert raised.value.status == 409
+
+    def test_an_identifier_of_a_digests_form_is_no_digest(self, kit):
+        one = kit.submit("Ann", b"same")
+        assert kit.submit("Ann", b"same", key=f"sha256:{hashlib.sha256(b'same').hexdigest()}") != one
+
+    def test_the_deadline(self, kit):
+        kit.change(deadline=kit.now + timedelta(seconds=10))
+        kit.submit("Ann", b"last", seconds=10)
+        with pytest.raises(NotTaken, match="the deadline was 2026-09-01 12:00 UTC") as raised:
+            kit.submit("Ann", seconds=0.001)
+        assert raised.value.status == 403
+        assert kit.submit("Ann", b"last")  # an acknowledgement that was lost can still be asked for
+
+    def test_sizes(self, kit):
+        kit.change(most_bytes=10)
+        kit.submit("Ann", b"x" * 10)
+        for content, status in ((b"x" * 11, 413), (b"", 422)):
+            with pytest.raises(NotTaken) as raised:
+                kit.submit("Ann", content)
+            assert raised.value.status == status
+
+    def test_how_many_may_wait(self, kit):
+        kit.change(most_pending=2)
+        kit.submit("Ann"), kit.submit("Ann")
+        with pytest.raises(NotTaken, match="2 of your submissions wait or run") as raised:
+            kit.submit("Ann")
+        assert (raised.value.status, raised.value.retry_after) == (429, 30)
+        kit.submit("Bob")
+        kit.judge()
+        kit.submit("Ann")
+
+    def test_how_many_an_hour(self, kit):
+        kit.change(most_an_hour=3)
+        for _ in range(3):
+            kit.submit("Ann", seconds=600)
+        with pytest.raises(NotTaken, match="the next in 1800 s") as raised:
+            kit.submit("Ann", seconds=600)
+        assert raised.value.retry_after == 1800
+        kit.submit("Bob")
+        kit.submit("Ann", seconds=1800)
+
+    def test_seconds_of_the_device(self, kit):
+        kit.change(gpu_seconds=100)
+        kit.submit("Ann")
+        kit.judge(seconds=60)
+        kit.submit("Ann")
+        running = kit.claim()
+        kit.pass_time(39)
+        kit.submit("Ann", seconds=0)
+        with pytest.raises(NotTaken, match="your 100 s of the device are used up") as raised:
+            kit.submit("Ann", seconds=2)
+        assert raised.value.status == 403
+        kit.submit("Bob")
+        assert kit.finish(running, seconds=1)
+
+    @given(name=st.text(max_size=300))
+    @settings(max_examples=examples(200))
+    def test_a_name_has_nothing_that_anybody_reads_as_his_own(self, name):
+        safe = safe_name(name)
+        assert 0 < len(safe) <= accepting.NAME_LENGTH and safe[0] not in ".-"
+        assert set(safe) <= set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._+-")
+
+    def test_names_that_are_good_stay(self):
+        names = ("new-forward.cu", "a.tar.gz", "submission.py", "x" * 96 + ".cuh")
+        assert [safe_name(name) for name in names] == list(names)
+        assert safe_name("../../etc/passwd") == "passwd" and safe_name("a\\b.cu") == "b.cu"
+
+
+def test_a_judgement_is_one_of_its_purpose(kit):
+    identifier = kit.submit("Ann")
+    kit.judge()
+    with pytest.raises(IntegrityError), kit.store.write() as session:
+        session.add(Judgement(submission_id=identifier, purpose="first", status="judged", started_at=kit.now))
+
+
+@given(contents=st.lists(st.binary(min_size=1, max_size=50), min_size=1, max_size=8))
+@settings(max_examples=examples(3), suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_backup_is_the_board(kit, tmp_path_factory, contents):
+    """Fills either kind of database anew, which then goes on with numbers of its own."""
+    for content in contents:
+        kit.submit("Bob", content)
+    kit.claim()
+    folder = tmp_path_factory.mktemp("backup")
+    exporting.backup(kit.store, str(folder / "b.sqlite"))
+    assert stat.S_IMODE((folder / "b.sqlite").stat().st_mode) == 0o600
+    assert [path.name for path in folder.iterdir()] == ["b.sqlite"]
+    fresh = Store(url_of(str(folder / "new"), None))
+    exporting.restore(str(folder / "b.sqlite"), fresh)
+    for table in Base.metadata.sorted_tables:
+        with kit.store.read() as old, fresh.read() as new:
+            rows = [sorted(map(repr, session.execute(select(table)).all())) for session in (old, new)]
+        assert rows[0] == rows[1], table.name
+    with fresh.write() as session:
+        people.join(session, people.find_class(session, "c"), [("Zoe", "", "")])
+    with pytest.raises(DataError, match="has classes already"):
+        exporting.restore(str(folder / "b.sqlite"), fresh)
+    fresh.close()
+
+
+def test_a_backup_fills_postgresql(small, postgres, tmp_path):
+    small.submit("Ann")
+    exporting.backup(small.store, str(tmp_path / "b.sqlite"))
+    fresh = Store(url_of("", postgres))
+    exporting.restore(str(tmp_path / "b.sqlite"), fresh)
+    small.store.close()
+    small.store = fresh
+    other = small.submit("Bob")
+    assert small.judge() != other and small.judge() == other
+    fresh.close()
+
+
+def test_what_is_no_backup(small, tmp_path):
+    (tmp_path / "x").write_bytes(b"no database, that much is sure" * 100)
+    empty = Store(url_of(str(tmp_path / "new"), None))
+    for path, why in ((tmp_path / "none", "there is no backup"), (tmp_path / "x", "is no backup of a board")):
+        with pytest.raises(DataError, match=why):
+            exporting.restore(str(path), empty)
+    empty.close()
+
+
+def test_sqlite_keeps_foreign_keys_and_syncs(small):
+    with small.store.read() as session:
+        assert session.execute(text("PRAGMA foreign_keys")).scalar() == 1
+        assert session.execute(text("PRAGMA synchronous")).scalar() == 2
+        assert session.execute(text("PRAGMA journal_mode")).scalar() == "wal"

@@ -1,0 +1,301 @@
+"""Signing in, the guard of forms, and what instructors do on the pages."""
+
+import re
+from datetime import timedelta
+
+import filled_board as fill
+import pytest
+
+pytest.importorskip("fastapi")
+from fashion_infer.board.page import actions
+from fashion_infer.board.service import create_app
+from fashion_infer.board.settings import Settings
+from fashion_infer.board.store import people, sessions
+
+CLASS = {"deadline": "2027-01-02T03:04+01:00", "gpu_seconds": "12.5", "cudnn_ms": "10.67", "names_open": "yes"}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    return {
+        kind: create_app(Settings(data=str(tmp_path_factory.mktemp(kind)), certificate=certificate))
+        for kind, certificate in (("plain", None), ("tls", "cert.pem"))
+    }
+
+
+@pytest.fixture
+def app(made):
+    """A board with a class of four; emptied afterwards."""
+    app = made["plain"]
+    with app.state.store.write() as session:
+        of = fill.a_class(session, "one")
+        for name, role in (("Ida", "instructor"), ("Ann", "assistant"), ("Mallory", "student"), ("Eve", "student")):
+            fill.person(session, of, name, role)
+    yield app
+    with app.state.store.write() as session:
+        for table in reversed(fill.models.Base.metadata.sorted_tables):
+            session.execute(table.delete())
+    for name in ("standings", "lines"):
+        if hasattr(app.state, name):
+            delattr(app.state, name)
+
+
+def client_of(app, name=None, base="http://testserver"):
+    from fastapi.testclient import TestClient
+
+    client = TestClient(app, base, follow_redirects=False)
+    client.csrf = None
+    if name:
+        cookie, client.csrf = fill.sign_in(app.state.store, name)
+        client.cookies.set("board", cookie)
+    return client
+
+
+def post(client, path, **fields):
+    return client.post(path, data={"csrf": client.csrf, **fields})
+
+
+def count(app, table):
+    with app.state.store.read() as session:
+        return session.query(getattr(fill.models, table)).count()
+
+
+def the(app, table, **by):
+    with app.state.store.read() as session:
+        return session.query(getattr(fill.models, table)).filter_by(**by).one()
+
+
+def enter(client, token):
+    guard = re.search(r'name="csrf" value="(\w+)"', client.get("/login").text)[1]
+    return client.post("/login", data={"csrf": guard, "token": token})
+
+
+def token_of(app, name):
+    with app.state.store.write() as session:
+        return people.new_token(session, session.query(fill.models.Person).filter_by(name=name).one())
+
+
+def test_a_token_opens_a_session_and_signing_out_ends_it(app):
+    client = client_of(app)
+    answer = enter(client, f"  {token_of(app, 'Eve')}\n")
+    assert (answer.status_code, answer.headers["location"]) == (303, "/")
+    said = next(value for name, value in answer.headers.multi_items() if name == "set-cookie" and "board=" in value)
+    assert "HttpOnly" in said and "SameSite=lax" in said and "Path=/" in said and "Secure" not in said
+    text = client.get("/mine").text
+    assert "Eve" in text
+    cookie = client.cookies["board"]
+    client.csrf = re.search(r'name="csrf" value="([^"]+)"', text)[1]
+    assert post(client, "/logout").status_code == 303
+    client.cookies.set("board", cookie)  # whoever kept it has nothing
+    assert client.get("/mine").status_code == 303
+
+
+def test_with_tls_the_cookies_are_secure_and_of_this_host_alone(made):
+    app = made["tls"]
+    with app.state.store.write() as session:
+        fill.person(session, fill.a_class(session, "one"), "Eve")
+    client = client_of(app, base="https://testserver")
+    token = token_of(app, "Eve")
+    for answer in (client.get("/login"), enter(client, token)):
+        for said in (value for name, value in answer.headers.multi_items() if name == "set-cookie"):
+            assert said.startswith("__Host-") and "Secure" in said and "HttpOnly" in said and "Domain" not in said
+    assert client.get("/mine").status_code == 200
+    assert "strict-transport-security" in client.get("/mine").headers
+
+
+@pytest.mark.parametrize(
+    "token", ["", "fib_00_00", "fib_" + "0" * 16 + "_" + "0" * 64, "x" * 5000, "' OR 1=1 --", "\x00"]
+)
+def test_what_is_no_token_opens_nothing(app, token):
+    client = client_of(app)
+    answer = enter(client, token)
+    assert answer.status_code == 401 and "board" not in client.cookies
+    assert "not a token of this board" in answer.text and (not token.strip() or token not in answer.text)
+
+
+def test_nobody_is_signed_in_from_another_page(app):
+    """Login CSRF: a form elsewhere has neither the gate's cookie nor its guard."""
+    token, client = token_of(app, "Eve"), client_of(app)
+    assert client.post("/login", data={"token": token}).status_code == 403
+    client.get("/login")
+    assert client.post("/login", data={"token": token, "csrf": "0" * 64}).status_code == 403
+    guard = re.search(r'name="csrf" value="(\w+)"', client.get("/login").text)[1]
+    crossed = client.post("/login", data={"token": token, "csrf": guard}, headers={"Sec-Fetch-Site": "cross-site"})
+    assert crossed.status_code == 403 and "board" not in client.cookies
+    assert client.post("/login", data={"token": token, "csrf": guard}).status_code == 303
+
+
+def test_a_session_ends_with_its_time_and_with_its_token(app):
+    late, revoked = client_of(app, "Eve"), client_of(app, "Mallory")
+    assert late.get("/mine").status_code == revoked.get("/mine").status_code == 200
+    with app.state.store.write() as session:
+        of_eve = session.query(fill.models.Person).filter_by(name="Eve").one()
+        one = session.query(fill.models.WebSession).filter_by(person_id=of_eve.id).one()
+        one.expires_at = fill.NOW - timedelta(seconds=1)
+        people.revoke(session, session.query(fill.models.Person).filter_by(name="Mallory").one())
+    assert late.get("/mine").status_code == revoked.get("/mine").status_code == 303
+
+
+def forms(app, person):
+    """Every form's address, with fields that it would take."""
+    with app.state.store.write() as session:
+        of = session.query(fill.models.Person).filter_by(name=person).one()
+        waits = fill.waits(session, of).id
+        other = session.query(fill.models.Person).filter_by(name="Eve").one().id
+    given = {"/class": CLASS, "/people": {"people": "New Person"}, "/class/finalise": {"leaders": "1"}}
+    for route in actions.router.routes:
+        if "POST" in route.methods and route.path != "/login":
+            yield route.path.format(identifier=waits, person=other), given.get(route.path, {"do": "revoke"})
+
+
+def test_every_form_needs_its_sessions_own_guard(app):
+    client, other = client_of(app, "Ida"), client_of(app, "Ann")
+    with app.state.store.write() as session:
+        session.query(fill.models.Class).one().deadline = None
+    paths = list(forms(app, "Ida"))
+    assert len(paths) == 6
+    before = {table: count(app, table) for table in ("Person", "Token", "WebSession", "AuditEntry")}
+    for path, fields in paths:
+        for csrf in ({}, {"csrf": ""}, {"csrf": "x"}, {"csrf": other.csrf}, {"csrf": client.csrf.upper()}):
+            assert client.post(path, data={**fields, **csrf}).status_code == 403
+        for site in ("cross-site", "same-site"):
+            data, headers = {**fields, "csrf": client.csrf}, {"Sec-Fetch-Site": site}
+            assert client.post(path, data=data, headers=headers).status_code == 403
+        assert client_of(app).post(path, data={**fields, "csrf": client.csrf}).headers["location"] == "/login"
+        assert client.get(path).status_code in (200, 404, 405)
+    assert before == {table: count(app, table) for table in before}
+    assert the(app, "Class").cudnn_ms is None and the(app, "Submission").status == "queued"
+    # and with it each does what it is for: the test would pass on forms that never work
+    for path, fields in sorted(paths, key=lambda one: "logout" in one[0]):
+        assert post(client, path, **fields).status_code in (200, 303, 422 if "finalise" in path else 303), path
+
+
+@pytest.mark.parametrize("name", ["Mallory", "Ann"])
+def test_only_instructors_change_a_class_and_who_tries_is_noted(app, name):
+    client = client_of(app, name)
+    before = count(app, "Person"), count(app, "Token")
+    for path, fields in forms(app, "Eve"):
+        if path.startswith(("/class", "/people")):
+            assert post(client, path, **fields).status_code == 403
+            assert the(app, "AuditEntry", action="refused", what=path).actor == name
+    assert before == (count(app, "Person"), count(app, "Token"))
+    assert not the(app, "Class").names_open
+
+
+def test_an_instructor_of_another_class_changes_nothing_here(app):
+    with app.state.store.write() as session:
+        fill.person(session, fill.a_class(session, "two"), "Olga", "instructor")
+    client = client_of(app, "Olga")
+    eve = the(app, "Person", name="Eve").id
+    for do in ("new", "revoke"):
+        assert post(client, f"/people/{eve}/token", do=do).status_code == 404
+    with app.state.store.write() as session:
+        waits = fill.waits(session, session.query(fill.models.Person).filter_by(name="Eve").one()).id
+    assert post(client, f"/submissions/{waits}/cancel").status_code == 404
+    post(client, "/class", **CLASS)
+    assert the(app, "Class", name="one").cudnn_ms is None and the(app, "Class", name="two").cudnn_ms == 10.67
+
+
+def test_one_takes_back_ones_own_and_nobody_elses(app):
+    with app.state.store.write() as session:
+        waits = fill.waits(session, session.query(fill.models.Person).filter_by(name="Eve").one()).id
+    assert post(client_of(app, "Mallory"), f"/submissions/{waits}/cancel").status_code == 404
+    assert the(app, "Submission").status == "queued"
+    client = client_of(app, "Eve")
+    assert "Take it back" in client.get(f"/submissions/{waits}").text
+    assert post(client, f"/submissions/{waits}/cancel").headers["location"] == f"/submissions/{waits}"
+    assert the(app, "Submission").status == "cancelled"
+    again = post(client, f"/submissions/{waits}/cancel")
+    assert again.status_code == 422 and "it is cancelled" in again.text
+    assert "Take it back" not in client.get(f"/submissions/{waits}").text
+
+
+def test_settings_are_read_back_as_they_were_set(app):
+    client = client_of(app, "Ida")
+    assert post(client, "/class", **CLASS).headers["location"] == "/class"
+    of = the(app, "Class")
+    assert (of.deadline.isoformat(), of.gpu_seconds, of.cudnn_ms) == ("2027-01-02T02:04:00+00:00", 12.5, 10.67)
+    text = client.get("/class").text
+    assert 'value="2027-01-02T02:04+00:00"' in text and 'value="12.5"' in text and " checked" in text
+    assert "cudnn_ms = 10.67" in the(app, "AuditEntry", action="settings").what
+    post(client, "/class", deadline="", gpu_seconds="", cudnn_ms="")
+    of = the(app, "Class")
+    assert (of.deadline, of.gpu_seconds, of.cudnn_ms, of.names_open) == (None, None, None, False)
+
+
+@pytest.mark.parametrize("wrong", [
+    {"deadline": "tomorrow"}, {"deadline": "2026-12-05T23:59"}, {"deadline": "0001-01-01T00:00+14:00"},
+    {"deadline": "9999-12-31T23:59-12:00"}, {"gpu_seconds": "-1"}, {"gpu_seconds": "nan"}, {"gpu_seconds": "1e400"},
+    {"cudnn_ms": "0"}, {"cudnn_ms": "<b>"},
+])  # fmt: skip
+def test_a_wrong_setting_changes_nothing_and_says_why(app, wrong):
+    client = client_of(app, "Ida")
+    answer = post(client, "/class", **{**CLASS, **wrong})
+    assert answer.status_code == 422 and "Not done" in answer.text and "<b>" not in answer.text
+    of = the(app, "Class")
+    assert of.cudnn_ms is None and not of.names_open
+
+
+def test_people_are_added_with_tokens_that_are_shown_once(app):
+    client = client_of(app, "Ida")
+    answer = post(client, "/people", people="Zoe, student, A team\r\nYan\r\n\r\nXia,assistant")
+    tokens = dict(re.findall(r'<p>(\w+) <code class="secret">(fib_\w+)</code>', answer.text))
+    assert set(tokens) == {"Zoe", "Yan", "Xia"}
+    assert "fib_" not in client.get("/people").text and "fib_" not in client.get("/class/audit").text
+    assert the(app, "Person", name="Xia").role == "assistant"
+    assert the(app, "AuditEntry", what="Yan as student").actor == "Ida"
+    for name, token in tokens.items():
+        assert enter(client_of(app), token).status_code == 303, name
+
+
+@pytest.mark.parametrize("text", [
+    "", "\n\n", "Zoe,boss", "Zoe,student,team,more", ",student", "=1+1", "<b>", "Zoe\nZoe", '"',
+    "\n".join(f"p{n}" for n in range(1001)),
+])  # fmt: skip
+def test_a_wrong_list_of_people_adds_nobody(app, text):
+    before = count(app, "Person"), count(app, "Token")
+    answer = post(client_of(app, "Ida"), "/people", people=text)
+    assert answer.status_code == 422 and "Not done" in answer.text
+    assert count(app, "Person") == before[0] and count(app, "Token") == before[1]
+
+
+def test_tokens_are_made_anew_and_revoked(app):
+    client, eve = client_of(app, "Ida"), the(app, "Person", name="Eve").id
+    answer = post(client, f"/people/{eve}/token", do="new")
+    token = re.search(r"fib_\w+", answer.text)[0]
+    assert enter(client_of(app), token).status_code == 303
+    assert post(client, f"/people/{eve}/token", do="revoke").status_code == 303
+    assert enter(client_of(app), token).status_code == 401
+    own = the(app, "Person", name="Ida").id
+    assert post(client, f"/people/{own}/token", do="revoke").status_code == 422
+    assert client.get("/class").status_code == 200
+    assert post(client, "/people/x/token", do="new").status_code == 404
+
+
+def test_finalise_waits_for_the_deadline_and_then_queues_the_leaders(app):
+    client = client_of(app, "Ida")
+    assert post(client, "/class/finalise", leaders="2").status_code == 422
+    with app.state.store.write() as session:
+        session.query(fill.models.Class).one().deadline = fill.NOW - timedelta(hours=1)
+        for name, ms in (("Eve", 4.0), ("Mallory", 5.0)):
+            fill.judged(session, session.query(fill.models.Person).filter_by(name=name).one(), ms)
+    for wrong in ("", "0", "-1", "x"):
+        assert post(client, "/class/finalise", leaders=wrong).status_code == 422
+    assert post(client, "/class/finalise", leaders="1").status_code == 303
+    assert count(app, "Job") == 5 and the(app, "AuditEntry", action="finalise").actor == "Ida"
+    assert "5 of the leaders&#39; runs wait or run" in client.get("/class").text
+
+
+def test_forms_are_bounded(app):
+    client = client_of(app, "Ida")
+    head = {"Content-Type": "application/x-www-form-urlencoded"}
+    assert client.post("/people", content=b"people=" + b"x" * 70000, headers=head).status_code == 413
+    assert client.post("/people", content=b"&".join(b"a=b" for _ in range(30)), headers=head).status_code == 422
+    assert client.post("/people", content=b"\xff\xfe=1", headers=head).status_code == 422
+    assert client.post("/people", content=b"{}", headers={"Content-Type": "application/json"}).status_code == 415
+    assert client.post("/people", files={"people": b"Zoe"}).status_code == 415
+    assert count(app, "Person") == 4
+
+
+def test_a_session_lives_no_longer_than_half_a_day():
+    assert timedelta(hours=12) >= sessions.LIFE

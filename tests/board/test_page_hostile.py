@@ -1,0 +1,172 @@
+"""What people hand in on a page: names, logs, findings, files. None of it is more than text."""
+
+import unicodedata
+from html.parser import HTMLParser
+
+import filled_board as fill
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as some
+
+pytest.importorskip("fastapi")
+from fashion_infer.board.page.view import verdicts, words
+from fashion_infer.board.service import create_app
+from fashion_infer.board.settings import Settings
+
+HOSTILE = [
+    "<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "' onmouseover='alert(1)", "</pre></main><h1>owned",
+    "javascript:alert(1)", "{{ 7919 * 6661 }}{% raw %}", "<!-- ", "]]><svg onload=alert(1)>", "&lt;b&gt;",
+    "../../etc/passwd", "a\u202egnp.exe", "\x1b[31mred\x1b]0;title\x07", "\x00\x08", "\ufeff\u200b", "x" * 300,
+]  # fmt: skip
+VOID = {"meta", "link", "input", "br", "img", "line", "circle", "path"}
+PAGES = ("/", "/mine", "/queue", "/submissions", "/people", "/class", "/class/audit")
+
+
+class Skeleton(HTMLParser):
+    """A page's elements with their attributes' names, and its text."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.elements, self.words, self.open = [], [], []
+        self.feed(text)
+        self.close()
+        assert not self.open, self.open
+
+    def handle_starttag(self, tag, attrs):
+        self.elements.append((tag, tuple(name for name, _ in attrs)))
+        for name, value in attrs:
+            assert not name.startswith("on") and name != "style", (tag, name)
+            assert not (value or "").lower().lstrip().startswith(("javascript:", "data:", "http", "//")), (name, value)
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.elements.append((tag, tuple(name for name, _ in attrs)))
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.words.append(data)
+
+
+@pytest.fixture(scope="module")
+def app(tmp_path_factory):
+    return create_app(Settings(data=str(tmp_path_factory.mktemp("board"))))
+
+
+def pages(app, text, ranked=True):
+    """Every page that shows what somebody called `text` handed in under that name, with it in all of it."""
+    from fastapi.testclient import TestClient
+
+    with app.state.store.write() as session:
+        for table in reversed(fill.models.Base.metadata.sorted_tables):
+            session.execute(table.delete())
+        of = fill.a_class(session, cudnn_ms=10.0)
+        of.name = text[:60]
+        fill.person(session, of, "Ida", "instructor")
+        team = fill.models.Team(class_id=of.id, name=text[:200], pseudonym=text[:200])
+        session.add(team)
+        session.flush()
+        who, _ = fill.person(session, of, text[:200], pseudonym=text[:200], team=team)
+        found = fill.finding(text, text)
+        document = fill.verdict(4.0, [{**found, "advice": text}], text, reason=text)
+        document["submission"].update(kernel=text, format=text, name=text)
+        document["device"]["name"] = document["sandbox"]["available"] = text
+        for mark in document["marks"]:
+            mark.update(name=text, message=text)
+        one = fill.judged(session, who, 4.0, ranked=ranked, name=text[:200], document=document, log=[text, text],
+                          reason=text).id  # fmt: skip
+        two = fill.judged(session, who, name=text[:200], status="refused", when=fill.NOW - fill.timedelta(hours=2),
+                          reason=text, document={}, log=[text]).id  # fmt: skip
+        fill.waits(session, who, name=text[:200], log=[text])
+        session.add(fill.models.AuditEntry(class_id=of.id, actor=text[:200], action=text[:40], what=text,
+                                           address=text[:64]))  # fmt: skip
+    for name in ("standings", "lines"):
+        if hasattr(app.state, name):
+            delattr(app.state, name)
+    client = TestClient(app, follow_redirects=False)
+    found = {}
+    for name, paths in (("Ida", PAGES), (text[:200], PAGES[:3])):
+        client.cookies.clear()
+        client.cookies.set("board", fill.sign_in(app.state.store, name)[0])
+        for path in (*paths, f"/submissions/{one}", f"/submissions/{two}"):
+            answer = client.get(path)
+            assert answer.status_code == 200, (name, path)
+            key = path.replace(one, "ONE").replace(two, "TWO")
+            found[name == "Ida", key] = answer.text
+    return found
+
+
+@pytest.fixture(scope="module")
+def harmless(app):
+    return {ranked: pages(app, "harmless", ranked) for ranked in (True, False)}
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_a_page_has_the_same_elements_whatever_it_shows(app, harmless, text):
+    ranked = len(text) % 2 == 0
+    for key, page in pages(app, text, ranked).items():
+        found, plain = Skeleton(page), Skeleton(harmless[ranked][key])
+        assert found.elements == plain.elements, key
+        said = "".join(found.words)
+        assert not set(said) & set("\x00\x08\x1b\x07\u202e\ufeff\u200b"), key
+        assert str(7919 * 6661) not in said
+
+
+def test_the_text_itself_is_still_there_to_read(app):
+    text = "<b>bold & sons</b>"
+    for key, page in pages(app, text).items():
+        assert text in "".join(Skeleton(page).words) and text not in page, key
+
+
+@settings(deadline=None, max_examples=100)
+@given(some.text())
+def test_text_on_a_page_is_one_line_that_can_be_seen(text):
+    shown = words.line(text)
+    assert not {unicodedata.category(character) for character in shown} & {"Cc", "Cf", "Zl", "Zp", "Cs"}
+    lines = words.log(text)
+    assert lines.count("\n") == text.replace("\r\n", "\n").count("\n") and "\r" not in lines and "\x1b" not in lines
+
+
+short = some.text(max_size=8)
+JSON = some.recursive(
+    some.none() | some.booleans() | some.floats() | some.integers() | short,
+    lambda part: some.lists(part, max_size=3) | some.dictionaries(short, part, max_size=3),
+    max_leaves=8,
+)
+
+
+@settings(deadline=None, max_examples=200, suppress_health_check=[HealthCheck.too_slow])
+@given(some.data(), some.booleans())
+def test_a_verdict_may_hold_anything(data, staff):
+    """A part that is not as it must be is left out, and the rest is shown."""
+    document = fill.verdict(4.0, [fill.finding()], "printed")
+    for _ in range(data.draw(some.integers(1, 3))):
+        place = document
+        while isinstance(place, (dict, list)) and place:
+            key = data.draw(some.sampled_from(sorted(place) if isinstance(place, dict) else range(len(place))))
+            if data.draw(some.booleans()) or not isinstance(place[key], (dict, list)) or not place[key]:
+                place[key] = data.draw(JSON)
+                break
+            place = place[key]
+    found, sheets, texts = verdicts.parts(document, staff)
+    assert verdicts.facts(document) is not None
+    for sheet in sheets:
+        for table in sheet.tables:
+            assert all(len(row) == len(table.columns) for row in table.rows)
+    assert len(found) <= 1 or staff or texts is not None
+
+
+@pytest.mark.parametrize("what", ["diagnosis", "times", "printed"])
+def test_a_rubric_hides_from_students_what_it_says(app, what):
+    """The page of one's own submission; the staff sees all of it."""
+    signs = {"diagnosis": ["3,136 of 25,600,000", "right for n = 100"], "times": ["Timed calls", "Op Time"],
+             "printed": ["I printed this"]}  # fmt: skip
+    document = fill.verdict(4.0, [fill.finding(follows="marked")], "I printed this")
+    document["rubric"]["show"][what] = False
+    for everything in (False, True):
+        found, sheets, texts = verdicts.parts(document, everything)
+        said = repr((found, sheets, texts))
+        for name, marks in signs.items():
+            assert all((mark in said) == (everything or name != what) for mark in marks), (name, everything)

@@ -1,0 +1,203 @@
+"""The pages in headless Chromium; skipped, saying so, where there is none or playwright is not installed."""
+
+import re
+import threading
+import time
+
+import filled_board as fill
+import pytest
+from chromium import LOW_CONTRAST
+
+pytest.importorskip("fastapi")
+
+STUDENT, STAFF = "student001", "Ada Instructor"
+PAGES = {STUDENT: ("/", "/mine", "/queue", "DONE", "RUNS"),
+         STAFF: ("/", "/submissions", "/people", "/class", "/class/audit", "WRONG")}  # fmt: skip
+# Landmarks, names and labels: what assistive technology needs to tell parts of a page apart.
+UNNAMED = """() => {
+  const found = [];
+  const by = element => document.getElementById(element.getAttribute("aria-labelledby"))?.textContent.trim();
+  const name = element => element.getAttribute("aria-label") || by(element) || element.textContent.trim();
+  for (const element of document.querySelectorAll("a, button, nav, [role=region], [role=img], section")) {
+    if (element.checkVisibility() && !name(element)) found.push(element.outerHTML.slice(0, 80));
+  }
+  for (const field of document.querySelectorAll("input:not([type=hidden], [aria-hidden]), textarea, select")) {
+    if (!field.labels.length) found.push(field.outerHTML);
+  }
+  const ids = [...document.querySelectorAll("[id]")].map(element => element.id);
+  if (new Set(ids).size !== ids.length) found.push("two elements with one id: " + ids);
+  const levels = [...document.querySelectorAll("h1, h2, h3")].map(heading => +heading.tagName[1]);
+  if (levels.filter(level => level === 1).length !== 1) found.push(levels);
+  if (levels.some((level, i) => level > (levels[i - 1] || 0) + 1)) found.push(levels);
+  for (const table of document.querySelectorAll("table")) {
+    if (![...table.querySelectorAll("thead th")].every(cell => cell.scope)) found.push("no scope");
+  }
+  return found;
+}"""
+
+
+class Board:
+    """A service on a port of its own, in a thread."""
+
+    def __init__(self, folder):
+        import uvicorn
+
+        from fashion_infer.board.service import create_app
+        from fashion_infer.board.settings import Settings
+
+        self.app = create_app(Settings(data=str(folder)))
+        self.store = self.app.state.store
+        self.tokens = fill.semester(self.store, 12, 4, waiting=3)
+        self.cookies = {name: fill.sign_in(self.store, name)[0] for name in PAGES}
+        self.server = uvicorn.Server(uvicorn.Config(self.app, port=0, log_level="error"))
+        self.thread = threading.Thread(target=self.server.run, daemon=True)
+        self.thread.start()
+        while not self.server.started:
+            time.sleep(0.01)
+        self.url = f"http://127.0.0.1:{self.server.servers[0].sockets[0].getsockname()[1]}"
+        with self.store.read() as session:
+            student = session.query(fill.models.Person).filter_by(name=STUDENT).one()
+            own = session.query(fill.models.Submission).filter_by(person_id=student.id)
+            self.paths = {
+                path: f"/submissions/{own.filter_by(status=status).first().id}"
+                for path, status in (("DONE", "judged"), ("RUNS", "running"))
+            }
+            wrong = session.query(fill.models.Judgement).filter_by(status="judged", ranked=False).first()
+            self.paths["WRONG"] = f"/submissions/{wrong.submission_id}"
+
+    def stop(self):
+        self.server.should_exit = True
+        self.thread.join(10)
+
+
+@pytest.fixture(scope="module")
+def board(browser, tmp_path_factory):
+    served = Board(tmp_path_factory.mktemp("board"))
+    yield served
+    served.stop()
+
+
+@pytest.fixture
+def opened(browser, board):
+    """A browser of somebody; whatever its page says on the console, fails at or asks for is in the lists."""
+    contexts = []
+
+    def open_(name=None, width=1000, scheme="light", **options):
+        context = browser.new_context(viewport={"width": width, "height": 800}, color_scheme=scheme, **options)
+        contexts.append(context)
+        if name:
+            context.add_cookies([{"name": "board", "value": board.cookies[name], "url": board.url}])
+        page = context.new_page()
+        page.said, page.asked = [], []
+        page.on("console", lambda message: page.said.append(message.text))
+        page.on("pageerror", lambda error: page.said.append(str(error)))
+        page.on("dialog", lambda dialog: page.said.append(dialog.message))
+        page.on("request", lambda request: page.asked.append(request.url))
+        page.go = lambda path: page.goto(board.url + board.paths.get(path, path), wait_until="load")
+        return page
+
+    yield open_
+    for context in contexts:
+        context.close()
+
+
+@pytest.mark.parametrize("scheme, low, high", [("light", 200, 255), ("dark", 0, 60)])
+@pytest.mark.parametrize("name", PAGES)
+def test_pages_load_in_silence_readable_and_named(opened, board, name, scheme, low, high):
+    page = opened(name, scheme=scheme)
+    for path in PAGES[name]:
+        page.go(path)
+        back = page.evaluate("getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number)")
+        assert all(low <= part <= high for part in back), path
+        assert page.evaluate(LOW_CONTRAST) == [], path
+        assert page.evaluate(UNNAMED) == [], path
+    assert page.said == []
+    assert {url.split("/", 3)[2] for url in page.asked} == {board.url.split("/")[2]}
+
+
+@pytest.mark.parametrize("width", [360, 768, 1920])
+def test_no_page_scrolls_sideways(opened, width):
+    for name, paths in PAGES.items():
+        page = opened(name, width, "dark", is_mobile=width < 500, has_touch=width < 500)
+        for path in paths:
+            page.go(path)
+            assert page.evaluate("[document.documentElement.scrollWidth, innerWidth]") == [width, width], path
+        page.go("/")
+        shown = [one.is_visible() for one in page.locator(".plot svg").all()]
+        assert shown == [width > 992, 640 < width <= 992, width <= 640]
+        letters = page.locator(".plot svg:visible text").first
+        assert letters.evaluate("text => text.getBoundingClientRect().height") >= 11  # pixels
+
+
+def test_one_signs_in_and_takes_back_with_the_keyboard_and_without_a_script(opened, board):
+    page = opened(java_script_enabled=False)
+    page.go("/mine")
+    assert page.url.endswith("/login")
+    page.locator("#token").focus()
+    page.keyboard.type(board.tokens[STUDENT])
+    page.keyboard.press("Enter")
+    page.wait_for_url(board.url + "/")
+    assert page.locator("tr.you").count() == 1 and page.locator(".plot svg:visible .you circle").count()
+    page.keyboard.press("Tab")
+    assert page.locator(":focus").inner_text() == "Skip to the content" and page.locator(":focus").is_visible()
+    with board.store.write() as session:
+        student = session.query(fill.models.Person).filter_by(name=STUDENT).one()
+        waits = fill.waits(session, student, 9).id
+    time.sleep(1.1)  # the queue is read once a second
+    page.go(f"/submissions/{waits}")
+    assert "in the queue, starts in about" in page.locator(".note").inner_text()
+    page.locator("button.danger").focus()
+    page.keyboard.press("Enter")
+    page.locator("h1 .state", has_text="cancelled").wait_for()
+    page.get_by_role("button", name="Sign out").click()
+    assert page.url.endswith("/login")
+    page.go("/mine")
+    assert page.url.endswith("/login") and page.context.cookies() != []
+
+
+def test_where_the_keyboard_is_can_be_seen(opened):
+    page = opened(STUDENT)
+    page.go("/")
+    for _ in range(6):
+        page.keyboard.press("Tab")
+        assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
+        assert page.evaluate("parseFloat(getComputedStyle(document.activeElement).outlineWidth)") >= 2
+
+
+def test_a_page_that_waits_is_new_when_the_verdict_is_in(opened, board):
+    with board.store.write() as session:
+        student = session.query(fill.models.Person).filter_by(name=STUDENT).one()
+        waits = fill.waits(session, student, 9, state="running").id
+    page = opened(STUDENT)
+    page.go(f"/submissions/{waits}")
+    assert page.locator("h1 .state").inner_text() == "running"
+    with board.store.write() as session:
+        session.get(fill.models.Submission, waits).status = "refused"
+        session.query(fill.models.Job).filter_by(submission_id=waits).one().state = "done"
+        session.add(fill.models.Judgement(submission_id=waits, purpose="first", status="refused",
+                                          reason="expected ;", started_at=fill.NOW))  # fmt: skip
+    page.locator("h1 .state.bad").wait_for(timeout=8000)
+    assert "expected ;" in page.locator("main").inner_text() and page.said == []
+
+
+def test_hostile_text_neither_runs_nor_escapes(opened, board):
+    text = "</pre><img src=x onerror=alert(1)><script>alert(2)</script>\u202e<b>"
+    with board.store.write() as session:
+        student = session.query(fill.models.Person).filter_by(name=STUDENT).one()
+        document = fill.verdict(5000.0, [fill.finding(text, text)], text)
+        one = fill.judged(session, student, 5000.0, ranked=False, name=text, document=document, log=[text]).id
+    for name in (STUDENT, STAFF):
+        page = opened(name)
+        for path in (f"/submissions/{one}", "/mine" if name == STUDENT else "/submissions"):
+            page.go(path)
+            assert page.locator("main img, main script, main b").count() == 0
+            assert "onerror=alert(1)" in page.locator("main").inner_text()
+        assert page.said == []
+
+
+def test_a_deadline_is_shown_in_the_readers_own_zone(opened):
+    page = opened(STUDENT, locale="en-GB", timezone_id="Asia/Tokyo")
+    page.go("/")
+    when = page.locator(".lead time")
+    utc = re.match(r"\d+ \w+ \d+, (\d+):(\d+) UTC", when.get_attribute("title"))
+    assert f"{(int(utc[1]) + 9) % 24:02d}:{utc[2]}" in when.inner_text()

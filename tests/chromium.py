@@ -1,0 +1,50 @@
+"""A headless Chromium for the tests of pages, and what they ask of one."""
+
+import os
+import shutil
+
+import pytest
+
+# Contrast of every element's own text with what lies behind it, as WCAG 2 computes it: 4.5 is its level AA. Of an SVG's
+# text the colour is its fill.
+LOW_CONTRAST = """() => {
+  const parts = colour => colour.match(/[\\d.]+/g).map(Number);
+  const light = ([r, g, b]) => {
+    const [x, y, z] = [r, g, b].map(c => (c /= 255) <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4);
+    return 0.2126 * x + 0.7152 * y + 0.0722 * z;
+  };
+  const behind = element => {
+    for (; element; element = element.parentElement) {
+      const colour = parts(getComputedStyle(element).backgroundColor);
+      if (colour.length === 3 || colour[3] > 0) return colour;
+    }
+    return [255, 255, 255];
+  };
+  const found = [];
+  for (const element of document.body.querySelectorAll("*")) {
+    if (![...element.childNodes].some(node => node.nodeType === 3 && node.data.trim())) continue;
+    if (element.tagName === "SCRIPT") continue;
+    const style = getComputedStyle(element);
+    const colour = element instanceof SVGElement ? style.fill : style.color;
+    const pair = [light(parts(colour)), light(behind(element))].sort((a, b) => b - a);
+    const ratio = (pair[0] + 0.05) / (pair[1] + 0.05);
+    if (ratio < 4.5) found.push([element.outerHTML.slice(0, 80), ratio]);
+  }
+  return found;
+}"""
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """Started once; the test is skipped, saying so, where there is none or playwright is not installed."""
+    names = ("chromium", "chromium-browser", "google-chrome")
+    program = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, names)), None)
+    if program is None:
+        pytest.skip("there is no Chromium: install one, or name it in $CHROMIUM")
+    driver = pytest.importorskip("playwright.sync_api")
+    with driver.sync_playwright() as playwright:
+        # Chromium refuses its sandbox to root, which is who tests run as in a container.
+        options = ["--no-sandbox"] if os.getuid() == 0 else []
+        started = playwright.chromium.launch(executable_path=program, args=options)
+        yield started
+        started.close()
