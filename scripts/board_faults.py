@@ -165,6 +165,8 @@ def rounds(trial, count, rng, database=None, kinds=("service", "dispatcher", "wo
         if time.monotonic() > end:
             say(f"the time is up after {number} rounds")
             break
+        if trial.cluster is not None:
+            trial.cluster.mend()
         idle += not patient(lambda: family(trial)["grader"], 90)
         # Now and then long enough for work to get done: Ray takes 5 to 10 s to come back.
         time.sleep(rng.uniform(0, calm))
@@ -178,6 +180,8 @@ def rounds(trial, count, rng, database=None, kinds=("service", "dispatcher", "wo
     people.join()
 
     def all_in():
+        if trial.cluster is not None:
+            trial.cluster.mend()
         with store.read() as session:
             return not session.scalar(
                 select(func.count()).select_from(Job).where(Job.state.in_(("queued", "running")))
@@ -213,6 +217,13 @@ class Cluster:
         node = self._nodes.pop(rng.randrange(len(self._nodes)))
         self._cluster.remove_node(node, allow_graceful=False)
         self._nodes.append(self._added())
+
+    def mend(self):
+        """Put a new node in the place of one that died by itself: on a busy machine Ray gives nodes up."""
+        for node in [node for node in self._nodes if node.dead_processes()]:
+            self._nodes.remove(node)
+            self._cluster.remove_node(node, allow_graceful=False)
+            self._nodes.append(self._added())
 
     def close(self):
         """End it."""
