@@ -1,0 +1,206 @@
+"""A job's blocks on a Ray cluster: Ray Data streams them through one worker a GPU, or one for some cores.
+
+On CPUs a worker reads its blocks itself. Before a GPU, which is faster than any one core reads, tasks read on all cores
+and hand their pixels on through Ray's object store; Ray Data holds them back when it fills.
+"""
+
+import pickle
+import platform
+import queue
+import threading
+import time
+from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence
+
+from ..errors import DeviceError, FashionInferError
+from . import nodes
+from .blocks import Block, chunks
+from .job import Job, Spec
+from .reading import Pixels, read
+from .worker import Done, Worker
+
+_AT_ONCE = 10_000  # blocks of a pass: the memory of the process that asks is the same whatever their number
+_LOOK = 1.0  # seconds between two looks at the nodes
+_STUCK = 60.0  # seconds without a block, when a node has died, before the pass is given up
+_AHEAD = 2  # blocks that a worker is given at a time: it never waits for the next, and few wait for it
+_RETRIES = 2  # of a block whose worker dies in it
+
+
+def execute(job: Job, missing: Iterable[int], address: str, apart: Optional[bool] = None) -> Iterator[Done]:
+    """Do the blocks of these indices; each is handed out once, in no order.
+
+    Parameters
+    ----------
+    job, missing
+        What is to be done. Its threads are the cores of a worker on a CPU: 1 where none are named.
+    address
+        See `nodes.connected`.
+    apart
+        Whether tasks read for the workers; None for GPUs alone.
+
+    Raises
+    ------
+    FashionInferError
+        What a worker raises; DeviceError when a cluster has no room for a worker, or blocks fail again and again.
+    """
+    spec = job.spec._replace(threads=job.spec.threads or (1 if job.spec.backend == "cpu" else None))
+    with nodes.connected(address):
+        for some in chunks(missing, _AT_ONCE):
+            left = set(some)
+            while left:
+                before = len(left)
+                for done in _pass(spec, [job.blocks.block(index) for index in sorted(left)], apart):
+                    if done.block in left:  # one that Ray ran again may come twice
+                        left.remove(done.block)
+                        yield done
+                if len(left) == before:
+                    raise DeviceError(
+                        f"block {min(left)} ended its worker {_RETRIES + 1} times: look for memory that ran out, or "
+                        "use a smaller --block-size"
+                    )
+
+
+def _pass(spec: Spec, blocks: Sequence[Block], apart: Optional[bool]) -> Iterator[Done]:
+    """Hand these blocks to as many workers as the cluster has room for now; what a lost node had is missing."""
+    import ray
+
+    count = nodes.shares(spec.backend, spec.threads or 1)
+    if not count:
+        what = "no GPU" if spec.backend == "gpu" else f"no node with {spec.threads} free CPUs"
+        raise DeviceError(f"the Ray cluster has {what}")
+    watch = nodes.Watch()
+    shared = [ray.put(spec)]
+    data = _stream(spec, shared, watch.register, blocks, min(count, len(blocks)), apart)
+    results: "queue.Queue[Any]" = queue.Queue(maxsize=1000)
+    threading.Thread(target=_feed, args=(data, results), daemon=True).start()
+    looked = heard = time.monotonic()
+    while True:
+        try:
+            row = results.get(timeout=_LOOK)
+            heard = time.monotonic()
+        except queue.Empty:
+            row = ()
+        if row is None:
+            return
+        if isinstance(row, Exception):
+            raise row
+        if row:
+            yield _understood(row)
+        if time.monotonic() - looked > _LOOK:
+            looked = time.monotonic()
+            if watch.look() and looked - heard > _STUCK:
+                raise DeviceError("the nodes of the Ray cluster are lost: run the same command again when it has some")
+
+
+def _feed(data: Any, results: "queue.Queue[Any]") -> None:
+    """Put every row of a stream into a queue; behind them None, or what went wrong."""
+    try:
+        for batch in data.iter_batches(batch_size=None, batch_format="pyarrow", prefetch_batches=0):
+            for row in batch.column("done").to_pylist():
+                results.put(row)
+        results.put(None)
+    except Exception as error:
+        results.put(DeviceError(f"Ray gave up ({' '.join(str(error).split())[:300]})"))
+
+
+def _understood(row: bytes) -> Done:
+    found = pickle.loads(row)
+    if isinstance(found, Exception):
+        raise found
+    return found
+
+
+def _stream(
+    spec: Spec, shared: List[Any], register: Any, blocks: Sequence[Block], count: int, apart: Optional[bool]
+) -> Any:
+    """A Ray data set of one row a block, whose column `done` is what came of it."""
+    import ray.data
+
+    context = ray.data.DataContext.get_current()
+    context.enable_progress_bars = False
+    context.print_on_execution_start = False
+    context.max_errored_blocks = -1  # of a worker that died for good: the next pass does them
+    rows = [{"block": pickle.dumps(block)} for block in blocks]
+    data = ray.data.from_items(rows, override_num_blocks=len(rows))
+    on_gpu = spec.backend == "gpu"
+    if on_gpu if apart is None else apart:
+        data = data.map_batches(_read, fn_args=(shared,), batch_size=1, batch_format="pyarrow", num_cpus=1)
+    return data.map_batches(
+        _Worker,
+        fn_constructor_args=(shared, register),
+        batch_size=1,
+        batch_format="pyarrow",
+        compute=ray.data.ActorPoolStrategy(size=count, max_tasks_in_flight_per_actor=_AHEAD),
+        max_task_retries=_RETRIES,
+        **({"num_gpus": 1} if on_gpu else {"num_cpus": spec.threads}),
+    )
+
+
+class _Worker:
+    """A worker, as Ray Data calls it. What goes wrong is a result: Ray would try it again, and write a page of it."""
+
+    def __init__(self, shared: List[Any], register: Any):
+        import ray
+
+        context = ray.get_runtime_context()
+        ray.get(register.add.remote(context.get_node_id(), context.current_actor))
+        self._worker: Any = None
+        try:
+            self._worker = Worker(ray.get(shared[0]), f"{platform.node()} {context.get_node_id()[:6]}")
+        except Exception as error:
+            self._failed = error
+
+    def __call__(self, batch: Any) -> Any:
+        return _rows([self._done(row) for row in batch.to_pylist()])
+
+    def _done(self, row: Dict[str, Any]) -> bytes:
+        if self._worker is None:
+            return _plain(self._failed)
+        if row.get("error") is not None:
+            return row["error"]
+        try:
+            block = pickle.loads(row["block"])
+            return pickle.dumps(self._worker.classify(block, _pixels(row, self._worker.input_size)))
+        except Exception as error:
+            return _plain(error)
+
+
+def _read(batch: Any, shared: List[Any]) -> Any:
+    """Blocks with their pixels, read where there is a core to do it."""
+    import pyarrow
+    import ray
+
+    spec: Spec = ray.get(shared[0])
+    rows: Dict[str, List[Any]] = {"block": [], "images": [], "labels": [], "error": []}
+    for packed in batch.column("block").to_pylist():
+        images = labels = error = None
+        try:
+            images, labels = read(pickle.loads(packed), spec.input_size, spec.invert, spec.held)
+        except Exception as problem:
+            error = _plain(problem)
+        row = (packed, images, None if labels is None else labels.astype("<i8"), error)
+        for name, value in zip(rows, row):
+            rows[name].append(value.tobytes() if hasattr(value, "tobytes") else value)
+    return pyarrow.table({name: pyarrow.array(values, pyarrow.large_binary()) for name, values in rows.items()})
+
+
+def _pixels(row: Dict[str, Any], side: int) -> Optional[Pixels]:
+    """What `_read` found, if it was asked."""
+    import numpy as np
+
+    if row.get("images") is None:
+        return None
+    labels = None if row["labels"] is None else np.frombuffer(row["labels"], "<i8")
+    return Pixels(np.frombuffer(row["images"], np.uint8).reshape(-1, 1, side, side), labels)
+
+
+def _rows(done: List[bytes]) -> Any:
+    import pyarrow
+
+    return pyarrow.table({"done": pyarrow.array(done, pyarrow.large_binary())})
+
+
+def _plain(error: Exception) -> bytes:
+    """An error that another process can raise: of our own kinds as it is."""
+    if isinstance(error, FashionInferError):
+        return pickle.dumps(type(error)(str(error)))
+    return pickle.dumps(RuntimeError(f"{type(error).__name__}: {error}"))

@@ -1,0 +1,144 @@
+"""A Ray cluster: found, or started here; its nodes, and which of its workers died with them."""
+
+import contextlib
+import logging
+import os
+import socket
+from typing import Any, Dict, Iterator, List, Optional, Set
+
+from ..errors import DeviceError, UsageError
+
+AUTO = "auto"
+_ANSWER = 5.0  # seconds in which a head node's port must answer: Ray itself tries for a minute
+# Nothing is told to anybody; and no variable of a worker without a GPU is changed, which Ray warns of.
+_QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0", "RAY_DATA_DISABLE_PROGRESS_BARS": "1"}
+_STORE = 1 << 30  # bytes of a local Ray's object store: what is read ahead of a GPU
+
+
+@contextlib.contextmanager
+def connected(address: str) -> Iterator[None]:
+    """Ray, connected to a cluster for the block; one that this process is connected to already is used as it is.
+
+    Parameters
+    ----------
+    address
+        "auto" for the cluster that this machine belongs to, or else a Ray of this process's own; or HOST:PORT of a head
+        node.
+
+    Raises
+    ------
+    UsageError
+        For an address of another form.
+    DeviceError
+        When nobody answers there, or something that this Ray cannot talk to.
+    """
+    for name, value in _QUIET.items():
+        os.environ.setdefault(name, value)
+    import ray
+
+    if ray.is_initialized():
+        yield
+        return
+    try:
+        _connect(ray, address)
+    except (ConnectionError, OSError, RuntimeError, ValueError) as error:
+        said = " ".join(str(error).split()) or type(error).__name__
+        raise DeviceError(f"no Ray cluster at {address} that this one can join ({said})") from None
+    _hush()
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
+def _connect(ray: Any, address: str) -> None:
+    options = {"log_to_driver": False, "logging_level": logging.CRITICAL, "configure_logging": True}
+    if address != AUTO:
+        host, colon, port = address.rpartition(":")
+        if not colon or not port.isdecimal() or "/" in host:
+            raise UsageError(f"--ray takes auto or HOST:PORT of a head node, not {address}")
+        with contextlib.closing(socket.create_connection((host.strip("[]"), int(port)), _ANSWER)):
+            pass
+        ray.init(address=address, **options)
+        return
+    try:
+        ray.init(address=AUTO, **options)
+    except ConnectionError:
+        cores = len(os.sched_getaffinity(0))
+        ray.init(address="local", num_cpus=cores, include_dashboard=False, object_store_memory=_STORE, **options)
+
+
+def _hush() -> None:
+    """Ray's own words go to its logs: what a user must know is one line of ours."""
+    for name in ("ray", "ray.data"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+
+
+def alive() -> Dict[str, Dict[str, float]]:
+    """The resources (CPU, GPU, ...) of each node that is alive, by its id."""
+    import ray
+
+    return {node["NodeID"]: node["Resources"] for node in ray.nodes() if node["Alive"]}
+
+
+def shares(backend: str, threads: int) -> int:
+    """Workers that the cluster has room for: one a GPU, or one for so many cores of a node."""
+    resource, each = ("GPU", 1) if backend == "gpu" else ("CPU", threads)
+    return sum(int(resources.get(resource, 0) // each) for resources in alive().values())
+
+
+class Register:
+    """Which worker is on which node: an actor, for workers tell it themselves, before their first block."""
+
+    def __init__(self) -> None:
+        self._workers: Dict[str, List[Any]] = {}
+
+    def add(self, node: str, worker: Any) -> None:
+        """A worker has begun, or begun again, on a node."""
+        self._workers.setdefault(node, []).append(worker)
+
+    def take(self, nodes: Set[str]) -> List[Any]:
+        """The workers that began on these nodes, once."""
+        return [worker for node in nodes for worker in self._workers.pop(node, [])]
+
+    def ready(self) -> bool:
+        """True, once there is a register."""
+        return True
+
+
+class Watch:
+    """Ends the workers of nodes that die, for Ray would hold their blocks until the node comes back.
+
+    A worker that Ray restarted on another node meanwhile is not on the dead one any more: it has told the register so
+    since, and its block there is done again.
+    """
+
+    def __init__(self) -> None:
+        import ray
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+        here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=True)
+        self.register = ray.remote(num_cpus=0)(Register).options(scheduling_strategy=here).remote()
+        ray.get(self.register.ready.remote())
+        self._seen = set(alive())
+        self._lost: Set[str] = set()
+
+    def look(self) -> bool:
+        """End the workers of nodes that have died; whether there are such nodes."""
+        import ray
+
+        now = set(alive())
+        self._lost |= self._seen - now
+        self._seen |= now
+        if self._lost:
+            # Asked for again each time: a worker that was starting as its node died may tell of itself late.
+            for worker in ray.get(self.register.take.remote(self._lost)):
+                ray.kill(worker, no_restart=True)
+        return bool(self._lost)
+
+
+def here() -> Optional[str]:
+    """The id of the node that this process is on."""
+    import ray
+
+    return ray.get_runtime_context().get_node_id()
