@@ -3,7 +3,7 @@
 import click
 
 from ..errors import DataError
-from . import options
+from . import options, scaling
 
 
 @click.command("predict")
@@ -13,9 +13,15 @@ from . import options
     *options.DEVICE,
     click.option("--invert/--no-invert", default=None, help="Swap light and dark [default: when the border is light]."),
     click.option("--show", metavar="FILE.png", help="Draw what the network saw and what it said."),
+    *scaling.OPTIONS,
 )
-def command(request, pictures, invert, show):
-    """Classify pictures (PNG, JPEG, any size): class and probability."""
+def command(request, many, pictures, invert, show):
+    """Classify pictures (PNG, JPEG, any size): class and probability. With --out also folders, Parquet, NumPy, IDX."""
+    if many.asked:
+        from . import many_images
+
+        scaling.refuse(show=show)
+        return many_images.predict(request, many, pictures, invert)
     from .. import prediction
     from ..present import files, run
     from ..present.charts import images

@@ -5,18 +5,24 @@ import json
 import click
 
 from ..errors import DataError
-from . import options
+from . import options, scaling
 
 
 @click.command("run")
 @options.takes_request(
     *options.RUN,
+    *scaling.OPTIONS,
     click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead."),
     click.option("--confusion", metavar="FILE.png", help="Draw the confusion matrix."),
     click.option("--mistakes", metavar="FILE.png", help="Draw the misclassified images."),
 )
-def command(request, as_json, confusion, mistakes):
+def command(request, many, as_json, confusion, mistakes):
     """Classify the first N test images and print correctness and Op Time."""
+    if many.asked:
+        from . import many_images
+
+        scaling.refuse(confusion=confusion, mistakes=mistakes)
+        return many_images.run(request, many, as_json)
     from .. import pipeline
     from ..present import files
     from ..present import mistakes as pictures

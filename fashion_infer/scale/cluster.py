@@ -22,7 +22,7 @@ _AT_ONCE = 10_000  # blocks of a pass: the memory of the process that asks is th
 _LOOK = 1.0  # seconds between two looks at the nodes
 _STUCK = 60.0  # seconds without a block, when a node has died, before the pass is given up
 _AHEAD = 2  # blocks that a worker is given at a time: it never waits for the next, and few wait for it
-_RETRIES = 2  # of a block whose worker dies in it
+_TRIES = 3  # of a block whose worker dies in it, for it may be the block that ends it
 
 
 def execute(job: Job, missing: Iterable[int], address: str, apart: Optional[bool] = None) -> Iterator[Done]:
@@ -53,10 +53,7 @@ def execute(job: Job, missing: Iterable[int], address: str, apart: Optional[bool
                         left.remove(done.block)
                         yield done
                 if len(left) == before:
-                    raise DeviceError(
-                        f"block {min(left)} ended its worker {_RETRIES + 1} times: look for memory that ran out, or "
-                        "use a smaller --block-size"
-                    )
+                    raise DeviceError("Ray did none of the blocks: its own logs, in /tmp/ray, say why")
 
 
 def _pass(spec: Spec, blocks: Sequence[Block], apart: Optional[bool]) -> Iterator[Done]:
@@ -115,11 +112,11 @@ def _stream(
     """A Ray data set of one row a block, whose column `done` is what came of it."""
     import ray.data
 
+    nodes.hush()
     context = ray.data.DataContext.get_current()
     context.enable_progress_bars = False
-    context.print_on_execution_start = False
     context.max_errored_blocks = -1  # of a worker that died for good: the next pass does them
-    rows = [{"block": pickle.dumps(block)} for block in blocks]
+    rows = [{"index": block.index, "block": pickle.dumps(block)} for block in blocks]
     data = ray.data.from_items(rows, override_num_blocks=len(rows))
     on_gpu = spec.backend == "gpu"
     if on_gpu if apart is None else apart:
@@ -130,7 +127,6 @@ def _stream(
         batch_size=1,
         batch_format="pyarrow",
         compute=ray.data.ActorPoolStrategy(size=count, max_tasks_in_flight_per_actor=_AHEAD),
-        max_task_retries=_RETRIES,
         **({"num_gpus": 1} if on_gpu else {"num_cpus": spec.threads}),
     )
 
@@ -142,6 +138,7 @@ class _Worker:
         import ray
 
         context = ray.get_runtime_context()
+        self._register = register
         ray.get(register.add.remote(context.get_node_id(), context.current_actor))
         self._worker: Any = None
         try:
@@ -158,6 +155,14 @@ class _Worker:
         if row.get("error") is not None:
             return row["error"]
         try:
+            import ray
+
+            # Counted before anything of the block is touched.
+            if ray.get(self._register.begin.remote(row["index"])) > _TRIES:
+                raise DeviceError(
+                    f"block {row['index']} ended its worker {_TRIES} times: look for memory that ran out, or use a "
+                    "smaller --block-size"
+                )
             block = pickle.loads(row["block"])
             return pickle.dumps(self._worker.classify(block, _pixels(row, self._worker.input_size)))
         except Exception as error:
@@ -180,7 +185,8 @@ def _read(batch: Any, shared: List[Any]) -> Any:
         row = (packed, images, None if labels is None else labels.astype("<i8"), error)
         for name, value in zip(rows, row):
             rows[name].append(value.tobytes() if hasattr(value, "tobytes") else value)
-    return pyarrow.table({name: pyarrow.array(values, pyarrow.large_binary()) for name, values in rows.items()})
+    found = {name: pyarrow.array(values, pyarrow.large_binary()) for name, values in rows.items()}
+    return pyarrow.table({"index": batch.column("index"), **found})
 
 
 def _pixels(row: Dict[str, Any], side: int) -> Optional[Pixels]:

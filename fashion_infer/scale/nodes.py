@@ -4,14 +4,20 @@ import contextlib
 import logging
 import os
 import socket
-from typing import Any, Dict, Iterator, List, Optional, Set
+import sys
+import threading
+from typing import Any, Dict, Iterator, List, Set, TextIO, cast
 
 from ..errors import DeviceError, UsageError
 
 AUTO = "auto"
 _ANSWER = 5.0  # seconds in which a head node's port must answer: Ray itself tries for a minute
-# Nothing is told to anybody; and no variable of a worker without a GPU is changed, which Ray warns of.
-_QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0", "RAY_DATA_DISABLE_PROGRESS_BARS": "1"}
+# Nothing is told to anybody, and warnings about what is as it should be are left out.
+_QUIET = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    "RAY_BACKEND_LOG_LEVEL": "fatal",
+}
 _STORE = 1 << 30  # bytes of a local Ray's object store: what is read ahead of a GPU
 
 
@@ -40,15 +46,47 @@ def connected(address: str) -> Iterator[None]:
         yield
         return
     try:
-        _connect(ray, address)
+        with _silent():
+            _connect(ray, address)
     except (ConnectionError, OSError, RuntimeError, ValueError) as error:
         said = " ".join(str(error).split()) or type(error).__name__
         raise DeviceError(f"no Ray cluster at {address} that this one can join ({said})") from None
-    _hush()
+    hush()
+    stdout, sys.stdout = sys.stdout, cast(TextIO, _Ours(sys.stdout))
     try:
         yield
     finally:
+        sys.stdout = stdout
         ray.shutdown()
+
+
+class _Ours:
+    """Standard output without what Ray's threads print there about workers and nodes that die."""
+
+    def __init__(self, stream: TextIO):
+        self._stream = stream
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        if threading.current_thread().name.startswith("ray_"):
+            return len(text)
+        return self._stream.write(text)
+
+
+@contextlib.contextmanager
+def _silent() -> Iterator[None]:
+    """Nothing on stderr for the block: Ray's C++ says there at which level it logs. What fails is an exception."""
+    kept = os.dup(2)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
 
 
 def _connect(ray: Any, address: str) -> None:
@@ -68,10 +106,12 @@ def _connect(ray: Any, address: str) -> None:
         ray.init(address="local", num_cpus=cores, include_dashboard=False, object_store_memory=_STORE, **options)
 
 
-def _hush() -> None:
-    """Ray's own words go to its logs: what a user must know is one line of ours."""
+def hush() -> None:
+    """Leave Ray's own words to its log files: what a user must know is one line of ours."""
     for name in ("ray", "ray.data"):
-        logging.getLogger(name).setLevel(logging.CRITICAL)
+        for handler in logging.getLogger(name).handlers:
+            if isinstance(handler, logging.StreamHandler) and not isinstance(handler, logging.FileHandler):
+                handler.setLevel(logging.CRITICAL + 1)
 
 
 def alive() -> Dict[str, Dict[str, float]]:
@@ -92,6 +132,7 @@ class Register:
 
     def __init__(self) -> None:
         self._workers: Dict[str, List[Any]] = {}
+        self._begun: Dict[int, int] = {}
 
     def add(self, node: str, worker: Any) -> None:
         """A worker has begun, or begun again, on a node."""
@@ -100,6 +141,11 @@ class Register:
     def take(self, nodes: Set[str]) -> List[Any]:
         """The workers that began on these nodes, once."""
         return [worker for node in nodes for worker in self._workers.pop(node, [])]
+
+    def begin(self, block: int) -> int:
+        """How often a block has been begun, this time included."""
+        self._begun[block] = self._begun.get(block, 0) + 1
+        return self._begun[block]
 
     def ready(self) -> bool:
         """True, once there is a register."""
@@ -136,9 +182,3 @@ class Watch:
                 ray.kill(worker, no_restart=True)
         return bool(self._lost)
 
-
-def here() -> Optional[str]:
-    """The id of the node that this process is on."""
-    import ray
-
-    return ray.get_runtime_context().get_node_id()

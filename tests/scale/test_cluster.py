@@ -1,0 +1,141 @@
+"""Two nodes emulated on this machine: what they say is what one process says, whoever dies meanwhile."""
+
+import importlib.util
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import profiles
+import pytest
+import results
+from interruptible import interruptible
+
+from fashion_infer.errors import DataError, DeviceError
+from fashion_infer.scale import cluster, nodes, sources
+from fashion_infer.scale.classify import classify
+
+pytestmark = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="Ray wants Python 3.10 or newer")
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def two_nodes():
+    """A head without a CPU, so that it survives, and two nodes with one each; a node's death is seen in a second."""
+    from ray.cluster_utils import Cluster
+
+    os.environ.update(RAY_USAGE_STATS_ENABLED="0", PYTHONPATH=str(ROOT))
+    store = 100 << 20
+    quick = {"health_check_initial_delay_ms": 0, "health_check_period_ms": 300, "health_check_failure_threshold": 3}
+    head = {"num_cpus": 0, "object_store_memory": store, "include_dashboard": False, "_system_config": quick}
+    made = Cluster(initialize_head=True, head_node_args=head)
+    for _ in range(2):
+        made.add_node(num_cpus=1, object_store_memory=store)
+    yield made
+    made.shutdown()
+
+
+def check(folder, count, one_process=None):
+    """Every image is there once, in its place, with the class that one process gives it."""
+    found = results.table(folder)
+    assert np.array_equal(results.column(found, "index"), np.arange(count))
+    if one_process is not None:
+        assert np.array_equal(results.column(found, "class"), one_process.predictions)
+        assert np.array_equal(results.column(found, "scores"), one_process.scores)
+
+
+@pytest.mark.parametrize("apart", [False, True])
+def test_two_nodes_say_what_one_process_says(two_nodes, one_process, images, tmp_path, apart):
+    """Also where tasks read for the workers, as before GPUs; images of a file and images that workers are given."""
+    np.save(tmp_path / "a.npy", images[0][:400])
+    of = [*sources.of([str(tmp_path / "a.npy")]), sources.held(images[0][400:])]
+    held = (images[0][400:], images[1][400:])
+    planned = results.planned(of, tmp_path / "out", block_size=45, scores=True, held=held)
+    from fashion_infer.scale.folder import Folder
+
+    Folder(planned.spec.out, planned.spec.identity).claim(planned.facts)
+    done = list(cluster.execute(planned, range(len(planned.blocks)), two_nodes.address, apart=apart))
+    assert sorted(one.block for one in done) == list(range(len(planned.blocks)))
+    check(tmp_path / "out", 700, one_process)
+
+
+def test_what_goes_wrong_on_a_node_is_an_error_here(two_nodes, images, tmp_path):
+    np.save(tmp_path / "a.npy", images[0])
+    planned = results.planned(sources.of([str(tmp_path / "a.npy")]), tmp_path / "out", block_size=100)
+    (tmp_path / "a.npy").unlink()
+    with pytest.raises(DataError, match="cannot read .*a.npy") as error:
+        classify(planned, two_nodes.address)
+    assert "\n" not in str(error.value)
+
+
+def test_a_cluster_without_room(two_nodes):
+    planned = results.drawn(10)
+    with pytest.raises(DeviceError, match="no GPU"):
+        classify(planned._replace(spec=planned.spec._replace(backend="gpu")), two_nodes.address)
+    with pytest.raises(DeviceError, match="no node with 2 free CPUs"):
+        classify(planned._replace(spec=planned.spec._replace(threads=2)), two_nodes.address)
+
+
+def test_nobody_answers():
+    with pytest.raises(DeviceError, match="no Ray cluster at 127.0.0.1:1"), nodes.connected("127.0.0.1:1"):
+        pass
+
+
+def test_ctrl_c_keeps_what_is_done(two_nodes, tmp_path):
+    words = ["run", "--n", "9000000", "--data", "synthetic", "--block-size", "500", "--backend", "cpu"]
+    command = [sys.executable, "-m", "fashion_infer", *words, "--ray", two_nodes.address, "--out", str(tmp_path)]
+    running = interruptible(command)
+    deadline = time.monotonic() + 90
+    while not list(tmp_path.glob("part-*")) and time.monotonic() < deadline and running.poll() is None:
+        time.sleep(0.1)
+    running.send_signal(signal.SIGINT)
+    out, err = running.communicate(timeout=60)
+    assert running.returncode == 130 and err == "fashion-infer: interrupted\n", err
+    assert out == "Loading model... done\n"
+    kept = sorted(path.name for path in tmp_path.iterdir() if path.name[0] == "p")
+    assert kept and all(results.parquet.read_metadata(tmp_path / name).num_rows == 500 for name in kept)
+
+
+class _Deadly:
+    """Ends the process that unpickles it."""
+
+    def __reduce__(self):
+        return os._exit, (1,)
+
+
+@pytest.mark.skipif(profiles.pick(True, False), reason="three workers die for it: 20 s, in `make test-all`")
+def test_a_block_that_ends_its_worker_ends_the_job(two_nodes, tmp_path):
+    planned = results.drawn(300, tmp_path, block_size=50)
+    make = planned.blocks.block
+    planned.blocks.block = lambda index: make(index)._replace(parts=(_Deadly(),)) if index == 3 else make(index)
+    with pytest.raises(DeviceError, match="block 3 ended its worker 3 times"):
+        classify(planned, two_nodes.address)
+
+
+def test_a_worker_and_a_node_are_killed(two_nodes, one_process, tmp_path):
+    """The last of this file: one of the nodes is gone behind it."""
+    count, size = 60_000, 1000
+    planned = results.drawn(count, tmp_path, block_size=size)
+    seen = []
+
+    def harm(images, _):
+        seen.append(images)
+        if len(seen) == 12:  # a worker of the node that stays
+            os.kill(workers[0], signal.SIGKILL)
+        if len(seen) == 20:
+            two_nodes.remove_node(two_nodes.worker_nodes[1], allow_graceful=False)
+
+    workers = []
+    add = classify.__globals__["_Tally"].add
+    outcome = None
+    try:
+        classify.__globals__["_Tally"].add = lambda self, done: (workers.append(done.process), add(self, done))[1]
+        outcome = classify(planned, two_nodes.address, harm)
+    finally:
+        classify.__globals__["_Tally"].add = add
+    assert outcome.images == count and outcome.blocks == count // size == len(seen) - 1
+    check(tmp_path, count)
+    found = results.table(tmp_path)
+    assert np.array_equal(results.column(found, "class")[:700], one_process.predictions)
