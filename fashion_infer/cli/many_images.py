@@ -1,5 +1,7 @@
 """`run` and `predict` with --ray or --out, once their options are checked."""
 
+import contextlib
+import functools
 import json
 
 import click
@@ -16,7 +18,7 @@ def run(request, many, as_json):
     from ..data import dataset
     from ..scale import sources
 
-    request = _placed(request, many)
+    _check(request, many)
     if many.n is not None and many.n < 1:
         raise UsageError(f"n must be at least 1, not {many.n}")
     held, data = None, request.source
@@ -43,7 +45,7 @@ def predict(request, many, names, invert):
 
     if many.out is None:
         raise UsageError("--ray needs --out DIR here: the predictions go there")
-    request = _placed(request, many)
+    _check(request, many)
     of = sources.of(names)
     outcome = _done(request, many, models.load(request), of, invert=invert)
     terminal.show(present.predict(outcome))
@@ -59,26 +61,33 @@ def _check_n(n):
         raise UsageError(f"{error}; of --data synthetic there is any number") from None
 
 
-def _placed(request, many):
-    """The request with a backend that is "cpu" or "gpu", where "auto" is what there is."""
+def _check(request, many):
+    """Raise UsageError for options of a run that many images leave no place for."""
     if request.mode_or_default != "fused":
         raise UsageError("--ray and --out run the fused mode: leave --kernel, --op and --mode operator out")
     if request.precision != "float32":
         raise UsageError(f"--ray and --out run in float32: leave --precision {request.precision} out")
-    if getattr(request, "repeat", 1) != 1:
+    if request.repeat != 1:
         raise UsageError("--ray and --out run every image once: leave --repeat out")
+    if request.batch_size is not None:
+        raise UsageError("--ray and --out take images in blocks: --block-size in place of --batch-size")
     if many.ray is not None and request.device not in (0, "all"):
         raise UsageError("Ray hands out the GPUs: leave --device out")
-    if request.backend == "auto":
-        if many.ray is None:
-            from .. import devices
+    if many.ray is None and request.device == "all":
+        raise UsageError("--out without --ray runs on one GPU: with --ray auto on all of this machine's")
 
-            return request.but(backend=devices.choose("auto", 0, "fused").backend)
-        from ..scale import nodes
 
-        with nodes.connected(many.ray):
-            return request.but(backend="gpu" if nodes.shares("gpu", 1) else "cpu")
-    return request
+def _placed(request, many):
+    """The request with a backend that is "cpu" or "gpu", where "auto" is what there is."""
+    if request.backend != "auto":
+        return request
+    if many.ray is None:
+        from .. import devices
+
+        return request.but(backend=devices.choose("auto", request.device, "fused").backend)
+    from ..scale import nodes
+
+    return request.but(backend="gpu" if nodes.shares("gpu", 1) else "cpu")
 
 
 def _done(request, many, model, of, **options):
@@ -87,15 +96,25 @@ def _done(request, many, model, of, **options):
     from ..scale.classify import classify
 
     out = None if many.out is None else places.absolute(many.out)
-    job = jobs.plan(request, model, of, out, many.scores, many.block_size, **options)
-    with scaling.bar(job.blocks.images) as progress:
-        return classify(job, many.ray, progress)
+    plan = functools.partial(jobs.plan, model=model, of=of, out=out, scores=many.scores, **options)
+    plan(request.but(backend="cpu"), block_size=many.block_size)  # what is wrong with it shows before Ray starts
+    with _connected(many):
+        job = plan(_placed(request, many), block_size=many.block_size)
+        with scaling.bar(job.blocks.images) as progress:
+            return classify(job, many.ray, progress)
+
+
+def _connected(many):
+    """Ray, for a `with` block; nothing where none was asked for."""
+    if many.ray is None:
+        return contextlib.nullcontext()
+    from ..scale import nodes
+
+    return nodes.connected(many.ray)
 
 
 def _announced(what, quiet):
-    from contextlib import nullcontext
-
-    return nullcontext() if quiet else running.announced(what)
+    return contextlib.nullcontext() if quiet else running.announced(what)
 
 
 def _say_where(outcome, many):
@@ -106,4 +125,10 @@ def _say_where(outcome, many):
 def _as_dict(outcome, model, data):
     facts = {"model": model.label, "data_source": data, "n": outcome.images, "correctness": outcome.correctness}
     nodes = [{**node._asdict(), "images_per_second": node.rate} for node in outcome.nodes]
-    return {**facts, "seconds": outcome.seconds, "blocks": outcome.blocks, "blocks_before": outcome.before, "nodes": nodes}
+    return {
+        **facts,
+        "seconds": outcome.seconds,
+        "blocks": outcome.blocks,
+        "blocks_before": outcome.before,
+        "nodes": nodes,
+    }

@@ -10,7 +10,9 @@ from ..errors import UsageError
 
 OPTIONS = (
     click.option(
-        "--ray", metavar="ADDRESS", help="Run on a Ray cluster: HOST:PORT of its head node, or auto (see docs/scale.md)."
+        "--ray",
+        metavar="ADDRESS",
+        help="Run on a Ray cluster: HOST:PORT of its head node, or auto: the one here.",
     ),
     click.option("--out", metavar="DIR", help="Folder of Parquet files for the predictions; what is there stays."),
     click.option("--scores", is_flag=True, help="Into --out the scores too."),
@@ -48,7 +50,8 @@ class Options:
 
 def taken(values: Dict[str, Any]) -> Options:
     """The options, taken out of a command's; with them `n`, of which there may be any number then."""
-    found = Options(*(values.pop(name) for name in ("ray", "out", "scores", "block_size")), values.get("n"))
+    given = {name: values.pop(name) for name in ("ray", "out", "scores", "block_size")}
+    found = Options(**given, n=values.get("n"))
     found.check()
     if found.asked:
         values.pop("n", None)
@@ -79,6 +82,6 @@ def bar(images: int) -> Iterator[Any]:
         task = shown.add_task("", total=images, rate=0.0, nodes=0)
 
         def advance(done: int, nodes: int) -> None:
-            shown.update(task, completed=done, nodes=nodes, rate=shown.tasks[0].finished_speed or shown.tasks[0].speed or 0)
+            shown.update(task, completed=done, nodes=nodes, rate=shown.tasks[0].speed or 0.0)
 
         yield advance

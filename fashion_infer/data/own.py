@@ -97,7 +97,7 @@ def _find(folder: Path) -> Tuple[Path, Path]:
 
 
 def array(path: Path, which: int = 0) -> np.ndarray:
-    """The array of a file, by what it begins with; `which` is 0 for images, 1 for labels. DataError for no such file."""
+    """The array of a file, by what it begins with; `which` is 0 for images, 1 for labels. DataError for none."""
     size = inputs.check(path)
     try:
         with open(path, "rb") as stream:

@@ -2,7 +2,8 @@
 
 import bisect
 import itertools
-from typing import Iterable, Iterator, NamedTuple, Sequence, Tuple
+from dataclasses import dataclass
+from typing import Iterable, Iterator, Sequence, Tuple
 
 from .sources import Source
 
@@ -11,7 +12,8 @@ MOST_PICTURES = 5_000  # of encoded pictures, which take a millisecond each to d
 MOST_BYTES = 64 << 20  # of a block's pixels, as they are read and as the network takes them
 
 
-class Part(NamedTuple):
+@dataclass(frozen=True)
+class Part:
     """A range of a source's images."""
 
     source: Source
@@ -19,7 +21,8 @@ class Part(NamedTuple):
     count: int
 
 
-class Block(NamedTuple):
+@dataclass(frozen=True)
+class Block:
     """A range of a job's images."""
 
     index: int

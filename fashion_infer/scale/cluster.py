@@ -9,7 +9,7 @@ import platform
 import queue
 import threading
 import time
-from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence
+from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple
 
 from ..errors import DeviceError, FashionInferError
 from . import nodes
@@ -22,10 +22,12 @@ _AT_ONCE = 10_000  # blocks of a pass: the memory of the process that asks is th
 _LOOK = 1.0  # seconds between two looks at the nodes
 _STUCK = 60.0  # seconds without a block, when a node has died, before the pass is given up
 _AHEAD = 2  # blocks that a worker is given at a time: it never waits for the next, and few wait for it
-_TRIES = 3  # of a block whose worker dies in it, for it may be the block that ends it
+_TRIES = 3  # of a block whose worker dies in it: it may be the block that ends it
 
 
-def execute(job: Job, missing: Iterable[int], address: str, apart: Optional[bool] = None) -> Iterator[Done]:
+def execute(
+    job: Job, missing: Iterable[int], address: str, apart: Optional[bool] = None, tries: int = _TRIES
+) -> Iterator[Done]:
     """Do the blocks of these indices; each is handed out once, in no order.
 
     Parameters
@@ -36,6 +38,8 @@ def execute(job: Job, missing: Iterable[int], address: str, apart: Optional[bool
         See `nodes.connected`.
     apart
         Whether tasks read for the workers; None for GPUs alone.
+    tries
+        How often a block is begun whose worker dies in it.
 
     Raises
     ------
@@ -48,7 +52,7 @@ def execute(job: Job, missing: Iterable[int], address: str, apart: Optional[bool
             left = set(some)
             while left:
                 before = len(left)
-                for done in _pass(spec, [job.blocks.block(index) for index in sorted(left)], apart):
+                for done in _pass(spec, [job.blocks.block(index) for index in sorted(left)], apart, tries):
                     if done.block in left:  # one that Ray ran again may come twice
                         left.remove(done.block)
                         yield done
@@ -56,7 +60,7 @@ def execute(job: Job, missing: Iterable[int], address: str, apart: Optional[bool
                     raise DeviceError("Ray did none of the blocks: its own logs, in /tmp/ray, say why")
 
 
-def _pass(spec: Spec, blocks: Sequence[Block], apart: Optional[bool]) -> Iterator[Done]:
+def _pass(spec: Spec, blocks: Sequence[Block], apart: Optional[bool], tries: int) -> Iterator[Done]:
     """Hand these blocks to as many workers as the cluster has room for now; what a lost node had is missing."""
     import ray
 
@@ -66,8 +70,8 @@ def _pass(spec: Spec, blocks: Sequence[Block], apart: Optional[bool]) -> Iterato
         raise DeviceError(f"the Ray cluster has {what}")
     watch = nodes.Watch()
     shared = [ray.put(spec)]
-    data = _stream(spec, shared, watch.register, blocks, min(count, len(blocks)), apart)
-    results: "queue.Queue[Any]" = queue.Queue(maxsize=1000)
+    data = _stream(spec, (shared, watch.register, tries), blocks, min(count, len(blocks)), apart)
+    results: queue.Queue[Any] = queue.Queue(maxsize=1000)
     threading.Thread(target=_feed, args=(data, results), daemon=True).start()
     looked = heard = time.monotonic()
     while True:
@@ -84,7 +88,11 @@ def _pass(spec: Spec, blocks: Sequence[Block], apart: Optional[bool]) -> Iterato
             yield _understood(row)
         if time.monotonic() - looked > _LOOK:
             looked = time.monotonic()
-            if watch.look() and looked - heard > _STUCK:
+            try:
+                stuck = watch.look() and looked - heard > _STUCK
+            except ray.exceptions.RayError:  # of the node that this process is on
+                stuck = True
+            if stuck:
                 raise DeviceError("the nodes of the Ray cluster are lost: run the same command again when it has some")
 
 
@@ -107,9 +115,9 @@ def _understood(row: bytes) -> Done:
 
 
 def _stream(
-    spec: Spec, shared: List[Any], register: Any, blocks: Sequence[Block], count: int, apart: Optional[bool]
+    spec: Spec, given: Tuple[List[Any], Any, int], blocks: Sequence[Block], count: int, apart: Optional[bool]
 ) -> Any:
-    """A Ray data set of one row a block, whose column `done` is what came of it."""
+    """A Ray data set of one row a block, whose column `done` is what came of it; `given` is what `_Worker` takes."""
     import ray.data
 
     nodes.hush()
@@ -117,13 +125,13 @@ def _stream(
     context.enable_progress_bars = False
     context.max_errored_blocks = -1  # of a worker that died for good: the next pass does them
     rows = [{"index": block.index, "block": pickle.dumps(block)} for block in blocks]
-    data = ray.data.from_items(rows, override_num_blocks=len(rows))
+    data: Any = ray.data.from_items(rows, override_num_blocks=len(rows))
     on_gpu = spec.backend == "gpu"
     if on_gpu if apart is None else apart:
-        data = data.map_batches(_read, fn_args=(shared,), batch_size=1, batch_format="pyarrow", num_cpus=1)
+        data = data.map_batches(_read, fn_args=given[:1], batch_size=1, batch_format="pyarrow", num_cpus=1)
     return data.map_batches(
         _Worker,
-        fn_constructor_args=(shared, register),
+        fn_constructor_args=given,
         batch_size=1,
         batch_format="pyarrow",
         compute=ray.data.ActorPoolStrategy(size=count, max_tasks_in_flight_per_actor=_AHEAD),
@@ -134,11 +142,11 @@ def _stream(
 class _Worker:
     """A worker, as Ray Data calls it. What goes wrong is a result: Ray would try it again, and write a page of it."""
 
-    def __init__(self, shared: List[Any], register: Any):
+    def __init__(self, shared: List[Any], register: Any, tries: int):
         import ray
 
         context = ray.get_runtime_context()
-        self._register = register
+        self._register, self._tries = register, tries
         ray.get(register.add.remote(context.get_node_id(), context.current_actor))
         self._worker: Any = None
         try:
@@ -158,10 +166,10 @@ class _Worker:
             import ray
 
             # Counted before anything of the block is touched.
-            if ray.get(self._register.begin.remote(row["index"])) > _TRIES:
+            if ray.get(self._register.begin.remote(row["index"])) > self._tries:
                 raise DeviceError(
-                    f"block {row['index']} ended its worker {_TRIES} times: look for memory that ran out, or use a "
-                    "smaller --block-size"
+                    f"block {row['index']} ended its worker {self._tries} times: look for memory that ran out, or use "
+                    "a smaller --block-size"
                 )
             block = pickle.loads(row["block"])
             return pickle.dumps(self._worker.classify(block, _pixels(row, self._worker.input_size)))

@@ -1,4 +1,4 @@
-"""Images in a column of Parquet: pixels as lists or bytes, or encoded pictures as Hugging Face's data sets have them."""
+"""Images in a column of Parquet: pixels as lists or bytes, or encoded pictures as Hugging Face has them."""
 
 import math
 from typing import List, Optional

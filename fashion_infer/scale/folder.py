@@ -1,4 +1,4 @@
-"""The folder of results: one Parquet file a block, whole or not there, and a manifest that says of which job they are."""
+"""The folder of results: one Parquet file a block, whole or not there, and a manifest that says whose they are."""
 
 import contextlib
 import io

@@ -95,7 +95,7 @@ def plan(
         weights=checkpoint.weights,
         input_size=size,
         backend=request.backend,
-        device=0,  # of those that Ray lets a worker see
+        device=request.device if isinstance(request.device, int) else 0,  # of those that Ray lets a worker see
         threads=request.threads,
         scores=scores,
         invert=invert,

@@ -12,11 +12,13 @@ from ..errors import DeviceError, UsageError
 
 AUTO = "auto"
 _ANSWER = 5.0  # seconds in which a head node's port must answer: Ray itself tries for a minute
-# Nothing is told to anybody, and warnings about what is as it should be are left out.
+# Nothing is told to anybody, warnings about what is as it should be are left out, and Ray Data's thread does not start
+# a Ray of its own after the end of ours.
 _QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     "RAY_BACKEND_LOG_LEVEL": "fatal",
+    "RAY_ENABLE_AUTO_CONNECT": "0",
 }
 _STORE = 1 << 30  # bytes of a local Ray's object store: what is read ahead of a GPU
 
@@ -164,7 +166,7 @@ class Watch:
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
         here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=True)
-        self.register = ray.remote(num_cpus=0)(Register).options(scheduling_strategy=here).remote()
+        self.register: Any = ray.remote(num_cpus=0)(Register).options(scheduling_strategy=here).remote()
         ray.get(self.register.ready.remote())
         self._seen = set(alive())
         self._lost: Set[str] = set()
@@ -181,4 +183,3 @@ class Watch:
             for worker in ray.get(self.register.take.remote(self._lost)):
                 ray.kill(worker, no_restart=True)
         return bool(self._lost)
-

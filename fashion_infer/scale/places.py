@@ -1,4 +1,4 @@
-"""Where inputs and results lie: a path of this machine, or a URI that PyArrow's filesystems take (s3://, gs://, ...)."""
+"""Where inputs and results lie: a path of this machine, or a URI that PyArrow's filesystems take (s3://, gs://)."""
 
 import fnmatch
 import os
@@ -107,9 +107,7 @@ def _matching(name: str, place: str) -> Iterator[Entry]:
     yield from _listed(posixpath.dirname(name.partition("?")[0]), folder + mark + query, system, path, False, pattern)
 
 
-def _listed(
-    name: str, place: str, system: fs.FileSystem, path: str, deep: bool, pattern: str
-) -> Iterator[Entry]:
+def _listed(name: str, place: str, system: fs.FileSystem, path: str, deep: bool, pattern: str) -> Iterator[Entry]:
     for info in sorted(system.get_file_info(fs.FileSelector(path, recursive=deep)), key=lambda info: info.path):
         below = posixpath.relpath(info.path, path)
         hidden = any(part[0] in "._" for part in below.split("/"))

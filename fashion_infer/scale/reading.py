@@ -23,7 +23,7 @@ class Pixels(NamedTuple):
     """A block's images as the network takes them."""
 
     images: np.ndarray  # (n,1,S,S) uint8
-    labels: Optional[np.ndarray]  # (n,), where they are known
+    labels: Optional[np.ndarray]  # (n,), where all are known
 
 
 def read(block: Block, input_size: int, invert: Optional[bool] = None, held: Held = None) -> Pixels:
@@ -50,15 +50,16 @@ def read(block: Block, input_size: int, invert: Optional[bool] = None, held: Hel
     at = 0
     for part in block.parts:
         before = at
-        for piece, known in _pieces(part, invert, held):
+        for piece, classes in _pieces(part, invert, held):
             for start in range(0, len(piece), _RESIZED):
                 some = piece[start : start + _RESIZED]
                 images[at : at + len(some)] = resize(some, input_size)
                 at += len(some)
-            labels += [] if known is None else [known]
+            labels += [] if classes is None else [classes]
         if at - before != part.count:
             raise DataError(f"{part.source.name} holds other images than when this job began")
-    return Pixels(images, np.concatenate(labels) if labels else None)
+    known = sum(map(len, labels)) == len(images)
+    return Pixels(images, np.concatenate(labels) if known else None)
 
 
 def _pieces(part: Part, invert: Optional[bool], held: Held) -> Iterator[Tuple[np.ndarray, Optional[np.ndarray]]]:

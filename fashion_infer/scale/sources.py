@@ -1,8 +1,9 @@
 """What images a job is of: each file that a user named, its kind and how many images it holds, without reading them."""
 
 import hashlib
+from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Iterable, List, NamedTuple, Optional, Sequence, Tuple
+from typing import BinaryIO, Iterable, List, Optional, Sequence, Tuple
 
 import numpy as np
 import pyarrow
@@ -23,7 +24,8 @@ _SUFFIXES = {
 _KNOWN = "Parquet, .npy, .npz, IDX (idx3-ubyte, also .gz) and pictures"
 
 
-class Source(NamedTuple):
+@dataclass(frozen=True)
+class Source:
     """Images that lie together."""
 
     kind: str  # "parquet", "npy", "idx", "packed" (compressed: read whole), "picture", "synthetic" or "held"
@@ -145,7 +147,8 @@ def _source(kind: str, entry: places.Entry, named: bool) -> Optional[Source]:
     return Source(kind, entry.name, entry.place, count, size, entry.size, entry.modified)
 
 
-class Array(NamedTuple):
+@dataclass(frozen=True)
+class Array:
     """Where the images of an uncompressed file lie in it."""
 
     count: int

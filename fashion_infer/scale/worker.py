@@ -53,7 +53,9 @@ class Worker:
 
     def __init__(self, spec: Spec, node: str):
         if spec.version != __version__:
-            raise DeviceError(f"node {node} has fashion-infer {__version__}, not {spec.version}: install the same on all")
+            raise DeviceError(
+                f"node {node} has fashion-infer {__version__}, not {spec.version}: install the same on all"
+            )
         self._spec, self._node, self.input_size = spec, node, spec.input_size
         self._folder = Folder(spec.out, spec.identity) if spec.out else None
         if self._folder:

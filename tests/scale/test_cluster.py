@@ -1,5 +1,6 @@
 """Two nodes emulated on this machine: what they say is what one process says, whoever dies meanwhile."""
 
+import dataclasses
 import importlib.util
 import os
 import signal
@@ -16,6 +17,7 @@ from interruptible import interruptible
 from fashion_infer.errors import DataError, DeviceError
 from fashion_infer.scale import cluster, nodes, sources
 from fashion_infer.scale.classify import classify
+from fashion_infer.scale.folder import Folder
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="Ray wants Python 3.10 or newer")
 ROOT = Path(__file__).resolve().parents[2]
@@ -23,18 +25,23 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture(scope="module")
 def two_nodes():
-    """A head without a CPU, so that it survives, and two nodes with one each; a node's death is seen in a second."""
+    """A head without a CPU, so that it survives, and two nodes with one each; a node's death is seen in seconds."""
+    os.environ.update(RAY_USAGE_STATS_ENABLED="0", RAY_ENABLE_AUTO_CONNECT="0", PYTHONPATH=str(ROOT))
     from ray.cluster_utils import Cluster
 
-    os.environ.update(RAY_USAGE_STATS_ENABLED="0", PYTHONPATH=str(ROOT))
     store = 100 << 20
-    quick = {"health_check_initial_delay_ms": 0, "health_check_period_ms": 300, "health_check_failure_threshold": 3}
+    quick = {"health_check_initial_delay_ms": 0, "health_check_period_ms": 1000, "health_check_failure_threshold": 4}
     head = {"num_cpus": 0, "object_store_memory": store, "include_dashboard": False, "_system_config": quick}
     made = Cluster(initialize_head=True, head_node_args=head)
     for _ in range(2):
         made.add_node(num_cpus=1, object_store_memory=store)
     yield made
     made.shutdown()
+
+
+def claim(planned):
+    """What `classify` does before it hands out blocks."""
+    Folder(planned.spec.out, planned.spec.identity).claim(planned.facts)
 
 
 def check(folder, count, one_process=None):
@@ -53,9 +60,7 @@ def test_two_nodes_say_what_one_process_says(two_nodes, one_process, images, tmp
     of = [*sources.of([str(tmp_path / "a.npy")]), sources.held(images[0][400:])]
     held = (images[0][400:], images[1][400:])
     planned = results.planned(of, tmp_path / "out", block_size=45, scores=True, held=held)
-    from fashion_infer.scale.folder import Folder
-
-    Folder(planned.spec.out, planned.spec.identity).claim(planned.facts)
+    claim(planned)
     done = list(cluster.execute(planned, range(len(planned.blocks)), two_nodes.address, apart=apart))
     assert sorted(one.block for one in done) == list(range(len(planned.blocks)))
     check(tmp_path / "out", 700, one_process)
@@ -105,37 +110,31 @@ class _Deadly:
         return os._exit, (1,)
 
 
-@pytest.mark.skipif(profiles.pick(True, False), reason="three workers die for it: 20 s, in `make test-all`")
 def test_a_block_that_ends_its_worker_ends_the_job(two_nodes, tmp_path):
-    planned = results.drawn(300, tmp_path, block_size=50)
+    planned, tries = results.drawn(300, tmp_path, block_size=50), profiles.pick(1, 3)
     make = planned.blocks.block
-    planned.blocks.block = lambda index: make(index)._replace(parts=(_Deadly(),)) if index == 3 else make(index)
-    with pytest.raises(DeviceError, match="block 3 ended its worker 3 times"):
-        classify(planned, two_nodes.address)
+    planned.blocks.block = lambda index: (
+        dataclasses.replace(make(index), parts=(_Deadly(),)) if index == 3 else make(index)
+    )
+    claim(planned)
+    with pytest.raises(DeviceError, match=f"block 3 ended its worker {tries} times"):
+        list(cluster.execute(planned, range(6), two_nodes.address, tries=tries))
 
 
 def test_a_worker_and_a_node_are_killed(two_nodes, one_process, tmp_path):
     """The last of this file: one of the nodes is gone behind it."""
-    count, size = 60_000, 1000
-    planned = results.drawn(count, tmp_path, block_size=size)
-    seen = []
-
-    def harm(images, _):
-        seen.append(images)
-        if len(seen) == 12:  # a worker of the node that stays
-            os.kill(workers[0], signal.SIGKILL)
-        if len(seen) == 20:
-            two_nodes.remove_node(two_nodes.worker_nodes[1], allow_graceful=False)
-
-    workers = []
-    add = classify.__globals__["_Tally"].add
-    outcome = None
-    try:
-        classify.__globals__["_Tally"].add = lambda self, done: (workers.append(done.process), add(self, done))[1]
-        outcome = classify(planned, two_nodes.address, harm)
-    finally:
-        classify.__globals__["_Tally"].add = add
-    assert outcome.images == count and outcome.blocks == count // size == len(seen) - 1
+    count, size = profiles.pick(40_000, 400_000), 1000
+    planned, done = results.drawn(count, tmp_path, block_size=size, scores=True), []
+    claim(planned)
+    for one in cluster.execute(planned, range(len(planned.blocks)), two_nodes.address):
+        done.append(one)
+        if len(done) == 8:
+            os.kill(one.process, signal.SIGKILL)
+        if len(done) == 16:
+            two_nodes.remove_node(next(iter(two_nodes.worker_nodes)), allow_graceful=False)
+    assert sorted(one.block for one in done) == list(range(count // size))
     check(tmp_path, count)
     found = results.table(tmp_path)
-    assert np.array_equal(results.column(found, "class")[:700], one_process.predictions)
+    assert np.array_equal(results.column(found, "scores")[:700], one_process.scores)
+    again = results.planned(planned.blocks.sources, tmp_path, block_size=size, scores=True)
+    assert sum(one.correct for one in done) == classify(again).correct
