@@ -47,7 +47,7 @@ def execute(
         What a worker raises; DeviceError when a cluster has no room for a worker, or blocks fail again and again.
     """
     spec = job.spec._replace(threads=job.spec.threads or (1 if job.spec.backend == "cpu" else None))
-    with nodes.connected(address):
+    with nodes.connected(address), nodes.explained():
         for some in chunks(missing, _AT_ONCE):
             left = set(some)
             while left:

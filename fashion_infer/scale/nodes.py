@@ -62,6 +62,18 @@ def connected(address: str) -> Iterator[None]:
         ray.shutdown()
 
 
+@contextlib.contextmanager
+def explained() -> Iterator[None]:
+    """What Ray raises in the block, as a DeviceError in one line."""
+    import ray
+
+    try:
+        yield
+    except ray.exceptions.RayError as error:
+        said = " ".join(str(error).split())[:200]
+        raise DeviceError(f"the Ray cluster broke off ({said}): run the same command again, when it is well") from None
+
+
 class _Ours:
     """Standard output without what Ray's threads print there about workers and nodes that die."""
 
@@ -166,7 +178,8 @@ class Watch:
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
         here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=True)
-        self.register: Any = ray.remote(num_cpus=0)(Register).options(scheduling_strategy=here).remote()
+        register: Any = ray.remote(num_cpus=0)(Register)
+        self.register = register.options(scheduling_strategy=here).remote()
         ray.get(self.register.ready.remote())
         self._seen = set(alive())
         self._lost: Set[str] = set()
