@@ -177,7 +177,8 @@ class Watch:
         import ray
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-        here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=True)
+        # Where this process is: what ends it ends this process as well.
+        here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
         register: Any = ray.remote(num_cpus=0)(Register)
         self.register = register.options(scheduling_strategy=here).remote()
         ray.get(self.register.ready.remote())
