@@ -17,7 +17,10 @@ from . import options, scaling
     click.option("--mistakes", metavar="FILE.png", help="Draw the misclassified images."),
 )
 def command(request, many, as_json, confusion, mistakes):
-    """Classify the first N test images and print correctness and Op Time."""
+    """Classify the first N test images and print correctness and Op Time.
+
+    With --ray or --out N may be any number of --data synthetic.
+    """
     if many.asked:
         from . import many_images
 

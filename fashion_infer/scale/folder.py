@@ -15,6 +15,7 @@ from ..system.files import replacing
 from . import places
 
 MANIFEST = "_job.json"  # what reads a folder of Parquet passes over names that begin with _
+_ENCODING = {"index": "DELTA_BINARY_PACKED"}  # an image takes 0.8 bytes in place of 3.3, with scores 39 in place of 53
 _KEY = b"fashion_infer"  # of a file's metadata
 _NAME = re.compile(r"part-(\d{9})\.parquet")
 
@@ -100,7 +101,7 @@ class Folder:
         said = {"job": self.identity, "block": index, "correct": correct}
         table = table.replace_schema_metadata({_KEY: json.dumps(said).encode()})
         content = io.BytesIO()
-        parquet.write_table(table, content, compression="zstd")
+        parquet.write_table(table, content, compression="zstd", use_dictionary=["source"], column_encoding=_ENCODING)
         with self._explained():
             self._write(name_of(index), content.getbuffer())
 

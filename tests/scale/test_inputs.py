@@ -62,6 +62,13 @@ def test_columns_of_parquet(images, tmp_path, kind):
         assert np.array_equal(read_all([tmp_path / "a.parquet"], size, invert=False)[:, 0], some)
 
 
+def test_a_row_group_that_many_blocks_lie_in(tmp_path):
+    """It is read 1,000 rows at a time."""
+    some = np.random.default_rng().integers(0, 256, (2500, 4, 4), dtype=np.uint8)
+    write_parquet(tmp_path / "a.parquet", COLUMNS["bytes"](some))
+    assert np.array_equal(read_all([tmp_path / "a.parquet"], 1100, side=4)[:, 0], some)
+
+
 @settings(max_examples=profiles.examples(8))
 @given(lengths=st.lists(st.integers(1, 40), min_size=1, max_size=4), size=st.integers(1, 60), data=st.data())
 def test_files_of_every_form_in_one_row(images, tmp_path_factory, lengths, size, data):
