@@ -9,6 +9,7 @@ from .sources import Source
 
 MOST = 50_000  # images a block: at 10,000 a second and core a lost one costs five seconds
 MOST_PICTURES = 5_000  # of encoded pictures, which take a millisecond each to decode
+MOST_BLOCKS = 10**9  # a file's name has nine digits
 MOST_BYTES = 64 << 20  # of a block's pixels, as they are read and as the network takes them
 
 
@@ -55,8 +56,13 @@ class Blocks:
         """All of them."""
         return self._ends[-1] if self._ends else 0
 
-    def __len__(self) -> int:
+    @property
+    def number(self) -> int:
+        """How many blocks there are: also where `len` would not say it."""
         return -(-self.images // self.size)
+
+    def __len__(self) -> int:
+        return self.number
 
     def count(self, index: int) -> int:
         """Images of a block."""

@@ -136,7 +136,7 @@ class Folder:
     def _explained(self) -> Iterator[None]:
         try:
             yield
-        except (OSError, pyarrow.ArrowException) as error:
+        except (OSError, ValueError, pyarrow.ArrowException) as error:  # ValueError: a name that is no UTF-8
             raise DataError(f"cannot write {self.place} ({places.words(error)})") from None
 
 

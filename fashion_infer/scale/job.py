@@ -12,7 +12,7 @@ from ..library.fused import FusedNetwork
 from ..model import LoadedModel
 from ..request import Request
 from . import sources
-from .blocks import Blocks, default_size
+from .blocks import MOST_BLOCKS, Blocks, default_size
 from .reading import Held
 from .sources import Source
 
@@ -69,7 +69,7 @@ def plan(
     Raises
     ------
     UsageError
-        For a block size below 1, or a network that has a node which cannot be fused.
+        For a block size below 1, too many blocks, or a network that has a node which cannot be fused.
     """
     if block_size is not None and block_size < 1:
         raise UsageError(f"block size must be at least 1, not {block_size}")
@@ -79,6 +79,10 @@ def plan(
     except UsageError as error:
         raise UsageError(f"many images at once take fused networks alone, and {model.label} is none: {error}") from None
     blocks = Blocks(of, block_size or default_size(of, size))
+    if blocks.number > MOST_BLOCKS:
+        raise UsageError(
+            f"{blocks.number:,} blocks are too many: at most {MOST_BLOCKS:,}, so use a larger --block-size"
+        )
     facts = {
         "format": 1,
         "model": model.label,

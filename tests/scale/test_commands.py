@@ -68,6 +68,7 @@ REFUSED = [
     (("--out", "{0}", "--confusion", "{0}.png"), "--confusion cannot go"),
     (("--out", "{0}", "--block-size", "0"), "at least 1"),
     (("--out", "{0}", "--n", "0"), "n must be at least 1"),
+    (("--out", "{0}", "--n", "99999999999999999999"), "too many"),
     (("--ray", "auto", "--scores"), "--out DIR"),
     (("--scores",), "for --out and --ray"),
     (("--block-size", "5"), "for --out and --ray"),
@@ -81,6 +82,14 @@ def test_what_is_refused(invoke, tmp_path, words, message):
     code, _, err = invoke(*RUN, *(word.format(tmp_path / "out") for word in words))
     assert code == 2 and message in err and err.count("\n") == 1
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("name", ["/dev/null", "no-such-filesystem://x", "\udcff"])
+def test_a_folder_that_cannot_be(invoke, tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    for words in ((*RUN, "--n", "9", "--out", name), ("predict", name, "--backend", "cpu", "--out", tmp_path / "out")):
+        code, _, err = invoke(*words)
+        assert code == 3 and err.count("\n") == 1, words
 
 
 def test_predict_on_a_cluster_needs_a_place_for_its_results(invoke, tmp_path):
