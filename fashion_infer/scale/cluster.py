@@ -6,9 +6,6 @@ and hand their pixels on through Ray's object store; Ray Data holds them back wh
 
 import pickle
 import platform
-import queue
-import threading
-import time
 from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple
 
 from ..errors import DeviceError, FashionInferError
@@ -19,7 +16,6 @@ from .reading import Pixels, read
 from .worker import Done, Worker
 
 _AT_ONCE = 10_000  # blocks of a pass: the memory of the process that asks is the same whatever their number
-_LOOK = 1.0  # seconds between two looks at the nodes
 _STUCK = 60.0  # seconds without a block, when a node has died, before the pass is given up
 _AHEAD = 2  # blocks that a worker is given at a time: it never waits for the next, and few wait for it
 _TRIES = 3  # of a block whose worker dies in it: it may be the block that ends it
@@ -68,43 +64,25 @@ def _pass(spec: Spec, blocks: Sequence[Block], apart: Optional[bool], tries: int
     if not count:
         what = "no GPU" if spec.backend == "gpu" else f"no node with {spec.threads} free CPUs"
         raise DeviceError(f"the Ray cluster has {what}")
-    watch = nodes.Watch()
-    shared = [ray.put(spec)]
+    watch, shared = nodes.Watch(_STUCK), [ray.put(spec)]
     data = _stream(spec, (shared, watch.register, tries), blocks, min(count, len(blocks)), apart)
-    results: queue.Queue[Any] = queue.Queue(maxsize=1000)
-    threading.Thread(target=_feed, args=(data, results), daemon=True).start()
-    looked = heard = time.monotonic()
-    while True:
-        try:
-            row = results.get(timeout=_LOOK)
-            heard = time.monotonic()
-        except queue.Empty:
-            row = ()
-        if row is None:
-            return
-        if isinstance(row, Exception):
-            raise row
-        if row:
-            yield _understood(row)
-        if time.monotonic() - looked > _LOOK:
-            looked = time.monotonic()
-            try:
-                stuck = watch.look() and looked - heard > _STUCK
-            except ray.exceptions.RayError:  # of the node that this process is on
-                stuck = True
-            if stuck:
-                raise DeviceError("the nodes of the Ray cluster are lost: run the same command again when it has some")
+    with watch.looking():
+        # In this very thread: what ends it (Ctrl-C, an error) ends Ray Data's work before Ray itself.
+        for bundle in data.iter_internal_ref_bundles():
+            for reference in bundle.block_refs:
+                watch.heard()
+                for row in _rows_of(reference):
+                    yield _understood(row)
 
 
-def _feed(data: Any, results: "queue.Queue[Any]") -> None:
-    """Put every row of a stream into a queue; behind them None, or what went wrong."""
+def _rows_of(reference: Any) -> List[bytes]:
+    """What a worker said of a block; nothing where that died with its node: the next pass asks again."""
+    import ray
+
     try:
-        for batch in data.iter_batches(batch_size=None, batch_format="pyarrow", prefetch_batches=0):
-            for row in batch.column("done").to_pylist():
-                results.put(row)
-        results.put(None)
-    except Exception as error:
-        results.put(DeviceError(f"Ray gave up ({' '.join(str(error).split())[:300]})"))
+        return ray.get(reference).column("done").to_pylist()
+    except ray.exceptions.RayError:
+        return []
 
 
 def _understood(row: bytes) -> Done:

@@ -1,11 +1,13 @@
 """A Ray cluster: found, or started here; its nodes, and which of its workers died with them."""
 
+import _thread
 import contextlib
 import logging
 import os
 import socket
 import sys
 import threading
+import time
 from typing import Any, Dict, Iterator, List, Set, TextIO, cast
 
 from ..errors import DeviceError, UsageError
@@ -20,6 +22,7 @@ _QUIET = {
     "RAY_BACKEND_LOG_LEVEL": "fatal",
     "RAY_ENABLE_AUTO_CONNECT": "0",
 }
+_LOOK = 1.0  # seconds between two looks at the nodes
 _STORE = 1 << 30  # bytes of a local Ray's object store: what is read ahead of a GPU
 
 
@@ -171,9 +174,14 @@ class Watch:
 
     A worker that Ray restarted on another node meanwhile is not on the dead one any more: it has told the register so
     since, and its block there is done again.
+
+    Parameters
+    ----------
+    patience
+        Seconds without a word of a block, once a node has died, before all is given up.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, patience: float):
         import ray
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
@@ -182,10 +190,50 @@ class Watch:
         register: Any = ray.remote(num_cpus=0)(Register)
         self.register = register.options(scheduling_strategy=here).remote()
         ray.get(self.register.ready.remote())
-        self._seen = set(alive())
-        self._lost: Set[str] = set()
+        self._seen, self._lost = set(alive()), set()  # type: Set[str], Set[str]
+        self._patience, self._heard, self._over = patience, time.monotonic(), False
 
-    def look(self) -> bool:
+    def heard(self) -> None:
+        """A block has come."""
+        self._heard = time.monotonic()
+
+    @contextlib.contextmanager
+    def looking(self) -> Iterator[None]:
+        """Look at the nodes once a second during the block.
+
+        Raises
+        ------
+        DeviceError
+            When nodes have died and nothing is heard of the others. The main thread alone can be told so.
+        """
+        done = threading.Event()
+        thread = threading.Thread(target=self._run, args=(done,), name="watch", daemon=True)
+        thread.start()
+        try:
+            yield
+        except KeyboardInterrupt:
+            if not self._over:
+                raise
+            raise DeviceError(
+                "the nodes of the Ray cluster are lost: run the same command again when it has some"
+            ) from None
+        finally:
+            done.set()
+            thread.join()
+
+    def _run(self, done: threading.Event) -> None:
+        import ray
+
+        while not done.wait(_LOOK):
+            try:
+                stuck = self._look() and time.monotonic() - self._heard > self._patience
+            except ray.exceptions.RayError:  # of the node that this process is on
+                stuck = True
+            if stuck and not done.is_set():
+                self._over = True
+                return _thread.interrupt_main()
+
+    def _look(self) -> bool:
         """End the workers of nodes that have died; whether there are such nodes."""
         import ray
 
