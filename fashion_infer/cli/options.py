@@ -5,6 +5,7 @@ import functools
 import click
 
 from ..system.isolation import TIMEOUT
+from . import scaling
 from .apart import apart
 
 model = click.option("--model", metavar="NAME", help="A shipped model, see `models list` [default: the edition's].")
@@ -138,7 +139,7 @@ def takes(*options):
 
 def takes_request(*options):
     """A decorator that gives a command these options, and hands them to it as one checked `Request`, its first
-    argument. What is no field of a request stays an argument of the command."""
+    argument. What is no field of a request stays an argument of the command; `scaling.OPTIONS` come as one, `many`."""
 
     def decorate(function):
         @functools.wraps(function)
@@ -147,6 +148,8 @@ def takes_request(*options):
             apart([values.get("kernel")], timeout)
             from ..request import Request
 
+            if "ray" in values:
+                values["many"] = scaling.taken(values)
             fields = Request.__dataclass_fields__
             request = Request(**{name: values.pop(name) for name in list(values) if name in fields})
             request.check()

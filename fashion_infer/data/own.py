@@ -68,8 +68,8 @@ def load(data_dir: Optional[str] = None, images: Optional[str] = None, labels: O
     """
     check(data_dir, images, labels)
     files = (Path(images), Path(labels)) if images and labels else _find(paths.expanded(str(data_dir)))
-    pixels = _images(_array(files[0], 0), files[0])
-    classes = _labels(_array(files[1], 1), files[1])
+    pixels = as_images(array(files[0], 0), files[0])
+    classes = _labels(array(files[1], 1), files[1])
     if len(pixels) != len(classes):
         raise DataError(f"{files[0]} holds {len(pixels)} images, but {files[1]} {len(classes)} labels")
     if not len(pixels):
@@ -96,8 +96,8 @@ def _find(folder: Path) -> Tuple[Path, Path]:
     )
 
 
-def _array(path: Path, which: int) -> np.ndarray:
-    """The array of a file, by what it begins with; `which` is 0 for images, 1 for labels."""
+def array(path: Path, which: int = 0) -> np.ndarray:
+    """The array of a file, by what it begins with; `which` is 0 for images, 1 for labels. DataError for none."""
     size = inputs.check(path)
     try:
         with open(path, "rb") as stream:
@@ -129,8 +129,14 @@ def _member(archive: zipfile.ZipFile, path: Path, which: int) -> str:
     return names[0]
 
 
-def _npy(stream: IO[bytes], path: Path) -> np.ndarray:
-    """The array of a .npy file, its header checked against what follows it. No object is ever unpickled."""
+def npy_header(stream: IO[bytes], path: Path) -> Tuple[Tuple[int, ...], bool, np.dtype]:
+    """What a .npy file says of its array: shape, whether it is in Fortran's order, and a dtype of whole numbers.
+
+    Raises
+    ------
+    DataError
+        When it says nothing of the kind. The stream then stands behind the header.
+    """
     try:
         version = np.lib.format.read_magic(stream)
         read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
@@ -139,9 +145,15 @@ def _npy(stream: IO[bytes], path: Path) -> np.ndarray:
         raise DataError(f"{path} is not a whole array of NumPy ({_words(error)}): {_DAMAGED}") from None
     if dtype.kind not in "uib":
         raise DataError(f"{path} holds {dtype} where whole numbers are wanted: 0 to 255 for pixels, classes for labels")
-    size = math.prod(shape) * dtype.itemsize
-    if size < 0:
+    if any(extent < 0 for extent in shape):
         raise DataError(f"{path} is not a whole array of NumPy (its shape is {shape}): {_DAMAGED}")
+    return shape, fortran, dtype
+
+
+def _npy(stream: IO[bytes], path: Path) -> np.ndarray:
+    """The array of a .npy file, its header checked against what follows it. No object is ever unpickled."""
+    shape, fortran, dtype = npy_header(stream, path)
+    size = math.prod(shape) * dtype.itemsize
     return idx.content(stream, size, path, _DAMAGED).view(dtype).reshape(shape, order="F" if fortran else "C")
 
 
@@ -149,7 +161,8 @@ def _words(error: Exception) -> str:
     return " ".join(str(error).split()) or type(error).__name__
 
 
-def _images(array: np.ndarray, path: Path) -> np.ndarray:
+def as_images(array: np.ndarray, path: Path) -> np.ndarray:
+    """An array as images (n,1,s,s) uint8; DataError for a shape or pixels that are none."""
     if array.ndim == 4 and array.shape[1] == 1:
         array = array[:, 0]
     elif array.ndim == 4 and array.shape[3] == 1:

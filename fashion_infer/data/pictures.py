@@ -1,9 +1,10 @@
 """A user's own pictures as the network wants them: grey, light on dark, 28x28."""
 
 import contextlib
+import io
 import os
 import warnings
-from typing import Optional
+from typing import BinaryIO, Optional, Union
 
 import numpy as np
 
@@ -45,11 +46,7 @@ def read(path: str, invert: Optional[bool] = None) -> np.ndarray:
         When the file is missing or is no picture, is too large, or its values do not tell how light they are.
     """
     check(path)
-    levels = _decoded(path)
-    border = int(np.median(np.concatenate([levels[0], levels[-1], levels[:, 0], levels[:, -1]])))
-    if invert or (invert is None and border > 127):
-        levels, border = 255 - levels, 255 - border
-    return _fitted(levels, border)[None]
+    return _seen(_decoded(path, path), invert)
 
 
 def check(path: str) -> None:
@@ -64,8 +61,21 @@ def check(path: str) -> None:
         raise DataError(f"{path} is a file of more than {MOST_BYTES >> 20} MiB: reduce the picture first")
 
 
-def _decoded(path: str) -> np.ndarray:
-    """The picture's grey levels, (h,w) uint8."""
+def of_bytes(content: bytes, name: str, invert: Optional[bool] = None) -> np.ndarray:
+    """The same of a picture's file that is in memory already; `name` is what messages call it."""
+    return _seen(_decoded(io.BytesIO(content), name), invert)
+
+
+def _seen(levels: np.ndarray, invert: Optional[bool]) -> np.ndarray:
+    """Grey levels (h,w) as the network sees them, (1,28,28)."""
+    border = int(np.median(np.concatenate([levels[0], levels[-1], levels[:, 0], levels[:, -1]])))
+    if invert or (invert is None and border > 127):
+        levels, border = 255 - levels, 255 - border
+    return _fitted(levels, border)[None]
+
+
+def _decoded(file: Union[str, BinaryIO], path: str) -> np.ndarray:
+    """The picture's grey levels, (h,w) uint8; `path` is for messages."""
     from PIL import Image, ImageOps
 
     Image.init()
@@ -73,7 +83,7 @@ def _decoded(path: str) -> np.ndarray:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of damaged metadata, and of sizes that are checked here
-            with Image.open(path, formats=known) as opened:
+            with Image.open(file, formats=known) as opened:
                 _check_size(path, opened.size)
                 opened.load()
                 _check_size(path, opened.size)  # some formats know it only now

@@ -43,7 +43,8 @@ def main():
     import fashion_infer
 
     for module in pkgutil.walk_packages(fashion_infer.__path__, "fashion_infer."):
-        if not module.name.endswith("__main__"):
+        # PyArrow and Ray start threads, which a fork is without.
+        if not module.name.endswith("__main__") and not module.name.startswith("fashion_infer.scale"):
             importlib.import_module(module.name)
     for name in _OTHERS:
         with contextlib.suppress(ImportError):

@@ -3,7 +3,7 @@
 import click
 
 from ...errors import DataError
-from .. import options
+from .. import options, scaling
 from ..groups import Command
 
 
@@ -16,9 +16,15 @@ from ..groups import Command
     *options.DEVICE,
     click.option("--invert/--no-invert", default=None, help="Swap light and dark [default: when the border is light]."),
     click.option("--show", metavar="FILE.svg", help="Draw what the network saw and what it said; FILE.png as well."),
+    *scaling.OPTIONS,
 )
-def command(request, pictures, invert, show):
-    """Classify pictures (PNG, JPEG, any size): class and probability."""
+def command(request, many, pictures, invert, show):
+    """Classify pictures (PNG, JPEG, any size): class and probability. With --out also folders, Parquet, NumPy, IDX."""
+    if many.asked:
+        from .. import many_images
+
+        scaling.refuse(show=show)
+        return many_images.predict(request, many, pictures, invert)
     from ... import prediction
     from ...present import files, run
     from ...present.charts import images

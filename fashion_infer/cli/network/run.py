@@ -5,7 +5,7 @@ import json
 import click
 
 from ...errors import DataError
-from .. import options
+from .. import options, scaling
 from ..groups import Command
 
 
@@ -20,12 +20,21 @@ from ..groups import Command
 )
 @options.takes_request(
     *options.RUN,
+    *scaling.OPTIONS,
     click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead."),
     click.option("--confusion", metavar="FILE.svg", help="Draw the confusion matrix, in percent; FILE.png as well."),
     click.option("--mistakes", metavar="FILE.svg", help="Draw the misclassified images; FILE.png as well."),
 )
-def command(request, as_json, confusion, mistakes):
-    """Classify the first N test images and print correctness and Op Time."""
+def command(request, many, as_json, confusion, mistakes):
+    """Classify the first N test images and print correctness and Op Time.
+
+    With --ray or --out N may be any number of --data synthetic.
+    """
+    if many.asked:
+        from .. import many_images
+
+        scaling.refuse(confusion=confusion, mistakes=mistakes)
+        return many_images.run(request, many, as_json)
     from ... import pipeline
     from ...present import files
     from ...present import run as present

@@ -1,0 +1,198 @@
+"""A job's blocks on a Ray cluster: Ray Data streams them through one worker a GPU, or one for some cores.
+
+On CPUs a worker reads its blocks itself. Before a GPU, which is faster than any one core reads, tasks read on all cores
+and hand their pixels on through Ray's object store; Ray Data holds them back when it fills.
+"""
+
+import pickle
+import platform
+from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple
+
+from ..errors import DeviceError, FashionInferError
+from . import nodes
+from .blocks import Block, chunks
+from .job import Job, Spec
+from .reading import Pixels, read
+from .worker import Done, Worker
+
+_AT_ONCE = 10_000  # blocks of a pass: the memory of the process that asks is the same whatever their number
+_STUCK = 60.0  # seconds without a block, when a node has died, before the pass is given up
+_AHEAD = 2  # blocks that a worker is given at a time: it never waits for the next, and few wait for it
+_TRIES = 3  # of a block whose worker dies in it: it may be the block that ends it
+
+
+def execute(
+    job: Job, missing: Iterable[int], address: str, apart: Optional[bool] = None, tries: int = _TRIES
+) -> Iterator[Done]:
+    """Do the blocks of these indices; each is handed out once, in no order.
+
+    Parameters
+    ----------
+    job, missing
+        What is to be done. Its threads are the cores of a worker on a CPU: 1 where none are named.
+    address
+        See `nodes.connected`.
+    apart
+        Whether tasks read for the workers; None for GPUs alone.
+    tries
+        How often a block is begun whose worker dies in it.
+
+    Raises
+    ------
+    FashionInferError
+        What a worker raises; DeviceError when a cluster has no room for a worker, or blocks fail again and again.
+    """
+    spec = job.spec._replace(threads=job.spec.threads or (1 if job.spec.backend == "cpu" else None))
+    with nodes.connected(address), nodes.explained():
+        for some in chunks(missing, _AT_ONCE):
+            left = set(some)
+            while left:
+                before = len(left)
+                for done in _pass(spec, [job.blocks.block(index) for index in sorted(left)], apart, tries):
+                    if done.block in left:  # one that Ray ran again may come twice
+                        left.remove(done.block)
+                        yield done
+                if len(left) == before:
+                    raise DeviceError("Ray did none of the blocks: its own logs, in /tmp/ray, say why")
+
+
+def _pass(spec: Spec, blocks: Sequence[Block], apart: Optional[bool], tries: int) -> Iterator[Done]:
+    """Hand these blocks to as many workers as the cluster has room for now; what a lost node had is missing."""
+    import ray
+
+    count = nodes.shares(spec.backend, spec.threads or 1)
+    if not count:
+        what = "no GPU" if spec.backend == "gpu" else f"no node with {spec.threads} free CPUs"
+        raise DeviceError(f"the Ray cluster has {what}")
+    watch, shared = nodes.Watch(_STUCK), [ray.put(spec)]
+    data = _stream(spec, (shared, watch.register, tries), blocks, min(count, len(blocks)), apart)
+    with watch.looking():
+        # In this very thread: what ends it (Ctrl-C, an error) ends Ray Data's work before Ray itself.
+        for bundle in data.iter_internal_ref_bundles():
+            for reference in bundle.block_refs:
+                watch.heard()
+                for row in _rows_of(reference):
+                    yield _understood(row)
+
+
+def _rows_of(reference: Any) -> List[bytes]:
+    """What a worker said of a block; nothing where that died with its node: the next pass asks again."""
+    import ray
+
+    try:
+        return ray.get(reference).column("done").to_pylist()
+    except ray.exceptions.RayError:
+        return []
+
+
+def _understood(row: bytes) -> Done:
+    found = pickle.loads(row)
+    if isinstance(found, Exception):
+        raise found
+    return found
+
+
+def _stream(
+    spec: Spec, given: Tuple[List[Any], Any, int], blocks: Sequence[Block], count: int, apart: Optional[bool]
+) -> Any:
+    """A Ray data set of one row a block, whose column `done` is what came of it; `given` is what `_Worker` takes."""
+    import ray.data
+
+    nodes.hush()
+    context = ray.data.DataContext.get_current()
+    context.enable_progress_bars = False
+    context.max_errored_blocks = -1  # of a worker that died for good: the next pass does them
+    rows = [{"index": block.index, "block": pickle.dumps(block)} for block in blocks]
+    data: Any = ray.data.from_items(rows, override_num_blocks=len(rows))
+    on_gpu = spec.backend == "gpu"
+    if on_gpu if apart is None else apart:
+        data = data.map_batches(_read, fn_args=given[:1], batch_size=1, batch_format="pyarrow", num_cpus=1)
+    return data.map_batches(
+        _Worker,
+        fn_constructor_args=given,
+        batch_size=1,
+        batch_format="pyarrow",
+        compute=ray.data.ActorPoolStrategy(size=count, max_tasks_in_flight_per_actor=_AHEAD),
+        **({"num_gpus": 1} if on_gpu else {"num_cpus": spec.threads}),
+    )
+
+
+class _Worker:
+    """A worker, as Ray Data calls it. What goes wrong is a result: Ray would try it again, and write a page of it."""
+
+    def __init__(self, shared: List[Any], register: Any, tries: int):
+        import ray
+
+        context = ray.get_runtime_context()
+        self._register, self._tries = register, tries
+        ray.get(register.add.remote(context.get_node_id(), context.current_actor))
+        self._worker: Any = None
+        try:
+            self._worker = Worker(ray.get(shared[0]), f"{platform.node()} {context.get_node_id()[:6]}")
+        except Exception as error:
+            self._failed = error
+
+    def __call__(self, batch: Any) -> Any:
+        return _rows([self._done(row) for row in batch.to_pylist()])
+
+    def _done(self, row: Dict[str, Any]) -> bytes:
+        if self._worker is None:
+            return _plain(self._failed)
+        if row.get("error") is not None:
+            return row["error"]
+        try:
+            import ray
+
+            # Counted before anything of the block is touched.
+            if ray.get(self._register.begin.remote(row["index"])) > self._tries:
+                raise DeviceError(
+                    f"block {row['index']} ended its worker {self._tries} times: look for memory that ran out, or use "
+                    "a smaller --block-size"
+                )
+            block = pickle.loads(row["block"])
+            return pickle.dumps(self._worker.classify(block, _pixels(row, self._worker.input_size)))
+        except Exception as error:
+            return _plain(error)
+
+
+def _read(batch: Any, shared: List[Any]) -> Any:
+    """Blocks with their pixels, read where there is a core to do it."""
+    import pyarrow
+    import ray
+
+    spec: Spec = ray.get(shared[0])
+    rows: Dict[str, List[Any]] = {"block": [], "images": [], "labels": [], "error": []}
+    for packed in batch.column("block").to_pylist():
+        images = labels = error = None
+        try:
+            images, labels = read(pickle.loads(packed), spec.input_size, spec.invert, spec.held)
+        except Exception as problem:
+            error = _plain(problem)
+        row = (packed, images, None if labels is None else labels.astype("<i8"), error)
+        for name, value in zip(rows, row):
+            rows[name].append(value.tobytes() if hasattr(value, "tobytes") else value)
+    found = {name: pyarrow.array(values, pyarrow.large_binary()) for name, values in rows.items()}
+    return pyarrow.table({"index": batch.column("index"), **found})
+
+
+def _pixels(row: Dict[str, Any], side: int) -> Optional[Pixels]:
+    """What `_read` found, if it was asked."""
+    import numpy as np
+
+    if row.get("images") is None:
+        return None
+    labels = None if row["labels"] is None else np.frombuffer(row["labels"], "<i8")
+    return Pixels(np.frombuffer(row["images"], np.uint8).reshape(-1, 1, side, side), labels)
+
+
+def _rows(done: List[bytes]) -> Any:
+    import pyarrow
+
+    return pyarrow.table({"done": pyarrow.array(done, pyarrow.large_binary())})
+
+
+def _plain(error: Exception) -> bytes:
+    """An error that another process can raise: of our own kinds as it is."""
+    if isinstance(error, FashionInferError):
+        return pickle.dumps(type(error)(str(error)))
+    return pickle.dumps(RuntimeError(f"{type(error).__name__}: {error}"))

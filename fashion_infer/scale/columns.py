@@ -1,0 +1,88 @@
+"""Images in a column of Parquet: pixels as lists or bytes, or encoded pictures as Hugging Face has them."""
+
+import math
+from typing import List, Optional
+
+import numpy as np
+import pyarrow
+from pyarrow import types
+
+from ..data import pictures
+from ..errors import DataError
+
+NAMES = ("image", "images", "pixels", "img", "x")
+_PNG, _JPEG = b"\x89PNG\r\n\x1a\n", (b"\xff\xd8\xff", b"\xff\xd9")
+
+
+def of_images(schema: pyarrow.Schema, name: str) -> str:
+    """The column that holds the images: the first of `NAMES`, or the only one; DataError where none can be."""
+    known = [column for column in NAMES if column in schema.names] or (schema.names if len(schema.names) == 1 else [])
+    if not known:
+        raise DataError(f"{name} has no column of images: call it {' or '.join(NAMES)}")
+    kind = _stored(schema.field(known[0]).type)
+    if not (_binary(kind) or _listed(kind) or (types.is_struct(kind) and kind.get_field_index("bytes") >= 0)):
+        raise DataError(f"{name}: column {known[0]} is {kind}, where pixels or encoded pictures are wanted")
+    return known[0]
+
+
+def decoded(array: pyarrow.Array, name: str, invert: Optional[bool]) -> np.ndarray:
+    """The images of a piece of that column, (n,1,s,s) uint8.
+
+    Lists of whole numbers from 0 to 255, flat or row by row, and bytes that are no picture's file are pixels as they
+    are. What is encoded (a struct's `bytes`, a PNG's or a JPEG's bytes) is read as `predict` reads pictures.
+
+    Raises
+    ------
+    DataError
+        When a row is empty, is no square, or differs in size from the others of the piece.
+    """
+    if isinstance(array, pyarrow.ExtensionArray):
+        array = array.storage
+    if array.null_count:
+        raise DataError(f"{name} has rows without an image")
+    if types.is_struct(array.type):
+        values = array.field("bytes").to_pylist()
+        if None in values:
+            raise DataError(f"{name} has rows whose picture is a path and no bytes: put the files' bytes in")
+        return np.stack([pictures.of_bytes(value, f"a picture in {name}", invert) for value in values])
+    if _binary(array.type):
+        return _of_bytes(array.to_pylist(), name, invert)
+    rows = len(array)
+    while _listed(array.type):
+        array = array.flatten()
+        if array.null_count:
+            raise DataError(f"{name} has rows with missing pixels")
+    if not types.is_integer(array.type):
+        raise DataError(f"{name} has pixels of {array.type}: whole numbers from 0 to 255 are wanted")
+    pixels = array.to_numpy(zero_copy_only=False)
+    if len(pixels) and (pixels.min() < 0 or pixels.max() > 255):
+        raise DataError(f"{name} has pixels from {pixels.min()} to {pixels.max()}, not within 0 to 255")
+    return _squares(pixels.astype(np.uint8, copy=False), rows, name)
+
+
+def _of_bytes(values: List[bytes], name: str, invert: Optional[bool]) -> np.ndarray:
+    if any(value.startswith(_PNG) or (value.startswith(_JPEG[0]) and value.endswith(_JPEG[1])) for value in values):
+        return np.stack([pictures.of_bytes(value, f"a picture in {name}", invert) for value in values])
+    if len({len(value) for value in values}) > 1:
+        raise DataError(f"{name} has images of several sizes, which are neither PNG nor JPEG")
+    return _squares(np.frombuffer(b"".join(values), np.uint8), len(values), name)
+
+
+def _squares(pixels: np.ndarray, rows: int, name: str) -> np.ndarray:
+    each = len(pixels) // rows
+    side = math.isqrt(each)
+    if len(pixels) % rows or side * side != each or side < 2:
+        raise DataError(f"{name} has rows of about {each} pixels, which are no squares of one size")
+    return pixels.reshape(rows, 1, side, side)
+
+
+def _stored(kind: pyarrow.DataType) -> pyarrow.DataType:
+    return kind.storage_type if isinstance(kind, pyarrow.BaseExtensionType) else kind
+
+
+def _binary(kind: pyarrow.DataType) -> bool:
+    return types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind)
+
+
+def _listed(kind: pyarrow.DataType) -> bool:
+    return types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)

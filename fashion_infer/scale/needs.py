@@ -1,0 +1,15 @@
+"""What this room needs besides the program: the extra `scale`."""
+
+import importlib.util
+
+from ..errors import UsageError
+
+_EXTRA = "pip install 'fashion-infer[scale]' (Python 3.10 or newer)"
+
+
+def check(cluster: bool) -> None:
+    """Raise UsageError, which says what to install, where PyArrow is missing, or, for a cluster, Ray."""
+    wanted = {"pyarrow": "PyArrow", **({"ray": "Ray"} if cluster else {})}
+    missing = [name for module, name in wanted.items() if importlib.util.find_spec(module) is None]
+    if missing:
+        raise UsageError(f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} not installed: {_EXTRA}")

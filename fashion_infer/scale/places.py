@@ -1,0 +1,120 @@
+"""Where inputs and results lie: a path of this machine, or a URI that PyArrow's filesystems take (s3://, gs://)."""
+
+import fnmatch
+import os
+import posixpath
+from typing import Iterator, List, NamedTuple, Tuple
+from urllib.parse import quote
+
+import pyarrow
+from pyarrow import fs
+
+from ..errors import DataError
+from ..system import paths
+
+_WILD = "*?["
+
+
+class Entry(NamedTuple):
+    """A file."""
+
+    name: str  # as the user named it, or its folder
+    place: str  # absolute, or a URI: what another process opens
+    size: int  # bytes
+    modified: int  # nanoseconds since 1970, 0 where the filesystem does not say
+
+
+def is_uri(name: str) -> bool:
+    """Whether a name is a URI, and no path."""
+    return "://" in name
+
+
+def absolute(name: str) -> str:
+    """A name that means the same in every process."""
+    return name if is_uri(name) else os.path.abspath(paths.expanded(name))
+
+
+def filesystem(place: str) -> Tuple[fs.FileSystem, str]:
+    """The filesystem of a place, and the path in it.
+
+    Raises
+    ------
+    DataError
+        For a URI of a kind that PyArrow does not know.
+    """
+    if not is_uri(place):
+        return fs.LocalFileSystem(), place
+    try:
+        return fs.FileSystem.from_uri(place)
+    except (OSError, ValueError, pyarrow.ArrowException) as error:
+        raise DataError(f"cannot open {place} ({words(error)})") from None
+
+
+def joined(place: str, name: str) -> str:
+    """A file in a folder; what stands behind the `?` of a URI stays behind it."""
+    if not is_uri(place):
+        return os.path.join(place, name)
+    base, mark, query = place.partition("?")
+    return f"{base.rstrip('/')}/{quote(name)}{mark}{query}"
+
+
+def files(name: str) -> Tuple[List[Entry], bool]:
+    """The files that a name means: itself, those of a folder and of its folders, or those that a pattern fits.
+
+    Returns
+    -------
+    entries : list of Entry
+        Sorted by path. Of a folder without those whose path has a part that begins with "." or "_".
+    named : bool
+        Whether the name is that of a file, or a pattern of such names, and no folder.
+
+    Raises
+    ------
+    DataError
+        When there is nothing, or it cannot be read.
+    """
+    place = absolute(name)
+    try:
+        # `?` in a URI begins its options; in a path it stands for any one character, unless a file has that name.
+        wild = any(sign in posixpath.basename(place.split("?")[0]) for sign in "*[")
+        if not is_uri(place):
+            wild = any(sign in os.path.basename(place) for sign in _WILD) and not os.path.lexists(place)
+        found = list(_matching(name, place) if wild else _below(name, place))
+    except (OSError, ValueError, pyarrow.ArrowException) as error:
+        raise DataError(f"cannot read {name} ({words(error)})") from None
+    if not found:
+        raise DataError(f"nothing is at {name}" if wild else f"{name} holds no files")
+    return found, wild or found[0].place == place
+
+
+def _below(name: str, place: str) -> Iterator[Entry]:
+    system, path = filesystem(place)
+    info = system.get_file_info(path)
+    if info.type == fs.FileType.NotFound:
+        raise DataError(f"nothing is at {name}")
+    if info.type == fs.FileType.Directory:
+        yield from _listed(name, place, system, path, True, "*")
+    elif info.type == fs.FileType.File:
+        yield Entry(name, place, info.size, info.mtime_ns or 0)
+    else:
+        raise DataError(f"{name} is neither a file nor a folder")
+
+
+def _matching(name: str, place: str) -> Iterator[Entry]:
+    base, mark, query = place.partition("?") if is_uri(place) else (place, "", "")
+    folder, pattern = posixpath.split(base)
+    system, path = filesystem(folder + mark + query)
+    yield from _listed(posixpath.dirname(name.partition("?")[0]), folder + mark + query, system, path, False, pattern)
+
+
+def _listed(name: str, place: str, system: fs.FileSystem, path: str, deep: bool, pattern: str) -> Iterator[Entry]:
+    for info in sorted(system.get_file_info(fs.FileSelector(path, recursive=deep)), key=lambda info: info.path):
+        below = posixpath.relpath(info.path, path)
+        hidden = any(part[0] in "._" for part in below.split("/"))
+        if info.type == fs.FileType.File and not (deep and hidden) and fnmatch.fnmatchcase(below, pattern):
+            yield Entry(joined(name, below), joined(place, below), info.size, info.mtime_ns or 0)
+
+
+def words(error: Exception) -> str:
+    """An error of PyArrow's in one line."""
+    return " ".join(str(error).split()) or type(error).__name__

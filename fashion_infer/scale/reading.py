@@ -1,0 +1,134 @@
+"""The pixels of a block, whatever its images lie in: what a worker, or a task that reads for it, does first."""
+
+import functools
+from pathlib import Path
+from typing import Iterator, List, NamedTuple, Optional, Tuple
+
+import numpy as np
+from pyarrow import parquet
+
+from ..data import own, pictures, synthetic
+from ..data.resize import resize
+from ..errors import DataError
+from . import columns, places, sources
+from .blocks import Block, Part
+
+_ROWS = 1000  # of Parquet at a time, on the way to a block's first one
+_RESIZED = 2000  # images resized at a time: `resize` works in doubles
+
+Held = Optional[Tuple[np.ndarray, np.ndarray]]  # images (n,1,s,s) and labels (n,)
+
+
+class Pixels(NamedTuple):
+    """A block's images as the network takes them."""
+
+    images: np.ndarray  # (n,1,S,S) uint8
+    labels: Optional[np.ndarray]  # (n,), where all are known
+
+
+def read(block: Block, input_size: int, invert: Optional[bool] = None, held: Held = None) -> Pixels:
+    """Read a block's images and resize them.
+
+    Parameters
+    ----------
+    block
+        Which images.
+    input_size
+        Of the network: S.
+    invert
+        Of pictures: see `pictures.read`.
+    held
+        The images in memory that its source may be of.
+
+    Raises
+    ------
+    DataError
+        When a file is not what it was when the job was planned, or cannot be read.
+    """
+    images = np.empty((block.count, 1, input_size, input_size), np.uint8)
+    labels: List[np.ndarray] = []
+    at = 0
+    for part in block.parts:
+        before = at
+        for piece, classes in _pieces(part, invert, held):
+            for start in range(0, len(piece), _RESIZED):
+                some = piece[start : start + _RESIZED]
+                images[at : at + len(some)] = resize(some, input_size)
+                at += len(some)
+            labels += [] if classes is None else [classes]
+        if at - before != part.count:
+            raise DataError(f"{part.source.name} holds other images than when this job began")
+    known = sum(map(len, labels)) == len(images)
+    return Pixels(images, np.concatenate(labels) if known else None)
+
+
+def _pieces(part: Part, invert: Optional[bool], held: Held) -> Iterator[Tuple[np.ndarray, Optional[np.ndarray]]]:
+    """A part's images (n,1,s,s) uint8 and their labels, in some pieces."""
+    source, range_ = part.source, slice(part.start, part.start + part.count)
+    if source.kind == "synthetic":
+        yield synthetic.draw(part.start, part.count, source.modified)
+    elif source.kind == "held":
+        if held is None:
+            raise DataError("this worker was not given the images")
+        yield held[0][range_], held[1][range_]
+    elif source.kind == "picture":
+        yield _picture(source, invert)[None], None
+    elif source.kind == "packed":
+        yield _packed(source.place, source.size, source.modified)[range_], None
+    elif source.kind == "parquet":
+        for piece in _of_parquet(part, invert):
+            yield piece, None
+    else:
+        yield _of_array(part), None
+
+
+def _picture(source: sources.Source, invert: Optional[bool]) -> np.ndarray:
+    if not places.is_uri(source.place):
+        return pictures.read(source.place, invert)
+    with sources.stream_of(source.place, source.name) as stream:
+        return pictures.of_bytes(stream.read(), source.name, invert)
+
+
+@functools.lru_cache(maxsize=1)
+def _packed(place: str, size: int, modified: int) -> np.ndarray:
+    """All images of a compressed file, which cannot be read from the middle; size and date tell one from another."""
+    return own.as_images(own.array(Path(place)), Path(place))
+
+
+def _of_array(part: Part) -> np.ndarray:
+    source = part.source
+    with sources.stream_of(source.place, source.name) as stream:
+        entry = places.Entry(source.name, source.place, source.size, source.modified)
+        array = sources.array_of(source.kind, stream, entry)
+        if array is None or array.count != source.count:
+            raise DataError(f"{source.name} holds other images than when this job began")
+        each = array.side**2 * array.dtype.itemsize
+        stream.seek(array.begin + part.start * each)
+        content = stream.read(part.count * each)
+    if len(content) != part.count * each:
+        raise DataError(f"{source.name} is shorter than when this job began")
+    pixels = np.frombuffer(content, array.dtype).reshape(part.count, array.side, array.side)
+    return own.as_images(pixels, Path(source.name))
+
+
+def _of_parquet(part: Part, invert: Optional[bool]) -> Iterator[np.ndarray]:
+    """Of the row groups that the part lies in, so many rows at a time."""
+    source, left, skipped = part.source, part.count, part.start
+    with sources.stream_of(source.place, source.name) as stream:
+        file = parquet.ParquetFile(stream)
+        column = columns.of_images(file.schema_arrow, source.name)
+        groups: List[int] = []
+        for index in range(file.metadata.num_row_groups):
+            rows = file.metadata.row_group(index).num_rows
+            if not groups and skipped >= rows:
+                skipped -= rows
+            else:
+                groups.append(index)
+        for batch in file.iter_batches(_ROWS, row_groups=groups, columns=[column]):
+            rows = batch.column(0).slice(skipped, left)
+            skipped = max(0, skipped - len(batch))
+            left -= len(rows)
+            if len(rows):
+                yield columns.decoded(rows, source.name, invert)
+            if not left:
+                return

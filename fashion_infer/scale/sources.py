@@ -1,0 +1,195 @@
+"""What images a job is of: each file that a user named, its kind and how many images it holds, without reading them."""
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, Iterable, List, Optional, Sequence, Tuple
+
+import numpy as np
+import pyarrow
+from pyarrow import parquet
+
+from ..data import idx, own, synthetic
+from ..errors import DataError
+from . import columns, places
+
+# What a file is called in a folder; one that is named is what it begins with.
+_SUFFIXES = {
+    "parquet": (".parquet", ".pq"),
+    "npy": (".npy",),
+    "packed": (".npz", "idx3-ubyte.gz"),
+    "idx": ("idx3-ubyte",),
+    "picture": (".png", ".jpg", ".jpeg", ".gif", ".bmp", ".tif", ".tiff", ".webp"),
+}
+_KNOWN = "Parquet, .npy, .npz, IDX (idx3-ubyte, also .gz) and pictures"
+
+
+@dataclass(frozen=True)
+class Source:
+    """Images that lie together."""
+
+    kind: str  # "parquet", "npy", "idx", "packed" (compressed: read whole), "picture", "synthetic" or "held"
+    name: str  # as the user named it; "" where there is no file
+    place: str  # absolute, or a URI
+    count: int  # images
+    bytes: int  # of an image's pixels, about
+    size: int  # of the file
+    modified: int  # nanoseconds since 1970
+
+
+def drawn(count: int) -> Source:
+    """The first images of the endless built-in set."""
+    return Source("synthetic", "", "", count, synthetic.SIZE**2, 0, synthetic.SEED)
+
+
+def held(images: np.ndarray) -> Source:
+    """Images (n,1,s,s) that are in memory already, and that every worker is given."""
+    return Source("held", "", hashlib.sha256(images.tobytes()).hexdigest(), len(images), images[0].size, 0, 0)
+
+
+def of(names: Sequence[str]) -> List[Source]:
+    """The sources of files, folders and patterns, in the order of the names and sorted within each.
+
+    Raises
+    ------
+    DataError
+        When a name leads nowhere, a file is of no kind that is known, or what it says of itself is not so.
+    """
+    found: List[Source] = []
+    for name in names:
+        entries, named = places.files(name)
+        before = len(found)
+        for entry in entries:
+            kind = _begun(entry) if named else _suffixed(entry.name)
+            source = kind and _source(kind, entry, named)
+            found += [source] if source and source.count else []
+        if len(found) == before:
+            raise DataError(f"{name} holds no images: known are {_KNOWN}")
+    return found
+
+
+def digest(sources: Iterable[Source]) -> str:
+    """What tells these sources from all others: their places, sizes, dates and numbers of images."""
+    summed = hashlib.sha256()
+    for source in sources:
+        summed.update(repr((source.kind, source.place, source.count, source.size, source.modified)).encode())
+    return summed.hexdigest()
+
+
+def _suffixed(name: str) -> Optional[str]:
+    lowered = name.partition("?")[0].lower() if places.is_uri(name) else name.lower()
+    return next((kind for kind, suffixes in _SUFFIXES.items() if lowered.endswith(suffixes)), None)
+
+
+def _begun(entry: places.Entry) -> str:
+    """The kind of a file that was named, by what it begins with."""
+    with stream_of(entry.place, entry.name) as stream:
+        beginning = stream.read(8)
+    if beginning.startswith(b"PAR1"):
+        return "parquet"
+    if beginning.startswith(b"\x93NUMPY"):
+        return "npy"
+    if beginning.startswith((b"PK\x03\x04", idx.GZIP)):
+        return "packed"
+    return "idx" if beginning.startswith(b"\0\0\x08") else "picture"
+
+
+class stream_of:
+    """A file's bytes, for a `with` block; what goes wrong with them in it is a DataError.
+
+    Parameters
+    ----------
+    place, name
+        Where it is, and what messages call it.
+    """
+
+    def __init__(self, place: str, name: str):
+        self._place, self._name = place, name
+
+    def __enter__(self) -> BinaryIO:
+        try:
+            system, path = places.filesystem(self._place)
+            self._stream = system.open_input_file(path)
+        except (OSError, pyarrow.ArrowException) as error:
+            raise DataError(f"cannot read {self._name} ({places.words(error)})") from None
+        return self._stream
+
+    def __exit__(self, kind: object, error: Optional[BaseException], trace: object) -> None:
+        self._stream.close()
+        if isinstance(error, (OSError, pyarrow.ArrowException)):
+            raise DataError(f"cannot read {self._name} ({places.words(error)})") from None
+
+
+def _source(kind: str, entry: places.Entry, named: bool) -> Optional[Source]:
+    """None for an array in a folder that is none of images: labels lie beside them."""
+    if kind == "picture":
+        count, size = 1, 28 * 28
+    elif kind == "packed":
+        if places.is_uri(entry.place):
+            raise DataError(f"{entry.name} is compressed and not on this machine: unpack it, or copy it here")
+        path = Path(entry.place)
+        images = own.as_images(own.array(path), path)
+        count, size = len(images), images[0].size if len(images) else 1
+    else:
+        with stream_of(entry.place, entry.name) as stream:
+            if kind == "parquet":
+                metadata = parquet.ParquetFile(stream).metadata
+                columns.of_images(metadata.schema.to_arrow_schema(), entry.name)
+                unpacked = sum(metadata.row_group(i).total_byte_size for i in range(metadata.num_row_groups))
+                count, size = metadata.num_rows, -(-unpacked // max(1, metadata.num_rows))
+            else:
+                array = array_of(kind, stream, entry)
+                if array is None:
+                    if named:
+                        raise DataError(f"{entry.name} holds no square images in grey: (n, s, s)")
+                    return None
+                count, size = array.count, array.side**2 * array.dtype.itemsize
+    return Source(kind, entry.name, entry.place, count, size, entry.size, entry.modified)
+
+
+@dataclass(frozen=True)
+class Array:
+    """Where the images of an uncompressed file lie in it."""
+
+    count: int
+    side: int  # pixels
+    dtype: np.dtype
+    begin: int  # bytes before the first one
+
+
+def array_of(kind: str, stream: BinaryIO, entry: places.Entry) -> Optional[Array]:
+    """Read the header of a .npy or an IDX file; None where it holds something else than square images.
+
+    Raises
+    ------
+    DataError
+        When the file is not as long as it says, or not in an order that can be read in parts.
+    """
+    if kind == "npy":
+        shape, fortran, dtype = own.npy_header(stream, Path(entry.name))
+        if fortran and len(shape) > 1:
+            raise DataError(f"{entry.name} is in Fortran's order: save it again with numpy.ascontiguousarray")
+    else:
+        shape, dtype = _idx_shape(stream.read(16)), np.dtype(np.uint8)
+        fortran = False
+    sides = shape[1:] if len(shape) == 3 else _sides(shape)
+    if len(sides) != 2 or sides[0] != sides[1] or sides[0] < 2:
+        return None
+    begin = stream.tell()
+    needed = begin + shape[0] * sides[0] ** 2 * dtype.itemsize
+    if entry.size != needed:
+        raise DataError(f"{entry.name} has {entry.size} bytes where its header says {needed}: copy or make it again")
+    return Array(shape[0], sides[0], dtype, begin)
+
+
+def _sides(shape: Tuple[int, ...]) -> Tuple[int, ...]:
+    """Height and width of (n,1,s,s) or (n,s,s,1)."""
+    if len(shape) == 4 and 1 in (shape[1], shape[3]):
+        return shape[2:] if shape[1] == 1 else shape[1:3]
+    return ()
+
+
+def _idx_shape(header: bytes) -> Tuple[int, ...]:
+    if len(header) < 16 or int.from_bytes(header[:4], "big") != idx.IMAGES_MAGIC:
+        return ()
+    return tuple(int.from_bytes(header[at : at + 4], "big") for at in (4, 8, 12))

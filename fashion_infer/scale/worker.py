@@ -1,0 +1,122 @@
+"""One process's share of a job: a fused network, held while it lives, that takes block after block."""
+
+import os
+import time
+from typing import Any, List, NamedTuple, Optional
+
+import numpy as np
+import pyarrow
+
+from .. import __version__
+from ..errors import DeviceError
+from ..inference.sharing import share
+from ..library import thread_pool
+from ..library.fused import FusedNetwork
+from ..pipeline import check_scores
+from .blocks import Block
+from .folder import Folder
+from .job import Spec
+from .reading import Pixels, read
+
+_LANES = {"cpu": 1, "gpu": 3}  # networks: while one's scores are looked at, the GPU works for another
+_SLICE = {"cpu": 10_000, "gpu": 25_000}  # images
+
+
+class Done(NamedTuple):
+    """A block, finished."""
+
+    block: int
+    images: int
+    correct: Optional[int]  # predictions that are their labels, where there are labels
+    node: str  # where
+    process: int
+    began: float  # seconds of that node's clock
+    ended: float
+
+
+class Worker:
+    """A network that takes blocks.
+
+    Parameters
+    ----------
+    spec
+        The job's.
+    node
+        What the place is called.
+
+    Raises
+    ------
+    FashionInferError
+        When this node cannot do the job: another version of the package, no library, no GPU, a folder of results that
+        is not here.
+    """
+
+    def __init__(self, spec: Spec, node: str):
+        if spec.version != __version__:
+            raise DeviceError(
+                f"node {node} has fashion-infer {__version__}, not {spec.version}: install the same on all"
+            )
+        self._spec, self._node, self.input_size = spec, node, spec.input_size
+        self._folder = Folder(spec.out, spec.identity) if spec.out else None
+        if self._folder:
+            self._folder.check()
+        thread_pool.resize(spec.threads)
+        shape = (1, spec.input_size, spec.input_size)
+        self._networks = [
+            FusedNetwork(spec.symbol, spec.weights, shape, spec.backend, spec.device)
+            for _ in range(_LANES[spec.backend])
+        ]
+
+    def classify(self, block: Block, pixels: Optional[Pixels] = None) -> Done:
+        """Do a block: read it, unless somebody did, run the network, and write its file.
+
+        Raises
+        ------
+        FashionInferError
+            When its images cannot be read, its scores are not numbers, or its file cannot be written.
+        """
+        spec, began = self._spec, time.time()
+        if pixels is None:
+            pixels = read(block, spec.input_size, spec.invert, spec.held)
+        scores = self._scores(pixels.images)
+        check_scores(scores)
+        correct = None if pixels.labels is None else int((scores.argmax(axis=1) == pixels.labels).sum())
+        if self._folder:
+            self._folder.write(block.index, table(block, scores, spec.scores), correct)
+        return Done(block.index, block.count, correct, self._node, os.getpid(), began, time.time())
+
+    def _scores(self, images: np.ndarray) -> np.ndarray:
+        size = _SLICE[self._spec.backend]
+        found = np.empty((len(images), int(np.prod(self._networks[0].stages[-1].output))), np.float32)
+
+        def work(network: FusedNetwork, start: int) -> None:
+            network.forward(images[start : start + size], out=found[start : start + size])
+
+        if len(self._networks) == 1:
+            for start in range(0, len(images), size):
+                work(self._networks[0], start)
+        else:
+            share(self._networks, range(0, len(images), size), work)
+        return found
+
+
+def table(block: Block, scores: np.ndarray, keep: bool) -> pyarrow.Table:
+    """A block's results: index int64, class uint8 (uint16 of a network with more than 256), scores float32 where they
+    are kept, and the source's name where there are files."""
+    kind = np.uint8 if scores.shape[1] <= 256 else np.uint16
+    found = {
+        "index": pyarrow.array(np.arange(block.first, block.first + len(scores), dtype=np.int64)),
+        "class": pyarrow.array(scores.argmax(axis=1).astype(kind)),
+    }
+    if keep:
+        found["scores"] = pyarrow.FixedSizeListArray.from_arrays(pyarrow.array(scores.reshape(-1)), scores.shape[1])
+    if any(part.source.name for part in block.parts):
+        found["source"] = _sources(block)
+    return pyarrow.table(found)
+
+
+def _sources(block: Block) -> Any:
+    """The name of each image's source, each name once."""
+    names: List[str] = [part.source.name for part in block.parts]
+    places = np.repeat(np.arange(len(names), dtype=np.int32), [part.count for part in block.parts])
+    return pyarrow.DictionaryArray.from_arrays(pyarrow.array(places), pyarrow.array(names))

@@ -1,0 +1,32 @@
+"""Jobs for the tests, and their results as PyArrow reads them."""
+
+import numpy as np
+from pyarrow import parquet
+
+from fashion_infer.inference import model as models
+from fashion_infer.request import Request
+from fashion_infer.scale import job, sources
+
+CPU = Request("ece408-high", backend="cpu", threads=1)
+
+
+def planned(of, out=None, model="ece408-high", **options):
+    """A job on the CPU."""
+    request = CPU.but(model=model)
+    return job.plan(request, models.load(request), of, out and str(out), **options)
+
+
+def drawn(n, out=None, **options):
+    """A job of the built-in set."""
+    return planned([sources.drawn(n)], out, **options)
+
+
+def table(folder):
+    """All results, in the order of the files' names."""
+    return parquet.read_table(str(folder))
+
+
+def column(found, name):
+    """A column as an array; scores as (n, 10)."""
+    values = found[name].combine_chunks()
+    return np.asarray(values.flatten()).reshape(len(values), -1) if name == "scores" else np.asarray(values)

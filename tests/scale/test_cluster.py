@@ -1,0 +1,148 @@
+"""Two nodes emulated on this machine: what they say is what one process says, whoever dies meanwhile."""
+
+import dataclasses
+import importlib.util
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import profiles
+import pytest
+import results
+from interruptible import interruptible
+
+from fashion_infer.errors import DataError, DeviceError
+from fashion_infer.scale import cluster, nodes, sources
+from fashion_infer.scale.classify import classify
+from fashion_infer.scale.folder import Folder
+
+pytestmark = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="Ray wants Python 3.10 or newer")
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def two_nodes():
+    """A head without a CPU, so that it survives, and two nodes with one each; a node's death is seen in seconds."""
+    os.environ.update(RAY_USAGE_STATS_ENABLED="0", RAY_ENABLE_AUTO_CONNECT="0", PYTHONPATH=str(ROOT))
+    from ray.cluster_utils import Cluster
+
+    store = 100 << 20
+    quick = {"health_check_initial_delay_ms": 0, "health_check_period_ms": 1000, "health_check_failure_threshold": 4}
+    head = {"num_cpus": 0, "object_store_memory": store, "include_dashboard": False, "_system_config": quick}
+    made = Cluster(initialize_head=True, head_node_args=head)
+    for _ in range(2):
+        made.add_node(num_cpus=1, object_store_memory=store)
+    yield made
+    made.shutdown()
+
+
+def another_node(made):
+    """A node that this process is not attached to: with that one it would end."""
+    import ray
+
+    here = ray.get_runtime_context().get_node_id()
+    return next(node for node in made.worker_nodes if node.node_id != here)
+
+
+def claim(planned):
+    """What `classify` does before it hands out blocks."""
+    Folder(planned.spec.out, planned.spec.identity).claim(planned.facts)
+
+
+def check(folder, count, one_process=None):
+    """Every image is there once, in its place, with the class that one process gives it."""
+    found = results.table(folder)
+    assert np.array_equal(results.column(found, "index"), np.arange(count))
+    if one_process is not None:
+        assert np.array_equal(results.column(found, "class"), one_process.predictions)
+        assert np.array_equal(results.column(found, "scores"), one_process.scores)
+
+
+@pytest.mark.parametrize("apart", [False, True])
+def test_two_nodes_say_what_one_process_says(two_nodes, one_process, images, tmp_path, apart):
+    """Also where tasks read for the workers, as before GPUs; images of a file and images that workers are given."""
+    np.save(tmp_path / "a.npy", images[0][:400])
+    of = [*sources.of([str(tmp_path / "a.npy")]), sources.held(images[0][400:])]
+    held = (images[0][400:], images[1][400:])
+    planned = results.planned(of, tmp_path / "out", block_size=45, scores=True, held=held)
+    claim(planned)
+    done = list(cluster.execute(planned, range(len(planned.blocks)), two_nodes.address, apart=apart))
+    assert sorted(one.block for one in done) == list(range(len(planned.blocks)))
+    check(tmp_path / "out", 700, one_process)
+
+
+def test_what_goes_wrong_on_a_node_is_an_error_here(two_nodes, images, tmp_path):
+    np.save(tmp_path / "a.npy", images[0])
+    planned = results.planned(sources.of([str(tmp_path / "a.npy")]), tmp_path / "out", block_size=100)
+    (tmp_path / "a.npy").unlink()
+    with pytest.raises(DataError, match="cannot read .*a.npy") as error:
+        classify(planned, two_nodes.address)
+    assert "\n" not in str(error.value)
+
+
+def test_a_cluster_without_room(two_nodes):
+    planned = results.drawn(10)
+    with pytest.raises(DeviceError, match="no GPU"):
+        classify(planned._replace(spec=planned.spec._replace(backend="gpu")), two_nodes.address)
+    with pytest.raises(DeviceError, match="no node with 2 free CPUs"):
+        classify(planned._replace(spec=planned.spec._replace(threads=2)), two_nodes.address)
+
+
+def test_nobody_answers():
+    with pytest.raises(DeviceError, match="no Ray cluster at 127.0.0.1:1"), nodes.connected("127.0.0.1:1"):
+        pass
+
+
+def test_ctrl_c_keeps_what_is_done(two_nodes, tmp_path):
+    words = ["run", "--n", "9000000", "--data", "synthetic", "--block-size", "500", "--backend", "cpu"]
+    command = [sys.executable, "-m", "fashion_infer", *words, "--ray", two_nodes.address, "--out", str(tmp_path)]
+    running = interruptible(command)
+    deadline = time.monotonic() + 90
+    while not list(tmp_path.glob("part-*")) and time.monotonic() < deadline and running.poll() is None:
+        time.sleep(0.1)
+    running.send_signal(signal.SIGINT)
+    out, err = running.communicate(timeout=60)
+    assert running.returncode == 130 and err == "fashion-infer: interrupted\n", err
+    assert out == "Loading model... done\n"
+    kept = sorted(path.name for path in tmp_path.iterdir() if path.name[0] == "p")
+    assert kept and all(results.parquet.read_metadata(tmp_path / name).num_rows == 500 for name in kept)
+
+
+class _Deadly:
+    """Ends the process that unpickles it."""
+
+    def __reduce__(self):
+        return os._exit, (1,)
+
+
+def test_a_block_that_ends_its_worker_ends_the_job(two_nodes, tmp_path):
+    planned, tries = results.drawn(300, tmp_path, block_size=50), profiles.pick(1, 3)
+    make = planned.blocks.block
+    planned.blocks.block = lambda index: (
+        dataclasses.replace(make(index), parts=(_Deadly(),)) if index == 3 else make(index)
+    )
+    claim(planned)
+    with pytest.raises(DeviceError, match=f"block 3 ended its worker {tries} times"):
+        list(cluster.execute(planned, range(6), two_nodes.address, tries=tries))
+
+
+def test_a_worker_and_a_node_are_killed(two_nodes, one_process, tmp_path):
+    """The last of this file: one of the nodes is gone behind it."""
+    count, size = profiles.pick(40_000, 400_000), 1000
+    planned, done = results.drawn(count, tmp_path, block_size=size, scores=True), []
+    claim(planned)
+    for one in cluster.execute(planned, range(len(planned.blocks)), two_nodes.address):
+        done.append(one)
+        if len(done) == 8:
+            os.kill(one.process, signal.SIGKILL)
+        if len(done) == 16:
+            two_nodes.remove_node(another_node(two_nodes), allow_graceful=False)
+    assert sorted(one.block for one in done) == list(range(count // size))
+    check(tmp_path, count)
+    found = results.table(tmp_path)
+    assert np.array_equal(results.column(found, "scores")[:700], one_process.scores)
+    again = results.planned(planned.blocks.sources, tmp_path, block_size=size, scores=True)
+    assert sum(one.correct for one in done) == classify(again).correct

@@ -1,0 +1,133 @@
+"""`run` and `predict` with --ray and --out: what they print, and what they refuse before anything runs."""
+
+import importlib.util
+import json
+
+import numpy as np
+import pytest
+import results
+
+from fashion_infer import infer
+from fashion_infer.cli import many_images, scaling
+
+RUN = ("run", "--data", "synthetic", "--backend", "cpu")
+
+
+def test_run_into_a_folder_says_what_run_says(invoke, tmp_path):
+    words = (*RUN, "--n", "300", "--out", tmp_path, "--block-size", "128")
+    code, out, err = invoke(*words)
+    one = infer(n=300, data="synthetic", backend="cpu")
+    lines = out.splitlines()
+    assert code == 0 and not err
+    assert lines[:2] == ["Loading model... done", "New Inference"]
+    assert lines[2] == f"Correctness: {one.correctness} Model: ece408-high Data: synthetic"
+    assert lines[-1] == f"300 images in {tmp_path}"
+    assert np.array_equal(results.column(results.table(tmp_path), "class"), one.predictions)
+    again = invoke(*words)[1].splitlines()
+    assert again[:3] == lines[:3] and again[3] == f"300 images in {tmp_path}; 3 of its 3 files were there"
+    facts = json.loads(invoke(*words, "--json")[1])
+    assert (facts["n"], facts["correctness"], facts["blocks_before"]) == (300, one.correctness, 3)
+
+
+def test_more_images_than_the_set_has(invoke, tmp_path):
+    code, out, _ = invoke(*RUN, "--n", "10500", "--model", "ece408-low", "--out", tmp_path)
+    assert code == 0 and f"10,500 images in {tmp_path}" in out
+    code, out, err = invoke(*RUN, "--n", "10500")
+    assert code == 2 and not out and "n must be 1 to 10000" in err
+
+
+def test_a_dataset_of_ones_own(invoke, images, tmp_path):
+    for name, array in zip(("images", "labels"), images):
+        np.save(tmp_path / f"{name}.npy", array)
+    words = ("run", "--backend", "cpu", "--data", "own", "--data-dir", tmp_path)
+    known = invoke(*words)[1].splitlines()[-8:]
+    code, out, err = invoke(*words, "--out", tmp_path / "out")
+    correctness = [line for line in out.splitlines() if line.startswith("Correctness")]
+    assert code == 0 and not err and correctness[0].endswith("Data: own") and known
+    one = infer(data="own", data_dir=tmp_path, backend="cpu")
+    assert correctness == [f"Correctness: {one.correctness} Model: ece408-high Data: own"]
+
+
+def test_predict_takes_files_and_folders(invoke, images, one_process, tmp_path):
+    (tmp_path / "in").mkdir()
+    np.save(tmp_path / "in" / "a.npy", images[0])
+    code, out, err = invoke("predict", tmp_path / "in", "--backend", "cpu", "--out", tmp_path / "out")
+    assert code == 0 and not err and out.splitlines()[-1] == f"700 images in {tmp_path / 'out'}"
+    found = results.table(tmp_path / "out")
+    assert np.array_equal(results.column(found, "class"), one_process.predictions)
+    assert set(found["source"].to_pylist()) == {str(tmp_path / "in" / "a.npy")}
+
+
+REFUSED = [
+    (("--out", "{0}", "--kernel", "naive"), "leave --kernel"),
+    (("--out", "{0}", "--op", "builtin"), "leave --kernel"),
+    (("--out", "{0}", "--repeat", "2"), "--repeat"),
+    (("--out", "{0}", "--batch-size", "2"), "--block-size"),
+    (("--out", "{0}", "--device", "all"), "--ray auto"),
+    (("--ray", "auto", "--device", "1"), "--device"),
+    (("--out", "{0}", "--confusion", "{0}.png"), "--confusion cannot go"),
+    (("--out", "{0}", "--block-size", "0"), "at least 1"),
+    (("--out", "{0}", "--n", "0"), "n must be at least 1"),
+    (("--out", "{0}", "--n", "99999999999999999999"), "too many"),
+    (("--ray", "auto", "--scores"), "--out DIR"),
+    (("--scores",), "for --out and --ray"),
+    (("--block-size", "5"), "for --out and --ray"),
+    (("--ray", "ray://somewhere"), "HOST:PORT"),
+    (("--ray", "127.0.0.1"), "HOST:PORT"),
+]
+
+
+@pytest.mark.parametrize("words, message", REFUSED)
+def test_what_is_refused(invoke, tmp_path, words, message):
+    code, _, err = invoke(*RUN, *(word.format(tmp_path / "out") for word in words))
+    assert code == 2 and message in err and err.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("name", ["/dev/null", "no-such-filesystem://x", "\udcff"])
+def test_a_folder_that_cannot_be(invoke, tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    for words in ((*RUN, "--n", "9", "--out", name), ("predict", name, "--backend", "cpu", "--out", tmp_path / "out")):
+        code, _, err = invoke(*words)
+        assert code == 3 and err.count("\n") == 1, words
+
+
+def test_predict_on_a_cluster_needs_a_place_for_its_results(invoke, tmp_path):
+    code, out, err = invoke("predict", tmp_path, "--ray", "auto")
+    assert code == 2 and "--out DIR" in err and not out
+
+
+def test_fashion_mnist_has_ten_thousand(invoke, tmp_path):
+    code, _, err = invoke("run", "--data", "fashion-mnist", "--n", "10001", "--out", tmp_path / "out")
+    assert code == 2 and "--data synthetic there is any number" in err
+
+
+def test_a_network_that_is_not_fused(invoke, tmp_path, monkeypatch):
+    from fashion_infer.inference import model as models
+
+    load = models.load
+
+    def changed(request):
+        model = load(request)
+        text = model.checkpoint.symbol.replace('"tanh"', '"softrelu"')
+        assert text != model.checkpoint.symbol
+        return model._replace(checkpoint=model.checkpoint._replace(symbol=text))
+
+    monkeypatch.setattr(models, "load", changed)
+    code, _, err = invoke(*RUN, "--n", "10", "--out", tmp_path / "out")
+    assert code == 2 and "take fused networks alone" in err and err.count("\n") == 1
+
+
+@pytest.mark.parametrize("missing", [{"pyarrow"}, {"ray"}, {"pyarrow", "ray"}])
+def test_without_what_the_extra_brings(invoke, tmp_path, monkeypatch, missing):
+    find = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name, *a: None if name in missing else find(name, *a))
+    code, out, err = invoke(*RUN, "--ray", "auto", "--out", tmp_path / "out")
+    assert code == 2 and not out and "pip install 'fashion-infer[scale]'" in err and err.count("\n") == 1
+
+
+def test_the_bar_shows_on_a_terminal_alone(capsys):
+    with scaling.bar(100) as progress:
+        progress(50, 1)
+    assert capsys.readouterr() == ("", "")
+    assert callable(many_images.run)
