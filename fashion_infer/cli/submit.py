@@ -5,9 +5,14 @@ import click
 from ..errors import CheckFailed, DeviceError
 from . import options
 from .board.asking import BOARD, client_of, line, outcome, waits
+from .groups import Command
 
 
-@click.command("submit")
+@click.command(
+    "submit",
+    cls=Command,
+    examples=("submit new-forward.cu --to https://board.example:8408", "submit conv.cu --class ece408-fa26 --final"),
+)
 @click.argument("source", metavar="SUBMISSION")
 @options.takes(
     *BOARD,

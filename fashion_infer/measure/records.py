@@ -68,7 +68,7 @@ class Measurement:
         self.layout, self.runs = summary.layout, summary.runs
         self.min_ms, self.median_ms = summary.min_ms, summary.median_ms
         self.p99_ms = summary.p99_ms if summary.runs >= _MANY else None
-        self.samples_ms = summary.samples_ms
+        self.samples_ms = tuple(round(ms, 6) for ms in summary.samples_ms)  # to a nanosecond, for short files
         self.images_s = 1e3 * batch / summary.median_ms
 
 

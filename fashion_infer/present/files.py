@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from pathlib import Path
 from typing import Callable, Optional, Sequence, Type
 
@@ -75,7 +76,13 @@ def save_benchmark(
         When a file cannot be written.
     """
     if as_json:
-        files.write(as_json, json.dumps(result.as_dict(), indent=1) + "\n")
+        # A line a number would make most of a file of samples.
+        text = re.sub(
+            r"\[[-+.\deE,\s]+\]",
+            lambda numbers: " ".join(numbers.group().split()),
+            json.dumps(result.as_dict(), indent=1),
+        )
+        files.write(as_json, text + "\n")
     if plot:
         draw(plot, result)
     if as_markdown:

@@ -43,8 +43,9 @@ def main():
     import fashion_infer
 
     for module in pkgutil.walk_packages(fashion_infer.__path__, "fashion_infer."):
-        # PyArrow and Ray start threads, which a fork is without.
-        if not module.name.endswith("__main__") and not module.name.startswith("fashion_infer.scale"):
+        # PyArrow and Ray start threads, which a fork is without; Alembic alone imports migrations.
+        apart = module.name.startswith(("fashion_infer.scale", "fashion_infer.board"))
+        if not module.name.endswith("__main__") and not apart:
             importlib.import_module(module.name)
     for name in _OTHERS:
         with contextlib.suppress(ImportError):

@@ -22,6 +22,7 @@ from fashion_infer.submissions import formats
 ROOT = Path(fashion_infer.__file__).parents[1]
 # Texts that nobody can know beforehand.
 FREE = {"batch", "batches"}
+FREE |= {"url", "of_class", "class_name", "identifier", "host", "ray", "proxies", "grader", "deadline", "database"}
 
 
 def offered(*words, shell="bash"):

@@ -6,7 +6,9 @@ from ..groups import Group
 from . import asking, classes, running
 
 
-@click.group("board", cls=Group, following="fashion-infer board serve --help")
+@click.group(
+    "board", cls=Group, following="fashion-infer board serve --help", examples=("board serve", "board ranking")
+)
 def command():
     """The class's board: people submit, a queue judges, a ranking shows where one stands."""
 

@@ -6,6 +6,7 @@ import click
 
 from ...errors import UsageError
 from .. import options
+from ..groups import Command
 
 to = click.option("--to", "url", metavar="URL", help="The board [default: FASHION_INFER_BOARD, else the last login's].")
 authority = click.option("--ca", "authority", metavar="FILE.pem", envvar="FASHION_INFER_BOARD_CA",
@@ -22,7 +23,11 @@ def client_of(url, authority):
     return Client(*remembered.known(url), authority, terminal.notice)
 
 
-@click.command("login")
+@click.command(
+    "login",
+    cls=Command,
+    examples=("board login --to https://board.example:8408", "board login --to http://127.0.0.1:8408"),
+)
 @options.takes(click.option("--to", "url", metavar="URL", required=True, help="The board."), authority)
 def login(url, authority):
     """Keep your token for a board: it is asked for, or read from standard input."""
@@ -39,7 +44,7 @@ def login(url, authority):
     )
 
 
-@click.command("status")
+@click.command("status", cls=Command, examples=("board status", "board status 3f2a"))
 @click.argument("identifier", metavar="[ID]", required=False)
 @options.takes(*BOARD)
 def status(identifier, url, authority):
@@ -62,7 +67,7 @@ def status(identifier, url, authority):
             terminal.say(line(client.submission(one["id"])))
 
 
-@click.command("log")
+@click.command("log", cls=Command, examples=("board log 3f2a", "board log 3f2a --follow"))
 @click.argument("identifier", metavar="ID")
 @click.option("--follow", is_flag=True, help="Until the submission has ended.")
 @options.takes(*BOARD)
@@ -74,7 +79,9 @@ def log(identifier, follow, url, authority):
         terminal.say(text)
 
 
-@click.command("cancel")
+@click.command(
+    "cancel", cls=Command, examples=("board cancel 3f2a", "board cancel 3f2a --to https://board.example:8408")
+)
 @click.argument("identifier", metavar="ID")
 @options.takes(*BOARD)
 def cancel(identifier, url, authority):
@@ -84,7 +91,7 @@ def cancel(identifier, url, authority):
     terminal.say(line(client_of(url, authority).cancel(identifier)))
 
 
-@click.command("history")
+@click.command("history", cls=Command, examples=("board history", "board history --limit 5"))
 @click.option("--limit", type=click.IntRange(1, 1000), default=100, show_default=True)
 @options.takes(*BOARD)
 def history(limit, url, authority):
@@ -95,7 +102,7 @@ def history(limit, url, authority):
         terminal.say(line(one))
 
 
-@click.command("ranking")
+@click.command("ranking", cls=Command, examples=("board ranking", "board ranking --to https://board.example:8408"))
 @options.takes(*BOARD)
 def ranking(url, authority):
     """Print the ranking of your class."""

@@ -6,7 +6,7 @@ import io
 import click
 
 from ...errors import UsageError
-from ..groups import Group
+from ..groups import Command, Group
 from .opening import of_class, takes_store
 
 _LIMITS = (
@@ -21,7 +21,12 @@ _LIMITS = (
 )  # fmt: skip
 
 
-@click.group("class", cls=Group, following="fashion-infer board class new --help")
+@click.group(
+    "class",
+    cls=Group,
+    following="fashion-infer board class new --help",
+    examples=("board class new ece408-fa26 --edition fa2025", "board class list"),
+)
 def classes():
     """Classes: new, list, change."""
 
@@ -46,15 +51,21 @@ def _limits(values):
     return {name: value for name, value in values.items() if value is not None and name != "deadline"}
 
 
-@classes.command("new")
-@click.argument("name")
+@classes.command(
+    "new",
+    examples=(
+        "board class new ece408-fa26 --edition fa2025 --rubric rubric.toml",
+        "board class new practice --backend cpu --gpu-seconds 600",
+    ),
+)
+@click.argument("class_name", metavar="NAME")
 @click.option("--edition", metavar="NAME", help="Of the course [default: the rubric's, else fa2017].")
 @click.option("--rubric", metavar="FILE.toml", help="As `grade --print-rubric` prints it [default: the edition's].")
 @click.option(
     "--backend", type=click.Choice(["cpu", "gpu"]), help="Where submissions run [default: the rubric's, gpu]."
 )
 @takes_store(*_LIMITS)
-def new(store, name, edition, rubric, backend, **limits):
+def new(store, class_name, edition, rubric, backend, **limits):
     """Add a class."""
     from pathlib import Path
 
@@ -68,8 +79,9 @@ def new(store, name, edition, rubric, backend, **limits):
     where = backend or (asked.backend if asked.backend != "auto" else "gpu")
     deadline = _moment(limits["deadline"])
     with store.write() as session:
-        people.new_class(session, name, asked.edition, where, text, deadline, **_limits(limits))
-    click.echo(f"class {name}: {asked.edition} on the {where}; next: board join --class {name} people.csv > tokens.csv")
+        people.new_class(session, class_name, asked.edition, where, text, deadline, **_limits(limits))
+    then = f"board join --class {class_name} people.csv > tokens.csv"
+    click.echo(f"class {class_name}: {asked.edition} on the {where}; next: {then}")
 
 
 def _with_edition(text, edition):
@@ -79,11 +91,17 @@ def _with_edition(text, edition):
     return re.sub(r"(?m)^edition\s*=.*$", f'edition = "{edition}"', text, count=1)
 
 
-@classes.command("set")
-@click.argument("name")
+@classes.command(
+    "set",
+    examples=(
+        "board class set ece408-fa26 --open-names",
+        "board class set ece408-fa26 --deadline 2026-12-05T23:59-06:00",
+    ),
+)
+@click.argument("class_name", metavar="NAME")
 @click.option("--open-names/--pseudonyms", default=None, help="Whether everybody sees names in the ranking.")
 @takes_store(*_LIMITS)
-def change(store, name, open_names, **limits):
+def change(store, class_name, open_names, **limits):
     """Change a class's deadline and limits, or open its names."""
     from ...board.store import people
     from ...board.store.audit import record
@@ -96,13 +114,13 @@ def change(store, name, open_names, **limits):
     if not changes:
         raise UsageError("nothing to change is named")
     with store.write() as session:
-        found = people.the_class(session, name)
+        found = people.the_class(session, class_name)
         for field, value in changes.items():
             setattr(found, field, value)
         record(session, "command line", "class set", ", ".join(f"{f} = {v}" for f, v in changes.items()), found)
 
 
-@classes.command("list")
+@classes.command("list", examples=("board class list", "board class list --data board"))
 @takes_store()
 def every(store):
     """List the classes."""
@@ -117,7 +135,11 @@ def every(store):
             click.echo(f"{one.name}: {one.edition} on the {one.backend}, {count} people, {until}")
 
 
-@click.command("join")
+@click.command(
+    "join",
+    cls=Command,
+    examples=("board join --class ece408-fa26 people.csv > tokens.csv", "board join --revoke people.csv"),
+)
 @click.argument("people", metavar="PEOPLE.csv", type=click.File("r", encoding="utf-8-sig"))
 @click.option("--revoke", is_flag=True, help="End the people's tokens in place of making new ones.")
 @takes_store(of_class)

@@ -6,10 +6,15 @@ import click
 
 from ...errors import CheckFailed, UsageError
 from .. import options
+from ..groups import Command
 from .opening import STORE, of_class, takes_store
 
 
-@click.command("serve")
+@click.command(
+    "serve",
+    cls=Command,
+    examples=("board serve", "board serve --data board --port 8408 --ray auto", "board serve --ray off --cpu-slots 2"),
+)
 @options.takes(
     *STORE,
     click.option("--host", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="Where to listen."),
@@ -34,7 +39,7 @@ def serve(**values):
     run(Settings(**values))
 
 
-@click.command("finalise")
+@click.command("finalise", cls=Command, examples=("board finalise", "board finalise --class ece408-fa26 --leaders 20"))
 @click.option("--leaders", type=click.IntRange(1, 1000), default=10, show_default=True, help="Places to run again.")
 @click.option("--early", is_flag=True, help="Although the deadline is still to come.")
 @takes_store(of_class)
@@ -69,7 +74,9 @@ def finalise(store, leaders, early, of_class):
     terminal.notice("the ranking is final: board export has it")
 
 
-@click.command("export")
+@click.command(
+    "export", cls=Command, examples=("board export > ranking.csv", "board export --class ece408-fa26 --out ranking.csv")
+)
 @click.option("--out", metavar="FILE.csv", help="[default: standard output]")
 @takes_store(of_class)
 def export(store, out, of_class):
@@ -90,7 +97,9 @@ def export(store, out, of_class):
         Path(temporary).write_text(text, encoding="utf-8")
 
 
-@click.command("backup")
+@click.command(
+    "backup", cls=Command, examples=("board backup monday.sqlite", "board backup monday.sqlite --data board")
+)
 @click.argument("file", metavar="FILE.sqlite")
 @takes_store()
 def backup(store, file):
@@ -100,7 +109,9 @@ def backup(store, file):
     exporting.backup(store, file)
 
 
-@click.command("restore")
+@click.command(
+    "restore", cls=Command, examples=("board restore monday.sqlite", "board restore monday.sqlite --data other")
+)
 @click.argument("file", metavar="FILE.sqlite")
 @takes_store()
 def restore(store, file):
@@ -110,7 +121,9 @@ def restore(store, file):
     exporting.restore(file, store)
 
 
-@click.command("estimate")
+@click.command(
+    "estimate", cls=Command, examples=("board estimate", "board estimate --people 300 --seconds 30 --wait 60")
+)
 @options.takes(
     click.option("--people", type=click.IntRange(1, 100_000), default=300, show_default=True),
     click.option("--submissions", type=click.FloatRange(min=0.01, max=1000), default=12.0, show_default=True,
