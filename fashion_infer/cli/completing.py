@@ -7,7 +7,7 @@ import os
 
 from click.shell_completion import CompletionItem
 
-_FILES = ("FILE", "PATH", "PREFIX", "IMAGE", "SUBMISSION", ".json")  # in what --help calls the value
+_FILES = ("FILE", "PATH", "PREFIX", "IMAGE", "SUBMISSION", ".json", ".csv")  # in what --help calls the value
 
 
 def complete(ctx, param, incomplete):

@@ -3,6 +3,7 @@
 What scripts read goes to stdout; progress, notices and errors go to stderr.
 """
 
+import errno
 import importlib
 import os
 import sys
@@ -32,7 +33,7 @@ COMMANDS = {
     "report": ("measure.report", "Measure everything, and write it as one page."),
     "kernel": ("own.kernel", "Kernel files of one's own: formats, a file to start from, a check."),
     "grade": ("own.grade", "Grade kernels that one does not trust: sandbox, referee, verdict."),
-    "submit": ("submit", "Hand in a kernel to the class's board; ends with verdict, time and rank."),
+    "submit": ("submit", "Hand in a kernel to the class's board; ends with verdict and rank."),
     "board": ("board", "The class's board: serve one, or ask one."),
     "compare": ("measure.compare", "Two files of measurements side by side, with ratios and verdicts."),
 }
@@ -169,6 +170,10 @@ def _explain(error):
         return f"{os.fsdecode(error.filename)}: {reason}"
     try:
         sys.stdout.flush()
+        # What is longer than the stream's buffer is not kept in it: the flush says nothing. Files of our own have a name
+        # in the error, or an error of their own (system/files.py).
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            raise error
         os.getcwd()
     except FileNotFoundError:
         return "the working folder has been deleted: change to another one"

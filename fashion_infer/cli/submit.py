@@ -22,9 +22,10 @@ from .groups import Command
     click.option("--detach", is_flag=True, help="Print its identifier and leave; `board log ID --follow` follows."),
 )
 def command(source, url, authority, of_class, final, again, detach):
-    """Hand in a kernel file, a folder or an archive to a board; prints its log, and ends with verdict, time and rank.
+    """Hand in a kernel to the class's board; ends with verdict and rank.
 
-    Exit 0 when it was judged, whatever the marks; 1 when it was refused or cancelled; 4 when the board could not judge.
+    SUBMISSION is a kernel file, a folder or an archive. Its log is printed while it is judged. Exit 0 when it was
+    judged, whatever the marks; 1 when it was refused or cancelled; 4 when the board could not judge.
     """
     from ..board import packing
     from ..present.render import terminal

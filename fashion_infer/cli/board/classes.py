@@ -2,10 +2,11 @@
 
 import csv
 import io
+from pathlib import Path
 
 import click
 
-from ...errors import UsageError
+from ...errors import DataError, UsageError
 from ..groups import Command, Group
 from .opening import of_class, takes_store
 
@@ -54,7 +55,7 @@ def _limits(values):
 @classes.command(
     "new",
     examples=(
-        "board class new ece408-fa26 --edition fa2025 --rubric rubric.toml",
+        "board class new ece408-fa26 --edition fa2025",
         "board class new practice --backend cpu --gpu-seconds 600",
     ),
 )
@@ -67,8 +68,6 @@ def _limits(values):
 @takes_store(*_LIMITS)
 def new(store, class_name, edition, rubric, backend, **limits):
     """Add a class."""
-    from pathlib import Path
-
     from ...board.store import people
     from ...grading import rubric as rubrics
 
@@ -140,7 +139,7 @@ def every(store):
     cls=Command,
     examples=("board join --class ece408-fa26 people.csv > tokens.csv", "board join --revoke people.csv"),
 )
-@click.argument("people", metavar="PEOPLE.csv", type=click.File("r", encoding="utf-8-sig"))
+@click.argument("people", metavar="PEOPLE.csv")
 @click.option("--revoke", is_flag=True, help="End the people's tokens in place of making new ones.")
 @takes_store(of_class)
 def join(store, people, revoke, of_class):
@@ -152,9 +151,12 @@ def join(store, people, revoke, of_class):
     from ...board.store import people as rooms
 
     try:
-        rows = _rows(people.read())
+        text = click.get_text_stream("stdin").read() if people == "-" else Path(people).read_text(encoding="utf-8-sig")
+        rows = _rows(text)
     except (csv.Error, UnicodeDecodeError) as error:
-        raise UsageError(f"{people.name} is not CSV: {error}") from None
+        raise UsageError(f"{people} is not CSV: {error}") from None
+    except OSError as error:
+        raise DataError(f"{people}: {error.strerror}") from None
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     with store.write() as session:
