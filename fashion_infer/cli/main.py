@@ -170,8 +170,8 @@ def _explain(error):
         return f"{os.fsdecode(error.filename)}: {reason}"
     try:
         sys.stdout.flush()
-        # What is longer than the stream's buffer is not kept in it: the flush says nothing. Files of our own have a name
-        # in the error, or an error of their own (system/files.py).
+        # What is longer than the buffer is not kept in it: the flush says nothing. Files of our own have a name in the
+        # error, or an error of their own (system/files.py).
         if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             raise error
         os.getcwd()
