@@ -46,7 +46,11 @@ class Trial:
         self._options = [*options, "--port", str(self.port)]
         if seconds is not None:
             self._options += ["--grader", FAKE]
-        self._environment = {**os.environ, "FAKE_GRADER_SECONDS": str(seconds), "PYTHONPATH": str(ROOT)}
+        self._environment = {
+            **os.environ,
+            "FAKE_GRADER_SECONDS": str(seconds),
+            "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])),
+        }
         self.process = self.cluster = None
         self.command("class", "new", "trial", "--backend", backend, *limits)
         names = [f"p{number:03d}" for number in range(people)]

@@ -10,10 +10,11 @@ import pytest
 from profiles import drawn
 
 from fashion_infer.grading import marks, rubric
-from fashion_infer.grading.device import tensors
+from fashion_infer.grading.device import lag, tensors
 from fashion_infer.grading.inside import driver
 from fashion_infer.grading.intake.building import Plugin
 from fashion_infer.grading.referee import Machine, Referee, inputs
+from fashion_infer.grading.referee.tensors import NO_LAG, HostTensors
 from fashion_infer.grading.sandbox import available
 from fashion_infer.graph.shapes import ConvolutionShape
 from fashion_infer.system import compilers, resources
@@ -50,7 +51,8 @@ def fake(tmp_path_factory):
     loaded = ctypes.CDLL(str(library))
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(driver, "library", lambda: loaded)
-        patched.setattr(tensors.DeviceTensors, "latency", 10.0)  # tests share their cores
+        for shared in (tensors.DeviceTensors, HostTensors):
+            patched.setattr(shared, "latency", 10.0)  # tests share their cores
         yield library
 
 
@@ -63,21 +65,24 @@ class Device:
         self._scratch = ctypes.c_ulonglong()
         driver.call("cuMemAlloc_v2", ctypes.byref(self._scratch), ctypes.c_size_t(2 << 20))
 
-    def tensors(self, largest):
-        return tensors.DeviceTensors(self._device, largest, self._scratch.value)
+    def tensors(self, largest, beside=NO_LAG):
+        return tensors.DeviceTensors(self._device, largest, self._scratch.value, beside)
+
+    def lag(self, machine):
+        return lag.measured(self, machine)
 
     def shown(self, box):
         return box._replace(read=(*box.read, str(self._library)), gpu=True, library_path=str(self._library.parent))
 
 
-def judged(fake, folder, body, host_memory=False):
+def judged(fake, folder, body, host_memory=False, device=None):
     source, target = folder / "plugin.cpp", folder / "plugin.so"
     source.write_text(PLUGIN % (ROOT, body, host_memory))
     compiled(target, f"-I{resources.resource_dir('include')}", source)
     asked = rubric.parse((ROOT / "tests" / "attacks" / "rubric.toml").read_text(), "small")
     asked = asked._replace(backend="gpu", limits=asked.limits._replace(seconds=10.0))
     plugin = Plugin("plugin", target, 0.0, host_memory)
-    found = Referee(plugin, asked, inputs.Seed.fresh(), Machine(available(), gpu=Device(fake))).observe()
+    found = Referee(plugin, asked, inputs.Seed.fresh(), Machine(available(), gpu=device or Device(fake))).observe()
     return found, marks.of(asked, found)
 
 
@@ -140,3 +145,14 @@ def test_inputs_are_shown_when_they_are_due_and_not_before(fake):
 def test_a_call_of_the_driver_that_fails_is_named(fake):
     with pytest.raises(driver.DriverError, match="cuInit: CUDA_ERROR_INVALID_VALUE"):
         driver.call("cuInit", 7)
+
+
+@NEEDS
+def test_the_way_to_the_worker_is_measured_and_taken_off(fake, tmp_path):
+    device = Device(fake)
+    found = lag.measured(device, Machine(available()))
+    assert 0 < found.word < 10 and found.turn >= NO_LAG.turn
+    # Of a way of 100 s nothing is left of a call but the least that there is, of three calls in a bracket a third.
+    device.lag = lambda machine: found._replace(word=100.0)
+    observed, _ = judged(fake, tmp_path, CONVOLVE, device=device)
+    assert {round(1e6 * sample.seconds, 3) for sample in observed.samples} <= {1.0, 0.333}

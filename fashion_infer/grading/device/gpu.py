@@ -14,7 +14,9 @@ from ...errors import DeviceError
 from ...library import devices, kernels
 from ...measure import reference
 from ..inside import driver
+from ..referee.tensors import NO_LAG, Lag
 from ..sandbox import Box
+from . import lag
 from .tensors import DeviceTensors, free_memory
 
 _COMMON = ("/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools")
@@ -57,6 +59,7 @@ class Gpu:
         self._known()  # what is set up once is no part of the first measure
         self._first = self._known()
         self._free = free_memory()
+        self._lag: Optional[Lag] = None
 
     def shown(self, box: Box) -> Box:
         """A box with this device in it."""
@@ -65,15 +68,23 @@ class Gpu:
             library_path=":".join(dict.fromkeys(str(Path(file).parent) for file in self._libraries)),
         )  # fmt: skip
 
-    def tensors(self, largest: int) -> DeviceTensors:
+    def lag(self, machine: Any) -> Lag:
+        """What a call in a machine's sandbox takes beside its kernels: measured once, before a submission's first."""
+        if self._lag is None:
+            self._lag = lag.measured(self, machine)
+        return self._lag
+
+    def tensors(self, largest: int, beside: Lag = NO_LAG) -> DeviceTensors:
         """Tensors on it, which a worker can map.
 
         Parameters
         ----------
+        beside
+            The lag.
         largest
             Bytes: the largest `Place.end` of the calls to come.
         """
-        return DeviceTensors(self._device, largest, self._scratch)
+        return DeviceTensors(self._device, largest, self._scratch, beside)
 
     def described(self) -> Dict[str, Any]:
         """What identifies it."""

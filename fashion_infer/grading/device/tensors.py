@@ -15,10 +15,7 @@ from ...graph.shapes import ConvolutionShape
 from ..inside import driver
 from ..referee.inputs import Inputs
 from ..referee.memory import Memory, Place, place
-from ..referee.tensors import Shared
-
-_ALLOWED = 100e-6  # seconds that the device may take to answer after a worker's word: another context's turn
-
+from ..referee.tensors import NO_LAG, Lag, Shared
 
 _BRACKET = 3  # calls: a worker's Python takes some 20 us between the referee's word and its own
 _SHARE = 0.25  # of the free memory that the tensors may take for that
@@ -33,6 +30,8 @@ class DeviceTensors:
         The driver's handle of it.
     largest
         Bytes: the largest `Place.end` of the calls to come.
+    lag
+        What a call takes beside the submission's work.
     scratch
         Device memory of twice the second-level cache's size, to flush it with.
     """
@@ -41,7 +40,7 @@ class DeviceTensors:
     floor = 0.85  # of the time that a fill took: plain stores are 3% faster than the driver's fill
     latency = 0.02  # seconds; the worker is awake before it is called
 
-    def __init__(self, device: int, largest: int, scratch: int):
+    def __init__(self, device: int, largest: int, scratch: int, lag: Lag = NO_LAG):
         count = _BRACKET if 2 * _BRACKET * largest <= _SHARE * free_memory() else 1
         self._block = driver.Block(device, count * largest)
         self._staged = ctypes.c_ulonglong()
@@ -50,6 +49,7 @@ class DeviceTensors:
         self._pinned = ctypes.c_void_p()
         driver.call("cuMemAllocHost_v2", ctypes.byref(self._pinned), ctypes.c_size_t(largest))
         host = np.ctypeslib.as_array((ctypes.c_ubyte * largest).from_address(self._pinned.value or 0))
+        self.lag, self.turn = lag, 0.0
         self._small = Memory(1 << 16)  # a worker always maps some host memory
         told = {"size": self._block.size, "descriptor": self._block.descriptor}
         self.shared = Shared(self._small, (self._block.descriptor,), told)
@@ -69,12 +69,12 @@ class DeviceTensors:
         driver.synchronize()
 
     def settled(self) -> float:
-        """Seconds that the device was still busy after the worker's word, beyond what a change of contexts takes."""
+        """Seconds that the device was still busy after the worker's word: 0 for what another context's turn takes."""
         start = time.perf_counter()
         _set(self._scratch, 0, 1)
         driver.synchronize()
-        seconds = time.perf_counter() - start
-        return seconds if seconds > _ALLOWED else 0.0
+        self.turn = time.perf_counter() - start
+        return self.turn if self.turn > self.lag.turn else 0.0
 
     def close(self) -> None:
         """Give the memory back."""

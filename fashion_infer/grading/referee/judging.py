@@ -15,6 +15,9 @@ from .session import Called, Session
 _LONG = 2e-3  # seconds: beyond that what a worker's Python takes, 20 us, is below 1%
 _SLOW = 0.5  # seconds: what a first call costs once is no part worth leaving out of a longer one
 _FLOOR_BYTES = 32 << 20  # below that outputs stay in caches
+# Seconds by which the way to a worker differs from what was measured of it (device/lag.py), and a fill as the referee
+# sees it from the device's part: 0.067 ms were taken for less than 85% of 0.087.
+_JITTER = 30e-6
 _DISAGREE = 0.2  # share by which two honest clocks differ at most, beside what waking up takes
 _LEFTOVER = 0.05, 1.0  # seconds that a wrong submission is given to go on: what changes then is work after the clock
 _BITS = {1: "work before", 2: "work after", 4: "inputs changed"}  # FOPS_FOUND_*, which the worker's adapter saw
@@ -68,7 +71,9 @@ def judge(session: Session, tensors, notes: Notes, case: Case, run: int, plan: P
     Broken
         When the submission ends, or fails.
     """
-    slow = any(sample.case == case and sample.seconds > _LONG for sample in notes.samples)
+    # The fastest says it: a first call loads code.
+    before = [sample.seconds for sample in notes.samples if sample.case == case]
+    slow = min(before, default=0.0) > _LONG
     bracket = tensors.bracket(plan.timed and not slow)
     ours = (run, case.layer, case.shape.B)
     lies = [slot.prepare(case.shape, notes.seed.generator(*ours, 1, index)) for index, slot in enumerate(bracket)]
@@ -145,7 +150,7 @@ def _wrong(session: Session, slot, notes: Notes, case: Case, number: int, called
 def _clocks(tensors, notes: Notes, case: Case, called: Called) -> None:
     """Compare the call's time with what is possible, and with the worker's own."""
     images, filters, height, width = case.shape.output
-    floor = tensors.floor * notes.fill[case]
+    floor = tensors.floor * notes.fill[case] - (_JITTER if tensors.on_device else 0.0)
     if 4 * images * filters * height * width >= _FLOOR_BYTES and called.seconds < floor:
         notes.found(
             "too fast", case, f"{1e3 * called.seconds:.3f} ms, less than {tensors.floor:.0%} of the "

@@ -97,7 +97,7 @@ class Referee:
         """The tensors, where the submission's format has them."""
         gpu = self._machine.gpu if self._rubric.backend == "gpu" else None
         if gpu is not None and not self._plugin.host_memory:
-            return gpu.tensors(largest)
+            return gpu.tensors(largest, gpu.lag(self._machine))
         return HostTensors(largest, gpu is not None)
 
     def _time(self, to_time: Sequence[Case]) -> None:

@@ -17,6 +17,7 @@ from .tensors import Shared
 _MOST = 1 << 16  # bytes of a message
 _LOOK = 0.05  # seconds between two looks at what the worker takes
 _NOT_ITS_OWN = "it wrote to a descriptor that is not its own"
+_LEAST = 1e-6  # seconds of a bracket: the way to the worker varies, and no call takes nothing
 _STARTING = 30.0  # seconds that a bare Python may take to confine itself
 
 
@@ -131,7 +132,7 @@ class Session:
         done = time.perf_counter() + tensors.settled()
         stopped = self._sandbox.freeze()
         # What a thread of it does between its word and the stop is part of the call; a GPU is not stopped so.
-        seconds = (done if tensors.on_device else stopped) - start
+        seconds = max((done if tensors.on_device else stopped) - start - tensors.lag.word, _LEAST)
         return _called(said, number, seconds / self._calls)
 
     def rest(self, seconds: float) -> None:

@@ -19,6 +19,16 @@ class Shared(NamedTuple):
     device: Optional[Dict[str, Any]]  # arguments of `inside.device.Device`; None on the CPU
 
 
+class Lag(NamedTuple):
+    """What a call takes beside the submission's work, in seconds."""
+
+    word: float  # from the referee's word to the worker's, of a call that does nothing
+    turn: float  # until the device answers the referee behind it; what takes longer is work of the submission
+
+
+NO_LAG = Lag(0.0, 100e-6)  # where nothing was measured
+
+
 class HostTensors:
     """Tensors in host memory.
 
@@ -31,6 +41,7 @@ class HostTensors:
     """
 
     on_device = False
+    lag = NO_LAG
     # Of the time that it took to write as many bytes here: no kernel writes its output in less.
     floor = 0.5
     # Seconds that a worker on a busy machine may take to wake up: its own clock does not see them.
