@@ -91,7 +91,7 @@ def judged(fake, folder, body, host_memory=False, device=None):
 def test_an_honest_kernel_has_full_marks(fake, tmp_path, host_memory):
     found, earned = judged(fake, tmp_path, CONVOLVE, host_memory)
     assert (earned.points, found.findings) == (100, ())
-    assert found.layers["seccomp"] and len([s for s in found.samples if s.timed]) >= 2
+    assert found.layers["seccomp"] and any(s.timed for s in found.samples)
 
 
 BODIES = [
