@@ -1,5 +1,6 @@
 """What people hand in on a page: names, logs, findings, files. None of it is more than text."""
 
+import json
 import unicodedata
 from html.parser import HTMLParser
 
@@ -12,6 +13,7 @@ pytest.importorskip("fastapi")
 from fashion_infer.board.page.view import verdicts, words
 from fashion_infer.board.service import create_app
 from fashion_infer.board.settings import Settings
+from fashion_infer.board.store import reading
 
 HOSTILE = [
     "<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "' onmouseover='alert(1)", "</pre></main><h1>owned",
@@ -170,3 +172,16 @@ def test_a_rubric_hides_from_students_what_it_says(app, what):
         said = repr((found, sheets, texts))
         for name, marks in signs.items():
             assert all((mark in said) == (everything or name != what) for mark in marks), (name, everything)
+
+
+@pytest.mark.parametrize("what", ["diagnosis", "times", "printed"])
+def test_nor_does_the_service_tell_it(what):
+    document = fill.verdict(4.0, [fill.finding(follows="marked")], "I printed this")
+    document["op_time_ms"] = 4.0625
+    document["samples"] = [{"case": {}, "said": "wrong in 3,136 of 25,600,000"}]
+    document["rubric"]["show"][what] = False
+    signs = {"diagnosis": "3,136 of 25,600,000", "times": "4.0625", "printed": "I printed this"}
+    for everything in (False, True):
+        said = json.dumps(reading._shown(json.dumps(document), everything))
+        for name, sign in signs.items():
+            assert (sign in said) == (everything or name != what), (name, everything)

@@ -57,10 +57,19 @@ def _shown(text: str, everything: bool) -> Optional[Dict[str, Any]]:
     if not show.get("times", True):
         for name in ("times", "samples", "fill_ms", "op_time_ms", "layer_time_ms"):
             verdict.pop(name, None)
+        # A message of a check of times has them in it.
+        _without("message", [mark for mark in verdict.get("marks", []) if mark.get("kind") == "time"])
     if not show.get("diagnosis", True):
-        for finding in verdict.get("findings", []):
-            finding.pop("advice", None)
+        _without("message", verdict.get("marks", []))
+        _without("said", verdict.get("samples", []))
+        for name in ("text", "where", "advice"):
+            _without(name, verdict.get("findings", []))
     return verdict
+
+
+def _without(name: str, parts: List[Dict[str, Any]]) -> None:
+    for part in parts:
+        part.pop(name, None)
 
 
 def submissions_of(session: Session, person: Person, limit: int = 200) -> List[Submission]:
