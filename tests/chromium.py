@@ -46,5 +46,13 @@ def browser():
         # Chromium refuses its sandbox to root, which is who tests run as in a container.
         options = ["--no-sandbox"] if os.getuid() == 0 else []
         started = playwright.chromium.launch(executable_path=program, args=options)
+        make = started.new_context
+
+        def patient(**options):
+            context = make(**options)
+            context.set_default_timeout(120_000)  # tests share their cores: 30 s, the default, were too few once
+            return context
+
+        started.new_context = patient
         yield started
         started.close()
