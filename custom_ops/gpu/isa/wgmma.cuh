@@ -36,7 +36,6 @@ __device__ void wgmma(float (&d)[kColumns / 2], uint64_t a, uint64_t b, int keep
 #define FOPS_SUMS_8(i) FOPS_SUMS_4(i), FOPS_SUMS_4(i + 4)
 #define FOPS_SUMS_16 FOPS_SUMS_8(0), FOPS_SUMS_8(8)
 #define FOPS_SUMS_40 FOPS_SUMS_16, FOPS_SUMS_8(16), FOPS_SUMS_8(24), FOPS_SUMS_8(32)
-#define FOPS_SUMS_32 FOPS_SUMS_16, FOPS_SUMS_8(16), FOPS_SUMS_8(24)
 #define FOPS_SUMS_64 FOPS_SUMS_40, FOPS_SUMS_8(40), FOPS_SUMS_8(48), FOPS_SUMS_8(56)
 #define FOPS_SUMS_72 FOPS_SUMS_64, FOPS_SUMS_8(64)
 #define FOPS_SUMS_76 FOPS_SUMS_72, FOPS_SUMS_4(72)
@@ -69,7 +68,6 @@ __device__ void wgmma(float (&d)[kColumns / 2], uint64_t a, uint64_t b, int keep
     FOPS_WGMMA_BODY(columns, sums, a_, b_, keep_);                                                       \
   }
 FOPS_DEFINE_WGMMA(32, 16, 16, 17, 18)
-FOPS_DEFINE_WGMMA(64, 32, 32, 33, 34)
 FOPS_DEFINE_WGMMA(80, 40, 40, 41, 42)
 FOPS_DEFINE_WGMMA(128, 64, 64, 65, 66)
 FOPS_DEFINE_WGMMA(144, 72, 72, 73, 74)
@@ -89,7 +87,6 @@ FOPS_DEFINE_WGMMA(160, 80, 80, 81, 82)
 #undef FOPS_SUMS_72
 #undef FOPS_SUMS_64
 #undef FOPS_SUMS_40
-#undef FOPS_SUMS_32
 #undef FOPS_SUMS_16
 #undef FOPS_SUMS_8
 #undef FOPS_SUMS_4

@@ -31,8 +31,7 @@ template <bool kStacked, int kTiles>
 struct Form {
   static constexpr int kParts = kStacked ? 1 : 2;                    // tiles of memory a tile of filters
   static constexpr int kFilters = kStacked ? kTileRows / 2 : kTileRows;  // of a tile
-  static constexpr int kStepBytes = kTiles * kParts * kTileBytes, kGroup = kGroupBytes / kStepBytes;  // steps
-  static constexpr int positions(int columns) { return kTiles == 2 ? columns : 2 * columns; }
+  static constexpr int kStepBytes = kTiles * kParts * kTileBytes;
 };
 
 // Outputs on their way, a warp: 16 filters by 64 positions, four banks between filters.
