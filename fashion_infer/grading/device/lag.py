@@ -82,7 +82,7 @@ def measured(gpu: Any, machine: Any) -> Lag:
         finally:
             tensors.close()
     word = statistics.median(words[_WARM:])
-    return Lag(word, max(NO_LAG.turn, 1.5 * max(statistics.quantiles(turns[_WARM:], n=10)[-1], 0.0)))
+    return Lag(word, max(NO_LAG.turn, 1.5 * statistics.quantiles(turns[_WARM:], n=10)[-1]))
 
 
 def _built(folder: Path) -> Optional[Plugin]:
