@@ -1,5 +1,6 @@
 // Step 12: which of its kernels runs a convolution.
 //
+//   one channel, few filters, K = 5 or 7      four_outputs.cu, where rows are whole groups of four
 //   one channel, K = 5 or 7                   pixels.cu
 //   2 to 6 channels, 9 to 16 filters, K = 5   warpgroup.cu on Hopper at float32 grade, else few_filters.cu
 //   other shapes of a few channels, filters   channels.cu
@@ -11,17 +12,19 @@
 namespace fops {
 namespace {
 
-enum class Way { none, pixels, channels, few_filters, warpgroup, any_shape };
+enum class Way { none, four_outputs, pixels, channels, few_filters, warpgroup, any_shape };
 
 // `major`: of the GPU's compute capability. A single product, `half`, keeps mma.sync from being what limits it
 // (0.204 ms, wgmma 0.205). channels.cu computes as many filters as there are, any_shape/ 32 at a time: of 32 channels
-// and 32 filters, 3x3, 56x56, they take 0.38 and 0.32 ms, of 16 channels and 16 filters 0.31 and 0.37. (Measured
-// when both had longer chains; where the two meet now, above or below 320 products, was not measured again.)
+// and 32 filters, 3x3, 56x56, they take 0.38 and 0.32 ms, of 16 channels and 16 filters 0.31 and 0.37 (measured when
+// both had longer chains); of the course's layers fa2019's second one takes 1.66 and 2.39 now, fa2020's 0.94 and 2.76,
+// and of 1,000 images fa2018's 0.31 and 0.37: with up to 24 filters a quarter of any_shape's work is padding.
 Way way_for(const fops_conv& c, bool half, int major) {
+  if (takes_tensor_core_four_outputs(c)) return Way::four_outputs;
   if (takes_tensor_core_pixels(c)) return Way::pixels;
   if (takes_tensor_core_few_filters(c))
     return major == 9 && !half && takes_tensor_core_warpgroup(c) ? Way::warpgroup : Way::few_filters;
-  const bool few = c.C * c.K * c.K <= 16 * 20 && (c.C < 32 || c.M <= 16);
+  const bool few = c.C * c.K * c.K <= (c.M <= 24 ? 600 : 320) && (c.C < 32 || c.M <= 16);
   if (takes_tensor_core_channels(c) && (few || !takes_tensor_core_any_shape(c))) return Way::channels;
   return takes_tensor_core_any_shape(c) ? Way::any_shape : Way::none;
 }
@@ -39,6 +42,7 @@ fops_status run_on_tensor_cores(bool half, const fops_conv& c, const void* x, co
     return fail(FOPS_UNSUPPORTED, "%s needs a GPU of compute capability 8.0 or newer; this one has %d.x", name, major);
   const auto on = static_cast<cudaStream_t>(stream);
   switch (way_for(c, half, major)) {
+    case Way::four_outputs: return run_tensor_core_four_outputs(c, half, x, k, y, on);
     case Way::pixels: return run_tensor_core_pixels(c, half, x, k, y, on);
     case Way::channels: return run_tensor_core_channels(c, half, x, k, y, on);
     case Way::any_shape: return run_tensor_core_any_shape(c, half, x, k, y, on);

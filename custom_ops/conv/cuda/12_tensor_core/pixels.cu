@@ -7,8 +7,7 @@
 // 41 GFLOP for 14.4 (halves, 25 taps padded to 32, 50 filters to 56). What is left is the stores.
 // Costs: images that are not exact in half are noticed as they are staged, and pay for a third and fourth product.
 // Gains: fa2017 0.339 ms, 1.39 times faster than step 11 and 1.36 times the time to fill the output, error 1.7e-7 of
-// the largest output (step 11: 3.2e-7); fa2019's first layer 0.695 ms, sp2018's 0.313. docs/notebook.md has what was
-// tried.
+// the largest output (step 11: 3.2e-7); fa2019's first layer 0.695 ms. docs/notebook.md has what was tried.
 #include "conv/cuda/12_tensor_core/direct_band.cuh"
 #include "conv/cuda/12_tensor_core/outgoing.cuh"
 #include "conv/cuda/12_tensor_core/pixels_products.cuh"
@@ -41,6 +40,10 @@ using namespace pixels;  // pixels_products.cuh: staging, and the products of a 
 
 // A band is some rows of one image's output, all filters. Its pixels are staged as words; its outputs, where they do
 // not go straight to global memory, as a row of `stride` floats a filter.
+// Where outputs go through shared memory two blocks are on a multiprocessor: with four warps each instead of eight
+// fa2018's first layer takes 0.129 ms of 1,000 images and not 0.115, fa2019's 0.732 and not 0.710.
+__host__ __device__ constexpr int warps(bool direct) { return direct ? 4 : 8; }
+
 struct Tiling {
   int rows;         // output rows a band
   int bands;        // bands an image
@@ -53,10 +56,10 @@ struct Tiling {
 
 // A block stays on its multiprocessor, its weights in registers, and walks over bands.
 template <int K, int kTiles, bool kDirect, typename X>
-__global__ void __launch_bounds__(kThreads, kDirect && kTiles <= 2 ? 8 : 4)
+__global__ void __launch_bounds__(32 * warps(kDirect), !kDirect ? 2 : kTiles <= 2 ? 8 : 4)
     tensor_core_pixels(Dims d, Tiling tiling, bool half, const X* __restrict__ x, const float* __restrict__ k,
                        float* __restrict__ y) {
-  constexpr int kSteps = steps(K), kTaps = K * K;
+  constexpr int kSteps = steps(K), kTaps = K * K, kWarps = warps(kDirect), kThreads = 32 * kWarps;
   extern __shared__ __align__(16) uint32_t shared[];
   __shared__ unsigned scratch;
   const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
@@ -100,7 +103,7 @@ __global__ void __launch_bounds__(kThreads, kDirect && kTiles <= 2 ? 8 : 4)
     const X* source = x + (image * d.H + h0) * d.W;
     float* out = y + image * d.M * plane + h0 * d.OW;
 
-    bool exact = stage<false>(source, count, tiling.vector_in, kImageScale, hi, lo);
+    bool exact = stage<false, kThreads>(source, count, tiling.vector_in, kImageScale, hi, lo);
     bulk_wait_read();  // the band before this one has left its staging rows
     exact = !__syncthreads_or(!exact);  // pixels are: this is all they cost
     float rescale = 1.0f;
@@ -121,7 +124,7 @@ __global__ void __launch_bounds__(kThreads, kDirect && kTiles <= 2 ? 8 : 4)
         __syncthreads();
         continue;
       }
-      stage<true>(source, count, tiling.vector_in, scale, hi, lo);
+      stage<true, kThreads>(source, count, tiling.vector_in, scale, hi, lo);
       rescale = kImageScale / scale;
       __syncthreads();
     }
@@ -138,10 +141,10 @@ __global__ void __launch_bounds__(kThreads, kDirect && kTiles <= 2 ? 8 : 4)
     float* to = kDirect ? out : staged;
     const int stride = kDirect ? plane : tiling.stride;
     if (exact || half)
-      multiply<true, kDirect, K>(weights, offset, unscale * rescale, 1.0f, hi, lo, to, stride, d.M, pixels,
+      multiply<true, kDirect, kWarps, K>(weights, offset, unscale * rescale, 1.0f, hi, lo, to, stride, d.M, pixels,
                                  tiling.inverse_OW);
     else
-      multiply<false, kDirect, K>(weights, offset, unscale, rescale, hi, lo, to, stride, d.M, pixels,
+      multiply<false, kDirect, kWarps, K>(weights, offset, unscale, rescale, hi, lo, to, stride, d.M, pixels,
                                   tiling.inverse_OW);
     if (kDirect) {
       __syncthreads();
@@ -207,10 +210,11 @@ fops_status run(const fops_conv& c, bool half, const void* x, const float* k, fl
   return with_input(c, x, [&](auto typed) {
     using In = std::remove_cv_t<std::remove_pointer_t<decltype(typed)>>;
     auto* kernel = direct ? tensor_core_pixels<K, kTiles, true, In> : tensor_core_pixels<K, kTiles, false, In>;
+    const int threads = 32 * warps(direct);
     FOPS_TRY(allow_shared(kernel, shared));
     unsigned grid = 0;
-    FOPS_TRY(resident_grid(kernel, kThreads, shared, d.B * tiling.bands, &grid));
-    kernel<<<grid, kThreads, shared, stream>>>(d, tiling, half, typed, k, y);
+    FOPS_TRY(resident_grid(kernel, threads, shared, d.B * tiling.bands, &grid));
+    kernel<<<grid, threads, shared, stream>>>(d, tiling, half, typed, k, y);
     return launched("tensor-core");
   });
 }

@@ -8,8 +8,6 @@
 namespace fops {
 namespace pixels {
 
-constexpr int kWarps = 4;
-constexpr int kThreads = 32 * kWarps;
 constexpr int kChunk = 16;  // pixels a warp computes at a time: two 8-column mma tiles
 
 // Taps are taken in pairs (p, q) and (p, q + 1), one 32-bit register of two halves. An odd K leaves a last pair whose
@@ -24,7 +22,7 @@ struct alignas(4 * sizeof(X)) Four {
 
 // Stages `count` pixels, in the order they lie in memory, as words (x[i], x[i+1]) scaled and rounded to half, and with
 // kResidue what the rounding left. Returns whether this thread's values were all exact in half.
-template <bool kResidue, typename X>
+template <bool kResidue, int kThreads, typename X>
 __device__ bool stage(const X* source, int count, bool vector, float scale, uint32_t* hi, uint32_t* lo) {
   bool exact = true;
   for (int first = 4 * threadIdx.x; first < count; first += 8 * kThreads) {
@@ -63,7 +61,7 @@ __device__ bool stage(const X* source, int count, bool vector, float scale, uint
 // weights and row g + 8 the low ones, so that both sums end in the same lane. Pixels are the columns: column n of mma
 // tile j is pixel 4 (n / 2) + 2j + n % 2 of the chunk, so that a lane ends with four neighbouring pixels, one 16-byte
 // store.
-template <bool kExact, bool kDirect, int K, int kTiles>
+template <bool kExact, bool kDirect, int kWarps, int K, int kTiles>
 __device__ void multiply(const uint32_t (&weights)[kTiles][steps(K)][4], const int (&offset)[2 * steps(K)],
                          float unscale, float rescale, const uint32_t* hi, const uint32_t* lo,
                          float* to_band, int stride, int M, int pixels, uint32_t inverse_OW) {

@@ -1,4 +1,4 @@
-// Step 12's kernels: pixels.cu for one input channel, channels.cu for several, and for a few of them few_filters.cu,
+// Step 12's kernels: pixels.cu and four_outputs.cu for one input channel, channels.cu for several, and for a few of them few_filters.cu,
 // whose shapes are a part of the second's. On Hopper warpgroup.cu does most of those. dispatch.cu decides.
 #pragma once
 
@@ -16,6 +16,7 @@ constexpr int kLeastProducts = 49;
 fops_status run_on_tensor_cores(bool half, const fops_conv&, const void* x, const float* k, float* y, void* stream);
 
 bool takes_tensor_core_pixels(const fops_conv&);
+bool takes_tensor_core_four_outputs(const fops_conv&);
 bool takes_tensor_core_channels(const fops_conv&);
 bool takes_tensor_core_few_filters(const fops_conv&);
 bool takes_tensor_core_warpgroup(const fops_conv&);  // among the shapes of the few filters
@@ -23,6 +24,8 @@ bool takes_tensor_core_any_shape(const fops_conv&);  // on Hopper
 
 // `half` leaves out the products that restore float32 grade: step 13.
 fops_status run_tensor_core_pixels(const fops_conv&, bool half, const void* x, const float* k, float* y, cudaStream_t);
+fops_status run_tensor_core_four_outputs(const fops_conv&, bool half, const void* x, const float* k, float* y,
+                                         cudaStream_t);
 fops_status run_tensor_core_channels(const fops_conv&, bool half, const void* x, const float* k, float* y,
                                      cudaStream_t);
 fops_status run_tensor_core_few_filters(const fops_conv&, bool half, const void* x, const float* k, float* y,

@@ -1,0 +1,192 @@
+// Step 12, one channel, few filters: a column of the product is four neighbouring outputs, not one as in pixels.cu.
+//
+//   weights of output s of a column, K = 5:   s = 0   k0 k1 k2 k3 k4  0  0  0
+//                                             s = 1    0 k0 k1 k2 k3 k4  0  0
+//                                             s = 2    0  0 k0 k1 k2 k3 k4  0
+//                                             s = 3    0  0  0 k0 k1 k2 k3 k4
+//
+// With few filters loading pixels takes longer than multiplying them. Here K + 3 pixels of a row serve four outputs.
+// Up to four filters a column has two rows of outputs: rows 0-3 of the product are the upper one's filters.
+// Costs: a third of the loads, but half as many products again, with zeros.
+// Gains: fa2020's first layer 0.42 ms (pixels.cu 0.70), 1 to 12 channels, 48x48, 0.315 (0.469). docs/notebook.md has
+// what was tried.
+#include "conv/cuda/12_tensor_core/direct_band.cuh"
+#include "conv/cuda/12_tensor_core/four_outputs.cuh"
+#include "conv/cuda/12_tensor_core/tensor_core.h"
+#include "conv/cuda/kernels.h"
+#include "gpu/isa/bulk_copy.cuh"
+#include "gpu/largest.cuh"
+
+namespace fops {
+namespace {
+
+using namespace four_outputs;
+
+// The lane map. One mma: D (16 x 8) += A (16 x 16) x B (16 x 8). Lane 4g + t of a warp, g = 0..7, t = 0..3, holds
+//
+//   A: weights of output s    pairs of pixels      B: pixels            D: sums, float32
+//                   0 1 2 3   4 5 6 7              column  g            columns  2t, 2t+1
+//   row g      hi   t -> a0   t -> a2   filter g   pair t      -> b0    row g      -> d0 d1   high sums
+//   row g + 8  lo   t -> a1   t -> a3              pair t + 4  -> b1    row g + 8  -> d2 d3   low sums
+//
+// Column g is column g / 2 + g % 2 * 4 of the eight of a turn, so that four lanes store 64 bytes in a row.
+
+struct Tiling {
+  int rows;         // output rows a band
+  int bands;        // bands an image
+  int words;        // of one staged copy of the pixels
+  bool vector_in;   // every band of x begins on the boundary of four pixels, and is a whole number of them
+  bool vector_out;  // y begins on a 16-byte boundary
+};
+
+constexpr int least_blocks(int K) { return K == 7 ? 3 : 4; }  // registers: 80 or 48 for the weights alone
+
+// A block stays on its multiprocessor, its weights in registers, and walks over bands. With more than eight filters
+// every second warp has the upper eight.
+template <int K, bool kTwoRows, typename X>
+__global__ void __launch_bounds__(kThreads, least_blocks(K))
+    tensor_core_four_outputs(Dims d, Tiling tiling, bool half, const X* __restrict__ x, const float* __restrict__ k,
+                             float* __restrict__ y) {
+  constexpr int kTaps = K * K;
+  extern __shared__ __align__(16) uint32_t shared[];
+  __shared__ unsigned scratch;
+  const int warp = threadIdx.x / 32, tiles = d.M > 8 ? 2 : 1, tile = warp % tiles;
+  uint32_t *hi = shared, *lo = shared + tiling.words;
+  X* waiting = reinterpret_cast<X*>(shared + 2 * tiling.words);
+
+  float largest = 0.0f;  // one scale for all weights
+  for (int i = threadIdx.x; i < d.M * kTaps; i += kThreads) largest = larger(largest, k[i]);
+  largest = block_max(largest, &scratch);
+  const float filter_scale = scale_for(largest), unscale = 1.0f / kImageScale / filter_scale;
+  const uint32_t least_weight = nonzero_bits(least_scaled(kTaps) / filter_scale);
+  bool good = largest < kLargestScaled;
+  for (int i = threadIdx.x; i < d.M * kTaps; i += kThreads) good &= nonzero_bits(k[i]) >= least_weight;
+  const bool finite = __syncthreads_and(good) || (half && largest < kLargestScaled);
+  uint32_t weights[kShifts][steps(K)][4];
+  load_weights<K, kTwoRows>(k, d.M, tile, filter_scale, half, weights);
+
+  Columns columns;
+  columns.OW = d.OW, columns.words_a_row = d.W / 2;
+  columns.a_row = d.OW / kShifts;
+  const int plane = d.OH * d.OW, pad = (kTwoRows ? d.W / 2 : 0) + kShifts;
+  const bool waits = kWaits<X> && tiling.vector_in;
+  // The pixels of a task, and how many.
+  const auto pixels_of = [&](long long task, const X** source) {
+    const long long image = task / tiling.bands;
+    const int h0 = static_cast<int>(task - image * tiling.bands) * tiling.rows;
+    *source = x + (image * d.H + h0) * d.W;
+    return (min(tiling.rows, d.OH - h0) + K - 1) * d.W;
+  };
+  const X* next;
+  if (waits && blockIdx.x < d.B * tiling.bands) {
+    const int count = pixels_of(blockIdx.x, &next);
+    fetch(next, count, waiting);
+  }
+  for (long long task = blockIdx.x; task < d.B * tiling.bands; task += gridDim.x) {
+    const long long image = task / tiling.bands;
+    const int h0 = static_cast<int>(task - image * tiling.bands) * tiling.rows;
+    const int rows = min(tiling.rows, d.OH - h0), count = (rows + K - 1) * d.W;
+    const X* source = x + (image * d.H + h0) * d.W;
+    float* out = y + image * d.M * plane + h0 * d.OW;
+
+    copy_async_wait_all();
+    bool exact = stage<false>(waits ? waiting : source, count, pad, tiling.vector_in, kImageScale, hi, lo);
+    exact = !__syncthreads_or(!exact);  // pixels are: this is all they cost
+    // The next band is on its way while this one is multiplied.
+    if (task + gridDim.x < d.B * tiling.bands) {
+      const int more = pixels_of(task + gridDim.x, &next);
+      if (waits) fetch(next, more, waiting);
+      else prefetch_l2(next, more * static_cast<int>(sizeof(X)), kThreads);
+    }
+    float rescale = 1.0f;
+    if (!exact || !finite) {
+      largest = 0.0f;
+      uint32_t smallest = ~0u;
+      for (int i = threadIdx.x; i < count; i += kThreads) {
+        const float v = static_cast<float>(source[i]);
+        largest = larger(largest, v), smallest = min(smallest, nonzero_bits(v));
+      }
+      largest = block_max(largest, &scratch);
+      smallest = ~block_max(~smallest, &scratch);
+      float scale = kImageScale;
+      const auto fits = [&] { return half || smallest >= nonzero_bits(least_scaled(kTaps) / scale); };
+      if (largest * scale < kWindowLow || largest * scale > kWindowHigh || !fits()) scale = scale_for(largest);
+      if (!finite || !(largest < kLargestScaled) || !fits()) {
+        direct_band(source - h0 * d.W, k, out - h0 * d.OW, 1, d.H, d.W, d.M, K, h0, rows);
+        __syncthreads();
+        continue;
+      }
+      stage<true>(source, count, pad, tiling.vector_in, scale, hi, lo);
+      rescale = kImageScale / scale;
+      __syncthreads();
+    }
+
+    columns.rows = rows;
+    columns.count = (kTwoRows ? (rows + 1) / 2 : rows) * columns.a_row;
+    const int first = warp / tiles * kColumns, step = kWarps / tiles * kColumns;
+    if (exact || half)
+      multiply<true, K, kTwoRows>(weights, columns, tile, d.M, unscale * rescale, 1.0f, hi, lo, out, plane,
+                                  tiling.vector_out, first, step);
+    else
+      multiply<false, K, kTwoRows>(weights, columns, tile, d.M, unscale, rescale, hi, lo, out, plane,
+                                   tiling.vector_out, first, step);
+    __syncthreads();
+  }
+}
+
+// Bytes of a band's outputs. Measured on an H200, 1 to 12 channels, 48x48: 32 KB 0.355 ms, 64 KB 0.315, 128 KB 0.316.
+constexpr int64_t kBand = 64 << 10;
+constexpr size_t kEveryGpu = 98 * 1024;  // what every GPU from sm_80 on gives a block
+
+size_t shared_bytes(const Tiling& tiling, bool waits) {
+  return (2 + 2 * waits) * sizeof(uint32_t) * tiling.words;  // a waiting pixel takes as much as a pair
+}
+
+Tiling tiling_for(const fops_conv& c) {
+  Tiling tiling = {};
+  const int64_t OH = out_h(c), OW = out_w(c);
+  const int64_t most = std::max<int64_t>(1, kBand / 4 / c.M / OW);
+  int64_t rows = ceil_div(OH, ceil_div(OH, most));
+  while (rows < OH && rows % 2 != 0) ++rows;  // pairs of rows
+  tiling.rows = static_cast<int>(rows);
+  tiling.bands = static_cast<int>(ceil_div(OH, rows));
+  tiling.words = static_cast<int>(ceil_div((rows + c.K) * c.W / 2 + kShifts, 4) * 4);
+  return tiling;
+}
+
+template <int K, bool kTwoRows>
+fops_status run(const fops_conv& c, bool half, const void* x, const float* k, float* y, cudaStream_t stream) {
+  const Dims d = dims(c);
+  Tiling tiling = tiling_for(c);
+  const bool whole = tiling.bands == 1;
+  tiling.vector_out = reinterpret_cast<uintptr_t>(y) % 16 == 0;
+  tiling.vector_in = d.H * d.W % 4 == 0 && (whole || (tiling.rows * d.W % 4 == 0 && (K - 1) * d.W % 4 == 0)) &&
+                     reinterpret_cast<uintptr_t>(x) % (4 * (c.x_type == FOPS_UINT8 ? 1 : 4)) == 0;
+    return with_input(c, x, [&](auto typed) {
+    using In = std::remove_cv_t<std::remove_pointer_t<decltype(typed)>>;
+    auto* kernel = tensor_core_four_outputs<K, kTwoRows, In>;
+    const size_t shared = shared_bytes(tiling, kWaits<In> && tiling.vector_in);
+    FOPS_TRY(allow_shared(kernel, shared));
+    unsigned grid = 0;
+    FOPS_TRY(resident_grid(kernel, kThreads, shared, d.B * tiling.bands, &grid));
+    kernel<<<grid, kThreads, shared, stream>>>(d, tiling, half, typed, k, y);
+    return launched("tensor-core");
+  });
+}
+
+}  // namespace
+
+bool takes_tensor_core_four_outputs(const fops_conv& c) {
+  return takes_any(c) && c.C == 1 && (c.K == 5 || c.K == 7) && c.M <= (c.K == 5 ? 16 : 8) && out_w(c) % kShifts == 0 &&
+         out_h(c) * out_w(c) % 8 == 0 && out_w(c) > kShifts && c.H <= 1 << 15 && c.W <= 1024 &&
+         shared_bytes(tiling_for(c), true) <= kEveryGpu && tiling_for(c).rows * out_w(c) < 65536;
+}
+
+fops_status run_tensor_core_four_outputs(const fops_conv& c, bool half, const void* x, const float* k, float* y,
+                                         cudaStream_t stream) {
+  if (c.K == 5)
+    return c.M <= 4 ? run<5, true>(c, half, x, k, y, stream) : run<5, false>(c, half, x, k, y, stream);
+  return c.M <= 4 ? run<7, true>(c, half, x, k, y, stream) : run<7, false>(c, half, x, k, y, stream);
+}
+
+}  // namespace fops
