@@ -7,13 +7,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from profiles import drawn
 
 from fashion_infer.grading import marks, rubric
 from fashion_infer.grading.device import lag, tensors
 from fashion_infer.grading.inside import driver
 from fashion_infer.grading.intake.building import Plugin
-from fashion_infer.grading.referee import Machine, Referee, inputs
+from fashion_infer.grading.referee import Machine, Referee, inputs, judging, session
+from fashion_infer.grading.referee.memory import place
 from fashion_infer.grading.referee.tensors import NO_LAG, HostTensors
 from fashion_infer.grading.sandbox import available
 from fashion_infer.graph.shapes import ConvolutionShape
@@ -53,6 +56,7 @@ def fake(tmp_path_factory):
         patched.setattr(driver, "library", lambda: loaded)
         for shared in (tensors.DeviceTensors, HostTensors):
             patched.setattr(shared, "latency", 10.0)  # tests share their cores
+        patched.setattr(lag, "_SHAPE", ConvolutionShape(8, 1, 28, 28, 50, 5))  # this driver's memory is the host's
         yield library
 
 
@@ -65,8 +69,8 @@ class Device:
         self._scratch = ctypes.c_ulonglong()
         driver.call("cuMemAlloc_v2", ctypes.byref(self._scratch), ctypes.c_size_t(2 << 20))
 
-    def tensors(self, largest, beside=NO_LAG):
-        return tensors.DeviceTensors(self._device, largest, self._scratch.value, beside)
+    def tensors(self, places, beside=NO_LAG):
+        return tensors.DeviceTensors(self._device, places, self._scratch.value, beside)
 
     def lag(self, machine):
         return lag.measured(self, machine)
@@ -113,25 +117,25 @@ def test_what_a_kernel_does_to_device_memory_is_seen(fake, tmp_path, body, kind)
 
 def test_inputs_are_shown_when_they_are_due_and_not_before(fake):
     shape = ConvolutionShape(5, 2, 8, 8, 3, 3)
-    device = Device(fake).tensors(1 << 20)
+    device = Device(fake).tensors([place(shape), place(shape._replace(B=9))])
     rng = np.random.default_rng()
     bracket = device.bracket(True)
-    assert len(bracket) == 3 and device.bracket(False) == bracket[:1]
+    assert len(bracket) == 10 and device.bracket(False) == bracket[:1]
     places = [slot.prepare(shape, rng) for slot in bracket]
-    given = [inputs.fresh(rng, shape, True) for _ in bracket]
-    for slot, each in zip(bracket, given):
+    filled = [inputs.fresh(rng, shape, True) for _ in bracket]
+    for slot, each in zip(bracket, filled):
         assert slot.fill(each, float("nan")) >= 0 and not slot.same_inputs(each)
     device.show(bracket)
     assert device.settled() >= 0
-    for slot, each in zip(bracket, given):
+    for slot, each in zip(bracket, filled):
         assert slot.same_inputs(each) and slot.same_guards()
         slot.take()
         assert np.isnan(slot.y).all() and slot.y.shape == shape.output
     slot, before = bracket[1], bracket[1].digest()
-    slot.fill(given[1], 0.0)
+    slot.fill(filled[1], 0.0)
     slot.take()
     assert not slot.y.any() and slot.digest() != before
-    block = (ctypes.c_ubyte * (3 << 20)).from_address(device._block.address)
+    block = (ctypes.c_ubyte * device._block.size).from_address(device._block.address)
     for slot, lies in zip(bracket, places):
         for start, stop in lies.guards:
             for at in (start, stop - 1):
@@ -152,7 +156,35 @@ def test_the_way_to_the_worker_is_measured_and_taken_off(fake, tmp_path):
     device = Device(fake)
     found = lag.measured(device, Machine(available()))
     assert 0 < found.word < 10 and found.turn >= NO_LAG.turn
-    # Of a way of 100 s nothing is left of a call but the least that there is, of three calls in a bracket a third.
+    # Of a way of 100 s nothing is left of a call but the least that there is, of ten calls in a bracket a tenth.
     device.lag = lambda machine: found._replace(word=100.0)
     observed, _ = judged(fake, tmp_path, CONVOLVE, device=device)
-    assert {round(1e6 * sample.seconds, 3) for sample in observed.samples} <= {1.0, 0.333}
+    assert {round(1e6 * sample.seconds, 3) for sample in observed.samples} <= {1.0, 0.1}
+
+
+@given(st.floats(0, 1), st.floats(0, 1), st.integers(1, 3), st.integers(1, 20))
+def test_the_lag_is_what_a_bracket_takes_beside_its_calls(lag_seconds, a_call, calls, more):
+    one, many = (lag.Bracket(n, lag_seconds + n * a_call) for n in (calls, calls + more))
+    assert lag.intercept(one, many) == pytest.approx(lag_seconds, abs=1e-9)
+    # Noise never makes it less than nothing.
+    assert lag.intercept(one, lag.Bracket(many.calls, 1e3)) == 0
+
+
+@NEEDS
+def test_short_calls_are_timed_together_once_one_was_timed_alone(fake, tmp_path, monkeypatch):
+    sizes = []
+    called = session.Session.call
+    monkeypatch.setattr(
+        session.Session, "call", lambda self, *given: sizes.append(len(given[2])) or called(self, *given)
+    )
+    monkeypatch.setattr(judging, "_LONG", 10.0)  # whatever else this machine does
+    device = Device(fake)
+    device.lag = lambda machine: NO_LAG
+    found, _ = judged(fake, tmp_path, CONVOLVE, device=device)
+    timed = [sample for sample in found.samples if sample.timed]
+    right = [sample for sample in found.samples if sample.run == 1]
+    assert len(sizes) == len(found.samples) and set(sizes[: len(right)]) == {1}
+    by_run = {run: [size for size, s in zip(sizes, found.samples) if s.run == run] for run in {s.run for s in timed}}
+    assert by_run.pop(2)[:3] == [1, 1, 10]  # loads code; says how long one takes; counts
+    assert all(one[:2] == [1, 10] for one in by_run.values())
+    assert all(size == 10 for size, s in zip(sizes, found.samples) if s.timed)

@@ -6,7 +6,7 @@ import re
 import subprocess
 import time
 from pathlib import Path
-from typing import Any, Dict, Optional, Tuple
+from typing import Any, Dict, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from ...errors import DeviceError
 from ...library import devices, kernels
 from ...measure import reference
 from ..inside import driver
+from ..referee.memory import Place
 from ..referee.tensors import NO_LAG, Lag
 from ..sandbox import Box
 from . import lag
@@ -74,17 +75,17 @@ class Gpu:
             self._lag = lag.measured(self, machine)
         return self._lag
 
-    def tensors(self, largest: int, beside: Lag = NO_LAG) -> DeviceTensors:
+    def tensors(self, places: Sequence[Place], beside: Lag = NO_LAG) -> DeviceTensors:
         """Tensors on it, which a worker can map.
 
         Parameters
         ----------
+        places
+            Where the tensors of the calls to come lie.
         beside
             The lag.
-        largest
-            Bytes: the largest `Place.end` of the calls to come.
         """
-        return DeviceTensors(self._device, largest, self._scratch, beside)
+        return DeviceTensors(self._device, places, self._scratch, beside)
 
     def described(self) -> Dict[str, Any]:
         """What identifies it."""

@@ -15,7 +15,7 @@ from . import inputs
 from .findings import Finding
 from .inputs import Seed
 from .judging import Notes, Plan, judge
-from .memory import place
+from .memory import Place, place
 from .samples import Case, Sample, cases, spread
 from .session import Session
 from .tensors import HostTensors
@@ -75,9 +75,9 @@ class Referee:
             When the machine fails.
         """
         right, to_time = self._cases("right"), self._cases("time")
-        largest = max((place(case.shape).end for case in [*right, *to_time]), default=0)
-        if largest:
-            self._tensors = self._made(largest)
+        places = [place(case.shape) for case in [*right, *to_time]]
+        if places:
+            self._tensors = self._made(places)
             try:
                 # Only an adapter with phases has something to look at between them.
                 self._one_run(right, Plan(_CALLS, False, examine=self._plugin.phases))
@@ -93,12 +93,12 @@ class Referee:
         checks = [check for check in self._rubric.checks_of(self._rubric.backend) if check.kind == kind]
         return cases(self._rubric.edition, sorted({n for check in checks for n in check.n}))
 
-    def _made(self, largest: int):
+    def _made(self, places: Sequence[Place]):
         """The tensors, where the submission's format has them."""
         gpu = self._machine.gpu if self._rubric.backend == "gpu" else None
         if gpu is not None and not self._plugin.host_memory:
-            return gpu.tensors(largest, gpu.lag(self._machine))
-        return HostTensors(largest, gpu is not None)
+            return gpu.tensors(places, gpu.lag(self._machine))
+        return HostTensors(max(lie.end for lie in places), gpu is not None)
 
     def _time(self, to_time: Sequence[Case]) -> None:
         """Fresh processes until the spread is small, or the time is up."""
