@@ -4,6 +4,7 @@ import importlib
 import importlib.util
 
 from fastapi import FastAPI
+from fastapi.responses import JSONResponse
 from starlette.datastructures import MutableHeaders
 
 from .. import __version__
@@ -47,6 +48,8 @@ def create_app(settings: Settings) -> FastAPI:
                   openapi_url="/api/v1/openapi.json")  # fmt: skip
     app.state.settings = settings
     app.state.store = Store(url_of(settings.data, settings.database))
+    if settings.proxies:
+        app.add_middleware(_OnlyTls)
     app.add_middleware(_Headers)
     failures.install(app)
     app.include_router(health.router)
@@ -79,3 +82,17 @@ class _Headers:
             await send(message)
 
         await self._app(scope, receive, sending)
+
+
+class _OnlyTls:
+    """Behind a proxy that has TLS: refuses what did not come through it, but for a supervisor's look at /healthz."""
+
+    def __init__(self, app):
+        self._app = app
+
+    async def __call__(self, scope, receive, send):
+        if scope["type"] == "http" and scope.get("scheme") != "https" and scope["path"] != "/healthz":
+            said = "this board is reached by https, through its proxy, which says so with X-Forwarded-Proto: https"
+            await JSONResponse({"detail": said}, 403)(scope, receive, send)
+            return
+        await self._app(scope, receive, send)

@@ -10,7 +10,7 @@ from ..groups import Command
 
 to = click.option("--to", "url", metavar="URL", help="The board [default: FASHION_INFER_BOARD, else the last login's].")
 authority = click.option("--ca", "authority", metavar="FILE.pem", envvar="FASHION_INFER_BOARD_CA",
-                         help="Of certificates to believe, in place of the system's.")  # fmt: skip
+                         help="Certificates to believe in [default: login's, else the public authorities'].")  # fmt: skip
 BOARD = (to, authority)
 
 
@@ -20,7 +20,8 @@ def client_of(url, authority):
     from ...board.client import Client
     from ...present.render import terminal
 
-    return Client(*remembered.known(url), authority, terminal.notice)
+    known = remembered.known(url)
+    return Client(known.url, known.token, authority or known.authority, terminal.notice)
 
 
 @click.command(
@@ -30,7 +31,7 @@ def client_of(url, authority):
 )
 @options.takes(click.option("--to", "url", metavar="URL", required=True, help="The board."), authority)
 def login(url, authority):
-    """Keep your token for a board: it is asked for, or read from standard input."""
+    """Keep your token for a board, and FILE.pem's name: the token is asked for, or read from standard input."""
     from ...board import remembered
     from ...board.client import Client
     from ...present.render import terminal
@@ -39,9 +40,8 @@ def login(url, authority):
     if not token.strip():
         raise UsageError("no token came on standard input")
     who = Client(url, token.strip(), authority, terminal.notice).me()
-    terminal.notice(
-        f"{who['name']}, {who['role']} of {who['of_class']}; kept in {remembered.remember(url, token.strip())}"
-    )
+    kept = remembered.remember(url, token.strip(), authority)
+    terminal.notice(f"{who['name']}, {who['role']} of {who['of_class']}; kept in {kept}")
 
 
 @click.command("status", cls=Command, examples=("board status", "board status 3f2a"))
