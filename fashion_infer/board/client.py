@@ -131,11 +131,12 @@ class Client:
             except requests.exceptions.SSLError as error:
                 why = _short(error)
                 if "CERTIFICATE_VERIFY_FAILED" in why:
-                    raise DataError(f"the board's certificate is not to be believed ({_plain(why)}): --ca FILE.pem names "
-                                    "the certificates that are") from None  # fmt: skip
+                    raise DataError(
+                        f"the board's certificate is not to be believed ({_plain(why)}): --ca FILE.pem names those that are"
+                    ) from None
                 if any(word in why for word in _NO_TLS):
-                    raise UsageError(f"{self._url.rpartition('/api')[0]} does not talk TLS: is it http, or another port?"
-                                     ) from None  # fmt: skip
+                    board = self._url.rpartition("/api")[0]
+                    raise UsageError(f"{board} does not talk TLS: is it http, or another port?") from None
             except (requests.ConnectionError, requests.Timeout) as error:
                 why = _short(error)
             except requests.RequestException as error:

@@ -4,17 +4,20 @@ import contextlib
 import csv
 import io
 import os
+import shutil
+import tempfile
 from pathlib import Path
 from typing import Any, Iterator, List, Tuple
 
 import sqlalchemy
+from alembic.util import CommandError
 from sqlalchemy import insert, select
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from ..errors import DataError
 from ..system.files import replacing
-from .store.database import Store, engine_of
+from .store.database import Store, engine_of, migrate, version_of
 from .store.models import Base, Class
 from .store.people import people_of
 from .store.ranking import key_of, ranking
@@ -95,13 +98,23 @@ def restore(path: str, store: Store) -> None:
     with store.read() as session:
         if session.scalar(select(Class.id).limit(1)) is not None:
             raise DataError("the board has classes already: a backup goes into an empty one")
-    source = engine_of(f"sqlite:///{Path(path).resolve()}")
-    try:
-        copy(source, store.engine)
-    except SQLAlchemyError as error:
-        raise DataError(f"{path} is no backup of a board: {str(error).splitlines()[0]}") from None
-    finally:
-        source.dispose()
+    with tempfile.TemporaryDirectory(prefix="fashion-infer-board-") as folder:
+        # A copy, for one of an older version is brought up to date first.
+        try:
+            with _private():
+                shutil.copyfile(path, Path(folder) / "backup")
+        except OSError as error:
+            raise DataError(f"cannot copy {path} to {folder}: {error.strerror}") from None
+        source = engine_of(f"sqlite:///{folder}/backup")
+        try:
+            if version_of(source) is None:
+                raise DataError(f"{path} is no backup of a board")
+            migrate(source)
+            copy(source, store.engine)
+        except (SQLAlchemyError, CommandError) as error:
+            raise DataError(f"{path} is no backup that this version reads: {str(error).splitlines()[0]}") from None
+        finally:
+            source.dispose()
 
 
 def copy(source: sqlalchemy.Engine, target: sqlalchemy.Engine) -> None:

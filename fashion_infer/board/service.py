@@ -11,6 +11,7 @@ from .. import __version__
 from .api import failures, health, routes
 from .settings import Settings
 from .store.database import Store, url_of
+from .store.refused import Refused
 
 # Nothing is loaded but what this service serves itself, no script or style within a page, and no frame around it.
 HEADERS = {
@@ -36,7 +37,8 @@ def create_app(settings: Settings) -> FastAPI:
     Returns
     -------
     FastAPI
-        `app.state.store` is the opened database, `app.state.settings` the settings: routes find both there.
+        `app.state.store` is the opened database, `app.state.settings` the settings, `app.state.refused` counts what is
+        refused: routes find them there.
 
     Raises
     ------
@@ -50,6 +52,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.state.store = Store(url_of(settings.data, settings.database))
     if settings.proxies:
         app.add_middleware(_OnlyTls)
+    app.state.refused = Refused(app.state.store)
     app.add_middleware(_Headers)
     failures.install(app)
     app.include_router(health.router)

@@ -1,5 +1,6 @@
 """`board serve`: the web service, and beside it the dispatcher's process, which is started again whenever it ends."""
 
+import contextlib
 import ipaddress
 import json
 import logging
@@ -12,6 +13,7 @@ import time
 from typing import Optional
 
 import uvicorn
+from sqlalchemy.exc import DBAPIError
 
 from ..errors import DataError, DeviceError, UsageError
 from . import logs
@@ -108,11 +110,13 @@ def serve(settings: Settings) -> None:
         uvicorn.Server(config).run([listening])
     finally:
         keeper.stop()
+        with contextlib.suppress(DBAPIError):
+            app.state.refused.write()
         app.state.store.close()
 
 
 def _check_tls(settings: Settings) -> None:
-    """Certificate, key and proxies, each by its name: uvicorn would say less of the files, and nothing of the others."""
+    """Certificate, key and proxies, each by its name: uvicorn would say less of them."""
     if bool(settings.certificate) != bool(settings.key):
         raise UsageError("TLS needs both files: --certificate and --key")
     for option, path in (("--certificate", settings.certificate), ("--key", settings.key)):

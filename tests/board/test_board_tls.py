@@ -174,26 +174,27 @@ def proxied():
         yield made
 
 
+HEADERS = {"X-Forwarded-Proto": "https", "X-Forwarded-For": "203.0.113.9"}
+
+
 class TestBehindAProxy:
     """Who connects from 127.0.0.1 is the proxy, and who does from 127.0.0.2 is somebody else."""
-
-    HEADERS = {"X-Forwarded-Proto": "https", "X-Forwarded-For": "203.0.113.9"}
 
     def connect(self, trial, source):
         return http.client.HTTPConnection("127.0.0.1", trial.port, timeout=60, source_address=(source, 0))
 
     def test_a_proxy_is_believed(self, proxied):
         connection = self.connect(proxied, "127.0.0.1")
-        status, (cookie,), answer = sign_in(connection, proxied.tokens["p000"], self.HEADERS)
+        status, (cookie,), answer = sign_in(connection, proxied.tokens["p000"], HEADERS)
         assert status == 303 and "Secure" in cookie and answer.getheader("strict-transport-security")
         assert audit(proxied, "sign in") == ["203.0.113.9"]
         # What a proxy adds comes last: whatever its client wrote there itself does not count.
-        sign_in(connection, "x", {**self.HEADERS, "X-Forwarded-For": "192.0.2.1, 203.0.113.10"})
+        sign_in(connection, "x", {**HEADERS, "X-Forwarded-For": "192.0.2.1, 203.0.113.10"})
         assert audit(proxied, "sign in refused") == ["203.0.113.10"]
 
     def test_somebody_else_is_not(self, proxied):
         """Nor is the proxy, where it does not say that it had TLS. /healthz is for whoever looks after the service."""
-        for source, headers in (("127.0.0.2", self.HEADERS), ("127.0.0.2", {}), ("127.0.0.1", {})):
+        for source, headers in (("127.0.0.2", HEADERS), ("127.0.0.2", {}), ("127.0.0.1", {})):
             connection = self.connect(proxied, source)
             for path in ("/login", "/api/v1/me", "/"):
                 connection.request("GET", path, headers=headers)

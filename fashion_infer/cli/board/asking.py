@@ -10,7 +10,7 @@ from ..groups import Command
 
 to = click.option("--to", "url", metavar="URL", help="The board [default: FASHION_INFER_BOARD, else the last login's].")
 authority = click.option("--ca", "authority", metavar="FILE.pem", envvar="FASHION_INFER_BOARD_CA",
-                         help="Certificates to believe in [default: login's, else the public authorities'].")  # fmt: skip
+                         help="Certificates to believe [default: login's, else public authorities'].")  # fmt: skip
 BOARD = (to, authority)
 
 
