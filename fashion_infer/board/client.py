@@ -132,7 +132,7 @@ class Client:
                 why = _short(error)
                 if "CERTIFICATE_VERIFY_FAILED" in why:
                     raise DataError(
-                        f"the board's certificate is not to be believed ({_plain(why)}): --ca FILE.pem names those that are"
+                        f"the board's certificate is not to be believed ({_plain(why)}): --ca FILE.pem names another"
                     ) from None
                 if any(word in why for word in _NO_TLS):
                     board = self._url.rpartition("/api")[0]

@@ -2,6 +2,7 @@
 
 import importlib
 import importlib.util
+import time
 
 from fastapi import FastAPI
 from fastapi.responses import JSONResponse
@@ -52,6 +53,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.state.store = Store(url_of(settings.data, settings.database))
     if settings.proxies:
         app.add_middleware(_OnlyTls)
+    app.state.began = time.monotonic()
     app.state.refused = Refused(app.state.store)
     app.add_middleware(_Headers)
     failures.install(app)

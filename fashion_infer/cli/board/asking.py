@@ -134,6 +134,8 @@ def waits(wait):
     """Where it stands, in words."""
     if wait["place"] == 0:
         return f"about {wait['end_in']:.0f} s to go"
+    if wait["start_in"] is None:
+        return f"number {wait['place']} in the queue; no grader is up now, it begins when one is"
     return f"number {wait['place']} in the queue, begins in about {wait['start_in']:.0f} s"
 
 
