@@ -7,7 +7,7 @@ import os
 import shutil
 import tempfile
 from pathlib import Path
-from typing import Any, Iterator, List, Tuple
+from typing import Any, Iterator, List, Optional, Tuple
 
 import sqlalchemy
 from alembic.util import CommandError
@@ -18,7 +18,7 @@ from sqlalchemy.orm import Session
 from ..errors import DataError
 from ..system.files import replacing
 from .store.database import Store, engine_of, migrate, version_of
-from .store.models import Base, Class
+from .store.models import Base, Class, Judgement
 from .store.people import people_of
 from .store.ranking import key_of, ranking
 from .store.reading import submissions_of
@@ -45,7 +45,7 @@ def as_csv(session: Session, of_class: Class) -> str:
         firsts = {one.id: judged for one in own for judged in one.judgements if judged.purpose == "first"}
         final = next((one for one in own if one.final), None)
         most = max(firsts.values(), key=lambda judged: judged.points, default=None)
-        best = firsts.get(place.submission_id or "") or most if place else most
+        best = (firsts.get(place.submission_id or "") or _first(session, place.submission_id)) if place else most
         lines.append((
             place.place if place else "", person.name, person.team.name if person.team else "",
             f"{place.op_ms:.6f}" if place else "", int(place.final) if place else "",
@@ -60,6 +60,12 @@ def as_csv(session: Session, of_class: Class) -> str:
     lines.sort(key=lambda line: (line[0] == "", line[0] or 0, line[1]))
     writer.writerows(lines)
     return out.getvalue()
+
+
+def _first(session: Session, submission_id: Optional[str]) -> Optional[Judgement]:
+    """The first judgement of a submission: of somebody's team."""
+    of = (Judgement.submission_id == submission_id, Judgement.purpose == "first")
+    return session.scalar(select(Judgement).where(*of))
 
 
 def backup(store: Store, path: str) -> None:

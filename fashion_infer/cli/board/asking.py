@@ -57,7 +57,8 @@ def status(identifier, url, authority):
         return
     who = client.me()
     terminal.say(f"{who['name']}, {who['role']} of {who['of_class']} ({who['edition']} on the {who['backend']})")
-    terminal.say(f"queue: {who['queue']} wait, {who['graders']} run side by side")
+    graders = f"{who['graders']} grader{'' if who['graders'] == 1 else 's'}"
+    terminal.say(f"queue: {who['queue']} waiting, {graders}")
     if who["deadline"]:
         terminal.say(f"deadline: {who['deadline']}")
     if who["gpu_seconds_left"] is not None:
