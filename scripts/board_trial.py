@@ -35,15 +35,20 @@ class Trial:
         That the grader takes; None for the real grader.
     limits
         Of `board class new`, as words.
+    tls
+        Files of a certificate of localhost and its key; None for plain HTTP.
     """
 
-    def __init__(self, folder, people, options=(), database=None, seconds=1.0, limits=(), backend="cpu"):
+    def __init__(self, folder, people, options=(), database=None, seconds=1.0, limits=(), backend="cpu", tls=None):
         self.folder, self._database = Path(folder), database
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port = probe.getsockname()[1]
-        self.url = f"http://127.0.0.1:{self.port}"
+        self.url = f"https://localhost:{self.port}" if tls else f"http://127.0.0.1:{self.port}"
+        self.authority = tls[0] if tls else None
         self._options = [*options, "--port", str(self.port)]
+        if tls:
+            self._options += ["--certificate", tls[0], "--key", tls[1]]
         if seconds is not None:
             self._options += ["--grader", FAKE]
         self._environment = {
@@ -82,7 +87,7 @@ class Trial:
         end = time.monotonic() + wait
         while time.monotonic() < end:
             with contextlib.suppress(requests.RequestException):
-                if requests.get(f"{self.url}/healthz", timeout=5).status_code in (200, 503):
+                if requests.get(f"{self.url}/healthz", timeout=5, verify=self.authority).status_code in (200, 503):
                     return
             if self.process.poll() is not None:
                 break
@@ -103,7 +108,8 @@ class Trial:
     def ask(self, person, method, path, **options):
         """One request of a person; requests' answer."""
         headers = {"Authorization": f"Bearer {self.tokens[person]}"}
-        return requests.request(method, f"{self.url}/api/v1{path}", headers=headers, timeout=60, **options)
+        return requests.request(method, f"{self.url}/api/v1{path}", headers=headers, timeout=60, verify=self.authority,
+                                **options)  # fmt: skip
 
     def store(self):
         """The board's database, opened."""

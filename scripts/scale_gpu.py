@@ -1,15 +1,17 @@
 """Many images at once on one GPU and on all: what scripts/scale_gpu runs.
 
 A process a GPU, each with the fused network that a worker of `run --ray` holds, begin together. Neither MXNet nor Ray
-is needed; where Ray is installed, `fashion-infer run --ray auto` itself is measured as well.
+is needed; where Ray is installed, `fashion-infer run --ray auto` itself is measured as well. Each turn is printed as it
+ends, and each row has its seconds: what is not measured by then is said to be missing, and the exit code is 1.
 """
 
 import argparse
-import functools
+import contextlib
 import importlib.util
 import json
 import multiprocessing
 import os
+import signal
 import statistics
 import subprocess
 import sys
@@ -26,31 +28,44 @@ from fashion_infer.library import thread_pool
 from fashion_infer.library.fused import FusedNetwork
 from fashion_infer.request import Request
 
+_START = 25.0  # seconds for a process to begin, and for a kind to be made ready
 LANES, SLICE, CHECKED = 3, 25_000, 2_000  # as a worker has them (fashion_infer/scale/worker.py); images compared
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", default="ece408-high")
-    parser.add_argument("--seconds", type=float, default=3.0, help="of a turn, about")
-    parser.add_argument("--repeat", type=int, default=3, help="turns of each")
+    parser.add_argument(
+        "--seconds", type=float, default=15.0, help="of a row, about; of that of Ray three times as many"
+    )
+    parser.add_argument(
+        "--repeat", type=int, default=3, help="turns of each, where a row's seconds are enough for them"
+    )
     parser.add_argument("--slice", type=int, default=100_000, help="images on a device, and of a buffer of the host")
-    parser.add_argument("--images", type=int, default=4_000_000, help="of the command on Ray")
+    parser.add_argument("--images", type=int, default=2_000_000, help="of the command on Ray")
+    parser.add_argument("--rows", default="device,pinned,pageable,reading,ray", help="which, in this order")
     parser.add_argument("--backend", choices=["gpu", "cpu"], default="gpu", help="cpu tries the script out")
     asked = parser.parse_args()
+    begin, rows, wrong = time.monotonic(), asked.rows.split(","), []
     count = gpus() if asked.backend == "gpu" else 2
     sets = [(0,)] if count < 2 else [(0,), tuple(range(count))]
-    kinds = ["pageable"] if asked.backend == "cpu" else ["device", "pinned", "pageable"]
+    kinds = [kind for kind in rows if kind in ("device", "pinned", "pageable")]
+    kinds = kinds if asked.backend == "gpu" else [kind for kind in kinds if kind == "pageable"]
     print(f"{asked.model}, slices of {asked.slice:,} images, {len(os.sched_getaffinity(0))} cores, {count} GPU(s)")
-    print(f"{'from':<34} {'GPUs':>4} {'images/s':>14} {'x one':>6}  turns")
-    for kind in kinds:
-        name = "the devices' own memory" if kind == "device" else f"{kind} memory of the host"
-        row(name, sets, functools.partial(turn, asked, kind), asked)
-    reading(asked)
-    if importlib.util.find_spec("ray") and importlib.util.find_spec("pyarrow"):
-        row("fashion-infer run --ray auto", sets, functools.partial(command, asked), asked)
-    else:
+    print(f"{'from':<34} {'GPUs':>4} {'images/s':>14} {'x one':>6}  turns", flush=True)
+    if kinds:
+        with Workers(asked, count) as workers:
+            for kind in kinds:
+                name = "the devices' own memory" if kind == "device" else f"{kind} memory of the host"
+                wrong += row(name, sets, workers, kind, asked)
+    if "reading" in rows:
+        reading(asked)
+    if "ray" in rows and importlib.util.find_spec("ray") and importlib.util.find_spec("pyarrow"):
+        wrong += on_ray(sets, asked)
+    elif "ray" in rows:
         print("fashion-infer run --ray auto: Ray or PyArrow is not installed here, so it was not measured")
+    print(f"{time.monotonic() - begin:.0f} s in all; {len(wrong)} rows are not whole", flush=True)
+    return 1 if wrong else 0
 
 
 def gpus():
@@ -59,45 +74,107 @@ def gpus():
     return len(devices.cuda_devices())
 
 
-def row(name, sets, measure, asked):
-    """Turns of one GPU and of all, one after the other; their medians."""
-    turns = [[] for _ in sets]
-    for _ in range(asked.repeat):
-        for place, some in enumerate(sets):
-            turns[place].append(measure(some))
+def row(name, sets, workers, kind, asked):
+    """Turns of one GPU and of all, one after the other, while the row's seconds last; [] or what is wrong."""
+    try:
+        workers.ask(range(workers.count), ("prepare", kind), _START)
+        end, turns = time.monotonic() + asked.seconds, [[] for _ in sets]
+        each = asked.seconds / (asked.repeat * len(sets)) * 0.8  # the rest goes by between turns
+        for _ in range(asked.repeat):
+            for place, some in enumerate(sets):
+                if all(turns) and time.monotonic() + each > end:
+                    break
+                found = workers.ask(some, ("turn", each), each + 10)
+                images, seconds = sum(f[0] for f in found), max(f[2] for f in found) - min(f[1] for f in found)
+                turns[place].append(images / seconds)
+                print(f"    {name}, {len(some)}: {turns[place][-1]:,.0f} images/s", flush=True)
+    except Failed as error:
+        print(f"{name:<34} {error}", flush=True)
+        return [name]
+    summary(name, sets, turns)
+    return []
+
+
+def summary(name, sets, turns):
+    """A row: medians."""
     rates = [statistics.median(each) for each in turns]
     for some, rate, each in zip(sets, rates, turns):
         every = " ".join(f"{one:,.0f}" for one in each)
         print(f"{name:<34} {len(some):>4} {rate:>14,.0f} {rate / rates[0]:>6.2f}  {every}", flush=True)
 
 
-def turn(asked, kind, some):
-    """Images a second of these GPUs together, from the first beginning to the last end."""
-    context = multiprocessing.get_context("spawn")
-    barrier, queue = context.Barrier(len(some)), context.Queue()
-    processes = [context.Process(target=one_gpu, args=(asked, kind, gpu, barrier, queue)) for gpu in some]
-    for process in processes:
-        process.start()
-    found = [queue.get(timeout=300) for _ in some]
-    for process in processes:
-        process.join()
-    wrong = [said for said in found if isinstance(said, str)]
-    if wrong:
-        sys.exit(f"wrong: {wrong[0]}")
-    return sum(images for images, _, _ in found) / (max(f[2] for f in found) - min(f[1] for f in found))
+class Failed(Exception):
+    """A row that cannot be measured, and why."""
 
 
-def one_gpu(asked, kind, gpu, barrier, queue):
-    """In a process of its own: (images, beginning, end) into the queue, or what is wrong."""
-    try:
-        queue.put(measured(asked, kind, gpu, barrier))
-    except BaseException as error:
-        barrier.abort()
-        queue.put(f"GPU {gpu}: {type(error).__name__}: {error}")
+class Workers:
+    """A process a GPU, started once: a process takes seconds to begin, and so does a device in it."""
+
+    def __init__(self, asked, count):
+        context = multiprocessing.get_context("spawn")
+        self.count, self._pipes, self._processes = count, [], []
+        for gpu in range(count):
+            ours, theirs = context.Pipe()
+            process = context.Process(target=one_gpu, args=(asked, gpu, theirs), daemon=True)
+            process.start()
+            theirs.close()
+            self._pipes.append(ours)
+            self._processes.append(process)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        for pipe, process in zip(self._pipes, self._processes):
+            with contextlib.suppress(OSError):
+                pipe.send(None)
+            process.join(5)
+            process.kill()
+
+    def ask(self, some, what, seconds):
+        """What these processes answer, all at once; Failed when one says what is wrong, ends, or takes too long."""
+        end = time.monotonic() + seconds
+        for gpu in some:
+            with contextlib.suppress(OSError):
+                self._pipes[gpu].send(what)
+        found = []
+        for gpu in some:
+            try:
+                if not self._pipes[gpu].poll(max(0.0, end - time.monotonic())):
+                    self._processes[gpu].kill()  # what it would answer later would be taken for the next answer
+                    raise Failed(f"GPU {gpu} did not answer within {seconds:g} s")
+                found.append(self._pipes[gpu].recv())
+            except (EOFError, OSError):
+                raise Failed(f"GPU {gpu}: its process ended") from None
+        for one in found:
+            if isinstance(one, str):
+                raise Failed(one)
+        return found
 
 
-def measured(asked, kind, gpu, barrier):
+def one_gpu(asked, gpu, pipe):
+    """In a process of its own: prepares a kind, and does turns of it. Processes begin a turn as they are asked, all
+    within milliseconds, and say when they did."""
     model = models.load(Request(asked.model))
+    run = None
+    for what, given in iter(pipe.recv, None):
+        try:
+            if what == "prepare":
+                run = None  # its memory first
+                run = prepared(asked, given, gpu, model)
+                pipe.send((0, 0.0, 0.0))
+                continue
+            begin, turns = time.time(), 0
+            while time.time() < begin + given or not turns:
+                run()
+                turns += 1
+            pipe.send((turns * asked.slice, begin, time.time()))
+        except BaseException as error:
+            pipe.send(f"GPU {gpu}: {type(error).__name__}: {error}")
+
+
+def prepared(asked, kind, gpu, model):
+    """A turn's inside, whose first scores were compared with the CPU's."""
     shape, checkpoint = (1, model.input_size, model.input_size), model.checkpoint
     few, _ = synthetic.draw(0, CHECKED)
     images = np.resize(resize(few, model.input_size), (asked.slice, *shape))
@@ -112,14 +189,7 @@ def measured(asked, kind, gpu, barrier):
     off = float(np.abs(scores()[:CHECKED] - want).max())
     if off > 1e-4:
         raise AssertionError(f"scores differ from the CPU's by {off}")
-    begin = time.perf_counter()
-    run()
-    turns = max(1, round(asked.seconds / (time.perf_counter() - begin)))
-    barrier.wait(120)
-    begin = time.time()
-    for _ in range(turns):
-        run()
-    return turns * asked.slice, begin, time.time()
+    return run
 
 
 def resident(asked, kind, gpu, images, network):
@@ -167,22 +237,56 @@ def reading(asked):
             ("drawn (--data synthetic)", lambda: synthetic.draw(0, 20_000)[0]),
             ("read from a .npy", lambda: np.load(path)),
         ):
-            times = []
-            for _ in range(asked.repeat):
+            times, end = [], time.monotonic() + asked.seconds / 2
+            while len(times) < asked.repeat and (not times or time.monotonic() + times[-1] < end):
                 begin = time.perf_counter()
                 resize(read(), size)
                 times.append(time.perf_counter() - begin)
             print(f"{name + ', one core':<34} {'':>4} {20_000 / statistics.median(times):>14,.0f}", flush=True)
 
 
-def command(asked, some):
-    """Images a second that `run --ray auto` says of its node, with these GPUs alone."""
+def on_ray(sets, asked):
+    """`run --ray auto` with one GPU and with all, as often as the row's seconds allow; [] or what is wrong."""
+    name, end, turns = "fashion-infer run --ray auto", time.monotonic() + 3 * asked.seconds, [[] for _ in sets]
+    longest = 0.0
+    for _ in range(asked.repeat):
+        for place, some in enumerate(sets):
+            if all(turns) and time.monotonic() + longest > end:
+                break
+            begin = time.monotonic()
+            left = (end - begin) / (1 if any(turns) else len(sets))  # the first leaves the others theirs
+            try:
+                turns[place].append(command(asked, some, max(5.0, left)))
+            except Failed as error:
+                print(f"{name:<34} {len(some):>4} {error}", flush=True)
+                return [name]
+            longest = max(longest, time.monotonic() - begin)
+            print(f"    {name}, {len(some)}: {turns[place][-1]:,.0f} images/s, {time.monotonic() - begin:.1f} s in all",
+                  flush=True)  # fmt: skip
+    summary(name, sets, turns)
+    return []
+
+
+def command(asked, some, seconds):
+    """Images a second that `run --ray auto` says of its node, with these GPUs alone; Failed beyond so many seconds."""
     words = ["run", "--model", asked.model, "--n", str(asked.images), "--data", "synthetic", "--ray", "auto", "--json"]
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": ",".join(map(str, some))}
     line = [sys.executable, "-m", "fashion_infer", *words, "--backend", asked.backend]
-    done = subprocess.run(line, env=environment, stdout=subprocess.PIPE, check=True)
-    return sum(node["images_per_second"] for node in json.loads(done.stdout)["nodes"])
+    options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "start_new_session": True}
+    with subprocess.Popen(line, env=environment, **options) as running:
+        try:
+            out, err = running.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            running.send_signal(signal.SIGINT)  # it ends its Ray
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                running.communicate(timeout=5)
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(running.pid, signal.SIGKILL)
+            raise Failed(f"did not end within {seconds:.0f} s: fewer --images, or more --seconds") from None
+    if running.returncode:
+        raise Failed(f"ended with {running.returncode}: {(err.strip().splitlines() or ['?'])[-1][:200]}")
+    return sum(node["images_per_second"] for node in json.loads(out)["nodes"])
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -1,9 +1,11 @@
 """Talks to a board. Needs nothing but requests: whoever submits does not need the extra `board`."""
 
 import hashlib
+import os
+import ssl
 import time
 import uuid
-from typing import Any, Callable, Dict, Iterator, List, Optional
+from typing import Any, Callable, Dict, Iterator, List, Optional, Union
 from urllib.parse import urlsplit
 
 import requests
@@ -13,7 +15,9 @@ from ..errors import CheckFailed, DataError, DeviceError, UsageError
 
 _TIMEOUT = (10, 60)  # seconds to connect, and for an answer
 _WAIT = 20  # seconds that a question for more of a log may wait at the board
+_BELIEVED = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE")  # who believes in other certificates says so here
 _AGAIN = (502, 503, 504)  # what a proxy or a board says that is starting again
+_NO_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE")  # what OpenSSL makes of an answer in plain HTTP
 PATIENCE = 300.0  # seconds in which a board that does not answer is asked again
 
 
@@ -27,7 +31,8 @@ class Client:
     token
         The person's.
     authority
-        File of certificates to believe in place of the system's; None for those.
+        File of certificates to believe in; None for the one that the environment names (`_BELIEVED`), else for those
+        of the public authorities.
     notice
         Called with a line for what a person should know meanwhile.
 
@@ -35,6 +40,8 @@ class Client:
     ------
     UsageError
         For a URL that is none.
+    DataError
+        For a file of certificates that has none.
     """
 
     def __init__(
@@ -47,9 +54,12 @@ class Client:
             raise UsageError(f"{url} would carry your token in the open: a board elsewhere is reached by https")
         self._url = f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}/api/v1"
         self._session = requests.Session()
-        self._session.headers.update({"Authorization": f"Bearer {token}", "User-Agent": f"fashion-infer/{__version__}"})
-        if parts.scheme == "https" and authority:
-            self._session.verify = authority
+        self._session.headers["User-Agent"] = f"fashion-infer/{__version__}"
+        self._session.auth = _Bearer(token)
+        # With each request: what the environment names goes before what a session of requests was told.
+        self._verify: Union[str, bool] = authority or next(filter(None, map(os.environ.get, _BELIEVED)), True)
+        if parts.scheme == "https" and isinstance(self._verify, str):
+            _check_authority(self._verify)
         self._notice = notice
 
     def me(self) -> Dict[str, Any]:
@@ -113,13 +123,20 @@ class Client:
             try:
                 # No redirect is followed: a token goes to whom it is for.
                 answer = self._session.request(
-                    method, self._url + path, timeout=_TIMEOUT, allow_redirects=False, **options
+                    method, self._url + path, timeout=_TIMEOUT, allow_redirects=False, verify=self._verify, **options
                 )
                 if answer.status_code not in _AGAIN:
                     return _checked(answer)
                 why = f"it says {answer.status_code}"
             except requests.exceptions.SSLError as error:
-                raise DataError(f"the board's certificate is not to be believed: {_short(error)}; --ca FILE") from None
+                why = _short(error)
+                if "CERTIFICATE_VERIFY_FAILED" in why:
+                    raise DataError(
+                        f"the board's certificate is not to be believed ({_plain(why)}): --ca FILE.pem names another"
+                    ) from None
+                if any(word in why for word in _NO_TLS):
+                    board = self._url.rpartition("/api")[0]
+                    raise UsageError(f"{board} does not talk TLS: is it http, or another port?") from None
             except (requests.ConnectionError, requests.Timeout) as error:
                 why = _short(error)
             except requests.RequestException as error:
@@ -131,6 +148,28 @@ class Client:
                 told = True
             time.sleep(pause)
             pause = min(2 * pause, 10.0)
+
+
+class _Bearer(requests.auth.AuthBase):
+    """The token. As `auth`, for in place of a mere header requests would send what ~/.netrc has of that host."""
+
+    def __init__(self, token: str):
+        self._token = token
+
+    def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
+        request.headers["Authorization"] = f"Bearer {self._token}"
+        return request
+
+
+def _check_authority(path: str) -> None:
+    """DataError for what is no file (or folder) of certificates."""
+    try:
+        if not os.path.isdir(path):
+            ssl.create_default_context(cafile=path)
+    except ssl.SSLError:
+        raise DataError(f"{path} has no certificate (PEM) to believe in") from None
+    except OSError as error:
+        raise DataError(f"cannot read the certificates to believe in, {path}: {error.strerror}") from None
 
 
 def _checked(answer: requests.Response) -> requests.Response:
@@ -156,4 +195,9 @@ def _identifier(text: str) -> str:
 
 def _short(error: Exception) -> str:
     reason = getattr(error.args[0], "reason", error) if error.args else error
-    return " ".join(str(reason).split())[-120:]
+    return " ".join(str(reason).split())[-160:]
+
+
+def _plain(why: str) -> str:
+    """What OpenSSL says of a certificate, without its own names for it."""
+    return why.partition("verify failed: ")[2].partition(" (_ssl")[0] or why

@@ -4,18 +4,21 @@ import contextlib
 import csv
 import io
 import os
+import shutil
+import tempfile
 from pathlib import Path
-from typing import Any, Iterator, List, Tuple
+from typing import Any, Iterator, List, Optional, Tuple
 
 import sqlalchemy
+from alembic.util import CommandError
 from sqlalchemy import insert, select
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from ..errors import DataError
 from ..system.files import replacing
-from .store.database import Store, engine_of
-from .store.models import Base, Class
+from .store.database import Store, engine_of, migrate, version_of
+from .store.models import Base, Class, Judgement
 from .store.people import people_of
 from .store.ranking import key_of, ranking
 from .store.reading import submissions_of
@@ -42,7 +45,7 @@ def as_csv(session: Session, of_class: Class) -> str:
         firsts = {one.id: judged for one in own for judged in one.judgements if judged.purpose == "first"}
         final = next((one for one in own if one.final), None)
         most = max(firsts.values(), key=lambda judged: judged.points, default=None)
-        best = firsts.get(place.submission_id or "") or most if place else most
+        best = (firsts.get(place.submission_id or "") or _first(session, place.submission_id)) if place else most
         lines.append((
             place.place if place else "", person.name, person.team.name if person.team else "",
             f"{place.op_ms:.6f}" if place else "", int(place.final) if place else "",
@@ -57,6 +60,12 @@ def as_csv(session: Session, of_class: Class) -> str:
     lines.sort(key=lambda line: (line[0] == "", line[0] or 0, line[1]))
     writer.writerows(lines)
     return out.getvalue()
+
+
+def _first(session: Session, submission_id: Optional[str]) -> Optional[Judgement]:
+    """The first judgement of a submission: of somebody's team."""
+    of = (Judgement.submission_id == submission_id, Judgement.purpose == "first")
+    return session.scalar(select(Judgement).where(*of))
 
 
 def backup(store: Store, path: str) -> None:
@@ -95,13 +104,23 @@ def restore(path: str, store: Store) -> None:
     with store.read() as session:
         if session.scalar(select(Class.id).limit(1)) is not None:
             raise DataError("the board has classes already: a backup goes into an empty one")
-    source = engine_of(f"sqlite:///{Path(path).resolve()}")
-    try:
-        copy(source, store.engine)
-    except SQLAlchemyError as error:
-        raise DataError(f"{path} is no backup of a board: {str(error).splitlines()[0]}") from None
-    finally:
-        source.dispose()
+    with tempfile.TemporaryDirectory(prefix="fashion-infer-board-") as folder:
+        # A copy, for one of an older version is brought up to date first.
+        try:
+            with _private():
+                shutil.copyfile(path, Path(folder) / "backup")
+        except OSError as error:
+            raise DataError(f"cannot copy {path} to {folder}: {error.strerror}") from None
+        source = engine_of(f"sqlite:///{folder}/backup")
+        try:
+            if version_of(source) is None:
+                raise DataError(f"{path} is no backup of a board")
+            migrate(source)
+            copy(source, store.engine)
+        except (SQLAlchemyError, CommandError) as error:
+            raise DataError(f"{path} is no backup that this version reads: {str(error).splitlines()[0]}") from None
+        finally:
+            source.dispose()
 
 
 def copy(source: sqlalchemy.Engine, target: sqlalchemy.Engine) -> None:

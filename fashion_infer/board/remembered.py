@@ -3,7 +3,7 @@
 import json
 import os
 from pathlib import Path
-from typing import Dict, NamedTuple, Optional
+from typing import Dict, NamedTuple, Optional, Tuple
 
 from ..errors import DataError, UsageError
 
@@ -11,10 +11,11 @@ URL, TOKEN = "FASHION_INFER_BOARD", "FASHION_INFER_BOARD_TOKEN"
 
 
 class Known(NamedTuple):
-    """A board and who one is there."""
+    """A board, who one is there, and the file of certificates to believe it by; None for the usual ones."""
 
     url: str
     token: str
+    authority: Optional[str] = None
 
 
 def _file() -> Path:
@@ -22,29 +23,33 @@ def _file() -> Path:
     return Path(folder) / "fashion-infer" / "boards.json"
 
 
-def _read() -> Dict[str, str]:
+def _read() -> Dict[str, Tuple[str, Optional[str]]]:
+    """Token and file of certificates of each board, the last login's last."""
     try:
         found = json.loads(_file().read_text(encoding="utf-8"))
         if not isinstance(found, dict):
             raise ValueError("no table")
-        return {str(url): str(token) for url, token in found.items()}
+        whole = {url: kept if isinstance(kept, dict) else {"token": kept} for url, kept in found.items()}
+        return {url: (str(kept.get("token") or ""), kept.get("ca")) for url, kept in whole.items()}
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:
         raise DataError(f"cannot read {_file()}: {getattr(error, 'strerror', None) or error}") from None
 
 
-def remember(url: str, token: str) -> Path:
-    """Keep a token; the board is the one that is meant from then on. The file, which its owner alone can read."""
+def remember(url: str, token: str, authority: Optional[str] = None) -> Path:
+    """Keep a token, and the file of certificates to believe; the board is the one that is meant from then on. The file
+    where that is kept, which its owner alone can read."""
     known = _read()
     known.pop(_plain(url), None)
-    known[_plain(url)] = token
+    known[_plain(url)] = (token, authority and os.path.abspath(authority))
+    whole = {url: {"token": kept, "ca": ca} if ca else kept for url, (kept, ca) in known.items()}
     path = _file()
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         temporary = path.with_name(f"{path.name}.{os.getpid()}")
         with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as out:
-            json.dump(known, out, indent=1)
+            json.dump(whole, out, indent=1)
         os.replace(temporary, path)
     except OSError as error:
         raise DataError(f"cannot write {path}: {error.strerror}") from None
@@ -68,10 +73,11 @@ def known(url: Optional[str]) -> Known:
     chosen = url or os.environ.get(URL) or (list(here)[-1] if here else None)
     if not chosen:
         raise UsageError("which board? --to https://HOST:PORT, or `board login --to` once")
-    token = os.environ.get(TOKEN) or here.get(_plain(chosen))
+    kept, authority = here.get(_plain(chosen), ("", None))
+    token = os.environ.get(TOKEN) or kept
     if not token:
         raise UsageError(f"no token for {chosen}: `board login --to {chosen}` asks for it, or set {TOKEN}")
-    return Known(chosen, token.strip())
+    return Known(chosen, token.strip(), authority)
 
 
 def _plain(url: str) -> str:

@@ -2,14 +2,17 @@
 
 import importlib
 import importlib.util
+import time
 
 from fastapi import FastAPI
+from fastapi.responses import JSONResponse
 from starlette.datastructures import MutableHeaders
 
 from .. import __version__
 from .api import failures, health, routes
 from .settings import Settings
 from .store.database import Store, url_of
+from .store.refused import Refused
 
 # Nothing is loaded but what this service serves itself, no script or style within a page, and no frame around it.
 HEADERS = {
@@ -35,7 +38,8 @@ def create_app(settings: Settings) -> FastAPI:
     Returns
     -------
     FastAPI
-        `app.state.store` is the opened database, `app.state.settings` the settings: routes find both there.
+        `app.state.store` is the opened database, `app.state.settings` the settings, `app.state.refused` counts what is
+        refused: routes find them there.
 
     Raises
     ------
@@ -47,6 +51,10 @@ def create_app(settings: Settings) -> FastAPI:
                   openapi_url="/api/v1/openapi.json")  # fmt: skip
     app.state.settings = settings
     app.state.store = Store(url_of(settings.data, settings.database))
+    if settings.proxies:
+        app.add_middleware(_OnlyTls)
+    app.state.began = time.monotonic()
+    app.state.refused = Refused(app.state.store)
     app.add_middleware(_Headers)
     failures.install(app)
     app.include_router(health.router)
@@ -79,3 +87,17 @@ class _Headers:
             await send(message)
 
         await self._app(scope, receive, sending)
+
+
+class _OnlyTls:
+    """Behind a proxy that has TLS: refuses what did not come through it, but for a supervisor's look at /healthz."""
+
+    def __init__(self, app):
+        self._app = app
+
+    async def __call__(self, scope, receive, send):
+        if scope["type"] == "http" and scope.get("scheme") != "https" and scope["path"] != "/healthz":
+            said = "this board is reached by https, through its proxy, which says so with X-Forwarded-Proto: https"
+            await JSONResponse({"detail": said}, 403)(scope, receive, send)
+            return
+        await self._app(scope, receive, send)

@@ -1,7 +1,11 @@
 """`board serve`: the web service, and beside it the dispatcher's process, which is started again whenever it ends."""
 
+import contextlib
+import ipaddress
 import json
 import logging
+import os
+import ssl
 import subprocess
 import sys
 import threading
@@ -9,8 +13,9 @@ import time
 from typing import Optional
 
 import uvicorn
+from sqlalchemy.exc import DBAPIError
 
-from ..errors import DeviceError, UsageError
+from ..errors import DataError, DeviceError, UsageError
 from . import logs
 from .queue import lifeline
 from .service import create_app
@@ -76,12 +81,11 @@ def serve(settings: Settings) -> None:
     Raises
     ------
     UsageError
-        When one file of the two for TLS is missing, or plain HTTP would leave the machine.
+        When one file of the two for TLS is not named, a proxy is no address, or plain HTTP would leave the machine.
     DataError, DeviceError
-        When the database cannot be opened, or the port is taken.
+        When a file for TLS or the database cannot be opened, or the port is taken.
     """
-    if bool(settings.certificate) != bool(settings.key):
-        raise UsageError("TLS needs both files: --certificate and --key")
+    _check_tls(settings)
     if not settings.secure and settings.host not in ("127.0.0.1", "::1", "localhost"):
         raise UsageError("tokens must not travel in the open: give --certificate and --key, or --proxies ADDRESS where "
                          "a proxy has TLS")  # fmt: skip
@@ -98,7 +102,7 @@ def serve(settings: Settings) -> None:
         config.load()
         listening = config.bind_socket()
     except (OSError, SystemExit) as error:
-        why = getattr(error, "strerror", None) or "the port is taken, or the certificate is none"
+        why = getattr(error, "strerror", None) or "the port is taken"
         raise DeviceError(f"cannot listen on {settings.host}:{settings.port}: {why}") from None
     keeper.start()
     _log.info("serving", extra={"address": f"{settings.host}:{settings.port}", "ray": settings.ray})
@@ -106,4 +110,31 @@ def serve(settings: Settings) -> None:
         uvicorn.Server(config).run([listening])
     finally:
         keeper.stop()
+        with contextlib.suppress(DBAPIError):
+            app.state.refused.write()
         app.state.store.close()
+
+
+def _check_tls(settings: Settings) -> None:
+    """Certificate, key and proxies, each by its name: uvicorn would say less of them."""
+    if bool(settings.certificate) != bool(settings.key):
+        raise UsageError("TLS needs both files: --certificate and --key")
+    for option, path in (("--certificate", settings.certificate), ("--key", settings.key)):
+        try:
+            with open(path or os.devnull, "rb"):
+                pass
+        except OSError as error:
+            raise DataError(f"cannot read {option} {path}: {error.strerror}") from None
+    if settings.certificate and settings.key:
+        try:
+            # The password is for a key that has one: OpenSSL would ask for it on the terminal.
+            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(settings.certificate, settings.key, "")
+        except ssl.SSLError as error:
+            wrong = "are not of each other" if error.reason == "KEY_VALUES_MISMATCH" else (
+                "are not a certificate and its key, both PEM and without a password")  # fmt: skip
+            raise DataError(f"--certificate {settings.certificate} and --key {settings.key} {wrong}") from None
+    for address in (settings.proxies or "").split(",") if settings.proxies is not None else ():
+        try:
+            ipaddress.ip_network(address.strip())
+        except ValueError:
+            raise UsageError(f"--proxies takes addresses and networks such as 10.0.0.0/8, not {address!r}") from None

@@ -198,6 +198,15 @@ def test_health(little):
     assert (answer.status_code, answer.json()["silent_dispatchers"]) == (503, ["cpu"])
 
 
+def test_health_before_any_dispatcher_spoke(little, monkeypatch):
+    """A Ray that never starts is not well, though its service is."""
+    state = little.client.app.state
+    assert little.client.get("/healthz").status_code == 200
+    monkeypatch.setattr(state, "began", state.began - 120)
+    answer = little.client.get("/healthz")
+    assert (answer.status_code, answer.json()["silent_dispatchers"]) == (503, ["all"])
+
+
 def test_a_database_that_is_away_is_503_and_says_nothing_of_the_inside(little, monkeypatch):
     from sqlalchemy.exc import OperationalError
 

@@ -166,7 +166,8 @@ class TestClient:
     def test_tokens_are_kept_for_nobody_else(self, own_home):
         path = remembered.remember("https://b.example/", "t1")
         assert path.stat().st_mode & 0o777 == 0o600
-        assert remembered.known(None) == ("https://b.example", "t1") == remembered.known("https://b.example")
+        there = ("https://b.example", "t1", None)
+        assert remembered.known(None) == there == remembered.known("https://b.example")
         remembered.remember("https://c.example", "t2")
         assert remembered.known(None).token == "t2" and remembered.known("https://b.example/").token == "t1"
         with pytest.raises(UsageError, match="no token for"):

@@ -6,6 +6,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.migration import MigrationContext
@@ -271,6 +272,26 @@ def test_a_backup_fills_postgresql(small, postgres, tmp_path):
     other = small.submit("Bob")
     assert small.judge() != other and small.judge() == other
     fresh.close()
+
+
+def test_a_backup_of_an_older_version_is_brought_up_to_date(small, tmp_path):
+    """And the file stays as it is."""
+    small.submit("Ann")
+    exporting.backup(small.store, str(tmp_path / "b.sqlite"))
+    old = database.engine_of(f"sqlite:///{tmp_path}/b.sqlite")
+    config = Config()
+    config.set_main_option("script_location", str(Path(database.__file__).parent / "migrations"))
+    with old.begin() as connection:
+        config.attributes["connection"] = connection
+        command.downgrade(config, "0002")
+    old.dispose()
+    before = (tmp_path / "b.sqlite").read_bytes()
+    fresh = Store(url_of(str(tmp_path / "new"), None))
+    exporting.restore(str(tmp_path / "b.sqlite"), fresh)
+    with fresh.read() as session:
+        assert session.scalar(select(Submission)).person.name == "Ann"
+    fresh.close()
+    assert (tmp_path / "b.sqlite").read_bytes() == before
 
 
 def test_what_is_no_backup(small, tmp_path):

@@ -10,12 +10,12 @@ from ..store.reading import Detail
 
 
 class Wait(BaseModel):
-    """Where a submission stands in the queue."""
+    """Where a submission stands in the queue. Without a grader nobody knows when it begins."""
 
     place: int
     ahead: int
-    start_in: float
-    end_in: float
+    start_in: Optional[float]
+    end_in: Optional[float]
 
 
 class Judged(BaseModel):

@@ -1,10 +1,14 @@
 """/healthz for supervisors and balancers, /metrics for Prometheus."""
 
+import time
+
 from fastapi import APIRouter, Depends, Request, Response
 from fastapi.responses import JSONResponse
 from prometheus_client import CONTENT_TYPE_LATEST
 from sqlalchemy import text
 
+from ..store.queue import states
+from ..store.reading import waiting
 from ..store.types import now
 from . import measures
 from .who import Reading, staff
@@ -15,12 +19,18 @@ _SILENT = 60  # seconds after which a dispatcher counts as dead
 
 @router.get("/healthz", responses={503: {"description": "Not well."}})
 def healthz(request: Request, session: Reading) -> JSONResponse:
-    """200 when the database answers and dispatchers live, else 503 (503 as well when the database is away)."""
+    """200 when the database answers, dispatchers live, and whatever waits has a grader; else 503 (as well when the
+    database is away)."""
     session.execute(text("SELECT 1"))
-    silent = [one.backend for one in measures.queues(session)
-              if one.seen_at is not None and (now() - one.seen_at).total_seconds() > _SILENT]  # fmt: skip
-    what = {"status": "ill" if silent else "ok", "database": "ok", "silent_dispatchers": silent}
-    return JSONResponse(what, 503 if silent else 200)
+    queues = states(session)
+    seen = {one.backend: one.seen_at for one in queues if one.seen_at is not None}
+    silent = [backend for backend, at in seen.items() if (now() - at).total_seconds() > _SILENT]
+    if not seen and time.monotonic() - request.app.state.began > _SILENT:
+        silent = ["all"]  # none has ever said anything
+    idle = [one.backend for one in queues if not one.slots and waiting(session, one.backend)]
+    what = {"status": "ill" if silent or idle else "ok", "database": "ok", "silent_dispatchers": silent,
+            "waiting_without_graders": idle}  # fmt: skip
+    return JSONResponse(what, 503 if silent or idle else 200)
 
 
 @router.get("/metrics", response_class=Response, dependencies=[Depends(staff)], responses={401: {}, 403: {}})

@@ -1,18 +1,12 @@
 """Metrics. They are counted from the database: right after a restart, and the same from every service."""
 
-from typing import List
-
 from prometheus_client import CollectorRegistry, Gauge, generate_latest
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from ..store.models import Class, Job, Judgement, Queue, Submission
+from ..store.models import Class, Job, Judgement, Submission
+from ..store.queue import states
 from ..store.types import QUEUED, now
-
-
-def queues(session: Session) -> List[Queue]:
-    """Every backend's queue."""
-    return list(session.scalars(select(Queue)))
 
 
 def text(session: Session) -> bytes:
@@ -47,6 +41,6 @@ def text(session: Session) -> bytes:
     deaths = Gauge("board_grader_deaths", "Times that a grader died under a job.", registry=registry)
     deaths.set(session.scalar(select(func.coalesce(func.sum(Job.attempts), 0))) or 0)
     slots = Gauge("board_graders", "Judgings that can run side by side.", ["backend"], registry=registry)
-    for queue in queues(session):
+    for queue in states(session):
         slots.labels(queue.backend).set(queue.slots)
     return generate_latest(registry)

@@ -1,6 +1,6 @@
 """The forms of the pages: signing in and out, taking back, and what instructors do."""
 
-from typing import Dict
+from typing import Dict, Optional
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
@@ -10,6 +10,7 @@ from ..store import finalising, queue, reading, sessions
 from ..store import people as persons
 from ..store.audit import record
 from ..store.models import Person
+from ..store.refused import Who
 from . import responses, session
 from .line import Queues
 from .session import ALL, INSTRUCTORS, Asked, doer, missing, store
@@ -43,14 +44,31 @@ def enter(request: Request, fields: session.Fields) -> Response:
     cookie = request.cookies.get(session.gate_cookie(request), "")
     if not cookie or not session.same_site(request) or fields.get("csrf") != session.gate_guard(cookie):
         return _gate(request, 403, "This page was open for too long: try again.")
-    with store(request).write() as writing:
-        made = sessions.sign_in(writing, fields.get("token", "").strip(), session.address(request))
+    token, made = fields.get("token", "").strip(), None
+    with store(request).read() as asking:  # nobody waits for a lock because somebody tries tokens
+        known, meant = persons.authenticate(asking, token), persons.named_by(asking, token)
+    if known is not None:
+        with store(request).write() as writing:
+            made = sessions.sign_in(writing, token, session.address(request))
     if made is None:
-        return _gate(request, 401, "This is not a token of this board. Ask your instructor for a new one.")
+        return _refused(request, meant)
     answer = responses.see(request, "/")
     seconds = int(sessions.LIFE.total_seconds())
     session.set_cookie(request, answer, session.cookie_name(request), made.cookie, seconds, "lax")
     session.drop_cookie(request, answer, session.gate_cookie(request))
+    return answer
+
+
+def _refused(request: Request, meant: Optional[Person]) -> Response:
+    """That it is no token. Who has one is never made to wait for those who try."""
+    who = Who(session.address(request))
+    if meant is not None:
+        who = who._replace(actor=meant.name, class_id=meant.class_id)
+    wait = request.app.state.refused.add(who)
+    if wait is None:
+        return _gate(request, 401, "This is not a token of this board. Ask your instructor for a new one.")
+    answer = _gate(request, 429, f"Too many tokens that are none came from here: try again in {wait} s.")
+    answer.headers["Retry-After"] = str(wait)
     return answer
 
 

@@ -20,7 +20,7 @@ class InLine(NamedTuple):
     """A job that runs or waits, before it is decided what a viewer sees of it."""
 
     place: int  # 0 while it runs
-    start_in: float  # seconds
+    start_in: Optional[float]  # seconds; None where no grader is up
     state: str
     purpose: str
     queued_at: datetime
@@ -91,4 +91,7 @@ def _read(session: Session, backend: str) -> List[InLine]:
     ).all()  # fmt: skip
     runs = [InLine(0, 0.0, *row[1:]) for row in rows if row.state == RUNNING]
     waits = [row for row in rows if row.state == QUEUED]
-    return runs + [InLine(place, starts.get(row.id, 0.0), *row[1:]) for place, row in enumerate(waits, 1)]
+    return runs + [
+        InLine(place, None if starts is None else starts.get(row.id, 0.0), *row[1:])
+        for place, row in enumerate(waits, 1)
+    ]

@@ -125,6 +125,7 @@ def settings(asked: Asked) -> Response:
 def audit(asked: Asked) -> Response:
     """The audit log."""
     start = lists.number(asked.request.query_params.get("start"))
+    asked.request.app.state.refused.write()
     return asked.html("audit.html", page=staff.audit(asked.session, asked.of_class, start))
 
 

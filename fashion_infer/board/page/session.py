@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 
 from ...errors import UsageError
 from ..store import sessions
-from ..store.audit import record
+from ..store.audit import count
 from ..store.database import Store
 from ..store.models import Class, Person, WebSession
 from ..store.people import hashed, sees_all
@@ -144,7 +144,8 @@ def doer(roles: Tuple[str, ...], work: Callable[..., Response]) -> Callable[...,
                     return responses.see(request, "/login")
                 asked = Asked(request, session, web)
                 if web.person.role not in roles:
-                    record(session, web.person.name, "refused", request.url.path, asked.of_class, asked.address)
+                    path = request.scope["route"].path  # of which there are few, whatever somebody puts into it
+                    count(session, web.person.name, "refused", 1, web.person.class_id, asked.address, path)
                     return forbidden(asked)
                 return work(asked, fields)
         except UsageError as error:

@@ -129,16 +129,32 @@ class Dispatcher:
         with self._store.write() as session:
             held = queue.renew(session, list(self._running))
             queue.recover(session)
+            stranded = self._stranded(slots)
+            for lease in stranded:
+                queue.give_back(session, lease, "its grader is not there any more", counted=False)
+            known = {state.backend for state in queue.states(session)}
             for backend, count in slots.items():
-                if count:
+                if count or backend in known:  # a cluster may lose all that it had
                     state = queue.state_of(session, backend)
                     state.slots, state.seen_at = count, now()
+        if {name for name, count in slots.items() if count} != {name for name, count in self._slots.items() if count}:
+            _log.info("graders", extra={"slots": slots})
         self._slots = slots
-        for lease in set(self._running) - set(held):
+        for lease in set(self._running) - set(held) | set(stranded):
             _log.info("stopped", extra={"submission": self._running[lease].submission})
             del self._running[lease]
             self._began.discard(lease)
             self._graders.stop(lease)
+
+    def _stranded(self, slots: Dict[str, int]) -> List[str]:
+        """Leases of what was handed out and has not begun, and has no place any more since nodes went away: the last
+        ones. Ray would keep them until it has nodes again."""
+        found: List[str] = []
+        for backend, count in slots.items():
+            leases = [lease for lease, claimed in self._running.items() if claimed.backend == backend]
+            waiting = [lease for lease in leases if lease not in self._began]
+            found += waiting[len(waiting) - max(0, min(len(leases) - count, len(waiting))) :]
+        return found
 
 
 def _words(claimed: Claimed, outcome: queue.Outcome) -> str:

@@ -38,7 +38,12 @@ def dispatch(settings: Settings) -> None:
     signal.signal(signal.SIGTERM, lambda *_: ended.set())
     signal.signal(signal.SIGINT, lambda *_: ended.set())
     store = Store(url_of(settings.data, settings.database))
-    graders = graders_of(settings)
+    try:
+        graders = graders_of(settings)
+    except Exception as error:  # of Ray's: what it says goes on for pages
+        why = " ".join(str(error).split())[:300]
+        _log.error("Ray does not start, or cannot be joined", extra={"ray": settings.ray, "why": why})
+        sys.exit(1)
     threading.Thread(target=_watch, args=(graders,), daemon=True).start()
     Dispatcher(store, graders, owner_of(settings)).run(lambda: not (ended.is_set() or graders.broken))
     graders.close()

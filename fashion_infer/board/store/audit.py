@@ -1,11 +1,16 @@
 """The audit log: who did what, when, from where."""
 
+from datetime import datetime
 from typing import List, Optional
 
-from sqlalchemy import select
+from sqlalchemy import func, or_, select
 from sqlalchemy.orm import Session
 
 from .models import AuditEntry, Class
+from .types import now
+
+SOMEBODY = "somebody"
+MOST_A_DAY = 100  # rows of one kind that `count` makes a day; one more has all the others
 
 
 def record(
@@ -28,7 +33,42 @@ def record(
     session.add(AuditEntry(actor=actor, action=action, what=what[:1000], class_id=of, address=address[:64]))
 
 
-def entries(session: Session, of_class: Class, limit: int = 200) -> List[AuditEntry]:
+def count(
+    session: Session, actor: str, action: str, times: int = 1, class_id: Optional[int] = None, address: str = "",
+    what: str = "", at: Optional[datetime] = None,
+) -> None:  # fmt: skip
+    """Add to the day's entry of this kind, for what anybody can do as often as they like.
+
+    Parameters
+    ----------
+    times
+        How often it happened.
+    at
+        The moment; None for now.
+    """
+    at = at or now()
+    today = (AuditEntry.at >= at.replace(hour=0, minute=0, second=0, microsecond=0), AuditEntry.action == action)
+    address, what = address[:64], what[:1000]
+    for whose, of, where, which in ((actor, class_id, address, what), (SOMEBODY, None, "", "")):
+        known = session.scalar(select(AuditEntry).where(
+            *today, AuditEntry.actor == whose, AuditEntry.class_id.is_not_distinct_from(of),
+            AuditEntry.address == where, AuditEntry.what == which).limit(1).with_for_update())  # fmt: skip
+        if known is not None:
+            known.times += times
+            return
+        if (whose == SOMEBODY and not where) or (
+            session.scalar(select(func.count()).select_from(AuditEntry).where(*today)) or 0) < MOST_A_DAY:  # fmt: skip
+            session.add(AuditEntry(actor=whose, action=action, what=which, class_id=of, address=where, times=times,
+                                   at=at))  # fmt: skip
+            return
+
+
+def of_class(found: Class):
+    """The condition of entries that the instructors of a class see: its own, and those that are of no class."""
+    return or_(AuditEntry.class_id == found.id, AuditEntry.class_id.is_(None))
+
+
+def entries(session: Session, of: Class, limit: int = 200) -> List[AuditEntry]:
     """The last entries of a class, newest first."""
-    query = select(AuditEntry).where(AuditEntry.class_id == of_class.id).order_by(AuditEntry.id.desc()).limit(limit)
+    query = select(AuditEntry).where(of_class(of)).order_by(AuditEntry.id.desc()).limit(limit)
     return list(session.scalars(query))

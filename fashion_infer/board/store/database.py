@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session, sessionmaker
 
 from ...errors import DataError
 
-HEAD = "0002"  # the last of the migrations: tables that are at it are opened without Alembic, which takes long
+HEAD = "0003"  # the last of the migrations: tables that are at it are opened without Alembic, which takes long
 _BUSY_MS = 30_000  # that a writer waits for another one
 
 
@@ -61,7 +61,7 @@ def _immediate(connection) -> None:
     connection.exec_driver_sql("BEGIN" if reading else "BEGIN IMMEDIATE")
 
 
-def _version(engine: Engine) -> Optional[str]:
+def version_of(engine: Engine) -> Optional[str]:
     """The migration that the tables are at; None where there are none, or the database is not to be reached."""
     try:
         with engine.execution_options(reading=True).connect() as connection:
@@ -72,7 +72,7 @@ def _version(engine: Engine) -> Optional[str]:
 
 def migrate(engine: Engine) -> None:
     """Bring the tables to this version; DataError when the database cannot be reached."""
-    if _version(engine) == HEAD:
+    if version_of(engine) == HEAD:
         return
     config = Config()
     config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))

@@ -22,8 +22,8 @@ class Wait(NamedTuple):
 
     place: int  # 1 is the next; 0 while it runs
     ahead: int  # jobs that will be started before it
-    start_in: float  # seconds, 0 while it runs
-    end_in: float  # seconds
+    start_in: Optional[float]  # seconds, 0 while it runs; None where no grader is up, and nobody knows
+    end_in: Optional[float]  # seconds
 
 
 def expected(session: Session, submission: Submission, at: Optional[datetime] = None) -> Optional[Wait]:
@@ -47,14 +47,17 @@ def expected(session: Session, submission: Submission, at: Optional[datetime] = 
     ))  # fmt: skip
     busy = [left(takes.seconds(of), (at - start).total_seconds()) for start, of in running if start is not None]
     work = [takes.seconds(of) for of, count in before for _ in range(count)]
-    slots = max(1, slots_of(session, job.backend))
+    slots = slots_of(session, job.backend)
+    if not slots:
+        return Wait(len(work) + 1, len(work), None, None)
     start = start_in(busy, work, slots) * _Arrivals(session, job.backend, at).longer(job.round, own / slots)
     return Wait(len(work) + 1, len(work), start, start + own)
 
 
 def slots_of(session: Session, backend: str) -> int:
     """Graders of a backend, as its dispatcher said last; 1 before it said anything."""
-    return session.scalar(select(Queue.slots).where(Queue.backend == backend)) or 1
+    found = session.scalar(select(Queue.slots).where(Queue.backend == backend))
+    return 1 if found is None else found
 
 
 def left(takes: float, ran: float) -> float:
@@ -72,12 +75,14 @@ def start_in(busy: Sequence[float], work: Sequence[float], slots: int) -> float:
     return free[0]
 
 
-def schedule(session: Session, backend: str, at: Optional[datetime] = None) -> Dict[int, float]:
+def schedule(session: Session, backend: str, at: Optional[datetime] = None) -> Optional[Dict[int, float]]:
     """In how many seconds each waiting job of a queue starts, by the job's id: what `expected` says of each, in three
-    queries for all of them."""
+    queries for all of them. None where no grader is up."""
     at = at or now()
     takes = _Takes(session)
-    slots = max(1, slots_of(session, backend))
+    slots = slots_of(session, backend)
+    if not slots:
+        return None
     jobs = session.execute(
         select(Job.id, Job.state, Job.started_at, Job.round, Submission.class_id).join(Job.submission)
         .where(Job.backend == backend, Job.state.in_((QUEUED, RUNNING))).order_by(Job.round, Job.queued_at, Job.id)

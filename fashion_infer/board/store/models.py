@@ -152,7 +152,9 @@ class Job(Base):
     lease_until: Mapped[Optional[datetime]]
     submission: Mapped[Submission] = relationship()
     __table_args__ = (UniqueConstraint("submission_id", "purpose"),
-                      Index("ix_jobs_queue", "backend", "state", "round", "queued_at", "id"))  # fmt: skip
+                      Index("ix_jobs_queue", "backend", "state", "round", "queued_at", "id"),
+                      Index("ix_jobs_arrived", "backend", "queued_at"),
+                      Index("ix_jobs_running", "state", "lease_until"))  # fmt: skip
 
 
 class Judgement(Base):
@@ -200,7 +202,7 @@ class Queue(Base):
 
 
 class AuditEntry(Base):
-    """Who did what, when. Rows are only ever added."""
+    """Who did what, when. Rows are only ever added; of what is refused, a day's count goes up."""
 
     __tablename__ = "audit"
     id: Mapped[int] = mapped_column(primary_key=True)
@@ -210,3 +212,4 @@ class AuditEntry(Base):
     action: Mapped[str] = mapped_column(String(40))
     what: Mapped[str] = mapped_column(Text, default="")
     address: Mapped[str] = mapped_column(String(64), default="")
+    times: Mapped[int] = mapped_column(default=1, server_default="1")

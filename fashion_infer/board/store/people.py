@@ -163,6 +163,13 @@ def authenticate(session: Session, token: str) -> Optional[Token]:
     return found if found is not None and same and found.revoked_at is None else None
 
 
+def named_by(session: Session, token: str) -> Optional[Person]:
+    """Whose token somebody seems to mean, whether it is right or not: for the audit log."""
+    parts = _TOKEN.fullmatch(token)
+    found = session.scalar(select(Token).where(Token.selector == parts["selector"])) if parts else None
+    return found.person if found else None
+
+
 def revoke(session: Session, person: Person, actor: str = _COMMAND, address: str = "") -> int:
     """End every token and every browser's session of a person; how many tokens those were."""
     live = session.scalars(select(Token).where(Token.person_id == person.id, Token.revoked_at.is_(None))).all()

@@ -72,6 +72,11 @@ def state_of(session: Session, backend: str, lock: bool = False) -> Queue:
     return found
 
 
+def states(session: Session) -> List[Queue]:
+    """Every backend's row."""
+    return list(session.scalars(select(Queue)))
+
+
 def enqueue(session: Session, submission: Submission, backend: str, purpose: str, at: datetime) -> Job:
     """Put a submission into its queue."""
     person = session.get_one(Person, submission.person_id)

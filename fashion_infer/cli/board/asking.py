@@ -10,7 +10,7 @@ from ..groups import Command
 
 to = click.option("--to", "url", metavar="URL", help="The board [default: FASHION_INFER_BOARD, else the last login's].")
 authority = click.option("--ca", "authority", metavar="FILE.pem", envvar="FASHION_INFER_BOARD_CA",
-                         help="Of certificates to believe, in place of the system's.")  # fmt: skip
+                         help="Certificates to believe [default: login's, else public authorities'].")  # fmt: skip
 BOARD = (to, authority)
 
 
@@ -20,7 +20,8 @@ def client_of(url, authority):
     from ...board.client import Client
     from ...present.render import terminal
 
-    return Client(*remembered.known(url), authority, terminal.notice)
+    known = remembered.known(url)
+    return Client(known.url, known.token, authority or known.authority, terminal.notice)
 
 
 @click.command(
@@ -30,7 +31,7 @@ def client_of(url, authority):
 )
 @options.takes(click.option("--to", "url", metavar="URL", required=True, help="The board."), authority)
 def login(url, authority):
-    """Keep your token for a board: it is asked for, or read from standard input."""
+    """Keep your token for a board, and FILE.pem's name: the token is asked for, or read from standard input."""
     from ...board import remembered
     from ...board.client import Client
     from ...present.render import terminal
@@ -39,9 +40,8 @@ def login(url, authority):
     if not token.strip():
         raise UsageError("no token came on standard input")
     who = Client(url, token.strip(), authority, terminal.notice).me()
-    terminal.notice(
-        f"{who['name']}, {who['role']} of {who['of_class']}; kept in {remembered.remember(url, token.strip())}"
-    )
+    kept = remembered.remember(url, token.strip(), authority)
+    terminal.notice(f"{who['name']}, {who['role']} of {who['of_class']}; kept in {kept}")
 
 
 @click.command("status", cls=Command, examples=("board status", "board status 3f2a"))
@@ -57,7 +57,8 @@ def status(identifier, url, authority):
         return
     who = client.me()
     terminal.say(f"{who['name']}, {who['role']} of {who['of_class']} ({who['edition']} on the {who['backend']})")
-    terminal.say(f"queue: {who['queue']} wait, {who['graders']} run side by side")
+    graders = f"{who['graders']} grader{'' if who['graders'] == 1 else 's'}"
+    terminal.say(f"queue: {who['queue']} waiting, {graders}")
     if who["deadline"]:
         terminal.say(f"deadline: {who['deadline']}")
     if who["gpu_seconds_left"] is not None:
@@ -134,6 +135,8 @@ def waits(wait):
     """Where it stands, in words."""
     if wait["place"] == 0:
         return f"about {wait['end_in']:.0f} s to go"
+    if wait["start_in"] is None:
+        return f"number {wait['place']} in the queue; no grader is up now, it begins when one is"
     return f"number {wait['place']} in the queue, begins in about {wait['start_in']:.0f} s"
 
 

@@ -8,6 +8,7 @@ from ...store.types import QUEUED, RUNNING
 from ..line import InLine
 from . import values, words
 
+_NONE = "No grader is up at the moment: what waits is kept, and starts when one is."
 _SHOWN = 50  # lines of a queue; one's own are shown wherever they stand
 
 
@@ -25,9 +26,10 @@ def gather(line: List[InLine], of_class: Class, person: Person, slots: int) -> v
             str(job.place or words.NONE), seen.name, seen.own, seen.submission_id, values.state(job.state), _wait(job),
             job.queued_at,
         ))  # fmt: skip
-    graders = f"{slots} grader{'s' if slots > 1 else ''}"
-    empty = "Nothing waits: what is handed in now starts at once."
+    graders = f"{slots} grader{'' if slots == 1 else 's'}"
+    empty = "Nothing waits: what is handed in now starts at once." if slots else f"Nothing waits. {_NONE}"
     busy = f"{running} of {graders} at work, {len(waiting)} waiting. Who waits takes turns: one submission of each."
+    busy += "" if slots else f" {_NONE}"
     lead = busy if line else empty
     more = f"… and {hidden} more" if hidden else ""
     return values.Queue(lead, _own(line, person), "In order", rows, more, version(line))
@@ -37,12 +39,15 @@ def place(job: InLine) -> str:
     """Where a submission stands, in words."""
     if job.state == RUNNING:
         return "it runs now"
-    return f"{_ordinal(job.place)} in the queue, starts in about {words.seconds(job.start_in)}"
+    stands = f"{_ordinal(job.place)} in the queue"
+    return f"{stands}; no grader is up" if job.start_in is None else f"{stands}, starts in {_about(job)}"
 
 
 def short(job: InLine) -> str:
     """The same for a table, beside the state."""
-    return "" if job.state == RUNNING else f"{_ordinal(job.place)}, in about {words.seconds(job.start_in)}"
+    if job.state == RUNNING:
+        return ""
+    return f"{_ordinal(job.place)}, {'no grader is up' if job.start_in is None else f'in {_about(job)}'}"
 
 
 def version(line: List[InLine]) -> str:
@@ -52,7 +57,11 @@ def version(line: List[InLine]) -> str:
 
 
 def _wait(job: InLine) -> str:
-    return "runs now" if job.state == RUNNING else f"about {words.seconds(job.start_in)}"
+    return "runs now" if job.state == RUNNING else "no grader is up" if job.start_in is None else _about(job)
+
+
+def _about(job: InLine) -> str:
+    return f"about {words.seconds(job.start_in)}"
 
 
 def _own(line: List[InLine], person: Person) -> List[str]:

@@ -9,6 +9,7 @@ from sqlalchemy.orm import Session, joinedload
 
 from ....errors import UsageError
 from ...store import finalising
+from ...store.audit import of_class
 from ...store.models import AuditEntry, Class, Judgement, Person, Submission
 from ...store.types import PENDING
 from . import values, words
@@ -129,7 +130,7 @@ def listed(text: str) -> List[Tuple[str, str, str]]:
 
 def audit(session: Session, of: Class, start: int) -> values.Audit:
     """The audit log, newest first."""
-    query = select(AuditEntry).where(AuditEntry.class_id == of.id).order_by(AuditEntry.id.desc())
+    query = select(AuditEntry).where(of_class(of)).order_by(AuditEntry.id.desc())
     rows = list(session.scalars(query.offset(start).limit(A_PAGE + 1)))
     pager = values.Pager(
         f"/class/audit?start={max(0, start - A_PAGE)}" if start else "",

@@ -1,0 +1,80 @@
+"""Refused sign-ins: counted, for anybody may send them. The audit log has a hundred rows a day of them at the most."""
+
+import threading
+import time
+from collections import Counter
+from ipaddress import ip_address, ip_network
+from typing import Callable, NamedTuple, Optional
+
+from . import audit
+from .database import Store
+
+A_MINUTE = 20  # from an address, and with one person's tokens; beyond, the answer is to wait
+_WRITES = 10  # a minute: more of them wait for the next minute, and for whoever looks
+_KEYS = 10_000  # addresses that are told apart in a minute: memory
+
+
+class Who(NamedTuple):
+    """Who was refused, as far as that is known."""
+
+    address: str
+    actor: str = audit.SOMEBODY  # whose token it was, revoked or with another's secret
+    class_id: Optional[int] = None
+
+
+class Refused:
+    """Of one service.
+
+    Parameters
+    ----------
+    store
+        The board's.
+    clock
+        In seconds.
+    """
+
+    def __init__(self, store: Store, clock: Callable[[], float] = time.monotonic):
+        self._store, self._clock = store, clock
+        self._lock = threading.Lock()
+        self._minute, self._seen, self._written = -1, Counter[str](), 0
+        self._unwritten = Counter[Who]()
+
+    def add(self, who: Who) -> Optional[int]:
+        """One more. Seconds to wait, where it was one too many; else None."""
+        who = who._replace(address=network_of(who.address))
+        now = self._clock()
+        with self._lock:
+            if int(now // 60) != self._minute:
+                self._minute, self._written = int(now // 60), 0
+                self._seen.clear()
+            self._seen.update(self._key(name) for name in (who.address, f"{who.class_id} {who.actor}"))
+            named = [self._seen[who.address]] + ([self._seen[f"{who.class_id} {who.actor}"]] if who.class_id else [])
+            self._unwritten[who if len(self._unwritten) < audit.MOST_A_DAY else Who("")] += 1
+            due = self._written < _WRITES
+            self._written += due
+        if due:
+            self.write()
+        return max(1, round(60 - now % 60)) if max(named) > A_MINUTE else None
+
+    def write(self) -> None:
+        """Write what was only counted so far."""
+        with self._lock:
+            taken, self._unwritten = self._unwritten, Counter()
+        if taken:
+            with self._store.write() as session:
+                for who, times in taken.items():
+                    audit.count(session, who.actor, "sign in refused", times, who.class_id, who.address)
+
+    def _key(self, name: str) -> str:
+        return name if name in self._seen or len(self._seen) < _KEYS else ""
+
+
+def network_of(address: str) -> str:
+    """What one house has of addresses: of IPv6 the first half, for everybody has 2**64 of them."""
+    try:
+        found = ip_address(address)
+    except ValueError:
+        return address
+    if found.version == 4 or found.ipv4_mapped:
+        return str(found.ipv4_mapped if found.version == 6 else found)
+    return str(ip_network((int(found) >> 64 << 64, 64)))

@@ -1,0 +1,152 @@
+"""The files of examples/board, held against the command line, and run as far as a machine without systemd and Docker
+goes."""
+
+import configparser
+import os
+import re
+import shlex
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import click
+import pytest
+import requests
+import yaml
+from test_board_tls import certificate
+
+from fashion_infer.cli import main
+from fashion_infer.cli.board.opening import database
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDER = ROOT / "examples" / "board"
+UNIT = FOLDER / "fashion-infer-board.service"
+# What hides from the service what the sandbox or CUDA needs; the unit says which for what.
+NOT_THESE = {"RestrictNamespaces", "ProtectControlGroups", "ProtectHostname", "ProtectKernelTunables", "ProtectProc",
+             "ProtectKernelLogs", "ProcSubset", "PrivateDevices", "ProtectClock", "PrivateUsers"}  # fmt: skip
+
+
+def parsed(words):
+    """Command and options of a line of `fashion-infer`; click's error for an option that it has not."""
+    assert words[0].rpartition("/")[2] == "fashion-infer"
+    command, context, words = main.cli, click.Context(main.cli), list(words[1:])
+    while isinstance(command, click.Group):
+        command = command.get_command(context, words.pop(0))
+        assert command is not None
+    return command.name, command.make_context(command.name, words).params
+
+
+def unit():
+    """The unit's sections; a backslash at a line's end goes on."""
+    found = configparser.ConfigParser(interpolation=None)
+    found.optionxform = str
+    found.read_string(UNIT.read_text(encoding="utf-8").replace("\\\n", " "))
+    return found
+
+
+def compose():
+    return yaml.safe_load((FOLDER / "compose.yaml").read_text(encoding="utf-8"))
+
+
+def test_a_line_with_an_option_that_is_none_is_seen():
+    with pytest.raises(click.NoSuchOption):
+        parsed(["fashion-infer", "board", "serve", "--tls-certificate", "x"])
+
+
+class TestUnit:
+    def test_its_line_is_one_that_the_program_takes(self):
+        service = unit()["Service"]
+        name, options = parsed(shlex.split(service["ExecStart"]))
+        assert name == "serve" and options["certificate"] and options["key"]
+        # The only folder that it may write, with its home.
+        assert options["data"].startswith(service["ReadWritePaths"] + "/")
+        assert service["ReadWritePaths"] == service["WorkingDirectory"] and service["ProtectSystem"] == "strict"
+        assert service["KillMode"] == "control-group" and not NOT_THESE & set(service)
+
+    def test_the_line_for_the_instructor_is_one_too(self):
+        line = re.search(r"sudo -u board /opt/board/bin/(fashion-infer board) \.\.\. (.*)", UNIT.read_text())
+        _, options = parsed(shlex.split(f"{line[1]} class new x {line[2]}"))
+        assert options["data"] == parsed(shlex.split(unit()["Service"]["ExecStart"]))[1]["data"]
+
+    @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not here")
+    def test_systemd_takes_it(self, tmp_path):
+        there = tmp_path / UNIT.name
+        there.write_text(UNIT.read_text().replace("/opt/board/bin/fashion-infer board serve", "/bin/true"))
+        done = subprocess.run(["systemd-analyze", "verify", str(there)], capture_output=True, text=True)
+        assert (done.returncode, done.stderr) == (0, ""), done.stderr
+
+    @pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl makes the certificate")
+    def test_its_line_serves(self, tmp_path):
+        """The very line, on paths of this test's, in a folder that nothing else is written beside."""
+        files = dict(zip(("fullchain.pem", "privkey.pem"), certificate(tmp_path / "tls", "one")))
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        line = unit()["Service"]["ExecStart"].replace("/var/lib/board", str(tmp_path / "home"))
+        for name, path in files.items():
+            line = line.replace(f"/etc/ssl/board/{name}", path)
+        (tmp_path / "home").mkdir()
+        words = [sys.executable, "-m", "fashion_infer", *shlex.split(line)[1:], "--port", str(port), "--ray", "off"]
+        environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path / "home"), "PYTHONPATH": str(ROOT)}
+        serving = subprocess.Popen(words, env=environment, cwd=tmp_path / "home", stderr=subprocess.PIPE, umask=0o077)
+        try:
+            end, answer = time.monotonic() + 60, None
+            while answer is None and time.monotonic() < end and serving.poll() is None:
+                try:
+                    answer = requests.get(f"https://localhost:{port}/healthz", verify=files["fullchain.pem"], timeout=5)
+                except requests.ConnectionError:
+                    time.sleep(0.2)
+            assert answer is not None and answer.status_code == 200
+            assert requests.get(f"https://localhost:{port}/login", verify=files["fullchain.pem"]).status_code == 200
+        finally:
+            serving.terminate()
+            said = serving.communicate(timeout=60)[1]
+        assert serving.returncode in (0, -15), said
+        left = [path for path in (tmp_path / "home").rglob("*") if path.is_file()]
+        assert left and all(path.stat().st_mode & 0o077 == 0 for path in left)
+        assert [path.name for path in (tmp_path / "home").iterdir()] == ["data"]
+
+
+class TestCompose:
+    def test_its_line_is_one_that_the_program_takes(self):
+        found = compose()
+        board = found["services"]["board"]
+        name, options = parsed(shlex.split(board["command"]))
+        inside = [volume.split(":")[1] for volume in board["volumes"]]
+        assert name == "serve" and options["data"] in inside
+        assert all(os.path.dirname(options[file]) in inside for file in ("certificate", "key"))
+        assert board["ports"] == [f"{options['port']}:{options['port']}"] and options["host"] == "0.0.0.0"
+
+    def test_what_it_names_is_there(self):
+        found = compose()
+        context = click.Context(click.Command("x", params=[database(lambda database: None).__click_params__[0]]))
+        variables = {param.envvar for param in context.command.params}
+        for service in found["services"].values():
+            named = {volume.split(":")[0] for volume in service["volumes"] if not volume.startswith(".")}
+            assert named <= set(found["volumes"]) and set(service.get("depends_on", ())) <= set(found["services"])
+        environment = found["services"]["board"]["environment"]
+        assert set(environment) == variables
+        url = environment["FASHION_INFER_BOARD_DATABASE"]
+        there = found["services"]["database"]["environment"]
+        user, host, name = re.fullmatch(r"postgresql://(\w+):\$\{POSTGRES_PASSWORD\}@(\w+)/(\w+)", url).groups()
+        assert (there["POSTGRES_USER"], there["POSTGRES_DB"]) == (user, name) and host in found["services"]
+
+    def test_the_lines_of_its_head(self):
+        text = (FOLDER / "compose.yaml").read_text(encoding="utf-8")
+        lines = re.findall(r"^# docker compose exec (?:-T )?board (.*?)(?: <.*)?$", text, re.MULTILINE)
+        assert [parsed(shlex.split(line))[0] for line in lines] == ["new", "join"]
+
+
+def test_the_image_installs_what_there_is():
+    text = (FOLDER / "Dockerfile").read_text(encoding="utf-8")
+    config = configparser.ConfigParser(interpolation=None)
+    config.read(ROOT / "setup.cfg")
+    (extras,) = re.findall(r"\.whl\)\[([\w,]+)\]", text)
+    assert set(extras.split(",")) <= set(config["options.extras_require"])
+    user = re.findall(r"^USER (\w+)$", text, re.MULTILINE)
+    assert len(user) == 1 and f"useradd --create-home {user[0]}" in text
+    data = parsed(shlex.split(compose()["services"]["board"]["command"]))[1]["data"]
+    assert f"mkdir {data} && chown {user[0]} {data}" in text

@@ -1,0 +1,110 @@
+"""The queue's questions to the database, at the end of a term: none of them reads all jobs that ever were."""
+
+from datetime import timedelta
+
+import pytest
+from sqlalchemy import event, insert, text
+
+from fashion_infer.board.store import expectation, models, queue, reading
+from fashion_infer.board.store.models import Job, Submission
+
+JOBS = 20_000
+
+
+@pytest.fixture
+def term(kit):
+    """A class that has handed in a lot: all of it is done, but for three that wait and one that runs."""
+    before, people = kit.now, list(kit.people.values())
+    with kit.store.write() as session:
+        for start in range(0, JOBS, 1000):
+            each = [(f"s{number}", before - timedelta(seconds=60 * (JOBS - number)))
+                    for number in range(start, start + 1000)]  # fmt: skip
+            session.execute(insert(Submission), [
+                {"id": one, "class_id": kit.class_id, "person_id": people[number % 3], "key": one, "digest": "",
+                 "name": "k.cu", "size": 1, "status": "judged", "submitted_at": at}
+                for number, (one, at) in enumerate(each)])  # fmt: skip
+            session.execute(insert(Job), [
+                {"submission_id": one, "backend": "cpu", "state": "done", "round": start + number, "queued_at": at}
+                for number, (one, at) in enumerate(each)])  # fmt: skip
+    for who in ("Ann", "Bob", "Cid", "Ann"):
+        kit.submit(who)
+    kit.running = kit.claim()
+    if kit.store.engine.dialect.name == "postgresql":  # which does so by itself; SQLite never does
+        with kit.store.engine.execution_options(isolation_level="AUTOCOMMIT").connect() as connection:
+            connection.execute(text("ANALYZE"))
+    return kit
+
+
+QUESTIONS = {
+    "claim": lambda kit, session: queue.claim(session, "cpu", "me", kit.now),
+    "renew": lambda kit, session: queue.renew(session, [kit.running.lease], kit.now),
+    "recover what ran out": lambda kit, session: queue.recover(session, at=kit.now),
+    "recover an owner's": lambda kit, session: queue.recover(session, "me"),
+    "finish": lambda kit, session: queue.finish(session, kit.running.lease, queue.Outcome("judged"), kit.now),
+    "give back": lambda kit, session: queue.give_back(session, kit.running.lease, "it died", at=kit.now),
+    "expected": lambda kit, session: expectation.expected(session, waits(session), kit.now),
+    "schedule": lambda kit, session: expectation.schedule(session, "cpu", kit.now),
+    "how many wait": lambda kit, session: reading.waiting(session, "cpu"),
+    "the queue": lambda kit, session: reading.queue(session, kit.of_class(session), kit.person(session, "Ann")),
+    "accept": lambda kit, session: kit.submit("Cid"),
+}
+
+
+def waits(session):
+    """A submission that does."""
+    return session.query(Submission).filter_by(status="queued").first()
+
+
+def plans(kit, question):
+    """How the database goes about each statement about jobs of a question."""
+    said, engine = [], kit.store.engine
+
+    def note(connection, cursor, statement, parameters, context, many):
+        if "jobs" in statement and statement.startswith(("SELECT", "UPDATE")):
+            said.append((statement, parameters))
+
+    event.listen(engine, "before_cursor_execute", note)
+    try:
+        if question == "accept":
+            QUESTIONS[question](kit, None)
+        else:
+            with kit.store.write() as session:
+                QUESTIONS[question](kit, session)
+                session.flush()
+                session.rollback()
+    finally:
+        event.remove(engine, "before_cursor_execute", note)
+    how = "EXPLAIN QUERY PLAN " if engine.dialect.name == "sqlite" else "EXPLAIN "
+    with engine.connect() as connection:
+        for statement, parameters in said:
+            rows = connection.exec_driver_sql(how + statement, parameters).all()
+            yield statement, "\n".join(str(row[-1]) for row in rows)
+
+
+def test_no_question_reads_every_job(term):
+    seen = 0
+    for question in QUESTIONS:
+        for statement, plan in plans(term, question):
+            seen += 1
+            lines = [line for line in plan.splitlines() if "jobs" in line]
+            assert lines and not [line for line in lines if "SCAN jobs" in line or "Seq Scan on jobs" in line], (
+                question, statement, plan)  # fmt: skip
+            # Of an index no more than its beginning would be all jobs of a backend.
+            short = [line for line in lines if line.rstrip().endswith("(backend=?)")]
+            assert not short, (question, statement, plan)
+    assert seen > 10
+
+
+def test_that_is_because_of_each_index(term):
+    """The test above sees it where one of them is not there; PostgreSQL would read another whole, so there all go."""
+    indexes = sorted(models.Job.__table__.indexes, key=lambda index: index.name)
+    assert len(indexes) == 3
+    for some in [indexes] if term.store.engine.dialect.name == "postgresql" else [[index] for index in indexes]:
+        for index in some:
+            with term.store.engine.begin() as connection:
+                index.drop(connection)
+        with pytest.raises(AssertionError):
+            test_no_question_reads_every_job(term)
+        for index in some:
+            with term.store.engine.begin() as connection:
+                index.create(connection)

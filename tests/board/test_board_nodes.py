@@ -1,0 +1,129 @@
+"""A cluster that loses all its nodes, and gets others: what waits is kept, nothing is promised, and it goes on."""
+
+import importlib.util
+import os
+import time
+
+import board_trial
+import pytest
+from board_kit import Kit
+from sqlalchemy import func, select
+
+from fashion_infer.board.page import line
+from fashion_infer.board.page.view import queues
+from fashion_infer.board.queue import dispatcher as dispatching
+from fashion_infer.board.queue.dispatcher import Dispatcher
+from fashion_infer.board.store import expectation, reading
+from fashion_infer.board.store.models import Job, Judgement, LogLine
+from fashion_infer.board.store.types import now
+from fashion_infer.cli.board.asking import waits
+
+pytestmark = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="Ray is not here")
+
+
+@pytest.fixture
+def cluster():
+    """A head that has no CPU: this process stays attached to it, whatever becomes of the nodes."""
+    os.environ.update(RAY_USAGE_STATS_ENABLED="0", PYTHONPATH=str(board_trial.ROOT))
+    from ray.cluster_utils import Cluster
+
+    quick = {"health_check_initial_delay_ms": 0, "health_check_period_ms": 1000, "health_check_failure_threshold": 4}
+    head = {"num_cpus": 0, "include_dashboard": False, "object_store_memory": 100 << 20, "_system_config": quick}
+    made = Cluster(initialize_head=True, head_node_args=head)
+    yield made
+    made.shutdown()
+
+
+@pytest.fixture
+def board(cluster, small, monkeypatch):
+    """A dispatcher on that cluster, the service's health, and people who hand in."""
+    fastapi = pytest.importorskip("fastapi.testclient")
+    from fashion_infer.board.queue.on_ray import OnRay
+    from fashion_infer.board.service import create_app
+    from fashion_infer.board.settings import Settings
+
+    small.change(deadline=None)
+    small.now = now()
+    monkeypatch.setattr(dispatching, "KEEPING", 0.5)
+    graders = OnRay(board_trial.FAKE, cluster.address, 0)
+    app = create_app(Settings(data=os.path.dirname(small.store.url.removeprefix("sqlite:///"))))
+    small.dispatcher, small.client = Dispatcher(small.store, graders, "me"), fastapi.TestClient(app)
+    yield small
+    graders.close()
+    app.state.store.close()
+
+
+def until(board, true, seconds=120):
+    """Dispatch until something is true."""
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end, (board.dispatcher._slots, states(board))
+        board.dispatcher.step()
+        time.sleep(0.05)
+
+
+def states(board):
+    """How many jobs are in which state."""
+    with board.store.read() as session:
+        return dict(session.execute(select(Job.state, func.count()).group_by(Job.state)).all())
+
+
+def waiting(board, identifier):
+    """A submission's wait."""
+    with board.store.read() as session:
+        return expectation.expected(session, reading.find(session, identifier, board.person(session, "Ann")))
+
+
+def health(board):
+    answer = board.client.get("/healthz")
+    return answer.status_code, answer.json()["waiting_without_graders"]
+
+
+def test_all_nodes_go_and_others_come(board: Kit, cluster):
+    nodes = [cluster.add_node(num_cpus=1, object_store_memory=100 << 20) for _ in range(2)]
+    until(board, lambda: board.dispatcher._slots.get("cpu") == 2)
+    sent = [board.submit("Ann", f"seconds=8 {number}".encode()) for number in range(4)]
+    until(board, lambda: len(board.dispatcher._began) == 2 and states(board) == {"running": 2, "queued": 2})
+    assert waiting(board, sent[3]).start_in is not None and health(board) == (200, [])
+    for node in nodes:
+        cluster.remove_node(node, allow_graceful=False)
+    until(board, lambda: states(board) == {"queued": 4} and board.dispatcher._slots.get("cpu") == 0)
+    assert health(board) == (503, ["cpu"])
+    found = waiting(board, sent[3])
+    assert (found.place, found.start_in, found.end_in) == (4, None, None) and "no grader is up" in waits(
+        found._asdict()
+    )
+    with board.store.read() as session:
+        assert expectation.schedule(session, "cpu") is None and expectation.slots_of(session, "cpu") == 0
+        ann = board.person(session, "Ann")
+        page = queues.gather(line.Queues().of(session, "cpu"), board.of_class(session), ann, 0)
+        assert "0 of 0 graders at work, 4 waiting" in page.lead and "No grader is up at the moment" in page.lead
+        assert page.mine[0].endswith("1st in the queue; no grader is up.") and page.rows[0].wait == "no grader is up"
+    for _ in range(40):  # nothing is handed to a cluster that has no place for it
+        board.dispatcher.step()
+        time.sleep(0.05)
+    assert states(board) == {"queued": 4}
+    cluster.add_node(num_cpus=2, object_store_memory=100 << 20)
+    until(board, lambda: states(board) == {"done": 4})
+    assert health(board) == (200, [])
+    with board.store.read() as session:
+        assert sorted(session.scalars(select(Judgement.submission_id))) == sorted(sent)
+        assert set(session.scalars(select(Judgement.status))) == {"judged"}
+
+
+def test_what_ray_only_holds_waits_again(board, cluster):
+    """Handed out a moment before its node went: Ray would keep it for ever, as long as it has no node."""
+    node = cluster.add_node(num_cpus=1, object_store_memory=100 << 20)
+    until(board, lambda: board.dispatcher._slots.get("cpu") == 1)
+    cluster.remove_node(node, allow_graceful=False)
+    one = board.submit("Ann", b"seconds=0.1")
+    board.dispatcher._kept = time.monotonic() + 3600  # as if it had looked just now
+    until(board, lambda: states(board) == {"running": 1})
+    board.dispatcher._kept = 0.0
+    until(board, lambda: states(board) == {"queued": 1})
+    with board.store.read() as session:
+        lines = session.scalars(select(LogLine.text).where(LogLine.submission_id == one)).all()
+        assert lines[-1].endswith("it waits again, at its old place")
+        assert session.scalar(select(Job.attempts)) == 0  # that was no fault of the submission
+    cluster.add_node(num_cpus=1, object_store_memory=100 << 20)
+    until(board, lambda: board.status(one) == "judged")

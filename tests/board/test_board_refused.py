@@ -1,0 +1,192 @@
+"""What nobody must sign in for leaves little behind, however often it comes."""
+
+import re
+import threading
+from datetime import timedelta
+
+import filled_board as fill
+import pytest
+from sqlalchemy import func, select
+
+pytest.importorskip("fastapi")
+from fastapi.testclient import TestClient
+
+from fashion_infer.board.service import create_app
+from fashion_infer.board.settings import Settings
+from fashion_infer.board.store import audit, people, sessions
+from fashion_infer.board.store.models import AuditEntry, Base, WebSession
+from fashion_infer.board.store.refused import A_MINUTE, Refused, Who, network_of
+
+
+class Clock:
+    """Seconds that pass when they are told to."""
+
+    now = 0.0
+
+    def __call__(self):
+        return self.now
+
+
+def refusals(store):
+    """(actor, address, times) of the refused sign-ins in the audit log."""
+    with store.read() as session:
+        rows = session.execute(select(AuditEntry.actor, AuditEntry.address, AuditEntry.times)
+                               .where(AuditEntry.action == "sign in refused").order_by(AuditEntry.id))  # fmt: skip
+        return [tuple(row) for row in rows]
+
+
+class TestCounted:
+    def test_one_address_is_one_row_a_day(self, kit):
+        for day in range(2):
+            for _ in range(3):
+                with kit.store.write() as session:
+                    audit.count(session, "somebody", "sign in refused", 5, None, "192.0.2.1",
+                                at=kit.now + timedelta(days=day))  # fmt: skip
+        assert refusals(kit.store) == [("somebody", "192.0.2.1", 15)] * 2
+
+    def test_more_than_enough_addresses_are_one_row(self, kit):
+        with kit.store.write() as session:
+            for number in range(audit.MOST_A_DAY + 50):
+                audit.count(session, "somebody", "sign in refused", 1, None, f"10.0.{number // 250}.{number % 250}")
+        found = refusals(kit.store)
+        assert len(found) == audit.MOST_A_DAY + 1 and found[-1] == ("somebody", "", 50)
+        with kit.store.write() as session:  # other kinds are counted for themselves
+            audit.count(session, "Ann", "refused", 1, kit.class_id, "10.0.0.1", "/class")
+        assert len(refusals(kit.store)) == audit.MOST_A_DAY + 1
+
+    def test_a_flood_is_few_writes_and_nothing_is_lost(self, kit, monkeypatch):
+        clock, writes, write = Clock(), [], kit.store.write
+        monkeypatch.setattr(kit.store, "write", lambda: writes.append(1) or write())
+        refused = Refused(kit.store, clock)
+        for number in range(5000):
+            clock.now = number / 50  # 100 s
+            refused.add(Who(f"10.{number % 7}.0.1"))
+        assert len(writes) <= 20
+        refused.write()
+        assert sum(times for _, _, times in refusals(kit.store)) == 5000 and len(refusals(kit.store)) == 7
+
+    def test_memory_is_bounded(self, kit):
+        refused = Refused(kit.store, Clock())
+        for number in range(30_000):
+            refused.add(Who(f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}"))
+        assert len(refused._seen) <= 10_001 and len(refused._unwritten) <= audit.MOST_A_DAY + 1
+        refused.write()
+        assert sum(times for _, _, times in refusals(kit.store)) == 30_000
+        assert len(refusals(kit.store)) <= audit.MOST_A_DAY + 1
+
+    def test_from_many_threads(self, kit):
+        refused = Refused(kit.store, Clock())
+        threads = [threading.Thread(target=lambda: [refused.add(Who("10.0.0.1")) for _ in range(200)])
+                   for _ in range(8)]  # fmt: skip
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        refused.write()
+        assert sum(times for _, _, times in refusals(kit.store)) == 1600
+
+    def test_an_address_and_a_person_have_so_many_a_minute(self, small):
+        clock = Clock()
+        refused = Refused(small.store, clock)
+        assert [refused.add(Who("10.0.0.1")) for _ in range(A_MINUTE + 1)] == [None] * A_MINUTE + [60]
+        assert refused.add(Who("10.0.0.2")) is None
+        clock.now = 45.0
+        assert refused.add(Who("10.0.0.1")) == 15
+        clock.now = 61.0
+        # Whoever has many addresses, and goes for one person.
+        found = [refused.add(Who(f"10.0.1.{number}", "Ann", small.class_id)) for number in range(A_MINUTE + 1)]
+        assert found == [None] * A_MINUTE + [59] and refused.add(Who("10.0.2.1", "Bob", small.class_id)) is None
+
+    @pytest.mark.parametrize("address, found", [
+        ("192.0.2.1", "192.0.2.1"), ("::ffff:192.0.2.1", "192.0.2.1"), ("", ""), ("testclient", "testclient"),
+        ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"), ("2001:db8:1:2::", "2001:db8:1:2::/64"),
+    ])  # fmt: skip
+    def test_what_is_one_address(self, address, found):
+        assert network_of(address) == found
+
+
+@pytest.fixture
+def app(data):
+    """A board with Ann, who studies, and Ida."""
+    made = create_app(Settings(data=data))
+    with made.state.store.write() as session:
+        of = fill.a_class(session, "one")
+        made.tokens = {name: fill.person(session, of, name, role) and name
+                       for name, role in (("Ann", "student"), ("Ida", "instructor"))}  # fmt: skip
+    yield made
+    made.state.store.close()
+
+
+def fresh_token(app, name):
+    with app.state.store.write() as session:
+        return people.new_token(session, session.query(fill.models.Person).filter_by(name=name).one())
+
+
+def sign_in(app, token):
+    client = TestClient(app, follow_redirects=False)
+    guard = re.search(r'name="csrf" value="(\w+)"', client.get("/login").text)[1]
+    return client, client.post("/login", data={"csrf": guard, "token": token})
+
+
+def rows(app):
+    """How many rows each table has."""
+    with app.state.store.read() as session:
+        return {table.name: session.scalar(select(func.count()).select_from(table))
+                for table in Base.metadata.sorted_tables}  # fmt: skip
+
+
+def test_whoever_tries_tokens_is_told_to_wait_and_who_has_one_comes_in(app):
+    """Both from one address, as from a campus."""
+    token = fresh_token(app, "Ann")
+    wrong = token[:-1] + ("0" if token[-1] != "0" else "1")
+    codes = [sign_in(app, wrong)[1] for _ in range(A_MINUTE + 2)]
+    assert codes[0].status_code == 401 and codes[-1].status_code == 429
+    assert 0 < int(codes[-1].headers["retry-after"]) <= 60 and "try again in" in codes[-1].text
+    client, answer = sign_in(app, token)
+    assert answer.status_code == 303 and client.get("/mine").status_code == 200
+
+
+def test_an_instructor_reads_of_them(app):
+    """Of those whose token nobody knows as well: they are of no class."""
+    token = fresh_token(app, "Ann")
+    for wrong in (token[:-64] + "0" * 64, *["nonsense"] * 3):
+        sign_in(app, wrong)
+    client, _ = sign_in(app, fresh_token(app, "Ida"))
+    text = client.get("/class/audit").text
+    assert re.search(r">Ann</td><td[^>]*>sign in refused</td>", text)
+    assert re.search(r">somebody</td><td[^>]*>sign in refused \(3 times that day\)</td>", text)
+
+
+def test_no_request_of_a_stranger_adds_rows_beyond_that(app):
+    """Every address that the service has, by every method, with nobody's token and nobody's cookie."""
+    client = TestClient(app, follow_redirects=False, raise_server_exceptions=False)
+    before, asked = rows(app), 0
+
+    def every(routes, prefix=""):
+        for route in routes:
+            inner = getattr(route, "original_router", None)
+            if inner is not None:
+                yield from every(inner.routes, prefix + (getattr(route.include_context, "prefix", "") or ""))
+            elif hasattr(route, "methods"):
+                yield prefix + route.path, route.methods
+
+    for path, methods in every(app.router.routes):
+        for method in methods - {"HEAD", "OPTIONS"}:
+            for token in ("", "fib_" + "0" * 16 + "_" + "0" * 64):
+                asked += 1
+                headers = {"Authorization": f"Bearer {token}"} if token else {}
+                address = re.sub(r"{\w+}", "1", path)
+                for body in ({"data": {"csrf": "x", "token": token}}, {"content": b"kernel"}):
+                    client.request(method, address, headers=headers, params={"name": "k.cu"}, **body)
+    assert asked > 40
+    assert rows(app) == before
+
+
+def test_a_person_has_no_more_sessions_than_that(app):
+    token, first = fresh_token(app, "Ann"), None
+    for _ in range(sessions.MOST + 5):
+        client, _ = sign_in(app, token)
+        first = first or client
+    with app.state.store.read() as session:
+        assert session.scalar(select(func.count()).select_from(WebSession)) == sessions.MOST
+    assert client.get("/mine").status_code == 200 and first.get("/mine").status_code == 303
