@@ -21,7 +21,7 @@ from .library import kernels, thread_pool
 from .request import Request
 from .result import Result
 from .submissions import paths
-from .system import isolation
+from .system import isolation, waiting
 
 _MOST_DEVICES = 8  # that run at the same time through MXNet; more take turns
 
@@ -171,16 +171,20 @@ def _run(
     pixels = dataset.resized(images, model.input_size)
     memory = file and _judging().MemoryWatch(file, request.device)
     passes: List[List[LayerTime]] = []
+    waits: List[Optional[float]] = []
     for index in range(request.repeat):
         if between is not None:
             between(index)
+        before = waiting.waited()
         try:
             scores, times = predictor.predict(pixels, memory)
         except DeviceError as error:
             if file is None:
                 raise
             raise CheckFailed(f"{file.name} failed: {error}") from None
+        after = waiting.waited()
         passes.append(times)
+        waits.append(None if before is None or after is None else max(0.0, after - before))
     if between is not None:
         between(request.repeat)
     if file is None:
@@ -225,6 +229,7 @@ def _run(
         class_names=_names(images, model, scores.shape[1]),
         submission=verdict,
         expected=models.expected(request, images.source, len(images.images)),
+        waited=tuple(waits),
     )
 
 

@@ -17,6 +17,10 @@ from pathlib import Path
 from env_plan import FROM_PYPI, MXNET_WHEELS, ROOT, has_driver, make_plan, reason
 
 OLDEST, NEWEST = (3, 8), (3, 12)
+NO_PYTHON = (
+    "install one of those (Fedora: dnf install python3.12; anywhere: uv python install 3.12) and name it: "
+    "`make PYTHON=/path/to/python3.12`"
+)
 
 
 def main():
@@ -106,11 +110,10 @@ def new_python(venv):
 def require_supported_python():
     if not OLDEST <= sys.version_info[:2] <= NEWEST:
         others = (f"python3.{minor}" for minor in range(NEWEST[1], OLDEST[1] - 1, -1))
-        other = next(filter(shutil.which, others), "/path/to/python3.11")
-        stop(
-            "needs Python 3.8 to 3.12, for MXNet 1.9.1's dependencies exist for no other, and this is "
-            "{}.{}: try `make PYTHON={}`".format(*sys.version_info[:2], other)
-        )
+        other = next(filter(shutil.which, others), None)
+        advice = f"try `make PYTHON={other}`" if other else NO_PYTHON
+        why = "needs Python 3.8 to 3.12, for MXNet 1.9.1's dependencies exist for no other, and this is {}.{}: "
+        stop(why.format(*sys.version_info[:2]) + advice)
     try:
         import ensurepip  # noqa: F401  (Debian splits it off, with the use of venv)
         import venv  # noqa: F401

@@ -10,12 +10,18 @@ __device__ inline float larger(float so_far, float value) {
   return fabsf(value) <= so_far ? so_far : fminf(fabsf(value), INFINITY);  // fminf of NaN and infinity is infinity
 }
 
+// The largest `bits` over a warp, for all of its threads. Not __reduce_max_sync, which begins with sm_80.
+__device__ inline unsigned warp_max(unsigned bits) {
+  for (int offset = 16; offset > 0; offset /= 2) bits = max(bits, __shfl_xor_sync(0xffffffffu, bits, offset));
+  return bits;
+}
+
 // The largest `bits` over a block. Every thread calls it; `scratch` is one shared word.
 __device__ inline unsigned block_max(unsigned bits, unsigned* scratch) {
   __syncthreads();
   if (threadIdx.x == 0) *scratch = 0;
   __syncthreads();
-  for (int offset = 16; offset > 0; offset /= 2) bits = max(bits, __shfl_xor_sync(0xffffffffu, bits, offset));
+  bits = warp_max(bits);
   if (threadIdx.x % 32 == 0) atomicMax(scratch, bits);
   __syncthreads();
   return *scratch;

@@ -44,17 +44,21 @@ def openmp_thread_count():
 
 @contextlib.contextmanager
 def openmp_threads():
-    """Tell MXNet how many threads to use while it loads, the one time that it asks.
+    """Tell MXNet how many threads to use while it loads, the one time that it asks, and that those are to sleep.
 
-    Left alone it takes half of the cores. The variable goes again: it would bind whatever is loaded later.
+    Left alone it takes half of the cores, and its threads go on spinning for milliseconds after their work: they took a
+    sixth of a core from the fused network. The variables go again: they would bind whatever is loaded later.
     """
-    before = os.environ.get("OMP_NUM_THREADS")
-    if _threads is not None or before is None:
+    names = ("OMP_NUM_THREADS", "OMP_WAIT_POLICY")
+    before = {name: os.environ.get(name) for name in names}
+    if _threads is not None or before["OMP_NUM_THREADS"] is None:
         os.environ["OMP_NUM_THREADS"] = str(openmp_thread_count())
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     try:
         yield
     finally:
-        if before is None:
-            del os.environ["OMP_NUM_THREADS"]
-        else:
-            os.environ["OMP_NUM_THREADS"] = before
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value

@@ -22,6 +22,7 @@ class Time(NamedTuple):
     runs: int
     ours: bool  # whether getting slower is a fault: a peer or a limit that does says something of the machine
     samples: Tuple[float, ...] = ()  # those that the file has: all passes of a run, some of a benchmark's runs
+    least: Tuple[float, ...] = ()  # the same on a machine that does nothing else, at the least; empty: not known
 
 
 class Document(NamedTuple):
@@ -72,19 +73,26 @@ def _kind(data):
 def _run(path, data):
     times: Dict[str, Time] = {}
     passes = {len(layer["seconds"]) for layer in data["layers"]}
+    on_host = data["backend"] == "cpu"  # a GPU's time does not depend on who has the processors
     if len(passes) != 1:
         raise ValueError("its layers have no passes, or not equally many")
-    total = [0.0] * passes.pop()
-    for layer in data["layers"]:
-        ms = [1e3 * _number(value) for value in layer["seconds"]]
-        total = [a + b for a, b in zip(total, ms)]
-        _add(times, str(layer["name"]), Time(statistics.median(ms), _spread(ms), len(ms), True, tuple(ms)))
-    _add(times, "all layers", Time(statistics.median(total), _spread(total), len(total), True, tuple(total)))
+    layers = [(str(layer["name"]), [1e3 * _number(value) for value in layer["seconds"]]) for layer in data["layers"]]
+    total = [sum(values) for values in zip(*(ms for _, ms in layers))]
+    waits = [1e3 * _number(value or 0) for value in data.get("waited") or ()]  # older files have none
+    if len(waits) not in (0, len(total)):
+        raise ValueError("it has not as many waits as passes")
+    running = [max(0.0, 1 - wait / all_of) if all_of else 0.0 for wait, all_of in zip(waits, total)]
+    for name, ms in [*layers, ("all layers", total)]:
+        least = tuple(share * one for share, one in zip(running, ms)) if any(waits) and on_host else ()
+        _add(times, name, Time(statistics.median(ms), _spread(ms), len(ms), True, tuple(ms), least))
     facts = {"correctness": f"{_number(data['correctness'])}"}
     if "predictions_sha256" in data:
         facts["predictions"] = str(data["predictions_sha256"])[:12]
     names = ("model", "data_source", "n", "backend", "context", "mode", "precision", "operator", "kernel")
     settings = {name: str(data[name]) for name in (*names, "batch_size", "threads")}
+    if waits:
+        lost = 100 * sum(map(min, waits, total)) / (sum(total) or 1)
+        settings["waiting for a processor"] = f"{lost:.0f}% of the time" if lost >= 5 else "hardly"
     settings.update(_versions(data))
     return Document(path, RUN, times, facts, settings, data["n"], (data["model"], data["data_source"]))
 

@@ -6,8 +6,12 @@ the median less the minimum. Where one of the two has fewer than four runs, 10% 
 
 Where both files have samples, these must say so too, by `ranks.slower`: medians of ten draws from one distribution
 differ by more than their quartiles now and then.
+
+What other programs took is held against neither: of the slower one, the time that its threads waited for a processor is
+taken off before it is judged. More than that they can hardly have cost.
 """
 
+import statistics
 from typing import List, NamedTuple, Optional, Tuple
 
 from ..errors import UsageError
@@ -17,6 +21,7 @@ from .documents import Document, Time, read
 _FLOOR, _FLOOR_OF_FEW, _FEW = 0.03, 0.10, 4
 
 SAME, FASTER, SLOWER, NO_PARTNER = "within the noise", "faster", "slower", "only in {}"
+BUSY = "not told: other programs"
 EQUAL, DIFFERENT, NOT_JUDGED = "same", "DIFFERS", "not comparable"
 
 
@@ -101,12 +106,19 @@ def _line(what, a: Optional[Time], b: Optional[Time]) -> Line:
         return Line(what, a and a.median, b and b.median, None, verdict, known.ours)
     floor = _FLOOR_OF_FEW if min(a.runs, b.runs) < _FEW else _FLOOR
     noise = max(a.spread, b.spread, floor * a.median)
-    difference = b.median - a.median
-    verdict = SAME if abs(difference) <= noise else SLOWER if difference > 0 else FASTER
-    if verdict != SAME and a.samples and b.samples:
-        less, more = (a.samples, b.samples) if verdict == SLOWER else (b.samples, a.samples)
-        verdict = verdict if ranks.slower(less, more) else SAME
+    verdict, less, more = (SLOWER, a, b) if b.median > a.median else (FASTER, b, a)
+    if more.median - less.median <= noise or not _told_apart(less.samples, more.samples):
+        verdict = SAME
+    elif more.least and (
+        statistics.median(more.least) - less.median <= noise or not _told_apart(less.samples, more.least)
+    ):
+        verdict = BUSY
     return Line(what, a.median, b.median, noise, verdict, a.ours and b.ours)
+
+
+def _told_apart(less, more) -> bool:
+    """By their samples; where a file has none, its median decides."""
+    return not less or not more or ranks.slower(less, more)
 
 
 def _fact(what, a, b) -> Fact:

@@ -70,6 +70,19 @@ class TestMakeEnv:
         assert "make PYTHON=" in message
         assert not list(tmp_path.iterdir())
 
+    @pytest.mark.parametrize("installed", [(), ("python3.9",), ("python3.9", "python3.11")])
+    def test_another_python_is_named_where_there_is_one(self, make_env, monkeypatch, tmp_path, capsys, installed):
+        monkeypatch.setattr(make_env.sys, "version_info", (3, 13))
+        for name in installed:
+            (tmp_path / name).write_text("")
+            (tmp_path / name).chmod(0o755)
+        monkeypatch.setenv("PATH", str(tmp_path))
+        with pytest.raises(SystemExit, match="1"):
+            make_env.new_python(tmp_path / "venv")
+        message = capsys.readouterr().err
+        assert f"make PYTHON={installed[-1] if installed else '/path/to/python3.12'}`" in message
+        assert ("install one of those" in message) == (not installed)
+
     def test_no_venv_module(self, make_env, monkeypatch, tmp_path, capsys):
         monkeypatch.setitem(sys.modules, "ensurepip", None)
         with pytest.raises(SystemExit):

@@ -1,5 +1,8 @@
 """The CPU part of the library under GCC's sanitizers: CMake's presets build small programs, which drive networks."""
 
+import contextlib
+import fcntl
+import hashlib
 import os
 import platform
 import random
@@ -32,11 +35,27 @@ def instruction_sets():
     return found if profiles.pick(False, True) else ["generic", random.choice(found[1:] or found)]
 
 
+@contextlib.contextmanager
+def kept(preset):
+    """A folder of the checkout, for one build at a time: what has not changed is not compiled again in the next run.
+
+    ninja compiles again what depends on a file that is newer; another compiler has another folder.
+    """
+    if not shutil.which("c++"):
+        pytest.skip("a C++ compiler is not installed")
+    version = subprocess.run(["c++", "--version"], capture_output=True, check=True).stdout
+    folder = OPS.parent / "build" / "sanitizers" / f"{preset}-{hashlib.sha256(version).hexdigest()[:12]}"
+    folder.mkdir(parents=True, exist_ok=True)
+    with open(folder / ".lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield folder
+
+
 def build(preset, folder, isas):
     """The test program, by the preset of CMakePresets.json; these instruction sets may be driven."""
     cmake, ninja = tool("cmake"), tool("ninja")
-    if not (cmake and ninja and shutil.which("c++")):
-        pytest.skip("a C++ compiler, cmake or ninja is not installed")
+    if not (cmake and ninja):
+        pytest.skip("cmake or ninja is not installed")
     configure = [cmake, "-S", OPS, "--preset", preset, "-B", folder, f"-DCMAKE_MAKE_PROGRAM={ninja}", "-DMXNET_DIR=",
                  f"-DFOPS_SANITIZE_ISAS={';'.join(isas)}"]  # fmt: skip
     for command in (configure, [cmake, "--build", folder]):
@@ -48,9 +67,15 @@ def build(preset, folder, isas):
 
 
 @pytest.mark.parametrize("preset", ["sanitize-thread", "sanitize-address"])
-def test_networks_under_sanitizers(preset, tmp_path):
+def test_networks_under_sanitizers(preset):
+    with kept(preset) as folder:
+        watched(preset, folder)
+
+
+def watched(preset, folder):
+    """Build and drive the programs of a preset."""
     isas = instruction_sets()
-    program = build(preset, tmp_path, isas)
+    program = build(preset, folder, isas)
     for isa in isas:
         done = drive([str(program)], isa)
         if "unexpected memory mapping" in done.stderr:  # older libtsan cannot start where addresses are very random

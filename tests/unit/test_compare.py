@@ -2,6 +2,10 @@
 
 import copy
 import json
+import os
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fashion_infer.measure import ranks, verdicts
+from fashion_infer.system import waiting
 
 # Few values, so that there are ties.
 VALUES = st.one_of(st.integers(1, 8).map(float), st.floats(0.01, 10, allow_subnormal=False))
@@ -206,6 +211,7 @@ class TestRuns:
         words = ("run", "--n", 20, "--data", "synthetic", "--backend", "cpu", "--json")
         first = json.loads(invoke(*words)[1])
         code, lines, _ = compare(first, json.loads(invoke(*words)[1]))
+        assert len(first["waited"]) == 1
         assert code == 0 and lines["fact: predictions"][2] == "same" and len(first["predictions_sha256"]) == 64
 
 
@@ -268,6 +274,82 @@ class TestRanks:
         assert compare(CONV, single, "--check")[0] == 2
         peer = changed(CONV, "layers", 0, "rows", 3, "runs", value=1)
         assert compare(CONV, peer, "--check")[0] == 0
+
+
+class TestOtherPrograms:
+    def one_layer(self, *ms):
+        return changed(run(*ms), "layers", value=run(*ms)["layers"][:1])
+
+    def waiting(self, document, *seconds):
+        return changed(document, "waited", value=list(seconds))
+
+    # Ten passes of 10 ms and ten of 15 ms, whose threads together waited for 0 to 20 ms of each.
+    @pytest.mark.parametrize(
+        "ms, verdict, code",
+        [
+            (0, "slower", 1),
+            (4.5, "slower", 1),  # 15 - 4.5 is more than 10, and by more than the noise of 0.3
+            (4.9, "not told: other programs", 0),  # by no more than the noise
+            (20, "not told: other programs", 0),
+        ],
+    )
+    def test_what_the_threads_waited_is_not_held_against_a_run(self, compare, ms, verdict, code):
+        quiet, busy = (self.one_layer(*10 * [time]) for time in (10, 15))
+        found, lines, err = compare(quiet, self.waiting(busy, *10 * [ms / 1e3]), "--check")
+        assert found == code and lines["new0"][-1] == verdict and bool(err) == bool(code)
+        # The other way about it is the first whose time is not believed.
+        _, lines, _ = compare(self.waiting(busy, *10 * [ms / 1e3]), quiet)
+        assert lines["new0"][-1] == verdict.replace("slower", "faster")
+        # A fast run that waited would have been faster still.
+        assert compare(self.waiting(quiet, *10 * [ms / 1e3]), busy)[1]["new0"][-1] == "slower"
+
+    def test_the_share_is_shown_where_it_differs(self, compare):
+        quiet = self.one_layer(10, 10, 10)
+        # 0.001 of 30 ms, and 5 + 10 of 30 ms: no more than all of a pass counts
+        _, lines, _ = compare(self.waiting(quiet, 0, 0, 1e-6), self.waiting(quiet, 0.005, 0.020, 0))
+        assert lines["waiting for a processor"] == ["hardly", "50% of the time"]
+
+    def test_a_gpu_does_not_wait_for_processors(self, compare):
+        runs = [changed(self.one_layer(*10 * [ms]), "backend", value="gpu") for ms in (10, 15)]
+        assert compare(runs[0], self.waiting(runs[1], *10 * [1]))[1]["new0"][-1] == "slower"
+
+    def test_where_linux_counts_none(self, compare):
+        assert compare(RUN, self.waiting(run(*5 * [15]), *5 * [None]))[1]["new0"][-1] == "slower"
+
+    def test_damaged(self, compare):
+        for waits in ([1], [1, 2, 3, 4, -5], "five!", [1, 2, 3, 4, float("nan")]):
+            code, _, err = compare(RUN, changed(RUN, "waited", value=waits))
+            assert code == 3 and "damaged" in err
+
+    def test_waited_is_what_linux_counts(self, tmp_path, monkeypatch):
+        for thread, text in (("7", "900 1500000000 3\n"), ("8", "900 250000000 3\n")):
+            (tmp_path / thread).mkdir()
+            (tmp_path / thread / "schedstat").write_text(text)
+        monkeypatch.setattr(waiting, "TASKS", tmp_path)
+        assert waiting.waited() == 1.75
+        (tmp_path / "8" / "schedstat").unlink()
+        assert waiting.waited() is None  # it counts for some alone: for none
+        monkeypatch.setattr(waiting, "TASKS", tmp_path / "nowhere")
+        assert waiting.waited() is None
+
+    def test_waited_beside_another_program(self):
+        """Two that compute on one processor: one of them waits while the other runs."""
+        allowed = os.sched_getaffinity(0)
+        if waiting.waited() is None:
+            pytest.skip("Linux does not count it here")
+        other = None
+        try:
+            os.sched_setaffinity(0, {min(allowed)})
+            other = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+            before, end = waiting.waited(), time.thread_time() + 0.2
+            while time.thread_time() < end:
+                pass
+            assert waiting.waited() > before
+        finally:
+            os.sched_setaffinity(0, allowed)
+            if other is not None:
+                other.kill()
+                other.wait()
 
 
 class TestBenches:

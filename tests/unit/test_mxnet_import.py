@@ -156,6 +156,15 @@ class TestThreads:
         )
         assert fresh(code, OMP_NUM_THREADS="3") == "3 3"
 
+    @pytest.mark.parametrize("policy, spins", [(None, "'0'"), ("active", "'30000000000'")])
+    def test_idle_threads_sleep_unless_the_user_says_otherwise(self, policy, spins):
+        """By what libgomp prints of itself when it is loaded."""
+        code = "import os; from fashion_infer import _mxnet; _mxnet.load(); print(os.environ.get('OMP_WAIT_POLICY'))"
+        environment = {name: value for name, value in os.environ.items() if name != "OMP_WAIT_POLICY"}
+        environment.update({"OMP_DISPLAY_ENV": "verbose"}, **({"OMP_WAIT_POLICY": policy} if policy else {}))
+        done = subprocess.run([sys.executable, "-c", code], env=environment, check=True, capture_output=True, text=True)
+        assert f"GOMP_SPINCOUNT = {spins}" in done.stderr and done.stdout.strip() == str(policy)
+
     def test_set_before_loading(self):
         code = (
             "from fashion_infer import _mxnet; _mxnet.set_threads(5); _mxnet.load(); import ctypes\n"

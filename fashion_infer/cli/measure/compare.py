@@ -16,7 +16,8 @@ def command(first, second, check):
     """Two files of `run --json`, `bench conv --json` or `bench net --json` side by side, with ratios and verdicts.
 
     Medians are the same when they differ by no more than the spread of either's repeats and 3% (10% of fewer than
-    four repeats), or when a rank test of the repeats sees no difference. --check wants two repeats or more.
+    four repeats), or when a rank test of the repeats sees no difference. What a run's threads waited for a processor is
+    not held against it. --check wants two repeats or more.
     """
     from ...measure import verdicts
     from ...present import comparison

@@ -28,7 +28,7 @@ __device__ void choose_scale(const X* image, int count, float threshold, ImageSc
       const int at = (32 * i + threadIdx.x % 32) * stride;
       if (at < count) largest = larger(largest, image[at]);
     }
-    const float all = __uint_as_float(__reduce_max_sync(0xffffffffu, __float_as_uint(largest)));
+    const float all = __uint_as_float(warp_max(__float_as_uint(largest)));
     scale = scale_for(all < INFINITY ? all : 1.0f) * 0.25f;  // [2^13, 2^14) / 4
   }
   if (threadIdx.x % 32 == 0) *to = {scale, threshold / scale};

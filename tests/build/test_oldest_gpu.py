@@ -1,0 +1,26 @@
+"""The CUDA code compiles for the oldest GPU that a wheel is for: development and CI build for a newer one alone."""
+
+import re
+import subprocess
+from pathlib import Path
+
+import profiles
+import pytest
+
+from fashion_infer.system import compilers
+
+OPS = Path(__file__).resolve().parents[2] / "custom_ops"
+FILES = sorted(path for path in OPS.rglob("*.cu") if "submission" not in path.relative_to(OPS).parts)
+
+
+@pytest.mark.parametrize("file", profiles.drawn(FILES, 8), ids=lambda file: str(file.relative_to(OPS)))
+def test_compiles(file, of_scripts):
+    nvcc = compilers.find_nvcc()
+    if not nvcc:
+        pytest.skip("there is no CUDA compiler")
+    oldest = re.match(r"\d+", of_scripts("make_wheel").CUDA_ARCHS)[0]
+    # Neither optimised nor assembled: half a second a file. What a GPU lacks is found by the compiler's front.
+    words = [f"-arch=compute_{oldest}", "-ptx", "-Xcicc", "-O0", "-std=c++17", "--expt-relaxed-constexpr"]
+    command = [nvcc, *words, f"-I{OPS}", f"-I{OPS}/include", "-o", "/dev/null", str(file)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    assert done.returncode == 0, done.stdout
