@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from profiles import drawn, examples
 
@@ -126,13 +126,17 @@ def test_a_wrong_output_is_found_wherever_it_is_wrong(shape, seed, how):
     y = want.astype(np.float32)
     place = (image, *(rng.integers(size) for size in y.shape[1:]))
     if how == "half":  # operands rounded, as tensor cores do by themselves
+        # Of a course's layer: four weights that happen to be nearly halves leave most outputs as they are.
+        assume(shape.C * shape.K * shape.K >= 25)
         y = direct(Inputs(inputs.x, inputs.k.astype(np.float16))).astype(np.float32)
     elif how == "one":
         y[place] += 0.05 * scale
     elif how == "nan":
         y[place] = np.nan
     else:
-        y[slice(image, image + 1 if how == "image" else None)] = -0.1 * scale
+        wrong = y[slice(image, image + 1 if how == "image" else None)]
+        assume(want[0, 0].size >= 9)  # of fewer sums with random signs all may cancel
+        wrong += rng.uniform(0.1, 0.2, wrong.shape) * scale
     found = scrutiny.scrutinise(y, inputs, shape, rng)
     if how == "half":
         assert found.precision != "wrong"

@@ -155,7 +155,8 @@ def test_a_call_of_the_driver_that_fails_is_named(fake):
 def test_the_way_to_the_worker_is_measured_and_taken_off(fake, tmp_path):
     device = Device(fake)
     found = lag.measured(device, Machine(available()))
-    assert 0 < found.word < 10 and found.turn >= NO_LAG.turn
+    # What lies on a line through two medians may be noise on a machine that does other work.
+    assert 0 <= found.word < 10 and found.turn >= NO_LAG.turn
     # Of a way of 100 s nothing is left of a call but the least that there is, of ten calls in a bracket a tenth.
     device.lag = lambda machine: found._replace(word=100.0)
     observed, _ = judged(fake, tmp_path, CONVOLVE, device=device)
