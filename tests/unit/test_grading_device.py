@@ -4,6 +4,7 @@ spins, the device's health. tests/gpu/test_grading_on_device.py is the same on a
 import ctypes
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from fashion_infer.grading import marks, rubric
 from fashion_infer.grading.device import lag, tensors
 from fashion_infer.grading.inside import driver
 from fashion_infer.grading.intake.building import Plugin
-from fashion_infer.grading.referee import Machine, Referee, inputs, judging, session
+from fashion_infer.grading.referee import Machine, Referee, inputs, judging, samples, session
 from fashion_infer.grading.referee.memory import place
 from fashion_infer.grading.referee.tensors import NO_LAG, HostTensors
 from fashion_infer.grading.sandbox import available
@@ -189,3 +190,14 @@ def test_short_calls_are_timed_together_once_one_was_timed_alone(fake, tmp_path,
     assert by_run.pop(2)[:3] == [1, 1, 10]  # loads code; says how long one takes; counts
     assert all(one[:2] == [1, 10] for one in by_run.values())
     assert all(size == 10 for size, s in zip(sizes, found.samples) if s.timed)
+
+
+@pytest.mark.parametrize("again, kinds", [(0.1, []), (0.9, ["too fast"])])
+def test_a_fill_is_tried_again_before_a_call_is_said_to_be_faster_than_it(again, kinds):
+    case = samples.Case(1, ConvolutionShape(1000, 1, 28, 28, 50, 5))
+    notes = judging.Notes(rubric.default("fa2017"), inputs.Seed.fresh())
+    notes.fill[case] = 1.0  # the first one, beside another program
+    slot = SimpleNamespace(refill=lambda value: again)
+    called = session.Called(0.3, 0, 0.3, 0.3, 0, "")
+    judging._clocks(SimpleNamespace(floor=0.5, on_device=False, latency=0.0), notes, case, called, [slot])
+    assert [finding.kind for finding in notes.findings] == kinds and notes.fill[case] == again

@@ -115,6 +115,10 @@ class _Slot:
         """Stage the next call's inputs, and fill the output: the seconds that the device took for the latter."""
         for at, tensor in ((self._lies.x, given.x), (self._lies.k, given.k)):
             _up(self._waits + at, tensor)
+        return self.refill(value)
+
+    def refill(self, value: float) -> float:
+        """Fill the output alone: the seconds that the device took."""
         bits = int(np.float32(value).view(np.uint32))
         driver.synchronize()
         return max(0.0, _filled(self._shared + self._lies.y, bits, int(np.prod(self._shape.output))) - self._a_look)
