@@ -6,7 +6,7 @@
 //                                             s = 3    0  0  0 k0 k1 k2 k3 k4
 //
 // With few filters loading pixels takes longer than multiplying them. Here K + 3 pixels of a row serve four outputs.
-// Up to four filters a column has two rows of outputs: rows 0-3 of the product are the upper one's filters.
+// With up to four filters a column has two rows of outputs: rows 0-3 of the product make the upper one, 4-7 the lower.
 // Costs: a third of the loads, but half as many products again, with zeros.
 // Gains: fa2020's first layer 0.42 ms (pixels.cu 0.70), 1 to 12 channels, 48x48, 0.315 (0.469). docs/notebook.md has
 // what was tried.
@@ -162,7 +162,7 @@ fops_status run(const fops_conv& c, bool half, const void* x, const float* k, fl
   tiling.vector_out = reinterpret_cast<uintptr_t>(y) % 16 == 0;
   tiling.vector_in = d.H * d.W % 4 == 0 && (whole || (tiling.rows * d.W % 4 == 0 && (K - 1) * d.W % 4 == 0)) &&
                      reinterpret_cast<uintptr_t>(x) % (4 * (c.x_type == FOPS_UINT8 ? 1 : 4)) == 0;
-    return with_input(c, x, [&](auto typed) {
+  return with_input(c, x, [&](auto typed) {
     using In = std::remove_cv_t<std::remove_pointer_t<decltype(typed)>>;
     auto* kernel = tensor_core_four_outputs<K, kTwoRows, In>;
     const size_t shared = shared_bytes(tiling, kWaits<In> && tiling.vector_in);
@@ -179,7 +179,7 @@ fops_status run(const fops_conv& c, bool half, const void* x, const float* k, fl
 bool takes_tensor_core_four_outputs(const fops_conv& c) {
   return takes_any(c) && c.C == 1 && (c.K == 5 || c.K == 7) && c.M <= (c.K == 5 ? 16 : 8) && out_w(c) % kShifts == 0 &&
          out_h(c) * out_w(c) % 8 == 0 && out_w(c) > kShifts && c.H <= 1 << 15 && c.W <= 1024 &&
-         shared_bytes(tiling_for(c), true) <= kEveryGpu && tiling_for(c).rows * out_w(c) < 65536;
+         shared_bytes(tiling_for(c), true) <= kEveryGpu;
 }
 
 fops_status run_tensor_core_four_outputs(const fops_conv& c, bool half, const void* x, const float* k, float* y,

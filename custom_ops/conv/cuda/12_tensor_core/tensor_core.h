@@ -1,5 +1,6 @@
-// Step 12's kernels: pixels.cu and four_outputs.cu for one input channel, channels.cu for several, and for a few of them few_filters.cu,
-// whose shapes are a part of the second's. On Hopper warpgroup.cu does most of those. dispatch.cu decides.
+// Step 12's kernels: pixels.cu and four_outputs.cu for one input channel, channels.cu for several, and for a few of
+// them few_filters.cu, whose shapes are a part of the latter's. On Hopper warpgroup.cu does most of those, and
+// any_shape/ all that is left. dispatch.cu decides.
 #pragma once
 
 #include <cuda_runtime.h>

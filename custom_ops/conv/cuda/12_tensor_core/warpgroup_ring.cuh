@@ -26,7 +26,7 @@ __device__ constexpr uint64_t layout(int kSteps) {
 
 // The largest `value` of a warpgroup. `tops` is a shared word a warp.
 __device__ inline unsigned group_max(unsigned value, int group, unsigned* tops) {
-  for (int offset = 16; offset > 0; offset /= 2) value = max(value, __shfl_xor_sync(0xffffffffu, value, offset));
+  value = warp_max(value);
   if (threadIdx.x % 32 == 0) tops[threadIdx.x % kThreads / 32] = value;
   warpgroup_sync(group);
 #pragma unroll
