@@ -18,7 +18,7 @@ from ..referee.memory import Place
 from ..referee.tensors import NO_LAG, Lag
 from ..sandbox import Box
 from . import lag
-from .tensors import DeviceTensors, free_memory
+from .tensors import DeviceTensors, filled, free_memory
 
 _COMMON = ("/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools")
 _BACK = 64 << 20  # bytes of device memory that may be missing after a submission
@@ -132,10 +132,7 @@ def _clocks(node: str) -> str:
 
 def _timed_fill(address: int) -> float:
     driver.synchronize()
-    start = time.perf_counter()
-    driver.call("cuMemsetD32_v2", ctypes.c_ulonglong(address), 0, ctypes.c_size_t(_PROBED // 4))
-    driver.synchronize()
-    return time.perf_counter() - start
+    return filled(address, 0, _PROBED // 4)
 
 
 def _allocated(size: int) -> int:

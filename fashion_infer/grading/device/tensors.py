@@ -59,7 +59,7 @@ class DeviceTensors:
         told = {"size": self._block.size, "descriptor": self._block.descriptor}
         self.shared = Shared(self._small, (self._block.descriptor,), told)
         address, staged = self._block.address, self._staged.value
-        a_look = min(_filled(address, 0, 1) for _ in range(_LOOKS))
+        a_look = min(filled(address, 0, 1) for _ in range(_LOOKS))
         self._slots = [
             _Slot(address, number * largest, staged + number * inputs, host, a_look) for number in range(count)
         ]
@@ -121,7 +121,7 @@ class _Slot:
         """Fill the output alone: the seconds that the device took."""
         bits = int(np.float32(value).view(np.uint32))
         driver.synchronize()
-        return max(0.0, _filled(self._shared + self._lies.y, bits, int(np.prod(self._shape.output))) - self._a_look)
+        return max(0.0, filled(self._shared + self._lies.y, bits, int(np.prod(self._shape.output))) - self._a_look)
 
     def show(self) -> None:
         """Copy the inputs to where the worker sees them."""
@@ -172,7 +172,7 @@ def _up(address: int, tensor: np.ndarray) -> None:
                 ctypes.c_size_t(tensor.nbytes))  # fmt: skip
 
 
-def _filled(address: int, bits: int, count: int) -> float:
+def filled(address: int, bits: int, count: int) -> float:
     """Seconds that a fill takes, with what it takes to start one and to see that it is done."""
     start = time.perf_counter()
     _set(address, bits, count)
