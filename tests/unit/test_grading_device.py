@@ -3,6 +3,7 @@ spins, the device's health. tests/gpu/test_grading_on_device.py is the same on a
 
 import ctypes
 import subprocess
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -156,7 +157,7 @@ def test_a_call_of_the_driver_that_fails_is_named(fake):
 def test_the_way_to_the_worker_is_measured_and_taken_off(fake, tmp_path):
     device = Device(fake)
     found = lag.measured(device, Machine(available()))
-    # What lies on a line through two medians may be noise on a machine that does other work.
+    # The difference of two medians may be noise on a machine that does other work.
     assert 0 <= found.word < 10 and found.turn >= NO_LAG.turn
     # Of a way of 100 s nothing is left of a call but the least that there is, of ten calls in a bracket a tenth.
     device.lag = lambda machine: found._replace(word=100.0)
@@ -164,12 +165,18 @@ def test_the_way_to_the_worker_is_measured_and_taken_off(fake, tmp_path):
     assert {round(1e6 * sample.seconds, 3) for sample in observed.samples} <= {1.0, 0.1}
 
 
-@given(st.floats(0, 1), st.floats(0, 1), st.integers(1, 3), st.integers(1, 20))
-def test_the_lag_is_what_a_bracket_takes_beside_its_calls(lag_seconds, a_call, calls, more):
-    one, many = (lag.Bracket(n, lag_seconds + n * a_call) for n in (calls, calls + more))
-    assert lag.intercept(one, many) == pytest.approx(lag_seconds, abs=1e-9)
+@given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=1, max_size=9), st.floats(0, 1))
+def test_the_lag_is_what_a_bracket_takes_beside_its_calls(drifts, lag_seconds):
+    # A bracket now and then takes longer, by either clock: the medians do not follow.
+    steady = [lag.Bracket(lag_seconds + 2.0, 2.0, 0.0)] * (2 * len(drifts) + 1)
+    noisy = [lag.Bracket(lag_seconds + 2.0 + more, 2.0 + late, 0.0) for more, late in drifts]
+    assert lag.beside(steady + noisy) == pytest.approx(lag_seconds, abs=1e-9)
     # Noise never makes it less than nothing.
-    assert lag.intercept(one, lag.Bracket(many.calls, 1e3)) == 0
+    assert lag.beside([lag.Bracket(1.0, 1.0 + lag_seconds, 0.0)]) == 0
+
+
+def test_the_device_times_by_its_own_events(fake):
+    assert 0.02 <= driver.timed(lambda: time.sleep(0.02)) < 10
 
 
 @NEEDS

@@ -1,19 +1,21 @@
 """How long the way to a worker and back takes here, measured with a kernel of ours that fills an output.
 
 A call in a sandbox takes longer than its kernels: two words between processes, a launch, the device's turn from one
-context to another and back, and a device that begins cold (the first calls of a bracket take 4% longer than the later
-ones): 0.1 to 0.5 ms together, once for all the calls of a bracket. That is no part of a submission's time. A bracket
-of n fills takes a + n b, one of twice as many a + 2 n b: a is the lag. It is measured before any submission is there,
-by a worker of the same kind in a box of the same kind: nothing that is graded has a say in it. (Of a submission itself
-the difference of two brackets would be truer still, but a kernel that is slow on purpose in the shorter one would gain
-by it.)
+context to another and back, and a device that begins cold: 0.2 to 0.3 ms together, once for all the calls of a bracket.
+That is no part of a submission's time. The lag is what a bracket of fills takes by the referee's clock, less what the
+same fills take in the referee's own process by the device's events, which are `bench conv`'s clock. It is measured
+before any submission is there, by a worker of the same kind in a box of the same kind: nothing that is graded has a say
+in it.
+
+On an H200 that is 0.26 to 0.30 ms, whether of fills or of kernels that take twice as long. (Two brackets, of n and 2n
+fills, and the line through them gave 0.19 to 0.23 ms: too little, and a layer of 0.34 ms came out up to 4% too long.)
 """
 
 import statistics
 import subprocess
 import tempfile
 from pathlib import Path
-from typing import Any, List, NamedTuple, Optional
+from typing import Any, List, NamedTuple, Optional, Sequence
 
 import numpy as np
 
@@ -68,46 +70,45 @@ def measured(gpu: Any, machine: Any) -> Lag:
         tensors = gpu.tensors([place(_SHAPE)])
         # Seconds are taken as they are.
         tensors.lag = Lag(0.0, float("inf"))
-        turns: List[float] = []
         try:
             box = gpu.shown(Box(_LIMITS, read=(str(plugin.path), *plugin.read)))
             with Session(box, machine.layers, tensors.shared, machine.unsandboxed) as session:
                 session.load(plugin, True, tensors.shared.device)
-                one, many = (_seconds(session, tensors, times, turns) for times in (1, 2))
+                seen = _brackets(session, tensors)[_WARM:]
         except Broken as error:
             raise DeviceError(f"a kernel of ours does not run in the sandbox: {error}") from None
         finally:
             tensors.close()
-    turn = max(NO_LAG.turn, 1.5 * statistics.quantiles(turns, n=10)[-1])
-    return Lag(intercept(one, many), turn)
+    turn = max(NO_LAG.turn, 1.5 * statistics.quantiles((bracket.turn for bracket in seen), n=10)[-1])
+    return Lag(beside(seen), turn)
 
 
 class Bracket(NamedTuple):
-    """A bracket's calls, and the seconds from the referee's word to the worker's."""
+    """One bracket of fills, in seconds."""
 
-    calls: int
-    seconds: float
-
-
-def intercept(one: Bracket, many: Bracket) -> float:
-    """Seconds of a bracket without calls, on the line through two brackets."""
-    a_call = (many.seconds - one.seconds) / (many.calls - one.calls)
-    return min(one.seconds, max(0.0, one.seconds - one.calls * a_call))
+    taken: float  # from the referee's word to the worker's
+    alone: float  # the same fills in the referee's process, by the device's events
+    turn: float  # until the device answered the referee behind it
 
 
-def _seconds(session: Session, tensors: Any, times: int, turns: List[float]) -> Bracket:
-    """The median of some brackets with every tensor so many times; notes the device's turns behind them."""
-    bracket, rng = times * tensors.bracket(True), np.random.default_rng(0)
+def beside(brackets: Sequence[Bracket]) -> float:
+    """Seconds of a bracket beside its calls; never less than none."""
+    taken, alone = (statistics.median(values) for values in zip(*(bracket[:2] for bracket in brackets)))
+    return max(0.0, taken - alone)
+
+
+def _brackets(session: Session, tensors: Any) -> List[Bracket]:
+    bracket, rng = tensors.bracket(True), np.random.default_rng(0)
     session.case(_SHAPE, [slot.prepare(_SHAPE, rng) for slot in bracket], tensors.on_device)
     given = inputs.fresh(rng, _SHAPE, True)
-    taken = []
+    seen = []
     for number in range(_CALLS):
-        for slot in tensors.bracket(True):
+        for slot in bracket:
             slot.fill(given, 0.0)
-        taken.append(len(bracket) * session.call(number, tensors, bracket).seconds)
-        turns.append(tensors.turn)
-    del turns[-_CALLS : _WARM - _CALLS]
-    return Bracket(len(bracket), statistics.median(taken[_WARM:]))
+        alone = sum(slot.alone(0.0) for slot in bracket)
+        taken = len(bracket) * session.call(number, tensors, bracket).seconds
+        seen.append(Bracket(taken, alone, tensors.turn))
+    return seen
 
 
 def _built(folder: Path) -> Optional[Plugin]:
