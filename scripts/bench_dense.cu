@@ -18,7 +18,7 @@ FOPS_API size_t workspace_bytes(const fops::DenseWeights* weights, long long n) 
 FOPS_API int dense(const fops::DenseWeights* weights, long long n, const void* x_hi, const void* x_lo, float x_unscale,
                    int tanh, int products, float* y, void* workspace, cudaStream_t stream) {
   return fops::dense(*weights, n, static_cast<const __half*>(x_hi), static_cast<const __half*>(x_lo), x_unscale,
-                     tanh != 0, products, y, workspace, stream);
+                     tanh != 0 ? fops::Activation::tanh : fops::Activation::none, products, {}, y, workspace, stream);
 }
 
 FOPS_API const char* message() { return fops::last_message(); }

@@ -32,7 +32,7 @@ def build():
 
 class Weights(ctypes.Structure):
     _fields_ = [("units", ctypes.c_int64), ("inputs", ctypes.c_int64)] + [
-        (name, ctypes.c_void_p) for name in ("hi", "lo", "unscale", "bias")
+        (name, ctypes.c_void_p) for name in ("hi", "lo", "unscale", "bias", "least")
     ]
 
 

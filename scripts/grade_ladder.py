@@ -31,8 +31,8 @@ from fashion_infer.system import compilers, resources
 
 _SHARE, _MICROSECONDS, _APART = 0.03, 8.0, 1.05
 _MOST_SECONDS = 15.0  # of a grade, built, on an H200
-# A plug-in that passes on to a kernel of the library; SLOWER outputs an image are filled first, which the
-# kernel then writes.
+# A plug-in that passes on to a kernel of the library, as grading/device/known.py has it; SLOWER outputs an image are
+# filled first, which the kernel then writes.
 _SOURCE = """
 #include <dlfcn.h>
 #include <stddef.h>
@@ -69,6 +69,8 @@ def main() -> int:
         sys.exit("an edition with one convolution, please: the benchmark's times are a layer's")
     asked = rubric.changed(rubric.default(options.edition), "gpu", options.n)._replace(precision="half")
     machine = Machine(required(), gpu=Gpu(0))
+    lag = machine.gpu.lag(machine)
+    print(f"the way to the worker and back: {1e3 * lag.word:.3f} ms a bracket", flush=True)
     with tempfile.TemporaryDirectory() as folder:
         wrong = _ladder(Path(folder), rows, asked, machine)
         if options.tries:

@@ -17,7 +17,8 @@ pytestmark = pytest.mark.gpu
 NAMES = [*[name for name, precision in library.kernels() if precision == "float32"], "auto"]
 # What docs/precision.md says does not hold yet on a GPU.
 NOT_YET = pytest.mark.xfail(reason="docs/precision.md: what does not hold yet on a GPU")
-LONG_CHAINS = [name if name in ("tensor-core", "auto") else pytest.param(name, marks=NOT_YET) for name in NAMES]
+LONG = ("implicit-gemm", "tensor-core", "few-products", "auto")
+LONG_CHAINS = [name if name in LONG else pytest.param(name, marks=NOT_YET) for name in NAMES]
 KIND = st.sampled_from(sorted(inputs.KINDS))
 SEED = st.integers(0, 2**32 - 1)
 LARGE = chains.large()
@@ -77,7 +78,6 @@ def check_network(chain, weights, x):
     assert bounds.excess(y, bounds.forward(chain.layers, weights, x)) <= 1
 
 
-@NOT_YET
 def test_dense():
     @profiles.on_device(60)
     @hypothesis.given(
@@ -96,7 +96,6 @@ def test_dense():
     check()
 
 
-@NOT_YET
 def test_random_networks():
     @profiles.on_device(150)
     @hypothesis.given(LARGE, st.integers(1, 40), KIND, st.booleans(), SEED)
@@ -108,7 +107,6 @@ def test_random_networks():
     check()
 
 
-@NOT_YET
 @pytest.mark.parametrize("kind", sorted(inputs.KINDS))
 @pytest.mark.parametrize("name", chains.COURSE)
 def test_course_networks(name, kind):
@@ -118,7 +116,6 @@ def test_course_networks(name, kind):
     check_network(chain, chain.weights(pixels=kind == "pixels"), x)
 
 
-@NOT_YET
 @pytest.mark.parametrize("filters", [4, 9, 16, 50])
 def test_pixels_with_one_of_another_size(filters):
     """The stages that split into halves scale whole bands: one value must not take the others' bits."""

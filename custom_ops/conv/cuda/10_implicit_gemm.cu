@@ -7,7 +7,9 @@
 //
 // Costs: index arithmetic for every value gathered.
 // Gains: no matrix and no traffic for it; a value read from shared memory serves several multiply-adds; any shape,
-// which is why "auto" falls back to it. fa2017 1.400 ms, 4.4 times faster than step 9; fa2019 6.01 and 14.7 ms.
+// which is why "auto" falls back to it. fa2017 1.400 ms, 4.4 times faster than step 9; fa2019 6.01 and 16.2 ms.
+#include <type_traits>
+
 #include "conv/cuda/kernels.h"
 
 namespace fops {
@@ -16,10 +18,13 @@ namespace {
 constexpr int kThreads = 256;
 constexpr int kPixels = 128;  // outputs a block, across the boundary of images where it falls
 constexpr int kDepth = 8;     // taps a step
+// Taps whose products are added one after the other. Of more, so many at a time make a sum of their own (kLong): a
+// chain of thousands that are alike loses more than docs/precision.md allows.
+constexpr int kTogether = 64;
 
 // A block computes kFilters x 128 outputs. Each of its 8 warps owns kFilters/8 filters and each lane 4 neighbouring
 // pixels, so the weights are broadcast reads and the pixels 16-byte reads of shared memory.
-template <int kFilters, typename X>
+template <int kFilters, bool kLong, typename X>
 __global__ void __launch_bounds__(kThreads) implicit_gemm(Dims d, bool vector, const X* __restrict__ x,
                                                           const float* __restrict__ k, float* __restrict__ y) {
   constexpr int kOwn = kFilters / 8;
@@ -40,7 +45,7 @@ __global__ void __launch_bounds__(kThreads) implicit_gemm(Dims d, bool vector, c
     const long long image = n / plane, pixel = n % plane;
     const X* corner = x + (image * d.C * d.H + pixel / d.OW) * d.W + pixel % d.OW;
 
-    float sum[kOwn][4] = {};
+    float total[kOwn][4] = {}, sum[kOwn][4] = {};
     for (int t = 0; t < taps; t += kDepth) {
       for (int i = threadIdx.x; i < kDepth * kFilters; i += kThreads) {
         const int m = m0 + i / kDepth, tap = t + i % kDepth;
@@ -70,6 +75,19 @@ __global__ void __launch_bounds__(kThreads) implicit_gemm(Dims d, bool vector, c
         }
       }
       __syncthreads();
+      if (kLong && (t + kDepth) % kTogether == 0) {
+#pragma unroll
+        for (int j = 0; j < kOwn; ++j)
+#pragma unroll
+          for (int i = 0; i < 4; ++i) total[j][i] += sum[j][i], sum[j][i] = 0.0f;
+      }
+    }
+
+    if (kLong) {
+#pragma unroll
+      for (int j = 0; j < kOwn; ++j)
+#pragma unroll
+        for (int i = 0; i < 4; ++i) sum[j][i] += total[j][i];
     }
 
     const long long first = n0 + lane * 4;  // this thread's four outputs; they may belong to two images
@@ -95,7 +113,10 @@ fops_status run(const fops_conv& c, const void* x, const float* k, float* y, voi
   const bool vector = plane % 4 == 0 && reinterpret_cast<uintptr_t>(y) % 16 == 0;
   const unsigned grid = grid_for(ceil_div(d.M, kFilters) * ceil_div(d.B * plane, kPixels));
   return with_input(c, x, [&](auto typed) {
-    implicit_gemm<kFilters><<<grid, kThreads, 0, static_cast<cudaStream_t>(stream)>>>(d, vector, typed, k, y);
+    using In = std::remove_cv_t<std::remove_pointer_t<decltype(typed)>>;
+    const bool many = d.C * d.K * d.K > kTogether;
+    auto* kernel = many ? implicit_gemm<kFilters, true, In> : implicit_gemm<kFilters, false, In>;
+    kernel<<<grid, kThreads, 0, static_cast<cudaStream_t>(stream)>>>(d, vector, typed, k, y);
     return launched("implicit-gemm");
   });
 }

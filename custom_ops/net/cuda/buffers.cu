@@ -9,6 +9,7 @@ namespace {
 
 constexpr int64_t kMostItems = 16384;  // a slice, at most
 constexpr double kMemoryShare = 0.8;   // of the free memory
+constexpr int64_t kPlainBytes = 64 << 20;  // for blocks that compute items again, at most, but for the first
 
 // Items a slice may have at most; FASHION_OPS_SLICE lowers it, for tests and for sharing a small device.
 int64_t most_items() {
@@ -23,7 +24,7 @@ fops_status Buffers::set_steps(std::vector<Step> steps) {
   bool same = steps.size() == steps_.size();
   for (size_t i = 0; same && i < steps.size(); ++i)
     same = steps[i].kind == steps_[i].kind && steps[i].out_bytes() == steps_[i].out_bytes() &&
-           steps[i].scratch == steps_[i].scratch;
+           steps[i].scratch == steps_[i].scratch && steps[i].doubt_at == steps_[i].doubt_at;
   if (!same) FOPS_TRY(release());  // a new weight's bound may have changed the forms
   steps_ = std::move(steps);
   made_ = true;
@@ -39,7 +40,7 @@ fops_status Buffers::release() noexcept {
   capacity_ = 0;
   limited_ = false;
   for (DeviceMemory& output : outputs_) FOPS_TRY(output.release());
-  FOPS_TRY(scratch_.release());
+  for (DeviceMemory* memory : {&scratch_, &doubts_, &again_, &plain_}) FOPS_TRY(memory->release());
   return workspace_.release();
 }
 
@@ -50,7 +51,7 @@ fops_status Buffers::grow(int64_t wanted, int64_t extra_bytes, const std::vector
   FOPS_CUDA(cudaMemGetInfo(&free, &total));
   int64_t an_item = extra_bytes, scratch = 0;
   for (const Step& step : steps_) {
-    an_item += step.out_bytes();
+    an_item += step.out_bytes() + 4 * step.doubt_words;
     scratch = std::max(scratch, 4 * step.scratch);
   }
   const double fit = kMemoryShare * static_cast<double>(free) / static_cast<double>(an_item + scratch);
@@ -68,10 +69,12 @@ fops_status Buffers::grow(int64_t wanted, int64_t extra_bytes, const std::vector
 
 fops_status Buffers::reserve(int64_t n, const std::vector<StageWeights>& weights, cudaStream_t stream) {
   size_t scratch = 0, workspace = 0;
+  int64_t doubts = 0;
   outputs_.resize(steps_.size() - 1);
   for (size_t i = 0; i < steps_.size(); ++i) {
     const Step& step = steps_[i];
     scratch = std::max(scratch, static_cast<size_t>(4 * step.scratch * n));
+    doubts += step.doubt_words;
     if (step.kind == Step::Kind::dense)
       workspace = std::max(workspace, dense_workspace_bytes(weights[step.stage].dense, n));
     if (i + 1 == steps_.size()) continue;
@@ -86,8 +89,31 @@ fops_status Buffers::reserve(int64_t n, const std::vector<StageWeights>& weights
     FOPS_CUDA(cudaMemsetAsync(scratch_.as(), 0, scratch, stream));
   }
   if (workspace > 0) FOPS_TRY(workspace_.reserve(workspace));
+  if (doubts > 0) FOPS_TRY(reserve_doubts(n, doubts, stream));
   FOPS_CUDA(cudaStreamSynchronize(stream));
   capacity_ = n;
+  return FOPS_OK;
+}
+
+int64_t Buffers::largest() const {
+  int64_t size = 0;
+  for (const Step& step : steps_) size = std::max({size, step.in.size(), step.out.size()});
+  return size;
+}
+
+fops_status Buffers::reserve_doubts(int64_t n, int64_t words, cudaStream_t stream) {
+  int device = 0, multiprocessors = 0;
+  FOPS_CUDA(cudaGetDevice(&device));
+  FOPS_CUDA(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device));
+  const int64_t a_block = 2 * 4 * largest();
+  const int64_t blocks = std::max<int64_t>(1, std::min<int64_t>({n, multiprocessors, kPlainBytes / a_block}));
+  plain_blocks_ = static_cast<unsigned>(blocks);
+  const size_t bits = static_cast<size_t>(4 * n * words), flags = static_cast<size_t>(4 * n);
+  FOPS_TRY(plain_.reserve(static_cast<size_t>(blocks * a_block)));
+  FOPS_TRY(doubts_.reserve(bits));
+  FOPS_TRY(again_.reserve(flags));
+  FOPS_CUDA(cudaMemsetAsync(doubts_.as(), 0, bits, stream));
+  FOPS_CUDA(cudaMemsetAsync(again_.as(), 0, flags, stream));
   return FOPS_OK;
 }
 

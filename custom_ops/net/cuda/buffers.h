@@ -32,15 +32,26 @@ class Buffers {
   Tensor output(size_t step, float* out, int64_t first) const;
   void* scratch() const { return scratch_.as(); }
   void* workspace() const { return workspace_.as(); }
+  // A dense step's outputs in doubt: none at first, and behind every pass.
+  Doubts doubts(const Step& step) const {
+    return {doubts_.as<unsigned>() + step.doubt_at * capacity_, static_cast<int>(step.doubt_words)};
+  }
+  // What computing items again needs: a flag an item, and two tensors for each of so many blocks.
+  unsigned* again() const { return again_.as<unsigned>(); }
+  float* plain() const { return plain_.as<float>(); }
+  unsigned plain_blocks() const { return plain_blocks_; }
+  int64_t largest() const;  // values of a step's input or output
 
  private:
   fops_status reserve(int64_t n, const std::vector<StageWeights>& weights, cudaStream_t stream);
+  fops_status reserve_doubts(int64_t n, int64_t words, cudaStream_t stream);
   fops_status release() noexcept;
 
   bool made_ = false;
   std::vector<Step> steps_;
   std::vector<DeviceMemory> outputs_;  // of each step but the last, which writes to the caller's
-  DeviceMemory scratch_, workspace_;
+  DeviceMemory scratch_, workspace_, doubts_, again_, plain_;
+  unsigned plain_blocks_ = 0;
   int64_t capacity_ = 0;  // items
   bool limited_ = false;  // memory held no more: larger batches go in slices of this
 };

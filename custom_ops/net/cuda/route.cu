@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "net/cuda/kernels/recompute.h"
+
 namespace fops {
 namespace {
 
@@ -23,11 +25,12 @@ std::vector<Step> make_route(const Plan& plan, const std::vector<StageWeights>& 
   const auto few = [&](size_t i) { return stages[i].kind == Stage::Kind::dense && stages[i].out.size() <= kFewUnits; };
   // Whether stage i is a dense layer for the matrix units when its input has this bound.
   const auto wants_halves = [&](size_t i, double bound) {
-    return i < stages.size() && stages[i].kind == Stage::Kind::dense && !few(i) && matrix_units &&
-           weights[i].packed_dense && usable(bound);
+    return i < stages.size() && stages.size() <= kMostRecomputed && stages[i].kind == Stage::Kind::dense && !few(i) &&
+           matrix_units && weights[i].packed_dense && usable(bound);
   };
 
   std::vector<Step> steps;
+  int64_t doubt_words_so_far = 0;
   double bound = type == FOPS_UINT8 ? 255.0 : INFINITY;
   Tensor::Form form = type == FOPS_UINT8 ? Tensor::Form::uint8 : Tensor::Form::float32;
   for (size_t i = 0; i < stages.size(); ++i) {
@@ -68,6 +71,8 @@ std::vector<Step> make_route(const Plan& plan, const std::vector<StageWeights>& 
             steps.push_back(convert);
           }
           step.kind = Step::Kind::dense;
+          step.doubt_at = doubt_words_so_far, step.doubt_words = doubt_words(step.out.size());
+          doubt_words_so_far += step.doubt_words;
         } else {
           step.kind = Step::Kind::dense_plain;
         }

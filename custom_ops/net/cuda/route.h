@@ -4,7 +4,8 @@
 // What decides is a bound on every tensor's largest magnitude. Behind tanh it is 1, of uint8 pixels 255, of float32
 // data unknown; a convolution multiplies it by its filters' largest sum of |w|; ReLU and the pool keep it. Where a
 // bound is known, one power of two scales the tensor safely into half's range and the matrix units serve the next dense
-// layer; where it is not, that layer runs in plain float32.
+// layer; where it is not, that layer runs in plain float32. Items whose values lie too far below the bound for halves
+// are computed again behind the last step (kernels/recompute.cu).
 #pragma once
 
 #include <vector>
@@ -34,6 +35,7 @@ struct Step {
   Tensor::Form form = Tensor::Form::float32;  // of the output
   float scale = 1.0f;                         // of halves
   int64_t scratch = 0;                        // floats an item
+  int64_t doubt_at = 0, doubt_words = 0;      // of a dense step: where its Doubts begin, in words an item; and how many
   int64_t out_bytes() const {
     return form == Tensor::Form::halves ? 2 * 2 * dense_stride(out.size()) : 4 * out.size();
   }

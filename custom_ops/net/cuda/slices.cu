@@ -166,7 +166,7 @@ fops_status Slices::queue(const Sliced& all, Slot* slot) {
                              all.buffers.output(0, result, at), compute_));
     FOPS_TRY(run_stamp(&span->end, compute_));
   }
-  FOPS_TRY(steps_.run(all.buffers, 1, slot->n, all.buffers.output(0, result, 0), result, &slot->marks, compute_));
+  FOPS_TRY(steps_.run(all.buffers, 1, slot->n, steps_.input(slot->in.as(), type, 0), result, &slot->marks, compute_));
   FOPS_CUDA(cudaEventRecord(slot->computed, compute_));
 
   FOPS_CUDA(cudaStreamWaitEvent(down_, slot->computed, 0));

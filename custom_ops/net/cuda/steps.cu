@@ -3,6 +3,7 @@
 #include "conv/cuda/table.h"
 #include "conv/dispatch.h"
 #include "net/cuda/graph_cache.h"
+#include "net/cuda/kernels/recompute.h"
 
 namespace fops {
 
@@ -13,18 +14,51 @@ Tensor Steps::input(const void* data, fops_dtype type, int64_t first) const {
   return x;
 }
 
-fops_status Steps::run(const Buffers& buffers, size_t from, int64_t n, Tensor x, float* out, std::vector<Event>* marks,
-                       cudaStream_t stream) const {
+fops_status Steps::run(const Buffers& buffers, size_t from, int64_t n, const Tensor& data, float* out,
+                       std::vector<Event>* marks, cudaStream_t stream) const {
   unsigned flags = 0;
   FOPS_TRY(record_flags(stream, &flags));
   if (marks != nullptr) FOPS_CUDA(cudaEventRecordWithFlags((*marks)[from], stream, flags));
-  for (size_t i = from; i < buffers.steps().size(); ++i) {
+  const size_t count = buffers.steps().size();
+  Tensor x = from == 0 ? data : buffers.output(from - 1, out, 0);
+  for (size_t i = from; i < count; ++i) {
     const Tensor y = buffers.output(i, out, 0);
     FOPS_TRY(run_step(buffers, buffers.steps()[i], n, x, y, stream));
+    if (i + 1 == count) FOPS_TRY(recompute(buffers, n, data, out, stream));
     if (marks != nullptr) FOPS_CUDA(cudaEventRecordWithFlags((*marks)[i + 1], stream, flags));
     x = y;
   }
   return FOPS_OK;
+}
+
+// What halves could not carry. Nothing where a lower precision was asked for, or where no step uses halves.
+fops_status Steps::recompute(const Buffers& buffers, int64_t n, const Tensor& data, float* out,
+                             cudaStream_t stream) const {
+  Recompute work;
+  for (size_t i = 0; i < buffers.steps().size() && products_ == 3; ++i) {
+    const Step& step = buffers.steps()[i];
+    if (step.kind != Step::Kind::dense) continue;
+    const Tensor x = buffers.output(i - 1, out, 0);  // a dense step has halves from the step before it
+    const DenseWeights& w = weights_.stages()[step.stage].dense;
+    work.layers[work.layer_count++] = {static_cast<const __half*>(x.data), w.hi, w.unscale, w.bias, w.least,
+                                       1.0f / x.scale, least_share(w.inputs, 1.0f / x.scale),
+                                       static_cast<int>(dense_stride(w.inputs)), static_cast<int>(w.units),
+                                       buffers.doubts(step)};
+  }
+  if (work.layer_count == 0) return FOPS_OK;
+  const auto whole = [](int64_t size) { return static_cast<int>(size); };
+  for (const Stage& stage : plan_.stages) {
+    const StageWeights& w = weights_.stages()[work.stage_count];
+    const bool dense = stage.kind == Stage::Kind::dense, conv = stage.kind == Stage::Kind::convolution;
+    work.stages[work.stage_count++] = {
+        stage.kind, stage.activation, whole(stage.in.C), whole(stage.in.H), whole(stage.in.W),
+        whole(dense ? stage.out.size() : stage.out.C), whole(stage.out.H), whole(stage.out.W),
+        conv ? whole(stage.K) : 1, stage.pool ? whole(stage.pool.size) : 1, stage.pool ? whole(stage.pool.stride) : 1,
+        w.w, w.bias};
+  }
+  work.blocks = buffers.plain_blocks(), work.again = buffers.again(), work.scratch = buffers.plain();
+  work.largest = buffers.largest(), work.out_size = plan_.out().size();
+  return run_recompute(work, n, data, out, stream);
 }
 
 fops_status Steps::run_step(const Buffers& buffers, const Step& step, int64_t n, const Tensor& x, const Tensor& y,
@@ -49,8 +83,8 @@ fops_status Steps::run_step(const Buffers& buffers, const Step& step, int64_t n,
     }
     case Step::Kind::map: return run_map(step.in, step.out, step.pool, step.activation, n, x, y, stream);
     case Step::Kind::dense:
-      return dense(w.dense, n, static_cast<const __half*>(x.data), x.lo, 1.0f / x.scale, step.activation,
-                   products_, to, buffers.workspace(), stream);
+      return dense(w.dense, n, static_cast<const __half*>(x.data), x.lo, 1.0f / x.scale, step.activation, products_,
+                   products_ == 3 ? buffers.doubts(step) : Doubts(), to, buffers.workspace(), stream);
     case Step::Kind::dense_plain: {
       // A dense layer is a 1x1 convolution over an image of one pixel with a channel a value.
       const fops_conv conv{n, step.in.size(), 1, 1, step.out.size(), 1, type};

@@ -20,14 +20,16 @@ class Steps {
 
   // The data, from item `first` on.
   Tensor input(const void* data, fops_dtype type, int64_t first) const;
-  // Queues the steps from `from` on, from x to `out`. `marks`, when given, are recorded before the first of them and
-  // behind each.
-  fops_status run(const Buffers& buffers, size_t from, int64_t n, Tensor x, float* out, std::vector<Event>* marks,
-                  cudaStream_t stream) const;
+  // Queues the steps from `from` on, to `out`, and then the items of `data`, the first step's input, that are in doubt.
+  // `marks`, when given, are recorded before the first of these steps and behind each.
+  fops_status run(const Buffers& buffers, size_t from, int64_t n, const Tensor& data, float* out,
+                  std::vector<Event>* marks, cudaStream_t stream) const;
   fops_status run_step(const Buffers& buffers, const Step& step, int64_t n, const Tensor& x, const Tensor& y,
                        cudaStream_t stream) const;
 
  private:
+  fops_status recompute(const Buffers& buffers, int64_t n, const Tensor& data, float* out, cudaStream_t stream) const;
+
   const Plan& plan_;
   const DeviceWeights& weights_;
   const int products_;

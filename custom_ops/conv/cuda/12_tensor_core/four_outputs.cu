@@ -14,8 +14,8 @@
 #include "conv/cuda/12_tensor_core/four_outputs.cuh"
 #include "conv/cuda/12_tensor_core/tensor_core.h"
 #include "conv/cuda/kernels.h"
+#include "gpu/band_scale.cuh"
 #include "gpu/isa/bulk_copy.cuh"
-#include "gpu/largest.cuh"
 
 namespace fops {
 namespace {
@@ -100,18 +100,9 @@ __global__ void __launch_bounds__(kThreads, least_blocks(K))
     }
     float rescale = 1.0f;
     if (!exact || !finite) {
-      largest = 0.0f;
-      uint32_t smallest = ~0u;
-      for (int i = threadIdx.x; i < count; i += kThreads) {
-        const float v = static_cast<float>(source[i]);
-        largest = larger(largest, v), smallest = min(smallest, nonzero_bits(v));
-      }
-      largest = block_max(largest, &scratch);
-      smallest = ~block_max(~smallest, &scratch);
-      float scale = kImageScale;
-      const auto fits = [&] { return half || smallest >= nonzero_bits(least_scaled(kTaps) / scale); };
-      if (largest * scale < kWindowLow || largest * scale > kWindowHigh || !fits()) scale = scale_for(largest);
-      if (!finite || !(largest < kLargestScaled) || !fits()) {
+      const float least = half ? 0.0f : least_scaled(kTaps);
+      const float scale = finite ? band_scale<kThreads>(source, count, least, &scratch) : 0.0f;
+      if (scale == 0.0f) {
         direct_band(source - h0 * d.W, k, out - h0 * d.OW, 1, d.H, d.W, d.M, K, h0, rows);
         __syncthreads();
         continue;

@@ -1,4 +1,4 @@
-// A stage's activation of one value.
+// A stage's epilogue, value by value.
 #pragma once
 
 #include "gpu/isa/tanh.cuh"
@@ -11,5 +11,8 @@ __device__ inline float activate(Activation activation, float v) {
   if (activation == Activation::tanh) return tanh_scaled(v);
   return activation == Activation::relu && v < 0.0f ? 0.0f : v;
 }
+
+// The larger of two values of a pool's window, `a` of the two seen first. A NaN that meets a number stays.
+__device__ inline float max_or_nan(float a, float b) { return a > b || a != a ? a : b; }
 
 }  // namespace fops

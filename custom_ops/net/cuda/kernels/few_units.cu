@@ -15,6 +15,7 @@ namespace {
 
 constexpr int kThreads = 128;
 constexpr int kLanes = 8;  // an item
+constexpr int kTogether = 512;  // inputs whose products a lane adds one after the other, 64 of them: docs/precision.md
 
 // The first kWide values from `from` on.
 template <int kWide, typename X>
@@ -38,20 +39,28 @@ __global__ void __launch_bounds__(kThreads)
   for (int i = 0; i < kItems; ++i) row[i] = x + min(first + i, n - 1) * inputs;  // past the end: the last item again
 
   float sum[kItems][kUnits] = {};
+  for (int begin = 0; begin < inputs; begin += kTogether) {
+    const int end = min(begin + kTogether, inputs);
+    float part[kItems][kUnits] = {};
 #pragma unroll 2
-  for (int k = lane * kWide; k < inputs; k += kLanes * kWide) {
-    float v[kItems][kWide];
+    for (int k = begin + lane * kWide; k < end; k += kLanes * kWide) {
+      float v[kItems][kWide];
 #pragma unroll
-    for (int i = 0; i < kItems; ++i) load(row[i] + k, v[i]);
+      for (int i = 0; i < kItems; ++i) load(row[i] + k, v[i]);
 #pragma unroll
-    for (int u = 0; u < kUnits; ++u) {
-      float weight[kWide];
-      load(w + static_cast<long long>(min(u, units - 1)) * inputs + k, weight);  // the surplus is not written
+      for (int u = 0; u < kUnits; ++u) {
+        float weight[kWide];
+        load(w + static_cast<long long>(min(u, units - 1)) * inputs + k, weight);  // the surplus is not written
 #pragma unroll
-      for (int i = 0; i < kItems; ++i)
+        for (int i = 0; i < kItems; ++i)
 #pragma unroll
-        for (int e = 0; e < kWide; ++e) sum[i][u] = fmaf(v[i][e], weight[e], sum[i][u]);
+          for (int e = 0; e < kWide; ++e) part[i][u] = fmaf(v[i][e], weight[e], part[i][u]);
+      }
     }
+#pragma unroll
+    for (int i = 0; i < kItems; ++i)
+#pragma unroll
+      for (int u = 0; u < kUnits; ++u) sum[i][u] += part[i][u];
   }
 #pragma unroll
   for (int i = 0; i < kItems; ++i) {

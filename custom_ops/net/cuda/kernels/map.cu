@@ -32,9 +32,6 @@ enum class Windows {
   any
 };
 
-// A NaN that meets a number stays.
-__device__ inline float max_or_nan(float a, float b) { return a > b || a != a ? a : b; }
-
 // Output i of an item.
 template <Windows windows, typename X>
 __device__ float map_at(const MapDims& d, const X* item, int i) {

@@ -55,6 +55,10 @@ bool pack_conv_pixels(const Stage& stage, const float* k, PixelWeights* out);
 fops_status run_conv_pixels(const Stage& stage, const PixelWeights& weights, const float* k, int64_t n, const Tensor& x,
                             const Tensor& y, cudaStream_t stream);
 
+// The items with outputs that are in doubt (kernels/recompute.cu).
+struct Recompute;
+fops_status run_recompute(const Recompute& recompute, int64_t n, const Tensor& data, float* out, cudaStream_t stream);
+
 // Writes the device's time, in nanoseconds, to device memory.
 fops_status run_stamp(uint64_t* to, cudaStream_t stream);
 

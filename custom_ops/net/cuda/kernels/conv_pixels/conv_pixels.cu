@@ -9,10 +9,10 @@
 // Costs: only this shape. Gains: fa2017, 10,000 uint8 images on an H200: 0.172 ms to halves, 0.157 ms to floats
 // (PyTorch's three kernels 2.52); sp2018's first layer 0.237, fa2019's 0.516. docs/notebook.md: limits, and what was
 // tried.
+#include "gpu/band_scale.cuh"
 #include "gpu/isa/bulk_copy.cuh"
 #include "gpu/isa/halves.cuh"
 #include "gpu/isa/tanh.cuh"
-#include "gpu/largest.cuh"
 #include "gpu/launch.h"
 #include "net/cuda/kernels/conv_pixels/layout.cuh"
 #include "net/cuda/kernels/conv_pixels/products.cuh"
@@ -24,7 +24,8 @@ namespace {
 
 using namespace fused_pixels;
 
-// The way out for images with an infinity or a NaN, which have no split. Rare, so only right.
+// The way out for images that have no split: an infinity or a NaN in them, or values too far apart. Rare, so only
+// right. A row's products are added up first, so that few additions follow one another (docs/precision.md).
 template <bool kHalves>
 __device__ void direct(const Sizes& s, const float* image, const float* k, const Outgoing& to) {
   for (int i = threadIdx.x; i < s.values; i += kThreads) {
@@ -33,7 +34,11 @@ __device__ void direct(const Sizes& s, const float* image, const float* k, const
     for (int window = 0; window < 4; ++window) {
       const float* corner = image + (at / s.PW * 2 + window / 2) * s.W + at % s.PW * 2 + window % 2;
       float sum = 0.0f;
-      for (int tap = 0; tap < kTaps; ++tap) sum += corner[tap / K * s.W + tap % K] * k[m * kTaps + tap];
+      for (int p = 0; p < K; ++p) {
+        float row = 0.0f;
+        for (int q = 0; q < K; ++q) row = fmaf(corner[p * s.W + q], k[m * kTaps + p * K + q], row);
+        sum += row;
+      }
       largest = sum > largest || sum != sum ? sum : largest;
       if (sum != sum) break;
     }
@@ -104,25 +109,21 @@ __global__ void __launch_bounds__(kThreads, 4)
       if (next < s.n) fetch(s, x + next * s.H * s.W, raw);  // while this one is multiplied
       multiply<true, true, kHalves, kFull, kRest>(s, weights, offset, 1.0f, 1.0f, hi, hi, to);
     } else {
-      bool finite = true, exact = stage<false>(s, source, kImageScale, hi, lo);
+      bool good = true, exact = stage<false>(s, source, kImageScale, hi, lo);
       bulk_wait_read();
       exact = !__syncthreads_or(!exact);
       float rescale = 1.0f / kImageScale;
       if (!exact) {
-        float largest = 0.0f;
-        for (int i = threadIdx.x; i < s.rows * s.W; i += kThreads) largest = larger(largest, source[i]);
-        largest = block_max(largest, &scratch);
-        finite = largest < kLargestScaled;
-        float scale = kImageScale;
-        if (largest * scale < kWindowLow || largest * scale > kWindowHigh) scale = scale_for(largest);
-        if (finite) stage<true>(s, source, scale, hi, lo);
+        const float scale = band_scale<kThreads>(source, s.rows * s.W, kLeastPixel, &scratch);
+        good = scale != 0.0f;
+        if (good) stage<true>(s, source, scale, hi, lo);
         rescale = 1.0f / scale;
         __syncthreads();
       }
       if (next < s.n) {  // on its way into L2 while this one is multiplied
         prefetch_l2(x + next * s.H * s.W, s.rows * s.W * 4, kThreads);
       }
-      if (!finite)
+      if (!good)
         direct<kHalves>(s, source, k, to);
       else if (exact)
         multiply<true, false, kHalves, kFull, kRest>(s, weights, offset, unscale * rescale, 1.0f, hi, lo, to);

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "gpu/divide.cuh"
+#include "gpu/isa/tanh.cuh"
 #include "net/cuda/kernels/dense/dense.h"
 #include "net/plan.h"
 
@@ -18,6 +19,9 @@ constexpr int K = 5, kTaps = K * K;
 constexpr int kSteps = 2;  // of mma: 16 pairs of taps
 constexpr int kWarps = 4, kThreads = 32 * kWarps;
 constexpr int kChunk = 8;  // outputs a warp computes at a time
+// The smallest scaled magnitude of a pixel, or of a weight as tanh's argument has it, but zero. Low halves end at 2^-25:
+// below 1/2 a value loses bits, down to here half of sqrt(25) units of 2^-24, as much as its sum may lose anyway.
+constexpr float kLeastPixel = 0.2f, kLeastWeight = static_cast<float>(kLeastPixel / kTanhArgument);
 constexpr size_t kMostShared = 98 * 1024;  // what every GPU from sm_80 on gives a block
 
 // Pairs of taps (p, q) and (p, q + 1), p and q a nibble each, in the order in which lanes 0 to 3 read them for the four

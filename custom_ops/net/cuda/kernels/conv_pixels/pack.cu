@@ -19,10 +19,13 @@ bool pack_conv_pixels(const Stage& stage, const float* k, PixelWeights* out) {
   }
   // The largest weight comes to lie in [2^13, 2^14), where its low half keeps all that counts; or as near as uint8
   // pixels allow, which are scaled by the inverse: 2^-24 is the least half, 1024 * 2^5 within its range. Weights beyond
-  // that, below 2^-24 or above 2^18, are left to the general way.
+  // that, below 2^-24 or above 2^18, are left to the general way; and so are those of which one is so far below the
+  // largest, 2^-17 of it, that its low half loses bits that count.
   const int exponent = largest > 0 ? std::ilogb(largest) : 0;
   if (exponent < -24 || exponent > 18) return false;
   const float scale = std::ldexp(1.0f, std::max(-5, std::min(24, 13 - exponent)));
+  for (int i = 0; i < M * kTaps; ++i)
+    if (k[i] != 0.0f && std::fabs(k[i]) * scale < kLeastWeight) return false;
   out->unscale = 1.0f / scale;
   const auto part = [&](int m, int p, int q, bool low) {
     if (m >= M || q >= K) return 0u;

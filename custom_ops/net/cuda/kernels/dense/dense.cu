@@ -3,6 +3,8 @@
 // Every float32 operand is the sum of two halves, hi + lo, 22 bits or more of its 24, and three products of halves on
 // the matrix units stand for one in float32: see gpu/isa/halves.cuh. hopper.cu is the kernel for Hopper, general.cu the
 // one for the other GPUs; kernels.h says why a result's digits do not depend on n.
+#include <cmath>
+
 #include "gpu/isa/halves.cuh"
 #include "gpu/largest.cuh"
 #include "net/cuda/kernels/dense/kernels.h"
@@ -16,26 +18,50 @@ constexpr int64_t kMostSplitRows = 128;
 
 constexpr int kPackThreads = 256;
 
-// One block a unit: its scale, the power of two that brings the largest weight into [2^13, 2^14), and its split. lo is
-// then exact to 2^-25, 2^-38 of the largest. A row with an infinity or NaN has no split: its outputs are NaN.
+// The sum over a block, in the same order every time. Every thread calls it; thread 0 gets it.
+__device__ float block_sum(float value, float* scratch) {
+  for (int offset = 16; offset > 0; offset /= 2) value += __shfl_xor_sync(0xffffffffu, value, offset);
+  if (threadIdx.x % 32 == 0) scratch[threadIdx.x / 32] = value;
+  __syncthreads();
+  float sum = 0.0f;
+  for (int warp = 0; warp < kPackThreads / 32; ++warp) sum += scratch[warp];
+  return sum;
+}
+
+// One block a unit: its scale, the power of two that brings the largest weight into [2^13, 2^14), its split, and what
+// its outputs have to reach. Weights that have no split, infinite, NaN or beyond any scale, leave all outputs in doubt.
 __global__ void __launch_bounds__(kPackThreads) split_weights(long long inputs, long long stride, const float* w,
                                                               const float* bias, __half* hi, __half* lo,
-                                                              float* unscale, float* bias_copy) {
+                                                              float* unscale, float* bias_copy, float* least) {
   __shared__ unsigned scratch;
+  __shared__ float sums[kPackThreads / 32];
   const long long unit = blockIdx.x;
   const float* row = w + unit * inputs;
   float largest = 0.0f;
   for (long long i = threadIdx.x; i < inputs; i += kPackThreads) largest = larger(largest, row[i]);
-  const float scale = scale_for(fminf(block_max(largest, &scratch), 3.4e38f));
+  largest = block_max(largest, &scratch);
+  const float scale = scale_for(fminf(largest, 3.4e38f));
+  float sum = 0.0f, small = 0.0f;
   for (long long i = threadIdx.x; i < stride; i += kPackThreads) {
-    const Split halves = split(i < inputs ? row[i] * scale : 0.0f);
+    const float scaled = i < inputs ? row[i] * scale : 0.0f;
+    const Split halves = split(scaled);
+    sum += fabsf(scaled);
+    if (scaled != 0.0f && fabsf(scaled) < 0.5f) small += 1.0f;
     hi[unit * stride + i] = halves.hi;
     lo[unit * stride + i] = halves.lo;
   }
+  sum = block_sum(sum + 0x1p14f * small, sums);
   if (threadIdx.x == 0) {
     unscale[unit] = 1.0f / scale;
+    least[unit] = largest < kLargestScaled ? sum / scale : INFINITY;
     if (bias != nullptr) bias_copy[unit] = bias[unit];
   }
+}
+
+__device__ void finish(const DenseEpilogue& epilogue, float sum, long long row, long long unit, float* y) {
+  const UnitEpilogue own = epilogue.of(unit);
+  *y = own(sum);
+  if (own.doubtful(sum)) epilogue.doubts.raise(row, unit);
 }
 
 // y from partial sums, `segment` of them a segment. Few sums for many outputs: a thread an output.
@@ -45,6 +71,7 @@ __global__ void __launch_bounds__(kFewThreads) add_few(long long n, long long un
                                                        const float* partial, DenseEpilogue epilogue, float* y) {
   const long long at = blockIdx.x * 1LL * kFewThreads + threadIdx.x, all = n * units;
   if (at >= all) return;
+  const long long row = all <= UINT_MAX ? static_cast<unsigned>(at) / static_cast<unsigned>(units) : at / units;
   float sums[kFewSums], total = 0.0f, sum = 0.0f;
 #pragma unroll
   for (int i = 0; i < kFewSums; ++i) sums[i] = i < count ? __ldcs(partial + i * all + at) : 0.0f;
@@ -53,7 +80,7 @@ __global__ void __launch_bounds__(kFewThreads) add_few(long long n, long long un
     if (i < count) sum += sums[i];
     if ((i + 1) % segment == 0) total += sum, sum = 0.0f;
   }
-  y[at] = epilogue(total + sum, at % units);
+  finish(epilogue, total + sum, row, at - row * units, y + at);
 }
 
 // Many sums for few outputs. The loads of a column of sums are all in flight together, 16 lanes to a column; then one
@@ -83,18 +110,18 @@ __global__ void __launch_bounds__(kAddUnits* kAddLanes) add_partial(long long n,
       }
     __syncthreads();
   }
-  if (lane == 0 && at < all) y[at] = epilogue(total + sum, at % units);
+  if (lane == 0 && at < all) finish(epilogue, total + sum, at / units, at % units, y + at);
 }
 
-// hi, lo, unscale, bias, each beginning on a 256-byte boundary: what the copy engine and 16-byte loads want.
+// hi, lo, unscale, bias, least, each beginning on a 256-byte boundary: what the copy engine and 16-byte loads want.
 size_t aligned(int64_t bytes) { return static_cast<size_t>(ceil_div(bytes, 256) * 256); }
 
 struct Layout {
-  size_t lo, unscale, bias, bytes;
+  size_t lo, unscale, bias, least, bytes;
 };
 Layout layout(int64_t units, int64_t inputs) {
   const size_t halves = aligned(units * dense_stride(inputs) * 2), floats = aligned(units * 4);
-  return {halves, 2 * halves, 2 * halves + floats, 2 * halves + 2 * floats};
+  return {halves, 2 * halves, 2 * halves + floats, 2 * halves + 2 * floats, 2 * halves + 3 * floats};
 }
 
 fops_status check_sizes(int64_t units, int64_t inputs) {
@@ -106,6 +133,10 @@ fops_status check_sizes(int64_t units, int64_t inputs) {
 
 }  // namespace
 
+float least_share(int64_t inputs, float x_unscale) {
+  return static_cast<float>(x_unscale / std::sqrt(static_cast<double>(inputs)));
+}
+
 size_t dense_weight_bytes(int64_t units, int64_t inputs) { return layout(units, inputs).bytes; }
 
 fops_status pack_dense(int64_t units, int64_t inputs, const float* w, const float* bias, void* memory,
@@ -115,10 +146,11 @@ fops_status pack_dense(int64_t units, int64_t inputs, const float* w, const floa
   char* bytes = static_cast<char*>(memory);
   __half *hi = reinterpret_cast<__half*>(bytes), *lo = reinterpret_cast<__half*>(bytes + at.lo);
   float *unscale = reinterpret_cast<float*>(bytes + at.unscale), *copy = reinterpret_cast<float*>(bytes + at.bias);
+  float* least = reinterpret_cast<float*>(bytes + at.least);
   split_weights<<<static_cast<unsigned>(units), kPackThreads, 0, stream>>>(inputs, dense_stride(inputs), w, bias, hi,
-                                                                           lo, unscale, copy);
+                                                                           lo, unscale, copy, least);
   FOPS_TRY(launched("dense layer's split of the weights"));
-  *out = {units, inputs, hi, lo, unscale, bias != nullptr ? copy : nullptr};
+  *out = {units, inputs, hi, lo, unscale, bias != nullptr ? copy : nullptr, least};
   return FOPS_OK;
 }
 
@@ -130,7 +162,8 @@ size_t dense_workspace_bytes(const DenseWeights& weights, int64_t n) {
 }
 
 fops_status dense(const DenseWeights& weights, int64_t n, const __half* x_hi, const __half* x_lo, float x_unscale,
-                  Activation activation, int products, float* y, void* workspace, cudaStream_t stream) {
+                  Activation activation, int products, const Doubts& doubts, float* y, void* workspace,
+                  cudaStream_t stream) {
   FOPS_TRY(check_sizes(weights.units, weights.inputs));
   if (n == 0) return FOPS_OK;
   if (n < 0 || n > INT_MAX - 1024) return fail(FOPS_INVALID, "a dense layer of %lld rows", static_cast<long long>(n));
@@ -141,9 +174,9 @@ fops_status dense(const DenseWeights& weights, int64_t n, const __half* x_hi, co
   bool hopper = false;
   FOPS_TRY(dense_hopper_usable(weights, &hopper));
 
-  DenseCall call{weights,    n,        x_hi, products == 3 ? x_lo : x_hi, x_unscale,
-                 activation, products, y,    multiprocessors,             1,
-                 false,      nullptr,  stream};
+  DenseCall call{weights,    n,        x_hi,   products == 3 ? x_lo : x_hi, x_unscale,
+                 activation, products, doubts, y,                           multiprocessors,
+                 1,          false,    nullptr, stream};
   const auto divide = [&](int parts) {  // none of them without work
     call.parts = std::max(1, std::min(parts, call.chunks()));
     call.parts = static_cast<int>(ceil_div(call.chunks(), call.chunks_a_part()));

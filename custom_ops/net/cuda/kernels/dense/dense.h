@@ -23,7 +23,29 @@ struct DenseWeights {
   const __half* lo = nullptr;
   const float* unscale = nullptr;  // (units): a power of two; before the split the weights were divided by it
   const float* bias = nullptr;     // (units), or null
+  const float* least = nullptr;    // (units): what an output has to reach, see Doubts
 };
+
+// Outputs that halves may not carry. A scaled value below 1/2, of x or of w, is wrong by up to 2^-25: its low half ends
+// there. Beside larger terms that is nothing; it counts where all of a sum is small. With n inputs the parts lost come
+// to at most 2^-25 x_unscale * least, where
+//
+//     least = sum |w| + 2^14 * unscale * (weights that are below 1/2 once scaled, and not zero)
+//
+// for |x| is at most 2^14 x_unscale. Half of the sqrt(n) units of 2^-24 that the bound allows (docs/precision.md)
+// covers them where |y| is x_unscale * least / sqrt(n) or more. Other outputs get their bit here, and recompute.cu looks
+// at them again: one in some 10,000 of random activations.
+struct Doubts {
+  unsigned* bits = nullptr;  // (n, words), or null: nobody asks
+  int words = 0;             // a row
+
+  __device__ void raise(long long row, long long unit) const {
+    if (bits != nullptr) atomicOr(bits + row * words + unit / 32, 1u << unit % 32);
+  }
+};
+inline int64_t doubt_words(int64_t units) { return (units + 31) / 32; }
+// What `least` is to be multiplied by.
+float least_share(int64_t inputs, float x_unscale);
 
 // Bytes that pack_dense needs, and its work: `w` (units, inputs) and `bias` are float32 on the device. `memory`, x_hi
 // and x_lo begin on 16-byte boundaries, as cudaMalloc's do.
@@ -38,6 +60,7 @@ size_t dense_workspace_bytes(const DenseWeights& weights, int64_t n);
 // A row's y is the same to the last digit whatever n is, and on every run.
 // `products`: 3 for float32 grade (hi hi, hi lo, lo hi), 1 for plain half precision (x_lo may then be null).
 fops_status dense(const DenseWeights& weights, int64_t n, const __half* x_hi, const __half* x_lo, float x_unscale,
-                  Activation activation, int products, float* y, void* workspace, cudaStream_t stream);
+                  Activation activation, int products, const Doubts& doubts, float* y, void* workspace,
+                  cudaStream_t stream);
 
 }  // namespace fops

@@ -66,19 +66,25 @@ __global__ void __launch_bounds__(kThreads) dense_mma(DenseCall call, long long 
   // A lane's outputs: tile (i, j), value e is row warp_row + 16 i + lane / 4 + 8 (e / 2), unit warp_unit + 8 j +
   // lane % 4 * 2 + e % 2.
   const auto store = [&](const float(&sums)[2][4][4], float* to, bool finish) {
+    uint32_t doubtful = 0;  // a bit an output
+    const auto row = [&](int i, int e) { return row0 + warp_row + 16 * i + lane / 4 + e / 2 * 8; };
+    const auto unit = [&](int j, int e) { return unit0 + warp_unit + 8 * j + lane % 4 * 2 + e % 2; };
 #pragma unroll
     for (int i = 0; i < 2; ++i)
 #pragma unroll
       for (int j = 0; j < 4; ++j)
 #pragma unroll
         for (int e = 0; e < 4; ++e) {
-          const long long row = row0 + warp_row + 16 * i + lane / 4 + e / 2 * 8;
-          const long long unit = unit0 + warp_unit + 8 * j + lane % 4 * 2 + e % 2;
-          if (row < n && unit < units)
-            to[row * units + unit] = finish ? epilogue(sums[i][j][e], unit) : sums[i][j][e];
+          if (row(i, e) >= n || unit(j, e) >= units) continue;
+          const UnitEpilogue own = epilogue.of(unit(j, e));
+          to[row(i, e) * units + unit(j, e)] = finish ? own(sums[i][j][e]) : sums[i][j][e];
+          if (own.doubtful(sums[i][j][e])) doubtful |= 1u << (16 * i + 4 * j + e);
         }
+    for (; finish && doubtful != 0; doubtful &= doubtful - 1) {
+      const int at = __ffs(doubtful) - 1;
+      epilogue.doubts.raise(row(at / 16, at % 4), unit(at / 4 % 4, at % 4));
+    }
   };
-
   float total[2][4][4] = {}, sums[2][4][4] = {};
   copy(begin);
   copy_async_commit();

@@ -24,6 +24,7 @@ struct DenseCall {
   float x_unscale;
   Activation activation;
   int products;  // 3 or 1
+  Doubts doubts;
   float* y;
   int multiprocessors;
   int parts;         // blocks, in turn, along `inputs`
@@ -36,21 +37,44 @@ struct DenseCall {
   int chunks_a_part() const { return static_cast<int>(ceil_div(chunks(), parts)); }
 };
 
-// What becomes of a sum, the same in every kernel.
-struct DenseEpilogue {
-  const float *unscale, *bias;
-  float x_unscale;
+// What becomes of a unit's sums, the same in every kernel.
+struct UnitEpilogue {
+  float unscale, x_unscale, bias, least;
+  bool biased;
   Activation activation;
 
-  __device__ float operator()(float sum, long long unit) const {
-    float v = sum * __ldg(unscale + unit) * x_unscale;  // powers of two, applied singly: their product may overflow
-    if (bias != nullptr) v += __ldg(bias + unit);
+  __device__ float before_activation(float sum) const {
+    const float v = sum * unscale * x_unscale;  // powers of two, applied singly: their product may overflow
+    return biased ? v + bias : v;
+  }
+  __device__ float operator()(float sum) const {
+    const float v = before_activation(sum);
     if (activation == Activation::tanh) return tanhf(v);
     return activation == Activation::relu && v < 0.0f ? 0.0f : v;  // NaN stays NaN
   }
+  // Whether the output's bit is to be set (Doubts); of NaN it is.
+  __device__ bool doubtful(float sum) const { return !(fabsf(before_activation(sum)) >= least); }
+};
+
+struct DenseEpilogue {
+  long long units;
+  const float *unscale, *bias, *least;
+  float x_unscale, share;
+  Activation activation;
+  Doubts doubts;
+
+  // A unit behind the last one has the last one's: nobody stores its sums.
+  __device__ UnitEpilogue of(long long unit) const {
+    const bool biased = bias != nullptr, asked = doubts.bits != nullptr;
+    unit = min(unit, units - 1);
+    return {__ldg(unscale + unit), x_unscale, biased ? __ldg(bias + unit) : 0.0f,
+            asked ? __ldg(least + unit) * share : -1.0f, biased, activation};
+  }
 };
 inline DenseEpilogue epilogue(const DenseCall& call) {
-  return {call.weights.unscale, call.weights.bias, call.x_unscale, call.activation};
+  const DenseWeights& w = call.weights;
+  return {w.units,         w.unscale,   w.bias, w.least, call.x_unscale, least_share(w.inputs, call.x_unscale),
+          call.activation, call.doubts};
 }
 
 // Any GPU from sm_75 on.
