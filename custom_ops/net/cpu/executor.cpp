@@ -179,14 +179,19 @@ class CpuExecutor : public Executor {
       return;
     }
     const int64_t bytes = s.in.size() * (type == FOPS_UINT8 ? 1 : sizeof(float));
-    each(count, share, [&](int64_t item, int worker) {
+    // Of fewer items than threads, a convolution is cut at its filters.
+    int64_t parts = 1;
+    if (s.kind == Stage::Kind::convolution && count < share)
+      parts = std::min((share + count - 1) / count, kernels_.convolution_parts(s));
+    each(count * parts, share, [&](int64_t i, int worker) {
+      const int64_t item = i / parts;
       float* to = y + item * s.out.size();
       const float* from = values + item * s.in.size();
       Scratch* own = share > 1 ? &scratch_[worker] : scratch;
       switch (s.kind) {
         case Stage::Kind::convolution:
-          kernels_.convolution(s, static_cast<const char*>(x) + item * bytes, type, weights_[s.weight].get(),
-                               own->stage.get(), to);
+          kernels_.convolution(s, static_cast<const char*>(x) + item * bytes, type, weights_[s.weight].get(), i % parts,
+                               parts, own->stage.get(), to);
           break;
         case Stage::Kind::map: kernels_.map(s, from, own->stage.get(), to); break;
         default: softmax(s.in.size(), from, to);

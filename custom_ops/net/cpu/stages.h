@@ -7,9 +7,12 @@
 namespace fops {
 
 struct CpuStages {
-  // One item through a convolution stage. `scratch` holds as many floats as convolution_scratch says.
+  // One item through a convolution stage: the filters of a part, of `parts` that may run in parallel; there are at most
+  // convolution_parts. `scratch` holds as many floats as convolution_scratch says.
   int64_t (*convolution_scratch)(const Stage&);
-  void (*convolution)(const Stage&, const void* x, fops_dtype type, const float* weight, float* scratch, float* y);
+  int64_t (*convolution_parts)(const Stage&);
+  void (*convolution)(const Stage&, const void* x, fops_dtype type, const float* weight, int64_t part, int64_t parts,
+                      float* scratch, float* y);
 
   // The same for a map stage.
   int64_t (*map_scratch)(const Stage&);

@@ -46,10 +46,13 @@ int64_t convolution_scratch(const Stage& s) {
          (s.pool.pairs() ? pairs_scratch(b.rows, W) : windows_scratch(s.pool, W));
 }
 
-void convolution(const Stage& s, const void* x, fops_dtype type, const float* weight, float* scratch, float* y) {
+int64_t convolution_parts(const Stage& s) { return filter_blocks({s.in.C, s.K, s.out.C}); }
+
+void convolution(const Stage& s, const void* x, fops_dtype type, const float* weight, int64_t part, int64_t parts,
+                 float* scratch, float* y) {
   const Bands b = bands(s);
   const int64_t W = out_w(b.conv), y_plane = s.out.H * s.out.W;
-  const int64_t depth = s.in.C * s.K * s.K, part = part_of_sum(depth, s.K) / s.K;
+  const int64_t depth = s.in.C * s.K * s.K, part_of_depth = part_of_sum(depth, s.K) / s.K;
   float *copies = scratch, *unpooled = scratch + b.copies(), *pooled = unpooled + b.unpooled();
   float* pooling = pooled + b.pooled(s);
   memset(copies + b.copies() - kSlack, 0, kSlack * sizeof(float));
@@ -63,8 +66,9 @@ void convolution(const Stage& s, const void* x, fops_dtype type, const float* we
     else
       shift(b.conv, static_cast<const float*>(x) + h * s.in.W, rows + s.K - 1, copies, b.plane);
 
-    const Band band = {s.in.C, s.K, s.out.C, b.plane, W, depth, s.pool ? positions : y_plane, false, part};
-    for (int64_t block = 0; block < filter_blocks(band); ++block) {
+    const Band band = {s.in.C, s.K, s.out.C, b.plane, W, depth, s.pool ? positions : y_plane, false, part_of_depth};
+    const int64_t blocks = filter_blocks(band);
+    for (int64_t block = blocks * part / parts; block < blocks * (part + 1) / parts; ++block) {
       const int64_t m = block_start(band, block), filters = block_start(band, block + 1) - m;
       float* to = s.pool ? unpooled : y + m * y_plane + h * W;
       multiply_block(band, copies, weight, to, block, positions);
@@ -168,8 +172,8 @@ void dense(const Stage& s, const float* packed, const float* bias, int64_t rows,
 
 }  // namespace
 
-const CpuStages stages = {convolution_scratch, convolution, map_scratch, map,
-                          dense_panels, dense_padded, pack_dense, dense};
+const CpuStages stages = {convolution_scratch, convolution_parts, convolution, map_scratch, map,
+                          dense_panels,        dense_padded,      pack_dense,  dense};
 
 }  // namespace FOPS_ISA
 }  // namespace fops
