@@ -88,6 +88,7 @@ class FusedNetwork:
         )
         self.shape = tuple(shape)
         self.stages = self._stages()
+        self._values = int(np.prod(self.stages[-1].output))
         self._version = 0
         self.set_weights(weights)
 
@@ -129,14 +130,15 @@ class FusedNetwork:
         if data.shape[1:] != self.shape or not len(data):
             raise UsageError(f"data must have shape (n, {', '.join(map(str, self.shape))}), not {data.shape}")
         data = np.ascontiguousarray(data, data.dtype if data.dtype == np.uint8 else np.float32)
-        shape = (len(data), int(np.prod(self.stages[-1].output)))
+        shape = (len(data), self._values)
         if out is None:
             out = np.empty(shape, np.float32)
         elif out.shape != shape or out.dtype != np.float32 or not out.flags.c_contiguous:
             raise UsageError(f"out must be a C-contiguous float32 array of shape {shape}")
         element = element_type(data.dtype)
-        pointers = (data.ctypes.data, element, out.ctypes.data)
-        check(self._library.fops_network_forward(self._handle, len(data), *pointers, int(layer_times)))
+        # NumPy's `ctypes.data` takes 1 us each time, and one image through a small network 60.
+        x, y = (array.__array_interface__["data"][0] for array in (data, out))
+        check(self._library.fops_network_forward(self._handle, len(data), x, element, y, int(layer_times)))
         return out
 
     def launch(self, n: int, data: int, dtype, out: int, stream: int) -> None:

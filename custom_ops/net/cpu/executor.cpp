@@ -179,7 +179,7 @@ class CpuExecutor : public Executor {
       return;
     }
     const int64_t bytes = s.in.size() * (type == FOPS_UINT8 ? 1 : sizeof(float));
-    // Of fewer items than threads, a convolution is cut at its filters.
+    // Of fewer items than threads, a convolution is cut into parts.
     int64_t parts = 1;
     if (s.kind == Stage::Kind::convolution && count < share)
       parts = std::min((share + count - 1) / count, kernels_.convolution_parts(s));

@@ -7,8 +7,8 @@
 namespace fops {
 
 struct CpuStages {
-  // One item through a convolution stage: the filters of a part, of `parts` that may run in parallel; there are at most
-  // convolution_parts. `scratch` holds as many floats as convolution_scratch says.
+  // One item through a convolution stage: the filters or rows of a part, of `parts` that may run in parallel; there are
+  // at most convolution_parts. `scratch` holds as many floats as convolution_scratch says.
   int64_t (*convolution_scratch)(const Stage&);
   int64_t (*convolution_parts)(const Stage&);
   void (*convolution)(const Stage&, const void* x, fops_dtype type, const float* weight, int64_t part, int64_t parts,

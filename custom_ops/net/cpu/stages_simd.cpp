@@ -46,7 +46,11 @@ int64_t convolution_scratch(const Stage& s) {
          (s.pool.pairs() ? pairs_scratch(b.rows, W) : windows_scratch(s.pool, W));
 }
 
-int64_t convolution_parts(const Stage& s) { return filter_blocks({s.in.C, s.K, s.out.C}); }
+// Filters are cut at their blocks, and where there are too few of these, rows: at least four a part, for its windows
+// reach into K - 1 rows of the next one, which both then shift.
+int64_t convolution_parts(const Stage& s) {
+  return std::max(filter_blocks({s.in.C, s.K, s.out.C}), std::max<int64_t>(1, s.out.H / 4));
+}
 
 void convolution(const Stage& s, const void* x, fops_dtype type, const float* weight, int64_t part, int64_t parts,
                  float* scratch, float* y) {
@@ -56,8 +60,10 @@ void convolution(const Stage& s, const void* x, fops_dtype type, const float* we
   float *copies = scratch, *unpooled = scratch + b.copies(), *pooled = unpooled + b.unpooled();
   float* pooling = pooled + b.pooled(s);
   memset(copies + b.copies() - kSlack, 0, kSlack * sizeof(float));
-  for (int64_t begin = 0; begin < s.out.H; begin += b.rows_out) {
-    const int64_t rows_out = std::min(b.rows_out, s.out.H - begin);
+  const bool by_rows = filter_blocks({s.in.C, s.K, s.out.C}) < parts;
+  const int64_t first = by_rows ? s.out.H * part / parts : 0, last = by_rows ? s.out.H * (part + 1) / parts : s.out.H;
+  for (int64_t begin = first; begin < last; begin += b.rows_out) {
+    const int64_t rows_out = std::min(b.rows_out, last - begin);
     const int64_t h = s.pool ? begin * s.pool.stride : begin;
     const int64_t rows = std::min(s.pool ? (rows_out - 1) * s.pool.stride + s.pool.size : rows_out, out_h(b.conv) - h);
     const int64_t positions = rows * W;
@@ -67,8 +73,9 @@ void convolution(const Stage& s, const void* x, fops_dtype type, const float* we
       shift(b.conv, static_cast<const float*>(x) + h * s.in.W, rows + s.K - 1, copies, b.plane);
 
     const Band band = {s.in.C, s.K, s.out.C, b.plane, W, depth, s.pool ? positions : y_plane, false, part_of_depth};
-    const int64_t blocks = filter_blocks(band);
-    for (int64_t block = blocks * part / parts; block < blocks * (part + 1) / parts; ++block) {
+    const int64_t blocks = filter_blocks(band), from_block = by_rows ? 0 : blocks * part / parts;
+    const int64_t to_block = by_rows ? blocks : blocks * (part + 1) / parts;
+    for (int64_t block = from_block; block < to_block; ++block) {
       const int64_t m = block_start(band, block), filters = block_start(band, block + 1) - m;
       float* to = s.pool ? unpooled : y + m * y_plane + h * W;
       multiply_block(band, copies, weight, to, block, positions);
