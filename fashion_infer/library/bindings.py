@@ -188,6 +188,11 @@ def element_type(dtype: Any) -> int:
     return UINT8 if np.dtype(dtype) == np.uint8 else FLOAT32
 
 
+def address(array: np.ndarray) -> int:
+    """Where an array's first element lies. (Its `ctypes.data` takes 1 us; a small network takes 60 for an image.)"""
+    return array.__array_interface__["data"][0]
+
+
 def sizes(values: Sequence[int]) -> ctypes.Array:
     """An array of int64."""
     return (ctypes.c_int64 * len(values))(*values)

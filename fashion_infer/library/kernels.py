@@ -6,7 +6,7 @@ import numpy as np
 
 from ..errors import UsageError
 from . import bindings
-from .bindings import BACKENDS, NOT_LOGGED, check, load
+from .bindings import BACKENDS, NOT_LOGGED, address, check, load
 
 
 class Kernel(NamedTuple):
@@ -95,7 +95,7 @@ def convolve(
         out = np.empty(shape, np.float32)
     elif out.shape != shape or out.dtype != np.float32 or not out.flags.c_contiguous:
         raise UsageError(f"out must be a C-contiguous float32 array of shape {shape}")
-    pointers = (x.ctypes.data, weight.ctypes.data, out.ctypes.data)
+    pointers = (address(x), address(weight), address(out))
     if backend == "gpu":
         check(load().fops_conv_forward_staged(kernel.encode(), device, conv, *pointers, node))
     else:

@@ -1,6 +1,7 @@
 """`infer` from several threads, and in forked children: each time in a new process, for the first calls count."""
 
 import json
+import os
 import subprocess
 import sys
 import textwrap
@@ -132,3 +133,24 @@ def test_children_of_a_parent_with_threads(loaded, alone):
     )
     for results in said:
         assert results == [alone["ece408-high", "fused"], alone["ece408-high", "operator"]]
+
+
+AFFINITY = """
+import os, numpy as np
+from fashion_infer.library import kernels, thread_pool
+os.sched_setaffinity(0, {cores})
+thread_pool.resize(2)
+before = set(os.listdir("/proc/self/task"))
+kernels.convolve(np.ones((40, 8, 28, 28), np.float32), np.ones((16, 8, 5, 5), np.float32))
+helpers = set(os.listdir("/proc/self/task")) - before
+print(len(helpers), *(sorted(os.sched_getaffinity(int(helper))) for helper in helpers))
+"""
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one core")
+def test_helpers_keep_off_the_callers_core_within_its_affinity():
+    both = sorted(os.sched_getaffinity(0))[:2]
+    for cores, wanted in ((both, [both[:1], both[1:]]), (both[:1], [both[:1]])):
+        done = subprocess.run([sys.executable, "-c", AFFINITY.format(cores=set(cores))], capture_output=True, text=True)
+        count, mask = done.stdout.split(" ", 1)
+        assert int(count) == 1 and json.loads(mask) in wanted, done.stdout + done.stderr
