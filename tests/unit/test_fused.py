@@ -15,7 +15,7 @@ from fashion_infer import _mxnet
 from fashion_infer._mxnet import plugin
 from fashion_infer.errors import CheckpointError, UsageError
 from fashion_infer.graph.layers import Convolution, Dense, Flatten, MaxPool, Relu, Tanh
-from fashion_infer.library import op_times, thread_pool
+from fashion_infer.library import bindings, op_times, thread_pool
 from fashion_infer.library.fused import FusedNetwork
 
 # float32 sums of up to 2,880 terms, one layer on another: 2.2e-6 was the worst of 2,500 random chains, 8e-7 the 99th
@@ -408,3 +408,13 @@ def test_op_times_of_the_stages():
     assert [(r.first_node, r.last_node) for r in records] == [(s.first_node, s.last_node) for s in network.stages]
     assert [r.shape for r in records] == [(9, 1, 12, 12, 7, 5), (9, 112, 1, 1, 30, 1), (9, 30, 1, 1, 10, 1)]
     assert all(r.seconds > 0 and r.kernel == "fused" for r in records)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.uint8])
+def test_an_address_is_where_an_array_begins(dtype):
+    whole = np.zeros((5, 7), dtype)
+    read_only = whole.copy()
+    read_only.flags.writeable = False
+    for array in (whole, whole[2:], whole[:0], whole[3, 4:], read_only, np.zeros((0, 3), dtype)):
+        assert bindings.address(array) == array.ctypes.data
+    whole.resize((7, 9), refcheck=False)  # nothing holds on to it

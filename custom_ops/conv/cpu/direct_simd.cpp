@@ -26,7 +26,6 @@ constexpr int64_t kFarBytes = 1 << 20;     // tensors larger than this are in no
 // Sums of fewer products are computed for all of a band's positions before the next filters: outputs are then written
 // one after another. Longer ones for all filters before the next positions, which stay in the first-level cache.
 constexpr int64_t kShort = 200;
-constexpr double kThreadWork = 2e5;        // multiply-adds that are worth waking another thread: 5 us
 
 struct Layout {
   bool copies;             // K shifted ones, else the image where it lies or as it is widened from pixels
@@ -115,8 +114,7 @@ template <typename T>
 fops_status convolve(const fops_conv& conv, const T* x, const float* k, float* y) {
   const int64_t H_out = out_h(conv), W_out = out_w(conv), image = conv.C * conv.H * conv.W;
   const int64_t depth = conv.C * conv.K * conv.K, y_plane = H_out * W_out;
-  const double work = static_cast<double>(conv.B) * conv.M * y_plane * depth;
-  const int threads = static_cast<int>(std::clamp<double>(work / kThreadWork, 1, pool_threads()));
+  const int threads = threads_for(conv);
 
   // Items: images, bands of rows, groups of filter blocks. Where there are few images, groups share the work; bands only
   // where there are few filters too, for two bands both copy the rows that they share.

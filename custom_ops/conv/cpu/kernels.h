@@ -1,12 +1,21 @@
 // The CPU's kernels, as the table in table.cpp lists them.
 #pragma once
 
+#include <algorithm>
+
 #include "base/isa.h"
+#include "base/thread_pool.h"
 #include "conv/kernel.h"
 
 namespace fops {
 
 fops_status conv_naive(const fops_conv&, const void* x, const float* k, float* y, void*);
+
+// Threads that a convolution is worth: to wake another takes 5 us, 200,000 multiply-adds.
+inline int threads_for(const fops_conv& c) {
+  const double work = static_cast<double>(c.B) * c.M * out_h(c) * out_w(c) * c.C * c.K * c.K;
+  return static_cast<int>(std::clamp<double>(work / 2e5, 1, pool_threads()));
+}
 
 // Those of the *_simd.cpp files, compiled once for each instruction set.
 #define FOPS_DECLARE(set)                                                                       \

@@ -32,23 +32,20 @@ constexpr int64_t kBandBytes = 512 << 10;
 // 14.4 and 17.9 ms.
 constexpr int64_t kFarBytes = 4 << 20;
 
-// y for output positions [0, positions) of the band, all filters.
-void multiply(const Band& b, const float* S, const float* k, float* y, int64_t positions) {
-  for (int64_t block = 0; block < filter_blocks(b); ++block)
-    multiply_block(b, S, k, y + block_start(b, block) * b.y_stride, block, positions);
-}
-
 }  // namespace
 
 fops_status conv_shifted(const fops_conv& conv, const void* x, const float* k, float* y, void*) {
   const int64_t H_out = out_h(conv), W_out = out_w(conv);
-  const int threads = pool_threads();
+  const int threads = threads_for(conv);
 
-  // Output rows a band: as many as keep S near kBandBytes, and few enough to give every thread work.
-  const int64_t row_bytes = conv.C * conv.K * W_out * 4;
+  // Items: images, bands of rows, groups of filter blocks. A band has as many rows as keep S near kBandBytes. Where there
+  // are few images, groups share the work; bands only where there are few filters too, for two bands both copy the rows
+  // that they share: one image, 3 to 128 channels, 7x7, 14x14, took 0.094 ms in eight bands.
+  const int64_t wanted = threads > 1 ? (2 * threads + conv.B - 1) / conv.B : 1;
+  const int64_t blocks = filter_blocks({conv.C, conv.K, conv.M}), groups = std::min(blocks, wanted);
+  const int64_t row_bytes = conv.C * conv.K * W_out * 4, parts = (wanted + groups - 1) / groups;
   int64_t band = std::max<int64_t>(1, kBandBytes / row_bytes - (conv.K - 1));
-  const int64_t bands_wanted = (4 * threads + conv.B - 1) / conv.B;
-  band = std::min({band, H_out, std::max<int64_t>(1, (H_out + bands_wanted - 1) / bands_wanted)});
+  band = std::min({band, H_out, (H_out + parts - 1) / parts});
   const int64_t bands = (H_out + band - 1) / band;
 
   // The last vector of the last row reads past the band's end: kSlack floats more, zeroed so that no
@@ -66,8 +63,8 @@ fops_status conv_shifted(const fops_conv& conv, const void* x, const float* k, f
   const int64_t depth = conv.C * conv.K * conv.K, part = part_of_sum(depth, conv.K) / conv.K;
   const Band b = {conv.C, conv.K, conv.M, plane, W_out, depth, H_out * W_out, far, part};
 
-  parallel_for(conv.B * bands, threads, [&](int64_t item, int worker) {
-    const int64_t image = item / bands, h0 = item % bands * band;
+  parallel_for(conv.B * bands * groups, threads, [&](int64_t item, int worker) {
+    const int64_t group = item % groups, h0 = item / groups % bands * band, image = item / groups / bands;
     const int64_t rows = std::min(band, H_out - h0);
     float* S = scratch.get() + worker * stride;
     memset(S + conv.C * conv.K * plane, 0, kSlack * 4);
@@ -76,7 +73,9 @@ fops_status conv_shifted(const fops_conv& conv, const void* x, const float* k, f
       shift(conv, static_cast<const uint8_t*>(x) + offset, rows + conv.K - 1, S, plane);
     else
       shift(conv, static_cast<const float*>(x) + offset, rows + conv.K - 1, S, plane);
-    multiply(b, S, k, y + image * conv.M * b.y_stride + h0 * W_out, rows * W_out);
+    float* const out = y + image * conv.M * b.y_stride + h0 * W_out;
+    for (int64_t block = blocks * group / groups; block < blocks * (group + 1) / groups; ++block)
+      multiply_block(b, S, k, out + block_start(b, block) * b.y_stride, block, rows * W_out);
   });
   return FOPS_OK;
 }
