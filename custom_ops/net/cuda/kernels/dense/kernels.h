@@ -63,9 +63,9 @@ struct DenseEpilogue {
   Activation activation;
   Doubts doubts;
 
-  // A unit behind the last one has the last one's: nobody stores its sums.
+  // A unit behind the last one has the last one's numbers, and nothing to reach: nobody stores its sums.
   __device__ UnitEpilogue of(long long unit) const {
-    const bool biased = bias != nullptr, asked = doubts.bits != nullptr;
+    const bool biased = bias != nullptr, asked = doubts.bits != nullptr && unit < units;
     unit = min(unit, units - 1);
     return {__ldg(unscale + unit), x_unscale, biased ? __ldg(bias + unit) : 0.0f,
             asked ? __ldg(least + unit) * share : -1.0f, biased, activation};
