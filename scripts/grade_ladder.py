@@ -12,7 +12,6 @@ every try.
 import argparse
 import math
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -20,35 +19,22 @@ from pathlib import Path
 from typing import Any, Dict, List, Tuple
 
 from fashion_infer.grading import marks, rubric
-from fashion_infer.grading.device import Gpu
+from fashion_infer.grading.device import Gpu, known
 from fashion_infer.grading.intake.building import Plugin
 from fashion_infer.grading.referee import Machine, Referee
 from fashion_infer.grading.referee.inputs import Seed
 from fashion_infer.grading.sandbox import required
-from fashion_infer.library import bindings
 from fashion_infer.measure import conv
-from fashion_infer.system import compilers, resources
 
 _SHARE, _MICROSECONDS, _APART = 0.03, 8.0, 1.05
 _MOST_SECONDS = 15.0  # of a grade, built, on an H200
-# A plug-in that passes on to a kernel of the library, as grading/device/known.py has it; SLOWER outputs an image are
-# filled first, which the kernel then writes.
-_SOURCE = """
-#include <dlfcn.h>
-#include <stddef.h>
-#include "fashion_ops_plugin.h"
-static int run(fops_plugin_call* call) {
-  call->op_seconds = -1;
-#ifdef SLOWER
+# Fills so many outputs an image, which the kernel then writes.
+_FILL = """
   typedef int function(unsigned long long, unsigned, size_t);
+  extern void *dlopen(const char*, int), *dlsym(void*, const char*);
   static function* fill;
-  if (!fill) fill = (function*)dlsym(dlopen("libcuda.so.1", RTLD_NOW), "cuMemsetD32_v2");
-  if (fill((unsigned long long)call->y, 0, SLOWER * (size_t)call->conv.B)) return FOPS_DEVICE_ERROR;
-#endif
-  return fops_conv_forward_gpu(KERNEL, &call->conv, call->x, call->k, call->y, call->stream);
-}
-static const fops_kernel_plugin plugin = {FOPS_PLUGIN_ABI, FOPS_GPU, 0, 0, 1, KERNEL, "", "", 0, run};
-const fops_kernel_plugin* fops_kernel_plugin_main(void) { return &plugin; }
+  if (!fill) fill = (function*)dlsym(dlopen("libcuda.so.1", 2), "cuMemsetD32_v2");
+  if (fill((unsigned long long)call->y, 0, %d * (size_t)call->conv.B)) return FOPS_DEVICE_ERROR;
 """
 
 
@@ -121,17 +107,12 @@ def _op(plugin: Plugin, asked: Any, machine: Machine) -> float:
 
 
 def _plugin(folder: Path, kernel: str, slower: int = 0) -> Plugin:
-    library = bindings.library_path()
-    source, target = folder / "plugin.c", folder / f"{kernel}{'-slower' * bool(slower)}.so"
-    source.write_text(_SOURCE)
-    subprocess.run(
-        [compilers.find_cxx() or "c++", "-x", "c", "-shared", "-fPIC", f'-DKERNEL="{kernel}"',
-         *([f"-DSLOWER={slower}"] if slower else []),
-         f"-I{resources.resource_dir('include')}", str(source), "-x", "none", str(library),
-         f"-Wl,-rpath,{library.parent}", "-ldl", "-o", str(target)],
-        check=True,
-    )  # fmt: skip
-    return Plugin("plugin", target, 0.0, False, read=(str(library),))
+    own = folder / f"{kernel}{'-slower' * bool(slower)}"
+    own.mkdir(exist_ok=True)
+    plugin = known.built(own, kernel, _FILL % slower if slower else "")
+    if plugin is None:
+        sys.exit("no C compiler was found")
+    return plugin
 
 
 if __name__ == "__main__":

@@ -63,7 +63,7 @@ class Pool {
       body_ = &body;
       count_ = count;
       next_.store(0, std::memory_order_relaxed);
-      active_ = std::min(helpers, workers_);
+      active_ = std::min(helpers, workers());
       ++generation_;
       if (active_) wake_.notify_all();
     }
@@ -84,8 +84,9 @@ class Pool {
   void start(int helpers) {
     // Fewer threads than asked for (a process limit) is slower, not wrong.
     try {
-      for (; workers_ < helpers; ++workers_) {
-        std::thread helper(&Pool::work, this, workers_ + 1);
+      while (workers() < helpers) {
+        handles_.reserve(handles_.size() + 1);  // what may throw, before there is a thread
+        std::thread helper(&Pool::work, this, workers() + 1);
         handles_.push_back(helper.native_handle());
         helper.detach();
         kept_from_ = -1;
@@ -99,7 +100,7 @@ class Pool {
   // behind another library's threads; 3.5 like this. Which cores there are to choose from is the caller's affinity.
   void keep_apart() {
     const int core = sched_getcpu();
-    if (core == kept_from_ || core < 0 || workers_ > kMostKept) return;
+    if (core == kept_from_ || core < 0 || workers() > kMostKept) return;
     cpu_set_t cores;
     CPU_ZERO(&cores);
     if (sched_getaffinity(0, sizeof cores, &cores) != 0 || CPU_COUNT(&cores) < 2) return;
@@ -144,10 +145,11 @@ class Pool {
 
   std::mutex caller_mutex_, mutex_;
   std::condition_variable wake_, done_;
-  int workers_ = 0;  // threads started; worker 0 is the caller
-  std::vector<pthread_t> handles_;  // theirs
-  int kept_from_ = -1;              // the core that they keep off
+  int workers() const { return static_cast<int>(handles_.size()); }
+
   static constexpr int kMostKept = 16;  // more helpers find cores, and telling each takes a microsecond
+  std::vector<pthread_t> handles_;      // of the threads started; worker 0 is the caller
+  int kept_from_ = -1;                  // the core that they keep off
   const std::function<void(int64_t, int)>* body_ = nullptr;
   int64_t count_ = 0;
   std::atomic<int64_t> next_{0};

@@ -60,8 +60,11 @@ void convolution(const Stage& s, const void* x, fops_dtype type, const float* we
   float *copies = scratch, *unpooled = scratch + b.copies(), *pooled = unpooled + b.unpooled();
   float* pooling = pooled + b.pooled(s);
   memset(copies + b.copies() - kSlack, 0, kSlack * sizeof(float));
-  const bool by_rows = filter_blocks({s.in.C, s.K, s.out.C}) < parts;
+  const int64_t blocks = filter_blocks({s.in.C, s.K, s.out.C});
+  const bool by_rows = blocks < parts;
   const int64_t first = by_rows ? s.out.H * part / parts : 0, last = by_rows ? s.out.H * (part + 1) / parts : s.out.H;
+  const int64_t from_block = by_rows ? 0 : blocks * part / parts;
+  const int64_t to_block = by_rows ? blocks : blocks * (part + 1) / parts;
   for (int64_t begin = first; begin < last; begin += b.rows_out) {
     const int64_t rows_out = std::min(b.rows_out, last - begin);
     const int64_t h = s.pool ? begin * s.pool.stride : begin;
@@ -73,8 +76,6 @@ void convolution(const Stage& s, const void* x, fops_dtype type, const float* we
       shift(b.conv, static_cast<const float*>(x) + h * s.in.W, rows + s.K - 1, copies, b.plane);
 
     const Band band = {s.in.C, s.K, s.out.C, b.plane, W, depth, s.pool ? positions : y_plane, false, part_of_depth};
-    const int64_t blocks = filter_blocks(band), from_block = by_rows ? 0 : blocks * part / parts;
-    const int64_t to_block = by_rows ? blocks : blocks * (part + 1) / parts;
     for (int64_t block = from_block; block < to_block; ++block) {
       const int64_t m = block_start(band, block), filters = block_start(band, block + 1) - m;
       float* to = s.pool ? unpooled : y + m * y_plane + h * W;

@@ -15,6 +15,7 @@ _SOURCE = """
 #include "fashion_ops_plugin.h"
 static int run(fops_plugin_call* call) {
   call->op_seconds = -1;
+  %s
   return fops_conv_forward_gpu("%s", &call->conv, call->x, call->k, call->y, call->stream);
 }
 static const fops_kernel_plugin plugin = {FOPS_PLUGIN_ABI, FOPS_GPU, 0, 0, 1, "%s", "", "", 0, run};
@@ -22,8 +23,17 @@ const fops_kernel_plugin* fops_kernel_plugin_main(void) { return &plugin; }
 """
 
 
-def built(folder: Path, kernel: str = KERNEL) -> Optional[Plugin]:
+def built(folder: Path, kernel: str = KERNEL, before: str = "") -> Optional[Plugin]:
     """A plug-in that passes its calls on to a kernel of the library; None where no compiler is.
+
+    Parameters
+    ----------
+    folder
+        Where it is built; one plug-in a kernel there.
+    kernel
+        The kernel's name.
+    before
+        C that each call runs first; `call` is the fops_plugin_call.
 
     Raises
     ------
@@ -35,9 +45,9 @@ def built(folder: Path, kernel: str = KERNEL) -> Optional[Plugin]:
         return None
     library = bindings.library_path()
     source, target = folder / f"{kernel}.c", folder / f"{kernel}.so"
-    source.write_text(_SOURCE % (kernel, kernel))
+    source.write_text(_SOURCE % (before, kernel, kernel))
     words = [compiler, "-x", "c", "-shared", "-fPIC", f"-I{resources.resource_dir('include')}", str(source),
-             "-x", "none", str(library), f"-Wl,-rpath,{library.parent}", "-o", str(target)]  # fmt: skip
+             "-x", "none", str(library), f"-Wl,-rpath,{library.parent}", "-ldl", "-o", str(target)]  # fmt: skip
     done = subprocess.run(words, capture_output=True, text=True)
     if done.returncode:
         raise DeviceError(f"a kernel of ours does not compile: {' '.join(done.stderr.split())[:300]}")

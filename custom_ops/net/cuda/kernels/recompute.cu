@@ -1,12 +1,12 @@
 // The items that halves cannot carry, once more: the whole network in plain form, every sum in double.
 //
 //   block b     items b, b + grid, ...: the bits that their dense layers have set (Doubts)
-//     warp      a bit: the sum of |x| |w|, until it is large enough: nearly always after 256 inputs
+//     warp      a bit: the sum of |x| |w|, 256 inputs at a time, until it is large enough
 //     block     an item with a sum that stays too small: stage by stage, out of the weights as they came
 //
 // Halves have one scale for all of a tensor. Items whose values lie far below it, or meet weights far below the others,
 // lose bits that count; then the bound of docs/precision.md asks for this. Which items do follows from each alone.
-// Costs: bits to read, 0.6 MB for 10,000 items of 500 units; an item of fa2017 takes a block 0.2 ms or so.
+// Costs: bits to read, 0.6 MB for 10,000 items of 500 units: 9 to 12 us on an H200 where no item is computed again.
 #include "gpu/launch.h"
 #include "net/cuda/kernels/activate.cuh"
 #include "net/cuda/kernels/recompute.h"
