@@ -21,7 +21,17 @@ WHERE = {
     HOST: "from images in pinned host memory to predictions on the host",
     STAGE: "convolution, tanh and pool alone, on the device",
 }
+_DIGITS = 7  # of a float in a file: more than a clock or float32 gives
 _MANY = 100  # runs from which a 99th percentile means something
+
+
+def short(value: Any) -> Any:
+    """A value for JSON: floats to seven digits, here and in all that it holds."""
+    if isinstance(value, float):
+        return float(f"{value:.{_DIGITS}g}")
+    if isinstance(value, dict):
+        return {name: short(each) for name, each in value.items()}
+    return [short(each) for each in value] if isinstance(value, (list, tuple)) else value
 
 
 @dataclass
@@ -116,7 +126,7 @@ class Case:
 
     def as_dict(self) -> Dict[str, Any]:
         """The case for JSON."""
-        return {**asdict(self), "shape": self.shape and self.shape._asdict()}
+        return {**short(asdict(self)), "shape": self.shape and self.shape._asdict()}
 
 
 @dataclass

@@ -34,15 +34,21 @@ __device__ void wgmma(float (&d)[kColumns / 2], uint64_t a, uint64_t b, int keep
 // The instruction names each of its kColumns / 2 sums: as operands of the assembler, and in its text.
 #define FOPS_SUMS_4(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
 #define FOPS_SUMS_8(i) FOPS_SUMS_4(i), FOPS_SUMS_4(i + 4)
+#define FOPS_SUMS_EIGHT FOPS_SUMS_8(0)
+#define FOPS_SUMS_12 FOPS_SUMS_8(0), FOPS_SUMS_4(8)
 #define FOPS_SUMS_16 FOPS_SUMS_8(0), FOPS_SUMS_8(8)
-#define FOPS_SUMS_40 FOPS_SUMS_16, FOPS_SUMS_8(16), FOPS_SUMS_8(24), FOPS_SUMS_8(32)
+#define FOPS_SUMS_24 FOPS_SUMS_16, FOPS_SUMS_8(16)
+#define FOPS_SUMS_32 FOPS_SUMS_24, FOPS_SUMS_8(24)
+#define FOPS_SUMS_40 FOPS_SUMS_32, FOPS_SUMS_8(32)
 #define FOPS_SUMS_64 FOPS_SUMS_40, FOPS_SUMS_8(40), FOPS_SUMS_8(48), FOPS_SUMS_8(56)
 #define FOPS_SUMS_72 FOPS_SUMS_64, FOPS_SUMS_8(64)
 #define FOPS_SUMS_76 FOPS_SUMS_72, FOPS_SUMS_4(72)
 #define FOPS_SUMS_80 FOPS_SUMS_76, FOPS_SUMS_4(76)
-#define FOPS_NAMES_16 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15"
-#define FOPS_NAMES_32 FOPS_NAMES_16 \
-  ", %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
+#define FOPS_NAMES_EIGHT "%0, %1, %2, %3, %4, %5, %6, %7"
+#define FOPS_NAMES_12 FOPS_NAMES_EIGHT ", %8, %9, %10, %11"
+#define FOPS_NAMES_16 FOPS_NAMES_12 ", %12, %13, %14, %15"
+#define FOPS_NAMES_24 FOPS_NAMES_16 ", %16, %17, %18, %19, %20, %21, %22, %23"
+#define FOPS_NAMES_32 FOPS_NAMES_24 ", %24, %25, %26, %27, %28, %29, %30, %31"
 #define FOPS_NAMES_40 FOPS_NAMES_32 ", %32, %33, %34, %35, %36, %37, %38, %39"
 #define FOPS_NAMES_64 FOPS_NAMES_40 \
   ", %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55" \
@@ -62,12 +68,23 @@ __device__ void wgmma(float (&d)[kColumns / 2], uint64_t a, uint64_t b, int keep
 #else
 #define FOPS_WGMMA_BODY(columns, sums, a_, b_, keep_)
 #endif
+// Both in tiles of core matrices whose eights of rows lie together: of their descriptors the lower halves.
+template <int kColumns>
+__device__ inline void wgmma_low(float (&d)[kColumns / 2], uint32_t a, uint32_t b, int keep) {
+  constexpr uint64_t kRows = uint64_t{128 / 16} << 32;
+  wgmma<kColumns>(d, kRows | a, kRows | b, keep);
+}
+
 #define FOPS_DEFINE_WGMMA(columns, sums, a_, b_, keep_)                                                  \
   template <>                                                                                            \
-  __device__ inline void wgmma<columns>(float(&d)[sums], uint64_t a, uint64_t b, int keep) {              \
+  __device__ inline void wgmma<columns>(float(&d)[columns / 2], uint64_t a, uint64_t b, int keep) {       \
     FOPS_WGMMA_BODY(columns, sums, a_, b_, keep_);                                                       \
   }
+FOPS_DEFINE_WGMMA(16, EIGHT, 8, 9, 10)
+FOPS_DEFINE_WGMMA(24, 12, 12, 13, 14)
 FOPS_DEFINE_WGMMA(32, 16, 16, 17, 18)
+FOPS_DEFINE_WGMMA(48, 24, 24, 25, 26)
+FOPS_DEFINE_WGMMA(64, 32, 32, 33, 34)
 FOPS_DEFINE_WGMMA(80, 40, 40, 41, 42)
 FOPS_DEFINE_WGMMA(128, 64, 64, 65, 66)
 FOPS_DEFINE_WGMMA(144, 72, 72, 73, 74)
@@ -81,13 +98,20 @@ FOPS_DEFINE_WGMMA(160, 80, 80, 81, 82)
 #undef FOPS_NAMES_64
 #undef FOPS_NAMES_40
 #undef FOPS_NAMES_32
+#undef FOPS_NAMES_24
 #undef FOPS_NAMES_16
+#undef FOPS_NAMES_12
+#undef FOPS_NAMES_EIGHT
 #undef FOPS_SUMS_80
 #undef FOPS_SUMS_76
 #undef FOPS_SUMS_72
 #undef FOPS_SUMS_64
 #undef FOPS_SUMS_40
+#undef FOPS_SUMS_32
+#undef FOPS_SUMS_24
 #undef FOPS_SUMS_16
+#undef FOPS_SUMS_12
+#undef FOPS_SUMS_EIGHT
 #undef FOPS_SUMS_8
 #undef FOPS_SUMS_4
 

@@ -7,8 +7,9 @@
 // Costs: fa2019's second layer, 121 GFLOP, becomes 403 on the tensor cores: 0.67 ms at the 600 TFLOP/s or so that
 // mma.sync reaches on Hopper, against 0.17 ms to write the output and 1.8 ms on the float32 pipes.
 // Gains: that layer takes 1.65 ms, 3.5 times faster than cuDNN. (It took 1.18 before its low halves had sums of their own
-// and its chains ended after six steps, which the bound on the error asks for: docs/precision.md.) Shapes such as
-// sp2018's second layer go to few_filters.cu and, on Hopper, to warpgroup.cu. docs/notebook.md has more times.
+// and its chains ended after six steps, which the bound on the error asks for: docs/precision.md.) On Hopper bands.cu
+// takes 1.15. Shapes such as sp2018's second layer go to few_filters.cu and, on Hopper, to warpgroup.cu.
+// docs/notebook.md has more times.
 #include "conv/cuda/12_tensor_core/channels_staging.cuh"
 #include "conv/cuda/12_tensor_core/direct_band.cuh"
 #include "conv/cuda/12_tensor_core/tensor_core.h"

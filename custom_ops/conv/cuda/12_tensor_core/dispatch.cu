@@ -3,8 +3,8 @@
 //   one channel, few filters, K = 5 or 7      four_outputs.cu, where rows are whole groups of four
 //   one channel, K = 5 or 7                   pixels.cu
 //   2 to 6 channels, 9 to 16 filters, K = 5   warpgroup.cu on Hopper at float32 grade, else few_filters.cu
-//   other shapes of a few channels, filters   channels.cu
-//   all others, on Hopper                     any_shape/
+//   other shapes of up to 32 filters          any_shape/bands.cu on Hopper at float32 grade, else channels.cu
+//   all others, on Hopper                     any_shape/any_shape.cu
 #include "conv/cuda/12_tensor_core/tensor_core.h"
 #include "conv/cuda/kernels.h"
 #include "conv/cuda/table.h"
@@ -12,18 +12,24 @@
 namespace fops {
 namespace {
 
-enum class Way { none, four_outputs, pixels, channels, few_filters, warpgroup, any_shape };
+enum class Way { none, four_outputs, pixels, channels, few_filters, warpgroup, bands, any_shape };
 
 // `major`: of the GPU's compute capability. A single product, `half`, keeps mma.sync from being what limits it
-// (0.204 ms, wgmma 0.205). channels.cu computes as many filters as there are, any_shape/ 32 at a time: of 32 channels
-// and 32 filters, 3x3, 56x56, they take 0.38 and 0.32 ms, of 16 channels and 16 filters 0.31 and 0.37 (measured when
-// both had longer chains); of the course's layers fa2019's second one takes 1.66 and 2.39 now, fa2020's 0.94 and 2.76,
-// and of 1,000 images fa2018's 0.31 and 0.37: with up to 24 filters a quarter of any_shape's work is padding.
+// (0.204 ms, wgmma 0.205).
+// On Hopper any_shape/bands.cu takes what it can: of 120 random layers with up to 32 filters it was ahead on all but a few, by up
+// to 2.7 times. Behind it are three and four channels with 8 filters of 7x7 (0.21 ms, channels.cu 0.19), and sp2018's
+// second layer (0.59 ms, warpgroup.cu 0.33); fa2020's takes 0.97 ms in it and 0.93 in channels.cu.
+// channels.cu computes as many filters as there are, any_shape.cu 32 at a time: of 32 channels and 32 filters, 3x3, 56x56,
+// they take 0.38 and 0.32 ms, of 16 channels and 16 filters 0.31 and 0.37 (measured when both had longer chains).
 Way way_for(const fops_conv& c, bool half, int major) {
   if (takes_tensor_core_four_outputs(c)) return Way::four_outputs;
   if (takes_tensor_core_pixels(c)) return Way::pixels;
-  if (takes_tensor_core_few_filters(c))
-    return major == 9 && !half && takes_tensor_core_warpgroup(c) ? Way::warpgroup : Way::few_filters;
+  const bool hopper = major == 9 && !half, bands = hopper && takes_tensor_core_bands(c);
+  if (takes_tensor_core_few_filters(c)) {
+    if (hopper && takes_tensor_core_warpgroup(c)) return Way::warpgroup;
+    if (!bands) return Way::few_filters;
+  }
+  if (bands && !(c.C <= 4 && c.K == 7 && c.M <= 8)) return Way::bands;
   const bool few = c.C * c.K * c.K <= (c.M <= 24 ? 600 : 320) && (c.C < 32 || c.M <= 16);
   if (takes_tensor_core_channels(c) && (few || !takes_tensor_core_any_shape(c))) return Way::channels;
   return takes_tensor_core_any_shape(c) ? Way::any_shape : Way::none;
@@ -45,6 +51,7 @@ fops_status run_on_tensor_cores(bool half, const fops_conv& c, const void* x, co
     case Way::four_outputs: return run_tensor_core_four_outputs(c, half, x, k, y, on);
     case Way::pixels: return run_tensor_core_pixels(c, half, x, k, y, on);
     case Way::channels: return run_tensor_core_channels(c, half, x, k, y, on);
+    case Way::bands: return run_tensor_core_bands(c, x, k, y, on);
     case Way::any_shape: return run_tensor_core_any_shape(c, half, x, k, y, on);
     case Way::warpgroup: {
       bool taken = false;  // not by a build without code for sm_90a

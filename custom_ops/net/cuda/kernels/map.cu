@@ -56,15 +56,21 @@ __device__ float map_at(const MapDims& d, const X* item, int i) {
   return activate(d.activation, v);
 }
 
+// A thread has one place of an item and walks over items: what depends on the place, four divisions among it, is worked
+// out once, and the loads of several items are in flight together. With a division for each output sp2018's change to
+// halves took 0.45 ms, twice as long as its bytes.
+template <typename F>
+__device__ void for_items(const MapDims& d, F f) {
+#pragma unroll 4
+  for (long long item = blockIdx.y; item < d.n; item += gridDim.y) f(item);
+}
+
 template <Windows windows, typename X>
 __global__ void __launch_bounds__(kThreads)
     map_to_float(MapDims d, const X* __restrict__ x, float* __restrict__ y) {
-  const long long in = 1LL * d.C * d.H * d.W;
-  const int out = d.C * d.OH * d.OW;
-  for (long long i = 1LL * blockIdx.x * kThreads + threadIdx.x; i < d.n * out; i += 1LL * gridDim.x * kThreads) {
-    const long long item = i / out;
-    y[i] = map_at<windows>(d, x + item * in, static_cast<int>(i - item * out));
-  }
+  const int in = d.C * d.H * d.W, out = d.C * d.OH * d.OW, at = blockIdx.x * kThreads + threadIdx.x;
+  if (at >= out) return;
+  for_items(d, [&](long long item) { y[item * out + at] = map_at<windows>(d, x + item * in, at); });
 }
 
 // Four values a thread: rows are padded to a multiple of 64.
@@ -72,11 +78,9 @@ template <Windows windows, typename X>
 __global__ void __launch_bounds__(kThreads)
     map_to_halves(MapDims d, bool vector, int stride, float scale, const X* __restrict__ x, __half* __restrict__ hi,
                   __half* __restrict__ lo) {
-  const long long in = 1LL * d.C * d.H * d.W;
-  const int out = d.C * d.OH * d.OW, groups = stride / 4;
-  for (long long i = 1LL * blockIdx.x * kThreads + threadIdx.x; i < d.n * groups; i += 1LL * gridDim.x * kThreads) {
-    const long long item = i / groups;
-    const int at = static_cast<int>(i - item * groups) * 4;
+  const int in = d.C * d.H * d.W, out = d.C * d.OH * d.OW, group = blockIdx.x * kThreads + threadIdx.x, at = 4 * group;
+  if (group >= stride / 4) return;
+  for_items(d, [&](long long item) {
     float v[4] = {};
     if (sizeof(X) == 4 && vector && at < out) {
       const float4 four = *reinterpret_cast<const float4*>(x + item * in + at);
@@ -91,9 +95,9 @@ __global__ void __launch_bounds__(kThreads)
     Split s[4];
 #pragma unroll
     for (int e = 0; e < 4; ++e) s[e] = split(v[e] * scale);
-    *reinterpret_cast<uint2*>(hi + i * 4) = make_uint2(pack(s[0].hi, s[1].hi), pack(s[2].hi, s[3].hi));
-    *reinterpret_cast<uint2*>(lo + i * 4) = make_uint2(pack(s[0].lo, s[1].lo), pack(s[2].lo, s[3].lo));
-  }
+    *reinterpret_cast<uint2*>(hi + item * stride + at) = make_uint2(pack(s[0].hi, s[1].hi), pack(s[2].hi, s[3].hi));
+    *reinterpret_cast<uint2*>(lo + item * stride + at) = make_uint2(pack(s[0].lo, s[1].lo), pack(s[2].lo, s[3].lo));
+  });
 }
 
 __global__ void __launch_bounds__(kThreads)
@@ -110,15 +114,21 @@ unsigned grid_over(long long threads) {
   return static_cast<unsigned>(std::min<long long>(ceil_div(threads, kThreads), 1 << 16));
 }
 
+// Blocks over the places of an item, and over items as many as keep any GPU busy.
+dim3 grid_of(int64_t places, int64_t n) {
+  const int64_t x = ceil_div(places, kThreads);
+  return dim3(static_cast<unsigned>(x), static_cast<unsigned>(std::min<int64_t>(n, ceil_div(1 << 13, x))));
+}
+
 template <Windows windows, typename X>
 fops_status run(const MapDims& d, const Item& out, const X* x, const Tensor& y, cudaStream_t stream) {
   if (y.form == Tensor::Form::float32) {
     map_to_float<windows>
-        <<<grid_over(d.n * out.size()), kThreads, 0, stream>>>(d, x, static_cast<float*>(y.data));
+        <<<grid_of(out.size(), d.n), kThreads, 0, stream>>>(d, x, static_cast<float*>(y.data));
   } else {
     const int64_t stride = dense_stride(out.size());
     const bool vector = windows == Windows::none && out.size() % 4 == 0 && reinterpret_cast<uintptr_t>(x) % 16 == 0;
-    map_to_halves<windows><<<grid_over(d.n * stride / 4), kThreads, 0, stream>>>(
+    map_to_halves<windows><<<grid_of(stride / 4, d.n), kThreads, 0, stream>>>(
         d, vector, static_cast<int>(stride), y.scale, x, static_cast<__half*>(y.data), y.lo);
   }
   return launched("map");

@@ -15,23 +15,49 @@ constexpr int kSamples = 8;  // values of an image that a thread looks at: 256 i
 // Where row `row` of a tile keeps the 16 bytes of its unit `half`.
 __device__ inline int row_bytes(int row, int half) { return half * kTileDepth + row * 16; }
 
-// A warp an image: its scale, from a sample all over it. The sample's largest comes to lie in [2^11, 2^12), which leaves
-// a factor of 16 above for what it missed. Bytes need no sample.
+// A sample's place in an image of `count` values, which it may exceed. The stride is odd: not a column of the image,
+// whose sides are often even.
+__device__ inline int sample_at(int sample, int count) { return sample * (count / (32 * kSamples) | 1); }
+
+// An image's scale, from the largest of a sample all over it, which comes to lie in [2^11, 2^12): a factor of 16 above
+// is left for what the sample missed.
+__device__ inline float sampled_scale(float largest) {
+  return scale_for(largest < INFINITY ? largest : 1.0f) * 0.25f;  // [2^13, 2^14) / 4
+}
+
+// A warp an image: its scale. Bytes need no sample.
 template <typename X>
 __device__ void choose_scale(const X* image, int count, float threshold, ImageScale* to) {
   float scale = 16.0f;
   if constexpr (sizeof(X) > 1) {
-    const int stride = count / (32 * kSamples) | 1;  // odd: not a column of the image, whose sides are often even
     float largest = 0.0f;
 #pragma unroll
     for (int i = 0; i < kSamples; ++i) {
-      const int at = (32 * i + threadIdx.x % 32) * stride;
+      const int at = sample_at(32 * i + threadIdx.x % 32, count);
       if (at < count) largest = larger(largest, image[at]);
     }
-    const float all = __uint_as_float(warp_max(__float_as_uint(largest)));
-    scale = scale_for(all < INFINITY ? all : 1.0f) * 0.25f;  // [2^13, 2^14) / 4
+    scale = sampled_scale(__uint_as_float(warp_max(__float_as_uint(largest))));
   }
   if (threadIdx.x % 32 == 0) *to = {scale, threshold / scale};
+}
+
+// A filter's eight weights at a unit, split.
+__device__ inline void split_unit(const float* filter, const Unit& u, const Dims& d, float scale, uint4* hi,
+                                  uint4* lo) {
+  uint32_t high[4], low[4];
+#pragma unroll
+  for (int e = 0; e < 8; e += 2) {
+    float v[2];
+#pragma unroll
+    for (int n = 0; n < 2; ++n) {
+      const int c = u.slot.channel + (e + n) % u.slot.channels, q = u.q + (e + n) / u.slot.channels;
+      v[n] = c < d.C && q < d.K ? filter[(c * d.K + u.p) * d.K + q] * scale : 0.0f;
+    }
+    const SplitPair parts = split_pair(v[0], v[1]);
+    high[e / 2] = parts.hi, low[e / 2] = parts.lo;
+  }
+  *hi = make_uint4(high[0], high[1], high[2], high[3]);
+  *lo = make_uint4(low[0], low[1], low[2], low[3]);
 }
 
 // A block a filter of the tiles, those of padding included; behind them a warp an image.
@@ -75,19 +101,8 @@ __global__ void __launch_bounds__(kPackThreads)
     const int step = i / 2, half = i % 2, chunk = min(step / plan.first_steps, plan.chunk_count - 1);
     uint4 hi = {}, lo = {};
     Unit u;
-    if (m < d.M && plan.chunks.unit_at(chunk, step - chunk * plan.first_steps, half, &u)) {
-      uint32_t *high = &hi.x, *low = &lo.x;
-      for (int e = 0; e < 8; e += 2) {
-        Split s[2];
-        for (int n = 0; n < 2; ++n) {
-          const int c = u.slot.channel + (e + n) % u.slot.channels, q = u.q + (e + n) / u.slot.channels;
-          const float v = c < d.C && q < d.K ? filter[(c * d.K + u.p) * d.K + q] : 0.0f;
-          s[n] = split_enlarged(v * scale);
-        }
-        high[e / 2] = pack(s[0].hi, s[1].hi);
-        low[e / 2] = pack(s[0].lo, s[1].lo);
-      }
-    }
+    if (m < d.M && plan.chunks.unit_at(chunk, step - chunk * plan.first_steps, half, &u))
+      split_unit(filter, u, d, scale, &hi, &lo);
     uint8_t* to = packed.tiles + ((1LL * block * plan.steps + step) * tiles + tile % tiles) * parts * kTileBytes;
     *reinterpret_cast<uint4*>(to + row_bytes(row, half)) = hi;
     *reinterpret_cast<uint4*>(to + (stacked ? row_bytes(row + 8, half) : kTileBytes + row_bytes(row, half))) = lo;

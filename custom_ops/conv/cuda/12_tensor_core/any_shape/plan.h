@@ -86,17 +86,23 @@ struct Chunks {
   }
 };
 
-// One to four channels left over share a slot with neighbouring pixels, or have one each, whichever takes fewer units:
-// of 3 channels at K = 7, 28 in one slot and 21 in three. Five to seven take a full slot.
-inline Chunks chunks_for(int C, int K) {
-  Chunks best = {C, K, C / 8 + (C % 8 > 4), 0, 1, 1};
+// The slots of C channels, where one to four left over behind the full slots go `narrow` (4, 2 or 1) to a slot, beside
+// neighbouring pixels; five to seven take a full slot. False for a `narrow` that leaves half of each slot empty, or that
+// makes several slots behind full ones: all chunks but the last are alike.
+inline bool chunks_of(int C, int K, int narrow, Chunks* chunks) {
   const int left = C % 8 > 4 ? 0 : C % 8;
+  *chunks = {C, K, C / 8 + (C % 8 > 4), (left + narrow - 1) / narrow, narrow, 1};
+  return left ? (narrow < 2 * left || narrow == 1) && (chunks->rest == 1 || !chunks->full) : narrow == 1;
+}
+
+// Whichever takes fewer units: of 3 channels at K = 7, 28 in one slot and 21 in three.
+inline Chunks chunks_for(int C, int K) {
+  Chunks best = {}, chunks;
   int least = 0;
-  for (int narrow = 4; left && narrow >= 1; narrow /= 2) {
-    const int slots = (left + narrow - 1) / narrow, units = slots * best.units({0, narrow});
-    if (narrow >= 2 * left && narrow > 1) continue;  // half empty
-    if (slots > 1 && best.full) continue;            // all chunks but the last are alike
-    if (!best.rest || units < least) best.rest = slots, best.narrow = narrow, least = units;
+  for (int narrow = 4; narrow >= 1; narrow /= 2) {
+    if (!chunks_of(C, K, narrow, &chunks)) continue;
+    const int units = chunks.rest * chunks.units({0, narrow});
+    if (!best.C || units < least) best = chunks, least = units;
   }
   return best;
 }

@@ -1,0 +1,331 @@
+// Step 12, several channels and few filters, on Hopper: wgmma between a band of an image and all weights.
+//
+// Positions are the rows of the product and filters its columns, so that 24 filters cost 24 (any_shape.cu makes them 32).
+// A block keeps all weights in shared memory and walks over bands of images; two blocks share a multiprocessor, and one
+// stages while the other multiplies.
+// Costs: positions in the K - 1 last columns of a row are computed and dropped. To read its 64 positions takes an
+// instruction some 20 cycles, which the 12 of 24 columns do not hide: of fa2019's second layer the products alone take
+// 0.88 ms.
+// Gains: that layer takes 1.15 ms, channels.cu 1.65 and cuDNN 5.7. docs/notebook.md has more.
+#include "conv/cuda/12_tensor_core/any_shape/bands.cuh"
+
+#include "conv/cuda/12_tensor_core/tensor_core.h"
+#include "conv/cuda/kernels.h"
+#include "gpu/isa/bulk_copy.cuh"
+#include "gpu/isa/wgmma.cuh"
+
+namespace fops {
+namespace {
+
+using namespace bands;
+
+// The lane map. One wgmma: D (64 x columns) += A (64 x 16) x B (16 x columns), A and B from shared memory.
+//
+//   A: row i, halves 0-7    the entry of position first + i at the step's first unit: 16 bytes, as it was staged
+//            halves 8-15    the same at its second unit
+//   B: columns 0 to F - 1   the filters' high halves           `both`: A of the pixels' high halves, all 2 F columns
+//              F to 2 F - 1 their low halves                   `small`: of the low halves, the first F columns
+//   D: lane 4g + t of warp w holds rows 16 w + g and 16 w + g + 8, columns 2t and 2t + 1 of every eight
+//
+// So the three sums of a filter at a position end in one lane.
+
+// Steps of wgmma whose sums the tensor cores add up: see kernel.cuh.
+constexpr int kLongestChain = 12;
+
+#if defined(__CUDA_ARCH__) && !FOPS_SM_90A
+constexpr int kBound = 32;  // code without wgmma is empty; its bound on threads says so to the host
+#else
+constexpr int kBound = kThreads;
+#endif
+
+constexpr int kBlocks = 2;  // a multiprocessor; with three of up to 16 filters most layers took 5 to 15% longer
+
+// kFilters: filters, and those of padding up to a multiple of 8. kLong: more steps than a chain may have. kFew: so few
+// products that the one of two low halves shows (kLeastProducts): low pixels meet the low weights too.
+template <int kFilters, bool kLong, bool kFew>
+__global__ void __launch_bounds__(kBound, kBlocks)
+    tensor_core_bands(const __grid_constant__ Dims d, const __grid_constant__ Tiling tiling,
+                      const float* __restrict__ x, const float* __restrict__ k, float* __restrict__ y) {
+#if FOPS_SM_90A
+  extern __shared__ __align__(128) uint4 dynamic[];
+  __shared__ float unscale[kFilters];
+  __shared__ unsigned tops[kThreads / 32];
+  const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+  const int warp = __shfl_sync(0xffffffffu, threadIdx.x / 32, 0), group = warp / 4;  // as the compiler sees: of a warp
+  const int slot = tiling.staged(d), low = tiling.chunks.slots() * slot, pixels = d.H * d.W, plane = d.OH * d.OW;
+  uint4* weights = dynamic;                              // [unit][high, low][filter]
+  uint4* staged = weights + tiling.steps * 4 * kFilters;  // [high, low][slot][position]
+  float* outgoing_all = reinterpret_cast<float*>(staged + 2 * low);
+  float* outgoing = outgoing_all + group * kFilters * kStride;  // [filter][position]
+
+  bool beyond_weights = false;
+  for (int m = warp; m < kFilters; m += kThreads / 32) {
+    const int taps = d.C * d.K * d.K;
+    float largest = 0.0f;
+    uint32_t smallest = ~0u;
+    for (int i = lane; m < d.M && i < taps; i += 32) {
+      const float v = k[m * taps + i];
+      largest = larger(largest, v), smallest = min(smallest, nonzero_bits(v));
+    }
+    largest = __uint_as_float(warp_max(__float_as_uint(largest)));
+    const float scale = largest < kLargestScaled ? scale_for(largest) : 1.0f;
+    beyond_weights |= !(largest < kLargestScaled) || smallest < nonzero_bits(tiling.threshold / scale);
+    if (lane == 0) unscale[m] = 1.0f / scale;
+  }
+  const bool plain_weights = __syncthreads_or(beyond_weights);
+#pragma unroll 2
+  for (int i = threadIdx.x; i < tiling.steps * 2 * kFilters; i += kThreads) {
+    const int m = i % kFilters, unit = i / kFilters;
+    uint4 hi = {}, lo = {};
+    Unit u;
+    if (m < d.M && tiling.chunks.unit_at(0, unit / 2, unit % 2, &u))
+      split_unit(k + m * d.C * d.K * d.K, u, d, 1.0f / unscale[m], &hi, &lo);
+    weights[unit * 2 * kFilters + m] = hi;
+    weights[unit * 2 * kFilters + kFilters + m] = lo;
+  }
+
+  const long long tasks = d.B * tiling.bands;
+  const auto sample = [&](long long task) {
+    const int count = d.C * pixels, at = sample_at(threadIdx.x, count);
+    return at < count ? larger(0.0f, __ldg(x + task / tiling.bands * count + at)) : 0.0f;
+  };
+  // Of the pixels' high halves with the filters' high halves, then with their low ones; `sum` has those of the chains
+  // that are done. `small`: likewise of the pixels' low halves.
+  constexpr int kSmall = kFew ? 2 * kFilters : kFilters;
+  float both[kFilters] = {}, small[kSmall / 2] = {}, sum[kLong ? kFilters : 1] = {};
+  float sampled = blockIdx.x < tasks ? sample(blockIdx.x) : 0.0f;
+  for (long long task = blockIdx.x; task < tasks; task += gridDim.x) {
+    const long long image = task / tiling.bands;
+    const int h0 = static_cast<int>(task - image * tiling.bands) * tiling.rows, rows = min(tiling.rows, d.OH - h0);
+    const float *source = x + image * d.C * pixels, *band = source + h0 * d.W;
+    float* out = y + image * d.M * plane + h0 * d.OW;
+
+    const unsigned top = warp_max(__float_as_uint(sampled));
+    if (lane == 0) tops[warp] = top;
+    __syncthreads();  // and the band before this one has been read
+    unsigned largest = 0;
+#pragma unroll
+    for (int i = 0; i < kThreads / 32; ++i) largest = max(largest, tops[i]);
+    const float scale = sampled_scale(__uint_as_float(largest));
+    const ImageScale by = {scale, tiling.threshold / scale};
+    const Band seen = stage_band(tiling, d, band, pixels - h0 * d.W, (rows + d.K - 1) * d.W, scale, staged, low);
+    bulk_fence();
+    const bool beyond = __syncthreads_or(seen.infinite || seen.smallest < nonzero_bits(by.least));
+
+    // The next band on its way into L2, and a sample of its image, while this one is multiplied.
+    if (const long long next = task + gridDim.x; next < tasks) {
+      sampled = sample(next);
+      const long long its_image = next / tiling.bands;
+      const int its_h0 = static_cast<int>(next - its_image * tiling.bands) * tiling.rows;
+      const char* from = reinterpret_cast<const char*>(x + its_image * d.C * pixels + its_h0 * d.W);
+      const int bytes = min(tiling.staged(d), pixels - its_h0 * d.W) * 4;
+      for (int c = warp; c < d.C; c += kThreads / 32)
+        for (int i = lane * 128; i < bytes; i += 32 * 128) prefetch_l2(from + 4LL * c * pixels + i);
+    }
+
+    const float image_unscale = 1.0f / scale;
+    const int positions = (rows - 1) * d.W + d.OW;
+    // Of a descriptor, the half that changes: in its units, 16 bytes, a tap is a number to add.
+    const uint32_t weights_corner = core_descriptor(shared_address(weights), 2 * kFilters * 16, 128);
+    const uint32_t staged_corner = core_descriptor(shared_address(staged), 0, 128);
+    const auto multiply = [&](int first, int begin, int end) {
+      const uint32_t corner = staged_corner + first;
+      const auto step = [&](int i, int keep_both, int keep_small) {
+        const uint32_t at = corner + tiling.table[i], of_weights = weights_corner + i * 4 * kFilters;
+        wgmma_low<2 * kFilters>(both, at, of_weights, keep_both);
+        wgmma_low<kSmall>(small, at + low, of_weights, keep_small);
+      };
+      wgmma_fence();
+      step(begin, 0, begin > 0);
+#pragma unroll 4
+      for (int i = begin + 1; i < end; ++i) step(i, 1, 1);
+      wgmma_commit();
+    };
+    // Outputs of the tile before this one, which are stored while this one is multiplied.
+    float done[kFilters / 2];
+    const auto store = [&](int first) {
+      const int row = warp % 4 * 16 + g;
+#pragma unroll
+      for (int i = 0; i < kFilters / 2; ++i)
+        outgoing[(i / 4 * 8 + 2 * t + i % 2) * kStride + row + i % 4 / 2 * 8] = done[i];
+      warpgroup_sync(group);
+      float v[kTile / 32][kFilters / 4];
+#pragma unroll
+      for (int n = 0; n < kTile / 32; ++n)
+#pragma unroll
+        for (int i = 0; i < kFilters / 4; ++i) v[n][i] = outgoing[(warp % 4 + 4 * i) * kStride + 32 * n + lane];
+#pragma unroll
+      for (int n = 0; n < kTile / 32; ++n) {
+        const int at = first + 32 * n + lane, h = divide(at, tiling.inverse_W), column = at - h * d.W;
+        const int filters = h < rows && column < d.OW ? d.M - warp % 4 : 0;
+        float* to = out + warp % 4 * plane + h * d.OW + column;
+#pragma unroll
+        for (int i = 0; i < kFilters / 4; ++i, to += 4 * plane)
+          if (4 * i < filters) *to = v[n][i];
+      }
+      warpgroup_sync(group);
+    };
+    int round = 0;
+    do {
+      const int first = round + group * kTile;
+      multiply(first, 0, min(tiling.steps, kLongestChain));
+      if (round > 0) store(first - kGroups * kTile);
+      wgmma_wait(both);
+      if constexpr (kLong) {
+#pragma unroll
+        for (int i = 0; i < kFilters; ++i) sum[i] = both[i];
+        int begin = kLongestChain;
+        do {  // at least once, which the compiler is to know: else it waits behind each wgmma ("serialized")
+          multiply(first, begin, min(begin + kLongestChain, tiling.steps));
+          wgmma_wait(both);
+#pragma unroll
+          for (int i = 0; i < kFilters; ++i) sum[i] += both[i];
+          begin += kLongestChain;
+        } while (begin < tiling.steps);
+      }
+      wgmma_wait(small);
+      const auto total = [&](int i) { return kLong ? sum[i] : both[i]; };
+#pragma unroll
+      for (int i = 0; i < kFilters / 2; ++i) {
+        const float2 of_filters = *reinterpret_cast<const float2*>(unscale + i / 4 * 8 + 2 * t);
+        float v = total(kFilters / 2 + i) + small[i];
+        if constexpr (kFew) v += small[kFilters / 2 + i] * (1.0f / kLowScale);
+        v = total(i) + v * (1.0f / kLowScale);
+        done[i] = v * (i % 2 ? of_filters.y : of_filters.x) * image_unscale;
+      }
+      round += kGroups * kTile;
+    } while (round < positions);
+    store(round - kGroups * kTile + group * kTile);
+
+    if (beyond || plain_weights) {  // outputs that a value without a good split enters, 128 positions at a time
+      int *offsets = reinterpret_cast<int*>(outgoing_all), *corners = offsets + 128, *list = corners + 128;
+      int* listed = list + 128;
+      for (int base = 0; base < rows * d.W; base += 128) {
+        __syncthreads();
+        if (threadIdx.x == 0) *listed = 0;
+        __syncthreads();
+        if (const int n = base + threadIdx.x; threadIdx.x < 128) {
+          const int h = n / d.W, column = n - h * d.W;
+          offsets[threadIdx.x] = h * d.OW + column, corners[threadIdx.x] = (h0 + h) * d.W + column;
+          if (h < rows && column < d.OW && (plain_weights || any_beyond(d, source, corners[threadIdx.x], by)))
+            list[atomicAdd(listed, 1)] = threadIdx.x;  // in any order: each is by itself
+        }
+        __syncthreads();
+        plain_outputs(d, source, k, out, offsets, corners, list, *listed, 0, kFilters, threadIdx.x, kThreads);
+      }
+    }
+  }
+#endif
+}
+
+constexpr size_t kMultiprocessor = 228 * 1024, kReserved = 1024 + 512;  // Hopper's; of a block, its static memory too
+
+size_t shared_bytes(const fops_conv& c, const Tiling& tiling, int filters) {
+  const size_t staged = static_cast<size_t>(tiling.rows + c.K - 1) * c.W * tiling.chunks.slots();
+  return 16 * (4 * static_cast<size_t>(tiling.steps) * filters + 2 * staged) + 4 * kGroups * filters * kStride;
+}
+
+// Where a step's units lie in the staged band: see Tiling::table.
+uint32_t places(const fops_conv& c, const Tiling& tiling, int step) {
+  const uint32_t W = static_cast<uint32_t>(c.W), slot = static_cast<uint32_t>((tiling.rows + c.K - 1) * c.W);
+  Unit a, b;
+  tiling.chunks.unit_at(0, step, 0, &a);
+  const uint32_t from = a.in_chunk * slot + a.p * W + a.q;
+  // A unit that is missing has zero weights: it may be the first one's pixels again.
+  const bool two = tiling.chunks.unit_at(0, step, 1, &b);
+  return from | (two ? b.in_chunk * slot + b.p * W + b.q - from : 0) << 16;
+}
+
+// As few bands as fit twice into a multiprocessor's shared memory beside all weights, but no fewer than `least` while
+// they have more than K rows. False where none fit.
+bool cut(const fops_conv& c, int64_t least, Tiling* tiling) {
+  const int64_t OH = out_h(c);
+  const int filters = std::max(16, static_cast<int>(ceil_div(c.M, 8)) * 8);
+  const auto fits = [&] {
+    const int64_t staged = (tiling->rows + c.K - 1) * c.W;
+    return shared_bytes(c, *tiling, filters) + kReserved <= kMultiprocessor / kBlocks &&
+           staged * tiling->chunks.slots() < 1 << 16 && staged < 1 << 14;  // as Tiling::table has room for
+  };
+  for (int64_t bands = 1; bands <= OH; ++bands) {
+    tiling->rows = static_cast<int>(ceil_div(OH, bands));
+    tiling->bands = static_cast<int>(ceil_div(OH, tiling->rows));
+    if (fits() && (bands >= least || tiling->rows <= c.K)) return true;
+  }
+  return false;
+}
+
+// Fills in all but the bands that a small batch asks for. The slots do not depend on the batch, or results would.
+bool tiling_for(const fops_conv& c, Tiling* tiling) {
+  const int C = static_cast<int>(c.C), K = static_cast<int>(c.K);
+  float least = 0.0f;
+  Tiling one = {};
+  for (int narrow = 4; narrow >= 1; narrow /= 2) {
+    if (!chunks_of(C, K, narrow, &one.chunks)) continue;
+    one.chunks.a_chunk = one.chunks.slots();
+    one.steps = one.chunks.steps_of(0);
+    if (one.steps > kMostSteps || !cut(c, 1, &one)) continue;
+    // To stage a slot takes as long as two steps, and bands stage the rows between them twice.
+    const float cost = one.steps + 2.0f * one.chunks.slots() * (one.rows + K - 1) / one.rows;
+    if (least == 0.0f || cost < least) least = cost, *tiling = one;
+  }
+  tiling->inverse_W = inverse_of(static_cast<uint32_t>(c.W));
+  tiling->threshold = least_scaled(static_cast<float>(C * K * K));
+  return least > 0.0f;
+}
+
+template <int kFilters, bool kLong, bool kFew>
+fops_status launch(const fops_conv& c, const Tiling& tiling, const float* x, const float* k, float* y,
+                   cudaStream_t stream) {
+  auto* kernel = tensor_core_bands<kFilters, kLong, kFew>;
+  const size_t shared = shared_bytes(c, tiling, kFilters);
+  FOPS_TRY(allow_shared(kernel, shared));
+  unsigned grid = 0;
+  FOPS_TRY(resident_grid(kernel, kThreads, shared, c.B * tiling.bands, &grid));
+  kernel<<<grid, kThreads, shared, stream>>>(dims(c), tiling, x, k, y);
+  return launched("tensor-core");
+}
+
+template <int kFilters>
+fops_status run(const fops_conv& c, const Tiling& tiling, const float* x, const float* k, float* y,
+                cudaStream_t stream) {
+  if (c.C * c.K * c.K < kLeastProducts) return launch<kFilters, false, true>(c, tiling, x, k, y, stream);
+  return tiling.steps > kLongestChain ? launch<kFilters, true, false>(c, tiling, x, k, y, stream)
+                                      : launch<kFilters, false, false>(c, tiling, x, k, y, stream);
+}
+
+// Whether this thread's device runs the kernel: code that is not for it is empty, and bound to fewer threads.
+bool usable() {
+  cudaFuncAttributes compiled;
+  if (cudaFuncGetAttributes(&compiled, tensor_core_bands<24, true, false>) == cudaSuccess)
+    return compiled.maxThreadsPerBlock >= kThreads;
+  cudaGetLastError();
+  return false;
+}
+
+}  // namespace
+
+bool takes_tensor_core_bands(const fops_conv& c) {
+  Tiling tiling;
+  return takes_any(c) && c.x_type == FOPS_FLOAT32 && c.C > 1 && c.C <= 256 && c.M <= 32 && c.K <= kLargestK &&
+         c.C * c.K * c.K >= 16 && c.W >= 2 && c.H <= 4096 && c.W <= 4096 && tiling_for(c, &tiling) &&
+         (c.M <= 24 || tiling.rows >= 2 * (c.K - 1)) && usable();
+}
+
+fops_status run_tensor_core_bands(const fops_conv& c, const void* x, const float* k, float* y, cudaStream_t stream) {
+  Tiling tiling;
+  int device = 0, multiprocessors = 0;
+  FOPS_CUDA(cudaGetDevice(&device));
+  FOPS_CUDA(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device));
+  if (!tiling_for(c, &tiling) || !cut(c, ceil_div(multiprocessors, c.B), &tiling))
+    return fail(FOPS_UNSUPPORTED, "tensor-core: this shape does not fit into shared memory");
+  for (int step = 0; step < tiling.steps; ++step) tiling.table[step] = places(c, tiling, step);
+  const float* input = static_cast<const float*>(x);
+  switch (ceil_div(c.M, 8)) {
+    case 1:
+    case 2: return run<16>(c, tiling, input, k, y, stream);
+    case 3: return run<24>(c, tiling, input, k, y, stream);
+    default: return run<32>(c, tiling, input, k, y, stream);
+  }
+}
+
+}  // namespace fops
