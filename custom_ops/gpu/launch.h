@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <climits>
 #include <cstdint>
+#include <utility>
 
 #include "gpu/check.h"
 
@@ -54,6 +55,22 @@ fops_status resident_grid(Function kernel, int threads, size_t shared, long long
   FOPS_CUDA(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device));
   FOPS_CUDA(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel, threads, shared));
   *grid = static_cast<unsigned>(std::min<long long>(tasks, std::max(1, blocks) * 1LL * multiprocessors));
+  return FOPS_OK;
+}
+
+// Launches a kernel that begins before the one before it in the stream has ended, on GPUs that can (sm_90). It calls
+// wait_for_previous_kernel (gpu/isa/dependents.cuh) before it reads what that one writes. Two launches one after the
+// other take some 2 us less so.
+template <typename... Parameters, typename... Arguments>
+fops_status launch_early(void (*kernel)(Parameters...), unsigned grid, int threads, size_t shared, cudaStream_t stream,
+                         Arguments&&... arguments) {
+  cudaLaunchAttribute early = {};
+  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  early.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config = {};
+  config.gridDim = grid, config.blockDim = threads, config.dynamicSmemBytes = shared, config.stream = stream;
+  config.attrs = &early, config.numAttrs = 1;
+  FOPS_CUDA(cudaLaunchKernelEx(&config, kernel, std::forward<Arguments>(arguments)...));
   return FOPS_OK;
 }
 

@@ -17,8 +17,8 @@ enum class Way { none, four_outputs, pixels, channels, few_filters, warpgroup, b
 // `major`: of the GPU's compute capability. A single product, `half`, keeps mma.sync from being what limits it
 // (0.204 ms, wgmma 0.205).
 // On Hopper any_shape/bands.cu takes what it can: of 120 random layers with up to 32 filters it was ahead on all but a few, by up
-// to 2.7 times. Behind it are three and four channels with 8 filters of 7x7 (0.21 ms, channels.cu 0.19), and sp2018's
-// second layer (0.59 ms, warpgroup.cu 0.33); fa2020's takes 0.97 ms in it and 0.93 in channels.cu.
+// to 2.7 times. Behind it was sp2018's second layer (0.59 ms, warpgroup.cu 0.33), and by less than 10% three and four
+// channels of 7x7 (fa2020's second layer 0.97, channels.cu 0.93), which are ahead for single images.
 // channels.cu computes as many filters as there are, any_shape.cu 32 at a time: of 32 channels and 32 filters, 3x3, 56x56,
 // they take 0.38 and 0.32 ms, of 16 channels and 16 filters 0.31 and 0.37 (measured when both had longer chains).
 Way way_for(const fops_conv& c, bool half, int major) {
@@ -29,7 +29,7 @@ Way way_for(const fops_conv& c, bool half, int major) {
     if (hopper && takes_tensor_core_warpgroup(c)) return Way::warpgroup;
     if (!bands) return Way::few_filters;
   }
-  if (bands && !(c.C <= 4 && c.K == 7 && c.M <= 8)) return Way::bands;
+  if (bands) return Way::bands;
   const bool few = c.C * c.K * c.K <= (c.M <= 24 ? 600 : 320) && (c.C < 32 || c.M <= 16);
   if (takes_tensor_core_channels(c) && (few || !takes_tensor_core_any_shape(c))) return Way::channels;
   return takes_tensor_core_any_shape(c) ? Way::any_shape : Way::none;

@@ -45,6 +45,7 @@ using namespace pixels;  // pixels_products.cuh: staging, and the products of a 
 __host__ __device__ constexpr int warps(bool direct) { return direct ? 4 : 8; }
 
 struct Tiling {
+  int filters;      // of y; of those a block takes d.M, the blockIdx.y-th
   int rows;         // output rows a band
   int bands;        // bands an image
   int words;        // of one staged copy of the pixels: a whole number of 16-byte groups
@@ -59,10 +60,13 @@ template <int K, int kTiles, bool kDirect, typename X>
 __global__ void __launch_bounds__(32 * warps(kDirect), !kDirect ? 2 : kTiles <= 2 ? 8 : 4)
     tensor_core_pixels(Dims d, Tiling tiling, bool half, const X* __restrict__ x, const float* __restrict__ k,
                        float* __restrict__ y) {
+  const int m0 = static_cast<int>(blockIdx.y) * d.M;
+  d.M = min(d.M, tiling.filters - m0);
   constexpr int kSteps = steps(K), kTaps = K * K, kWarps = warps(kDirect), kThreads = 32 * kWarps;
   extern __shared__ __align__(16) uint32_t shared[];
   __shared__ unsigned scratch;
   const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+  k += m0 * kTaps;
   uint32_t *hi = shared, *lo = shared + tiling.words;
   float* staged = reinterpret_cast<float*>(shared + 2 * tiling.words);
 
@@ -101,7 +105,7 @@ __global__ void __launch_bounds__(32 * warps(kDirect), !kDirect ? 2 : kTiles <= 
     const int h0 = static_cast<int>(task - image * tiling.bands) * tiling.rows;
     const int rows = min(tiling.rows, d.OH - h0), pixels = rows * d.OW, count = (rows + K - 1) * d.W;
     const X* source = x + (image * d.H + h0) * d.W;
-    float* out = y + image * d.M * plane + h0 * d.OW;
+    float* out = y + (image * tiling.filters + m0) * plane + h0 * d.OW;
 
     bool exact = stage<false, kThreads>(source, count, tiling.vector_in, kImageScale, hi, lo);
     bulk_wait_read();  // the band before this one has left its staging rows
@@ -180,8 +184,10 @@ Tiling tiling_for(const fops_conv& c, int64_t band) {
   return tiling;
 }
 
+// `c` with as many filters as a block takes of the `filters` that there are.
 template <int K, int kTiles>
-fops_status run(const fops_conv& c, bool half, const void* x, const float* k, float* y, cudaStream_t stream) {
+fops_status run(const fops_conv& c, int64_t filters, bool half, const void* x, const float* k, float* y,
+                cudaStream_t stream) {
   const Dims d = dims(c);
   // Planes of whole 32-byte sectors are stored straight from the registers, 64 bytes a filter and warp. A plane of
   // 4,356 floats is not, so every second filter's 64 bytes would cover two sectors in part: 1.2 to 1.3 ms against 0.69
@@ -193,6 +199,7 @@ fops_status run(const fops_conv& c, bool half, const void* x, const float* k, fl
   FOPS_CUDA(cudaDeviceGetAttribute(&most_shared, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
   Tiling tiling = tiling_for(c, !direct && most_shared >= kRoomy ? kStagedBand : kDirectBand);
   const bool whole = tiling.bands == 1;
+  tiling.filters = static_cast<int>(filters);
   tiling.vector_out = d.OH * d.OW % 4 == 0 && (whole || tiling.rows * d.OW % 4 == 0) &&
                       reinterpret_cast<uintptr_t>(y) % 16 == 0;
   tiling.vector_in = d.H * d.W % 4 == 0 && (whole || tiling.rows * d.W % 4 == 0) &&
@@ -205,7 +212,8 @@ fops_status run(const fops_conv& c, bool half, const void* x, const float* k, fl
     FOPS_TRY(allow_shared(kernel, shared));
     unsigned grid = 0;
     FOPS_TRY(resident_grid(kernel, threads, shared, d.B * tiling.bands, &grid));
-    kernel<<<grid, threads, shared, stream>>>(d, tiling, half, typed, k, y);
+    const dim3 blocks(grid, static_cast<unsigned>(ceil_div(filters, c.M)));
+    kernel<<<blocks, threads, shared, stream>>>(d, tiling, half, typed, k, y);
     return launched("tensor-core");
   });
 }
@@ -213,29 +221,38 @@ fops_status run(const fops_conv& c, bool half, const void* x, const float* k, fl
 // 49 taps are four steps of weights in registers; 64 filters of them would be 128 registers.
 constexpr int most_tiles(int K) { return K == 7 ? 4 : 8; }
 
+// A convolution with as many filters as a block takes: all of them, or as few parts as evenly as whole tiles allow.
+fops_conv part_of(const fops_conv& c) {
+  const int64_t parts = ceil_div(c.M, 8 * most_tiles(static_cast<int>(c.K)));
+  fops_conv part = c;
+  part.M = parts == 1 ? c.M : ceil_div(ceil_div(c.M, parts), 8) * 8;
+  return part;
+}
+
 template <int K, int kTiles = 1>
-fops_status run_tiles(const fops_conv& c, bool half, const void* x, const float* k, float* y, cudaStream_t stream) {
+fops_status run_tiles(const fops_conv& c, int64_t filters, bool half, const void* x, const float* k, float* y,
+                      cudaStream_t stream) {
   if constexpr (kTiles < most_tiles(K)) {
-    if (c.M > 8 * kTiles) return run_tiles<K, kTiles + 1>(c, half, x, k, y, stream);
+    if (c.M > 8 * kTiles) return run_tiles<K, kTiles + 1>(c, filters, half, x, k, y, stream);
   }
-  return run<K, kTiles>(c, half, x, k, y, stream);
+  return run<K, kTiles>(c, filters, half, x, k, y, stream);
 }
 
 }  // namespace
 
 bool takes_tensor_core_pixels(const fops_conv& c) {
-  return takes_any(c) && c.C == 1 && (c.K == 5 || c.K == 7) && c.M <= 8 * most_tiles(c.K) &&
-         c.H <= 1 << 15 && c.W <= 1024 && out_w(c) >= 2 && shared_bytes(tiling_for(c, kDirectBand), c) <= 98 * 1024 &&
-         tiling_for(c, kStagedBand).rows * out_w(c) < 65536 &&
-         shared_bytes(tiling_for(c, kStagedBand), c) <= kRoomy;
+  if (!takes_any(c) || c.C != 1 || (c.K != 5 && c.K != 7) || c.M > 512 || c.H > 1 << 15 || c.W > 1024 || out_w(c) < 2)
+    return false;
+  const fops_conv part = part_of(c);
+  const Tiling direct = tiling_for(part, kDirectBand), staged = tiling_for(part, kStagedBand);
+  return shared_bytes(direct, part) <= 98 * 1024 && staged.rows * out_w(c) < 65536 &&
+         shared_bytes(staged, part) <= kRoomy && saturating(1.0 * c.M * out_h(c) * out_w(c)) <= INT_MAX;
 }
 
 fops_status run_tensor_core_pixels(const fops_conv& c, bool half, const void* x, const float* k, float* y,
                                    cudaStream_t stream) {
-  switch (c.K) {
-    case 5: return run_tiles<5>(c, half, x, k, y, stream);
-    default: return run_tiles<7>(c, half, x, k, y, stream);
-  }
+  const fops_conv part = part_of(c);
+  return c.K == 5 ? run_tiles<5>(part, c.M, half, x, k, y, stream) : run_tiles<7>(part, c.M, half, x, k, y, stream);
 }
 
 }  // namespace fops

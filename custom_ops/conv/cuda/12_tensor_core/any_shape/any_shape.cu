@@ -91,14 +91,12 @@ fops_status launch(const fops_conv& c, const Plan& plan, const void* x, const fl
   FOPS_TRY(allow_shared(kernel, shared));
   unsigned grid = 0;
   FOPS_TRY(resident_grid(kernel, kThreads, shared, plan.tasks, &grid));
-  kernel<<<grid, kThreads, shared, stream>>>(d, plan, c.x_type == FOPS_UINT8, x, k, y, packed);
-  return launched("tensor-core");
+  return launch_early(kernel, grid, kThreads, shared, stream, d, plan, c.x_type == FOPS_UINT8, x, k, y, packed);
 }
 
 fops_status pack(const fops_conv& c, const Plan& plan, const Choice& choice, const void* x, const float* k,
                  const Packed& packed, cudaStream_t stream) {
   const Dims d = dims(c);
-  FOPS_CUDA(cudaMemsetAsync(packed.beyond, 0, sizeof *packed.beyond, stream));
   const unsigned grid = static_cast<unsigned>(plan.blocks * choice.filters() + ceil_div(c.B, kImagesABlock));
   return with_input(c, x, [&](auto typed) {
     pack_weights<<<grid, kPackThreads, 0, stream>>>(d, plan, choice.tiles, choice.stacked, typed, k, packed);
@@ -147,13 +145,13 @@ fops_status run_tensor_core_any_shape(const fops_conv& c, bool half, const void*
   plan.half = half;
   const auto aligned = [](size_t bytes) { return ceil_div(bytes, 128) * 128; };
   const size_t filters = aligned(static_cast<size_t>(plan.blocks) * choice.filters() * sizeof(float));
-  const size_t images = aligned(static_cast<size_t>(c.B) * sizeof(ImageScale)), flag = 128;
+  const size_t images = aligned(static_cast<size_t>(c.B) * sizeof(ImageScale));
   const size_t tiles = static_cast<size_t>(plan.blocks) * plan.steps * choice.step_bytes();
   Workspace workspace(stream);
-  FOPS_TRY(workspace.reserve(filters + flag + images + tiles));
+  FOPS_TRY(workspace.reserve(filters + images + tiles));
   auto* memory = workspace.as<uint8_t>();
-  const Packed packed = {reinterpret_cast<float*>(memory), reinterpret_cast<uint32_t*>(memory + filters),
-                         reinterpret_cast<ImageScale*>(memory + filters + flag), memory + filters + flag + images};
+  const Packed packed = {reinterpret_cast<float*>(memory), reinterpret_cast<ImageScale*>(memory + filters),
+                         memory + filters + images};
   return run(c, plan, choice, x, k, y, packed, stream);
 }
 

@@ -1,6 +1,6 @@
 // Step 12, several channels and few filters, on Hopper: wgmma between a band of an image and all weights.
 //
-// Positions are the rows of the product and filters its columns, so that 24 filters cost 24 (any_shape.cu makes them 32).
+// Positions are the rows of the product and filters its columns, so that 24 filters cost 24 (any_shape.cu makes it 32).
 // A block keeps all weights in shared memory and walks over bands of images; two blocks share a multiprocessor, and one
 // stages while the other multiplies.
 // Costs: positions in the K - 1 last columns of a row are computed and dropped. To read its 64 positions takes an
@@ -58,19 +58,37 @@ __global__ void __launch_bounds__(kBound, kBlocks)
   float* outgoing_all = reinterpret_cast<float*>(staged + 2 * low);
   float* outgoing = outgoing_all + group * kFilters * kStride;  // [filter][position]
 
+  const long long tasks = d.B * tiling.bands;
+  const auto sample = [&](long long task) {
+    const int count = d.C * pixels, at = sample_at(threadIdx.x, count);
+    return at < count ? larger(0.0f, __ldg(x + task / tiling.bands * count + at)) : 0.0f;
+  };
+  float sampled = blockIdx.x < tasks ? sample(blockIdx.x) : 0.0f;  // on its way while the weights are split
+
+  // The weights are read three times. They go to where bands will lie, if there is room: of a single image this takes
+  // longer than all else.
+  const int taps = d.C * d.K * d.K;
+  float* copied = reinterpret_cast<float*>(staged);
+#pragma unroll 8
+  for (int i = threadIdx.x; tiling.room && i < d.M * taps; i += kThreads) copied[i] = __ldg(k + i);
+  __syncthreads();
+  const float* all = tiling.room ? copied : k;
   bool beyond_weights = false;
-  for (int m = warp; m < kFilters; m += kThreads / 32) {
-    const int taps = d.C * d.K * d.K;
+  constexpr int kLanes = kThreads / 32;  // a filter's
+  if (const int m = threadIdx.x / kLanes; m < kFilters) {
     float largest = 0.0f;
     uint32_t smallest = ~0u;
-    for (int i = lane; m < d.M && i < taps; i += 32) {
-      const float v = k[m * taps + i];
+#pragma unroll 8
+    for (int i = threadIdx.x % kLanes; m < d.M && i < taps; i += kLanes) {
+      const float v = all[m * taps + i];
       largest = larger(largest, v), smallest = min(smallest, nonzero_bits(v));
     }
-    largest = __uint_as_float(warp_max(__float_as_uint(largest)));
+#pragma unroll
+    for (int offset = kLanes / 2; offset > 0; offset /= 2)
+      largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, offset));
     const float scale = largest < kLargestScaled ? scale_for(largest) : 1.0f;
-    beyond_weights |= !(largest < kLargestScaled) || smallest < nonzero_bits(tiling.threshold / scale);
-    if (lane == 0) unscale[m] = 1.0f / scale;
+    beyond_weights = !(largest < kLargestScaled) || smallest < nonzero_bits(tiling.threshold / scale);
+    if (threadIdx.x % kLanes == 0) unscale[m] = 1.0f / scale;
   }
   const bool plain_weights = __syncthreads_or(beyond_weights);
 #pragma unroll 2
@@ -79,21 +97,15 @@ __global__ void __launch_bounds__(kBound, kBlocks)
     uint4 hi = {}, lo = {};
     Unit u;
     if (m < d.M && tiling.chunks.unit_at(0, unit / 2, unit % 2, &u))
-      split_unit(k + m * d.C * d.K * d.K, u, d, 1.0f / unscale[m], &hi, &lo);
+      split_unit(all + m * taps, u, d, 1.0f / unscale[m], &hi, &lo);
     weights[unit * 2 * kFilters + m] = hi;
     weights[unit * 2 * kFilters + kFilters + m] = lo;
   }
 
-  const long long tasks = d.B * tiling.bands;
-  const auto sample = [&](long long task) {
-    const int count = d.C * pixels, at = sample_at(threadIdx.x, count);
-    return at < count ? larger(0.0f, __ldg(x + task / tiling.bands * count + at)) : 0.0f;
-  };
   // Of the pixels' high halves with the filters' high halves, then with their low ones; `sum` has those of the chains
   // that are done. `small`: likewise of the pixels' low halves.
   constexpr int kSmall = kFew ? 2 * kFilters : kFilters;
   float both[kFilters] = {}, small[kSmall / 2] = {}, sum[kLong ? kFilters : 1] = {};
-  float sampled = blockIdx.x < tasks ? sample(blockIdx.x) : 0.0f;
   for (long long task = blockIdx.x; task < tasks; task += gridDim.x) {
     const long long image = task / tiling.bands;
     const int h0 = static_cast<int>(task - image * tiling.bands) * tiling.rows, rows = min(tiling.rows, d.OH - h0);
@@ -187,11 +199,11 @@ __global__ void __launch_bounds__(kBound, kBlocks)
       const auto total = [&](int i) { return kLong ? sum[i] : both[i]; };
 #pragma unroll
       for (int i = 0; i < kFilters / 2; ++i) {
-        const float2 of_filters = *reinterpret_cast<const float2*>(unscale + i / 4 * 8 + 2 * t);
+        const float2 back = *reinterpret_cast<const float2*>(unscale + i / 4 * 8 + 2 * t);
         float v = total(kFilters / 2 + i) + small[i];
         if constexpr (kFew) v += small[kFilters / 2 + i] * (1.0f / kLowScale);
         v = total(i) + v * (1.0f / kLowScale);
-        done[i] = v * (i % 2 ? of_filters.y : of_filters.x) * image_unscale;
+        done[i] = v * (i % 2 ? back.y : back.x) * image_unscale;
       }
       round += kGroups * kTile;
     } while (round < positions);
@@ -218,11 +230,14 @@ __global__ void __launch_bounds__(kBound, kBlocks)
 #endif
 }
 
-constexpr size_t kMultiprocessor = 228 * 1024, kReserved = 1024 + 512;  // Hopper's; of a block, its static memory too
+// Hopper has 228 KB a multiprocessor; of them a block takes 1 KB beside its own, static ones among these.
+constexpr size_t kShared = 228 * 1024 / kBlocks - 1024 - 512;
 
-size_t shared_bytes(const fops_conv& c, const Tiling& tiling, int filters) {
+// Weights, split; and behind them a band, split, and outputs.
+size_t weight_bytes(const Tiling& tiling, int filters) { return 64 * static_cast<size_t>(tiling.steps) * filters; }
+size_t band_bytes(const fops_conv& c, const Tiling& tiling, int filters) {
   const size_t staged = static_cast<size_t>(tiling.rows + c.K - 1) * c.W * tiling.chunks.slots();
-  return 16 * (4 * static_cast<size_t>(tiling.steps) * filters + 2 * staged) + 4 * kGroups * filters * kStride;
+  return 32 * staged + 4 * kGroups * filters * kStride;
 }
 
 // Where a step's units lie in the staged band: see Tiling::table.
@@ -243,7 +258,7 @@ bool cut(const fops_conv& c, int64_t least, Tiling* tiling) {
   const int filters = std::max(16, static_cast<int>(ceil_div(c.M, 8)) * 8);
   const auto fits = [&] {
     const int64_t staged = (tiling->rows + c.K - 1) * c.W;
-    return shared_bytes(c, *tiling, filters) + kReserved <= kMultiprocessor / kBlocks &&
+    return weight_bytes(*tiling, filters) + band_bytes(c, *tiling, filters) <= kShared &&
            staged * tiling->chunks.slots() < 1 << 16 && staged < 1 << 14;  // as Tiling::table has room for
   };
   for (int64_t bands = 1; bands <= OH; ++bands) {
@@ -274,10 +289,11 @@ bool tiling_for(const fops_conv& c, Tiling* tiling) {
 }
 
 template <int kFilters, bool kLong, bool kFew>
-fops_status launch(const fops_conv& c, const Tiling& tiling, const float* x, const float* k, float* y,
-                   cudaStream_t stream) {
+fops_status launch(const fops_conv& c, Tiling tiling, const float* x, const float* k, float* y, cudaStream_t stream) {
   auto* kernel = tensor_core_bands<kFilters, kLong, kFew>;
-  const size_t shared = shared_bytes(c, tiling, kFilters);
+  const size_t weights = weight_bytes(tiling, kFilters), as_they_are = 4 * static_cast<size_t>(c.M * c.C * c.K * c.K);
+  tiling.room = weights + as_they_are <= kShared;
+  const size_t shared = weights + std::max(band_bytes(c, tiling, kFilters), tiling.room ? as_they_are : 0);
   FOPS_TRY(allow_shared(kernel, shared));
   unsigned grid = 0;
   FOPS_TRY(resident_grid(kernel, kThreads, shared, c.B * tiling.bands, &grid));

@@ -102,6 +102,7 @@ __global__ void __launch_bounds__(kBound, 1)
     shared.steps[i / kMostSteps][step] = from | distance << 16;
   }
   __syncthreads();
+  wait_for_previous_kernel();  // which packs the weights
 
   const int group = threadIdx.x / 128;
   if (group >= 2) {
@@ -155,7 +156,9 @@ __global__ void __launch_bounds__(kBound, 1)
   const uint32_t ring_address = shared_address(ring) + tile * form::kParts * kTileBytes;
   const uint32_t buffers_address = shared_address(buffers) + first * 16;
   const int low_plane = plan.chunks.a_chunk * plane * 16;
-  const bool plain_weights = *packed.beyond != 0;
+  bool plain_weights = false;
+  for (int m = lane; m < d.M; m += 32) plain_weights |= packed.unscale[m] == 0.0f;
+  plain_weights = __any_sync(0xffffffffu, plain_weights);
   float high[kColumns / 2] = {}, low[kColumns / 2] = {}, long_sum[kLong ? kColumns / 2 : 1] = {};
   Place pixels, weights;
   uint32_t number = 0;  // of the chunk

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "conv/cuda/12_tensor_core/any_shape/plan.h"
+#include "gpu/isa/dependents.cuh"
 #include "gpu/isa/halves.cuh"
 #include "gpu/largest.cuh"
 
@@ -66,6 +67,7 @@ __global__ void __launch_bounds__(kPackThreads)
     pack_weights(Dims d, Plan plan, int tiles, bool stacked, const X* __restrict__ x, const float* __restrict__ k,
                  Packed packed) {
   __shared__ unsigned scratch;
+  let_next_kernel_begin();
   const int rows_a_tile = stacked ? kTileRows / 2 : kTileRows, filters = plan.blocks * tiles * rows_a_tile;
   const int m = blockIdx.x;
   if (m >= filters) {
@@ -89,8 +91,8 @@ __global__ void __launch_bounds__(kPackThreads)
       const float v = fabsf(filter[i] * scale);
       beyond |= v < plan.threshold && filter[i] != 0.0f;
     }
-  if (beyond) *packed.beyond = 1;
-  if (threadIdx.x == 0 && m < d.M) packed.unscale[m] = 1.0f / scale;
+  beyond = __syncthreads_or(beyond);
+  if (threadIdx.x == 0 && m < d.M) packed.unscale[m] = beyond ? 0.0f : 1.0f / scale;
 
   const int tile = m / rows_a_tile, in_tile = m % rows_a_tile;
   const int block = tile / tiles, parts = stacked ? 1 : 2;

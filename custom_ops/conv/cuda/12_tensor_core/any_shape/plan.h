@@ -142,8 +142,8 @@ struct ImageScale {
 
 // What a call makes of weights and images, on the device.
 struct Packed {
-  float* unscale;      // of every filter: the factor that undoes its scale
-  uint32_t* beyond;    // not zero: some weight has no good split, and every output takes the plain road
+  float* unscale;      // of every filter: the factor that undoes its scale; 0 if some weight has no good split, which
+                       // sends all outputs of all filters down the plain road
   ImageScale* images;  // of every image
   uint8_t* tiles;      // [block][step][tile of the block][high, low][kTileBytes]
 };
