@@ -22,6 +22,7 @@ using namespace any_shape;
 
 constexpr size_t kShared = 227 * 1024 - sizeof(Shared) - kOutgoingBytes - 1024;  // what Hopper gives a block
 constexpr int kLeastRing = 2, kWantedRing = 4;
+constexpr int kColumns = 128, kFewColumns = 32;  // positions of a wgmma; the second where tasks would be few
 
 struct Choice {
   bool stacked;
@@ -39,13 +40,14 @@ int slots_a_chunk(const Chunks& chunks) {
   return std::min(a_chunk, chunks.slots());
 }
 
-// False where the pixels of a task do not fit into shared memory, however few channels are staged at a time.
-bool plan_for(const fops_conv& c, const Choice& choice, Plan* plan) {
+// False where the pixels of a task do not fit into shared memory, however few channels are staged at a time. `a_chunk`:
+// slots of a chunk, 0 for as many as fit.
+bool plan_for(const fops_conv& c, const Choice& choice, int a_chunk, Plan* plan) {
   const int C = static_cast<int>(c.C), K = static_cast<int>(c.K);
   const int64_t room = static_cast<int64_t>(kShared);
   const int64_t staged = ceil_div(choice.positions() + (K - 1) * c.W + K - 1, 8) * 8;
   Chunks& chunks = plan->chunks = chunks_for(C, K);
-  chunks.a_chunk = slots_a_chunk(chunks);
+  chunks.a_chunk = a_chunk > 0 ? a_chunk : slots_a_chunk(chunks);
   const auto buffer = [&] { return 2 * chunks.a_chunk * staged * 16; };
   const auto fits = [&] {  // two buffers, the ring, and the numbers of steps: 14 bits for a distance, 16 for a place
     return 2 * buffer() + kLeastRing * kGroupBytes <= room && chunks.a_chunk * staged <= 0x3fff;
@@ -80,12 +82,12 @@ bool plan_for(const fops_conv& c, const Choice& choice, Plan* plan) {
   return true;
 }
 
-template <bool kStacked, int kTiles>
+template <bool kStacked, int kTiles, int kColumns>
 fops_status launch(const fops_conv& c, const Plan& plan, const void* x, const float* k, float* y, const Packed& packed,
                    cudaStream_t stream) {
   const Dims d = dims(c);
-  auto* kernel = plan.steps > kLongestChain ? tensor_core_any_shape<kStacked, kTiles, 128, true>
-                                            : tensor_core_any_shape<kStacked, kTiles, 128, false>;
+  auto* kernel = plan.steps > kLongestChain ? tensor_core_any_shape<kStacked, kTiles, kColumns, true>
+                                            : tensor_core_any_shape<kStacked, kTiles, kColumns, false>;
   const size_t shared = kOutgoingBytes + static_cast<size_t>(plan.ring) * kGroupBytes +
                         static_cast<size_t>(plan.buffers) * 2 * plan.chunks.a_chunk * plan.staged * 16;
   FOPS_TRY(allow_shared(kernel, shared));
@@ -107,21 +109,28 @@ fops_status pack(const fops_conv& c, const Plan& plan, const Choice& choice, con
 Choice choose(const fops_conv& c) {
   // Of few products the one of two low halves shows: only stacked tiles make it.
   const bool stacked = c.M <= 32 || c.C * c.K * c.K < kLeastProducts;
-  return {stacked, !stacked && c.M > 64 ? 2 : 1, 128};
+  return {stacked, !stacked && c.M > 64 ? 2 : 1, kColumns};
+}
+
+template <bool kStacked, int kTiles>
+fops_status launch(const fops_conv& c, const Plan& plan, const Choice& choice, const void* x, const float* k, float* y,
+                   const Packed& packed, cudaStream_t stream) {
+  return choice.columns == kColumns ? launch<kStacked, kTiles, kColumns>(c, plan, x, k, y, packed, stream)
+                                    : launch<kStacked, kTiles, kFewColumns>(c, plan, x, k, y, packed, stream);
 }
 
 fops_status run(const fops_conv& c, const Plan& plan, const Choice& choice, const void* x, const float* k, float* y,
                 const Packed& packed, cudaStream_t stream) {
   FOPS_TRY(pack(c, plan, choice, x, k, packed, stream));
-  if (choice.stacked) return launch<true, 1>(c, plan, x, k, y, packed, stream);
-  if (choice.tiles == 1) return launch<false, 1>(c, plan, x, k, y, packed, stream);
-  return launch<false, 2>(c, plan, x, k, y, packed, stream);
+  if (choice.stacked) return launch<true, 1>(c, plan, choice, x, k, y, packed, stream);
+  if (choice.tiles == 1) return launch<false, 1>(c, plan, choice, x, k, y, packed, stream);
+  return launch<false, 2>(c, plan, choice, x, k, y, packed, stream);
 }
 
 // Whether this thread's device runs the kernel: code that is not for it is empty, and bound to fewer threads.
 bool usable() {
   cudaFuncAttributes compiled;
-  if (cudaFuncGetAttributes(&compiled, tensor_core_any_shape<true, 1, 128, false>) == cudaSuccess)
+  if (cudaFuncGetAttributes(&compiled, tensor_core_any_shape<true, 1, kColumns, false>) == cudaSuccess)
     return compiled.maxThreadsPerBlock >= kThreads;
   cudaGetLastError();
   return false;
@@ -133,15 +142,23 @@ bool takes_tensor_core_any_shape(const fops_conv& c) {
   Plan plan;
   return takes_any(c) && c.C * c.K * c.K >= 16 && c.C <= 4096 && c.M <= 4096 && c.K <= kLargestK &&
          c.H * c.W <= 1 << 20 && c.M * c.H * c.W <= 1 << 28 && c.C * c.H * c.W <= 1 << 28 &&
-         plan_for(c, choose(c), &plan) && usable();
+         plan_for(c, choose(c), 0, &plan) && usable();
 }
 
 fops_status run_tensor_core_any_shape(const fops_conv& c, bool half, const void* x, const float* k, float* y,
                                       cudaStream_t stream) {
-  const Choice choice = choose(c);
+  Choice choice = choose(c);
   Plan plan;
-  if (!plan_for(c, choice, &plan))
+  if (!plan_for(c, choice, 0, &plan))
     return fail(FOPS_UNSUPPORTED, "tensor-core: this shape does not fit into shared memory");
+  int device = 0, multiprocessors = 0;
+  FOPS_CUDA(cudaGetDevice(&device));
+  FOPS_CUDA(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device));
+  if (plan.tasks <= static_cast<uint32_t>(multiprocessors) / 2) {
+    // More tasks of fewer positions each, and the same chunks: each output's sum is the same to the last bit.
+    choice.columns = kFewColumns;
+    plan_for(c, choice, plan.chunks.a_chunk, &plan);
+  }
   plan.half = half;
   const auto aligned = [](size_t bytes) { return ceil_div(bytes, 128) * 128; };
   const size_t filters = aligned(static_cast<size_t>(plan.blocks) * choice.filters() * sizeof(float));

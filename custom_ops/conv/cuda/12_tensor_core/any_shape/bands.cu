@@ -67,10 +67,12 @@ __global__ void __launch_bounds__(kBound, kBlocks)
 
   // The weights are read three times. They go to where bands will lie, if there is room: of a single image this takes
   // longer than all else.
-  const int taps = d.C * d.K * d.K;
+  const int taps = d.C * d.K * d.K, a_filter = tiling.room ? taps | 1 : taps;  // odd: other filters, other banks
   float* copied = reinterpret_cast<float*>(staged);
-#pragma unroll 8
-  for (int i = threadIdx.x; tiling.room && i < d.M * taps; i += kThreads) copied[i] = __ldg(k + i);
+#pragma unroll 2
+  for (int m = warp; tiling.room && m < d.M; m += kThreads / 32)
+#pragma unroll 4
+    for (int i = lane; i < taps; i += 32) copied[m * a_filter + i] = __ldg(k + m * taps + i);
   __syncthreads();
   const float* all = tiling.room ? copied : k;
   bool beyond_weights = false;
@@ -80,7 +82,7 @@ __global__ void __launch_bounds__(kBound, kBlocks)
     uint32_t smallest = ~0u;
 #pragma unroll 8
     for (int i = threadIdx.x % kLanes; m < d.M && i < taps; i += kLanes) {
-      const float v = all[m * taps + i];
+      const float v = all[m * a_filter + i];
       largest = larger(largest, v), smallest = min(smallest, nonzero_bits(v));
     }
 #pragma unroll
@@ -97,7 +99,7 @@ __global__ void __launch_bounds__(kBound, kBlocks)
     uint4 hi = {}, lo = {};
     Unit u;
     if (m < d.M && tiling.chunks.unit_at(0, unit / 2, unit % 2, &u))
-      split_unit(all + m * taps, u, d, 1.0f / unscale[m], &hi, &lo);
+      split_unit(all + m * a_filter, u, d, 1.0f / unscale[m], &hi, &lo);
     weights[unit * 2 * kFilters + m] = hi;
     weights[unit * 2 * kFilters + kFilters + m] = lo;
   }
@@ -291,7 +293,7 @@ bool tiling_for(const fops_conv& c, Tiling* tiling) {
 template <int kFilters, bool kLong, bool kFew>
 fops_status launch(const fops_conv& c, Tiling tiling, const float* x, const float* k, float* y, cudaStream_t stream) {
   auto* kernel = tensor_core_bands<kFilters, kLong, kFew>;
-  const size_t weights = weight_bytes(tiling, kFilters), as_they_are = 4 * static_cast<size_t>(c.M * c.C * c.K * c.K);
+  const size_t weights = weight_bytes(tiling, kFilters), as_they_are = 4 * static_cast<size_t>(c.M * (c.C * c.K * c.K | 1));
   tiling.room = weights + as_they_are <= kShared;
   const size_t shared = weights + std::max(band_bytes(c, tiling, kFilters), tiling.room ? as_they_are : 0);
   FOPS_TRY(allow_shared(kernel, shared));

@@ -45,6 +45,7 @@ struct Shared {  // of fixed size; ring and buffers lie behind it
   int offsets[2][128], corners[2][128];  // see the end of the kernel
   float unscale[2][128];
   int list[2][128], listed[2];  // positions that take the plain road
+  bool plain_weights;           // all do
 };
 
 // A place in a circular buffer, and the parity of the round.
@@ -103,6 +104,10 @@ __global__ void __launch_bounds__(kBound, 1)
   }
   __syncthreads();
   wait_for_previous_kernel();  // which packs the weights
+  bool plain = false;
+  for (int m = threadIdx.x; m < d.M; m += kThreads) plain |= packed.unscale[m] == 0.0f;
+  if (plain = __syncthreads_or(plain); threadIdx.x == 0) shared.plain_weights = plain;
+  __syncthreads();
 
   const int group = threadIdx.x / 128;
   if (group >= 2) {
@@ -156,9 +161,7 @@ __global__ void __launch_bounds__(kBound, 1)
   const uint32_t ring_address = shared_address(ring) + tile * form::kParts * kTileBytes;
   const uint32_t buffers_address = shared_address(buffers) + first * 16;
   const int low_plane = plan.chunks.a_chunk * plane * 16;
-  bool plain_weights = false;
-  for (int m = lane; m < d.M; m += 32) plain_weights |= packed.unscale[m] == 0.0f;
-  plain_weights = __any_sync(0xffffffffu, plain_weights);
+  const bool plain_weights = shared.plain_weights;
   float high[kColumns / 2] = {}, low[kColumns / 2] = {}, long_sum[kLong ? kColumns / 2 : 1] = {};
   Place pixels, weights;
   uint32_t number = 0;  // of the chunk
@@ -244,20 +247,20 @@ __global__ void __launch_bounds__(kBound, 1)
     named_barrier(2 + group, 128);
     if (!plain_weights) {
       // Through shared memory, a warp by itself: so that a store covers a run of one filter's outputs, 256 bytes.
-      constexpr int kRows = kStacked ? 8 : 16, kHalf = kColumns / 2;
+      constexpr int kRows = kStacked ? 8 : 16, kRun = kColumns < 64 ? kColumns : 64;  // columns stored at a time
       float* outgoing = outgoing_all + (threadIdx.x / 32) * kOutgoingFloats;
       const int g = lane / 4, t = lane % 4, m_warp = m0 + warp * kRows;
       const float factor = lane < kRows && m_warp + lane < d.M ? packed.unscale[m_warp + lane] : 0.0f;
 #pragma unroll
-      for (int part = 0; part < 2; ++part) {
+      for (int part = 0; part < kColumns / kRun; ++part) {
 #pragma unroll
         for (int r = 0; r < kRows / 8; ++r)
 #pragma unroll
-          for (int j = 0; j < kHalf / 8; ++j) {
+          for (int j = 0; j < kRun / 8; ++j) {
             float v[2];
 #pragma unroll
             for (int e = 0; e < 2; ++e) {
-              const int i = 4 * (part * kHalf / 8 + j) + 2 * r + e;
+              const int i = 4 * (part * kRun / 8 + j) + 2 * r + e;
               float small = low_begun ? low[i] : 0.0f;
               if (kStacked && !plan.half) small += sum(i + 2) + (low_begun ? low[i + 2] : 0.0f) * (1.0f / kLowScale);
               v[e] = sum(i) + small * (1.0f / kLowScale);
@@ -266,8 +269,11 @@ __global__ void __launch_bounds__(kBound, 1)
                 make_float2(v[0], v[1]);
           }
         __syncwarp();
-        const int2 at = *reinterpret_cast<const int2*>(offsets + part * kHalf + 2 * lane);
-        const float2 of_pixels = *reinterpret_cast<const float2*>(unscale_pixels + part * kHalf + 2 * lane);
+        const int column = part * kRun + 2 * lane % kRun;
+        const bool used = 2 * lane < kRun;
+        int2 at = *reinterpret_cast<const int2*>(offsets + column);
+        const float2 of_pixels = *reinterpret_cast<const float2*>(unscale_pixels + column);
+        if (!used) at.x = at.y = -1;
         const bool pair = at.x >= 0 && at.y == at.x + 1;
         const bool vector = pair && d.OH * d.OW % 2 == 0 && reinterpret_cast<uintptr_t>(out + at.x) % 8 == 0;
         float* to = out + 1LL * m_warp * d.OH * d.OW + at.x;
