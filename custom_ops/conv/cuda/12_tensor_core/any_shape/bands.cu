@@ -293,7 +293,8 @@ bool tiling_for(const fops_conv& c, Tiling* tiling) {
 template <int kFilters, bool kLong, bool kFew>
 fops_status launch(const fops_conv& c, Tiling tiling, const float* x, const float* k, float* y, cudaStream_t stream) {
   auto* kernel = tensor_core_bands<kFilters, kLong, kFew>;
-  const size_t weights = weight_bytes(tiling, kFilters), as_they_are = 4 * static_cast<size_t>(c.M * (c.C * c.K * c.K | 1));
+  const size_t weights = weight_bytes(tiling, kFilters);
+  const size_t as_they_are = 4 * static_cast<size_t>(c.M * (c.C * c.K * c.K | 1));
   tiling.room = weights + as_they_are <= kShared;
   const size_t shared = weights + std::max(band_bytes(c, tiling, kFilters), tiling.room ? as_they_are : 0);
   FOPS_TRY(allow_shared(kernel, shared));
