@@ -68,7 +68,8 @@ __device__ void for_items(const MapDims& d, F f) {
 template <Windows windows, typename X>
 __global__ void __launch_bounds__(kThreads)
     map_to_float(MapDims d, const X* __restrict__ x, float* __restrict__ y) {
-  const int in = d.C * d.H * d.W, out = d.C * d.OH * d.OW, at = blockIdx.x * kThreads + threadIdx.x;
+  const long long in = 1LL * d.C * d.H * d.W;
+  const int out = d.C * d.OH * d.OW, at = blockIdx.x * kThreads + threadIdx.x;
   if (at >= out) return;
   for_items(d, [&](long long item) { y[item * out + at] = map_at<windows>(d, x + item * in, at); });
 }
@@ -78,7 +79,8 @@ template <Windows windows, typename X>
 __global__ void __launch_bounds__(kThreads)
     map_to_halves(MapDims d, bool vector, int stride, float scale, const X* __restrict__ x, __half* __restrict__ hi,
                   __half* __restrict__ lo) {
-  const int in = d.C * d.H * d.W, out = d.C * d.OH * d.OW, group = blockIdx.x * kThreads + threadIdx.x, at = 4 * group;
+  const long long in = 1LL * d.C * d.H * d.W;
+  const int out = d.C * d.OH * d.OW, group = blockIdx.x * kThreads + threadIdx.x, at = 4 * group;
   if (group >= stride / 4) return;
   for_items(d, [&](long long item) {
     float v[4] = {};

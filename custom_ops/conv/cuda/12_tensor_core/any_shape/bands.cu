@@ -29,9 +29,6 @@ using namespace bands;
 //
 // So the three sums of a filter at a position end in one lane.
 
-// Steps of wgmma whose sums the tensor cores add up: see kernel.cuh.
-constexpr int kLongestChain = 12;
-
 #if defined(__CUDA_ARCH__) && !FOPS_SM_90A
 constexpr int kBound = 32;  // code without wgmma is empty; its bound on threads says so to the host
 #else

@@ -32,7 +32,7 @@ struct Band {
   bool infinite = false;    // whether one has no high half
 };
 
-// Splits 8 values, scaled, and stores them. Zeros stand for what has no high half: see staging.cuh.
+// Splits 8 values, scaled, and stores them.
 __device__ inline void split_entry(const float (&v)[8], float scale, uint4* high_to, uint4* low_to, Band* seen) {
   uint32_t hi[4], lo[4], largest = 0;
 #pragma unroll
@@ -44,11 +44,7 @@ __device__ inline void split_entry(const float (&v)[8], float scale, uint4* high
   }
   if (largest + 0x04000400u & 0x80008000u) {  // one of them is 0x7c00 or more
     seen->infinite = true;
-#pragma unroll
-    for (int e = 0; e < 4; ++e) {
-      const uint32_t keep = (not_finite(hi[e] & 0xffffu) ? 0u : 0xffffu) | (not_finite(hi[e] >> 16) ? 0u : ~0xffffu);
-      hi[e] &= keep, lo[e] &= keep;
-    }
+    drop_not_finite(hi, lo);
   }
   *high_to = make_uint4(hi[0], hi[1], hi[2], hi[3]);
   *low_to = make_uint4(lo[0], lo[1], lo[2], lo[3]);

@@ -20,10 +20,6 @@ static_assert(kThreads == 512, "registers are dealt out to four warpgroups");
 constexpr int kMostBuffers = 4, kMostRing = 8;
 // Of weights, a copy: several steps' worth, so that the thread that asks for them keeps up.
 constexpr int kGroupBytes = 16384;
-// Steps whose sums are added up by the tensor cores before ordinary additions take them over. The tensor cores cut off
-// what a sum has no room for, always toward zero: of n terms of one sign up to n + 1 units of 2^-24, beside up to 4 for
-// the product of the low halves that is left out. The bound allows 4 + 4 sqrt(n), as much as 13 steps may need.
-constexpr int kLongestChain = 12;
 
 // kStacked: rows of a wgmma are 32 filters, high and low halves; else 64 filters, the low halves in a tile of their own.
 // kTiles: tiles of filters a block. With two the two warpgroups share positions, with one they share filters.

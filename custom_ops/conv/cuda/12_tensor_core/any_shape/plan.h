@@ -27,6 +27,11 @@ constexpr int kTileRows = 64;                    // rows of a wgmma: filters, or
 constexpr int kTileBytes = kTileRows * 16 * 2;   // of the weights of a step
 constexpr int kTileDepth = kTileBytes / 2;       // bytes between the two units of a tile; its rows are 16 bytes apart
 
+// Steps whose sums are added up by the tensor cores before ordinary additions take them over. The tensor cores cut off
+// what a sum has no room for, always toward zero: of n terms of one sign up to n + 1 units of 2^-24, beside up to 4 for
+// the product of the low halves that is left out. The bound allows 4 + 4 sqrt(n), as much as 13 steps may need.
+constexpr int kLongestChain = 12;
+
 struct Slot {
   int channel, channels;  // the first, and how many a pixel: 8, 4, 2 or 1
   __host__ __device__ int pixels() const { return 8 / channels; }

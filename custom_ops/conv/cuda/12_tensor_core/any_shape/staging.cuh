@@ -36,13 +36,21 @@ __device__ inline bool not_finite(uint32_t halves) {
   return max(magnitudes & 0xffffu, magnitudes >> 16) >= 0x7c00u;
 }
 
+// Zeros for what has no high half: products of infinities would reach outputs whose weight there is zero.
+__device__ inline void drop_not_finite(uint32_t (&hi)[4], uint32_t (&lo)[4]) {
+#pragma unroll
+  for (int e = 0; e < 4; ++e) {
+    const uint32_t keep = (not_finite(hi[e] & 0xffffu) ? 0u : 0xffffu) | (not_finite(hi[e] >> 16) ? 0u : ~0xffffu);
+    hi[e] &= keep, lo[e] &= keep;
+  }
+}
+
 // Notes what values are good for: whether any low half is there, and any value that has no good split.
 struct Seen {
   uint32_t low = 0;
   bool beyond = false;
 
-  // Splits 8 values, a row of a slot, and stores it. Zeros stand for what has no high half: products of infinities would
-  // reach outputs whose weight there is zero.
+  // Splits 8 values, a row of a slot, and stores it.
   __device__ void split_row(const float (&v)[8], const ImageScale& by, uint4* high_to, uint4* low_to) {
     uint32_t hi[4], lo[4], largest = 0, smallest = ~0u;
 #pragma unroll
@@ -54,11 +62,7 @@ struct Seen {
     }
     if (not_finite(largest)) {
       beyond = true;
-#pragma unroll
-      for (int e = 0; e < 4; ++e) {
-        const uint32_t keep = (not_finite(hi[e] & 0xffffu) ? 0u : 0xffffu) | (not_finite(hi[e] >> 16) ? 0u : ~0xffffu);
-        hi[e] &= keep, lo[e] &= keep;
-      }
+      drop_not_finite(hi, lo);
     }
     low |= lo[0] | lo[1] | lo[2] | lo[3];
     beyond |= smallest < nonzero_bits(by.least);
