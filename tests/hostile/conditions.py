@@ -6,6 +6,7 @@ Standard library alone: a process of its own does it between fork and exec.
 import ctypes
 import os
 import resource
+import sys
 
 _UNKNOWN_USER = 61234  # no passwd entry has it
 _CAPABILITIES = {"DAC_OVERRIDE": 1, "DAC_READ_SEARCH": 2}
@@ -79,6 +80,9 @@ def threads(value: str) -> None:
 
 def file_size(value: str) -> None:
     """@file-size=BYTES: as `ulimit -f`."""
+    # Python would leave the bytecode of a module cut off in its place, and no later process could import that module.
+    os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
+    sys.dont_write_bytecode = True
     resource.setrlimit(resource.RLIMIT_FSIZE, (int(value), int(value)))
 
 
