@@ -2,9 +2,8 @@
 
 import json
 import os
-import re
 from pathlib import Path
-from typing import Callable, Optional, Sequence, Type
+from typing import Any, Callable, Optional, Sequence, Type
 
 from ..errors import FashionInferError, UsageError
 from ..measure.records import Result
@@ -76,13 +75,7 @@ def save_benchmark(
         When a file cannot be written.
     """
     if as_json:
-        # A line a number would make most of a file of samples.
-        text = re.sub(
-            r"\[[-+.\deE,\s]+\]",
-            lambda numbers: " ".join(numbers.group().split()),
-            json.dumps(result.as_dict(), indent=1),
-        )
-        files.write(as_json, text + "\n")
+        files.write(as_json, _lines(result.as_dict()) + "\n")
     if plot:
         draw(plot, result)
     if as_markdown:
@@ -93,3 +86,16 @@ def save_benchmark(
 def write_page(path: str, page: Page) -> None:
     """Write a page as Markdown; DataError when the file cannot be written."""
     files.write(path, markdown.page(page))
+
+
+def _lines(value: Any, depth: int = 0) -> str:
+    """JSON with a line for each measurement, which lies four levels deep: a line a number would be most of the file."""
+    if depth == 4 or not value or not isinstance(value, (dict, list)):
+        return json.dumps(value)
+    inside = "\n" + " " * (depth + 1)
+    if isinstance(value, dict):
+        parts = [f"{json.dumps(name)}: {_lines(each, depth + 1)}" for name, each in value.items()]
+        return "{" + inside + f",{inside}".join(parts) + inside[:-1] + "}"
+    if not any(isinstance(each, (dict, list)) for each in value):
+        return json.dumps(value)
+    return "[" + inside + f",{inside}".join(_lines(each, depth + 1) for each in value) + inside[:-1] + "]"

@@ -88,6 +88,7 @@ def _svg(figure, path: str) -> str:
     text = re.sub(r' transform="rotate\(-0 [^)]*\)"', "", text)
     # Of places a tenth of a pixel is enough. Of attributes alone: what a text says stays as it is.
     text = re.sub(r'(?<= )(?:d|x|y)="[^"]*"', lambda found: re.sub(r"(\.\d)\d+", r"\1", found.group()), text)
+    text = re.sub(r'(?<= )d="[^"]*"', lambda found: re.sub(r"\s*([MLQCz])\s*", r"\1", found.group()), text)
     # Nothing refers to what is called so, and a page may hold several charts: line2d_1, patch_2.
     text = re.sub(r' id="[A-Za-z0-9.]+_\d+"', "", text)
     text = _without_bare_groups(text)
