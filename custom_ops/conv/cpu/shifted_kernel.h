@@ -165,8 +165,8 @@ static inline void shift(const fops_conv& conv, const uint8_t* x, int64_t rows, 
 }
 
 // Filters in blocks of nearly equal size: 50 as 6 6 6 6 6 5 5 5 5, since a block of 2 would stall on latency.
-static inline int64_t filter_blocks(const Band& b) { return (b.M + kRows - 1) / kRows; }
-static inline int64_t block_start(const Band& b, int64_t block) { return b.M * block / filter_blocks(b); }
+static inline int64_t filter_blocks(int64_t M) { return (M + kRows - 1) / kRows; }
+static inline int64_t block_start(const Band& b, int64_t block) { return b.M * block / filter_blocks(b.M); }
 
 // y for output positions [0, end) of the filters of one block; y points at its first filter.
 static inline void multiply_block(const Band& b, const float* S, const float* k, float* y, int64_t block, int64_t end) {

@@ -42,7 +42,7 @@ fops_status conv_shifted(const fops_conv& conv, const void* x, const float* k, f
   // are few images, groups share the work; bands only where there are few filters too, for two bands both copy the rows
   // that they share: one image, 3 to 128 channels, 7x7, 14x14, took 0.094 ms in eight bands.
   const int64_t wanted = threads > 1 ? (2 * threads + conv.B - 1) / conv.B : 1;
-  const int64_t blocks = filter_blocks({conv.C, conv.K, conv.M}), groups = std::min(blocks, wanted);
+  const int64_t blocks = filter_blocks(conv.M), groups = std::min(blocks, wanted);
   const int64_t row_bytes = conv.C * conv.K * W_out * 4, parts = (wanted + groups - 1) / groups;
   int64_t band = std::max<int64_t>(1, kBandBytes / row_bytes - (conv.K - 1));
   band = std::min({band, H_out, (H_out + parts - 1) / parts});

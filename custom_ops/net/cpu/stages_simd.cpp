@@ -49,7 +49,7 @@ int64_t convolution_scratch(const Stage& s) {
 // Filters are cut at their blocks, and where there are too few of these, rows: at least four a part, for its windows
 // reach into K - 1 rows of the next one, which both then shift.
 int64_t convolution_parts(const Stage& s) {
-  return std::max(filter_blocks({s.in.C, s.K, s.out.C}), std::max<int64_t>(1, s.out.H / 4));
+  return std::max(filter_blocks(s.out.C), std::max<int64_t>(1, s.out.H / 4));
 }
 
 void convolution(const Stage& s, const void* x, fops_dtype type, const float* weight, int64_t part, int64_t parts,
@@ -60,7 +60,7 @@ void convolution(const Stage& s, const void* x, fops_dtype type, const float* we
   float *copies = scratch, *unpooled = scratch + b.copies(), *pooled = unpooled + b.unpooled();
   float* pooling = pooled + b.pooled(s);
   memset(copies + b.copies() - kSlack, 0, kSlack * sizeof(float));
-  const int64_t blocks = filter_blocks({s.in.C, s.K, s.out.C});
+  const int64_t blocks = filter_blocks(s.out.C);
   const bool by_rows = blocks < parts;
   const int64_t first = by_rows ? s.out.H * part / parts : 0, last = by_rows ? s.out.H * (part + 1) / parts : s.out.H;
   const int64_t from_block = by_rows ? 0 : blocks * part / parts;
