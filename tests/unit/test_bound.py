@@ -3,6 +3,7 @@
 import bounds
 import chains
 import inputs
+import many_channels
 import numpy as np
 import profiles
 import pytest
@@ -55,6 +56,18 @@ def test_long_sums(kernel, kind):
     rng = np.random.default_rng()
     x, weight = inputs.draw(kind, rng, (1, 128, 9, 15)), inputs.draw(kind, rng, (7, 128, 7, 7))
     check(kernels.convolve(x, weight, kernel), convolution(x, weight))
+
+
+@given(many_channels.shapes(), KIND, KIND, SEED)
+@example((128, 28, 28, 32, 7), "positive", "constant", 0)
+@settings(max_examples=profiles.examples(8))
+def test_many_channels(shape, kind, weights, seed):
+    c, h, w, m, k = shape
+    rng = np.random.default_rng(seed)
+    x, weight = inputs.draw(kind, rng, (1, c, h, w)), inputs.draw(weights, rng, (m, c, k, k)).astype(np.float32)
+    check(kernels.convolve(x, weight, "direct"), convolution(x, weight))
+    x, weight = inputs.draw("constant", rng, (1, c, h, w)), inputs.spike(rng, (m, c, k, k))
+    assert bounds.excess(kernels.convolve(x, weight, "direct"), convolution(x, weight)) <= WORST
 
 
 @given(shapes(), st.sampled_from(KERNELS), SEED)

@@ -2,6 +2,7 @@
 
 import chains
 import inputs
+import many_channels
 import numpy as np
 import profiles
 import pytest
@@ -58,3 +59,12 @@ def test_kernels(n, channels, side, filters, threads, fewer, seed):
     for kernel in reference.own_kernels("cpu"):
         if kernel != "naive":  # has one thread
             check(lambda part, name=kernel: kernels.convolve(part, weight, name), x, rng, threads, fewer)
+
+
+@given(many_channels.shapes(), st.integers(1, 6), THREADS, THREADS, SEED)
+@settings(max_examples=profiles.examples(6))
+def test_many_channels(shape, n, threads, fewer, seed):
+    c, h, w, m, k = shape
+    rng = np.random.default_rng(seed)
+    x, weight = inputs.draw("normal", rng, (n, c, h, w)), inputs.draw("normal", rng, (m, c, k, k))
+    check(lambda part: kernels.convolve(part, weight, "direct"), x, rng, threads, fewer)

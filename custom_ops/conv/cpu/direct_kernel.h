@@ -17,17 +17,18 @@ namespace FOPS_ISA {
 constexpr int kFilters = kManyRegisters ? 8 : 4, kWide = 3;
 constexpr int64_t kTileFloats = kFilters * kWide * kLanes;
 
-// One tile's inputs: output position i of filter r is the sum of x[taps[t] + i] * k[r * depth + t].
+// One tile's inputs: output position i of filter r is the sum of x[taps[t] + i] * k[r * stride + t], t < depth.
 struct Products {
   const int64_t* taps;
-  int64_t depth, part;  // products of an output; those that are summed by themselves, see base/summation.h
+  int64_t depth, part;  // products of a sum; those that are summed by themselves, see base/summation.h
+  int64_t stride;
 };
 
 // The tile's sums, part by part, to `sums`. The loops over acc must be gone before the compiler decides what lives in
 // registers, hence the pragmas.
 template <int filters, int vectors>
 static void tile_sums(const Products& p, const float* x, const float* k, float* sums) {
-  const int64_t depth = p.depth;
+  const int64_t depth = p.depth, stride = p.stride;
   for (int64_t i = 0; i < depth; i += p.part) {
     const int64_t end = std::min(i + p.part, depth);
     Vector acc[filters][vectors];
@@ -42,7 +43,7 @@ static void tile_sums(const Products& p, const float* x, const float* k, float* 
       for (int v = 0; v < vectors; ++v) in[v] = load(from + v * kLanes);
 #pragma GCC unroll 8
       for (int r = 0; r < filters; ++r) {
-        const float w = k[r * depth + t];
+        const float w = k[r * stride + t];
 #pragma GCC unroll 8
         for (int v = 0; v < vectors; ++v) acc[r][v] = multiply_add(in[v], w, acc[r][v]);
       }
