@@ -107,16 +107,21 @@ def gpu(monkeypatch):
     return launched
 
 
-def wrong_convolve(factor):
-    real = kernels.convolve
+def spoilt(spoil):
+    """`kernels.prepare` for kernels whose output y is given to spoil(kernel, y)."""
+    real = kernels.prepare
 
-    def convolve(x, weight, kernel="auto", **options):
-        y = real(x, weight, kernel, **options)
-        if kernel == "naive":
-            y *= factor
-        return y
+    def prepare(x, weight, kernel="auto", **options):
+        forward = real(x, weight, kernel, **options)
 
-    return convolve
+        def run():
+            y = forward()
+            spoil(kernel, y)
+            return y
+
+        return run
+
+    return prepare
 
 
 def raising(error):
@@ -192,7 +197,11 @@ def test_a_peer_that_does_not_load(invoke, monkeypatch):
 
 @pytest.mark.parametrize("factor, words", [(1.001, "error 1.0e-03, more than 5e-06"), (np.nan, "never written")])
 def test_a_wrong_kernel_is_reported_not_timed(invoke, monkeypatch, tmp_path, factor, words):
-    monkeypatch.setattr(kernels, "convolve", wrong_convolve(factor))
+    def spoil(kernel, y):
+        if kernel == "naive":
+            y *= factor
+
+    monkeypatch.setattr(kernels, "prepare", spoilt(spoil))
     files = ("--json", tmp_path / "k.json", "--markdown", tmp_path / "k.md", "--plot", tmp_path / "k.png")
     code, out, err = invoke(*CPU, "--against", "none", *files)
     assert code == 1 and "WRONG: naive" in out and words in out
@@ -205,14 +214,11 @@ def test_a_wrong_kernel_is_reported_not_timed(invoke, monkeypatch, tmp_path, fac
 
 def test_a_wrong_kernel_of_ours_is_diagnosed(invoke, monkeypatch):
     """How much is wrong, where first, and the pattern: image numbers are those of the batch."""
-    real = kernels.convolve
 
-    def convolve(x, weight, kernel="auto", **options):
-        y = real(x, weight, kernel, **options)
+    def spoil(_, y):
         y[70:, 1:, :, -1] += 1e6
-        return y
 
-    monkeypatch.setattr(kernels, "convolve", convolve)
+    monkeypatch.setattr(kernels, "prepare", spoilt(spoil))
     batch = ("--batch", "100")
     code, out, _ = invoke(*CPU, *batch, "--against", "none", "--kernels", "naive")
     said = " ".join(out.split())
@@ -243,7 +249,7 @@ def test_of_many_runs_fifty_are_kept():
 
 
 def test_a_kernel_that_fails_is_wrong_too(invoke, monkeypatch):
-    monkeypatch.setattr(kernels, "convolve", raising(DeviceError("device lost")))
+    monkeypatch.setattr(kernels, "prepare", lambda *tensors, **options: raising(DeviceError("device lost")))
     code, out, _ = invoke(*CPU, "--against", "none", "--kernels", "naive")
     assert code == 1 and "WRONG: naive: device lost" in out
 
