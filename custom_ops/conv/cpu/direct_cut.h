@@ -36,8 +36,8 @@ static inline bool copies_pay(const fops_conv& c) {
   return c.M * c.K * (c.W - out_w(c)) > kCopy * out_w(c);
 }
 
-static inline Layout layout(const fops_conv& c, bool copies, int64_t rows) {
-  if (!copies) return {false, c.W, c.H * c.W, c.W, 1};
+static inline Layout layout(const fops_conv& c, bool copies, bool in_place, int64_t rows) {
+  if (!copies) return {false, c.W, (in_place ? c.H : rows + c.K - 1) * c.W, c.W, 1};
   const int64_t plane = (rows + c.K - 1) * out_w(c);
   return {true, out_w(c), c.K * plane, out_w(c), plane};
 }

@@ -57,17 +57,32 @@ void drop_columns(const float* sums, int64_t width, int64_t filters, int64_t beg
   }
 }
 
-// `rows` output rows of the filter blocks [first, last); x is the first position, y the first row's of filter 0. What lies
-// up to a vector behind the last position is read.
-void band(const fops_conv& c, const Products& p, const Layout& l, const float* x, const float* k, int64_t rows,
-          int64_t first, int64_t last, bool far, bool add, float* y) {
-  const int64_t y_plane = out_h(c) * out_w(c), end = (rows - 1) * l.pitch + out_w(c);
-  const int64_t vectors = (end + kLanes - 1) / kLanes, blocks = (vectors + kWide - 1) / kWide;
+// A band's positions in blocks of up to kWide vectors.
+struct Blocks {
+  int64_t end, vectors, count;  // positions, and vectors of them
+  Blocks(const fops_conv& c, const Layout& l, int64_t rows)
+      : end((rows - 1) * l.pitch + out_w(c)), vectors(ceil_div(end, kLanes)), count(ceil_div(vectors, kWide)) {}
+  int64_t start(int64_t block) const { return vectors * block / count; }  // in vectors
+};
+
+// Where the inputs of a tile begin, and the taps from there.
+struct Inputs {
+  const float* x;
+  const int64_t* taps;
+};
+
+// `rows` output rows of the filter blocks [first, last); x is the first position, y the first row's of filter 0. Up to a
+// vector behind the last position is read: of a band behind which nothing may be read, the last block has inputs `tail`.
+void band(const fops_conv& c, const Products& p, const Layout& l, const float* x, const Inputs* tail, const float* k,
+          int64_t rows, int64_t first, int64_t last, bool far, bool add, float* y) {
+  const Blocks all(c, l, rows);
+  const int64_t y_plane = out_h(c) * out_w(c), blocks = all.count;
   const int64_t filter_blocks = (c.M + kFilters - 1) / kFilters;
   alignas(64) float sums[kTileFloats];
   const auto tile = [&](int64_t block, int64_t f) {
-    const int64_t from = vectors * block / blocks, wide = vectors * (block + 1) / blocks - from;
-    const int64_t begin = from * kLanes, stop = std::min(begin + wide * kLanes, end);
+    const int64_t from = all.start(block), wide = all.start(block + 1) - from;
+    const int64_t begin = from * kLanes, stop = std::min(begin + wide * kLanes, all.end);
+    const Inputs in = tail && block == blocks - 1 ? *tail : Inputs{x + begin, p.taps};
     const int64_t m = c.M * f / filter_blocks, filters = c.M * (f + 1) / filter_blocks - m;
     float* to = y + m * y_plane;
     if (far)
@@ -75,7 +90,7 @@ void band(const fops_conv& c, const Products& p, const Layout& l, const float* x
         for (int64_t v = 0; v < wide; ++v)
           __builtin_prefetch(to + r * y_plane + begin / l.pitch * out_w(c) + begin % l.pitch + v * kLanes, 1);
     const TileSums run = tile_sums_of(filters, wide, std::make_integer_sequence<int, kFilters * kWide>());
-    run(p, x + begin, k + m * p.stride, sums);
+    run({in.taps, p.depth, p.part, p.stride}, in.x, k + m * p.stride, sums);
     drop_columns(sums, wide * kLanes, filters, begin, stop, l.pitch, out_w(c), add, to, y_plane);
   };
   if (p.depth < kShort) {
@@ -99,6 +114,13 @@ void widen(const uint8_t* x, int64_t count, float* to) {
 }
 void widen(const float* x, int64_t count, float* to) { memcpy(to, x, count * sizeof(float)); }
 
+// The taps (c, p, q) of so many channels, as offsets.
+void taps_of(int64_t channels, int64_t K, int64_t channel, int64_t down, int64_t right, int64_t* taps) {
+  for (int64_t c = 0; c < channels; ++c)
+    for (int64_t p = 0; p < K; ++p)
+      for (int64_t q = 0; q < K; ++q) *taps++ = c * channel + p * down + q * right;
+}
+
 template <typename T>
 fops_status convolve(const fops_conv& conv, const T* x, const float* k, float* y) {
   const int64_t H_out = out_h(conv), W_out = out_w(conv), image = conv.C * conv.H * conv.W;
@@ -108,18 +130,19 @@ fops_status convolve(const fops_conv& conv, const T* x, const float* k, float* y
   const bool copies = copies_pay(conv);
   const Cut cut = cut_of(conv, copies, threads);
   const int64_t filter_blocks = ceil_div(conv.M, kFilters), channels = ceil_div(conv.C, cut.chunks);
-  const Layout l = layout(conv, copies, cut.rows);
+  const bool in_place = !copies && sizeof(T) == sizeof(float);
+  const Layout l = layout(conv, copies, in_place, cut.rows);
+  // What the last block of a band reads of a channel.
+  const int64_t span = (conv.K - 1) * (conv.W + 1) + kWide * kLanes;
 
   const bool far = conv.B * std::max(image, conv.M * y_plane) * 4 > kFarBytes;
-  const bool in_place = !copies && sizeof(T) == sizeof(float);
-  const int64_t own = ((copies ? channels * l.channel : image) + 2 * kLanes + 15) / 16 * 16;
-  float* const memory = static_cast<float*>(scratch((own * threads + depth * 2) * 4));
+  const int64_t own = (channels * (in_place ? span : l.channel) + 2 * kLanes + 15) / 16 * 16;
+  float* const memory = static_cast<float*>(scratch((own * threads + depth * 4) * 4));
   if (!memory) return fail(FOPS_OUT_OF_MEMORY, "out of host memory; use fewer threads");
   int64_t* const taps = reinterpret_cast<int64_t*>(memory + own * threads);
-  int64_t* tap = taps;
-  for (int64_t c = 0; c < channels; ++c)
-    for (int64_t p = 0; p < conv.K; ++p)
-      for (int64_t q = 0; q < conv.K; ++q) *tap++ = c * l.channel + p * l.down + q * l.right;
+  taps_of(channels, conv.K, l.channel, l.down, l.right, taps);
+  int64_t* const tail_taps = taps + depth;
+  if (in_place) taps_of(conv.C, conv.K, span, l.down, l.right, tail_taps);
 
   parallel_for(conv.B * cut.bands * cut.groups, threads, [&](int64_t item, int worker) {
     const int64_t group = item % cut.groups, h = item / cut.groups % cut.bands * cut.rows;
@@ -135,19 +158,33 @@ fops_status convolve(const fops_conv& conv, const T* x, const float* k, float* y
         const fops_conv part = {conv.B, end - begin, conv.H, conv.W, conv.M, conv.K, conv.x_type};
         shift(part, from + begin * conv.H * conv.W + h * conv.W, count + conv.K - 1, mine, l.right);
         const Products products = {taps, part.C * conv.K * conv.K, cut.part, depth};
-        band(conv, products, l, mine, k + begin * conv.K * conv.K, count, first, last, far, chunk > 0, to);
+        band(conv, products, l, mine, nullptr, k + begin * conv.K * conv.K, count, first, last, far, chunk > 0, to);
       }
       return;
     }
+    const T* const rows = from + h * conv.W;
     const float* data = mine;
-    if (in_place && (b + 1 < conv.B || h + count < H_out)) {  // what is read behind it, is there
-      data = reinterpret_cast<const float*>(from) + h * conv.W;
+    Inputs tail = {nullptr, tail_taps};
+    if (!in_place) {
+      const int64_t floats = (count + conv.K - 1) * conv.W;
+      for (int64_t c = 0; c < conv.C; ++c) widen(rows + c * conv.H * conv.W, floats, mine + c * l.channel);
     } else {
-      const int64_t skip = h * conv.W;  // rows of the first channel that no output here needs
-      widen(from + skip, image - skip, mine);
+      data = reinterpret_cast<const float*>(rows);
+      if (far) fetch(conv, data, count + conv.K - 1);
+      // Less than a vector behind it the data may end: then nothing more may be read.
+      if ((conv.B - 1 - b) * image + (H_out - h - count) * conv.W < kLanes) {
+        const Blocks blocks(conv, l, count);
+        const int64_t begin = blocks.start(blocks.count - 1) * kLanes;
+        const int64_t left = std::min(span, (conv.H - h) * conv.W - begin);
+        for (int64_t c = 0; c < conv.C; ++c) {
+          memcpy(mine + c * span, data + c * conv.H * conv.W + begin, left * sizeof(float));
+          memset(mine + c * span + left, 0, (span - left) * sizeof(float));
+        }
+        tail.x = mine;
+      }
     }
-    if (in_place && far) fetch(conv, data, count + conv.K - 1);
-    band(conv, {taps, depth, cut.part, depth}, l, data, k, count, first, last, far, false, to);
+    const Products products = {taps, depth, cut.part, depth};
+    band(conv, products, l, data, tail.x ? &tail : nullptr, k, count, first, last, far, false, to);
   });
   return FOPS_OK;
 }

@@ -1,0 +1,60 @@
+"""No CPU kernel reads or writes beyond a tensor: each ends where a page ends that may not be touched."""
+
+import ctypes
+import mmap
+
+import bounds
+import numpy as np
+import profiles
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from fashion_infer.graph.layers import Convolution
+from fashion_infer.library import kernels
+
+KERNELS = [kernel.name for kernel in kernels.table("cpu")]
+LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+class Guarded:
+    """Memory before a page that may not be touched."""
+
+    def __init__(self):
+        self._size = 1 << 20
+        self._memory = mmap.mmap(-1, self._size + mmap.PAGESIZE)
+        guard = ctypes.addressof(ctypes.c_char.from_buffer(self._memory)) + self._size
+        assert LIBC.mprotect(ctypes.c_void_p(guard), mmap.PAGESIZE, 0) == 0  # PROT_NONE
+
+    def holding(self, array):
+        """A copy of an array that ends where the page begins."""
+        begin = self._size - array.nbytes
+        view = np.frombuffer(self._memory, array.dtype, array.size, begin).reshape(array.shape)
+        view[:] = array
+        return view
+
+
+@pytest.fixture(scope="module")
+def memory():
+    return [Guarded() for _ in range(3)]
+
+
+@given(
+    st.tuples(*(st.integers(1, most) for most in (4, 20, 5))),
+    st.integers(1, 7),
+    st.tuples(st.integers(0, 12), st.integers(0, 20)),
+    st.sampled_from(KERNELS),
+    st.booleans(),
+    st.integers(0, 2**32 - 1),
+)
+@example((2, 1, 1), 1, (0, 2), "direct", False, 0)  # an image shorter than a vector, and nearly the last
+@settings(max_examples=profiles.examples(100))
+def test_kernels(memory, sizes, k, beyond, kernel, pixels, seed):
+    (n, c, m), (h, w) = sizes, (k + more for more in beyond)
+    rng = np.random.default_rng(seed)
+    x = rng.integers(0, 256, (n, c, h, w)).astype(np.uint8 if pixels else np.float32)
+    weight = rng.standard_normal((m, c, k, k)).astype(np.float32)
+    out = np.full((n, m, h - k + 1, w - k + 1), np.nan, np.float32)
+    x, weight, out = (where.holding(array) for where, array in zip(memory, (x, weight, out)))
+    y = kernels.convolve(x, weight, kernel, out=out)
+    assert bounds.excess(y, bounds.forward([Convolution(m, k)], [weight], x)) <= 1
