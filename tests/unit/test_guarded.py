@@ -1,13 +1,14 @@
-"""No CPU kernel reads or writes beyond a tensor: each ends where a page ends that may not be touched."""
+"""Nothing on the CPU reads or writes beyond a tensor: each ends where a page begins that may not be touched."""
 
 import ctypes
 import mmap
 
 import bounds
+import chains
 import numpy as np
 import profiles
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from fashion_infer.graph.layers import Convolution
@@ -27,7 +28,8 @@ class Guarded:
         assert LIBC.mprotect(ctypes.c_void_p(guard), mmap.PAGESIZE, 0) == 0  # PROT_NONE
 
     def holding(self, array):
-        """A copy of an array that ends where the page begins."""
+        """A copy of an array that ends where the page begins; none where the memory is too small for it."""
+        assume(array.nbytes <= self._size)
         begin = self._size - array.nbytes
         view = np.frombuffer(self._memory, array.dtype, array.size, begin).reshape(array.shape)
         view[:] = array
@@ -58,3 +60,13 @@ def test_kernels(memory, sizes, k, beyond, kernel, pixels, seed):
     x, weight, out = (where.holding(array) for where, array in zip(memory, (x, weight, out)))
     y = kernels.convolve(x, weight, kernel, out=out)
     assert bounds.excess(y, bounds.forward([Convolution(m, k)], [weight], x)) <= 1
+
+
+@given(chains.chains(), st.integers(1, 40), st.sampled_from(["uint8", "normal"]), st.integers(0, 2**32 - 1))
+@settings(max_examples=profiles.examples(40))
+def test_fused_networks(memory, chain, n, kind, seed):
+    network = chain.fused(chain.weights(seed, kind == "uint8"))
+    x = chain.items(n, kind, seed)
+    wanted = network.forward(x)
+    out = memory[1].holding(np.full_like(wanted, np.nan))
+    np.testing.assert_array_equal(network.forward(memory[0].holding(x), out=out), wanted)
