@@ -11,7 +11,7 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from fashion_infer.graph.layers import Convolution
+from fashion_infer.graph.layers import Convolution, Dense, MaxPool
 from fashion_infer.library import kernels
 
 KERNELS = [kernel.name for kernel in kernels.table("cpu")]
@@ -63,6 +63,7 @@ def test_kernels(memory, sizes, k, beyond, kernel, pixels, seed):
 
 
 @given(chains.chains(), st.integers(1, 40), st.sampled_from(["uint8", "normal"]), st.integers(0, 2**32 - 1))
+@example(chains.Chain([MaxPool(3, 1), Dense(2)], (1, 5, 7)), 1, "normal", 0)  # rows shorter than a vector
 @settings(max_examples=profiles.examples(40))
 def test_fused_networks(memory, chain, n, kind, seed):
     network = chain.fused(chain.weights(seed, kind == "uint8"))
