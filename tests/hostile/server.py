@@ -90,8 +90,15 @@ def _ended(child, timeout):
 
 
 def _left(group):
-    """Whether a process of the try's group is there still; it is ended."""
+    """Whether a process of the try's group is there still, a second after the try; it is ended.
+
+    A sandbox dies with the process that started it, but a moment later: bubblewrap's `--die-with-parent` is a signal.
+    """
+    deadline = time.monotonic() + 1
     try:
+        while time.monotonic() < deadline:
+            os.killpg(group, 0)
+            time.sleep(0.002)
         os.killpg(group, signal.SIGKILL)
     except ProcessLookupError:
         return False
