@@ -92,6 +92,30 @@ FOPS_DEFINE_WGMMA(152, 76, 76, 77, 78)
 FOPS_DEFINE_WGMMA(160, 80, 80, 81, 82)
 #undef FOPS_DEFINE_WGMMA
 #undef FOPS_WGMMA_BODY
+
+// The same with A in registers: of their warp's 16 rows lanes hold row g in a[0] and a[2] and row g + 8 in a[1] and
+// a[3], columns 2t and 2t + 1 and those 8 further on. `b`: the lower half of the descriptor, as above.
+template <int kColumns>
+__device__ void wgmma_from(float (&d)[kColumns / 2], const uint32_t (&a)[4], uint32_t b, int keep);
+#if FOPS_SM_90A
+#define FOPS_WGMMA_BODY(columns, sums, a_, b_, c_, d_, e_, keep_)                                             \
+  asm volatile("{.reg .pred p; setp.ne.b32 p, %" #keep_ ", 0;\n"                                              \
+               "wgmma.mma_async.sync.aligned.m64n" #columns "k16.f32.f16.f16 {" FOPS_NAMES_##sums "}, {%" #a_ \
+               ", %" #b_ ", %" #c_ ", %" #d_ "}, %" #e_ ", p, 1, 1, 0;}"                                      \
+               : FOPS_SUMS_##sums                                                                             \
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(uint64_t{128 / 16} << 32 | b), "r"(keep))
+#else
+#define FOPS_WGMMA_BODY(columns, sums, a_, b_, c_, d_, e_, keep_)
+#endif
+#define FOPS_DEFINE_WGMMA(columns, sums, a_, b_, c_, d_, e_, keep_)                                                 \
+  template <>                                                                                                       \
+  __device__ inline void wgmma_from<columns>(float(&d)[columns / 2], const uint32_t(&a)[4], uint32_t b, int keep) { \
+    FOPS_WGMMA_BODY(columns, sums, a_, b_, c_, d_, e_, keep_);                                                      \
+  }
+FOPS_DEFINE_WGMMA(48, 24, 24, 25, 26, 27, 28, 29)
+FOPS_DEFINE_WGMMA(64, 32, 32, 33, 34, 35, 36, 37)
+#undef FOPS_DEFINE_WGMMA
+#undef FOPS_WGMMA_BODY
 #undef FOPS_NAMES_80
 #undef FOPS_NAMES_76
 #undef FOPS_NAMES_72

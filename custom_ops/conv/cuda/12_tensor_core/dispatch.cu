@@ -1,5 +1,6 @@
 // Step 12: which of its kernels runs a convolution.
 //
+//   one channel, 9 filters or more, K = 5, 7  shifts.cu on Hopper, where planes are whole 32-byte sectors
 //   one channel, few filters, K = 5 or 7      four_outputs.cu, where rows are whole groups of four
 //   one channel, K = 5 or 7                   pixels.cu
 //   2 to 6 channels, 9 to 16 filters, K = 5   warpgroup.cu on Hopper at float32 grade, else few_filters.cu
@@ -12,7 +13,7 @@
 namespace fops {
 namespace {
 
-enum class Way { none, four_outputs, pixels, channels, few_filters, warpgroup, bands, any_shape };
+enum class Way { none, shifts, four_outputs, pixels, channels, few_filters, warpgroup, bands, any_shape };
 
 // `major`: of the GPU's compute capability. A single product, `half`, keeps mma.sync from being what limits it
 // (0.204 ms, wgmma 0.205).
@@ -22,6 +23,7 @@ enum class Way { none, four_outputs, pixels, channels, few_filters, warpgroup, b
 // channels.cu computes as many filters as there are, any_shape.cu 32 at a time: of 32 channels and 32 filters, 3x3, 56x56,
 // they take 0.38 and 0.32 ms, of 16 channels and 16 filters 0.31 and 0.37 (measured when both had longer chains).
 Way way_for(const fops_conv& c, bool half, int major) {
+  if (major == 9 && takes_tensor_core_shifts(c)) return Way::shifts;
   if (takes_tensor_core_four_outputs(c)) return Way::four_outputs;
   if (takes_tensor_core_pixels(c)) return Way::pixels;
   const bool hopper = major == 9 && !half, bands = hopper && takes_tensor_core_bands(c);
@@ -48,6 +50,7 @@ fops_status run_on_tensor_cores(bool half, const fops_conv& c, const void* x, co
     return fail(FOPS_UNSUPPORTED, "%s needs a GPU of compute capability 8.0 or newer; this one has %d.x", name, major);
   const auto on = static_cast<cudaStream_t>(stream);
   switch (way_for(c, half, major)) {
+    case Way::shifts: return run_tensor_core_shifts(c, half, x, k, y, on);
     case Way::four_outputs: return run_tensor_core_four_outputs(c, half, x, k, y, on);
     case Way::pixels: return run_tensor_core_pixels(c, half, x, k, y, on);
     case Way::channels: return run_tensor_core_channels(c, half, x, k, y, on);
