@@ -18,15 +18,18 @@ namespace {
 constexpr int kThreads = 256;
 constexpr int kPixels = 128;  // outputs a block, across the boundary of images where it falls
 constexpr int kDepth = 8;     // taps a step
-// Taps whose products are added one after the other. Of more, so many at a time make a sum of their own (kLong): a
-// chain of thousands that are alike loses more than docs/precision.md allows.
-constexpr int kTogether = 64;
+// Of more than kShort taps, some at a time make a sum of their own (kLong): a chain of sums that are alike rounds them
+// all the same way, and 58 in a row were seen to lose more than docs/precision.md allows. Of n alike a third of a unit
+// each, at most; so up to 256 taps chains of 16 and of their sums, and beyond of 32.
+constexpr int kShort = 25;
+constexpr int together(int taps) { return taps <= 256 ? 16 : 32; }
 
 // A block computes kFilters x 128 outputs. Each of its 8 warps owns kFilters/8 filters and each lane 4 neighbouring
 // pixels, so the weights are broadcast reads and the pixels 16-byte reads of shared memory.
 template <int kFilters, bool kLong, typename X>
-__global__ void __launch_bounds__(kThreads) implicit_gemm(Dims d, bool vector, const X* __restrict__ x,
-                                                          const float* __restrict__ k, float* __restrict__ y) {
+__global__ void __launch_bounds__(kThreads) implicit_gemm(Dims d, bool vector, int chain,
+                                                          const X* __restrict__ x, const float* __restrict__ k,
+                                                          float* __restrict__ y) {
   constexpr int kOwn = kFilters / 8;
   __shared__ float a[kDepth][kFilters];
   __shared__ __align__(16) float b[kDepth][kPixels];
@@ -75,7 +78,7 @@ __global__ void __launch_bounds__(kThreads) implicit_gemm(Dims d, bool vector, c
         }
       }
       __syncthreads();
-      if (kLong && (t + kDepth) % kTogether == 0) {
+      if (kLong && (t + kDepth & chain - 1) == 0) {
 #pragma unroll
         for (int j = 0; j < kOwn; ++j)
 #pragma unroll
@@ -114,9 +117,9 @@ fops_status run(const fops_conv& c, const void* x, const float* k, float* y, voi
   const unsigned grid = grid_for(ceil_div(d.M, kFilters) * ceil_div(d.B * plane, kPixels));
   return with_input(c, x, [&](auto typed) {
     using In = std::remove_cv_t<std::remove_pointer_t<decltype(typed)>>;
-    const bool many = d.C * d.K * d.K > kTogether;
-    auto* kernel = many ? implicit_gemm<kFilters, true, In> : implicit_gemm<kFilters, false, In>;
-    kernel<<<grid, kThreads, 0, static_cast<cudaStream_t>(stream)>>>(d, vector, typed, k, y);
+    const int taps = d.C * d.K * d.K;
+    auto* kernel = taps > kShort ? implicit_gemm<kFilters, true, In> : implicit_gemm<kFilters, false, In>;
+    kernel<<<grid, kThreads, 0, static_cast<cudaStream_t>(stream)>>>(d, vector, together(taps), typed, k, y);
     return launched("implicit-gemm");
   });
 }

@@ -15,6 +15,8 @@
 #include "conv/cuda/12_tensor_core/tensor_core.h"
 #include "conv/cuda/kernels.h"
 #include "gpu/band_scale.cuh"
+#include "gpu/claims.cuh"
+#include "gpu/divide.cuh"
 #include "gpu/isa/bulk_copy.cuh"
 
 namespace fops {
@@ -37,6 +39,7 @@ struct Tiling {
   int words;        // of one staged copy of the pixels
   bool vector_in;   // every band of x begins on the boundary of four pixels, and is a whole number of them
   bool vector_out;  // y begins on a 16-byte boundary
+  Divisor by_bands;
 };
 
 constexpr int least_blocks(int K) { return K == 7 ? 3 : 4; }  // registers: 80 or 48 for the weights alone
@@ -46,10 +49,10 @@ constexpr int least_blocks(int K) { return K == 7 ? 3 : 4; }  // registers: 80 o
 template <int K, bool kTwoRows, typename X>
 __global__ void __launch_bounds__(kThreads, least_blocks(K))
     tensor_core_four_outputs(Dims d, Tiling tiling, bool half, const X* __restrict__ x, const float* __restrict__ k,
-                             float* __restrict__ y) {
+                             float* __restrict__ y, unsigned* claims) {
   constexpr int kTaps = K * K;
   extern __shared__ __align__(16) uint32_t shared[];
-  __shared__ unsigned scratch;
+  __shared__ unsigned scratch, slot;
   const int warp = threadIdx.x / 32, tiles = d.M > 8 ? 2 : 1, tile = warp % tiles;
   uint32_t *hi = shared, *lo = shared + tiling.words;
   X* waiting = reinterpret_cast<X*>(shared + 2 * tiling.words);
@@ -71,20 +74,22 @@ __global__ void __launch_bounds__(kThreads, least_blocks(K))
   const int plane = d.OH * d.OW, pad = (kTwoRows ? d.W / 2 : 0) + kShifts;
   const bool waits = kWaits<X> && tiling.vector_in;
   // The pixels of a task, and how many.
-  const auto pixels_of = [&](long long task, const X** source) {
-    const long long image = task / tiling.bands;
+  const auto pixels_of = [&](unsigned task, const X** source) {
+    const long long image = tiling.by_bands.divide(task);
     const int h0 = static_cast<int>(task - image * tiling.bands) * tiling.rows;
     *source = x + (image * d.H + h0) * d.W;
     return (min(tiling.rows, d.OH - h0) + K - 1) * d.W;
   };
   const X* next;
-  if (waits && blockIdx.x < d.B * tiling.bands) {
-    const int count = pixels_of(blockIdx.x, &next);
+  const unsigned tasks = static_cast<unsigned>(d.B * tiling.bands);
+  Turns turns;
+  if (waits && turns.now < tasks) {
+    const int count = pixels_of(turns.now, &next);
     fetch(next, count, waiting);
   }
-  for (long long task = blockIdx.x; task < d.B * tiling.bands; task += gridDim.x) {
-    const long long image = task / tiling.bands;
-    const int h0 = static_cast<int>(task - image * tiling.bands) * tiling.rows;
+  for (; turns.now < tasks; turns.advance(&slot)) {
+    const long long image = tiling.by_bands.divide(turns.now);
+    const int h0 = static_cast<int>(turns.now - image * tiling.bands) * tiling.rows;
     const int rows = min(tiling.rows, d.OH - h0), count = (rows + K - 1) * d.W;
     const X* source = x + (image * d.H + h0) * d.W;
     float* out = y + image * d.M * plane + h0 * d.OW;
@@ -92,9 +97,10 @@ __global__ void __launch_bounds__(kThreads, least_blocks(K))
     copy_async_wait_all();
     bool exact = stage<false>(waits ? waiting : source, count, pad, tiling.vector_in, kImageScale, hi, lo);
     exact = !__syncthreads_or(!exact);  // pixels are: this is all they cost
+    turns.claim(&slot, claims);
     // The next band is on its way while this one is multiplied.
-    if (task + gridDim.x < d.B * tiling.bands) {
-      const int more = pixels_of(task + gridDim.x, &next);
+    if (turns.next < tasks) {
+      const int more = pixels_of(turns.next, &next);
       if (waits) fetch(next, more, waiting);
       else prefetch_l2(next, more * static_cast<int>(sizeof(X)), kThreads);
     }
@@ -141,6 +147,7 @@ Tiling tiling_for(const fops_conv& c) {
   while (rows < OH && rows % 2 != 0) ++rows;  // pairs of rows
   tiling.rows = static_cast<int>(rows);
   tiling.bands = static_cast<int>(ceil_div(OH, rows));
+  tiling.by_bands = Divisor(static_cast<uint32_t>(tiling.bands));
   tiling.words = static_cast<int>(ceil_div((rows + c.K) * c.W / 2 + kShifts, 4) * 4);
   return tiling;
 }
@@ -158,10 +165,17 @@ fops_status run(const fops_conv& c, bool half, const void* x, const float* k, fl
     auto* kernel = tensor_core_four_outputs<K, kTwoRows, In>;
     const size_t shared = shared_bytes(tiling, kWaits<In> && tiling.vector_in);
     FOPS_TRY(allow_shared(kernel, shared));
-    unsigned grid = 0;
-    FOPS_TRY(resident_grid(kernel, kThreads, shared, d.B * tiling.bands, &grid));
-    kernel<<<grid, kThreads, shared, stream>>>(d, tiling, half, typed, k, y);
-    return launched("tensor-core");
+    return in_pieces(d.B, tiling.bands, [&](long long first, long long count) {
+      Dims piece = d;
+      piece.B = count;
+      unsigned grid = 0;
+      FOPS_TRY(resident_grid(kernel, kThreads, shared, count * tiling.bands, &grid));
+      Claims claims(stream);
+      FOPS_TRY(claims.reserve(count * tiling.bands, grid));
+      kernel<<<grid, kThreads, shared, stream>>>(piece, tiling, half, typed + first * d.H * d.W, k,
+                                                 y + first * d.M * d.OH * d.OW, claims.counters());
+      return launched("tensor-core");
+    });
   });
 }
 

@@ -15,6 +15,7 @@
 #include "conv/cuda/kernels.h"
 #include "gpu/divide.cuh"
 #include "gpu/band_scale.cuh"
+#include "gpu/claims.cuh"
 #include "gpu/isa/bulk_copy.cuh"
 #include "gpu/isa/halves.cuh"
 
@@ -53,18 +54,19 @@ struct Tiling {
   bool vector_in;   // every band of x begins on a 16-byte boundary
   bool vector_out;  // likewise of y, and is a multiple of 16 bytes long
   uint32_t inverse_OW;
+  Divisor by_bands;
 };
 
 // A block stays on its multiprocessor, its weights in registers, and walks over bands.
 template <int K, int kTiles, bool kDirect, typename X>
 __global__ void __launch_bounds__(32 * warps(kDirect), !kDirect ? 2 : kTiles <= 2 ? 8 : 4)
     tensor_core_pixels(Dims d, Tiling tiling, bool half, const X* __restrict__ x, const float* __restrict__ k,
-                       float* __restrict__ y) {
+                       float* __restrict__ y, unsigned* claims) {
   const int m0 = static_cast<int>(blockIdx.y) * d.M;
   d.M = min(d.M, tiling.filters - m0);
   constexpr int kSteps = steps(K), kTaps = K * K, kWarps = warps(kDirect), kThreads = 32 * kWarps;
   extern __shared__ __align__(16) uint32_t shared[];
-  __shared__ unsigned scratch;
+  __shared__ unsigned scratch, slot;
   const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
   k += m0 * kTaps;
   uint32_t *hi = shared, *lo = shared + tiling.words;
@@ -100,9 +102,11 @@ __global__ void __launch_bounds__(32 * warps(kDirect), !kDirect ? 2 : kTiles <= 
   }
 
   const int plane = d.OH * d.OW;
-  for (long long task = blockIdx.x; task < d.B * tiling.bands; task += gridDim.x) {
-    const long long image = task / tiling.bands;
-    const int h0 = static_cast<int>(task - image * tiling.bands) * tiling.rows;
+  const unsigned tasks = static_cast<unsigned>(d.B * tiling.bands);
+  Turns turns;
+  for (; turns.now < tasks; turns.advance(&slot)) {
+    const long long image = tiling.by_bands.divide(turns.now);
+    const int h0 = static_cast<int>(turns.now - image * tiling.bands) * tiling.rows;
     const int rows = min(tiling.rows, d.OH - h0), pixels = rows * d.OW, count = (rows + K - 1) * d.W;
     const X* source = x + (image * d.H + h0) * d.W;
     float* out = y + (image * tiling.filters + m0) * plane + h0 * d.OW;
@@ -110,6 +114,7 @@ __global__ void __launch_bounds__(32 * warps(kDirect), !kDirect ? 2 : kTiles <= 
     bool exact = stage<false, kThreads>(source, count, tiling.vector_in, kImageScale, hi, lo);
     bulk_wait_read();  // the band before this one has left its staging rows
     exact = !__syncthreads_or(!exact);  // pixels are: this is all they cost
+    turns.claim(&slot, claims);
     float rescale = 1.0f;
     if (!exact || !finite) {
       const float least = half ? 0.0f : least_scaled(kTaps);
@@ -125,9 +130,9 @@ __global__ void __launch_bounds__(32 * warps(kDirect), !kDirect ? 2 : kTiles <= 
     }
 
     // The next band on its way into L2 while this one is multiplied: its staging then waits for L2 alone.
-    if (task + gridDim.x < d.B * tiling.bands) {
-      const long long next = (task + gridDim.x) / tiling.bands;
-      const int next_h0 = static_cast<int>(task + gridDim.x - next * tiling.bands) * tiling.rows;
+    if (turns.next < tasks) {
+      const long long next = tiling.by_bands.divide(turns.next);
+      const int next_h0 = static_cast<int>(turns.next - next * tiling.bands) * tiling.rows;
       const X* from = x + (next * d.H + next_h0) * d.W;
       const int bytes = min(tiling.rows + K - 1, d.H - next_h0) * d.W * static_cast<int>(sizeof(X));
       prefetch_l2(from, bytes, kThreads);
@@ -149,9 +154,11 @@ __global__ void __launch_bounds__(32 * warps(kDirect), !kDirect ? 2 : kTiles <= 
     bulk_fence();
     __syncthreads();
     if (kCopyEngine && tiling.vector_out) {
-      // One copy a filter. The engine writes whole lines while the block stages and multiplies its next band.
-      if (threadIdx.x < 32) {
-        for (int m = lane; m < d.M; m += 32) bulk_store(out + m * plane, staged + m * tiling.stride, pixels * 4);
+      // One copy a filter. The engine writes whole lines while the block stages and multiplies its next band. A copy
+      // takes its warp some 50 cycles: each warp begins its own.
+      if (lane == 0) {
+        for (int m = threadIdx.x / 32; m < d.M; m += kWarps)
+          bulk_store(out + m * plane, staged + m * tiling.stride, pixels * 4);
         bulk_commit();
       }
     } else {
@@ -178,6 +185,7 @@ Tiling tiling_for(const fops_conv& c, int64_t band) {
   while (rows < OH && rows * OW % 4 != 0) ++rows;  // whole 16-byte groups; at most three rows more
   tiling.rows = static_cast<int>(rows);
   tiling.bands = static_cast<int>(ceil_div(OH, rows));
+  tiling.by_bands = Divisor(static_cast<uint32_t>(tiling.bands));
   tiling.words = static_cast<int>(ceil_div((rows + c.K - 1) * c.W, 4) * 4);
   tiling.stride = static_cast<int>(ceil_div(ceil_div(rows * OW, kChunk) * kChunk, 32) * 32 + 16);
   tiling.inverse_OW = inverse_of(static_cast<uint32_t>(OW));
@@ -210,11 +218,18 @@ fops_status run(const fops_conv& c, int64_t filters, bool half, const void* x, c
     auto* kernel = direct ? tensor_core_pixels<K, kTiles, true, In> : tensor_core_pixels<K, kTiles, false, In>;
     const int threads = 32 * warps(direct);
     FOPS_TRY(allow_shared(kernel, shared));
-    unsigned grid = 0;
-    FOPS_TRY(resident_grid(kernel, threads, shared, d.B * tiling.bands, &grid));
-    const dim3 blocks(grid, static_cast<unsigned>(ceil_div(filters, c.M)));
-    kernel<<<blocks, threads, shared, stream>>>(d, tiling, half, typed, k, y);
-    return launched("tensor-core");
+    return in_pieces(d.B, tiling.bands, [&](long long first, long long count) {
+      Dims piece = d;
+      piece.B = count;
+      unsigned grid = 0;
+      FOPS_TRY(resident_grid(kernel, threads, shared, count * tiling.bands, &grid));
+      const dim3 blocks(grid, static_cast<unsigned>(ceil_div(filters, c.M)));
+      Claims claims(stream);
+      FOPS_TRY(claims.reserve(count * tiling.bands, blocks.x, blocks.y));
+      kernel<<<blocks, threads, shared, stream>>>(piece, tiling, half, typed + first * d.H * d.W, k,
+                                                  y + first * filters * d.OH * d.OW, claims.counters());
+      return launched("tensor-core");
+    });
   });
 }
 

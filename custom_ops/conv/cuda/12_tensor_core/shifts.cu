@@ -14,8 +14,8 @@
 #include "conv/cuda/12_tensor_core/tensor_core.h"
 #include "conv/cuda/kernels.h"
 #include "gpu/band_scale.cuh"
+#include "gpu/claims.cuh"
 #include "gpu/isa/wgmma.cuh"
-#include "gpu/workspace.h"
 
 namespace fops {
 namespace {
@@ -303,14 +303,9 @@ fops_status run(const fops_conv& c, Tiling t, const void* x, const float* k, flo
     t.by_bands = Divisor(t.bands), t.by_slices = Divisor(t.slices);
     t.tasks = static_cast<unsigned>(bands * t.slices);
     const unsigned resident = std::min(t.tasks, std::max(1u, grid / t.parts));
-    if (t.tasks < 8 * resident) {
-      kernel<<<resident * t.parts, kThreads, shared, stream>>>(d, t, typed, k, y, nullptr);
-      return launched("tensor-core");
-    }
-    Workspace claims(stream);
-    FOPS_TRY(claims.reserve(sizeof(unsigned) * t.parts));
-    FOPS_CUDA(cudaMemsetAsync(claims.as<unsigned>(), 0, sizeof(unsigned) * t.parts, stream));
-    kernel<<<resident * t.parts, kThreads, shared, stream>>>(d, t, typed, k, y, claims.as<unsigned>());
+    Claims claims(stream);
+    FOPS_TRY(claims.reserve(t.tasks, resident, t.parts));
+    kernel<<<resident * t.parts, kThreads, shared, stream>>>(d, t, typed, k, y, claims.counters());
     return launched("tensor-core");
   });
 }

@@ -11,6 +11,7 @@
 
 #include "conv/cuda/12_tensor_core/tensor_core.h"
 #include "conv/cuda/kernels.h"
+#include "gpu/claims.cuh"
 #include "gpu/isa/bulk_copy.cuh"
 #include "gpu/isa/wgmma.cuh"
 
@@ -42,11 +43,11 @@ constexpr int kBlocks = 2;  // a multiprocessor; with three of up to 16 filters 
 template <int kFilters, bool kLong, bool kFew>
 __global__ void __launch_bounds__(kBound, kBlocks)
     tensor_core_bands(const __grid_constant__ Dims d, const __grid_constant__ Tiling tiling,
-                      const float* __restrict__ x, const float* __restrict__ k, float* __restrict__ y) {
+                      const float* __restrict__ x, const float* __restrict__ k, float* __restrict__ y, unsigned* claims) {
 #if FOPS_SM_90A
   extern __shared__ __align__(128) uint4 dynamic[];
   __shared__ float unscale[kFilters];
-  __shared__ unsigned tops[kThreads / 32];
+  __shared__ unsigned tops[kThreads / 32], slot_of_task;
   const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
   const int warp = __shfl_sync(0xffffffffu, threadIdx.x / 32, 0), group = warp / 4;  // as the compiler sees: of a warp
   const int slot = tiling.staged(d), low = tiling.chunks.slots() * slot, pixels = d.H * d.W, plane = d.OH * d.OW;
@@ -55,12 +56,13 @@ __global__ void __launch_bounds__(kBound, kBlocks)
   float* outgoing_all = reinterpret_cast<float*>(staged + 2 * low);
   float* outgoing = outgoing_all + group * kFilters * kStride;  // [filter][position]
 
-  const long long tasks = d.B * tiling.bands;
-  const auto sample = [&](long long task) {
+  const unsigned tasks = static_cast<unsigned>(d.B * tiling.bands);
+  Turns turns;
+  const auto sample = [&](unsigned task) {
     const int count = d.C * pixels, at = sample_at(threadIdx.x, count);
-    return at < count ? larger(0.0f, __ldg(x + task / tiling.bands * count + at)) : 0.0f;
+    return at < count ? larger(0.0f, __ldg(x + 1LL * tiling.by_bands.divide(task) * count + at)) : 0.0f;
   };
-  float sampled = blockIdx.x < tasks ? sample(blockIdx.x) : 0.0f;  // on its way while the weights are split
+  float sampled = turns.now < tasks ? sample(turns.now) : 0.0f;  // on its way while the weights are split
 
   // The weights are read three times. They go to where bands will lie, if there is room: of a single image this takes
   // longer than all else.
@@ -105,15 +107,16 @@ __global__ void __launch_bounds__(kBound, kBlocks)
   // that are done. `small`: likewise of the pixels' low halves.
   constexpr int kSmall = kFew ? 2 * kFilters : kFilters;
   float both[kFilters] = {}, small[kSmall / 2] = {}, sum[kLong ? kFilters : 1] = {};
-  for (long long task = blockIdx.x; task < tasks; task += gridDim.x) {
-    const long long image = task / tiling.bands;
-    const int h0 = static_cast<int>(task - image * tiling.bands) * tiling.rows, rows = min(tiling.rows, d.OH - h0);
+  for (; turns.now < tasks; turns.advance(&slot_of_task)) {
+    const long long image = tiling.by_bands.divide(turns.now);
+    const int h0 = static_cast<int>(turns.now - image * tiling.bands) * tiling.rows, rows = min(tiling.rows, d.OH - h0);
     const float *source = x + image * d.C * pixels, *band = source + h0 * d.W;
     float* out = y + image * d.M * plane + h0 * d.OW;
 
     const unsigned top = warp_max(__float_as_uint(sampled));
     if (lane == 0) tops[warp] = top;
     __syncthreads();  // and the band before this one has been read
+    turns.claim(&slot_of_task, claims);
     unsigned largest = 0;
 #pragma unroll
     for (int i = 0; i < kThreads / 32; ++i) largest = max(largest, tops[i]);
@@ -124,10 +127,10 @@ __global__ void __launch_bounds__(kBound, kBlocks)
     const bool beyond = __syncthreads_or(seen.infinite || seen.smallest < nonzero_bits(by.least));
 
     // The next band on its way into L2, and a sample of its image, while this one is multiplied.
-    if (const long long next = task + gridDim.x; next < tasks) {
-      sampled = sample(next);
-      const long long its_image = next / tiling.bands;
-      const int its_h0 = static_cast<int>(next - its_image * tiling.bands) * tiling.rows;
+    if (turns.next < tasks) {
+      sampled = sample(turns.next);
+      const long long its_image = tiling.by_bands.divide(turns.next);
+      const int its_h0 = static_cast<int>(turns.next - its_image * tiling.bands) * tiling.rows;
       const char* from = reinterpret_cast<const char*>(x + its_image * d.C * pixels + its_h0 * d.W);
       const int bytes = min(tiling.staged(d), pixels - its_h0 * d.W) * 4;
       for (int c = warp; c < d.C; c += kThreads / 32)
@@ -295,10 +298,17 @@ fops_status launch(const fops_conv& c, Tiling tiling, const float* x, const floa
   tiling.room = weights + as_they_are <= kShared;
   const size_t shared = weights + std::max(band_bytes(c, tiling, kFilters), tiling.room ? as_they_are : 0);
   FOPS_TRY(allow_shared(kernel, shared));
-  unsigned grid = 0;
-  FOPS_TRY(resident_grid(kernel, kThreads, shared, c.B * tiling.bands, &grid));
-  kernel<<<grid, kThreads, shared, stream>>>(dims(c), tiling, x, k, y);
-  return launched("tensor-core");
+  return in_pieces(c.B, tiling.bands, [&](long long first, long long count) {
+    Dims piece = dims(c);
+    piece.B = count;
+    unsigned grid = 0;
+    FOPS_TRY(resident_grid(kernel, kThreads, shared, count * tiling.bands, &grid));
+    Claims claims(stream);
+    FOPS_TRY(claims.reserve(count * tiling.bands, grid));
+    kernel<<<grid, kThreads, shared, stream>>>(piece, tiling, x + first * image_floats(c), k,
+                                               y + first * output_floats(c), claims.counters());
+    return launched("tensor-core");
+  });
 }
 
 template <int kFilters>
@@ -334,6 +344,7 @@ fops_status run_tensor_core_bands(const fops_conv& c, const void* x, const float
   FOPS_CUDA(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device));
   if (!tiling_for(c, &tiling) || !cut(c, ceil_div(multiprocessors, c.B), &tiling))
     return fail(FOPS_UNSUPPORTED, "tensor-core: this shape does not fit into shared memory");
+  tiling.by_bands = Divisor(static_cast<uint32_t>(tiling.bands));
   for (int step = 0; step < tiling.steps; ++step) tiling.table[step] = places(c, tiling, step);
   const float* input = static_cast<const float*>(x);
   switch (ceil_div(c.M, 8)) {

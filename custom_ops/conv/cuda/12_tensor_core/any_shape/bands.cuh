@@ -20,6 +20,7 @@ struct Tiling {
   int steps;      // wgmma steps over all units
   uint32_t table[kMostSteps];  // where a step's first unit begins | how far behind it the second does, << 16: entries
   uint32_t inverse_W;
+  Divisor by_bands;
   bool room;        // for the weights as they are, before bands take their place
   float threshold;  // least scaled magnitude that has a good split: see ImageScale
 
