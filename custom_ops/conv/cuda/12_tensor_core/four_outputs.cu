@@ -8,7 +8,7 @@
 // With few filters loading pixels takes longer than multiplying them. Here K + 3 pixels of a row serve four outputs.
 // With up to four filters a column has two rows of outputs: rows 0-3 of the product make the upper one, 4-7 the lower.
 // Costs: a third of the loads, but half as many products again, with zeros.
-// Gains: fa2020's first layer 0.42 ms (pixels.cu 0.70), 1 to 12 channels, 48x48, 0.315 (0.469). docs/notebook.md has
+// Gains: fa2020's first layer 0.37 ms (pixels.cu 0.70); sp2018's 0.30 (0.33). docs/notebook.md has
 // what was tried.
 #include "conv/cuda/12_tensor_core/direct_band.cuh"
 #include "conv/cuda/12_tensor_core/four_outputs.cuh"

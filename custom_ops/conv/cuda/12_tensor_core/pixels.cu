@@ -7,7 +7,7 @@
 // 41 GFLOP for 14.4 (halves, 25 taps padded to 32, 50 filters to 56). What is left is the stores.
 // Costs: images that are not exact in half are noticed as they are staged, and pay for a third and fourth product.
 // Gains: fa2017 0.339 ms, 1.39 times faster than step 11 and 1.36 times the time to fill the output, error 1.7e-7 of
-// the largest output (step 11: 3.2e-7); on Hopper shifts.cu does that layer now. fa2019's first layer 0.674 ms.
+// the largest output (step 11: 3.2e-7); on Hopper shifts.cu does that layer now. fa2019's first layer 0.659 ms.
 #include "conv/cuda/12_tensor_core/direct_band.cuh"
 #include "conv/cuda/12_tensor_core/outgoing.cuh"
 #include "conv/cuda/12_tensor_core/pixels_products.cuh"

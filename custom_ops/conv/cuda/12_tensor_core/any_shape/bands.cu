@@ -6,7 +6,7 @@
 // Costs: positions in the K - 1 last columns of a row are computed and dropped. To read its 64 positions takes an
 // instruction some 20 cycles, which the 12 of 24 columns do not hide: of fa2019's second layer the products alone take
 // 0.88 ms.
-// Gains: that layer takes 1.15 ms, channels.cu 1.65 and cuDNN 5.7. docs/notebook.md has more.
+// Gains: that layer takes 1.12 ms, channels.cu 1.65 and cuDNN 5.7. docs/notebook.md has more.
 #include "conv/cuda/12_tensor_core/any_shape/bands.cuh"
 
 #include "conv/cuda/12_tensor_core/tensor_core.h"
