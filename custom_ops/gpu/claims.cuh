@@ -1,7 +1,7 @@
 // Kernels whose blocks stay and walk over tasks: who does which.
 //
-// Multiprocessors differ by a tenth in how fast they write (H200: of equal shares some are done when a tenth of the time
-// is left). So a block takes what is next, from a counter in global memory, three tasks ahead, so that it knows the next
+// Multiprocessors differ by a tenth in how fast they write (H200: of equal shares some are done when a tenth of the
+// time is left). So a block takes what is next, from a counter in global memory, three tasks ahead: it knows the next
 // task's pixels while it works. A task's results are the same whichever block makes them.
 #pragma once
 

@@ -217,16 +217,17 @@ __global__ void __launch_bounds__(bound(groups(K)), kBlockGroups / groups(K))
         first += step;
       } while (++turn < turns);
     } else {
-      // Two chains of high halves: in one, seven steps of one sign and the product of two low halves that is left out
-      // could lose 12 units of 2^-24; the bound allows 11 (docs/precision.md).
-      constexpr int kHalf = (kSteps + 1) / 2;
+      // The high halves' sums in two chains of two steps: of one sign a chain of n loses up to n + 1 units of 2^-24,
+      // and the product of two low halves, left out, 4. The bound allows 9 with K = 5, where one chain may need 8
+      // (docs/precision.md).
+      constexpr int kFirst = (kSteps + 1) / 2;
       do {
         wgmma_fence();
 #pragma unroll
         for (int s = 0; s < kSteps; ++s) {
           product(small, w_lo[s], s, 0, s > 0);
           product(small, w_hi[s], s, unit_count, 1);
-          if (s < kHalf) product(both, w_hi[s], s, 0, s > 0);
+          if (s < kFirst) product(both, w_hi[s], s, 0, s > 0);
         }
         wgmma_commit();
         wgmma_wait(both);
@@ -235,7 +236,7 @@ __global__ void __launch_bounds__(bound(groups(K)), kBlockGroups / groups(K))
         for (int e = 0; e < kColumns / 2; ++e) small[e] += both[e] * kLowScale;
         wgmma_fence();
 #pragma unroll
-        for (int s = kHalf; s < kSteps; ++s) product(both, w_hi[s], s, 0, s > kHalf);
+        for (int s = kFirst; s < kSteps; ++s) product(both, w_hi[s], s, 0, s > kFirst);
         wgmma_commit();
         wgmma_wait(both);
         put(rescale);
@@ -251,8 +252,8 @@ size_t shared_bytes(const Tiling& t, size_t pixel) {
   return 16 * static_cast<size_t>(t.front) + std::max(kPast, kAhead * pixel * t.raw);
 }
 
-// Measured: 12 rows of 44 x 44 outputs take as long as 22, and 2% less than 44; 14 of 52 x 52 3% less than 26. A band of
-// less than 3 K rows stages many pixels twice.
+// Measured: 12 rows of 44 x 44 outputs take as long as 22, and 2% less than 44; 14 of 52 x 52 3% less than 26. A band
+// of less than 3 K rows stages many pixels twice.
 constexpr int64_t kBandColumns = 256;
 
 // Bands do not depend on the batch: their scales would, and with them results.
