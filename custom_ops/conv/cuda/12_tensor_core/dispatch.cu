@@ -18,10 +18,11 @@ enum class Way { none, shifts, four_outputs, pixels, channels, few_filters, warp
 // `major`: of the GPU's compute capability. A single product, `half`, keeps mma.sync from being what limits it
 // (0.204 ms, wgmma 0.205).
 // On Hopper any_shape/bands.cu takes what it can: of 120 random layers with up to 32 filters it was ahead on all but a few, by up
-// to 2.7 times. Behind it was sp2018's second layer (0.59 ms, warpgroup.cu 0.33), and by less than 10% three and four
-// channels of 7x7 (fa2020's second layer 0.97, channels.cu 0.93), which are ahead for single images.
-// channels.cu computes as many filters as there are, any_shape.cu 32 at a time: of 32 channels and 32 filters, 3x3, 56x56,
-// they take 0.38 and 0.32 ms, of 16 channels and 16 filters 0.31 and 0.37 (measured when both had longer chains).
+// to 2.7 times. Behind it was sp2018's second layer (0.59 ms, warpgroup.cu 0.33). What it does not take is faster with
+// any_shape.cu than with channels.cu (4 to 32 channels, 7x7, 14x14, one image: 7.9 us and 23), but for bytes not measured.
+// There, and with one product: channels.cu computes as many filters as there are, any_shape.cu 32 at a time: of 32 channels
+// and 32 filters, 3x3, 56x56, they take 0.38 and 0.32 ms, of 16 channels and 16 filters 0.31 and 0.37 (measured when both
+// had longer chains).
 Way way_for(const fops_conv& c, bool half, int major) {
   if (major == 9 && takes_tensor_core_shifts(c)) return Way::shifts;
   if (takes_tensor_core_four_outputs(c)) return Way::four_outputs;
@@ -32,6 +33,7 @@ Way way_for(const fops_conv& c, bool half, int major) {
     if (!bands) return Way::few_filters;
   }
   if (bands) return Way::bands;
+  if (hopper && c.x_type == FOPS_FLOAT32 && takes_tensor_core_any_shape(c)) return Way::any_shape;
   const bool few = c.C * c.K * c.K <= (c.M <= 24 ? 600 : 320) && (c.C < 32 || c.M <= 16);
   if (takes_tensor_core_channels(c) && (few || !takes_tensor_core_any_shape(c))) return Way::channels;
   return takes_tensor_core_any_shape(c) ? Way::any_shape : Way::none;

@@ -64,44 +64,8 @@ __global__ void __launch_bounds__(kBound, kBlocks)
   };
   float sampled = turns.now < tasks ? sample(turns.now) : 0.0f;  // on its way while the weights are split
 
-  // The weights are read three times. They go to where bands will lie, if there is room: of a single image this takes
-  // longer than all else.
-  const int taps = d.C * d.K * d.K, a_filter = tiling.room ? taps | 1 : taps;  // odd: other filters, other banks
-  float* copied = reinterpret_cast<float*>(staged);
-#pragma unroll 2
-  for (int m = warp; tiling.room && m < d.M; m += kThreads / 32)
-#pragma unroll 4
-    for (int i = lane; i < taps; i += 32) copied[m * a_filter + i] = __ldg(k + m * taps + i);
-  __syncthreads();
-  const float* all = tiling.room ? copied : k;
-  bool beyond_weights = false;
-  constexpr int kLanes = kThreads / 32;  // a filter's
-  if (const int m = threadIdx.x / kLanes; m < kFilters) {
-    float largest = 0.0f;
-    uint32_t smallest = ~0u;
-#pragma unroll 8
-    for (int i = threadIdx.x % kLanes; m < d.M && i < taps; i += kLanes) {
-      const float v = all[m * a_filter + i];
-      largest = larger(largest, v), smallest = min(smallest, nonzero_bits(v));
-    }
-#pragma unroll
-    for (int offset = kLanes / 2; offset > 0; offset /= 2)
-      largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, offset));
-    const float scale = largest < kLargestScaled ? scale_for(largest) : 1.0f;
-    beyond_weights = !(largest < kLargestScaled) || smallest < nonzero_bits(tiling.threshold / scale);
-    if (threadIdx.x % kLanes == 0) unscale[m] = 1.0f / scale;
-  }
-  const bool plain_weights = __syncthreads_or(beyond_weights);
-#pragma unroll 2
-  for (int i = threadIdx.x; i < tiling.steps * 2 * kFilters; i += kThreads) {
-    const int m = i % kFilters, unit = i / kFilters;
-    uint4 hi = {}, lo = {};
-    Unit u;
-    if (m < d.M && tiling.chunks.unit_at(0, unit / 2, unit % 2, &u))
-      split_unit(all + m * a_filter, u, d, 1.0f / unscale[m], &hi, &lo);
-    weights[unit * 2 * kFilters + m] = hi;
-    weights[unit * 2 * kFilters + kFilters + m] = lo;
-  }
+  const bool plain_weights =
+      split_weights<kFilters>(d, tiling, k, reinterpret_cast<float*>(staged), weights, unscale);
 
   // Of the pixels' high halves with the filters' high halves, then with their low ones; `sum` has those of the chains
   // that are done. `small`: likewise of the pixels' low halves.
@@ -122,7 +86,7 @@ __global__ void __launch_bounds__(kBound, kBlocks)
     for (int i = 0; i < kThreads / 32; ++i) largest = max(largest, tops[i]);
     const float scale = sampled_scale(__uint_as_float(largest));
     const ImageScale by = {scale, tiling.threshold / scale};
-    const Band seen = stage_band(tiling, d, band, pixels - h0 * d.W, (rows + d.K - 1) * d.W, scale, staged, low);
+    const Band seen = stage_band(tiling, d, band, pixels - h0 * d.W, scale, staged, low);
     bulk_fence();
     const bool beyond = __syncthreads_or(seen.infinite || seen.smallest < nonzero_bits(by.least));
 
@@ -145,7 +109,7 @@ __global__ void __launch_bounds__(kBound, kBlocks)
     const auto multiply = [&](int first, int begin, int end) {
       const uint32_t corner = staged_corner + first;
       const auto step = [&](int i, int keep_both, int keep_small) {
-        const uint32_t at = corner + tiling.table[i], of_weights = weights_corner + i * 4 * kFilters;
+        const uint32_t at = corner + tiling.places[i], of_weights = weights_corner + i * 4 * kFilters;
         wgmma_low<2 * kFilters>(both, at, of_weights, keep_both);
         wgmma_low<kSmall>(small, at + low, of_weights, keep_small);
       };
@@ -242,31 +206,21 @@ size_t band_bytes(const fops_conv& c, const Tiling& tiling, int filters) {
   return 32 * staged + 4 * kGroups * filters * kStride;
 }
 
-// Where a step's units lie in the staged band: see Tiling::table.
-uint32_t places(const fops_conv& c, const Tiling& tiling, int step) {
-  const uint32_t W = static_cast<uint32_t>(c.W), slot = static_cast<uint32_t>((tiling.rows + c.K - 1) * c.W);
-  Unit a, b;
-  tiling.chunks.unit_at(0, step, 0, &a);
-  const uint32_t from = a.in_chunk * slot + a.p * W + a.q;
-  // A unit that is missing has zero weights: it may be the first one's pixels again.
-  const bool two = tiling.chunks.unit_at(0, step, 1, &b);
-  return from | (two ? b.in_chunk * slot + b.p * W + b.q - from : 0) << 16;
-}
-
-// As few bands as fit twice into a multiprocessor's shared memory beside all weights, but no fewer than `least` while
-// they have more than K rows. False where none fit.
+// As few bands as fit twice into a multiprocessor's shared memory beside all weights, but no fewer than `least` while a
+// band's positions are more than both warpgroups compute at once. False where none fit.
 bool cut(const fops_conv& c, int64_t least, Tiling* tiling) {
   const int64_t OH = out_h(c);
   const int filters = std::max(16, static_cast<int>(ceil_div(c.M, 8)) * 8);
   const auto fits = [&] {
     const int64_t staged = (tiling->rows + c.K - 1) * c.W;
     return weight_bytes(*tiling, filters) + band_bytes(c, *tiling, filters) <= kShared &&
-           staged * tiling->chunks.slots() < 1 << 16 && staged < 1 << 14;  // as Tiling::table has room for
+           staged * tiling->chunks.slots() < 1 << 16 && staged < 1 << 14;  // as Tiling::places has room for
   };
   for (int64_t bands = 1; bands <= OH; ++bands) {
     tiling->rows = static_cast<int>(ceil_div(OH, bands));
     tiling->bands = static_cast<int>(ceil_div(OH, tiling->rows));
-    if (fits() && (bands >= least || tiling->rows <= c.K)) return true;
+    const int64_t positions = (tiling->rows - 1) * c.W + out_w(c);
+    if (fits() && (bands >= least || positions <= kGroups * kTile || tiling->rows == 1)) return true;
   }
   return false;
 }
@@ -293,10 +247,13 @@ bool tiling_for(const fops_conv& c, Tiling* tiling) {
 template <int kFilters, bool kLong, bool kFew>
 fops_status launch(const fops_conv& c, Tiling tiling, const float* x, const float* k, float* y, cudaStream_t stream) {
   auto* kernel = tensor_core_bands<kFilters, kLong, kFew>;
-  const size_t weights = weight_bytes(tiling, kFilters);
-  const size_t as_they_are = 4 * static_cast<size_t>(c.M * (c.C * c.K * c.K | 1));
-  tiling.room = weights + as_they_are <= kShared;
-  const size_t shared = weights + std::max(band_bytes(c, tiling, kFilters), tiling.room ? as_they_are : 0);
+  const size_t weights = weight_bytes(tiling, kFilters), band = band_bytes(c, tiling, kFilters);
+  const size_t a_filter = 4 * static_cast<size_t>(c.C * c.K * c.K | 1);
+  const size_t room = std::max(band, std::min(c.M * a_filter, kShared - weights));
+  tiling.piece = kFilters;
+  if (c.M * a_filter > room)
+    for (tiling.piece = 8; tiling.piece * a_filter > room;) tiling.piece /= 2;  // one fits where a row of a band does
+  const size_t shared = weights + room;
   FOPS_TRY(allow_shared(kernel, shared));
   return in_pieces(c.B, tiling.bands, [&](long long first, long long count) {
     Dims piece = dims(c);
@@ -345,7 +302,12 @@ fops_status run_tensor_core_bands(const fops_conv& c, const void* x, const float
   if (!tiling_for(c, &tiling) || !cut(c, ceil_div(multiprocessors, c.B), &tiling))
     return fail(FOPS_UNSUPPORTED, "tensor-core: this shape does not fit into shared memory");
   tiling.by_bands = Divisor(static_cast<uint32_t>(tiling.bands));
-  for (int step = 0; step < tiling.steps; ++step) tiling.table[step] = places(c, tiling, step);
+  const uint32_t W = static_cast<uint32_t>(c.W), slot = static_cast<uint32_t>(tiling.rows + c.K - 1) * W;
+  tiling.inverse_staged = inverse_of(slot);
+  for (int step = 0; step < tiling.steps; ++step) {
+    tiling.places[step] = place_of(tiling.chunks, 0, step, slot, W);
+    for (const int half : {0, 1}) tiling.origins[2 * step + half] = origin_of(tiling.chunks, 0, step, half);
+  }
   const float* input = static_cast<const float*>(x);
   switch (ceil_div(c.M, 8)) {
     case 1:

@@ -3,6 +3,7 @@
 
 #include "conv/cuda/12_tensor_core/any_shape/plain.cuh"
 #include "conv/cuda/12_tensor_core/any_shape/staging.cuh"
+#include "gpu/isa/bulk_copy.cuh"
 
 namespace fops {
 namespace bands {
@@ -18,10 +19,11 @@ struct Tiling {
   int rows;       // output rows a band
   int bands;      // bands an image
   int steps;      // wgmma steps over all units
-  uint32_t table[kMostSteps];  // where a step's first unit begins | how far behind it the second does, << 16: entries
-  uint32_t inverse_W;
+  uint32_t places[kMostSteps];       // of place_of
+  uint16_t origins[2 * kMostSteps];  // of origin_of
+  uint32_t inverse_W, inverse_staged;
   Divisor by_bands;
-  bool room;        // for the weights as they are, before bands take their place
+  int piece;        // filters whose weights lie as they are where bands will lie: all, or 8, 4, 2 or 1 at a time
   float threshold;  // least scaled magnitude that has a good split: see ImageScale
 
   __host__ __device__ int staged(const Dims& d) const { return (rows + d.K - 1) * d.W; }  // positions
@@ -51,50 +53,117 @@ __device__ inline void split_entry(const float (&v)[8], float scale, uint4* high
   *low_to = make_uint4(lo[0], lo[1], lo[2], lo[3]);
 }
 
-// One slot of `count` positions of a band. `left`: values of a plane from the band's first on; what lies past them, and
-// past the last channel, meets zero weights and is the last value again, so that no branch comes between loads.
-template <int kChannels>
-__device__ void stage_slot(const Dims& d, const float* band, int left, int channel, int count, float scale,
-                           uint4* high_to, uint4* low_to, Band* seen) {
+// `slots` slots from `channel` on, kChannels each, of `count` positions of a band; all threads share all slots'
+// positions, for a band of one row of 14 is shorter than a warp. `left`: values of a plane from the band's first on; what
+// lies past them, and past the last channel, meets zero weights and is the last value again, so that no branch comes
+// between loads. kMany: more slots than one, which spares a division an entry (3% of fa2019's second layer).
+template <int kChannels, bool kMany>
+__device__ void stage_slots(const Dims& d, const float* band, int left, int channel, int slots, int count,
+                            uint32_t inverse_count, float scale, uint4* high_to, uint4* low_to, Band* seen) {
   constexpr int kEntries = 2;  // a thread's at a time: 16 loads in flight
-  const int pixels = d.H * d.W;
-  int plane[kChannels];
-#pragma unroll
-  for (int c = 0; c < kChannels; ++c) plane[c] = min(channel + c, d.C - 1) * pixels;
+  const int pixels = d.H * d.W, entries = slots * count;
 #pragma unroll 1
-  for (int i = threadIdx.x; i < count; i += kEntries * kThreads) {
+  for (int i = threadIdx.x; i < entries; i += kEntries * kThreads) {
     float v[kEntries][8];
 #pragma unroll
-    for (int n = 0; n < kEntries; ++n)
+    for (int n = 0; n < kEntries; ++n) {
+      const int entry = kMany ? min(i + n * kThreads, entries - 1) : i + n * kThreads;
+      const int s = kMany ? divide(entry, inverse_count) : 0, at = entry - s * count;
+      const int first = channel + kChannels * s;
 #pragma unroll
-      for (int neighbour = 0; neighbour < 8 / kChannels; ++neighbour) {
-        const float* from = band + min(i + n * kThreads + neighbour, left - 1);
+      for (int c = 0; c < kChannels; ++c) {
+        const float* plane = band + min(first + c, d.C - 1) * pixels;
 #pragma unroll
-        for (int c = 0; c < kChannels; ++c) v[n][neighbour * kChannels + c] = __ldg(from + plane[c]);
+        for (int neighbour = 0; neighbour < 8 / kChannels; ++neighbour)
+          v[n][neighbour * kChannels + c] = __ldg(plane + min(at + neighbour, left - 1));
       }
+    }
 #pragma unroll
     for (int n = 0; n < kEntries; ++n)
-      if (const int at = i + n * kThreads; at < count) split_entry(v[n], scale, high_to + at, low_to + at, seen);
+      if (const int entry = i + n * kThreads; entry < entries)
+        split_entry(v[n], scale, high_to + entry, low_to + entry, seen);
   }
 }
 
-// All slots of a band: [slot][position] high halves, and the low ones `low` entries behind them.
-__device__ inline Band stage_band(const Tiling& tiling, const Dims& d, const float* band, int left, int count,
-                                  float scale, uint4* to, int low) {
+// All slots of a band: [slot][position] high halves, and the low ones `low` entries behind them. A band of fewer rows
+// than others is staged to their length.
+__device__ inline Band stage_band(const Tiling& tiling, const Dims& d, const float* band, int left, float scale,
+                                  uint4* to, int low) {
   Band seen;
-  for (int s = 0; s < tiling.chunks.slots(); ++s, to += tiling.staged(d)) {
-    const Slot slot = tiling.chunks.slot(s);
-    const auto stage = [&](auto channels) {
-      stage_slot<decltype(channels)::value>(d, band, left, slot.channel, count, scale, to, to + low, &seen);
+  const Chunks& chunks = tiling.chunks;
+  const int count = tiling.staged(d);
+  const auto stage = [&](auto channels, int first, int slots) {
+    constexpr int kChannels = decltype(channels)::value;
+    const auto stage_some = [&](auto many) {
+      stage_slots<kChannels, decltype(many)::value>(d, band, left, chunks.slot(first).channel, slots, count,
+                                                    tiling.inverse_staged, scale, to + first * count,
+                                                    to + low + first * count, &seen);
     };
-    switch (slot.channels) {
-      case 8: stage(std::integral_constant<int, 8>()); break;
-      case 4: stage(std::integral_constant<int, 4>()); break;
-      case 2: stage(std::integral_constant<int, 2>()); break;
-      default: stage(std::integral_constant<int, 1>());
+    if (slots > 1) stage_some(std::true_type());
+    else stage_some(std::false_type());
+  };
+  if (chunks.full > 0) stage(std::integral_constant<int, 8>(), 0, chunks.full);
+  if (chunks.rest > 0) {
+    switch (chunks.narrow) {
+      case 4: stage(std::integral_constant<int, 4>(), chunks.full, chunks.rest); break;
+      case 2: stage(std::integral_constant<int, 2>(), chunks.full, chunks.rest); break;
+      default: stage(std::integral_constant<int, 1>(), chunks.full, chunks.rest);
     }
   }
   return seen;
+}
+
+// Weights into shared memory, split: [unit][high, low][filter]. They are read several times, so they are copied there as
+// they are first, where bands will lie: of a single image this takes longer than all else. *unscale of kFilters filters
+// undoes their scales. Returns whether a weight has no good split.
+template <int kFilters>
+__device__ bool split_weights(const Dims& d, const Tiling& tiling, const float* k, float* room, uint4* weights,
+                              float* unscale) {
+  const int lane = threadIdx.x % 32, warp = __shfl_sync(0xffffffffu, threadIdx.x / 32, 0);
+  const int taps = d.C * d.K * d.K, stride = taps | 1;  // odd: other filters, other banks
+  bool beyond = false;
+#pragma unroll 1
+  for (int first = 0; first < kFilters; first += tiling.piece) {
+    const int real = min(tiling.piece, d.M - first);
+    for (int m = warp; m < real; m += kThreads / 32) {
+      const float* from = k + (first + m) * taps;
+      const uint32_t to = shared_address(room + m * stride);
+#pragma unroll 4
+      for (int i = lane; i < taps; i += 32) copy_async_4(to + 4 * i, from + i);
+    }
+    copy_async_wait_all();
+    __syncwarp();  // a warp's filters are its own up to the barrier
+    for (int m = warp; m < tiling.piece; m += kThreads / 32) {
+      uint32_t largest = 0, smallest = ~0u;  // as nonzero_bits and twice a magnitude's bits
+#pragma unroll 4
+      for (int i = lane; m < real && i < taps; i += 32) {
+        const uint32_t twice = 2 * __float_as_uint(room[m * stride + i]);
+        largest = max(largest, twice), smallest = min(smallest, twice - 1);
+      }
+      const float most = __uint_as_float(warp_max(largest) / 2);  // NaN, which no number is less than, comes out as NaN
+      const bool finite = most < kLargestScaled;
+      const float scale = finite ? scale_for(most) : 1.0f;
+      beyond |= !finite || smallest < nonzero_bits(tiling.threshold / scale);
+      if (lane == 0) unscale[first + m] = 1.0f / scale;
+    }
+    __syncthreads();
+    const int units = 2 * tiling.steps;
+#pragma unroll 2
+    for (int i = threadIdx.x; i < units * tiling.piece; i += kThreads) {
+      const int unit = tiling.piece == kFilters ? i / kFilters : i >> (__ffs(tiling.piece) - 1);
+      const int m = i - unit * tiling.piece, origin = tiling.origins[unit];
+      uint4 hi = {}, lo = {};
+      if (m < real && origin != kNoUnit) {
+        const int channel = origin >> 8, channels = channel < 8 * tiling.chunks.full ? 8 : tiling.chunks.narrow;
+        split_unit(room + m * stride, channel, origin >> 4 & 15, origin & 15, channels, d, 1.0f / unscale[first + m],
+                   &hi, &lo);
+      }
+      weights[unit * 2 * kFilters + first + m] = hi;
+      weights[unit * 2 * kFilters + kFilters + first + m] = lo;
+    }
+    if (first + tiling.piece < kFilters) __syncthreads();  // before the next ones are copied there
+  }
+  return __syncthreads_or(beyond);
 }
 
 }  // namespace bands

@@ -42,17 +42,18 @@ __device__ void choose_scale(const X* image, int count, float threshold, ImageSc
   if (threadIdx.x % 32 == 0) *to = {scale, threshold / scale};
 }
 
-// A filter's eight weights at a unit, split.
-__device__ inline void split_unit(const float* filter, const Unit& u, const Dims& d, float scale, uint4* hi,
-                                  uint4* lo) {
+// A filter's eight weights at a unit, split: `channels` of them a column (8, 4, 2 or 1), from (channel, p, q) on.
+__device__ inline void split_unit(const float* filter, int channel, int p, int q, int channels, const Dims& d,
+                                  float scale, uint4* hi, uint4* lo) {
   uint32_t high[4], low[4];
+  const int shift = __ffs(channels) - 1;  // a division by a variable would take as long as all else
 #pragma unroll
   for (int e = 0; e < 8; e += 2) {
     float v[2];
 #pragma unroll
     for (int n = 0; n < 2; ++n) {
-      const int c = u.slot.channel + (e + n) % u.slot.channels, q = u.q + (e + n) / u.slot.channels;
-      v[n] = c < d.C && q < d.K ? filter[(c * d.K + u.p) * d.K + q] * scale : 0.0f;
+      const int c = channel + ((e + n) & (channels - 1)), column = q + ((e + n) >> shift);
+      v[n] = c < d.C && column < d.K ? filter[(c * d.K + p) * d.K + column] * scale : 0.0f;
     }
     const SplitPair parts = split_pair(v[0], v[1]);
     high[e / 2] = parts.hi, low[e / 2] = parts.lo;
@@ -64,11 +65,12 @@ __device__ inline void split_unit(const float* filter, const Unit& u, const Dims
 // A block a filter of the tiles, those of padding included; behind them a warp an image.
 template <typename X>
 __global__ void __launch_bounds__(kPackThreads)
-    pack_weights(Dims d, Plan plan, int tiles, bool stacked, const X* __restrict__ x, const float* __restrict__ k,
-                 Packed packed) {
+    pack_weights(const __grid_constant__ Dims d, const __grid_constant__ Plan plan, const __grid_constant__ Steps steps,
+                 int tiles, int rows_of_taps, const X* __restrict__ x, const float* __restrict__ k, Packed packed) {
   __shared__ unsigned scratch;
   let_next_kernel_begin();
-  const int rows_a_tile = stacked ? kTileRows / 2 : kTileRows, filters = plan.blocks * tiles * rows_a_tile;
+  const int rows_a_tile = rows_of_taps > 0 ? kTileRows / 2 / rows_of_taps : kTileRows;
+  const int filters = plan.blocks * tiles * rows_a_tile;
   const int m = blockIdx.x;
   if (m >= filters) {
     const long long image = 1LL * (m - filters) * kImagesABlock + threadIdx.x / 32;
@@ -95,19 +97,25 @@ __global__ void __launch_bounds__(kPackThreads)
   if (threadIdx.x == 0 && m < d.M) packed.unscale[m] = beyond ? 0.0f : 1.0f / scale;
 
   const int tile = m / rows_a_tile, in_tile = m % rows_a_tile;
-  const int block = tile / tiles, parts = stacked ? 1 : 2;
-  // Stacked: warp w's rows 16 w to 16 w + 7 are the high halves of filters 8 w on, the next eight their low halves, so
-  // that one lane holds both sums of a filter.
-  const int row = stacked ? in_tile / 8 * 16 + in_tile % 8 : in_tile;
-  for (int i = threadIdx.x; i < 2 * plan.steps; i += kPackThreads) {
-    const int step = i / 2, half = i % 2, chunk = min(step / plan.first_steps, plan.chunk_count - 1);
+  const int block = tile / tiles, parts = rows_of_taps > 0 ? 1 : 2, places = max(1, rows_of_taps);
+  for (int i = threadIdx.x; i < 2 * plan.steps * places; i += kPackThreads) {
+    const int tap = i % places, step = i / places / 2, half = i / places % 2;
+    const int chunk = min(step / plan.first_steps, plan.chunk_count - 1);
     uint4 hi = {}, lo = {};
-    Unit u;
-    if (m < d.M && plan.chunks.unit_at(chunk, step - chunk * plan.first_steps, half, &u))
-      split_unit(filter, u, d, scale, &hi, &lo);
+    const int in_chunk = step - chunk * plan.first_steps;
+    const uint16_t origin = steps.origins[chunk == plan.chunk_count - 1][2 * in_chunk + half];
+    if (m < d.M && origin != kNoUnit) {
+      const int channel = plan.chunks.slot(chunk * plan.chunks.a_chunk).channel + (origin >> 8);
+      const int q = (origin & 15) + tap * plan.chunks.shift;
+      const int channels = channel < 8 * plan.chunks.full ? 8 : plan.chunks.narrow;
+      split_unit(filter, channel, origin >> 4 & 15, q, channels, d, scale, &hi, &lo);
+    }
+    // Stacked: warp w's rows 16 w to 16 w + 7 are high halves, the next eight their low halves, so that one lane holds
+    // both sums. Taps follow one another, each with all filters of the tile.
+    const int stacked = tap * rows_a_tile + in_tile, row = rows_of_taps > 0 ? stacked / 8 * 16 + stacked % 8 : in_tile;
     uint8_t* to = packed.tiles + ((1LL * block * plan.steps + step) * tiles + tile % tiles) * parts * kTileBytes;
     *reinterpret_cast<uint4*>(to + row_bytes(row, half)) = hi;
-    *reinterpret_cast<uint4*>(to + (stacked ? row_bytes(row + 8, half) : kTileBytes + row_bytes(row, half))) = lo;
+    *reinterpret_cast<uint4*>(to + (rows_of_taps > 0 ? row_bytes(row + 8, half) : kTileBytes + row_bytes(row, half))) = lo;
   }
 }
 

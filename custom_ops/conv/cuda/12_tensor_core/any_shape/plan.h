@@ -9,6 +9,8 @@
 //   slot    8 halves of a staged pixel, 16 bytes: 8 channels; or of the last channels 4, 2 or 1, for 2, 4 or 8
 //           neighbouring pixels, so that few channels fill the depth of an instruction with taps
 //   unit    a slot at a tap (of several neighbouring taps where the slot holds neighbours): 8 of the depth
+//   taps    of few filters the rows of a product have room for: the same pixels meet the filters' weights at a tap, and
+//           at others `shift` columns on, in rows of their own; what these rows sum up belongs so many columns further left
 //   step    two units, one wgmma: 16 of the depth
 //   chunk   the slots that are staged together, one or two, and all steps over them
 #pragma once
@@ -31,6 +33,11 @@ constexpr int kTileDepth = kTileBytes / 2;       // bytes between the two units 
 // what a sum has no room for, always toward zero: of n terms of one sign up to n + 1 units of 2^-24, beside up to 4 for
 // the product of the low halves that is left out. The bound allows 4 + 4 sqrt(n), as much as 13 steps may need.
 constexpr int kLongestChain = 12;
+// Of small batches several blocks share an output's depth, so there is one order of adding for all batches: chains one
+// after the other, and behind the chains of a segment, some chunks of together so many steps, its small products.
+constexpr int kLeastSegment = 36;
+
+constexpr int kMultipliers = 256;  // threads that multiply: two warpgroups
 
 struct Slot {
   int channel, channels;  // the first, and how many a pixel: 8, 4, 2 or 1
@@ -40,7 +47,7 @@ struct Slot {
 struct Unit {
   Slot slot;
   int in_chunk;  // the slot's number in its chunk
-  int p, q;      // the tap, or the first of several
+  int p, q;      // the tap, or the first of several; that of the first rows
 };
 
 // The slots of an image, and their units in order.
@@ -50,14 +57,24 @@ struct Chunks {
   int rest;     // slots behind them, of up to four channels together,
   int narrow;   // `narrow` channels each: 4, 2 or 1
   int a_chunk;  // slots of a chunk; the last one may have fewer
+  int taps;     // in rows of their own
+  int shift;    // columns between them: neighbours in the widest slot
 
   __host__ __device__ int slots() const { return full + rest; }
   __host__ __device__ int count() const { return (slots() + a_chunk - 1) / a_chunk; }
   __host__ __device__ Slot slot(int i) const {
     return i < full ? Slot{8 * i, 8} : Slot{8 * full + (i - full) * narrow, narrow};
   }
-  // A filter's row in the slot, in units; and all its rows.
-  __host__ __device__ int row_units(Slot s) const { return (K + s.pixels() - 1) / s.pixels(); }
+  // A filter's row in the slot, in units, and where the units begin: shift / pixels of them, and so again behind `taps`
+  // shifts. And the units of all its rows.
+  __host__ __device__ int row_units(Slot s) const {
+    const int a_block = shift / s.pixels(), block = shift * taps, last = (K % block + s.pixels() - 1) / s.pixels();
+    return K / block * a_block + (last < a_block ? last : a_block);
+  }
+  __host__ __device__ int column(Slot s, int unit) const {
+    const int a_block = shift / s.pixels();
+    return unit / a_block * shift * taps + unit % a_block * s.pixels();
+  }
   __host__ __device__ int units(Slot s) const { return K * row_units(s); }
   __host__ __device__ int slots_of(int chunk) const {
     const int left = slots() - chunk * a_chunk;
@@ -71,13 +88,13 @@ struct Chunks {
     const int pairs = full_of(chunk) / 2;
     int single = 0;
     for (int i = 2 * pairs; i < slots_of(chunk); ++i) single += units(slot(chunk * a_chunk + i));
-    return pairs * K * K + (single + 1) / 2;
+    return pairs * units({0, 8}) + (single + 1) / 2;
   }
   // Unit `half` (0 or 1) of a step; false where the step has one unit only. Two full slots give the same tap of both;
   // the units of other slots follow one another. Either way the second lies behind the first in shared memory.
   __host__ __device__ bool unit_at(int chunk, int step, int half, Unit* u) const {
-    const int pairs = full_of(chunk) / 2, paired = pairs * K * K;
-    int in_chunk = step / (K * K) * 2 + half, i = step % (K * K);
+    const int pairs = full_of(chunk) / 2, a_pair = units({0, 8}), paired = pairs * a_pair;
+    int in_chunk = step / a_pair * 2 + half, i = step % a_pair;
     if (step >= paired) {
       in_chunk = 2 * pairs, i = 2 * (step - paired) + half;
       while (i >= units(slot(chunk * a_chunk + in_chunk))) {
@@ -86,7 +103,7 @@ struct Chunks {
       }
     }
     const Slot s = slot(chunk * a_chunk + in_chunk);
-    *u = {s, in_chunk, i / row_units(s), i % row_units(s) * s.pixels()};
+    *u = {s, in_chunk, i / row_units(s), column(s, i % row_units(s))};
     return true;
   }
 };
@@ -96,7 +113,7 @@ struct Chunks {
 // makes several slots behind full ones: all chunks but the last are alike.
 inline bool chunks_of(int C, int K, int narrow, Chunks* chunks) {
   const int left = C % 8 > 4 ? 0 : C % 8;
-  *chunks = {C, K, C / 8 + (C % 8 > 4), (left + narrow - 1) / narrow, narrow, 1};
+  *chunks = {C, K, C / 8 + (C % 8 > 4), (left + narrow - 1) / narrow, narrow, 1, 1, left ? 8 / narrow : 1};
   return left ? (narrow < 2 * left || narrow == 1) && (chunks->rest == 1 || !chunks->full) : narrow == 1;
 }
 
@@ -112,24 +129,61 @@ inline Chunks chunks_for(int C, int K) {
   return best;
 }
 
+// Where a step's units lie among staged entries of 16 bytes, `slot` of them a slot: the first | how far behind it the
+// second, << 16. Added to a descriptor's lower half it gives the step's pixels.
+inline uint32_t place_of(const Chunks& chunks, int chunk, int step, uint32_t slot, uint32_t W) {
+  Unit a, b;
+  chunks.unit_at(chunk, step, 0, &a);
+  const uint32_t from = a.in_chunk * slot + a.p * W + a.q;
+  // A unit that is missing has zero weights: it may be the first one's pixels again.
+  const bool two = chunks.unit_at(chunk, step, 1, &b);
+  return from | (two ? b.in_chunk * slot + b.p * W + b.q - from : 0) << 16;
+}
+
+// A unit's first weight, in 16 bits: its channel, counted from the chunk's first, << 8, its row << 4, its column; and no
+// unit. The host finds it out: on the device the divisions would take longer than the splitting of eight weights.
+constexpr uint16_t kNoUnit = 0xffff;
+inline uint16_t origin_of(const Chunks& chunks, int chunk, int step, int half) {
+  Unit u;
+  if (!chunks.unit_at(chunk, step, half, &u)) return kNoUnit;
+  return static_cast<uint16_t>((u.slot.channel - chunks.slot(chunk * chunks.a_chunk).channel) << 8 | u.p << 4 | u.q);
+}
+
+// Of the steps of all chunks but the last, and of the last. Read from constant memory, where it comes with the launch.
+struct Steps {
+  uint32_t places[2][kMostSteps];
+  uint16_t origins[2][2 * kMostSteps];
+};
+
 // How the work is cut. A task is `positions` positions times the filters of a block.
 struct Plan {
   Chunks chunks;
   int chunk_count, first_steps, last_steps;  // chunks, and the steps of all but the last, and of the last
   int steps;         // of all chunks
+  int segment;       // chunks of a segment
+  int parts;         // blocks, a cluster of them, that share a task's segments
+  int kept;          // sums that each of them may keep for the others
   int first_group, last_group;  // steps whose weights are brought together, in all chunks but the last, and in the last
   int positions;     // of a task
+  int reach;         // columns that a tile computes beyond its positions, for rows of other taps
   int staged;        // pixels staged for them
   uint32_t inverse_staged;
   uint64_t inverse_pixels;  // of an image, times 2^42
   int buffers;       // chunks in shared memory at a time
-  int ring;          // steps of weights in shared memory at a time
+  int ring;          // groups of weights in shared memory at a time
+  int group_bytes;   // of one
   int blocks;        // of filters
   bool by_image;     // whether tasks begin anew with each image; else positions run through the whole batch
   uint32_t spans;    // pieces of positions an image, or of the batch
   uint32_t tasks;    // pieces times blocks of filters
   float threshold;   // scaled values below it, zero aside, lose bits that the sum may need: see `Flags`
   bool half;         // leaves out the low halves
+
+  // The first chunk of a part; of the part behind the last one, the chunks' number.
+  __host__ __device__ int begin(int part) const {
+    const int first = part * ((chunk_count + segment - 1) / segment) / parts * segment;
+    return first < chunk_count ? first : chunk_count;
+  }
 };
 
 // What the staging of a chunk found out, each the number of the latest chunk of which it was true, counted from 1.
@@ -150,6 +204,8 @@ struct Packed {
   float* unscale;      // of every filter: the factor that undoes its scale; 0 if some weight has no good split, which
                        // sends all outputs of all filters down the plain road
   ImageScale* images;  // of every image
+  float4* kept;        // [task][part][sum][columns / 8][kMultipliers]
+  uint32_t* marks;     // [task][part]: how many sums | 1 << 16 where a value has no good split
   uint8_t* tiles;      // [block][step][tile of the block][high, low][kTileBytes]
 };
 
