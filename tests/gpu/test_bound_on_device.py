@@ -47,6 +47,7 @@ def test_any_shape(name):
     @profiles.on_device(60)
     @hypothesis.given(shapes(), KIND, KIND, st.booleans(), SEED)
     @hypothesis.example((58, 1, 1, 1, 1), "constant", "constant", False, 29)  # 58 equal terms in one chain
+    @hypothesis.example((42, 2, 2, 12, 2), "constant", "positive", False, 0)  # 12 steps of wgmma in one chain
     def check(shape, kind, weights, specials, seed):
         c, h, w, m, k = shape
         rng = np.random.default_rng(seed)

@@ -51,7 +51,7 @@ int sums_of(const Plan& plan, int begin, int end) {
     const int steps = last ? plan.last_steps : plan.first_steps, group = last ? plan.last_group : plan.first_group;
     for (int at = 0; at < steps; at += group) {
       chain += std::min(group, steps - at);
-      if (chain + group > kLongestChain || (ends && at + group >= steps)) chain = 0, ++sums;
+      if (chain + group > plan.chain || (ends && at + group >= steps)) chain = 0, ++sums;
     }
     sums += ends;
   }
@@ -82,6 +82,7 @@ bool plan_for(const fops_conv& c, const Choice& choice, int a_chunk, Plan* plan)
   plan->first_steps = chunks.steps_of(0);
   plan->last_steps = chunks.steps_of(plan->chunk_count - 1);
   plan->steps = (plan->chunk_count - 1) * plan->first_steps + plan->last_steps;
+  plan->chain = longest_chain(plan->steps);
   plan->segment = static_cast<int>(ceil_div(kLeastSegment, plan->first_steps));
   plan->parts = choice.parts;
   const auto group = [&](int steps) { return static_cast<int>(ceil_div(steps, ceil_div(steps, choice.group()))); };
@@ -133,7 +134,7 @@ fops_status launch(const Call& call, Kernel* kernel) {
 
 template <int kTaps, int kTiles, int kColumns>
 fops_status launch(const Call& call) {
-  if (call.plan.steps > kLongestChain)
+  if (call.plan.steps > kOneChain)
     return launch(call, tensor_core_any_shape<kTaps, kTiles, kColumns, true, false>);
   return launch(call, tensor_core_any_shape<kTaps, kTiles, kColumns, false, false>);
 }
@@ -207,7 +208,7 @@ Choice choose(const fops_conv& c, int multiprocessors, Plan* plan) {
   };
   for (const int columns : {112, 72}) consider({best.taps, tiles, columns, 1});
   for (int parts = 1; parts <= std::min(segments, kMostParts); parts *= 2)
-    if (parts == 1 || plan->steps > kLongestChain) consider({best.taps, 1, kFewColumns, parts});
+    if (parts == 1 || plan->steps > kOneChain) consider({best.taps, 1, kFewColumns, parts});
   return best;
 }
 

@@ -146,19 +146,19 @@ __global__ void __launch_bounds__(kBound, kBlocks)
     int round = 0;
     do {
       const int first = round + group * kTile;
-      multiply(first, 0, min(tiling.steps, kLongestChain));
+      multiply(first, 0, min(tiling.steps, tiling.chain));
       if (round > 0) store(first - kGroups * kTile);
       wgmma_wait(both);
       if constexpr (kLong) {
 #pragma unroll
         for (int i = 0; i < kFilters; ++i) sum[i] = both[i];
-        int begin = kLongestChain;
+        int begin = tiling.chain;
         do {  // at least once, which the compiler is to know: else it waits behind each wgmma ("serialized")
-          multiply(first, begin, min(begin + kLongestChain, tiling.steps));
+          multiply(first, begin, min(begin + tiling.chain, tiling.steps));
           wgmma_wait(both);
 #pragma unroll
           for (int i = 0; i < kFilters; ++i) sum[i] += both[i];
-          begin += kLongestChain;
+          begin += tiling.chain;
         } while (begin < tiling.steps);
       }
       wgmma_wait(small);
@@ -234,6 +234,7 @@ bool tiling_for(const fops_conv& c, Tiling* tiling) {
     if (!chunks_of(C, K, narrow, &one.chunks)) continue;
     one.chunks.a_chunk = one.chunks.slots();
     one.steps = one.chunks.steps_of(0);
+    one.chain = longest_chain(one.steps);
     if (one.steps > kMostSteps || !cut(c, 1, &one)) continue;
     // To stage a slot takes as long as two steps, and bands stage the rows between them twice.
     const float cost = one.steps + 2.0f * one.chunks.slots() * (one.rows + K - 1) / one.rows;
@@ -272,7 +273,7 @@ template <int kFilters>
 fops_status run(const fops_conv& c, const Tiling& tiling, const float* x, const float* k, float* y,
                 cudaStream_t stream) {
   if (c.C * c.K * c.K < kLeastProducts) return launch<kFilters, false, true>(c, tiling, x, k, y, stream);
-  return tiling.steps > kLongestChain ? launch<kFilters, true, false>(c, tiling, x, k, y, stream)
+  return tiling.steps > kOneChain ? launch<kFilters, true, false>(c, tiling, x, k, y, stream)
                                       : launch<kFilters, false, false>(c, tiling, x, k, y, stream);
 }
 

@@ -19,6 +19,7 @@ struct Tiling {
   int rows;       // output rows a band
   int bands;      // bands an image
   int steps;      // wgmma steps over all units
+  int chain;      // of them that are added up in one sum, at most
   uint32_t places[kMostSteps];       // of place_of
   uint16_t origins[2 * kMostSteps];  // of origin_of
   uint32_t inverse_W, inverse_staged;
@@ -35,23 +36,33 @@ struct Band {
   bool infinite = false;    // whether one has no high half
 };
 
-// Splits 8 values, scaled, and stores them.
-__device__ inline void split_entry(const float (&v)[8], float scale, uint4* high_to, uint4* low_to, Band* seen) {
-  uint32_t hi[4], lo[4], largest = 0;
+// Rows of a slot, 8 values each, split. A thread's rows are split side by side: with a branch between them, or a store,
+// the compiler takes them one after the other, and few warps then wait for each instruction.
+template <int kRows>
+struct SplitRows {
+  uint32_t hi[kRows][4], lo[kRows][4];
+  bool infinite;  // whether one of the values has no high half; zero stands for it
+
+  __device__ SplitRows(const float (&v)[kRows][8], const float (&scale)[kRows]) {
+    uint32_t largest = 0;
 #pragma unroll
-  for (int e = 0; e < 4; ++e) {
-    const SplitPair parts = split_pair(v[2 * e] * scale, v[2 * e + 1] * scale);
-    hi[e] = parts.hi, lo[e] = parts.lo;
-    largest = __vmaxu2(largest, hi[e] & 0x7fff7fffu);
-    seen->smallest = min(seen->smallest, min(nonzero_bits(v[2 * e]), nonzero_bits(v[2 * e + 1])));
+    for (int n = 0; n < kRows; ++n)
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        const SplitPair parts = split_pair(v[n][2 * e] * scale[n], v[n][2 * e + 1] * scale[n]);
+        hi[n][e] = parts.hi, lo[n][e] = parts.lo;
+        largest = __vmaxu2(largest, parts.hi & 0x7fff7fffu);
+      }
+    infinite = (largest + 0x04000400u & 0x80008000u) != 0;  // one of them is 0x7c00 or more
+    if (infinite)
+#pragma unroll
+      for (int n = 0; n < kRows; ++n) drop_not_finite(hi[n], lo[n]);
   }
-  if (largest + 0x04000400u & 0x80008000u) {  // one of them is 0x7c00 or more
-    seen->infinite = true;
-    drop_not_finite(hi, lo);
+  __device__ void store(int n, uint4* high_to, uint4* low_to) const {
+    *high_to = make_uint4(hi[n][0], hi[n][1], hi[n][2], hi[n][3]);
+    *low_to = make_uint4(lo[n][0], lo[n][1], lo[n][2], lo[n][3]);
   }
-  *high_to = make_uint4(hi[0], hi[1], hi[2], hi[3]);
-  *low_to = make_uint4(lo[0], lo[1], lo[2], lo[3]);
-}
+};
 
 // `slots` slots from `channel` on, kChannels each, of `count` positions of a band; all threads share all slots'
 // positions, for a band of one row of 14 is shorter than a warp. `left`: values of a plane from the band's first on; what
@@ -78,10 +89,18 @@ __device__ void stage_slots(const Dims& d, const float* band, int left, int chan
           v[n][neighbour * kChannels + c] = __ldg(plane + min(at + neighbour, left - 1));
       }
     }
+    float scales[kEntries];
+#pragma unroll
+    for (int n = 0; n < kEntries; ++n) {
+      scales[n] = scale;
+#pragma unroll
+      for (int e = 0; e < 8; ++e) seen->smallest = min(seen->smallest, nonzero_bits(v[n][e]));
+    }
+    const SplitRows<kEntries> split(v, scales);
+    seen->infinite |= split.infinite;
 #pragma unroll
     for (int n = 0; n < kEntries; ++n)
-      if (const int entry = i + n * kThreads; entry < entries)
-        split_entry(v[n], scale, high_to + entry, low_to + entry, seen);
+      if (const int entry = i + n * kThreads; entry < entries) split.store(n, high_to + entry, low_to + entry);
   }
 }
 

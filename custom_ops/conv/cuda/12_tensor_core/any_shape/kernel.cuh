@@ -209,7 +209,7 @@ __global__ void __launch_bounds__(kBound, 1)
         wgmma_commit();
         // Behind the wait only this group's products are under way, or, where the chain ends, only the small ones: the
         // tensor cores have these to do while the chain's sums are added up.
-        if (kLong && (chain + group > kLongestChain || (done && ends_segment))) {
+        if (kLong && (chain + group > plan.chain || (done && ends_segment))) {
           wgmma_wait<1>(high);
           if constexpr (kParts) {
             kept.keep(high);

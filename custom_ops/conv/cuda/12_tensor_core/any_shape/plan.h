@@ -30,9 +30,12 @@ constexpr int kTileBytes = kTileRows * 16 * 2;   // of the weights of a step
 constexpr int kTileDepth = kTileBytes / 2;       // bytes between the two units of a tile; its rows are 16 bytes apart
 
 // Steps whose sums are added up by the tensor cores before ordinary additions take them over. The tensor cores cut off
-// what a sum has no room for, always toward zero: of n terms of one sign up to n + 1 units of 2^-24, beside up to 4 for
-// the product of the low halves that is left out. The bound allows 4 + 4 sqrt(n), as much as 13 steps may need.
-constexpr int kLongestChain = 12;
+// what a sum has no room for, always toward zero: of n steps of one sign more than n units of 2^-24, beside up to 4 for
+// the product of the low halves that is left out. The bound allows 4 + 4 sqrt(n). Twelve steps of equal pixels lost 18.9
+// where it allows 17.0 (168 products), so sums of few steps have shorter chains.
+constexpr int kOneChain = 8;  // so many steps need no other
+__host__ __device__ constexpr int longest_chain(int steps) { return steps > 20 ? 12 : kOneChain; }
+
 // Of small batches several blocks share an output's depth, so there is one order of adding for all batches: chains one
 // after the other, and behind the chains of a segment, some chunks of together so many steps, its small products.
 constexpr int kLeastSegment = 36;
@@ -160,6 +163,7 @@ struct Plan {
   Chunks chunks;
   int chunk_count, first_steps, last_steps;  // chunks, and the steps of all but the last, and of the last
   int steps;         // of all chunks
+  int chain;         // steps of a chain, at most
   int segment;       // chunks of a segment
   int parts;         // blocks, a cluster of them, that share a task's segments
   int kept;          // sums that each of them may keep for the others
