@@ -3,8 +3,9 @@
 //   pixels of 8 channels    | 0 | 1 | 2 | ... | W | W+1 | ...      16 bytes each, high halves; the low ones behind them
 //   position i, tap (p, q)    reads place i + p W + q              a tap is an address, not a copy
 //
-// A block computes 64 or 128 filters at 256 or 128 positions. Warpgroups divide the work: two multiply, one stages
-// pixels chunk by chunk of 16 channels, one thread has weights brought, so that loading hides behind multiplying.
+// A block computes up to 128 filters at up to 256 positions; of few filters its rows hold several taps, and of a small
+// batch several blocks share the depth. Warpgroups divide the work: two multiply, two stage pixels chunk by chunk of 16
+// channels, one thread has weights brought, so that loading hides behind multiplying.
 // Costs: positions in the K - 1 last columns of a row are computed and dropped; weights are packed anew each call.
 #include "conv/cuda/12_tensor_core/any_shape/kernel.cuh"
 
