@@ -10,6 +10,7 @@ import numpy as np
 
 from ...errors import DataError, UsageError
 from ...system.files import replacing
+from .smaller import smaller
 
 # Colours by what they are for, in a light and in a dark scheme. A chart is drawn in the light ones; in an SVG each
 # becomes the CSS variable of its name. As text all have a contrast of 4.5 and more with their paper.
@@ -96,7 +97,7 @@ def _svg(figure, path: str) -> str:
         text = text.replace(light, f"var(--{name})")
     css = f"<style>{style()} {_FONT}</style>"
     text = re.sub(r'<style type="text/css">.*?</style>', css, text, count=1, flags=re.DOTALL)
-    return re.sub(r"\n\s*", "\n", text)
+    return smaller(re.sub(r"\n\s*", "\n", text))
 
 
 def _without_bare_groups(text: str) -> str:
