@@ -42,14 +42,15 @@ def memory():
 
 
 @given(
-    st.tuples(*(st.integers(1, most) for most in (4, 20, 5))),
-    st.integers(1, 7),
+    st.tuples(*(st.integers(1, most) for most in (4, 20, 40))),
+    st.integers(1, 11),
     st.tuples(st.integers(0, 12), st.integers(0, 20)),
     st.sampled_from(KERNELS),
     st.booleans(),
     st.integers(0, 2**32 - 1),
 )
 @example((2, 1, 1), 1, (0, 2), "direct", False, 0)  # an image shorter than a vector, and nearly the last
+@example((3, 16, 32), 11, (2, 14), "direct", False, 0)  # rows end within the last vectors
 @settings(max_examples=profiles.examples(100))
 def test_kernels(memory, sizes, k, beyond, kernel, pixels, seed):
     (n, c, m), (h, w) = sizes, (k + more for more in beyond)

@@ -9,11 +9,22 @@ import profiles
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-RUNS = [(isa, name) for isa in ("generic", "avx2") for name in ("test_bound.py", "test_steady.py")]
+SETS = ("generic", "avx2")
+RUNS = [(isa, name) for isa in SETS for name in ("test_bound.py", "test_steady.py")]
 
 
 @pytest.mark.parametrize("isa, name", profiles.drawn(RUNS, 1))
 def test_bound_and_steadiness(isa, name):
+    run(isa, name)
+
+
+@pytest.mark.parametrize("isa", SETS)
+def test_nothing_is_touched_beyond_a_tensor(isa):
+    """With each set, every time: only the widest has loads that leave lanes out."""
+    run(isa, "test_guarded.py")
+
+
+def run(isa, name):
     """In a process of its own, for the choice is made once."""
     options = {"FASHION_OPS_ISA": isa, "HYPOTHESIS_PROFILE": profiles.pick("default", "all")}
     done = subprocess.run(
