@@ -13,6 +13,7 @@ from fashion_infer import infer
 from fashion_infer.checkpoints import editions, zoo
 from fashion_infer.data import dataset, locate
 from fashion_infer.errors import UsageError
+from fashion_infer.library import kernels
 from fashion_infer.result import Result
 
 MODELS = list(zoo.MODELS)
@@ -116,12 +117,15 @@ def test_both_operators_predict_the_same_for_every_image(model, source, result):
     assert np.abs(custom.scores - builtin.scores).max() < 1e-4
 
 
-@pytest.mark.parametrize("kernel, n, batch_size", [("naive", 300, 100), ("shifted", 10000, 777), ("auto", 10000, 4000)])
+@pytest.mark.parametrize(
+    "kernel, n, batch_size",
+    [("naive", 300, 100), ("shifted", 10000, 777), ("direct", 3001, 999), ("auto", 10000, 4000)],
+)
 def test_kernels_and_slices_predict_the_same(kernel, n, batch_size, source, result):
     whole = result("ece408-high", source, "operator", "custom")
     other = infer(n=n, data=source, backend="cpu", kernel=kernel, batch_size=batch_size, threads=3, mode="operator")
     assert np.array_equal(whole.predictions[:n], other.predictions)
-    assert other.layers[0].kernel == ("shifted" if kernel == "auto" else kernel)
+    assert other.layers[0].kernel == kernels.chosen_kernel((1, 1, 28, 28), (50, 1, 5, 5), kernel=kernel)
     assert (other.batch_size, other.threads, other.n) == (batch_size, 3, n)
 
 

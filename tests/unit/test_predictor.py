@@ -11,6 +11,7 @@ from fashion_infer.checkpoints import checkpoint, editions
 from fashion_infer.errors import CheckpointError, DeviceError, UsageError
 from fashion_infer.graph import layers, rewrite, symbol
 from fashion_infer.inference import predictor
+from fashion_infer.library import kernels
 
 
 def random_checkpoint(edition="fa2017", operator="custom", seed=0):
@@ -41,12 +42,12 @@ def network():
     return random_checkpoint()
 
 
-@pytest.mark.parametrize("kernel", ["auto", "naive", "shifted"])
+@pytest.mark.parametrize("kernel", ["auto", "naive", "shifted", "direct"])
 def test_against_float64(network, images, kernel):
     scores, times = predictor.Predictor(network, kernel=kernel).predict(images)
     assert scores.dtype == np.float32 and scores.shape == (23, 10)
     assert np.abs(scores - forward64(network.weights, images)).max() < 2e-6
-    assert times[0].kernel == ("shifted" if kernel == "auto" else kernel)
+    assert times[0].kernel == kernels.chosen_kernel((1, 1, 28, 28), (50, 1, 5, 5), kernel=kernel)
 
 
 def test_builtin_operator_agrees(network, images):

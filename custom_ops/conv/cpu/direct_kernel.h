@@ -1,5 +1,4 @@
-// The sums of direct_simd.cpp: a tile of outputs, filters x positions, in registers. The head of direct_simd.cpp
-// explains it.
+// The sums of direct_simd.cpp, which explains it: a tile of outputs, filters x positions, in registers.
 #pragma once
 
 #include <algorithm>
@@ -12,59 +11,116 @@
 namespace fops {
 namespace FOPS_ISA {
 
-// Filters and vectors of a tile. With 32 registers 8 x 3: a load that crosses a cache line counts as two, so 6 x 4 needs
-// 14 for its 24 multiply-adds, and 8 x 3 the same with cheaper ones: 175 and 157 GFLOP/s on one Sapphire Rapids core.
+// Filters and vectors of a tile. With 32 registers 8 x 3, not 6 x 4: 175 and 157 GFLOP/s on one Sapphire Rapids core,
+// for loads of vectors cross cache lines.
 constexpr int kFilters = kManyRegisters ? 8 : 4, kWide = 3;
 constexpr int64_t kTileFloats = kFilters * kWide * kLanes;
 
-// One tile's inputs: output position i of filter r is the sum of x[taps[t] + i] * k[r * stride + t], t < depth.
+// Positions, up to kWide vectors, and where their inputs lie. A vector that runs on into the next output rows has its
+// inputs in pieces: from lane bounds[..][v] on they lie `skip` floats further. To load one more for each costs no time:
+// 114 GFLOP/s with it, 110 without, 98 with two more (8 x 3, one Zen 4 core, whose peak is 117).
+constexpr int kMerges = 2, kKinds = kMaskedLoads ? kMerges + 1 : 1;
+struct Block {
+  int64_t begin, count;        // positions
+  int64_t offsets[kWide];      // of each vector's first input
+  int bounds[kMerges][kWide];  // kLanes: no such piece
+  int vectors, merges;         // at least those of any vector
+};
+
+// The output at x of filter r is the sum of x[taps[t]] * k[r * stride + t], t < depth.
 struct Products {
   const int64_t* taps;
   int64_t depth, part;  // products of a sum; those that are summed by themselves, see base/summation.h
-  int64_t stride;
+  int64_t stride, skip;
 };
 
-// The tile's sums, part by part, to `sums`. The loops over acc must be gone before the compiler decides what lives in
-// registers, hence the pragmas.
-template <int filters, int vectors>
-static void tile_sums(const Products& p, const float* x, const float* k, float* sums) {
-  const int64_t depth = p.depth, stride = p.stride;
-  for (int64_t i = 0; i < depth; i += p.part) {
-    const int64_t end = std::min(i + p.part, depth);
-    Vector acc[filters][vectors];
-#pragma GCC unroll 8
-    for (int r = 0; r < filters; ++r)
-#pragma GCC unroll 8
-      for (int v = 0; v < vectors; ++v) acc[r][v] = Vector{};
-    for (int64_t t = i; t < end; ++t) {
-      const float* from = x + p.taps[t];
-      Vector in[vectors];
-#pragma GCC unroll 8
-      for (int v = 0; v < vectors; ++v) in[v] = load(from + v * kLanes);
-#pragma GCC unroll 8
-      for (int r = 0; r < filters; ++r) {
-        const float w = k[r * stride + t];
-#pragma GCC unroll 8
-        for (int v = 0; v < vectors; ++v) acc[r][v] = multiply_add(in[v], w, acc[r][v]);
-      }
+// Where outputs go, that of position `first` to y, filters `stride` apart, or are added.
+struct Outputs {
+  float* y;
+  int64_t first, stride;
+  bool add, far;  // far: y is in no cache and fetched meanwhile
+};
+
+// The weight of filter r, whose weights lie `once` bytes behind those of the one before.
+static inline float weight_of(int r, const char* k, int64_t once, int64_t thrice) {
+  const int64_t by[] = {0, once, 2 * once, thrice, 4 * once, thrice + 2 * once, 2 * thrice, thrice + 4 * once};
+  return *reinterpret_cast<const float*>(k + by[r]);
+}
+
+// The sums of `count` blocks, part by part, a tile for each. The pragmas: as in shifted_kernel.h.
+template <int filters, int vectors, int merges>
+static void tile_sums(const Products& p, const Block* b, int64_t count, const float* x, const float* k,
+                      const Outputs& to) {
+  const int64_t depth = p.depth, skip = p.skip, once = p.stride * 4, thrice = 3 * once;
+  alignas(kVectorBytes) float sums[filters * vectors * kLanes];  // of the parts before
+  for (; count > 0; --count, ++b) {
+    float* const y = to.y + b->begin - to.first;
+    Lanes pieces[kMerges][vectors];
+    const float* at[vectors];
+    for (int v = 0; v < vectors; ++v) {
+      at[v] = x + b->offsets[v];
+      for (int g = 0; g < merges; ++g) pieces[g][v] = lanes_from(b->bounds[g][v]);
     }
+    if (to.far)
+      for (int r = 0; r < filters; ++r)
+        for (int v = 0; v < vectors; ++v) __builtin_prefetch(y + r * to.stride + v * kLanes, 1);
+    const char* weights = reinterpret_cast<const char*>(k);
+    for (int64_t i = 0; i < depth; i += p.part) {
+      const int64_t end = std::min(i + p.part, depth);
+      const int64_t* tap_at = p.taps + i;
+      const int64_t* const tap_end = p.taps + end;
+      Vector acc[filters][vectors];
 #pragma GCC unroll 8
-    for (int r = 0; r < filters; ++r)
+      for (int r = 0; r < filters; ++r)
 #pragma GCC unroll 8
-      for (int v = 0; v < vectors; ++v) {
-        float* at = sums + (r * vectors + v) * kLanes;
-        store(at, i == 0 ? acc[r][v] : load(at) + acc[r][v]);
+        for (int v = 0; v < vectors; ++v) acc[r][v] = Vector{};
+      for (; tap_at != tap_end; ++tap_at, weights += sizeof(float)) {
+        // Else the compiler keeps a pointer for each filter, some of them in vector registers: 7% slower.
+        asm("" : "+r"(weights));
+        const int64_t tap = *tap_at;
+        Vector in[vectors];
+#pragma GCC unroll 8
+        for (int v = 0; v < vectors; ++v) {
+          const float* from = at[v] + tap;
+          in[v] = load(from);
+#pragma GCC unroll 8
+          for (int g = 0; g < merges; ++g) in[v] = load_lanes(in[v], pieces[g][v], from + (g + 1) * skip);
+        }
+#pragma GCC unroll 8
+        for (int r = 0; r < filters; ++r) {
+          const float w = weight_of(r, weights, once, thrice);
+#pragma GCC unroll 8
+          for (int v = 0; v < vectors; ++v) acc[r][v] = multiply_add(in[v], w, acc[r][v]);
+        }
       }
+#pragma GCC unroll 8
+      for (int r = 0; r < filters; ++r)
+#pragma GCC unroll 8
+        for (int v = 0; v < vectors; ++v) {
+          float* sum = sums + (r * vectors + v) * kLanes;
+          Vector total = acc[r][v];
+          if (i > 0) total = load(sum) + total;
+          if (end == depth) {
+            sum = y + r * to.stride + v * kLanes;
+            if (to.add) total = load(sum) + total;
+          }
+          store(sum, total);
+        }
+    }
   }
 }
 
-using TileSums = void (*)(const Products&, const float*, const float*, float*);
+using TileSums = void (*)(const Products&, const Block*, int64_t, const float*, const float*, const Outputs&);
 
-// tile_sums of every size: i is (filters - 1) * kWide + vectors - 1.
+// tile_sums of every size: i is ((filters - 1) * kWide + vectors - 1) * kKinds + merges.
 template <int... i>
-static TileSums tile_sums_of(int64_t filters, int64_t vectors, std::integer_sequence<int, i...>) {
-  static constexpr TileSums table[] = {tile_sums<i / kWide + 1, i % kWide + 1>...};
-  return table[(filters - 1) * kWide + vectors - 1];
+static TileSums tile_sums_of(int64_t filters, int64_t vectors, int64_t merges, std::integer_sequence<int, i...>) {
+  static constexpr TileSums table[] = {tile_sums<i / kKinds / kWide + 1, i / kKinds % kWide + 1, i % kKinds>...};
+  return table[((filters - 1) * kWide + vectors - 1) * kKinds + merges];
+}
+
+static inline TileSums tile_sums_of(int64_t filters, int64_t vectors, int64_t merges) {
+  return tile_sums_of(filters, vectors, merges, std::make_integer_sequence<int, kFilters * kWide * kKinds>());
 }
 
 }  // namespace FOPS_ISA

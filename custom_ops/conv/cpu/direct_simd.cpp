@@ -1,13 +1,13 @@
 // Convolution of an image where it lies: a tile of filters x positions in registers, over all taps (c, p, q).
 //
-//   positions of an image follow one another, whatever its rows     a b c d e      tap (0, 0)  a b c d e f g h i j k l
-//   are: a tap is an offset. Columns that belong to no output        f g h i j      tap (0, 1)  b c d e f g h i j k l m
-//   (here d, e, i, j) are computed and dropped                       k l m n o      tap (1, 0)  f g h i j k l m n o ...
+//   positions of an image follow one another, whatever its rows     a b c d e      tap (0, 0)  a b c f g h k l m
+//   are: a tap is an offset. Where a row of outputs ends (c), a      f g h i j      tap (0, 1)  b c d g h i l m n
+//   masked load takes the inputs of the next (direct_kernel.h).      k l m n o      tap (1, 0)  f g h k l m ...
 //
-// Costs: W / W_out of the arithmetic. Where that is more than K copies of the image cost, the positions are those of
-// shifted_simd.cpp's copies, none of which is dropped. Copies of many channels are made a chunk of channels at a time
-// (direct_cut.h), and each chunk adds its sums to the outputs.
-// Gains: for 1x1 and wide images no copy at all; a tile's inputs stay in the first-level cache for all filters.
+// Costs: without masked loads columns that belong to no output are computed and dropped, W / W_out of the arithmetic.
+// Where that is more than K copies of the image cost, the positions are those of shifted_simd.cpp's copies. Copies of
+// many channels are made a chunk of channels at a time (direct_cut.h), and each chunk adds its sums to the outputs.
+// Gains: no copy at all elsewhere.
 #include "base/scratch.h"
 #include "base/status.h"
 #include "base/thread_pool.h"
@@ -22,23 +22,11 @@ namespace FOPS_ISA {
 namespace {
 
 constexpr int64_t kFarBytes = 1 << 20;  // tensors larger than this are in no near cache
-// Sums of fewer products are computed for all of a band's positions before the next filters: outputs are then written
-// one after another. Longer ones for all filters before the next positions, which stay in the first-level cache.
-constexpr int64_t kShort = 200;
 
 // to[i] = from[i], or the sum of both.
 void put(const float* from, int64_t count, bool add, float* to) {
-  int64_t i = 0;
-  if (add) {
-    for (; i + kLanes <= count; i += kLanes) store(to + i, load(to + i) + load(from + i));
-  } else {
-    for (; i + kLanes <= count; i += kLanes) store(to + i, load(from + i));
-    if (i < count && count >= kLanes) {
-      store(to + count - kLanes, load(from + count - kLanes));  // some of it again
-      return;
-    }
-  }
-  for (; i < count; ++i) to[i] = add ? to[i] + from[i] : from[i];
+  for (int64_t i = 0; add && i < count; ++i) to[i] += from[i];
+  if (!add) memcpy(to, from, count * sizeof(float));
 }
 
 // Outputs [begin, end) of `filters` rows of a tile's sums, `width` floats apart, to y, or added to it. Positions are of
@@ -57,53 +45,68 @@ void drop_columns(const float* sums, int64_t width, int64_t filters, int64_t beg
   }
 }
 
-// A band's positions in blocks of up to kWide vectors.
-struct Blocks {
-  int64_t end, vectors, count;  // positions, and vectors of them
-  Blocks(const fops_conv& c, const Layout& l, int64_t rows)
-      : end((rows - 1) * l.pitch + out_w(c)), vectors(ceil_div(end, kLanes)), count(ceil_div(vectors, kWide)) {}
-  int64_t start(int64_t block) const { return vectors * block / count; }  // in vectors
-};
+// Positions of `rows` output rows, dropped ones among them.
+int64_t positions(const fops_conv& c, const Layout& l, int64_t rows) { return (rows - 1) * l.pitch + out_w(c); }
 
-// Where the inputs of a tile begin, and the taps from there.
-struct Inputs {
-  const float* x;
-  const int64_t* taps;
-};
+// Whether so many positions are full vectors, or more than a block's: the last one then begins earlier and computes
+// some outputs again, and reads nothing behind the last position.
+bool ends_full(int64_t end) { return end > kWide * kLanes || end % kLanes == 0; }
 
-// `rows` output rows of the filter blocks [first, last); x is the first position, y the first row's of filter 0. Up to a
-// vector behind the last position is read: of a band behind which nothing may be read, the last block has inputs `tail`.
-void band(const fops_conv& c, const Products& p, const Layout& l, const float* x, const Inputs* tail, const float* k,
-          int64_t rows, int64_t first, int64_t last, bool far, bool add, float* y) {
-  const Blocks all(c, l, rows);
-  const int64_t y_plane = out_h(c) * out_w(c), blocks = all.count;
-  const int64_t filter_blocks = (c.M + kFilters - 1) / kFilters;
+// The blocks of a band of `rows` output rows, most of them alike, for one call; returns their number.
+int64_t blocks_of(const fops_conv& c, const Layout& l, int64_t rows, Block* to) {
+  const int64_t end = positions(c, l, rows), vectors = ceil_div(end, kLanes), count = ceil_div(vectors, kWide);
+  int most = 0;
+  for (int64_t i = 0, first = 0, wide; i < count; ++i, first += wide) {
+    wide = std::min<int64_t>(kWide, ceil_div(vectors - first, std::min<int64_t>(2, count - i)));
+    Block& b = to[i];
+    const bool earlier = !l.copies && ends_full(end);
+    const int64_t width = wide * kLanes, begin = earlier ? std::min(first * kLanes, end - width) : first * kLanes;
+    b = {begin, std::min(width, end - begin), {}, {}, static_cast<int>(wide), 0};
+    for (int64_t v = 0; v < wide; ++v) {
+      const int64_t at = b.begin + v * kLanes, valid = std::min<int64_t>(kLanes, end - at);
+      int64_t next = l.pitch - at % l.pitch;
+      b.offsets[v] = at + at / l.pitch * l.skip;
+      for (int g = 0; g < kMerges; ++g, next += l.pitch) {
+        const bool piece = l.skip > 0 && next < valid;
+        b.bounds[g][v] = piece ? static_cast<int>(next) : kLanes;
+        if (piece) b.merges = std::max(b.merges, g + 1);
+      }
+    }
+    most = std::max(most, b.merges);
+  }
+  if (c.M > kFilters / 2 && most == 1)
+    for (int64_t i = 0; i < count; ++i) to[i].merges = 1;
+  return count;
+}
+
+// The filter blocks [first, last) at a band's `blocks`; y is the band's first output of filter 0.
+void band(const fops_conv& c, const Products& p, const Layout& l, const float* x, const float* k, const Block* all,
+          int64_t blocks, int64_t first, int64_t last, bool far, bool add, float* y) {
+  const int64_t y_plane = out_h(c) * out_w(c), filter_blocks = ceil_div(c.M, kFilters);
+  const auto alike = [](const Block& a, const Block& b) { return a.vectors == b.vectors && a.merges == b.merges; };
   alignas(64) float sums[kTileFloats];
-  const auto tile = [&](int64_t block, int64_t f) {
-    const int64_t from = all.start(block), wide = all.start(block + 1) - from;
-    const int64_t begin = from * kLanes, stop = std::min(begin + wide * kLanes, all.end);
-    const Inputs in = tail && block == blocks - 1 ? *tail : Inputs{x + begin, p.taps};
+  // Outputs are written one after another, and a block of filters' weights read for all of a band.
+  for (int64_t f = first; f < last; ++f) {
     const int64_t m = c.M * f / filter_blocks, filters = c.M * (f + 1) / filter_blocks - m;
+    const float* weights = k + m * p.stride;
     float* to = y + m * y_plane;
-    if (far)
-      for (int64_t r = 0; r < filters; ++r)
-        for (int64_t v = 0; v < wide; ++v)
-          __builtin_prefetch(to + r * y_plane + begin / l.pitch * out_w(c) + begin % l.pitch + v * kLanes, 1);
-    const TileSums run = tile_sums_of(filters, wide, std::make_integer_sequence<int, kFilters * kWide>());
-    run({in.taps, p.depth, p.part, p.stride}, in.x, k + m * p.stride, sums);
-    drop_columns(sums, wide * kLanes, filters, begin, stop, l.pitch, out_w(c), add, to, y_plane);
-  };
-  if (p.depth < kShort) {
-    for (int64_t f = first; f < last; ++f)
-      for (int64_t block = 0; block < blocks; ++block) tile(block, f);
-  } else {
-    for (int64_t block = 0; block < blocks; ++block)
-      for (int64_t f = first; f < last; ++f) tile(block, f);
+    for (int64_t i = 0, next; i < blocks; i = next) {
+      const Block& b = all[i];
+      const int64_t width = b.vectors * kLanes;
+      const TileSums run = tile_sums_of(filters, b.vectors, b.merges);
+      next = i + 1;
+      if (l.pitch == out_w(c) && b.count == width) {
+        while (next < blocks && all[next].count == width && alike(all[next], b)) ++next;
+        run(p, &b, next - i, x, weights, {to, 0, y_plane, add, far});
+        continue;
+      }
+      run(p, &b, 1, x, weights, {sums, b.begin, width, false, false});
+      drop_columns(sums, width, filters, b.begin, b.begin + b.count, l.pitch, out_w(c), add, to, y_plane);
+    }
   }
 }
 
-// Fetches a band's rows into the second-level cache, one channel after another: tiles read all channels at once, more
-// streams than the processor follows.
+// Fetches a band's rows, one channel after another: tiles read all at once, more streams than the processor follows.
 void fetch(const fops_conv& c, const float* x, int64_t rows) {
   for (int64_t channel = 0; channel < c.C; ++channel)
     for (int64_t i = 0; i < rows * c.W; i += 16) __builtin_prefetch(x + channel * c.H * c.W + i, 0, 2);
@@ -130,24 +133,30 @@ fops_status convolve(const fops_conv& conv, const T* x, const float* k, float* y
   const bool copies = copies_pay(conv);
   const Cut cut = cut_of(conv, copies, threads);
   const int64_t filter_blocks = ceil_div(conv.M, kFilters), channels = ceil_div(conv.C, cut.chunks);
-  const bool in_place = !copies && sizeof(T) == sizeof(float);
-  const Layout l = layout(conv, copies, in_place, cut.rows);
-  // What the last block of a band reads of a channel.
-  const int64_t span = (conv.K - 1) * (conv.W + 1) + kWide * kLanes;
-
+  const int64_t rest = H_out - (cut.bands - 1) * cut.rows;  // rows of the last band
+  Layout l = layout(conv, copies, true, cut.rows);
+  const bool in_place = !copies && sizeof(T) == sizeof(float) && ends_full(positions(conv, l, cut.rows)) &&
+                        ends_full(positions(conv, l, rest));
+  if (!in_place) l = layout(conv, copies, false, cut.rows);
   const bool far = conv.B * std::max(image, conv.M * y_plane) * 4 > kFarBytes;
-  const int64_t own = (channels * (in_place ? span : l.channel) + 2 * kLanes + 15) / 16 * 16;
-  float* const memory = static_cast<float*>(scratch((own * threads + depth * 4) * 4));
+  const int64_t own = in_place ? 0 : (channels * l.channel + kLanes + kMerges * l.skip + 15) / 16 * 16;
+  const int64_t blocks = ceil_div(cut.rows * l.pitch, kWide * kLanes);
+  const int64_t bytes = (own * threads + depth * 2) * 4 + 2 * blocks * static_cast<int64_t>(sizeof(Block));
+  float* const memory = static_cast<float*>(scratch(bytes));
   if (!memory) return fail(FOPS_OUT_OF_MEMORY, "out of host memory; use fewer threads");
   int64_t* const taps = reinterpret_cast<int64_t*>(memory + own * threads);
   taps_of(channels, conv.K, l.channel, l.down, l.right, taps);
-  int64_t* const tail_taps = taps + depth;
-  if (in_place) taps_of(conv.C, conv.K, span, l.down, l.right, tail_taps);
+  Block* const full = reinterpret_cast<Block*>(taps + depth);
+  Block* const ends = rest == cut.rows ? full : full + blocks;  // of the last band
+  const int64_t full_blocks = blocks_of(conv, l, cut.rows, full);
+  const int64_t end_blocks = ends == full ? full_blocks : blocks_of(conv, l, rest, ends);
 
   parallel_for(conv.B * cut.bands * cut.groups, threads, [&](int64_t item, int worker) {
     const int64_t group = item % cut.groups, h = item / cut.groups % cut.bands * cut.rows;
     const int64_t b = item / cut.groups / cut.bands;
-    const int64_t count = std::min(cut.rows, H_out - h);
+    const bool end_band = h + cut.rows >= H_out;
+    const int64_t count = end_band ? rest : cut.rows, parts = end_band ? end_blocks : full_blocks;
+    const Block* const all = end_band ? ends : full;
     const int64_t first = filter_blocks * group / cut.groups, last = filter_blocks * (group + 1) / cut.groups;
     float* const mine = memory + worker * own;
     const T* from = x + b * image;
@@ -157,34 +166,22 @@ fops_status convolve(const fops_conv& conv, const T* x, const float* k, float* y
         const int64_t begin = conv.C * chunk / cut.chunks, end = conv.C * (chunk + 1) / cut.chunks;
         const fops_conv part = {conv.B, end - begin, conv.H, conv.W, conv.M, conv.K, conv.x_type};
         shift(part, from + begin * conv.H * conv.W + h * conv.W, count + conv.K - 1, mine, l.right);
-        const Products products = {taps, part.C * conv.K * conv.K, cut.part, depth};
-        band(conv, products, l, mine, nullptr, k + begin * conv.K * conv.K, count, first, last, far, chunk > 0, to);
+        const Products products = {taps, part.C * conv.K * conv.K, cut.part, depth, 0};
+        band(conv, products, l, mine, k + begin * conv.K * conv.K, all, parts, first, last, far, chunk > 0, to);
       }
       return;
     }
     const T* const rows = from + h * conv.W;
     const float* data = mine;
-    Inputs tail = {nullptr, tail_taps};
     if (!in_place) {
       const int64_t floats = (count + conv.K - 1) * conv.W;
       for (int64_t c = 0; c < conv.C; ++c) widen(rows + c * conv.H * conv.W, floats, mine + c * l.channel);
     } else {
       data = reinterpret_cast<const float*>(rows);
       if (far) fetch(conv, data, count + conv.K - 1);
-      // Less than a vector behind it the data may end: then nothing more may be read.
-      if ((conv.B - 1 - b) * image + (H_out - h - count) * conv.W < kLanes) {
-        const Blocks blocks(conv, l, count);
-        const int64_t begin = blocks.start(blocks.count - 1) * kLanes;
-        const int64_t left = std::min(span, (conv.H - h) * conv.W - begin);
-        for (int64_t c = 0; c < conv.C; ++c) {
-          memcpy(mine + c * span, data + c * conv.H * conv.W + begin, left * sizeof(float));
-          memset(mine + c * span + left, 0, (span - left) * sizeof(float));
-        }
-        tail.x = mine;
-      }
     }
-    const Products products = {taps, depth, cut.part, depth};
-    band(conv, products, l, data, tail.x ? &tail : nullptr, k, count, first, last, far, false, to);
+    const Products products = {taps, depth, cut.part, depth, l.skip};
+    band(conv, products, l, data, k, all, parts, first, last, far, false, to);
   });
   return FOPS_OK;
 }

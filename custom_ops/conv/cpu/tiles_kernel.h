@@ -1,5 +1,4 @@
-// The matrix product of tiles_simd.cpp: how a band's activations and the weights lie in memory, and the sums of a block
-// of outputs. The head of tiles_simd.cpp explains it.
+// The matrix product of tiles_simd.cpp, which explains it.
 #pragma once
 
 #include <algorithm>
