@@ -75,14 +75,20 @@ MISTAKES = {
 }
 
 
+def finds(said, what, seeds):
+    """Whether one of so many cases finds the mistake."""
+    place = Broken(MISTAKES[said])
+    return any(said in text for seed in range(SEED, SEED + seeds) for _, text in session.RUNS[what](place, seed)[0])
+
+
 @pytest.mark.parametrize("said", [said for said in MISTAKES if said != "beside its output"])
 def test_mistakes_of_a_kernel_are_found(said):
-    assert any(said in text for _, text in run(Broken(MISTAKES[said]), "convolutions", 30))
+    assert finds(said, "convolutions", 200)  # one in nine has infinities or NaN: of 30 cases none has in 3% of runs
 
 
 @pytest.mark.parametrize("said", ["times", "beside its output"])
 def test_mistakes_of_a_network_are_found(said):
-    assert any(said in text for _, text in run(Broken(MISTAKES[said]), "networks", 10))
+    assert finds(said, "networks", 100)
 
 
 def test_an_image_that_depends_on_its_batch_is_found():
