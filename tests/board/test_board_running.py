@@ -234,6 +234,21 @@ def test_mistakes_are_one_line(words, why, invoke, data):
     assert code in (2, 3) and why in err and err.count("\n") == 1 and not out
 
 
+@pytest.mark.parametrize("words", [
+    ("class", "list"), ("class", "set", "x", "--most-pending", "2"), ("join", "people.csv"), ("finalise",), ("export",),
+    ("backup", "b.sqlite"),
+])  # fmt: skip
+@pytest.mark.parametrize("name", ["none", "two\nlines", "x" * 300, "file/below"])
+def test_where_no_board_is_none_is_made(words, name, invoke, own_home, monkeypatch):
+    monkeypatch.chdir(own_home)
+    (own_home / "people.csv").write_text("netid,name\na,A\n")
+    (own_home / "file").touch()
+    before = sorted(own_home.rglob("*"))
+    code, out, err = invoke("board", *words, "--data", name)
+    assert code == 2 and "there is no board in" in err and err.count("\n") == 1 and not out
+    assert sorted(own_home.rglob("*")) == before
+
+
 @pytest.fixture(scope="module")
 def trial():
     """A board that goes on through several tests."""

@@ -65,7 +65,7 @@ def _limits(values):
 @click.option(
     "--backend", type=click.Choice(["cpu", "gpu"]), help="Where submissions run [default: the rubric's, gpu]."
 )
-@takes_store(*_LIMITS)
+@takes_store(*_LIMITS, makes=True)
 def new(store, class_name, edition, rubric, backend, **limits):
     """Add a class."""
     from ...board.store import people

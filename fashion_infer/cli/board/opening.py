@@ -1,7 +1,11 @@
 """Opens a board for the commands of whoever runs it."""
 
+import os
+
 import click
 
+from ...errors import UsageError
+from ...system.text import excerpt
 from .. import options
 
 data = click.option("--data", metavar="DIR", default="board", show_default=True, help="The board's folder.")
@@ -13,8 +17,11 @@ of_class = click.option("--class", "of_class", metavar="NAME", help="The class [
 STORE = (data, database)
 
 
-def takes_store(*more):
-    """A decorator that gives a command the options of a board's database, and hands it the opened store."""
+def takes_store(*more, makes=False):
+    """A decorator that gives a command the options of a board's database, and hands it the opened store.
+
+    Only a command that `makes` a board may find none: the others would leave an empty one behind.
+    """
 
     def decorate(function):
         def command(data, database, **values):
@@ -23,6 +30,8 @@ def takes_store(*more):
             board.require()
             from ...board.store.database import Store, url_of
 
+            if not (makes or database or os.path.exists(os.path.join(data, "board.sqlite"))):
+                raise UsageError(f"there is no board in {excerpt(data)}: board class new makes one")
             store = Store(url_of(data, database))
             try:
                 return function(store, **values)

@@ -113,7 +113,7 @@ def backup(store, file):
     "restore", cls=Command, examples=("board restore monday.sqlite", "board restore monday.sqlite --data other")
 )
 @click.argument("file", metavar="FILE.sqlite")
-@takes_store()
+@takes_store(makes=True)
 def restore(store, file):
     """Fill an empty board from a backup, of whatever database the two are."""
     from ...board import exporting
