@@ -1,5 +1,10 @@
 // How direct_simd.cpp divides a convolution: the image where it lies or copies of it; chunks of channels, bands of
 // rows, groups of filters.
+//
+//   one image, copied     chunk 0         chunk 1         band 0 of chunk 0: y[rows of band 0]  = its sums
+//                         channels 0, 1   channels 2, 3   band 0 of chunk 1: y[rows of band 0] += its sums
+//   band 0   rows 0 1 2   copies          copies          band 1 ...
+//   band 1   rows 3 4 5   copies          copies          One chunk's copies of a band fit a second-level cache.
 #pragma once
 
 #include <algorithm>
@@ -26,28 +31,28 @@ struct Layout {
 };
 
 // Whether rows may be read in pieces: no vector has more than a tile merges.
-static inline bool pieces_fit(const fops_conv& c) {
-  return out_w(c) % kLanes == 0 || (kMaskedLoads && (kLanes - 2) / out_w(c) < kMerges);
-}
+static inline bool merges_fit(const fops_conv& c) { return kMaskedLoads && (kLanes - 2) / out_w(c) < kMerges; }
+static inline bool pieces_fit(const fops_conv& c) { return out_w(c) % kLanes == 0 || merges_fit(c); }
 
-// A copy costs about as much as so many multiply-adds (24 to 27 by two Zen 4 cores), and a dropped column M K of them
-// for each channel and q.
+// A copy costs about as much as so many multiply-adds, and a dropped column M K of them for each channel and q. By two
+// Zen 4 cores it is between 24 (one image, 128 to 128 channels, 5x5, on 112x112: 47.0 ms in place, 52.2 copied) and 27
+// (100 images, 32 to 32, 5x5, on 28x28: 17.0 and 15.0).
 constexpr int64_t kCopy = 25;
 
 static inline bool copies_pay(const fops_conv& c) {
   return !pieces_fit(c) && c.M * c.K * (c.W - out_w(c)) > kCopy * out_w(c);
 }
 
+static inline int64_t pitch_of(const fops_conv& c, bool copies) { return copies || pieces_fit(c) ? out_w(c) : c.W; }
+
 static inline Layout layout(const fops_conv& c, bool copies, bool in_place, int64_t rows) {
-  if (!copies) {
-    const bool pieces = pieces_fit(c);
-    return {false, pieces ? out_w(c) : c.W, (in_place ? c.H : rows + c.K - 1) * c.W, c.W, 1, pieces ? c.K - 1 : 0};
-  }
-  const int64_t plane = (rows + c.K - 1) * out_w(c);
-  return {true, out_w(c), c.K * plane, out_w(c), plane, 0};
+  const int64_t pitch = pitch_of(c, copies), plane = (rows + c.K - 1) * out_w(c);
+  if (copies) return {true, pitch, c.K * plane, out_w(c), plane, 0};
+  return {false, pitch, (in_place ? c.H : rows + c.K - 1) * c.W, c.W, 1, c.W - pitch};
 }
 
-// How an image is cut. Chunks and parts follow from the layer alone, and so the order in which a sum is added up.
+// How an image is cut. Chunks and parts follow from the layer alone: a sum is added up in the same order in any batch
+// and by any number of threads.
 struct Cut {
   int64_t chunks;       // of channels
   int64_t part;         // products that are summed by themselves, see base/summation.h
@@ -58,7 +63,8 @@ struct Cut {
 static inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // Chunks of the channels of copies. A chunk leaves room for a band four times as high as what it shares with the next
-// (all channels of 128 to 32, 7x7, 28x28: 170 ms in place of 98) and gives a tile 100 products or more.
+// band: with all channels, a band of 128 to 32, 7x7, on 28x28 was one row, which copied seven (100 images: 170 ms in
+// place of 98). And it gives a tile 100 products or more.
 static inline int64_t chunks_of(const fops_conv& c) {
   const int64_t height = std::min(out_h(c), std::max<int64_t>(16, 4 * (c.K - 1))) + c.K - 1;
   const int64_t fit = kCopiesBytes / (height * c.K * out_w(c) * 4), least = ceil_div(100, c.K * c.K);
@@ -83,11 +89,12 @@ static inline Cut cut_of(const fops_conv& c, bool copies, int threads) {
   const int64_t most = std::clamp<int64_t>(bytes / row_bytes - (c.K - 1), 1, out_h(c));
   const int64_t part = chunks > 1 ? part_of_chunks(c, chunks) : part_of_sum(c.C * c.K * c.K);
   Cut cut = {chunks, part, 0, ceil_div(out_h(c), most), 1};
-  // Items are images, bands of rows, groups of filter blocks: few are cut so that the last thread ends first. A tile of
-  // fewer vectors loads as many weights, each band all of them; each item makes its copies. In vectors of filters.
+  // Items are images, bands of rows, groups of filter blocks. Few of them are cut so that the last thread ends first: a
+  // tile of fewer vectors has as many loads of weights, each band reads all weights, and each item makes its own copies.
+  // A unit is a vector for a block of filters.
   const int64_t fewest = std::min(std::max(cut.bands, ceil_div(threads, c.B * blocks)), out_h(c));
   const int64_t more = threads > 1 && c.B * fewest < 16 * threads ? 8 : 1;
-  const int64_t pitch = copies || pieces_fit(c) ? out_w(c) : c.W;
+  const int64_t pitch = pitch_of(c, copies);
   double least = 0;
   for (int64_t bands = fewest; bands < fewest + more && bands <= out_h(c); ++bands)
     for (int64_t n = 1; n <= (more > 1 ? 4 : 1); ++n) {

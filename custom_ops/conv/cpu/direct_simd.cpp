@@ -25,8 +25,10 @@ constexpr int64_t kFarBytes = 1 << 20;  // tensors larger than this are in no ne
 
 // to[i] = from[i], or the sum of both.
 void put(const float* from, int64_t count, bool add, float* to) {
-  for (int64_t i = 0; add && i < count; ++i) to[i] += from[i];
-  if (!add) memcpy(to, from, count * sizeof(float));
+  if (add)
+    for (int64_t i = 0; i < count; ++i) to[i] += from[i];
+  else
+    memcpy(to, from, count * sizeof(float));
 }
 
 // Outputs [begin, end) of `filters` rows of a tile's sums, `width` floats apart, to y, or added to it. Positions are of
@@ -46,7 +48,7 @@ void drop_columns(const float* sums, int64_t width, int64_t filters, int64_t beg
 }
 
 // Positions of `rows` output rows, dropped ones among them.
-int64_t positions(const fops_conv& c, const Layout& l, int64_t rows) { return (rows - 1) * l.pitch + out_w(c); }
+int64_t positions(const fops_conv& c, int64_t pitch, int64_t rows) { return (rows - 1) * pitch + out_w(c); }
 
 // Whether so many positions are full vectors, or more than a block's: the last one then begins earlier and computes
 // some outputs again, and reads nothing behind the last position.
@@ -54,7 +56,7 @@ bool ends_full(int64_t end) { return end > kWide * kLanes || end % kLanes == 0; 
 
 // The blocks of a band of `rows` output rows, most of them alike, for one call; returns their number.
 int64_t blocks_of(const fops_conv& c, const Layout& l, int64_t rows, Block* to) {
-  const int64_t end = positions(c, l, rows), vectors = ceil_div(end, kLanes), count = ceil_div(vectors, kWide);
+  const int64_t end = positions(c, l.pitch, rows), vectors = ceil_div(end, kLanes), count = ceil_div(vectors, kWide);
   int most = 0;
   for (int64_t i = 0, first = 0, wide; i < count; ++i, first += wide) {
     wide = std::min<int64_t>(kWide, ceil_div(vectors - first, std::min<int64_t>(2, count - i)));
@@ -74,6 +76,7 @@ int64_t blocks_of(const fops_conv& c, const Layout& l, int64_t rows, Block* to) 
     }
     most = std::max(most, b.merges);
   }
+  // One more load of no lanes costs many filters less than another call.
   if (c.M > kFilters / 2 && most == 1)
     for (int64_t i = 0; i < count; ++i) to[i].merges = 1;
   return count;
@@ -134,10 +137,10 @@ fops_status convolve(const fops_conv& conv, const T* x, const float* k, float* y
   const Cut cut = cut_of(conv, copies, threads);
   const int64_t filter_blocks = ceil_div(conv.M, kFilters), channels = ceil_div(conv.C, cut.chunks);
   const int64_t rest = H_out - (cut.bands - 1) * cut.rows;  // rows of the last band
-  Layout l = layout(conv, copies, true, cut.rows);
-  const bool in_place = !copies && sizeof(T) == sizeof(float) && ends_full(positions(conv, l, cut.rows)) &&
-                        ends_full(positions(conv, l, rest));
-  if (!in_place) l = layout(conv, copies, false, cut.rows);
+  const int64_t pitch = pitch_of(conv, copies);
+  const bool in_place = !copies && sizeof(T) == sizeof(float) && ends_full(positions(conv, pitch, cut.rows)) &&
+                        ends_full(positions(conv, pitch, rest));
+  const Layout l = layout(conv, copies, in_place, cut.rows);
   const bool far = conv.B * std::max(image, conv.M * y_plane) * 4 > kFarBytes;
   const int64_t own = in_place ? 0 : (channels * l.channel + kLanes + kMerges * l.skip + 15) / 16 * 16;
   const int64_t blocks = ceil_div(cut.rows * l.pitch, kWide * kLanes);
@@ -187,6 +190,8 @@ fops_status convolve(const fops_conv& conv, const T* x, const float* k, float* y
 }
 
 }  // namespace
+
+bool direct_merges(const fops_conv& conv) { return merges_fit(conv); }
 
 fops_status conv_direct(const fops_conv& conv, const void* x, const float* k, float* y, void*) {
   if (conv.x_type == FOPS_UINT8) return convolve(conv, static_cast<const uint8_t*>(x), k, y);

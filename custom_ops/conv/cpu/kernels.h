@@ -17,11 +17,13 @@ inline int threads_for(const fops_conv& c) {
   return static_cast<int>(std::clamp<double>(work / 1e5, 1, pool_threads()));
 }
 
-// Those of the *_simd.cpp files, compiled once for each instruction set.
+// Those of the *_simd.cpp files, compiled once for each instruction set; and whether `direct` reads rows in pieces by
+// masked loads.
 #define FOPS_DECLARE(set)                                                                       \
   namespace set {                                                                               \
   fops_status conv_shifted(const fops_conv&, const void* x, const float* k, float* y, void*);   \
   fops_status conv_direct(const fops_conv&, const void* x, const float* k, float* y, void*);    \
+  bool direct_merges(const fops_conv&);                                                         \
   fops_status conv_tiles(const fops_conv&, const void* x, const float* k, float* y, void*);     \
   }
 FOPS_EACH_ISA(FOPS_DECLARE)

@@ -24,6 +24,12 @@ FOPS_BEST(direct)
 #define FOPS_KERNEL conv_tiles
 FOPS_BEST(tiles)
 #undef FOPS_KERNEL
+#define FOPS_KERNEL direct_merges
+bool merges(const fops_conv& c) {
+  static constexpr decltype(&generic::direct_merges) each[] = {FOPS_EACH_ISA(FOPS_ADDRESS)};
+  return each[static_cast<int>(isa())](c);
+}
+#undef FOPS_KERNEL
 #undef FOPS_BEST
 #undef FOPS_ADDRESS
 
@@ -53,8 +59,7 @@ double tiles_cost(const fops_conv& c) {
 const Kernel* choose(const fops_conv& c) {
   if (amx() && tiles_cost(c) < direct_cost(c)) return &kTiles;
   // Where `direct` cannot read rows in pieces it drops columns or makes copies, which is slower for few channels.
-  const bool pieces = isa() == Isa::avx512 && out_w(c) >= 8;
-  return c.C < 8 && c.K > 1 && !pieces ? &kShifted : &kDirect;
+  return c.C < 8 && c.K > 1 && !merges(c) ? &kShifted : &kDirect;
 }
 
 }  // namespace
