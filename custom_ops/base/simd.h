@@ -35,8 +35,8 @@ typedef float UnalignedVector __attribute__((vector_size(kVectorBytes), aligned(
 static inline Vector load(const float* p) { return *reinterpret_cast<const UnalignedVector*>(p); }
 static inline void store(float* p, Vector v) { *reinterpret_cast<UnalignedVector*>(p) = v; }
 
-// `v`, whose lanes from lanes_from's `first` on are loaded from p. For AVX-512 alone: with 16 registers a tile of loads
-// and blends takes half as long again.
+// `v`, whose lanes from lanes_from's `first` on are loaded from p. For AVX-512 alone: by AVX2 a second load and a blend
+// took 20 to 25% longer than copies (14x14, docs/notebook.md).
 #if defined(__AVX512F__)
 constexpr bool kMaskedLoads = true;
 typedef __mmask16 Lanes;

@@ -1,5 +1,5 @@
-// The convolution of shifted_simd.cpp, which explains it, for a band of rows of one image: there, and in
-// net/cpu/stages_simd.cpp.
+// The convolution of shifted_simd.cpp for a band of rows of one image, for whoever drives it: the operator there, the
+// fused stage in net/cpu/stages_simd.cpp. The head of shifted_simd.cpp explains it.
 #pragma once
 
 #include <algorithm>
@@ -14,8 +14,9 @@ namespace fops {
 namespace FOPS_ISA {
 
 constexpr int kRows = kManyRegisters ? 6 : 4, kVectors = kManyRegisters ? 4 : 3;
-// A K known to the compiler: 8% faster for 5x5 with 32 registers. Of 16 it runs out: 20.1 us an image of fa2017, not 16.5
-// (one Zen 3 core).
+// A K known to the compiler unrolls the innermost loops. With 32 registers that is 8% faster for the course's 5x5
+// filters. With 16 registers the compiler runs out of them: 20.1 us an image of fa2017 on one Zen 3 core, 16.5 us with
+// an unknown K; the multiply-adds alone take 14.1 us.
 constexpr bool kKnownK = kManyRegisters;
 constexpr int64_t kSlack = kVectors * kLanes;  // floats behind S that the last vector may read
 
@@ -32,7 +33,8 @@ struct Band {
 
 // Output positions [0, end) of `rows` filters, rows x vectors of them at a time; the last time, fewer than all may be
 // valid. kK is K where that is known, else 0; kParts, whether sums have several parts. The loops over acc must be gone
-// before the compiler decides what lives in registers, hence the pragmas: 15% of the time with 16 registers.
+// before the compiler decides what lives in registers, hence the pragmas: otherwise it clears a copy of acc in memory as
+// well, 15% of the time with 16 registers.
 template <int rows, int vectors, int kK, bool kParts>
 static void micro_kernel(const Band& b, const float* S, const float* k, float* y, int64_t end) {
   const int64_t K = kK ? kK : b.K, C = b.C, plane = b.plane, W_out = b.W_out, depth = b.depth, y_stride = b.y_stride;

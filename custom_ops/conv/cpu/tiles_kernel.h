@@ -1,4 +1,5 @@
-// The matrix product of tiles_simd.cpp, which explains it.
+// The matrix product of tiles_simd.cpp: how a band's activations and the weights lie in memory, and the sums of a block
+// of outputs. The head of tiles_simd.cpp explains it.
 #pragma once
 
 #include <algorithm>

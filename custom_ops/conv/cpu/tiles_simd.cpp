@@ -6,7 +6,8 @@
 //
 // A tap (p, q) is an offset of whole lines. That decides the layout: a tile row that crosses a cache line costs 50
 // cycles and not 8. Costs: activations are split and transposed once, outputs transposed back, 0.6 cycles a number.
-// Gains: 16 times the rate of AVX-512, for six products. Images beyond the parts' range are left to the shifted kernel.
+// Gains: 16 times the rate of AVX-512's multiply-adds, for six products in place of one. Images whose values do not fit
+// the parts' range, infinities and NaN are left to the shifted kernel.
 #include <atomic>
 #include <vector>
 

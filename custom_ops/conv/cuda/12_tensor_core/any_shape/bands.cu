@@ -274,7 +274,7 @@ fops_status run(const fops_conv& c, const Tiling& tiling, const float* x, const 
                 cudaStream_t stream) {
   if (c.C * c.K * c.K < kLeastProducts) return launch<kFilters, false, true>(c, tiling, x, k, y, stream);
   return tiling.steps > kOneChain ? launch<kFilters, true, false>(c, tiling, x, k, y, stream)
-                                      : launch<kFilters, false, false>(c, tiling, x, k, y, stream);
+                                  : launch<kFilters, false, false>(c, tiling, x, k, y, stream);
 }
 
 // Whether this thread's device runs the kernel: code that is not for it is empty, and bound to fewer threads.
