@@ -1,5 +1,6 @@
 """Opens a board's database: SQLite in its folder, or what a URL names; makes and migrates its tables."""
 
+import os
 from pathlib import Path
 from typing import Optional
 
@@ -10,26 +11,30 @@ from sqlalchemy import Engine, event
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session, sessionmaker
 
-from ...errors import DataError
+from ...errors import DataError, UsageError
+from ...system.text import excerpt
 
 HEAD = "0003"  # the last of the migrations: tables that are at it are opened without Alembic, which takes long
+_FILE = "board.sqlite"
 _BUSY_MS = 30_000  # that a writer waits for another one
 
 
-def url_of(data: str, database: Optional[str]) -> str:
+def url_of(data: str, database: Optional[str], make: bool = True) -> str:
     """The database's URL: `database`, else SQLite in the folder `data`, which is made.
 
-    A PostgreSQL URL without a driver means psycopg 3.
+    A PostgreSQL URL without a driver means psycopg 3. Without `make`, a folder that holds no board is a UsageError.
     """
     if database:
         scheme, _, rest = database.partition("://")
         return f"postgresql+psycopg://{rest}" if scheme in ("postgresql", "postgres") else database
     folder = Path(data)
+    if not make and not os.path.exists(folder / _FILE):  # Path's own raises where a name is too long
+        raise UsageError(f"there is no board in {excerpt(data)}: board class new makes one")
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError as error:
         raise DataError(f"cannot make the board's folder {data}: {error.strerror}") from None
-    return f"sqlite:///{(folder / 'board.sqlite').resolve()}"
+    return f"sqlite:///{(folder / _FILE).resolve()}"
 
 
 def engine_of(url: str) -> Engine:

@@ -1,11 +1,7 @@
 """Opens a board for the commands of whoever runs it."""
 
-import os
-
 import click
 
-from ...errors import UsageError
-from ...system.text import excerpt
 from .. import options
 
 data = click.option("--data", metavar="DIR", default="board", show_default=True, help="The board's folder.")
@@ -30,9 +26,7 @@ def takes_store(*more, makes=False):
             board.require()
             from ...board.store.database import Store, url_of
 
-            if not (makes or database or os.path.exists(os.path.join(data, "board.sqlite"))):
-                raise UsageError(f"there is no board in {excerpt(data)}: board class new makes one")
-            store = Store(url_of(data, database))
+            store = Store(url_of(data, database, makes))
             try:
                 return function(store, **values)
             finally:
