@@ -92,7 +92,8 @@ Isa isa() { return Isa::generic; }
 bool amx() { return getenv("AMX") != nullptr; }
 #define STAND_IN(name) fops_status name(const fops_conv&, const void*, const float*, float*, void*) { return FOPS_OK; }
 STAND_IN(conv_naive) STAND_IN(conv_extra)
-#define OF_A_SET(set) namespace set { STAND_IN(conv_shifted) STAND_IN(conv_direct) STAND_IN(conv_tiles) }
+#define OF_A_SET(set) namespace set { STAND_IN(conv_shifted) STAND_IN(conv_direct) STAND_IN(conv_tiles) MERGES }
+#define MERGES bool direct_merges(const fops_conv&) { return false; }
 FOPS_EACH_ISA(OF_A_SET)
 }
 int main() {
