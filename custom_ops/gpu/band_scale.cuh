@@ -1,4 +1,4 @@
-// The one scale of values that are to be split into halves.
+// The one scale of values that are to be split into halves: a band's pixels, a block's weights.
 #pragma once
 
 #include "gpu/isa/halves.cuh"
@@ -23,6 +23,33 @@ __device__ float band_scale(const X* source, int count, float least, unsigned* s
   const auto fits = [&] { return least == 0.0f || smallest >= nonzero_bits(least / scale); };
   if (largest * scale < kWindowLow || largest * scale > kWindowHigh || !fits()) scale = scale_for(largest);
   return largest < kLargestScaled && fits() ? scale : 0.0f;
+}
+
+// The power of two for the weights of a block's filters, and whether it fits them: none is an infinity or NaN, nor one
+// that is not zero and, scaled, below `least` (0: never mind those).
+struct WeightScale {
+  float scale;
+  bool fits;
+};
+
+// All `threads` of the block call it; `scratch` is one shared word. A weight is read once, and kAhead of a thread's at a
+// time: 64 filters of 25 taps are one wait for 256 threads.
+__device__ inline WeightScale weight_scale(const float* __restrict__ weights, int count, float least, int threads,
+                                           unsigned* scratch) {
+  constexpr int kAhead = 8;
+  float largest = 0.0f;
+  uint32_t smallest = ~0u;
+  for (int first = threadIdx.x; first < count; first += kAhead * threads) {
+    float v[kAhead];
+#pragma unroll
+    for (int j = 0; j < kAhead; ++j) v[j] = first + j * threads < count ? __ldg(weights + first + j * threads) : 0.0f;
+#pragma unroll
+    for (int j = 0; j < kAhead; ++j) largest = larger(largest, v[j]), smallest = min(smallest, nonzero_bits(v[j]));
+  }
+  largest = block_max(largest, scratch);
+  const float scale = scale_for(largest);
+  const bool small = least > 0.0f && smallest < nonzero_bits(least / scale);
+  return {scale, !__syncthreads_or(small) && largest < kLargestScaled};
 }
 
 }  // namespace fops

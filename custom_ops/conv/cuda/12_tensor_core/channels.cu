@@ -14,6 +14,7 @@
 #include "conv/cuda/12_tensor_core/direct_band.cuh"
 #include "conv/cuda/12_tensor_core/tensor_core.h"
 #include "conv/cuda/kernels.h"
+#include "gpu/band_scale.cuh"
 #include "gpu/divide.cuh"
 #include "gpu/isa/bulk_copy.cuh"
 #include "gpu/isa/halves.cuh"
@@ -75,15 +76,9 @@ __global__ void __launch_bounds__(32 * most_warps(kGroups), least_blocks(kGroups
   // [quad]: bytes from a pixel's corner. Two steps more than there are, which the loop loads and does not use.
   int* offsets = reinterpret_cast<int*>(staged + entries(d.C) * entry_stride);
 
-  float largest = 0.0f;  // one scale for all weights
-  for (int i = threadIdx.x; i < d.M * taps; i += threads) largest = larger(largest, k[i]);
-  largest = block_max(largest, &scratch);
-  const float filter_scale = scale_for(largest), filter_unscale = 1.0f / filter_scale;
-  const float least = least_scaled(static_cast<float>(taps));
-  bool good = largest < kLargestScaled;
-  for (int i = threadIdx.x; i < d.M * taps; i += threads)
-    good &= kHalf || nonzero_bits(k[i]) >= nonzero_bits(least * filter_unscale);
-  const bool finite = __syncthreads_and(good);
+  const float least = kHalf ? 0.0f : least_scaled(static_cast<float>(taps));
+  const auto [filter_scale, finite] = weight_scale(k, d.M * taps, least, threads, &scratch);
+  const float filter_unscale = 1.0f / filter_scale;
 
   // The weights as mma operands: register 2j + r of a lane is row g + 8 r, pair 2t + j.
   for (int i = threadIdx.x; i < depth * kGroups * 32; i += threads) {
@@ -123,7 +118,7 @@ __global__ void __launch_bounds__(32 * most_warps(kGroups), least_blocks(kGroups
                                        (!kHalf && seen.smallest < nonzero_bits(least / scale)));
     const bool low = !__syncthreads_or(seen.top >= __half_as_ushort(__float2half_rn(kWindowLow)));
     if (high || low || !finite) {
-      largest = 0.0f;
+      float largest = 0.0f;
       for (int c = 0; c < d.C; ++c)
         for (int i = threadIdx.x; i < staged_pixels; i += threads)
           largest = larger(largest, source[c * d.H * d.W + i]);

@@ -14,6 +14,7 @@
 #include "conv/cuda/12_tensor_core/outgoing.cuh"
 #include "conv/cuda/12_tensor_core/tensor_core.h"
 #include "conv/cuda/kernels.h"
+#include "gpu/band_scale.cuh"
 #include "gpu/isa/bulk_copy.cuh"
 #include "gpu/isa/mma.cuh"
 
@@ -108,15 +109,9 @@ __global__ void __launch_bounds__(kThreads, 3)
   float* outgoing = reinterpret_cast<float*>(lo + tiling.plane);  // [filter][pixel]
   const long long image_floats = static_cast<long long>(d.C) * pixels;
 
-  float largest = 0.0f;  // one scale for all weights
-  for (int i = threadIdx.x; i < d.M * taps; i += kThreads) largest = larger(largest, k[i]);
-  largest = block_max(largest, &scratch);
-  const float filter_scale = scale_for(largest), filter_unscale = 1.0f / filter_scale;
-  const float least = least_scaled(static_cast<float>(taps));
-  bool good = largest < kLargestScaled;
-  for (int i = threadIdx.x; i < d.M * taps; i += kThreads)
-    good &= kHalf || nonzero_bits(k[i]) >= nonzero_bits(least * filter_unscale);
-  const bool finite = __syncthreads_and(good);
+  const float least = kHalf ? 0.0f : least_scaled(static_cast<float>(taps));
+  const auto [filter_scale, finite] = weight_scale(k, d.M * taps, least, kThreads, &scratch);
+  const float filter_unscale = 1.0f / filter_scale;
   uint32_t w_hi[K][kSteps][4], w_lo[K][kSteps][4];
 #pragma unroll
   for (int p = 0; p < K; ++p)
@@ -135,7 +130,7 @@ __global__ void __launch_bounds__(kThreads, 3)
     float* out = y + image * d.M * plane;
     float scale = kImageScale;
     const Seen seen = split_own<kWords>(own, source, d.C, pixels, tiling.vector_in, scale, hi, lo);
-    unsigned top = seen.top_or_small(kHalf ? 0.0f : least / scale);
+    unsigned top = seen.top_or_small(least / scale);
     for (int offset = 16; offset > 0; offset /= 2) top = max(top, __shfl_xor_sync(0xffffffffu, top, offset));
     if (lane == 0) tops[warp] = top;
     bulk_wait_read();  // the image before this one has left `outgoing`
@@ -146,7 +141,7 @@ __global__ void __launch_bounds__(kThreads, 3)
                         top <= __half_as_ushort(__float2half_rn(kWindowHigh));
     bool direct = false;
     if (!inside || !finite) {
-      largest = block_max(own_largest(own, source, d.C, pixels, tiling.vector_in), &scratch);
+      const float largest = block_max(own_largest(own, source, d.C, pixels, tiling.vector_in), &scratch);
       scale = scale_for(largest);
       const bool small = __syncthreads_or(!kHalf && seen.smallest < nonzero_bits(least / scale));
       direct = !finite || !(largest < kLargestScaled) || small;

@@ -57,14 +57,9 @@ __global__ void __launch_bounds__(kThreads, least_blocks(K))
   uint32_t *hi = shared, *lo = shared + tiling.words;
   X* waiting = reinterpret_cast<X*>(shared + 2 * tiling.words);
 
-  float largest = 0.0f;  // one scale for all weights
-  for (int i = threadIdx.x; i < d.M * kTaps; i += kThreads) largest = larger(largest, k[i]);
-  largest = block_max(largest, &scratch);
-  const float filter_scale = scale_for(largest), unscale = 1.0f / kImageScale / filter_scale;
-  const uint32_t least_weight = nonzero_bits(least_scaled(kTaps) / filter_scale);
-  bool good = largest < kLargestScaled;
-  for (int i = threadIdx.x; i < d.M * kTaps; i += kThreads) good &= nonzero_bits(k[i]) >= least_weight;
-  const bool finite = __syncthreads_and(good) || (half && largest < kLargestScaled);
+  const float least = half ? 0.0f : least_scaled(kTaps);
+  const auto [filter_scale, finite] = weight_scale(k, d.M * kTaps, least, kThreads, &scratch);
+  const float unscale = 1.0f / kImageScale / filter_scale;
   uint32_t weights[kShifts][steps(K)][4];
   load_weights<K, kTwoRows>(k, d.M, tile, filter_scale, half, weights);
 
@@ -106,7 +101,6 @@ __global__ void __launch_bounds__(kThreads, least_blocks(K))
     }
     float rescale = 1.0f;
     if (!exact || !finite) {
-      const float least = half ? 0.0f : least_scaled(kTaps);
       const float scale = finite ? band_scale<kThreads>(source, count, least, &scratch) : 0.0f;
       if (scale == 0.0f) {
         direct_band(source - h0 * d.W, k, out - h0 * d.OW, 1, d.H, d.W, d.M, K, h0, rows);

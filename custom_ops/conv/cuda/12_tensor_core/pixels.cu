@@ -73,14 +73,9 @@ __global__ void __launch_bounds__(32 * warps(kDirect), !kDirect ? 2 : kTiles <= 
   float* staged = reinterpret_cast<float*>(shared + 2 * tiling.words);
 
   // One scale for all weights, and their halves in the registers that the mma wants.
-  float largest = 0.0f;
-  for (int i = threadIdx.x; i < d.M * kTaps; i += kThreads) largest = larger(largest, k[i]);
-  largest = block_max(largest, &scratch);
-  const float filter_scale = scale_for(largest), unscale = 1.0f / kImageScale / filter_scale;
-  const uint32_t least_weight = nonzero_bits(least_scaled(kTaps) / filter_scale);
-  bool good = largest < kLargestScaled;
-  for (int i = threadIdx.x; i < d.M * kTaps; i += kThreads) good &= nonzero_bits(k[i]) >= least_weight;
-  const bool finite = __syncthreads_and(good) || (half && largest < kLargestScaled);
+  const float least = half ? 0.0f : least_scaled(kTaps);
+  const auto [filter_scale, finite] = weight_scale(k, d.M * kTaps, least, kThreads, &scratch);
+  const float unscale = 1.0f / kImageScale / filter_scale;
   uint32_t weights[kTiles][kSteps][4];
 #pragma unroll
   for (int tile = 0; tile < kTiles; ++tile)
@@ -117,7 +112,6 @@ __global__ void __launch_bounds__(32 * warps(kDirect), !kDirect ? 2 : kTiles <= 
     turns.claim(&slot, claims);
     float rescale = 1.0f;
     if (!exact || !finite) {
-      const float least = half ? 0.0f : least_scaled(kTaps);
       const float scale = finite ? band_scale<kThreads>(source, count, least, &scratch) : 0.0f;
       if (scale == 0.0f) {
         direct_band(source - h0 * d.W, k, out - h0 * d.OW, 1, d.H, d.W, d.M, K, h0, rows);

@@ -17,6 +17,7 @@
 #include "conv/cuda/12_tensor_core/tensor_core.h"
 #include "conv/cuda/12_tensor_core/warpgroup_ring.cuh"
 #include "conv/cuda/kernels.h"
+#include "gpu/band_scale.cuh"
 #include "gpu/isa/bulk_copy.cuh"
 
 namespace fops {
@@ -73,16 +74,9 @@ __global__ void __launch_bounds__(kMostGroups* kThreads, 1)
   float* outgoing = reinterpret_cast<float*>(lo + tiling.plane);  // [filter][pixel]
   const long long image_floats = static_cast<long long>(d.C) * pixels;
 
-  float largest = 0.0f;  // one scale for all weights
-#pragma unroll 8
-  for (int i = threadIdx.x; i < d.M * taps; i += blockDim.x) largest = larger(largest, k[i]);
-  largest = block_max(largest, &scratch);
-  const float filter_scale = scale_for(largest), filter_unscale = 1.0f / filter_scale;
   const float least = least_scaled(static_cast<float>(taps));
-  bool good = largest < kLargestScaled;
-  for (int i = threadIdx.x; i < d.M * taps; i += blockDim.x)
-    good &= nonzero_bits(k[i]) >= nonzero_bits(least * filter_unscale);
-  const bool finite = __syncthreads_and(good);
+  const auto [filter_scale, finite] = weight_scale(k, d.M * taps, least, blockDim.x, &scratch);
+  const float filter_unscale = 1.0f / filter_scale;
 #pragma unroll 6
   for (int i = threadIdx.x; i < ring_words(kSteps); i += blockDim.x) {
     const int row = (2 * K - i / place_words(kSteps)) % K;
@@ -116,7 +110,7 @@ __global__ void __launch_bounds__(kMostGroups* kThreads, 1)
     if (!(top >= __half_as_ushort(__float2half_rn(kWindowLow)) &&
           top <= __half_as_ushort(__float2half_rn(kWindowHigh))) || !finite) {
       const float mine = own_largest(own, source, d.C, pixels, tiling.vector_in);
-      largest = __uint_as_float(group_max(__float_as_uint(mine), group, all_tops[group][1]));
+      const float largest = __uint_as_float(group_max(__float_as_uint(mine), group, all_tops[group][1]));
       scale = scale_for(largest);
       warpgroup_sync(group);  // the tops have been read
       const bool small = group_max(seen.smallest < nonzero_bits(least / scale), group, all_tops[group][1]);
