@@ -32,7 +32,7 @@ struct WeightScale {
   bool fits;
 };
 
-// All `threads` of the block call it; `scratch` is one shared word. A weight is read once, and kAhead of a thread's at a
+// All `threads` of the block call it; `scratch` is one shared word. Weights are read once, kAhead of a thread's at a
 // time: 64 filters of 25 taps are one wait for 256 threads.
 __device__ inline WeightScale weight_scale(const float* __restrict__ weights, int count, float least, int threads,
                                            unsigned* scratch) {

@@ -31,6 +31,18 @@ class Claims {
   Workspace memory_;
 };
 
+// How many blocks share each of a batch's tasks, the grid's z: one, but where tasks leave multiprocessors idle (an
+// image of 1 to 4 filters, 7x7, 56x56, is one task for 132). A task's `turns` come one after the other: a block has as
+// many as the others, the last ones at times fewer. There are then no counters, for no block has a second task.
+inline fops_status slices_for(long long tasks, long long turns, unsigned* slices) {
+  int device = 0, multiprocessors = 0;
+  FOPS_CUDA(cudaGetDevice(&device));
+  FOPS_CUDA(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device));
+  const long long most = std::max(1LL, std::min(turns, multiprocessors / tasks));
+  *slices = static_cast<unsigned>(ceil_div(turns, ceil_div(turns, most)));
+  return FOPS_OK;
+}
+
 // A block's tasks, numbered below 2^31. All threads have one; `slot` is a word of shared memory.
 struct Turns {
   unsigned now, next, claimed;

@@ -45,7 +45,8 @@ struct Tiling {
 constexpr int least_blocks(int K) { return K == 7 ? 3 : 4; }  // registers: 80 or 48 for the weights alone
 
 // A block stays on its multiprocessor, its weights in registers, and walks over bands. With more than eight filters
-// every second warp has the upper eight.
+// every second warp has the upper eight. The grid's z are slices of a small batch's bands: blocks that take turns at a
+// band's columns. Each stages all of it: the scale, and with it the results, are to be the same in every batch.
 template <int K, bool kTwoRows, typename X>
 __global__ void __launch_bounds__(kThreads, least_blocks(K))
     tensor_core_four_outputs(Dims d, Tiling tiling, bool half, const X* __restrict__ x, const float* __restrict__ k,
@@ -103,7 +104,8 @@ __global__ void __launch_bounds__(kThreads, least_blocks(K))
     if (!exact || !finite) {
       const float scale = finite ? band_scale<kThreads>(source, count, least, &scratch) : 0.0f;
       if (scale == 0.0f) {
-        direct_band(source - h0 * d.W, k, out - h0 * d.OW, 1, d.H, d.W, d.M, K, h0, rows);
+        direct_band(source - h0 * d.W, k, out - h0 * d.OW, 1, d.H, d.W, d.M, K, h0, rows,
+                    blockIdx.z * kThreads + threadIdx.x, gridDim.z * kThreads);
         __syncthreads();
         continue;
       }
@@ -114,7 +116,7 @@ __global__ void __launch_bounds__(kThreads, least_blocks(K))
 
     columns.rows = rows;
     columns.count = (kTwoRows ? (rows + 1) / 2 : rows) * columns.a_row;
-    const int first = warp / tiles * kColumns, step = kWarps / tiles * kColumns;
+    const int first = (blockIdx.z * kWarps + warp) / tiles * kColumns, step = gridDim.z * kWarps / tiles * kColumns;
     if (exact || half)
       multiply<true, K, kTwoRows>(weights, columns, tile, d.M, unscale * rescale, 1.0f, hi, lo, out, plane,
                                   tiling.vector_out, first, step);
@@ -164,10 +166,13 @@ fops_status run(const fops_conv& c, bool half, const void* x, const float* k, fl
       piece.B = count;
       unsigned grid = 0;
       FOPS_TRY(resident_grid(kernel, kThreads, shared, count * tiling.bands, &grid));
+      const int64_t columns = ceil_div(tiling.rows, kTwoRows ? 2 : 1) * (d.OW / kShifts) * (d.M > 8 ? 2 : 1);
+      unsigned slices = 1;
+      FOPS_TRY(slices_for(count * tiling.bands, ceil_div(columns, kWarps * kColumns), &slices));
       Claims claims(stream);
       FOPS_TRY(claims.reserve(count * tiling.bands, grid));
-      kernel<<<grid, kThreads, shared, stream>>>(piece, tiling, half, typed + first * d.H * d.W, k,
-                                                 y + first * d.M * d.OH * d.OW, claims.counters());
+      kernel<<<dim3(grid, 1, slices), kThreads, shared, stream>>>(piece, tiling, half, typed + first * d.H * d.W,
+                                                                  k, y + first * d.M * d.OH * d.OW, claims.counters());
       return launched("tensor-core");
     });
   });

@@ -49,6 +49,7 @@ struct Tiling {
   int filters;      // of y; of those a block takes d.M, the blockIdx.y-th
   int rows;         // output rows a band
   int bands;        // bands an image
+  int slice;        // outputs of a band that a block makes, the blockIdx.z-th so many: all, but in a small batch
   int words;        // of one staged copy of the pixels: a whole number of 16-byte groups
   int stride;       // a multiple of 4, odd as a multiple of 16: neighbouring filters' stores lie in different banks
   bool vector_in;   // every band of x begins on a 16-byte boundary
@@ -57,7 +58,8 @@ struct Tiling {
   Divisor by_bands;
 };
 
-// A block stays on its multiprocessor, its weights in registers, and walks over bands.
+// A block stays on its multiprocessor, its weights in registers, and walks over bands. Where it makes only a slice of a
+// band it stages all of it nevertheless: the band's scale, and with it the results, are to be the same in every batch.
 template <int K, int kTiles, bool kDirect, typename X>
 __global__ void __launch_bounds__(32 * warps(kDirect), !kDirect ? 2 : kTiles <= 2 ? 8 : 4)
     tensor_core_pixels(Dims d, Tiling tiling, bool half, const X* __restrict__ x, const float* __restrict__ k,
@@ -114,7 +116,8 @@ __global__ void __launch_bounds__(32 * warps(kDirect), !kDirect ? 2 : kTiles <= 
     if (!exact || !finite) {
       const float scale = finite ? band_scale<kThreads>(source, count, least, &scratch) : 0.0f;
       if (scale == 0.0f) {
-        direct_band(source - h0 * d.W, k, out - h0 * d.OW, 1, d.H, d.W, d.M, K, h0, rows);
+        direct_band(source - h0 * d.W, k, out - h0 * d.OW, 1, d.H, d.W, d.M, K, h0, rows,
+                    blockIdx.z * kThreads + threadIdx.x, gridDim.z * kThreads);
         __syncthreads();
         continue;
       }
@@ -132,14 +135,15 @@ __global__ void __launch_bounds__(32 * warps(kDirect), !kDirect ? 2 : kTiles <= 
       prefetch_l2(from, bytes, kThreads);
     }
 
+    const int first = blockIdx.z * tiling.slice, end = min(pixels, first + tiling.slice);  // end < first: no outputs
     float* to = kDirect ? out : staged;
     const int stride = kDirect ? plane : tiling.stride;
     if (exact || half)
-      multiply<true, kDirect, kWarps, K>(weights, offset, unscale * rescale, 1.0f, hi, lo, to, stride, d.M, pixels,
-                                 tiling.inverse_OW);
+      multiply<true, kDirect, kWarps, K>(weights, offset, unscale * rescale, 1.0f, hi, lo, to, stride, d.M, first, end,
+                                         tiling.inverse_OW);
     else
-      multiply<false, kDirect, kWarps, K>(weights, offset, unscale, rescale, hi, lo, to, stride, d.M, pixels,
-                                  tiling.inverse_OW);
+      multiply<false, kDirect, kWarps, K>(weights, offset, unscale, rescale, hi, lo, to, stride, d.M, first, end,
+                                          tiling.inverse_OW);
     if (kDirect) {
       __syncthreads();
       continue;
@@ -150,13 +154,13 @@ __global__ void __launch_bounds__(32 * warps(kDirect), !kDirect ? 2 : kTiles <= 
     if (kCopyEngine && tiling.vector_out) {
       // One copy a filter. The engine writes whole lines while the block stages and multiplies its next band. A copy
       // takes its warp some 50 cycles: each warp begins its own.
-      if (lane == 0) {
+      if (lane == 0 && first < end) {
         for (int m = threadIdx.x / 32; m < d.M; m += kWarps)
-          bulk_store(out + m * plane, staged + m * tiling.stride, pixels * 4);
+          bulk_store(out + m * plane + first, staged + m * tiling.stride + first, (end - first) * 4);
         bulk_commit();
       }
     } else {
-      store_filters<kWarps>(out, plane, staged, tiling.stride, d.M, pixels, tiling.vector_out);
+      store_filters<kWarps>(out + first, plane, staged + first, tiling.stride, d.M, end - first, tiling.vector_out);
     }
   }
   bulk_wait_read();  // shared memory outlives the copies that read it
@@ -217,7 +221,12 @@ fops_status run(const fops_conv& c, int64_t filters, bool half, const void* x, c
       piece.B = count;
       unsigned grid = 0;
       FOPS_TRY(resident_grid(kernel, threads, shared, count * tiling.bands, &grid));
-      const dim3 blocks(grid, static_cast<unsigned>(ceil_div(filters, c.M)));
+      const unsigned parts = static_cast<unsigned>(ceil_div(filters, c.M));
+      const int turn = warps(direct) * kChunk, turns = static_cast<int>(ceil_div(tiling.rows * d.OW, turn));
+      unsigned slices = 1;
+      FOPS_TRY(slices_for(count * tiling.bands * parts, turns, &slices));
+      tiling.slice = static_cast<int>(ceil_div(turns, slices)) * turn;
+      const dim3 blocks(grid, parts, slices);
       Claims claims(stream);
       FOPS_TRY(claims.reserve(count * tiling.bands, blocks.x, blocks.y));
       kernel<<<blocks, threads, shared, stream>>>(piece, tiling, half, typed + first * d.H * d.W, k,

@@ -56,7 +56,8 @@ __device__ bool stage(const X* source, int count, bool vector, float scale, uint
   return exact;
 }
 
-// The products of one band, from staged pixels to outputs: `to_band` is global memory (kDirect) or the staging rows.
+// The products of outputs `first` to `end` of one band, from staged pixels to outputs: `to_band` is global memory
+// (kDirect) or the staging rows. `first` is a multiple of kChunk, `end` another or the band's end.
 // Filters are the rows of the product, eight a tile: row g of a tile holds the high halves of filter 8 tile + g's
 // weights and row g + 8 the low ones, so that both sums end in the same lane. Pixels are the columns: column n of mma
 // tile j is pixel 4 (n / 2) + 2j + n % 2 of the chunk, so that a lane ends with four neighbouring pixels, one 16-byte
@@ -64,21 +65,21 @@ __device__ bool stage(const X* source, int count, bool vector, float scale, uint
 template <bool kExact, bool kDirect, int kWarps, int K, int kTiles>
 __device__ void multiply(const uint32_t (&weights)[kTiles][steps(K)][4], const int (&offset)[2 * steps(K)],
                          float unscale, float rescale, const uint32_t* hi, const uint32_t* lo,
-                         float* to_band, int stride, int M, int pixels, uint32_t inverse_OW) {
+                         float* to_band, int stride, int M, int first, int end, uint32_t inverse_OW) {
   constexpr int kSteps = steps(K);
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
   const auto load = [&](int chunk, const uint32_t* words, uint32_t(&in)[2][2 * kSteps]) {
 #pragma unroll
     for (int j = 0; j < 2; ++j) {
-      const int pixel = min(chunk + g / 2 * 4 + 2 * j + g % 2, pixels - 1);
+      const int pixel = min(chunk + g / 2 * 4 + 2 * j + g % 2, end - 1);
       const char* corner = reinterpret_cast<const char*>(words + pixel + divide(pixel, inverse_OW) * (K - 1));
 #pragma unroll
       for (int i = 0; i < 2 * kSteps; ++i) in[j][i] = *reinterpret_cast<const uint32_t*>(corner + offset[i]);
     }
   };
   uint32_t in[2][2 * kSteps], ahead[2][2 * kSteps];  // this chunk's pixels, and the next one's, loaded early
-  load(warp * kChunk, hi, ahead);
-  for (int chunk = warp * kChunk; chunk < pixels; chunk += kWarps * kChunk) {
+  load(first + warp * kChunk, hi, ahead);
+  for (int chunk = first + warp * kChunk; chunk < end; chunk += kWarps * kChunk) {
 #pragma unroll
     for (int j = 0; j < 2; ++j)
 #pragma unroll
@@ -87,7 +88,7 @@ __device__ void multiply(const uint32_t (&weights)[kTiles][steps(K)][4], const i
     uint32_t rest[2][2 * kSteps];
     if (!kExact) load(chunk, lo, rest);
 
-    const bool inside = chunk + 4 * t < pixels;
+    const bool inside = chunk + 4 * t < end;
     float* to = to_band + g * stride + chunk + 4 * t;
 #pragma unroll
     for (int tile = 0; tile < kTiles; ++tile, to += 8 * stride) {
