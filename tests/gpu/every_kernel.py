@@ -17,6 +17,7 @@ import library
 SHAPES = [(2, *layer) for layer in library.COURSE_LAYERS.values()] + [
     (3, 1, 29, 31, 9, 5),
     (2, 1, 50, 17, 33, 5),
+    (2, 1, 28, 29, 6, 5),
     (2, 5, 13, 23, 7, 3),
     (2, 5, 17, 23, 9, 5),
     (1, 64, 9, 11, 8, 3),

@@ -7,6 +7,7 @@ import library
 import numpy as np
 import profiles
 import pytest
+import reference
 from torch_chains import on_device
 
 from fashion_infer.graph.layers import Dense
@@ -83,3 +84,37 @@ def test_kernels(name):
                 np.testing.assert_array_equal(library.on_device(name, some, weight)[1], whole[part])
 
     check()
+
+
+# C, H, W, M, K with one channel: in small batches several blocks share a band. Outputs go straight to global memory, or
+# through shared memory by the copy engine or by threads; bands end with an odd row, or are shorter at an image's end.
+SHARED_BANDS = [
+    (1, 56, 56, 4, 7),
+    (1, 28, 28, 64, 7),
+    (1, 28, 29, 6, 5),
+    (1, 71, 70, 12, 5),
+    (1, 64, 64, 6, 5),
+    (1, 86, 86, 4, 7),
+    (1, 25, 28, 3, 5),
+    (1, 14, 12, 12, 5),
+]
+IMAGES = {
+    "uint8": reference.pixels,
+    "specials": lambda rng, shape: inputs.with_specials(rng.standard_normal(shape), rng, shape[0] // 3),
+} | {kind: inputs.KINDS[kind] for kind in ("pixels", "activations", "wide")}
+
+
+@pytest.mark.parametrize("kind", IMAGES)
+@pytest.mark.parametrize("layer", SHARED_BANDS, ids=str)
+@pytest.mark.parametrize("name", [name for name in NAMES if name.startswith("tensor-core")] or ["none"])
+def test_bands_that_blocks_share(name, layer, kind):
+    (C, H, W, M, K), rng = layer, np.random.default_rng(1)
+    x = np.asarray(IMAGES[kind](rng, (300, C, H, W)))
+    x = x if kind == "uint8" else x.astype(np.float32)
+    k = inputs.draw("normal", rng, (M, C, K, K))
+    status, whole = library.on_device(name, x, k)
+    assert status == library.OK, library.message()
+    for n in (1, 2, 3, 50):
+        for first in (0, 300 - n):
+            part = slice(first, first + n)
+            np.testing.assert_array_equal(library.on_device(name, np.ascontiguousarray(x[part]), k)[1], whole[part])
