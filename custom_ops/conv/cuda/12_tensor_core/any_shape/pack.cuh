@@ -2,14 +2,14 @@
 #pragma once
 
 #include "conv/cuda/12_tensor_core/any_shape/plan.h"
+#include "gpu/band_scale.cuh"
 #include "gpu/isa/dependents.cuh"
 #include "gpu/isa/halves.cuh"
-#include "gpu/largest.cuh"
 
 namespace fops {
 namespace any_shape {
 
-constexpr int kPackThreads = 256;
+constexpr int kPackThreads = 512;
 constexpr int kImagesABlock = kPackThreads / 32;
 constexpr int kSamples = 8;  // values of an image that a thread looks at: 256 in all
 
@@ -81,20 +81,8 @@ __global__ void __launch_bounds__(kPackThreads)
 
   const int taps = d.C * d.K * d.K;
   const float* filter = k + 1LL * m * taps;
-  float largest = 0.0f;
-  if (m < d.M)
-    for (int i = threadIdx.x; i < taps; i += kPackThreads) largest = larger(largest, filter[i]);
-  largest = block_max(largest, &scratch);
-  const bool finite = largest < kLargestScaled;
-  const float scale = finite ? scale_for(largest) : 1.0f;
-  bool beyond = !finite;
-  if (m < d.M)
-    for (int i = threadIdx.x; i < taps; i += kPackThreads) {
-      const float v = fabsf(filter[i] * scale);
-      beyond |= v < plan.threshold && filter[i] != 0.0f;
-    }
-  beyond = __syncthreads_or(beyond);
-  if (threadIdx.x == 0 && m < d.M) packed.unscale[m] = beyond ? 0.0f : 1.0f / scale;
+  const auto [scale, fits] = weight_scale(filter, m < d.M ? taps : 0, plan.threshold, kPackThreads, &scratch);
+  if (threadIdx.x == 0 && m < d.M) packed.unscale[m] = fits ? 1.0f / scale : 0.0f;
 
   const int tile = m / rows_a_tile, in_tile = m % rows_a_tile;
   const int block = tile / tiles, parts = rows_of_taps > 0 ? 1 : 2, places = max(1, rows_of_taps);

@@ -13,7 +13,7 @@
 namespace fops {
 namespace any_shape {
 
-constexpr int kMostParts = 4;  // no more than columns / 8
+constexpr int kMostParts = 8;  // blocks of a cluster
 
 template <int kColumns>
 struct KeptSums {
@@ -41,32 +41,35 @@ struct KeptSums {
   }
 
   // Of the columns that this block owns, and with `next` of eight behind them: `sum` is that of all parts. Returns whether
-  // a value of any part has no good split.
+  // a value of any part has no good split. Sums of all parts are on their way together: a part after the other, eight of
+  // them took 6 us.
   __device__ bool add_up(float (&sum)[kColumns / 2], bool next, bool beyond) {
     if (threadIdx.x == 0) marks[part] = count | (beyond ? 1u << 16 : 0);
     cluster_sync();
-    constexpr int kAhead = 8;  // loads
+    constexpr int kAhead = 16;  // loads
+    const int lane = threadIdx.x % 32;
+    const uint32_t mark = lane < parts ? __ldcg(marks + lane) : 0;
 #pragma unroll
     for (int j = 0; j < kEights; ++j) {
       if (!owns(j) && !(next && j > 0 && owns(j - 1))) continue;
       float4 total = {};
-      beyond = false;
-      for (int p = 0; p < parts; ++p) {
-        const uint32_t mark = __ldcg(marks + p);
-        const int sums = static_cast<int>(mark & 0xffff);
-        beyond |= mark >> 16 != 0;
-        for (int first = 0; first < sums; first += kAhead) {
-          float4 v[kAhead];
+      int p = 0, i = 0;  // the next sum's part, and which of its sums
+      while (p < parts) {
+        float4 v[kAhead];
+        bool real[kAhead];
 #pragma unroll
-          for (int n = 0; n < kAhead; ++n) v[n] = __ldcg(all + at(p, min(first + n, sums - 1), j));
-#pragma unroll
-          for (int n = 0; n < kAhead; ++n)
-            if (first + n < sums) total.x += v[n].x, total.y += v[n].y, total.z += v[n].z, total.w += v[n].w;
+        for (int n = 0; n < kAhead; ++n) {
+          real[n] = i < static_cast<int>(__shfl_sync(0xffffffffu, mark, p) & 0xffff);  // of parts behind the last: 0
+          v[n] = __ldcg(all + at(min(p, parts - 1), i, j));
+          if (++i == most) i = 0, ++p;
         }
+#pragma unroll
+        for (int n = 0; n < kAhead; ++n)
+          if (real[n]) total.x += v[n].x, total.y += v[n].y, total.z += v[n].z, total.w += v[n].w;
       }
       sum[4 * j] = total.x, sum[4 * j + 1] = total.y, sum[4 * j + 2] = total.z, sum[4 * j + 3] = total.w;
     }
-    return beyond;
+    return __any_sync(0xffffffffu, mark >> 16);
   }
 };
 
