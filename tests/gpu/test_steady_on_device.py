@@ -98,23 +98,48 @@ SHARED_BANDS = [
     (1, 25, 28, 3, 5),
     (1, 14, 12, 12, 5),
 ]
+# C, H, W, M, K of any_shape.cu: with the batch tasks change from blocks that share the depth to strips, and from few
+# columns to many.
+CUT_BY_BATCH = [
+    (128, 14, 14, 64, 7),
+    (128, 28, 28, 32, 5),
+    (64, 14, 15, 70, 5),
+    (32, 20, 29, 33, 3),
+    (19, 13, 22, 40, 11),
+    (7, 28, 28, 64, 4),
+]
 IMAGES = {
     "uint8": reference.pixels,
     "specials": lambda rng, shape: inputs.with_specials(rng.standard_normal(shape), rng, shape[0] // 3),
 } | {kind: inputs.KINDS[kind] for kind in ("pixels", "activations", "wide")}
 
 
-@pytest.mark.parametrize("kind", IMAGES)
-@pytest.mark.parametrize("layer", SHARED_BANDS, ids=str)
-@pytest.mark.parametrize("name", [name for name in NAMES if name.startswith("tensor-core")] or ["none"])
-def test_bands_that_blocks_share(name, layer, kind):
+TENSOR_CORE = [name for name in NAMES if name.startswith("tensor-core")] or ["none"]
+
+
+def check_batches(name, layer, kind, total, counts):
+    """Batches of so many images, from the front and from the back, give the bits of the whole."""
     (C, H, W, M, K), rng = layer, np.random.default_rng(1)
-    x = np.asarray(IMAGES[kind](rng, (300, C, H, W)))
+    x = np.asarray(IMAGES[kind](rng, (total, C, H, W)))
     x = x if kind == "uint8" else x.astype(np.float32)
     k = inputs.draw("normal", rng, (M, C, K, K))
     status, whole = library.on_device(name, x, k)
     assert status == library.OK, library.message()
-    for n in (1, 2, 3, 50):
-        for first in (0, 300 - n):
+    for n in counts:
+        for first in (0, total - n):
             part = slice(first, first + n)
             np.testing.assert_array_equal(library.on_device(name, np.ascontiguousarray(x[part]), k)[1], whole[part])
+
+
+@pytest.mark.parametrize("kind", IMAGES)
+@pytest.mark.parametrize("layer", SHARED_BANDS, ids=str)
+@pytest.mark.parametrize("name", TENSOR_CORE)
+def test_bands_that_blocks_share(name, layer, kind):
+    check_batches(name, layer, kind, 300, (1, 2, 3, 50))
+
+
+@pytest.mark.parametrize("kind", IMAGES)
+@pytest.mark.parametrize("layer", CUT_BY_BATCH, ids=str)
+@pytest.mark.parametrize("name", TENSOR_CORE)
+def test_tasks_cut_by_the_batch(name, layer, kind):
+    check_batches(name, layer, kind, 700, (1, 2, 50, 200))

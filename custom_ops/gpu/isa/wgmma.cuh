@@ -41,7 +41,8 @@ __device__ void wgmma(float (&d)[kColumns / 2], uint64_t a, uint64_t b, int keep
 #define FOPS_SUMS_32 FOPS_SUMS_24, FOPS_SUMS_8(24)
 #define FOPS_SUMS_36 FOPS_SUMS_32, FOPS_SUMS_4(32)
 #define FOPS_SUMS_40 FOPS_SUMS_32, FOPS_SUMS_8(32)
-#define FOPS_SUMS_56 FOPS_SUMS_40, FOPS_SUMS_8(40), FOPS_SUMS_8(48)
+#define FOPS_SUMS_48 FOPS_SUMS_40, FOPS_SUMS_8(40)
+#define FOPS_SUMS_56 FOPS_SUMS_48, FOPS_SUMS_8(48)
 #define FOPS_SUMS_64 FOPS_SUMS_56, FOPS_SUMS_8(56)
 #define FOPS_SUMS_72 FOPS_SUMS_64, FOPS_SUMS_8(64)
 #define FOPS_SUMS_76 FOPS_SUMS_72, FOPS_SUMS_4(72)
@@ -53,8 +54,8 @@ __device__ void wgmma(float (&d)[kColumns / 2], uint64_t a, uint64_t b, int keep
 #define FOPS_NAMES_32 FOPS_NAMES_24 ", %24, %25, %26, %27, %28, %29, %30, %31"
 #define FOPS_NAMES_40 FOPS_NAMES_32 ", %32, %33, %34, %35, %36, %37, %38, %39"
 #define FOPS_NAMES_36 FOPS_NAMES_32 ", %32, %33, %34, %35"
-#define FOPS_NAMES_56 FOPS_NAMES_40 \
-  ", %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55"
+#define FOPS_NAMES_48 FOPS_NAMES_40 ", %40, %41, %42, %43, %44, %45, %46, %47"
+#define FOPS_NAMES_56 FOPS_NAMES_48 ", %48, %49, %50, %51, %52, %53, %54, %55"
 #define FOPS_NAMES_64 FOPS_NAMES_56 ", %56, %57, %58, %59, %60, %61, %62, %63"
 #define FOPS_NAMES_72 FOPS_NAMES_64 ", %64, %65, %66, %67, %68, %69, %70, %71"
 #define FOPS_NAMES_76 FOPS_NAMES_72 ", %72, %73, %74, %75"
@@ -71,11 +72,11 @@ __device__ void wgmma(float (&d)[kColumns / 2], uint64_t a, uint64_t b, int keep
 #else
 #define FOPS_WGMMA_BODY(columns, sums, a_, b_, keep_)
 #endif
-// Both in tiles of core matrices whose eights of rows lie together: of their descriptors the lower halves.
+// Both in tiles of core matrices: of their descriptors the lower halves. A's eights of rows lie together, B's eights of
+// columns `eight` columns of 16 bytes apart.
 template <int kColumns>
-__device__ inline void wgmma_low(float (&d)[kColumns / 2], uint32_t a, uint32_t b, int keep) {
-  constexpr uint64_t kRows = uint64_t{128 / 16} << 32;
-  wgmma<kColumns>(d, kRows | a, kRows | b, keep);
+__device__ inline void wgmma_low(float (&d)[kColumns / 2], uint32_t a, uint32_t b, int keep, uint32_t eight = 8) {
+  wgmma<kColumns>(d, uint64_t{8} << 32 | a, uint64_t{eight} << 32 | b, keep);
 }
 
 #define FOPS_DEFINE_WGMMA(columns, sums, a_, b_, keep_)                                                  \
@@ -90,6 +91,7 @@ FOPS_DEFINE_WGMMA(48, 24, 24, 25, 26)
 FOPS_DEFINE_WGMMA(64, 32, 32, 33, 34)
 FOPS_DEFINE_WGMMA(72, 36, 36, 37, 38)
 FOPS_DEFINE_WGMMA(80, 40, 40, 41, 42)
+FOPS_DEFINE_WGMMA(96, 48, 48, 49, 50)
 FOPS_DEFINE_WGMMA(112, 56, 56, 57, 58)
 FOPS_DEFINE_WGMMA(128, 64, 64, 65, 66)
 FOPS_DEFINE_WGMMA(144, 72, 72, 73, 74)
@@ -126,6 +128,7 @@ FOPS_DEFINE_WGMMA(64, 32, 32, 33, 34, 35, 36, 37)
 #undef FOPS_NAMES_72
 #undef FOPS_NAMES_64
 #undef FOPS_NAMES_56
+#undef FOPS_NAMES_48
 #undef FOPS_NAMES_40
 #undef FOPS_NAMES_36
 #undef FOPS_NAMES_32
@@ -138,6 +141,7 @@ FOPS_DEFINE_WGMMA(64, 32, 32, 33, 34, 35, 36, 37)
 #undef FOPS_SUMS_72
 #undef FOPS_SUMS_64
 #undef FOPS_SUMS_56
+#undef FOPS_SUMS_48
 #undef FOPS_SUMS_40
 #undef FOPS_SUMS_36
 #undef FOPS_SUMS_32

@@ -234,7 +234,7 @@ bool tiling_for(const fops_conv& c, Tiling* tiling) {
     if (!chunks_of(C, K, narrow, &one.chunks)) continue;
     one.chunks.a_chunk = one.chunks.slots();
     one.steps = one.chunks.steps_of(0);
-    one.chain = longest_chain(one.steps);
+    one.chain = longest_chain(C * K * K);
     if (one.steps > kMostSteps || !cut(c, 1, &one)) continue;
     // To stage a slot takes as long as two steps, and bands stage the rows between them twice.
     const float cost = one.steps + 2.0f * one.chunks.slots() * (one.rows + K - 1) / one.rows;
@@ -273,8 +273,8 @@ template <int kFilters>
 fops_status run(const fops_conv& c, const Tiling& tiling, const float* x, const float* k, float* y,
                 cudaStream_t stream) {
   if (c.C * c.K * c.K < kLeastProducts) return launch<kFilters, false, true>(c, tiling, x, k, y, stream);
-  return tiling.steps > kOneChain ? launch<kFilters, true, false>(c, tiling, x, k, y, stream)
-                                  : launch<kFilters, false, false>(c, tiling, x, k, y, stream);
+  return tiling.steps > tiling.chain ? launch<kFilters, true, false>(c, tiling, x, k, y, stream)
+                                     : launch<kFilters, false, false>(c, tiling, x, k, y, stream);
 }
 
 // Whether this thread's device runs the kernel: code that is not for it is empty, and bound to fewer threads.

@@ -52,14 +52,25 @@ constexpr int kBound = 32;  // code without wgmma is empty; its bound on threads
 constexpr int kBound = kThreads;
 #endif
 
-// kLong: more steps than a chain may have. kParts: a cluster shares each task's depth, a segment or more a block.
-template <int kTaps, int kTiles, int kColumns, bool kLong, bool kParts>
+// How a task is cut: its columns of a wgmma; whether it is made of strips; whether a cluster shares its depth, a segment
+// or more a block.
+template <int columns, bool strips = false, bool parts = false>
+struct Cut {
+  static constexpr int kColumns = columns;
+  static constexpr bool kStrips = strips, kParts = parts;
+};
+
+// kLong: more steps than a chain may have.
+template <int kTaps, int kTiles, typename Cut, bool kLong>
 __global__ void __launch_bounds__(kBound, 1)
     tensor_core_any_shape(const __grid_constant__ Dims d, const __grid_constant__ Plan plan,
                           const __grid_constant__ Steps steps, bool bytes, const void* __restrict__ x,
                           const float* __restrict__ k, float* __restrict__ y, Packed packed) {
 #if FOPS_SM_90A
   using form = Form<kTaps, kTiles>;
+  using Span = SpanOf<Cut::kStrips>;
+  constexpr int kColumns = Cut::kColumns;
+  constexpr bool kParts = Cut::kParts;
   extern __shared__ __align__(128) uint8_t dynamic[];
   __shared__ Shared shared;
   uint8_t* ring = dynamic;
@@ -142,7 +153,9 @@ __global__ void __launch_bounds__(kBound, 1)
   const int tile = kTiles == 2 ? team : 0, first = kTiles == 2 ? 0 : team * (kColumns - plan.reach);
   const uint32_t ring_corner = static_cast<uint32_t>(
       core_descriptor(shared_address(ring) + tile * form::kParts * kTileBytes, kTileDepth, 128));
-  const uint32_t buffers_corner = static_cast<uint32_t>(core_descriptor(shared_address(buffers) + first * 16, 0, 128));
+  const uint32_t eight = Cut::kStrips ? plan.strips.width : 8;  // staged pixels from eight positions to the next ones
+  const uint32_t buffers_corner =
+      static_cast<uint32_t>(core_descriptor(shared_address(buffers), 0, 128)) + (Cut::kStrips ? first / 8 * eight : first);
   const int low_plane = plan.chunks.a_chunk * plane;
   const bool plain_weights = shared.plain_weights;
   float high[kColumns / 2] = {}, low[kColumns / 2] = {}, long_sum[kLong ? kColumns / 2 : 1] = {};
@@ -189,10 +202,10 @@ __global__ void __launch_bounds__(kBound, 1)
         const uint32_t w = ring_corner + weights.at * (plan.group_bytes / 16);
         // A product of all steps of the group. Only the first may begin a sum: what the loop asks is known then.
         const auto multiply = [&](float(&sum)[kColumns / 2], uint32_t of_weights, uint32_t of_pixels, int keep) {
-          wgmma_low<kColumns>(sum, of_weights, of_pixels + places[0], keep);
+          wgmma_low<kColumns>(sum, of_weights, of_pixels + places[0], keep, eight);
 #pragma unroll 4
           for (int i = 1; i < these; ++i)
-            wgmma_low<kColumns>(sum, of_weights + i * (form::kStepBytes / 16), of_pixels + places[i], 1);
+            wgmma_low<kColumns>(sum, of_weights + i * (form::kStepBytes / 16), of_pixels + places[i], 1, eight);
         };
         wgmma_fence();
         multiply(high, w, corner, chain > 0);

@@ -6,6 +6,14 @@
 // there is not stored. Position i meets, for the tap (p, q), the pixel i + p W + q. So a tap is a distance in shared
 // memory, the same for every position, and the pixels need to be staged once, not once a tap.
 //
+// Where the columns and rows at the end are many (14x14 by 7x7: two of three positions), tasks are made of strips: eight
+// output columns and the K - 1 behind them, of as many strips, of an image or of several, as fit side by side.
+//
+//   staged   | strip 0: 8 + K - 1 pixels | strip 1 | strip 2 |     rows, and K - 1 more below
+//   eights   | row 0 of strip 0 | row 0 of 1 | row 0 of 2 | row 1 of 0 | ...   each 8 + K - 1 pixels behind the last one
+//
+// wgmma takes its columns by eights that lie any distance apart. A tap is a distance there too, p rows of all strips + q.
+//
 //   slot    8 halves of a staged pixel, 16 bytes: 8 channels; or of the last channels 4, 2 or 1, for 2, 4 or 8
 //           neighbouring pixels, so that few channels fill the depth of an instruction with taps
 //   unit    a slot at a tap (of several neighbouring taps where the slot holds neighbours): 8 of the depth
@@ -30,15 +38,15 @@ constexpr int kTileBytes = kTileRows * 16 * 2;   // of the weights of a step
 constexpr int kTileDepth = kTileBytes / 2;       // bytes between the two units of a tile; its rows are 16 bytes apart
 
 // Steps whose sums are added up by the tensor cores before ordinary additions take them over. The tensor cores cut off
-// what a sum has no room for, always toward zero: of n steps of one sign more than n units of 2^-24, beside up to 4 for
-// the product of the low halves that is left out. The bound allows 4 + 4 sqrt(n). Twelve steps of equal pixels lost 18.9
-// where it allows 17.0 (168 products), so sums of few steps have shorter chains.
-constexpr int kOneChain = 8;  // so many steps need no other
-__host__ __device__ constexpr int longest_chain(int steps) { return steps > 20 ? 12 : kOneChain; }
+// what a sum has no room for, always toward zero. Of 64,000 pairs of equal pixels and equal weights for each of 200 layers
+// the worst lost, in units of 2^-24: in a chain of 4 steps 11, of 8 steps 23, of 12 steps 34. The bound allows 4 plus the
+// root of the products' number: 11 for 49 of them, 24 for 400, 36 for 1,024. Of fewer than 49 all four products of halves
+// are made, and 8 steps keep it.
+constexpr int longest_chain(int products) { return products >= 1024 ? 12 : products >= 400 || products < 49 ? 8 : 4; }
 
 // Of small batches several blocks share an output's depth, so there is one order of adding for all batches: chains one
 // after the other, and behind the chains of a segment, some chunks of together so many steps, its small products.
-constexpr int kLeastSegment = 36;
+constexpr int kLeastSegment = 10;
 
 constexpr int kMultipliers = 256;  // threads that multiply: two warpgroups
 
@@ -132,15 +140,15 @@ inline Chunks chunks_for(int C, int K) {
   return best;
 }
 
-// Where a step's units lie among staged entries of 16 bytes, `slot` of them a slot: the first | how far behind it the
-// second, << 16. Added to a descriptor's lower half it gives the step's pixels.
-inline uint32_t place_of(const Chunks& chunks, int chunk, int step, uint32_t slot, uint32_t W) {
+// Where a step's units lie among staged entries of 16 bytes, `slot` of them a slot and `width` a row: the first | how far
+// behind it the second, << 16. Added to a descriptor's lower half it gives the step's pixels.
+inline uint32_t place_of(const Chunks& chunks, int chunk, int step, uint32_t slot, uint32_t width) {
   Unit a, b;
   chunks.unit_at(chunk, step, 0, &a);
-  const uint32_t from = a.in_chunk * slot + a.p * W + a.q;
+  const uint32_t from = a.in_chunk * slot + a.p * width + a.q;
   // A unit that is missing has zero weights: it may be the first one's pixels again.
   const bool two = chunks.unit_at(chunk, step, 1, &b);
-  return from | (two ? b.in_chunk * slot + b.p * W + b.q - from : 0) << 16;
+  return from | (two ? b.in_chunk * slot + b.p * width + b.q - from : 0) << 16;
 }
 
 // A unit's first weight, in 16 bits: its channel, counted from the chunk's first, << 8, its row << 4, its column; and no
@@ -156,6 +164,16 @@ inline uint16_t origin_of(const Chunks& chunks, int chunk, int step, int half) {
 struct Steps {
   uint32_t places[2][kMostSteps];
   uint16_t origins[2][2 * kMostSteps];
+};
+
+// How tasks are made of strips.
+struct Strips {
+  int together;      // strips of a task, side by side; 0: positions are the images' pixels in order
+  int rows;          // output rows of a task
+  int width;         // staged pixels of one: 8 + K - 1
+  int an_image;      // strips
+  int pieces;        // of `rows` rows, an image
+  uint32_t inverse_width, inverse_all, inverse_an_image;  // of `width`, of all strips' widths, of `an_image` (of 1: none)
 };
 
 // How the work is cut. A task is `positions` positions times the filters of a block.
@@ -177,7 +195,8 @@ struct Plan {
   int ring;          // groups of weights in shared memory at a time
   int group_bytes;   // of one
   int blocks;        // of filters
-  bool by_image;     // whether tasks begin anew with each image; else positions run through the whole batch
+  Strips strips;
+  bool by_image;     // without strips: whether tasks begin anew with each image; else positions run through the batch
   uint32_t spans;    // pieces of positions an image, or of the batch
   uint32_t tasks;    // pieces times blocks of filters
   float threshold;   // scaled values below it, zero aside, lose bits that the sum may need: see `Flags`

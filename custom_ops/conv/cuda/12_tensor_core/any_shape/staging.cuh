@@ -30,6 +30,28 @@ struct Span {
   }
 };
 
+// The same where a task is made of strips.
+struct StripSpan {
+  long long image;  // the first
+  int strip, row;   // strip in it, and output row
+  __device__ StripSpan(const Plan& plan, const Dims&, uint32_t span) {
+    const Strips& s = plan.strips;
+    const uint32_t group = span / s.pieces;
+    row = static_cast<int>(span - group * s.pieces) * s.rows;
+    const unsigned long long at = 1ull * group * s.together;
+    image = at >> 32 ? static_cast<long long>(at / s.an_image) : static_cast<uint32_t>(at) / s.an_image;
+    strip = static_cast<int>(at - image * s.an_image);
+  }
+  // That of the strip so many further on: which image behind the first, and the strip in it.
+  __device__ int further(const Strips& s, int strips, int* in_image) const {
+    const int at = strip + strips, images = s.an_image == 1 ? at : divide(at, s.inverse_an_image);
+    *in_image = at - images * s.an_image;
+    return images;
+  }
+};
+template <bool kStrips>
+using SpanOf = std::conditional_t<kStrips, StripSpan, Span>;
+
 // Whether a word of two halves has an infinity or NaN.
 __device__ inline bool not_finite(uint32_t halves) {
   const uint32_t magnitudes = halves & 0x7fff7fffu;
@@ -85,6 +107,15 @@ struct Pixel {
     }
     at = min(at, pixels - 1);
   }
+  __device__ Pixel(const Plan& plan, const Dims& d, const StripSpan& span, int i) {
+    const Strips& s = plan.strips;
+    const int row = divide(i, s.inverse_all), in_row = i - row * s.together * s.width;
+    const int strips = divide(in_row, s.inverse_width), column = in_row - strips * s.width;
+    int strip;
+    image = span.further(s, strips, &strip);
+    image = static_cast<int>(min(static_cast<long long>(image), d.B - 1 - span.image));
+    at = min(span.row + row, d.H - 1) * d.W + min(8 * strip + column, d.W - 1);
+  }
 };
 
 // Two words in one load.
@@ -94,8 +125,8 @@ __device__ inline ImageScale of_image(const ImageScale* images, int image) {
 }
 
 // Rows of full slots from chunk's first one on. kRagged: of 5 to 7 channels the last one is read again for the rest.
-template <int kRows, bool kRagged, typename X>
-__device__ void stage_full(const Plan& plan, const Dims& d, const X* x, const Span& span, int first, int count,
+template <int kRows, bool kRagged, typename X, typename AnySpan>
+__device__ void stage_full(const Plan& plan, const Dims& d, const X* x, const AnySpan& span, int first, int count,
                            const ImageScale* images, uint4* high_to, uint4* low_to, int thread, Seen* seen) {
   const uint32_t pixels = d.H * d.W;
   const int rows = count * plan.staged;
@@ -122,8 +153,8 @@ __device__ void stage_full(const Plan& plan, const Dims& d, const X* x, const Sp
 }
 
 // Rows of narrow slots: kChannels channels of 8 / kChannels neighbours.
-template <int kChannels, typename X>
-__device__ void stage_narrow(const Plan& plan, const Dims& d, const X* x, const Span& span, int first, int count,
+template <int kChannels, typename X, typename AnySpan>
+__device__ void stage_narrow(const Plan& plan, const Dims& d, const X* x, const AnySpan& span, int first, int count,
                              const ImageScale* images, uint4* high_to, uint4* low_to, int thread, Seen* seen) {
   const int pixels = d.H * d.W;
 #pragma unroll 1
@@ -144,8 +175,8 @@ __device__ void stage_narrow(const Plan& plan, const Dims& d, const X* x, const 
 
 // Rows of slots of one channel, 8 neighbours each. A lane splits one pixel; a row's halves come from the seven lanes
 // behind it, so that 25 lanes of 32 have a row.
-template <typename X>
-__device__ void stage_single(const Plan& plan, const Dims& d, const X* x, const Span& span, int first, int count,
+template <typename X, typename AnySpan>
+__device__ void stage_single(const Plan& plan, const Dims& d, const X* x, const AnySpan& span, int first, int count,
                              const ImageScale* images, uint4* high_to, uint4* low_to, int thread, Seen* seen) {
   constexpr int kAhead = 6, kRowsAWarp = 25, kWarps = kStagers / 32;
   constexpr unsigned kAll = 0xffffffffu;
@@ -190,8 +221,8 @@ __device__ void stage_single(const Plan& plan, const Dims& d, const X* x, const 
 
 // Stages the slots [pixel][16 bytes] of a chunk: high halves of all its slots, then the low halves. kStagers threads
 // call it; `x` and `images` are of the task's first image. 8 kRows loads are in flight together.
-template <int kRows, typename X>
-__device__ Seen stage(const Plan& plan, const Dims& d, const X* x, const Span& span, int chunk,
+template <int kRows, typename X, typename AnySpan>
+__device__ Seen stage(const Plan& plan, const Dims& d, const X* x, const AnySpan& span, int chunk,
                       const ImageScale* images, uint4* buffer, int thread) {
   const int first = chunk * plan.chunks.a_chunk, full = plan.chunks.full_of(chunk);
   uint4 *high_to = buffer, *low_to = buffer + plan.chunks.a_chunk * plan.staged;

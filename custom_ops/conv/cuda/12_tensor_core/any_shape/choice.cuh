@@ -1,0 +1,189 @@
+// Any shape on Hopper: how a call's work is cut into tasks, and the cost by which one way is chosen.
+#pragma once
+
+#include <algorithm>
+#include <climits>
+
+#include "conv/cuda/12_tensor_core/any_shape/kernel.cuh"
+#include "conv/cuda/12_tensor_core/any_shape/launch.h"
+#include "conv/cuda/12_tensor_core/tensor_core.h"
+#include "conv/cuda/kernels.h"
+
+namespace fops {
+namespace any_shape {
+
+constexpr size_t kShared = 227 * 1024 - sizeof(Shared) - kOutgoingBytes - 1024;  // what Hopper gives a block
+constexpr int kLeastRing = 2, kWantedRing = 4, kMostReach = 8;
+constexpr int64_t kMostStrips = 32, kMostStripsAnImage = 0x7fff;  // side by side; their number has 16 bits
+// Cycles of a task's outputs, of a meeting of the blocks that share a task, and of a staged pixel of a slot: what it takes
+// from the products, of strips more (a warp reads several rows), and where nothing else takes as long. From 12 layers of
+// 3 to 128 channels, 3x3 to 7x7, on an H200: 90 to 115% of the time measured.
+constexpr double kEpilogue = 6000, kMeeting = 4000, kBeside = 1, kStripsBeside = 2, kStripsAlone = 9;
+
+// Slots of a chunk: for at least eight steps, so that what a chunk costs beside them is spread out.
+inline int slots_a_chunk(const Chunks& chunks) {
+  int a_chunk = 2;
+  if (!chunks.full) return chunks.rest;
+  while (a_chunk < 8 && a_chunk / 2 * chunks.units({0, 8}) < 8) a_chunk *= 2;
+  return std::min(a_chunk, chunks.slots());
+}
+
+// The chains of some chunks, and their segments' small products: what the kernel's loop closes.
+inline int sums_of(const Plan& plan, int begin, int end) {
+  int sums = 0;
+  for (int chunk = begin, chain = 0; chunk < end; ++chunk) {
+    const bool last = chunk == plan.chunk_count - 1, ends = last || (chunk + 1) % plan.segment == 0;
+    const int steps = last ? plan.last_steps : plan.first_steps, group = last ? plan.last_group : plan.first_group;
+    for (int at = 0; at < steps; at += group) {
+      chain += std::min(group, steps - at);
+      if (chain + group > plan.chain || (ends && at + group >= steps)) chain = 0, ++sums;
+    }
+    sums += ends;
+  }
+  return sums;
+}
+
+// The strips of a choice; none where it has none.
+inline Strips strips_of(const fops_conv& c, const Choice& choice) {
+  if (!choice.strips) return {};
+  const int width = 8 + static_cast<int>(c.K) - 1, an_image = static_cast<int>(ceil_div(out_w(c), 8));
+  return {choice.strips, choice.rows, width, an_image, static_cast<int>(ceil_div(out_h(c), choice.rows)),
+          inverse_of(width), inverse_of(choice.strips * width), an_image > 1 ? inverse_of(an_image) : 0};
+}
+
+// False where the pixels of a task do not fit into shared memory, however few channels are staged at a time. `a_chunk`:
+// slots of a chunk, 0 for as many as fit.
+inline bool plan_for(const fops_conv& c, const Choice& choice, int a_chunk, Plan* plan) {
+  const int C = static_cast<int>(c.C), K = static_cast<int>(c.K);
+  const int64_t room = static_cast<int64_t>(kShared);
+  Chunks& chunks = plan->chunks = chunks_for(C, K);
+  chunks.taps = std::max(1, choice.taps);
+  plan->reach = (chunks.taps - 1) * chunks.shift;
+  plan->positions = choice.columns - plan->reach;
+  if (choice.tiles == 1) plan->positions *= 2;
+  const Strips& strips = plan->strips = strips_of(c, choice);
+  const int64_t pixels = strips.together ? (choice.eights() + (K - 1) * strips.together) * strips.width
+                                         : plan->positions + plan->reach + (K - 1) * c.W + K - 1;
+  const int64_t staged = ceil_div(pixels, 8) * 8;
+  plan->group_bytes = choice.group() * choice.step_bytes();
+  chunks.a_chunk = a_chunk > 0 ? a_chunk : slots_a_chunk(chunks);
+  const auto buffer = [&] { return 2 * chunks.a_chunk * staged * 16; };
+  const auto fits = [&] {  // two buffers, the ring, and the numbers of steps: 14 bits for a distance, 16 for a place
+    return 2 * buffer() + kLeastRing * plan->group_bytes <= room && chunks.a_chunk * staged <= 0x3fff;
+  };
+  while (!fits() && chunks.a_chunk > 1) chunks.a_chunk /= 2;
+  if (!fits()) return false;
+
+  plan->chunk_count = chunks.count();
+  plan->first_steps = chunks.steps_of(0);
+  plan->last_steps = chunks.steps_of(plan->chunk_count - 1);
+  plan->steps = (plan->chunk_count - 1) * plan->first_steps + plan->last_steps;
+  plan->chain = longest_chain(C * K * K);
+  plan->segment = static_cast<int>(ceil_div(kLeastSegment, plan->first_steps));
+  plan->parts = choice.parts;
+  const int most = std::min(choice.group(), plan->chain);
+  const auto group = [&](int steps) { return static_cast<int>(ceil_div(steps, ceil_div(steps, most))); };
+  plan->first_group = group(plan->first_steps), plan->last_group = group(plan->last_steps);
+  plan->staged = static_cast<int>(staged);
+  plan->inverse_staged = inverse_of(static_cast<uint32_t>(staged));
+  plan->inverse_pixels = ((uint64_t{1} << 42) + c.H * c.W - 1) / (c.H * c.W);
+  plan->buffers = static_cast<int>(
+      std::max<int64_t>(2, std::min<int64_t>(kMostBuffers, (room - kWantedRing * plan->group_bytes) / buffer())));
+  plan->ring = static_cast<int>(std::min<int64_t>(kMostRing, (room - plan->buffers * buffer()) / plan->group_bytes));
+  plan->blocks = static_cast<int>(ceil_div(c.M, choice.filters()));
+  const int64_t last = (out_h(c) - 1) * c.W + out_w(c);  // positions up to an image's last output
+  const int64_t by_image = c.B * ceil_div(last, plan->positions);
+  const int64_t through = ceil_div((c.B - 1) * c.H * c.W + last, plan->positions);
+  int64_t spans = std::min(by_image, through);
+  if (strips.together) spans = ceil_div(c.B * strips.an_image, strips.together) * strips.pieces;
+  plan->by_image = by_image <= through;
+  plan->kept = 0;
+  for (int part = 0; part < plan->parts; ++part)
+    plan->kept = std::max(plan->kept, sums_of(*plan, plan->begin(part), plan->begin(part + 1)));
+  if (spans * plan->blocks > INT_MAX) return false;
+  plan->spans = static_cast<uint32_t>(plan->by_image ? ceil_div(last, plan->positions) : through);
+  plan->tasks = static_cast<uint32_t>(spans * plan->blocks);
+  plan->threshold = least_scaled(static_cast<float>(C * K * K));
+  return true;
+}
+
+// The usual way. Rows that few filters leave are for other taps, as long as a filter's row takes fewer steps then.
+inline Choice usual(const fops_conv& c) {
+  // Of few products the one of two low halves shows: only stacked tiles make it.
+  const bool stacked = c.M <= 32 || c.C * c.K * c.K < kLeastProducts;
+  Choice choice = {stacked ? 1 : 0, !stacked && c.M > 64 ? 2 : 1, kMostColumns, 1};
+  Chunks chunks = chunks_for(static_cast<int>(c.C), static_cast<int>(c.K));
+  const auto units = [&](int taps) {
+    chunks.taps = taps;
+    return chunks.full ? chunks.row_units({0, 8}) : chunks.row_units(chunks.slot(0));
+  };
+  for (int taps = 2; c.M * taps <= 32 && (taps - 1) * chunks.shift <= kMostReach; taps *= 2)
+    if (units(taps) < units(choice.taps)) choice.taps = taps;
+  return choice;
+}
+
+// About how many cycles a way takes: tasks of the busiest multiprocessor, times a task's products and what else it does,
+// or its staging where that takes longer. An instruction takes a cycle for two columns; with 12 more the sum is what was
+// measured of deep layers.
+inline double cycles(const Choice& choice, int steps, int64_t staged, int64_t tasks, int multiprocessors) {
+  const int products = choice.taps > 0 ? 2 : 3, warpgroups = 2;
+  const double instructions = static_cast<double>(steps) / choice.parts * products * warpgroups;
+  const double beside = (choice.strips ? kStripsBeside : kBeside) * staged / choice.parts;
+  double a_task = instructions * (12 + choice.columns / 2) + kEpilogue + beside + (choice.parts > 1 ? kMeeting : 0);
+  if (choice.strips) a_task = std::max(a_task, kStripsAlone * staged);
+  return a_task * static_cast<double>(ceil_div(tasks * choice.parts, multiprocessors));
+}
+inline double cycles(const Choice& choice, const Plan& plan, int multiprocessors) {
+  return cycles(choice, plan.steps, plan.chunks.slots() * plan.staged, plan.tasks, multiprocessors);
+}
+
+// Of tasks of strips with so many columns the fastest cut by `cycles`; none where none fits. `usual`: the plan without
+// strips, whose chunks they stage.
+inline Choice best_strips(const fops_conv& c, Choice choice, const Plan& usual, int multiprocessors) {
+  const int64_t an_image = ceil_div(out_w(c), 8), width = 8 + c.K - 1, eights = choice.eights();
+  // Places in x and y are below 2^31, counted from a task's first image.
+  const int64_t images = INT_MAX / (std::max(c.C, c.M) * c.H * c.W) - 1;
+  const int64_t room = (static_cast<int64_t>(kShared) - kLeastRing * usual.group_bytes) / 2;
+  double least = 0;
+  Choice best = choice;
+  for (int64_t rows = std::min(out_h(c), eights); rows > 0; --rows) {
+    const int64_t together = std::min({eights / rows, c.B * an_image, kMostStrips, images * an_image});
+    if (together < 1) break;
+    const int64_t staged = eights * width + (c.K - 1) * together * width;
+    if (2 * usual.chunks.a_chunk * (staged + 8) * 16 > room || usual.chunks.a_chunk * (staged + 8) > 0x3fff) continue;
+    const int64_t spans = ceil_div(c.B * an_image, together) * ceil_div(out_h(c), rows);
+    choice.strips = static_cast<int>(together), choice.rows = static_cast<int>(rows);
+    const int64_t all = usual.chunks.slots() * staged;
+    const double time = cycles(choice, usual.steps, all, spans * usual.blocks, multiprocessors);
+    if (!best.strips || time < least) least = time, best = choice;
+  }
+  return best;
+}
+
+// The fastest way by `cycles`; all stage the same chunks as the usual one, whose plan is given.
+inline Choice choose(const fops_conv& c, int multiprocessors, Plan* plan) {
+  Choice best = usual(c);
+  const Plan without = *plan;
+  double least = cycles(best, *plan, multiprocessors);
+  const int tiles = best.tiles, a_chunk = plan->chunks.a_chunk;
+  const int segments = static_cast<int>(ceil_div(plan->chunk_count, plan->segment));
+  const auto consider = [&](Choice choice) {
+    Plan other;
+    if (!plan_for(c, choice, a_chunk, &other) || other.chunks.a_chunk != a_chunk) return;
+    if (const double time = cycles(choice, other, multiprocessors); time < least)
+      least = time, best = choice, *plan = other;
+  };
+  for (const int columns : {112, 72}) consider({best.taps, tiles, columns, 1});
+  for (int parts = 1; parts <= std::min(segments, kMostParts); parts *= 2)
+    if (parts == 1 || plan->steps > plan->chain) consider({best.taps, 1, kFewColumns, parts});
+  if (best.taps <= 1 && c.K > 1 && ceil_div(out_w(c), 8) <= kMostStripsAnImage)
+    for (const int columns : {kMostColumns, 96, kFewColumns}) {
+      const Choice strips =
+          best_strips(c, {best.taps, columns == kFewColumns ? 1 : tiles, columns, 1}, without, multiprocessors);
+      if (strips.strips) consider(strips);
+    }
+  return best;
+}
+
+}  // namespace any_shape
+}  // namespace fops

@@ -1,0 +1,51 @@
+// Any shape on Hopper: from a choice to the kernel that was compiled for it.
+#pragma once
+
+#include "conv/cuda/12_tensor_core/any_shape/kernel.cuh"
+#include "conv/cuda/12_tensor_core/any_shape/launch.h"
+#include "conv/cuda/kernels.h"
+
+namespace fops {
+namespace any_shape {
+
+template <typename Kernel>
+fops_status launch_kernel(const Call& call, Kernel* kernel) {
+  const Plan& plan = call.plan;
+  const size_t shared = kOutgoingBytes + static_cast<size_t>(plan.ring) * plan.group_bytes +
+                        static_cast<size_t>(plan.buffers) * 2 * plan.chunks.a_chunk * plan.staged * 16;
+  FOPS_TRY(allow_shared(kernel, shared));
+  unsigned grid = plan.tasks * plan.parts;  // few, where there are parts: a cluster has one task
+  if (plan.parts == 1) FOPS_TRY(resident_grid(kernel, kThreads, shared, plan.tasks, &grid));
+  return launch_early(kernel, grid, plan.parts, kThreads, shared, call.stream, dims(call.c), plan, call.steps,
+                      call.c.x_type == FOPS_UINT8, call.x, call.k, call.y, call.packed);
+}
+
+template <int kTaps, int kTiles, typename Cut>
+fops_status launch_cut(const Call& call) {
+  if (call.plan.steps > call.plan.chain) return launch_kernel(call, tensor_core_any_shape<kTaps, kTiles, Cut, true>);
+  return launch_kernel(call, tensor_core_any_shape<kTaps, kTiles, Cut, false>);
+}
+
+template <int kTaps, int kTiles>
+fops_status launch_form(const Call& call, const Choice& choice) {
+  if constexpr (kTaps <= 1)
+    if (choice.strips > 0) {
+      if constexpr (kTiles == 1)
+        if (choice.columns == kFewColumns) return launch_cut<kTaps, 1, Cut<kFewColumns, true>>(call);
+      return choice.columns == 96 ? launch_cut<kTaps, kTiles, Cut<96, true>>(call)
+                                  : launch_cut<kTaps, kTiles, Cut<kMostColumns, true>>(call);
+    }
+  if constexpr (kTiles == 1) {
+    if (choice.parts > 1)
+      return launch_kernel(call, tensor_core_any_shape<kTaps, 1, Cut<kFewColumns, false, true>, true>);
+    if (choice.columns == kFewColumns) return launch_cut<kTaps, 1, Cut<kFewColumns>>(call);
+  }
+  switch (choice.columns) {
+    case 72: return launch_cut<kTaps, kTiles, Cut<72>>(call);
+    case 112: return launch_cut<kTaps, kTiles, Cut<112>>(call);
+    default: return launch_cut<kTaps, kTiles, Cut<kMostColumns>>(call);
+  }
+}
+
+}  // namespace any_shape
+}  // namespace fops
