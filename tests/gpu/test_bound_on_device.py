@@ -48,6 +48,8 @@ def test_any_shape(name):
     @hypothesis.given(shapes(), KIND, KIND, st.booleans(), SEED)
     @hypothesis.example((58, 1, 1, 1, 1), "constant", "constant", False, 29)  # 58 equal terms in one chain
     @hypothesis.example((42, 2, 2, 12, 2), "constant", "positive", False, 0)  # 12 steps of wgmma in one chain
+    @hypothesis.example((96, 2, 2, 3, 2), "constant", "constant", False, 1)  # two chains of 12
+    @hypothesis.example((31, 2, 2, 64, 2), "constant", "constant", False, 1)  # one of 8
     def check(shape, kind, weights, specials, seed):
         c, h, w, m, k = shape
         rng = np.random.default_rng(seed)
@@ -55,6 +57,32 @@ def test_any_shape(name):
         check_kernel(name, inputs.with_specials(x, rng) if specials else x, weight)
 
     check()
+
+
+@pytest.mark.parametrize("pixels", ["constant", "positive"])
+@pytest.mark.parametrize(
+    "c, m, k", [(31, 64, 2), (5, 24, 4), (15, 32, 4), (160, 40, 1), (64, 64, 2), (15, 64, 8), (3, 64, 7)]
+)
+def test_alike_terms(c, m, k, pixels):
+    """The tensor cores cut off toward zero: terms of one sign add up what each chain loses. Which values lose most is
+    chance, so there are many: a constant an image and a filter."""
+    rng = np.random.default_rng()
+    x = rng.uniform(0.5, 1.5, (1000, 1, 1, 1)).astype(np.float32) * np.ones((1, c, k, k), np.float32)
+    x = x if pixels == "constant" else (x * rng.uniform(0.9, 1.1, x.shape)).astype(np.float32)
+    check_kernel("auto", x, rng.uniform(0.5, 1.5, (m, 1, 1, 1)).astype(np.float32) * np.ones((1, c, k, k), np.float32))
+
+
+@pytest.mark.parametrize("c, m, k", [(1, 50, 5), (4, 64, 4), (31, 32, 2), (12, 24, 5), (64, 64, 3), (128, 4, 3)])
+def test_inputs_made_against_it(c, m, k):
+    """What docs/precision.md says of them on Hopper."""
+    rng = np.random.default_rng()
+    x = (rng.uniform(0.5, 1.5, (1000, 1, 1, 1)) * 2.0 ** rng.integers(-12, 0, (1000, 1, 1, 1))).astype(np.float32)
+    x = x * np.ones((1, c, k, k), np.float32)
+    x[:, 0, 0, 0] = rng.uniform(0.5, 1.5, 1000)
+    weight = rng.uniform(0.5, 1.5, (m, 1, 1, 1)).astype(np.float32) * np.ones((1, c, k, k), np.float32)
+    status, y = library.on_device("auto", x, weight)
+    assert status == library.OK, library.message()
+    assert bounds.excess(y, bounds.forward([Convolution(m, k)], [weight], x)) <= 3.5
 
 
 @pytest.mark.parametrize("layer", library.COURSE_LAYERS)

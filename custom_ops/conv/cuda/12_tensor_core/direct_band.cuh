@@ -6,7 +6,7 @@
 namespace fops {
 
 // The way out for what has no split: infinities, NaN, and values too far apart for one scale. A band of an image in plain
-// float32, a channel's taps first and then the channels: one long chain of sums would lose more than the bound allows.
+// float32, whose rows' sums meet in a double: one long chain of sums would lose more than the bound allows.
 // Rare, so only right.
 template <typename X>
 __device__ void direct_band(const X* x, const float* k, float* y, int C, int H, int W, int M, int K, int row0,
@@ -14,15 +14,15 @@ __device__ void direct_band(const X* x, const float* k, float* y, int C, int H, 
   const int OH = H - K + 1, OW = W - K + 1;
   for (int i = thread; i < M * rows * OW; i += threads) {
     const int m = i / (rows * OW), h = row0 + i / OW % rows, w = i % OW;
-    float sum = 0.0f;
-    for (int c = 0; c < C; ++c) {
-      float part = 0.0f;
-      for (int p = 0; p < K; ++p)
+    double sum = 0.0;
+    for (int c = 0; c < C; ++c)
+      for (int p = 0; p < K; ++p) {
+        float part = 0.0f;
         for (int q = 0; q < K; ++q)
           part += static_cast<float>(x[(c * H + h + p) * W + w + q]) * k[((m * C + c) * K + p) * K + q];
-      sum += part;
-    }
-    y[(m * OH + h) * OW + w] = sum;
+        sum += part;
+      }
+    y[(m * OH + h) * OW + w] = static_cast<float>(sum);
   }
 }
 

@@ -29,8 +29,8 @@ __device__ __noinline__ bool any_beyond(const Dims& d, const X* x, int corner, c
 
 // Outputs of some filters at some positions, in plain float32: infinities, NaN, and values too far apart for one scale.
 // `list` are places in `offsets` (where in y the output of filter 0 lies) and `corners`. A thread computes one filter at
-// kPlain positions at a time. A channel's taps are summed first, then the channels: a chain of C K K sums of one sign
-// would lose more than the bound allows (plan.h).
+// kPlain positions at a time. The rows' sums meet in a double: a chain of C K K float32 sums would lose more than the bound
+// allows (plan.h), and so did one of the channels (128 of them, 1x1: 1.4 times the bound).
 constexpr int kPlain = 4;
 template <typename X>
 __device__ __noinline__ void plain_outputs(const Dims& d, const X* x, const float* k, float* y, const int* offsets,
@@ -40,13 +40,13 @@ __device__ __noinline__ void plain_outputs(const Dims& d, const X* x, const floa
   if (m >= d.M) return;
   for (int i = thread / filters * kPlain; i < count; i += threads / filters * kPlain) {
     const X* corner[kPlain];
-    float sum[kPlain] = {};
+    double sum[kPlain] = {};
 #pragma unroll
     for (int n = 0; n < kPlain; ++n) corner[n] = x + corners[list[min(i + n, count - 1)]];
     const float* weight = k + 1LL * m * d.C * taps;
     for (int c = 0; c < d.C; ++c) {
-      float part[kPlain] = {};
-      for (int p = 0; p < d.K; ++p)
+      for (int p = 0; p < d.K; ++p) {
+        float part[kPlain] = {};
 #pragma unroll 4
         for (int q = 0; q < d.K; ++q) {
           const float w = *weight++;
@@ -54,11 +54,14 @@ __device__ __noinline__ void plain_outputs(const Dims& d, const X* x, const floa
           for (int n = 0; n < kPlain; ++n) part[n] += static_cast<float>(corner[n][p * d.W + q]) * w;
         }
 #pragma unroll
-      for (int n = 0; n < kPlain; ++n) sum[n] += part[n], corner[n] += d.H * d.W;
+        for (int n = 0; n < kPlain; ++n) sum[n] += part[n];
+      }
+#pragma unroll
+      for (int n = 0; n < kPlain; ++n) corner[n] += d.H * d.W;
     }
 #pragma unroll
     for (int n = 0; n < kPlain; ++n)
-      if (i + n < count) y[1LL * offsets[list[i + n]] + 1LL * m * d.OH * d.OW] = sum[n];
+      if (i + n < count) y[1LL * offsets[list[i + n]] + 1LL * m * d.OH * d.OW] = static_cast<float>(sum[n]);
   }
 }
 
