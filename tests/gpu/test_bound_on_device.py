@@ -72,7 +72,7 @@ def test_alike_terms(c, m, k, pixels):
     check_kernel("auto", x, rng.uniform(0.5, 1.5, (m, 1, 1, 1)).astype(np.float32) * np.ones((1, c, k, k), np.float32))
 
 
-@pytest.mark.parametrize("c, m, k", [(1, 50, 5), (4, 64, 4), (31, 32, 2), (12, 24, 5), (64, 64, 3), (128, 4, 3)])
+@pytest.mark.parametrize("c, m, k", [(1, 50, 5), (4, 64, 4), (15, 64, 2), (31, 32, 2), (12, 24, 5), (64, 64, 3)])
 def test_inputs_made_against_it(c, m, k):
     """What docs/precision.md says of them on Hopper."""
     rng = np.random.default_rng()

@@ -143,7 +143,7 @@ inline Chunks chunks_for(int C, int K) {
 // Where a step's units lie among staged entries of 16 bytes, `slot` of them a slot and `width` a row: the first | how far
 // behind it the second, << 16. Added to a descriptor's lower half it gives the step's pixels.
 inline uint32_t place_of(const Chunks& chunks, int chunk, int step, uint32_t slot, uint32_t width) {
-  Unit a, b;
+  Unit a = {}, b = {};
   chunks.unit_at(chunk, step, 0, &a);
   const uint32_t from = a.in_chunk * slot + a.p * width + a.q;
   // A unit that is missing has zero weights: it may be the first one's pixels again.
