@@ -154,8 +154,8 @@ __global__ void __launch_bounds__(kBound, 1)
   const uint32_t ring_corner = static_cast<uint32_t>(
       core_descriptor(shared_address(ring) + tile * form::kParts * kTileBytes, kTileDepth, 128));
   const uint32_t eight = Cut::kStrips ? plan.strips.width : 8;  // staged pixels from eight positions to the next ones
-  const uint32_t buffers_corner =
-      static_cast<uint32_t>(core_descriptor(shared_address(buffers), 0, 128)) + (Cut::kStrips ? first / 8 * eight : first);
+  const uint32_t buffers_corner = static_cast<uint32_t>(core_descriptor(shared_address(buffers), 0, 128)) +
+                                  (Cut::kStrips ? first / 8 * eight : first);
   const int low_plane = plan.chunks.a_chunk * plane;
   const bool plain_weights = shared.plain_weights;
   float high[kColumns / 2] = {}, low[kColumns / 2] = {}, long_sum[kLong ? kColumns / 2 : 1] = {};

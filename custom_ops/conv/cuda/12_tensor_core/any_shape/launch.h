@@ -1,5 +1,5 @@
-// Any shape on Hopper: a call on its way from any_shape.cu, which cuts the work, to the files that hold its kernels: three
-// of them, for each takes a minute to compile.
+// Any shape on Hopper: a call on its way from any_shape.cu, which cuts the work, to the files that hold its kernels:
+// three of them, for each takes a minute to compile.
 #pragma once
 
 #include "conv/cuda/12_tensor_core/any_shape/plan.h"

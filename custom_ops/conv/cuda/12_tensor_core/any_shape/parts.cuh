@@ -40,9 +40,9 @@ struct KeptSums {
     ++count;
   }
 
-  // Of the columns that this block owns, and with `next` of eight behind them: `sum` is that of all parts. Returns whether
-  // a value of any part has no good split. Sums of all parts are on their way together: a part after the other, eight of
-  // them took 6 us.
+  // Of the columns that this block owns, and with `next` of eight behind them: `sum` is that of all parts. Returns
+  // whether a value of any part has no good split. Sums of all parts are on their way together: one part after the
+  // other, eight of them took 6 us.
   __device__ bool add_up(float (&sum)[kColumns / 2], bool next, bool beyond) {
     if (threadIdx.x == 0) marks[part] = count | (beyond ? 1u << 16 : 0);
     cluster_sync();

@@ -12,7 +12,7 @@
 //   staged   | strip 0: 8 + K - 1 pixels | strip 1 | strip 2 |     rows, and K - 1 more below
 //   eights   | row 0 of strip 0 | row 0 of 1 | row 0 of 2 | row 1 of 0 | ...   each 8 + K - 1 pixels behind the last one
 //
-// wgmma takes its columns by eights that lie any distance apart. A tap is a distance there too, p rows of all strips + q.
+// wgmma takes its columns by eights that lie any distance apart. A tap is a distance there too: p rows of all strips + q.
 //
 //   slot    8 halves of a staged pixel, 16 bytes: 8 channels; or of the last channels 4, 2 or 1, for 2, 4 or 8
 //           neighbouring pixels, so that few channels fill the depth of an instruction with taps
@@ -38,10 +38,10 @@ constexpr int kTileBytes = kTileRows * 16 * 2;   // of the weights of a step
 constexpr int kTileDepth = kTileBytes / 2;       // bytes between the two units of a tile; its rows are 16 bytes apart
 
 // Steps whose sums are added up by the tensor cores before ordinary additions take them over. The tensor cores cut off
-// what a sum has no room for, always toward zero. Of 64,000 pairs of equal pixels and equal weights for each of 200 layers
-// the worst lost, in units of 2^-24: in a chain of 4 steps 11, of 8 steps 23, of 12 steps 34. The bound allows 4 plus the
-// root of the products' number: 11 for 49 of them, 24 for 400, 36 for 1,024. Of fewer than 49 all four products of halves
-// are made, and 8 steps keep it.
+// what a sum has no room for, always toward zero. Of 64,000 pairs of equal pixels and equal weights for each of 200
+// layers the worst lost, in units of 2^-24: in a chain of 4 steps 11, of 8 steps 23, of 12 steps 34. The bound allows 4
+// plus the root of the products' number: 11 for 49 of them, 24 for 400, 36 for 1,024. Of fewer than 49 all four products
+// of halves are made, and 8 steps keep it.
 constexpr int longest_chain(int products) { return products >= 1024 ? 12 : products >= 400 || products < 49 ? 8 : 4; }
 
 // Of small batches several blocks share an output's depth, so there is one order of adding for all batches: chains one
@@ -140,8 +140,8 @@ inline Chunks chunks_for(int C, int K) {
   return best;
 }
 
-// Where a step's units lie among staged entries of 16 bytes, `slot` of them a slot and `width` a row: the first | how far
-// behind it the second, << 16. Added to a descriptor's lower half it gives the step's pixels.
+// Where a step's units lie among staged entries of 16 bytes, `slot` of them a slot and `width` a row: the first | how
+// far behind it the second, << 16. Added to a descriptor's lower half it gives the step's pixels.
 inline uint32_t place_of(const Chunks& chunks, int chunk, int step, uint32_t slot, uint32_t width) {
   Unit a = {}, b = {};
   chunks.unit_at(chunk, step, 0, &a);
@@ -173,7 +173,7 @@ struct Strips {
   int width;         // staged pixels of one: 8 + K - 1
   int an_image;      // strips
   int pieces;        // of `rows` rows, an image
-  uint32_t inverse_width, inverse_all, inverse_an_image;  // of `width`, of all strips' widths, of `an_image` (of 1: none)
+  uint32_t inverse_width, inverse_all, inverse_an_image;  // of `width`, of all strips' widths, of `an_image` but for 1
 };
 
 // How the work is cut. A task is `positions` positions times the filters of a block.
