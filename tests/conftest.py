@@ -18,6 +18,7 @@ with pytest.MonkeyPatch.context() as patch:
     import numpy  # noqa: F401
 
 # They lie in the folder just named, as other helpers of the tests do.
+import order  # noqa: E402
 import profiles  # noqa: E402
 from chromium import browser  # noqa: E402, F401
 from small_report import small_report, torch  # noqa: E402, F401
@@ -29,6 +30,13 @@ if "FASHION_INFER_DATA" not in os.environ and _SHARED.is_dir():
 
 def pytest_configure(config):
     profiles.load(config.getoption("hypothesis_profile", None))
+    # pytest-xdist would hand out files with many tests first, and the longest have few.
+    if hasattr(config.option, "loadscopereorder"):
+        config.option.loadscopereorder = False
+
+
+def pytest_collection_modifyitems(items):
+    items.sort(key=lambda item: order.place(item.path))
 
 
 @pytest.fixture(scope="session")

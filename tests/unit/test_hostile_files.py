@@ -252,7 +252,15 @@ def test_signals_leave_nothing(tmp_path, what, number):
     assert names(tmp_path) == []
 
 
-def test_sigterm_is_the_programs_own_again_afterwards(tmp_path):
+@pytest.fixture
+def plain_sigterm():
+    """SIGTERM as a program finds it: where an earlier test had Ray in this process, Ray has set its own."""
+    before = signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGTERM, before)
+
+
+def test_sigterm_is_the_programs_own_again_afterwards(tmp_path, plain_sigterm):
     with temporary.vanishing(str(tmp_path / "a")), temporary.vanishing(str(tmp_path / "b")):
         assert signal.getsignal(signal.SIGTERM) != signal.SIG_DFL
     assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
