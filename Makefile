@@ -5,6 +5,7 @@ MODEL   ?= ece408-high
 N       ?= 10000
 BACKEND ?= auto
 MXNET   ?=
+EXTRAS  ?=
 ARGS    ?=
 WORKERS ?= 2
 
@@ -33,8 +34,8 @@ $(if $(filter gpu,$(BACKEND)),--cuda)
 help: ## List these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: ## Make .venv and build the operator library (PYTHON=, MXNET=cpu|cu112, BACKEND=gpu)
-	$(ENV)
+setup: ## Make .venv and build the operator library (PYTHON=, MXNET=cpu|cu112, BACKEND=gpu, EXTRAS="test docs")
+	$(ENV) $(addprefix --extra=,$(EXTRAS))
 
 run: ## Run the inference (MODEL=, N=, BACKEND=auto|cpu|gpu, ARGS=)
 	$(ENV)
