@@ -140,6 +140,9 @@ def _main(argv, own_process):
     except MemoryError:
         _fail("out of memory: use a smaller --batch-size", 4)
     except (KeyboardInterrupt, click.Abort):
+        # An interrupt within an exec of text, as when an import makes a dataclass, has CPython end `python -m` by the
+        # signal at last (-2, not 130) whatever was caught, up to the next such exec (run_eval_code_obj in pythonrun.c).
+        exec("")
         _fail("interrupted", INTERRUPTED)
     except BrokenPipeError:  # the reader of our output has gone; nothing is left to say
         _silence(1)

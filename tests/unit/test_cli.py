@@ -231,6 +231,21 @@ def test_closed_pipe_is_no_error():
     assert done.stderr == ""
 
 
+def test_an_interrupt_while_an_import_makes_code_of_text(tmp_path, monkeypatch):
+    """As dataclasses and named tuples do. CPython remembers it, whatever catches it, and `python -m` ended by -2."""
+    (tmp_path / "slow.py").write_text(
+        "import time\nfrom fashion_infer.cli import main\n\n\n"
+        "def call(argv):\n    exec('print(1, flush=True); time.sleep(60)', {'time': time})\n\n\n"
+        "main._call = call\nmain.main()\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{Path(__file__).resolve().parents[2]}")
+    process = interruptible([sys.executable, "-m", "slow"])
+    assert process.stdout.readline() == "1\n"
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=30)
+    assert (process.returncode, err) == (130, "fashion-infer: interrupted\n")
+
+
 @pytest.mark.parametrize("moment", range(profiles.pick(1, 10)))
 def test_ctrl_c_during_a_run(moment):
     """From 2.5 s to 4 s after the start, at another moment in every run."""
