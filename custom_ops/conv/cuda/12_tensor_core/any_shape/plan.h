@@ -38,10 +38,10 @@ constexpr int kTileBytes = kTileRows * 16 * 2;   // of the weights of a step
 constexpr int kTileDepth = kTileBytes / 2;       // bytes between the two units of a tile; its rows are 16 bytes apart
 
 // Steps whose sums are added up by the tensor cores before ordinary additions take them over. The tensor cores cut off
-// what a sum has no room for, always toward zero. Of 64,000 pairs of equal pixels and equal weights for each of 200
-// layers the worst lost, in units of 2^-24: in a chain of 4 steps 11, of 8 steps 23, of 12 steps 34. The bound allows 4
-// plus the root of the products' number: 11 for 49 of them, 24 for 400, 36 for 1,024. Of fewer than 49 all four products
-// of halves are made, and 8 steps keep it.
+// what a sum has no room for, always toward zero. Of 4,000 images of one value each and up to 64 filters likewise, for
+// each of 197 layers, the worst lost, in units of 2^-24: 11 in sums of one or two chains of 4 steps, 24 with chains of
+// 8, 36 with chains of 12 (34 from 1,024 products on). The bound allows 4 plus the root of the products' number: 11 for
+// 49 of them, 24 for 400, 36 for 1,024. Of fewer than 49 all four products of halves are made, and 8 steps keep it.
 constexpr int longest_chain(int products) { return products >= 1024 ? 12 : products >= 400 || products < 49 ? 8 : 4; }
 
 // Of small batches several blocks share an output's depth, so there is one order of adding for all batches: chains one
