@@ -59,6 +59,11 @@ def test_any_shape(name):
     check()
 
 
+def constants(rng, n, c, k):
+    """n images or filters, each of one value."""
+    return rng.uniform(0.5, 1.5, (n, 1, 1, 1)).astype(np.float32) * np.ones((1, c, k, k), np.float32)
+
+
 @pytest.mark.parametrize("pixels", ["constant", "positive"])
 @pytest.mark.parametrize(
     "c, m, k", [(31, 64, 2), (5, 24, 4), (15, 32, 4), (160, 40, 1), (64, 64, 2), (15, 64, 8), (3, 64, 7)]
@@ -67,19 +72,18 @@ def test_alike_terms(c, m, k, pixels):
     """The tensor cores cut off toward zero: terms of one sign add up what each chain loses. Which values lose most is
     chance, so there are many: a constant an image and a filter."""
     rng = np.random.default_rng()
-    x = rng.uniform(0.5, 1.5, (1000, 1, 1, 1)).astype(np.float32) * np.ones((1, c, k, k), np.float32)
+    x = constants(rng, 1000, c, k)
     x = x if pixels == "constant" else (x * rng.uniform(0.9, 1.1, x.shape)).astype(np.float32)
-    check_kernel("auto", x, rng.uniform(0.5, 1.5, (m, 1, 1, 1)).astype(np.float32) * np.ones((1, c, k, k), np.float32))
+    check_kernel("auto", x, constants(rng, m, c, k))
 
 
 @pytest.mark.parametrize("c, m, k", [(1, 50, 5), (4, 64, 4), (15, 64, 2), (31, 32, 2), (12, 24, 5), (64, 64, 3)])
 def test_inputs_made_against_it(c, m, k):
     """What docs/precision.md says of them on Hopper."""
     rng = np.random.default_rng()
-    x = (rng.uniform(0.5, 1.5, (1000, 1, 1, 1)) * 2.0 ** rng.integers(-12, 0, (1000, 1, 1, 1))).astype(np.float32)
-    x = x * np.ones((1, c, k, k), np.float32)
+    x = constants(rng, 1000, c, k) * (2.0 ** rng.integers(-12, 0, (1000, 1, 1, 1))).astype(np.float32)
     x[:, 0, 0, 0] = rng.uniform(0.5, 1.5, 1000)
-    weight = rng.uniform(0.5, 1.5, (m, 1, 1, 1)).astype(np.float32) * np.ones((1, c, k, k), np.float32)
+    weight = constants(rng, m, c, k)
     status, y = library.on_device("auto", x, weight)
     assert status == library.OK, library.message()
     assert bounds.excess(y, bounds.forward([Convolution(m, k)], [weight], x)) <= 3.5

@@ -111,13 +111,17 @@ CUT_BY_BATCH = [
 IMAGES = {
     "uint8": reference.pixels,
     "specials": lambda rng, shape: inputs.with_specials(rng.standard_normal(shape), rng, shape[0] // 3),
-} | {kind: inputs.KINDS[kind] for kind in ("pixels", "activations", "wide")}
+    **{kind: inputs.KINDS[kind] for kind in ("pixels", "activations", "wide")},
+}
+# A layer, images in all, images a batch.
+BATCHES = [(layer, 300, (1, 2, 3, 50)) for layer in SHARED_BANDS]
+BATCHES += [(layer, 700, (1, 2, 50, 200)) for layer in CUT_BY_BATCH]
 
 
-TENSOR_CORE = [name for name in NAMES if name.startswith("tensor-core")] or ["none"]
-
-
-def check_batches(name, layer, kind, total, counts):
+@pytest.mark.parametrize("kind", IMAGES)
+@pytest.mark.parametrize("layer, total, counts", BATCHES)
+@pytest.mark.parametrize("name", [name for name in NAMES if name.startswith("tensor-core")] or ["none"])
+def test_work_shared_out_by_the_batch(name, layer, total, counts, kind):
     """Batches of so many images, from the front and from the back, give the bits of the whole."""
     (C, H, W, M, K), rng = layer, np.random.default_rng(1)
     x = np.asarray(IMAGES[kind](rng, (total, C, H, W)))
@@ -129,17 +133,3 @@ def check_batches(name, layer, kind, total, counts):
         for first in (0, total - n):
             part = slice(first, first + n)
             np.testing.assert_array_equal(library.on_device(name, np.ascontiguousarray(x[part]), k)[1], whole[part])
-
-
-@pytest.mark.parametrize("kind", IMAGES)
-@pytest.mark.parametrize("layer", SHARED_BANDS, ids=str)
-@pytest.mark.parametrize("name", TENSOR_CORE)
-def test_bands_that_blocks_share(name, layer, kind):
-    check_batches(name, layer, kind, 300, (1, 2, 3, 50))
-
-
-@pytest.mark.parametrize("kind", IMAGES)
-@pytest.mark.parametrize("layer", CUT_BY_BATCH, ids=str)
-@pytest.mark.parametrize("name", TENSOR_CORE)
-def test_tasks_cut_by_the_batch(name, layer, kind):
-    check_batches(name, layer, kind, 700, (1, 2, 50, 200))
