@@ -27,6 +27,7 @@
 
 #include <cstdint>
 
+#include "conv/cuda/12_tensor_core/tensor_core.h"
 #include "conv/cuda/dims.h"
 
 namespace fops {
@@ -42,7 +43,9 @@ constexpr int kTileDepth = kTileBytes / 2;       // bytes between the two units 
 // each of 197 layers, the worst lost, in units of 2^-24: 11 in sums of one or two chains of 4 steps, 24 with chains of
 // 8, 36 with chains of 12 (34 from 1,024 products on). The bound allows 4 plus the root of the products' number: 11 for
 // 49 of them, 24 for 400, 36 for 1,024. Of fewer than 49 all four products of halves are made, and 8 steps keep it.
-constexpr int longest_chain(int products) { return products >= 1024 ? 12 : products >= 400 || products < 49 ? 8 : 4; }
+constexpr int longest_chain(int products) {
+  return products >= 1024 ? 12 : products >= 400 || products < kLeastProducts ? 8 : 4;
+}
 
 // Of small batches several blocks share an output's depth, so there is one order of adding for all batches: chains one
 // after the other, and behind the chains of a segment, some chunks of together so many steps, its small products.
