@@ -43,12 +43,29 @@ inline int sums_of(const Plan& plan, int begin, int end) {
   return sums;
 }
 
+inline int strip_width(const fops_conv& c) { return 8 + static_cast<int>(c.K) - 1; }
+inline int64_t strips_an_image(const fops_conv& c) { return ceil_div(out_w(c), 8); }
+
 // The strips of a choice; none where it has none.
 inline Strips strips_of(const fops_conv& c, const Choice& choice) {
   if (!choice.strips) return {};
-  const int width = 8 + static_cast<int>(c.K) - 1, an_image = static_cast<int>(ceil_div(out_w(c), 8));
+  const int width = strip_width(c), an_image = static_cast<int>(strips_an_image(c));
   return {choice.strips, choice.rows, width, an_image, static_cast<int>(ceil_div(out_h(c), choice.rows)),
           inverse_of(width), inverse_of(choice.strips * width), an_image > 1 ? inverse_of(an_image) : 0};
+}
+
+// Pixels staged for a task, of a slot.
+inline int64_t staged_of(const fops_conv& c, const Choice& choice, int64_t reach) {
+  const int64_t below = c.K - 1, eights = choice.eights();
+  const int64_t pixels = choice.strips ? (eights + below * choice.strips) * strip_width(c)
+                                       : 8 * eights - (choice.tiles == 1 ? reach : 0) + below * c.W + below;
+  return ceil_div(pixels, 8) * 8;
+}
+
+// Whether two buffers and the ring fit, and the numbers of steps: 14 bits for a distance, 16 for a place.
+inline bool fits(int64_t a_chunk, int64_t staged, int group_bytes) {
+  const int64_t room = static_cast<int64_t>(kShared);
+  return 4 * a_chunk * staged * 16 + kLeastRing * group_bytes <= room && a_chunk * staged <= 0x3fff;
 }
 
 // False where the pixels of a task do not fit into shared memory, however few channels are staged at a time. `a_chunk`:
@@ -62,17 +79,12 @@ inline bool plan_for(const fops_conv& c, const Choice& choice, int a_chunk, Plan
   plan->positions = choice.columns - plan->reach;
   if (choice.tiles == 1) plan->positions *= 2;
   const Strips& strips = plan->strips = strips_of(c, choice);
-  const int64_t pixels = strips.together ? (choice.eights() + (K - 1) * strips.together) * strips.width
-                                         : plan->positions + plan->reach + (K - 1) * c.W + K - 1;
-  const int64_t staged = ceil_div(pixels, 8) * 8;
+  const int64_t staged = staged_of(c, choice, plan->reach);
   plan->group_bytes = choice.group() * choice.step_bytes();
   chunks.a_chunk = a_chunk > 0 ? a_chunk : slots_a_chunk(chunks);
   const auto buffer = [&] { return 2 * chunks.a_chunk * staged * 16; };
-  const auto fits = [&] {  // two buffers, the ring, and the numbers of steps: 14 bits for a distance, 16 for a place
-    return 2 * buffer() + kLeastRing * plan->group_bytes <= room && chunks.a_chunk * staged <= 0x3fff;
-  };
-  while (!fits() && chunks.a_chunk > 1) chunks.a_chunk /= 2;
-  if (!fits()) return false;
+  while (!fits(chunks.a_chunk, staged, plan->group_bytes) && chunks.a_chunk > 1) chunks.a_chunk /= 2;
+  if (!fits(chunks.a_chunk, staged, plan->group_bytes)) return false;
 
   plan->chunk_count = chunks.count();
   plan->first_steps = chunks.steps_of(0);
@@ -140,19 +152,18 @@ inline double cycles(const Choice& choice, const Plan& plan, int multiprocessors
 // Of tasks of strips with so many columns the fastest cut by `cycles`; none where none fits. `usual`: the plan without
 // strips, whose chunks they stage.
 inline Choice best_strips(const fops_conv& c, Choice choice, const Plan& usual, int multiprocessors) {
-  const int64_t an_image = ceil_div(out_w(c), 8), width = 8 + c.K - 1, eights = choice.eights();
+  const int64_t an_image = strips_an_image(c), eights = choice.eights();
   // Places in x and y are below 2^31, counted from a task's first image.
   const int64_t images = INT_MAX / (std::max(c.C, c.M) * c.H * c.W) - 1;
-  const int64_t room = (static_cast<int64_t>(kShared) - kLeastRing * usual.group_bytes) / 2;
   double least = 0;
   Choice best = choice;
   for (int64_t rows = std::min(out_h(c), eights); rows > 0; --rows) {
     const int64_t together = std::min({eights / rows, c.B * an_image, kMostStrips, images * an_image});
     if (together < 1) break;
-    const int64_t staged = eights * width + (c.K - 1) * together * width;
-    if (2 * usual.chunks.a_chunk * (staged + 8) * 16 > room || usual.chunks.a_chunk * (staged + 8) > 0x3fff) continue;
-    const int64_t spans = ceil_div(c.B * an_image, together) * ceil_div(out_h(c), rows);
     choice.strips = static_cast<int>(together), choice.rows = static_cast<int>(rows);
+    const int64_t staged = staged_of(c, choice, 0);
+    if (!fits(usual.chunks.a_chunk, staged, usual.group_bytes)) continue;
+    const int64_t spans = ceil_div(c.B * an_image, together) * ceil_div(out_h(c), rows);
     const int64_t all = usual.chunks.slots() * staged;
     const double time = cycles(choice, usual.steps, all, spans * usual.blocks, multiprocessors);
     if (!best.strips || time < least) least = time, best = choice;
@@ -176,7 +187,7 @@ inline Choice choose(const fops_conv& c, int multiprocessors, Plan* plan) {
   for (const int columns : {112, 72}) consider({best.taps, tiles, columns, 1});
   for (int parts = 1; parts <= std::min(segments, kMostParts); parts *= 2)
     if (parts == 1 || plan->steps > plan->chain) consider({best.taps, 1, kFewColumns, parts});
-  if (best.taps <= 1 && c.K > 1 && ceil_div(out_w(c), 8) <= kMostStripsAnImage)
+  if (best.taps <= 1 && c.K > 1 && strips_an_image(c) <= kMostStripsAnImage)
     for (const int columns : {kMostColumns, 96, kFewColumns}) {
       const Choice strips =
           best_strips(c, {best.taps, columns == kFewColumns ? 1 : tiles, columns, 1}, without, multiprocessors);
