@@ -92,8 +92,9 @@ Isa isa() { return Isa::generic; }
 bool amx() { return getenv("AMX") != nullptr; }
 #define STAND_IN(name) fops_status name(const fops_conv&, const void*, const float*, float*, void*) { return FOPS_OK; }
 STAND_IN(conv_naive) STAND_IN(conv_extra)
-#define OF_A_SET(set) namespace set { STAND_IN(conv_shifted) STAND_IN(conv_direct) STAND_IN(conv_tiles) MERGES }
-#define MERGES bool direct_merges(const fops_conv&) { return false; }
+#define OF_A_SET(set) namespace set { KERNELS MERGES }
+#define KERNELS STAND_IN(conv_shifted) STAND_IN(conv_direct) STAND_IN(conv_broadcast) STAND_IN(conv_tiles)
+#define MERGES bool direct_merges(const fops_conv& c) { return c.H == 224; }
 FOPS_EACH_ISA(OF_A_SET)
 }
 int main() {
@@ -158,7 +159,7 @@ def parts(tmp_path):
 @pytest.mark.skipif(not shutil.which("c++"), reason="needs a C++ compiler")
 def test_an_added_kernel_is_not_what_auto_picks_on_the_cpu(tmp_path):
     before = chosen_on_the_cpu(parts(tmp_path), tmp_path)
-    assert {name for names in before for name in names} == {"shifted", "direct", "tiles"}
+    assert {name for names in before for name in names} == {"shifted", "direct", "broadcast", "tiles"}
     for place in CPU_PLACES:
         (tmp_path / str(place)).mkdir()
         conv = parts(tmp_path / str(place))

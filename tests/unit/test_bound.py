@@ -41,6 +41,7 @@ def shapes(draw):
 @given(shapes(), st.sampled_from(KERNELS), KIND, KIND, SEED)
 @example((1, 28, 28, 9, 5), "shifted", "constant", "constant", 0)
 @example((12, 33, 33, 9, 7), "shifted", "constant", "constant", 0)
+@example((20, 18, 33, 40, 5), "broadcast", "constant", "constant", 0)
 @settings(max_examples=profiles.examples(100))
 def test_every_kernel(shape, kernel, kind, weights, seed):
     c, h, w, m, k = shape

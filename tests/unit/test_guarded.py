@@ -51,6 +51,7 @@ def memory():
 )
 @example((2, 1, 1), 1, (0, 2), "direct", False, 0)  # an image shorter than a vector, and nearly the last
 @example((3, 16, 32), 11, (2, 14), "direct", False, 0)  # rows end within the last vectors
+@example((2, 3, 40), 3, (5, 17), "broadcast", False, 0)  # two tiles a row, two blocks of filters
 @settings(max_examples=profiles.examples(100))
 def test_kernels(memory, sizes, k, beyond, kernel, pixels, seed):
     (n, c, m), (h, w) = sizes, (k + more for more in beyond)

@@ -68,3 +68,20 @@ def test_many_channels(shape, n, threads, fewer, seed):
     rng = np.random.default_rng(seed)
     x, weight = inputs.draw("normal", rng, (n, c, h, w)), inputs.draw("normal", rng, (m, c, k, k))
     check(lambda part: kernels.convolve(part, weight, "direct"), x, rng, threads, fewer)
+
+
+@given(st.integers(1, 40), st.integers(1, 40), st.sampled_from([4, 31, 32, 64, 90]), st.integers(1, 7), SEED)
+@example(24, 14, 32, 3, 0)  # with AVX-512 one image by `direct`, many by `broadcast`
+@example(3, 14, 64, 7, 0)
+@settings(max_examples=profiles.examples(20))
+def test_whatever_auto_runs(channels, side, filters, k, seed):
+    """`auto` picks one kernel for all batches, or kernels that give the same bits."""
+    rng = np.random.default_rng(seed)
+    kind = ["pixels", "normal"][rng.integers(2)]
+    h, w = side + k - 1, side + k - 1 + int(rng.integers(4))
+    x, weight = inputs.draw(kind, rng, (2, channels, h, w)), inputs.draw("normal", rng, (filters, channels, k, k))
+    batches = (1, 2, 4, 10, 40, 1000)
+    names = {kernels.chosen_kernel((n, channels, h, w), weight.shape) for n in batches}
+    first, *others = (kernels.convolve(x, weight, name) for name in sorted(names))
+    for other in others:
+        np.testing.assert_array_equal(first, other)

@@ -24,6 +24,7 @@ inline int threads_for(const fops_conv& c) {
   fops_status conv_shifted(const fops_conv&, const void* x, const float* k, float* y, void*);   \
   fops_status conv_direct(const fops_conv&, const void* x, const float* k, float* y, void*);    \
   bool direct_merges(const fops_conv&);                                                         \
+  fops_status conv_broadcast(const fops_conv&, const void* x, const float* k, float* y, void*); \
   fops_status conv_tiles(const fops_conv&, const void* x, const float* k, float* y, void*);     \
   }
 FOPS_EACH_ISA(FOPS_DECLARE)
