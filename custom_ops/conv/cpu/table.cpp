@@ -1,4 +1,6 @@
 // The table of CPU kernels. To add one: write the file, declare it in kernels.h, add a line here.
+#include <numeric>
+
 #include "base/isa.h"
 #include "conv/cpu/kernels.h"
 
@@ -60,16 +62,19 @@ double tiles_cost(const fops_conv& c) {
 }
 
 // Whether `broadcast` takes less time than `direct`. In cycles of a Zen 5 core for 32 filters a product of a position
-// takes 1 and 1.06, an output 10 and 4, and `broadcast` packs a product's weights in 10. `direct` has blocks of 16
-// positions and 8 filters, `broadcast` of 32 filters. Only where `direct` makes no copies: both then add up the same
-// sums in the same order, so that the batch may decide.
+// takes 1 and 1.06 (1.2 where a vector has three rows' inputs), an output 10 and 4, and `broadcast` packs a product's
+// weights in 12, in 24 where there is one block for all threads. `direct` has blocks of 16 positions and 8 filters,
+// `broadcast` of 32 filters. Only where `direct` makes no copies: both then add up the same sums in the same order, so
+// that the batch may decide.
 bool broadcast_pays(const fops_conv& c) {
   if (!merges(c)) return false;
   const auto blocks = [](int64_t n, int64_t of) { return static_cast<double>((n + of - 1) / of * of); };
   const auto depth = static_cast<double>(c.C * c.K * c.K);
   const int64_t positions = out_h(c) * out_w(c);
-  const double direct = blocks(c.M, 8) * (1.06 * depth * blocks(positions, 16) + 4.0 * positions);
-  return blocks(c.M, 32) * (depth * (positions + 10.0 / c.B) + 10.0 * positions) < direct;
+  const double product = out_w(c) + std::gcd(out_w(c), int64_t{16}) < 16 ? 1.2 : 1.06;
+  const double direct = blocks(c.M, 8) * (product * depth * blocks(positions, 16) + 4.0 * positions);
+  const double packing = c.M > 32 ? 12 : 24;
+  return blocks(c.M, 32) * (depth * (positions + packing / c.B) + 10.0 * positions) < direct;
 }
 
 // One kernel for a layer, whatever the batch, or two that give the same bits: an image's result does not depend on its
