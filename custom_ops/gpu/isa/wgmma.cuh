@@ -121,6 +121,7 @@ __device__ void wgmma_from(float (&d)[kColumns / 2], const uint32_t (&a)[4], uin
   }
 FOPS_DEFINE_WGMMA(48, 24, 24, 25, 26, 27, 28, 29)
 FOPS_DEFINE_WGMMA(64, 32, 32, 33, 34, 35, 36, 37)
+FOPS_DEFINE_WGMMA(128, 64, 64, 65, 66, 67, 68, 69)
 #undef FOPS_DEFINE_WGMMA
 #undef FOPS_WGMMA_BODY
 #undef FOPS_NAMES_80

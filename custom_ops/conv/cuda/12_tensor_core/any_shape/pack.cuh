@@ -31,12 +31,13 @@ template <typename X>
 __device__ void choose_scale(const X* image, int count, float threshold, ImageScale* to) {
   float scale = 16.0f;
   if constexpr (sizeof(X) > 1) {
-    float largest = 0.0f;
+    float largest = 0.0f, v[kSamples];
 #pragma unroll
-    for (int i = 0; i < kSamples; ++i) {
-      const int at = sample_at(32 * i + threadIdx.x % 32, count);
-      if (at < count) largest = larger(largest, image[at]);
-    }
+    for (int i = 0; i < kSamples; ++i)  // without a branch, or one load would wait for the other
+      v[i] = __ldg(image + min(sample_at(32 * i + threadIdx.x % 32, count), count - 1));
+#pragma unroll
+    for (int i = 0; i < kSamples; ++i)
+      if (sample_at(32 * i + threadIdx.x % 32, count) < count) largest = larger(largest, v[i]);
     scale = sampled_scale(__uint_as_float(warp_max(__float_as_uint(largest))));
   }
   if (threadIdx.x % 32 == 0) *to = {scale, threshold / scale};

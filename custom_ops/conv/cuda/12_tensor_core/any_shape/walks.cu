@@ -1,0 +1,270 @@
+// Step 12, several channels and few filters, on Hopper: a row of pixels meets all K rows of the filters at once.
+//
+//   A: 64 walks, registers      B: K rows x filters, shared      D: 64 walks x K output rows x filters, registers
+//   4 warps x 16 walks      x   | row 0 | 1 | ... | K - 1 |  +=  a wgmma; a few make a row of pixels
+//
+// A walk is a column of outputs: it goes down an image, a row of pixels at a time. What row p of the filters gives
+// belongs to the output p rows up: a sum moves on by a place with every row of pixels, and is complete at the last one.
+// Costs: the first and last K - 1 rows of pixels meet places that no output is in. Below some 100 images bands.cu was
+// faster (one image: 6.6 us, here 10.9), but an output is to be the same in any batch.
+// Gains: a staged pixel is read K times and not K K times, the filters fill the instruction, and no column is computed
+// in vain. fa2020's second layer takes 0.70 ms, with bands.cu 0.93. docs/notebook.md has what limits it.
+#include "conv/cuda/12_tensor_core/any_shape/plain.cuh"
+#include "conv/cuda/12_tensor_core/any_shape/walks_helpers.cuh"
+
+#include "conv/cuda/12_tensor_core/tensor_core.h"
+#include "conv/cuda/kernels.h"
+#include "gpu/claims.cuh"
+
+namespace fops {
+namespace {
+
+using namespace walks;
+
+// The outputs of a task that a value without a good split enters, or all of them: in plain float32.
+template <typename Form>
+__device__ __noinline__ void plain_task(const Dims& d, const Tiling& tiling, const Shared<Form>& shared, int team,
+                                        unsigned at, const ImageScale* scales, const float* x, const float* k, float* y,
+                                        int* lists) {
+  const int pixels = d.H * d.W, plane = d.OH * d.OW, thread = threadIdx.x % 128;
+  const Task task(tiling, d, at);
+  const float* source = x + 1LL * task.image * d.C * pixels;
+  int *offsets = lists, *corners = lists + 128, *list = lists + 256, *listed = lists + 384;
+  const auto together = [&] { named_barrier(3 + team, 128); };
+  for (int row = 0; row < tiling.rows; row += 2) {
+    together();
+    if (thread == 0) *listed = 0;
+    together();
+    const Walk walk(tiling, d, task, thread % kWalks);
+    const int h = row + thread / kWalks;
+    offsets[thread] = walk.image * d.M * plane + (task.h0 + h) * d.OW + walk.column;
+    corners[thread] = walk.image * d.C * pixels + (task.h0 + h) * d.W + walk.column;
+    if (h < tiling.rows && task.h0 + h < d.OH && task.image + walk.image < d.B &&
+        (shared.plain_weights || any_shape::any_beyond(d, source, corners[thread], scales[walk.image])))
+      list[atomicAdd(listed, 1)] = thread;  // in any order: each is by itself
+    together();
+    any_shape::plain_outputs(d, source, k, y + 1LL * task.image * d.M * plane, offsets, corners, list, *listed, 0,
+                             Form::kFilters, thread, 128);
+  }
+  together();
+}
+
+#if defined(__CUDA_ARCH__) && !FOPS_SM_90A
+constexpr int kBound = 32;  // code without wgmma is empty; its bound on threads says so to the host
+#else
+constexpr int kBound = kThreads;
+#endif
+
+template <typename Form>
+__global__ void __launch_bounds__(kBound, 1)
+    tensor_core_walks(const __grid_constant__ Dims d, const __grid_constant__ Tiling tiling,
+                      const float* __restrict__ x, const float* __restrict__ k, float* __restrict__ y) {
+#if FOPS_SM_90A
+  constexpr int K = Form::K, kFilters = Form::kFilters, kWords = Form::kWords, kColumns = Form::kColumns;
+  constexpr int kPhase = Form::kPhase, kPlaces = Form::kPlaces, kSteps = Form::kSteps, kStored = Form::kStored;
+  constexpr int kSums = kFilters / 2;  // of a place, a lane
+  extern __shared__ __align__(128) uint4 dynamic[];
+  __shared__ Shared<Form> shared;
+  uint4* weights = dynamic;
+  uint2* rings = reinterpret_cast<uint2*>(weights + kSteps * 4 * kStored);
+  float* outgoing_all = reinterpret_cast<float*>(rings + kTeams * tiling.buffers * tiling.chunk);
+
+  // A column's words run on behind its pixels, where they meet zero weights: no NaN may be there.
+  for (int i = threadIdx.x; i < kTeams * tiling.buffers * tiling.chunk / 2; i += kThreads)
+    reinterpret_cast<uint4*>(rings)[i] = make_uint4(0, 0, 0, 0);
+  if (threadIdx.x == 0) {
+    for (int team = 0; team < kTeams; ++team) {
+      for (int i = 0; i < tiling.buffers; ++i) {
+        shared.beyond[team][i] = 0;
+        barrier_init(&shared.full[team][i], kStagers);
+        barrier_init(&shared.empty[team][i], 128);
+      }
+      for (int i = 0; i < Form::kOutgoing; ++i) {
+        barrier_init(&shared.full_out[team][i], 128);
+        barrier_init(&shared.empty_out[team][i], 32);
+      }
+    }
+    barrier_init_end();
+  }
+  __syncthreads();
+
+  const int group = __shfl_sync(0xffffffffu, threadIdx.x / 128, 0);  // as the compiler sees: of a warp
+  const int team = group % kTeams;
+  uint2* ring = rings + team * tiling.buffers * tiling.chunk;
+  float* outgoing = outgoing_all + team * Form::kOutgoing * Form::kOutputs;
+  if (group >= kTeams) {
+    registers_down<Form::kHelping>();
+    if (__shfl_sync(0xffffffffu, threadIdx.x % 128, 0) < kStagers) stage_pixels(d, tiling, shared, team, x, ring);
+    else store_outputs(d, tiling, shared, team, outgoing, y);
+    return;
+  }
+
+  registers_up<Form::kMultiplying>();
+  split_weights(d, tiling.threshold, k, weights, shared);
+  const bool plain_weights = shared.plain_weights;
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4, g = lane / 4, t = lane % 4;
+  const int row_words = tiling.positions * kWords, input_rows = tiling.rows + K - 1;
+  const uint32_t corner = static_cast<uint32_t>(core_descriptor(shared_address(weights), 2 * kStored * 16, 128));
+
+  // Of a phase's pixels: high halves with the filters' high ones, [place][sum of a lane], and the products with one low
+  // half. `sum`: of the phases before.
+  float high[kPlaces * kSums] = {}, small[kPlaces * kSums] = {}, sum[kPlaces][kSums] = {};
+  Operands now[2];
+  Place place, out;
+  uint32_t number = 0;  // of the chunk
+  for (unsigned round = 0, at = blockIdx.x * kTeams + team; at < tiling.tasks; ++round, at += gridDim.x * kTeams) {
+    const Task task(tiling, d, at);
+    const Walk a(tiling, d, task, warp * 16 + g), b(tiling, d, task, warp * 16 + g + 8);
+    const int from_a = a.position * kWords + 2 * t, from_b = b.position * kWords + 2 * t;
+    barrier_wait(&shared.full[team][place.at], place.phase);
+    bool beyond = shared.beyond[team][place.at] == ++number;
+    // What undoes the scales: of this lane's two walks, and of its filters in shared memory.
+    const ImageScale* scales = shared.scales[team][round % kScales];
+    const int last_image = task.images(d) - 1;
+    const float image_unscale[2] = {1.0f / scales[min(a.image, last_image)].scale,
+                                    1.0f / scales[min(b.image, last_image)].scale};
+    const uint2* row_at = ring + place.at * tiling.chunk;
+    const auto load = [&](int step) {
+      const uint2* words = row_at + step / kSteps * row_words + 8 * (step % kSteps);
+      now[step % 2].load(words + from_a, words + from_b);
+    };
+    load(0);
+    int in_chunk = 0;  // rows of it that have been multiplied
+#pragma unroll 1
+    for (int row = 0; row < input_rows; row += kPhase) {
+      const bool more = row + kPhase < input_rows, complete = row >= K - 1;
+      constexpr int kAll = kPhase * kSteps;
+#pragma unroll
+      for (int s = 0; s < kAll; ++s) {
+        // The phase's second row of pixels meets the filters' rows a place further on.
+        const uint32_t b = corner + s % kSteps * 4 * kStored + s / kSteps * kFilters;
+        wgmma_fence();
+        wgmma_from<kColumns>(high, now[s % 2].high, b, s > 0);
+        wgmma_from<kColumns>(small, now[s % 2].high, b + kStored, s > 0);
+        wgmma_from<kColumns>(small, now[s % 2].low, b, 1);
+        wgmma_commit();
+        // Meanwhile the next step's words are loaded: their registers are free behind the step before this one.
+        if (s + 1 == kAll) {
+          row_at += kPhase * row_words;
+          if ((in_chunk += kPhase) == Form::kRows || !more) {
+            barrier_arrive(&shared.empty[team][place.at]);
+            place.next(tiling.buffers);
+            in_chunk = 0;
+            if (more) {
+              barrier_wait(&shared.full[team][place.at], place.phase);
+              beyond |= shared.beyond[team][place.at] == ++number;
+            }
+            row_at = ring + place.at * tiling.chunk;
+          }
+          if (complete) barrier_wait(&shared.empty_out[team][out.at], out.phase ^ 1);
+        }
+        if (s > 0) {
+          wgmma_wait_but<1>();
+          now[(s + 1) % 2].keep();
+        }
+        load(s + 1 == kAll ? 0 : s + 1);
+      }
+      float2 unscale[kFilters / 8];
+#pragma unroll
+      for (int j = 0; j < kFilters / 8; ++j)
+        unscale[j] = *reinterpret_cast<const float2*>(shared.unscale + 8 * j + 2 * t);
+      wgmma_wait(high), wgmma_wait(small);
+      now[1].keep();
+      float* outputs = outgoing + out.at * Form::kOutputs + 2 * t * kStride + warp * 16 + g;
+#pragma unroll
+      for (int i = 0; i < kSums; ++i)
+#pragma unroll
+        for (int p = kPlaces - 1; p >= 0; --p) {
+          float v = high[p * kSums + i] + small[p * kSums + i] * (1.0f / kLowScale);
+          if (p >= kPhase) v = sum[p][i] + v;
+          if (p < K - 1) {
+            sum[p + kPhase][i] = v;
+          } else if (complete) {  // row kPlaces - 1 - p of the phase's outputs
+            const float of_filter = i % 2 ? unscale[i / 4].y : unscale[i / 4].x;
+            outputs[((kPlaces - 1 - p) * kFilters + i / 4 * 8 + i % 2) * kStride + i % 4 / 2 * 8] =
+                v * of_filter * image_unscale[i % 4 / 2];
+          }
+        }
+      if (complete) {
+        barrier_arrive(&shared.full_out[team][out.at]);
+        out.next(Form::kOutgoing);
+      }
+    }
+
+    if (beyond || plain_weights) {
+      Place last = out;
+      for (int i = 0; i < Form::kOutgoing; ++i, last.next(Form::kOutgoing))  // all outputs have been stored
+        barrier_wait(&shared.empty_out[team][last.at], last.phase ^ 1);
+      plain_task(d, tiling, shared, team, at, scales, x, k, y, reinterpret_cast<int*>(outgoing));
+    }
+  }
+#endif
+}
+
+template <typename Form>
+size_t shared_bytes(const Tiling& tiling) {
+  return Form::kSteps * 4 * Form::kStored * sizeof(uint4) +
+         kTeams * (tiling.buffers * tiling.chunk * sizeof(uint2) + Form::kOutgoing * Form::kOutputs * sizeof(float));
+}
+
+template <typename Form>
+fops_status launch(const fops_conv& c, const float* x, const float* k, float* y, cudaStream_t stream) {
+  auto* kernel = tensor_core_walks<Form>;
+  int device = 0, multiprocessors = 0;
+  FOPS_CUDA(cudaGetDevice(&device));
+  FOPS_CUDA(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device));
+  return in_pieces(c.B, out_w(c) * out_h(c), [&](long long first, long long count) {
+    Dims piece = dims(c);
+    piece.B = count;
+    const int OH = piece.OH, OW = piece.OW, K = Form::K;
+    Tiling tiling = {};
+    tiling.by_columns = Divisor(static_cast<uint32_t>(OW));
+    tiling.inverse_W = inverse_of(static_cast<uint32_t>(piece.W));
+    tiling.threshold = least_scaled(static_cast<float>(piece.C * K * K));
+    tiling.pairs = OW % 2 == 0 && reinterpret_cast<uintptr_t>(y) % 8 == 0;
+    const long long images = std::min(ceil_div(kWalks - 1, OW) + 1, count);
+    tiling.positions = static_cast<int>(kWalks + images * (K - 1));
+    tiling.chunk = Form::kRows * tiling.positions * Form::kWords + 8;  // and what the last column's words run on
+    tiling.buffers = kMostBuffers;
+    // Bands make more tasks, but each has K - 1 rows of pixels more, and takes a few rows' time to begin.
+    const long long tiles = ceil_div(count * OW, kWalks), teams = static_cast<long long>(kTeams) * multiprocessors;
+    long long least = LLONG_MAX;
+    for (int rows = static_cast<int>(ceil_div(OH, Form::kPhase)) * Form::kPhase; rows >= 1; rows -= Form::kPhase) {
+      const long long bands = ceil_div(OH, rows), cost = ceil_div(tiles * bands, teams) * (rows + K - 1 + 4);
+      if (cost < least) least = cost, tiling.rows = rows, tiling.bands = static_cast<int>(bands);
+    }
+    tiling.by_bands = Divisor(static_cast<uint32_t>(tiling.bands));
+    tiling.tasks = static_cast<unsigned>(tiles * tiling.bands);
+    const size_t shared = shared_bytes<Form>(tiling);
+    FOPS_TRY(allow_shared(kernel, shared));
+    const long long blocks = std::min<long long>(ceil_div(tiling.tasks, kTeams), multiprocessors);
+    kernel<<<static_cast<unsigned>(blocks), kThreads, shared, stream>>>(piece, tiling, x + first * image_floats(c), k,
+                                                                         y + first * output_floats(c));
+    return launched("tensor-core");
+  });
+}
+
+using Fa2020 = Form<7, 16, 2, 2>;  // its second layer
+
+// Whether this thread's device runs the kernel: code that is not for it is empty, and bound to fewer threads.
+bool usable() {
+  cudaFuncAttributes compiled;
+  if (cudaFuncGetAttributes(&compiled, tensor_core_walks<Fa2020>) == cudaSuccess)
+    return compiled.maxThreadsPerBlock >= kThreads;
+  cudaGetLastError();
+  return false;
+}
+
+}  // namespace
+
+bool takes_tensor_core_walks(const fops_conv& c) {
+  return takes_any(c) && c.x_type == FOPS_FLOAT32 && c.K == Fa2020::K && c.C == 2 * Fa2020::kWords && c.M > 8 &&
+         c.M <= Fa2020::kFilters && out_w(c) >= kLeastColumns && c.H <= 4096 && c.W <= 4096 && c.H * c.W <= 1 << 20 &&
+         kWalks + (ceil_div(kWalks - 1, out_w(c)) + 1) * (c.K - 1) <= kStagers && usable();
+}
+
+fops_status run_tensor_core_walks(const fops_conv& c, const void* x, const float* k, float* y, cudaStream_t stream) {
+  return launch<Fa2020>(c, static_cast<const float*>(x), k, y, stream);
+}
+
+}  // namespace fops

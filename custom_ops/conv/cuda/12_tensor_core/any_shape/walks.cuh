@@ -1,0 +1,194 @@
+// walks.cu: how a convolution is cut into walks, what warps tell one another, and the weights.
+#pragma once
+
+#include "conv/cuda/12_tensor_core/any_shape/plan.h"
+#include "gpu/divide.cuh"
+#include "gpu/isa/bulk_copy.cuh"
+#include "gpu/isa/halves.cuh"
+#include "gpu/isa/wgmma.cuh"
+#include "gpu/largest.cuh"
+
+namespace fops {
+namespace walks {
+
+using any_shape::ImageScale;
+
+// Each team of two warpgroups has 64 walks. One multiplies. Of the other three warps split pixels and lay the words of a
+// column's channels side by side, so that K columns are a run that lanes read 16 bytes at a time; one warp stores.
+constexpr int kWalks = 64;            // of a team: the rows of a wgmma
+constexpr int kTeams = 2;             // of a block: a warpgroup that multiplies, and one that helps it
+constexpr int kStagers = 96;          // threads of the latter that stage pixels, a column each; its last warp stores
+constexpr int kThreads = 2 * 128 * kTeams;
+constexpr int kLeastColumns = 8;      // of outputs; so walks side by side come from kMostImages at most
+constexpr int kMostImages = 9;
+constexpr int kScales = 4;            // tasks whose scales are in shared memory
+constexpr int kMostBuffers = 4;       // of a team's chunks
+constexpr int kStride = kWalks + 4;   // floats between two filters' outputs on their way: 4 banks
+
+// kWords: pairs of channels, a word of two halves each; an even number. kPhase: rows of pixels that are multiplied
+// together, 1 or 2.
+template <int K_, int kFilters_, int kWords_, int kPhase_>
+struct Form {
+  static constexpr int K = K_, kFilters = kFilters_, kWords = kWords_, kPhase = kPhase_;
+  static constexpr int kSteps = (K * kWords + 7) / 8;  // of wgmma, a row of pixels
+  static constexpr int kPlaces = K + kPhase - 1;       // output rows that a phase's pixels belong to
+  static constexpr int kColumns = kPlaces * kFilters;  // of wgmma
+  static constexpr int kStored = (K + 2 * (kPhase - 1)) * kFilters;  // columns of weights; rows of zeros at both ends
+  static constexpr int kRows = 4;                                    // of pixels, a chunk
+  static constexpr int kOutgoing = 4 / kPhase;                       // phases of outputs that are on their way
+  static constexpr int kOutputs = kPhase * kFilters * kStride;       // floats of one
+  // Registers of the threads that multiply, and of those that help: a multiprocessor's, dealt out.
+  static constexpr int kMultiplying = 208, kHelping = 48;
+
+  static_assert(kWords % 2 == 0, "operands are read 16 bytes at a time");
+  static_assert(kPhase * kSteps % 2 == 0, "a phase begins with the registers that the one before did not end with");
+  static_assert(kPhase == 1 || K % 2 == 1, "a phase completes kPhase rows of outputs, or none");
+};
+
+struct Tiling {
+  int bands, rows;   // of output rows: of an image, and of a band, a multiple of a phase's
+  int positions;     // staged of a row of pixels, an even number
+  int buffers;       // chunks in shared memory, a team
+  int chunk;         // words of one
+  unsigned tasks;    // tiles of 64 columns of outputs, of all images side by side, times bands
+  bool pairs;        // whether two neighbouring outputs are 8 aligned bytes of one image
+  Divisor by_columns, by_bands;
+  uint32_t inverse_W;
+  float threshold;   // least scaled magnitude that has a good split: see any_shape::ImageScale
+};
+
+// Where a task's walks begin.
+struct Task {
+  int image, column;  // of the first walk
+  int h0;             // the first output row; the last band may end below the image
+  __device__ Task(const Tiling& tiling, const Dims& d, unsigned task) {
+    const unsigned tile = tiling.by_bands.divide(task), first = tile * kWalks;
+    image = static_cast<int>(tiling.by_columns.divide(first));
+    column = static_cast<int>(first) - image * d.OW;
+    h0 = static_cast<int>(task - tile * tiling.bands) * tiling.rows;
+  }
+  __device__ int images(const Dims& d) const {
+    return static_cast<int>(min(static_cast<long long>((column + kWalks - 1) / d.OW + 1), d.B - image));
+  }
+};
+
+// A row of pixels as it is staged: of every image the walks' columns, and the K - 1 behind them.
+//
+//   walks    |  27 28 | 0 1 2 ... 28 | 0 1 ...          of images i, i + 1, i + 2
+//   staged   |  27 28 .. 32 | 0 1 2 ... 32 | 0 1 ...
+struct Column {
+  int image, at;  // behind the task's first image, and in the row
+  __device__ Column(const Tiling& tiling, const Dims& d, const Task& task, int position) {
+    const int first = d.W - task.column;  // of the first image
+    const bool in_first = position < first;
+    image = in_first ? 0 : divide(position - first, tiling.inverse_W) + 1;
+    at = in_first ? task.column + position : position - first - (image - 1) * d.W;
+  }
+};
+struct Walk {
+  int image, column, position;  // behind the task's first image, and in the outputs; where its first pixel is staged
+  __device__ Walk(const Tiling& tiling, const Dims& d, const Task& task, int walk) {
+    const int at = task.column + walk;
+    image = static_cast<int>(tiling.by_columns.divide(at));
+    column = at - image * d.OW;
+    position = walk + image * (d.K - 1);
+  }
+};
+
+template <typename Form>
+struct Shared {
+  // A chunk of pixels may be read, or written; a phase of outputs likewise.
+  uint64_t full[kTeams][kMostBuffers], empty[kTeams][kMostBuffers];
+  uint64_t full_out[kTeams][Form::kOutgoing], empty_out[kTeams][Form::kOutgoing];
+  uint32_t beyond[kTeams][kMostBuffers];  // the latest chunk, counted from 1, with a value that has no good split
+  ImageScale scales[kTeams][kScales][kMostImages];
+  float unscale[Form::kFilters];  // undoes a filter's scale
+  uint32_t plain_weights;         // whether a weight has no good split
+};
+
+// A place in a circular buffer, and the parity of the round.
+struct Place {
+  int at = 0;
+  uint32_t phase = 0;
+  __device__ void next(int count) {
+    if (++at == count) at = 0, phase ^= 1;
+  }
+};
+
+// The lane map. Lane 4g + t of warp w, g = 0..7, t = 0..3, holds, of a step's eight words of a pixel's row,
+//
+//   A: walk 16w + g        words 2t -> a0, 2t + 1 -> a2        D: walk 16w + g      filters 2t, 2t+1 of every eight
+//      walk 16w + g + 8          2t -> a1, 2t + 1 -> a3           walk 16w + g + 8  the same
+struct Operands {
+  uint32_t high[4], low[4];
+  __device__ __forceinline__ void load(const uint2* a, const uint2* b) {
+    const uint4 v = *reinterpret_cast<const uint4*>(a), w = *reinterpret_cast<const uint4*>(b);
+    high[0] = v.x, high[1] = w.x, high[2] = v.z, high[3] = w.z;
+    low[0] = v.y, low[1] = w.y, low[2] = v.w, low[3] = w.w;
+  }
+  // Behind the wait for the wgmma that read them.
+  __device__ __forceinline__ void keep() {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      keep_register(high[i]);
+      keep_register(low[i]);
+    }
+  }
+};
+
+// Weights as wgmma reads them: [step][half of the depth][high, low][column][8 halves]; columns are [row of weights]
+// [filter]. Of step s lane t of four has words 8 s + 2 t and the next one of a pixel's row, K columns of kWords: the
+// first is 2 t and 2 t + 1 of the depth, the second those 8 further on. By the threads that multiply.
+template <typename Form>
+__device__ void split_weights(const Dims& d, float threshold, const float* __restrict__ k, uint4* weights,
+                              Shared<Form>& shared) {
+  constexpr int K = Form::K, kFilters = Form::kFilters, kStored = Form::kStored;
+  constexpr int kAll = 128 * kTeams, kWarps = kAll / 32, kEach = (kFilters + kWarps - 1) / kWarps, kBarrier = 7;
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, taps = d.C * K * K;
+  uint32_t largest[kEach] = {}, smallest[kEach];  // twice a magnitude's bits, and as nonzero_bits
+#pragma unroll
+  for (int n = 0; n < kEach; ++n) smallest[n] = ~0u;
+#pragma unroll 4
+  for (int i = lane; i < taps; i += 32)
+#pragma unroll
+    for (int n = 0; n < kEach; ++n) {  // behind the last filter the last one again: its outputs are not stored
+      const uint32_t twice = 2 * __float_as_uint(__ldg(k + min(warp + n * kWarps, d.M - 1) * taps + i));
+      largest[n] = max(largest[n], twice), smallest[n] = min(smallest[n], twice - 1);
+    }
+  if (threadIdx.x == 0) shared.plain_weights = 0;
+  bool beyond = false;
+#pragma unroll
+  for (int n = 0; n < kEach; ++n) {
+    const float most = __uint_as_float(warp_max(largest[n]) / 2);  // NaN comes out as NaN: no number is less
+    const bool finite = most < kLargestScaled;
+    const float scale = finite ? scale_for(most) : 1.0f;
+    beyond |= !finite || smallest[n] < nonzero_bits(threshold / scale);
+    if (lane == 0) shared.unscale[warp + n * kWarps] = 1.0f / scale;
+  }
+  named_barrier(kBarrier, kAll);
+  if (beyond) shared.plain_weights = 1;
+#pragma unroll 2
+  for (int i = threadIdx.x; i < Form::kSteps * 2 * kStored; i += kAll) {
+    const int column = i % kStored, half = i / kStored % 2, step = i / (2 * kStored);
+    const int m = column % kFilters, p = column / kFilters - (Form::kPhase - 1);
+    const float scale = 1.0f / shared.unscale[m];
+    uint32_t hi[4], lo[4];
+#pragma unroll
+    for (int t = 0; t < 4; ++t) {
+      const int word = 8 * step + 2 * t + half, q = word / Form::kWords, c = word % Form::kWords * 2;
+      const float* from = k + ((m * d.C + c) * K + p) * K + q;
+      const bool real = q < K && m < d.M && p >= 0 && p < K;
+      const float a = real ? __ldg(from) : 0.0f, b = real && c + 1 < d.C ? __ldg(from + K * K) : 0.0f;
+      const SplitPair parts = split_pair(a * scale, b * scale);
+      hi[t] = parts.hi, lo[t] = parts.lo;
+    }
+    uint4* to = weights + (2 * step + half) * 2 * kStored + column;
+    to[0] = make_uint4(hi[0], hi[1], hi[2], hi[3]);
+    to[kStored] = make_uint4(lo[0], lo[1], lo[2], lo[3]);
+  }
+  bulk_fence();
+  named_barrier(kBarrier, kAll);
+}
+
+}  // namespace walks
+}  // namespace fops
