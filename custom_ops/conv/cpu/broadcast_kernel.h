@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/simd.h"
-#include "conv/cpu/split.h"
+#include "conv/cpu/lines.h"
 #include "conv/kernel.h"
 
 namespace fops {

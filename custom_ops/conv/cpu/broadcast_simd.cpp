@@ -15,6 +15,7 @@
 #include "base/summation.h"
 #include "base/thread_pool.h"
 #include "conv/cpu/broadcast_kernel.h"
+#include "conv/cpu/inputs.h"
 #include "conv/cpu/kernels.h"
 
 namespace fops {
@@ -22,11 +23,8 @@ namespace FOPS_ISA {
 
 namespace {
 
-constexpr int64_t kFarBytes = 1 << 20;    // tensors larger than this are in no near cache
 constexpr int64_t kBandBytes = 512 << 10;  // of a band's inputs, in a second-level cache
 constexpr int64_t kFewBytes = 64 << 10;    // of inputs that are fetched at once
-
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // How the work is cut: output rows a band, groups of filter blocks.
 struct Cut {
@@ -70,12 +68,6 @@ struct Weights {
   float* own;
 };
 
-// Fetches `rows` rows of inputs, one channel after another.
-void fetch(const fops_conv& c, const float* x, int64_t rows) {
-  for (int64_t channel = 0; channel < c.C; ++channel)
-    for (int64_t i = 0; i < rows * c.W; i += 16) __builtin_prefetch(x + channel * c.H * c.W + i, 0, 2);
-}
-
 // The filter blocks [first, last) at a band's `rows` output rows; y is the band's first output of filter 0. What lies
 // far is fetched beside the tiles of the rows before: with outputs fetched as their tile begins, and inputs before the
 // band, 100 images of 16 to 128, 64 and 32 channels, 3x3, 56x56, took 3 to 12% longer.
@@ -110,10 +102,6 @@ void band(const fops_conv& c, const Products& p, const float* x, const Weights& 
   }
 }
 
-void widen(const uint8_t* x, int64_t count, float* to) {
-  for (int64_t i = 0; i < count; ++i) to[i] = x[i];
-}
-
 template <typename T>
 fops_status convolve(const fops_conv& conv, const T* x, const float* k, float* y) {
   constexpr bool in_place = sizeof(T) == sizeof(float);
@@ -132,9 +120,7 @@ fops_status convolve(const fops_conv& conv, const T* x, const float* k, float* y
   if (!memory) return fail(FOPS_OUT_OF_MEMORY, "out of host memory; use fewer threads");
   float* const packed = memory + own * threads;
   int64_t* const taps = reinterpret_cast<int64_t*>(packed + shared);
-  for (int64_t c = 0, t = 0; c < conv.C; ++c)
-    for (int64_t p = 0; p < conv.K; ++p)
-      for (int64_t q = 0; q < conv.K; ++q) taps[t++] = c * channel + p * conv.W + q;
+  taps_of(conv.C, conv.K, channel, conv.W, 1, taps);
 
   if (!cut.apart) {
     constexpr int64_t kTaps = 1024;  // an item

@@ -13,6 +13,7 @@
 #include "base/simd.h"
 #include "base/summation.h"
 #include "conv/cpu/direct_kernel.h"
+#include "conv/cpu/inputs.h"
 #include "conv/kernel.h"
 
 namespace fops {
@@ -59,8 +60,6 @@ struct Cut {
   int64_t rows, bands;  // output rows a band
   int64_t groups;       // of filter blocks
 };
-
-static inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // Chunks of the channels of copies. A chunk leaves room for a band four times as high as what it shares with the next
 // band: with all channels, a band of 128 to 32, 7x7, on 28x28 was one row, which copied seven (100 images: 170 ms in

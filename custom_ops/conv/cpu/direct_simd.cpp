@@ -13,6 +13,7 @@
 #include "base/thread_pool.h"
 #include "conv/cpu/direct_cut.h"
 #include "conv/cpu/direct_kernel.h"
+#include "conv/cpu/inputs.h"
 #include "conv/cpu/kernels.h"
 #include "conv/cpu/shifted_kernel.h"
 
@@ -20,8 +21,6 @@ namespace fops {
 namespace FOPS_ISA {
 
 namespace {
-
-constexpr int64_t kFarBytes = 1 << 20;  // tensors larger than this are in no near cache
 
 // to[i] = from[i], or the sum of both.
 void put(const float* from, int64_t count, bool add, float* to) {
@@ -107,24 +106,6 @@ void band(const fops_conv& c, const Products& p, const Layout& l, const float* x
       drop_columns(sums, width, filters, b.begin, b.begin + b.count, l.pitch, out_w(c), add, to, y_plane);
     }
   }
-}
-
-// Fetches a band's rows, one channel after another: tiles read all at once, more streams than the processor follows.
-void fetch(const fops_conv& c, const float* x, int64_t rows) {
-  for (int64_t channel = 0; channel < c.C; ++channel)
-    for (int64_t i = 0; i < rows * c.W; i += 16) __builtin_prefetch(x + channel * c.H * c.W + i, 0, 2);
-}
-
-void widen(const uint8_t* x, int64_t count, float* to) {
-  for (int64_t i = 0; i < count; ++i) to[i] = x[i];
-}
-void widen(const float* x, int64_t count, float* to) { memcpy(to, x, count * sizeof(float)); }
-
-// The taps (c, p, q) of so many channels, as offsets.
-void taps_of(int64_t channels, int64_t K, int64_t channel, int64_t down, int64_t right, int64_t* taps) {
-  for (int64_t c = 0; c < channels; ++c)
-    for (int64_t p = 0; p < K; ++p)
-      for (int64_t q = 0; q < K; ++q) *taps++ = c * channel + p * down + q * right;
 }
 
 template <typename T>

@@ -1,14 +1,13 @@
 // float32 in bfloat16 parts: x = x1 + x2 + x3 exactly, each part rounded to nearest and so at most 2^-8 of the one
 // before. A product of two numbers is then, but for 2^-24 of itself, the six products x1 w1, x1 w2, x2 w1, x1 w3, x2 w2
 // and x3 w1.
-//
-// Here a line is 16 numbers of 32 bits, whatever the vectors of the instruction set: a row of a tile.
 #pragma once
 
 #include <cstdint>
 #include <cstring>
 
 #include "base/simd.h"
+#include "conv/cpu/lines.h"
 
 #if defined(__AVX512F__)
 #include <immintrin.h>
@@ -16,37 +15,6 @@
 
 namespace fops {
 namespace FOPS_ISA {
-
-constexpr int kLine = 16;
-typedef uint32_t Line __attribute__((vector_size(64), may_alias));
-typedef float FloatLine __attribute__((vector_size(64), may_alias));
-typedef uint32_t UnalignedLine __attribute__((vector_size(64), aligned(4), may_alias));
-typedef uint8_t ByteLine __attribute__((vector_size(16), aligned(1), may_alias));
-
-static inline FloatLine load_line(const float* x) {
-  return reinterpret_cast<FloatLine>(static_cast<Line>(*reinterpret_cast<const UnalignedLine*>(x)));
-}
-static inline FloatLine load_line(const uint8_t* x) {
-  return __builtin_convertvector(*reinterpret_cast<const ByteLine*>(x), FloatLine);
-}
-
-// The first `count` numbers, 1 to 16; zeros behind them.
-template <typename T>
-static inline FloatLine load_line(const T* x, int64_t count) {
-  if (count >= kLine) return load_line(x);
-  T some[kLine] = {};
-  memcpy(some, x, count * sizeof(T));
-  return load_line(some);
-}
-
-// The first `count` numbers of a line.
-static inline void store_line(float* y, FloatLine x, int64_t count) {
-#if defined(__AVX512F__)
-  _mm512_mask_storeu_ps(y, static_cast<__mmask16>((1u << count) - 1), reinterpret_cast<__m512>(x));
-#else
-  memcpy(y, &x, count * sizeof(float));
-#endif
-}
 
 // Magnitudes between these, and zeros, take part: what is smaller or larger could leave the range of a part, of a
 // product of parts or of a sum (2^-63 the smallest part, 2^-126 the smallest product; 2^102 the largest).
@@ -85,30 +53,6 @@ static inline Parts split(FloatLine a, FloatLine b) {
   b -= reinterpret_cast<FloatLine>(b2);
   p.third = pair(reinterpret_cast<Line>(a), reinterpret_cast<Line>(b));  // at most 8 digits are left
   return p;
-}
-
-// Exchanges lanes that differ in bit `s` of their number with lines that do.
-template <int s>
-static inline void exchange(Line (&x)[kLine]) {
-  Line low, high;
-  for (int i = 0; i < kLine; ++i) {
-    low[i] = i & s ? kLine + i - s : i;
-    high[i] = i & s ? kLine + i : i + s;
-  }
-#pragma GCC unroll 16
-  for (int i = 0; i < kLine; ++i)
-    if (!(i & s)) {
-      const Line a = x[i], b = x[i + s];
-      x[i] = __builtin_shuffle(a, b, low);
-      x[i + s] = __builtin_shuffle(a, b, high);
-    }
-}
-
-static inline void transpose(Line (&x)[kLine]) {
-  exchange<8>(x);
-  exchange<4>(x);
-  exchange<2>(x);
-  exchange<1>(x);
 }
 
 }  // namespace FOPS_ISA

@@ -8,6 +8,7 @@
 
 #include "base/summation.h"
 #include "base/tiles.h"
+#include "conv/cpu/inputs.h"
 #include "conv/cpu/split.h"
 #include "conv/kernel.h"
 
@@ -17,8 +18,6 @@ namespace FOPS_ISA {
 constexpr int kBlockTiles = 4;                                    // tiles of outputs in registers
 constexpr int64_t kStep = 16;                                     // channels
 constexpr int64_t kWeightTile = 16 * kLine, kWeightStep = 3 * kWeightTile;  // numbers of 32 bits
-
-static inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // In a chain the product of two first parts is rounded 8 times in its instruction, once as even and odd channels are
 // added, and once for each later step; then once for each later chain. That is less than a plain sum's parts allow
