@@ -47,6 +47,16 @@ inline bool shared_fits(size_t bytes) {
   return bytes <= static_cast<size_t>(limit);
 }
 
+// Whether a kernel with wgmma has code for this thread's device: what is empty is bound to fewer threads a block
+// (bound_with_wgmma, gpu/isa/architecture.cuh).
+template <typename Function>
+bool has_code_here(Function kernel, int threads) {
+  cudaFuncAttributes compiled;
+  if (cudaFuncGetAttributes(&compiled, kernel) == cudaSuccess) return compiled.maxThreadsPerBlock >= threads;
+  cudaGetLastError();
+  return false;
+}
+
 // As many blocks as the device holds at once: for kernels whose blocks stay and walk over the tasks.
 template <typename Function>
 fops_status resident_grid(Function kernel, int threads, size_t shared, long long tasks, unsigned* grid) {

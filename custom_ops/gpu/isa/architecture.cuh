@@ -22,3 +22,15 @@
 #else
 #define FOPS_SM_90A 0
 #endif
+
+namespace fops {
+
+// The bound on threads a block of a kernel with wgmma. Its code for other GPUs is empty, and bound to one warp: so the
+// host sees which it has (has_code_here, gpu/launch.h).
+#if defined(__CUDA_ARCH__) && !FOPS_SM_90A
+constexpr int bound_with_wgmma(int) { return 32; }
+#else
+constexpr int bound_with_wgmma(int threads) { return threads; }
+#endif
+
+}  // namespace fops

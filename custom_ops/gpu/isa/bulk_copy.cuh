@@ -142,6 +142,15 @@ __device__ inline void barrier_wait(uint64_t* barrier, uint32_t parity) {
 #endif
 }
 
+// A place in a circular buffer that such barriers guard, and the parity of the round.
+struct Place {
+  int at = 0;
+  uint32_t phase = 0;
+  __device__ void next(int count) {
+    if (++at == count) at = 0, phase ^= 1;
+  }
+};
+
 // `bytes` (a multiple of 16, both ends aligned to 16) to shared memory; counted at the barrier.
 __device__ inline void bulk_load(void* to, const void* from, uint32_t bytes, uint64_t* barrier) {
 #if FOPS_SM_90A

@@ -32,12 +32,6 @@ using namespace shifts;
 // So a lane has two neighbouring outputs of each of two columns. With K = 7 these are four in a row. With K = 5 lanes
 // g and g + 1 swap: the even one then has all four outputs of the first column, the odd one those of the second.
 
-// Code without wgmma is empty; its bound on threads says so to the host.
-#if defined(__CUDA_ARCH__) && !FOPS_SM_90A
-constexpr int bound(int) { return 32; }
-#else
-constexpr int bound(int groups) { return 128 * groups; }
-#endif
 // Of a multiprocessor: four warpgroups; with six the weights hardly fitted, and stores got in each other's way. With
 // K = 5 in blocks of two, of which one stages half as much (1 to 12 filters 0.273 ms, of one 0.278), with K = 7 of one
 // (1 to 64 filters, 28x34: 0.052 and 0.058).
@@ -46,7 +40,7 @@ constexpr int kBlockGroups = 4;
 
 // `claims`: a part's counter of tasks that are taken; without, blocks have equal shares.
 template <int K, int kColumns, bool kHalf, typename X>
-__global__ void __launch_bounds__(bound(groups(K)), kBlockGroups / groups(K))
+__global__ void __launch_bounds__(bound_with_wgmma(128 * groups(K)), kBlockGroups / groups(K))
     tensor_core_shifts(const __grid_constant__ Dims whole, const __grid_constant__ Tiling tiling,
                        const X* __restrict__ x, const float* __restrict__ k, float* __restrict__ y, unsigned* claims) {
 #if FOPS_SM_90A
@@ -311,13 +305,7 @@ fops_status run(const fops_conv& c, Tiling t, const void* x, const float* k, flo
   });
 }
 
-bool usable() {
-  cudaFuncAttributes compiled;
-  if (cudaFuncGetAttributes(&compiled, tensor_core_shifts<5, 48, false, float>) == cudaSuccess)
-    return compiled.maxThreadsPerBlock >= 256;
-  cudaGetLastError();
-  return false;
-}
+bool usable() { return has_code_here(tensor_core_shifts<5, 48, false, float>, 128 * groups(5)); }
 
 }  // namespace
 

@@ -30,18 +30,12 @@ using namespace bands;
 //
 // So the three sums of a filter at a position end in one lane.
 
-#if defined(__CUDA_ARCH__) && !FOPS_SM_90A
-constexpr int kBound = 32;  // code without wgmma is empty; its bound on threads says so to the host
-#else
-constexpr int kBound = kThreads;
-#endif
-
 constexpr int kBlocks = 2;  // a multiprocessor; with three of up to 16 filters most layers took 5 to 15% longer
 
 // kFilters: filters, and those of padding up to a multiple of 8. kLong: more steps than a chain may have. kFew: so few
 // products that the one of two low halves shows (kLeastProducts): low pixels meet the low weights too.
 template <int kFilters, bool kLong, bool kFew>
-__global__ void __launch_bounds__(kBound, kBlocks)
+__global__ void __launch_bounds__(bound_with_wgmma(kThreads), kBlocks)
     tensor_core_bands(const __grid_constant__ Dims d, const __grid_constant__ Tiling tiling,
                       const float* __restrict__ x, const float* __restrict__ k, float* __restrict__ y, unsigned* claims) {
 #if FOPS_SM_90A
@@ -277,14 +271,7 @@ fops_status run(const fops_conv& c, const Tiling& tiling, const float* x, const 
                                      : launch<kFilters, false, false>(c, tiling, x, k, y, stream);
 }
 
-// Whether this thread's device runs the kernel: code that is not for it is empty, and bound to fewer threads.
-bool usable() {
-  cudaFuncAttributes compiled;
-  if (cudaFuncGetAttributes(&compiled, tensor_core_bands<24, true, false>) == cudaSuccess)
-    return compiled.maxThreadsPerBlock >= kThreads;
-  cudaGetLastError();
-  return false;
-}
+bool usable() { return has_code_here(tensor_core_bands<24, true, false>, kThreads); }
 
 }  // namespace
 

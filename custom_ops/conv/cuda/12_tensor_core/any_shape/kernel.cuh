@@ -37,21 +37,6 @@ struct Shared {  // of fixed size; ring and buffers lie behind it
   bool plain_weights;  // all outputs take the plain road
 };
 
-// A place in a circular buffer, and the parity of the round.
-struct Place {
-  int at = 0;
-  uint32_t phase = 0;
-  __device__ void next(int count) {
-    if (++at == count) at = 0, phase ^= 1;
-  }
-};
-
-#if defined(__CUDA_ARCH__) && !FOPS_SM_90A
-constexpr int kBound = 32;  // code without wgmma is empty; its bound on threads says so to the host
-#else
-constexpr int kBound = kThreads;
-#endif
-
 // How a task is cut: its columns of a wgmma; whether it is made of strips; whether a cluster shares its depth, a segment
 // or more a block.
 template <int columns, bool strips = false, bool parts = false>
@@ -62,7 +47,7 @@ struct Cut {
 
 // kLong: more steps than a chain may have.
 template <int kTaps, int kTiles, typename Cut, bool kLong>
-__global__ void __launch_bounds__(kBound, 1)
+__global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
     tensor_core_any_shape(const __grid_constant__ Dims d, const __grid_constant__ Plan plan,
                           const __grid_constant__ Steps steps, bool bytes, const void* __restrict__ x,
                           const float* __restrict__ k, float* __restrict__ y, Packed packed) {

@@ -37,7 +37,7 @@ fops_status launch_tiles(const Call& call, const Choice& choice);    // taps 0
 fops_status launch_stacked(const Call& call, const Choice& choice);  // taps 1
 fops_status launch_taps(const Call& call, const Choice& choice);     // taps 2, 4, 8
 
-// Whether this thread's device runs the kernels: code that is not for it is empty, and bound to fewer threads.
+// Whether the kernels have code for this thread's device.
 bool usable();
 
 }  // namespace any_shape

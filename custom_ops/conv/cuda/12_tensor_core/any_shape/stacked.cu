@@ -6,13 +6,7 @@ namespace any_shape {
 
 fops_status launch_stacked(const Call& call, const Choice& choice) { return launch_form<1, 1>(call, choice); }
 
-bool usable() {
-  cudaFuncAttributes compiled;
-  if (cudaFuncGetAttributes(&compiled, tensor_core_any_shape<1, 1, Cut<kMostColumns>, false>) == cudaSuccess)
-    return compiled.maxThreadsPerBlock >= kThreads;
-  cudaGetLastError();
-  return false;
-}
+bool usable() { return has_code_here(tensor_core_any_shape<1, 1, Cut<kMostColumns>, false>, kThreads); }
 
 }  // namespace any_shape
 }  // namespace fops

@@ -49,14 +49,8 @@ __device__ __noinline__ void plain_task(const Dims& d, const Tiling& tiling, con
   together();
 }
 
-#if defined(__CUDA_ARCH__) && !FOPS_SM_90A
-constexpr int kBound = 32;  // code without wgmma is empty; its bound on threads says so to the host
-#else
-constexpr int kBound = kThreads;
-#endif
-
 template <typename Form>
-__global__ void __launch_bounds__(kBound, 1)
+__global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
     tensor_core_walks(const __grid_constant__ Dims d, const __grid_constant__ Tiling tiling,
                       const float* __restrict__ x, const float* __restrict__ k, float* __restrict__ y) {
 #if FOPS_SM_90A
@@ -246,14 +240,7 @@ fops_status launch(const fops_conv& c, const float* x, const float* k, float* y,
 
 using Fa2020 = Form<7, 16, 2, 2>;  // its second layer
 
-// Whether this thread's device runs the kernel: code that is not for it is empty, and bound to fewer threads.
-bool usable() {
-  cudaFuncAttributes compiled;
-  if (cudaFuncGetAttributes(&compiled, tensor_core_walks<Fa2020>) == cudaSuccess)
-    return compiled.maxThreadsPerBlock >= kThreads;
-  cudaGetLastError();
-  return false;
-}
+bool usable() { return has_code_here(tensor_core_walks<Fa2020>, kThreads); }
 
 }  // namespace
 

@@ -106,15 +106,6 @@ struct Shared {
   uint32_t plain_weights;         // whether a weight has no good split
 };
 
-// A place in a circular buffer, and the parity of the round.
-struct Place {
-  int at = 0;
-  uint32_t phase = 0;
-  __device__ void next(int count) {
-    if (++at == count) at = 0, phase ^= 1;
-  }
-};
-
 // The lane map. Lane 4g + t of warp w, g = 0..7, t = 0..3, holds, of a step's eight words of a pixel's row,
 //
 //   A: walk 16w + g        words 2t -> a0, 2t + 1 -> a2        D: walk 16w + g      filters 2t, 2t+1 of every eight

@@ -60,17 +60,10 @@ struct Task {
   }
 };
 
-// Code without wgmma is empty; its bound on threads then says so to dense_hopper_usable.
-#if defined(__CUDA_ARCH__) && !FOPS_SM_90A
-constexpr int kBound = 32;
-#else
-constexpr int kBound = kThreads;
-#endif
-
 // kUnitsTall: D's rows are units and its columns rows of x; otherwise the other way round.
 // kEveryChunk: each chunk's sums go to a place of their own; otherwise a part's, to y if `finish`.
 template <int kWide, int kProducts, bool kUnitsTall, bool kEveryChunk>
-__global__ void __launch_bounds__(kBound, 1)
+__global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
     dense_wgmma(const __grid_constant__ Maps maps, Tasks tasks, DenseEpilogue epilogue, bool finish, float* to) {
 #if FOPS_SM_90A
   constexpr int kStages = stages(kWide, kProducts), kParts = kProducts == 3 ? 2 : 1;
@@ -307,9 +300,7 @@ fops_status dense_hopper_usable(const DenseWeights& weights, bool* usable) {
   FOPS_CUDA(cudaGetDevice(&device));
   FOPS_CUDA(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
   if (major != 9 || weights.units <= 64) return FOPS_OK;
-  cudaFuncAttributes attributes = {};
-  FOPS_CUDA(cudaFuncGetAttributes(&attributes, dense_wgmma<152, 3, true, false>));
-  if (attributes.maxThreadsPerBlock < kThreads) return FOPS_OK;
+  if (!has_code_here(dense_wgmma<152, 3, true, false>, kThreads)) return FOPS_OK;
   Encode encode = nullptr;
   FOPS_TRY(find_encode(&encode));
   *usable = encode != nullptr;
