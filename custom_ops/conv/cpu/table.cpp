@@ -62,7 +62,7 @@ double tiles_cost(const fops_conv& c) {
 }
 
 // Whether `broadcast` takes less time than `direct`. In cycles of a Zen 5 core for 32 filters a product of a position
-// takes 1 and 1.06 (1.2 where a vector has three rows' inputs), an output 10 and 4, and `broadcast` packs a product's
+// takes 1 and 1.02 (1.2 where a vector has three rows' inputs), an output 10 and 4, and `broadcast` packs a product's
 // weights in 12, in 24 where there is one block for all threads. `direct` has blocks of 16 positions and 8 filters,
 // `broadcast` of 32 filters. Only where `direct` makes no copies: both then add up the same sums in the same order, so
 // that the batch may decide.
@@ -71,7 +71,7 @@ bool broadcast_pays(const fops_conv& c) {
   const auto blocks = [](int64_t n, int64_t of) { return static_cast<double>((n + of - 1) / of * of); };
   const auto depth = static_cast<double>(c.C * c.K * c.K);
   const int64_t positions = out_h(c) * out_w(c);
-  const double product = out_w(c) + std::gcd(out_w(c), int64_t{16}) < 16 ? 1.2 : 1.06;
+  const double product = out_w(c) + std::gcd(out_w(c), int64_t{16}) < 16 ? 1.2 : 1.02;
   const double direct = blocks(c.M, 8) * (product * depth * blocks(positions, 16) + 4.0 * positions);
   const double packing = c.M > 32 ? 12 : 24;
   return blocks(c.M, 32) * (depth * (positions + packing / c.B) + 10.0 * positions) < direct;
