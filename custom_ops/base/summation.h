@@ -4,8 +4,8 @@
 // each time. One chain of n additions is n of them, and where the terms are alike they all round the same way: 6,272
 // equal terms were wrong by 1,500 such units. So the products of a part are added one after another, and then the parts:
 // a term passes through no more than kWorst * (4 + sqrt(n)) additions, whatever the input. Inputs that are not made for
-// it keep within the 4 + sqrt(n) of docs/precision.md: equal terms come to 0.26 of their additions. Of sums whose first
-// term outweighs the rest chance takes a few further (there, too).
+// it keep within the 4 + sqrt(n) of docs/precision.md: equal terms come to 0.26 of their additions. Of sums that are one
+// part and whose first term outweighs the rest a few do not; docs/precision.md says how many.
 //
 // With kWorst = 1 that would be a limit for every input. It costs the course's convolutions 8 to 19% (25 products need
 // four parts then; one AVX-512 core); 3.5 leaves 25 products in one part, and makes 7 of 588.

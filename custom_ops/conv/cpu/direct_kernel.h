@@ -54,8 +54,8 @@ static void tile_sums(const Products& p, const Block* b, int64_t count, const fl
   const int64_t depth = p.depth, skip = p.skip, once = p.stride * 4, thrice = 3 * once, stride = to.stride;
   alignas(kVectorBytes) float memory[filters * vectors * kLanes];
   float* sums = memory;  // of the parts before
-  // Else, of small tiles, the compiler keeps them in registers and inputs in memory: 1 to 4, 7x7, took twice as long.
-  // Large tiles gain by the few that it keeps: 3 to 64, 5x5, 4%.
+  // Without this the compiler keeps a small tile's sums in registers, and its inputs in memory: 1 to 4, 7x7, took twice
+  // as long. Of a large tile it keeps a few sums in registers that are free: 3 to 64, 5x5, gains 4%.
   if (kManyRegisters && filters * vectors <= 16) asm("" : "+r"(sums));
   for (; count > 0; --count, ++b) {
     float* const y = to.y + b->begin - to.first;
@@ -116,7 +116,7 @@ static void tile_sums(const Products& p, const Block* b, int64_t count, const fl
       if (to.add) {
 #pragma GCC unroll 8
         for (int r = 0; r < filters; ++r, row += stride) {
-          asm("" : "+r"(row));
+          asm("" : "+r"(row));  // one pointer, as of the weights
 #pragma GCC unroll 8
           for (int v = 0; v < vectors; ++v) acc[r][v] += load(row + v * kLanes);
         }
@@ -124,7 +124,7 @@ static void tile_sums(const Products& p, const Block* b, int64_t count, const fl
       }
 #pragma GCC unroll 8
       for (int r = 0; r < filters; ++r, row += stride) {
-        asm("" : "+r"(row));  // as above: one pointer
+        asm("" : "+r"(row));
 #pragma GCC unroll 8
         for (int v = 0; v < vectors; ++v) store(row + v * kLanes, acc[r][v]);
       }
