@@ -8,17 +8,17 @@ namespace fops {
 
 // The power of two for a block's `count` values; 0 where none fits them: an infinity or NaN is among them, or a value
 // that is not zero and, scaled, below `least`, where its low half would lose bits (0: never mind those). All kThreads
-// threads call it; `scratch` is one shared word.
-template <int kThreads, typename X>
-__device__ float band_scale(const X* source, int count, float least, unsigned* scratch) {
+// threads of the team call it; `scratch` is one shared word.
+template <int kThreads, typename X, typename Team = WholeBlock>
+__device__ float band_scale(const X* source, int count, float least, unsigned* scratch, const Team& team = {}) {
   float largest = 0.0f;
   uint32_t smallest = ~0u;
-  for (int i = threadIdx.x; i < count; i += kThreads) {
+  for (int i = team.thread(); i < count; i += kThreads) {
     const float v = static_cast<float>(source[i]);
     largest = larger(largest, v), smallest = min(smallest, nonzero_bits(v));
   }
-  largest = block_max(largest, scratch);
-  smallest = ~block_max(~smallest, scratch);
+  largest = block_max(largest, scratch, team);
+  smallest = ~block_max(~smallest, scratch, team);
   float scale = kImageScale;
   const auto fits = [&] { return least == 0.0f || smallest >= nonzero_bits(least / scale); };
   if (largest * scale < kWindowLow || largest * scale > kWindowHigh || !fits()) scale = scale_for(largest);

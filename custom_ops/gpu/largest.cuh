@@ -16,19 +16,27 @@ __device__ inline unsigned warp_max(unsigned bits) {
   return bits;
 }
 
-// The largest `bits` over a block. Every thread calls it; `scratch` is one shared word.
-__device__ inline unsigned block_max(unsigned bits, unsigned* scratch) {
-  __syncthreads();
-  if (threadIdx.x == 0) *scratch = 0;
-  __syncthreads();
+// The threads that look for it together: a block, or some whole warps of it, which have a type like this one.
+struct WholeBlock {
+  __device__ int thread() const { return threadIdx.x; }
+  __device__ void sync() const { __syncthreads(); }
+};
+
+// The largest `bits` over a team. Every thread of it calls this; `scratch` is one shared word.
+template <typename Team = WholeBlock>
+__device__ inline unsigned block_max(unsigned bits, unsigned* scratch, const Team& team = {}) {
+  team.sync();
+  if (team.thread() == 0) *scratch = 0;
+  team.sync();
   bits = warp_max(bits);
   if (threadIdx.x % 32 == 0) atomicMax(scratch, bits);
-  __syncthreads();
+  team.sync();
   return *scratch;
 }
 // The largest |value|, for values of 0 and above: their bits order as they do.
-__device__ inline float block_max(float value, unsigned* scratch) {
-  return __uint_as_float(block_max(__float_as_uint(value), scratch));
+template <typename Team = WholeBlock>
+__device__ inline float block_max(float value, unsigned* scratch, const Team& team = {}) {
+  return __uint_as_float(block_max(__float_as_uint(value), scratch, team));
 }
 
 }  // namespace fops

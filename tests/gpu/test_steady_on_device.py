@@ -108,6 +108,9 @@ CUT_BY_BATCH = [
     (19, 13, 22, 40, 11),
     (7, 28, 28, 64, 4),
 ]
+# The same of streams.cu, which takes batches of 1,056 images (of more than 64 filters: 528): with one part of the filters
+# that is smaller, tiles of few filters, rows of images that are not a power of two. Of the first one x comes in phases.
+MANY = [(1, 28, 28, 33, 5), (1, 20, 28, 50, 5), (1, 32, 24, 64, 5), (1, 20, 16, 97, 5), (1, 36, 36, 128, 5)]
 IMAGES = {
     "uint8": reference.pixels,
     "specials": lambda rng, shape: inputs.with_specials(rng.standard_normal(shape), rng, shape[0] // 3),
@@ -116,6 +119,7 @@ IMAGES = {
 # A layer, images in all, images a batch.
 BATCHES = [(layer, 300, (1, 2, 3, 50)) for layer in SHARED_BANDS]
 BATCHES += [(layer, 700, (1, 2, 50, 200)) for layer in CUT_BY_BATCH]
+BATCHES += [(layer, 4300 if layer is MANY[0] else 1100, (1, 50, 1057)) for layer in MANY]
 
 
 @pytest.mark.parametrize("kind", IMAGES)

@@ -65,6 +65,16 @@ __device__ inline void bulk_prefetch_l2(const void* from, int bytes) {
 #endif
 }
 
+// The same, to stay there when other lines leave.
+__device__ inline void bulk_prefetch_l2_kept(const void* from, int bytes) {
+#if FOPS_SM_90
+  uint64_t evict_last;
+  asm volatile("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(evict_last));
+  asm volatile("cp.async.bulk.prefetch.L2.global.L2::cache_hint [%0], %1, %2;" ::"l"(from), "r"(bytes), "l"(evict_last)
+               : "memory");
+#endif
+}
+
 // ---- blocks, shared to global memory, by the copy engine ----
 
 constexpr bool kCopyEngine = FOPS_SM_90;  // whether it is there
@@ -97,6 +107,17 @@ __device__ inline void bulk_commit() {
 __device__ inline void bulk_wait_read() {
 #if FOPS_SM_90
   asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+#endif
+}
+// Waits until all of this thread's groups but the latest `pending`, 0 to 3, have read shared memory.
+__device__ inline void bulk_wait_read_but(int pending) {
+#if FOPS_SM_90
+  switch (pending) {
+    case 0: asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory"); break;
+    case 1: asm volatile("cp.async.bulk.wait_group.read 1;" ::: "memory"); break;
+    case 2: asm volatile("cp.async.bulk.wait_group.read 2;" ::: "memory"); break;
+    default: asm volatile("cp.async.bulk.wait_group.read 3;" ::: "memory"); break;
+  }
 #endif
 }
 // Between a thread's ordinary writes to shared memory and a copy, or a wgmma, that reads them.
@@ -140,6 +161,21 @@ __device__ inline void barrier_wait(uint64_t* barrier, uint32_t parity) {
       "r"(parity)
       : "memory");
 #endif
+}
+
+// Whether it need not be waited for.
+__device__ inline bool barrier_done(uint64_t* barrier, uint32_t parity) {
+  int done = 1;
+#if FOPS_SM_90A
+  asm volatile(
+      "{.reg .pred done;\n"
+      "mbarrier.test_wait.parity.shared::cta.b64 done, [%1], %2;\n"
+      "selp.s32 %0, 1, 0, done;}"
+      : "=r"(done)
+      : "r"(shared_address(barrier)), "r"(parity)
+      : "memory");
+#endif
+  return done != 0;
 }
 
 // A place in a circular buffer that such barriers guard, and the parity of the round.

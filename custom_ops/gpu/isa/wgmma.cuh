@@ -261,6 +261,19 @@ __device__ inline void take_sums(float* done, float& sum, float& small, float sc
 __device__ inline void named_barrier(int number, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(number), "r"(threads) : "memory");
 }
+// The same, and whether `value` holds for any of them.
+__device__ inline bool named_barrier_or(int number, int threads, bool value) {
+  int any;
+  asm volatile(
+      "{.reg .pred one, all;\n"
+      "setp.ne.s32 one, %1, 0;\n"
+      "bar.red.or.pred all, %2, %3, one;\n"
+      "selp.s32 %0, 1, 0, all;}"
+      : "=r"(any)
+      : "r"(static_cast<int>(value)), "r"(number), "r"(threads)
+      : "memory");
+  return any != 0;
+}
 // A barrier among the 128 threads of warpgroup `group` of the block.
 __device__ inline void warpgroup_sync(int group) { named_barrier(group + 1, 128); }
 

@@ -1,6 +1,7 @@
 // Step 12: which of its kernels runs a convolution.
 //
-//   one channel, 9 filters or more, K = 5, 7  shifts.cu on Hopper, where planes are whole 32-byte sectors
+//   one channel, 9 filters or more, K = 5, 7  shifts.cu on Hopper, where planes are whole 32-byte sectors; it gives
+//                                             many small images to streams.cu
 //   one channel, few filters, K = 5 or 7      four_outputs.cu, where rows are whole groups of four
 //   one channel, K = 5 or 7                   pixels.cu
 //   4 channels, 9 to 16 filters, K = 7        any_shape/walks.cu on Hopper at float32 grade

@@ -284,6 +284,11 @@ fops_status run(const fops_conv& c, Tiling t, const void* x, const float* k, flo
     t.vector_out = reinterpret_cast<uintptr_t>(y) % 16 == 0;
     t.vector_in = d.H * row % 16 == 0 && (t.bands == 1 || (t.rows * row % 16 == 0 && (K - 1) * row % 16 == 0)) &&
                   reinterpret_cast<uintptr_t>(x) % 16 == 0;
+    if (K == 5 && !kHalf) {
+      bool taken = false;
+      FOPS_TRY(run_tensor_core_streams(c, t, x, k, y, stream, &taken));
+      if (taken) return FOPS_OK;
+    }
     auto* kernel = tensor_core_shifts<K, kColumns, kHalf, In>;
     const size_t shared = shared_bytes(t, sizeof(In));
     FOPS_TRY(allow_shared(kernel, shared));

@@ -51,10 +51,11 @@ __device__ void fetch(const X* source, int count, X* waiting) {
 // rounded to half, and with kResidue what the rounding left. Past the last pixel lie zeros. Returns whether all that
 // this thread saw were exact in half.
 template <int K, bool kResidue, int kThreads, typename X>
-__device__ bool stage(const Tiling& tiling, int W, const X* waiting, int count, float scale, uint4* hi, uint4* lo) {
+__device__ bool stage(const Tiling& tiling, int W, const X* waiting, int count, float scale, uint4* hi, uint4* lo,
+                      int thread = threadIdx.x) {
   constexpr int kRun = run(K), kStep = shifts(K) / 2, kWords = 4 + (kRun - 1) * kStep;
   bool exact = true;
-  for (int i = threadIdx.x; i < (tiling.rows + K - 1) * tiling.runs; i += kThreads) {
+  for (int i = thread; i < (tiling.rows + K - 1) * tiling.runs; i += kThreads) {
     const int row = divide(i, tiling.inverse_runs), column = (i - row * tiling.runs) * kRun;
     const int first = row * W + column * shifts(K);
     uint32_t high[kWords], low[kWords];
@@ -116,4 +117,9 @@ __device__ void load_weights(const float* k, int filters, float scale, uint32_t 
 }
 
 }  // namespace shifts
+
+// streams.cu: many images, if it takes them (*taken), with the same results.
+fops_status run_tensor_core_streams(const fops_conv&, const shifts::Tiling&, const void* x, const float* k, float* y,
+                                    cudaStream_t, bool* taken);
+
 }  // namespace fops

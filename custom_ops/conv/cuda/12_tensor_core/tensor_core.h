@@ -1,5 +1,5 @@
 // Step 12's kernels: pixels.cu and four_outputs.cu for one input channel, channels.cu for several, and for a few of
-// them few_filters.cu, whose shapes are a part of the latter's. On Hopper shifts.cu does many of one channel,
+// them few_filters.cu, whose shapes are a part of the latter's. On Hopper shifts.cu does many of one channel (and streams.cu),
 // warpgroup.cu most of few_filters.cu's, any_shape/walks.cu and bands.cu most of channels.cu's, and any_shape/any_shape.cu
 // all that is left. dispatch.cu decides.
 #pragma once
