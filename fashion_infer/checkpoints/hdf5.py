@@ -30,7 +30,8 @@ from .checkpoint import Checkpoint, check_finite, check_size, notice_of_rounded,
 FORMAT = "fashion-infer checkpoint 1"
 _TYPES = ("f2", "f4", "f8", "i1", "u1", "i2", "i4", "i8")  # with either order of bytes
 _MOST_DIMENSIONS = 8
-_LEAST_PACKED = 16 << 10  # bytes
+_LEAST_PACKED = 2 << 10  # bytes; less gains nothing
+_LAYOUT = ("v110", "v110")  # HDF5 1.10: one packed chunk needs no index, which took 2 to 6 KB before
 _MOST_FACTS, _LARGEST_FACT = 100, 64 << 10
 
 
@@ -185,7 +186,7 @@ def image(checkpoint: Checkpoint, quantized: Mapping[str, Tuple[np.ndarray, np.n
     import h5py
 
     content = io.BytesIO()
-    with h5py.File(content, "w") as file:
+    with h5py.File(content, "w", libver=_LAYOUT) as file:
         file.attrs["format"] = FORMAT
         for key, value in checkpoint.attributes.items():
             file.attrs[key] = value
@@ -202,7 +203,7 @@ def image(checkpoint: Checkpoint, quantized: Mapping[str, Tuple[np.ndarray, np.n
 
 
 def _put(file, key: str, values: np.ndarray) -> None:
-    """Store an array: small ones as they are, for an index of chunks takes 2 to 6 KB, others packed in one chunk.
+    """Store an array: small ones as they are, others packed in one chunk.
 
     Of int8 weights, whose bytes never repeat, only the Huffman code saves anything: with few tables and no search for
     repeats 500 x 7200 of them take 3.20 MB, and as HDF5 packs them 3.23.
