@@ -108,8 +108,8 @@ CUT_BY_BATCH = [
     (19, 13, 22, 40, 11),
     (7, 28, 28, 64, 4),
 ]
-# The same of streams.cu, which takes batches of 1,056 images (of more than 64 filters: 528): with one part of the filters
-# that is smaller, tiles of few filters, rows of images that are not a power of two. Of the first one x comes in phases.
+# The same of streams.cu, which takes batches of 1,056 images (of more than 64 filters: 528): with one part of the
+# filters that is smaller, tiles of few filters, rows that are not a power of two. Of the first one x comes in phases.
 MANY = [(1, 28, 28, 33, 5), (1, 20, 28, 50, 5), (1, 32, 24, 64, 5), (1, 20, 16, 97, 5), (1, 36, 36, 128, 5)]
 IMAGES = {
     "uint8": reference.pixels,
