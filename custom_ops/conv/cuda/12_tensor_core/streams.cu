@@ -18,6 +18,9 @@
 namespace fops {
 namespace {
 
+// The lane map. It is that of shifts.cu: lane 4g + t has two neighbouring outputs, from g % 2 * 2 on, of filter g / 2 of
+// its warp's four, and of columns 8j + 2t and 8j + 2t + 1.
+
 constexpr int K = 5, kTaps = K * K, kSteps = shifts::steps(K), kShift = shifts::shifts(K);
 constexpr int kColumns = 48;                  // of a turn
 constexpr int kParts = 2, kGroups = 2 * kParts;  // of a block: parts of the filters, and warpgroups, a tile each
@@ -105,8 +108,6 @@ __device__ void stage_images(const Dims& d, const Tiling& tiling, Shared& shared
   }
 }
 
-// The lane map is that of shifts.cu: lane 4g + t has two neighbouring outputs, from g % 2 * 2 on, of filter g / 2 of its
-// warp's four and columns 8j + 2t and 8j + 2t + 1.
 template <typename X>
 __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
     tensor_core_streams(const __grid_constant__ Dims d, const __grid_constant__ Tiling tiling,
