@@ -70,7 +70,7 @@ def test_every_command_of_the_page_does_what_it_shows(data_dir, tmp_path, monkey
     for name, value in {
         "PATH": f"{program.parent}{os.pathsep}{os.environ['PATH']}",
         "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])),
-        "FASHION_INFER_DATA": str(data_dir),
+        "FASHION_INFER_DATA": str(Path(data_dir).resolve()),
         "IPYTHONDIR": str(tmp_path / "ipython"),
         "COLUMNS": "160",
     }.items():
