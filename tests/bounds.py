@@ -1,6 +1,7 @@
 """The promise of docs/precision.md as an oracle: what a chain of layers gives in float64, and how far a result of
 float32 grade may be from it. NumPy alone."""
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -24,6 +25,16 @@ class Bounded(NamedTuple):
     def spread(self):
         """`error`, infinite where there may have been an overflow: what the next layer reckons with."""
         return np.where(self.overflow, np.inf, self.error)
+
+
+def times(kernel, n):
+    """How many times the bound a CUDA kernel of float32 grade may reach: 1, or for the steps of the ladder that add an
+    output's n products one after the other what as many roundings are (docs/precision.md, "Plain chains")."""
+    if kernel in ("auto", "tensor-core", "few-products"):
+        return 1.0
+    part = 16 if n <= 256 else 32
+    roundings = part + math.ceil(n / part) + 1 if kernel == "implicit-gemm" and n > 25 else n
+    return max(1.0, roundings / (4 + math.sqrt(n)))
 
 
 def exactly(x):

@@ -15,10 +15,6 @@ st = hypothesis.strategies
 
 pytestmark = pytest.mark.gpu
 NAMES = [*[name for name, precision in library.kernels() if precision == "float32"], "auto"]
-# What docs/precision.md says does not hold yet on a GPU.
-NOT_YET = pytest.mark.xfail(reason="docs/precision.md: what does not hold yet on a GPU")
-LONG = ("implicit-gemm", "tensor-core", "few-products", "auto")
-LONG_CHAINS = [name if name in LONG else pytest.param(name, marks=NOT_YET) for name in NAMES]
 KIND = st.sampled_from(sorted(inputs.KINDS))
 SEED = st.integers(0, 2**32 - 1)
 LARGE = chains.large()
@@ -30,7 +26,7 @@ def check_kernel(name, x, weight):
     status, y = library.on_device(name, x, weight)
     assert status == library.OK, library.message()
     wanted = bounds.forward([Convolution(len(weight), weight.shape[2])], [weight], x)
-    assert bounds.excess(y, wanted) <= 1
+    assert bounds.excess(y, wanted) <= bounds.times(name, weight[0].size)
 
 
 @st.composite
@@ -42,7 +38,7 @@ def shapes(draw):
     return c, h, w, draw(st.integers(1, 70)), k
 
 
-@pytest.mark.parametrize("name", LONG_CHAINS)
+@pytest.mark.parametrize("name", NAMES)
 def test_any_shape(name):
     @profiles.on_device(60)
     @hypothesis.given(shapes(), KIND, KIND, st.booleans(), SEED)
@@ -59,29 +55,35 @@ def test_any_shape(name):
     check()
 
 
-def constants(rng, n, c, k):
-    """n images or filters, each of one value."""
-    return rng.uniform(0.5, 1.5, (n, 1, 1, 1)).astype(np.float32) * np.ones((1, c, k, k), np.float32)
+def constants(rng, n, c, k, across=0):
+    """n images or filters, each of one value; `across`: so many columns more."""
+    return rng.uniform(0.5, 1.5, (n, 1, 1, 1)).astype(np.float32) * np.ones((1, c, k, k + across), np.float32)
 
 
 @pytest.mark.parametrize("pixels", ["constant", "positive"])
 @pytest.mark.parametrize(
-    "c, m, k", [(31, 64, 2), (5, 24, 4), (15, 32, 4), (160, 40, 1), (64, 64, 2), (15, 64, 8), (3, 64, 7)]
-)
-def test_alike_terms(c, m, k, pixels):
+    "c, m, k, across",
+    [(31, 64, 2, 0), (5, 24, 4, 0), (15, 32, 4, 0), (160, 40, 1, 0), (64, 64, 2, 0), (15, 64, 8, 0), (3, 64, 7, 0),
+     (3, 64, 7, 32), (4, 64, 5, 32), (2, 64, 8, 32), (2, 64, 5, 32)],
+)  # fmt: skip
+def test_alike_terms(c, m, k, across, pixels):
     """The tensor cores cut off toward zero: terms of one sign add up what each chain loses. Which values lose most is
     chance, so there are many: a constant an image and a filter."""
     rng = np.random.default_rng()
-    x = constants(rng, 1000, c, k)
+    x = constants(rng, 1000, c, k, across)
     x = x if pixels == "constant" else (x * rng.uniform(0.9, 1.1, x.shape)).astype(np.float32)
     check_kernel("auto", x, constants(rng, m, c, k))
 
 
-@pytest.mark.parametrize("c, m, k", [(1, 50, 5), (4, 64, 4), (15, 64, 2), (31, 32, 2), (12, 24, 5), (64, 64, 3)])
-def test_inputs_made_against_it(c, m, k):
+@pytest.mark.parametrize(
+    "c, m, k, across",
+    [(1, 50, 5, 0), (4, 64, 4, 0), (15, 64, 2, 0), (31, 32, 2, 0), (12, 24, 5, 0), (64, 64, 3, 0), (3, 64, 7, 32),
+     (4, 64, 5, 32)],
+)  # fmt: skip
+def test_inputs_made_against_it(c, m, k, across):
     """What docs/precision.md says of them on Hopper."""
     rng = np.random.default_rng()
-    x = constants(rng, 1000, c, k) * (2.0 ** rng.integers(-12, 0, (1000, 1, 1, 1))).astype(np.float32)
+    x = constants(rng, 1000, c, k, across) * (2.0 ** rng.integers(-12, 0, (1000, 1, 1, 1))).astype(np.float32)
     x[:, 0, 0, 0] = rng.uniform(0.5, 1.5, 1000)
     weight = constants(rng, m, c, k)
     status, y = library.on_device("auto", x, weight)
@@ -99,7 +101,7 @@ def test_course_layers(name, layer):
         check_kernel(name, x, weight)
 
 
-@pytest.mark.parametrize("name", LONG_CHAINS)
+@pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("kind", ["constant", "positive"])
 def test_long_sums(name, kind):
     """6,272 terms of one sign."""

@@ -80,18 +80,33 @@ def test_random_shapes(torch, name):
     check()
 
 
+# Shapes that have kernels of their own, which random shapes seldom meet: C, H and W of outputs, M, K.
+FAMILIES = {
+    "few-filters": (st.integers(2, 6), st.integers(4, 68), st.integers(1, 68), st.integers(9, 16), st.just(5)),
+    "few-channels": (
+        st.integers(2, 4),
+        st.integers(1, 40),
+        st.integers(33, 240),
+        st.integers(33, 128),
+        st.integers(5, 8),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("name", [name for name in NAMES if name.startswith("tensor-core")] or ["none"])
-def test_random_shapes_of_few_filters(torch, name):
-    """Those that have kernels of their own, which random shapes seldom meet; more images than fit at once."""
+def test_random_shapes_of_families(torch, name, family):
+    """More images than fit at once, too."""
 
     @profiles.on_device(60)
     @hypothesis.given(
-        st.sampled_from([1, 2, 7, 500]), st.integers(2, 6), st.integers(8, 72), st.integers(5, 72), st.integers(9, 16),
-        st.sampled_from(["pixels", "reals"]), st.integers(0, 99), st.sampled_from([1.0, 1e-12, 1e12]),
-        st.integers(0, 1),
+        st.sampled_from([1, 2, 7, 500]), st.tuples(*FAMILIES[family]), st.sampled_from(["pixels", "reals"]),
+        st.integers(0, 99), st.sampled_from([1.0, 1e-12, 1e12]), st.integers(0, 1),
     )  # fmt: skip
-    def check(B, C, H, W, M, kind, seed, scale, offset):
-        x, k = images(torch, (B + offset, C, H, W), kind, seed), weights(torch, (M, C, 5, 5), seed)
+    def check(B, shape, kind, seed, scale, offset):
+        C, OH, OW, M, K = shape
+        x = images(torch, (B + offset, C, OH + K - 1, OW + K - 1), kind, seed)
+        k = weights(torch, (M, C, K, K), seed)
         x[::3] *= scale  # a scale an image
         x = x[offset:]
         if library.takes(name, library.conv_of(x, k)):
@@ -108,8 +123,8 @@ def test_random_shapes_of_few_filters(torch, name):
 def test_infinities_and_nan_stay_in_their_windows(torch, name):
     if PRECISION[name] != "float32":
         pytest.skip("half precision has its own infinities")
-    for C, M in ((1, 50), (12, 24), (6, 16)):
-        x, k = images(torch, (3, C, 28, 28), "reals"), weights(torch, (M, C, 5, 5))
+    for C, M, W in ((1, 50, 28), (12, 24, 28), (6, 16, 28), (3, 64, 40)):
+        x, k = images(torch, (3, C, 28, W), "reals"), weights(torch, (M, C, 5, 5))
         x[1, 0, 10, 10], x[2, C - 1, 20, 3] = float("inf"), float("nan")
         if not library.takes(name, library.conv_of(x, k)):
             continue

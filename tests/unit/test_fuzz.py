@@ -3,6 +3,7 @@
 import ctypes
 import re
 
+import bounds
 import numpy as np
 import profiles
 import pytest
@@ -27,6 +28,16 @@ def run(place, what, seeds):
 @pytest.mark.parametrize("what, seeds", [("convolutions", 25), ("networks", 25)])
 def test_the_cpu_keeps_the_bound(what, seeds):
     assert run(places.Cpu(), what, profiles.examples(seeds)) == []
+
+
+def test_what_plain_chains_may_lose():
+    """6,272 equal terms in one chain, as steps 1 to 9 of the ladder on a GPU add them: docs/precision.md."""
+    n, losses = 6272, []
+    for value in np.random.default_rng(SEED).uniform(0.5, 1.5, 100).astype(np.float32):
+        chain = np.cumsum(np.full(n, value, np.float32), dtype=np.float32)[-1]
+        losses.append(abs(float(chain) - n * float(value)) / bound.of_sum(n, n * float(value)))
+    assert 1 < max(losses) <= bounds.times("unrolled", n)
+    assert bounds.times("auto", n) == 1 < bounds.times("implicit-gemm", n) < bounds.times("unrolled", n)
 
 
 def test_a_seed_is_a_case():

@@ -37,7 +37,9 @@ __device__ void wgmma(float (&d)[kColumns / 2], uint64_t a, uint64_t b, int keep
 #define FOPS_SUMS_EIGHT FOPS_SUMS_8(0)
 #define FOPS_SUMS_12 FOPS_SUMS_8(0), FOPS_SUMS_4(8)
 #define FOPS_SUMS_16 FOPS_SUMS_8(0), FOPS_SUMS_8(8)
+#define FOPS_SUMS_20 FOPS_SUMS_16, FOPS_SUMS_4(16)
 #define FOPS_SUMS_24 FOPS_SUMS_16, FOPS_SUMS_8(16)
+#define FOPS_SUMS_28 FOPS_SUMS_24, FOPS_SUMS_4(24)
 #define FOPS_SUMS_32 FOPS_SUMS_24, FOPS_SUMS_8(24)
 #define FOPS_SUMS_36 FOPS_SUMS_32, FOPS_SUMS_4(32)
 #define FOPS_SUMS_40 FOPS_SUMS_32, FOPS_SUMS_8(32)
@@ -50,7 +52,9 @@ __device__ void wgmma(float (&d)[kColumns / 2], uint64_t a, uint64_t b, int keep
 #define FOPS_NAMES_EIGHT "%0, %1, %2, %3, %4, %5, %6, %7"
 #define FOPS_NAMES_12 FOPS_NAMES_EIGHT ", %8, %9, %10, %11"
 #define FOPS_NAMES_16 FOPS_NAMES_12 ", %12, %13, %14, %15"
+#define FOPS_NAMES_20 FOPS_NAMES_16 ", %16, %17, %18, %19"
 #define FOPS_NAMES_24 FOPS_NAMES_16 ", %16, %17, %18, %19, %20, %21, %22, %23"
+#define FOPS_NAMES_28 FOPS_NAMES_24 ", %24, %25, %26, %27"
 #define FOPS_NAMES_32 FOPS_NAMES_24 ", %24, %25, %26, %27, %28, %29, %30, %31"
 #define FOPS_NAMES_40 FOPS_NAMES_32 ", %32, %33, %34, %35, %36, %37, %38, %39"
 #define FOPS_NAMES_36 FOPS_NAMES_32 ", %32, %33, %34, %35"
@@ -119,8 +123,13 @@ __device__ void wgmma_from(float (&d)[kColumns / 2], const uint32_t (&a)[4], uin
   __device__ inline void wgmma_from<columns>(float(&d)[columns / 2], const uint32_t(&a)[4], uint32_t b, int keep) { \
     FOPS_WGMMA_BODY(columns, sums, a_, b_, c_, d_, e_, keep_);                                                      \
   }
+FOPS_DEFINE_WGMMA(40, 20, 20, 21, 22, 23, 24, 25)
 FOPS_DEFINE_WGMMA(48, 24, 24, 25, 26, 27, 28, 29)
+FOPS_DEFINE_WGMMA(56, 28, 28, 29, 30, 31, 32, 33)
 FOPS_DEFINE_WGMMA(64, 32, 32, 33, 34, 35, 36, 37)
+FOPS_DEFINE_WGMMA(80, 40, 40, 41, 42, 43, 44, 45)
+FOPS_DEFINE_WGMMA(96, 48, 48, 49, 50, 51, 52, 53)
+FOPS_DEFINE_WGMMA(112, 56, 56, 57, 58, 59, 60, 61)
 FOPS_DEFINE_WGMMA(128, 64, 64, 65, 66, 67, 68, 69)
 #undef FOPS_DEFINE_WGMMA
 #undef FOPS_WGMMA_BODY
@@ -133,7 +142,9 @@ FOPS_DEFINE_WGMMA(128, 64, 64, 65, 66, 67, 68, 69)
 #undef FOPS_NAMES_40
 #undef FOPS_NAMES_36
 #undef FOPS_NAMES_32
+#undef FOPS_NAMES_28
 #undef FOPS_NAMES_24
+#undef FOPS_NAMES_20
 #undef FOPS_NAMES_16
 #undef FOPS_NAMES_12
 #undef FOPS_NAMES_EIGHT
@@ -146,7 +157,9 @@ FOPS_DEFINE_WGMMA(128, 64, 64, 65, 66, 67, 68, 69)
 #undef FOPS_SUMS_40
 #undef FOPS_SUMS_36
 #undef FOPS_SUMS_32
+#undef FOPS_SUMS_28
 #undef FOPS_SUMS_24
+#undef FOPS_SUMS_20
 #undef FOPS_SUMS_16
 #undef FOPS_SUMS_12
 #undef FOPS_SUMS_EIGHT
