@@ -91,11 +91,15 @@ def write_page(path: str, page: Page) -> None:
 def _lines(value: Any, depth: int = 0) -> str:
     """JSON with a line for each measurement, which lies four levels deep: a line a number would be most of the file."""
     if depth == 4 or not value or not isinstance(value, (dict, list)):
-        return json.dumps(value)
+        return _compact(value)
     inside = "\n" + " " * (depth + 1)
     if isinstance(value, dict):
         parts = [f"{json.dumps(name)}: {_lines(each, depth + 1)}" for name, each in value.items()]
         return "{" + inside + f",{inside}".join(parts) + inside[:-1] + "}"
     if not any(isinstance(each, (dict, list)) for each in value):
-        return json.dumps(value)
+        return _compact(value)
     return "[" + inside + f",{inside}".join(_lines(each, depth + 1) for each in value) + inside[:-1] + "]"
+
+
+def _compact(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"))

@@ -64,7 +64,7 @@ def constants(rng, n, c, k, across=0):
 @pytest.mark.parametrize(
     "c, m, k, across",
     [(31, 64, 2, 0), (5, 24, 4, 0), (15, 32, 4, 0), (160, 40, 1, 0), (64, 64, 2, 0), (15, 64, 8, 0), (3, 64, 7, 0),
-     (3, 64, 7, 32), (4, 64, 5, 32), (2, 64, 8, 32), (2, 64, 5, 32)],
+     (3, 64, 7, 32), (4, 64, 5, 32), (2, 64, 8, 32), (2, 64, 5, 32), (49, 64, 1, 0), (64, 64, 1, 0), (128, 64, 1, 0)],
 )  # fmt: skip
 def test_alike_terms(c, m, k, across, pixels):
     """The tensor cores cut off toward zero: terms of one sign add up what each chain loses. Which values lose most is
@@ -78,7 +78,7 @@ def test_alike_terms(c, m, k, across, pixels):
 @pytest.mark.parametrize(
     "c, m, k, across",
     [(1, 50, 5, 0), (4, 64, 4, 0), (15, 64, 2, 0), (31, 32, 2, 0), (12, 24, 5, 0), (64, 64, 3, 0), (3, 64, 7, 32),
-     (4, 64, 5, 32)],
+     (4, 64, 5, 32), (64, 64, 1, 0), (128, 64, 1, 0)],
 )  # fmt: skip
 def test_inputs_made_against_it(c, m, k, across):
     """What docs/precision.md says of them on Hopper."""

@@ -6,6 +6,7 @@
 //   one channel, K = 5 or 7                   pixels.cu
 //   4 channels, 9 to 16 filters, K = 7        any_shape/walks.cu on Hopper at float32 grade
 //   2 to 4 channels, 33 filters or more       any_shape/few_channels.cu on Hopper at float32 grade, K = 5 to 8
+//   49 to 128 channels, K = 1                 any_shape/pointwise.cu at float32 grade
 //   2 to 6 channels, 9 to 16 filters, K = 5   warpgroup.cu on Hopper at float32 grade, else few_filters.cu
 //   other shapes of up to 32 filters          any_shape/bands.cu on Hopper at float32 grade, else channels.cu
 //   all others, on Hopper                     any_shape/any_shape.cu
@@ -16,7 +17,7 @@
 namespace fops {
 namespace {
 
-enum class Way { none, shifts, four_outputs, pixels, channels, few_filters, warpgroup, walks, few_channels, bands, any_shape };
+enum class Way { none, shifts, four_outputs, pixels, channels, few_filters, warpgroup, pointwise, walks, few_channels, bands, any_shape };
 
 // `major`: of the GPU's compute capability. A single product, `half`, keeps mma.sync from being what limits it
 // (0.204 ms, wgmma 0.205).
@@ -30,6 +31,7 @@ Way way_for(const fops_conv& c, bool half, int major) {
   if (major == 9 && takes_tensor_core_shifts(c)) return Way::shifts;
   if (takes_tensor_core_four_outputs(c)) return Way::four_outputs;
   if (takes_tensor_core_pixels(c)) return Way::pixels;
+  if (!half && takes_tensor_core_pointwise(c)) return Way::pointwise;
   const bool hopper = major == 9 && !half;
   if (hopper && takes_tensor_core_walks(c)) return Way::walks;
   if (hopper && takes_tensor_core_few_channels(c)) return Way::few_channels;
@@ -64,6 +66,7 @@ fops_status run_on_tensor_cores(bool half, const fops_conv& c, const void* x, co
     case Way::channels: return run_tensor_core_channels(c, half, x, k, y, on);
     case Way::bands: return run_tensor_core_bands(c, x, k, y, on);
     case Way::walks: return run_tensor_core_walks(c, x, k, y, on);
+    case Way::pointwise: return run_tensor_core_pointwise(c, x, k, y, on);
     case Way::few_channels: return run_tensor_core_few_channels(c, x, k, y, on);
     case Way::any_shape: return run_tensor_core_any_shape(c, half, x, k, y, on);
     case Way::warpgroup: {

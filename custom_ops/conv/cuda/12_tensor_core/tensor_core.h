@@ -1,5 +1,5 @@
-// Step 12's kernels: pixels.cu and four_outputs.cu for one input channel, channels.cu for several, and for a few of
-// them few_filters.cu, whose shapes are a part of the latter's. On Hopper shifts.cu does many of one channel (and streams.cu),
+// Step 12's kernels: pixels.cu and four_outputs.cu for one input channel, channels.cu for several, for a few of them
+// few_filters.cu, whose shapes are a part of the latter's, and pointwise.cu for 1x1. On Hopper shifts.cu does many of one channel (and streams.cu),
 // warpgroup.cu most of few_filters.cu's, any_shape/walks.cu and bands.cu most of channels.cu's, any_shape/few_channels.cu
 // many filters of two to four channels, and any_shape/any_shape.cu all that is left. dispatch.cu decides.
 #pragma once
@@ -24,6 +24,7 @@ bool takes_tensor_core_few_filters(const fops_conv&);
 bool takes_tensor_core_warpgroup(const fops_conv&);  // among the shapes of the few filters
 bool takes_tensor_core_bands(const fops_conv&);      // on Hopper
 bool takes_tensor_core_walks(const fops_conv&);      // on Hopper
+bool takes_tensor_core_pointwise(const fops_conv&);
 bool takes_tensor_core_few_channels(const fops_conv&);  // on Hopper
 bool takes_tensor_core_any_shape(const fops_conv&);  // on Hopper
 bool takes_tensor_core_shifts(const fops_conv&);     // on Hopper
@@ -43,6 +44,7 @@ fops_status run_tensor_core_warpgroup(const fops_conv&, const void* x, const flo
 // At float32 grade.
 fops_status run_tensor_core_bands(const fops_conv&, const void* x, const float* k, float* y, cudaStream_t);
 fops_status run_tensor_core_walks(const fops_conv&, const void* x, const float* k, float* y, cudaStream_t);
+fops_status run_tensor_core_pointwise(const fops_conv&, const void* x, const float* k, float* y, cudaStream_t);
 fops_status run_tensor_core_few_channels(const fops_conv&, const void* x, const float* k, float* y, cudaStream_t);
 fops_status run_tensor_core_any_shape(const fops_conv&, bool half, const void* x, const float* k, float* y,
                                       cudaStream_t);
