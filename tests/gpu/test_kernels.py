@@ -91,13 +91,13 @@ FAMILIES = {
         st.integers(33, 128),
         st.integers(5, 8),
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("name", [name for name in NAMES if name.startswith("tensor-core")] or ["none"])
 def test_random_shapes_of_families(torch, name, family):
-    """More images than fit at once, too."""
+    """Of one image to 500, which are more tasks than the GPU's multiprocessors take at once."""
 
     @profiles.on_device(60)
     @hypothesis.given(

@@ -4,9 +4,9 @@
 //                                             many small images to streams.cu
 //   one channel, few filters, K = 5 or 7      four_outputs.cu, where rows are whole groups of four
 //   one channel, K = 5 or 7                   pixels.cu
-//   4 channels, 9 to 16 filters, K = 7        any_shape/walks.cu on Hopper at float32 grade
-//   2 to 4 channels, 33 filters or more       any_shape/few_channels.cu on Hopper at float32 grade, K = 5 to 8
 //   49 to 128 channels, K = 1                 any_shape/pointwise.cu at float32 grade
+//   4 channels, 9 to 16 filters, K = 7        any_shape/walks.cu on Hopper at float32 grade
+//   2 to 4 channels, many filters, K = 5 to 8   any_shape/few_channels.cu on Hopper at float32 grade
 //   2 to 6 channels, 9 to 16 filters, K = 5   warpgroup.cu on Hopper at float32 grade, else few_filters.cu
 //   other shapes of up to 32 filters          any_shape/bands.cu on Hopper at float32 grade, else channels.cu
 //   all others, on Hopper                     any_shape/any_shape.cu
@@ -17,7 +17,9 @@
 namespace fops {
 namespace {
 
-enum class Way { none, shifts, four_outputs, pixels, channels, few_filters, warpgroup, pointwise, walks, few_channels, bands, any_shape };
+enum class Way {
+  none, shifts, four_outputs, pixels, pointwise, walks, few_channels, channels, few_filters, warpgroup, bands, any_shape
+};
 
 // `major`: of the GPU's compute capability. A single product, `half`, keeps mma.sync from being what limits it
 // (0.204 ms, wgmma 0.205).

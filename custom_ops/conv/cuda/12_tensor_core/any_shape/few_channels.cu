@@ -4,8 +4,8 @@
 //   a row of a filter:      x   | column 0 | 1 | 2 | ... +=   a row of outputs
 //   8 taps, 5 to 8 real         | 8 pixels from there on
 //
-// All weights stay in registers, so that what is read again and again are pixels alone. Two warpgroups multiply a row of
-// outputs each, in turns. Four warps split pixels ahead of them, row by row, into a ring; four store outputs.
+// Weights stay in registers, but for a few low halves (stored_low): what is read again and again are pixels. Two
+// warpgroups multiply a row of outputs each. Four warps split pixels ahead of them into a ring of rows; four store outputs.
 // Costs: of a row's 8 taps some are zeros where K is less. A block takes a whole multiprocessor.
 // Gains: 3 to 64, 7x7, 112x112, 1,000 images take 1.33 ms, with any_shape.cu 3.06 (cuDNN 9.1); one image 11 us and 14.
 #include "conv/cuda/12_tensor_core/any_shape/few_channels.cuh"
@@ -109,7 +109,7 @@ __device__ __noinline__ void plain_task(const Dims& d, const Tiling& tiling, boo
   int *offsets = lists, *corners = lists + 128, *list = lists + 256, *listed = lists + 384;
   const auto together = [&] { named_barrier(kPlainBarrier + group, 128); };
   for (int row = 0; row < task.rows; ++row)
-    for (int tile = (group + row * tiling.tiles) % kGroups; tile < tiling.tiles; tile += kGroups) {
+    for (int tile = tiling.first_tile(group, row); tile < tiling.tiles; tile += kGroups) {
       together();
       if (thread == 0) *listed = 0;
       together();
@@ -213,7 +213,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
       if (last) beyond = shared.beyond[round % kTasks] == round + 1;
       const uint32_t row_at = behind.at * row_entries;
 #pragma unroll 1
-      for (int tile = (group + row * tiling.tiles) % kGroups; tile < tiling.tiles; tile += kGroups) {
+      for (int tile = tiling.first_tile(group, row); tile < tiling.tiles; tile += kGroups) {
         // A step's pixels: the ring goes on at its beginning.
         const auto pixels_of = [&](int s) {
           const uint32_t place = tiling.places[s], in_ring = row_at + (place & 0xffffu);

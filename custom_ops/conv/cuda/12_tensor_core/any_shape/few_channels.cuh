@@ -40,6 +40,8 @@ struct Tiling {
 
   __host__ __device__ int low(int C) const { return C * width; }  // from the high halves of a row to the low ones
   __host__ __device__ int row_entries(int C) const { return 2 * C * width; }
+  // Tiles go to the groups in turns, through all rows of a band: the first one of a row that is a group's.
+  __device__ int first_tile(int group, int row) const { return (group + row * tiles) % kGroups; }
 };
 
 struct Task {
@@ -115,11 +117,7 @@ __device__ __forceinline__ void stage_pixels(const Dims& d, const Tiling& tiling
         }
         if (any_shape::not_finite(largest))  // it would reach outputs whose weight there is zero
 #pragma unroll
-          for (int n = 0; n < kBatch; ++n) {
-            const uint32_t hi = own[n].hi, keep = (any_shape::not_finite(hi & 0xffffu) ? 0u : 0xffffu) |
-                                                  (any_shape::not_finite(hi >> 16) ? 0u : 0xffff0000u);
-            own[n].hi &= keep, own[n].lo &= keep;
-          }
+          for (int n = 0; n < kBatch; ++n) any_shape::drop_not_finite(own[n].hi, own[n].lo);
         __syncwarp();
         uint4* to = staged + slot * row_entries;
 #pragma unroll
@@ -176,7 +174,7 @@ __device__ __forceinline__ void store_outputs(const Dims& d, const Tiling& tilin
     const Task task(tiling, d, at);
     for (int row = 0; row < task.rows; ++row) {
       float* const out = y + (task.image * d.M + m0) * plane + (task.h0 + row) * d.OW;
-      for (int tile = (group + row * tiling.tiles) % kGroups; tile < tiling.tiles; tile += kGroups, phase ^= 1) {
+      for (int tile = tiling.first_tile(group, row); tile < tiling.tiles; tile += kGroups, phase ^= 1) {
         barrier_wait(&shared.full_out[group], phase);
         const float* from = outgoing + half * kFilters / 2 * kStride;
         const int left = min(kColumns, d.OW - tile * kColumns);

@@ -3,11 +3,11 @@
 //   A: filters x channels, registers      B: channels x positions, shared memory      D: filters x positions
 //   a warp: 16 filters, all channels   x  a task: some positions of an image       =  16 x 16 at a time
 //
-// Positions are split into halves once a task, and every warp reads them 16 bytes a lane: both high and low halves of
-// what one step of an mma wants. Nothing comes before the kernel, so that an image alone does not wait for two.
+// Positions are split into halves once a task. Every warp then reads them 16 bytes a lane: the high and the low halves
+// that one step of an mma wants. The kernel splits its weights itself, so that a call is one launch.
 // Costs: the weights of 128 channels are 64 registers a lane; more channels are any_shape.cu's.
-// Gains: 128 to 128 channels, 28x28, 1,000 images take 0.50 ms, with any_shape.cu 0.56; 64 to 128 0.21 and 0.31. One image
-// takes 8.4 and 5.2 us, with any_shape.cu, whose weights a kernel before it packs, 11.3 and 8.4.
+// Gains: 128 to 128 channels, 28x28: 1,000 images take 0.50 ms, one image 8.4 us; with any_shape.cu, which launches a
+// second kernel for the weights, 0.56 ms and 11.3 us. 64 to 128: 0.21 ms and 5.2 us; 0.31 ms and 8.4 us.
 #include "conv/cuda/12_tensor_core/any_shape/pack.cuh"
 #include "conv/cuda/12_tensor_core/any_shape/plain.cuh"
 #include "conv/cuda/12_tensor_core/any_shape/staging.cuh"
@@ -241,8 +241,8 @@ __global__ void __launch_bounds__(kThreads, 2)
   }
 }
 
-// Bytes of a task's positions. Of 16, 32, 48 and 64 KB the last was best or within 2% of it: 64 to 64, 28x28, 1,000 images
-// 0.204, 0.162, 0.147 and 0.143 ms.
+// Bytes of a task's positions. Of 16, 32, 48 and 64 KB the last was best or within 5% of it: 64 to 64, 28x28, 1,000
+// images 0.204, 0.162, 0.147 and 0.141 ms.
 constexpr long long kStaged = 64 << 10;
 
 template <int kSteps, int kFilterWarps>
@@ -288,7 +288,7 @@ fops_status launch(const fops_conv& c, const float* x, const float* k, float* y,
 }  // namespace
 
 bool takes_tensor_core_pointwise(const fops_conv& c) {
-  // With few filters more than 64 channels are faster where their weights are in shared memory (bands.cu): 128 to 32, 28x28,
+  // Few filters over more than 64 channels are faster with their weights in shared memory (bands.cu): 128 to 32, 28x28,
   // 2,000 images 0.51 ms, here 0.56.
   return takes_any(c) && c.x_type == FOPS_FLOAT32 && c.K == 1 && c.C >= kLeastProducts && c.C <= 16 * kMostSteps &&
          (c.C <= 64 || c.M > 32) && c.M <= 512 && image_floats(c) <= INT_MAX && output_floats(c) <= INT_MAX;

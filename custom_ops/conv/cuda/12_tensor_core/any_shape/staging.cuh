@@ -59,12 +59,13 @@ __device__ inline bool not_finite(uint32_t halves) {
 }
 
 // Zeros for what has no high half: products of infinities would reach outputs whose weight there is zero.
+__device__ inline void drop_not_finite(uint32_t& hi, uint32_t& lo) {
+  const uint32_t keep = (not_finite(hi & 0xffffu) ? 0u : 0xffffu) | (not_finite(hi >> 16) ? 0u : ~0xffffu);
+  hi &= keep, lo &= keep;
+}
 __device__ inline void drop_not_finite(uint32_t (&hi)[4], uint32_t (&lo)[4]) {
 #pragma unroll
-  for (int e = 0; e < 4; ++e) {
-    const uint32_t keep = (not_finite(hi[e] & 0xffffu) ? 0u : 0xffffu) | (not_finite(hi[e] >> 16) ? 0u : ~0xffffu);
-    hi[e] &= keep, lo[e] &= keep;
-  }
+  for (int e = 0; e < 4; ++e) drop_not_finite(hi[e], lo[e]);
 }
 
 // Notes what values are good for: whether any low half is there, and any value that has no good split.
