@@ -56,15 +56,17 @@ def test_any_shape(name):
 
 
 def constants(rng, n, c, k, across=0):
-    """n images or filters, each of one value; `across`: so many columns more."""
-    return rng.uniform(0.5, 1.5, (n, 1, 1, 1)).astype(np.float32) * np.ones((1, c, k, k + across), np.float32)
+    """n images or filters, each of one value; `across`: so many columns more, and up to four rows."""
+    size = (1, c, k + (across if across <= 4 else 0), k + across)
+    return rng.uniform(0.5, 1.5, (n, 1, 1, 1)).astype(np.float32) * np.ones(size, np.float32)
 
 
 @pytest.mark.parametrize("pixels", ["constant", "positive"])
 @pytest.mark.parametrize(
     "c, m, k, across",
     [(31, 64, 2, 0), (5, 24, 4, 0), (15, 32, 4, 0), (160, 40, 1, 0), (64, 64, 2, 0), (15, 64, 8, 0), (3, 64, 7, 0),
-     (3, 64, 7, 32), (4, 64, 5, 32), (2, 64, 8, 32), (2, 64, 5, 32), (49, 64, 1, 0), (64, 64, 1, 0), (128, 64, 1, 0)],
+     (3, 64, 7, 32), (4, 64, 5, 32), (2, 64, 8, 32), (2, 64, 5, 32), (49, 64, 1, 0), (64, 64, 1, 0), (128, 64, 1, 0),
+     (6, 16, 5, 4), (4, 9, 5, 4), (2, 12, 5, 4), (12, 24, 5, 4), (11, 24, 7, 4)],
 )  # fmt: skip
 def test_alike_terms(c, m, k, across, pixels):
     """The tensor cores cut off toward zero: terms of one sign add up what each chain loses. Which values lose most is

@@ -189,6 +189,46 @@ def test_relu_and_any_pool(torch, pool, kind):
         np.testing.assert_array_equal(on_device(torch, network, x[part]).cpu().numpy(), scores[part])
 
 
+@pytest.mark.parametrize("activation", [None, Tanh, Relu])
+def test_convolutions_before_a_dense_layer(torch, activation):
+    """Without a pool or a tanh a convolution of 2 to 6 channels, 9 to 16 filters and 5x5 writes halves itself, where
+    others write floats (gives_halves, conv/cuda/halves_out.h)."""
+
+    @profiles.on_device(80)
+    @hypothesis.given(
+        st.one_of(st.integers(2, 6), st.integers(2, 20)),
+        st.one_of(st.integers(9, 16), st.integers(1, 32)),
+        st.one_of(st.just(5), st.integers(1, 9)),
+        st.tuples(st.integers(0, 40), st.integers(0, 40)),
+        st.integers(17, 140),
+        st.integers(1, 300),
+        st.integers(0, 99),
+    )
+    def check(channels, filters, k, more, units, n, seed):
+        # What goes into a dense layer as halves needs a bound: that of tanh, before or behind.
+        layers = [Convolution(filters, k), Tanh()] if activation is Tanh else [Tanh(), Convolution(filters, k)]
+        layers += [Relu()] if activation is Relu else []
+        chain = chains.Chain([*layers, Flatten(), Dense(units)], (channels, k + more[0], k + more[1]))
+        arrays, images = weights(chain, seed, False), chain.items(n, "normal", seed)
+        network, want = on_gpu(chain, arrays), torch_chains.reference(torch, chain, images, arrays)
+        with torch.backends.cudnn.flags(enabled=False):
+            plain = torch_chains.forward(torch, chain, torch.as_tensor(images).cuda(), arrays).cpu().numpy()
+        limit = 4e-6 * max(np.abs(want).max(), 0.1) + 4 * np.abs(plain - want).max()
+        scores = network.forward(images)
+        assert np.abs(scores - want).max() <= limit
+        first = seed % n
+        np.testing.assert_array_equal(network.forward(images[first:]), scores[first:])
+        images[first].flat[seed % images[0].size] = (np.nan, np.inf, -np.inf, 1e30)[seed % 4]
+        others, marked = np.delete(network.forward(images), first, 0), network.forward(images[first : first + 1])
+        np.testing.assert_array_equal(others, np.delete(scores, first, 0))
+        want = torch_chains.reference(torch, chain, images[first : first + 1], arrays)
+        # An infinity times a weight that is zero, or times one of each sign, is NaN: in float64 as here.
+        np.testing.assert_array_equal(np.isnan(marked), np.isnan(want))
+        assert np.isnan(want).any() or np.abs(marked - want).max() <= limit + 1e-5 * np.abs(want).max()
+
+    check()
+
+
 def test_relu_keeps_nan(torch):
     chain = chains.Chain([Relu(), MaxPool(3, 2, True), Relu()], (1, 9, 40))
     images = -chain.items(40, "pixels")

@@ -91,6 +91,13 @@ FAMILIES = {
         st.integers(33, 128),
         st.integers(5, 8),
     ),
+    "row-groups": (
+        st.integers(11, 12),
+        st.integers(1, 60),
+        st.integers(1, 90),
+        st.integers(17, 24),
+        st.sampled_from([5, 7]),
+    ),
 }
 
 

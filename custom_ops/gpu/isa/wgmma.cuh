@@ -123,6 +123,8 @@ __device__ void wgmma_from(float (&d)[kColumns / 2], const uint32_t (&a)[4], uin
   __device__ inline void wgmma_from<columns>(float(&d)[columns / 2], const uint32_t(&a)[4], uint32_t b, int keep) { \
     FOPS_WGMMA_BODY(columns, sums, a_, b_, c_, d_, e_, keep_);                                                      \
   }
+FOPS_DEFINE_WGMMA(16, EIGHT, 8, 9, 10, 11, 12, 13)
+FOPS_DEFINE_WGMMA(24, 12, 12, 13, 14, 15, 16, 17)
 FOPS_DEFINE_WGMMA(40, 20, 20, 21, 22, 23, 24, 25)
 FOPS_DEFINE_WGMMA(48, 24, 24, 25, 26, 27, 28, 29)
 FOPS_DEFINE_WGMMA(56, 28, 28, 29, 30, 31, 32, 33)
@@ -260,11 +262,20 @@ __device__ inline void wgmma_wait(float (&sum)[kRows][kRegisters]) {
 #endif
 }
 
-// Two sums that are complete, the second 2^11 times as large as it is: *done = (sum + small / 2^11) * scale, and both
-// back to zero, by a multiplication. With an assignment the compiler waits after each wgmma ("serialized due to
-// insufficient register resources").
-__device__ inline void take_sums(float* done, float& sum, float& small, float scale) {
+// A sum at the end of a chain: *total = (or +=, if kMore) sum, which goes back to zero, by a multiplication, as below.
+template <bool kMore>
+__device__ inline void take_chain(float* total, float& sum) {
+  if constexpr (kMore) asm volatile("add.f32 %0, %0, %1;" : "+f"(*total) : "f"(sum));
+  else asm volatile("mov.f32 %0, %1;" : "=f"(*total) : "f"(sum));
+  asm volatile("mul.f32 %0, %0, 0f00000000;" : "+f"(sum));
+}
+
+// Two sums that are complete, the second 2^11 times as large as it is: *done = (total + sum + small / 2^11) * scale,
+// and both back to zero, by a multiplication. With an assignment the compiler waits after each wgmma ("serialized due
+// to insufficient register resources").
+__device__ inline void take_sums(float* done, float total, float& sum, float& small, float scale) {
   asm volatile("fma.rn.f32 %0, %1, 0f3A000000, %2;" : "=f"(*done) : "f"(small), "f"(sum));
+  asm volatile("add.f32 %0, %0, %1;" : "+f"(*done) : "f"(total));
   asm volatile("mul.f32 %0, %0, %1;" : "+f"(*done) : "f"(scale));
   asm volatile("mul.f32 %0, %0, 0f00000000;" : "+f"(sum));
   asm volatile("mul.f32 %0, %0, 0f00000000;" : "+f"(small));

@@ -2,6 +2,9 @@
 
 #include <cmath>
 
+#include "conv/cuda/halves_out.h"
+#include "conv/cuda/kernels.h"
+#include "conv/dispatch.h"
 #include "net/cuda/kernels/recompute.h"
 
 namespace fops {
@@ -16,6 +19,15 @@ float scale_below(double bound) {
 
 // Bounds outside of this are as good as none: their scale would end where that of scale_below does.
 bool usable(double bound) { return bound > 1e-25 && bound < 1e25; }
+
+// Whether the table's kernel for a convolution of float32 data can write halves. Which kernel that is does not depend on
+// the number of items. A tanh is the map's: around its branch the compiler waits behind each wgmma.
+bool ends_in_halves(const Stage& stage) {
+  if (stage.pool || stage.activation == Activation::tanh) return false;
+  const fops_conv conv{1, stage.in.C, stage.in.H, stage.in.W, stage.out.C, stage.K, FOPS_FLOAT32};
+  const Kernel* kernel = nullptr;
+  return choose(FOPS_GPU, conv, &kernel) == FOPS_OK && kernel->run == run_tensor_core && gives_halves(conv);
+}
 
 }  // namespace
 
@@ -51,6 +63,8 @@ std::vector<Step> make_route(const Plan& plan, const std::vector<StageWeights>& 
       case Stage::Kind::convolution:
         if (matrix_units && w.packed_pixels) {
           step.kind = Step::Kind::conv_pixels;
+        } else if (form == Tensor::Form::float32 && ends_in_halves(stage) && wants_halves(i + 1, next)) {
+          step.kind = Step::Kind::conv_halves;
         } else {
           step.kind = Step::Kind::conv;
           const int64_t unpooled = stage.out.C * (stage.in.H - stage.K + 1) * (stage.in.W - stage.K + 1);
@@ -81,7 +95,8 @@ std::vector<Step> make_route(const Plan& plan, const std::vector<StageWeights>& 
       case Stage::Kind::softmax: step.kind = Step::Kind::softmax; break;
     }
     const bool can_be_halves = (step.kind == Step::Kind::conv_pixels && stage.out.H * stage.out.W % 2 == 0) ||
-                               step.kind == Step::Kind::conv || step.kind == Step::Kind::map;
+                               step.kind == Step::Kind::conv || step.kind == Step::Kind::conv_halves ||
+                               step.kind == Step::Kind::map;
     if (can_be_halves && wants_halves(i + 1, next)) {
       step.form = Tensor::Form::halves;
       step.scale = step.kind == Step::Kind::conv_pixels ? kTanhScale : scale_below(next);

@@ -1,5 +1,6 @@
 #include "net/cuda/steps.h"
 
+#include "conv/cuda/halves_out.h"
 #include "conv/cuda/table.h"
 #include "conv/dispatch.h"
 #include "net/cuda/graph_cache.h"
@@ -80,6 +81,14 @@ fops_status Steps::run_step(const Buffers& buffers, const Step& step, int64_t n,
       if (step.scratch == 0) return FOPS_OK;
       const Item unpooled{stage.out.C, out_h(conv), out_w(conv)};
       return run_map(unpooled, stage.out, stage.pool, stage.activation, n, plain, y, stream);
+    }
+    case Step::Kind::conv_halves: {
+      const fops_conv conv{n, stage.in.C, stage.in.H, stage.in.W, stage.out.C, stage.K, type};
+      FOPS_TRY(validate(&conv));
+      return run_to_halves(conv, x.data, w.w,
+                           {static_cast<__half*>(y.data), y.lo, dense_stride(step.out.size()), y.scale,
+                            step.activation == Activation::relu},
+                           stream);
     }
     case Step::Kind::map: return run_map(step.in, step.out, step.pool, step.activation, n, x, y, stream);
     case Step::Kind::dense:

@@ -1,15 +1,15 @@
 // What step 12's kernels do with what the matrix units cannot.
 #pragma once
 
-#include <cuda_runtime.h>
+#include "conv/cuda/12_tensor_core/destination.cuh"
 
 namespace fops {
 
 // The way out for what has no split: infinities, NaN, and values too far apart for one scale. A band of an image in plain
 // float32, whose rows' sums meet in a double: one long chain of sums would lose more than the bound allows.
 // Rare, so only right.
-template <typename X>
-__device__ void direct_band(const X* x, const float* k, float* y, int C, int H, int W, int M, int K, int row0,
+template <typename X, typename Y>
+__device__ void direct_band(const X* x, const float* k, Y y, int C, int H, int W, int M, int K, int row0,
                             int rows, int thread = threadIdx.x, int threads = blockDim.x) {
   const int OH = H - K + 1, OW = W - K + 1;
   for (int i = thread; i < M * rows * OW; i += threads) {
@@ -22,7 +22,7 @@ __device__ void direct_band(const X* x, const float* k, float* y, int C, int H, 
           part += static_cast<float>(x[(c * H + h + p) * W + w + q]) * k[((m * C + c) * K + p) * K + q];
         sum += part;
       }
-    y[(m * OH + h) * OW + w] = static_cast<float>(sum);
+    put(y, (m * OH + h) * OW + w, static_cast<float>(sum));
   }
 }
 

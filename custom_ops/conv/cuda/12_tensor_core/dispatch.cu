@@ -5,6 +5,7 @@
 //   one channel, few filters, K = 5 or 7      four_outputs.cu, where rows are whole groups of four
 //   one channel, K = 5 or 7                   pixels.cu
 //   49 to 128 channels, K = 1                 any_shape/pointwise.cu at float32 grade
+//   11, 12 channels, 17 to 24 filters, K = 5, 7   any_shape/row_groups.cu on Hopper at float32 grade
 //   4 channels, 9 to 16 filters, K = 7        any_shape/walks.cu on Hopper at float32 grade
 //   2 to 4 channels, many filters, K = 5 to 8   any_shape/few_channels.cu on Hopper at float32 grade
 //   2 to 6 channels, 9 to 16 filters, K = 5   warpgroup.cu on Hopper at float32 grade, else few_filters.cu
@@ -18,23 +19,25 @@ namespace fops {
 namespace {
 
 enum class Way {
-  none, shifts, four_outputs, pixels, pointwise, walks, few_channels, channels, few_filters, warpgroup, bands, any_shape
+  none, shifts, four_outputs, pixels, pointwise, row_groups, walks, few_channels, channels, few_filters, warpgroup,
+  bands, any_shape
 };
 
 // `major`: of the GPU's compute capability. A single product, `half`, keeps mma.sync from being what limits it
 // (0.204 ms, wgmma 0.205).
-// On Hopper any_shape/bands.cu takes what it can: of 120 random layers with up to 32 filters it was ahead on all but a few, by up
-// to 2.7 times. Behind it was sp2018's second layer (0.59 ms, warpgroup.cu 0.33). What it does not take is faster with
-// any_shape.cu than with channels.cu (4 to 32 channels, 7x7, 14x14, one image: 7.9 us and 23), but for bytes not measured.
-// There, and with one product: channels.cu computes as many filters as there are, any_shape.cu 32 at a time: of 32 channels
-// and 32 filters, 3x3, 56x56, they take 0.38 and 0.32 ms, of 16 channels and 16 filters 0.31 and 0.37 (measured when both
-// had longer chains).
+// On Hopper any_shape/bands.cu takes what it can: of 120 random layers with up to 32 filters it was ahead on all but a
+// few, by up to 2.7 times. Behind it was sp2018's second layer (0.59 ms, warpgroup.cu 0.33). What it does not take is
+// faster with any_shape.cu than with channels.cu (4 to 32 channels, 7x7, 14x14, one image: 7.9 us and 23), but for bytes
+// not measured. There, and with one product: channels.cu computes as many filters as there are, any_shape.cu 32 at a
+// time: of 32 channels and 32 filters, 3x3, 56x56, they take 0.38 and 0.32 ms, of 16 channels and 16 filters 0.31 and
+// 0.37 (measured when both had longer chains).
 Way way_for(const fops_conv& c, bool half, int major) {
   if (major == 9 && takes_tensor_core_shifts(c)) return Way::shifts;
   if (takes_tensor_core_four_outputs(c)) return Way::four_outputs;
   if (takes_tensor_core_pixels(c)) return Way::pixels;
   if (!half && takes_tensor_core_pointwise(c)) return Way::pointwise;
   const bool hopper = major == 9 && !half;
+  if (hopper && takes_tensor_core_row_groups(c)) return Way::row_groups;
   if (hopper && takes_tensor_core_walks(c)) return Way::walks;
   if (hopper && takes_tensor_core_few_channels(c)) return Way::few_channels;
   const bool bands = hopper && takes_tensor_core_bands(c);
@@ -49,14 +52,20 @@ Way way_for(const fops_conv& c, bool half, int major) {
   return takes_tensor_core_any_shape(c) ? Way::any_shape : Way::none;
 }
 
+fops_status compute_capability(int* major) {
+  int device = 0;
+  FOPS_CUDA(cudaGetDevice(&device));
+  FOPS_CUDA(cudaDeviceGetAttribute(major, cudaDevAttrComputeCapabilityMajor, device));
+  return FOPS_OK;
+}
+
 }  // namespace
 
 bool takes_tensor_core(const fops_conv& c) { return way_for(c, false, 0) != Way::none; }
 
 fops_status run_on_tensor_cores(bool half, const fops_conv& c, const void* x, const float* k, float* y, void* stream) {
-  int device = 0, major = 0;
-  FOPS_CUDA(cudaGetDevice(&device));
-  FOPS_CUDA(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
+  int major = 0;
+  FOPS_TRY(compute_capability(&major));
   const char* name = ladder(half ? run_tensor_core_half : run_tensor_core).name;
   if (major < 8)
     return fail(FOPS_UNSUPPORTED, "%s needs a GPU of compute capability 8.0 or newer; this one has %d.x", name, major);
@@ -67,20 +76,29 @@ fops_status run_on_tensor_cores(bool half, const fops_conv& c, const void* x, co
     case Way::pixels: return run_tensor_core_pixels(c, half, x, k, y, on);
     case Way::channels: return run_tensor_core_channels(c, half, x, k, y, on);
     case Way::bands: return run_tensor_core_bands(c, x, k, y, on);
+    case Way::row_groups: return run_tensor_core_row_groups(c, x, k, y, on);
     case Way::walks: return run_tensor_core_walks(c, x, k, y, on);
     case Way::pointwise: return run_tensor_core_pointwise(c, x, k, y, on);
     case Way::few_channels: return run_tensor_core_few_channels(c, x, k, y, on);
     case Way::any_shape: return run_tensor_core_any_shape(c, half, x, k, y, on);
-    case Way::warpgroup: {
-      bool taken = false;  // not by a build without code for sm_90a
-      FOPS_TRY(run_tensor_core_warpgroup(c, x, k, y, on, &taken));
-      if (taken) return FOPS_OK;
-      break;
-    }
-    case Way::few_filters: break;
-    case Way::none: return fail(FOPS_UNSUPPORTED, "%s does not take this shape on this GPU", name);
+    case Way::warpgroup: return run_tensor_core_warpgroup(c, x, k, y, on);
+    case Way::few_filters: return run_tensor_core_few_filters(c, half, x, k, y, on);
+    case Way::none: break;
   }
-  return run_tensor_core_few_filters(c, half, x, k, y, on);
+  return fail(FOPS_UNSUPPORTED, "%s does not take this shape on this GPU", name);
+}
+
+bool gives_halves(const fops_conv& c) {
+  int major = 0;
+  if (compute_capability(&major) != FOPS_OK) return false;
+  const Way way = way_for(c, false, major);
+  return way == Way::warpgroup || way == Way::row_groups;
+}
+
+fops_status run_to_halves(const fops_conv& c, const void* x, const float* k, const HalvesOut& y, void* stream) {
+  const auto on = static_cast<cudaStream_t>(stream);
+  return takes_tensor_core_row_groups(c) ? run_tensor_core_row_groups(c, x, k, y, on)
+                                         : run_tensor_core_warpgroup(c, x, k, y, on);
 }
 
 fops_status run_tensor_core(const fops_conv& c, const void* x, const float* k, float* y, void* stream) {

@@ -7,6 +7,7 @@
 
 #include <cuda_runtime.h>
 
+#include "conv/cuda/halves_out.h"
 #include "fashion_ops.h"
 
 namespace fops {
@@ -22,9 +23,10 @@ bool takes_tensor_core_pixels(const fops_conv&);
 bool takes_tensor_core_four_outputs(const fops_conv&);
 bool takes_tensor_core_channels(const fops_conv&);
 bool takes_tensor_core_few_filters(const fops_conv&);
-bool takes_tensor_core_warpgroup(const fops_conv&);  // among the shapes of the few filters
+bool takes_tensor_core_warpgroup(const fops_conv&);  // on Hopper, among the shapes of the few filters
 bool takes_tensor_core_bands(const fops_conv&);      // on Hopper
 bool takes_tensor_core_walks(const fops_conv&);      // on Hopper
+bool takes_tensor_core_row_groups(const fops_conv&);  // on Hopper
 bool takes_tensor_core_pointwise(const fops_conv&);
 bool takes_tensor_core_few_channels(const fops_conv&);  // on Hopper
 bool takes_tensor_core_any_shape(const fops_conv&);  // on Hopper
@@ -39,11 +41,14 @@ fops_status run_tensor_core_channels(const fops_conv&, bool half, const void* x,
 fops_status run_tensor_core_few_filters(const fops_conv&, bool half, const void* x, const float* k, float* y,
                                         cudaStream_t);
 fops_status run_tensor_core_shifts(const fops_conv&, bool half, const void* x, const float* k, float* y, cudaStream_t);
-// At float32 grade, on Hopper. *taken: whether it ran; a build without code for sm_90a does not have it.
-fops_status run_tensor_core_warpgroup(const fops_conv&, const void* x, const float* k, float* y, cudaStream_t,
-                                      bool* taken);
 // At float32 grade.
+fops_status run_tensor_core_warpgroup(const fops_conv&, const void* x, const float* k, float* y, cudaStream_t);
+fops_status run_tensor_core_warpgroup(const fops_conv&, const void* x, const float* k, const HalvesOut& y,
+                                      cudaStream_t);
 fops_status run_tensor_core_bands(const fops_conv&, const void* x, const float* k, float* y, cudaStream_t);
+fops_status run_tensor_core_row_groups(const fops_conv&, const void* x, const float* k, float* y, cudaStream_t);
+fops_status run_tensor_core_row_groups(const fops_conv&, const void* x, const float* k, const HalvesOut& y,
+                                       cudaStream_t);
 fops_status run_tensor_core_walks(const fops_conv&, const void* x, const float* k, float* y, cudaStream_t);
 fops_status run_tensor_core_pointwise(const fops_conv&, const void* x, const float* k, float* y, cudaStream_t);
 fops_status run_tensor_core_few_channels(const fops_conv&, const void* x, const float* k, float* y, cudaStream_t);

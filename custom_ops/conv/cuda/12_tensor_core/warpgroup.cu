@@ -8,8 +8,8 @@
 // multiply.
 // Costs: the filters' rows lie in shared memory nearly twice; setting them up takes 8,000 cycles, so that below some
 // 800 images mma.sync stays ahead. Only code for sm_90a has the instruction.
-// Gains: sp2018's second layer 0.264 ms, 2.78 times the time to fill its output, where mma.sync takes 0.317; largest
-// error 8.5e-7 of the largest output. docs/notebook.md: limits, what each version gained, and what was tried.
+// Gains: sp2018's second layer 0.313 ms, cuDNN 1.03 (with one chain of sums, which broke the bound, 0.308; with both
+// halves' products in it, which lost bits, 0.264). docs/notebook.md: limits, what each version gained, what was tried.
 #include <type_traits>
 
 #include "conv/cuda/12_tensor_core/direct_band.cuh"
@@ -57,12 +57,13 @@ struct Tiling {
   }
 };
 
-template <int kWords>
-__global__ void __launch_bounds__(kMostGroups* kThreads, 1)
-    tensor_core_warpgroup(Dims d, Tiling tiling, const float* __restrict__ x, const float* __restrict__ k,
-                          float* __restrict__ y) {
+// Y: floats or halves (destination.cuh).
+template <int kWords, typename Y>
+__global__ void __launch_bounds__(bound_with_wgmma(kMostGroups * kThreads), 1)
+    tensor_core_warpgroup(Dims d, Tiling tiling, const float* __restrict__ x, const float* __restrict__ k, const Y y) {
 #if FOPS_SM_90A  // code for any other GPU holds an empty kernel
   constexpr int kSteps = steps(kWords);
+  constexpr bool kHalves = std::is_same_v<Y, HalvesOut>;
   extern __shared__ __align__(128) uint32_t shared[];
   __shared__ unsigned scratch, all_tops[kMostGroups][2][kWarps];
   const int groups = blockDim.x / kThreads, group = threadIdx.x / kThreads;
@@ -101,7 +102,7 @@ __global__ void __launch_bounds__(kMostGroups* kThreads, 1)
   const long long stride = static_cast<long long>(gridDim.x) * groups;
   for (long long image = blockIdx.x * groups + group; image < d.B; image += stride) {
     const float* source = x + image * image_floats;
-    float* out = y + image * d.M * plane;
+    const Y out = image_of(y, image, d.M, plane);
     float scale = kImageScale;
     const Seen seen = split_own<kWords>(own, source, d.C, pixels, tiling.vector_in, scale, hi, lo);
     bulk_wait_read();  // the image before this one has left `outgoing`; the barrier in group_max tells the others
@@ -128,19 +129,18 @@ __global__ void __launch_bounds__(kMostGroups* kThreads, 1)
     }
     const float image_unscale = 1.0f / scale;
 
-    // Sum o % 5 is that of output row o of the walk; at input row r it meets the filters' row r - o.
-    // `small` holds the products that have one low half.
-    float sum[K][8] = {}, small[K][8] = {}, done[8] = {};
-    Operands<kSteps> now, next;
+    // Sum o % 5 is that of output row o of the walk; at input row r it meets the filters' row r - o. The tensor cores
+    // cut off what a sum has no room for, so behind two rows, and behind two more, `total` takes it over: one chain of
+    // all five rows lost 1.5 times what the bound allows. `small` holds the products that have one low half.
+    float sum[K][8] = {}, small[K][8] = {}, total[K][8] = {}, done[8] = {};
+    Operands<kSteps> now;
     const uint32_t *from_a = hi + corner_a, *from_b = hi + corner_b;
     float *to_a = outgoing + out_a, *to_b = outgoing + out_b;
     int row = 1 - K;  // the output row that the next input row completes
-    next.load(from_a, from_b, tiling.plane);
+    now.load(from_a, from_b, tiling.plane);
     const auto store = [&](float* to, int e) {
-      to[0] = done[e] * image_unscale;
-      to[tiling.stride] = done[e + 1] * image_unscale;
-      to[8 * tiling.stride] = done[e + 4] * image_unscale;
-      to[9 * tiling.stride] = done[e + 5] * image_unscale;
+      to[0] = done[e] * image_unscale, to[tiling.stride] = done[e + 1] * image_unscale;
+      to[8 * tiling.stride] = done[e + 4] * image_unscale, to[9 * tiling.stride] = done[e + 5] * image_unscale;
     };
     const auto store_done = [&] {  // output row `row` - 1
       if (row > a.skipped) store(to_a, 0);
@@ -151,7 +151,6 @@ __global__ void __launch_bounds__(kMostGroups* kThreads, 1)
     // the next row's operands. Returns whether there is more.
     const auto step = [&](auto count, auto phase) {
       constexpr int kCount = decltype(count)::value, kPhase = decltype(phase)::value, kDone = (kPhase + 1) % K;
-      now = next;
       wgmma_fence();
 #pragma unroll
       for (int s = 0; s < kSteps; ++s) {
@@ -164,13 +163,17 @@ __global__ void __launch_bounds__(kMostGroups* kThreads, 1)
       if (kCount == K) store_done();
       const bool more = row < tiling.rows - 1;
       from_a += more ? row_words : 0, from_b += more ? row_words : 0;
-      next.load(from_a, from_b, tiling.plane);
       wgmma_wait(sum);
       wgmma_wait(small);
       now.keep();
-      if (kCount == K)
+      now.load(from_a, from_b, tiling.plane);
 #pragma unroll
-        for (int e = 0; e < 8; ++e) take_sums(&done[e], sum[kDone][e], small[kDone][e], filter_unscale);
+      for (int e = 0; e < 8; ++e) {
+        if (kCount >= 2) take_chain<false>(&total[(kPhase + K - 1) % K][e], sum[(kPhase + K - 1) % K][e]);
+        if (kCount >= 4) take_chain<true>(&total[(kPhase + K - 3) % K][e], sum[(kPhase + K - 3) % K][e]);
+        if (kCount == K)
+          take_sums(&done[e], total[kDone][e], sum[kDone][e], small[kDone][e], filter_unscale);
+      }
       ++row;
       return more;
     };
@@ -183,7 +186,15 @@ __global__ void __launch_bounds__(kMostGroups* kThreads, 1)
 
     bulk_fence();
     warpgroup_sync(group);
-    if (tiling.vector_out) {
+    if constexpr (kHalves) {  // here, for a row's sums leave no registers for it
+      const bool pairs = plane % 2 == 0;
+      for (int m = warp; m < d.M; m += kWarps) {
+        const float* from = outgoing + m * tiling.stride;
+        for (int i = 2 * lane; pairs && i < plane; i += 64)
+          put_two(out, m * plane + i, *reinterpret_cast<const float2*>(from + i));
+        for (int i = lane; !pairs && i < plane; i += 32) put(out, m * plane + i, from[i]);
+      }
+    } else if (tiling.vector_out) {
       // The engine writes whole lines while the group splits and multiplies its next image. One copy, where filters
       // lie as closely in shared memory as in y; else one a filter.
       const int copies = tiling.stride == plane ? 1 : d.M;
@@ -210,19 +221,16 @@ Tiling tiling_for(const fops_conv& c) {
   return tiling;
 }
 
-// The kernel that is empty has no static shared memory either: then this is another GPU.
-template <int kWords>
-fops_status run(const fops_conv& c, const float* x, const float* k, float* y, cudaStream_t stream, bool* taken) {
-  auto* kernel = tensor_core_warpgroup<kWords>;
+template <int kWords, typename Y>
+fops_status run(const fops_conv& c, const float* x, const float* k, const Y& y, cudaStream_t stream) {
+  auto* kernel = tensor_core_warpgroup<kWords, Y>;
   cudaFuncAttributes compiled;
   FOPS_CUDA(cudaFuncGetAttributes(&compiled, kernel));
-  *taken = compiled.sharedSizeBytes > 0;
-  if (!*taken) return FOPS_OK;
-
   const Dims d = dims(c);
   Tiling tiling = tiling_for(c);
   tiling.vector_in = d.H * d.W % 4 == 0 && reinterpret_cast<uintptr_t>(x) % 16 == 0;
-  tiling.vector_out = d.OH * d.OW % 4 == 0 && reinterpret_cast<uintptr_t>(y) % 16 == 0;
+  if constexpr (std::is_same_v<Y, float*>)
+    tiling.vector_out = d.OH * d.OW % 4 == 0 && reinterpret_cast<uintptr_t>(y) % 16 == 0;
   int device = 0, most = 0;
   FOPS_CUDA(cudaGetDevice(&device));
   FOPS_CUDA(cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
@@ -237,18 +245,29 @@ fops_status run(const fops_conv& c, const float* x, const float* k, float* y, cu
   return launched("tensor-core");
 }
 
-}  // namespace
-
-bool takes_tensor_core_warpgroup(const fops_conv& c) { return out_w(c) <= kWalks; }
-
-fops_status run_tensor_core_warpgroup(const fops_conv& c, const void* x, const float* k, float* y, cudaStream_t stream,
-                                      bool* taken) {
+template <typename Y>
+fops_status run_any(const fops_conv& c, const void* x, const float* k, const Y& y, cudaStream_t stream) {
   const float* input = static_cast<const float*>(x);
   switch ((c.C + 1) / 2) {
-    case 1: return run<1>(c, input, k, y, stream, taken);
-    case 2: return run<2>(c, input, k, y, stream, taken);
-    default: return run<3>(c, input, k, y, stream, taken);
+    case 1: return run<1>(c, input, k, y, stream);
+    case 2: return run<2>(c, input, k, y, stream);
+    default: return run<3>(c, input, k, y, stream);
   }
+}
+
+}  // namespace
+
+bool takes_tensor_core_warpgroup(const fops_conv& c) {
+  return out_w(c) <= kWalks && has_code_here(tensor_core_warpgroup<3, float*>, kMostGroups * kThreads);
+}
+
+fops_status run_tensor_core_warpgroup(const fops_conv& c, const void* x, const float* k, float* y,
+                                      cudaStream_t stream) {
+  return run_any(c, x, k, y, stream);
+}
+fops_status run_tensor_core_warpgroup(const fops_conv& c, const void* x, const float* k, const HalvesOut& y,
+                                      cudaStream_t stream) {
+  return run_any(c, x, k, y, stream);
 }
 
 }  // namespace fops

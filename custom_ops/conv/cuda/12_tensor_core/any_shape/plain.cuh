@@ -2,6 +2,7 @@
 #pragma once
 
 #include "conv/cuda/12_tensor_core/any_shape/plan.h"
+#include "conv/cuda/12_tensor_core/destination.cuh"
 #include "gpu/isa/halves.cuh"
 
 namespace fops {
@@ -32,8 +33,8 @@ __device__ __noinline__ bool any_beyond(const Dims& d, const X* x, int corner, c
 // kPlain positions at a time. The rows' sums meet in a double: a chain of C K K float32 sums would lose more than the
 // bound allows (plan.h), and so did one of the channels (128 of them, 1x1: 1.4 times the bound).
 constexpr int kPlain = 4;
-template <typename X>
-__device__ __noinline__ void plain_outputs(const Dims& d, const X* x, const float* k, float* y, const int* offsets,
+template <typename X, typename Y>
+__device__ __noinline__ void plain_outputs(const Dims& d, const X* x, const float* k, Y y, const int* offsets,
                                            const int* corners, const int* list, int count, int m0, int filters,
                                            int thread, int threads) {
   const int taps = d.K * d.K, m = m0 + thread % filters;
@@ -61,7 +62,7 @@ __device__ __noinline__ void plain_outputs(const Dims& d, const X* x, const floa
     }
 #pragma unroll
     for (int n = 0; n < kPlain; ++n)
-      if (i + n < count) y[1LL * offsets[list[i + n]] + 1LL * m * d.OH * d.OW] = static_cast<float>(sum[n]);
+      if (i + n < count) put(y, 1LL * offsets[list[i + n]] + 1LL * m * d.OH * d.OW, static_cast<float>(sum[n]));
   }
 }
 

@@ -1,0 +1,309 @@
+// Step 12, several channels and few filters, on Hopper: a position is a column of two outputs.
+//
+//   kRows = 2           outputs h, h + 1          a row of pixels meets, of the filters,
+//   pixels, row h                                 row 0
+//               h + 1                             rows 1 and 0     B: | row 1, for output h | row 0, for h + 1 |
+//               ...                               rows 2 and 1
+//               h + K                                     row K - 1
+//
+// So a position's pixels are read once for kRows outputs, as operands in registers, and the instruction has kRows
+// times as many columns: bands.cu reads 64 positions for the 24 columns of 24 filters, and that reading is its limit.
+// Filters' rows lie in shared memory the last one first, so that what a row of pixels meets is a window of them.
+// Costs: the first and last row of pixels meet zeros for one of the outputs: one product of six with 5x5.
+// Gains: fa2019's second layer takes 1.04 ms where bands.cu takes 1.20 in the same run, fa2018's, 1,000 images, 0.192
+// where it takes 0.218. Shared memory is what limits it now: docs/notebook.md.
+#include "conv/cuda/12_tensor_core/any_shape/row_groups.cuh"
+
+#include "conv/cuda/12_tensor_core/tensor_core.h"
+#include "conv/cuda/kernels.h"
+#include "gpu/claims.cuh"  // in_pieces
+#include "gpu/isa/mma.cuh"
+
+namespace fops {
+namespace {
+
+using namespace row_groups;
+
+// The outputs of a tile that a value without a good split enters, or all of them: in plain float32. By a warpgroup.
+template <int kFilters, int kRows, typename Y>
+__device__ __noinline__ void plain_tile(const Dims& d, const Tiling& tiling, int group, const Task& task, int first,
+                                        int positions, bool all, float scale, const float* x, const float* k,
+                                        const Y& out, int* lists) {
+  const int thread = threadIdx.x % 128;
+  const float* source = x + task.image * d.C * d.H * d.W;
+  const ImageScale by = {scale, tiling.threshold / scale};
+  int *offsets = lists, *corners = lists + kTile, *list = lists + 2 * kTile, *listed = lists + 3 * kTile;
+  for (int row = 0; row < kRows; ++row) {
+    warpgroup_sync(group);
+    if (thread == 0) *listed = 0;
+    warpgroup_sync(group);
+    if (const int n = first + thread; thread < kTile) {
+      const int i = divide(n, tiling.inverse_OW), column = n - i * d.OW, h = i * kRows + row;
+      offsets[thread] = h * d.OW + column, corners[thread] = (task.h0 + h) * d.W + column;
+      if (n < positions && h < task.rows && (all || any_shape::any_beyond(d, source, corners[thread], by)))
+        list[atomicAdd(listed, 1)] = thread;  // in any order: each is by itself
+    }
+    warpgroup_sync(group);
+    any_shape::plain_outputs(d, source, k, out, offsets, corners, list, *listed, 0, kFilters, thread, 128);
+  }
+  warpgroup_sync(group);
+}
+
+// The operands of a row of pixels, halves of one kind, for each step.
+//
+// Lane l of warp w of a warpgroup names a row of four 8 x 8 matrices, which load_matrices gives as wgmma wants them:
+//   position 16 w + l % 16, the step's unit l / 16
+template <int kSteps>
+struct Operands {
+  uint32_t of[kSteps][4];
+  __device__ __forceinline__ void load(const uint4* row, const int (&units)[kSteps]) {
+#pragma unroll
+    for (int s = 0; s < kSteps; ++s) load_matrices(of[s], reinterpret_cast<const __half*>(row + units[s]));
+  }
+  // Behind the wait for the wgmma that read them.
+  __device__ __forceinline__ void keep() {
+#pragma unroll
+    for (int s = 0; s < kSteps; ++s)
+#pragma unroll
+      for (int i = 0; i < 4; ++i) keep_register(of[s][i]);
+  }
+};
+
+// Y: floats or halves (destination.cuh).
+template <typename F, typename Y>
+__global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
+    tensor_core_row_groups(const __grid_constant__ Dims d, const __grid_constant__ Tiling tiling,
+                           const float* __restrict__ x, const float* __restrict__ k, const Y y) {
+#if FOPS_SM_90A
+  constexpr int kFilters = F::kFilters, kRows = F::kRows, kStored = F::kStored, kColumns = F::kColumns;
+  constexpr int kSteps = F::kSteps, kSums = kFilters / 2;  // sums: of an output row, a lane
+  extern __shared__ __align__(128) uint4 dynamic[];
+  __shared__ Shared<kFilters> shared;
+  const int warp = __shfl_sync(0xffffffffu, threadIdx.x / 32, 0), group = warp / 4;  // as the compiler sees: of a warp
+  const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+  const int a_slot = tiling.slot_entries(d), a_band = 2 * F::kSlots * a_slot;
+  uint4 *weights = dynamic, *ring = weights + F::kWeights;
+
+  if (threadIdx.x == 0) {
+    for (int i = 0; i < kBuffers; ++i) {
+      barrier_init(&shared.full[i], kStagers);
+      barrier_init(&shared.empty[i], 4 * kMultipliers);
+      shared.beyond[i] = 0;
+    }
+    barrier_init_end();
+  }
+  __syncthreads();
+  if (group == kMultipliers) {
+    registers_down<kStagerRegisters>();
+    stage_bands<F>(d, tiling, shared, x, ring);
+    return;
+  }
+  registers_up<kMultiplierRegisters>();
+
+  float* outgoing_all = reinterpret_cast<float*>(ring + kBuffers * a_band);
+  float* outgoing = outgoing_all + group * kFilters * kStride;
+  float* room = tiling.apart ? outgoing_all + kMultipliers * kFilters * kStride : reinterpret_cast<float*>(ring);
+  const bool plain_weights = split_weights<F>(d, tiling.threshold, k, room, tiling.apart, weights, shared.unscale);
+  const uint32_t corner = static_cast<uint32_t>(core_descriptor(shared_address(weights), 2 * kStored * 16, 128));
+  const int plane = d.OH * d.OW;
+  int units[kSteps];  // where this lane's unit of a step lies, from its position's pixel on
+#pragma unroll
+  for (int s = 0; s < kSteps; ++s)
+    units[s] = lane < 16 ? 2 * F::slot(2 * s) * a_slot + F::column(2 * s)
+                         : 2 * F::slot(2 * s + 1) * a_slot + F::column(2 * s + 1);
+  const unsigned tasks = static_cast<unsigned>(d.B * tiling.bands);
+  Place place;
+  uint32_t number = 0;
+  int tile = group;  // the next one of this warpgroup, counted from the task's first
+#pragma unroll 1
+  for (unsigned at = blockIdx.x; at < tasks; at += gridDim.x) {
+    const Task task(tiling, d, at);
+    const Y out = advanced(image_of(y, task.image, d.M, plane), task.h0 * d.OW);
+    const int positions = (task.rows + kRows - 1) / kRows * d.OW, tiles = (positions + kTile - 1) / kTile;
+    barrier_wait(&shared.full[place.at], place.phase);
+    const bool plain = shared.beyond[place.at] == ++number || plain_weights;
+    const float image_unscale = shared.image_unscale[place.at];
+    const auto read = [&] {
+      __syncwarp();
+      if (lane == 0) barrier_arrive(&shared.empty[place.at]);
+    };
+    if (tile >= tiles) read();
+#pragma unroll 1
+    for (; tile < tiles; tile += kMultipliers) {
+      const int first = tile * kTile;
+      const int mine = min(first + warp % 4 * 16 + lane % 16, positions - 1), its = divide(mine, tiling.inverse_OW);
+      const uint4* pixels = ring + place.at * a_band + its * kRows * d.W + mine - its * d.OW;
+      // Of a row of pixels: high halves with the filters' high ones, [output row][sum of a lane]; and of all rows the
+      // products with one low half. `sum`: of the rows before.
+      float high[kRows * kSums] = {}, small[kRows * kSums] = {}, sum[kRows * kSums] = {};
+      uint32_t window = corner + (F::K + kRows - 2) * kFilters;
+      Operands<kSteps> highs, lows;
+      lows.load(pixels + a_slot, units);
+#pragma unroll 1
+      for (int row = F::K + kRows - 1; row > 0; --row, window -= kFilters) {
+        wgmma_fence();
+#pragma unroll
+        for (int s = 0; s < kSteps; ++s) wgmma_from<kColumns>(small, lows.of[s], window + s * 4 * kStored, 1);
+        wgmma_commit();
+        wgmma_wait_but<1>();  // the row before has been multiplied
+        highs.keep();
+        highs.load(pixels, units);
+        wgmma_fence();
+#pragma unroll
+        for (int s = 0; s < kSteps; ++s) wgmma_from<kColumns>(high, highs.of[s], window + s * 4 * kStored, s > 0);
+        wgmma_commit();
+#pragma unroll
+        for (int s = 0; s < kSteps; ++s)
+          wgmma_from<kColumns>(small, highs.of[s], window + s * 4 * kStored + kStored, 1);
+        wgmma_commit();
+        wgmma_wait_but<2>();
+        lows.keep();
+        if (row > 1) pixels += d.W;
+        lows.load(pixels + a_slot, units);
+        wgmma_wait<1>(high);
+#pragma unroll
+        for (int i = 0; i < kRows * kSums; ++i) sum[i] += high[i];
+      }
+      wgmma_wait(small);
+      highs.keep();
+      if (tile + kMultipliers >= tiles) read();
+
+#pragma unroll
+      for (int i = 0; i < kSums; ++i) {
+        const float back = shared.unscale[i / 4 * 8 + 2 * t + i % 2] * image_unscale;
+#pragma unroll
+        for (int row = 0; row < kRows; ++row)
+          sum[row * kSums + i] = (sum[row * kSums + i] + small[row * kSums + i] * (1.0f / kLowScale)) * back;
+      }
+#pragma unroll
+      for (int row = 0; row < kRows; ++row) {
+#pragma unroll
+        for (int i = 0; i < kSums; ++i)
+          outgoing[(i / 4 * 8 + 2 * t + i % 2) * kStride + warp % 4 * 16 + g + i % 4 / 2 * 8] = sum[row * kSums + i];
+        warpgroup_sync(group);
+        float v[kTile / 32][kFilters / 4];
+#pragma unroll
+        for (int n = 0; n < kTile / 32; ++n)
+#pragma unroll
+          for (int i = 0; i < kFilters / 4; ++i) v[n][i] = outgoing[(warp % 4 + 4 * i) * kStride + 32 * n + lane];
+#pragma unroll
+        for (int n = 0; n < kTile / 32; ++n) {
+          const int position = first + 32 * n + lane, i = divide(position, tiling.inverse_OW), h = i * kRows + row;
+          const int filters = position < positions && h < task.rows ? d.M - warp % 4 : 0;
+          int to = warp % 4 * plane + h * d.OW + position - i * d.OW;
+#pragma unroll
+          for (int m = 0; m < kFilters / 4; ++m, to += 4 * plane)
+            if (4 * m < filters) put(out, to, v[n][m]);
+        }
+        warpgroup_sync(group);
+      }
+      if (plain)
+        plain_tile<kFilters, kRows>(d, tiling, group, task, first, positions, plain_weights, 1.0f / image_unscale, x, k,
+                                    out, reinterpret_cast<int*>(outgoing));
+    }
+    tile -= tiles;
+    place.next(kBuffers);
+  }
+#endif
+}
+
+// What a block may have, static ones left out.
+constexpr size_t kShared = 227 * 1024 - 512;
+
+// Of weights, split; of bands and outputs; and of weights as they are.
+template <typename F>
+struct Bytes {
+  size_t weights, bands, room;
+  Bytes(const Dims& d, const Tiling& tiling)
+      : weights(16 * F::kWeights),
+        bands(32 * F::kSlots * kBuffers * static_cast<size_t>(tiling.slot_entries(d)) +
+              4 * kMultipliers * static_cast<size_t>(F::kFilters) * kStride),
+        room(4 * static_cast<size_t>(F::kFilters) * room_stride(d.C * d.K * d.K)) {}
+  size_t least() const { return weights + std::max(bands, room); }
+  size_t most() const { return weights + bands + room; }
+};
+
+// As few bands as fit beside the weights, but no fewer than `least` while a band has more positions than a tile. False
+// where none fit.
+template <typename F>
+bool cut(const fops_conv& c, int64_t least, Tiling* tiling) {
+  const int64_t groups = ceil_div(out_h(c), F::kRows);
+  for (int64_t bands = 1; bands <= groups; ++bands) {
+    const int64_t a_band = ceil_div(groups, bands);
+    tiling->rows = static_cast<int>(a_band * F::kRows);
+    tiling->bands = static_cast<int>(ceil_div(groups, a_band));
+    const bool fits = a_band * out_w(c) < 1 << 16 && Bytes<F>(dims(c), *tiling).least() <= kShared;
+    if (fits && (bands >= least || a_band * out_w(c) <= kTile || a_band == 1)) return true;
+  }
+  return false;
+}
+
+template <typename F, typename Y>
+fops_status launch(const fops_conv& c, const float* x, const float* k, const Y& y, cudaStream_t stream) {
+  auto* kernel = tensor_core_row_groups<F, Y>;
+  int device = 0, multiprocessors = 0;
+  FOPS_CUDA(cudaGetDevice(&device));
+  FOPS_CUDA(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device));
+  Tiling tiling = {};
+  if (!cut<F>(c, ceil_div(multiprocessors, c.B), &tiling))
+    return fail(FOPS_UNSUPPORTED, "tensor-core: this shape does not fit into shared memory");
+  tiling.by_bands = Divisor(static_cast<uint32_t>(tiling.bands));
+  tiling.inverse_OW = inverse_of(static_cast<uint32_t>(out_w(c)));
+  tiling.threshold = least_scaled(static_cast<float>(c.C * c.K * c.K));
+  const Bytes<F> bytes(dims(c), tiling);
+  tiling.apart = bytes.most() <= kShared;
+  const size_t shared = tiling.apart ? bytes.most() : bytes.least();
+  FOPS_TRY(allow_shared(kernel, shared));
+  return in_pieces(c.B, tiling.bands, [&](long long first, long long count) {
+    Dims piece = dims(c);
+    piece.B = count;
+    const unsigned grid = static_cast<unsigned>(std::min<long long>(count * tiling.bands, multiprocessors));
+    kernel<<<grid, kThreads, shared, stream>>>(piece, tiling, x + first * image_floats(c), k,
+                                               image_of(y, first, piece.M, piece.OH * piece.OW));
+    return launched("tensor-core");
+  });
+}
+
+using Fa2019 = Form<5, 1, true, 24, 2>;  // the second layers
+using Fa2018 = Form<7, 1, true, 24, 2>;
+
+// Calls `f` with the form that takes a shape; false where none does.
+template <typename Call>
+bool with_form(const fops_conv& c, Call f) {
+  const auto takes = [&](auto form) {
+    using F = decltype(form);
+    Tiling tiling = {};
+    return c.K == F::K && c.C <= F::kChannels && c.C > F::kChannels - 2 && c.M <= F::kFilters &&
+           c.M > F::kFilters - 8 && cut<F>(c, 1, &tiling);
+  };
+  if (takes(Fa2019())) return f(Fa2019()), true;
+  if (takes(Fa2018())) return f(Fa2018()), true;
+  return false;
+}
+
+template <typename Y>
+fops_status run_any(const fops_conv& c, const void* x, const float* k, const Y& y, cudaStream_t stream) {
+  fops_status status = FOPS_OK;
+  with_form(c, [&](auto form) { status = launch<decltype(form)>(c, static_cast<const float*>(x), k, y, stream); });
+  return status;
+}
+
+bool usable() { return has_code_here(tensor_core_row_groups<Fa2019, float*>, kThreads); }
+
+}  // namespace
+
+bool takes_tensor_core_row_groups(const fops_conv& c) {
+  return takes_any(c) && c.x_type == FOPS_FLOAT32 && c.C > 1 && out_w(c) >= 2 && c.H <= 4096 && c.W <= 4096 &&
+         with_form(c, [](auto) {}) && usable();
+}
+
+fops_status run_tensor_core_row_groups(const fops_conv& c, const void* x, const float* k, float* y,
+                                       cudaStream_t stream) {
+  return run_any(c, x, k, y, stream);
+}
+fops_status run_tensor_core_row_groups(const fops_conv& c, const void* x, const float* k, const HalvesOut& y,
+                                       cudaStream_t stream) {
+  return run_any(c, x, k, y, stream);
+}
+
+}  // namespace fops

@@ -1,0 +1,220 @@
+// row_groups.cu: how a convolution is cut, and pixels and weights on their way into shared memory.
+#pragma once
+
+#include "conv/cuda/12_tensor_core/any_shape/bands.cuh"
+#include "gpu/isa/wgmma.cuh"
+
+namespace fops {
+namespace row_groups {
+
+using any_shape::ImageScale;
+using bands::Band;
+
+// Of a block's warpgroups three multiply and store, tile after tile; the fourth splits the pixels of bands to come.
+constexpr int kMultipliers = 3, kStagers = 128, kThreads = 128 * kMultipliers + kStagers;
+constexpr int kMultiplierRegisters = 136, kStagerRegisters = 104;  // 3 x 136 + 104 = 512: all that there are
+constexpr int kBuffers = 2;          // of bands
+constexpr int kRoomIsFree = 2 + kMultipliers;  // the barrier's number: see split_weights
+constexpr int kTile = 64;            // positions a warpgroup computes at a time: a wgmma's rows
+constexpr int kStride = kTile + 4;   // floats between two filters' outputs on their way out: 4 banks
+constexpr int kMostFilters = 24;
+
+// kFull: slots of eight channels; kPair: a slot of up to four channels behind them, of a pixel and its right neighbour.
+template <int K_, int kFull_, bool kPair_, int kFilters_, int kRows_>
+struct Form {
+  static constexpr int K = K_, kFull = kFull_, kFilters = kFilters_, kRows = kRows_;
+  static constexpr bool kPair = kPair_;
+  static constexpr int kSlots = kFull + kPair, kChannels = 8 * kFull + 4 * kPair;
+  static constexpr int kUnits = kFull * K + kPair * ((K + 1) / 2);  // of eight of the depth, a row of a filter
+  static constexpr int kSteps = (kUnits + 1) / 2;                    // of wgmma
+  static constexpr int kColumns = kRows * kFilters;
+  static constexpr int kStored = (K + 2 * (kRows - 1)) * kFilters;  // columns of weights, zeros at both ends
+  static constexpr int kWeights = kSteps * 4 * kStored;              // entries of 16 bytes
+
+  // A unit's slot, and its column of the filter, or the first of two. One too many is the last one again.
+  static constexpr __host__ __device__ int slot(int unit) { return unit < kFull * K ? unit / K : kFull; }
+  static constexpr __host__ __device__ int column(int unit) {
+    return unit < kFull * K ? unit % K : 2 * ((unit < kUnits ? unit : kUnits - 1) - kFull * K);
+  }
+};
+
+struct Tiling {
+  int rows;       // output rows a band
+  int bands;      // bands an image
+  uint32_t inverse_OW;
+  Divisor by_bands;
+  float threshold;  // least scaled magnitude that has a good split: see ImageScale
+  bool apart;       // weights that are not split yet have room of their own
+
+  __host__ __device__ int staged(const Dims& d) const { return (rows + d.K - 1) * d.W; }  // pixels
+  // Entries of 16 bytes between two slots' pixels. Behind a band's pixels a tile's last row may read a few more.
+  __host__ __device__ int slot_entries(const Dims& d) const { return staged(d) + d.K; }
+};
+
+// What the warpgroups of a block tell one another.
+template <int kFilters>
+struct Shared {
+  uint64_t full[kBuffers], empty[kBuffers];  // a band has been staged; all its tiles have been multiplied
+  float image_unscale[kBuffers];             // what undoes its image's scale
+  uint32_t beyond[kBuffers];                 // the number, from 1, of the last band with a value without a good split
+  float unscale[kFilters];                   // what undoes the filters' scales
+};
+
+// Which band of which image.
+struct Task {
+  long long image;
+  int h0, rows;  // its first output row, and how many
+  __device__ Task(const Tiling& tiling, const Dims& d, unsigned task) {
+    const unsigned i = tiling.by_bands.divide(task);
+    image = i, h0 = static_cast<int>(task - i * tiling.bands) * tiling.rows, rows = min(tiling.rows, d.OH - h0);
+  }
+};
+
+// A band into shared memory, split: [slot][high, low][pixel]. kStagers threads share its pixels. `left`: values of a
+// plane from the band's first on; what lies past them meets outputs that are not stored, and is the last value again,
+// so that no branch comes between loads. So is what lies past the last channel, for zero weights.
+template <typename F>
+__device__ __forceinline__ Band stage_band(const Dims& d, const Tiling& tiling, const float* __restrict__ band,
+                                           int left, float scale, int thread, uint4* to) {
+  const int plane = d.H * d.W, count = tiling.staged(d), a_slot = tiling.slot_entries(d);
+  Band seen;
+  constexpr int kOnce = 4 / F::kSlots, kRows = kOnce * F::kSlots;  // pixels of a thread at a time: 32 loads in flight
+#pragma unroll 1
+  for (int at = thread; at < count; at += kOnce * kStagers) {
+    float v[kRows][8], scales[kRows];
+#pragma unroll
+    for (int n = 0; n < kRows; ++n) {
+      const int pixel = min(at + n / F::kSlots * kStagers, left - 1), s = n % F::kSlots;
+      const float *here = band + pixel, *next = band + min(pixel + 1, left - 1);
+      scales[n] = scale;
+#pragma unroll
+      for (int e = 0; e < 8; ++e) {
+        const bool pair = s == F::kFull;
+        v[n][e] = __ldg((pair && e >= 4 ? next : here) + min(8 * s + (pair ? e % 4 : e), d.C - 1) * plane);
+      }
+    }
+#pragma unroll
+    for (int n = 0; n < kRows; ++n)
+#pragma unroll
+      for (int e = 0; e < (n % F::kSlots == F::kFull ? 4 : 8); ++e)
+        seen.smallest = min(seen.smallest, nonzero_bits(v[n][e]));
+    const bands::SplitRows<kRows> split(v, scales);
+    seen.infinite |= split.infinite;
+#pragma unroll
+    for (int n = 0; n < kRows; ++n)
+      if (const int pixel = at + n / F::kSlots * kStagers; pixel < count) {
+        const int s = n % F::kSlots;
+        split.store(n, to + 2 * s * a_slot + pixel, to + (2 * s + 1) * a_slot + pixel);
+      }
+  }
+  return seen;
+}
+
+// What the fourth warpgroup does: band after band, each with its image's scale.
+template <typename F>
+__device__ __forceinline__ void stage_bands(const Dims& d, const Tiling& tiling, Shared<F::kFilters>& shared,
+                                            const float* __restrict__ x, uint4* ring) {
+  const int thread = threadIdx.x % kStagers, lane = thread % 32, warp = thread / 32, pixels = d.H * d.W;
+  const int count = d.C * pixels;
+  const unsigned tasks = static_cast<unsigned>(d.B * tiling.bands);
+  // A sample all over an image: every warp looks at it, so that none waits for another.
+  float sample[any_shape::kSamples];
+  const auto look = [&](unsigned task) {
+    const float* image = x + 1LL * tiling.by_bands.divide(task) * count;
+#pragma unroll
+    for (int i = 0; i < any_shape::kSamples; ++i)
+      sample[i] = __ldg(image + min(any_shape::sample_at(32 * i + lane, count), count - 1));
+  };
+  if (!tiling.apart) named_barrier(kRoomIsFree, kThreads);
+  // What a tile reads behind a band's pixels meets zero weights: no NaN may be there.
+  for (int i = thread; i < kBuffers * 2 * F::kSlots * F::K; i += kStagers)
+    ring[(i / F::K + 1) * tiling.slot_entries(d) - 1 - i % F::K] = make_uint4(0, 0, 0, 0);
+  Place place;
+  uint32_t number = 0;
+  if (blockIdx.x < tasks) look(blockIdx.x);
+#pragma unroll 1
+  for (unsigned at = blockIdx.x; at < tasks; at += gridDim.x) {
+    const Task task(tiling, d, at);
+    float largest = 0.0f;
+#pragma unroll
+    for (int i = 0; i < any_shape::kSamples; ++i)
+      if (any_shape::sample_at(32 * i + lane, count) < count) largest = larger(largest, sample[i]);
+    const float scale = any_shape::sampled_scale(__uint_as_float(warp_max(__float_as_uint(largest))));
+    ++number;
+    if (const unsigned next = at + gridDim.x; next < tasks) {  // into L2 while this one is staged
+      look(next);
+      const Task its(tiling, d, next);
+      const char* from = reinterpret_cast<const char*>(x + its.image * count + its.h0 * d.W);
+      const int bytes = min(tiling.staged(d), pixels - its.h0 * d.W) * 4;
+      for (int c = warp; c < d.C; c += kStagers / 32)
+        for (int i = lane * 128; i < bytes; i += 32 * 128) prefetch_l2(from + 4LL * c * pixels + i);
+    }
+    barrier_wait(&shared.empty[place.at], place.phase ^ 1);
+    const Band seen = stage_band<F>(d, tiling, x + task.image * count + task.h0 * d.W, pixels - task.h0 * d.W, scale,
+                                    thread, ring + place.at * 2 * F::kSlots * tiling.slot_entries(d));
+    if (seen.infinite || seen.smallest < nonzero_bits(tiling.threshold / scale)) shared.beyond[place.at] = number;
+    if (thread == 0) shared.image_unscale[place.at] = 1.0f / scale;
+    barrier_arrive(&shared.full[place.at]);
+    place.next(kBuffers);
+  }
+}
+
+__host__ __device__ inline int room_stride(int taps) { return taps | 1; }  // odd: other filters, other banks
+
+// Weights into shared memory, split: [step][half of the depth][high, low][column][8 halves]; columns are [row of the
+// filters, the last one first][filter], between rows of zeros. `room`: where they lie as they are meanwhile, for each
+// is read from several places. *unscale of F::kFilters filters undoes their scales. Returns whether a weight has no
+// good split. By the threads that multiply. The others stage meanwhile (one image: 9.6 us, before 14), but where `room`
+// is not `apart` from the bands.
+template <typename F>
+__device__ bool split_weights(const Dims& d, float threshold, const float* __restrict__ k, float* room, bool apart,
+                              uint4* weights, float* unscale) {
+  constexpr int kAll = 128 * kMultipliers, kWarps = kAll / 32, kBarrier = 1 + kMultipliers, K = F::K;
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, taps = d.C * K * K, stride = room_stride(taps);
+  bool beyond = false;
+#pragma unroll 1
+  for (int m = warp; m < F::kFilters; m += kWarps) {
+    uint32_t largest = 0, smallest = ~0u;  // twice a magnitude's bits, and as nonzero_bits
+#pragma unroll 10
+    for (int i = lane; i < taps; i += 32) {  // behind the last filter the last one again: its outputs are not stored
+      const float v = __ldg(k + min(m, d.M - 1) * taps + i);
+      room[m * stride + i] = v;
+      const uint32_t twice = 2 * __float_as_uint(v);
+      largest = max(largest, twice), smallest = min(smallest, twice - 1);
+    }
+    const float most = __uint_as_float(warp_max(largest) / 2);  // NaN comes out as NaN: no number is less
+    const bool finite = most < kLargestScaled;
+    const float scale = finite ? scale_for(most) : 1.0f;
+    beyond |= !finite || smallest < nonzero_bits(threshold / scale);
+    if (lane == 0) unscale[m] = 1.0f / scale;
+  }
+  named_barrier(kBarrier, kAll);
+#pragma unroll 2
+  for (int i = threadIdx.x; i < 2 * F::kSteps * F::kStored; i += kAll) {
+    const int unit = i / F::kStored, column = i % F::kStored;
+    const int m = column % F::kFilters, p = K + F::kRows - 2 - column / F::kFilters, slot = F::slot(unit);
+    const float scale = 1.0f / unscale[m];
+    const bool real = unit < F::kUnits && p >= 0 && p < K, pair = slot == F::kFull;
+    float v[8];
+#pragma unroll
+    for (int e = 0; e < 8; ++e) {
+      const int c = 8 * slot + (pair ? e % 4 : e), q = F::column(unit) + (pair ? e / 4 : 0);
+      v[e] = real && c < d.C && q < K ? room[m * stride + (c * K + p) * K + q] * scale : 0.0f;
+    }
+    uint32_t hi[4], lo[4];
+#pragma unroll
+    for (int e = 0; e < 4; ++e) {
+      const SplitPair parts = split_pair(v[2 * e], v[2 * e + 1]);
+      hi[e] = parts.hi, lo[e] = parts.lo;
+    }
+    uint4* to = weights + 2 * unit * F::kStored + column;
+    to[0] = make_uint4(hi[0], hi[1], hi[2], hi[3]);
+    to[F::kStored] = make_uint4(lo[0], lo[1], lo[2], lo[3]);
+  }
+  bulk_fence();
+  if (!apart) named_barrier(kRoomIsFree, kThreads);
+  return named_barrier_or(kBarrier, kAll, beyond);
+}
+
+}  // namespace row_groups
+}  // namespace fops
