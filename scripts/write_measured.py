@@ -1,7 +1,8 @@
 """Draws the charts of docs/ again from the JSON beside them, and writes kernels.md: run it without arguments.
 
 Nothing is measured: it is for when the form of charts and pages has changed. `fashion-infer bench` writes all three at
-once. The pages of whole networks stay: they say how their figures were measured then, which has changed since.
+once. The pages of whole networks stay: they say how their figures were measured then, which has changed since. The
+JSON of GPUs is written again without what its measurements do not have, a quarter of it: see `records.restored`.
 """
 
 import json
@@ -20,6 +21,8 @@ def main():
     for name in NETWORKS:
         throughput.draw(str(DOCS / f"{name}.svg"), measured(name))
     write_kernels(DOCS)
+    for name in ("kernels", "results-gpu", "results-gpu-editions"):
+        leave_out_empty(DOCS / f"{name}.json")
 
 
 def write_kernels(folder):
@@ -27,6 +30,16 @@ def write_kernels(folder):
     result, names = measured("kernels"), ("kernels.md", "kernels.svg", "kernels.json")
     kernels.draw(str(folder / names[1]), result)
     files.write_page(str(folder / names[0]), conv.page(result, *names))
+
+
+def leave_out_empty(path):
+    """Take out of a file's measurements the fields that have no value, but for the median."""
+    data = json.loads(path.read_text(encoding="utf-8"))
+    for case in data["cases"]:
+        for row in case["rows"]:
+            for field in [name for name, value in row.items() if value in (None, "", [], {}) and name != "median_ms"]:
+                del row[field]
+    files.write_json(str(path), data)
 
 
 def measured(name):

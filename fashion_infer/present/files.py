@@ -3,7 +3,7 @@
 import json
 import os
 from pathlib import Path
-from typing import Any, Callable, Optional, Sequence, Type
+from typing import Any, Callable, Dict, Optional, Sequence, Type
 
 from ..errors import FashionInferError, UsageError
 from ..measure.records import Result
@@ -75,12 +75,17 @@ def save_benchmark(
         When a file cannot be written.
     """
     if as_json:
-        files.write(as_json, _lines(result.as_dict()) + "\n")
+        write_json(as_json, result.as_dict())
     if plot:
         draw(plot, result)
     if as_markdown:
         names = (file and Path(file).name for file in (as_markdown, plot, as_json))
         write_page(as_markdown, page(result, *names))
+
+
+def write_json(path: str, data: Dict[str, Any]) -> None:
+    """Write a benchmark's dictionary as JSON; DataError when the file cannot be written."""
+    files.write(path, _lines(data) + "\n")
 
 
 def write_page(path: str, page: Page) -> None:
