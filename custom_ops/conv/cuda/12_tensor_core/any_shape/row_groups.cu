@@ -158,7 +158,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
         wgmma_commit();
         wgmma_wait_but<2>();
         lows.keep();
-        if (row > 1) pixels += d.W;
+        if (row > 1) pixels += d.W;  // behind the last row the same again: by a branch around them 2 to 10% slower
         lows.load(pixels + a_slot, units);
         wgmma_wait<1>(high);
 #pragma unroll
