@@ -33,14 +33,15 @@ def write_kernels(folder):
 
 
 def leave_out_empty(path):
-    """Take out of a file's measurements the fields that have no value, but for the median; of networks the samples too,
-    half of the file."""
+    """Take out of a file's measurements the fields that have no value, but for those that `measure.documents` asks for;
+    of networks the samples too, half of the file."""
     data = json.loads(path.read_text(encoding="utf-8"))
     for case in data["cases"]:
         for row in case["rows"]:
             if data.get("benchmark") == records.NETWORKS:
                 row.pop("samples_ms", None)
-            for field in [name for name, value in row.items() if value in (None, "", [], {}) and name != "median_ms"]:
+            empty = {name for name, value in row.items() if value in (None, "", [], {})}
+            for field in empty - {"median_ms", "changed"}:
                 del row[field]
     files.write_json(str(path), data)
 

@@ -1,14 +1,11 @@
 // Step 12, several channels and few filters, on Hopper: a position is a column of two outputs.
 //
-//   kRows = 2           outputs h, h + 1          a row of pixels meets, of the filters,
-//   pixels, row h                                 row 0
-//               h + 1                             rows 1 and 0     B: | row 1, for output h | row 0, for h + 1 |
-//               ...                               rows 2 and 1
-//               h + K                                     row K - 1
+//   pixels, row h    row 0                            a row of pixels meets two rows of the filters
+//           h + 1    rows 1 and 0                     B: | row 1, for output h | row 0, for output h + 1 |
+//           h + K            row K - 1                rows lie the last one first: what is met is a window of them
 //
-// So a position's pixels are read once for kRows outputs, as operands in registers, and the instruction has kRows
-// times as many columns: bands.cu reads 64 positions for the 24 columns of 24 filters, and that reading is its limit.
-// Filters' rows lie in shared memory the last one first, so that what a row of pixels meets is a window of them.
+// A position's pixels are read once for both outputs, as operands in registers, and the instruction has twice as many
+// columns: bands.cu reads 64 positions for the 24 columns of 24 filters, and that reading is its limit.
 // Costs: the first and last row of pixels meet zeros for one of the outputs: one product of six with 5x5.
 // Gains: fa2019's second layer takes 1.04 ms where bands.cu takes 1.20 in the same run, fa2018's, 1,000 images, 0.192
 // where it takes 0.218. Shared memory is what limits it now: docs/notebook.md.
