@@ -2,7 +2,7 @@
 
 Nothing is measured: it is for when the form of charts and pages has changed. `fashion-infer bench` writes all three at
 once. The pages of whole networks stay: they say how their figures were measured then, which has changed since. The
-JSON of GPUs is written again without what its measurements do not have, a quarter of it: see `records.restored`.
+JSON is written again without what its measurements do not have, a quarter of it: see `records.restored`.
 """
 
 import json
@@ -21,7 +21,7 @@ def main():
     for name in NETWORKS:
         throughput.draw(str(DOCS / f"{name}.svg"), measured(name))
     write_kernels(DOCS)
-    for name in ("kernels", "results-gpu", "results-gpu-editions"):
+    for name in ("kernels", "results-gpu", "results-gpu-editions", "results-cpu"):
         leave_out_empty(DOCS / f"{name}.json")
 
 
