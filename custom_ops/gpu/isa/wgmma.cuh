@@ -123,8 +123,6 @@ __device__ void wgmma_from(float (&d)[kColumns / 2], const uint32_t (&a)[4], uin
   __device__ inline void wgmma_from<columns>(float(&d)[columns / 2], const uint32_t(&a)[4], uint32_t b, int keep) { \
     FOPS_WGMMA_BODY(columns, sums, a_, b_, c_, d_, e_, keep_);                                                      \
   }
-FOPS_DEFINE_WGMMA(16, EIGHT, 8, 9, 10, 11, 12, 13)
-FOPS_DEFINE_WGMMA(24, 12, 12, 13, 14, 15, 16, 17)
 FOPS_DEFINE_WGMMA(40, 20, 20, 21, 22, 23, 24, 25)
 FOPS_DEFINE_WGMMA(48, 24, 24, 25, 26, 27, 28, 29)
 FOPS_DEFINE_WGMMA(56, 28, 28, 29, 30, 31, 32, 33)

@@ -1,6 +1,6 @@
 // Step 12: which of its kernels runs a convolution.
 //
-//   one channel, 9 filters or more, K = 5, 7  shifts.cu on Hopper, where planes are whole sectors; small ones streams.cu
+//   one channel, 9 filters or more, K = 5, 7  shifts.cu on Hopper, planes of whole sectors; many small ones: streams.cu
 //   one channel, few filters, K = 5 or 7      four_outputs.cu, where rows are whole groups of four
 //   one channel, K = 5 or 7                   pixels.cu
 //   49 to 128 channels, K = 1                 any_shape/pointwise.cu at float32 grade

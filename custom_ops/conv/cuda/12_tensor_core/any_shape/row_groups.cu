@@ -1,8 +1,8 @@
 // Step 12, several channels and few filters, on Hopper: a position is a column of two outputs.
 //
-//   pixels, row h    row 0                            a row of pixels meets two rows of the filters
-//           h + 1    rows 1 and 0                     B: | row 1, for output h | row 0, for output h + 1 |
-//           h + K            row K - 1                rows lie the last one first: what is met is a window of them
+//   pixels, row h    row 0             A row of pixels meets two rows of the filters. They lie in shared memory in
+//           h + 1    rows 1 and 0      reverse order, so that these two are neighbours:
+//           h + K    row K - 1         B: | row 1, for output h | row 0, for output h + 1 |
 //
 // A position's pixels are read once for both outputs, as operands in registers, and the instruction has twice as many
 // columns: bands.cu reads 64 positions for the 24 columns of 24 filters, and that reading is its limit.

@@ -17,7 +17,6 @@ constexpr int kBuffers = 2;          // of bands
 constexpr int kRoomIsFree = 2 + kMultipliers;  // the barrier's number: see split_weights
 constexpr int kTile = 64;            // positions a warpgroup computes at a time: a wgmma's rows
 constexpr int kStride = kTile + 4;   // floats between two filters' outputs on their way out: 4 banks
-constexpr int kMostFilters = 24;
 
 // kFull: slots of eight channels; kPair: a slot of up to four channels behind them, of a pixel and its right neighbour.
 template <int K_, int kFull_, bool kPair_, int kFilters_, int kRows_>
