@@ -27,9 +27,9 @@ enum class Way {
 // On Hopper any_shape/bands.cu takes what it can: of 120 random layers with up to 32 filters it was ahead on all but a
 // few, by up to 2.7 times. Behind it was sp2018's second layer (0.59 ms, warpgroup.cu 0.33). What it does not take is
 // faster with any_shape.cu than with channels.cu (4 to 32 channels, 7x7, 14x14, one image: 7.9 us and 23), but for
-// bytes not measured. There, and with one product: channels.cu computes as many filters as there are, any_shape.cu 32 at a
-// time: of 32 channels and 32 filters, 3x3, 56x56, they take 0.38 and 0.32 ms, of 16 channels and 16 filters 0.31 and
-// 0.37 (measured when both had longer chains).
+// bytes not measured. There, and with one product: channels.cu computes as many filters as there are, any_shape.cu 32
+// at a time: of 32 channels and 32 filters, 3x3, 56x56, they take 0.38 and 0.32 ms, of 16 channels and 16 filters 0.31
+// and 0.37 (measured when both had longer chains).
 Way way_for(const fops_conv& c, bool half, int major) {
   if (major == 9 && takes_tensor_core_shifts(c)) return Way::shifts;
   if (takes_tensor_core_four_outputs(c)) return Way::four_outputs;
