@@ -2,7 +2,8 @@
 
 Nothing is measured: it is for when the form of charts and pages has changed. `fashion-infer bench` writes all three at
 once. The pages of whole networks stay: they say how their figures were measured then, which has changed since. The
-JSON is written again without what its measurements do not have, a quarter of it: see `records.restored`.
+JSON is written again without what its measurements do not have, a quarter of it (see `records.restored`), and without
+indentation.
 """
 
 import json
@@ -44,6 +45,8 @@ def leave_out_empty(path):
             for field in empty - {"median_ms", "changed"}:
                 del row[field]
     files.write_json(str(path), data)
+    lines = path.read_text(encoding="utf-8").splitlines()
+    path.write_text("".join(f"{line.lstrip()}\n" for line in lines), encoding="utf-8")  # indentation is 4 KB
 
 
 def measured(name):

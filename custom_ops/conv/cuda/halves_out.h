@@ -13,11 +13,14 @@ struct HalvesOut {
   long long stride;  // from one image to the next, a multiple of 8
   float scale;       // a power of two: an output is (hi + lo) / scale
   bool relu;         // whether a relu lies behind the sums, which keeps NaN
+  bool side_by_side;  // an image is (OH, OW, M), not (M, OH, OW)
 };
 
-// Whether step 12 has a kernel for this shape that can end so, on this thread's device. It does not depend on B.
-bool gives_halves(const fops_conv&);
-// x: float32, as gives_halves has seen it; k and the stream as in fops_conv_forward_gpu.
+// In which order step 12's kernel for this shape can write halves, on this thread's device: in planes, or a position's
+// filters side by side, as the tensor cores' sums lie. It does not depend on B.
+enum class HalvesOrder { none, planes, side_by_side };
+HalvesOrder halves_order(const fops_conv&);
+// x: float32, as halves_order has seen it; k and the stream as in fops_conv_forward_gpu.
 fops_status run_to_halves(const fops_conv&, const void* x, const float* k, const HalvesOut& y, void* stream);
 
 }  // namespace fops

@@ -2,7 +2,6 @@
 
 #include <cmath>
 
-#include "conv/cuda/halves_out.h"
 #include "conv/cuda/kernels.h"
 #include "conv/dispatch.h"
 #include "net/cuda/kernels/recompute.h"
@@ -20,25 +19,26 @@ float scale_below(double bound) {
 // Bounds outside of this are as good as none: their scale would end where that of scale_below does.
 bool usable(double bound) { return bound > 1e-25 && bound < 1e25; }
 
-// Whether the table's kernel for a convolution of float32 data can write halves. Which kernel that is does not depend on
-// the number of items. A tanh is the map's: around its branch the compiler waits behind each wgmma.
-bool ends_in_halves(const Stage& stage) {
-  if (stage.pool || stage.activation == Activation::tanh) return false;
+}  // namespace
+
+HalvesOrder halves_of(const Stage& stage) {
+  if (stage.kind != Stage::Kind::convolution || stage.pool || stage.activation == Activation::tanh)
+    return HalvesOrder::none;
   const fops_conv conv{1, stage.in.C, stage.in.H, stage.in.W, stage.out.C, stage.K, FOPS_FLOAT32};
   const Kernel* kernel = nullptr;
-  return choose(FOPS_GPU, conv, &kernel) == FOPS_OK && kernel->run == run_tensor_core && gives_halves(conv);
+  const bool ours = choose(FOPS_GPU, conv, &kernel) == FOPS_OK && kernel->run == run_tensor_core;
+  return ours ? halves_order(conv) : HalvesOrder::none;
 }
-
-}  // namespace
 
 std::vector<Step> make_route(const Plan& plan, const std::vector<StageWeights>& weights, fops_dtype type,
                              bool matrix_units) {
   const auto& stages = plan.stages;
   const auto few = [&](size_t i) { return stages[i].kind == Stage::Kind::dense && stages[i].out.size() <= kFewUnits; };
-  // Whether stage i is a dense layer for the matrix units when its input has this bound.
-  const auto wants_halves = [&](size_t i, double bound) {
+  // Whether stage i is a dense layer for the matrix units when its input has this bound, and lies filter beside filter
+  // or not: weights are laid out for one order.
+  const auto wants_halves = [&](size_t i, double bound, bool side_by_side) {
     return i < stages.size() && stages.size() <= kMostRecomputed && stages[i].kind == Stage::Kind::dense && !few(i) &&
-           matrix_units && weights[i].packed_dense && usable(bound);
+           matrix_units && weights[i].packed_dense && usable(bound) && side_by_side == (weights[i].dense.filters > 0);
   };
 
   std::vector<Step> steps;
@@ -60,23 +60,27 @@ std::vector<Step> make_route(const Plan& plan, const std::vector<StageWeights>& 
     if (!std::isfinite(next)) next = INFINITY;
 
     switch (stage.kind) {
-      case Stage::Kind::convolution:
+      case Stage::Kind::convolution: {
+        const HalvesOrder order = form == Tensor::Form::float32 ? halves_of(stage) : HalvesOrder::none;
+        step.side_by_side = order == HalvesOrder::side_by_side;
         if (matrix_units && w.packed_pixels) {
           step.kind = Step::Kind::conv_pixels;
-        } else if (form == Tensor::Form::float32 && ends_in_halves(stage) && wants_halves(i + 1, next)) {
+        } else if (order != HalvesOrder::none && wants_halves(i + 1, next, step.side_by_side)) {
           step.kind = Step::Kind::conv_halves;
         } else {
           step.kind = Step::Kind::conv;
-          const int64_t unpooled = stage.out.C * (stage.in.H - stage.K + 1) * (stage.in.W - stage.K + 1);
-          if (stage.activation != Activation::none || stage.pool || wants_halves(i + 1, next)) step.scratch = unpooled;
+          if (stage.activation != Activation::none || stage.pool || wants_halves(i + 1, next, false))
+            step.scratch = stage.out.C * (stage.in.H - stage.K + 1) * (stage.in.W - stage.K + 1);  // not pooled
         }
+        step.side_by_side &= step.kind == Step::Kind::conv_halves;
         break;
+      }
       case Stage::Kind::dense:
         if (few(i)) {
           step.kind = Step::Kind::few_units;
           step.softmax = stage.activation == Activation::none && i + 1 < stages.size() &&
                          stages[i + 1].kind == Stage::Kind::softmax;
-        } else if (wants_halves(i, bound)) {
+        } else if (wants_halves(i, bound, i > 0 && steps.back().side_by_side)) {
           if (form != Tensor::Form::halves) {
             Step convert;
             convert.kind = Step::Kind::map, convert.stage = step.stage;
@@ -97,7 +101,7 @@ std::vector<Step> make_route(const Plan& plan, const std::vector<StageWeights>& 
     const bool can_be_halves = (step.kind == Step::Kind::conv_pixels && stage.out.H * stage.out.W % 2 == 0) ||
                                step.kind == Step::Kind::conv || step.kind == Step::Kind::conv_halves ||
                                step.kind == Step::Kind::map;
-    if (can_be_halves && wants_halves(i + 1, next)) {
+    if (can_be_halves && wants_halves(i + 1, next, step.side_by_side)) {
       step.form = Tensor::Form::halves;
       step.scale = step.kind == Step::Kind::conv_pixels ? kTanhScale : scale_below(next);
     }

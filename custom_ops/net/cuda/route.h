@@ -10,6 +10,7 @@
 
 #include <vector>
 
+#include "conv/cuda/halves_out.h"
 #include "net/cuda/kernels/dense/dense.h"
 #include "net/cuda/kernels/stages.h"
 #include "net/cuda/weights.h"
@@ -35,12 +36,17 @@ struct Step {
   Activation activation = Activation::none;
   Tensor::Form form = Tensor::Form::float32;  // of the output
   float scale = 1.0f;                         // of halves
+  bool side_by_side = false;                  // conv_halves: conv/cuda/halves_out.h
   int64_t scratch = 0;                        // floats an item
   int64_t doubt_at = 0, doubt_words = 0;      // of a dense step: where its Doubts begin, in words an item; and how many
   int64_t out_bytes() const {
     return form == Tensor::Form::halves ? 2 * 2 * dense_stride(out.size()) : 4 * out.size();
   }
 };
+
+// Whether the table's kernel for a convolution of float32 data can write halves, and in which order. Which kernel that
+// is does not depend on the number of items. A tanh is the map's: around its branch the compiler waits behind wgmma.
+HalvesOrder halves_of(const Stage& stage);
 
 // `matrix_units`: whether the device has the mma that dense.h and kernels/conv_pixels/ use (sm_80 and newer).
 std::vector<Step> make_route(const Plan& plan, const std::vector<StageWeights>& weights, fops_dtype type,

@@ -87,7 +87,7 @@ fops_status Steps::run_step(const Buffers& buffers, const Step& step, int64_t n,
       FOPS_TRY(validate(&conv));
       return run_to_halves(conv, x.data, w.w,
                            {static_cast<__half*>(y.data), y.lo, dense_stride(step.out.size()), y.scale,
-                            step.activation == Activation::relu},
+                            step.activation == Activation::relu, step.side_by_side},
                            stream);
     }
     case Step::Kind::map: return run_map(step.in, step.out, step.pool, step.activation, n, x, y, stream);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "net/cuda/route.h"
+
 namespace fops {
 namespace {
 
@@ -111,7 +113,12 @@ fops_status DeviceWeights::lay_out(size_t index, const std::vector<Weight>& give
     }
   } else if (stage.kind == Stage::Kind::dense && units > kFewUnits && matrix_units_) {
     FOPS_TRY(packed_[index].reserve(dense_weight_bytes(units, a_unit)));
-    FOPS_TRY(pack_dense(units, a_unit, w.w, w.bias, packed_[index].as(), &w.dense, stream));
+    int64_t filters = 0;
+    if (index >= 2) {  // the first stage may read bytes, and then writes no halves
+      const Stage& before = plan_->stages[index - 1];
+      if (halves_of(before) == HalvesOrder::side_by_side && !takes_conv_pixels(before)) filters = before.out.C;
+    }
+    FOPS_TRY(pack_dense(units, a_unit, filters, w.w, w.bias, packed_[index].as(), &w.dense, stream));
     w.packed_dense = true;
   }
   return FOPS_OK;

@@ -20,6 +20,14 @@ __host__ __device__ inline HalvesOut image_of(const HalvesOut& y, long long imag
   return advanced(y, image * y.stride);
 }
 
+// Where filter m's output at position `at` of a plane lies in an image.
+__host__ __device__ inline long long output_at(const float*, int m, int at, int, int plane) {
+  return 1LL * m * plane + at;
+}
+__host__ __device__ inline long long output_at(const HalvesOut& y, int m, int at, int filters, int plane) {
+  return y.side_by_side ? 1LL * at * filters + m : 1LL * m * plane + at;
+}
+
 __device__ inline float finished(const HalvesOut& y, float v) { return (y.relu && v < 0.0f ? 0.0f : v) * y.scale; }
 
 // An output to its place.

@@ -22,7 +22,7 @@ __device__ void direct_band(const X* x, const float* k, Y y, int C, int H, int W
           part += static_cast<float>(x[(c * H + h + p) * W + w + q]) * k[((m * C + c) * K + p) * K + q];
         sum += part;
       }
-    put(y, (m * OH + h) * OW + w, static_cast<float>(sum));
+    put(y, output_at(y, m, h * OW + w, M, OH * OW), static_cast<float>(sum));
   }
 }
 

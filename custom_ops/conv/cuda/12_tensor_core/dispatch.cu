@@ -87,11 +87,12 @@ fops_status run_on_tensor_cores(bool half, const fops_conv& c, const void* x, co
   return fail(FOPS_UNSUPPORTED, "%s does not take this shape on this GPU", name);
 }
 
-bool gives_halves(const fops_conv& c) {
+HalvesOrder halves_order(const fops_conv& c) {
   int major = 0;
-  if (compute_capability(&major) != FOPS_OK) return false;
+  if (compute_capability(&major) != FOPS_OK) return HalvesOrder::none;
   const Way way = way_for(c, false, major);
-  return way == Way::warpgroup || way == Way::row_groups;
+  if (way == Way::row_groups) return HalvesOrder::side_by_side;
+  return way == Way::warpgroup ? HalvesOrder::planes : HalvesOrder::none;
 }
 
 fops_status run_to_halves(const fops_conv& c, const void* x, const float* k, const HalvesOut& y, void* stream) {

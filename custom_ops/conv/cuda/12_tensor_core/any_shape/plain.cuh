@@ -29,9 +29,9 @@ __device__ __noinline__ bool any_beyond(const Dims& d, const X* x, int corner, c
 }
 
 // Outputs of some filters at some positions, in plain float32: infinities, NaN, and values too far apart for one scale.
-// `list` are places in `offsets` (where in y the output of filter 0 lies) and `corners`. A thread computes one filter at
-// kPlain positions at a time. The rows' sums meet in a double: a chain of C K K float32 sums would lose more than the
-// bound allows (plan.h), and so did one of the channels (128 of them, 1x1: 1.4 times the bound).
+// `list` are places in `offsets` (positions in y: where filter 0's output lies) and `corners`. A thread computes one
+// filter at kPlain positions at a time. The rows' sums meet in a double: a chain of C K K float32 sums would lose more
+// than the bound allows (plan.h), and so did one of the channels (128 of them, 1x1: 1.4 times the bound).
 constexpr int kPlain = 4;
 template <typename X, typename Y>
 __device__ __noinline__ void plain_outputs(const Dims& d, const X* x, const float* k, Y y, const int* offsets,
@@ -62,7 +62,8 @@ __device__ __noinline__ void plain_outputs(const Dims& d, const X* x, const floa
     }
 #pragma unroll
     for (int n = 0; n < kPlain; ++n)
-      if (i + n < count) put(y, 1LL * offsets[list[i + n]] + 1LL * m * d.OH * d.OW, static_cast<float>(sum[n]));
+      if (i + n < count)
+        put(y, output_at(y, m, offsets[list[i + n]], d.M, d.OH * d.OW), static_cast<float>(sum[n]));
   }
 }
 

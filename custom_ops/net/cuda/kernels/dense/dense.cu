@@ -30,9 +30,11 @@ __device__ float block_sum(float value, float* scratch) {
 
 // One block a unit: its scale, the power of two that brings the largest weight into [2^13, 2^14), its split, and what
 // its outputs have to reach. Weights that have no split, infinite, NaN or beyond any scale, leave all outputs in doubt.
-__global__ void __launch_bounds__(kPackThreads) split_weights(long long inputs, long long stride, const float* w,
-                                                              const float* bias, __half* hi, __half* lo,
-                                                              float* unscale, float* bias_copy, float* least) {
+// `filters`: as DenseWeights has it, or 1.
+__global__ void __launch_bounds__(kPackThreads) split_weights(long long inputs, long long stride, unsigned filters,
+                                                              const float* w, const float* bias, __half* hi,
+                                                              __half* lo, float* unscale, float* bias_copy,
+                                                              float* least) {
   __shared__ unsigned scratch;
   __shared__ float sums[kPackThreads / 32];
   const long long unit = blockIdx.x;
@@ -43,7 +45,9 @@ __global__ void __launch_bounds__(kPackThreads) split_weights(long long inputs, 
   const float scale = scale_for(fminf(largest, 3.4e38f));
   float sum = 0.0f, small = 0.0f;
   for (long long i = threadIdx.x; i < stride; i += kPackThreads) {
-    const float scaled = i < inputs ? row[i] * scale : 0.0f;
+    const unsigned at = static_cast<unsigned>(i);  // below 2^31
+    const long long from = at % filters * (inputs / filters) + at / filters;
+    const float scaled = i < inputs ? row[from] * scale : 0.0f;
     const Split halves = split(scaled);
     sum += fabsf(scaled);
     if (scaled != 0.0f && fabsf(scaled) < 0.5f) small += 1.0f;
@@ -139,18 +143,19 @@ float least_share(int64_t inputs, float x_unscale) {
 
 size_t dense_weight_bytes(int64_t units, int64_t inputs) { return layout(units, inputs).bytes; }
 
-fops_status pack_dense(int64_t units, int64_t inputs, const float* w, const float* bias, void* memory,
-                       DenseWeights* out, cudaStream_t stream) {
+fops_status pack_dense(int64_t units, int64_t inputs, int64_t filters, const float* w, const float* bias,
+                       void* memory, DenseWeights* out, cudaStream_t stream) {
   FOPS_TRY(check_sizes(units, inputs));
   const Layout at = layout(units, inputs);
   char* bytes = static_cast<char*>(memory);
   __half *hi = reinterpret_cast<__half*>(bytes), *lo = reinterpret_cast<__half*>(bytes + at.lo);
   float *unscale = reinterpret_cast<float*>(bytes + at.unscale), *copy = reinterpret_cast<float*>(bytes + at.bias);
   float* least = reinterpret_cast<float*>(bytes + at.least);
-  split_weights<<<static_cast<unsigned>(units), kPackThreads, 0, stream>>>(inputs, dense_stride(inputs), w, bias, hi,
-                                                                           lo, unscale, copy, least);
+  split_weights<<<static_cast<unsigned>(units), kPackThreads, 0, stream>>>(
+      inputs, dense_stride(inputs), static_cast<unsigned>(std::max<int64_t>(filters, 1)), w, bias, hi, lo, unscale,
+      copy, least);
   FOPS_TRY(launched("dense layer's split of the weights"));
-  *out = {units, inputs, hi, lo, unscale, bias != nullptr ? copy : nullptr, least};
+  *out = {units, inputs, filters, hi, lo, unscale, bias != nullptr ? copy : nullptr, least};
   return FOPS_OK;
 }
 

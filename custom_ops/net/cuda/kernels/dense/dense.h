@@ -19,6 +19,7 @@ inline int64_t dense_stride(int64_t inputs) { return (inputs + kDenseAlign - 1) 
 // A layer's weights on the device, laid out once by pack_dense.
 struct DenseWeights {
   int64_t units = 0, inputs = 0;
+  int64_t filters = 0;             // 0: inputs in their order; else (C, H, W) lies as (H, W, C), C being so many
   const __half* hi = nullptr;      // (units, dense_stride(inputs)), zeros behind `inputs`
   const __half* lo = nullptr;
   const float* unscale = nullptr;  // (units): a power of two; before the split the weights were divided by it
@@ -47,11 +48,11 @@ inline int64_t doubt_words(int64_t units) { return (units + 31) / 32; }
 // What `least` is to be multiplied by.
 float least_share(int64_t inputs, float x_unscale);
 
-// Bytes that pack_dense needs, and its work: `w` (units, inputs) and `bias` are float32 on the device. `memory`, x_hi
-// and x_lo begin on 16-byte boundaries, as cudaMalloc's do.
+// Bytes that pack_dense needs, and its work: `w` (units, inputs) and `bias` are float32 on the device, `filters` as
+// DenseWeights has it. `memory`, x_hi and x_lo begin on 16-byte boundaries, as cudaMalloc's do.
 size_t dense_weight_bytes(int64_t units, int64_t inputs);
-fops_status pack_dense(int64_t units, int64_t inputs, const float* w, const float* bias, void* memory,
-                       DenseWeights* out, cudaStream_t stream);
+fops_status pack_dense(int64_t units, int64_t inputs, int64_t filters, const float* w, const float* bias,
+                       void* memory, DenseWeights* out, cudaStream_t stream);
 
 // Bytes of workspace for up to n rows (partial sums where the sum is split among blocks); may be 0.
 size_t dense_workspace_bytes(const DenseWeights& weights, int64_t n);
