@@ -22,7 +22,7 @@ def main():
     for name in NETWORKS:
         throughput.draw(str(DOCS / f"{name}.svg"), measured(name))
     write_kernels(DOCS)
-    for name in ("kernels", "results-gpu", "results-gpu-editions", "results-cpu"):
+    for name in ("kernels", *NETWORKS):
         leave_out_empty(DOCS / f"{name}.json")
 
 
@@ -35,12 +35,11 @@ def write_kernels(folder):
 
 def leave_out_empty(path):
     """Take out of a file's measurements the fields that have no value, but for those that `measure.documents` asks for;
-    of networks the samples too, half of the file."""
+    of networks the samples too, half of the file, and of convolutions the images a second, which their page lacks."""
     data = json.loads(path.read_text(encoding="utf-8"))
     for case in data["cases"]:
         for row in case["rows"]:
-            if data.get("benchmark") == records.NETWORKS:
-                row.pop("samples_ms", None)
+            row.pop({records.NETWORKS: "samples_ms", records.CONVOLUTIONS: "images_s"}.get(data.get("benchmark")), None)
             empty = {name for name, value in row.items() if value in (None, "", [], {})}
             for field in empty - {"median_ms", "changed"}:
                 del row[field]

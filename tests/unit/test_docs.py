@@ -207,3 +207,36 @@ def test_picture_of_the_ladder_is_of_the_measured_times():
     drawn = runpy.run_path(str(ROOT / "scripts" / "draw_ladder.py"))["picture"]
     measured = json.loads((ROOT / "docs" / "kernels.json").read_text(encoding="utf-8"))
     assert (ROOT / "docs" / "ladder.svg").read_text(encoding="utf-8") == drawn(measured), "run scripts/draw_ladder.py"
+
+
+def medians(name, case):
+    """Of a case of docs/NAME.json, by the contenders' names."""
+    cases = json.loads((ROOT / "docs" / f"{name}.json").read_text(encoding="utf-8"))["cases"]
+    return {row["name"]: row["median_ms"] for row in next(filter(case, cases))["rows"]}
+
+
+def like(value, typed):
+    return f"{value:.{len(typed.partition('.')[2])}f}" == typed
+
+
+def test_first_page_has_the_measured_times_of_kernels():
+    times = medians("kernels", lambda case: case["edition"] == "fa2017")
+    page = (ROOT / "README.md").read_text(encoding="utf-8")
+    table = re.findall(r"^\| ([a-z\d-]+) \| [^|]+ \| ([\d.]+) \| ([\d.]+) \|$", page, re.MULTILINE)
+    for kernel, ms, ratio in table:
+        assert like(times[kernel], ms) and like(times["cudnn fp32"] / times[kernel], ratio), kernel
+    assert len(table) == 5
+
+
+def test_first_page_has_the_measured_times_of_networks():
+    page = (ROOT / "README.md").read_text(encoding="utf-8")
+    for name, where, row in [
+        ("results-gpu", "device", "NVIDIA H200, images"),
+        ("results-cpu", "memory", "two Zen 4 cores"),
+        ("results-cpu-avx2", "memory", "two Zen 3 cores"),
+    ]:
+        times = medians(name, lambda case, where=where: (case["where"], case["batch"]) == (where, 10000)).values()
+        typed = re.findall(
+            r"(?<= )[\d.]+(?= ms|, )", page.partition(f"| {row}")[2].partition("|")[2].partition("\n")[0]
+        )
+        assert len(typed) > 2 and all(any(like(value, each) for value in times) for each in typed), (row, typed)
