@@ -16,6 +16,7 @@ from fashion_infer.present.charts import kernels, throughput
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 NETWORKS = ("results-cpu", "results-cpu-avx2", "results-gpu", "results-gpu-editions")
+UNREAD = {records.NETWORKS: "samples_ms", records.CONVOLUTIONS: "images_s"}  # by benchmark
 
 
 def main():
@@ -34,12 +35,12 @@ def write_kernels(folder):
 
 
 def leave_out_empty(path):
-    """Take out of a file's measurements the fields that have no value, but for those that `measure.documents` asks for;
-    of networks the samples too, half of the file, and of convolutions the images a second, which their page lacks."""
+    """Take out of a file's measurements the fields that have no value, but for those that `measure.documents` asks for,
+    and what nothing here reads."""
     data = json.loads(path.read_text(encoding="utf-8"))
     for case in data["cases"]:
         for row in case["rows"]:
-            row.pop({records.NETWORKS: "samples_ms", records.CONVOLUTIONS: "images_s"}.get(data.get("benchmark")), None)
+            row.pop(UNREAD.get(data.get("benchmark")), None)
             empty = {name for name, value in row.items() if value in (None, "", [], {})}
             for field in empty - {"median_ms", "changed"}:
                 del row[field]

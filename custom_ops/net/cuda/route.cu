@@ -34,8 +34,8 @@ std::vector<Step> make_route(const Plan& plan, const std::vector<StageWeights>& 
                              bool matrix_units) {
   const auto& stages = plan.stages;
   const auto few = [&](size_t i) { return stages[i].kind == Stage::Kind::dense && stages[i].out.size() <= kFewUnits; };
-  // Whether stage i is a dense layer for the matrix units when its input has this bound, and lies filter beside filter
-  // or not: weights are laid out for one order.
+  // Whether stage i is a dense layer for the matrix units when its input has this bound and this order; its weights are
+  // laid out for one of the two.
   const auto wants_halves = [&](size_t i, double bound, bool side_by_side) {
     return i < stages.size() && stages.size() <= kMostRecomputed && stages[i].kind == Stage::Kind::dense && !few(i) &&
            matrix_units && weights[i].packed_dense && usable(bound) && side_by_side == (weights[i].dense.filters > 0);
@@ -62,17 +62,17 @@ std::vector<Step> make_route(const Plan& plan, const std::vector<StageWeights>& 
     switch (stage.kind) {
       case Stage::Kind::convolution: {
         const HalvesOrder order = form == Tensor::Form::float32 ? halves_of(stage) : HalvesOrder::none;
-        step.side_by_side = order == HalvesOrder::side_by_side;
+        const bool side_by_side = order == HalvesOrder::side_by_side;
         if (matrix_units && w.packed_pixels) {
           step.kind = Step::Kind::conv_pixels;
-        } else if (order != HalvesOrder::none && wants_halves(i + 1, next, step.side_by_side)) {
-          step.kind = Step::Kind::conv_halves;
+        } else if (order != HalvesOrder::none && wants_halves(i + 1, next, side_by_side)) {
+          step.kind = Step::Kind::conv_halves, step.side_by_side = side_by_side;
         } else {
           step.kind = Step::Kind::conv;
+          const int64_t unpooled = stage.out.C * (stage.in.H - stage.K + 1) * (stage.in.W - stage.K + 1);
           if (stage.activation != Activation::none || stage.pool || wants_halves(i + 1, next, false))
-            step.scratch = stage.out.C * (stage.in.H - stage.K + 1) * (stage.in.W - stage.K + 1);  // not pooled
+            step.scratch = unpooled;
         }
-        step.side_by_side &= step.kind == Step::Kind::conv_halves;
         break;
       }
       case Stage::Kind::dense:

@@ -116,7 +116,7 @@ fops_status DeviceWeights::lay_out(size_t index, const std::vector<Weight>& give
     int64_t filters = 0;
     if (index >= 2) {  // the first stage may read bytes, and then writes no halves
       const Stage& before = plan_->stages[index - 1];
-      if (halves_of(before) == HalvesOrder::side_by_side && !takes_conv_pixels(before)) filters = before.out.C;
+      if (halves_of(before) == HalvesOrder::side_by_side) filters = before.out.C;
     }
     FOPS_TRY(pack_dense(units, a_unit, filters, w.w, w.bias, packed_[index].as(), &w.dense, stream));
     w.packed_dense = true;

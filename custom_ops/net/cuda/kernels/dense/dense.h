@@ -19,7 +19,7 @@ inline int64_t dense_stride(int64_t inputs) { return (inputs + kDenseAlign - 1) 
 // A layer's weights on the device, laid out once by pack_dense.
 struct DenseWeights {
   int64_t units = 0, inputs = 0;
-  int64_t filters = 0;             // 0: inputs in their order; else (C, H, W) lies as (H, W, C), C being so many
+  int64_t filters = 0;             // 0: inputs are (C, H, W), as the plan has them; else (H, W, C) with so many C
   const __half* hi = nullptr;      // (units, dense_stride(inputs)), zeros behind `inputs`
   const __half* lo = nullptr;
   const float* unscale = nullptr;  // (units): a power of two; before the split the weights were divided by it
