@@ -11,43 +11,47 @@
 #include <type_traits>
 
 #include "conv/cuda/kernels.h"
+#include "gpu/divide.cuh"
 
 namespace fops {
 namespace {
 
 constexpr int kThreads = 128;
 constexpr int kMostProducts = 36;
-constexpr long long kEnoughBlocks = 512;  // fewer do not keep a large GPU busy
+constexpr long long kEnoughBlocks = 264;  // two a multiprocessor of an H200
+constexpr int kLeastFilters = 4;          // that a block's inputs are loaded for
+constexpr int64_t kFewOutputs = 1 << 20;  // one output a thread up to here, or threads are too few
 constexpr size_t kWeights = 48 * 1024;  // bytes in shared memory that every GPU gives without being asked
 
 // Products are padded to a multiple of four, a 16-byte read of weights.
 constexpr int padded(int64_t products) { return static_cast<int>((products + 3) / 4 * 4); }
 
-// A block takes kThreads kOutputs outputs of an image and `filters` of the filters: all of them, unless the pieces of a
-// small batch would leave multiprocessors idle. With kVector a thread's outputs are neighbours, one
-// 16-byte store; else they lie kThreads apart, so that a warp's stores still cover 128 bytes.
+// A block takes kThreads kOutputs outputs, of one image or of several, and `filters` of the filters: all of them, unless
+// the pieces of a small batch would leave multiprocessors idle. With kVector a thread's outputs are neighbours in a
+// plane, one 16-byte store; else they lie kThreads apart, so that a warp's stores still cover 128 bytes.
 template <int kTaps, int kOutputs, bool kVector, typename X>
-__global__ void __launch_bounds__(kThreads)
-    few_products(Dims d, int filters, const X* __restrict__ x, const float* __restrict__ k, float* __restrict__ y) {
+__global__ void __launch_bounds__(kThreads, kTaps == 28 && kOutputs > 1 ? 4 : 0)
+    few_products(Dims d, Divisor by_plane, int filters, const X* __restrict__ x, const float* __restrict__ k,
+                 float* __restrict__ y) {
   extern __shared__ __align__(16) float weights[];  // [filter][kTaps]
+  constexpr int kPlaces = kVector ? 1 : kOutputs;  // that a thread stores to, a filter
   const int taps = d.C * d.K * d.K, plane = d.OH * d.OW;
   const int m0 = blockIdx.y * filters, own_filters = min(filters, d.M - m0);
-  for (int i = threadIdx.x; i < own_filters * kTaps; i += kThreads)
-    weights[i] = i % kTaps < taps ? k[(m0 + i / kTaps) * taps + i % kTaps] : 0.0f;
-  __syncthreads();
-
-  const long long pieces = ceil_div(plane, kThreads * kOutputs);
-  for (long long task = blockIdx.x; task < d.B * pieces; task += gridDim.x) {
-    const long long image = task / pieces;
-    const int first = static_cast<int>(task - image * pieces) * kThreads * kOutputs;
-    const int own = first + threadIdx.x * (kVector ? kOutputs : 1);
-    const X* source = x + image * d.C * d.H * d.W;
+  const long long outputs = d.B * plane;  // of a filter
+  for (long long first = blockIdx.x * (1LL * kThreads * kOutputs), task = 0; first < outputs;
+       first += gridDim.x * (1LL * kThreads * kOutputs), ++task) {
+    const long long image = first / plane;
+    const unsigned before = static_cast<unsigned>(first - image * plane);
+    const int own_outputs = static_cast<int>(min(outputs - first, 1LL * kThreads * kOutputs));
 
     float in[kTaps][kOutputs];
+    long long out[kPlaces];
 #pragma unroll
     for (int o = 0; o < kOutputs; ++o) {
-      const int at = min(own + o * (kVector ? 1 : kThreads), plane - 1), h = at / d.OW;
-      const X* corner = source + h * d.W + (at - h * d.OW);
+      const int own = min(threadIdx.x * (kVector ? kOutputs : 1) + o * (kVector ? 1 : kThreads), own_outputs - 1);
+      const unsigned further = by_plane.divide(before + own), at = before + own - further * plane, h = at / d.OW;
+      const X* corner = x + (image + further) * d.C * d.H * d.W + h * d.W + (at - h * d.OW);
+      if (o < kPlaces) out[o] = ((image + further) * d.M + m0) * plane + at;
       int c = 0, p = 0, q = 0;  // of the tap
 #pragma unroll
       for (int t = 0; t < kTaps; ++t) {
@@ -57,9 +61,15 @@ __global__ void __launch_bounds__(kThreads)
       }
     }
 
-    float* out = y + (image * d.M + m0) * plane + own;
+    if (task == 0) {  // the weights, while the first inputs are on their way
+#pragma unroll (kTaps == 28 && kOutputs > 1 ? 1 : 4)
+      for (int i = threadIdx.x; i < own_filters * kTaps; i += kThreads)
+        weights[i] = i % kTaps < taps ? k[(m0 + i / kTaps) * taps + i % kTaps] : 0.0f;
+      __syncthreads();
+    }
+
 #pragma unroll 2
-    for (int m = 0; m < own_filters; ++m, out += plane) {
+    for (int m = 0; m < own_filters; ++m) {
       float sum[kOutputs] = {}, first_half[kOutputs] = {};
 #pragma unroll
       for (int t = 0; t < kTaps; t += 4) {
@@ -78,48 +88,58 @@ __global__ void __launch_bounds__(kThreads)
       }
 #pragma unroll
       for (int o = 0; o < kOutputs; ++o) sum[o] += first_half[o];
+      const long long to = 1LL * m * plane;
       if constexpr (kVector) {
         static_assert(kOutputs == 4 || kOutputs == 2, "");
-        if (own >= plane) continue;
+        if (threadIdx.x * kOutputs >= own_outputs) continue;
         if constexpr (kOutputs == 4)
-          __stcs(reinterpret_cast<float4*>(out), make_float4(sum[0], sum[1], sum[2], sum[3]));
+          __stcs(reinterpret_cast<float4*>(y + out[0] + to), make_float4(sum[0], sum[1], sum[2], sum[3]));
         else
-          __stcs(reinterpret_cast<float2*>(out), make_float2(sum[0], sum[1]));
+          __stcs(reinterpret_cast<float2*>(y + out[0] + to), make_float2(sum[0], sum[1]));
       } else {
 #pragma unroll
         for (int o = 0; o < kOutputs; ++o)
-          if (own + o * kThreads < plane) __stcs(out + o * kThreads, sum[o]);
+          if (threadIdx.x + o * kThreads < own_outputs) __stcs(y + out[o] + to, sum[o]);
       }
     }
   }
 }
 
-template <int kTaps>
-fops_status run(const fops_conv& c, const void* x, const float* k, float* y, cudaStream_t stream) {
-  constexpr int kOutputs = kTaps <= 20 ? 4 : 2;  // 80 registers of inputs at most
+template <int kTaps, int kOutputs>
+fops_status launch(const fops_conv& c, const void* x, const float* k, float* y, cudaStream_t stream) {
   const Dims d = dims(c);
-  const bool vector = out_h(c) * out_w(c) % kOutputs == 0 && reinterpret_cast<uintptr_t>(y) % (4 * kOutputs) == 0;
-  const long long tasks = d.B * ceil_div(1LL * d.OH * d.OW, kThreads * kOutputs);
-  const int groups = static_cast<int>(std::clamp<long long>(kEnoughBlocks / tasks, 1, ceil_div(d.M, 4)));
+  const int plane = d.OH * d.OW;
+  const bool vector = kOutputs > 1 && plane % kOutputs == 0 && reinterpret_cast<uintptr_t>(y) % (4 * kOutputs) == 0;
+  const long long tasks = ceil_div(d.B * plane, 1LL * kThreads * kOutputs);
+  const int groups = static_cast<int>(std::clamp<long long>(kEnoughBlocks / tasks, 1, ceil_div(d.M, kLeastFilters)));
   const int filters = static_cast<int>(ceil_div(d.M, groups));
   const size_t shared = sizeof(float) * filters * kTaps;
   return with_input(c, x, [&](auto typed) {
     using In = std::remove_cv_t<std::remove_pointer_t<decltype(typed)>>;
-    auto* kernel = vector ? few_products<kTaps, kOutputs, true, In> : few_products<kTaps, kOutputs, false, In>;
+    auto* kernel = few_products<kTaps, kOutputs, false, In>;
+    if constexpr (kOutputs > 1)
+      if (vector) kernel = few_products<kTaps, kOutputs, true, In>;
     FOPS_TRY(allow_shared(kernel, shared));
     unsigned grid = 0;
     FOPS_TRY(resident_grid(kernel, kThreads, shared, tasks, &grid));
     const dim3 blocks(grid, static_cast<unsigned>(ceil_div(d.M, filters)));
-    kernel<<<blocks, kThreads, shared, stream>>>(d, filters, typed, k, y);
+    kernel<<<blocks, kThreads, shared, stream>>>(d, Divisor(static_cast<uint32_t>(plane)), filters, typed, k, y);
     return launched("few-products");
   });
+}
+
+template <int kTaps>
+fops_status run(const fops_conv& c, const void* x, const float* k, float* y, cudaStream_t stream) {
+  constexpr int kOutputs = kTaps <= 20 ? 4 : 2;  // 80 registers of inputs at most
+  const bool few = c.B <= kFewOutputs && c.B * output_floats(c) <= kFewOutputs;
+  return few ? launch<kTaps, 1>(c, x, k, y, stream) : launch<kTaps, kOutputs>(c, x, k, y, stream);
 }
 
 }  // namespace
 
 bool takes_few_products(const fops_conv& c) {
   if (!takes_any(c) || weight_floats(c) > INT_MAX || c.C * c.K * c.K > kMostProducts) return false;
-  return image_floats(c) <= INT_MAX && output_floats(c) <= INT_MAX &&
+  return image_floats(c) <= INT_MAX && output_floats(c) <= INT_MAX - 4 * kThreads &&
          sizeof(float) * c.M * padded(c.C * c.K * c.K) <= kWeights;
 }
 

@@ -43,11 +43,12 @@ template <int columns, bool strips = false, bool parts = false>
 struct Cut {
   static constexpr int kColumns = columns;
   static constexpr bool kStrips = strips, kParts = parts;
+  static constexpr bool kEarly = columns == kFewColumns;  // as `Plan::early` may ask
 };
 
 // kLong: more steps than a chain may have.
 template <int kTaps, int kTiles, typename Cut, bool kLong>
-__global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
+__global__ void __launch_bounds__(bound_with_wgmma(Cut::kEarly ? kThreads + 128 : kThreads), 1)
     tensor_core_any_shape(const __grid_constant__ Dims d, const __grid_constant__ Plan plan,
                           const __grid_constant__ Steps steps, bool bytes, const void* __restrict__ x,
                           const float* __restrict__ k, float* __restrict__ y, Packed packed) {
@@ -77,22 +78,19 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
       barrier_init(&shared.full_weights[i], 1);
       barrier_init(&shared.empty_weights[i], kMultipliers / 32);
     }
+    shared.plain_weights = false;
     barrier_init_end();
   }
-  __syncthreads();
-  wait_for_previous_kernel();  // which packs the weights
-  bool plain = false;
-  for (int m = threadIdx.x; m < d.M; m += kThreads) plain |= packed.unscale[m] == 0.0f;
-  if (plain = __syncthreads_or(plain); threadIdx.x == 0) shared.plain_weights = plain;
   __syncthreads();
 
   const int team = __shfl_sync(0xffffffffu, threadIdx.x / 128, 0);  // as the compiler sees: of a warp
   if (team >= 2) {
-    registers_down<kLong ? 56 : 72>();
+    if constexpr (!Cut::kEarly) registers_down<kLong ? 56 : 72>();
     const int thread = threadIdx.x - kMultipliers;
     Place place;
     if (thread >= kStagers) {
       if (thread > kStagers) return;
+      wait_for_previous_kernel();  // which packs the weights
       for (uint32_t task = first_task; task < plan.tasks; task += stride) {
         const uint8_t* from =
             packed.tiles + (task % plan.blocks * plan.steps + begin * plan.first_steps) * form::kStepBytes;
@@ -112,18 +110,29 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
       return;
     }
     uint32_t number = 0;  // of the chunk
+    const bool early = Cut::kEarly && plan.early;
+    if (!early) wait_for_previous_kernel();
     for (uint32_t task = first_task; task < plan.tasks; task += stride) {
       const Span span(plan, d, task / plan.blocks);
       const long long origin = span.image * d.C * d.H * d.W;
+      ImageScale own;
+      if constexpr (Cut::kEarly)
+        if (early) {
+          const int count = d.C * d.H * d.W;
+          own = bytes ? scale_of(static_cast<const uint8_t*>(x) + origin, count, plan.threshold)
+                      : scale_of(static_cast<const float*>(x) + origin, count, plan.threshold);
+        }
       for (int chunk = begin; chunk < end; ++chunk, place.next(plan.buffers)) {
         barrier_wait(&shared.empty_pixels[place.at], place.phase ^ 1);
         ++number;
         uint4* to = buffers + place.at * buffer_slots;
         constexpr int kRows = kLong ? 2 : 3;
+        const auto split = [&](const auto& scales) {
+          return bytes ? stage<kRows>(plan, d, static_cast<const uint8_t*>(x) + origin, span, chunk, scales, to, thread)
+                       : stage<kRows>(plan, d, static_cast<const float*>(x) + origin, span, chunk, scales, to, thread);
+        };
         const ImageScale* images = packed.images + span.image;
-        const Seen seen =
-            bytes ? stage<kRows>(plan, d, static_cast<const uint8_t*>(x) + origin, span, chunk, images, to, thread)
-                  : stage<kRows>(plan, d, static_cast<const float*>(x) + origin, span, chunk, images, to, thread);
+        const Seen seen = early ? split(own) : split(images);
         if (seen.low & 0x7fff7fffu) shared.flags[place.at].low = number;
         if (seen.beyond) shared.flags[place.at].beyond = number;
         bulk_fence();
@@ -133,7 +142,11 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
     return;
   }
 
-  registers_up<kLong ? 200 : 184>();
+  if constexpr (!Cut::kEarly) registers_up<kLong ? 200 : 184>();
+  wait_for_previous_kernel();
+  for (int m = threadIdx.x; m < d.M; m += kMultipliers)
+    if (packed.unscale[m] == 0.0f) shared.plain_weights = true;
+  named_barrier(1, kMultipliers);
   const int lane = threadIdx.x % 32, rank = threadIdx.x % 128;
   const int tile = kTiles == 2 ? team : 0, first = kTiles == 2 ? 0 : team * (kColumns - plan.reach);
   const uint32_t ring_corner = static_cast<uint32_t>(

@@ -10,12 +10,14 @@ namespace any_shape {
 
 template <typename Kernel>
 fops_status launch_kernel(const Call& call, Kernel* kernel) {
-  const Plan& plan = call.plan;
+  Plan plan = call.plan;
   const size_t shared = kOutgoingBytes + static_cast<size_t>(plan.ring) * plan.group_bytes +
                         static_cast<size_t>(plan.buffers) * 2 * plan.chunks.a_chunk * plan.staged * 16;
   FOPS_TRY(allow_shared(kernel, shared));
   unsigned grid = plan.tasks * plan.parts;  // few, where there are parts: a cluster has one task
   if (plan.parts == 1) FOPS_TRY(resident_grid(kernel, kThreads, shared, plan.tasks, &grid));
+  const bool one_image = call.c.B == 1 || (plan.by_image && !plan.strips.together);
+  plan.early = one_image && grid == plan.tasks * plan.parts;
   return launch_early(kernel, grid, plan.parts, kThreads, shared, call.stream, dims(call.c), plan, call.steps,
                       call.c.x_type == FOPS_UINT8, call.x, call.k, call.y, call.packed);
 }

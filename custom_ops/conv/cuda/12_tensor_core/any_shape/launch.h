@@ -20,7 +20,6 @@ struct Choice {
   int group() const { return taps > 0 ? 8 : 4; }
   int eights() const { return columns / 8 * (tiles == 1 ? 2 : 1); }  // of positions, a task
 };
-constexpr int kMostColumns = 128, kFewColumns = 32;
 
 struct Call {
   const fops_conv& c;

@@ -26,9 +26,9 @@ __device__ inline float sampled_scale(float largest) {
   return scale_for(largest < INFINITY ? largest : 1.0f) * 0.25f;  // [2^13, 2^14) / 4
 }
 
-// A warp an image: its scale. Bytes need no sample.
+// A warp an image: its scale, which all lanes have. Bytes need no sample.
 template <typename X>
-__device__ void choose_scale(const X* image, int count, float threshold, ImageScale* to) {
+__device__ ImageScale scale_of(const X* image, int count, float threshold) {
   float scale = 16.0f;
   if constexpr (sizeof(X) > 1) {
     float largest = 0.0f, v[kSamples];
@@ -40,7 +40,12 @@ __device__ void choose_scale(const X* image, int count, float threshold, ImageSc
       if (sample_at(32 * i + threadIdx.x % 32, count) < count) largest = larger(largest, v[i]);
     scale = sampled_scale(__uint_as_float(warp_max(__float_as_uint(largest))));
   }
-  if (threadIdx.x % 32 == 0) *to = {scale, threshold / scale};
+  return {scale, threshold / scale};
+}
+template <typename X>
+__device__ void choose_scale(const X* image, int count, float threshold, ImageScale* to) {
+  const ImageScale by = scale_of(image, count, threshold);
+  if (threadIdx.x % 32 == 0) *to = by;
 }
 
 // A filter's eight weights at a unit, split: `channels` of them a column (8, 4, 2 or 1), from (channel, p, q) on.
@@ -65,7 +70,7 @@ __device__ inline void split_unit(const float* filter, int channel, int p, int q
 
 // A block a filter of the tiles, those of padding included; behind them a warp an image.
 template <typename X>
-__global__ void __launch_bounds__(kPackThreads)
+__global__ void __launch_bounds__(kPackThreads, 4)
     pack_weights(const __grid_constant__ Dims d, const __grid_constant__ Plan plan, const __grid_constant__ Steps steps,
                  int tiles, int rows_of_taps, const X* __restrict__ x, const float* __restrict__ k, Packed packed) {
   __shared__ unsigned scratch;

@@ -204,6 +204,7 @@ struct Plan {
   uint32_t tasks;    // pieces times blocks of filters
   float threshold;   // scaled values below it, zero aside, lose bits that the sum may need: see `Flags`
   bool half;         // leaves out the low halves
+  bool early;        // a block has one task, of one image: pixels are staged while the weights are packed
 
   // The first chunk of a part; of the part behind the last one, the chunks' number.
   __host__ __device__ int begin(int part) const {
@@ -224,6 +225,9 @@ struct Flags {
 struct ImageScale {
   float scale, least;  // powers of two but for the threshold in `least`
 };
+
+// Columns of a wgmma: see `Choice` in launch.h.
+constexpr int kMostColumns = 128, kFewColumns = 32;
 
 // What a call makes of weights and images, on the device.
 struct Packed {

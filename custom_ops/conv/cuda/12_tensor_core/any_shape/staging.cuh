@@ -119,16 +119,18 @@ struct Pixel {
   }
 };
 
-// Two words in one load.
+// A task's images' scales: of its first image and those behind it, from global memory in one load of two words; or, of
+// a task that has one image, its own.
 __device__ inline ImageScale of_image(const ImageScale* images, int image) {
   const float2 both = __ldg(reinterpret_cast<const float2*>(images) + image);
   return {both.x, both.y};
 }
+__device__ inline ImageScale of_image(const ImageScale& own, int) { return own; }
 
 // Rows of full slots from chunk's first one on. kRagged: of 5 to 7 channels the last one is read again for the rest.
-template <int kRows, bool kRagged, typename X, typename AnySpan>
+template <int kRows, bool kRagged, typename X, typename AnySpan, typename Scales>
 __device__ void stage_full(const Plan& plan, const Dims& d, const X* x, const AnySpan& span, int first, int count,
-                           const ImageScale* images, uint4* high_to, uint4* low_to, int thread, Seen* seen) {
+                           const Scales& images, uint4* high_to, uint4* low_to, int thread, Seen* seen) {
   const uint32_t pixels = d.H * d.W;
   const int rows = count * plan.staged;
 #pragma unroll 1
@@ -154,9 +156,9 @@ __device__ void stage_full(const Plan& plan, const Dims& d, const X* x, const An
 }
 
 // Rows of narrow slots: kChannels channels of 8 / kChannels neighbours.
-template <int kChannels, typename X, typename AnySpan>
+template <int kChannels, typename X, typename AnySpan, typename Scales>
 __device__ void stage_narrow(const Plan& plan, const Dims& d, const X* x, const AnySpan& span, int first, int count,
-                             const ImageScale* images, uint4* high_to, uint4* low_to, int thread, Seen* seen) {
+                             const Scales& images, uint4* high_to, uint4* low_to, int thread, Seen* seen) {
   const int pixels = d.H * d.W;
 #pragma unroll 1
   for (int i = thread; i < count * plan.staged; i += kStagers) {
@@ -176,9 +178,9 @@ __device__ void stage_narrow(const Plan& plan, const Dims& d, const X* x, const 
 
 // Rows of slots of one channel, 8 neighbours each. A lane splits one pixel; a row's halves come from the seven lanes
 // behind it, so that 25 lanes of 32 have a row.
-template <typename X, typename AnySpan>
+template <typename X, typename AnySpan, typename Scales>
 __device__ void stage_single(const Plan& plan, const Dims& d, const X* x, const AnySpan& span, int first, int count,
-                             const ImageScale* images, uint4* high_to, uint4* low_to, int thread, Seen* seen) {
+                             const Scales& images, uint4* high_to, uint4* low_to, int thread, Seen* seen) {
   constexpr int kAhead = 6, kRowsAWarp = 25, kWarps = kStagers / 32;
   constexpr unsigned kAll = 0xffffffffu;
   const int pixels = d.H * d.W, lane = thread % 32;
@@ -222,9 +224,9 @@ __device__ void stage_single(const Plan& plan, const Dims& d, const X* x, const 
 
 // Stages the slots [pixel][16 bytes] of a chunk: high halves of all its slots, then the low halves. kStagers threads
 // call it; `x` and `images` are of the task's first image. 8 kRows loads are in flight together.
-template <int kRows, typename X, typename AnySpan>
+template <int kRows, typename X, typename AnySpan, typename Scales>
 __device__ Seen stage(const Plan& plan, const Dims& d, const X* x, const AnySpan& span, int chunk,
-                      const ImageScale* images, uint4* buffer, int thread) {
+                      const Scales& images, uint4* buffer, int thread) {
   const int first = chunk * plan.chunks.a_chunk, full = plan.chunks.full_of(chunk);
   uint4 *high_to = buffer, *low_to = buffer + plan.chunks.a_chunk * plan.staged;
   Seen seen;
