@@ -68,7 +68,7 @@ __device__ inline void split_unit(const float* filter, int channel, int p, int q
   *lo = make_uint4(low[0], low[1], low[2], low[3]);
 }
 
-// A block a filter of the tiles, those of padding included; behind them a warp an image.
+// A block a filter of the tiles, those of padding included; behind them a warp an image. 32 registers: see kernel.cuh.
 template <typename X>
 __global__ void __launch_bounds__(kPackThreads, 4)
     pack_weights(const __grid_constant__ Dims d, const __grid_constant__ Plan plan, const __grid_constant__ Steps steps,
