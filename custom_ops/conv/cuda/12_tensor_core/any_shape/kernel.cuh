@@ -46,8 +46,8 @@ struct Cut {
   static constexpr bool kEarly = columns == kFewColumns;  // as `Plan::early` may ask
 };
 
-// kLong: more steps than a chain may have. Where pixels may be staged early a thread has 96 registers, which leaves room
-// for a block that packs weights on the same multiprocessor; there no thread gets more at another's cost.
+// kLong: more steps than a chain may have. Where pixels may be staged early a thread has 96 registers, which leaves
+// room for a block that packs weights on the same multiprocessor; there no thread gets more at another's cost.
 template <int kTaps, int kTiles, typename Cut, bool kLong>
 __global__ void __launch_bounds__(bound_with_wgmma(Cut::kEarly ? kThreads + 128 : kThreads), 1)
     tensor_core_any_shape(const __grid_constant__ Dims d, const __grid_constant__ Plan plan,
