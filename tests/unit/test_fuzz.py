@@ -114,8 +114,9 @@ def test_an_output_that_is_not_written_is_found():
         def forward(self, kernel, conv, x, k, y):
             return bindings.OK
 
-    failures = convolutions.run(Lazy(), SEED)[0]
-    assert failures and all("times the bound" in text or "infinities" in text for _, text in failures)
+    # 1 in 300 is all NaN.
+    failures = [text for seed in range(SEED, SEED + 20) for _, text in convolutions.run(Lazy(), seed)[0]]
+    assert failures and all("times the bound" in text or "infinities" in text for text in failures)
 
 
 def test_the_bound_of_a_chain_is_about_float64():
