@@ -114,7 +114,7 @@ def test_an_output_that_is_not_written_is_found():
         def forward(self, kernel, conv, x, k, y):
             return bindings.OK
 
-    # 1 in 300 is all NaN.
+    # Of 1 seed in 300 all are NaN.
     failures = [text for seed in range(SEED, SEED + 20) for _, text in convolutions.run(Lazy(), seed)[0]]
     assert failures and all("times the bound" in text or "infinities" in text for text in failures)
 

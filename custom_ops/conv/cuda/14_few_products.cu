@@ -31,8 +31,8 @@ constexpr int padded(int64_t products) { return static_cast<int>((products + 3) 
 // A block takes kThreads kOutputs outputs, of one image or of several, and `filters` of the filters: all of them,
 // unless the pieces of a small batch would leave multiprocessors idle. With kVector a thread's outputs are neighbours
 // in a plane, one 16-byte store; else they lie kThreads apart, so that a warp's stores still cover 128 bytes.
-// The bound: with the 186 registers that 28 taps would take 3 to 64 channels, 3x3, 112x112, 100 images take 0.183 ms,
-// not 0.156.
+// The bound is 128 registers: 3 to 64 channels, 3x3, 112x112, 100 images 0.156 ms; versions of 158 and 186 registers
+// took 0.172 and 0.183.
 template <int kTaps, int kOutputs, bool kVector, typename X>
 __global__ void __launch_bounds__(kThreads, kTaps == 28 && kOutputs > 1 ? 4 : 0)
     few_products(Dims d, Divisor by_plane, int filters, const X* __restrict__ x, const float* __restrict__ k,

@@ -117,12 +117,11 @@ __global__ void __launch_bounds__(bound_with_wgmma(Cut::kEarly ? kThreads + 128 
       const Span span(plan, d, task / plan.blocks);
       const long long origin = span.image * d.C * d.H * d.W;
       ImageScale own;
-      if constexpr (Cut::kEarly)
-        if (early) {
-          const int count = d.C * d.H * d.W;
-          own = bytes ? scale_of(static_cast<const uint8_t*>(x) + origin, count, plan.threshold)
-                      : scale_of(static_cast<const float*>(x) + origin, count, plan.threshold);
-        }
+      if (early) {
+        const int count = d.C * d.H * d.W;
+        own = bytes ? scale_of(static_cast<const uint8_t*>(x) + origin, count, plan.threshold)
+                    : scale_of(static_cast<const float*>(x) + origin, count, plan.threshold);
+      }
       for (int chunk = begin; chunk < end; ++chunk, place.next(plan.buffers)) {
         barrier_wait(&shared.empty_pixels[place.at], place.phase ^ 1);
         ++number;
