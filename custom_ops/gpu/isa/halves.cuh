@@ -79,8 +79,11 @@ __device__ inline bool round_pair(float here, float next, uint32_t* hi, uint32_t
 // products of scaled values, below 2^47, then stays finite while the inverse scales are applied one at a time.
 __device__ inline float scale_for(float largest) {
   if (!(largest > 0.0f)) return 1.0f;
-  return ldexpf(1.0f, max(-78, min(100, 13 - ilogbf(largest))));
+  const int exponent = static_cast<int>(__float_as_uint(largest) >> 23);  // 127 more; of subnormals 0, beyond the 100
+  return __uint_as_float(static_cast<uint32_t>(127 + max(-78, min(100, 13 + 127 - exponent))) << 23);
 }
+// 1 / scale, of such a power of two.
+__device__ inline float inverse_power(float scale) { return __uint_as_float(0x7f000000u - __float_as_uint(scale)); }
 // Magnitudes from here on lie beyond half's range even with the least scale.
 constexpr float kLargestScaled = 0x1p92f;
 

@@ -49,17 +49,13 @@ fops_status run_tensor_core_any_shape(const fops_conv& c, bool half, const void*
   int device = 0, multiprocessors = 0;
   FOPS_CUDA(cudaGetDevice(&device));
   FOPS_CUDA(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device));
+  Plan small;
+  Choice way;
+  if (!half && at_once(c, plan, usual(c), multiprocessors, &small, &way))
+    return launch_at_once(c, small, way, x, k, y, stream);
   const Choice choice = choose(c, multiprocessors, &plan);
   plan.half = half;
-  const uint32_t width = static_cast<uint32_t>(plan.strips.together ? plan.strips.together * plan.strips.width : c.W);
-  Steps steps;
-  for (const int last : {0, 1}) {
-    const int chunk = last * (plan.chunk_count - 1);
-    for (int step = 0; step < plan.chunks.steps_of(chunk); ++step) {
-      steps.places[last][step] = place_of(plan.chunks, chunk, step, static_cast<uint32_t>(plan.staged), width);
-      for (const int half : {0, 1}) steps.origins[last][2 * step + half] = origin_of(plan.chunks, chunk, step, half);
-    }
-  }
+  const Steps steps = steps_for(c, plan);
 
   size_t bytes = 0;
   const auto room = [&](size_t more) {  // where it begins

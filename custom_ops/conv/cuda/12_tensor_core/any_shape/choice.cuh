@@ -119,6 +119,20 @@ inline bool plan_for(const fops_conv& c, const Choice& choice, int a_chunk, Plan
   return true;
 }
 
+// Where the units of a plan's steps lie.
+inline Steps steps_for(const fops_conv& c, const Plan& plan) {
+  const uint32_t width = static_cast<uint32_t>(plan.strips.together ? plan.strips.together * plan.strips.width : c.W);
+  Steps steps;
+  for (const int last : {0, 1}) {
+    const int chunk = last * (plan.chunk_count - 1);
+    for (int step = 0; step < plan.chunks.steps_of(chunk); ++step) {
+      steps.places[last][step] = place_of(plan.chunks, chunk, step, static_cast<uint32_t>(plan.staged), width);
+      for (const int half : {0, 1}) steps.origins[last][2 * step + half] = origin_of(plan.chunks, chunk, step, half);
+    }
+  }
+  return steps;
+}
+
 // The usual way. Rows that few filters leave are for other taps, as long as a filter's row takes fewer steps then.
 inline Choice usual(const fops_conv& c) {
   // Of few products the one of two low halves shows: only stacked tiles make it.

@@ -34,7 +34,6 @@ struct Shared {  // of fixed size; ring and buffers lie behind it
   uint64_t full_pixels[kMostBuffers], empty_pixels[kMostBuffers], full_weights[kMostRing], empty_weights[kMostRing];
   Flags flags[kMostBuffers];
   Columns columns[2];  // of each warpgroup that multiplies
-  bool plain_weights;  // all outputs take the plain road
 };
 
 // How a task is cut: its columns of a wgmma; whether it is made of strips; whether a cluster shares its depth, a segment
@@ -79,7 +78,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(Cut::kEarly ? kThreads + 128 
       barrier_init(&shared.full_weights[i], 1);
       barrier_init(&shared.empty_weights[i], kMultipliers / 32);
     }
-    shared.plain_weights = false;
+    shared.columns[0].plain = shared.columns[1].plain = 0;
     barrier_init_end();
   }
   __syncthreads();
@@ -144,9 +143,6 @@ __global__ void __launch_bounds__(bound_with_wgmma(Cut::kEarly ? kThreads + 128 
 
   if constexpr (!Cut::kEarly) registers_up<kLong ? 200 : 184>();
   wait_for_previous_kernel();
-  for (int m = threadIdx.x; m < d.M; m += kMultipliers)
-    if (packed.unscale[m] == 0.0f) shared.plain_weights = true;
-  named_barrier(1, kMultipliers);
   const int lane = threadIdx.x % 32, rank = threadIdx.x % 128;
   const int tile = kTiles == 2 ? team : 0, first = kTiles == 2 ? 0 : team * (kColumns - plan.reach);
   const uint32_t ring_corner = static_cast<uint32_t>(
@@ -155,7 +151,6 @@ __global__ void __launch_bounds__(bound_with_wgmma(Cut::kEarly ? kThreads + 128 
   const uint32_t buffers_corner = static_cast<uint32_t>(core_descriptor(shared_address(buffers), 0, 128)) +
                                   (Cut::kStrips ? first / 8 * eight : first);
   const int low_plane = plan.chunks.a_chunk * plane;
-  const bool plain_weights = shared.plain_weights;
   float high[kColumns / 2] = {}, low[kColumns / 2] = {}, long_sum[kLong ? kColumns / 2 : 1] = {};
   constexpr int kRows = kTaps == 0 ? 16 : form::kFilters / 4;  // filters that a warp stores
   Place pixels, weights;
@@ -259,11 +254,13 @@ __global__ void __launch_bounds__(bound_with_wgmma(Cut::kEarly ? kThreads + 128 
 
     float* out = y + span.image * d.M * d.OH * d.OW;
     Columns& columns = shared.columns[team];
+    if (lane < kRows && filter_unscale == 0.0f) columns.plain = number;
     if (rank < kColumns) {
       const bool own = rank < kColumns - plan.reach && (!kParts || kept.owns(rank / 8));
       columns.place(d, rank, position, own, image_scale);
     }
     named_barrier(2 + team, 128);
+    const bool plain_weights = columns.plain == number;
     if (!plain_weights) {
       const auto value = [&](int i) {
         const bool stacked = kTaps > 0 && !plan.half;  // else only a filter's high half counts, or has a row

@@ -35,6 +35,7 @@ struct alignas(8) Columns {
   int offsets[128], corners[128];  // where in y, filters aside, and in x, channels aside; -1 where nothing is stored
   float unscale[128];
   int list[128], listed;  // those that take the plain road
+  uint32_t plain;         // the last chunk of the latest task with a filter that has no good split: all take it
 
   // `own`: whether this column is stored here, if it is real.
   __device__ void place(const Dims& d, int column, const Position& at, bool own, float scale) {

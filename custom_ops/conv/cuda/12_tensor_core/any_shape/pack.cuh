@@ -26,21 +26,32 @@ __device__ inline float sampled_scale(float largest) {
   return scale_for(largest < INFINITY ? largest : 1.0f) * 0.25f;  // [2^13, 2^14) / 4
 }
 
-// A warp an image: its scale, which all lanes have. Bytes need no sample.
+// A warp's sample of an image, on its way: all lanes have the scale that follows. Bytes need none.
+template <typename X>
+struct ImageSample {
+  float v[kSamples];
+  int count;
+  __device__ ImageSample(const X* image, int count) : count(count) {
+    if constexpr (sizeof(X) > 1)
+#pragma unroll
+      for (int i = 0; i < kSamples; ++i)  // without a branch, or one load would wait for the other
+        v[i] = __ldg(image + min(sample_at(32 * i + threadIdx.x % 32, count), count - 1));
+  }
+  __device__ ImageScale scale(float threshold) const {
+    float scale = 16.0f;
+    if constexpr (sizeof(X) > 1) {
+      float largest = 0.0f;
+#pragma unroll
+      for (int i = 0; i < kSamples; ++i)
+        if (sample_at(32 * i + threadIdx.x % 32, count) < count) largest = larger(largest, v[i]);
+      scale = sampled_scale(__uint_as_float(warp_max(__float_as_uint(largest))));
+    }
+    return {scale, threshold / scale};
+  }
+};
 template <typename X>
 __device__ ImageScale scale_of(const X* image, int count, float threshold) {
-  float scale = 16.0f;
-  if constexpr (sizeof(X) > 1) {
-    float largest = 0.0f, v[kSamples];
-#pragma unroll
-    for (int i = 0; i < kSamples; ++i)  // without a branch, or one load would wait for the other
-      v[i] = __ldg(image + min(sample_at(32 * i + threadIdx.x % 32, count), count - 1));
-#pragma unroll
-    for (int i = 0; i < kSamples; ++i)
-      if (sample_at(32 * i + threadIdx.x % 32, count) < count) largest = larger(largest, v[i]);
-    scale = sampled_scale(__uint_as_float(warp_max(__float_as_uint(largest))));
-  }
-  return {scale, threshold / scale};
+  return ImageSample<X>(image, count).scale(threshold);
 }
 template <typename X>
 __device__ void choose_scale(const X* image, int count, float threshold, ImageScale* to) {

@@ -232,7 +232,7 @@ constexpr int kMostColumns = 128, kFewColumns = 32;
 // What a call makes of weights and images, on the device.
 struct Packed {
   float* unscale;      // of every filter: the factor that undoes its scale; 0 if some weight has no good split, which
-                       // sends all outputs of all filters down the plain road
+                       // sends all outputs of its tile's filters down the plain road
   ImageScale* images;  // of every image
   float4* kept;        // [task][part][sum][columns / 8][kMultipliers]
   uint32_t* marks;     // [task][part]: how many sums | 1 << 16 where a value has no good split
