@@ -2,8 +2,8 @@
 
 Nothing is measured: it is for when the form of charts and pages has changed. `fashion-infer bench` writes all three at
 once. The pages of whole networks stay: they say how their figures were measured then, which has changed since. The
-JSON is written again without what its measurements do not have, a quarter of it (see `records.restored`), and without
-indentation.
+JSON is written again without what its measurements do not have, what follows from the times, and what nothing here
+reads: two thirds of it (see `records.restored`). And without indentation.
 """
 
 import json
@@ -16,7 +16,7 @@ from fashion_infer.present.charts import kernels, throughput
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 NETWORKS = ("results-cpu", "results-cpu-avx2", "results-gpu", "results-gpu-editions")
-UNREAD = {records.NETWORKS: "samples_ms", records.CONVOLUTIONS: "images_s"}  # by benchmark
+LEFT_OUT = ("samples_ms", "images_s", "tflop_s", "percent_of_limit", "faster_than")
 
 
 def main():
@@ -36,11 +36,12 @@ def write_kernels(folder):
 
 def leave_out_empty(path):
     """Take out of a file's measurements the fields that have no value, but for those that `measure.documents` asks for,
-    and what nothing here reads."""
+    and those that are left out."""
     data = json.loads(path.read_text(encoding="utf-8"))
     for case in data["cases"]:
         for row in case["rows"]:
-            row.pop(UNREAD.get(data.get("benchmark")), None)
+            for field in (*LEFT_OUT, *(["gb_s"] if row["kind"] != "limit" else [])):
+                row.pop(field, None)
             empty = {name for name, value in row.items() if value in (None, "", [], {})}
             for field in empty - {"median_ms", "changed"}:
                 del row[field]

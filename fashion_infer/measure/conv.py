@@ -167,19 +167,7 @@ def _measure(machine, case: Case, kernels, peers, repeat, missing) -> None:
         if row.name in times:
             row.take(times[row.name], case.batch)
             row.layer_ms = next((c.clock.layer_ms for c in timed if c.name == row.name and c.clock), None)
-    _rate(case, {limit.name: size for limit, size in limits})
-
-
-def _rate(case: Case, moved: Dict[str, int]) -> None:
-    """What follows from the times: bytes and operations a second, and ratios."""
-    limit = next(row.median_ms for row in case.rows if row.name == FILL)
-    for row in case.rows:
-        if row.timed:
-            row.gb_s = moved.get(row.name, case.shape.bytes) / row.median_ms / 1e6
-            if row.kind != LIMIT:
-                row.tflop_s = case.shape.operations / row.median_ms / 1e9
-                row.percent_of_limit = 100 * limit / row.median_ms
-    case.compare()
+    case.rate({limit.name: size for limit, size in limits})
 
 
 def _chosen(request: Request) -> List[Union[str, Loaded]]:

@@ -124,6 +124,22 @@ class Case:
             if row.timed and row.kind != LIMIT:
                 row.faster_than = {name: ms / row.median_ms for name, ms in peers.items() if name != row.name}
 
+    def rate(self, moved: Dict[str, int]) -> None:
+        """Put in what follows from the times: images, bytes and operations a second, and ratios. `moved`: the bytes that
+        the limits move, by their names."""
+        limit = next((row.median_ms for row in self.rows if row.name == FILL), None)
+        for row in self.rows:
+            if not row.timed:
+                continue
+            row.images_s = 1e3 * self.batch / row.median_ms
+            if row.name in moved:
+                row.gb_s = moved[row.name] / row.median_ms / 1e6
+            elif self.shape is not None and row.kind != LIMIT:
+                row.gb_s = self.shape.bytes / row.median_ms / 1e6
+                row.tflop_s = self.shape.operations / row.median_ms / 1e9
+                row.percent_of_limit = limit and 100 * limit / row.median_ms
+        self.compare()
+
     def as_dict(self) -> Dict[str, Any]:
         """The case for JSON."""
         return {**short(asdict(self)), "shape": self.shape and self.shape._asdict()}
@@ -173,13 +189,16 @@ class Result:
 def restored(data: Dict[str, Any]) -> Result:
     """A benchmark of convolutions or networks from the dictionary that `Result.as_dict` gave.
 
-    Files from before the two were one kind of record lack some fields, which then have their defaults. KeyError or
-    TypeError for anything else.
+    Files from before the two were one kind of record lack some fields, which then have their defaults; those of docs/
+    lack what follows from the times, which is worked out. KeyError or TypeError for anything else.
     """
     cases = []
     for each in data["cases"]:
         rows = [Measurement(**{**row, "samples_ms": tuple(row.get("samples_ms", ()))}) for row in each["rows"]]
         shape = ConvolutionShape(**each["shape"]) if each.get("shape") else None
-        cases.append(Case(**{**each, "rows": rows, "shape": shape}))
+        case = Case(**{**each, "rows": rows, "shape": shape})
+        if not any("faster_than" in row for row in each["rows"]):
+            case.rate({})
+        cases.append(case)
     known = {"benchmark": NETWORKS, "repeat": None, **data}
     return Result(**{**known, "logits": [Check(**check) for check in data["logits"]], "cases": cases})

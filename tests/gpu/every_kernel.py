@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Every CUDA kernel once over small shapes, against float64: the program that compute-sanitizer watches.
 
-NumPy alone, so that nothing but our kernels runs on the device. With --quick one image a shape and two of
-the four inputs, for the tools that slow a kernel down a thousandfold. Names select kernels; default: all.
+NumPy alone, so that nothing but our kernels runs on the device. With --quick one image a shape, but for large batches,
+and two of the four inputs, for the tools that slow a kernel down a thousandfold. Names select kernels; default: all.
 """
 
 import sys
@@ -13,6 +13,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import library
 
+LARGE = 140  # images: more tasks than an H200 has multiprocessors, below which some shapes have kernels of their own
 # B, C, H, W, M, K: the course's layers, then shapes that end in the middle of every tile.
 SHAPES = [(2, *layer) for layer in library.COURSE_LAYERS.values()] + [
     (3, 1, 29, 31, 9, 5),
@@ -28,6 +29,10 @@ SHAPES = [(2, *layer) for layer in library.COURSE_LAYERS.values()] + [
     (2, 64, 8, 6, 20, 1),
     (2, 2, 12, 121, 100, 8),
     (1, 2, 6, 6, 70, 4),
+    (1, 128, 8, 8, 70, 5),
+    (LARGE, 8, 6, 7, 70, 3),
+    (LARGE, 5, 6, 7, 9, 3),
+    (LARGE, 5, 9, 9, 9, 5),
 ]
 
 
@@ -37,7 +42,7 @@ def main():
     quick = "--quick" in sys.argv[1:]
     chosen = [name for name in sys.argv[1:] if name != "--quick"]
     for B, C, H, W, M, K in SHAPES:
-        B = 1 if quick else B
+        B = 1 if quick and B < LARGE else B
         k = rng.standard_normal((M, C, K, K)).astype(np.float32)
         pixels = rng.integers(0, 256, (B, C, H, W)).astype(np.uint8)
         reals = rng.uniform(-1, 1, (B, C, H, W)).astype(np.float32)

@@ -47,6 +47,13 @@ __device__ inline void copy_async_wait_all() {
 #endif
 }
 
+// ---- global memory into L1 ----
+
+// The line that holds `from`: an ordinary load, of which nobody waits for the value. What follows it finds the line there.
+__device__ inline void prefetch_l1(const float* from) {
+  asm volatile("{.reg .f32 value; ld.global.nc.f32 value, [%0];}" ::"l"(from));
+}
+
 // ---- global memory into L2 ----
 
 // The line that holds `from`.

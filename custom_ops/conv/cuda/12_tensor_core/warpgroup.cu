@@ -6,8 +6,8 @@
 // The walk of few_filters.cu, but wgmma is issued by four warps together, runs beside them and reads B from shared
 // memory. A warpgroup makes an image, three to a multiprocessor: while one stages pixels or stores, the others
 // multiply.
-// Costs: the filters' rows lie in shared memory nearly twice; setting them up takes 8,000 cycles, so that below some
-// 800 images mma.sync stays ahead. Only code for sm_90a has the instruction.
+// Costs: the filters' rows lie in shared memory nearly twice; setting them up takes 8,000 cycles. Only code for sm_90a
+// has the instruction. Of few images several blocks make one, some rows each: 3 to 16, 28x28 8.2 us in place of 11.1.
 // Gains: sp2018's second layer 0.313 ms, cuDNN 1.03 (with one chain of sums, which broke the bound, 0.308; with both
 // halves' products in it, which lost bits, 0.264). docs/notebook.md: limits, what each version gained, what was tried.
 #include <type_traits>
@@ -47,12 +47,14 @@ struct Walk {
 };
 struct Tiling {
   int rows;    // output rows of a band
+  int bands;   // that a block makes of an image: all, or those of the piece with its blockIdx.y
   int stride;  // floats between two filters' outputs in shared memory: 4 beyond a multiple of 8, for the banks
   int plane;   // words of a staged plane, kPad included
   bool vector_in, vector_out;
 
   __device__ Walk walk(int n, const Dims& d) const {
-    const int want = n / d.OW * rows, start = min(want, d.OH - rows);
+    const int band = n / d.OW, want = band < bands ? (blockIdx.y * bands + band) * rows : d.OH;
+    const int start = min(want, d.OH - rows);
     return {n % d.OW, start, want - start};
   }
 };
@@ -93,6 +95,8 @@ __global__ void __launch_bounds__(bound_with_wgmma(kMostGroups * kThreads), 1)
   const uint64_t w_hi = layout(kSteps) | static_cast<uint32_t>(__cvta_generic_to_shared(shared)) >> 4;
   const uint64_t w_lo = w_hi + ring_words(kSteps) / 4;
 
+  const int first_row = blockIdx.y * tiling.bands * tiling.rows;  // and the one behind the last: of the piece
+  const int end_row = min(first_row + tiling.bands * tiling.rows, d.OH);
   const Walk a = tiling.walk(warp * 16 + g, d), b = tiling.walk(warp * 16 + g + 8, d);
   const int corner_a = (a.start * d.W + a.column) * kWords + t, corner_b = (b.start * d.W + b.column) * kWords + t;
   const int row_words = d.W * kWords;
@@ -123,7 +127,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(kMostGroups * kThreads), 1)
     if (image + stride < d.B && tiling.vector_in && own.rank == 0)
       bulk_prefetch_l2(source + stride * image_floats, d.C * pixels * 4);
     if (direct) {
-      direct_band(source, k, out, d.C, d.H, d.W, d.M, K, 0, d.OH, own.rank, kThreads);
+      direct_band(source, k, out, d.C, d.H, d.W, d.M, K, first_row, end_row - first_row, own.rank, kThreads);
       warpgroup_sync(group);
       continue;
     }
@@ -204,7 +208,8 @@ __global__ void __launch_bounds__(bound_with_wgmma(kMostGroups * kThreads), 1)
       }
     } else {
       for (int m = warp; m < d.M; m += kWarps)
-        for (int i = lane; i < plane; i += 32) out[m * plane + i] = outgoing[m * tiling.stride + i];
+        for (int i = first_row * d.OW + lane; i < end_row * d.OW; i += 32)
+          out[m * plane + i] = outgoing[m * tiling.stride + i];
       warpgroup_sync(group);
     }
   }
@@ -215,7 +220,8 @@ __global__ void __launch_bounds__(bound_with_wgmma(kMostGroups * kThreads), 1)
 Tiling tiling_for(const fops_conv& c) {
   Tiling tiling = {};
   const int64_t OH = out_h(c), OW = out_w(c), words = (c.C + 1) / 2;
-  tiling.rows = static_cast<int>(ceil_div(OH, kWalks / OW));
+  tiling.bands = static_cast<int>(kWalks / OW);
+  tiling.rows = static_cast<int>(ceil_div(OH, tiling.bands));
   tiling.stride = static_cast<int>(ceil_div(OH * OW - 4, 8) * 8 + 4);
   tiling.plane = static_cast<int>(ceil_div(c.H * c.W * words + kPad, 32) * 32);
   return tiling;
@@ -229,10 +235,16 @@ fops_status run(const fops_conv& c, const float* x, const float* k, const Y& y, 
   const Dims d = dims(c);
   Tiling tiling = tiling_for(c);
   tiling.vector_in = d.H * d.W % 4 == 0 && reinterpret_cast<uintptr_t>(x) % 16 == 0;
-  if constexpr (std::is_same_v<Y, float*>)
-    tiling.vector_out = d.OH * d.OW % 4 == 0 && reinterpret_cast<uintptr_t>(y) % 16 == 0;
-  int device = 0, most = 0;
+  int device = 0, most = 0, multiprocessors = 0;
   FOPS_CUDA(cudaGetDevice(&device));
+  FOPS_CUDA(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device));
+  unsigned pieces = 1;
+  if constexpr (std::is_same_v<Y, float*>) {
+    // Of few images each is made by as many blocks as there are multiprocessors for; all of them stage all of it.
+    tiling.rows = static_cast<int>(ceil_div(d.OH, tiling.bands * std::max<int64_t>(1, multiprocessors / d.B)));
+    pieces = static_cast<unsigned>(ceil_div(d.OH, tiling.bands * tiling.rows));
+    tiling.vector_out = pieces == 1 && d.OH * d.OW % 4 == 0 && reinterpret_cast<uintptr_t>(y) % 16 == 0;
+  }
   FOPS_CUDA(cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
   const int weights = 4 * 2 * ring_words(steps(kWords)), image = 4 * (2 * tiling.plane + kFilters * tiling.stride);
   const int fit = (most - static_cast<int>(compiled.sharedSizeBytes) - weights) / image;
@@ -241,7 +253,7 @@ fops_status run(const fops_conv& c, const float* x, const float* k, const Y& y, 
   FOPS_TRY(allow_shared(kernel, shared));
   unsigned grid = 0;
   FOPS_TRY(resident_grid(kernel, groups * kThreads, shared, ceil_div(d.B, groups), &grid));
-  kernel<<<grid, groups * kThreads, shared, stream>>>(d, tiling, x, k, y);
+  kernel<<<dim3(grid, pieces), groups * kThreads, shared, stream>>>(d, tiling, x, k, y);
   return launched("tensor-core");
 }
 

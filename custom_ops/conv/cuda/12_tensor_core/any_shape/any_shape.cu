@@ -7,7 +7,8 @@
 // batch several blocks share the depth. Warpgroups divide the work: two multiply, two stage pixels chunk by chunk of 16
 // channels, one thread has weights brought, so that loading hides behind multiplying.
 // Costs: positions in the K - 1 last columns of a row are computed and dropped, where strips (plan.h) are not faster;
-// weights are packed anew each call.
+// weights are packed anew each call. Small batches are at_once.cu's.
+#include "conv/cuda/12_tensor_core/any_shape/at_once.h"
 #include "conv/cuda/12_tensor_core/any_shape/choice.cuh"
 
 #include "conv/cuda/12_tensor_core/tensor_core.h"
@@ -49,10 +50,10 @@ fops_status run_tensor_core_any_shape(const fops_conv& c, bool half, const void*
   int device = 0, multiprocessors = 0;
   FOPS_CUDA(cudaGetDevice(&device));
   FOPS_CUDA(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device));
-  Plan small;
-  Choice way;
-  if (!half && at_once(c, plan, usual(c), multiprocessors, &small, &way))
-    return launch_at_once(c, small, way, x, k, y, stream);
+  bool taken = false;
+  if (const int taps = usual(c).taps; !half && taps <= 1)
+    FOPS_TRY(run_at_once(c, plan, taps == 1, multiprocessors, x, k, y, stream, &taken));
+  if (taken) return FOPS_OK;
   const Choice choice = choose(c, multiprocessors, &plan);
   plan.half = half;
   const Steps steps = steps_for(c, plan);

@@ -3,11 +3,13 @@
 // Positions are the rows of the product and filters its columns, so that 24 filters cost 24 (any_shape.cu makes it 32).
 // A block keeps all weights in shared memory and walks over bands of images; two blocks share a multiprocessor, and one
 // stages while the other multiplies.
+// Of small batches at_once_bands.cu does the same with less before and behind the products.
 // Costs: positions in the K - 1 last columns of a row are computed and dropped. To read its 64 positions takes an
 // instruction some 20 cycles, which the 12 of 24 columns do not hide: of fa2019's second layer the products alone take
 // 0.88 ms.
 // Gains: that layer takes 1.12 ms, channels.cu 1.65 and cuDNN 5.7. docs/notebook.md has more.
 #include "conv/cuda/12_tensor_core/any_shape/bands.cuh"
+#include "conv/cuda/12_tensor_core/any_shape/at_once.h"
 
 #include "conv/cuda/12_tensor_core/tensor_core.h"
 #include "conv/cuda/kernels.h"
@@ -283,11 +285,16 @@ bool takes_tensor_core_bands(const fops_conv& c) {
 }
 
 fops_status run_tensor_core_bands(const fops_conv& c, const void* x, const float* k, float* y, cudaStream_t stream) {
+  const float* input = static_cast<const float*>(x);
   Tiling tiling;
   int device = 0, multiprocessors = 0;
   FOPS_CUDA(cudaGetDevice(&device));
   FOPS_CUDA(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device));
-  if (!tiling_for(c, &tiling) || !cut(c, ceil_div(multiprocessors, c.B), &tiling))
+  const bool fits = tiling_for(c, &tiling);
+  bool taken = false;
+  if (fits) FOPS_TRY(run_bands_at_once(c, tiling.chunks, tiling.chain, multiprocessors, input, k, y, stream, &taken));
+  if (taken) return FOPS_OK;
+  if (!fits || !cut(c, ceil_div(multiprocessors, c.B), &tiling))
     return fail(FOPS_UNSUPPORTED, "tensor-core: this shape does not fit into shared memory");
   tiling.by_bands = Divisor(static_cast<uint32_t>(tiling.bands));
   const uint32_t W = static_cast<uint32_t>(c.W), slot = static_cast<uint32_t>(tiling.rows + c.K - 1) * W;
@@ -296,7 +303,6 @@ fops_status run_tensor_core_bands(const fops_conv& c, const void* x, const float
     tiling.places[step] = place_of(tiling.chunks, 0, step, slot, W);
     for (const int half : {0, 1}) tiling.origins[2 * step + half] = origin_of(tiling.chunks, 0, step, half);
   }
-  const float* input = static_cast<const float*>(x);
   switch (ceil_div(c.M, 8)) {
     case 1:
     case 2: return run<16>(c, tiling, input, k, y, stream);

@@ -36,13 +36,6 @@ fops_status launch_tiles(const Call& call, const Choice& choice);    // taps 0
 fops_status launch_stacked(const Call& call, const Choice& choice);  // taps 1
 fops_status launch_taps(const Call& call, const Choice& choice);     // taps 2, 4, 8
 
-// Small batches: whether each multiprocessor has a block at most of a kernel that has all it needs at once, and its plan,
-// from the usual one; and such a pass.
-bool at_once(const fops_conv& c, const Plan& usual_plan, const Choice& usual, int multiprocessors, Plan* plan,
-             Choice* choice);
-fops_status launch_at_once(const fops_conv& c, const Plan& plan, const Choice& choice, const void* x, const float* k,
-                           float* y, cudaStream_t stream);
-
 // Whether the kernels have code for this thread's device.
 bool usable();
 

@@ -8,20 +8,24 @@
 
 #include "conv/cuda/12_tensor_core/any_shape/pack.cuh"
 #include "gpu/isa/bulk_copy.cuh"
+#include "gpu/isa/wgmma.cuh"
 
 namespace fops {
 namespace any_shape {
 
-constexpr int kPackers = 256;     // threads
-constexpr int kTogether = 8;      // filters of a warp
-constexpr int kOwnSteps = 64;     // at most
-constexpr int kUnitsAhead = 6;    // that a warp splits together
-constexpr int kOwnUnits = 2 * kOwnSteps + 2 * kUnitsAhead;  // of the table: those behind the last have zeros
+constexpr int kPackers = 256;                   // threads
+constexpr int kTogether = 8;                    // filters of a warp
+constexpr int kOwnSteps = 64;                   // at most
+constexpr int kUnitsAhead = 6;                  // that a warp splits together
+constexpr int kUnitsBehind = 4 * kUnitsAhead;   // the last one in the table, with zeros: warps may read so far
+constexpr int kFetchedBarrier = 3;
 
-// Where 32 lanes with 8 filters and 4 pairs of channels read, or four neighbours each, banks are shared by two at most.
+// Floats from one raw filter to the next, the zeros behind it included: 4 more than a multiple of 32. So lanes with eight
+// filters and four pairs of channels, or neighbours, share a bank by twos at most; of 32 channels, 3x3, close together,
+// eight did, and splitting took 7,800 cycles for 2,300.
 __host__ __device__ inline int own_pitch(int count) { return (count + 31) / 32 * 32 + 4; }
-__host__ __device__ inline size_t own_raw_bytes(int count) {
-  return sizeof(float) * kPackers / 32 * kTogether * own_pitch(count);
+__host__ __device__ inline size_t own_raw_bytes(int count, int filters) {
+  return sizeof(float) * filters * own_pitch(count);
 }
 
 // A unit's row of the table: byte offsets in a filter, two a word, of its eight weights; that of a zero where one is
@@ -49,39 +53,57 @@ __device__ inline uint4 own_weights_at(const Dims& d, const Plan& plan, const St
   return make_uint4(words[0], words[1], words[2], words[3]);
 }
 
-// kStacked: a tile's rows are high and low halves of 32 filters; else it has 64 filters and the low halves behind it.
-template <bool kStacked>
+// How a tile of filters lies in shared memory: bytes of a step, from its first unit to its second one, and from high
+// halves to low ones; and where a filter's row begins.
+struct RowTile {  // 64 filters, the low halves behind them
+  static constexpr int kFilters = kTileRows, kStepBytes = 2 * kTileBytes, kUnit = kTileDepth, kLow = kTileBytes;
+  __device__ static int row(int filter) { return filter * 16; }
+};
+struct StackedTile {  // 32 filters, high and low halves by eights
+  static constexpr int kFilters = kTileRows / 2, kStepBytes = kTileBytes, kUnit = kTileDepth, kLow = 8 * 16;
+  __device__ static int row(int filter) { return filter / 8 * 256 + filter % 8 * 16; }
+};
+template <int kCount>
+struct ColumnTile {  // unit after unit, with kCount filters' high halves, then the low ones: see bands.cu
+  static constexpr int kFilters = kCount, kStepBytes = 4 * kCount * 16, kUnit = 2 * kCount * 16, kLow = kCount * 16;
+  __device__ static int row(int filter) { return filter * 16; }
+};
+
+// Warps have eight filters each; where there are more warps they share the units.
+template <typename Layout>
 struct OwnWeights {
-  static constexpr int kFilters = kStacked ? kTileRows / 2 : kTileRows;
-  static constexpr int kStepBytes = (kStacked ? 1 : 2) * kTileBytes;
-  static constexpr int kGroups = kFilters / kTogether, kShare = kPackers / 32 / kGroups;  // of filters; warps that share one
-  static_assert(kShare == 1 || kShare == 2, "they share a step's halves");
+  static constexpr int kFilters = Layout::kFilters, kGroups = kFilters / kTogether, kWarps = kPackers / 32;
+  static constexpr int kShare = kWarps / kGroups;
+  static_assert(kShare == 1 || kShare == 2 || kShare == 4, "or their units do not follow one another evenly");
 
-  int lane, first, real, share;  // the warp's first filter, how many of its are there, and which half is its own
+  int lane, first, real, share;  // the warp's first filter, how many of its are there, and which units are its own
   int count, pitch;              // weights of a filter; floats from one to the next
-  char* raw;                     // of the lane's filter
+  float* all;                    // the warp's raw filters
+  const char* raw;               // the lane's
 
-  __device__ OwnWeights(const Dims& d, float* all, int filters)
+  __device__ OwnWeights(const Dims& d, float* room, int filters)
       : lane(threadIdx.x % 32), first(threadIdx.x / 32 % kGroups * kTogether), real(min(kTogether, filters - first)),
         share(threadIdx.x / 32 / kGroups), count(d.C * d.K * d.K), pitch(own_pitch(count)),
-        raw(reinterpret_cast<char*>(all + (threadIdx.x / 32 * kTogether + lane / 4) * pitch)) {}
+        all(room + first * pitch), raw(reinterpret_cast<const char*>(all + lane / 4 * pitch)) {}
 
-  // Copies the warp's filters; k: the tile's.
+  // Copies the warp's filters, or its share of them; k: the tile's. Not the last one again where fewer than eight are
+  // left: of 4 filters, 3x3 over 16 channels, 56x56, 46 blocks then waited 17,000 cycles for the same lines of L2.
   __device__ void fetch(const float* k) const {
-    const float* from = k + min(first + lane / 4, first + real - 1) * count;  // four lanes a filter; some the last again
-    float* to = reinterpret_cast<float*>(raw);
-    const int l = lane % 4;
+    const float* from = k + (first + lane / 4) * count;  // four lanes a filter
+    float* to = all + lane / 4 * pitch;
+    const int end = share < kShare && lane / 4 < real ? count : 0, begin = lane % 4 + 4 * share;
     if (count % 4 == 0 && reinterpret_cast<uintptr_t>(k) % 16 == 0) {
 #pragma unroll 4
-      for (int i = 4 * l; i < count; i += 16)
+      for (int i = 4 * begin; i < end; i += 16 * kShare)
         copy_async_16(reinterpret_cast<__half*>(to + i), reinterpret_cast<const __half*>(from + i), true);
     } else {
 #pragma unroll 4
-      for (int i = l; i < count; i += 4) copy_async_4(shared_address(to + i), from + i);
+      for (int i = begin; i < end; i += 4 * kShare) copy_async_4(shared_address(to + i), from + i);
     }
-    to[count + l] = 0.0f;
+    if (share == 0) all[lane / 4 * pitch + count + lane % 4] = 0.0f;
     copy_async_wait_all();
-    __syncwarp();
+    if (kShare > 1) named_barrier(kFetchedBarrier, kPackers);
+    else __syncwarp();
   }
 
   // The scale of the lane's filter; unscale[filter] undoes it, or is 0 where it has none: then *fits is false.
@@ -104,17 +126,18 @@ struct OwnWeights {
     const float most = __uint_as_float(largest / 2);  // NaN comes out as NaN: no number is less
     const bool finite = most < kLargestScaled;
     const float scale = finite ? scale_for(most) : 1.0f, undo = inverse_power(scale);
-    *fits = finite && smallest >= nonzero_bits(threshold * undo);
+    *fits = lane / 4 >= real || (finite && smallest >= nonzero_bits(threshold * undo));
     if (lane % 4 == 0 && share == 0 && lane / 4 < real) unscale[first + lane / 4] = *fits ? undo : 0.0f;
     return scale;
   }
 
   // Splits the warp's filters, or its share of their units, into the tiles.
   __device__ void split(const uint4* table, int steps, float scale, uint8_t* tiles) const {
-    constexpr int kAhead = kUnitsAhead, kLow = kStacked ? 8 * 16 : kTileBytes;  // from high halves to low ones
-    const int row = kStacked ? first / 8 * 16 + lane / 4 : first + lane / 4, units = 2 * steps / kShare;
+    constexpr int kAhead = kUnitsAhead, kStep = Layout::kStepBytes;
+    if (share >= kShare) return;
+    const int units = (2 * steps - share + kShare - 1) / kShare;
     const uint32_t* at = reinterpret_cast<const uint32_t*>(table + share) + lane % 4;
-    uint8_t* to = tiles + row_bytes(row, share) + lane % 4 * 4;
+    uint8_t* to = tiles + share / 2 * kStep + share % 2 * Layout::kUnit + Layout::row(first + lane / 4) + lane % 4 * 4;
 #pragma unroll 1
     for (int begin = 0; begin < units; begin += kAhead) {
       uint32_t place[kAhead];
@@ -129,13 +152,13 @@ struct OwnWeights {
 #pragma unroll
       for (int n = 0; n < kAhead; ++n) {
         const SplitPair parts = split_pair(v[n][0], v[n][1]);
-        uint8_t* const here = to + (kShare == 1 ? n / 2 * kStepBytes + n % 2 * kTileDepth : n * kStepBytes);
+        uint8_t* const here = to + (kShare == 1 ? n / 2 * kStep + n % 2 * Layout::kUnit : n * (kShare / 2 * kStep));
         if (begin + n < units) {
           *reinterpret_cast<uint32_t*>(here) = parts.hi;
-          *reinterpret_cast<uint32_t*>(here + kLow) = parts.lo;
+          *reinterpret_cast<uint32_t*>(here + Layout::kLow) = parts.lo;
         }
       }
-      at += 4 * kShare * kAhead, to += kAhead * kShare / 2 * kStepBytes;
+      at += 4 * kShare * kAhead, to += kAhead * kShare / 2 * kStep;
     }
   }
 };

@@ -1,0 +1,138 @@
+// Step 12, several channels and few filters, small batches, on Hopper: bands.cu's products, from shared memory at once.
+//
+//   A: 64 positions   x   B: 16, 24 or 32 filters, high and low halves   =   D of a warpgroup, straight to y
+//
+// Chains of sums are those of bands.cu, so an image's outputs are the same to the last bit whatever its batch.
+// at_once.cu says why small batches have kernels of their own.
+// Gains: one image, 3 to 32 filters, 5x5, 28x28 8.9 and 7.0 us, 32 to 32, 3x3 11.9 and 8.8.
+#include "conv/cuda/12_tensor_core/any_shape/at_once.cuh"
+#include "conv/cuda/12_tensor_core/any_shape/at_once.h"
+#include "conv/cuda/12_tensor_core/any_shape/choice.cuh"
+
+#include "conv/cuda/12_tensor_core/tensor_core.h"
+#include "conv/cuda/kernels.h"
+
+namespace fops {
+namespace any_shape {
+namespace {
+
+constexpr int kRows = 64;  // of a wgmma: positions of a warpgroup
+
+// kLong and kFew: see bands.cu, whose lane map this is, too.
+template <int kFilters, int kWarpgroups, bool kLong, bool kFew>
+__global__ void __launch_bounds__(bound_with_wgmma(kAllThreads), 1)
+    tensor_core_bands_at_once(const __grid_constant__ Dims d, const __grid_constant__ Plan plan,
+                              const __grid_constant__ Steps steps, Divisor by_width, const float* __restrict__ x,
+                              const float* __restrict__ k, float* __restrict__ y) {
+#if FOPS_SM_90A
+  using Layout = ColumnTile<kFilters>;
+  constexpr int kPositions = kWarpgroups * kRows;
+  extern __shared__ __align__(128) uint8_t dynamic[];
+  __shared__ AtOnce shared;
+  uint8_t* const tiles = dynamic;
+  uint4* const pixels = reinterpret_cast<uint4*>(tiles + plan.steps * Layout::kStepBytes);
+  const float* const image = x + 1LL * blockIdx.z * d.C * d.H * d.W;
+  const int warp = __shfl_sync(0xffffffffu, threadIdx.x / 32, 0);  // as the compiler sees: of a warp
+  const bool beyond = prepare<Layout, kPositions>(d, plan, steps, by_width, image, k, d.M, blockIdx.x * kPositions,
+                                                  warp, tiles, pixels, shared);
+  if (warp >= 4 * kWarpgroups) return;
+
+  constexpr int kSmall = kFew ? 2 * kFilters : kFilters;
+  float both[kFilters] = {}, small[kSmall / 2] = {}, sum[kLong ? kFilters : 1] = {};
+  const uint32_t weights = static_cast<uint32_t>(core_descriptor(shared_address(tiles), Layout::kUnit, 128));
+  const uint32_t corner = static_cast<uint32_t>(core_descriptor(shared_address(pixels), 0, 128)) + warp / 4 * kRows;
+  const uint32_t low = plan.chunks.slots() * plan.staged;
+  const auto multiply = [&](int begin, int end) {
+    const auto step = [&](int i, int keep_both, int keep_small) {
+      const uint32_t at = corner + steps.places[1][i], of_weights = weights + i * (Layout::kStepBytes / 16);
+      wgmma_low<2 * kFilters>(both, at, of_weights, keep_both);
+      wgmma_low<kSmall>(small, at + low, of_weights, keep_small);
+    };
+    wgmma_fence();
+    step(begin, 0, begin > 0);
+#pragma unroll 1
+    for (int i = begin + 1; i < end; ++i) step(i, 1, 1);
+    wgmma_commit();
+  };
+  multiply(0, min(plan.steps, plan.chain));
+  wgmma_wait(both);
+  if constexpr (kLong) {
+#pragma unroll
+    for (int i = 0; i < kFilters; ++i) sum[i] = both[i];
+    int begin = plan.chain;
+    do {  // at least once, which the compiler is to know: else it waits behind each wgmma ("serialized")
+      multiply(begin, min(begin + plan.chain, plan.steps));
+      wgmma_wait(both);
+#pragma unroll
+      for (int i = 0; i < kFilters; ++i) sum[i] += both[i];
+      begin += plan.chain;
+    } while (begin < plan.steps);
+  }
+  wgmma_wait(small);
+
+  const int lane = threadIdx.x % 32, t = lane % 4, row = warp * 16 + lane / 4, plane = d.OH * d.OW;
+  const float image_unscale = inverse_power(shared.image.scale);
+  const int at[2] = {shared.offsets[row], shared.offsets[row + 8]};
+  float* const out = y + 1LL * blockIdx.z * d.M * plane;
+  const auto total = [&](int i) { return kLong ? sum[i] : both[i]; };
+#pragma unroll
+  for (int i = 0; i < kFilters / 2; ++i) {
+    const int m = i / 4 * 8 + 2 * t + i % 2;
+    float v = total(kFilters / 2 + i) + small[i];
+    if constexpr (kFew) v += small[kFilters / 2 + i] * (1.0f / kLowScale);
+    v = total(i) + v * (1.0f / kLowScale);
+    if (m < d.M && at[i % 4 / 2] >= 0) out[m * plane + at[i % 4 / 2]] = v * shared.unscale[m] * image_unscale;
+  }
+  if (beyond) {
+    named_barrier(kPlainBarrier, 128 * kWarpgroups);  // what is stored here comes after the above
+    plain_again<128 * kWarpgroups>(d, shared, image, k, out, 0, kFilters, kPositions);
+  }
+#endif
+}
+
+template <int kFilters, int kWarpgroups>
+fops_status launch(const fops_conv& c, const Plan& plan, size_t shared, const float* x, const float* k, float* y,
+                   cudaStream_t stream) {
+  auto* kernel = c.C * c.K * c.K < kLeastProducts ? tensor_core_bands_at_once<kFilters, kWarpgroups, false, true>
+                 : plan.steps > plan.chain        ? tensor_core_bands_at_once<kFilters, kWarpgroups, true, false>
+                                                  : tensor_core_bands_at_once<kFilters, kWarpgroups, false, false>;
+  FOPS_TRY(allow_shared(kernel, shared));
+  const dim3 grid(plan.spans, 1, static_cast<unsigned>(c.B));
+  kernel<<<grid, kAllThreads, shared, stream>>>(dims(c), plan, steps_for(c, plan),
+                                                Divisor(static_cast<uint32_t>(c.W)), x, k, y);
+  return launched("tensor-core");
+}
+
+template <int kFilters>
+fops_status run(const fops_conv& c, const Plan& all, int multiprocessors, const float* x, const float* k, float* y,
+                cudaStream_t stream, bool* taken) {
+  constexpr int kStep = ColumnTile<kFilters>::kStepBytes;
+  Plan plan;
+  size_t shared = 0;
+  *taken = true;
+  for (const int warpgroups : {1, 2})
+    if (plan_at_once(c, all, warpgroups * kRows, kFilters, kStep, multiprocessors, &plan, &shared))
+      return warpgroups == 1 ? launch<kFilters, 1>(c, plan, shared, x, k, y, stream)
+                             : launch<kFilters, 2>(c, plan, shared, x, k, y, stream);
+  *taken = false;
+  return FOPS_OK;
+}
+
+}  // namespace
+
+fops_status run_bands_at_once(const fops_conv& c, const Chunks& chunks, int chain, int multiprocessors, const float* x,
+                              const float* k, float* y, cudaStream_t stream, bool* taken) {
+  Plan all = {};  // one chunk
+  all.chunks = chunks, all.chunk_count = 1, all.chain = chain;
+  all.steps = all.first_steps = all.last_steps = chunks.steps_of(0);
+  all.threshold = least_scaled(static_cast<float>(c.C * c.K * c.K));
+  switch (ceil_div(c.M, 8)) {
+    case 1:
+    case 2: return run<16>(c, all, multiprocessors, x, k, y, stream, taken);
+    case 3: return run<24>(c, all, multiprocessors, x, k, y, stream, taken);
+    default: return run<32>(c, all, multiprocessors, x, k, y, stream, taken);
+  }
+}
+
+}  // namespace any_shape
+}  // namespace fops
