@@ -1,6 +1,6 @@
 """`bench conv`: every kernel on every convolution of the chosen editions, checked, then timed beside its peers."""
 
-from typing import Callable, Dict, List, NamedTuple, Optional, Tuple, Union
+from typing import Callable, List, NamedTuple, Optional, Tuple, Union
 
 from ..errors import DeviceError
 from ..library import build

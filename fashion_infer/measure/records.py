@@ -125,8 +125,8 @@ class Case:
                 row.faster_than = {name: ms / row.median_ms for name, ms in peers.items() if name != row.name}
 
     def rate(self, moved: Dict[str, int]) -> None:
-        """Put in what follows from the times: images, bytes and operations a second, and ratios. `moved`: the bytes that
-        the limits move, by their names."""
+        """Put in what follows from the times: images, bytes and operations a second, and ratios. `moved`: the bytes
+        that the limits move, by their names."""
         limit = next((row.median_ms for row in self.rows if row.name == FILL), None)
         for row in self.rows:
             if not row.timed:

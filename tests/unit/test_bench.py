@@ -2,9 +2,11 @@
 
 import importlib.util
 import json
+import runpy
 import sys
 import time
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,7 +18,7 @@ from fashion_infer.errors import DeviceError, UsageError
 from fashion_infer.graph.layers import Convolution, Dense, Flatten, MaxPool, Relu, Tanh
 from fashion_infer.library import bindings, kernels
 from fashion_infer.library import devices as library_devices
-from fashion_infer.measure import checking, conv, random_network, timing
+from fashion_infer.measure import checking, conv, random_network, records, timing
 from fashion_infer.measure import reference as bench_reference
 from fashion_infer.measure.grid import points
 from fashion_infer.measure.machines import cpu, memory, tensors
@@ -25,6 +27,7 @@ from fashion_infer.measure.records import ConvolutionShape
 from fashion_infer.measure.timing import Contender
 from fashion_infer.present import files
 
+ROOT = Path(__file__).resolve().parents[2]
 CPU = ("bench", "conv", "--backend", "cpu", "--batch", "3", "--repeat", "2")
 GPU = ("bench", "conv", "--backend", "gpu", "--batch", "3", "--repeat", "2")
 
@@ -172,6 +175,23 @@ def test_all_that_it_writes(invoke, tmp_path):
     assert result["command"] + " --json k.json --plot k.png --markdown k.md" in text
     steps = {name: 1 + step for step, name in enumerate(reference.own_kernels("cpu"))}
     assert all(text.count(f"| {name} (auto) | {steps[name]} |") == count for name, count in auto.items())
+
+
+def test_what_follows_from_the_times_need_not_be_in_the_file(tmp_path):
+    """As in docs/, whose files scripts/write_measured.py writes."""
+    contenders = ("fill", records.LIMIT, 1), ("a", records.OURS, 2), ("b", records.PEER, 6)
+    rows = [records.Measurement(name, kind, median_ms=ms) for name, kind, ms in contenders]
+    case = records.Case("fa2017", "device", 10, 1, rows, 1, ConvolutionShape(10, 1, 28, 28, 50, 5))
+    case.rate({"fill": 1152000})
+    result = records.Result(records.CONVOLUTIONS, "gpu", {"name": "x"}, {}, "command", [10], 3, {}, cases=[case])
+    files.write_json(tmp_path / "file.json", result.as_dict())
+    script = runpy.run_path(str(ROOT / "scripts" / "write_measured.py"))
+    script["leave_out_empty"](tmp_path / "file.json")
+    assert not {"tflop_s", "faster_than"} & set((tmp_path / "file.json").read_text().split('"'))
+    again = records.restored(json.loads((tmp_path / "file.json").read_text())).cases[0].rows
+    assert [row.gb_s for row in again] == pytest.approx([1.152, 0.594180, 0.198060])
+    assert again[1].tflop_s == pytest.approx(0.0072) and again[1].percent_of_limit == 50
+    assert again[1].faster_than == {"b": 3} and again[2].faster_than == {} and again[0].images_s == 10000
 
 
 @pytest.mark.parametrize("name", list(cpu.Cpu.convolution_peers))

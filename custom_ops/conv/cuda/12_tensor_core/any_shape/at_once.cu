@@ -119,6 +119,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(kAllThreads), 1)
     }
   }
   if (beyond) {
+    __syncwarp();
     named_barrier(kPlainBarrier, 128 * kWarpgroups);  // what is stored here comes after the above
     plain_again<128 * kWarpgroups>(d, shared, image, k, out, m0, Layout::kFilters, kPositions);
   }

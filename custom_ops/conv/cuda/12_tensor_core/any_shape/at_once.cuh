@@ -78,6 +78,7 @@ __device__ __forceinline__ bool prepare(const Dims& d, const Plan& plan, const S
     bool fits;
     const float scale = own.choose_scale(plan.threshold, shared.unscale, &fits);
     beyond = !fits;
+    __syncwarp();
     named_barrier(kPlansBarrier, kPackers + kPlanners);  // the table is there
     own.split(shared.table, plan.steps, scale, tiles);
   } else if (warp < (kPackers + kPixelThreads) / 32) {
@@ -86,6 +87,7 @@ __device__ __forceinline__ bool prepare(const Dims& d, const Plan& plan, const S
     const int thread = threadIdx.x - kPackers - kPixelThreads;
     for (int unit = thread; unit < 2 * plan.steps + kUnitsBehind; unit += kPlanners)
       shared.table[unit] = own_weights_at(d, plan, steps, unit);
+    __syncwarp();
     named_barrier(kPlansBarrier, kPackers + kPlanners);
     if (thread < kPositions) {
       const int position = first + thread, h = static_cast<int>(by_width.divide(position)), w = position - h * d.W;
@@ -103,12 +105,15 @@ __device__ __noinline__ void plain_again(const Dims& d, AtOnce& shared, const X*
                                          int m0, int filters, int columns) {
   const int thread = threadIdx.x;
   if (thread == 0) shared.listed = shared.plain = 0;
+  __syncwarp();
   named_barrier(kPlainBarrier, kThreads);
   if (thread < min(filters, d.M - m0) && shared.unscale[thread] == 0.0f) shared.plain = 1;
+  __syncwarp();
   named_barrier(kPlainBarrier, kThreads);
   if (thread < columns && shared.offsets[thread] >= 0 &&
       (shared.plain || any_beyond(d, image, shared.corners[thread], shared.image)))
     shared.list[atomicAdd(&shared.listed, 1)] = thread;  // in any order: each is by itself
+  __syncwarp();
   named_barrier(kPlainBarrier, kThreads);
   plain_outputs(d, image, k, y, shared.offsets, shared.corners, shared.list, shared.listed, m0, filters, thread,
                 kThreads);

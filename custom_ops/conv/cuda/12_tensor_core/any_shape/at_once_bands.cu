@@ -84,6 +84,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(kAllThreads), 1)
     if (m < d.M && at[i % 4 / 2] >= 0) out[m * plane + at[i % 4 / 2]] = v * shared.unscale[m] * image_unscale;
   }
   if (beyond) {
+    __syncwarp();
     named_barrier(kPlainBarrier, 128 * kWarpgroups);  // what is stored here comes after the above
     plain_again<128 * kWarpgroups>(d, shared, image, k, out, 0, kFilters, kPositions);
   }

@@ -102,8 +102,8 @@ struct OwnWeights {
     }
     if (share == 0) all[lane / 4 * pitch + count + lane % 4] = 0.0f;
     copy_async_wait_all();
+    __syncwarp();  // before a named barrier, too: lanes had different numbers of turns
     if (kShare > 1) named_barrier(kFetchedBarrier, kPackers);
-    else __syncwarp();
   }
 
   // The scale of the lane's filter; unscale[filter] undoes it, or is 0 where it has none: then *fits is false.
