@@ -103,10 +103,18 @@ def test_a_failing_device_is_an_error(monkeypatch):
     checkpoint = random_checkpoint()
     networks = [predictor.Predictor(checkpoint, first_node=i * spread.NODES) for i in range(2)]
 
+    asked, forward = threading.Event(), networks[0].forward
+
     def lost(part, watch):
+        asked.set()
         raise DeviceError("the device is lost")
 
+    def later(part, watch):  # or the other device may do both parts before this one's thread begins
+        assert asked.wait(60)
+        return forward(part, watch)
+
     monkeypatch.setattr(networks[1], "forward", lost)
+    monkeypatch.setattr(networks[0], "forward", later)
     with pytest.raises(DeviceError, match="lost"):
         spread.SpreadPredictor(networks, 50).predict(np.zeros((50, 1, 28, 28), np.uint8))
 
