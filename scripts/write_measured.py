@@ -2,8 +2,8 @@
 
 Nothing is measured: it is for when the form of charts and pages has changed. `fashion-infer bench` writes all three at
 once. The pages of whole networks stay: they say how their figures were measured then, which has changed since. The
-JSON is written again without what its measurements do not have, what follows from the times, and what nothing here
-reads: two thirds of it (see `records.restored`). And without indentation.
+JSON is written again without what its measurements do not have, what follows from the times, which `records.restored`
+works out, and what nothing here reads; and without indentation.
 """
 
 import json

@@ -44,15 +44,16 @@ bool takes_tensor_core_any_shape(const fops_conv& c) {
 
 fops_status run_tensor_core_any_shape(const fops_conv& c, bool half, const void* x, const float* k, float* y,
                                       cudaStream_t stream) {
+  const Choice way = usual(c);
   Plan plan;
-  if (!plan_for(c, usual(c), 0, &plan))
+  if (!plan_for(c, way, 0, &plan))
     return fail(FOPS_UNSUPPORTED, "tensor-core: this shape does not fit into shared memory");
   int device = 0, multiprocessors = 0;
   FOPS_CUDA(cudaGetDevice(&device));
   FOPS_CUDA(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device));
   bool taken = false;
-  if (const int taps = usual(c).taps; !half && taps <= 1)
-    FOPS_TRY(run_at_once(c, plan, taps == 1, multiprocessors, x, k, y, stream, &taken));
+  if (!half && way.taps <= 1)
+    FOPS_TRY(run_at_once(c, plan, way.taps == 1, multiprocessors, x, k, y, stream, &taken));
   if (taken) return FOPS_OK;
   const Choice choice = choose(c, multiprocessors, &plan);
   plan.half = half;

@@ -125,7 +125,6 @@ inline bool plan_at_once(const fops_conv& c, const Plan& usual, int positions, i
                          int multiprocessors, Plan* plan, size_t* shared) {
   const int64_t below = c.K - 1, last = (out_h(c) - 1) * c.W + out_w(c), staged = positions + below * c.W + below;
   *plan = usual;
-  plan->positions = positions;
   plan->staged = static_cast<int>(ceil_div(staged, 8) * 8);
   if (plan->steps > kOwnSteps || plan->chunks.slots() * int64_t{plan->staged} >= 1 << 16 ||  // see `divide`
       plan->chunks.a_chunk * plan->staged > 0x3fff)                                          // and `fits` in choice.cuh

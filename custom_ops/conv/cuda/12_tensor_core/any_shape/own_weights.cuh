@@ -2,7 +2,7 @@
 // have laid them out, in place of a kernel before it.
 //
 //   raw     eight filters a warp, `pitch` floats apart, zeros behind each   a warp copies its own, and packs them
-//   table   of each unit and two of its eight weights, where they are       worked out by other warps meanwhile
+//   table   where each of a unit's eight weights is, in a raw filter        worked out by other warps meanwhile
 //   tiles   step after step                        lane 4 f + e has weights 2 e and 2 e + 1 of a unit of filter f
 #pragma once
 
