@@ -48,9 +48,9 @@ constexpr const Kernel &kImplicitGemm = line_of(kKernels, run_implicit_gemm),
                        &kTensorCore = line_of(kKernels, run_tensor_core),
                        &kFewProducts = line_of(kKernels, run_few_products);
 
-// A 5x5 layer over one channel with up to so many outputs a filter is step 14's: 1 to 64, 14x14, one image 4.5 us, by tensor
-// cores 7.7, 78,125 images 0.97 ms and 0.79; 1 to 16, 312,500 images 1.25 ms and 1.91. With more outputs and thousands of
-// images tensor cores take half of its time.
+// A 5x5 layer over one channel with up to so many outputs a filter is step 14's: 1 to 64, 14x14, one image 4.5 us, by
+// tensor cores 7.7, 78,125 images 0.97 ms and 0.79; 1 to 16, 312,500 images 1.25 ms and 1.91. With more outputs and
+// thousands of images tensor cores take half of its time.
 constexpr int kSmallPlane = 128;
 
 // The batch has no say: an image's result is the same to the last bit whatever lies beside it. (Of one image of 49

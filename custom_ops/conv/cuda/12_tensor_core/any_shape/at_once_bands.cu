@@ -7,6 +7,7 @@
 // Gains: one image, 3 to 32, 5x5, 28x28 6.6 us, by bands.cu 8.8; 128 to 32, 1x1 7.5 and 10.5.
 #include "conv/cuda/12_tensor_core/any_shape/at_once.cuh"
 #include "conv/cuda/12_tensor_core/any_shape/at_once.h"
+#include "conv/cuda/12_tensor_core/any_shape/bands.cuh"
 #include "conv/cuda/12_tensor_core/any_shape/choice.cuh"
 
 #include "conv/cuda/12_tensor_core/tensor_core.h"
@@ -43,16 +44,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(kAllThreads), 1)
   const uint32_t corner = static_cast<uint32_t>(core_descriptor(shared_address(pixels), 0, 128)) + warp / 4 * kRows;
   const uint32_t low = plan.chunks.slots() * plan.staged;
   const auto multiply = [&](int begin, int end) {
-    const auto step = [&](int i, int keep_both, int keep_small) {
-      const uint32_t at = corner + steps.places[1][i], of_weights = weights + i * (Layout::kStepBytes / 16);
-      wgmma_low<2 * kFilters>(both, at, of_weights, keep_both);
-      wgmma_low<kSmall>(small, at + low, of_weights, keep_small);
-    };
-    wgmma_fence();
-    step(begin, 0, begin > 0);
-#pragma unroll 1
-    for (int i = begin + 1; i < end; ++i) step(i, 1, 1);
-    wgmma_commit();
+    bands::multiply<kFilters, 1>(both, small, corner, low, weights, steps.places[1], begin, end);
   };
   multiply(0, min(plan.steps, plan.chain));
   wgmma_wait(both);
@@ -74,13 +66,12 @@ __global__ void __launch_bounds__(bound_with_wgmma(kAllThreads), 1)
   const float image_unscale = inverse_power(shared.image.scale);
   const int at[2] = {shared.offsets[row], shared.offsets[row + 8]};
   float* const out = y + 1LL * blockIdx.z * d.M * plane;
-  const auto total = [&](int i) { return kLong ? sum[i] : both[i]; };
 #pragma unroll
   for (int i = 0; i < kFilters / 2; ++i) {
     const int m = i / 4 * 8 + 2 * t + i % 2;
-    float v = total(kFilters / 2 + i) + small[i];
-    if constexpr (kFew) v += small[kFilters / 2 + i] * (1.0f / kLowScale);
-    v = total(i) + v * (1.0f / kLowScale);
+    float v;
+    if constexpr (kLong) v = bands::scaled_sum<kFew>(sum, small, i);
+    else v = bands::scaled_sum<kFew>(both, small, i);
     if (m < d.M && at[i % 4 / 2] >= 0) out[m * plane + at[i % 4 / 2]] = v * shared.unscale[m] * image_unscale;
   }
   if (beyond) {

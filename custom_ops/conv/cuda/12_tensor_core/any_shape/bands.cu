@@ -103,17 +103,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), kBlocks)
     const uint32_t weights_corner = core_descriptor(shared_address(weights), 2 * kFilters * 16, 128);
     const uint32_t staged_corner = core_descriptor(shared_address(staged), 0, 128);
     const auto multiply = [&](int first, int begin, int end) {
-      const uint32_t corner = staged_corner + first;
-      const auto step = [&](int i, int keep_both, int keep_small) {
-        const uint32_t at = corner + tiling.places[i], of_weights = weights_corner + i * 4 * kFilters;
-        wgmma_low<2 * kFilters>(both, at, of_weights, keep_both);
-        wgmma_low<kSmall>(small, at + low, of_weights, keep_small);
-      };
-      wgmma_fence();
-      step(begin, 0, begin > 0);
-#pragma unroll 4
-      for (int i = begin + 1; i < end; ++i) step(i, 1, 1);
-      wgmma_commit();
+      bands::multiply<kFilters, 4>(both, small, staged_corner + first, low, weights_corner, tiling.places, begin, end);
     };
     // Outputs of the tile before this one, which are stored while this one is multiplied.
     float done[kFilters / 2];
@@ -158,13 +148,12 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), kBlocks)
         } while (begin < tiling.steps);
       }
       wgmma_wait(small);
-      const auto total = [&](int i) { return kLong ? sum[i] : both[i]; };
 #pragma unroll
       for (int i = 0; i < kFilters / 2; ++i) {
         const float2 back = *reinterpret_cast<const float2*>(unscale + i / 4 * 8 + 2 * t);
-        float v = total(kFilters / 2 + i) + small[i];
-        if constexpr (kFew) v += small[kFilters / 2 + i] * (1.0f / kLowScale);
-        v = total(i) + v * (1.0f / kLowScale);
+        float v;
+        if constexpr (kLong) v = scaled_sum<kFew>(sum, small, i);
+        else v = scaled_sum<kFew>(both, small, i);
         done[i] = v * (i % 2 ? back.y : back.x) * image_unscale;
       }
       round += kGroups * kTile;

@@ -4,6 +4,7 @@
 #include "conv/cuda/12_tensor_core/any_shape/plain.cuh"
 #include "conv/cuda/12_tensor_core/any_shape/staging.cuh"
 #include "gpu/isa/bulk_copy.cuh"
+#include "gpu/isa/wgmma.cuh"
 
 namespace fops {
 namespace bands {
@@ -29,6 +30,32 @@ struct Tiling {
 
   __host__ __device__ int staged(const Dims& d) const { return (rows + d.K - 1) * d.W; }  // positions
 };
+
+// Steps `begin` to `end` of 64 positions' products: `both` begins anew, with the pixels' high halves times the filters'
+// high halves, then their low ones; `small` goes on, with the pixels' low halves, `low` entries behind the high ones.
+// `corner` and `weights`: lower halves of descriptors, whose units, 16 bytes, are an entry and a filter.
+template <int kFilters, int kUnroll, int kSmallSums>
+__device__ __forceinline__ void multiply(float (&both)[kFilters], float (&small)[kSmallSums], uint32_t corner,
+                                         uint32_t low, uint32_t weights, const uint32_t* places, int begin, int end) {
+  const auto step = [&](int i, int keep_both, int keep_small) {
+    const uint32_t at = corner + places[i], of_weights = weights + i * 4 * kFilters;
+    wgmma_low<2 * kFilters>(both, at, of_weights, keep_both);
+    wgmma_low<2 * kSmallSums>(small, at + low, of_weights, keep_small);
+  };
+  wgmma_fence();
+  step(begin, 0, begin > 0);
+#pragma unroll kUnroll
+  for (int i = begin + 1; i < end; ++i) step(i, 1, 1);
+  wgmma_commit();
+}
+
+// Sum i of a lane: of filter i / 4 * 8 + 2 t + i % 2, still scaled. `total`: the chains' sums of `both`. kFew: see bands.cu.
+template <bool kFew, int kFilters, int kSmallSums>
+__device__ __forceinline__ float scaled_sum(const float (&total)[kFilters], const float (&small)[kSmallSums], int i) {
+  float v = total[kFilters / 2 + i] + small[i];
+  if constexpr (kFew) v += small[kFilters / 2 + i] * (1.0f / kLowScale);
+  return total[i] + v * (1.0f / kLowScale);
+}
 
 // What was seen of a band's values.
 struct Band {
