@@ -17,7 +17,7 @@ from sqlalchemy.orm import Session
 
 from ..errors import DataError
 from ..system.files import replacing
-from .store.database import Store, engine_of, migrate, version_of
+from .store.database import Store, engine_of, file_url, migrate, version_of
 from .store.models import Base, Class, Judgement
 from .store.people import people_of
 from .store.ranking import key_of, ranking
@@ -75,7 +75,7 @@ def backup(store: Store, path: str) -> None:
     """
     with _private(), replacing(path, DataError) as temporary:
         Path(temporary).unlink(missing_ok=True)
-        copied = Store(f"sqlite:///{temporary}")
+        copied = Store(file_url(temporary))
         try:
             copy(store.engine, copied.engine)
             with copied.engine.connect() as connection:  # all of it in the one file
@@ -111,7 +111,7 @@ def restore(path: str, store: Store) -> None:
                 shutil.copyfile(path, Path(folder) / "backup")
         except OSError as error:
             raise DataError(f"cannot copy {path} to {folder}: {error.strerror}") from None
-        source = engine_of(f"sqlite:///{folder}/backup")
+        source = engine_of(file_url(Path(folder) / "backup"))
         try:
             if version_of(source) is None:
                 raise DataError(f"{path} is no backup of a board")

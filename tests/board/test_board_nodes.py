@@ -46,7 +46,7 @@ def board(cluster, small, monkeypatch):
     small.now = now()
     monkeypatch.setattr(dispatching, "KEEPING", 0.5)
     graders = OnRay(board_trial.FAKE, cluster.address, 0)
-    app = create_app(Settings(data=os.path.dirname(small.store.url.removeprefix("sqlite:///"))))
+    app = create_app(Settings(data=os.path.dirname(small.store.engine.url.database)))
     small.dispatcher, small.client = Dispatcher(small.store, graders, "me"), fastapi.TestClient(app)
     yield small
     graders.close()

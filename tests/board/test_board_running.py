@@ -2,6 +2,7 @@
 
 import os
 import random
+import stat
 import subprocess
 import sys
 import time
@@ -247,6 +248,35 @@ def test_where_no_board_is_none_is_made(words, name, invoke, own_home, monkeypat
     code, out, err = invoke("board", *words, "--data", name)
     assert code == 2 and "there is no board in" in err and err.count("\n") == 1 and not out
     assert sorted(own_home.rglob("*")) == before
+
+
+@pytest.mark.parametrize("words", [
+    ("class", "new", "x/y"), ("class", "new", "x", "--edition", "fa1999"), ("class", "new", "x", "--rubric", "none"),
+    ("class", "new", "x", "--deadline", "tomorrow"), ("restore", "none.sqlite"), ("restore", "people.csv"),
+])  # fmt: skip
+@pytest.mark.parametrize("name", ["none", "none/below", "folder", "file/below", "x" * 300, "loop"])
+def test_a_command_that_fails_makes_no_board(words, name, invoke, own_home, monkeypatch):
+    monkeypatch.chdir(own_home)
+    (own_home / "people.csv").write_text("netid,name\na,A\n")
+    (own_home / "file").touch()
+    (own_home / "folder").mkdir()
+    (own_home / "loop").symlink_to("loop")
+    before = sorted(own_home.rglob("*"))
+    code, out, err = invoke("board", *words, "--data", name)
+    assert code in (2, 3) and err.count("\n") == 1 and not out
+    assert sorted(own_home.rglob("*")) == before
+
+
+@pytest.mark.parametrize("name", ["a?b", "a%20b", "a#b", "a b", "a:b@c", "é"])
+def test_a_board_lies_in_the_folder_that_is_named(name, invoke, own_home, monkeypatch):
+    monkeypatch.chdir(own_home)
+    for words in (("class", "new", "x"), ("backup", "q?.sqlite"), ("restore", "q?.sqlite")):
+        assert invoke("board", *words, "--data", name + "2" * (words[0] == "restore"))[0] == 0
+    assert invoke("board", "class", "list", "--data", name + "2")[1].startswith("x: ")
+    boards = {f"{folder}/board.sqlite" for folder in (name, name + "2")}
+    assert {str(path) for path in Path().rglob("*.sqlite*")} == {*boards, "q?.sqlite"}
+    assert {path.name for path in Path().iterdir()} == {name, name + "2", "q?.sqlite"}
+    assert stat.S_IMODE(os.stat(name).st_mode) == 0o700
 
 
 @pytest.fixture(scope="module")

@@ -85,11 +85,13 @@ class Runner:
         return environment
 
     def _changed(self, home, named):
-        """What lies in the try's home, but for files that its command names; what differs among the things."""
+        """What lies in the try's home, but for files that its command names; what differs among the things since the
+        last try: one that changes them fails alone."""
         names = {Path(word).name for word in named}
         here = [str(path.relative_to(home)) for path in home.rglob("*") if path.name not in names and not path.is_dir()]
-        now = _listed(self.things)
-        return here + sorted(name for name in set(now) | set(self._made) if now.get(name) != self._made.get(name))
+        before, self._made = self._made, _listed(self.things)
+        now = self._made
+        return here + sorted(name for name in set(now) | set(before) if now.get(name) != before.get(name))
 
 
 def _listed(folder):

@@ -71,9 +71,9 @@ def test_command_lines(runner):
     def make(chance):
         name = chance.choice(list(entry.COMMANDS))
         command, words = entry.cli.get_command(None, name), [name]
-        if isinstance(command, click.Group):
-            sub = chance.choice(list(command.commands))
-            command, words = command.commands[sub], [name, sub]
+        while isinstance(command, click.Group):
+            words.append(chance.choice(list(command.commands)))
+            command = command.commands[words[-1]]
         options = [param.opts[0] for param in command.params if isinstance(param, click.Option)]
         for _ in range(chance.randrange(5)):
             if options and chance.random() < 0.7:

@@ -2,12 +2,12 @@
 
 import os
 from pathlib import Path
-from typing import Optional
+from typing import Optional, Union
 
 import sqlalchemy
 from alembic import command
 from alembic.config import Config
-from sqlalchemy import Engine, event
+from sqlalchemy import URL, Engine, event
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session, sessionmaker
 
@@ -15,11 +15,16 @@ from ...errors import DataError, UsageError
 from ...system.text import excerpt
 
 HEAD = "0003"  # the last of the migrations: tables that are at it are opened without Alembic, which takes long
-_FILE = "board.sqlite"
+FILE = "board.sqlite"  # in a board's folder
 _BUSY_MS = 30_000  # that a writer waits for another one
 
 
-def url_of(data: str, database: Optional[str], make: bool = True) -> str:
+def file_url(path: Union[str, Path]) -> URL:
+    """The URL of an SQLite file. Of a text a question mark in a name would begin the URL's query."""
+    return URL.create("sqlite", database=str(path))
+
+
+def url_of(data: str, database: Optional[str], make: bool = True) -> Union[str, URL]:
     """The database's URL: `database`, else SQLite in the folder `data`, which is made.
 
     A PostgreSQL URL without a driver means psycopg 3. Without `make`, a folder that holds no board is a UsageError.
@@ -28,19 +33,19 @@ def url_of(data: str, database: Optional[str], make: bool = True) -> str:
         scheme, _, rest = database.partition("://")
         return f"postgresql+psycopg://{rest}" if scheme in ("postgresql", "postgres") else database
     folder = Path(data)
-    if not make and not os.path.exists(folder / _FILE):  # Path's own raises where a name is too long
+    if not make and not os.path.exists(folder / FILE):  # Path's own raises where a name is too long
         raise UsageError(f"there is no board in {excerpt(data)}: board class new makes one")
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError as error:
         raise DataError(f"cannot make the board's folder {data}: {error.strerror}") from None
-    return f"sqlite:///{(folder / _FILE).resolve()}"
+    return file_url((folder / FILE).resolve())
 
 
-def engine_of(url: str) -> Engine:
+def engine_of(url: Union[str, URL]) -> Engine:
     """An engine; DataError for a URL that is none."""
     try:
-        if url.startswith("sqlite"):
+        if sqlalchemy.make_url(url).get_backend_name() == "sqlite":
             engine = sqlalchemy.create_engine(url, connect_args={"timeout": _BUSY_MS / 1000})
             event.listen(engine, "connect", _sqlite)
             event.listen(engine, "begin", _immediate)
@@ -103,8 +108,7 @@ class Store:
         When it cannot be opened.
     """
 
-    def __init__(self, url: str):
-        self.url = url
+    def __init__(self, url: Union[str, URL]):
         self.engine = engine_of(url)
         migrate(self.engine)
         self._write = sessionmaker(self.engine, expire_on_commit=False)

@@ -16,7 +16,7 @@ STORE = (data, database)
 def takes_store(*more, makes=False):
     """A decorator that gives a command the options of a board's database, and hands it the opened store.
 
-    Only a command that `makes` a board may find none: the others would leave an empty one behind.
+    Only a command that `makes` a board may find none, and where it fails there is none after it.
     """
 
     def decorate(function):
@@ -24,13 +24,10 @@ def takes_store(*more, makes=False):
             from ... import board
 
             board.require()
-            from ...board.store.database import Store, url_of
+            from ...board.store import making
 
-            store = Store(url_of(data, database, makes))
-            try:
+            with making.opened(data, database, makes) as store:
                 return function(store, **values)
-            finally:
-                store.close()
 
         command.__doc__, command.__name__ = function.__doc__, function.__name__
         return options.takes(*more, *STORE)(command)

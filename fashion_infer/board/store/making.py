@@ -1,0 +1,59 @@
+"""Opens a board for one command, which may make it: whole, or not at all."""
+
+import contextlib
+import os
+import tempfile
+from pathlib import Path
+from typing import Iterator, Optional
+
+from ...errors import DataError
+from ...system.temporary import vanishing
+from .database import FILE, Store, file_url, url_of
+
+
+@contextlib.contextmanager
+def opened(data: str, database: Optional[str], makes: bool) -> Iterator[Store]:
+    """The store of the board that `data` and `database` name, closed at the end of the block.
+
+    With `makes`, a folder without a board has one when the block succeeds, and is as it was when it does not.
+
+    Raises
+    ------
+    UsageError
+        When there is no board, without `makes`.
+    DataError
+        When it cannot be opened, or made.
+    """
+    if database or not makes or os.path.exists(os.path.join(data, FILE)):
+        with contextlib.closing(Store(url_of(data, database, makes))) as store:
+            yield store
+    else:
+        with _made(data) as store:
+            yield store
+
+
+@contextlib.contextmanager
+def _made(data: str) -> Iterator[Store]:
+    with contextlib.ExitStack() as undo:
+        try:
+            folder = Path(os.path.abspath(data))
+            missing = [each for each in (folder, *folder.parents) if not each.exists()]
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            for each in reversed(missing):
+                undo.callback(_remove_if_empty, each)
+            # In the folder, for a link does not cross file systems.
+            temporary = tempfile.mkdtemp(dir=folder, prefix=".new.")
+            undo.enter_context(vanishing(temporary))
+        except OSError as error:
+            raise DataError(f"cannot make the board's folder {data}: {error.strerror}") from None
+        with contextlib.closing(Store(file_url(os.path.join(temporary, FILE)))) as store:
+            yield store
+        try:
+            os.link(os.path.join(temporary, FILE), folder / FILE)  # it never replaces another command's board
+        except OSError as error:
+            raise DataError(f"cannot make the board in {data}: {error.strerror}") from None
+
+
+def _remove_if_empty(folder: Path) -> None:
+    with contextlib.suppress(OSError):
+        folder.rmdir()
