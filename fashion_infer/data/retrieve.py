@@ -14,6 +14,7 @@ from typing import BinaryIO, Callable, Sequence
 
 from ..errors import DataError, FashionInferError
 from ..system.files import replacing
+from ..system.temporary import folder_made
 
 # Seconds to connect, and to wait for the next bytes: a machine without a network should fall back soon.
 TIMEOUT = (5, 30)
@@ -63,17 +64,17 @@ def fetch_file(
         return
     reasons = []
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        for address in addresses:
-            try:
-                with replacing(path, _Unwritable) as temporary:
-                    _download(address, temporary, most)
-                    found = digest(Path(temporary))
-                    if found != expected:
-                        raise _Undelivered(f"what came is damaged (digest {found}, expected {expected})")
-                return
-            except _Undelivered as error:
-                reasons.append(f"{address}: {error}")
+        with folder_made(path.parent):
+            for address in addresses:
+                try:
+                    with replacing(path, _Unwritable) as temporary:
+                        _download(address, temporary, most)
+                        found = digest(Path(temporary))
+                        if found != expected:
+                            raise _Undelivered(f"what came is damaged (digest {found}, expected {expected})")
+                    return
+                except _Undelivered as error:
+                    reasons.append(f"{address}: {error}")
     except (OSError, _Unwritable) as error:
         said = str(error) if isinstance(error, _Unwritable) else f"cannot write {path}: {error.strerror or error}"
         raise DataError(f"{said}: make room, or choose a folder with `fashion-infer data fetch --to DIR`") from None

@@ -1,11 +1,13 @@
 """Verdicts as files: a folder for each submission."""
 
+import contextlib
 import re
 from pathlib import Path, PurePath
-from typing import Sequence, Set
+from typing import Iterator, Sequence, Set
 
 from ..errors import DataError, UsageError
 from ..system.files import replacing
+from ..system.temporary import folder_made
 from .formats import FORMATS
 from .verdict import Verdict
 
@@ -21,24 +23,26 @@ class Folder:
     Parameters
     ----------
     path
-        The folder, made if need be.
+        The folder.
     sources
         The submissions as they were named.
-
-    Raises
-    ------
-    UsageError
-        When it cannot be made.
     """
 
     def __init__(self, path: str, sources: Sequence[str]):
         self._path = Path(path)
         self._several = len(sources) > 1
         self._taken: Set[str] = set()
-        try:
-            self._path.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise UsageError(f"cannot make the folder {path}: {error.strerror}") from None
+
+    @classmethod
+    @contextlib.contextmanager
+    def made(cls, path: str, sources: Sequence[str]) -> Iterator["Folder"]:
+        """The folder, made if need be, and gone again if nothing was saved in it; UsageError when it cannot be."""
+        with contextlib.ExitStack() as undo:
+            try:
+                undo.enter_context(folder_made(path))
+            except OSError as error:
+                raise UsageError(f"cannot make the folder {path}: {error.strerror}") from None
+            yield cls(path, sources)
 
     def save(self, verdict: Verdict, form: str) -> None:
         """Write the verdict's document, and the format's file beside it; DataError when they cannot be."""

@@ -5,7 +5,8 @@ import os
 import shutil
 import signal
 import threading
-from typing import Iterator, List
+from pathlib import Path
+from typing import Iterator, List, Union
 
 _unfinished: List[str] = []
 
@@ -20,6 +21,31 @@ def vanishing(path: str) -> Iterator[None]:
         finally:
             _remove(path)
             _unfinished.remove(path)
+
+
+@contextlib.contextmanager
+def folder_made(path: Union[str, Path], mode: int = 0o777) -> Iterator[Path]:
+    """A folder, made with those above it where they are missing; of these the ones that stay empty are removed.
+
+    Parameters
+    ----------
+    mode
+        Of the folder itself; those above it have the umask's.
+
+    Raises
+    ------
+    OSError
+        When it cannot be made.
+    """
+    place = Path(os.path.abspath(path))
+    missing = [each for each in (place, *place.parents) if not os.path.lexists(each)]
+    try:
+        place.mkdir(mode, parents=True, exist_ok=True)
+        yield place
+    finally:
+        for each in missing:
+            with contextlib.suppress(OSError):
+                each.rmdir()
 
 
 def _remove(path: str) -> None:

@@ -303,7 +303,7 @@ def test_a_verdict_is_read_again_and_nothing_else_is(tmp_path):
 def test_what_cannot_be_graded_is_refused_before_time_is_spent(invoke, tmp_path):
     assert invoke("grade")[0] == 2
     for arguments, code, message in (
-        (["none.cpp"], 2, "there is no submission none.cpp"),
+        (["none.cpp", "--out", tmp_path / "a" / "b"], 2, "there is no submission none.cpp"),
         ([HONEST, "--edition", "fa1999"], 2, "unknown edition"),
         ([HONEST, "--rubric", tmp_path / "none.toml"], 2, "cannot read the rubric"),
         ([HONEST, "--require", "speed"], 2, "no check of that name"),
@@ -313,6 +313,7 @@ def test_what_cannot_be_graded_is_refused_before_time_is_spent(invoke, tmp_path)
     ):
         found, out, err = invoke("grade", *arguments)
         assert found == code and message in err and not out and err.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_print_rubric_is_a_rubric(invoke):

@@ -1,5 +1,6 @@
 """What the program writes where: nothing that it did not make is replaced, and all is written whole or not at all."""
 
+import contextlib
 import json
 import os
 import random
@@ -264,6 +265,29 @@ def test_sigterm_is_the_programs_own_again_afterwards(tmp_path, plain_sigterm):
     with temporary.vanishing(str(tmp_path / "a")), temporary.vanishing(str(tmp_path / "b")):
         assert signal.getsignal(signal.SIGTERM) != signal.SIG_DFL
     assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+
+
+@pytest.mark.parametrize("fails", [False, True])
+@pytest.mark.parametrize("there", ["", "a", "a/b", "a/b/c"])
+@pytest.mark.parametrize("left", ["", "a/x", "a/b/c/x"])
+def test_of_a_folder_that_was_made_only_what_is_filled_stays(fails, there, left, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / there).mkdir(parents=True, exist_ok=True)
+    with contextlib.suppress(ValueError), temporary.folder_made("a/b/c", 0o700) as folder:
+        assert folder == tmp_path / "a/b/c" and list(folder.iterdir()) == []
+        assert there == "a/b/c" or stat.S_IMODE(folder.stat().st_mode) == 0o700
+        if left:
+            (tmp_path / left).touch()
+        if fails:
+            raise ValueError
+    stays = {parent for name in (there, left) for parent in (tmp_path / name / "x").parents} | {tmp_path / left}
+    assert set(tmp_path.rglob("*")) == {path for path in stays if tmp_path in path.parents}
+
+
+def test_a_folder_that_cannot_be_made_leaves_those_above_it_unmade(tmp_path):
+    with pytest.raises(OSError, match="too long"), temporary.folder_made(tmp_path / "a" / "b" / ("x" * 300)):
+        pass
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(

@@ -3,11 +3,10 @@
 import contextlib
 import os
 import tempfile
-from pathlib import Path
 from typing import Iterator, Optional
 
 from ...errors import DataError
-from ...system.temporary import vanishing
+from ...system.temporary import folder_made, vanishing
 from .database import FILE, Store, file_url, url_of
 
 
@@ -36,11 +35,7 @@ def opened(data: str, database: Optional[str], makes: bool) -> Iterator[Store]:
 def _made(data: str) -> Iterator[Store]:
     with contextlib.ExitStack() as undo:
         try:
-            folder = Path(os.path.abspath(data))
-            missing = [each for each in (folder, *folder.parents) if not each.exists()]
-            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            for each in reversed(missing):
-                undo.callback(_remove_if_empty, each)
+            folder = undo.enter_context(folder_made(data, 0o700))
             # In the folder, for a link does not cross file systems.
             temporary = tempfile.mkdtemp(dir=folder, prefix=".new.")
             undo.enter_context(vanishing(temporary))
@@ -52,8 +47,3 @@ def _made(data: str) -> Iterator[Store]:
             os.link(os.path.join(temporary, FILE), folder / FILE)  # it never replaces another command's board
         except OSError as error:
             raise DataError(f"cannot make the board in {data}: {error.strerror}") from None
-
-
-def _remove_if_empty(folder: Path) -> None:
-    with contextlib.suppress(OSError):
-        folder.rmdir()

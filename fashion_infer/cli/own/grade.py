@@ -1,5 +1,7 @@
 """`fashion-infer grade`."""
 
+import contextlib
+
 import click
 
 from ...errors import CheckFailed, DeviceError, UsageError
@@ -64,18 +66,18 @@ def command(submissions, edition, rubric, print_rubric, n, backend, device, file
     unknown = set(require) - {check.name for check in asked.checks}
     if unknown:
         raise UsageError(f"--require {sorted(unknown)[0]}: the rubric has no check of that name")
-    folder = results.Folder(out, submissions) if out else None
     request = grade.Request(
         tuple(submissions), asked, kernel_format, file, device, unsandboxed,
         again.seed if again else None, again.digest if again else None,
     )  # fmt: skip
     found = []
-    for one in grade.grade(request, terminal.notice):
-        found.append(one)
-        if folder:
-            folder.save(one, form)
-        if form == "text" or not folder:
-            click.echo(results.written(one, form), nl=False)
+    with results.Folder.made(out, submissions) if out else contextlib.nullcontext() as folder:
+        for one in grade.grade(request, terminal.notice):
+            found.append(one)
+            if folder:
+                folder.save(one, form)
+            if form == "text" or not folder:
+                click.echo(results.written(one, form), nl=False)
     if again is not None:
         terminal.notice("; ".join(again.differences(found[0])) or "every check as in the verdict")
     _end(found, require)
