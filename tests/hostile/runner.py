@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import stat
 import subprocess
 import sys
 import tempfile
@@ -85,13 +86,13 @@ class Runner:
         return environment
 
     def _changed(self, home, named):
-        """What lies in the try's home, but for files that its command names; what differs among the things since the
-        last try: one that changes them fails alone."""
-        names = {Path(word).name for word in named}
-        here = [str(path.relative_to(home)) for path in home.rglob("*") if path.name not in names and not path.is_dir()]
+        """What lies in the try's home, but for files and folders that its command names; what differs among the things
+        since the last try: one that changes them fails alone."""
+        names = {Path(word).name for word in named} - {""}
+        paths = [path.relative_to(home) for path in home.rglob("*") if not path.is_dir()]
         before, self._made = self._made, _listed(self.things)
-        now = self._made
-        return here + sorted(name for name in set(now) | set(before) if now.get(name) != before.get(name))
+        differ = [name for name in set(before) | set(self._made) if before.get(name) != self._made.get(name)]
+        return [str(path) for path in paths if names.isdisjoint(path.parts)] + sorted(differ)
 
 
 def _listed(folder):
@@ -99,5 +100,7 @@ def _listed(folder):
     found = {}
     for path in folder.rglob("*"):
         status = os.lstat(path)
-        found[str(path)] = (status.st_mode, status.st_size, status.st_mtime_ns, status.st_ino)
+        # A folder's own time is that of a temporary file in it, too.
+        written = () if stat.S_ISDIR(status.st_mode) else (status.st_size, status.st_mtime_ns)
+        found[str(path)] = (status.st_mode, status.st_ino, *written)
     return found

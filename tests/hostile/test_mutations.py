@@ -41,6 +41,7 @@ ENDS = {
     "report": ["--n", "0"],
 }
 ENDS.update({"course": ["nosuch"], "bench": ["--edition", "nosuch"], "doctor": ["x"], "kernel": ["nosuch"]})
+ENDS.update({"board serve": ["--port", "0"]})
 
 
 @pytest.fixture(scope="module")
@@ -74,13 +75,14 @@ def test_command_lines(runner):
         while isinstance(command, click.Group):
             words.append(chance.choice(list(command.commands)))
             command = command.commands[words[-1]]
+        ends = ENDS.get(" ".join(words), ENDS.get(name, []))
         options = [param.opts[0] for param in command.params if isinstance(param, click.Option)]
         for _ in range(chance.randrange(5)):
             if options and chance.random() < 0.7:
                 words.append(chance.choice(options))
             if chance.random() < 0.8:
                 words.append(chance.choice(VALUES))
-        return try_of(*words, *ENDS.get(name, []))
+        return try_of(*words, *ends)
 
     tried(runner, make)
 

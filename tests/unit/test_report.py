@@ -96,7 +96,7 @@ class TestPages:
         assert not re.search(r"https?:", text) and "file:" not in text
         page = Page(text)
         for attributes in [*page.all("img"), *page.all("image"), *page.all("use")]:
-            (where,) = (attributes[name] for name in ("src", "xlink:href") if name in attributes)
+            (where,) = (attributes[name] for name in ("src", "href", "xlink:href") if name in attributes)
             assert where.startswith(("data:image/png;base64,", "#"))
         assert not page.all("iframe") and not any("src" in attributes for attributes in page.all("script"))
         assert [attributes["href"] for attributes in page.all("link")] == ["data:,"]

@@ -97,7 +97,9 @@ def _svg(figure, path: str) -> str:
         text = text.replace(light, f"var(--{name})")
     css = f"<style>{style()} {_FONT}</style>"
     text = re.sub(r'<style type="text/css">.*?</style>', css, text, count=1, flags=re.DOTALL)
-    return smaller(re.sub(r"\n\s*", "\n", text))
+    # SVG 2 has `href` without a namespace, and what reads SVG has long known it.
+    text = smaller(re.sub(r"\n\s*", "\n", text)).replace(' xlink:href="#', ' href="#')
+    return text if "xlink:href=" in text else text.replace(' xmlns:xlink="http://www.w3.org/1999/xlink"', "", 1)
 
 
 def _without_bare_groups(text: str) -> str:
