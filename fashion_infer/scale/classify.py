@@ -1,5 +1,6 @@
 """A job from its plan to its end: what is missing is done, here or on a cluster, and all of it is counted."""
 
+import contextlib
 import time
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Set
 
@@ -61,18 +62,18 @@ def classify(job: Job, address: Optional[str] = None, progress: Progress = lambd
     """
     start, tally = time.monotonic(), _Tally()
     folder = Folder(job.spec.out, job.spec.identity) if job.spec.out else None
-    if folder:
-        folder.claim(job.facts)
-        tally.take(folder, job)
-    progress(tally.images, 0)
-    before = len(tally.found)
-    if before < len(job.blocks):
-        missing = (index for index in range(len(job.blocks)) if index not in tally.found)
-        for done in _executed(job, missing, address):
-            tally.add(done)
-            progress(tally.images, len(tally.nodes))
-    if folder:
-        folder.tidy()
+    with folder.claimed(job.facts) if folder else contextlib.nullcontext():
+        if folder:
+            tally.take(folder, job)
+        progress(tally.images, 0)
+        before = len(tally.found)
+        if before < len(job.blocks):
+            missing = (index for index in range(len(job.blocks)) if index not in tally.found)
+            for done in _executed(job, missing, address):
+                tally.add(done)
+                progress(tally.images, len(tally.nodes))
+        if folder:
+            folder.tidy()
     correct = tally.correct if tally.labelled else None
     return Outcome(tally.images, correct, len(job.blocks), before, tally.of_nodes(), time.monotonic() - start)
 

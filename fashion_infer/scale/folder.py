@@ -12,6 +12,7 @@ from pyarrow import fs, parquet
 
 from ..errors import DataError
 from ..system.files import replacing
+from ..system.temporary import folder_made
 from . import places
 
 MANIFEST = "_job.json"  # what reads a folder of Parquet passes over names that begin with _
@@ -48,8 +49,24 @@ class Folder:
         self._system, self._path = places.filesystem(place)
         self._local = not places.is_uri(place)
 
-    def claim(self, facts: Dict[str, Any]) -> None:
-        """Make the folder that of a job, or find that it is.
+    @contextlib.contextmanager
+    def claimed(self, facts: Dict[str, Any]) -> Iterator[None]:
+        """`claim`, for a block of code: where that fails before anything is kept, nothing is left of the claim."""
+        with contextlib.ExitStack() as undo:
+            if self._local:
+                with self._explained():
+                    undo.enter_context(folder_made(self._path))
+            fresh = self.claim(facts)
+            try:
+                yield
+            except BaseException:
+                with contextlib.suppress(DataError, OSError, pyarrow.ArrowException):
+                    if fresh and next(self.kept(), None) is None:
+                        self._system.delete_file(f"{self._path}/{MANIFEST}")
+                raise
+
+    def claim(self, facts: Dict[str, Any]) -> bool:
+        """Make the folder that of a job, or find that it is; whether it was not before.
 
         Raises
         ------
@@ -67,6 +84,7 @@ class Folder:
             elif known.get("job") != self.identity:
                 raise DataError(f"{self.place} holds the results of another job ({_difference(known, facts)}): name "
                                 "another folder, or delete that one")  # fmt: skip
+            return known is None
 
     def check(self) -> None:
         """Raise DataError unless this process sees the job's folder: on a cluster every node must."""

@@ -92,6 +92,24 @@ def test_a_folder_that_cannot_be(invoke, tmp_path, monkeypatch, name):
         assert code == 3 and err.count("\n") == 1, words
 
 
+@pytest.mark.parametrize("there", ["", "a", "a/b"])
+def test_a_job_that_fails_leaves_what_was_done_and_else_nothing(invoke, images, tmp_path, there):
+    """Of one that goes on with an earlier one's folder, all of that stays."""
+    (tmp_path / there).mkdir(exist_ok=True, parents=True)
+    (tmp_path / "bad.png").write_text("no picture")
+    np.save(tmp_path / "good.npy", images[0])
+    before, out = sorted(tmp_path.rglob("*")), tmp_path / "a" / "b"
+    words = (tmp_path / "bad.png", "--backend", "cpu", "--block-size", len(images[0]), "--out", out)
+    for _ in range(2):
+        code, _, err = invoke("predict", *words)
+        assert code == 3 and "bad.png is not a picture" in err and err.count("\n") == 1
+        assert sorted(tmp_path.rglob("*")) == before
+    for _ in range(2):
+        code, _, err = invoke("predict", tmp_path / "good.npy", *words)
+        assert code == 3 and "bad.png is not a picture" in err and err.count("\n") == 1
+        assert sorted(path.name for path in out.iterdir()) == ["_job.json", "part-000000000.parquet"]
+
+
 def test_predict_on_a_cluster_needs_a_place_for_its_results(invoke, tmp_path):
     code, out, err = invoke("predict", tmp_path, "--ray", "auto")
     assert code == 2 and "--out DIR" in err and not out

@@ -86,6 +86,7 @@ def _svg(figure, path: str) -> str:
     text = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->", "", text, flags=re.DOTALL)
     text = re.sub(r"font: ([a-z0-9 ]*?)([\d.]+px)[^;\"]*", r"font: \1\2 system-ui, sans-serif", text)  # matplotlib 3.7
     text = re.sub(r"font-family: [^;\"]*; ", "", text)
+    text = re.sub(r" (?:stroke-dashoffset: 0|stroke-linejoin: miter|text-anchor: start);", "", text)  # the defaults
     text = re.sub(r' transform="rotate\(-0 [^)]*\)"', "", text)
     # Of places a tenth of a pixel is enough. Of attributes alone: what a text says stays as it is.
     text = re.sub(r'(?<= )(?:d|x|y)="[^"]*"', lambda found: re.sub(r"(\.\d)\d+", r"\1", found.group()), text)
