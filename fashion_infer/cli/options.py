@@ -1,12 +1,25 @@
 """The options of the commands, each defined once, and the objects that carry them."""
 
 import functools
+import math
 
 import click
 
 from ..system.isolation import TIMEOUT
 from . import scaling
 from .apart import apart
+
+
+class Number(click.FloatRange):
+    """A finite number of a range: click's own takes NaN, which is outside of none, and of an open range infinity."""
+
+    def convert(self, value, param, ctx):
+        """The number; a UsageError of click's for any other text."""
+        found = super().convert(value, param, ctx)
+        if not math.isfinite(found):
+            self.fail(f"{value} is not a finite number.", param, ctx)
+        return found
+
 
 model = click.option("--model", metavar="NAME", help="A shipped model, see `models list` [default: the edition's].")
 edition = click.option(
@@ -85,7 +98,7 @@ kernel = click.option(
 kernel_format = click.option("--format", "kernel_format", metavar="NAME", help="The kernel file's, to insist on one.")
 timeout = click.option(
     "--timeout",
-    type=click.FloatRange(min=0, min_open=True),
+    type=Number(min=0, min_open=True),
     default=TIMEOUT,
     show_default=True,
     metavar="SECONDS",

@@ -33,6 +33,20 @@ def test_every_help_ends_with_examples(invoke, words, command):
     assert len(set(command.examples)) == len(command.examples)
 
 
+@pytest.mark.parametrize("value", ["nan", "inf", "-inf", "1e999"])
+def test_no_option_takes_what_is_no_finite_number(invoke, value):
+    found = [
+        (words, option.opts[0])
+        for words, command in ALL
+        for option in command.params
+        if isinstance(option.type, click.types.FloatParamType)
+    ]
+    assert len(found) > 5
+    for words, option in found:
+        code, out, err = invoke(*words, option, value)
+        assert code == 2 and option in err and err.count("\n") == 1 and not out, (words, option)
+
+
 def parsed(line):
     """The command of an example, and the context of its arguments; what a shell does with them is left out."""
     words = shlex.split(line.partition(" > ")[0].partition(" | ")[0])

@@ -203,6 +203,7 @@ SCORES = {"full": 100, "wrong": 10, "refused": 0, "failed": 0}
 @pytest.mark.parametrize("name", VERDICTS)
 def test_text_says_points_and_what_to_do(name):
     text = results.written(VERDICTS[name], "text")
+    assert all(line.isprintable() for line in text.split("\n"))  # a terminal obeys no submission's name
     assert f"{SCORES[name]} of 100 points" in text
     if name == "wrong":
         assert KINDS["wrong"].advice in text and "marked: layer 1, n = 20: says 0 ms" in text and "not ranked" in text

@@ -7,14 +7,15 @@ from pathlib import Path
 import click
 
 from ...errors import DataError, UsageError
+from .. import options
 from ..groups import Command, Group
 from .opening import of_class, takes_store
 
 _LIMITS = (
     click.option("--deadline", metavar="WHEN", help="ISO 8601 with a zone: 2026-12-05T23:59-06:00 ['none': none]."),
-    click.option("--gpu-seconds", type=click.FloatRange(min=0, min_open=True), metavar="S",
+    click.option("--gpu-seconds", type=options.Number(min=0, min_open=True), metavar="S",
                  help="Of the device, that a person may use up in all [default: no limit]."),
-    click.option("--cudnn-ms", type=click.FloatRange(min=0, min_open=True), metavar="MS",
+    click.option("--cudnn-ms", type=options.Number(min=0, min_open=True), metavar="MS",
                  help="What cuDNN takes for the layers: a line in the page's plot [default: none]."),
     click.option("--most-bytes", type=click.IntRange(1, 32 << 20), metavar="N", help="Of a submission [1 MiB]."),
     click.option("--most-pending", type=click.IntRange(1), metavar="N", help="Of a person at a time [4]."),

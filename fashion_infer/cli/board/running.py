@@ -126,15 +126,15 @@ def restore(store, file):
 )
 @options.takes(
     click.option("--people", type=click.IntRange(1, 100_000), default=300, show_default=True),
-    click.option("--submissions", type=click.FloatRange(min=0.01, max=1000), default=12.0, show_default=True,
+    click.option("--submissions", type=options.Number(min=0.01, max=1000), default=12.0, show_default=True,
                  help="Of a person, on average."),
-    click.option("--days", type=click.FloatRange(min=0.1, max=365), default=14.0, show_default=True,
+    click.option("--days", type=options.Number(min=0.1, max=365), default=14.0, show_default=True,
                  help="From the first submission to the deadline."),
-    click.option("--rush-hours", type=click.FloatRange(min=0.1), default=24.0, show_default=True,
+    click.option("--rush-hours", type=options.Number(min=0.1), default=24.0, show_default=True,
                  help="Mean time before the deadline at which people submit."),
-    click.option("--seconds", type=click.FloatRange(min=0.01), default=30.0, show_default=True,
+    click.option("--seconds", type=options.Number(min=0.01), default=30.0, show_default=True,
                  help="Of a judging: `board status` says what yours take."),
-    click.option("--wait", type=click.FloatRange(min=0.1), default=300.0, show_default=True,
+    click.option("--wait", type=options.Number(min=0.1), default=300.0, show_default=True,
                  help="Seconds that 95 of 100 may wait at the most."),
 )  # fmt: skip
 def estimate(people, submissions, days, rush_hours, seconds, wait):

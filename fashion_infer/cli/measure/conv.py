@@ -17,7 +17,7 @@ GRID = (
     ),
     click.option("--seed", type=int, help="Of the grid's sample and data [default: 1]."),
     click.option(
-        "--seconds", type=click.FloatRange(min=0, min_open=True), help="Begin no point of the grid after this time."
+        "--seconds", type=options.Number(min=0, min_open=True), help="Begin no point of the grid after this time."
     ),
 )
 

@@ -2,6 +2,7 @@
 
 from typing import List
 
+from ...system.text import shown
 from ..referee.findings import Finding
 from ..verdict import JUDGED, Verdict
 
@@ -25,7 +26,8 @@ def write(verdict: Verdict) -> str:
         )
     lines += told(verdict.findings)
     lines.append(f"  sandbox: {verdict.sandbox['available']}{'' if verdict.ranked else '; not ranked'}")
-    return "\n".join(lines) + "\n"
+    # For a terminal, which must obey no name that somebody gave a file.
+    return "".join(f"{shown(line)}\n" for line in "\n".join(lines).split("\n"))
 
 
 def told(findings) -> List[str]:
