@@ -51,7 +51,7 @@ class Folder:
 
     @contextlib.contextmanager
     def claimed(self, facts: Dict[str, Any]) -> Iterator[None]:
-        """`claim`, for a block of code: where that fails before anything is kept, nothing is left of the claim."""
+        """`claim`, for a `with` block; if that fails and no file of images is kept, manifest and folder go again."""
         with contextlib.ExitStack() as undo:
             if self._local:
                 with self._explained():

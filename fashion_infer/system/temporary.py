@@ -25,7 +25,7 @@ def vanishing(path: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def folder_made(path: Union[str, Path], mode: int = 0o777) -> Iterator[Path]:
-    """A folder, made with those above it where they are missing; of these the ones that stay empty are removed.
+    """A folder, made where it is missing, and those above it; what was made and is empty at the end is removed.
 
     Parameters
     ----------

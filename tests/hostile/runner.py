@@ -86,8 +86,10 @@ class Runner:
         return environment
 
     def _changed(self, home, named):
-        """What lies in the try's home, but for files and folders that its command names; what differs among the things
-        since the last try: one that changes them fails alone."""
+        """What a try left in its home, but for what its command names; and what it changed among the things.
+
+        They are compared with what the try before left: of several tries only the one that changes them fails.
+        """
         names = {Path(word).name for word in named} - {""}
         paths = [path.relative_to(home) for path in home.rglob("*") if not path.is_dir()]
         before, self._made = self._made, _listed(self.things)

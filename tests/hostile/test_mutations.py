@@ -39,9 +39,9 @@ ENDS = {
     "profile": ["--n", "0"],
     "predict": ["{text}"],
     "report": ["--n", "0"],
+    "board serve": ["--port", "0"],
 }
 ENDS.update({"course": ["nosuch"], "bench": ["--edition", "nosuch"], "doctor": ["x"], "kernel": ["nosuch"]})
-ENDS.update({"board serve": ["--port", "0"]})
 
 
 @pytest.fixture(scope="module")
