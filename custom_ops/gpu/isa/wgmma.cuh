@@ -283,6 +283,10 @@ __device__ inline void take_sums(float* done, float total, float& sum, float& sm
 __device__ inline void named_barrier(int number, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(number), "r"(threads) : "memory");
 }
+// Arrives there and goes on: what this thread has written, those see who wait for as many threads by `named_barrier`.
+__device__ inline void named_arrive(int number, int threads) {
+  asm volatile("bar.arrive %0, %1;" ::"r"(number), "r"(threads) : "memory");
+}
 // The same, and whether `value` holds for any of them.
 __device__ inline bool named_barrier_or(int number, int threads, bool value) {
   int any;

@@ -88,7 +88,7 @@ __device__ __forceinline__ bool prepare(const Dims& d, const Plan& plan, const S
     for (int unit = thread; unit < 2 * plan.steps + kUnitsBehind; unit += kPlanners)
       shared.table[unit] = own_weights_at(d, plan, steps, unit);
     __syncwarp();
-    named_barrier(kPlansBarrier, kPackers + kPlanners);
+    named_arrive(kPlansBarrier, kPackers + kPlanners);  // nobody waits for packers here
     if (thread < kPositions) {
       const int position = first + thread, h = static_cast<int>(by_width.divide(position)), w = position - h * d.W;
       shared.offsets[thread] = h < d.OH && w < d.OW ? h * d.OW + w : -1;
