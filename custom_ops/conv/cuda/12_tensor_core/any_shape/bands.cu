@@ -264,13 +264,20 @@ fops_status run(const fops_conv& c, const Tiling& tiling, const float* x, const 
 
 bool usable() { return has_code_here(tensor_core_bands<24, true, false>, kThreads); }
 
+// Bands whose rows are mostly staged for others too, or that leave most of a tile empty: any_shape.cu is faster. Of the
+// largest batch, ms: 128 to 4, 3x3, 14x14 (2 rows) 5.2 and 2.1; 16 to 4, 7x7, 112x112 (1 row) 9.3 and 5.3.
+bool thin(const fops_conv& c, const Tiling& tiling) {
+  const int64_t positions = (tiling.rows - 1) * c.W + out_w(c);
+  return tiling.bands > 1 && (tiling.rows < c.K - 1 || 2 * positions <= kGroups * kTile);
+}
+
 }  // namespace
 
 bool takes_tensor_core_bands(const fops_conv& c) {
   Tiling tiling;
   return takes_any(c) && c.x_type == FOPS_FLOAT32 && c.C > 1 && c.C <= 256 && c.M <= 32 && c.K <= kLargestK &&
          c.C * c.K * c.K >= 16 && c.W >= 2 && c.H <= 4096 && c.W <= 4096 && tiling_for(c, &tiling) &&
-         (c.M <= 24 || tiling.rows >= 2 * (c.K - 1)) && usable();
+         (c.M <= 24 || tiling.rows >= 2 * (c.K - 1)) && usable() && !(thin(c, tiling) && takes_tensor_core_any_shape(c));
 }
 
 fops_status run_tensor_core_bands(const fops_conv& c, const void* x, const float* k, float* y, cudaStream_t stream) {
