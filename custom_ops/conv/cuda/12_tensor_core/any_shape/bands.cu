@@ -277,7 +277,8 @@ bool takes_tensor_core_bands(const fops_conv& c) {
   Tiling tiling;
   return takes_any(c) && c.x_type == FOPS_FLOAT32 && c.C > 1 && c.C <= 256 && c.M <= 32 && c.K <= kLargestK &&
          c.C * c.K * c.K >= 16 && c.W >= 2 && c.H <= 4096 && c.W <= 4096 && tiling_for(c, &tiling) &&
-         (c.M <= 24 || tiling.rows >= 2 * (c.K - 1)) && usable() && !(thin(c, tiling) && takes_tensor_core_any_shape(c));
+         (c.M <= 24 || tiling.rows >= 2 * (c.K - 1)) && usable() &&
+         !(thin(c, tiling) && takes_tensor_core_any_shape(c));
 }
 
 fops_status run_tensor_core_bands(const fops_conv& c, const void* x, const float* k, float* y, cudaStream_t stream) {
