@@ -163,6 +163,10 @@ class TestInstall:
         code, out, err = invoke("completion", "install", "--shell", "bash")
         assert code == 3 and "cannot make the folder" in err and not out and not (person / ".bashrc").exists()
 
+    def test_a_start_file_that_cannot_be_written_leaves_no_folder(self, invoke, person):
+        (person / ".bashrc").symlink_to("missing/.bashrc")
+        assert invoke("completion", "install", "--shell", "bash")[0] == 3 and not (person / ".local").exists()
+
 
 def typed(shell, keys, wanted, seconds=90):
     """What an interactive shell shows until it has shown `wanted` after these keys are typed."""

@@ -1,5 +1,6 @@
 """`fashion-infer completion`: the shell completes commands, options, models, kernels, editions, formats and files."""
 
+import contextlib
 import os
 import shlex
 from pathlib import Path
@@ -36,10 +37,11 @@ def install(shell):
     script, start = _places(shell)
     line = _line(shell, script)
     old = _read(start) if start else ""
-    for path in filter(None, (script, start)):
-        _folder(path)
-        files.check(path)
-    files.write(script, _source(shell))
+    with contextlib.ExitStack() as folders:
+        for path in filter(None, (script, start)):
+            folders.enter_context(_folder(path))
+            files.check(path)
+        files.write(script, _source(shell))
     if start and line not in old.splitlines():
         kept = _without(old)
         _write(start, kept + ("" if not kept or kept.endswith("\n") else "\n") + line + "\n")
@@ -135,8 +137,13 @@ def _without(text):
     return "".join(line for line in text.splitlines(keepends=True) if not line.rstrip("\n").endswith(_MARK))
 
 
+@contextlib.contextmanager
 def _folder(path):
+    """The file's folder, which is gone again where nothing is written to it."""
+    from ...system import temporary
+
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        with temporary.folder_made(path.parent):
+            yield
     except OSError as error:
         raise DataError(f"cannot make the folder {path.parent}: {error.strerror}") from None
