@@ -163,9 +163,11 @@ class TestInstall:
         code, out, err = invoke("completion", "install", "--shell", "bash")
         assert code == 3 and "cannot make the folder" in err and not out and not (person / ".bashrc").exists()
 
-    def test_a_start_file_that_cannot_be_written_leaves_no_folder(self, invoke, person):
+    def test_folders(self, invoke, person, monkeypatch):
         (person / ".bashrc").symlink_to("missing/.bashrc")
         assert invoke("completion", "install", "--shell", "bash")[0] == 3 and not (person / ".local").exists()
+        monkeypatch.setenv("ZDOTDIR", str(person / "made"))
+        assert invoke("completion", "install", "--shell", "zsh")[0] == 0 and (person / "made/.zshrc").is_file()
 
 
 def typed(shell, keys, wanted, seconds=90):

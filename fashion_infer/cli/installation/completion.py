@@ -42,9 +42,9 @@ def install(shell):
             folders.enter_context(_folder(path))
             files.check(path)
         files.write(script, _source(shell))
-    if start and line not in old.splitlines():
-        kept = _without(old)
-        _write(start, kept + ("" if not kept or kept.endswith("\n") else "\n") + line + "\n")
+        if start and line not in old.splitlines():
+            kept = _without(old)
+            _write(start, kept + ("" if not kept or kept.endswith("\n") else "\n") + line + "\n")
     terminal.say(str(script))
     terminal.notice(f"{shell} completes `fashion-infer` in every shell that starts from now on")
 

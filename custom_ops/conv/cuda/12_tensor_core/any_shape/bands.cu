@@ -264,8 +264,8 @@ fops_status run(const fops_conv& c, const Tiling& tiling, const float* x, const 
 
 bool usable() { return has_code_here(tensor_core_bands<24, true, false>, kThreads); }
 
-// Bands whose rows are mostly staged for others too, or that leave most of a tile empty: any_shape.cu is faster. Of the
-// largest batch, ms: 128 to 4, 3x3, 14x14 (2 rows) 5.2 and 2.1; 16 to 4, 7x7, 112x112 (1 row) 9.3 and 5.3.
+// Bands whose rows are mostly staged for others too, or that leave most of a tile empty: any_shape.cu is faster. 128 to
+// 4, 3x3, 14x14, 19,929 images: two rows, 5.2 ms and 2.1.
 bool thin(const fops_conv& c, const Tiling& tiling) {
   const int64_t positions = (tiling.rows - 1) * c.W + out_w(c);
   return tiling.bands > 1 && (tiling.rows < c.K - 1 || 2 * positions <= kGroups * kTile);
