@@ -139,7 +139,7 @@ def _without(text):
 
 @contextlib.contextmanager
 def _folder(path):
-    """The file's folder, which is gone again where nothing is written to it."""
+    """The file's folder; gone again where nothing is written to it."""
     from ...system import temporary
 
     try:
