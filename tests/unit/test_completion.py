@@ -163,7 +163,7 @@ class TestInstall:
         code, out, err = invoke("completion", "install", "--shell", "bash")
         assert code == 3 and "cannot make the folder" in err and not out and not (person / ".bashrc").exists()
 
-    def test_folders(self, invoke, person, monkeypatch):
+    def test_a_folder_is_kept_with_its_file_alone(self, invoke, person, monkeypatch):
         (person / ".bashrc").symlink_to("missing/.bashrc")
         assert invoke("completion", "install", "--shell", "bash")[0] == 3 and not (person / ".local").exists()
         monkeypatch.setenv("ZDOTDIR", str(person / "made"))

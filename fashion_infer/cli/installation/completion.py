@@ -32,6 +32,7 @@ def install(shell):
     """
     from ...present.render import terminal
     from ...system import files
+    from ...system.temporary import folder_made
 
     shell = _chosen(shell)
     script, start = _places(shell)
@@ -39,7 +40,10 @@ def install(shell):
     old = _read(start) if start else ""
     with contextlib.ExitStack() as folders:
         for path in filter(None, (script, start)):
-            folders.enter_context(_folder(path))
+            try:
+                folders.enter_context(folder_made(path.parent))
+            except OSError as error:
+                raise DataError(f"cannot make the folder {path.parent}: {error.strerror}") from None
             files.check(path)
         files.write(script, _source(shell))
         if start and line not in old.splitlines():
@@ -135,15 +139,3 @@ def _write(path, text):
 def _without(text):
     """The text without our line."""
     return "".join(line for line in text.splitlines(keepends=True) if not line.rstrip("\n").endswith(_MARK))
-
-
-@contextlib.contextmanager
-def _folder(path):
-    """The file's folder; gone again where nothing is written to it."""
-    from ...system import temporary
-
-    try:
-        with temporary.folder_made(path.parent):
-            yield
-    except OSError as error:
-        raise DataError(f"cannot make the folder {path.parent}: {error.strerror}") from None
