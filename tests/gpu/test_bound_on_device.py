@@ -61,10 +61,20 @@ def constants(rng, n, c, k, across=0):
     return rng.uniform(0.5, 1.5, (n, 1, 1, 1)).astype(np.float32) * np.ones(size, np.float32)
 
 
-@pytest.mark.parametrize("pixels", ["constant", "positive"])
+def losing(rng, n, size):
+    """The same of values from 1 to 2, each the one of 1,000 neighbours whose two halves lose most: what is left of it,
+    and the product of two low halves, all of one sign."""
+    values = (1 + (np.arange(n)[:, None] + rng.random((n, 1000))) / n).astype(np.float32)
+    low = values - values.astype(np.float16).astype(np.float64)
+    left = low - (2048 * low).astype(np.float16) / 2048.0
+    most = np.argmax((2 * left + low**2) / values, axis=1)
+    return rng.permutation(values[np.arange(n), most])[:, None, None, None] * np.ones(size, np.float32)
+
+
+@pytest.mark.parametrize("pixels", ["constant", "positive", "losing"])
 @pytest.mark.parametrize(
     "c, m, k, across",
-    [(31, 64, 2, 0), (5, 24, 4, 0), (15, 32, 4, 0), (160, 40, 1, 0), (64, 64, 2, 0), (15, 64, 8, 0), (3, 64, 7, 0),
+    [(15, 40, 2, 9), (13, 40, 2, 9), (63, 64, 1, 0), (31, 64, 2, 0), (5, 24, 4, 0), (15, 32, 4, 0), (160, 40, 1, 0), (64, 64, 2, 0), (15, 64, 8, 0), (3, 64, 7, 0),
      (3, 64, 7, 32), (4, 64, 5, 32), (2, 64, 8, 32), (2, 64, 5, 32), (49, 64, 1, 0), (64, 64, 1, 0), (128, 64, 1, 0),
      (6, 16, 5, 4), (4, 9, 5, 4), (2, 12, 5, 4), (12, 24, 5, 4), (11, 24, 7, 4)],
 )  # fmt: skip
@@ -72,9 +82,12 @@ def test_alike_terms(c, m, k, across, pixels):
     """The tensor cores cut off toward zero: terms of one sign add up what each chain loses. Which values lose most is
     chance, so there are many: a constant an image and a filter."""
     rng = np.random.default_rng()
-    x = constants(rng, 1000, c, k, across)
-    x = x if pixels == "constant" else (x * rng.uniform(0.9, 1.1, x.shape)).astype(np.float32)
-    check_kernel("auto", x, constants(rng, m, c, k))
+    x, weight = constants(rng, 1000, c, k, across), constants(rng, m, c, k)
+    if pixels == "positive":
+        x = (x * rng.uniform(0.9, 1.1, x.shape)).astype(np.float32)
+    elif pixels == "losing":
+        x, weight = losing(rng, 1000, x.shape[1:]), losing(rng, m, weight.shape[1:])
+    check_kernel("auto", x, weight)
 
 
 @pytest.mark.parametrize(

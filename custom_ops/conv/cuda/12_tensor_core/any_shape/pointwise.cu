@@ -36,7 +36,7 @@ constexpr int kMostSteps = 8;  // of 16 channels
 
 // Steps whose sums the tensor cores add up before ordinary additions take them over. mma.sync adds 16 products in two
 // lots, each cut off toward zero: of n steps of one sign up to 2 n + 1 units of 2^-24, beside up to 4 for the product of
-// the low halves, where the bound allows 4 + sqrt(C): 11 for 49 channels.
+// the low halves, where the bound allows 4 + sqrt(C): 12 for 64 channels.
 constexpr int kChain = 2;
 
 struct Tiling {
