@@ -62,9 +62,9 @@ def constants(rng, n, c, k, across=0):
 
 
 def losing(rng, n, size):
-    """The same of values from 1 to 2, each the one of 1,000 neighbours whose two halves lose most: what is left of it,
-    and the product of two low halves, all of one sign."""
-    values = (1 + (np.arange(n)[:, None] + rng.random((n, 1000))) / n).astype(np.float32)
+    """The same of values from 1 to 2, more of them near 1, each the one of 1,000 neighbours whose two halves lose most:
+    what is left of it, and the product of two low halves, all of one sign."""
+    values = (1 + ((np.arange(n)[:, None] + rng.random((n, 1000))) / n) ** 3).astype(np.float32)
     low = values - values.astype(np.float16).astype(np.float64)
     left = low - (2048 * low).astype(np.float16) / 2048.0
     most = np.argmax((2 * left + low**2) / values, axis=1)
@@ -74,7 +74,8 @@ def losing(rng, n, size):
 @pytest.mark.parametrize("pixels", ["constant", "positive", "losing"])
 @pytest.mark.parametrize(
     "c, m, k, across",
-    [(15, 40, 2, 9), (13, 40, 2, 9), (63, 64, 1, 0), (31, 64, 2, 0), (5, 24, 4, 0), (15, 32, 4, 0), (160, 40, 1, 0), (64, 64, 2, 0), (15, 64, 8, 0), (3, 64, 7, 0),
+    [(1, 50, 5, 15), (1, 12, 5, 31), (15, 40, 2, 9), (13, 40, 2, 9), (63, 64, 1, 0), (31, 64, 2, 0), (5, 24, 4, 0),
+     (15, 32, 4, 0), (160, 40, 1, 0), (64, 64, 2, 0), (15, 64, 8, 0), (3, 64, 7, 0),
      (3, 64, 7, 32), (4, 64, 5, 32), (2, 64, 8, 32), (2, 64, 5, 32), (49, 64, 1, 0), (64, 64, 1, 0), (128, 64, 1, 0),
      (6, 16, 5, 4), (4, 9, 5, 4), (2, 12, 5, 4), (12, 24, 5, 4), (11, 24, 7, 4)],
 )  # fmt: skip

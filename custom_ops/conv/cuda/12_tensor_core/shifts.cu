@@ -114,6 +114,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(128 * groups(K)), kBlockGroup
   const int filters = (tiling.two && !group ? min(tiling.split, d.M) : d.M) - first_filter;  // of this warpgroup's tile
   uint32_t w_hi[kSteps][4], w_lo[kSteps][4];
   load_weights<K>(weights + first_filter * kTaps, filters, filter_scale, w_hi, w_lo);
+  const LastStep<K> last_step(w_lo);  // here: from where it is used the compiler would wait behind each wgmma (C7520)
   const bool finite = __syncthreads_and(good);
 
   const Row<K> row(warp % 4, g);
@@ -212,14 +213,17 @@ __global__ void __launch_bounds__(bound_with_wgmma(128 * groups(K)), kBlockGroup
       } while (++turn < turns);
     } else {
       // The high halves' sums in two chains of two steps: of one sign a chain of n loses up to n + 1 units of 2^-24,
-      // and the product of two low halves, left out, 4. The bound allows 9 with K = 5, where one chain may need 8
-      // (docs/precision.md).
+      // and the products of two low halves, left out, 4. The bound allows 9 with K = 5, where one chain may need 8
+      // (docs/precision.md), so there some of them are made.
       constexpr int kFirst = (kSteps + 1) / 2;
       do {
         wgmma_fence();
 #pragma unroll
         for (int s = 0; s < kSteps; ++s) {
-          product(small, w_lo[s], s, 0, s > 0);
+          if (K == 5 && s == kSteps - 1)
+            product(small, last_step.weights, s, last_step.distance(unit_count, tiling.a_row), 1);
+          else
+            product(small, w_lo[s], s, 0, s > 0);
           product(small, w_hi[s], s, unit_count, 1);
           if (s < kFirst) product(both, w_hi[s], s, 0, s > 0);
         }

@@ -231,11 +231,15 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
           } while ((unit += kColumns) < end);
         } else {
           const float rescale = work.rescale;
+          const shifts::LastStep<K> last_step(w_lo);
           do {  // two chains, as in shifts.cu
             wgmma_fence();
 #pragma unroll
             for (int s = 0; s < kSteps; ++s) {
-              product(low, w_lo[s], s, 0, s > 0);
+              if (s == kSteps - 1)
+                product(low, last_step.weights, s, last_step.distance(unit_count, cut.a_row), 1);
+              else
+                product(low, w_lo[s], s, 0, s > 0);
               product(low, w_hi[s], s, unit_count, 1);
               if (s < 2) product(high, w_hi[s], s, 0, s > 0);
             }
