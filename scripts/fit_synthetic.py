@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from fashion_infer.data.dataset import load_split
-from fashion_infer.data.synthetic import CLASSES, COEFFICIENT_SD, FRACTION_BITS, MEAN_BITS
+from fashion_infer.data.synthetic import CLASSES, COEFFICIENT_SD, FRACTION_BITS, MEAN_BITS, differences
 
 ROOT = Path(__file__).resolve().parents[1]
 SIZE_LIMIT = 500 * 1000  # bytes: it is committed and goes into the wheel
@@ -61,7 +61,8 @@ def main():
     images = images.reshape(len(images), -1)
     fitted = [fit_class(images[labels == label], options.components) for label in range(CLASSES)]
     mean, components, multipliers = (np.stack(part) for part in zip(*fitted))
-    np.savez_compressed(str(options.to), mean=mean, components=components, multipliers=multipliers)
+    packed = differences(components)
+    np.savez_compressed(str(options.to), mean=mean, differences=packed, multipliers=multipliers)
     size = options.to.stat().st_size
     print(f"{options.to}: {size} bytes, {options.components} components a class")
     if size > SIZE_LIMIT:

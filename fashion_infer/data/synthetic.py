@@ -79,12 +79,24 @@ def draw(start, count, seed=SEED):
     return images.reshape(count, 1, SIZE, SIZE), labels
 
 
+def differences(components):
+    """Components (..., 784), int8, as the file keeps them: (..., 28, 28), int8, each entry less its left neighbour and
+    that less its upper one, modulo 256. So deflate needs 255 KB, and for the entries themselves 293."""
+    images = components.reshape(*components.shape[:-1], SIZE, SIZE)
+    return np.diff(np.diff(images, axis=-1, prepend=np.int8(0)), axis=-2, prepend=np.int8(0))
+
+
+def _components(differences):
+    images = differences.cumsum(axis=-2, dtype=np.int8).cumsum(axis=-1, dtype=np.int8)
+    return images.reshape(*images.shape[:-2], SIZE * SIZE)
+
+
 @functools.lru_cache(maxsize=1)
 def _model():
     """Means (10, 784) and bases (10, k, 784): float64 arrays of whole numbers of 2**-FRACTION_BITS."""
     with np.load(str(resource_dir("data") / "synthetic.npz")) as stored:
         mean = stored["mean"].astype(np.int64) << (FRACTION_BITS - MEAN_BITS)
-        basis = stored["components"].astype(np.int64) * stored["multipliers"].astype(np.int64)[:, :, None]
+        basis = _components(stored["differences"]).astype(np.int64) * stored["multipliers"].astype(np.int64)[:, :, None]
     return mean.astype(np.float64), basis.astype(np.float64)
 
 

@@ -1,6 +1,7 @@
 """The built-in set is the same bits everywhere, and looks enough like Fashion-MNIST."""
 
 import hashlib
+import itertools
 import subprocess
 import sys
 
@@ -20,20 +21,28 @@ def built_in():
     return synthetic.load()
 
 
+def _summed(image):
+    """The 784 entries of which the file has the differences to the left and to the row above, modulo 256."""
+    rows = [list(itertools.accumulate(row)) for row in image]
+    columns = [itertools.accumulate(column) for column in zip(*rows)]
+    return [(entry + 128) % 256 - 128 for row in zip(*columns) for entry in row]
+
+
 def _one_image(index, seed=synthetic.SEED):
     """Image and label number `index` in Python's integers, from the model file and the recipe in words."""
     with np.load(str(resource_dir("data") / "synthetic.npz")) as stored:
-        mean, components, multipliers = (stored[key].tolist() for key in ("mean", "components", "multipliers"))
+        mean, differences, multipliers = (stored[key].tolist() for key in ("mean", "differences", "multipliers"))
     count = len(multipliers[0])
     generator = np.random.PCG64(seed)
     words = [int(generator.random_raw()) for _ in range((index + 1) * (1 + count))][-1 - count :]
     label = words[0] % 10
     coefficients = [sum(word.to_bytes(8, "little")) - 1020 for word in words[1:]]
+    components = [_summed(image) for image in differences[label]]
     pixels = []
     for pixel in range(784):
         level = mean[label][pixel] << 12
         for k, coefficient in enumerate(coefficients):
-            level += coefficient * multipliers[label][k] * components[label][k][pixel]
+            level += coefficient * multipliers[label][k] * components[k][pixel]
         whole, rest = divmod(level, 1 << 20)
         half = 1 << 19
         whole += rest > half or (rest == half and whole % 2 == 1)
