@@ -117,8 +117,8 @@ __device__ void load_weights(const float* k, int filters, float scale, uint32_t 
 }
 
 // Operands of the last step's low weights for inexact pixels where K = 5. The step has one row of weights, so a unit is
-// free: here it has the first row's low weights, for low pixels. So of the products of two low halves those of one row in
-// five are made. Without them, 25 equal terms chosen to lose most were 1.03 times the bound from their sum.
+// free: here it has the first row's low weights, for low pixels. So one row in five of the products of two low halves is
+// made. Without it, 25 equal terms chosen to lose most were 1.03 times the bound from their sum.
 template <int K>
 struct LastStep {
   uint32_t weights[4];
@@ -126,7 +126,8 @@ struct LastStep {
 #pragma unroll
     for (int i = 0; i < 2; ++i) {  // of the size that a product of two enlarged halves has to have
       weights[i] = w_lo[steps(K) - 1][i];
-      weights[2 + i] = bits(__hmul2(reinterpret_cast<const __half2&>(w_lo[0][i]), __float2half2_rn(1.0f / kLowScale)));
+      const uint32_t row = w_lo[0][i];
+      weights[2 + i] = bits(__hmul2(reinterpret_cast<const __half2&>(row), __float2half2_rn(1.0f / kLowScale)));
     }
   }
   // How far the first row's low pixels are from the last row's high ones, for a descriptor; `low`: from high to low ones.

@@ -20,11 +20,20 @@ constexpr int64_t kMostStrips = 32, kMostStripsAnImage = 0x7fff;  // side by sid
 // layers, 3x3 to 7x7, on an H200 the cost was 82 to 108% of the time measured; of 64 to 32, 3x3, 14x14 63%.
 constexpr double kEpilogue = 6000, kMeeting = 4000, kBeside = 1, kStripsBeside = 2, kStripsAlone = 9;
 
-// Slots of a chunk: for at least eight steps, so that what a chunk costs beside them is spread out.
-inline int slots_a_chunk(const Chunks& chunks) {
+// Whether an image's planes are such that the copy engine can bring rows of their pixels; and whether they are worth
+// room in shared memory, which chunks of fewer steps leave. Rows of small images are a copy for each image.
+inline bool has_rows(const fops_conv& c) { return c.C % 8 == 0 && c.H * c.W % 4 == 0; }
+inline bool many_images_a_row(const fops_conv& c) { return c.H * c.W < 512; }
+inline bool wants_rows(const fops_conv& c, const Chunks& chunks) {
+  return has_rows(c) && chunks.units({0, 8}) >= (many_images_a_row(c) ? 7 : 5);
+}
+
+// Slots of a chunk: for at least eight steps, or five, so that what a chunk costs beside them is spread out.
+inline int slots_a_chunk(const fops_conv& c, const Chunks& chunks) {
   int a_chunk = 2;
   if (!chunks.full) return chunks.rest;
-  while (a_chunk < 8 && a_chunk / 2 * chunks.units({0, 8}) < 8) a_chunk *= 2;
+  const int least = wants_rows(c, chunks) ? 5 : 8;
+  while (a_chunk < 8 && a_chunk / 2 * chunks.units({0, 8}) < least) a_chunk *= 2;
   return std::min(a_chunk, chunks.slots());
 }
 
@@ -68,6 +77,20 @@ inline bool fits(int64_t a_chunk, int64_t staged, int group_bytes) {
   return 4 * a_chunk * staged * 16 + kLeastRing * group_bytes <= room && a_chunk * staged <= 0x3fff;
 }
 
+// Of how many slots there is room for rows that the copy engine brings, 16 bytes at a time: kMostPieces, two or none.
+// Threads divide positions of the task, images before it included, by an image's pixels. Many copies a row take longer
+// than staging where filters or tasks are few (128 to 4, 5x5, 14x14, 100 images: 32 us, without rows 26).
+constexpr uint32_t kManyTasks = 1024;
+inline int raw_pieces(const fops_conv& c, const Choice& choice, const Plan& plan, int64_t room) {
+  const bool many_copies = !plan.by_image && many_images_a_row(c);
+  if (!has_rows(c) || c.x_type != FOPS_FLOAT32 || c.H * c.W + plan.staged >= 1 << 16 || choice.strips ||
+      choice.columns == kFewColumns || plan.steps <= plan.chain ||
+      (many_copies && (plan.tasks < kManyTasks || (choice.taps > 1 && !wants_rows(c, plan.chunks)))))
+    return 0;
+  const int64_t pieces = room / static_cast<int64_t>(plan.row_bytes());
+  return pieces >= kMostPieces ? kMostPieces : pieces >= 2 ? 2 : 0;
+}
+
 // False where the pixels of a task do not fit into shared memory, however few channels are staged at a time. `a_chunk`:
 // slots of a chunk, 0 for as many as fit.
 inline bool plan_for(const fops_conv& c, const Choice& choice, int a_chunk, Plan* plan) {
@@ -79,9 +102,9 @@ inline bool plan_for(const fops_conv& c, const Choice& choice, int a_chunk, Plan
   plan->positions = choice.columns - plan->reach;
   if (choice.tiles == 1) plan->positions *= 2;
   const Strips& strips = plan->strips = strips_of(c, choice);
-  const int64_t staged = staged_of(c, choice, plan->reach);
+  int64_t staged = staged_of(c, choice, plan->reach);
   plan->group_bytes = choice.group() * choice.step_bytes();
-  chunks.a_chunk = a_chunk > 0 ? a_chunk : slots_a_chunk(chunks);
+  chunks.a_chunk = a_chunk > 0 ? a_chunk : slots_a_chunk(c, chunks);
   const auto buffer = [&] { return 2 * chunks.a_chunk * staged * 16; };
   while (!fits(chunks.a_chunk, staged, plan->group_bytes) && chunks.a_chunk > 1) chunks.a_chunk /= 2;
   if (!fits(chunks.a_chunk, staged, plan->group_bytes)) return false;
@@ -96,12 +119,6 @@ inline bool plan_for(const fops_conv& c, const Choice& choice, int a_chunk, Plan
   const int most = std::min(choice.group(), plan->chain);
   const auto group = [&](int steps) { return static_cast<int>(ceil_div(steps, ceil_div(steps, most))); };
   plan->first_group = group(plan->first_steps), plan->last_group = group(plan->last_steps);
-  plan->staged = static_cast<int>(staged);
-  plan->inverse_staged = inverse_of(static_cast<uint32_t>(staged));
-  plan->inverse_pixels = ((uint64_t{1} << 42) + c.H * c.W - 1) / (c.H * c.W);
-  plan->buffers = static_cast<int>(
-      std::max<int64_t>(2, std::min<int64_t>(kMostBuffers, (room - kWantedRing * plan->group_bytes) / buffer())));
-  plan->ring = static_cast<int>(std::min<int64_t>(kMostRing, (room - plan->buffers * buffer()) / plan->group_bytes));
   plan->blocks = static_cast<int>(ceil_div(c.M, choice.filters()));
   const int64_t last = (out_h(c) - 1) * c.W + out_w(c);  // positions up to an image's last output
   const int64_t by_image = c.B * ceil_div(last, plan->positions);
@@ -109,12 +126,30 @@ inline bool plan_for(const fops_conv& c, const Choice& choice, int a_chunk, Plan
   int64_t spans = std::min(by_image, through);
   if (strips.together) spans = ceil_div(c.B * strips.an_image, strips.together) * strips.pieces;
   plan->by_image = by_image <= through;
-  plan->kept = 0;
-  for (int part = 0; part < plan->parts; ++part)
-    plan->kept = std::max(plan->kept, sums_of(*plan, plan->begin(part), plan->begin(part + 1)));
   if (spans * plan->blocks > INT_MAX) return false;
   plan->spans = static_cast<uint32_t>(plan->by_image ? ceil_div(last, plan->positions) : through);
   plan->tasks = static_cast<uint32_t>(spans * plan->blocks);
+
+  const auto sized = [&](int64_t to) {
+    staged = ceil_div(staged_of(c, choice, plan->reach), to) * to;
+    plan->staged = static_cast<int>(staged), plan->raw_row = static_cast<int>(staged) + 4;
+  };
+  int wanted = kWantedRing;
+  sized(64);
+  const auto pieces = [&] { return raw_pieces(c, choice, *plan, room - wanted * plan->group_bytes - 2 * buffer()); };
+  plan->pieces = pieces();
+  if (plan->pieces == 2) wanted = kWantedRing - 1, plan->pieces = pieces();
+  if (!plan->pieces) sized(8);
+  plan->inverse_staged = inverse_of(static_cast<uint32_t>(staged));
+  plan->inverse_pixels = ((uint64_t{1} << 42) + c.H * c.W - 1) / (c.H * c.W);
+  plan->inverse_image = inverse_of(static_cast<uint32_t>(c.H * c.W));
+  const int64_t left = room - static_cast<int64_t>(plan->pieces * plan->row_bytes());
+  plan->buffers = static_cast<int>(
+      std::max<int64_t>(2, std::min<int64_t>(kMostBuffers, (left - wanted * plan->group_bytes) / buffer())));
+  plan->ring = static_cast<int>(std::min<int64_t>(kMostRing, (left - plan->buffers * buffer()) / plan->group_bytes));
+  plan->kept = 0;
+  for (int part = 0; part < plan->parts; ++part)
+    plan->kept = std::max(plan->kept, sums_of(*plan, plan->begin(part), plan->begin(part + 1)));
   plan->threshold = least_scaled(static_cast<float>(C * K * K));
   return true;
 }

@@ -3,7 +3,7 @@
 
 #include "conv/cuda/12_tensor_core/any_shape/outputs.cuh"
 #include "conv/cuda/12_tensor_core/any_shape/parts.cuh"
-#include "conv/cuda/12_tensor_core/any_shape/staging.cuh"
+#include "conv/cuda/12_tensor_core/any_shape/raw_rows.cuh"
 #include "gpu/isa/bulk_copy.cuh"
 #include "gpu/isa/wgmma.cuh"
 
@@ -15,6 +15,7 @@ namespace any_shape {
 //   0, 1  multiply   <- buffers of staged pixels  <- 2, 3 but for a warp   stage them     <- global memory
 //                    <- ring of weights           <- that warp's first thread: the copy engine brings them
 //
+// Or that warp has rows of pixels brought as well, and the others stage them from there (raw_rows.cuh).
 // Barriers count arrivals: `full` when a buffer or a place of the ring may be read, `empty` when it may be written.
 constexpr int kThreads = kMultipliers + kStagers + 32;
 static_assert(kThreads == 512, "registers are dealt out to four warpgroups");
@@ -32,16 +33,17 @@ struct Form {
 
 struct Shared {  // of fixed size; ring and buffers lie behind it
   uint64_t full_pixels[kMostBuffers], empty_pixels[kMostBuffers], full_weights[kMostRing], empty_weights[kMostRing];
+  uint64_t full_rows[kMostPieces], empty_rows[kMostPieces];
   Flags flags[kMostBuffers];
   Columns columns[2];  // of each warpgroup that multiplies
 };
 
 // How a task is cut: its columns of a wgmma; whether it is made of strips; whether a cluster shares its depth, a segment
-// or more a block.
-template <int columns, bool strips = false, bool parts = false>
+// or more a block; whether the copy engine brings its pixels (raw_rows.cuh).
+template <int columns, bool strips = false, bool parts = false, bool raw = false>
 struct Cut {
   static constexpr int kColumns = columns;
-  static constexpr bool kStrips = strips, kParts = parts;
+  static constexpr bool kStrips = strips, kParts = parts, kRaw = raw;
   static constexpr bool kEarly = columns == kFewColumns;  // as `Plan::early` may ask
 };
 
@@ -67,7 +69,10 @@ __global__ void __launch_bounds__(bound_with_wgmma(Cut::kEarly ? kThreads + 128 
   const uint32_t first_task = blockIdx.x / parts, stride = gridDim.x / parts;
   const int begin = kParts ? plan.begin(part) : 0, end = kParts ? plan.begin(part + 1) : plan.chunk_count;
   const int last_chunk = plan.chunk_count - 1;
+  constexpr bool kRaw = Cut::kRaw;
+  const RawRows raw(plan, outgoing_all + kOutgoingBytes / sizeof(float), shared.full_rows, shared.empty_rows);
 
+  if constexpr (kRaw) raw.clear(plan);
   if (threadIdx.x == 0) {
     for (int i = 0; i < plan.buffers; ++i) {
       shared.flags[i] = {0, 0};
@@ -78,6 +83,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(Cut::kEarly ? kThreads + 128 
       barrier_init(&shared.full_weights[i], 1);
       barrier_init(&shared.empty_weights[i], kMultipliers / 32);
     }
+    if constexpr (kRaw) raw.begin(plan.pieces);
     shared.columns[0].plain = shared.columns[1].plain = 0;
     barrier_init_end();
   }
@@ -89,27 +95,56 @@ __global__ void __launch_bounds__(bound_with_wgmma(Cut::kEarly ? kThreads + 128 
     const int thread = threadIdx.x - kMultipliers;
     Place place;
     if (thread >= kStagers) {
-      if (thread > kStagers) return;
+      const int lane = thread - kStagers;
+      if (!kRaw && lane > 0) return;
       wait_for_previous_kernel();  // which packs the weights
-      for (uint32_t task = first_task; task < plan.tasks; task += stride) {
-        const uint8_t* from =
-            packed.tiles + (task % plan.blocks * plan.steps + begin * plan.first_steps) * form::kStepBytes;
-        for (int chunk = begin; chunk < end; ++chunk) {
-          const bool last = chunk == last_chunk;
-          const int group = last ? plan.last_group : plan.first_group;
-          for (int left = last ? plan.last_steps : plan.first_steps; left > 0; left -= group) {
-            const int bytes = min(left, group) * form::kStepBytes;
-            barrier_wait(&shared.empty_weights[place.at], place.phase ^ 1);
-            barrier_expect(&shared.full_weights[place.at], bytes);
-            bulk_load(ring + place.at * plan.group_bytes, from, bytes, &shared.full_weights[place.at]);
-            place.next(plan.ring);
-            from += bytes;
+      const auto bring_weights = [&](const uint8_t* from, int bytes) {
+        barrier_expect(&shared.full_weights[place.at], bytes);
+        bulk_load(ring + place.at * plan.group_bytes, from, bytes, &shared.full_weights[place.at]);
+      };
+      if constexpr (kRaw) {  // weights and rows, whichever has room: each is waited for by others
+        Groups groups(plan, packed, first_task, form::kStepBytes);
+        const auto next_weights = [&] {
+          if (lane == 0) bring_weights(groups.from, groups.bytes(plan, form::kStepBytes));
+          groups.next(plan, packed, stride, form::kStepBytes);
+          place.next(plan.ring);
+        };
+        uint32_t piece = 0;
+        for (uint32_t task = first_task; task < plan.tasks; task += stride) {
+          const RowSpan row(plan, d, static_cast<const float*>(x), Span(plan, d, task / plan.blocks), lane);
+          for (int slot = 0; slot < plan.chunks.slots(); ++slot, ++piece) {
+            do {
+              if (groups.task < plan.tasks && is_done(&shared.empty_weights[place.at], place.phase ^ 1)) next_weights();
+            } while (!raw.room(piece));
+            raw.bring(piece, d, row, slot, lane);
+          }
+        }
+        while (groups.task < plan.tasks) {
+          barrier_wait(&shared.empty_weights[place.at], place.phase ^ 1);
+          next_weights();
+        }
+      } else {
+        for (uint32_t task = first_task; task < plan.tasks; task += stride) {
+          const uint8_t* from =
+              packed.tiles + (task % plan.blocks * plan.steps + begin * plan.first_steps) * form::kStepBytes;
+          for (int chunk = begin; chunk < end; ++chunk) {
+            const bool last = chunk == last_chunk;
+            const int group = last ? plan.last_group : plan.first_group;
+            for (int left = last ? plan.last_steps : plan.first_steps; left > 0; left -= group) {
+              const int bytes = min(left, group) * form::kStepBytes;
+              barrier_wait(&shared.empty_weights[place.at], place.phase ^ 1);
+              bring_weights(from, bytes);
+              place.next(plan.ring);
+              from += bytes;
+            }
           }
         }
       }
       return;
     }
-    uint32_t number = 0;  // of the chunk
+    uint32_t number = 0, piece = 0;  // of the chunk, and of its first slot's rows
+    int slot = 0, at = __shfl_sync(0xffffffffu, thread / 32, 0);  // see `stage_raw`
+    for (; at >= plane / 64; at -= plane / 64) ++slot;
     const bool early = Cut::kEarly && plan.early;
     if (!early) wait_for_previous_kernel();
     for (uint32_t task = first_task; task < plan.tasks; task += stride) {
@@ -131,7 +166,15 @@ __global__ void __launch_bounds__(bound_with_wgmma(Cut::kEarly ? kThreads + 128 
                        : stage<kRows>(plan, d, static_cast<const float*>(x) + origin, span, chunk, scales, to, thread);
         };
         const ImageScale* images = packed.images + span.image;
-        const Seen seen = early ? split(own) : split(images);
+        Seen seen;
+        if constexpr (kRaw) {
+          const int slots = plan.chunks.slots_of(chunk);
+          seen = plan.by_image ? stage_raw<true>(plan, d, raw, piece, span, slots, images, to, slot, at)
+                               : stage_raw<false>(plan, d, raw, piece, span, slots, images, to, slot, at);
+          piece += slots;
+        } else {
+          seen = early ? split(own) : split(images);
+        }
         if (seen.low & 0x7fff7fffu) shared.flags[place.at].low = number;
         if (seen.beyond) shared.flags[place.at].beyond = number;
         bulk_fence();

@@ -12,7 +12,8 @@ template <typename Kernel>
 fops_status launch_kernel(const Call& call, Kernel* kernel) {
   Plan plan = call.plan;
   const size_t shared = kOutgoingBytes + static_cast<size_t>(plan.ring) * plan.group_bytes +
-                        static_cast<size_t>(plan.buffers) * 2 * plan.chunks.a_chunk * plan.staged * 16;
+                        static_cast<size_t>(plan.buffers) * 2 * plan.chunks.a_chunk * plan.staged * 16 +
+                        plan.pieces * plan.row_bytes();
   FOPS_TRY(allow_shared(kernel, shared));
   unsigned grid = plan.tasks * plan.parts;  // few, where there are parts: a cluster has one task
   if (plan.parts == 1) FOPS_TRY(resident_grid(kernel, kThreads, shared, plan.tasks, &grid));
@@ -24,6 +25,11 @@ fops_status launch_kernel(const Call& call, Kernel* kernel) {
 
 template <int kTaps, int kTiles, typename Cut>
 fops_status launch_cut(const Call& call) {
+  if constexpr (!Cut::kEarly && !Cut::kStrips) {
+    using Rows = any_shape::Cut<Cut::kColumns, false, false, true>;
+    if (call.plan.pieces && reinterpret_cast<uintptr_t>(call.x) % 16 == 0)
+      return launch_kernel(call, tensor_core_any_shape<kTaps, kTiles, Rows, true>);
+  }
   if (call.plan.steps > call.plan.chain) return launch_kernel(call, tensor_core_any_shape<kTaps, kTiles, Cut, true>);
   return launch_kernel(call, tensor_core_any_shape<kTaps, kTiles, Cut, false>);
 }

@@ -42,7 +42,7 @@ constexpr int kTileDepth = kTileBytes / 2;       // bytes between the two units 
 // what a sum has no room for, always toward zero. Of 4,000 images of one value each and up to 64 filters likewise, for
 // each of 197 layers, the worst lost, in units of 2^-24: 11 in sums of one or two chains of 4 steps, 24 with chains of
 // 8, 36 with chains of 12 (34 from 1,024 products on). The bound allows 4 plus the root of the products' number: 11 for
-// 49 of them, 24 for 400, 36 for 1,024. Of fewer than 49 all four products of halves are made, and 8 steps keep it.
+// 49 of them, 24 for 400, 36 for 1,024. Of fewer than 64 all four products of halves are made, and 8 steps keep it.
 constexpr int longest_chain(int products) {
   return products >= 1024 ? 12 : products >= 400 || products < kLeastProducts ? 8 : 4;
 }
@@ -197,6 +197,9 @@ struct Plan {
   int buffers;       // chunks in shared memory at a time
   int ring;          // groups of weights in shared memory at a time
   int group_bytes;   // of one
+  int pieces;        // slots whose pixels are in shared memory as they are in global memory (raw_rows.cuh), or 0
+  int raw_row;       // floats of a channel of one
+  uint32_t inverse_image;  // of an image's pixels, for numbers below 2^16
   int blocks;        // of filters
   Strips strips;
   bool by_image;     // without strips: whether tasks begin anew with each image; else positions run through the batch
@@ -205,6 +208,8 @@ struct Plan {
   float threshold;   // scaled values below it, zero aside, lose bits that the sum may need: see `Flags`
   bool half;         // leaves out the low halves
   bool early;        // a block has one task, of one image: pixels are staged while the weights are packed
+
+  size_t row_bytes() const { return size_t{8} * raw_row * sizeof(float); }  // of a slot's rows
 
   // The first chunk of a part; of the part behind the last one, the chunks' number.
   __host__ __device__ int begin(int part) const {
