@@ -20,10 +20,7 @@ constexpr int64_t kMostStrips = 32, kMostStripsAnImage = 0x7fff;  // side by sid
 // layers, 3x3 to 7x7, on an H200 the cost was 82 to 108% of the time measured; of 64 to 32, 3x3, 14x14 63%.
 constexpr double kEpilogue = 6000, kMeeting = 4000, kBeside = 1, kStripsBeside = 2, kStripsAlone = 9;
 
-// Whether an image's planes are such that the copy engine can bring rows of their pixels; and whether they are worth
-// room in shared memory, which chunks of fewer steps leave. Rows of small images are a copy for each image.
-inline bool has_rows(const fops_conv& c) { return c.C % 8 == 0 && c.H * c.W % 4 == 0; }
-inline bool many_images_a_row(const fops_conv& c) { return c.H * c.W < 512; }
+// Whether rows are worth room in shared memory, which chunks of fewer steps leave.
 inline bool wants_rows(const fops_conv& c, const Chunks& chunks) {
   return has_rows(c) && chunks.units({0, 8}) >= (many_images_a_row(c) ? 7 : 5);
 }

@@ -122,6 +122,11 @@ struct Chunks {
   }
 };
 
+// Whether an image's planes are such that the copy engine can bring rows of their pixels (raw_rows.cuh). Rows of small
+// images are a copy for each image.
+inline bool has_rows(const fops_conv& c) { return c.C % 8 == 0 && c.H * c.W % 4 == 0; }
+inline bool many_images_a_row(const fops_conv& c) { return c.H * c.W < 512; }
+
 // The slots of C channels, where one to four left over behind the full slots go `narrow` (4, 2 or 1) to a slot, beside
 // neighbouring pixels; five to seven take a full slot. False for a `narrow` that leaves half of each slot empty, or that
 // makes several slots behind full ones: all chunks but the last are alike.
