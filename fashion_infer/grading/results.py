@@ -2,7 +2,7 @@
 
 import contextlib
 import re
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Iterator, Sequence, Set
 
 from ..errors import DataError, UsageError
@@ -56,7 +56,7 @@ class Folder:
                 Path(temporary).write_text(written(verdict, name), encoding="utf-8")
 
     def _name(self, verdict: Verdict) -> str:
-        stem = re.sub(r"[^\w.-]", "_", PurePath(verdict.source).name).lstrip(".") or "submission"
+        stem = re.sub(r"[^\w.-]", "_", verdict.name).lstrip(".") or "submission"
         name, number = stem, 2
         while name in self._taken:
             name, number = f"{stem}-{number}", number + 1

@@ -92,17 +92,29 @@ def _ended(child, timeout):
 def _left(group):
     """Whether a process of the try's group is there still, a second after the try; it is ended.
 
-    A sandbox dies with the process that started it, but a moment later: bubblewrap's `--die-with-parent` is a signal.
+    A sandbox dies with the process that started it, but a moment later: bubblewrap's `--die-with-parent` is a signal. A
+    process that has ended, but that nobody waits for, as in a container without an init, is not there.
     """
     deadline = time.monotonic() + 1
     try:
         while time.monotonic() < deadline:
             os.killpg(group, 0)
             time.sleep(0.002)
+        if not _running(group):
+            return False
         os.killpg(group, signal.SIGKILL)
     except ProcessLookupError:
         return False
     return True
+
+
+def _running(group):
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            state, _, of_group = stat.read_text().rpartition(")")[2].split()[:3]
+            if int(of_group) == group and state not in "ZX":
+                return True
+    return False
 
 
 def _become(asked):

@@ -339,6 +339,12 @@ def test_a_folder_of_submissions_from_the_command_line(invoke, tmp_path, monkeyp
     assert folders["team"]["sandbox"]["in_force"]["seccomp"] and folders["team"]["samples"]
     assert sorted(path.name for path in (out / "team").iterdir()) == ["junit.xml", "verdict.json"]
 
+    (tmp_path / "empty").mkdir()
+    monkeypatch.chdir(tmp_path / "empty")
+    code, said, _ = invoke("grade", ".", nothing, "--rubric", SMALL, "--out", tmp_path / "refused")
+    assert code == 0 and said.startswith("empty: 0 of")
+    assert {path.name for path in (tmp_path / "refused").iterdir()} == {"empty", "notes.txt"}
+
     code, _, err = invoke("grade", wrong, "--rubric", SMALL, "--require", "right", "--require", "builds")
     assert code == 1 and f"required, and failed: {wrong.name}: right" in err
 
