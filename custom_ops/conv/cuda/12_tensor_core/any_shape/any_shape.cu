@@ -5,7 +5,7 @@
 //
 // A block computes up to 128 filters at up to 256 positions; of few filters its rows hold several taps, and of a small
 // batch several blocks share the depth. Warpgroups divide the work: two multiply, two stage pixels chunk by chunk of 16
-// channels, one thread has weights brought, so that loading hides behind multiplying.
+// channels, a warp has weights and rows of pixels brought (raw_rows.cuh), so that loading hides behind multiplying.
 // Costs: positions in the K - 1 last columns of a row are computed and dropped, where strips (plan.h) are not faster;
 // weights are packed anew each call. Small batches are at_once.cu's.
 #include "conv/cuda/12_tensor_core/any_shape/at_once.h"
