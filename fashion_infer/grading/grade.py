@@ -158,7 +158,7 @@ def _verdict(request: Request, path: Path, ready: _Ready, machine: Machine) -> V
     findings: Tuple[Finding, ...] = observed.findings
     ranked = status == verdict.JUDGED and not machine.unsandboxed and not marks.refusals(findings)
     return Verdict(
-        staged.name if staged else path.resolve().name, str(path), status, reason, staged.digest if staged else "",
+        path.resolve().name, str(path), status, reason, staged.digest if staged else "",
         staged.kernel.path.relative_to(staged.folder).as_posix() if staged else "",
         staged.kernel.format.name if staged else "", backend, rubric, seed, ranked,
         {"available": machine.layers.words, "in_force": observed.layers, "bubblewrap": bool(machine.layers.bubblewrap)},

@@ -22,7 +22,6 @@ _NAMES = ("new-forward.cu", "new-forward.cuh", "m3-forward.cu", "conv.cu", "subm
 class Submission(NamedTuple):
     """A submission that lies in a folder of its own."""
 
-    name: str  # what it is called in results: the file's or folder's name
     source: Path  # as it was named
     folder: Path
     files: Tuple[str, ...]  # relative to the folder
@@ -76,7 +75,7 @@ def stage(
         kernel = _recognised(folder / source.name, format, backend)
     else:
         kernel = _kernel(folder, files, format, backend, file)
-    return Submission(source.resolve().name, source, folder, names, digest, kernel)
+    return Submission(source, folder, names, digest, kernel)
 
 
 def _single(source: Path, folder: Path) -> List[Path]:
