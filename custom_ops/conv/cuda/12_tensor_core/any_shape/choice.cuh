@@ -132,10 +132,10 @@ inline bool plan_for(const fops_conv& c, const Choice& choice, int a_chunk, Plan
     plan->staged = static_cast<int>(staged), plan->raw_row = static_cast<int>(staged) + 4;
   };
   int wanted = kWantedRing;
-  sized(64);
+  sized(kLot);
   const auto pieces = [&] { return raw_pieces(c, choice, *plan, room - wanted * plan->group_bytes - 2 * buffer()); };
   plan->pieces = pieces();
-  if (plan->pieces == 2) wanted = kWantedRing - 1, plan->pieces = pieces();
+  if (plan->pieces == 2) wanted = kWantedRing - 1, plan->pieces = pieces();  // four of them are worth a place less
   if (!plan->pieces) sized(8);
   plan->inverse_staged = inverse_of(static_cast<uint32_t>(staged));
   plan->inverse_pixels = ((uint64_t{1} << 42) + c.H * c.W - 1) / (c.H * c.W);

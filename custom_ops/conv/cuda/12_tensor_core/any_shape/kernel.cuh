@@ -83,7 +83,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(Cut::kEarly ? kThreads + 128 
       barrier_init(&shared.full_weights[i], 1);
       barrier_init(&shared.empty_weights[i], kMultipliers / 32);
     }
-    if constexpr (kRaw) raw.begin(plan.pieces);
+    if constexpr (kRaw) raw.init_barriers(plan.pieces);
     shared.columns[0].plain = shared.columns[1].plain = 0;
     barrier_init_end();
   }
@@ -144,7 +144,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(Cut::kEarly ? kThreads + 128 
     }
     uint32_t number = 0, piece = 0;  // of the chunk, and of its first slot's rows
     int slot = 0, at = __shfl_sync(0xffffffffu, thread / 32, 0);  // see `stage_raw`
-    for (; at >= plane / 64; at -= plane / 64) ++slot;
+    for (; at >= plane / kLot; at -= plane / kLot) ++slot;
     const bool early = Cut::kEarly && plan.early;
     if (!early) wait_for_previous_kernel();
     for (uint32_t task = first_task; task < plan.tasks; task += stride) {

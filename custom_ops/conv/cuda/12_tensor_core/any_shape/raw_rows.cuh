@@ -4,8 +4,8 @@
 //                                          |         |                   |        images follow one another in a row
 //   shared memory   row 0, of a slot's 8   | up to 3 | staged pixels | zeros
 //
-// Threads that load pixels themselves, eight channels each, wait for global memory: 128 to 4 filters, 5x5, 28x28 took 1.8
-// times as long. Strips, and planes that are no whole 16 bytes, are staged so (staging.cuh).
+// The other way, staging.cuh: threads load pixels themselves, eight channels each, and wait for global memory. Of 128 to
+// 4 filters, 5x5, 28x28 it takes 1.8 times as long. It serves strips, and planes that are no whole 16 bytes.
 #pragma once
 
 #include "conv/cuda/12_tensor_core/any_shape/staging.cuh"
@@ -15,11 +15,13 @@ namespace any_shape {
 
 constexpr int kMostPieces = 4;  // slots whose rows are in shared memory at a time: this many, or two
 
-// A task's pixels as rows of a slot, of which a lane brings one. What is there to bring: floats, those before the first
-// pixel and of the images behind it included.
+constexpr int kLot = 64;   // entries of a slot that a warp splits at a time: slots have whole lots of them
+
+// One row of a task's slots, as a lane brings it: where it begins in the first slot, up to three floats before the
+// task's first pixel, and how long it is.
 struct RowSpan {
-  const float* from;  // of the first slot
-  int first, floats;  // of the first image, and of all
+  const float* from;
+  int first, floats;  // of the task's first image, and of all its images
   __device__ RowSpan(const Plan& plan, const Dims& d, const float* x, const Span& span, int lane) {
     const int pixels = d.H * d.W, begin = span.first & ~3;  // copies begin at 16 bytes
     const long long there = (plan.by_image ? 1 : d.B - span.image) * pixels - begin;
@@ -63,7 +65,7 @@ struct RawRows {
   uint64_t *full, *empty;  // `empty` counts the warps that stage
   uint32_t mask;           // pieces - 1
   int a_row;               // floats
-  uint32_t log;            // of pieces
+  uint32_t log;            // of pieces: 1 of two, 2 of four
 
   __device__ RawRows(const Plan& plan, float* rows, uint64_t* full, uint64_t* empty)
       : rows(rows), full(full), empty(empty), mask(plan.pieces - 1), a_row(plan.raw_row), log(plan.pieces / 2) {}
@@ -71,10 +73,10 @@ struct RawRows {
   __device__ uint32_t parity(uint32_t number) const { return number >> log & 1; }
   __device__ void wait(uint32_t number) const { barrier_wait(&full[number & mask], parity(number)); }
 
-  __device__ void begin(int pieces) const {
+  __device__ void init_barriers(int pieces) const {
     for (int i = 0; i < pieces; ++i) barrier_init(&full[i], 1), barrier_init(&empty[i], kStagers / 32);
   }
-  // Zeros, by the whole block: what a row has behind its image is split as well, and should not look like values of one.
+  // Zeros, by the whole block: what a row has behind its image is split as well, and is to have good halves.
   __device__ void clear(const Plan& plan) const {
     for (int i = threadIdx.x; i < plan.pieces * 2 * a_row; i += blockDim.x) reinterpret_cast<float4*>(rows)[i] = {};
     bulk_fence();
@@ -98,12 +100,13 @@ struct RawRows {
   }
 };
 
-// Splits the slots of a chunk out of their rows, the first of them piece `number`. A warp splits 64 entries of a slot at a
-// time: of slot `slot`, which is of this chunk or one behind it, those from 64 `at` on, and every seventh behind them.
+// Splits the slots of a chunk out of their rows, the first of them piece `number`. The seven warps take lots of
+// kLot entries in turns, through slots and chunks. A warp's next lot is lot `at` of slot `slot`, counted from this
+// chunk's first slot; if that is behind the chunk, the warp has nothing to split in it.
 template <bool kByImage>
 __device__ Seen stage_raw(const Plan& plan, const Dims& d, const RawRows& raw, uint32_t number, const Span& span,
                           int slots, const ImageScale* images, uint4* buffer, int& slot, int& at) {
-  const int lane = threadIdx.x % 32, units = plan.staged / 64, low_plane = plan.chunks.a_chunk * plan.staged;
+  const int lane = threadIdx.x % 32, lots = plan.staged / kLot, low_plane = plan.chunks.a_chunk * plan.staged;
   const ImageScale own = of_image(images, 0);
   const int images_behind = static_cast<int>(min(d.B - 1 - span.image, static_cast<long long>(plan.staged)));
   Seen seen;
@@ -120,7 +123,7 @@ __device__ Seen stage_raw(const Plan& plan, const Dims& d, const RawRows& raw, u
     let_go(slot);
     raw.wait(number + slot);
     do {
-      const float* from = raw.piece(number + slot) + (span.first & 3) + 64 * at + lane;
+      const float* from = raw.piece(number + slot) + (span.first & 3) + kLot * at + lane;
       float v[2][8];
 #pragma unroll
       for (int e = 0; e < 8; ++e, from += raw.a_row) v[0][e] = from[0], v[1][e] = from[32];
@@ -129,7 +132,7 @@ __device__ Seen stage_raw(const Plan& plan, const Dims& d, const RawRows& raw, u
       for (int n = 0; n < 2; ++n) {
         ImageScale by = own;
         if constexpr (!kByImage)
-          by = of_image(images, min(divide(span.first + 64 * at + lane + 32 * n, plan.inverse_image), images_behind));
+          by = of_image(images, min(divide(span.first + kLot * at + lane + 32 * n, plan.inverse_image), images_behind));
         uint32_t least = ~0u;
 #pragma unroll
         for (int e = 0; e < 4; ++e) {
@@ -147,15 +150,15 @@ __device__ Seen stage_raw(const Plan& plan, const Dims& d, const RawRows& raw, u
 #pragma unroll
         for (int n = 0; n < 2; ++n) drop_not_finite(hi[n], lo[n]);
       }
-      uint4* entry = buffer + slot * plan.staged + 64 * at + lane;
+      uint4* entry = buffer + slot * plan.staged + kLot * at + lane;
 #pragma unroll
       for (int n = 0; n < 2; ++n) {
         entry[32 * n] = make_uint4(hi[n][0], hi[n][1], hi[n][2], hi[n][3]);
         entry[32 * n + low_plane] = make_uint4(lo[n][0], lo[n][1], lo[n][2], lo[n][3]);
       }
-    } while ((at += kStagers / 32) < units);
-    do at -= units, ++slot;
-    while (at >= units);
+    } while ((at += kStagers / 32) < lots);
+    do at -= lots, ++slot;
+    while (at >= lots);
   }
   let_go(slots);
   slot -= slots;
