@@ -15,10 +15,14 @@ namespace any_shape {
 constexpr size_t kShared = 227 * 1024 - sizeof(Shared) - kOutgoingBytes - 1024;  // what Hopper gives a block
 constexpr int kLeastRing = 2, kWantedRing = 4, kMostReach = 8;
 constexpr int64_t kMostStrips = 32, kMostStripsAnImage = 0x7fff;  // side by side; their number has 16 bits
-// Cycles of a task's outputs, of a meeting of the blocks that share a task, and of a staged pixel of a slot: what it
-// takes from the products, of strips more (a warp reads several rows), and where nothing else takes as long. Of 12
-// layers, 3x3 to 7x7, on an H200 the cost was 82 to 108% of the time measured; of 64 to 32, 3x3, 14x14 63%.
-constexpr double kEpilogue = 6000, kMeeting = 4000, kBeside = 1, kStripsBeside = 2, kStripsAlone = 9;
+// Cycles of a task's outputs, and how many times that where they are parts of rows of up to three strips, or more; of a
+// meeting of the blocks that share a task; of a product of few columns; of a staged pixel of a slot: what it takes from
+// the products, loaded by threads or brought by the copy engine, and where nothing else takes as long. And by how much
+// longer products take where only two groups of weights fit into shared memory (64 to 128, 7x7, 28x28: 25.8 ms, with four
+// 18.9). Fitted to 9,000 ways of 740 layers on an H200 (docs/notebook.md).
+constexpr double kEpilogue = 2500, kMeeting = 4000, kLeastProduct = 33, kTwoGroups = 1.3;
+constexpr double kBeside = 2.2, kRowsBeside = 1.2, kAlone = 5.3, kStripsAlone = 8;
+constexpr int kLineStrips = 4, kPartsOfLines = 2;  // four strips' outputs in a row are 128 bytes
 
 // Whether rows are worth room in shared memory, which chunks of fewer steps leave.
 inline bool wants_rows(const fops_conv& c, const Chunks& chunks) {
@@ -88,6 +92,13 @@ inline int raw_pieces(const fops_conv& c, const Choice& choice, const Plan& plan
   return pieces >= kMostPieces ? kMostPieces : pieces >= 2 ? 2 : 0;
 }
 
+// Groups of weights for which so many buffers of pixels, and pieces, leave room.
+inline int places_left(const Plan& plan, int buffers) {
+  const int64_t pixels = int64_t{4} * plan.chunks.a_chunk * plan.staged * 8 * buffers;
+  const int64_t left = static_cast<int64_t>(kShared) - static_cast<int64_t>(plan.pieces * plan.row_bytes()) - pixels;
+  return static_cast<int>(std::min<int64_t>(kMostRing, left / plan.group_bytes));
+}
+
 // False where the pixels of a task do not fit into shared memory, however few channels are staged at a time. `a_chunk`:
 // slots of a chunk, 0 for as many as fit.
 inline bool plan_for(const fops_conv& c, const Choice& choice, int a_chunk, Plan* plan) {
@@ -116,6 +127,7 @@ inline bool plan_for(const fops_conv& c, const Choice& choice, int a_chunk, Plan
   const int most = std::min(choice.group(), plan->chain);
   const auto group = [&](int steps) { return static_cast<int>(ceil_div(steps, ceil_div(steps, most))); };
   plan->first_group = group(plan->first_steps), plan->last_group = group(plan->last_steps);
+  plan->group_bytes = std::max(plan->first_group, plan->last_group) * choice.step_bytes();
   plan->blocks = static_cast<int>(ceil_div(c.M, choice.filters()));
   const int64_t last = (out_h(c) - 1) * c.W + out_w(c);  // positions up to an image's last output
   const int64_t by_image = c.B * ceil_div(last, plan->positions);
@@ -143,7 +155,7 @@ inline bool plan_for(const fops_conv& c, const Choice& choice, int a_chunk, Plan
   const int64_t left = room - static_cast<int64_t>(plan->pieces * plan->row_bytes());
   plan->buffers = static_cast<int>(
       std::max<int64_t>(2, std::min<int64_t>(kMostBuffers, (left - wanted * plan->group_bytes) / buffer())));
-  plan->ring = static_cast<int>(std::min<int64_t>(kMostRing, (left - plan->buffers * buffer()) / plan->group_bytes));
+  plan->ring = places_left(*plan, plan->buffers);
   plan->kept = 0;
   for (int part = 0; part < plan->parts; ++part)
     plan->kept = std::max(plan->kept, sums_of(*plan, plan->begin(part), plan->begin(part + 1)));
@@ -157,6 +169,11 @@ inline Steps steps_for(const fops_conv& c, const Plan& plan) {
   Steps steps;
   for (const int last : {0, 1}) {
     const int chunk = last * (plan.chunk_count - 1);
+    if (last && plan.chunks.full_of(chunk) == plan.chunks.full_of(0) && plan.chunks.slots_of(chunk) == plan.chunks.slots_of(0)) {
+      std::copy_n(steps.places[0], plan.first_steps, steps.places[1]);  // chunks that are alike have the same places
+      std::copy_n(steps.origins[0], 2 * plan.first_steps, steps.origins[1]);
+      break;
+    }
     for (int step = 0; step < plan.chunks.steps_of(chunk); ++step) {
       steps.places[last][step] = place_of(plan.chunks, chunk, step, static_cast<uint32_t>(plan.staged), width);
       for (const int half : {0, 1}) steps.origins[last][2 * step + half] = origin_of(plan.chunks, chunk, step, half);
@@ -183,16 +200,17 @@ inline Choice usual(const fops_conv& c) {
 // About how many cycles a way takes: tasks of the busiest multiprocessor, times a task's products and what else it does,
 // or its staging where that takes longer. An instruction takes a cycle for two columns; with 12 more the sum is what was
 // measured of deep layers.
-inline double cycles(const Choice& choice, int steps, int64_t staged, int64_t tasks, int multiprocessors) {
-  const int products = choice.taps > 0 ? 2 : 3, warpgroups = 2;
-  const double instructions = static_cast<double>(steps) / choice.parts * products * warpgroups;
-  const double beside = (choice.strips ? kStripsBeside : kBeside) * staged / choice.parts;
-  double a_task = instructions * (12 + choice.columns / 2) + kEpilogue + beside + (choice.parts > 1 ? kMeeting : 0);
-  if (choice.strips) a_task = std::max(a_task, kStripsAlone * staged);
-  return a_task * static_cast<double>(ceil_div(tasks * choice.parts, multiprocessors));
-}
 inline double cycles(const Choice& choice, const Plan& plan, int multiprocessors) {
-  return cycles(choice, plan.steps, plan.chunks.slots() * plan.staged, plan.tasks, multiprocessors);
+  const int products = choice.taps > 0 ? 2 : 3, warpgroups = 2, parts = choice.parts, strips = choice.strips;
+  const double instructions = static_cast<double>(plan.steps) / parts * products * warpgroups;
+  const double product = std::max(kLeastProduct, 12.0 + choice.columns / 2) * (plan.ring == 2 ? kTwoGroups : 1);
+  const double pixels = static_cast<double>(plan.chunks.slots()) * plan.staged / parts;
+  const double beside = (plan.pieces ? kRowsBeside : kBeside) * pixels;
+  const bool whole_rows = !strips || strips >= plan.strips.an_image;
+  const double outputs = kEpilogue * (whole_rows ? 1 : std::max(kPartsOfLines, kLineStrips / strips));
+  const double alone = (strips ? kStripsAlone : kAlone) * pixels;
+  const double a_task = std::max(instructions * product + beside + outputs, alone) + (parts > 1 ? kMeeting : 0);
+  return a_task * static_cast<double>(ceil_div(int64_t{plan.tasks} * parts, multiprocessors));
 }
 
 // Of tasks of strips with so many columns the fastest cut by `cycles`; none where none fits. `usual`: the plan without
@@ -203,15 +221,19 @@ inline Choice best_strips(const fops_conv& c, Choice choice, const Plan& usual, 
   const int64_t images = INT_MAX / (std::max(c.C, c.M) * c.H * c.W) - 1;
   double least = 0;
   Choice best = choice;
-  for (int64_t rows = std::min(out_h(c), eights); rows > 0; --rows) {
+  Plan plan = usual;  // what the cost asks of it is worked out again
+  plan.pieces = 0;
+  for (int64_t pieces = ceil_div(out_h(c), eights), rows, next; pieces <= out_h(c); pieces = next) {
+    rows = ceil_div(out_h(c), pieces), next = rows > 1 ? ceil_div(out_h(c), rows - 1) : out_h(c) + 1;
     const int64_t together = std::min({eights / rows, c.B * an_image, kMostStrips, images * an_image});
     if (together < 1) break;
     choice.strips = static_cast<int>(together), choice.rows = static_cast<int>(rows);
-    const int64_t staged = staged_of(c, choice, 0);
-    if (!fits(usual.chunks.a_chunk, staged, usual.group_bytes)) continue;
-    const int64_t spans = ceil_div(c.B * an_image, together) * ceil_div(out_h(c), rows);
-    const int64_t all = usual.chunks.slots() * staged;
-    const double time = cycles(choice, usual.steps, all, spans * usual.blocks, multiprocessors);
+    plan.strips = strips_of(c, choice);
+    plan.staged = static_cast<int>(staged_of(c, choice, 0));
+    if (!fits(plan.chunks.a_chunk, plan.staged, choice.group() * choice.step_bytes())) continue;
+    plan.ring = places_left(plan, 2);
+    plan.tasks = static_cast<uint32_t>(ceil_div(c.B * an_image, together) * plan.strips.pieces * usual.blocks);
+    const double time = cycles(choice, plan, multiprocessors);
     if (!best.strips || time < least) least = time, best = choice;
   }
   return best;
@@ -219,26 +241,33 @@ inline Choice best_strips(const fops_conv& c, Choice choice, const Plan& usual, 
 
 // The fastest way by `cycles`; all stage the same chunks as the usual one, whose plan is given.
 inline Choice choose(const fops_conv& c, int multiprocessors, Plan* plan) {
-  Choice best = usual(c);
-  const Plan without = *plan;
+  const Choice way = usual(c);
+  const Plan first = *plan;
+  Choice best = way;
   double least = cycles(best, *plan, multiprocessors);
-  const int tiles = best.tiles, a_chunk = plan->chunks.a_chunk;
-  const int segments = static_cast<int>(ceil_div(plan->chunk_count, plan->segment));
-  const auto consider = [&](Choice choice) {
+  const int segments = static_cast<int>(ceil_div(first.chunk_count, first.segment));
+  const auto planned = [&](const Choice& choice, Plan* other) {
+    return plan_for(c, choice, first.chunks.a_chunk, other) && other->chunks.a_chunk == first.chunks.a_chunk;
+  };
+  const auto consider = [&](const Choice& choice) {
     Plan other;
-    if (!plan_for(c, choice, a_chunk, &other) || other.chunks.a_chunk != a_chunk) return;
+    if (!planned(choice, &other)) return;
     if (const double time = cycles(choice, other, multiprocessors); time < least)
       least = time, best = choice, *plan = other;
   };
-  for (const int columns : {112, 72}) consider({best.taps, tiles, columns, 1});
-  for (int parts = 1; parts <= std::min(segments, kMostParts); parts *= 2)
-    if (parts == 1 || plan->steps > plan->chain) consider({best.taps, 1, kFewColumns, parts});
-  if (best.taps <= 1 && c.K > 1 && strips_an_image(c) <= kMostStripsAnImage)
+  for (int tiles = way.tiles; tiles > 0; --tiles) {
+    for (const int columns : {kMostColumns, 112, 72}) consider({way.taps, tiles, columns, 1});
+    Plan without;
+    if (way.taps > 1 || c.K == 1 || strips_an_image(c) > kMostStripsAnImage) continue;
+    if (!planned({way.taps, tiles, kMostColumns, 1}, &without)) continue;
     for (const int columns : {kMostColumns, 96, kFewColumns}) {
-      const Choice strips =
-          best_strips(c, {best.taps, columns == kFewColumns ? 1 : tiles, columns, 1}, without, multiprocessors);
+      if (columns == kFewColumns && tiles > 1) continue;
+      const Choice strips = best_strips(c, {way.taps, tiles, columns, 1}, without, multiprocessors);
       if (strips.strips) consider(strips);
     }
+  }
+  for (int parts = 1; parts <= std::min(segments, kMostParts); parts *= 2)
+    if (parts == 1 || first.steps > first.chain) consider({way.taps, 1, kFewColumns, parts});
   return best;
 }
 
