@@ -154,20 +154,25 @@ __device__ inline void barrier_expect(uint64_t* barrier, uint32_t bytes) {
                : "memory");
 #endif
 }
-__device__ inline void barrier_arrive(uint64_t* barrier) {
+// Of a barrier, or of its address in shared memory.
+__device__ inline void barrier_arrive(uint32_t barrier) {
 #if FOPS_SM_90A
-  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
 #endif
 }
-__device__ inline void barrier_wait(uint64_t* barrier, uint32_t parity) {
+__device__ inline void barrier_arrive(uint64_t* barrier) { barrier_arrive(shared_address(barrier)); }
+__device__ inline void barrier_wait(uint32_t barrier, uint32_t parity) {
 #if FOPS_SM_90A
   asm volatile(
       "{.reg .pred done;\n"
       "again: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
-      "@!done bra again;}" ::"r"(shared_address(barrier)),
+      "@!done bra again;}" ::"r"(barrier),
       "r"(parity)
       : "memory");
 #endif
+}
+__device__ inline void barrier_wait(uint64_t* barrier, uint32_t parity) {
+  barrier_wait(shared_address(barrier), parity);
 }
 
 // Whether it need not be waited for.

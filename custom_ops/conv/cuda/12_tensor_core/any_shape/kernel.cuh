@@ -7,6 +7,10 @@
 #include "gpu/isa/bulk_copy.cuh"
 #include "gpu/isa/wgmma.cuh"
 
+#include <cstddef>
+#include <type_traits>
+#include <utility>
+
 namespace fops {
 namespace any_shape {
 
@@ -29,7 +33,19 @@ struct Form {
   static constexpr int kParts = kTaps > 0 ? 1 : 2;  // tiles of memory a tile of filters
   static constexpr int kFilters = kTaps > 0 ? kTileRows / 2 / kTaps : kTileRows;  // of a tile
   static constexpr int kStepBytes = kTiles * kParts * kTileBytes;
+  // Steps of a group (Choice::group), the frequent ones first: those of 5x5 and 7x7, 3x3, 1x1.
+  using Steps = std::conditional_t<(kTaps > 0), std::integer_sequence<int, 7, 4, 5, 1, 6, 3, 8, 2>,
+                                   std::integer_sequence<int, 4, 3, 1, 2>>;
 };
+
+// Calls `body` with `steps` as a constant, which is one of kFirst, kOthers, asked for in this order. In a loop over them each
+// product took a warp 29 instructions beside it, which is as long as the tensor cores take for it; without one six.
+template <int kFirst, int... kOthers, typename Body>
+__device__ __forceinline__ void with_steps(std::integer_sequence<int, kFirst, kOthers...>, int steps, const Body& body) {
+  if constexpr (sizeof...(kOthers) > 0)
+    if (steps != kFirst) return with_steps(std::integer_sequence<int, kOthers...>(), steps, body);
+  body(std::integral_constant<int, kFirst>());
+}
 
 struct Shared {  // of fixed size; ring and buffers lie behind it
   uint64_t full_pixels[kMostBuffers], empty_pixels[kMostBuffers], full_weights[kMostRing], empty_weights[kMostRing];
@@ -194,8 +210,16 @@ __global__ void __launch_bounds__(bound_with_wgmma(Cut::kEarly ? kThreads + 128 
   const uint32_t buffers_corner = static_cast<uint32_t>(core_descriptor(shared_address(buffers), 0, 128)) +
                                   (Cut::kStrips ? first / 8 * eight : first);
   const int low_plane = plan.chunks.a_chunk * plane;
+  const uint32_t group_units = static_cast<uint32_t>(plan.group_bytes) / 16;
   float high[kColumns / 2] = {}, low[kColumns / 2] = {}, long_sum[kLong ? kColumns / 2 : 1] = {};
   constexpr int kRows = kTaps == 0 ? 16 : form::kFilters / 4;  // filters that a warp stores
+  // In registers of their own: the compiler would find them out anew, 40 cycles, for each group of steps.
+  const uint32_t barriers = __shfl_sync(0xffffffffu, shared_address(&shared), 0);
+  const uint32_t full_pixels = barriers + offsetof(Shared, full_pixels), empty_pixels = barriers + offsetof(Shared, empty_pixels);
+  const uint32_t full_weights = barriers + offsetof(Shared, full_weights);
+  const uint32_t empty_weights = barriers + offsetof(Shared, empty_weights);
+  uint32_t leads = lane == 0;
+  keep_register(leads);
   Place pixels, weights;
   uint32_t number = 0;  // of the chunk
   for (uint32_t task = first_task; task < plan.tasks; task += stride) {
@@ -217,31 +241,31 @@ __global__ void __launch_bounds__(bound_with_wgmma(Cut::kEarly ? kThreads + 128 
     if constexpr (kLong)
 #pragma unroll
       for (int i = 0; i < kColumns / 2; ++i) long_sum[i] = 0.0f;
-    const auto release = [&](uint64_t* empty, int* place) {
-      if (*place >= 0 && lane == 0) barrier_arrive(&empty[*place]);
+    const auto release = [&](uint32_t empty, int* place) {
+      if (*place >= 0 && leads) barrier_arrive(empty + 8 * *place);
       *place = -1;
     };
     for (int chunk = begin; chunk < end; ++chunk, pixels.next(plan.buffers)) {
-      barrier_wait(&shared.full_pixels[pixels.at], pixels.phase);
+      barrier_wait(full_pixels + 8 * pixels.at, pixels.phase);
       const Flags flags = shared.flags[pixels.at];
-      const bool with_low = flags.low == ++number && !plan.half, last = chunk == last_chunk;
+      const bool with_low = __any_sync(0xffffffffu, flags.low == ++number) && !plan.half, last = chunk == last_chunk;
       const bool ends_segment = ++in_segment == plan.segment || last;
       if (ends_segment) in_segment = 0;
       beyond |= flags.beyond == number;
       const uint32_t corner = buffers_corner + pixels.at * buffer_slots;
       const int count = last ? plan.last_steps : plan.first_steps, group = last ? plan.last_group : plan.first_group;
       for (int at = 0; at < count; at += group) {
-        const int these = min(group, count - at);
         const bool done = at + group >= count;  // with the chunk
+        const int these = done ? count - at : group;
         const uint32_t* places = steps.places[last] + at;
-        barrier_wait(&shared.full_weights[weights.at], weights.phase);
-        const uint32_t w = ring_corner + weights.at * (plan.group_bytes / 16);
-        // A product of all steps of the group. Only the first may begin a sum: what the loop asks is known then.
+        barrier_wait(full_weights + 8 * weights.at, weights.phase);
+        const uint32_t w = ring_corner + weights.at * group_units;
         const auto multiply = [&](float(&sum)[kColumns / 2], uint32_t of_weights, uint32_t of_pixels, int keep) {
-          wgmma_low<kColumns>(sum, of_weights, of_pixels + places[0], keep, eight);
-#pragma unroll 4
-          for (int i = 1; i < these; ++i)
-            wgmma_low<kColumns>(sum, of_weights + i * (form::kStepBytes / 16), of_pixels + places[i], 1, eight);
+          with_steps(typename form::Steps(), these, [&](auto steps) {
+#pragma unroll
+            for (int i = 0; i < decltype(steps)::value; ++i)
+              wgmma_low<kColumns>(sum, of_weights + i * (form::kStepBytes / 16), of_pixels + places[i], i > 0 || keep, eight);
+          });
         };
         wgmma_fence();
         multiply(high, w, corner, chain > 0);
@@ -252,8 +276,8 @@ __global__ void __launch_bounds__(bound_with_wgmma(Cut::kEarly ? kThreads + 128 
           low_begun = true;
         }
         if (with_low) {
-          multiply(low, w, corner + low_plane, low_begun);
-          low_begun = true;
+          multiply(low, w, corner + low_plane, kTaps == 0 || low_begun);
+          if constexpr (kTaps > 0) low_begun = true;
         }
         wgmma_commit();
         // Behind the wait only this group's products are under way, or, where the chain ends, only the small ones: the
@@ -282,8 +306,8 @@ __global__ void __launch_bounds__(bound_with_wgmma(Cut::kEarly ? kThreads + 128 
           }
           low_begun = false;
         }
-        release(shared.empty_weights, &last_weights);
-        release(shared.empty_pixels, &last_pixels);
+        release(empty_weights, &last_weights);
+        release(empty_pixels, &last_pixels);
         last_weights = weights.at;
         weights.next(plan.ring);
       }
@@ -291,8 +315,8 @@ __global__ void __launch_bounds__(bound_with_wgmma(Cut::kEarly ? kThreads + 128 
     }
     wgmma_wait(high);
     wgmma_wait(low);
-    release(shared.empty_weights, &last_weights);
-    release(shared.empty_pixels, &last_pixels);
+    release(empty_weights, &last_weights);
+    release(empty_pixels, &last_pixels);
     if constexpr (kParts) beyond = kept.add_up(long_sum, kTaps > 1, beyond);
 
     float* out = y + span.image * d.M * d.OH * d.OW;
