@@ -15,11 +15,11 @@ namespace any_shape {
 constexpr size_t kShared = 227 * 1024 - sizeof(Shared) - kOutgoingBytes - 1024;  // what Hopper gives a block
 constexpr int kLeastRing = 2, kWantedRing = 4, kMostReach = 8;
 constexpr int64_t kMostStrips = 32, kMostStripsAnImage = 0x7fff;  // side by side; their number has 16 bits
-// Cycles of a task's outputs, and how many times that where they are parts of rows of up to three strips, or more; of a
-// meeting of the blocks that share a task; of a product of few columns; of a staged pixel of a slot: what it takes from
+// Cycles of a task's outputs, and how many times that where they are parts of rows, of up to three strips or of more; of
+// a meeting of the blocks that share a task; of a product of few columns; of a staged pixel of a slot: what it takes from
 // the products, loaded by threads or brought by the copy engine, and where nothing else takes as long. And by how much
-// longer products take where only two groups of weights fit into shared memory (64 to 128, 7x7, 28x28: 25.8 ms, with four
-// 18.9). Fitted to 9,000 ways of 740 layers on an H200 (docs/notebook.md).
+// longer products take where only two groups of weights fit into shared memory (64 to 128, 7x7, 28x28: 25.8 ms, with
+// four 18.9). Fitted to 9,000 ways of 740 layers on an H200 (docs/notebook.md).
 constexpr double kEpilogue = 3000, kMeeting = 4000, kLeastProduct = 33, kTwoGroups = 1.3;
 constexpr double kBeside = 2.2, kRowsBeside = 1.2, kAlone = 5.3, kStripsAlone = 8;
 constexpr int kLineStrips = 4, kPartsOfLines = 2;  // four strips' outputs in a row are 128 bytes
@@ -166,17 +166,19 @@ inline bool plan_for(const fops_conv& c, const Choice& choice, int a_chunk, Plan
 // Where the units of a plan's steps lie.
 inline Steps steps_for(const fops_conv& c, const Plan& plan) {
   const uint32_t width = static_cast<uint32_t>(plan.strips.together ? plan.strips.together * plan.strips.width : c.W);
+  const Chunks& chunks = plan.chunks;
   Steps steps;
   for (const int last : {0, 1}) {
     const int chunk = last * (plan.chunk_count - 1);
-    if (last && plan.chunks.full_of(chunk) == plan.chunks.full_of(0) && plan.chunks.slots_of(chunk) == plan.chunks.slots_of(0)) {
-      std::copy_n(steps.places[0], plan.first_steps, steps.places[1]);  // chunks that are alike have the same places
+    const bool as_first = chunks.full_of(chunk) == chunks.full_of(0) && chunks.slots_of(chunk) == chunks.slots_of(0);
+    if (last && as_first) {  // working it out takes as long as all of `choose`
+      std::copy_n(steps.places[0], plan.first_steps, steps.places[1]);
       std::copy_n(steps.origins[0], 2 * plan.first_steps, steps.origins[1]);
       break;
     }
-    for (int step = 0; step < plan.chunks.steps_of(chunk); ++step) {
-      steps.places[last][step] = place_of(plan.chunks, chunk, step, static_cast<uint32_t>(plan.staged), width);
-      for (const int half : {0, 1}) steps.origins[last][2 * step + half] = origin_of(plan.chunks, chunk, step, half);
+    for (int step = 0; step < chunks.steps_of(chunk); ++step) {
+      steps.places[last][step] = place_of(chunks, chunk, step, static_cast<uint32_t>(plan.staged), width);
+      for (const int half : {0, 1}) steps.origins[last][2 * step + half] = origin_of(chunks, chunk, step, half);
     }
   }
   return steps;
@@ -209,8 +211,9 @@ inline double cycles(const Choice& choice, const Plan& plan, int multiprocessors
   const bool whole_rows = !strips || strips >= plan.strips.an_image;
   const double outputs = kEpilogue * (whole_rows ? 1 : std::max(kPartsOfLines, kLineStrips / strips));
   const double alone = (strips ? kStripsAlone : kAlone) * pixels;
-  const double a_task = std::max(instructions * product + beside + outputs, alone) + (parts > 1 ? kMeeting : 0);
-  return a_task * static_cast<double>(ceil_div(int64_t{plan.tasks} * parts, multiprocessors));
+  const double meeting = parts > 1 ? kMeeting : 0;
+  const int64_t rounds = ceil_div(int64_t{plan.tasks} * parts, multiprocessors);
+  return (std::max(instructions * product + beside + outputs, alone) + meeting) * static_cast<double>(rounds);
 }
 
 // Of tasks of strips with so many columns the fastest cut by `cycles`; none where none fits. `usual`: the plan without

@@ -38,13 +38,23 @@ struct Form {
                                    std::integer_sequence<int, 4, 3, 1, 2>>;
 };
 
-// Calls `body` with `steps` as a constant, which is one of kFirst, kOthers, asked for in this order. In a loop over them each
-// product took a warp 29 instructions beside it, which is as long as the tensor cores take for it; without one six.
+// Calls `body` with `steps` as a constant, which is one of kFirst, kOthers, asked for in this order. In a loop over them
+// each product took a warp 29 instructions beside it, which is as long as the tensor cores take for it; without one six.
 template <int kFirst, int... kOthers, typename Body>
-__device__ __forceinline__ void with_steps(std::integer_sequence<int, kFirst, kOthers...>, int steps, const Body& body) {
+__device__ __forceinline__ void with_steps(std::integer_sequence<int, kFirst, kOthers...>, int steps,
+                                           const Body& body) {
   if constexpr (sizeof...(kOthers) > 0)
     if (steps != kFirst) return with_steps(std::integer_sequence<int, kOthers...>(), steps, body);
   body(std::integral_constant<int, kFirst>());
+}
+
+// kSteps products, of weights kStepBytes apart.
+template <int kSteps, int kStepBytes, int kRegisters>
+__device__ __forceinline__ void multiply(float (&sum)[kRegisters], uint32_t weights, uint32_t pixels,
+                                         const uint32_t* places, uint32_t eight, int keep) {
+#pragma unroll
+  for (int i = 0; i < kSteps; ++i)
+    wgmma_low<2 * kRegisters>(sum, weights + i * (kStepBytes / 16), pixels + places[i], i > 0 || keep, eight);
 }
 
 struct Shared {  // of fixed size; ring and buffers lie behind it
@@ -215,7 +225,8 @@ __global__ void __launch_bounds__(bound_with_wgmma(Cut::kEarly ? kThreads + 128 
   constexpr int kRows = kTaps == 0 ? 16 : form::kFilters / 4;  // filters that a warp stores
   // In registers of their own: the compiler would find them out anew, 40 cycles, for each group of steps.
   const uint32_t barriers = __shfl_sync(0xffffffffu, shared_address(&shared), 0);
-  const uint32_t full_pixels = barriers + offsetof(Shared, full_pixels), empty_pixels = barriers + offsetof(Shared, empty_pixels);
+  const uint32_t full_pixels = barriers + offsetof(Shared, full_pixels);
+  const uint32_t empty_pixels = barriers + offsetof(Shared, empty_pixels);
   const uint32_t full_weights = barriers + offsetof(Shared, full_weights);
   const uint32_t empty_weights = barriers + offsetof(Shared, empty_weights);
   uint32_t leads = lane == 0;
@@ -260,24 +271,24 @@ __global__ void __launch_bounds__(bound_with_wgmma(Cut::kEarly ? kThreads + 128 
         const uint32_t* places = steps.places[last] + at;
         barrier_wait(full_weights + 8 * weights.at, weights.phase);
         const uint32_t w = ring_corner + weights.at * group_units;
-        const auto multiply = [&](float(&sum)[kColumns / 2], uint32_t of_weights, uint32_t of_pixels, int keep) {
-          with_steps(typename form::Steps(), these, [&](auto steps) {
-#pragma unroll
-            for (int i = 0; i < decltype(steps)::value; ++i)
-              wgmma_low<kColumns>(sum, of_weights + i * (form::kStepBytes / 16), of_pixels + places[i], i > 0 || keep, eight);
-          });
-        };
         wgmma_fence();
-        multiply(high, w, corner, chain > 0);
+        with_steps(typename form::Steps(), these, [&](auto group_steps) {
+          multiply<decltype(group_steps)::value, form::kStepBytes>(high, w, corner, places, eight, chain > 0);
+        });
         wgmma_commit();
         chain += these;
-        if (kTaps == 0 && !plan.half) {
-          multiply(low, w + kTileBytes / 16, corner, low_begun);
+        if (kTaps == 0 ? !plan.half : with_low) {
+          with_steps(typename form::Steps(), these, [&](auto group_steps) {
+            constexpr int kSteps = decltype(group_steps)::value;
+            const uint32_t low_corner = corner + low_plane;
+            if constexpr (kTaps == 0) {
+              multiply<kSteps, form::kStepBytes>(low, w + kTileBytes / 16, corner, places, eight, low_begun);
+              if (with_low) multiply<kSteps, form::kStepBytes>(low, w, low_corner, places, eight, 1);
+            } else {
+              multiply<kSteps, form::kStepBytes>(low, w, low_corner, places, eight, low_begun);
+            }
+          });
           low_begun = true;
-        }
-        if (with_low) {
-          multiply(low, w, corner + low_plane, kTaps == 0 || low_begun);
-          if constexpr (kTaps > 0) low_begun = true;
         }
         wgmma_commit();
         // Behind the wait only this group's products are under way, or, where the chain ends, only the small ones: the
