@@ -19,7 +19,7 @@ constexpr int64_t kMostStrips = 32, kMostStripsAnImage = 0x7fff;  // side by sid
 // a meeting of the blocks that share a task; of a product of few columns; of a staged pixel of a slot: what it takes from
 // the products, loaded by threads or brought by the copy engine, and where nothing else takes as long. And by how much
 // longer products take where only two groups of weights fit into shared memory (64 to 128, 7x7, 28x28: 25.8 ms, with
-// four 18.9). Fitted to 9,000 ways of 740 layers on an H200 (docs/notebook.md).
+// four 18.9). Fitted to 13,000 ways of 970 layers on an H200 (docs/notebook.md).
 constexpr double kEpilogue = 3000, kMeeting = 4000, kLeastProduct = 33, kTwoGroups = 1.3;
 constexpr double kBeside = 2.2, kRowsBeside = 1.2, kAlone = 5.3, kStripsAlone = 8;
 constexpr int kLineStrips = 4, kPartsOfLines = 2;  // four strips' outputs in a row are 128 bytes

@@ -3,13 +3,13 @@
 
 #include "conv/cuda/12_tensor_core/any_shape/outputs.cuh"
 #include "conv/cuda/12_tensor_core/any_shape/parts.cuh"
+#include "conv/cuda/12_tensor_core/any_shape/products.cuh"
 #include "conv/cuda/12_tensor_core/any_shape/raw_rows.cuh"
 #include "gpu/isa/bulk_copy.cuh"
 #include "gpu/isa/wgmma.cuh"
 
 #include <cstddef>
 #include <type_traits>
-#include <utility>
 
 namespace fops {
 namespace any_shape {
@@ -33,29 +33,8 @@ struct Form {
   static constexpr int kParts = kTaps > 0 ? 1 : 2;  // tiles of memory a tile of filters
   static constexpr int kFilters = kTaps > 0 ? kTileRows / 2 / kTaps : kTileRows;  // of a tile
   static constexpr int kStepBytes = kTiles * kParts * kTileBytes;
-  // Steps of a group (Choice::group), the frequent ones first: those of 5x5 and 7x7, 3x3, 1x1.
-  using Steps = std::conditional_t<(kTaps > 0), std::integer_sequence<int, 7, 4, 5, 1, 6, 3, 8, 2>,
-                                   std::integer_sequence<int, 4, 3, 1, 2>>;
+  using Steps = std::conditional_t<(kTaps > 0), UpToEight, UpToFour>;  // of a group: see Choice::group
 };
-
-// Calls `body` with `steps` as a constant, which is one of kFirst, kOthers, asked for in this order. In a loop over them
-// each product took a warp 29 instructions beside it, which is as long as the tensor cores take for it; without one six.
-template <int kFirst, int... kOthers, typename Body>
-__device__ __forceinline__ void with_steps(std::integer_sequence<int, kFirst, kOthers...>, int steps,
-                                           const Body& body) {
-  if constexpr (sizeof...(kOthers) > 0)
-    if (steps != kFirst) return with_steps(std::integer_sequence<int, kOthers...>(), steps, body);
-  body(std::integral_constant<int, kFirst>());
-}
-
-// kSteps products, of weights kStepBytes apart.
-template <int kSteps, int kStepBytes, int kRegisters>
-__device__ __forceinline__ void multiply(float (&sum)[kRegisters], uint32_t weights, uint32_t pixels,
-                                         const uint32_t* places, uint32_t eight, int keep) {
-#pragma unroll
-  for (int i = 0; i < kSteps; ++i)
-    wgmma_low<2 * kRegisters>(sum, weights + i * (kStepBytes / 16), pixels + places[i], i > 0 || keep, eight);
-}
 
 struct Shared {  // of fixed size; ring and buffers lie behind it
   uint64_t full_pixels[kMostBuffers], empty_pixels[kMostBuffers], full_weights[kMostRing], empty_weights[kMostRing];
@@ -272,20 +251,20 @@ __global__ void __launch_bounds__(bound_with_wgmma(Cut::kEarly ? kThreads + 128 
         barrier_wait(full_weights + 8 * weights.at, weights.phase);
         const uint32_t w = ring_corner + weights.at * group_units;
         wgmma_fence();
-        with_steps(typename form::Steps(), these, [&](auto group_steps) {
-          multiply<decltype(group_steps)::value, form::kStepBytes>(high, w, corner, places, eight, chain > 0);
+        with_steps(typename form::Steps{}, these, [&](auto group_steps) {
+          multiply_steps<decltype(group_steps)::value, form::kStepBytes>(high, w, corner, places, eight, chain > 0);
         });
         wgmma_commit();
         chain += these;
         if (kTaps == 0 ? !plan.half : with_low) {
-          with_steps(typename form::Steps(), these, [&](auto group_steps) {
+          with_steps(typename form::Steps{}, these, [&](auto group_steps) {
             constexpr int kSteps = decltype(group_steps)::value;
             const uint32_t low_corner = corner + low_plane;
             if constexpr (kTaps == 0) {
-              multiply<kSteps, form::kStepBytes>(low, w + kTileBytes / 16, corner, places, eight, low_begun);
-              if (with_low) multiply<kSteps, form::kStepBytes>(low, w, low_corner, places, eight, 1);
+              multiply_steps<kSteps, form::kStepBytes>(low, w + kTileBytes / 16, corner, places, eight, low_begun);
+              if (with_low) multiply_steps<kSteps, form::kStepBytes>(low, w, low_corner, places, eight, 1);
             } else {
-              multiply<kSteps, form::kStepBytes>(low, w, low_corner, places, eight, low_begun);
+              multiply_steps<kSteps, form::kStepBytes>(low, w, low_corner, places, eight, low_begun);
             }
           });
           low_begun = true;
