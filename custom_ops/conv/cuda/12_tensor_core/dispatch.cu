@@ -12,6 +12,7 @@
 //   all others, on Hopper                     any_shape/any_shape.cu
 #include "conv/cuda/12_tensor_core/tensor_core.h"
 #include "conv/cuda/kernels.h"
+#include "conv/cuda/remembered.h"
 #include "conv/cuda/table.h"
 
 namespace fops {
@@ -30,7 +31,7 @@ enum class Way {
 // bytes not measured. There, and with one product: channels.cu computes as many filters as there are, any_shape.cu 32
 // at a time: of 32 channels and 32 filters, 3x3, 56x56, they take 0.38 and 0.32 ms, of 16 channels and 16 filters 0.31
 // and 0.37 (measured when both had longer chains).
-Way way_for(const fops_conv& c, bool half, int major) {
+Way work_out(const fops_conv& c, bool half, int major) {
   if (major == 9 && takes_tensor_core_shifts(c)) return Way::shifts;
   if (takes_tensor_core_four_outputs(c)) return Way::four_outputs;
   if (takes_tensor_core_pixels(c)) return Way::pixels;
@@ -49,6 +50,11 @@ Way way_for(const fops_conv& c, bool half, int major) {
   const bool few = c.C * c.K * c.K <= (c.M <= 24 ? 600 : 320) && (c.C < 32 || c.M <= 16);
   if (takes_tensor_core_channels(c) && (few || !takes_tensor_core_any_shape(c))) return Way::channels;
   return takes_tensor_core_any_shape(c) ? Way::any_shape : Way::none;
+}
+
+Way way_for(const fops_conv& c, bool half, int major) {
+  static thread_local Remembered<Way> ways;
+  return ways.of(c, device_or_none(), 2 * major + half, [&] { return work_out(c, half, major); });
 }
 
 fops_status compute_capability(int* major) {

@@ -13,12 +13,32 @@
 
 #include "conv/cuda/12_tensor_core/tensor_core.h"
 #include "conv/cuda/kernels.h"
+#include "conv/cuda/remembered.h"
 #include "gpu/workspace.h"
 
 namespace fops {
 namespace {
 
 using namespace any_shape;
+
+// How a call is cut; `usual` without regard to the batch.
+struct Planned {
+  bool fits = false;  // into shared memory
+  Choice choice;
+  Plan usual, plan;
+  Steps steps;
+};
+
+Planned plan_call(const fops_conv& c, bool half, int multiprocessors) {
+  Planned planned;
+  planned.fits = plan_for(c, usual(c), 0, &planned.usual);
+  if (!planned.fits) return planned;
+  planned.plan = planned.usual;
+  planned.choice = choose(c, multiprocessors, &planned.plan);
+  planned.plan.half = half;
+  planned.steps = steps_for(c, planned.plan);
+  return planned;
+}
 
 fops_status run(const Call& call, const Choice& choice) {
   const fops_conv& c = call.c;
@@ -44,20 +64,18 @@ bool takes_tensor_core_any_shape(const fops_conv& c) {
 
 fops_status run_tensor_core_any_shape(const fops_conv& c, bool half, const void* x, const float* k, float* y,
                                       cudaStream_t stream) {
-  const Choice way = usual(c);
-  Plan plan;
-  if (!plan_for(c, way, 0, &plan))
-    return fail(FOPS_UNSUPPORTED, "tensor-core: this shape does not fit into shared memory");
   int device = 0, multiprocessors = 0;
   FOPS_CUDA(cudaGetDevice(&device));
   FOPS_CUDA(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device));
+  static thread_local Remembered<Planned> remembered;
+  const Planned& planned = remembered.of(c, device, half, [&] { return plan_call(c, half, multiprocessors); });
+  if (!planned.fits) return fail(FOPS_UNSUPPORTED, "tensor-core: this shape does not fit into shared memory");
   bool taken = false;
-  if (!half && way.taps <= 1)
-    FOPS_TRY(run_at_once(c, plan, way.taps == 1, multiprocessors, x, k, y, stream, &taken));
+  if (!half && planned.choice.taps <= 1)
+    FOPS_TRY(run_at_once(c, planned.usual, planned.choice.taps == 1, multiprocessors, x, k, y, stream, &taken));
   if (taken) return FOPS_OK;
-  const Choice choice = choose(c, multiprocessors, &plan);
-  plan.half = half;
-  const Steps steps = steps_for(c, plan);
+  const Choice& choice = planned.choice;
+  const Plan& plan = planned.plan;
 
   size_t bytes = 0;
   const auto room = [&](size_t more) {  // where it begins
@@ -77,7 +95,7 @@ fops_status run_tensor_core_any_shape(const fops_conv& c, bool half, const void*
   const Packed packed = {reinterpret_cast<float*>(memory + filters), reinterpret_cast<ImageScale*>(memory + images),
                          reinterpret_cast<float4*>(memory + kept), reinterpret_cast<uint32_t*>(memory + marks),
                          memory + tiles};
-  return run({c, plan, steps, x, k, y, packed, stream}, choice);
+  return run({c, plan, planned.steps, x, k, y, packed, stream}, choice);
 }
 
 }  // namespace fops

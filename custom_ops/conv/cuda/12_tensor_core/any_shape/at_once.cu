@@ -15,6 +15,7 @@
 
 #include "conv/cuda/12_tensor_core/tensor_core.h"
 #include "conv/cuda/kernels.h"
+#include "conv/cuda/remembered.h"
 
 namespace fops {
 namespace any_shape {
@@ -126,18 +127,39 @@ __global__ void __launch_bounds__(bound_with_wgmma(kAllThreads), 1)
 #endif
 }
 
+// A pass of these kernels: by one group of warps or two; 0: there are too many blocks, or too little shared memory.
+struct Once {
+  int groups = 0;
+  size_t shared = 0;
+  Plan plan;
+  Steps steps;
+};
+
+Once cut(const fops_conv& c, const Plan& usual, bool stacked, int multiprocessors) {
+  const int filters = stacked ? StackedTile::kFilters : RowTile::kFilters;
+  const int step_bytes = stacked ? StackedTile::kStepBytes : RowTile::kStepBytes;
+  Once once;
+  for (const int groups : {1, 2}) {
+    if (!plan_at_once(c, usual, groups * kColumns, filters, step_bytes, multiprocessors, &once.plan, &once.shared))
+      continue;
+    once.groups = groups, once.steps = steps_for(c, once.plan);
+    break;
+  }
+  return once;
+}
+
 template <bool kStacked, int kWarpgroups>
-fops_status launch(const fops_conv& c, const Plan& plan, size_t shared, const void* x, const float* k, float* y,
+fops_status launch(const fops_conv& c, const Once& once, const void* x, const float* k, float* y,
                    cudaStream_t stream) {
+  const Plan& plan = once.plan;
   const dim3 grid(plan.spans, static_cast<unsigned>(plan.blocks), static_cast<unsigned>(c.B));
-  const Steps steps = steps_for(c, plan);
   return with_input(c, x, [&](auto input) {
     using X = std::remove_const_t<std::remove_pointer_t<decltype(input)>>;
     auto* kernel = plan.steps > plan.chain ? tensor_core_at_once<kStacked, kWarpgroups, true, X>
                                            : tensor_core_at_once<kStacked, kWarpgroups, false, X>;
-    FOPS_TRY(allow_shared(kernel, shared));
-    kernel<<<grid, kAllThreads, shared, stream>>>(dims(c), plan, steps, Divisor(static_cast<uint32_t>(c.W)), input, k,
-                                                  y);
+    FOPS_TRY(allow_shared(kernel, once.shared));
+    kernel<<<grid, kAllThreads, once.shared, stream>>>(dims(c), plan, once.steps, Divisor(static_cast<uint32_t>(c.W)),
+                                                       input, k, y);
     return launched("tensor-core");
   });
 }
@@ -146,19 +168,13 @@ fops_status launch(const fops_conv& c, const Plan& plan, size_t shared, const vo
 
 fops_status run_at_once(const fops_conv& c, const Plan& usual, bool stacked, int multiprocessors, const void* x,
                         const float* k, float* y, cudaStream_t stream, bool* taken) {
-  const int filters = stacked ? StackedTile::kFilters : RowTile::kFilters;
-  const int step_bytes = stacked ? StackedTile::kStepBytes : RowTile::kStepBytes;
-  Plan plan;
-  size_t shared = 0;
-  *taken = true;
-  for (const int groups : {1, 2}) {
-    if (!plan_at_once(c, usual, groups * kColumns, filters, step_bytes, multiprocessors, &plan, &shared)) continue;
-    const auto with = [&](auto launch) { return launch(c, plan, shared, x, k, y, stream); };
-    if (stacked) return groups == 1 ? with(launch<true, 1>) : with(launch<true, 2>);
-    return groups == 1 ? with(launch<false, 1>) : with(launch<false, 2>);
-  }
-  *taken = false;
-  return FOPS_OK;
+  static thread_local Remembered<Once> remembered;
+  const Once& once = remembered.of(c, device_or_none(), stacked, [&] { return cut(c, usual, stacked, multiprocessors); });
+  *taken = once.groups > 0;
+  if (!*taken) return FOPS_OK;
+  const auto with = [&](auto launch) { return launch(c, once, x, k, y, stream); };
+  if (stacked) return once.groups == 1 ? with(launch<true, 1>) : with(launch<true, 2>);
+  return once.groups == 1 ? with(launch<false, 1>) : with(launch<false, 2>);
 }
 
 }  // namespace any_shape
