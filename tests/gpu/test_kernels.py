@@ -83,6 +83,28 @@ def test_random_shapes(torch, name):
     check()
 
 
+# Layers that differ in few numbers: what is kept of one for its next call (remembered.h) is no other's.
+ALIKE = st.tuples(
+    st.integers(1, 3), st.integers(16, 18), st.integers(9, 11), st.integers(9, 11), st.sampled_from([8, 9, 33, 34]),
+    st.sampled_from([2, 3]), st.sampled_from(["pixels", "uint8"]),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name.startswith("tensor-core")] or ["none"])
+def test_layers_by_turns(torch, name):
+    @profiles.on_device(10)
+    @hypothesis.given(st.lists(ALIKE, min_size=40, max_size=60, unique=True), st.randoms(use_true_random=False))
+    def check(layers, order):
+        calls = [(images(torch, (B, C, H, W), kind), weights(torch, (M, C, K, K))) for B, C, H, W, M, K, kind in layers]
+        first = [forward(torch, name, x, k) for x, k in calls]
+        for (x, k), y in zip(calls, first):
+            assert error(torch, x, k, y) <= 2 * library.TOLERANCE[PRECISION[name]]
+        for i in order.sample(range(len(calls)), len(calls)):
+            assert torch.equal(forward(torch, name, *calls[i]), first[i])
+
+    check()
+
+
 # Shapes that have kernels of their own, which random shapes seldom meet: C, H and W of outputs, M, K.
 FAMILIES = {
     "few-filters": (st.integers(2, 6), st.integers(4, 68), st.integers(1, 68), st.integers(9, 16), st.just(5)),
