@@ -92,9 +92,9 @@ inline int raw_pieces(const fops_conv& c, const Choice& choice, const Plan& plan
   return pieces >= kMostPieces ? kMostPieces : pieces >= 2 ? 2 : 0;
 }
 
-// Groups of weights for which so many buffers of pixels, and pieces, leave room.
+// Groups of weights that fit into shared memory beside so many buffers of pixels and the plan's pieces of rows.
 inline int places_left(const Plan& plan, int buffers) {
-  const int64_t pixels = int64_t{4} * plan.chunks.a_chunk * plan.staged * 8 * buffers;
+  const int64_t pixels = int64_t{2} * 16 * plan.chunks.a_chunk * plan.staged * buffers;  // high halves, low ones
   const int64_t left = static_cast<int64_t>(kShared) - static_cast<int64_t>(plan.pieces * plan.row_bytes()) - pixels;
   return static_cast<int>(std::min<int64_t>(kMostRing, left / plan.group_bytes));
 }
