@@ -31,7 +31,7 @@ enum class Way {
 // bytes not measured. There, and with one product: channels.cu computes as many filters as there are, any_shape.cu 32
 // at a time: of 32 channels and 32 filters, 3x3, 56x56, they take 0.38 and 0.32 ms, of 16 channels and 16 filters 0.31
 // and 0.37 (measured when both had longer chains).
-Way work_out(const fops_conv& c, bool half, int major) {
+Way find_way(const fops_conv& c, bool half, int major) {
   if (major == 9 && takes_tensor_core_shifts(c)) return Way::shifts;
   if (takes_tensor_core_four_outputs(c)) return Way::four_outputs;
   if (takes_tensor_core_pixels(c)) return Way::pixels;
@@ -54,7 +54,7 @@ Way work_out(const fops_conv& c, bool half, int major) {
 
 Way way_for(const fops_conv& c, bool half, int major) {
   static thread_local Remembered<Way> ways;
-  return ways.of(c, device_or_none(), 2 * major + half, [&] { return work_out(c, half, major); });
+  return ways.of(c, 2 * major + half, [&] { return find_way(c, half, major); });
 }
 
 fops_status compute_capability(int* major) {

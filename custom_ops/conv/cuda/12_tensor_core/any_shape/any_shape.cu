@@ -68,7 +68,7 @@ fops_status run_tensor_core_any_shape(const fops_conv& c, bool half, const void*
   FOPS_CUDA(cudaGetDevice(&device));
   FOPS_CUDA(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device));
   static thread_local Remembered<Planned> remembered;
-  const Planned& planned = remembered.of(c, device, half, [&] { return plan_call(c, half, multiprocessors); });
+  const Planned& planned = remembered.of(c, half, [&] { return plan_call(c, half, multiprocessors); });
   if (!planned.fits) return fail(FOPS_UNSUPPORTED, "tensor-core: this shape does not fit into shared memory");
   bool taken = false;
   if (!half && planned.choice.taps <= 1)

@@ -169,7 +169,7 @@ fops_status launch(const fops_conv& c, const Once& once, const void* x, const fl
 fops_status run_at_once(const fops_conv& c, const Plan& usual, bool stacked, int multiprocessors, const void* x,
                         const float* k, float* y, cudaStream_t stream, bool* taken) {
   static thread_local Remembered<Once> remembered;
-  const Once& once = remembered.of(c, device_or_none(), stacked, [&] { return cut(c, usual, stacked, multiprocessors); });
+  const Once& once = remembered.of(c, stacked, [&] { return cut(c, usual, stacked, multiprocessors); });
   *taken = once.groups > 0;
   if (!*taken) return FOPS_OK;
   const auto with = [&](auto launch) { return launch(c, once, x, k, y, stream); };

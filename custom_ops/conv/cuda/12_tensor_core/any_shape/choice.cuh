@@ -15,14 +15,19 @@ namespace any_shape {
 constexpr size_t kShared = 227 * 1024 - sizeof(Shared) - kOutgoingBytes - 1024;  // what Hopper gives a block
 constexpr int kLeastRing = 2, kWantedRing = 4, kMostReach = 8;
 constexpr int64_t kMostStrips = 32, kMostStripsAnImage = 0x7fff;  // side by side; their number has 16 bits
-// Cycles of a task's outputs, and how many times that where they are parts of rows, of up to three strips or of more; of
-// a meeting of the blocks that share a task; of a product of few columns; of a staged pixel of a slot: what it takes from
-// the products, loaded by threads or brought by the copy engine, and where nothing else takes as long. And by how much
-// longer products take where only two groups of weights fit into shared memory (64 to 128, 7x7, 28x28: 25.8 ms, with
-// four 18.9). Fitted to 13,000 ways of 970 layers on an H200 (docs/notebook.md).
-constexpr double kEpilogue = 3000, kMeeting = 4000, kLeastProduct = 33, kTwoGroups = 1.3;
+// What the cost of a way is made of, in cycles: fitted to 13,000 ways of 970 layers on an H200 (docs/notebook.md).
+// A task's outputs; so many times that where they are parts of rows. Four strips' outputs in a row are a line of 128
+// bytes: of fewer strips lines are written in parts.
+constexpr double kEpilogue = 3000;
+constexpr int kPartsOfRows = 2, kLineStrips = 4;
+// A meeting of the blocks that share a task; a product at least, however few its columns.
+constexpr double kMeeting = 4000, kLeastProduct = 33;
+// A product takes so many times as long where only two groups of weights fit into shared memory: 64 to 128, 7x7, 28x28
+// 25.8 ms, with four 18.9.
+constexpr double kTwoGroups = 1.3;
+// A staged pixel of a slot: what it takes from the products, and, brought by the copy engine; where nothing else takes as
+// long, and, of strips.
 constexpr double kBeside = 2.2, kRowsBeside = 1.2, kAlone = 5.3, kStripsAlone = 8;
-constexpr int kLineStrips = 4, kPartsOfLines = 2;  // four strips' outputs in a row are 128 bytes
 
 // Whether rows are worth room in shared memory, which chunks of fewer steps leave.
 inline bool wants_rows(const fops_conv& c, const Chunks& chunks) {
@@ -73,9 +78,9 @@ inline int64_t staged_of(const fops_conv& c, const Choice& choice, int64_t reach
 }
 
 // Whether two buffers and the ring fit, and the numbers of steps: 14 bits for a distance, 16 for a place.
-inline bool fits(int64_t a_chunk, int64_t staged, int group_bytes) {
-  const int64_t room = static_cast<int64_t>(kShared);
-  return 4 * a_chunk * staged * 16 + kLeastRing * group_bytes <= room && a_chunk * staged <= 0x3fff;
+inline bool fits(const Choice& choice, int64_t a_chunk, int64_t staged) {
+  const int64_t room = static_cast<int64_t>(kShared), ring = kLeastRing * choice.group() * choice.step_bytes();
+  return 4 * a_chunk * staged * 16 + ring <= room && a_chunk * staged <= 0x3fff;
 }
 
 // Of how many slots there is room for rows that the copy engine brings, 16 bytes at a time: kMostPieces, two or none.
@@ -94,8 +99,8 @@ inline int raw_pieces(const fops_conv& c, const Choice& choice, const Plan& plan
 
 // Groups of weights that fit into shared memory beside so many buffers of pixels and the plan's pieces of rows.
 inline int places_left(const Plan& plan, int buffers) {
-  const int64_t pixels = int64_t{2} * 16 * plan.chunks.a_chunk * plan.staged * buffers;  // high halves, low ones
-  const int64_t left = static_cast<int64_t>(kShared) - static_cast<int64_t>(plan.pieces * plan.row_bytes()) - pixels;
+  const int64_t room = static_cast<int64_t>(kShared), rows = static_cast<int64_t>(plan.pieces * plan.row_bytes());
+  const int64_t left = room - rows - buffers * plan.buffer_bytes();
   return static_cast<int>(std::min<int64_t>(kMostRing, left / plan.group_bytes));
 }
 
@@ -111,11 +116,9 @@ inline bool plan_for(const fops_conv& c, const Choice& choice, int a_chunk, Plan
   if (choice.tiles == 1) plan->positions *= 2;
   const Strips& strips = plan->strips = strips_of(c, choice);
   int64_t staged = staged_of(c, choice, plan->reach);
-  plan->group_bytes = choice.group() * choice.step_bytes();
   chunks.a_chunk = a_chunk > 0 ? a_chunk : slots_a_chunk(c, chunks);
-  const auto buffer = [&] { return 2 * chunks.a_chunk * staged * 16; };
-  while (!fits(chunks.a_chunk, staged, plan->group_bytes) && chunks.a_chunk > 1) chunks.a_chunk /= 2;
-  if (!fits(chunks.a_chunk, staged, plan->group_bytes)) return false;
+  while (!fits(choice, chunks.a_chunk, staged) && chunks.a_chunk > 1) chunks.a_chunk /= 2;
+  if (!fits(choice, chunks.a_chunk, staged)) return false;
 
   plan->chunk_count = chunks.count();
   plan->first_steps = chunks.steps_of(0);
@@ -145,7 +148,9 @@ inline bool plan_for(const fops_conv& c, const Choice& choice, int a_chunk, Plan
   };
   int wanted = kWantedRing;
   sized(kLot);
-  const auto pieces = [&] { return raw_pieces(c, choice, *plan, room - wanted * plan->group_bytes - 2 * buffer()); };
+  const auto pieces = [&] {
+    return raw_pieces(c, choice, *plan, room - wanted * plan->group_bytes - 2 * plan->buffer_bytes());
+  };
   plan->pieces = pieces();
   if (plan->pieces == 2) wanted = kWantedRing - 1, plan->pieces = pieces();  // four of them are worth a place less
   if (!plan->pieces) sized(8);
@@ -154,7 +159,7 @@ inline bool plan_for(const fops_conv& c, const Choice& choice, int a_chunk, Plan
   plan->inverse_image = inverse_of(static_cast<uint32_t>(c.H * c.W));
   const int64_t left = room - static_cast<int64_t>(plan->pieces * plan->row_bytes());
   plan->buffers = static_cast<int>(
-      std::max<int64_t>(2, std::min<int64_t>(kMostBuffers, (left - wanted * plan->group_bytes) / buffer())));
+      std::max<int64_t>(2, std::min<int64_t>(kMostBuffers, (left - wanted * plan->group_bytes) / plan->buffer_bytes())));
   plan->ring = places_left(*plan, plan->buffers);
   plan->kept = 0;
   for (int part = 0; part < plan->parts; ++part)
@@ -209,7 +214,7 @@ inline double cycles(const Choice& choice, const Plan& plan, int multiprocessors
   const double pixels = static_cast<double>(plan.chunks.slots()) * plan.staged / parts;
   const double beside = (plan.pieces ? kRowsBeside : kBeside) * pixels;
   const bool whole_rows = !strips || strips >= plan.strips.an_image;
-  const double outputs = kEpilogue * (whole_rows ? 1 : std::max(kPartsOfLines, kLineStrips / strips));
+  const double outputs = kEpilogue * (whole_rows ? 1 : std::max(kPartsOfRows, kLineStrips / strips));
   const double alone = (strips ? kStripsAlone : kAlone) * pixels;
   const double meeting = parts > 1 ? kMeeting : 0;
   const int64_t rounds = ceil_div(int64_t{plan.tasks} * parts, multiprocessors);
@@ -226,14 +231,15 @@ inline Choice best_strips(const fops_conv& c, Choice choice, const Plan& usual, 
   Choice best = choice;
   Plan plan = usual;  // what the cost asks of it is worked out again
   plan.pieces = 0;
-  for (int64_t pieces = ceil_div(out_h(c), eights), rows, next; pieces <= out_h(c); pieces = next) {
-    rows = ceil_div(out_h(c), pieces), next = rows > 1 ? ceil_div(out_h(c), rows - 1) : out_h(c) + 1;
+  // An image's rows cut in so many: of cuts that give tasks of as many rows only the first.
+  for (int64_t cuts = ceil_div(out_h(c), eights), rows, next; cuts <= out_h(c); cuts = next) {
+    rows = ceil_div(out_h(c), cuts), next = rows > 1 ? ceil_div(out_h(c), rows - 1) : out_h(c) + 1;
     const int64_t together = std::min({eights / rows, c.B * an_image, kMostStrips, images * an_image});
     if (together < 1) break;
     choice.strips = static_cast<int>(together), choice.rows = static_cast<int>(rows);
     plan.strips = strips_of(c, choice);
     plan.staged = static_cast<int>(staged_of(c, choice, 0));
-    if (!fits(plan.chunks.a_chunk, plan.staged, choice.group() * choice.step_bytes())) continue;
+    if (!fits(choice, plan.chunks.a_chunk, plan.staged)) continue;
     plan.ring = places_left(plan, 2);
     plan.tasks = static_cast<uint32_t>(ceil_div(c.B * an_image, together) * plan.strips.pieces * usual.blocks);
     const double time = cycles(choice, plan, multiprocessors);

@@ -12,7 +12,7 @@ template <typename Kernel>
 fops_status launch_kernel(const Call& call, Kernel* kernel) {
   Plan plan = call.plan;
   const size_t shared = kOutgoingBytes + static_cast<size_t>(plan.ring) * plan.group_bytes +
-                        static_cast<size_t>(plan.buffers) * 2 * plan.chunks.a_chunk * plan.staged * 16 +
+                        static_cast<size_t>(plan.buffers * plan.buffer_bytes()) +
                         plan.pieces * plan.row_bytes();
   FOPS_TRY(allow_shared(kernel, shared));
   unsigned grid = plan.tasks * plan.parts;  // few, where there are parts: a cluster has one task

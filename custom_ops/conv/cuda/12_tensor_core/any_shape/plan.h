@@ -215,6 +215,7 @@ struct Plan {
   bool early;        // a block has one task, of one image: pixels are staged while the weights are packed
 
   size_t row_bytes() const { return size_t{8} * raw_row * sizeof(float); }  // of a slot's rows
+  int64_t buffer_bytes() const { return int64_t{2} * chunks.a_chunk * staged * 16; }  // of a chunk: high halves, low
 
   // The first chunk of a part; of the part behind the last one, the chunks' number.
   __host__ __device__ int begin(int part) const {
