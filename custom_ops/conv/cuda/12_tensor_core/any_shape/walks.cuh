@@ -23,6 +23,7 @@ constexpr int kLeastColumns = 8;      // of outputs; so walks side by side come 
 constexpr int kMostImages = 9;
 constexpr int kScales = 4;            // tasks whose scales are in shared memory
 constexpr int kMostBuffers = 4;       // of a team's chunks
+constexpr int kTurn = 8;              // the first of two named barriers, a team each
 constexpr int kStride = kWalks + 4;   // floats between two filters' outputs on their way: 4 banks
 
 // kWords: pairs of channels, a word of two halves each; an even number. kPhase: rows of pixels that are multiplied

@@ -1,6 +1,8 @@
 // walks.cu: what the warps that do not multiply do: three of a team stage pixels, one stores outputs.
 #pragma once
 
+#include <type_traits>
+
 #include "conv/cuda/12_tensor_core/any_shape/pack.cuh"
 #include "conv/cuda/12_tensor_core/any_shape/staging.cuh"
 #include "conv/cuda/12_tensor_core/any_shape/walks.cuh"
@@ -40,8 +42,10 @@ struct Pixel {
         if (any_shape::not_finite(split[w].x)) split[w] = make_uint2(0, 0);
     if (used)
 #pragma unroll
-      for (int w = 0; w < kWords; w += 2)
-        *reinterpret_cast<uint4*>(to + w) = make_uint4(split[w].x, split[w].y, split[w + 1].x, split[w + 1].y);
+      for (int w = 0; w < kWords; w += 2) {
+        const uint32_t two[4] = {split[w].x, split[w].y, split[w + 1].x, split[w + 1].y};
+        store_shared(reinterpret_cast<uint32_t*>(to + w), two);
+      }
     return infinite || smallest < nonzero_bits(by.least);
   }
 };
@@ -104,62 +108,85 @@ __device__ __forceinline__ void stage_pixels(const Dims& d, const Tiling& tiling
   }
 }
 
-// Stores a team's outputs, row by row: `outgoing` is [phase][row][filter][walk].
-template <typename Form>
+// Where a lane's outputs of a row go.
+struct Target {
+  float* to;       // of the first filter
+  uint32_t bytes;  // from one filter to the next
+  int filters;     // how many: none where the lane's walk is behind the last
+
+  // `bytes` in a register of the lane: where the compiler sees that all lanes have the same an address takes three
+  // instructions, not one.
+  __device__ __forceinline__ Target(float* to, uint32_t bytes, int filters) : to(to), bytes(bytes), filters(filters) {
+    keep_register(this->bytes);
+  }
+};
+
+__device__ __forceinline__ void keep(float& v) { keep_register(v); }
+__device__ __forceinline__ void keep(float2& v) { keep_register(v.x), keep_register(v.y); }
+
+// A lane's outputs of a row: `from` is [filter][walk]. Of eight filters all are loaded before the first is stored; the
+// compiler would put each load in front of its store, and wait. kAll: the target has kFilters or none, so that a lane
+// asks once and not for each.
+template <int kFilters, bool kAll, typename Value>
+__device__ __forceinline__ void store_row(const float* from, const Target& target) {
+  constexpr int kOnce = 8;
+#pragma unroll
+  for (int begin = 0; begin < kFilters; begin += kOnce) {
+    Value v[kOnce];
+#pragma unroll
+    for (int i = 0; i < kOnce; ++i) v[i] = *reinterpret_cast<const Value*>(from + (begin + i) * kStride);
+#pragma unroll
+    for (int i = 0; i < kOnce; ++i) keep(v[i]);
+#pragma unroll
+    for (int i = 0; i < kOnce; ++i)
+      if (kAll ? target.filters > 0 : begin + i < target.filters)
+        *reinterpret_cast<Value*>(reinterpret_cast<char*>(target.to) + uint64_t{target.bytes} * (begin + i)) = v[i];
+  }
+}
+
+// Stores a team's outputs, row by row: `outgoing` is [phase][row][filter][walk]. kPairs: a lane's two walks are
+// neighbours whose outputs are 8 aligned bytes; else they are 32 apart. kAll: there are kFilters.
+template <typename Form, bool kPairs, bool kAll>
 __device__ __forceinline__ void store_outputs(const Dims& d, const Tiling& tiling, Shared<Form>& shared, int team,
                                               const float* outgoing, float* y) {
-  constexpr int kFilters = Form::kFilters, kOnce = 8;  // filters whose outputs are on their way together
-  const int lane = threadIdx.x % 32, plane = d.OH * d.OW;
+  using Value = std::conditional_t<kPairs, float2, float>;
+  constexpr int kFilters = Form::kFilters;
+  const int lane = threadIdx.x % 32, plane = d.OH * d.OW, mine = kPairs ? 2 * lane : lane;  // mine: the first walk
   Place place;
   for (unsigned at = blockIdx.x * kTeams + team; at < tiling.tasks; at += gridDim.x * kTeams) {
     const Task task(tiling, d, at);
-    float* out = y + 1LL * task.image * d.M * plane + task.h0 * d.OW;
-    // A lane's two walks: neighbours where 8 bytes are stored together, else 32 apart.
-    int to[2];  // behind `out`
-    bool real[2];
-#pragma unroll
-    for (int n = 0; n < 2; ++n) {
-      const Walk walk(tiling, d, task, tiling.pairs ? 2 * lane + n : lane + 32 * n);
-      real[n] = task.image + walk.image < d.B;
-      to[n] = walk.image * d.M * plane + walk.column;
-    }
+    const auto target = [&](int number) {
+      const Walk walk(tiling, d, task, number);
+      return Target(y + 1LL * (task.image + walk.image) * d.M * plane + task.h0 * d.OW + walk.column, 4 * plane,
+                    task.image + walk.image < d.B ? d.M : 0);
+    };
+    Target first = target(mine), second = target(kPairs ? mine : mine + 32);
+    const int rows = d.OH - task.h0;  // that there are, from the band's first on
 #pragma unroll 1
-    for (int row = 0; row < tiling.rows; ++row, out += d.OW) {
-      const int in_phase = row % Form::kPhase;
-      if (in_phase == 0) barrier_wait(&shared.full_out[team][place.at], place.phase);
-      const float* from = outgoing + place.at * Form::kOutputs + in_phase * kFilters * kStride;
-      const int filters = task.h0 + row < d.OH ? d.M : 0, of_first = real[0] ? filters : 0;
-      const int of_second = real[1] ? filters : 0;
-      int first = to[0], second = to[1];
-#pragma unroll 1
-      for (int begin = 0; begin < kFilters; begin += kOnce) {
-        float2 v[kOnce];
-        if (tiling.pairs) {
+    for (int row = 0; row < tiling.rows; row += Form::kPhase) {
+      barrier_wait(&shared.full_out[team][place.at], place.phase);
+      const float* from = outgoing + place.at * Form::kOutputs + mine;
 #pragma unroll
-          for (int i = 0; i < kOnce; ++i)
-            v[i] = *reinterpret_cast<const float2*>(from + (begin + i) * kStride + 2 * lane);
-#pragma unroll
-          for (int i = 0; i < kOnce; ++i, first += plane)
-            if (begin + i < of_first) *reinterpret_cast<float2*>(out + first) = v[i];
-        } else {
-#pragma unroll
-          for (int i = 0; i < kOnce; ++i) {
-            const float* of_filter = from + (begin + i) * kStride + lane;
-            v[i] = make_float2(of_filter[0], of_filter[32]);
-          }
-#pragma unroll
-          for (int i = 0; i < kOnce; ++i, first += plane, second += plane) {
-            if (begin + i < of_first) out[first] = v[i].x;
-            if (begin + i < of_second) out[second] = v[i].y;
-          }
+      for (int h = 0; h < Form::kPhase; ++h, from += kFilters * kStride)
+        if (row + h < rows) {
+          store_row<kFilters, kAll, Value>(from, first);
+          if (!kPairs) store_row<kFilters, kAll, Value>(from + 32, second);
+          first.to += d.OW, second.to += d.OW;
         }
-      }
-      if (in_phase == Form::kPhase - 1) {
-        barrier_arrive(&shared.empty_out[team][place.at]);
-        place.next(Form::kOutgoing);
-      }
+      barrier_arrive(&shared.empty_out[team][place.at]);
+      place.next(Form::kOutgoing);
     }
   }
+}
+
+template <typename Form>
+__device__ __forceinline__ void store_outputs(const Dims& d, const Tiling& tiling, Shared<Form>& shared, int team,
+                                              const float* outgoing, float* y) {
+  const bool all = d.M == Form::kFilters;
+  if (tiling.pairs && all) store_outputs<Form, true, true>(d, tiling, shared, team, outgoing, y);
+  else if (tiling.pairs) store_outputs<Form, true, false>(d, tiling, shared, team, outgoing, y);
+  else if (all) store_outputs<Form, false, true>(d, tiling, shared, team, outgoing, y);
+  else store_outputs<Form, false, false>(d, tiling, shared, team, outgoing, y);
 }
 
 }  // namespace walks
