@@ -60,11 +60,12 @@ __device__ inline void mma_everywhere(float (&d)[4], const uint32_t (&a)[4], uin
 
 // Four 8 x 8 matrices of halves: lane i names row i % 8 of matrix i / 8, in shared memory, and receives of each the
 // two values that it holds as an operand of mma. From sm_75 on.
-__device__ inline void load_matrices(uint32_t (&r)[4], const __half* row) {
+__device__ inline void load_matrices(uint32_t (&r)[4], uint32_t row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-               : "r"(shared_address(row))
+               : "r"(row)
                : "memory");
 }
+__device__ inline void load_matrices(uint32_t (&r)[4], const __half* row) { load_matrices(r, shared_address(row)); }
 
 }  // namespace fops

@@ -7,14 +7,16 @@
 // A position's pixels are read once for both outputs, as operands in registers, and the instruction has twice as many
 // columns: bands.cu reads 64 positions for the 24 columns of 24 filters, and that reading is its limit.
 // Costs: the first and last row of pixels meet zeros for one of the outputs: one product of six with 5x5.
-// Gains: fa2019's second layer takes 1.04 ms where bands.cu takes 1.20 in the same run, fa2018's, 1,000 images, 0.192
-// where it takes 0.218. Shared memory is what limits it now: docs/notebook.md.
+// Gains: fa2019's second layer takes 1.00 ms, bands.cu some 1.20, fa2018's, 1,000 images, 0.19 and 0.22. Shared memory
+// and power are what limit it now: docs/notebook.md.
 #include "conv/cuda/12_tensor_core/any_shape/row_groups.cuh"
 
 #include "conv/cuda/12_tensor_core/tensor_core.h"
 #include "conv/cuda/kernels.h"
 #include "gpu/claims.cuh"  // in_pieces
 #include "gpu/isa/mma.cuh"
+
+#include <utility>  // integer_sequence
 
 namespace fops {
 namespace {
@@ -50,17 +52,30 @@ __device__ __noinline__ void plain_tile(const Dims& d, const Tiling& tiling, int
 //
 // Lane l of warp w of a warpgroup names a row of four 8 x 8 matrices, which load_matrices gives as wgmma wants them:
 //   position 16 w + l % 16, the step's unit l / 16
-template <int kSteps>
+template <typename F>
 struct Operands {
+  static constexpr int kSteps = F::kSteps;
   uint32_t of[kSteps][4];
-  __device__ __forceinline__ void load(const uint4* row, const int (&units)[kSteps]) {
-#pragma unroll
-    for (int s = 0; s < kSteps; ++s) load_matrices(of[s], reinterpret_cast<const __half*>(row + units[s]));
+  // Steps kBegin to kEnd - 1. `units`: where this lane's unit of a step lies, in shared memory, less `behind`. Of a step
+  // that is Form::like one before only the other's is read, so that steps share registers.
+  template <int kBegin, int kEnd>
+  __device__ __forceinline__ void load(const uint32_t (&units)[kSteps], uint32_t behind) {
+    load<kBegin>(units, behind, std::make_integer_sequence<int, kEnd - kBegin>());
   }
-  // Behind the wait for the wgmma that read them.
+  template <int kBegin, int... kStep>
+  __device__ __forceinline__ void load(const uint32_t (&units)[kSteps], uint32_t behind,
+                                       std::integer_sequence<int, kStep...>) {
+    (load_step<kBegin + kStep, F::like(kBegin + kStep)>(units, behind), ...);
+  }
+  template <int kStep, int kLike>
+  __device__ __forceinline__ void load_step(const uint32_t (&units)[kSteps], uint32_t behind) {
+    load_matrices(of[kStep], units[kLike] + behind + 16 * (F::column(2 * kStep) - F::column(2 * kLike)));
+  }
+  // Behind the wait for the wgmma that read these steps.
+  template <int kBegin, int kEnd>
   __device__ __forceinline__ void keep() {
 #pragma unroll
-    for (int s = 0; s < kSteps; ++s)
+    for (int s = kBegin; s < kEnd; ++s)
 #pragma unroll
       for (int i = 0; i < 4; ++i) keep_register(of[s][i]);
   }
@@ -101,11 +116,15 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
 #if FOPS_SM_90A
   constexpr int kFilters = F::kFilters, kRows = F::kRows, kStored = F::kStored, kColumns = F::kColumns;
   constexpr int kSteps = F::kSteps, kSums = kFilters / 2;  // sums: of an output row, a lane
+  constexpr int kHalf = (kSteps + 1) / 2;                  // steps whose high halves are loaded first
+  constexpr int kInputRows = F::K + kRows - 1;             // of pixels that a group of output rows needs
+  static_assert(kInputRows % kRows == 0, "rows of pixels are multiplied a group at a time");
   extern __shared__ __align__(128) uint4 dynamic[];
   __shared__ Shared<kFilters> shared;
   const int warp = __shfl_sync(0xffffffffu, threadIdx.x / 32, 0), group = warp / 4;  // as the compiler sees: of a warp
   const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
-  const int a_slot = tiling.slot_entries(d), a_band = 2 * F::kSlots * a_slot;
+  const Groups<kRows> groups(d, tiling);
+  const int a_slot = groups.slot_entries(d, tiling), a_band = 2 * F::kSlots * a_slot;
   uint4 *weights = dynamic, *ring = weights + F::kWeights;
 
   if (threadIdx.x == 0) {
@@ -117,6 +136,10 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
     barrier_init_end();
   }
   __syncthreads();
+  if (!tiling.apart) {
+    stage_first<F>(d, tiling, shared, x, ring);
+    __syncthreads();
+  }
   if (group == kMultipliers) {
     registers_down<kStagerRegisters>();
     stage_bands<F>(d, tiling, shared, x, ring);
@@ -126,15 +149,17 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
 
   float* outgoing_all = reinterpret_cast<float*>(ring + kBuffers * a_band);
   float* outgoing = outgoing_all + group * kFilters * kStride;
-  float* room = tiling.apart ? outgoing_all + kMultipliers * kFilters * kStride : reinterpret_cast<float*>(ring);
+  float* room = tiling.apart ? outgoing_all + kMultipliers * kFilters * kStride
+                             : reinterpret_cast<float*>(ring + a_band);  // behind the first band
   const bool plain_weights = split_weights<F>(d, tiling.threshold, k, room, tiling.apart, weights, shared.unscale);
   const uint32_t corner = static_cast<uint32_t>(core_descriptor(shared_address(weights), 2 * kStored * 16, 128));
   const int plane = d.OH * d.OW;
-  int units[kSteps];  // where this lane's unit of a step lies, from its position's pixel on
+  const uint32_t to_lows = 16 * a_slot, a_row = 16 * d.W, to_group = a_row + 16 * tiling.pad;  // bytes
+  uint32_t units[kSteps];  // where this lane's unit of a step lies, in bytes from its position's pixel on
 #pragma unroll
   for (int s = 0; s < kSteps; ++s)
-    units[s] = lane < 16 ? 2 * F::slot(2 * s) * a_slot + F::column(2 * s)
-                         : 2 * F::slot(2 * s + 1) * a_slot + F::column(2 * s + 1);
+    units[s] = 16 * (lane < 16 ? 2 * F::slot(2 * s) * a_slot + F::column(2 * s)
+                               : 2 * F::slot(2 * s + 1) * a_slot + F::column(2 * s + 1));
   const unsigned tasks = static_cast<unsigned>(d.B * tiling.bands);
   Place place;
   uint32_t number = 0;
@@ -156,40 +181,60 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
     for (; tile < tiles; tile += kMultipliers) {
       const int first = tile * kTile;
       const int mine = min(first + warp % 4 * 16 + lane % 16, positions - 1), its = divide(mine, tiling.inverse_OW);
-      const uint4* pixels = ring + place.at * a_band + its * kRows * d.W + mine - its * d.OW;
+      const uint4* pixels = ring + place.at * a_band + its * groups.of + mine - its * d.OW;
+      uint32_t at_units[kSteps];  // of the row of pixels that is loaded next
+#pragma unroll
+      for (int s = 0; s < kSteps; ++s) at_units[s] = shared_address(pixels) + units[s];
       // Of a row of pixels: high halves with the filters' high ones, [output row][sum of a lane]; and of all rows the
       // products with one low half. `sum`: of the rows before.
       float high[kRows * kSums] = {}, small[kRows * kSums] = {}, sum[kRows * kSums] = {};
-      uint32_t window = corner + (F::K + kRows - 2) * kFilters;
-      Operands<kSteps> highs, lows;
-      lows.load(pixels + a_slot, units);
+      Operands<F> highs, lows;
+      lows.template load<0, kSteps>(at_units, to_lows);
 #pragma unroll 1
-      for (int row = F::K + kRows - 1; row > 0; --row, window -= kFilters) {
-        wgmma_fence();
+      for (int left = kInputRows - kRows; left >= 0; left -= kRows) {
+        // By a shuffle: so the compiler sees that it is the whole warp's, and keeps this and the places of all steps in
+        // uniform registers. Else each product takes four instructions more.
+        const uint32_t windows = __shfl_sync(0xffffffffu, corner + left * kFilters, 0);
 #pragma unroll
-        for (int s = 0; s < kSteps; ++s) wgmma_from<kColumns>(small, lows.of[s], window + s * 4 * kStored, 1);
-        wgmma_commit();
-        wgmma_wait_but<1>();  // the row before has been multiplied
-        highs.keep();
-        highs.load(pixels, units);
-        wgmma_fence();
+        for (int row = kRows - 1; row >= 0; --row) {  // of this group of rows of pixels, counted from the last
+          const uint32_t window = windows + row * kFilters;
+          wgmma_fence();
 #pragma unroll
-        for (int s = 0; s < kSteps; ++s) wgmma_from<kColumns>(high, highs.of[s], window + s * 4 * kStored, s > 0);
-        wgmma_commit();
+          for (int s = 0; s < kSteps; ++s) wgmma_from<kColumns>(small, lows.of[s], window + s * 4 * kStored, 1);
+          wgmma_commit();
+          // The row before has been multiplied, first a half of its steps: the next row's halves of the same come.
+          wgmma_wait_but<2>();
+          highs.template keep<0, kHalf>();
+          highs.template load<0, kHalf>(at_units, 0);
+          wgmma_wait_but<1>();
+          highs.template keep<kHalf, kSteps>();
+          highs.template load<kHalf, kSteps>(at_units, 0);
+          wgmma_fence();
 #pragma unroll
-        for (int s = 0; s < kSteps; ++s)
-          wgmma_from<kColumns>(small, highs.of[s], window + s * 4 * kStored + kStored, 1);
-        wgmma_commit();
-        wgmma_wait_but<2>();
-        lows.keep();
-        if (row > 1) pixels += d.W;  // behind the last row the same again: by a branch around them 2 to 10% slower
-        lows.load(pixels + a_slot, units);
-        wgmma_wait<1>(high);
+          for (int s = 0; s < kHalf; ++s) wgmma_from<kColumns>(high, highs.of[s], window + s * 4 * kStored, s > 0);
+          wgmma_fence();
 #pragma unroll
-        for (int i = 0; i < kRows * kSums; ++i) sum[i] += high[i];
+          for (int s = kHalf; s < kSteps; ++s) wgmma_from<kColumns>(high, highs.of[s], window + s * 4 * kStored, 1);
+          wgmma_commit();
+#pragma unroll
+          for (int s = 0; s < kSteps; ++s) {
+            wgmma_from<kColumns>(small, highs.of[s], window + s * 4 * kStored + kStored, 1);
+            if (s + 1 == kHalf) wgmma_commit();
+          }
+          wgmma_commit();
+          wgmma_wait_but<3>();
+          lows.template keep<0, kSteps>();
+          // Behind the last row what lies there: by a branch around these loads 2 to 10% slower.
+#pragma unroll
+          for (int s = 0; s < kSteps; ++s) at_units[s] += row > 0 ? a_row : to_group;
+          lows.template load<0, kSteps>(at_units, to_lows);
+          wgmma_wait<2>(high);
+#pragma unroll
+          for (int i = 0; i < kRows * kSums; ++i) sum[i] += high[i];
+        }
       }
       wgmma_wait(small);
-      highs.keep();
+      highs.template keep<0, kSteps>();
       if (tile + kMultipliers >= tiles) read();
 
 #pragma unroll
@@ -236,17 +281,17 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
 // What a block may have, static ones left out.
 constexpr size_t kShared = 227 * 1024 - 512;
 
-// Of weights, split; of bands and outputs; and of weights as they are.
+// Of weights, split; of a band, and all warpgroups' outputs; and of weights as they are.
 template <typename F>
 struct Bytes {
-  size_t weights, bands, room;
+  size_t weights, band, outgoing, room;
   Bytes(const Dims& d, const Tiling& tiling)
       : weights(16 * F::kWeights),
-        bands(32 * F::kSlots * kBuffers * static_cast<size_t>(tiling.slot_entries(d)) +
-              4 * kMultipliers * static_cast<size_t>(F::kFilters) * kStride),
+        band(32 * F::kSlots * static_cast<size_t>(Groups<F::kRows>(d, tiling).slot_entries(d, tiling))),
+        outgoing(4 * kMultipliers * static_cast<size_t>(F::kFilters) * kStride),
         room(4 * static_cast<size_t>(F::kFilters) * room_stride(d.C * d.K * d.K)) {}
-  size_t least() const { return weights + std::max(bands, room); }
-  size_t most() const { return weights + bands + room; }
+  size_t least() const { return weights + band + std::max((kBuffers - 1) * band + outgoing, room); }
+  size_t most() const { return weights + kBuffers * band + outgoing + room; }
 };
 
 // As few bands as fit beside the weights, but no fewer than `least` while a band has more positions than a tile. False
@@ -254,6 +299,7 @@ struct Bytes {
 template <typename F>
 bool cut(const fops_conv& c, int64_t least, Tiling* tiling) {
   const int64_t groups = ceil_div(out_h(c), F::kRows);
+  tiling->pad = Groups<F::kRows>::pad(dims(c));
   for (int64_t bands = 1; bands <= groups; ++bands) {
     const int64_t a_band = ceil_div(groups, bands);
     tiling->rows = static_cast<int>(a_band * F::kRows);
@@ -275,6 +321,7 @@ fops_status launch(const fops_conv& c, const float* x, const float* k, const Y& 
     return fail(FOPS_UNSUPPORTED, "tensor-core: this shape does not fit into shared memory");
   tiling.by_bands = Divisor(static_cast<uint32_t>(tiling.bands));
   tiling.inverse_OW = inverse_of(static_cast<uint32_t>(out_w(c)));
+  tiling.inverse_group = inverse_of(static_cast<uint32_t>(F::kRows * c.W));
   tiling.threshold = least_scaled(static_cast<float>(c.C * c.K * c.K));
   const Bytes<F> bytes(dims(c), tiling);
   tiling.apart = bytes.most() <= kShared;

@@ -35,19 +35,43 @@ struct Form {
   static constexpr __host__ __device__ int column(int unit) {
     return unit < kFull * K ? unit % K : 2 * ((unit < kUnits ? unit : kUnits - 1) - kFull * K);
   }
+  // The first step of which both units lie as far from those of `step` as each other: it shares their places.
+  static constexpr __host__ __device__ int like(int step) {
+    int other = 0;
+    while (slot(2 * other) != slot(2 * step) || slot(2 * other + 1) != slot(2 * step + 1) ||
+           column(2 * step) - column(2 * other) != column(2 * step + 1) - column(2 * other + 1))
+      ++other;
+    return other;
+  }
 };
 
 struct Tiling {
   int rows;       // output rows a band
   int bands;      // bands an image
-  uint32_t inverse_OW;
+  int pad;        // entries between a group of rows of pixels and the next one
+  uint32_t inverse_OW, inverse_group;  // of an output row's positions, and of a group's pixels
   Divisor by_bands;
   float threshold;  // least scaled magnitude that has a good split: see ImageScale
   bool apart;       // weights that are not split yet have room of their own
 
   __host__ __device__ int staged(const Dims& d) const { return (rows + d.K - 1) * d.W; }  // pixels
-  // Entries of 16 bytes between two slots' pixels. Behind a band's pixels a tile's last row may read a few more.
-  __host__ __device__ int slot_entries(const Dims& d) const { return staged(d) + d.K; }
+};
+
+// How a slot's pixels lie: groups of kRows rows, whose first rows are `of` entries of 16 bytes apart. A tile's positions
+// go on in the next group, `of` entries on from where the row began: with `pad` entries they are still neighbours in
+// shared memory's banks. (Without, load_matrices took a fifth longer.)
+template <int kRows>
+struct Groups {
+  int pixels, of;
+  __host__ __device__ Groups(const Dims& d, const Tiling& tiling) : pixels(kRows * d.W), of(pixels + tiling.pad) {}
+  static __host__ int pad(const Dims& d) { return (8 - (kRows * d.W - d.OW) % 8) % 8; }
+  // Entries from one slot to the next. Behind a band's pixels a tile's last row may read a few more.
+  __host__ __device__ int slot_entries(const Dims& d, const Tiling& tiling) const {
+    return (tiling.staged(d) + pixels - 1) / pixels * of + d.K;
+  }
+  __device__ int entry(int pixel, const Tiling& tiling) const {
+    return pixel + divide(pixel, tiling.inverse_group) * tiling.pad;
+  }
 };
 
 // What the warpgroups of a block tell one another.
@@ -69,21 +93,22 @@ struct Task {
   }
 };
 
-// A band into shared memory, split: [slot][high, low][pixel]. kStagers threads share its pixels. `left`: values of a
+// A band into shared memory, split: [slot][high, low][pixel]. kSharing threads share its pixels. `left`: values of a
 // plane from the band's first on; what lies past them meets outputs that are not stored, and is the last value again,
 // so that no branch comes between loads. So is what lies past the last channel, for zero weights.
-template <typename F>
+template <typename F, int kSharing>
 __device__ __forceinline__ Band stage_band(const Dims& d, const Tiling& tiling, const float* __restrict__ band,
                                            int left, float scale, int thread, uint4* to) {
-  const int plane = d.H * d.W, count = tiling.staged(d), a_slot = tiling.slot_entries(d);
+  const Groups<F::kRows> groups(d, tiling);
+  const int plane = d.H * d.W, count = tiling.staged(d), a_slot = groups.slot_entries(d, tiling);
   Band seen;
   constexpr int kOnce = 4 / F::kSlots, kRows = kOnce * F::kSlots;  // pixels of a thread at a time: 32 loads in flight
 #pragma unroll 1
-  for (int at = thread; at < count; at += kOnce * kStagers) {
+  for (int at = thread; at < count; at += kOnce * kSharing) {
     float v[kRows][8], scales[kRows];
 #pragma unroll
     for (int n = 0; n < kRows; ++n) {
-      const int pixel = min(at + n / F::kSlots * kStagers, left - 1), s = n % F::kSlots;
+      const int pixel = min(at + n / F::kSlots * kSharing, left - 1), s = n % F::kSlots;
       const float *here = band + pixel, *next = band + min(pixel + 1, left - 1);
       scales[n] = scale;
 #pragma unroll
@@ -101,12 +126,55 @@ __device__ __forceinline__ Band stage_band(const Dims& d, const Tiling& tiling, 
     seen.infinite |= split.infinite;
 #pragma unroll
     for (int n = 0; n < kRows; ++n)
-      if (const int pixel = at + n / F::kSlots * kStagers; pixel < count) {
-        const int s = n % F::kSlots;
-        split.store(n, to + 2 * s * a_slot + pixel, to + (2 * s + 1) * a_slot + pixel);
+      if (const int pixel = at + n / F::kSlots * kSharing; pixel < count) {
+        const int s = n % F::kSlots, entry = groups.entry(pixel, tiling);
+        split.store(n, to + 2 * s * a_slot + entry, to + (2 * s + 1) * a_slot + entry);
       }
   }
   return seen;
+}
+
+// A sample all over an image: every warp looks at it, so that none waits for another.
+struct Sample {
+  float of[any_shape::kSamples];
+
+  __device__ __forceinline__ void look(const Dims& d, const Tiling& tiling, const float* x, unsigned task) {
+    const int count = d.C * d.H * d.W;
+    const float* image = x + 1LL * tiling.by_bands.divide(task) * count;
+#pragma unroll
+    for (int i = 0; i < any_shape::kSamples; ++i)
+      of[i] = __ldg(image + min(any_shape::sample_at(32 * i + threadIdx.x % 32, count), count - 1));
+  }
+  __device__ __forceinline__ float scale(const Dims& d) const {
+    const int count = d.C * d.H * d.W;
+    float largest = 0.0f;
+#pragma unroll
+    for (int i = 0; i < any_shape::kSamples; ++i)
+      if (any_shape::sample_at(32 * i + threadIdx.x % 32, count) < count) largest = larger(largest, of[i]);
+    return any_shape::sampled_scale(__uint_as_float(warp_max(__float_as_uint(largest))));
+  }
+};
+
+// Stages the band numbered `number`, from 1, in `buffer`. By kSharing threads.
+template <typename F, int kSharing>
+__device__ __forceinline__ void stage_task(const Dims& d, const Tiling& tiling, Shared<F::kFilters>& shared,
+                                           const float* __restrict__ x, const Task& task, float scale, int thread,
+                                           uint32_t number, int buffer, uint4* ring) {
+  const int pixels = d.H * d.W, a_slot = Groups<F::kRows>(d, tiling).slot_entries(d, tiling);
+  const Band seen = stage_band<F, kSharing>(d, tiling, x + task.image * d.C * pixels + task.h0 * d.W,
+                                            pixels - task.h0 * d.W, scale, thread,
+                                            ring + buffer * 2 * F::kSlots * a_slot);
+  if (seen.infinite || seen.smallest < nonzero_bits(tiling.threshold / scale)) shared.beyond[buffer] = number;
+  if (thread == 0) shared.image_unscale[buffer] = 1.0f / scale;
+}
+
+// The block's first band, by all its threads: nothing else hides the time that it takes.
+template <typename F>
+__device__ __forceinline__ void stage_first(const Dims& d, const Tiling& tiling, Shared<F::kFilters>& shared,
+                                            const float* __restrict__ x, uint4* ring) {
+  Sample sample;
+  sample.look(d, tiling, x, blockIdx.x);
+  stage_task<F, kThreads>(d, tiling, shared, x, Task(tiling, d, blockIdx.x), sample.scale(d), threadIdx.x, 1, 0, ring);
 }
 
 // What the fourth warpgroup does: band after band, each with its image's scale.
@@ -114,45 +182,46 @@ template <typename F>
 __device__ __forceinline__ void stage_bands(const Dims& d, const Tiling& tiling, Shared<F::kFilters>& shared,
                                             const float* __restrict__ x, uint4* ring) {
   const int thread = threadIdx.x % kStagers, lane = thread % 32, warp = thread / 32, pixels = d.H * d.W;
-  const int count = d.C * pixels;
   const unsigned tasks = static_cast<unsigned>(d.B * tiling.bands);
-  // A sample all over an image: every warp looks at it, so that none waits for another.
-  float sample[any_shape::kSamples];
-  const auto look = [&](unsigned task) {
-    const float* image = x + 1LL * tiling.by_bands.divide(task) * count;
-#pragma unroll
-    for (int i = 0; i < any_shape::kSamples; ++i)
-      sample[i] = __ldg(image + min(any_shape::sample_at(32 * i + lane, count), count - 1));
+  const Groups<F::kRows> groups(d, tiling);
+  const int a_slot = groups.slot_entries(d, tiling), rows = (a_slot - d.K) / groups.of;
+  const auto fetch = [&](unsigned task) {  // into L2
+    const Task its(tiling, d, task);
+    const char* from = reinterpret_cast<const char*>(x + its.image * d.C * pixels + its.h0 * d.W);
+    const int bytes = min(tiling.staged(d), pixels - its.h0 * d.W) * 4;
+    for (int c = warp; c < d.C; c += kStagers / 32)
+      for (int i = lane * 128; i < bytes; i += 32 * 128) prefetch_l2(from + 4LL * c * pixels + i);
   };
-  if (!tiling.apart) named_barrier(kRoomIsFree, kThreads);
-  // What a tile reads behind a band's pixels meets zero weights: no NaN may be there.
-  for (int i = thread; i < kBuffers * 2 * F::kSlots * F::K; i += kStagers)
-    ring[(i / F::K + 1) * tiling.slot_entries(d) - 1 - i % F::K] = make_uint4(0, 0, 0, 0);
+  unsigned at = blockIdx.x;
   Place place;
   uint32_t number = 0;
-  if (blockIdx.x < tasks) look(blockIdx.x);
+  if (!tiling.apart) {  // stage_first has staged it
+    at += gridDim.x, number = 1;
+    if (at < tasks) fetch(at);
+    named_barrier(kRoomIsFree, kThreads);
+  }
+  // What a tile reads between two groups of rows and behind the last meets zero weights: no NaN may be there.
+  for (int i = thread; i < kBuffers * 2 * F::kSlots * rows; i += kStagers) {
+    uint4* behind = ring + i / rows * a_slot + i % rows * groups.of + groups.pixels;
+    for (int n = 0; n < tiling.pad + (i % rows == rows - 1 ? d.K : 0); ++n) behind[n] = make_uint4(0, 0, 0, 0);
+  }
+  if (!tiling.apart) {
+    barrier_arrive(&shared.full[0]);
+    place.next(kBuffers);
+  }
+  Sample sample;
+  if (at < tasks) sample.look(d, tiling, x, at);
 #pragma unroll 1
-  for (unsigned at = blockIdx.x; at < tasks; at += gridDim.x) {
+  for (; at < tasks; at += gridDim.x) {
     const Task task(tiling, d, at);
-    float largest = 0.0f;
-#pragma unroll
-    for (int i = 0; i < any_shape::kSamples; ++i)
-      if (any_shape::sample_at(32 * i + lane, count) < count) largest = larger(largest, sample[i]);
-    const float scale = any_shape::sampled_scale(__uint_as_float(warp_max(__float_as_uint(largest))));
+    const float scale = sample.scale(d);
     ++number;
-    if (const unsigned next = at + gridDim.x; next < tasks) {  // into L2 while this one is staged
-      look(next);
-      const Task its(tiling, d, next);
-      const char* from = reinterpret_cast<const char*>(x + its.image * count + its.h0 * d.W);
-      const int bytes = min(tiling.staged(d), pixels - its.h0 * d.W) * 4;
-      for (int c = warp; c < d.C; c += kStagers / 32)
-        for (int i = lane * 128; i < bytes; i += 32 * 128) prefetch_l2(from + 4LL * c * pixels + i);
+    if (const unsigned next = at + gridDim.x; next < tasks) {  // while this one is staged
+      sample.look(d, tiling, x, next);
+      fetch(next);
     }
     barrier_wait(&shared.empty[place.at], place.phase ^ 1);
-    const Band seen = stage_band<F>(d, tiling, x + task.image * count + task.h0 * d.W, pixels - task.h0 * d.W, scale,
-                                    thread, ring + place.at * 2 * F::kSlots * tiling.slot_entries(d));
-    if (seen.infinite || seen.smallest < nonzero_bits(tiling.threshold / scale)) shared.beyond[place.at] = number;
-    if (thread == 0) shared.image_unscale[place.at] = 1.0f / scale;
+    stage_task<F, kStagers>(d, tiling, shared, x, task, scale, thread, number, place.at, ring);
     barrier_arrive(&shared.full[place.at]);
     place.next(kBuffers);
   }
