@@ -56,8 +56,8 @@ template <typename F>
 struct Operands {
   static constexpr int kSteps = F::kSteps;
   uint32_t of[kSteps][4];
-  // Steps kBegin to kEnd - 1. `units`: where this lane's unit of a step lies, in shared memory, less `behind`. Of a step
-  // that is Form::like one before only the other's is read, so that steps share registers.
+  // Steps kBegin to kEnd - 1. `units`: where this lane's unit of a step lies, in shared memory, less `behind`. Of a
+  // step that is Form::like one before only the other's is read, so that steps share registers.
   template <int kBegin, int kEnd>
   __device__ __forceinline__ void load(const uint32_t (&units)[kSteps], uint32_t behind) {
     load<kBegin>(units, behind, std::make_integer_sequence<int, kEnd - kBegin>());
@@ -195,6 +195,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
         // By a shuffle: so the compiler sees that it is the whole warp's, and keeps this and the places of all steps in
         // uniform registers. Else each product takes four instructions more.
         const uint32_t windows = __shfl_sync(0xffffffffu, corner + left * kFilters, 0);
+        const uint32_t to_next = left > 0 ? to_group : 0;
 #pragma unroll
         for (int row = kRows - 1; row >= 0; --row) {  // of this group of rows of pixels, counted from the last
           const uint32_t window = windows + row * kFilters;
@@ -224,9 +225,10 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
           wgmma_commit();
           wgmma_wait_but<3>();
           lows.template keep<0, kSteps>();
-          // Behind the last row what lies there: by a branch around these loads 2 to 10% slower.
+          // Behind the last row the same again: by a branch around these loads 2 to 10% slower. (What lies behind it
+          // may be written meanwhile.)
 #pragma unroll
-          for (int s = 0; s < kSteps; ++s) at_units[s] += row > 0 ? a_row : to_group;
+          for (int s = 0; s < kSteps; ++s) at_units[s] += row > 0 ? a_row : to_next;
           lows.template load<0, kSteps>(at_units, to_lows);
           wgmma_wait<2>(high);
 #pragma unroll

@@ -35,7 +35,8 @@ struct Form {
   static constexpr __host__ __device__ int column(int unit) {
     return unit < kFull * K ? unit % K : 2 * ((unit < kUnits ? unit : kUnits - 1) - kFull * K);
   }
-  // The first step of which both units lie as far from those of `step` as each other: it shares their places.
+  // The first step whose two units are in the slots of `step`'s, both as many columns before them: from its places
+  // follow those of `step` by a constant, and a lane needs no register for them.
   static constexpr __host__ __device__ int like(int step) {
     int other = 0;
     while (slot(2 * other) != slot(2 * step) || slot(2 * other + 1) != slot(2 * step + 1) ||
@@ -57,9 +58,9 @@ struct Tiling {
   __host__ __device__ int staged(const Dims& d) const { return (rows + d.K - 1) * d.W; }  // pixels
 };
 
-// How a slot's pixels lie: groups of kRows rows, whose first rows are `of` entries of 16 bytes apart. A tile's positions
-// go on in the next group, `of` entries on from where the row began: with `pad` entries they are still neighbours in
-// shared memory's banks. (Without, load_matrices took a fifth longer.)
+// How a slot's pixels lie: groups of kRows rows, whose first rows are `of` entries of 16 bytes apart. A tile's
+// positions go on in the next group, `of` entries on from where the row began: with `pad` entries they are still
+// neighbours in shared memory's banks. (Without, load_matrices took a fifth longer.)
 template <int kRows>
 struct Groups {
   int pixels, of;

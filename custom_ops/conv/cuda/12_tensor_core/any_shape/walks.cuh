@@ -13,8 +13,9 @@ namespace walks {
 
 using any_shape::ImageScale;
 
-// Each team of two warpgroups has 64 walks. One multiplies. Of the other three warps split pixels and lay the words of a
-// column's channels side by side, so that K columns are a run that lanes read 16 bytes at a time; one warp stores.
+// Each team of two warpgroups has 64 walks. One multiplies, in turn with the other team's. Of the other three warps
+// split pixels and lay the words of a column's channels side by side, so that K columns are a run that lanes read 16
+// bytes at a time; one warp stores.
 constexpr int kWalks = 64;            // of a team: the rows of a wgmma
 constexpr int kTeams = 2;             // of a block: a warpgroup that multiplies, and one that helps it
 constexpr int kStagers = 96;          // threads of the latter that stage pixels, a column each; its last warp stores
