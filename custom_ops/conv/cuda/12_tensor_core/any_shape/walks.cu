@@ -8,7 +8,7 @@
 // Costs: the first and last K - 1 rows of pixels meet places that no output is in. Below some 100 images bands.cu was
 // faster (one image: 6.6 us, here 10.9), but an output is to be the same in any batch.
 // Gains: a staged pixel is read K times and not K K times, the filters fill the instruction, and no column is computed
-// in vain. fa2020's second layer takes 0.65 ms, with bands.cu 0.93. docs/notebook.md has what limits it.
+// in vain. fa2020's second layer takes 0.64 ms, with bands.cu 0.93. docs/notebook.md has what limits it.
 #include "conv/cuda/12_tensor_core/any_shape/plain.cuh"
 #include "conv/cuda/12_tensor_core/any_shape/walks_helpers.cuh"
 
@@ -107,7 +107,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
   Place place, out;
   uint32_t number = 0;  // of the chunk
   // The teams multiply by turns, a phase each: while one's products are under way the other adds up. When each began as
-  // soon as it could, both multiplied at half the speed and then both added up (10,000 images 0.67 ms, by turns 0.65).
+  // soon as it could, both multiplied at half the speed and then both added up (10,000 images 0.67 ms, by turns 0.64).
   const auto my_turn = [&] { named_barrier(kTurn + team, 128 * kTeams); };
   const auto your_turn = [&] { named_arrive(kTurn + (team ^ 1), 128 * kTeams); };
   if (team == 1) your_turn();
