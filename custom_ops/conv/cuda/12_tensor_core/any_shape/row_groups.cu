@@ -56,8 +56,8 @@ template <typename F>
 struct Operands {
   static constexpr int kSteps = F::kSteps;
   uint32_t of[kSteps][4];
-  // Steps kBegin to kEnd - 1. `units`: where this lane's unit of a step lies, in shared memory, less `behind`. Of a
-  // step that is Form::like one before only the other's is read, so that steps share registers.
+  // Loads steps kBegin to kEnd - 1. units[s] + behind: where this lane's unit of step s lies in shared memory. Only
+  // units[Form::like(s)] is read, so that steps share registers.
   template <int kBegin, int kEnd>
   __device__ __forceinline__ void load(const uint32_t (&units)[kSteps], uint32_t behind) {
     load<kBegin>(units, behind, std::make_integer_sequence<int, kEnd - kBegin>());
@@ -192,8 +192,8 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
       lows.template load<0, kSteps>(at_units, to_lows);
 #pragma unroll 1
       for (int left = kInputRows - kRows; left >= 0; left -= kRows) {
-        // By a shuffle: so the compiler sees that it is the whole warp's, and keeps this and the places of all steps in
-        // uniform registers. Else each product takes four instructions more.
+        // All lanes have the same value. The shuffle shows that to the compiler, which then keeps it, and the places of
+        // all steps, in uniform registers: four instructions less a product.
         const uint32_t windows = __shfl_sync(0xffffffffu, corner + left * kFilters, 0);
         const uint32_t to_next = left > 0 ? to_group : 0;
 #pragma unroll
@@ -203,7 +203,8 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
 #pragma unroll
           for (int s = 0; s < kSteps; ++s) wgmma_from<kColumns>(small, lows.of[s], window + s * 4 * kStored, 1);
           wgmma_commit();
-          // The row before has been multiplied, first a half of its steps: the next row's halves of the same come.
+          // As soon as half of the last row's steps are done their registers take this row's high halves, then the
+          // others.
           wgmma_wait_but<2>();
           highs.template keep<0, kHalf>();
           highs.template load<0, kHalf>(at_units, 0);
@@ -225,8 +226,8 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
           wgmma_commit();
           wgmma_wait_but<3>();
           lows.template keep<0, kSteps>();
-          // Behind the last row the same again: by a branch around these loads 2 to 10% slower. (What lies behind it
-          // may be written meanwhile.)
+          // After the last row it is read once more: by a branch around these loads 2 to 10% slower. (What lies behind
+          // it may be written meanwhile.)
 #pragma unroll
           for (int s = 0; s < kSteps; ++s) at_units[s] += row > 0 ? a_row : to_next;
           lows.template load<0, kSteps>(at_units, to_lows);

@@ -35,8 +35,8 @@ struct Form {
   static constexpr __host__ __device__ int column(int unit) {
     return unit < kFull * K ? unit % K : 2 * ((unit < kUnits ? unit : kUnits - 1) - kFull * K);
   }
-  // The first step whose two units are in the slots of `step`'s, both as many columns before them: from its places
-  // follow those of `step` by a constant, and a lane needs no register for them.
+  // The first step that lies a constant distance before `step`: the same slots, and both units as many columns to the
+  // left. A lane derives the places of `step` from that step's, and needs no register for them.
   static constexpr __host__ __device__ int like(int step) {
     int other = 0;
     while (slot(2 * other) != slot(2 * step) || slot(2 * other + 1) != slot(2 * step + 1) ||
@@ -58,9 +58,10 @@ struct Tiling {
   __host__ __device__ int staged(const Dims& d) const { return (rows + d.K - 1) * d.W; }  // pixels
 };
 
-// How a slot's pixels lie: groups of kRows rows, whose first rows are `of` entries of 16 bytes apart. A tile's
-// positions go on in the next group, `of` entries on from where the row began: with `pad` entries they are still
-// neighbours in shared memory's banks. (Without, load_matrices took a fifth longer.)
+// A slot's rows of pixels lie in groups of kRows; a group begins `of` entries of 16 bytes behind the one before. Where
+// a tile's positions reach the end of an output row they go on in the next group. `pad` unused entries between the
+// groups put the first position there into the banks behind the last one's, so that load_matrices meets no bank
+// conflict. (Without them it took a fifth longer.)
 template <int kRows>
 struct Groups {
   int pixels, of;
@@ -135,47 +136,27 @@ __device__ __forceinline__ Band stage_band(const Dims& d, const Tiling& tiling, 
   return seen;
 }
 
-// A sample all over an image: every warp looks at it, so that none waits for another.
-struct Sample {
-  float of[any_shape::kSamples];
-
-  __device__ __forceinline__ void look(const Dims& d, const Tiling& tiling, const float* x, unsigned task) {
-    const int count = d.C * d.H * d.W;
-    const float* image = x + 1LL * tiling.by_bands.divide(task) * count;
-#pragma unroll
-    for (int i = 0; i < any_shape::kSamples; ++i)
-      of[i] = __ldg(image + min(any_shape::sample_at(32 * i + threadIdx.x % 32, count), count - 1));
-  }
-  __device__ __forceinline__ float scale(const Dims& d) const {
-    const int count = d.C * d.H * d.W;
-    float largest = 0.0f;
-#pragma unroll
-    for (int i = 0; i < any_shape::kSamples; ++i)
-      if (any_shape::sample_at(32 * i + threadIdx.x % 32, count) < count) largest = larger(largest, of[i]);
-    return any_shape::sampled_scale(__uint_as_float(warp_max(__float_as_uint(largest))));
-  }
-};
-
 // Stages the band numbered `number`, from 1, in `buffer`. By kSharing threads.
 template <typename F, int kSharing>
 __device__ __forceinline__ void stage_task(const Dims& d, const Tiling& tiling, Shared<F::kFilters>& shared,
-                                           const float* __restrict__ x, const Task& task, float scale, int thread,
-                                           uint32_t number, int buffer, uint4* ring) {
+                                           const float* __restrict__ x, const Task& task, const ImageScale& by,
+                                           int thread, uint32_t number, int buffer, uint4* ring) {
   const int pixels = d.H * d.W, a_slot = Groups<F::kRows>(d, tiling).slot_entries(d, tiling);
   const Band seen = stage_band<F, kSharing>(d, tiling, x + task.image * d.C * pixels + task.h0 * d.W,
-                                            pixels - task.h0 * d.W, scale, thread,
+                                            pixels - task.h0 * d.W, by.scale, thread,
                                             ring + buffer * 2 * F::kSlots * a_slot);
-  if (seen.infinite || seen.smallest < nonzero_bits(tiling.threshold / scale)) shared.beyond[buffer] = number;
-  if (thread == 0) shared.image_unscale[buffer] = 1.0f / scale;
+  if (seen.infinite || seen.smallest < nonzero_bits(by.least)) shared.beyond[buffer] = number;
+  if (thread == 0) shared.image_unscale[buffer] = 1.0f / by.scale;
 }
 
 // The block's first band, by all its threads: nothing else hides the time that it takes.
 template <typename F>
 __device__ __forceinline__ void stage_first(const Dims& d, const Tiling& tiling, Shared<F::kFilters>& shared,
                                             const float* __restrict__ x, uint4* ring) {
-  Sample sample;
-  sample.look(d, tiling, x, blockIdx.x);
-  stage_task<F, kThreads>(d, tiling, shared, x, Task(tiling, d, blockIdx.x), sample.scale(d), threadIdx.x, 1, 0, ring);
+  const Task task(tiling, d, blockIdx.x);
+  const int count = d.C * d.H * d.W;
+  const ImageScale by = any_shape::scale_of(x + task.image * count, count, tiling.threshold);
+  stage_task<F, kThreads>(d, tiling, shared, x, task, by, threadIdx.x, 1, 0, ring);
 }
 
 // What the fourth warpgroup does: band after band, each with its image's scale.
@@ -186,6 +167,11 @@ __device__ __forceinline__ void stage_bands(const Dims& d, const Tiling& tiling,
   const unsigned tasks = static_cast<unsigned>(d.B * tiling.bands);
   const Groups<F::kRows> groups(d, tiling);
   const int a_slot = groups.slot_entries(d, tiling), rows = (a_slot - d.K) / groups.of;
+  // Every warp looks at an image's sample, so that none waits for another.
+  const auto sample_of = [&](unsigned task) {
+    const int count = d.C * pixels;
+    return any_shape::ImageSample<float>(x + Task(tiling, d, task).image * count, count);
+  };
   const auto fetch = [&](unsigned task) {  // into L2
     const Task its(tiling, d, task);
     const char* from = reinterpret_cast<const char*>(x + its.image * d.C * pixels + its.h0 * d.W);
@@ -210,19 +196,18 @@ __device__ __forceinline__ void stage_bands(const Dims& d, const Tiling& tiling,
     barrier_arrive(&shared.full[0]);
     place.next(kBuffers);
   }
-  Sample sample;
-  if (at < tasks) sample.look(d, tiling, x, at);
+  auto sample = sample_of(min(at, tasks - 1));
 #pragma unroll 1
   for (; at < tasks; at += gridDim.x) {
     const Task task(tiling, d, at);
-    const float scale = sample.scale(d);
+    const ImageScale by = sample.scale(tiling.threshold);
     ++number;
     if (const unsigned next = at + gridDim.x; next < tasks) {  // while this one is staged
-      sample.look(d, tiling, x, next);
+      sample = sample_of(next);
       fetch(next);
     }
     barrier_wait(&shared.empty[place.at], place.phase ^ 1);
-    stage_task<F, kStagers>(d, tiling, shared, x, task, scale, thread, number, place.at, ring);
+    stage_task<F, kStagers>(d, tiling, shared, x, task, by, thread, number, place.at, ring);
     barrier_arrive(&shared.full[place.at]);
     place.next(kBuffers);
   }
