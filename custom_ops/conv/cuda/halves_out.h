@@ -13,7 +13,7 @@ struct HalvesOut {
   long long stride;  // from one image to the next, a multiple of 8
   float scale;       // a power of two: an output is (hi + lo) / scale
   bool relu;         // whether a relu lies behind the sums, which keeps NaN
-  bool side_by_side;  // an image is (OH, OW, M), not (M, OH, OW)
+  bool side_by_side;  // an image is (OH, OW, M), not (M, OH, OW); M is then a multiple of 8
 };
 
 // In which order step 12's kernel for this shape can write halves, on this thread's device: in planes, or a position's

@@ -28,20 +28,42 @@ __host__ __device__ inline long long output_at(const HalvesOut& y, int m, int at
   return y.side_by_side ? 1LL * at * filters + m : 1LL * m * plane + at;
 }
 
-__device__ inline float finished(const HalvesOut& y, float v) { return (y.relu && v < 0.0f ? 0.0f : v) * y.scale; }
+__device__ inline float with_relu(const HalvesOut& y, float v) { return y.relu && v < 0.0f ? 0.0f : v; }
+
+// Two neighbouring outputs, scaled, as halves.
+struct TwoHalves {
+  __half2 hi, lo;
+  __device__ TwoHalves(float a, float b)
+      : hi(__floats2half2_rn(a, b)), lo(__floats2half2_rn(a - __low2float(hi), b - __high2float(hi))) {}
+};
+
+// A store to global memory. Where `to` comes out of a structure the compiler does not know that it is, and takes an
+// instruction for any kind of memory.
+template <typename T>
+__device__ inline void store_global(T* to, T v) {
+  __builtin_assume(__isGlobal(to));
+  *to = v;
+}
 
 // An output to its place.
 __device__ inline void put(float* y, long long at, float v) { y[at] = v; }
 __device__ inline void put(const HalvesOut& y, long long at, float v) {
-  const Split parts = split(finished(y, v));
-  y.hi[at] = parts.hi, y.lo[at] = parts.lo;
+  const Split parts = split(with_relu(y, v) * y.scale);
+  store_global(y.hi + at, parts.hi), store_global(y.lo + at, parts.lo);
 }
-// An output and the next one, at an even place.
+// The same of two, at an even place.
 __device__ inline void put_two(const HalvesOut& y, long long at, float2 v) {
-  const float first = finished(y, v.x), second = finished(y, v.y);
-  const __half2 hi = __floats2half2_rn(first, second);
-  *reinterpret_cast<__half2*>(y.hi + at) = hi;
-  *reinterpret_cast<__half2*>(y.lo + at) = __floats2half2_rn(first - __low2float(hi), second - __high2float(hi));
+  const TwoHalves two(with_relu(y, v.x) * y.scale, with_relu(y, v.y) * y.scale);
+  store_global(reinterpret_cast<__half2*>(y.hi + at), two.hi);
+  store_global(reinterpret_cast<__half2*>(y.lo + at), two.lo);
+}
+// Of four, at a place that four divides.
+__device__ inline void put_four(const HalvesOut& y, long long at, float4 v) {
+  const TwoHalves a(with_relu(y, v.x) * y.scale, with_relu(y, v.y) * y.scale);
+  const TwoHalves b(with_relu(y, v.z) * y.scale, with_relu(y, v.w) * y.scale);
+  // Of a uint2 the compiler makes two stores.
+  store_global(reinterpret_cast<uint64_t*>(y.hi + at), uint64_t{bits(b.hi)} << 32 | bits(a.hi));
+  store_global(reinterpret_cast<uint64_t*>(y.lo + at), uint64_t{bits(b.lo)} << 32 | bits(a.lo));
 }
 
 }  // namespace fops

@@ -97,7 +97,7 @@ HalvesOrder halves_order(const fops_conv& c) {
   int major = 0;
   if (compute_capability(&major) != FOPS_OK) return HalvesOrder::none;
   const Way way = way_for(c, false, major);
-  if (way == Way::row_groups) return HalvesOrder::side_by_side;
+  if (way == Way::row_groups) return c.M % 8 == 0 ? HalvesOrder::side_by_side : HalvesOrder::none;
   return way == Way::warpgroup ? HalvesOrder::planes : HalvesOrder::none;
 }
 
