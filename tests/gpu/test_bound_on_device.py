@@ -107,6 +107,22 @@ def test_inputs_made_against_it(c, m, k, across):
     assert bounds.excess(y, bounds.forward([Convolution(m, k)], [weight], x)) <= 3.5
 
 
+@pytest.mark.parametrize("n", [3, 140])
+@pytest.mark.parametrize(
+    "c, size, m, k",
+    [(12, 33, 24, 5), (12, 33, 24, 7), (4, 40, 16, 7), (6, 30, 16, 5), (3, 60, 64, 7), (8, 30, 8, 5), (64, 28, 64, 3)],
+)
+def test_few_values_far_below_the_rest(c, size, m, k, n):
+    """Each alone under its filters, among zeros: halves would lose its bits. Above them are rows of ordinary pixels."""
+    rng = np.random.default_rng(7)
+    x = np.zeros((n, c, size, size), np.float32)
+    x[:, :, :6] = rng.uniform(-1, 1, x[:, :, :6].shape)
+    for image in x:
+        rows, columns = 6 + rng.integers(size - 6, size=20), rng.integers(size, size=20)
+        image[rng.integers(c, size=20), rows, columns] = rng.uniform(1e-11, 1e-9, 20)
+    check_kernel("tensor-core", x, rng.uniform(-1, 1, (m, c, k, k)).astype(np.float32))
+
+
 @pytest.mark.parametrize("layer", library.COURSE_LAYERS)
 @pytest.mark.parametrize("name", NAMES)
 def test_course_layers(name, layer):

@@ -116,6 +116,12 @@ __device__ inline void bulk_wait_read() {
   asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
 #endif
 }
+// Waits until they have been written, too.
+__device__ inline void bulk_wait_written() {
+#if FOPS_SM_90
+  asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+#endif
+}
 // Waits until all of this thread's groups but the latest `pending`, 0 to 3, have read shared memory.
 __device__ inline void bulk_wait_read_but(int pending) {
 #if FOPS_SM_90

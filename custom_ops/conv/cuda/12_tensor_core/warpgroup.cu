@@ -12,6 +12,7 @@
 // halves' products in it, which lost bits, 0.264). docs/notebook.md: limits, what each version gained, what was tried.
 #include <type_traits>
 
+#include "conv/cuda/12_tensor_core/plain.cuh"
 #include "conv/cuda/12_tensor_core/direct_band.cuh"
 #include "conv/cuda/12_tensor_core/few_filters.cuh"
 #include "conv/cuda/12_tensor_core/tensor_core.h"
@@ -52,12 +53,42 @@ struct Tiling {
   int plane;   // words of a staged plane, kPad included
   bool vector_in, vector_out;
 
+  // Whether the room of an image's outputs is enough for plain_rows.
+  __device__ bool has_room() const { return kFilters * stride * sizeof(float) >= sizeof(PlainRoom); }
   __device__ Walk walk(int n, const Dims& d) const {
     const int band = n / d.OW, want = band < bands ? (blockIdx.y * bands + band) * rows : d.OH;
     const int start = min(want, d.OH - rows);
     return {n % d.OW, start, want - start};
   }
 };
+
+// The outputs in rows [first_row, end_row) of an image that a value without a good split enters: in plain float32, where
+// the others have been stored or are on their way. By a warpgroup.
+template <typename Y>
+__device__ __noinline__ void plain_rows(const Dims& d, const ImageScale& by, const float* source,
+                                        const float* k, const Y& out, int first_row, int end_row, int group,
+                                        PlainRoom& room) {
+  const int thread = threadIdx.x % kThreads;
+  bulk_wait_written();  // by the threads that have begun copies
+  warpgroup_sync(group);
+  if (thread == 0) room.found.count = 0;
+  warpgroup_sync(group);
+  find_beyond(d, source, by, first_row * d.W, (end_row - first_row + K - 1) * d.W, &room.found, thread,
+                         kThreads);
+  for (int base = first_row * d.OW; base < end_row * d.OW; base += kThreads) {
+    warpgroup_sync(group);
+    if (thread == 0) room.listed = 0;
+    warpgroup_sync(group);
+    const int n = base + thread, corner = n / d.OW * d.W + n % d.OW;
+    room.offsets[thread] = n, room.corners[thread] = corner;
+    if (n < end_row * d.OW && room.found.enters(d, source, corner, by))
+      room.list[atomicAdd(&room.listed, 1)] = thread;  // in any order: each is by itself
+    warpgroup_sync(group);
+    plain_outputs(d, source, k, out, room.offsets, room.corners, room.list, room.listed, 0, kFilters, thread,
+                             kThreads);
+  }
+  warpgroup_sync(group);
+}
 
 // Y: floats or halves (destination.cuh).
 template <int kWords, typename Y>
@@ -111,15 +142,15 @@ __global__ void __launch_bounds__(bound_with_wgmma(kMostGroups * kThreads), 1)
     const Seen seen = split_own<kWords>(own, source, d.C, pixels, tiling.vector_in, scale, hi, lo);
     bulk_wait_read();  // the image before this one has left `outgoing`; the barrier in group_max tells the others
     const unsigned top = group_max(seen.top_or_small(least / scale), group, all_tops[group][0]);
-    bool direct = false;
+    bool direct = false, mixed = false;  // whether all outputs take the plain road; whether some do
     if (!(top >= __half_as_ushort(__float2half_rn(kWindowLow)) &&
           top <= __half_as_ushort(__float2half_rn(kWindowHigh))) || !finite) {
       const float mine = own_largest(own, source, d.C, pixels, tiling.vector_in);
       const float largest = __uint_as_float(group_max(__float_as_uint(mine), group, all_tops[group][1]));
       scale = scale_for(largest);
       warpgroup_sync(group);  // the tops have been read
-      const bool small = group_max(seen.smallest < nonzero_bits(least / scale), group, all_tops[group][1]);
-      direct = !finite || !(largest < kLargestScaled) || small;
+      mixed = group_max(seen.smallest < nonzero_bits(least / scale), group, all_tops[group][1]);
+      direct = !finite || !(largest < kLargestScaled) || (mixed && !tiling.has_room());
       if (!direct) split_own<kWords>(own, source, d.C, pixels, tiling.vector_in, scale, hi, lo);
       warpgroup_sync(group);
     }
@@ -191,8 +222,19 @@ __global__ void __launch_bounds__(bound_with_wgmma(kMostGroups * kThreads), 1)
     bulk_fence();
     warpgroup_sync(group);
     if constexpr (kHalves) {  // here, for a row's sums leave no registers for it
-      const bool pairs = plane % 2 == 0;
-      for (int m = warp; m < d.M; m += kWarps) {
+      const bool fours = plane % 4 == 0 && tiling.stride == plane, pairs = plane % 2 == 0 && !fours;
+      constexpr int kOnce = 4;  // of fours, a thread: all loads before the stores
+      const int last = d.M * plane - 4;
+      for (int first = 4 * own.rank; fours && first <= last; first += kOnce * 4 * kThreads) {
+        float4 v[kOnce];
+#pragma unroll
+        for (int n = 0; n < kOnce; ++n)
+          v[n] = *reinterpret_cast<const float4*>(outgoing + min(first + n * 4 * kThreads, last));
+#pragma unroll
+        for (int n = 0; n < kOnce; ++n)
+          if (const int i = first + n * 4 * kThreads; i <= last) put_four(out, i, v[n]);
+      }
+      for (int m = fours ? d.M : warp; m < d.M; m += kWarps) {
         const float* from = outgoing + m * tiling.stride;
         for (int i = 2 * lane; pairs && i < plane; i += 64)
           put_two(out, m * plane + i, *reinterpret_cast<const float2*>(from + i));
@@ -212,6 +254,9 @@ __global__ void __launch_bounds__(bound_with_wgmma(kMostGroups * kThreads), 1)
           out[m * plane + i] = outgoing[m * tiling.stride + i];
       warpgroup_sync(group);
     }
+    if (mixed)
+      plain_rows(d, {scale, least / scale}, source, k, out, first_row, end_row, group,
+                 *reinterpret_cast<PlainRoom*>(outgoing));
   }
   bulk_wait_read();  // shared memory outlives the copies that read it
 #endif

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "conv/cuda/12_tensor_core/any_shape/own_weights.cuh"
-#include "conv/cuda/12_tensor_core/any_shape/plain.cuh"
+#include "conv/cuda/12_tensor_core/plain.cuh"
 #include "conv/cuda/12_tensor_core/any_shape/staging.cuh"
 
 namespace fops {

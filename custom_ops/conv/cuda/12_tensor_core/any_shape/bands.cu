@@ -34,6 +34,31 @@ using namespace bands;
 
 constexpr int kBlocks = 2;  // a multiprocessor; with three of up to 16 filters most layers took 5 to 15% longer
 
+// The outputs of a band, `rows` rows from h0 on, that a value without a good split enters, or all of them: in plain
+// float32. By all threads.
+template <int kFilters>
+__device__ __noinline__ void plain_band(const Dims& d, const ImageScale& by, bool all, int h0, int rows,
+                                        const float* source, const float* k, float* out, PlainRoom& room) {
+  const int thread = threadIdx.x;
+  __syncthreads();
+  if (thread == 0) room.found.count = 0;
+  __syncthreads();
+  if (!all) find_beyond(d, source, by, h0 * d.W, (rows + d.K - 1) * d.W, &room.found, thread, kThreads);
+  for (int base = 0; base < rows * d.OW; base += 128) {
+    __syncthreads();
+    if (thread == 0) room.listed = 0;
+    __syncthreads();
+    if (const int n = base + thread; thread < 128 && n < rows * d.OW) {
+      const int corner = (h0 + n / d.OW) * d.W + n % d.OW;
+      room.offsets[thread] = n, room.corners[thread] = corner;
+      if (all || room.found.enters(d, source, corner, by))
+        room.list[atomicAdd(&room.listed, 1)] = thread;  // in any order: each is by itself
+    }
+    __syncthreads();
+    plain_outputs(d, source, k, out, room.offsets, room.corners, room.list, room.listed, 0, kFilters, thread, kThreads);
+  }
+}
+
 // kFilters: filters, and those of padding up to a multiple of 8. kLong: more steps than a chain may have. kFew: so few
 // products that the one of two low halves shows (kLeastProducts): low pixels meet the low weights too.
 template <int kFilters, bool kLong, bool kFew>
@@ -160,23 +185,8 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), kBlocks)
     } while (round < positions);
     store(round - kGroups * kTile + group * kTile);
 
-    if (beyond || plain_weights) {  // outputs that a value without a good split enters, 128 positions at a time
-      int *offsets = reinterpret_cast<int*>(outgoing_all), *corners = offsets + 128, *list = corners + 128;
-      int* listed = list + 128;
-      for (int base = 0; base < rows * d.W; base += 128) {
-        __syncthreads();
-        if (threadIdx.x == 0) *listed = 0;
-        __syncthreads();
-        if (const int n = base + threadIdx.x; threadIdx.x < 128) {
-          const int h = n / d.W, column = n - h * d.W;
-          offsets[threadIdx.x] = h * d.OW + column, corners[threadIdx.x] = (h0 + h) * d.W + column;
-          if (h < rows && column < d.OW && (plain_weights || any_beyond(d, source, corners[threadIdx.x], by)))
-            list[atomicAdd(listed, 1)] = threadIdx.x;  // in any order: each is by itself
-        }
-        __syncthreads();
-        plain_outputs(d, source, k, out, offsets, corners, list, *listed, 0, kFilters, threadIdx.x, kThreads);
-      }
-    }
+    if (beyond || plain_weights)
+      plain_band<kFilters>(d, by, plain_weights, h0, rows, source, k, out, *reinterpret_cast<PlainRoom*>(outgoing_all));
   }
 #endif
 }

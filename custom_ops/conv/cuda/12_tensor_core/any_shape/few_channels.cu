@@ -9,7 +9,7 @@
 // Costs: of a row's 8 taps some are zeros where K is less. A block takes a whole multiprocessor.
 // Gains: 3 to 64, 7x7, 112x112, 1,000 images take 1.33 ms, with any_shape.cu 3.06 (cuDNN 9.1); one image 11 us and 14.
 #include "conv/cuda/12_tensor_core/any_shape/few_channels.cuh"
-#include "conv/cuda/12_tensor_core/any_shape/plain.cuh"
+#include "conv/cuda/12_tensor_core/plain.cuh"
 
 #include "conv/cuda/12_tensor_core/tensor_core.h"
 #include "conv/cuda/kernels.h"
@@ -103,24 +103,28 @@ __device__ __forceinline__ void split_weights(const Dims& d, float threshold, co
 // The outputs of a group's tiles that a value without a good split enters, or all of them: in plain float32.
 template <int kColumns>
 __device__ __noinline__ void plain_task(const Dims& d, const Tiling& tiling, bool all, const Task& task, int group,
-                                        const ImageScale& by, const float* x, const float* k, float* y, int* lists) {
+                                        const ImageScale& by, const float* x, const float* k, float* y,
+                                        PlainRoom& room) {
   const int thread = threadIdx.x % 128;
   const float* source = x + task.image * d.C * d.H * d.W;
-  int *offsets = lists, *corners = lists + 128, *list = lists + 256, *listed = lists + 384;
   const auto together = [&] { named_barrier(kPlainBarrier + group, 128); };
+  together();
+  if (thread == 0) room.found.count = 0;
+  together();
+  if (!all)
+    find_beyond(d, source, by, task.h0 * d.W, (task.rows + d.K - 1) * d.W, &room.found, thread, 128);
   for (int row = 0; row < task.rows; ++row)
     for (int tile = tiling.first_tile(group, row); tile < tiling.tiles; tile += kGroups) {
       together();
-      if (thread == 0) *listed = 0;
+      if (thread == 0) room.listed = 0;
       together();
-      const int h = task.h0 + row, column = tile * kColumns + thread;
-      offsets[thread] = h * d.OW + column;
-      corners[thread] = h * d.W + column;
-      if (thread < kColumns && column < d.OW && (all || any_shape::any_beyond(d, source, corners[thread], by)))
-        list[atomicAdd(listed, 1)] = thread;  // in any order: each is by itself
+      const int h = task.h0 + row, column = tile * kColumns + thread, corner = h * d.W + column;
+      room.offsets[thread] = h * d.OW + column, room.corners[thread] = corner;
+      if (thread < kColumns && column < d.OW && (all || room.found.enters(d, source, corner, by)))
+        room.list[atomicAdd(&room.listed, 1)] = thread;  // in any order: each is by itself
       together();
-      any_shape::plain_outputs(d, source, k, y + task.image * d.M * d.OH * d.OW, offsets, corners, list, *listed,
-                               blockIdx.y * kFilters, kFilters, thread, 128);
+      plain_outputs(d, source, k, y + task.image * d.M * d.OH * d.OW, room.offsets, room.corners, room.list,
+                               room.listed, blockIdx.y * kFilters, kFilters, thread, 128);
     }
   together();
 }
@@ -259,7 +263,8 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
 
     if (beyond || plain_weights) {
       barrier_wait(&shared.empty_out[group], out_phase ^ 1);  // all outputs have been stored
-      plain_task<kColumns>(d, tiling, plain_weights, task, group, by, x, k, y, reinterpret_cast<int*>(outgoing));
+      plain_task<kColumns>(d, tiling, plain_weights, task, group, by, x, k, y,
+                           *reinterpret_cast<PlainRoom*>(outgoing));
     }
   }
 #endif

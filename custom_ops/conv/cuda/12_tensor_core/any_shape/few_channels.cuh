@@ -9,7 +9,6 @@
 namespace fops {
 namespace few_channels {
 
-using any_shape::ImageScale;
 
 constexpr int kFilters = 64;  // of a block: the rows of a wgmma
 constexpr int kGroups = 2;    // warpgroups that multiply

@@ -27,6 +27,7 @@
 
 #include <cstdint>
 
+#include "conv/cuda/12_tensor_core/plain.cuh"
 #include "conv/cuda/12_tensor_core/tensor_core.h"
 #include "conv/cuda/dims.h"
 
@@ -227,14 +228,7 @@ struct Plan {
 // What the staging of a chunk found out, each the number of the latest chunk of which it was true, counted from 1.
 struct Flags {
   uint32_t low;    // some low half is not zero
-  uint32_t beyond; // some value has no good split: see `ImageScale`
-};
-
-// An image's values are multiplied by a power of two of its own before they are split, so that an image's result depends
-// on nothing but the image. A value beside the others has no good split: scaled beyond half's largest, infinite, NaN, or
-// below `least` but not zero. Outputs that it enters take the plain road.
-struct ImageScale {
-  float scale, least;  // powers of two but for the threshold in `least`
+  uint32_t beyond; // some value has no good split: see `ImageScale` in plain.cuh
 };
 
 // Columns of a wgmma: see `Choice` in launch.h.

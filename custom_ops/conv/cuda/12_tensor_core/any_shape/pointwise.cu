@@ -9,7 +9,7 @@
 // Gains: 128 to 128 channels, 28x28: 1,000 images take 0.47 ms, one image 8.4 us; with any_shape.cu, which launches a
 // second kernel for the weights, 0.56 ms and 11.3 us. 64 to 128: 0.21 ms and 5.2 us; 0.31 ms and 8.4 us.
 #include "conv/cuda/12_tensor_core/any_shape/pack.cuh"
-#include "conv/cuda/12_tensor_core/any_shape/plain.cuh"
+#include "conv/cuda/12_tensor_core/plain.cuh"
 #include "conv/cuda/12_tensor_core/any_shape/staging.cuh"
 #include "conv/cuda/12_tensor_core/tensor_core.h"
 #include "conv/cuda/kernels.h"
@@ -42,7 +42,7 @@ constexpr int kChain = 2;
 struct Tiling {
   int positions, tiles;  // of a task, a multiple of kChunk; of an image
   bool vector;           // whether four outputs in a row are 16 aligned bytes
-  float threshold;       // least scaled magnitude that has a good split: see any_shape::ImageScale
+  float threshold;       // least scaled magnitude that has a good split: see ImageScale
   uint32_t inverse_positions;
   Divisor by_tiles;
 };
@@ -144,7 +144,7 @@ __global__ void __launch_bounds__(kThreads, 2)
 #pragma unroll
     for (int i = 0; i < kWarps; ++i) largest = max(largest, tops[i]);
     const float scale = any_shape::sampled_scale(__uint_as_float(largest)), image_unscale = 1.0f / scale;
-    const any_shape::ImageScale by = {scale, tiling.threshold / scale};
+    const ImageScale by = {scale, tiling.threshold / scale};
 
     // A thread splits 16 channels of a position. What lies past the last channel meets zero weights, and past the last
     // position outputs that are not stored: it is the last one again.
@@ -239,11 +239,11 @@ __global__ void __launch_bounds__(kThreads, 2)
         __syncthreads();
         if (const int n = base + threadIdx.x; threadIdx.x < 128 && n < left) {
           offsets[threadIdx.x] = first + n;
-          if (plain_weights || any_shape::any_beyond(d, source, first + n, by))
+          if (plain_weights || any_beyond(d, source, first + n, by))
             list[atomicAdd(&listed, 1)] = threadIdx.x;  // in any order: each is by itself
         }
         __syncthreads();
-        any_shape::plain_outputs(d, source, k, out - first, offsets, offsets, list, listed, m0, kFilters, threadIdx.x,
+        plain_outputs(d, source, k, out - first, offsets, offsets, list, listed, m0, kFilters, threadIdx.x,
                                  kThreads);
       }
     }

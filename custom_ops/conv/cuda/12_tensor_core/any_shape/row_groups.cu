@@ -7,7 +7,7 @@
 // A position's pixels are read once for both outputs, as operands in registers, and the instruction has twice as many
 // columns: bands.cu reads 64 positions for the 24 columns of 24 filters, and that reading is its limit.
 // Costs: the first and last row of pixels meet zeros for one of the outputs: one product of six with 5x5.
-// Gains: fa2019's second layer takes 1.00 ms, bands.cu some 1.20, fa2018's, 1,000 images, 0.19 and 0.22. Shared memory
+// Gains: fa2019's second layer takes 0.97 ms, bands.cu some 1.20, fa2018's, 1,000 images, 0.18 and 0.22. Shared memory
 // and power are what limit it now: docs/notebook.md.
 #include "conv/cuda/12_tensor_core/any_shape/row_groups.cuh"
 
@@ -27,24 +27,27 @@ using namespace row_groups;
 template <int kFilters, int kRows, typename Y>
 __device__ __noinline__ void plain_tile(const Dims& d, const Tiling& tiling, int group, const Task& task, int first,
                                         int positions, bool all, float scale, const float* x, const float* k,
-                                        const Y& out, int* lists) {
-  const int thread = threadIdx.x % 128;
+                                        const Y& out, PlainRoom& room) {
+  static_assert(kTile * kRows == 128, "a thread an output row's position");
+  const int thread = threadIdx.x % 128, n = first + thread % kTile;
   const float* source = x + task.image * d.C * d.H * d.W;
   const ImageScale by = {scale, tiling.threshold / scale};
-  int *offsets = lists, *corners = lists + kTile, *list = lists + 2 * kTile, *listed = lists + 3 * kTile;
-  for (int row = 0; row < kRows; ++row) {
-    warpgroup_sync(group);
-    if (thread == 0) *listed = 0;
-    warpgroup_sync(group);
-    if (const int n = first + thread; thread < kTile) {
-      const int i = divide(n, tiling.inverse_OW), column = n - i * d.OW, h = i * kRows + row;
-      offsets[thread] = h * d.OW + column, corners[thread] = (task.h0 + h) * d.W + column;
-      if (n < positions && h < task.rows && (all || any_shape::any_beyond(d, source, corners[thread], by)))
-        list[atomicAdd(listed, 1)] = thread;  // in any order: each is by itself
-    }
-    warpgroup_sync(group);
-    any_shape::plain_outputs(d, source, k, out, offsets, corners, list, *listed, 0, kFilters, thread, 128);
+  const int i = divide(n, tiling.inverse_OW), column = n - i * d.OW, h = i * kRows + thread / kTile;
+  warpgroup_sync(group);
+  room.offsets[thread] = h * d.OW + column, room.corners[thread] = (task.h0 + h) * d.W + column;
+  if (thread == 0) room.listed = room.found.count = 0;
+  warpgroup_sync(group);
+  if (!all) {
+    const int last = min(first + kTile, positions) - 1, top = divide(first, tiling.inverse_OW) * kRows;
+    const int rows = min((divide(last, tiling.inverse_OW) + 1) * kRows, task.rows) - top;
+    find_beyond(d, source, by, (task.h0 + top) * d.W, (rows + d.K - 1) * d.W, &room.found, thread, 128);
   }
+  warpgroup_sync(group);
+  if (n < positions && h < task.rows && (all || room.found.enters(d, source, room.corners[thread], by)))
+    room.list[atomicAdd(&room.listed, 1)] = thread;  // in any order: each is by itself
+  warpgroup_sync(group);
+  plain_outputs(d, source, k, out, room.offsets, room.corners, room.list, room.listed, 0, kFilters, thread,
+                           128);
   warpgroup_sync(group);
 }
 
@@ -81,29 +84,46 @@ struct Operands {
   }
 };
 
-// A tile's outputs as halves, filters side by side, straight from the lanes that have the sums: of positions n and
-// n + 8, two filters of each eight. Planes by shared memory, in 2-byte stores, took fa2019's layer 1.53 ms, this 1.28.
+// A tile's outputs, scaled, as halves, filters side by side; there are all kFilters of them. Each warp brings the
+// outputs of a row of its 16 positions, `first` and on, into the order that they have in memory, in `room`: high halves,
+// then low ones. Then a lane stores a unit of eight at a time, and the warp's units are neighbours. (Straight from the
+// lanes, two filters at a time, fa2019's layer took 1.38 ms in its network, so 1.22.)
 template <int kFilters, int kRows, int kSums>
-__device__ __forceinline__ void store_halves(const Dims& d, const Tiling& tiling, const Task& task, int n,
-                                             int positions, const float (&sum)[kSums], const HalvesOut& out) {
+__device__ __forceinline__ void store_halves(const Dims& d, const Tiling& tiling, const Task& task, int first,
+                                             int positions, const float (&sum)[kSums], const HalvesOut& out,
+                                             uint4* room) {
+  constexpr int kEach = kFilters / 8, kUnits = 16 * kEach;  // units of a position; of a row, high or low
+  static_assert(2 * kUnits % 32 == 0, "");
+  static_assert(4 * 2 * kUnits * sizeof(uint4) <= kFilters * kStride * sizeof(float), "four warps' outputs have room");
+  const int lane = threadIdx.x % 32;
+  uint32_t* words = reinterpret_cast<uint32_t*>(room) + lane / 4 * 4 * kEach + lane % 4;
+  int to[2 * kUnits / 32], left[2 * kUnits / 32];  // where this lane's units go; rows of the task from theirs on
 #pragma unroll
-  for (int part = 0; part < 2; ++part) {
-    const int at = n + 8 * part, i = divide(at, tiling.inverse_OW), column = at - i * d.OW;
+  for (int i = 0; i < 2 * kUnits / 32; ++i) {
+    const int unit = (lane + 32 * i) % kUnits, at = first + unit / kEach, group = divide(at, tiling.inverse_OW);
+    left[i] = at < positions ? task.rows - group * kRows : 0;
+    to[i] = (group * (kRows - 1) * d.OW + at) * kFilters + unit % kEach * 8;
+  }
 #pragma unroll
-    for (int row = 0; row < kRows; ++row) {
-      const int h = i * kRows + row, filters = at < positions && h < task.rows ? d.M : 0;
-      const int to = (h * d.OW + column) * d.M;
+  for (int row = 0; row < kRows; ++row) {
+    __syncwarp();  // the row before, and the tile before, have been read
 #pragma unroll
-      for (int j = 0; j < kFilters / 8; ++j) {
-        const float* two = sum + row * kFilters / 2 + 4 * j + 2 * part;
-        const int m = 8 * j + threadIdx.x % 4 * 2;
-        if (d.M % 2 == 0) {
-          if (m < filters) put_two(out, to + m, {two[0], two[1]});
-        } else {
-          if (m < filters) put(out, to + m, two[0]);
-          if (m + 1 < filters) put(out, to + m + 1, two[1]);
-        }
+    for (int part = 0; part < 2; ++part)
+#pragma unroll
+      for (int j = 0; j < kEach; ++j) {
+        const float* of = sum + row * kFilters / 2 + 4 * j + 2 * part;
+        const TwoHalves two(of[0], of[1]);
+        words[8 * part * 4 * kEach + 4 * j] = bits(two.hi);
+        words[(kUnits + 8 * part * kEach + j) * 4] = bits(two.lo);
       }
+    __syncwarp();
+    uint4 v[2 * kUnits / 32];
+#pragma unroll
+    for (int i = 0; i < 2 * kUnits / 32; ++i) v[i] = room[lane + 32 * i];
+#pragma unroll
+    for (int i = 0; i < 2 * kUnits / 32; ++i) {
+      __half* half = lane + 32 * i < kUnits ? out.hi : out.lo;
+      if (row < left[i]) store_global(reinterpret_cast<uint4*>(half + to[i] + row * d.OW * kFilters), v[i]);
     }
   }
 }
@@ -112,8 +132,9 @@ __device__ __forceinline__ void store_halves(const Dims& d, const Tiling& tiling
 template <typename F, typename Y>
 __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
     tensor_core_row_groups(const __grid_constant__ Dims d, const __grid_constant__ Tiling tiling,
-                           const float* __restrict__ x, const float* __restrict__ k, const Y y) {
+                           const float* __restrict__ x, const float* __restrict__ k, const Y y, unsigned* claims) {
 #if FOPS_SM_90A
+  constexpr bool kHalves = std::is_same_v<Y, HalvesOut>;
   constexpr int kFilters = F::kFilters, kRows = F::kRows, kStored = F::kStored, kColumns = F::kColumns;
   constexpr int kSteps = F::kSteps, kSums = kFilters / 2;  // sums: of an output row, a lane
   constexpr int kHalf = (kSteps + 1) / 2;                  // steps whose high halves are loaded first
@@ -133,6 +154,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
       barrier_init(&shared.empty[i], 4 * kMultipliers);
       shared.beyond[i] = 0;
     }
+    barrier_init(&shared.room_is_free, 4 * kMultipliers);
     barrier_init_end();
   }
   __syncthreads();
@@ -142,7 +164,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
   }
   if (group == kMultipliers) {
     registers_down<kStagerRegisters>();
-    stage_bands<F>(d, tiling, shared, x, ring);
+    stage_bands<F>(d, tiling, shared, x, ring, claims);
     return;
   }
   registers_up<kMultiplierRegisters>();
@@ -151,7 +173,8 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
   float* outgoing = outgoing_all + group * kFilters * kStride;
   float* room = tiling.apart ? outgoing_all + kMultipliers * kFilters * kStride
                              : reinterpret_cast<float*>(ring + a_band);  // behind the first band
-  const bool plain_weights = split_weights<F>(d, tiling.threshold, k, room, tiling.apart, weights, shared.unscale);
+  const bool plain_weights =
+      split_weights<F>(d, tiling.threshold, k, room, &shared.room_is_free, weights, shared.unscale);
   const uint32_t corner = static_cast<uint32_t>(core_descriptor(shared_address(weights), 2 * kStored * 16, 128));
   const int plane = d.OH * d.OW;
   const uint32_t to_lows = 16 * a_slot, a_row = 16 * d.W, to_group = a_row + 16 * tiling.pad;  // bytes
@@ -165,11 +188,13 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
   uint32_t number = 0;
   int tile = group;  // the next one of this warpgroup, counted from the task's first
 #pragma unroll 1
-  for (unsigned at = blockIdx.x; at < tasks; at += gridDim.x) {
+  for (;;) {
+    barrier_wait(&shared.full[place.at], place.phase);
+    const unsigned at = __shfl_sync(0xffffffffu, shared.task[place.at], 0);  // uniform, as the compiler sees
+    if (at >= tasks) break;
     const Task task(tiling, d, at);
     const Y out = advanced(image_of(y, task.image, d.M, plane), output_at(y, 0, task.h0 * d.OW, d.M, plane));
     const int positions = (task.rows + kRows - 1) / kRows * d.OW, tiles = (positions + kTile - 1) / kTile;
-    barrier_wait(&shared.full[place.at], place.phase);
     const bool plain = shared.beyond[place.at] == ++number || plain_weights;
     const float image_unscale = shared.image_unscale[place.at];
     const auto read = [&] {
@@ -240,17 +265,24 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
       highs.template keep<0, kSteps>();
       if (tile + kMultipliers >= tiles) read();
 
+      float back_image = image_unscale;
+      if constexpr (kHalves) back_image *= out.scale;
 #pragma unroll
       for (int i = 0; i < kSums; ++i) {
-        const float back = shared.unscale[i / 4 * 8 + 2 * t + i % 2] * image_unscale;
+        const float back = shared.unscale[i / 4 * 8 + 2 * t + i % 2] * back_image;
 #pragma unroll
         for (int row = 0; row < kRows; ++row)
           sum[row * kSums + i] = (sum[row * kSums + i] + small[row * kSums + i] * (1.0f / kLowScale)) * back;
       }
-      if constexpr (std::is_same_v<Y, HalvesOut>)
-        store_halves<kFilters, kRows>(d, tiling, task, first + warp % 4 * 16 + g, positions, sum, out);
+      if constexpr (kHalves) {
+        if (out.relu)  // one branch, not two instructions an output
 #pragma unroll
-      for (int row = 0; row < kRows && !std::is_same_v<Y, HalvesOut>; ++row) {
+          for (int i = 0; i < kRows * kSums; ++i) sum[i] = with_relu(out, sum[i]);
+        store_halves<kFilters, kRows>(d, tiling, task, first + warp % 4 * 16, positions, sum, out,
+                                      reinterpret_cast<uint4*>(outgoing) + warp % 4 * 4 * kFilters);
+      }
+#pragma unroll
+      for (int row = 0; row < kRows && !kHalves; ++row) {
 #pragma unroll
         for (int i = 0; i < kSums; ++i)
           outgoing[(i / 4 * 8 + 2 * t + i % 2) * kStride + warp % 4 * 16 + g + i % 4 / 2 * 8] = sum[row * kSums + i];
@@ -273,13 +305,16 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
       }
       if (plain)
         plain_tile<kFilters, kRows>(d, tiling, group, task, first, positions, plain_weights, 1.0f / image_unscale, x, k,
-                                    out, reinterpret_cast<int*>(outgoing));
+                                    out, *reinterpret_cast<PlainRoom*>(outgoing));
     }
     tile -= tiles;
     place.next(kBuffers);
   }
 #endif
 }
+
+// A block's tasks, from which on they come from a counter: to zero it takes 1% of 1,000 images of fa2018's layer.
+constexpr long long kManyTasks = 32;
 
 // What a block may have, static ones left out.
 constexpr size_t kShared = 227 * 1024 - 512;
@@ -333,9 +368,12 @@ fops_status launch(const fops_conv& c, const float* x, const float* k, const Y& 
   return in_pieces(c.B, tiling.bands, [&](long long first, long long count) {
     Dims piece = dims(c);
     piece.B = count;
-    const unsigned grid = static_cast<unsigned>(std::min<long long>(count * tiling.bands, multiprocessors));
+    const long long tasks = count * tiling.bands;
+    const unsigned grid = static_cast<unsigned>(std::min<long long>(tasks, multiprocessors));
+    Claims claims(stream);
+    if (tasks >= kManyTasks * grid) FOPS_TRY(claims.reserve(tasks, grid));
     kernel<<<grid, kThreads, shared, stream>>>(piece, tiling, x + first * image_floats(c), k,
-                                               image_of(y, first, piece.M, piece.OH * piece.OW));
+                                               image_of(y, first, piece.M, piece.OH * piece.OW), claims.counters());
     return launched("tensor-core");
   });
 }

@@ -7,14 +7,14 @@
 namespace fops {
 namespace row_groups {
 
-using any_shape::ImageScale;
 using bands::Band;
 
 // Of a block's warpgroups three multiply and store, tile after tile; the fourth splits the pixels of bands to come.
 constexpr int kMultipliers = 3, kStagers = 128, kThreads = 128 * kMultipliers + kStagers;
 constexpr int kMultiplierRegisters = 136, kStagerRegisters = 104;  // 3 x 136 + 104 = 512: all that there are
 constexpr int kBuffers = 2;          // of bands
-constexpr int kRoomIsFree = 2 + kMultipliers;  // the barrier's number: see split_weights
+// Barriers' numbers, behind those of the warpgroups that multiply: see split_weights, and StagerTurns.
+constexpr int kSplitBarrier = 1 + kMultipliers, kStagerBarrier = 2 + kMultipliers;
 constexpr int kTile = 64;            // positions a warpgroup computes at a time: a wgmma's rows
 constexpr int kStride = kTile + 4;   // floats between two filters' outputs on their way out: 4 banks
 
@@ -80,8 +80,11 @@ struct Groups {
 template <int kFilters>
 struct Shared {
   uint64_t full[kBuffers], empty[kBuffers];  // a band has been staged; all its tiles have been multiplied
+  uint64_t room_is_free;                     // see split_weights
   float image_unscale[kBuffers];             // what undoes its image's scale
   uint32_t beyond[kBuffers];                 // the number, from 1, of the last band with a value without a good split
+  unsigned task[kBuffers];                   // which task that is; behind the last one a number that none has
+  unsigned slots[2];                         // of StagerTurns
   float unscale[kFilters];                   // what undoes the filters' scales
 };
 
@@ -136,17 +139,34 @@ __device__ __forceinline__ Band stage_band(const Dims& d, const Tiling& tiling, 
   return seen;
 }
 
+// A block's tasks, as the warps that stage go through them (claims.cuh); they tell the others by Shared::task.
+struct StagerTurns {
+  unsigned now, next, claimed;
+  int slot = 0;
+  __device__ StagerTurns() : now(blockIdx.x), next(now + gridDim.x), claimed(next + gridDim.x) {}
+  __device__ void advance(unsigned* slots, unsigned* claims) {
+    if (threadIdx.x % kStagers == 0) {
+      slots[slot] = claimed;
+      claimed = claims ? 3 * gridDim.x + atomicAdd(claims, 1u) : claimed + gridDim.x;  // waited for in the next task
+    }
+    named_barrier(kStagerBarrier, kStagers);
+    now = next, next = slots[slot];
+    slot ^= 1;  // the other warps may still read this one
+  }
+};
+
 // Stages the band numbered `number`, from 1, in `buffer`. By kSharing threads.
 template <typename F, int kSharing>
 __device__ __forceinline__ void stage_task(const Dims& d, const Tiling& tiling, Shared<F::kFilters>& shared,
-                                           const float* __restrict__ x, const Task& task, const ImageScale& by,
+                                           const float* __restrict__ x, unsigned at, const ImageScale& by,
                                            int thread, uint32_t number, int buffer, uint4* ring) {
+  const Task task(tiling, d, at);
   const int pixels = d.H * d.W, a_slot = Groups<F::kRows>(d, tiling).slot_entries(d, tiling);
   const Band seen = stage_band<F, kSharing>(d, tiling, x + task.image * d.C * pixels + task.h0 * d.W,
                                             pixels - task.h0 * d.W, by.scale, thread,
                                             ring + buffer * 2 * F::kSlots * a_slot);
   if (seen.infinite || seen.smallest < nonzero_bits(by.least)) shared.beyond[buffer] = number;
-  if (thread == 0) shared.image_unscale[buffer] = 1.0f / by.scale;
+  if (thread == 0) shared.image_unscale[buffer] = 1.0f / by.scale, shared.task[buffer] = at;
 }
 
 // The block's first band, by all its threads: nothing else hides the time that it takes.
@@ -156,13 +176,13 @@ __device__ __forceinline__ void stage_first(const Dims& d, const Tiling& tiling,
   const Task task(tiling, d, blockIdx.x);
   const int count = d.C * d.H * d.W;
   const ImageScale by = any_shape::scale_of(x + task.image * count, count, tiling.threshold);
-  stage_task<F, kThreads>(d, tiling, shared, x, task, by, threadIdx.x, 1, 0, ring);
+  stage_task<F, kThreads>(d, tiling, shared, x, blockIdx.x, by, threadIdx.x, 1, 0, ring);
 }
 
 // What the fourth warpgroup does: band after band, each with its image's scale.
 template <typename F>
 __device__ __forceinline__ void stage_bands(const Dims& d, const Tiling& tiling, Shared<F::kFilters>& shared,
-                                            const float* __restrict__ x, uint4* ring) {
+                                            const float* __restrict__ x, uint4* ring, unsigned* claims) {
   const int thread = threadIdx.x % kStagers, lane = thread % 32, warp = thread / 32, pixels = d.H * d.W;
   const unsigned tasks = static_cast<unsigned>(d.B * tiling.bands);
   const Groups<F::kRows> groups(d, tiling);
@@ -179,13 +199,14 @@ __device__ __forceinline__ void stage_bands(const Dims& d, const Tiling& tiling,
     for (int c = warp; c < d.C; c += kStagers / 32)
       for (int i = lane * 128; i < bytes; i += 32 * 128) prefetch_l2(from + 4LL * c * pixels + i);
   };
-  unsigned at = blockIdx.x;
+  StagerTurns turns;
   Place place;
   uint32_t number = 0;
   if (!tiling.apart) {  // stage_first has staged it
-    at += gridDim.x, number = 1;
-    if (at < tasks) fetch(at);
-    named_barrier(kRoomIsFree, kThreads);
+    turns.advance(shared.slots, claims);
+    number = 1;
+    if (turns.now < tasks) fetch(turns.now);
+    barrier_wait(&shared.room_is_free, 0);
   }
   // What a tile reads between two groups of rows and behind the last meets zero weights: no NaN may be there.
   for (int i = thread; i < kBuffers * 2 * F::kSlots * rows; i += kStagers) {
@@ -196,21 +217,23 @@ __device__ __forceinline__ void stage_bands(const Dims& d, const Tiling& tiling,
     barrier_arrive(&shared.full[0]);
     place.next(kBuffers);
   }
-  auto sample = sample_of(min(at, tasks - 1));
+  auto sample = sample_of(min(turns.now, tasks - 1));
 #pragma unroll 1
-  for (; at < tasks; at += gridDim.x) {
-    const Task task(tiling, d, at);
+  for (; turns.now < tasks; turns.advance(shared.slots, claims)) {
     const ImageScale by = sample.scale(tiling.threshold);
     ++number;
-    if (const unsigned next = at + gridDim.x; next < tasks) {  // while this one is staged
-      sample = sample_of(next);
-      fetch(next);
+    if (turns.next < tasks) {  // while this one is staged
+      sample = sample_of(turns.next);
+      fetch(turns.next);
     }
     barrier_wait(&shared.empty[place.at], place.phase ^ 1);
-    stage_task<F, kStagers>(d, tiling, shared, x, task, by, thread, number, place.at, ring);
+    stage_task<F, kStagers>(d, tiling, shared, x, turns.now, by, thread, number, place.at, ring);
     barrier_arrive(&shared.full[place.at]);
     place.next(kBuffers);
   }
+  barrier_wait(&shared.empty[place.at], place.phase ^ 1);
+  if (thread == 0) shared.task[place.at] = tasks;
+  barrier_arrive(&shared.full[place.at]);
 }
 
 __host__ __device__ inline int room_stride(int taps) { return taps | 1; }  // odd: other filters, other banks
@@ -219,30 +242,47 @@ __host__ __device__ inline int room_stride(int taps) { return taps | 1; }  // od
 // filters, the last one first][filter], between rows of zeros. `room`: where they lie as they are meanwhile, for each
 // is read from several places. *unscale of F::kFilters filters undoes their scales. Returns whether a weight has no
 // good split. By the threads that multiply. The others stage meanwhile (one image: 9.6 us, before 14), but where `room`
-// is not `apart` from the bands.
+// lies where bands will: then they wait for `room_is_free`.
 template <typename F>
-__device__ bool split_weights(const Dims& d, float threshold, const float* __restrict__ k, float* room, bool apart,
-                              uint4* weights, float* unscale) {
-  constexpr int kAll = 128 * kMultipliers, kWarps = kAll / 32, kBarrier = 1 + kMultipliers, K = F::K;
+__device__ bool split_weights(const Dims& d, float threshold, const float* __restrict__ k, float* room,
+                              uint64_t* room_is_free, uint4* weights, float* unscale) {
+  constexpr int kAll = 128 * kMultipliers, kWarps = kAll / 32, K = F::K;
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, taps = d.C * K * K, stride = room_stride(taps);
-  bool beyond = false;
+  constexpr int kEach = F::kFilters / kWarps;  // a warp's filters
+  constexpr int kOnce = 10;                    // weights of one that a lane loads together
+  static_assert(F::kFilters % kWarps == 0, "");
+  uint32_t largest[kEach] = {}, smallest[kEach];  // twice a magnitude's bits, and as nonzero_bits
+#pragma unroll
+  for (int n = 0; n < kEach; ++n) smallest[n] = ~0u;
 #pragma unroll 1
-  for (int m = warp; m < F::kFilters; m += kWarps) {
-    uint32_t largest = 0, smallest = ~0u;  // twice a magnitude's bits, and as nonzero_bits
-#pragma unroll 10
-    for (int i = lane; i < taps; i += 32) {  // behind the last filter the last one again: its outputs are not stored
-      const float v = __ldg(k + min(m, d.M - 1) * taps + i);
-      room[m * stride + i] = v;
-      const uint32_t twice = 2 * __float_as_uint(v);
-      largest = max(largest, twice), smallest = min(smallest, twice - 1);
-    }
-    const float most = __uint_as_float(warp_max(largest) / 2);  // NaN comes out as NaN: no number is less
+  for (int begin = lane; begin < taps; begin += 32 * kOnce) {
+    float v[kOnce][kEach];
+    // Behind the last weight, and behind the last filter, whose outputs are not stored, the last one again: so no
+    // branch comes between the loads, and all are on their way before one is waited for.
+#pragma unroll
+    for (int i = 0; i < kOnce; ++i)
+#pragma unroll
+      for (int n = 0; n < kEach; ++n)
+        v[i][n] = __ldg(k + min(warp + n * kWarps, d.M - 1) * taps + min(begin + 32 * i, taps - 1));
+#pragma unroll
+    for (int i = 0; i < kOnce; ++i)
+#pragma unroll
+      for (int n = 0; n < kEach; ++n) {
+        if (begin + 32 * i < taps) room[(warp + n * kWarps) * stride + begin + 32 * i] = v[i][n];
+        const uint32_t twice = 2 * __float_as_uint(v[i][n]);
+        largest[n] = max(largest[n], twice), smallest[n] = min(smallest[n], twice - 1);
+      }
+  }
+  bool beyond = false;
+#pragma unroll
+  for (int n = 0; n < kEach; ++n) {
+    const float most = __uint_as_float(warp_max(largest[n]) / 2);  // NaN comes out as NaN: no number is less
     const bool finite = most < kLargestScaled;
     const float scale = finite ? scale_for(most) : 1.0f;
-    beyond |= !finite || smallest < nonzero_bits(threshold / scale);
-    if (lane == 0) unscale[m] = 1.0f / scale;
+    beyond |= !finite || smallest[n] < nonzero_bits(threshold / scale);
+    if (lane == 0) unscale[warp + n * kWarps] = 1.0f / scale;
   }
-  named_barrier(kBarrier, kAll);
+  named_barrier(kSplitBarrier, kAll);
 #pragma unroll 2
   for (int i = threadIdx.x; i < 2 * F::kSteps * F::kStored; i += kAll) {
     const int unit = i / F::kStored, column = i % F::kStored;
@@ -266,8 +306,9 @@ __device__ bool split_weights(const Dims& d, float threshold, const float* __res
     to[F::kStored] = make_uint4(lo[0], lo[1], lo[2], lo[3]);
   }
   bulk_fence();
-  if (!apart) named_barrier(kRoomIsFree, kThreads);
-  return named_barrier_or(kBarrier, kAll, beyond);
+  __syncwarp();
+  if (lane == 0) barrier_arrive(room_is_free);
+  return named_barrier_or(kSplitBarrier, kAll, beyond);
 }
 
 }  // namespace row_groups

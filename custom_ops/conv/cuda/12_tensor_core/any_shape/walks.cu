@@ -9,7 +9,7 @@
 // faster (one image: 6.6 us, here 10.9), but an output is to be the same in any batch.
 // Gains: a staged pixel is read K times and not K K times, the filters fill the instruction, and no column is computed
 // in vain. fa2020's second layer takes 0.64 ms, with bands.cu 0.93. docs/notebook.md has what limits it.
-#include "conv/cuda/12_tensor_core/any_shape/plain.cuh"
+#include "conv/cuda/12_tensor_core/plain.cuh"
 #include "conv/cuda/12_tensor_core/any_shape/walks_helpers.cuh"
 
 #include "conv/cuda/12_tensor_core/tensor_core.h"
@@ -25,26 +25,32 @@ using namespace walks;
 template <typename Form>
 __device__ __noinline__ void plain_task(const Dims& d, const Tiling& tiling, const Shared<Form>& shared, int team,
                                         unsigned at, const ImageScale* scales, const float* x, const float* k, float* y,
-                                        int* lists) {
+                                        PlainRoom& room) {
   const int pixels = d.H * d.W, plane = d.OH * d.OW, thread = threadIdx.x % 128;
   const Task task(tiling, d, at);
   const float* source = x + 1LL * task.image * d.C * pixels;
-  int *offsets = lists, *corners = lists + 128, *list = lists + 256, *listed = lists + 384;
+  const Walk walk(tiling, d, task, thread % kWalks);
+  const int rows = min(tiling.rows, d.OH - task.h0), images = Walk(tiling, d, task, kWalks - 1).image + 1;
   const auto together = [&] { named_barrier(3 + team, 128); };
-  for (int row = 0; row < tiling.rows; row += 2) {
+  together();
+  if (thread == 0) room.found.count = 0;
+  together();
+  for (int n = 0; n < images && task.image + n < d.B && !shared.plain_weights; ++n)
+    find_beyond(d, source, scales[n], n * d.C * pixels + task.h0 * d.W, (rows + d.K - 1) * d.W, &room.found,
+                           thread, 128);
+  for (int row = 0; row < rows; row += 2) {
     together();
-    if (thread == 0) *listed = 0;
+    if (thread == 0) room.listed = 0;
     together();
-    const Walk walk(tiling, d, task, thread % kWalks);
-    const int h = row + thread / kWalks;
-    offsets[thread] = walk.image * d.M * plane + (task.h0 + h) * d.OW + walk.column;
-    corners[thread] = walk.image * d.C * pixels + (task.h0 + h) * d.W + walk.column;
-    if (h < tiling.rows && task.h0 + h < d.OH && task.image + walk.image < d.B &&
-        (shared.plain_weights || any_shape::any_beyond(d, source, corners[thread], scales[walk.image])))
-      list[atomicAdd(listed, 1)] = thread;  // in any order: each is by itself
+    const int h = row + thread / kWalks, corner = walk.image * d.C * pixels + (task.h0 + h) * d.W + walk.column;
+    room.offsets[thread] = walk.image * d.M * plane + (task.h0 + h) * d.OW + walk.column;
+    room.corners[thread] = corner;
+    if (h < rows && task.image + walk.image < d.B &&
+        (shared.plain_weights || room.found.enters(d, source, corner, scales[walk.image])))
+      room.list[atomicAdd(&room.listed, 1)] = thread;  // in any order: each is by itself
     together();
-    any_shape::plain_outputs(d, source, k, y + 1LL * task.image * d.M * plane, offsets, corners, list, *listed, 0,
-                             Form::kFilters, thread, 128);
+    plain_outputs(d, source, k, y + 1LL * task.image * d.M * plane, room.offsets, room.corners, room.list,
+                             room.listed, 0, Form::kFilters, thread, 128);
   }
   together();
 }
@@ -201,7 +207,8 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
       Place last = out;
       for (int i = 0; i < Form::kOutgoing; ++i, last.next(Form::kOutgoing))  // all outputs have been stored
         barrier_wait(&shared.empty_out[team][last.at], last.phase ^ 1);
-      plain_task(d, tiling, shared, team, at, scales, x, k, y, reinterpret_cast<int*>(outgoing));
+      plain_task(d, tiling, shared, team, at, scales, x, k, y,
+                 *reinterpret_cast<PlainRoom*>(outgoing));
     }
   }
 #endif

@@ -11,7 +11,6 @@
 namespace fops {
 namespace walks {
 
-using any_shape::ImageScale;
 
 // Each team of two warpgroups has 64 walks. One multiplies, in turn with the other team's. Of the other three warps
 // split pixels and lay the words of a column's channels side by side, so that K columns are a run that lanes read 16
@@ -56,7 +55,7 @@ struct Tiling {
   bool pairs;        // whether two neighbouring outputs are 8 aligned bytes of one image
   Divisor by_columns, by_bands;
   uint32_t inverse_W;
-  float threshold;   // least scaled magnitude that has a good split: see any_shape::ImageScale
+  float threshold;   // least scaled magnitude that has a good split: see ImageScale
 };
 
 // Where a task's walks begin.
@@ -137,17 +136,29 @@ __device__ void split_weights(const Dims& d, float threshold, const float* __res
                               Shared<Form>& shared) {
   constexpr int K = Form::K, kFilters = Form::kFilters, kStored = Form::kStored;
   constexpr int kAll = 128 * kTeams, kWarps = kAll / 32, kEach = (kFilters + kWarps - 1) / kWarps, kBarrier = 7;
+  constexpr int kOnce = 7;  // weights of a filter that a lane loads together: of fa2020's layer all
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, taps = d.C * K * K;
   uint32_t largest[kEach] = {}, smallest[kEach];  // twice a magnitude's bits, and as nonzero_bits
 #pragma unroll
   for (int n = 0; n < kEach; ++n) smallest[n] = ~0u;
-#pragma unroll 4
-  for (int i = lane; i < taps; i += 32)
+#pragma unroll 1
+  for (int begin = lane; begin < taps; begin += 32 * kOnce) {
+    float v[kOnce][kEach];
+    // Behind the last weight, and behind the last filter, whose outputs are not stored, the last one again: so no
+    // branch comes between the loads, and all are on their way before one is waited for.
 #pragma unroll
-    for (int n = 0; n < kEach; ++n) {  // behind the last filter the last one again: its outputs are not stored
-      const uint32_t twice = 2 * __float_as_uint(__ldg(k + min(warp + n * kWarps, d.M - 1) * taps + i));
-      largest[n] = max(largest[n], twice), smallest[n] = min(smallest[n], twice - 1);
-    }
+    for (int i = 0; i < kOnce; ++i)
+#pragma unroll
+      for (int n = 0; n < kEach; ++n)
+        v[i][n] = __ldg(k + min(warp + n * kWarps, d.M - 1) * taps + min(begin + 32 * i, taps - 1));
+#pragma unroll
+    for (int i = 0; i < kOnce; ++i)
+#pragma unroll
+      for (int n = 0; n < kEach; ++n) {
+        const uint32_t twice = 2 * __float_as_uint(v[i][n]);
+        largest[n] = max(largest[n], twice), smallest[n] = min(smallest[n], twice - 1);
+      }
+  }
   if (threadIdx.x == 0) shared.plain_weights = 0;
   bool beyond = false;
 #pragma unroll
