@@ -73,8 +73,7 @@ __device__ __noinline__ void plain_rows(const Dims& d, const ImageScale& by, con
   warpgroup_sync(group);
   if (thread == 0) room.found.count = 0;
   warpgroup_sync(group);
-  find_beyond(d, source, by, first_row * d.W, (end_row - first_row + K - 1) * d.W, &room.found, thread,
-                         kThreads);
+  find_beyond(d, source, by, first_row * d.W, (end_row - first_row + K - 1) * d.W, &room.found, thread, kThreads);
   for (int base = first_row * d.OW; base < end_row * d.OW; base += kThreads) {
     warpgroup_sync(group);
     if (thread == 0) room.listed = 0;
@@ -85,7 +84,7 @@ __device__ __noinline__ void plain_rows(const Dims& d, const ImageScale& by, con
       room.list[atomicAdd(&room.listed, 1)] = thread;  // in any order: each is by itself
     warpgroup_sync(group);
     plain_outputs(d, source, k, out, room.offsets, room.corners, room.list, room.listed, 0, kFilters, thread,
-                             kThreads);
+                  kThreads);
   }
   warpgroup_sync(group);
 }

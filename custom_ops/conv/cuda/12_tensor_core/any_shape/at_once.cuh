@@ -2,8 +2,8 @@
 #pragma once
 
 #include "conv/cuda/12_tensor_core/any_shape/own_weights.cuh"
-#include "conv/cuda/12_tensor_core/plain.cuh"
 #include "conv/cuda/12_tensor_core/any_shape/staging.cuh"
+#include "conv/cuda/12_tensor_core/plain.cuh"
 
 namespace fops {
 namespace any_shape {

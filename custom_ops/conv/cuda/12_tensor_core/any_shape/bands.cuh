@@ -1,8 +1,8 @@
 // bands.cu: how a convolution is cut, and a band of an image on its way into shared memory.
 #pragma once
 
-#include "conv/cuda/12_tensor_core/plain.cuh"
 #include "conv/cuda/12_tensor_core/any_shape/staging.cuh"
+#include "conv/cuda/12_tensor_core/plain.cuh"
 #include "gpu/isa/bulk_copy.cuh"
 #include "gpu/isa/wgmma.cuh"
 

@@ -9,8 +9,8 @@
 // Costs: of a row's 8 taps some are zeros where K is less. A block takes a whole multiprocessor.
 // Gains: 3 to 64, 7x7, 112x112, 1,000 images take 1.33 ms, with any_shape.cu 3.06 (cuDNN 9.1); one image 11 us and 14.
 #include "conv/cuda/12_tensor_core/any_shape/few_channels.cuh"
-#include "conv/cuda/12_tensor_core/plain.cuh"
 
+#include "conv/cuda/12_tensor_core/plain.cuh"
 #include "conv/cuda/12_tensor_core/tensor_core.h"
 #include "conv/cuda/kernels.h"
 #include "gpu/claims.cuh"
@@ -111,8 +111,7 @@ __device__ __noinline__ void plain_task(const Dims& d, const Tiling& tiling, boo
   together();
   if (thread == 0) room.found.count = 0;
   together();
-  if (!all)
-    find_beyond(d, source, by, task.h0 * d.W, (task.rows + d.K - 1) * d.W, &room.found, thread, 128);
+  if (!all) find_beyond(d, source, by, task.h0 * d.W, (task.rows + d.K - 1) * d.W, &room.found, thread, 128);
   for (int row = 0; row < task.rows; ++row)
     for (int tile = tiling.first_tile(group, row); tile < tiling.tiles; tile += kGroups) {
       together();
@@ -124,7 +123,7 @@ __device__ __noinline__ void plain_task(const Dims& d, const Tiling& tiling, boo
         room.list[atomicAdd(&room.listed, 1)] = thread;  // in any order: each is by itself
       together();
       plain_outputs(d, source, k, y + task.image * d.M * d.OH * d.OW, room.offsets, room.corners, room.list,
-                               room.listed, blockIdx.y * kFilters, kFilters, thread, 128);
+                    room.listed, blockIdx.y * kFilters, kFilters, thread, 128);
     }
   together();
 }
@@ -263,8 +262,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
 
     if (beyond || plain_weights) {
       barrier_wait(&shared.empty_out[group], out_phase ^ 1);  // all outputs have been stored
-      plain_task<kColumns>(d, tiling, plain_weights, task, group, by, x, k, y,
-                           *reinterpret_cast<PlainRoom*>(outgoing));
+      plain_task<kColumns>(d, tiling, plain_weights, task, group, by, x, k, y, *reinterpret_cast<PlainRoom*>(outgoing));
     }
   }
 #endif

@@ -9,7 +9,6 @@
 namespace fops {
 namespace few_channels {
 
-
 constexpr int kFilters = 64;  // of a block: the rows of a wgmma
 constexpr int kGroups = 2;    // warpgroups that multiply
 constexpr int kStagers = 4, kStorers = 4;  // warps that split pixels; that store outputs, half of a group's each

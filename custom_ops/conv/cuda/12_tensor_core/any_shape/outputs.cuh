@@ -1,8 +1,8 @@
 // Any shape on Hopper: a tile of sums on its way to y.
 #pragma once
 
-#include "conv/cuda/12_tensor_core/plain.cuh"
 #include "conv/cuda/12_tensor_core/any_shape/staging.cuh"
+#include "conv/cuda/12_tensor_core/plain.cuh"
 #include "gpu/isa/streaming_store.cuh"
 #include "gpu/isa/wgmma.cuh"
 

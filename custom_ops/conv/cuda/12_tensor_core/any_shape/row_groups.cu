@@ -46,8 +46,7 @@ __device__ __noinline__ void plain_tile(const Dims& d, const Tiling& tiling, int
   if (n < positions && h < task.rows && (all || room.found.enters(d, source, room.corners[thread], by)))
     room.list[atomicAdd(&room.listed, 1)] = thread;  // in any order: each is by itself
   warpgroup_sync(group);
-  plain_outputs(d, source, k, out, room.offsets, room.corners, room.list, room.listed, 0, kFilters, thread,
-                           128);
+  plain_outputs(d, source, k, out, room.offsets, room.corners, room.list, room.listed, 0, kFilters, thread, 128);
   warpgroup_sync(group);
 }
 

@@ -247,41 +247,10 @@ template <typename F>
 __device__ bool split_weights(const Dims& d, float threshold, const float* __restrict__ k, float* room,
                               uint64_t* room_is_free, uint4* weights, float* unscale) {
   constexpr int kAll = 128 * kMultipliers, kWarps = kAll / 32, K = F::K;
-  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, taps = d.C * K * K, stride = room_stride(taps);
-  constexpr int kEach = F::kFilters / kWarps;  // a warp's filters
-  constexpr int kOnce = 10;                    // weights of one that a lane loads together
+  const int taps = d.C * K * K, stride = room_stride(taps);
   static_assert(F::kFilters % kWarps == 0, "");
-  uint32_t largest[kEach] = {}, smallest[kEach];  // twice a magnitude's bits, and as nonzero_bits
-#pragma unroll
-  for (int n = 0; n < kEach; ++n) smallest[n] = ~0u;
-#pragma unroll 1
-  for (int begin = lane; begin < taps; begin += 32 * kOnce) {
-    float v[kOnce][kEach];
-    // Behind the last weight, and behind the last filter, whose outputs are not stored, the last one again: so no
-    // branch comes between the loads, and all are on their way before one is waited for.
-#pragma unroll
-    for (int i = 0; i < kOnce; ++i)
-#pragma unroll
-      for (int n = 0; n < kEach; ++n)
-        v[i][n] = __ldg(k + min(warp + n * kWarps, d.M - 1) * taps + min(begin + 32 * i, taps - 1));
-#pragma unroll
-    for (int i = 0; i < kOnce; ++i)
-#pragma unroll
-      for (int n = 0; n < kEach; ++n) {
-        if (begin + 32 * i < taps) room[(warp + n * kWarps) * stride + begin + 32 * i] = v[i][n];
-        const uint32_t twice = 2 * __float_as_uint(v[i][n]);
-        largest[n] = max(largest[n], twice), smallest[n] = min(smallest[n], twice - 1);
-      }
-  }
-  bool beyond = false;
-#pragma unroll
-  for (int n = 0; n < kEach; ++n) {
-    const float most = __uint_as_float(warp_max(largest[n]) / 2);  // NaN comes out as NaN: no number is less
-    const bool finite = most < kLargestScaled;
-    const float scale = finite ? scale_for(most) : 1.0f;
-    beyond |= !finite || smallest[n] < nonzero_bits(threshold / scale);
-    if (lane == 0) unscale[warp + n * kWarps] = 1.0f / scale;
-  }
+  const bool beyond = any_shape::filter_scales<kWarps, F::kFilters / kWarps, 10>(
+      d, taps, threshold, k, unscale, [&](int m, int i, float v) { room[m * stride + i] = v; });
   named_barrier(kSplitBarrier, kAll);
 #pragma unroll 2
   for (int i = threadIdx.x; i < 2 * F::kSteps * F::kStored; i += kAll) {
@@ -307,7 +276,7 @@ __device__ bool split_weights(const Dims& d, float threshold, const float* __res
   }
   bulk_fence();
   __syncwarp();
-  if (lane == 0) barrier_arrive(room_is_free);
+  if (threadIdx.x % 32 == 0) barrier_arrive(room_is_free);
   return named_barrier_or(kSplitBarrier, kAll, beyond);
 }
 

@@ -9,9 +9,9 @@
 // faster (one image: 6.6 us, here 10.9), but an output is to be the same in any batch.
 // Gains: a staged pixel is read K times and not K K times, the filters fill the instruction, and no column is computed
 // in vain. fa2020's second layer takes 0.64 ms, with bands.cu 0.93. docs/notebook.md has what limits it.
-#include "conv/cuda/12_tensor_core/plain.cuh"
 #include "conv/cuda/12_tensor_core/any_shape/walks_helpers.cuh"
 
+#include "conv/cuda/12_tensor_core/plain.cuh"
 #include "conv/cuda/12_tensor_core/tensor_core.h"
 #include "conv/cuda/kernels.h"
 #include "gpu/claims.cuh"
@@ -36,8 +36,8 @@ __device__ __noinline__ void plain_task(const Dims& d, const Tiling& tiling, con
   if (thread == 0) room.found.count = 0;
   together();
   for (int n = 0; n < images && task.image + n < d.B && !shared.plain_weights; ++n)
-    find_beyond(d, source, scales[n], n * d.C * pixels + task.h0 * d.W, (rows + d.K - 1) * d.W, &room.found,
-                           thread, 128);
+    find_beyond(d, source, scales[n], n * d.C * pixels + task.h0 * d.W, (rows + d.K - 1) * d.W, &room.found, thread,
+                128);
   for (int row = 0; row < rows; row += 2) {
     together();
     if (thread == 0) room.listed = 0;
@@ -49,8 +49,8 @@ __device__ __noinline__ void plain_task(const Dims& d, const Tiling& tiling, con
         (shared.plain_weights || room.found.enters(d, source, corner, scales[walk.image])))
       room.list[atomicAdd(&room.listed, 1)] = thread;  // in any order: each is by itself
     together();
-    plain_outputs(d, source, k, y + 1LL * task.image * d.M * plane, room.offsets, room.corners, room.list,
-                             room.listed, 0, Form::kFilters, thread, 128);
+    plain_outputs(d, source, k, y + 1LL * task.image * d.M * plane, room.offsets, room.corners, room.list, room.listed,
+                  0, Form::kFilters, thread, 128);
   }
   together();
 }
@@ -207,8 +207,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
       Place last = out;
       for (int i = 0; i < Form::kOutgoing; ++i, last.next(Form::kOutgoing))  // all outputs have been stored
         barrier_wait(&shared.empty_out[team][last.at], last.phase ^ 1);
-      plain_task(d, tiling, shared, team, at, scales, x, k, y,
-                 *reinterpret_cast<PlainRoom*>(outgoing));
+      plain_task(d, tiling, shared, team, at, scales, x, k, y, *reinterpret_cast<PlainRoom*>(outgoing));
     }
   }
 #endif

@@ -1,6 +1,7 @@
 // walks.cu: how a convolution is cut into walks, what warps tell one another, and the weights.
 #pragma once
 
+#include "conv/cuda/12_tensor_core/any_shape/pack.cuh"
 #include "conv/cuda/12_tensor_core/any_shape/plan.h"
 #include "gpu/divide.cuh"
 #include "gpu/isa/bulk_copy.cuh"
@@ -10,7 +11,6 @@
 
 namespace fops {
 namespace walks {
-
 
 // Each team of two warpgroups has 64 walks. One multiplies, in turn with the other team's. Of the other three warps
 // split pixels and lay the words of a column's channels side by side, so that K columns are a run that lanes read 16
@@ -136,39 +136,10 @@ __device__ void split_weights(const Dims& d, float threshold, const float* __res
                               Shared<Form>& shared) {
   constexpr int K = Form::K, kFilters = Form::kFilters, kStored = Form::kStored;
   constexpr int kAll = 128 * kTeams, kWarps = kAll / 32, kEach = (kFilters + kWarps - 1) / kWarps, kBarrier = 7;
-  constexpr int kOnce = 7;  // weights of a filter that a lane loads together: of fa2020's layer all
-  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, taps = d.C * K * K;
-  uint32_t largest[kEach] = {}, smallest[kEach];  // twice a magnitude's bits, and as nonzero_bits
-#pragma unroll
-  for (int n = 0; n < kEach; ++n) smallest[n] = ~0u;
-#pragma unroll 1
-  for (int begin = lane; begin < taps; begin += 32 * kOnce) {
-    float v[kOnce][kEach];
-    // Behind the last weight, and behind the last filter, whose outputs are not stored, the last one again: so no
-    // branch comes between the loads, and all are on their way before one is waited for.
-#pragma unroll
-    for (int i = 0; i < kOnce; ++i)
-#pragma unroll
-      for (int n = 0; n < kEach; ++n)
-        v[i][n] = __ldg(k + min(warp + n * kWarps, d.M - 1) * taps + min(begin + 32 * i, taps - 1));
-#pragma unroll
-    for (int i = 0; i < kOnce; ++i)
-#pragma unroll
-      for (int n = 0; n < kEach; ++n) {
-        const uint32_t twice = 2 * __float_as_uint(v[i][n]);
-        largest[n] = max(largest[n], twice), smallest[n] = min(smallest[n], twice - 1);
-      }
-  }
+  const int taps = d.C * K * K;
+  const bool beyond =
+      any_shape::filter_scales<kWarps, kEach, 7>(d, taps, threshold, k, shared.unscale, [](int, int, float) {});
   if (threadIdx.x == 0) shared.plain_weights = 0;
-  bool beyond = false;
-#pragma unroll
-  for (int n = 0; n < kEach; ++n) {
-    const float most = __uint_as_float(warp_max(largest[n]) / 2);  // NaN comes out as NaN: no number is less
-    const bool finite = most < kLargestScaled;
-    const float scale = finite ? scale_for(most) : 1.0f;
-    beyond |= !finite || smallest[n] < nonzero_bits(threshold / scale);
-    if (lane == 0) shared.unscale[warp + n * kWarps] = 1.0f / scale;
-  }
   named_barrier(kBarrier, kAll);
   if (beyond) shared.plain_weights = 1;
 #pragma unroll 2
