@@ -43,19 +43,29 @@ inline fops_status slices_for(long long tasks, long long turns, unsigned* slices
   return FOPS_OK;
 }
 
-// A block's tasks, numbered below 2^31. All threads have one; `slot` is a word of shared memory.
-struct Turns {
+// Who takes tasks: a block. Its first task, how far the next one is, and the thread that asks the counter.
+struct ByBlock {
+  static __device__ unsigned first() { return blockIdx.x; }
+  static __device__ unsigned stride() { return gridDim.x; }
+  static __device__ bool asks() { return threadIdx.x == 0; }
+};
+
+// A block's tasks (or those of a part of it), numbered below 2^31. All threads have one; `slot` is a word of shared
+// memory.
+template <typename By = ByBlock>
+struct TurnsOf {
   unsigned now, next, claimed;
-  __device__ Turns() : now(blockIdx.x), next(now + gridDim.x), claimed(next + gridDim.x) {}
+  __device__ TurnsOf() : now(By::first()), next(now + By::stride()), claimed(next + By::stride()) {}
   // Once a task, between a barrier and the one that `advance` comes behind. The counter's answer is waited for in the
   // next task.
   __device__ void claim(unsigned* slot, unsigned* counters) {
-    if (threadIdx.x != 0) return;
+    if (!By::asks()) return;
     *slot = claimed;
-    claimed = counters ? 3 * gridDim.x + atomicAdd(counters + blockIdx.y, 1u) : claimed + gridDim.x;
+    claimed = counters ? 3 * By::stride() + atomicAdd(counters + blockIdx.y, 1u) : claimed + By::stride();
   }
   __device__ void advance(const unsigned* slot) { now = next, next = *slot; }
 };
+using Turns = TurnsOf<>;
 
 // A batch in pieces of so few images that their tasks, `each` an image, can be numbered. `f` takes the first image and
 // how many; one piece but for 2^31 tasks.

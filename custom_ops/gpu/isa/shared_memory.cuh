@@ -20,7 +20,13 @@ __device__ inline void store_shared(float* to, float4 v) {
                : "memory");
 }
 
-// 8 bytes to such an address, if `real`: by a predicate, where the compiler makes a branch of `if (real) ...`.
+// To such an address, if `real`: by a predicate, where the compiler makes a branch of `if (real) ...`.
+__device__ inline void store_shared_if(bool real, uint32_t to, float v) {
+  asm volatile("{.reg .pred real; setp.ne.s32 real, %0, 0; @real st.shared.f32 [%1], %2;}" ::"r"(
+                   static_cast<int>(real)),
+               "r"(to), "f"(v)
+               : "memory");
+}
 __device__ inline void store_shared_if(bool real, uint32_t to, float a, float b) {
   asm volatile("{.reg .pred real; setp.ne.s32 real, %0, 0; @real st.shared.v2.f32 [%1], {%2, %3};}" ::"r"(
                    static_cast<int>(real)),

@@ -169,6 +169,7 @@ FOPS_DEFINE_WGMMA(128, 64, 64, 65, 66, 67, 68, 69)
 // ---- the first factor in registers ----
 
 // sum[0] to sum[kCount - 1] += A (64 x 16, registers) * B (16 x 16 kCount, shared memory), 16 columns a row of `sum`.
+// `b`: the lower half of B's descriptor. Its eights of columns lie kEight units of 16 bytes apart.
 // Lanes hold rows g and g + 8 of their warp's 16 as mma's operands do: of A in a[0], a[2] and a[1], a[3]; of the sums,
 // row g in elements 0, 1, 4, 5 and row g + 8 in 2, 3, 6, 7, columns 2t, 2t + 1 and those 8 further on.
 #define FOPS_SUM(s)                                                                                      \
@@ -182,9 +183,9 @@ FOPS_DEFINE_WGMMA(128, 64, 64, 65, 66, 67, 68, 69)
 #define FOPS_D3 FOPS_D2 ",%16,%17,%18,%19,%20,%21,%22,%23"
 #define FOPS_D4 FOPS_D3 ",%24,%25,%26,%27,%28,%29,%30,%31"
 #define FOPS_D5 FOPS_D4 ",%32,%33,%34,%35,%36,%37,%38,%39"
-#define FOPS_AB "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b)
-template <int kCount, int kRows>
-__device__ inline void wgmma_add(float (&sum)[kRows][8], const uint32_t (&a)[4], uint64_t b) {
+#define FOPS_AB "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(uint64_t{kEight} << 32 | b)
+template <int kCount, uint32_t kEight, int kRows>
+__device__ inline void wgmma_add(float (&sum)[kRows][8], const uint32_t (&a)[4], uint32_t b) {
   static_assert(kCount >= 1 && kCount <= 5 && kCount <= kRows, "");
 #if FOPS_SM_90A
   if constexpr (kCount == 1) asm volatile(FOPS_WGMMA("16", FOPS_D1, "%8,%9,%10,%11", "%12") : FOPS_SUM(0) : FOPS_AB);

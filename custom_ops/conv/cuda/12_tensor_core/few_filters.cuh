@@ -51,13 +51,12 @@ struct Seen {
   }
 };
 
-// Splits this thread's pixels.
-template <int kWords>
+// Splits this thread's pixels, kGroups of four at a time, all their loads in flight together.
+template <int kWords, int kGroups = 2>
 __device__ Seen split_own(Threads own, const float* source, int C, int pixels, bool vector, float scale,
                               uint32_t* hi, uint32_t* lo) {
   Seen seen;
   if (vector) {
-    constexpr int kGroups = 2;  // of four pixels, all their loads in flight together
 #pragma unroll 1
     for (int i = 4 * own.rank; i < pixels; i += 4 * kGroups * own.count) {
       float4 v[kGroups][2 * kWords];

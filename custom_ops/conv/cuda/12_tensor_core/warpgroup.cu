@@ -17,6 +17,7 @@
 #include "conv/cuda/12_tensor_core/few_filters.cuh"
 #include "conv/cuda/12_tensor_core/tensor_core.h"
 #include "conv/cuda/12_tensor_core/warpgroup_ring.cuh"
+#include "conv/cuda/12_tensor_core/warpgroup_staging.cuh"
 #include "conv/cuda/kernels.h"
 #include "gpu/band_scale.cuh"
 #include "gpu/isa/bulk_copy.cuh"
@@ -25,6 +26,10 @@ namespace fops {
 namespace {
 
 using namespace few_filters;  // few_filters.cuh: staging; warpgroup_ring.cuh: the operands
+
+constexpr int kBlock = 2 * kTeams * kThreads;
+constexpr int kMultiplying = 184, kStaging = 72;  // registers of their threads: a multiprocessor's, dealt out
+constexpr int kManyImages = 32;  // a block; from there on they come from a counter
 
 // The lane map. Lane 4g + t of warp w, g = 0..7, t = 0..3, holds
 //
@@ -43,22 +48,22 @@ using namespace few_filters;  // few_filters.cuh: staging; warpgroup_ring.cuh: t
 // The 64 rows of a wgmma are 64 walks down an image, a pixel a step: its columns, and below them the same columns of
 // the next band of rows.
 struct Walk {
-  int column, start;  // the output pixel where it begins
-  int skipped;        // rows that another walk, or none, writes: the last band ends with the image, and overlaps
+  int column, start;  // the output pixel where it begins; the last band ends with the image, and overlaps
+  bool real;          // or one too many: it walks over zeros, which takes less power
 };
 struct Tiling {
   int rows;    // output rows of a band
   int bands;   // that a block makes of an image: all, or those of the piece with its blockIdx.y
   int stride;  // floats between two filters' outputs in shared memory: 4 beyond a multiple of 8, for the banks
   int plane;   // words of a staged plane, kPad included
+  int slots;   // staged images of a team
   bool vector_in, vector_out;
 
   // Whether the room of an image's outputs is enough for plain_rows.
   __device__ bool has_room() const { return kFilters * stride * sizeof(float) >= sizeof(PlainRoom); }
   __device__ Walk walk(int n, const Dims& d) const {
     const int band = n / d.OW, want = band < bands ? (blockIdx.y * bands + band) * rows : d.OH;
-    const int start = min(want, d.OH - rows);
-    return {n % d.OW, start, want - start};
+    return {n % d.OW, min(want, d.OH - rows), band < bands};
   }
 };
 
@@ -74,13 +79,16 @@ __device__ __noinline__ void plain_rows(const Dims& d, const ImageScale& by, con
   if (thread == 0) room.found.count = 0;
   warpgroup_sync(group);
   find_beyond(d, source, by, first_row * d.W, (end_row - first_row + K - 1) * d.W, &room.found, thread, kThreads);
-  for (int base = first_row * d.OW; base < end_row * d.OW; base += kThreads) {
+  // All lanes have these alike. The shuffles show it to the compiler: else wgmma waits, each by itself, in the kernel.
+  const int first = __shfl_sync(0xffffffffu, first_row * d.OW, 0), end = __shfl_sync(0xffffffffu, end_row * d.OW, 0);
+#pragma unroll 1
+  for (int base = first; base < end; base += kThreads) {
     warpgroup_sync(group);
     if (thread == 0) room.listed = 0;
     warpgroup_sync(group);
     const int n = base + thread, corner = n / d.OW * d.W + n % d.OW;
     room.offsets[thread] = n, room.corners[thread] = corner;
-    if (n < end_row * d.OW && room.found.enters(d, source, corner, by))
+    if (n < end && room.found.enters(d, source, corner, by))
       room.list[atomicAdd(&room.listed, 1)] = thread;  // in any order: each is by itself
     warpgroup_sync(group);
     plain_outputs(d, source, k, out, room.offsets, room.corners, room.list, room.listed, 0, kFilters, thread,
@@ -91,24 +99,27 @@ __device__ __noinline__ void plain_rows(const Dims& d, const ImageScale& by, con
 
 // Y: floats or halves (destination.cuh).
 template <int kWords, typename Y>
-__global__ void __launch_bounds__(bound_with_wgmma(kMostGroups * kThreads), 1)
-    tensor_core_warpgroup(Dims d, Tiling tiling, const float* __restrict__ x, const float* __restrict__ k, const Y y) {
+__global__ void __launch_bounds__(bound_with_wgmma(kBlock), 1)
+    tensor_core_warpgroup(Dims d, Tiling tiling, const float* __restrict__ x, const float* __restrict__ k, const Y y,
+                          unsigned* counters) {
 #if FOPS_SM_90A  // code for any other GPU holds an empty kernel
   constexpr int kSteps = steps(kWords);
+  constexpr uint32_t kEight = 2 * kSteps * kCore / 4;  // from eight filters to the next, in 16 bytes
   constexpr bool kHalves = std::is_same_v<Y, HalvesOut>;
-  extern __shared__ __align__(128) uint32_t shared[];
-  __shared__ unsigned scratch, all_tops[kMostGroups][2][kWarps];
-  const int groups = blockDim.x / kThreads, group = threadIdx.x / kThreads;
-  const Threads own = {static_cast<int>(threadIdx.x % kThreads), kThreads};
-  const int lane = threadIdx.x % 32, warp = own.rank / 32, g = lane / 4, t = lane % 4;
+  extern __shared__ __align__(128) uint32_t dynamic[];
+  __shared__ Shared shared;
   const int pixels = d.H * d.W, plane = d.OH * d.OW, taps = d.C * K * K;
-  uint32_t* hi = shared + 2 * ring_words(kSteps) + group * (2 * tiling.plane + kFilters * tiling.stride);
-  uint32_t* lo = hi + tiling.plane;
-  float* outgoing = reinterpret_cast<float*>(lo + tiling.plane);  // [filter][pixel]
-  const long long image_floats = static_cast<long long>(d.C) * pixels;
+  const int group = __shfl_sync(0xffffffffu, threadIdx.x / kThreads, 0), team = group % kTeams;
+  Shared::Team& own = shared.teams[team];
+  uint32_t* words = dynamic + 2 * ring_words(kSteps) + kTeams * kFilters * tiling.stride;  // the slots'
+  const Slots slots = {words + team * tiling.slots * 2 * tiling.plane, tiling.slots, tiling.plane};
 
+  if (threadIdx.x % kThreads == 0 && group < kTeams) {
+    for (int i = 0; i < kMostSlots; ++i) barrier_init(&own.full[i], kThreads), barrier_init(&own.empty[i], kThreads);
+    barrier_init_end();
+  }
   const float least = least_scaled(static_cast<float>(taps));
-  const auto [filter_scale, finite] = weight_scale(k, d.M * taps, least, blockDim.x, &scratch);
+  const auto [filter_scale, finite] = weight_scale(k, d.M * taps, least, blockDim.x, &shared.scratch);
   const float filter_unscale = 1.0f / filter_scale;
 #pragma unroll 6
   for (int i = threadIdx.x; i < ring_words(kSteps); i += blockDim.x) {
@@ -116,52 +127,50 @@ __global__ void __launch_bounds__(bound_with_wgmma(kMostGroups * kThreads), 1)
     const int m = i / (2 * kSteps * kCore) % 2 * 8 + i % kCore / 4;
     const int word = i / kCore % (2 * kSteps) * 4 + i % 4;
     const SplitPair split = weight_word<kWords>(k, d, filter_scale, m, row, word);
-    shared[i] = split.hi;
-    shared[ring_words(kSteps) + i] = split.lo;
+    dynamic[i] = split.hi;
+    dynamic[ring_words(kSteps) + i] = split.lo;
   }
-  if (own.rank < kPad) hi[pixels * kWords + own.rank] = lo[pixels * kWords + own.rank] = 0;
+  for (int i = threadIdx.x; i < kTeams * slots.count * 2 * kPad; i += blockDim.x)
+    words[i / kPad * tiling.plane + pixels * kWords + i % kPad] = 0;
   bulk_fence();
   __syncthreads();
-  const uint64_t w_hi = layout(kSteps) | static_cast<uint32_t>(__cvta_generic_to_shared(shared)) >> 4;
-  const uint64_t w_lo = w_hi + ring_words(kSteps) / 4;
 
+  if (group >= kTeams) {
+    registers_down<kStaging>();
+    stage_images<kWords>(d, group, slots, tiling.vector_in, tiling.has_room(), least, finite ? filter_unscale : 0.0f, x,
+                         counters, own);
+    return;
+  }
+  registers_up<kMultiplying>();
+  const int rank = threadIdx.x % kThreads, lane = threadIdx.x % 32, warp = rank / 32, g = lane / 4, t = lane % 4;
+  const long long image_floats = static_cast<long long>(d.C) * pixels;
+  float* outgoing = reinterpret_cast<float*>(dynamic + 2 * ring_words(kSteps)) + group * kFilters * tiling.stride;
+  const uint32_t w = static_cast<uint32_t>(core_descriptor(shared_address(dynamic), 4 * kCore, 0));
   const int first_row = blockIdx.y * tiling.bands * tiling.rows;  // and the one behind the last: of the piece
   const int end_row = min(first_row + tiling.bands * tiling.rows, d.OH);
   const Walk a = tiling.walk(warp * 16 + g, d), b = tiling.walk(warp * 16 + g + 8, d);
-  const int corner_a = (a.start * d.W + a.column) * kWords + t, corner_b = (b.start * d.W + b.column) * kWords + t;
-  const int row_words = d.W * kWords;
+  // From where on a walk's words lie, and how far the next row's are: zeros are at the end of a plane.
+  const auto corner = [&](const Walk& w) { return t + kWords * (w.real ? w.start * d.W + w.column : pixels); };
+  const int corner_a = corner(a), corner_b = corner(b);
+  const int row_a = a.real ? d.W * kWords : 0, row_b = b.real ? d.W * kWords : 0;
   const int out_a = 2 * t * tiling.stride + a.start * d.OW + a.column;
   const int out_b = 2 * t * tiling.stride + b.start * d.OW + b.column;
 
-  const long long stride = static_cast<long long>(gridDim.x) * groups;
-  for (long long image = blockIdx.x * groups + group; image < d.B; image += stride) {
-    const float* source = x + image * image_floats;
-    const Y out = image_of(y, image, d.M, plane);
-    float scale = kImageScale;
-    const Seen seen = split_own<kWords>(own, source, d.C, pixels, tiling.vector_in, scale, hi, lo);
-    bulk_wait_read();  // the image before this one has left `outgoing`; the barrier in group_max tells the others
-    const unsigned top = group_max(seen.top_or_small(least / scale), group, all_tops[group][0]);
-    bool direct = false, mixed = false;  // whether all outputs take the plain road; whether some do
-    if (!(top >= __half_as_ushort(__float2half_rn(kWindowLow)) &&
-          top <= __half_as_ushort(__float2half_rn(kWindowHigh))) || !finite) {
-      const float mine = own_largest(own, source, d.C, pixels, tiling.vector_in);
-      const float largest = __uint_as_float(group_max(__float_as_uint(mine), group, all_tops[group][1]));
-      scale = scale_for(largest);
-      warpgroup_sync(group);  // the tops have been read
-      mixed = group_max(seen.smallest < nonzero_bits(least / scale), group, all_tops[group][1]);
-      direct = !finite || !(largest < kLargestScaled) || (mixed && !tiling.has_room());
-      if (!direct) split_own<kWords>(own, source, d.C, pixels, tiling.vector_in, scale, hi, lo);
-      warpgroup_sync(group);
-    }
-    // The next image is on its way into L2 while this one is multiplied.
-    if (image + stride < d.B && tiling.vector_in && own.rank == 0)
-      bulk_prefetch_l2(source + stride * image_floats, d.C * pixels * 4);
-    if (direct) {
-      direct_band(source, k, out, d.C, d.H, d.W, d.M, K, first_row, end_row - first_row, own.rank, kThreads);
-      warpgroup_sync(group);
+  Place place;
+#pragma unroll 1
+  for (;; place.next(slots.count)) {
+    barrier_wait(&own.full[place.at], place.phase);
+    Staged staged = own.staged[place.at];
+    staged.road = static_cast<Road>(__shfl_sync(0xffffffffu, static_cast<int>(staged.road), 0));  // of a warp
+    if (staged.road == Road::end) break;
+    const float* source = x + staged.image * image_floats;
+    const Y out = image_of(y, staged.image, d.M, plane);
+    if (staged.road == Road::plain) {
+      barrier_arrive(&own.empty[place.at]);
+      direct_band(source, k, out, d.C, d.H, d.W, d.M, K, first_row, end_row - first_row, rank, kThreads);
       continue;
     }
-    const float image_unscale = 1.0f / scale;
+    const uint32_t* hi = slots.high(place.at);
 
     // Sum o % 5 is that of output row o of the walk; at input row r it meets the filters' row r - o. The tensor cores
     // cut off what a sum has no room for, so behind two rows, and behind two more, `total` takes it over: one chain of
@@ -169,17 +178,21 @@ __global__ void __launch_bounds__(bound_with_wgmma(kMostGroups * kThreads), 1)
     float sum[K][8] = {}, small[K][8] = {}, total[K][8] = {}, done[8] = {};
     Operands<kSteps> now;
     const uint32_t *from_a = hi + corner_a, *from_b = hi + corner_b;
-    float *to_a = outgoing + out_a, *to_b = outgoing + out_b;
+    uint32_t to_a = shared_address(outgoing + out_a), to_b = shared_address(outgoing + out_b);
     int row = 1 - K;  // the output row that the next input row completes
-    now.load(from_a, from_b, tiling.plane);
-    const auto store = [&](float* to, int e) {
-      to[0] = done[e] * image_unscale, to[tiling.stride] = done[e + 1] * image_unscale;
-      to[8 * tiling.stride] = done[e + 4] * image_unscale, to[9 * tiling.stride] = done[e + 5] * image_unscale;
+#pragma unroll
+    for (int s = 0; s < kSteps; ++s) now.load(s, from_a, from_b, tiling.plane);
+    const uint32_t one = 4 * tiling.stride;
+    const auto store = [&](bool real, uint32_t to, int e) {
+      store_shared_if(real, to, done[e]), store_shared_if(real, to + one, done[e + 1]);
+      store_shared_if(real, to + 8 * one, done[e + 4]), store_shared_if(real, to + 9 * one, done[e + 5]);
     };
-    const auto store_done = [&] {  // output row `row` - 1
-      if (row > a.skipped) store(to_a, 0);
-      if (row > b.skipped) store(to_b, 2);
-      if (row > 0) to_a += d.OW, to_b += d.OW;
+    // Output row `row` - 1; zeros in the place of the first, before it is there. Rows that another walk makes as well
+    // are the same ones.
+    const auto store_done = [&] {
+      store(a.real, to_a, 0), store(b.real, to_b, 2);
+      const uint32_t by = row > 0 ? 4 * d.OW : 0;
+      to_a += by, to_b += by;
     };
     // Input row r, of which r % 5 is known: multiplies, and meanwhile stores what the row before completed and loads
     // the next row's operands. Returns whether there is more.
@@ -189,32 +202,43 @@ __global__ void __launch_bounds__(bound_with_wgmma(kMostGroups * kThreads), 1)
 #pragma unroll
       for (int s = 0; s < kSteps; ++s) {
         const int at = ((K - kPhase) % K * place_words(kSteps) + 2 * s * kCore) / 4;
-        wgmma_add<kCount>(small, now.high[s], w_lo + at);
-        wgmma_add<kCount>(small, now.low[s], w_hi + at);
-        wgmma_add<kCount>(sum, now.high[s], w_hi + at);
+        wgmma_add<kCount, kEight>(small, now.high[s], w + ring_words(kSteps) / 4 + at);
+        wgmma_add<kCount, kEight>(small, now.low[s], w + at);
+        wgmma_add<kCount, kEight>(sum, now.high[s], w + at);
+        wgmma_commit();
       }
-      wgmma_commit();
       if (kCount == K) store_done();
       const bool more = row < tiling.rows - 1;
-      from_a += more ? row_words : 0, from_b += more ? row_words : 0;
+      from_a += more ? row_a : 0, from_b += more ? row_b : 0;
+      if constexpr (kSteps == 2) {
+        wgmma_wait_but<1>();
+        now.keep(0);
+        now.load(0, from_a, from_b, tiling.plane);
+      }
       wgmma_wait(sum);
       wgmma_wait(small);
-      now.keep();
-      now.load(from_a, from_b, tiling.plane);
+#pragma unroll
+      for (int s = kSteps - 1; s < kSteps; ++s) {
+        now.keep(s);
+        now.load(s, from_a, from_b, tiling.plane);
+      }
 #pragma unroll
       for (int e = 0; e < 8; ++e) {
         if (kCount >= 2) take_chain<false>(&total[(kPhase + K - 1) % K][e], sum[(kPhase + K - 1) % K][e]);
         if (kCount >= 4) take_chain<true>(&total[(kPhase + K - 3) % K][e], sum[(kPhase + K - 3) % K][e]);
         if (kCount == K)
-          take_sums(&done[e], total[kDone][e], sum[kDone][e], small[kDone][e], filter_unscale);
+          take_sums(&done[e], total[kDone][e], sum[kDone][e], small[kDone][e], staged.unscale);
       }
       ++row;
       return more;
     };
 #define FOPS_STEP(count, phase) step(std::integral_constant<int, count>(), std::integral_constant<int, phase>())
     FOPS_STEP(1, 0), FOPS_STEP(2, 1), FOPS_STEP(3, 2), FOPS_STEP(4, 3);  // the first sums have begun, the last not
+    bulk_wait_read();  // the image before this one has left `outgoing`; the barrier tells the others
+    warpgroup_sync(group);
     while (FOPS_STEP(5, 4) && FOPS_STEP(5, 0) && FOPS_STEP(5, 1) && FOPS_STEP(5, 2) && FOPS_STEP(5, 3)) {
     }
+    barrier_arrive(&own.empty[place.at]);
     store_done();
 #undef FOPS_STEP
 
@@ -224,7 +248,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(kMostGroups * kThreads), 1)
       const bool fours = plane % 4 == 0 && tiling.stride == plane, pairs = plane % 2 == 0 && !fours;
       constexpr int kOnce = 4;  // of fours, a thread: all loads before the stores
       const int last = d.M * plane - 4;
-      for (int first = 4 * own.rank; fours && first <= last; first += kOnce * 4 * kThreads) {
+      for (int first = 4 * rank; fours && first <= last; first += kOnce * 4 * kThreads) {
         float4 v[kOnce];
 #pragma unroll
         for (int n = 0; n < kOnce; ++n)
@@ -243,8 +267,8 @@ __global__ void __launch_bounds__(bound_with_wgmma(kMostGroups * kThreads), 1)
       // The engine writes whole lines while the group splits and multiplies its next image. One copy, where filters
       // lie as closely in shared memory as in y; else one a filter.
       const int copies = tiling.stride == plane ? 1 : d.M;
-      if (own.rank < copies) {
-        bulk_store(out + own.rank * plane, outgoing + own.rank * tiling.stride, d.M / copies * plane * 4);
+      if (rank < copies) {
+        bulk_store(out + rank * plane, outgoing + rank * tiling.stride, d.M / copies * plane * 4);
         bulk_commit();
       }
     } else {
@@ -253,8 +277,8 @@ __global__ void __launch_bounds__(bound_with_wgmma(kMostGroups * kThreads), 1)
           out[m * plane + i] = outgoing[m * tiling.stride + i];
       warpgroup_sync(group);
     }
-    if (mixed)
-      plain_rows(d, {scale, least / scale}, source, k, out, first_row, end_row, group,
+    if (staged.road == Road::mixed)
+      plain_rows(d, {staged.scale, least / staged.scale}, source, k, out, first_row, end_row, group,
                  *reinterpret_cast<PlainRoom*>(outgoing));
   }
   bulk_wait_read();  // shared memory outlives the copies that read it
@@ -290,15 +314,23 @@ fops_status run(const fops_conv& c, const float* x, const float* k, const Y& y, 
     tiling.vector_out = pieces == 1 && d.OH * d.OW % 4 == 0 && reinterpret_cast<uintptr_t>(y) % 16 == 0;
   }
   FOPS_CUDA(cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
-  const int weights = 4 * 2 * ring_words(steps(kWords)), image = 4 * (2 * tiling.plane + kFilters * tiling.stride);
-  const int fit = (most - static_cast<int>(compiled.sharedSizeBytes) - weights) / image;
-  const int groups = std::max(1, std::min(fit, kMostGroups));
-  const size_t shared = weights + groups * image;
+  const int fixed = 4 * 2 * ring_words(steps(kWords)) + 4 * kTeams * kFilters * tiling.stride;
+  const int slot = 4 * kTeams * 2 * tiling.plane;  // one of each team
+  const int fit = (most - static_cast<int>(compiled.sharedSizeBytes) - fixed) / slot;
+  tiling.slots = std::max(1, std::min(fit, kMostSlots));
+  const size_t shared = fixed + tiling.slots * slot;
   FOPS_TRY(allow_shared(kernel, shared));
-  unsigned grid = 0;
-  FOPS_TRY(resident_grid(kernel, groups * kThreads, shared, ceil_div(d.B, groups), &grid));
-  kernel<<<dim3(grid, pieces), groups * kThreads, shared, stream>>>(d, tiling, x, k, y);
-  return launched("tensor-core");
+  return in_pieces(c.B, 1, [&](long long first, long long count) {
+    Dims piece = d;
+    piece.B = count;
+    const unsigned grid = static_cast<unsigned>(std::min<long long>(count, multiprocessors));
+    Claims claims(stream);
+    if (count >= kManyImages * grid) FOPS_TRY(claims.reserve(count, grid));
+    kernel<<<dim3(grid, pieces), kBlock, shared, stream>>>(piece, tiling, x + first * image_floats(c), k,
+                                                           image_of(y, first, piece.M, piece.OH * piece.OW),
+                                                           claims.counters());
+    return launched("tensor-core");
+  });
 }
 
 template <typename Y>
@@ -314,7 +346,7 @@ fops_status run_any(const fops_conv& c, const void* x, const float* k, const Y& 
 }  // namespace
 
 bool takes_tensor_core_warpgroup(const fops_conv& c) {
-  return out_w(c) <= kWalks && has_code_here(tensor_core_warpgroup<3, float*>, kMostGroups * kThreads);
+  return out_w(c) <= kWalks && has_code_here(tensor_core_warpgroup<3, float*>, kBlock);
 }
 
 fops_status run_tensor_core_warpgroup(const fops_conv& c, const void* x, const float* k, float* y,

@@ -8,7 +8,6 @@ namespace fops {
 namespace few_filters {
 
 constexpr int kWarps = 4, kThreads = 32 * kWarps;  // of a warpgroup, which computes an image
-constexpr int kMostGroups = 3;                     // warpgroups a block: as many images as shared memory holds
 constexpr int kWalks = 64;
 
 // The ring of weights: the filters' rows 0, 4, 3, 2, 1, 0, 4, 3, 2, so that five neighbours from place (5 - r) % 5 on
@@ -17,12 +16,6 @@ constexpr int kWalks = 64;
 constexpr int kPlaces = 2 * K - 1, kCore = 32;  // words of a core matrix
 __host__ __device__ constexpr int place_words(int kSteps) { return kFilters / 8 * 2 * kSteps * kCore; }
 __host__ __device__ constexpr int ring_words(int kSteps) { return kPlaces * place_words(kSteps); }
-
-// The rest of B's wgmma descriptor, beside the address. In units of 16 bytes, like the address: the distance from one
-// core matrix to the next along the words, and the distance along filters.
-__device__ constexpr uint64_t layout(int kSteps) {
-  return static_cast<uint64_t>(kCore / 4) << 16 | static_cast<uint64_t>(2 * kSteps * kCore / 4) << 32;
-}
 
 // The largest `value` of a warpgroup. `tops` is a shared word a warp.
 __device__ inline unsigned group_max(unsigned value, int group, unsigned* tops) {
@@ -38,24 +31,20 @@ __device__ inline unsigned group_max(unsigned value, int group, unsigned* tops) 
 template <int kSteps>
 struct Operands {
   uint32_t high[kSteps][4], low[kSteps][4];
-  __device__ void load(const uint32_t* a, const uint32_t* b, int plane) {
+  __device__ void load(int s, const uint32_t* a, const uint32_t* b, int plane) {
 #pragma unroll
-    for (int s = 0; s < kSteps; ++s)
-#pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        high[s][2 * i] = a[8 * s + 4 * i], high[s][2 * i + 1] = b[8 * s + 4 * i];
-        low[s][2 * i] = a[plane + 8 * s + 4 * i], low[s][2 * i + 1] = b[plane + 8 * s + 4 * i];
-      }
+    for (int i = 0; i < 2; ++i) {
+      high[s][2 * i] = a[8 * s + 4 * i], high[s][2 * i + 1] = b[8 * s + 4 * i];
+      low[s][2 * i] = a[plane + 8 * s + 4 * i], low[s][2 * i + 1] = b[plane + 8 * s + 4 * i];
+    }
   }
   // Behind the wait for the wgmma that read them.
-  __device__ void keep() {
+  __device__ void keep(int s) {
 #pragma unroll
-    for (int s = 0; s < kSteps; ++s)
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        keep_register(high[s][i]);
-        keep_register(low[s][i]);
-      }
+    for (int i = 0; i < 4; ++i) {
+      keep_register(high[s][i]);
+      keep_register(low[s][i]);
+    }
   }
 };
 
