@@ -4,18 +4,18 @@
 //   4 warps x 16 walks      x   | row 0 | 4 | 3 | 2 | 1 |         +=  a wgmma; six make a row of pixels
 //
 // The walk of few_filters.cu, but wgmma is issued by four warps together, runs beside them and reads B from shared
-// memory. A warpgroup makes an image, three to a multiprocessor: while one stages pixels or stores, the others
-// multiply.
+// memory. Two teams share a multiprocessor. In each a warpgroup splits the next image's pixels while another one
+// multiplies and stores; while one team adds up, the other multiplies.
 // Costs: the filters' rows lie in shared memory nearly twice; setting them up takes 8,000 cycles. Only code for sm_90a
 // has the instruction. Of few images several blocks make one, some rows each: 3 to 16, 28x28 8.2 us in place of 11.1.
-// Gains: sp2018's second layer 0.313 ms, cuDNN 1.03 (with one chain of sums, which broke the bound, 0.308; with both
-// halves' products in it, which lost bits, 0.264). docs/notebook.md: limits, what each version gained, what was tried.
+// Gains: sp2018's second layer 0.265 ms, cuDNN 1.03. docs/notebook.md: limits, what each version gained, what was tried.
 #include <type_traits>
 
-#include "conv/cuda/12_tensor_core/plain.cuh"
 #include "conv/cuda/12_tensor_core/direct_band.cuh"
 #include "conv/cuda/12_tensor_core/few_filters.cuh"
+#include "conv/cuda/12_tensor_core/plain.cuh"
 #include "conv/cuda/12_tensor_core/tensor_core.h"
+#include "conv/cuda/12_tensor_core/warpgroup_halves.cuh"
 #include "conv/cuda/12_tensor_core/warpgroup_ring.cuh"
 #include "conv/cuda/12_tensor_core/warpgroup_staging.cuh"
 #include "conv/cuda/kernels.h"
@@ -25,11 +25,11 @@
 namespace fops {
 namespace {
 
-using namespace few_filters;  // few_filters.cuh: staging; warpgroup_ring.cuh: the operands
+using namespace few_filters;  // few_filters.cuh, warpgroup_staging.cuh: staging; warpgroup_ring.cuh: the operands
 
-constexpr int kBlock = 2 * kTeams * kThreads;
+constexpr int kBlock = 2 * kTeams * kThreads;     // first the warpgroups that multiply
 constexpr int kMultiplying = 184, kStaging = 72;  // registers of their threads: a multiprocessor's, dealt out
-constexpr int kManyImages = 32;  // a block; from there on they come from a counter
+constexpr int kManyImages = 32;                   // of a block: from there on they come from a counter
 
 // The lane map. Lane 4g + t of warp w, g = 0..7, t = 0..3, holds
 //
@@ -79,7 +79,7 @@ __device__ __noinline__ void plain_rows(const Dims& d, const ImageScale& by, con
   if (thread == 0) room.found.count = 0;
   warpgroup_sync(group);
   find_beyond(d, source, by, first_row * d.W, (end_row - first_row + K - 1) * d.W, &room.found, thread, kThreads);
-  // All lanes have these alike. The shuffles show it to the compiler: else wgmma waits, each by itself, in the kernel.
+  // All lanes have these alike. The shuffles show it to the compiler; else it waits behind each wgmma of the kernel.
   const int first = __shfl_sync(0xffffffffu, first_row * d.OW, 0), end = __shfl_sync(0xffffffffu, end_row * d.OW, 0);
 #pragma unroll 1
   for (int base = first; base < end; base += kThreads) {
@@ -111,7 +111,10 @@ __global__ void __launch_bounds__(bound_with_wgmma(kBlock), 1)
   const int pixels = d.H * d.W, plane = d.OH * d.OW, taps = d.C * K * K;
   const int group = __shfl_sync(0xffffffffu, threadIdx.x / kThreads, 0), team = group % kTeams;
   Shared::Team& own = shared.teams[team];
-  uint32_t* words = dynamic + 2 * ring_words(kSteps) + kTeams * kFilters * tiling.stride;  // the slots'
+  // The ring of weights, high and low; the teams' outputs, [filter][pixel]; their slots.
+  float* outputs = reinterpret_cast<float*>(dynamic + 2 * ring_words(kSteps));
+  float* outgoing = outputs + team * kFilters * tiling.stride;
+  uint32_t* words = dynamic + 2 * ring_words(kSteps) + kTeams * kFilters * tiling.stride;
   const Slots slots = {words + team * tiling.slots * 2 * tiling.plane, tiling.slots, tiling.plane};
 
   if (threadIdx.x % kThreads == 0 && group < kTeams) {
@@ -120,7 +123,6 @@ __global__ void __launch_bounds__(bound_with_wgmma(kBlock), 1)
   }
   const float least = least_scaled(static_cast<float>(taps));
   const auto [filter_scale, finite] = weight_scale(k, d.M * taps, least, blockDim.x, &shared.scratch);
-  const float filter_unscale = 1.0f / filter_scale;
 #pragma unroll 6
   for (int i = threadIdx.x; i < ring_words(kSteps); i += blockDim.x) {
     const int row = (2 * K - i / place_words(kSteps)) % K;
@@ -137,20 +139,20 @@ __global__ void __launch_bounds__(bound_with_wgmma(kBlock), 1)
 
   if (group >= kTeams) {
     registers_down<kStaging>();
-    stage_images<kWords>(d, group, slots, tiling.vector_in, tiling.has_room(), least, finite ? filter_unscale : 0.0f, x,
-                         counters, own);
+    float unscale = finite ? 1.0f / filter_scale : 0.0f;
+    if constexpr (kHalves) unscale *= y.scale;
+    stage_images<kWords>(d, group, slots, tiling.vector_in, tiling.has_room(), least, unscale, x, counters, own);
     return;
   }
   registers_up<kMultiplying>();
   const int rank = threadIdx.x % kThreads, lane = threadIdx.x % 32, warp = rank / 32, g = lane / 4, t = lane % 4;
   const long long image_floats = static_cast<long long>(d.C) * pixels;
-  float* outgoing = reinterpret_cast<float*>(dynamic + 2 * ring_words(kSteps)) + group * kFilters * tiling.stride;
   const uint32_t w = static_cast<uint32_t>(core_descriptor(shared_address(dynamic), 4 * kCore, 0));
   const int first_row = blockIdx.y * tiling.bands * tiling.rows;  // and the one behind the last: of the piece
   const int end_row = min(first_row + tiling.bands * tiling.rows, d.OH);
   const Walk a = tiling.walk(warp * 16 + g, d), b = tiling.walk(warp * 16 + g + 8, d);
-  // From where on a walk's words lie, and how far the next row's are: zeros are at the end of a plane.
-  const auto corner = [&](const Walk& w) { return t + kWords * (w.real ? w.start * d.W + w.column : pixels); };
+  // From where on a walk's words lie, and how far away the next row's. Zeros are at a plane's end.
+  const auto corner = [&](const Walk& it) { return t + kWords * (it.real ? it.start * d.W + it.column : pixels); };
   const int corner_a = corner(a), corner_b = corner(b);
   const int row_a = a.real ? d.W * kWords : 0, row_b = b.real ? d.W * kWords : 0;
   const int out_a = 2 * t * tiling.stride + a.start * d.OW + a.column;
@@ -187,15 +189,15 @@ __global__ void __launch_bounds__(bound_with_wgmma(kBlock), 1)
       store_shared_if(real, to, done[e]), store_shared_if(real, to + one, done[e + 1]);
       store_shared_if(real, to + 8 * one, done[e + 4]), store_shared_if(real, to + 9 * one, done[e + 5]);
     };
-    // Output row `row` - 1; zeros in the place of the first, before it is there. Rows that another walk makes as well
-    // are the same ones.
+    // Output row `row` - 1; in the first one's place zeros, before it is there. Where bands overlap, two walks store the
+    // same values.
     const auto store_done = [&] {
       store(a.real, to_a, 0), store(b.real, to_b, 2);
       const uint32_t by = row > 0 ? 4 * d.OW : 0;
       to_a += by, to_b += by;
     };
     // Input row r, of which r % 5 is known: multiplies, and meanwhile stores what the row before completed and loads
-    // the next row's operands. Returns whether there is more.
+    // the next row's operands, the first step's while the second is multiplied. Returns whether there is more.
     const auto step = [&](auto count, auto phase) {
       constexpr int kCount = decltype(count)::value, kPhase = decltype(phase)::value, kDone = (kPhase + 1) % K;
       wgmma_fence();
@@ -217,11 +219,8 @@ __global__ void __launch_bounds__(bound_with_wgmma(kBlock), 1)
       }
       wgmma_wait(sum);
       wgmma_wait(small);
-#pragma unroll
-      for (int s = kSteps - 1; s < kSteps; ++s) {
-        now.keep(s);
-        now.load(s, from_a, from_b, tiling.plane);
-      }
+      now.keep(kSteps - 1);
+      now.load(kSteps - 1, from_a, from_b, tiling.plane);
 #pragma unroll
       for (int e = 0; e < 8; ++e) {
         if (kCount >= 2) take_chain<false>(&total[(kPhase + K - 1) % K][e], sum[(kPhase + K - 1) % K][e]);
@@ -244,25 +243,8 @@ __global__ void __launch_bounds__(bound_with_wgmma(kBlock), 1)
 
     bulk_fence();
     warpgroup_sync(group);
-    if constexpr (kHalves) {  // here, for a row's sums leave no registers for it
-      const bool fours = plane % 4 == 0 && tiling.stride == plane, pairs = plane % 2 == 0 && !fours;
-      constexpr int kOnce = 4;  // of fours, a thread: all loads before the stores
-      const int last = d.M * plane - 4;
-      for (int first = 4 * rank; fours && first <= last; first += kOnce * 4 * kThreads) {
-        float4 v[kOnce];
-#pragma unroll
-        for (int n = 0; n < kOnce; ++n)
-          v[n] = *reinterpret_cast<const float4*>(outgoing + min(first + n * 4 * kThreads, last));
-#pragma unroll
-        for (int n = 0; n < kOnce; ++n)
-          if (const int i = first + n * 4 * kThreads; i <= last) put_four(out, i, v[n]);
-      }
-      for (int m = fours ? d.M : warp; m < d.M; m += kWarps) {
-        const float* from = outgoing + m * tiling.stride;
-        for (int i = 2 * lane; pairs && i < plane; i += 64)
-          put_two(out, m * plane + i, *reinterpret_cast<const float2*>(from + i));
-        for (int i = lane; !pairs && i < plane; i += 32) put(out, m * plane + i, from[i]);
-      }
+    if constexpr (kHalves) {
+      store_halves(d, outgoing, tiling.stride, out);
     } else if (tiling.vector_out) {
       // The engine writes whole lines while the group splits and multiplies its next image. One copy, where filters
       // lie as closely in shared memory as in y; else one a filter.
