@@ -107,11 +107,14 @@ def test_inputs_made_against_it(c, m, k, across):
     assert bounds.excess(y, bounds.forward([Convolution(m, k)], [weight], x)) <= 3.5
 
 
-@pytest.mark.parametrize("n", [3, 140])
-@pytest.mark.parametrize(
+SPLIT_LAYERS = pytest.mark.parametrize(
     "c, size, m, k",
     [(12, 33, 24, 5), (12, 33, 24, 7), (4, 40, 16, 7), (6, 30, 16, 5), (3, 60, 64, 7), (8, 30, 8, 5), (64, 28, 64, 3)],
 )
+
+
+@pytest.mark.parametrize("n", [3, 140])
+@SPLIT_LAYERS
 def test_few_values_far_below_the_rest(c, size, m, k, n):
     """Each alone under its filters, among zeros: halves would lose its bits. Above them are rows of ordinary pixels."""
     rng = np.random.default_rng(7)
@@ -121,6 +124,16 @@ def test_few_values_far_below_the_rest(c, size, m, k, n):
         rows, columns = 6 + rng.integers(size - 6, size=20), rng.integers(size, size=20)
         image[rng.integers(c, size=20), rows, columns] = rng.uniform(1e-11, 1e-9, 20)
     check_kernel("tensor-core", x, rng.uniform(-1, 1, (m, c, k, k)).astype(np.float32))
+
+
+@pytest.mark.parametrize("size_of_values", [1e20, 1e22, 1e26, 1e38])
+@SPLIT_LAYERS
+def test_zeros_beside_products_that_overflow(c, size, m, k, size_of_values):
+    """The inverses of both scales may have no float as their product; an output of zeros is to be zero all the same."""
+    rng = np.random.default_rng(8)
+    x = np.zeros((3, c, size, size), np.float32)
+    x[:, :, :6] = size_of_values * rng.uniform(0.5, 1, x[:, :, :6].shape)
+    check_kernel("tensor-core", x, (size_of_values * rng.uniform(0.5, 1, (m, c, k, k))).astype(np.float32))
 
 
 @pytest.mark.parametrize("layer", library.COURSE_LAYERS)

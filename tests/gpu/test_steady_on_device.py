@@ -86,6 +86,22 @@ def test_kernels(name):
     check()
 
 
+@pytest.mark.parametrize(
+    "c, size, m, k",
+    [(1, 28, 50, 5), (6, 30, 16, 5), (6, 36, 16, 5), (2, 24, 9, 5), (12, 33, 24, 5), (4, 40, 16, 7), (3, 60, 64, 7),
+     (16, 20, 16, 3), (64, 14, 64, 3), (32, 14, 64, 1)],
+)  # fmt: skip
+def test_many_images_a_block(c, size, m, k):
+    """A block goes on to its next image, and stages it, while it multiplies and stores others."""
+    rng = np.random.default_rng(9)
+    x = rng.uniform(-1, 1, (2100, c, size, size)).astype(np.float32)
+    weight = rng.uniform(-1, 1, (m, c, k, k)).astype(np.float32)
+    status, whole = library.on_device("tensor-core", x, weight)
+    assert status == library.OK, library.message()
+    for part in (slice(0, 100), slice(1000, 1100), slice(2000, 2100)):
+        np.testing.assert_array_equal(library.on_device("tensor-core", x[part], weight)[1], whole[part])
+
+
 # C, H, W, M, K with one channel: in small batches several blocks share a band. Outputs go straight to global memory, or
 # through shared memory by the copy engine or by threads; bands end with an odd row, or are shorter at an image's end.
 SHARED_BANDS = [

@@ -75,16 +75,18 @@ __device__ inline bool round_pair(float here, float next, uint32_t* hi, uint32_t
   return rest == 0.0f;
 }
 
-// The power of two that brings `largest` into [2^13, 2^14); 1 for zero. It stops at 2^-78 and 2^100: a sum of 2^19
-// products of scaled values, below 2^47, then stays finite while the inverse scales are applied one at a time.
+// The power of two that brings `largest` into [2^13, 2^14); 1 for zero. It stops at 2^-60, so that the inverses of two
+// scales have a float as their product: with 2^-78 outputs of zeros were NaN where weights and other pixels were 1e26.
+// And it stops at 2^100: a sum of 2^19 products of scaled values, below 2^47, stays finite under one inverse after the
+// other.
 __device__ inline float scale_for(float largest) {
   if (!(largest > 0.0f)) return 1.0f;
   const int exponent = static_cast<int>(__float_as_uint(largest) >> 23);  // 127 more; of subnormals 0, beyond the 100
-  return __uint_as_float(static_cast<uint32_t>(127 + max(-78, min(100, 13 + 127 - exponent))) << 23);
+  return __uint_as_float(static_cast<uint32_t>(127 + max(-60, min(100, 13 + 127 - exponent))) << 23);
 }
 // 1 / scale, of such a power of two.
 __device__ inline float inverse_power(float scale) { return __uint_as_float(0x7f000000u - __float_as_uint(scale)); }
 // Magnitudes from here on lie beyond half's range even with the least scale.
-constexpr float kLargestScaled = 0x1p92f;
+constexpr float kLargestScaled = 0x1p74f;
 
 }  // namespace fops

@@ -81,7 +81,7 @@ __device__ __forceinline__ void stage_images(const Dims& d, int group, const Slo
       if (!(weights_unscale > 0.0f) || !(largest < kLargestScaled) || (mixed && !has_room)) road = Road::plain;
       if (road != Road::plain) split_own<kWords, 1>(own, source, d.C, pixels, vector, scale, hi, lo);
     }
-    // The product of both scales may be no float; as powers of two they are exact down to 2^-149.
+    // With HalvesOut::scale in it, it may be no float. As a power of two it is exact down to 2^-149.
     const float unscale = weights_unscale / scale;
     if (!(unscale > 0.0f && unscale < __int_as_float(0x7f800000))) road = Road::plain;
     publish({turns.now, scale, unscale, road});
