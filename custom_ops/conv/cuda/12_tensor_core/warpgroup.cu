@@ -8,7 +8,7 @@
 // multiplies and stores; while one team adds up, the other multiplies.
 // Costs: the filters' rows lie in shared memory nearly twice; setting them up takes 8,000 cycles. Only code for sm_90a
 // has the instruction. Of few images several blocks make one, some rows each: 3 to 16, 28x28 8.2 us in place of 11.1.
-// Gains: sp2018's second layer 0.265 ms, cuDNN 1.03. docs/notebook.md: limits, what each version gained, what was tried.
+// Gains: sp2018's second layer 0.265 ms, cuDNN 1.03. docs/notebook.md: limits, what each version gained.
 #include <type_traits>
 
 #include "conv/cuda/12_tensor_core/direct_band.cuh"
@@ -49,7 +49,7 @@ constexpr int kManyImages = 32;                   // of a block: from there on t
 // the next band of rows.
 struct Walk {
   int column, start;  // the output pixel where it begins; the last band ends with the image, and overlaps
-  bool real;          // or one too many: it walks over zeros, which takes less power
+  bool real;          // false: one of the 64 too many. Its pixels are zeros, which take less power to multiply
 };
 struct Tiling {
   int rows;    // output rows of a band
@@ -67,8 +67,8 @@ struct Tiling {
   }
 };
 
-// The outputs in rows [first_row, end_row) of an image that a value without a good split enters: in plain float32, where
-// the others have been stored or are on their way. By a warpgroup.
+// The outputs in rows [first_row, end_row) of an image that a value without a good split enters, in plain float32. The
+// others have been stored or are on their way. By a warpgroup.
 template <typename Y>
 __device__ __noinline__ void plain_rows(const Dims& d, const ImageScale& by, const float* source,
                                         const float* k, const Y& out, int first_row, int end_row, int group,
@@ -151,7 +151,8 @@ __global__ void __launch_bounds__(bound_with_wgmma(kBlock), 1)
   const int first_row = blockIdx.y * tiling.bands * tiling.rows;  // and the one behind the last: of the piece
   const int end_row = min(first_row + tiling.bands * tiling.rows, d.OH);
   const Walk a = tiling.walk(warp * 16 + g, d), b = tiling.walk(warp * 16 + g + 8, d);
-  // From where on a walk's words lie, and how far away the next row's. Zeros are at a plane's end.
+  // Where a walk's words begin, and how many words further on those of its next row do. The zeros at a plane's end are
+  // for walks too many.
   const auto corner = [&](const Walk& it) { return t + kWords * (it.real ? it.start * d.W + it.column : pixels); };
   const int corner_a = corner(a), corner_b = corner(b);
   const int row_a = a.real ? d.W * kWords : 0, row_b = b.real ? d.W * kWords : 0;
@@ -189,7 +190,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(kBlock), 1)
       store_shared_if(real, to, done[e]), store_shared_if(real, to + one, done[e + 1]);
       store_shared_if(real, to + 8 * one, done[e + 4]), store_shared_if(real, to + 9 * one, done[e + 5]);
     };
-    // Output row `row` - 1; in the first one's place zeros, before it is there. Where bands overlap, two walks store the
+    // Output row `row` - 1; before the first one is there, zeros in its place. Where bands overlap, two walks store the
     // same values.
     const auto store_done = [&] {
       store(a.real, to_a, 0), store(b.real, to_b, 2);

@@ -27,8 +27,9 @@ __device__ __forceinline__ void store_fours(const float* outgoing, int count, co
   }
 }
 
-// By a warpgroup. `stride`: floats between two filters' outputs, which have been scaled by out.scale. At an image's end:
-// among the sums' instructions there are no registers for it, and the warpgroup that stages has no time for it.
+// By a warpgroup that multiplies, at an image's end: among the sums' instructions there are no registers for it, and
+// the warpgroup that stages has no time. `stride`: floats between two filters' outputs, which have been scaled by
+// out.scale.
 __device__ __forceinline__ void store_halves(const Dims& d, const float* outgoing, int stride, HalvesOut out) {
   const int plane = d.OH * d.OW, rank = threadIdx.x % kThreads, lane = rank % 32;
   out.scale = 1.0f;

@@ -10,20 +10,22 @@ namespace few_filters {
 
 constexpr int kTeams = 2, kMostSlots = 2;  // of a block; of a team: staged images, as many as shared memory holds
 
+// How an image's outputs are made. halves: by the tensor cores. mixed: so, but those that a value without a good split
+// enters once more in plain float32. plain: all of them in plain float32. end: there is no more image.
+enum class Road : int { halves, mixed, plain, end };
 // What the multiplying warpgroup has to know of the image in a slot.
-enum class Road : int { halves, mixed, plain, end };  // mixed: some values have no good split; plain: none may have
 struct Staged {
   unsigned image;
-  float scale, unscale;  // of its pixels; what undoes that and the weights' scale
+  float scale, unscale;  // its pixels', and what undoes that and the weights' scale
   Road road;
 };
 
 struct Shared {
-  unsigned scratch;
+  unsigned scratch;  // of weight_scale
   struct Team {
-    uint64_t full[kMostSlots], empty[kMostSlots];
+    uint64_t full[kMostSlots], empty[kMostSlots];  // barriers: a slot's image has been staged; it is no longer needed
     Staged staged[kMostSlots];
-    unsigned next, tops[2][kWarps];
+    unsigned next, tops[2][kWarps];  // the slot of claims.cuh; two of group_max, in use one after the other
   } teams[kTeams];
 };
 
@@ -40,8 +42,9 @@ struct ByTeam {
   static __device__ bool asks() { return threadIdx.x % kThreads == 0; }
 };
 
-// `group`: the warpgroup's number in the block. `least`: see least_scaled; `weights_unscale`: 0 where the weights have
-// no scale. Behind the last image the other warpgroup is told the end.
+// Stages a team's images, and behind the last one tells the other warpgroup the end. `group`: this warpgroup's number
+// in the block. `least`: see least_scaled. `weights_unscale`: what undoes the weights' scale, times HalvesOut::scale; 0
+// where the weights have no scale.
 template <int kWords>
 __device__ __forceinline__ void stage_images(const Dims& d, int group, const Slots& slots, bool vector, bool has_room,
                                              float least, float weights_unscale, const float* __restrict__ x,
