@@ -57,11 +57,11 @@ __device__ inline void put_two(const HalvesOut& y, long long at, float2 v) {
   store_global(reinterpret_cast<__half2*>(y.hi + at), two.hi);
   store_global(reinterpret_cast<__half2*>(y.lo + at), two.lo);
 }
-// The relu of HalvesOut in one instruction: it keeps NaN.
-__device__ inline float relu_of(float v) {
-  float positive;
-  asm("max.NaN.f32 %0, %1, 0f00000000;" : "=f"(positive) : "f"(v));
-  return positive;
+// The larger of two, NaN if v is.
+__device__ inline float larger_or_nan(float v, float least) {
+  float larger;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(larger) : "f"(v), "f"(least));
+  return larger;
 }
 // Of four that have been scaled, and behind a relu, at a place that four divides.
 __device__ inline void put_four(const HalvesOut& y, long long at, float4 v) {

@@ -1,6 +1,8 @@
 // warpgroup.cu: an image's outputs out of shared memory to y, as halves.
 #pragma once
 
+#include <climits>
+
 #include "conv/cuda/12_tensor_core/destination.cuh"
 #include "conv/cuda/12_tensor_core/warpgroup_ring.cuh"
 #include "conv/cuda/dims.h"
@@ -8,23 +10,31 @@
 namespace fops {
 namespace few_filters {
 
-// Outputs by fours: each thread's loads before its stores.
-template <bool kRelu>
+// kOnce times four outputs of a thread, from place `first` on: all loads before the stores. Behind place `last` it is
+// that one's again: a branch for each would let no two of them overlap.
+template <int kOnce>
+__device__ __forceinline__ void some_fours(const float* outgoing, const HalvesOut& out, float least, int first,
+                                           int last) {
+  constexpr int kStep = 4 * kThreads;
+  float4 v[kOnce];
+#pragma unroll
+  for (int n = 0; n < kOnce; ++n) v[n] = *reinterpret_cast<const float4*>(outgoing + min(first + n * kStep, last));
+#pragma unroll
+  for (int n = 0; n < kOnce; ++n)
+    put_four(out, min(first + n * kStep, last), {larger_or_nan(v[n].x, least), larger_or_nan(v[n].y, least),
+                                                 larger_or_nan(v[n].z, least), larger_or_nan(v[n].w, least)});
+}
+
+// Outputs by fours: `count` of them, a multiple of four.
 __device__ __forceinline__ void store_fours(const float* outgoing, int count, const HalvesOut& out, int rank) {
-  constexpr int kOnce = 4;
+  constexpr int kStep = 4 * kThreads, kOnce = 4, kRest = 2;
+  const float least = out.relu ? 0.0f : -INFINITY;
+  int base = 0;
 #pragma unroll 1
-  for (int first = 4 * rank; first < count; first += kOnce * 4 * kThreads) {
-    float4 v[kOnce];
-#pragma unroll
-    for (int n = 0; n < kOnce; ++n)
-      v[n] = *reinterpret_cast<const float4*>(outgoing + min(first + n * 4 * kThreads, count - 4));
-#pragma unroll
-    for (int n = 0; n < kOnce; ++n) {
-      const int i = first + n * 4 * kThreads;
-      if (kRelu) v[n] = make_float4(relu_of(v[n].x), relu_of(v[n].y), relu_of(v[n].z), relu_of(v[n].w));
-      if (i < count) put_four(out, i, v[n]);
-    }
-  }
+  for (; base + kOnce * kStep <= count; base += kOnce * kStep)
+    some_fours<kOnce>(outgoing, out, least, base + 4 * rank, INT_MAX);
+#pragma unroll 1
+  for (; base < count; base += kRest * kStep) some_fours<kRest>(outgoing, out, least, base + 4 * rank, count - 4);
 }
 
 // By a warpgroup that multiplies, at an image's end: among the sums' instructions there are no registers for it, and
@@ -34,8 +44,7 @@ __device__ __forceinline__ void store_halves(const Dims& d, const float* outgoin
   const int plane = d.OH * d.OW, rank = threadIdx.x % kThreads, lane = rank % 32;
   out.scale = 1.0f;
   if (plane % 4 == 0 && stride == plane)
-    return out.relu ? store_fours<true>(outgoing, d.M * plane, out, rank)
-                    : store_fours<false>(outgoing, d.M * plane, out, rank);
+    return store_fours(outgoing, d.M * plane, out, rank);
   const bool pairs = plane % 2 == 0;
   for (int m = rank / 32; m < d.M; m += kWarps) {
     const float* from = outgoing + m * stride;

@@ -1,9 +1,5 @@
 // Convolution + tanh + 2x2 max pool in one kernel: one input channel, 5x5, up to 64 filters, on the tensor cores.
 //
-//   upper row of windows   L R | L R | L R | L R   columns of an mma tile: n / 2 is the window, n % 2 left or right;
-//   lower row of windows   L R | L R | L R | L R   four tiles: upper and lower row, even and odd outputs of eight.
-//   lane t                 t=0   t=1   t=2   t=3   a window's four sums, and two outputs, end in one lane
-//
 // The plain layer is bound by its stores (fa2017: 1,152 MB). Here a quarter of that leaves, as halves for the next
 // layer, and tanh, which rises, comes after the pool: a quarter of the tanh too.
 // Costs: only this shape. Gains: fa2017, 10,000 uint8 images on an H200: 0.172 ms to halves, 0.157 ms to floats
@@ -15,8 +11,10 @@
 #include "gpu/isa/tanh.cuh"
 #include "gpu/launch.h"
 #include "net/cuda/kernels/conv_pixels/layout.cuh"
+#include "net/cuda/kernels/conv_pixels/one_output.cuh"
 #include "net/cuda/kernels/conv_pixels/products.cuh"
 #include "net/cuda/kernels/conv_pixels/staging.cuh"
+#include "net/cuda/kernels/conv_pixels/two_outputs.cuh"
 #include "net/cuda/kernels/stages.h"
 
 namespace fops {
@@ -26,7 +24,7 @@ using namespace fused_pixels;
 
 // The way out for images that have no split: an infinity or a NaN in them, or values too far apart. Rare, so only
 // right. A row's products are added up first, so that few additions follow one another (docs/precision.md).
-template <bool kHalves>
+template <bool kHalves, int kThreads>
 __device__ void direct(const Sizes& s, const float* image, const float* k, const Outgoing& to) {
   for (int i = threadIdx.x; i < s.values; i += kThreads) {
     const int m = i / s.outputs, at = i % s.outputs;
@@ -53,6 +51,7 @@ __device__ void direct(const Sizes& s, const float* image, const float* k, const
 }
 
 // `bytes` from shared memory to global memory; the whole block calls it.
+template <int kThreads>
 __device__ inline void copy_out(const Sizes& s, void* to, const void* from, int bytes) {
   if (s.vector_out && kCopyEngine) {
     if (threadIdx.x == 0) bulk_store_kept(to, from, bytes);
@@ -66,36 +65,31 @@ __device__ inline void copy_out(const Sizes& s, void* to, const void* from, int 
 }
 
 // A block stays on its multiprocessor, the weights in its registers, and walks over the images.
-template <int kFull, bool kRest, bool kHalves, typename X>
-__global__ void __launch_bounds__(kThreads, 4)
+template <class Way, bool kHalves, typename X>
+__global__ void __launch_bounds__(32 * Way::kWarps, Way::kBlocks)
     conv_pixels(Sizes s, const X* __restrict__ x, const float* __restrict__ k, const uint4* __restrict__ packed,
                 float unscale, void* __restrict__ y, __half* __restrict__ y_lo) {
   // uint8 pixels are staged as multiples of `unscale`, so that their sums need no scaling any more.
   const float pixel_scale = unscale;
-  constexpr bool kPixels = sizeof(X) == 1;  // exact in half, whatever they are
+  constexpr bool kPixels = sizeof(X) == 1, kTwo = Way::kTwo;  // pixels: exact in half, whatever they are
+  constexpr int kThreads = 32 * Way::kWarps;
   extern __shared__ __align__(16) uint32_t shared[];
   __shared__ unsigned scratch;
-  const int lane = threadIdx.x % 32, t = lane % 4;
   uint32_t *hi = shared, *lo = shared + staged_words(s), *raw = lo;  // uint8 has no low halves
   char* gathered = reinterpret_cast<char*>(lo + (kPixels ? raw_words(s) : staged_words(s)));
   const Outgoing to{reinterpret_cast<float*>(gathered), reinterpret_cast<__half*>(gathered),
                     reinterpret_cast<__half*>(gathered + half_bytes(s))};
 
-  uint32_t weights[fragments(kFull, kRest)][4];
+  typename Way::Weights weights;
 #pragma unroll
-  for (int i = 0; i < fragments(kFull, kRest); ++i) {
-    const uint4 four = __ldg(packed + i * 32 + lane);
+  for (int i = 0; i < Way::kFragments; ++i) {
+    const uint4 four = __ldg(packed + i * 32 + threadIdx.x % 32);
     weights[i][0] = four.x, weights[i][1] = four.y, weights[i][2] = four.z, weights[i][3] = four.w;
   }
-  int offset[4];  // of this lane's pairs, from the corner of its window, in bytes
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    const int pair = 4 * i + t;
-    offset[i] = 4 * (pair == kPadding ? s.stride + 2 : pair_p(pair) * s.stride + pair_q(pair));
-  }
+  const Way way(s);
 
   if constexpr (kPixels) {
-    if (blockIdx.x < s.n) fetch(s, x + 1LL * blockIdx.x * s.H * s.W, raw);
+    if (blockIdx.x < s.n) fetch<kThreads>(s, x + 1LL * blockIdx.x * s.H * s.W, raw);
   }
   for (long long image = blockIdx.x; image < s.n; image += gridDim.x) {
     const X* source = x + image * s.H * s.W;
@@ -103,20 +97,20 @@ __global__ void __launch_bounds__(kThreads, 4)
     if constexpr (kPixels) {
       copy_async_wait_all();
       __syncthreads();
-      expand(s, raw, pixel_scale, hi);
+      expand<kTwo, kThreads>(s, raw, pixel_scale, hi);
       bulk_wait_read();  // the image before this one has left `gathered`
       __syncthreads();
-      if (next < s.n) fetch(s, x + next * s.H * s.W, raw);  // while this one is multiplied
-      multiply<true, true, kHalves, kFull, kRest>(s, weights, offset, 1.0f, 1.0f, hi, hi, to);
+      if (next < s.n) fetch<kThreads>(s, x + next * s.H * s.W, raw);  // while this one is multiplied
+      multiply<true, true, kHalves>(way, s, weights, 1.0f, 1.0f, hi, hi, to);
     } else {
-      bool good = true, exact = stage<false>(s, source, kImageScale, hi, lo);
+      bool good = true, exact = stage<kTwo, kThreads, false>(s, source, kImageScale, hi, lo);
       bulk_wait_read();
       exact = !__syncthreads_or(!exact);
       float rescale = 1.0f / kImageScale;
       if (!exact) {
         const float scale = band_scale<kThreads>(source, s.rows * s.W, kLeastPixel, &scratch);
         good = scale != 0.0f;
-        if (good) stage<true>(s, source, scale, hi, lo);
+        if (good) stage<kTwo, kThreads, true>(s, source, scale, hi, lo);
         rescale = 1.0f / scale;
         __syncthreads();
       }
@@ -124,20 +118,20 @@ __global__ void __launch_bounds__(kThreads, 4)
         prefetch_l2(x + next * s.H * s.W, s.rows * s.W * 4, kThreads);
       }
       if (!good)
-        direct<kHalves>(s, source, k, to);
+        direct<kHalves, kThreads>(s, source, k, to);
       else if (exact)
-        multiply<true, false, kHalves, kFull, kRest>(s, weights, offset, unscale * rescale, 1.0f, hi, lo, to);
+        multiply<true, false, kHalves>(way, s, weights, unscale * rescale, 1.0f, hi, lo, to);
       else
-        multiply<false, false, kHalves, kFull, kRest>(s, weights, offset, unscale, rescale, hi, lo, to);
+        multiply<false, false, kHalves>(way, s, weights, unscale, rescale, hi, lo, to);
     }
 
     bulk_fence();
     __syncthreads();
     if constexpr (kHalves) {
-      copy_out(s, static_cast<__half*>(y) + image * s.out_stride, to.hi, s.values * 2);
-      copy_out(s, y_lo + image * s.out_stride, to.lo, s.values * 2);
+      copy_out<kThreads>(s, static_cast<__half*>(y) + image * s.out_stride, to.hi, s.values * 2);
+      copy_out<kThreads>(s, y_lo + image * s.out_stride, to.lo, s.values * 2);
     } else {
-      copy_out(s, static_cast<float*>(y) + image * s.out_stride, to.floats, s.values * 4);
+      copy_out<kThreads>(s, static_cast<float*>(y) + image * s.out_stride, to.floats, s.values * 4);
     }
     if (s.vector_out && kCopyEngine)
       bulk_commit();
@@ -147,10 +141,11 @@ __global__ void __launch_bounds__(kThreads, 4)
   bulk_wait_read();  // shared memory outlives the copies that read it
 }
 
-template <int kFull, bool kRest, bool kHalves, typename X>
+template <class Way, bool kHalves, typename X>
 fops_status launch(Sizes s, const PixelWeights& weights, const float* k, const Tensor& x, const Tensor& y,
                    cudaStream_t stream) {
-  auto* kernel = conv_pixels<kFull, kRest, kHalves, X>;
+  constexpr int kThreads = 32 * Way::kWarps;
+  auto* kernel = conv_pixels<Way, kHalves, X>;
   s.vector_in = (sizeof(X) == 1 ? s.H * s.W : s.W) % 4 == 0 &&
                 reinterpret_cast<uintptr_t>(x.data) % (4 * sizeof(X)) == 0;
   s.vector_out = s.values * (kHalves ? 2 : 4) % 16 == 0 && reinterpret_cast<uintptr_t>(y.data) % 16 == 0;
@@ -164,14 +159,23 @@ fops_status launch(Sizes s, const PixelWeights& weights, const float* k, const T
   return launched("convolution, tanh and pool");
 }
 
-template <int kFull, bool kRest>
+template <class Way>
 fops_status run(const Sizes& s, const PixelWeights& weights, const float* k, const Tensor& x, const Tensor& y,
                 cudaStream_t stream) {
   const bool halves = y.form == Tensor::Form::halves, pixels = x.form == Tensor::Form::uint8;
-  if (halves && pixels) return launch<kFull, kRest, true, uint8_t>(s, weights, k, x, y, stream);
-  if (halves) return launch<kFull, kRest, true, float>(s, weights, k, x, y, stream);
-  if (pixels) return launch<kFull, kRest, false, uint8_t>(s, weights, k, x, y, stream);
-  return launch<kFull, kRest, false, float>(s, weights, k, x, y, stream);
+  if (halves && pixels) return launch<Way, true, uint8_t>(s, weights, k, x, y, stream);
+  if (halves) return launch<Way, true, float>(s, weights, k, x, y, stream);
+  if (pixels) return launch<Way, false, uint8_t>(s, weights, k, x, y, stream);
+  return launch<Way, false, float>(s, weights, k, x, y, stream);
+}
+
+// Blocks of eight warps where an image takes so much shared memory that few blocks fit: the warps are as many then.
+template <int kTiles>
+fops_status run_two(const Sizes& s, const PixelWeights& weights, const float* k, const Tensor& x, const Tensor& y,
+                    cudaStream_t stream) {
+  if (shared_bytes(s, y.form == Tensor::Form::halves, x.form == Tensor::Form::uint8) > kMostShared / 2)
+    return run<TwoOutputs<kTiles, 8>>(s, weights, k, x, y, stream);
+  return run<TwoOutputs<kTiles, 4>>(s, weights, k, x, y, stream);
 }
 
 }  // namespace
@@ -190,15 +194,19 @@ fops_status run_conv_pixels(const Stage& stage, const PixelWeights& weights, con
   Sizes s = sizes_for(stage, y.form == Tensor::Form::halves);
   s.n = n;
   const int M = s.M;
-  switch (tiles_of(M) * 2 + has_rest(M)) {
-    case 1: return run<0, true>(s, weights, k, x, y, stream);
-    case 2: return run<1, false>(s, weights, k, x, y, stream);
-    case 3: return run<1, true>(s, weights, k, x, y, stream);
-    case 4: return run<2, false>(s, weights, k, x, y, stream);
-    case 5: return run<2, true>(s, weights, k, x, y, stream);
-    case 6: return run<3, false>(s, weights, k, x, y, stream);
-    case 7: return run<3, true>(s, weights, k, x, y, stream);
-    default: return run<4, false>(s, weights, k, x, y, stream);
+  if (two_outputs(M)) {
+    switch ((M + 7) / 8) {
+      case 1: return run_two<1>(s, weights, k, x, y, stream);
+      case 2: return run_two<2>(s, weights, k, x, y, stream);
+      case 3: return run_two<3>(s, weights, k, x, y, stream);
+      default: return run_two<4>(s, weights, k, x, y, stream);
+    }
+  }
+  switch ((M + 7) / 8) {
+    case 5: return run<OneOutput<2, true>>(s, weights, k, x, y, stream);
+    case 6: return run<OneOutput<3, false>>(s, weights, k, x, y, stream);
+    case 7: return run<OneOutput<3, true>>(s, weights, k, x, y, stream);
+    default: return run<OneOutput<4, false>>(s, weights, k, x, y, stream);
   }
 }
 

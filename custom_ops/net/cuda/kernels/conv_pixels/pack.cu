@@ -11,7 +11,7 @@ namespace fops {
 
 bool pack_conv_pixels(const Stage& stage, const float* k, PixelWeights* out) {
   using namespace fused_pixels;
-  const int M = static_cast<int>(stage.out.C), full = tiles_of(M), rest = has_rest(M);
+  const int M = static_cast<int>(stage.out.C), full = (M + 7) / 16, rest = M % 16 >= 1 && M % 16 <= 8;
   float largest = 0.0f;
   for (int i = 0; i < M * kTaps; ++i) {
     if (!std::isfinite(k[i])) return false;
@@ -28,7 +28,7 @@ bool pack_conv_pixels(const Stage& stage, const float* k, PixelWeights* out) {
     if (k[i] != 0.0f && std::fabs(k[i]) * scale < kLeastWeight) return false;
   out->unscale = 1.0f / scale;
   const auto part = [&](int m, int p, int q, bool low) {
-    if (m >= M || q >= K) return 0u;
+    if (m >= M || q < 0 || q >= K) return 0u;
     const double v = kTanhArgument * k[m * kTaps + p * K + q] * scale;  // the sums are to be tanh's arguments
     const __half hi = __float2half_rn(static_cast<float>(v));
     const __half value = low ? __float2half_rn(static_cast<float>(v - __half2float(hi))) : hi;
@@ -36,18 +36,21 @@ bool pack_conv_pixels(const Stage& stage, const float* k, PixelWeights* out) {
     memcpy(&bits, &value, sizeof bits);
     return static_cast<uint32_t>(bits);
   };
-  out->packed.assign(static_cast<size_t>(fragments(full, rest)) * 32 * 4, 0);
+  const bool two = two_outputs(M);
+  const int fragments = two ? (M + 7) / 8 * 2 * kSteps : (2 * full + rest) * kSteps;
+  out->packed.assign(static_cast<size_t>(fragments) * 32 * 4, 0);
   size_t at = 0;
-  for (int fragment = 0; fragment < fragments(full, rest); ++fragment)
+  for (int fragment = 0; fragment < fragments; ++fragment)
     for (int lane = 0; lane < 32; ++lane)
       for (int e = 0; e < 4; ++e, ++at) {
-        const int tile = fragment / (2 * kSteps), step = fragment % kSteps;
-        const int pair = (2 * step + e / 2) * 4 + lane % 4;
-        if (pair == kPadding) continue;
-        const bool shared_tile = tile == full, second = e % 2 == 1;
+        const int tile = fragment / (2 * kSteps), step = fragment % kSteps, i = (2 * step + e / 2) * 4 + lane % 4;
+        const Pair pair = two ? pair_of_two(i) : pair_of_one(i);
+        if (pair.padding) continue;
+        const bool shared_tile = !two && tile == full, second = e % 2 == 1;  // second: rows 8 to 15
         const bool low = shared_tile ? second : fragment % (2 * kSteps) < kSteps;
-        const int m = 16 * tile + lane / 4 + (second && !shared_tile ? 8 : 0), p = pair_p(pair), q = pair_q(pair);
-        out->packed[at] = part(m, p, q, low) | part(m, p, q + 1, low) << 16;
+        const int m = two ? 8 * tile + lane / 4 : 16 * tile + lane / 4 + (second && !shared_tile ? 8 : 0);
+        const int q = pair.q - (two && second);
+        out->packed[at] = part(m, pair.p, q, low) | part(m, pair.p, q + 1, low) << 16;
       }
   return true;
 }

@@ -15,8 +15,15 @@ __device__ inline uint32_t pixels_to_halves(uint32_t two, __half2 scale, __half2
   return bits(exact);
 }
 
+// The words of four pixels, stored at once.
+template <bool kTwo>
+struct alignas(kTwo ? 8 : 16) Words {
+  uint32_t at[kTwo ? 2 : 4];
+};
+
 // Starts the copy of an image's bytes into shared memory.
 // (A GPU without asynchronous copies has no mma of this shape either, and never runs this.)
+template <int kThreads>
 __device__ void fetch(const Sizes& s, const uint8_t* source, uint32_t* raw) {
   const int bytes = s.rows * s.W;  // rounded up to words it still lies within the image, whose size is a multiple of 4
   if (s.vector_in) {
@@ -28,48 +35,64 @@ __device__ void fetch(const Sizes& s, const uint8_t* source, uint32_t* raw) {
   }
 }
 
-// Fetched bytes as words (x[w], x[w + 1]) of halves. A row need not begin on a word of `raw`, so two words are read for
-// four pixels. What lies past a row's or the image's end are bytes too, and meet zero weights.
+// Fetched bytes as words of halves: (x[w], x[w + 1]), or kTwo (x[2w], x[2w + 1]). A row need not begin on a word of
+// `raw`, so two words are read for four pixels. What lies past a row's or the image's end are bytes too, and meet zero
+// weights.
+template <bool kTwo, int kThreads>
 __device__ void expand(const Sizes& s, const uint32_t* raw, float scale, uint32_t* hi) {
   const __half2 by = __float2half2_rn(scale), offset = __float2half2_rn(-1024.0f * scale);
   const int groups = s.groups;
   for (int i = threadIdx.x; i < s.rows * groups; i += kThreads) {
     const int row = divide(i, s.inverse_groups), column = 4 * (i - row * groups), at = row * s.W + column;
     const uint32_t first = raw[at / 4], second = raw[at / 4 + 1];
-    const uint32_t four = __funnelshift_r(first, second, at % 4 * 8), fifth = second >> at % 4 * 8;
-    *reinterpret_cast<uint4*>(hi + row * s.stride + column) =
-        make_uint4(pixels_to_halves(__byte_perm(four, 0, 0x4140), by, offset),
-                   pixels_to_halves(__byte_perm(four, 0, 0x4241), by, offset),
-                   pixels_to_halves(__byte_perm(four, 0, 0x4342), by, offset),
-                   pixels_to_halves(__byte_perm(four, fifth & 255, 0x7473), by, offset));
+    const uint32_t four = __funnelshift_r(first, second, at % 4 * 8);
+    uint32_t* to = hi + row * s.stride;
+    if constexpr (kTwo) {
+      *reinterpret_cast<uint2*>(to + column / 2) = make_uint2(
+          pixels_to_halves(__byte_perm(four, 0, 0x4140), by, offset),
+          pixels_to_halves(__byte_perm(four, 0, 0x4342), by, offset));
+    } else {
+      const uint32_t fifth = second >> at % 4 * 8;
+      *reinterpret_cast<uint4*>(to + column) =
+          make_uint4(pixels_to_halves(__byte_perm(four, 0, 0x4140), by, offset),
+                     pixels_to_halves(__byte_perm(four, 0, 0x4241), by, offset),
+                     pixels_to_halves(__byte_perm(four, 0, 0x4342), by, offset),
+                     pixels_to_halves(__byte_perm(four, fifth & 255, 0x7473), by, offset));
+    }
   }
 }
 
-// Stages an image as words (x[w], x[w + 1]) of halves, and with kResidue what their rounding left. Returns whether this
-// thread's pixels were all exact.
-template <bool kResidue>
+// Stages an image as the same words, and with kResidue what their rounding left. Returns whether this thread's pixels
+// were all exact.
+template <bool kTwo, int kThreads, bool kResidue>
 __device__ bool stage(const Sizes& s, const float* source, float scale, uint32_t* hi, uint32_t* lo) {
   bool exact = true;
+  const auto put = [&](float here, float next, uint32_t* high, uint32_t* low) {
+    exact = round_pair<kResidue, false>(here, next, high, low) && exact;
+    // Where words overlap, the second pixel is the first of another word.
+    if (kTwo) exact = next == __high2float(reinterpret_cast<const __half2&>(*high)) && exact;
+  };
+  constexpr int kStep = kTwo ? 2 : 1;  // pixels from word to word
   if (s.vector_in) {
     const int groups = s.groups;
     for (int i = threadIdx.x; i < s.rows * groups; i += kThreads) {
       const int row = divide(i, s.inverse_groups), column = 4 * (i - row * groups);
       const float4 four = __ldg(reinterpret_cast<const float4*>(source) + i);
-      const float fifth = column + 4 < s.W ? source[4 * i + 4] : 0.0f;
+      const float fifth = !kTwo && column + 4 < s.W ? source[4 * i + 4] : 0.0f;
       const float v[5] = {four.x * scale, four.y * scale, four.z * scale, four.w * scale, fifth * scale};
-      uint32_t high[4], low[4];
+      Words<kTwo> high, low;
 #pragma unroll
-      for (int e = 0; e < 4; ++e) exact = round_pair<kResidue, false>(v[e], v[e + 1], high + e, low + e) && exact;
-      const int at = row * s.stride + column;
-      *reinterpret_cast<uint4*>(hi + at) = make_uint4(high[0], high[1], high[2], high[3]);
-      if (kResidue) *reinterpret_cast<uint4*>(lo + at) = make_uint4(low[0], low[1], low[2], low[3]);
+      for (int e = 0; e < 4 / kStep; ++e) put(v[kStep * e], v[kStep * e + 1], high.at + e, low.at + e);
+      const int at = row * s.stride + column / kStep;
+      *reinterpret_cast<Words<kTwo>*>(hi + at) = high;
+      if (kResidue) *reinterpret_cast<Words<kTwo>*>(lo + at) = low;
     }
   } else {
-    for (int row = threadIdx.x / 32; row < s.rows; row += kWarps)
-      for (int w = threadIdx.x % 32; w < s.W; w += 32) {
-        const float* from = source + row * s.W + w;
-        exact = round_pair<kResidue, false>(from[0] * scale, w + 1 < s.W ? from[1] * scale : 0.0f,
-                                            hi + row * s.stride + w, lo + row * s.stride + w) && exact;
+    for (int row = threadIdx.x / 32; row < s.rows; row += kThreads / 32)
+      for (int w = threadIdx.x % 32; kStep * w < s.W; w += 32) {
+        const float* from = source + row * s.W + kStep * w;
+        put(from[0] * scale, kStep * w + 1 < s.W ? from[1] * scale : 0.0f, hi + row * s.stride + w,
+            lo + row * s.stride + w);
       }
   }
   return exact;

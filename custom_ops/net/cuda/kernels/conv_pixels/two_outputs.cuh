@@ -1,0 +1,88 @@
+// conv_pixels.cu, up to kMostTwo filters: a column of the product is the two outputs of a window's upper or lower row.
+//
+//   weights of a row of taps    left output    k0 k1 k2 k3 k4  0   rows 0 to 7 of a tile, eight filters
+//                               right output    0 k0 k1 k2 k3 k4   rows 8 to 15, the same filters
+//   columns of two mma tiles    upper          w0 w1 w2 w3 w4 w5 w6 w7   eight windows' upper rows
+//                               lower          w0 w1 w2 w3 w4 w5 w6 w7   and their lower rows
+//   lane t                                     t=0   t=1   t=2   t=3     two windows, whose four sums end in it
+//
+// Of few filters most of the work is to load pixels and to work out where they lie: half as many loads, and words of
+// two pixels that do not overlap, so that half as many are staged. sp2018's first layer TODO ms.
+#pragma once
+
+#include "gpu/isa/mma.cuh"
+#include "net/cuda/kernels/conv_pixels/products.cuh"
+
+namespace fops {
+namespace fused_pixels {
+
+// kTiles_: of eight filters.
+template <int kTiles_, int kWarps_>
+struct TwoOutputs {
+  static constexpr bool kTwo = true;
+  static constexpr int kWarps = kWarps_;
+  static constexpr int kBlocks = (kTiles_ <= 2 ? 24 : 16) / kWarps;  // of a multiprocessor, at least
+  static constexpr int kTiles = kTiles_, kHalf = (kTiles + 1) / 2, kFragments = 2 * kTiles * kSteps;
+  using Weights = uint32_t[kFragments][4];
+
+  int rows, fifth;  // this lane's pairs, from the corner of its window, in bytes: of the first four rows, of the last
+
+  __device__ explicit TwoOutputs(const Sizes& s) {
+    const int t = threadIdx.x % 4;
+    rows = 4 * t * s.stride;
+    fifth = 4 * (4 * s.stride + min(t, 2));  // lane 3's has zeros for weights
+  }
+
+  // Eight outputs of the filters of tiles kFrom to kTo - 1, from staged pixels.
+  template <bool kHalves, int kFrom, int kTo, bool kExact, bool kUnit>
+  __device__ __forceinline__ void products(const Sizes& s, const Weights& weights,
+                                           const Unscaled<kExact, kUnit>& scaled, const uint32_t* hi,
+                                           const uint32_t* lo, const Outgoing& to, int chunk) const {
+    const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+    const int at = min(chunk + g, s.outputs - 1), row = divide(at, s.inverse_PW);
+    const int corner = 4 * (2 * row * s.stride + at - row * s.PW);
+    uint32_t in[2][4], rest[2][4];  // [row of the window][register]
+    const auto load = [&](const uint32_t* words, uint32_t(&into)[2][4]) {
+#pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        const char* from = reinterpret_cast<const char*>(words) + corner + 4 * r * s.stride;
+#pragma unroll
+        for (int i = 0; i < 3; ++i) into[r][i] = *reinterpret_cast<const uint32_t*>(from + rows + 4 * i);
+        into[r][3] = *reinterpret_cast<const uint32_t*>(from + fifth);
+      }
+    };
+    load(hi, in);
+    if (!kExact) load(lo, rest);
+    const int first = chunk + 2 * t;
+    const bool one = first < s.outputs, two = first + 1 < s.outputs;
+    int place = (8 * kFrom + g) * s.outputs + first;
+
+#pragma unroll
+    for (int tile = kFrom; tile < kTo; ++tile) {
+      float sum[2][4];
+      const auto multiply = [&](int half, const uint32_t(&of)[2][4]) {  // half: of the weights, 0 low, 1 high
+#pragma unroll
+        for (int step = 0; step < kSteps; ++step)
+#pragma unroll
+          for (int r = 0; r < 2; ++r) {
+            const uint32_t(&w)[4] = weights[(tile * 2 + half) * kSteps + step];
+            if (half == 0 && step == 0) mma_first(sum[r], w, of[r][2 * step], of[r][2 * step + 1]);
+            else mma(sum[r], w, of[r][2 * step], of[r][2 * step + 1]);
+          }
+      };
+      multiply(0, in);
+      if (!kExact) multiply(1, rest);
+      multiply(1, in);
+      float v[2];
+#pragma unroll
+      for (int j = 0; j < 2; ++j)
+        v[j] = scaled(fmaxf(fmaxf(sum[0][j], sum[0][j + 2]), fmaxf(sum[1][j], sum[1][j + 2])));
+      const bool real = tile < kTiles - 1 || 8 * tile + g < s.M;
+      emit<kHalves>(to, place, one && real, two && real, v[0], v[1]);
+      place += 8 * s.outputs;
+    }
+  }
+};
+
+}  // namespace fused_pixels
+}  // namespace fops
