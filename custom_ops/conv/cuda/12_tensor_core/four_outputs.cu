@@ -10,6 +10,8 @@
 // Costs: a third of the loads, but half as many products again, with zeros.
 // Gains: fa2020's first layer 0.37 ms (pixels.cu 0.70); sp2018's 0.30 (0.33). docs/notebook.md has
 // what was tried.
+#include <type_traits>
+
 #include "conv/cuda/12_tensor_core/direct_band.cuh"
 #include "conv/cuda/12_tensor_core/four_outputs.cuh"
 #include "conv/cuda/12_tensor_core/tensor_core.h"
@@ -59,7 +61,9 @@ __global__ void __launch_bounds__(kThreads, least_blocks(K))
   X* waiting = reinterpret_cast<X*>(shared + 2 * tiling.words);
 
   const float least = half ? 0.0f : least_scaled(kTaps);
-  const auto [filter_scale, finite] = weight_scale(k, d.M * kTaps, least, kThreads, &scratch);
+  const auto [filter_scale, fits] = weight_scale(k, d.M * kTaps, least, kThreads, &scratch);
+  uint32_t finite = fits;  // as such: the compiler would keep what it was worked out from
+  asm volatile("" : "+r"(finite));
   const float unscale = 1.0f / kImageScale / filter_scale;
   uint32_t weights[kShifts][steps(K)][4];
   load_weights<K, kTwoRows>(k, d.M, tile, filter_scale, half, weights);
@@ -91,7 +95,8 @@ __global__ void __launch_bounds__(kThreads, least_blocks(K))
     float* out = y + image * d.M * plane + h0 * d.OW;
 
     copy_async_wait_all();
-    bool exact = stage<false>(waits ? waiting : source, count, pad, tiling.vector_in, kImageScale, hi, lo);
+    bool exact = waits ? stage<false>(waiting, count, pad, true, kImageScale, hi, lo)
+                       : stage<false>(source, count, pad, tiling.vector_in, kImageScale, hi, lo);
     exact = !__syncthreads_or(!exact);  // pixels are: this is all they cost
     turns.claim(&slot, claims);
     // The next band is on its way while this one is multiplied.
@@ -117,12 +122,15 @@ __global__ void __launch_bounds__(kThreads, least_blocks(K))
     columns.rows = rows;
     columns.count = (kTwoRows ? (rows + 1) / 2 : rows) * columns.a_row;
     const int first = (blockIdx.z * kWarps + warp) / tiles * kColumns, step = gridDim.z * kWarps / tiles * kColumns;
-    if (exact || half)
-      multiply<true, K, kTwoRows>(weights, columns, tile, d.M, unscale * rescale, 1.0f, hi, lo, out, plane,
-                                  tiling.vector_out, first, step);
+    const auto products = [&](auto exactly, auto vector) {
+      multiply<exactly, vector, K, kTwoRows>(weights, columns, tile, d.M, exactly ? unscale * rescale : unscale,
+                                             rescale, hi, lo, out, plane, first, step);
+    };
+    const bool simple = exact || half;
+    if (tiling.vector_out)
+      simple ? products(std::true_type(), std::true_type()) : products(std::false_type(), std::true_type());
     else
-      multiply<false, K, kTwoRows>(weights, columns, tile, d.M, unscale, rescale, hi, lo, out, plane,
-                                   tiling.vector_out, first, step);
+      simple ? products(std::true_type(), std::false_type()) : products(std::false_type(), std::false_type());
     __syncthreads();
   }
 }

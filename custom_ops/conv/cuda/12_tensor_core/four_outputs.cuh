@@ -20,6 +20,16 @@ __host__ __device__ constexpr int patch_rows(int K, bool two_rows) { return K + 
 // mma steps of 8 pairs: 3 for K = 5, 5 for K = 7, with one row of outputs as with two.
 __host__ __device__ constexpr int steps(int K) { return ((K + 1) * pairs_a_row(K) + 7) / 8; }
 
+// Which pair of its column lane t's operand i is: first those of row t, then, of the rows from 4 on, all of row 4 + t
+// where there are eight rows, and half of row 4 + t / 2 where there are six. So a lane's operands lie in two runs.
+template <int K>
+struct PairOf {
+  static constexpr int kRun = pairs_a_row(K), kMore = 2 * steps(K) - kRun;  // pairs of the first and second run
+  int row, at;
+  __device__ PairOf(int t, int i)
+      : row(i < kRun ? t : K == 7 ? 4 + t : 4 + t / 2), at(i < kRun ? i : K == 7 ? i - kRun : t % 2 * 2 + i - kRun) {}
+};
+
 template <typename X>
 struct alignas(4 * sizeof(X)) Four {
   X at[4];
@@ -40,18 +50,19 @@ __device__ void fetch(const X* source, int count, X* waiting) {
 // what the rounding left; behind them `pad` words of zeros, which patches of the last rows and columns meet with zero
 // weights. Returns whether this thread's values were all exact in half.
 template <bool kResidue, typename X>
-__device__ bool stage(const X* source, int count, int pad, bool vector, float scale, uint32_t* hi, uint32_t* lo) {
-  bool exact = true;
+__device__ __forceinline__ bool stage(const X* source, int count, int pad, bool vector, float scale, uint32_t* hi,
+                                      uint32_t* lo) {
+  uint32_t rests = 0;  // the bits of all that rounding left: those of infinities and NaN are not 0 either
   const auto put = [&](float a, float b, int word) {
     const float va = a * scale, vb = b * scale;
     const __half2 rounded = __floats2half2_rn(va, vb);
     const float rest_a = va - __low2float(rounded), rest_b = vb - __high2float(rounded);
-    exact = rest_a == 0.0f && rest_b == 0.0f && exact;  // not 0 for infinities and NaN either
+    rests |= __float_as_uint(rest_a) | __float_as_uint(rest_b);
     hi[word] = bits(rounded);
     if (kResidue) lo[word] = bits(__floats2half2_rn(rest_a * kLowScale, rest_b * kLowScale));
   };
   if (vector) {
-#pragma unroll 2
+#pragma unroll 4
     for (int i = 4 * threadIdx.x; i < count; i += 4 * kThreads) {
       const Four<X> v = *reinterpret_cast<const Four<X>*>(source + i);
       put(static_cast<float>(v.at[0]), static_cast<float>(v.at[1]), i / 2);
@@ -65,7 +76,7 @@ __device__ bool stage(const X* source, int count, int pad, bool vector, float sc
     hi[count / 2 + i] = 0;
     if (kResidue) lo[count / 2 + i] = 0;
   }
-  return exact;
+  return rests == 0;
 }
 
 // Where row g of the products' filter tile lies: which filter, and which of two output rows.
@@ -85,7 +96,8 @@ __device__ void load_weights(const float* k, int M, int tile, float scale, bool 
   for (int s = 0; s < kShifts; ++s)
 #pragma unroll
     for (int i = 0; i < 2 * steps(K); ++i) {
-      const int pair = i * 4 + t, p = pair / pairs_a_row(K) - row.below, q = pair % pairs_a_row(K) * 2 - s;
+      const PairOf<K> pair(t, i);
+      const int p = pair.row - row.below, q = pair.at * 2 - s;
       const bool real = row.filter < M && p >= 0 && p < K;
       const float* taps = k + (row.filter * K + p) * K + q;
       const Split a = split_enlarged(real && q >= 0 && q < K ? taps[0] * scale : 0.0f);
@@ -104,12 +116,14 @@ struct Columns {
 
 // Where a lane is on its way over the columns, a turn at a time: a place in memory, without a division in the loop.
 struct Way {
-  int in_row, at;     // the column in its row; bytes or floats from the beginning
-  int further, jump;  // a turn's columns past whole rows, and what they are in memory
-  int back;           // what the end of a row adds
+  int in_row;     // the column in its row
+  unsigned at;    // bytes from the beginning
+  int further;    // a turn's columns past whole rows,
+  unsigned jump;  // and what they are in memory
+  unsigned back;  // what the end of a row adds
   int a_row;
 
-  __device__ Way(int column, int step, int a_row, int unit, int line)
+  __device__ Way(int column, int step, int a_row, unsigned unit, unsigned line)
       : in_row(column % a_row), at(column / a_row * line + column % a_row * unit), further(step % a_row),
         jump(step / a_row * line + step % a_row * unit), back(line - a_row * unit), a_row(a_row) {}
   __device__ void advance() {
@@ -119,34 +133,39 @@ struct Way {
 };
 
 // The products of a band, from staged pixels to outputs, a filter every `plane` floats. Lane 4g + t ends with row g's
-// outputs in columns t and t + 4 of eight, 16 bytes each. `first`, `step`: which columns are this warp's.
-template <bool kExact, int K, bool kTwoRows>
-__device__ void multiply(const uint32_t (&weights)[kShifts][steps(K)][4], const Columns& columns, int tile, int M,
-                         float unscale, float rescale, const uint32_t* hi, const uint32_t* lo, float* to_band,
-                         int plane, bool vector, int first, int step) {
+// outputs in columns t and t + 4 of eight, 16 bytes each (kVector: that is a store). `first`, `step`: which columns are
+// this warp's.
+template <bool kExact, bool kVector, int K, bool kTwoRows>
+__device__ __forceinline__ void multiply(const uint32_t (&weights)[kShifts][steps(K)][4], const Columns& columns,
+                                         int tile, int M, float unscale, float rescale, const uint32_t* hi,
+                                         const uint32_t* lo, float* to_band, int plane, int first, int step) {
   constexpr int kSteps = steps(K), kLines = kTwoRows ? 2 : 1;
   // The tensor cores cut a sum off once for each 8 products: what is taken apart into chains, and added up in float32,
   // stays within the bound (docs/precision.md): 25 or 49 products, of which exact pixels leave nothing but that.
   constexpr int kChains = kExact ? (K == 7 ? 2 : 1) : 3, kChain = (kSteps + kChains - 1) / kChains;
+  using Pair = PairOf<K>;
   const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
   const Row<kTwoRows> row(tile, g);
-  int offset[2 * kSteps];  // of this lane's pairs, from a column's corner, in bytes
-#pragma unroll
-  for (int i = 0; i < 2 * kSteps; ++i) {
-    const int pair = min(i * 4 + t, patch_rows(K, kTwoRows) * pairs_a_row(K) - 1);  // past the last: zero weights
-    offset[i] = 4 * (pair / pairs_a_row(K) * columns.words_a_row + pair % pairs_a_row(K));
-  }
-  Way from(first + g % 2 * 4 + g / 2, step, columns.a_row, 8, 4 * kLines * columns.words_a_row);
+  // This lane's two runs of pairs, from a column's corner, in bytes. A row behind the last has zero weights.
+  const auto run = [&](const Pair& pair) {
+    return 4 * (min(pair.row, patch_rows(K, kTwoRows) - 1) * columns.words_a_row + pair.at);
+  };
+  const int run_0 = run(Pair(t, 0)), run_1 = run(Pair(t, Pair::kRun));
+  const unsigned line = 4 * kLines * columns.words_a_row;
+  Way from(first + g % 2 * 4 + g / 2, step, columns.a_row, 8, line);
   // Columns past the last have pixels of it, and are not stored.
-  const int last = (columns.count / columns.a_row - 1) * 4 * kLines * columns.words_a_row + (columns.a_row - 1) * 8;
+  const unsigned last = (columns.count / columns.a_row - 1) * line + (columns.a_row - 1) * 8;
   const auto load = [&](const uint32_t* words, uint32_t(&in)[2 * kSteps]) {
     const char* corner = reinterpret_cast<const char*>(words) + min(from.at, last);
 #pragma unroll
-    for (int i = 0; i < 2 * kSteps; ++i) in[i] = *reinterpret_cast<const uint32_t*>(corner + offset[i]);
+    for (int i = 0; i < 2 * kSteps; ++i)
+      in[i] = *reinterpret_cast<const uint32_t*>(i < Pair::kRun ? corner + run_0 + 4 * i
+                                                                : corner + run_1 + 4 * (i - Pair::kRun));
   };
-  float* out = to_band + row.filter * plane + row.below * columns.OW;
-  Way to[2] = {{first + t, step, columns.a_row, kShifts, kLines * columns.OW},
-               {first + t + 4, step, columns.a_row, kShifts, kLines * columns.OW}};
+  char* out = reinterpret_cast<char*>(to_band + row.filter * plane + row.below * columns.OW);
+  const unsigned out_line = 4 * kLines * columns.OW;
+  Way to[2] = {{first + t, step, columns.a_row, 4 * kShifts, out_line},
+               {first + t + 4, step, columns.a_row, 4 * kShifts, out_line}};
   // Of an odd number of rows the last pair lacks the lower one.
   int left = (row.filter >= M ? 0 : columns.count - (row.below && columns.rows % 2 ? columns.a_row : 0)) - first - t;
 
@@ -183,15 +202,15 @@ __device__ void multiply(const uint32_t (&weights)[kShifts][steps(K)][4], const 
         v[s] = (high[s][e] + low[s][e] * (1.0f / kLowScale)) * unscale;
         if (!kExact) v[s] *= rescale;
       }
-      float* target = out + to[e].at;
+      float* target = reinterpret_cast<float*>(out + to[e].at);
       to[e].advance();
-      if (left <= 4 * e) continue;
-      if (vector) {
+      if (kVector) {
         // Evict-first: see pixels_products.cuh.
-        __stcs(reinterpret_cast<float4*>(target), make_float4(v[0], v[1], v[2], v[3]));
+        if (left > 4 * e) __stcs(reinterpret_cast<float4*>(target), make_float4(v[0], v[1], v[2], v[3]));
       } else {
 #pragma unroll
-        for (int s = 0; s < kShifts; ++s) target[s] = v[s];
+        for (int s = 0; s < kShifts; ++s)
+          if (left > 4 * e) target[s] = v[s];
       }
     }
   }

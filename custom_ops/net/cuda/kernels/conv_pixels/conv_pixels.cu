@@ -90,18 +90,19 @@ __global__ void __launch_bounds__(32 * Way::kWarps, Way::kBlocks)
 
   if constexpr (kPixels) {
     if (blockIdx.x < s.n) fetch<kThreads>(s, x + 1LL * blockIdx.x * s.H * s.W, raw);
+    copy_async_wait_all();
+    __syncthreads();
   }
   for (long long image = blockIdx.x; image < s.n; image += gridDim.x) {
     const X* source = x + image * s.H * s.W;
     const long long next = image + gridDim.x;
     if constexpr (kPixels) {
-      copy_async_wait_all();
-      __syncthreads();
       expand<kTwo, kThreads>(s, raw, pixel_scale, hi);
       bulk_wait_read();  // the image before this one has left `gathered`
       __syncthreads();
       if (next < s.n) fetch<kThreads>(s, x + next * s.H * s.W, raw);  // while this one is multiplied
       multiply<true, true, kHalves>(way, s, weights, 1.0f, 1.0f, hi, hi, to);
+      copy_async_wait_all();  // here: behind bulk_commit it would wait for the outputs' copies too
     } else {
       bool good = true, exact = stage<kTwo, kThreads, false>(s, source, kImageScale, hi, lo);
       bulk_wait_read();

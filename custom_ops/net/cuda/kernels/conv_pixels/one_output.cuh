@@ -16,6 +16,7 @@ template <int kFull, bool kRest>
 struct OneOutput {
   static constexpr bool kTwo = false;
   static constexpr int kWarps = 4, kBlocks = 4;  // of a block; of a multiprocessor, at least
+  static constexpr int kOnce = 1;  // chunks that a warp computes at once
   static constexpr int kTiles = kFull + kRest, kHalf = (kFull + 1) / 2, kFragments = (2 * kFull + kRest) * kSteps;
   using Weights = uint32_t[kFragments][4];
 
@@ -30,10 +31,10 @@ struct OneOutput {
   }
 
   // Eight outputs of the filters of tiles kFrom to kTo - 1, from staged pixels.
-  template <bool kHalves, int kFrom, int kTo, bool kExact, bool kUnit>
+  template <bool kHalves, int kFrom, int kTo, int, bool kExact, bool kUnit>
   __device__ __forceinline__ void products(const Sizes& s, const Weights& weights,
                                            const Unscaled<kExact, kUnit>& scaled, const uint32_t* hi,
-                                           const uint32_t* lo, const Outgoing& to, int chunk) const {
+                                           const uint32_t* lo, const Outgoing& to, int chunk, int) const {
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
     uint32_t in[2][2][4], rest[2][2][4];  // [even or odd output][row of the window][register]
 #pragma unroll

@@ -1,6 +1,8 @@
 // conv_pixels.cu: what becomes of the sums, and which warp makes which outputs.
 #pragma once
 
+#include <type_traits>
+
 #include "gpu/isa/tanh.cuh"
 #include "net/cuda/kernels/conv_pixels/layout.cuh"
 #include "net/cuda/kernels/stages.h"
@@ -38,25 +40,36 @@ struct Unscaled {
   __device__ float operator()(float v) const { return kUnit ? v : kExact ? v * unscale : v * unscale * rescale; }
 };
 
+template <int kValue>
+using Number = std::integral_constant<int, kValue>;
+
 // One image's outputs, by a way to lay the products out (one_output.cuh, two_outputs.cuh). Where the last round has
 // chunks for half the warps, or fewer, two warps share one: fa2017's 18 chunks take four warps 4.5 rounds, not 5.
 template <bool kExact, bool kUnit, bool kHalves, class Way>
 __device__ void multiply(const Way& way, const Sizes& s, const typename Way::Weights& weights, float unscale,
                          float rescale, const uint32_t* hi, const uint32_t* lo, const Outgoing& to) {
-  constexpr int kTiles = Way::kTiles, kHalf = Way::kHalf, kWarps = Way::kWarps;
+  constexpr int kTiles = Way::kTiles, kHalf = Way::kHalf, kWarps = Way::kWarps, kOnce = Way::kOnce;
   constexpr bool kShare = kHalf < kTiles;
   const Unscaled<kExact, kUnit> scaled{unscale, rescale};
   const int warp = threadIdx.x / 32, chunks = (s.outputs + kChunk - 1) / kChunk;
   const int shared = kShare && chunks % kWarps <= kWarps / 2 ? chunks % kWarps : 0;
-  for (int chunk = warp; chunk < chunks - shared; chunk += kWarps)
-    way.template products<kHalves, 0, kTiles>(s, weights, scaled, hi, lo, to, chunk * kChunk);
+  const auto products = [&](auto from, auto end, auto once, int chunk) {
+    way.template products<kHalves, from, end, once>(s, weights, scaled, hi, lo, to, chunk * kChunk, kWarps * kChunk);
+  };
+  constexpr Number<0> kBegin;
+  constexpr Number<kTiles> kEnd;
+  constexpr Number<kHalf> kMiddle;
+  int chunk = warp;
+  for (; kOnce > 1 && chunk + (kOnce - 1) * kWarps < chunks - shared; chunk += kOnce * kWarps)
+    products(kBegin, kEnd, Number<kOnce>(), chunk);
+  for (; chunk < chunks - shared; chunk += kWarps) products(kBegin, kEnd, Number<1>(), chunk);
   if constexpr (kShare) {
     if (warp >= 2 * shared) return;
-    const int chunk = (chunks - shared + warp / 2) * kChunk;
+    chunk = chunks - shared + warp / 2;
     if (warp % 2 == 0)
-      way.template products<kHalves, 0, kHalf>(s, weights, scaled, hi, lo, to, chunk);
+      products(kBegin, kMiddle, Number<1>(), chunk);
     else
-      way.template products<kHalves, kHalf, kTiles>(s, weights, scaled, hi, lo, to, chunk);
+      products(kMiddle, kEnd, Number<1>(), chunk);
   }
 }
 

@@ -22,6 +22,7 @@ struct TwoOutputs {
   static constexpr bool kTwo = true;
   static constexpr int kWarps = kWarps_;
   static constexpr int kBlocks = (kTiles_ <= 2 ? 24 : 16) / kWarps;  // of a multiprocessor, at least
+  static constexpr int kOnce = kTiles_ == 1 ? 2 : 1;  // chunks that a warp computes at once
   static constexpr int kTiles = kTiles_, kHalf = (kTiles + 1) / 2, kFragments = 2 * kTiles * kSteps;
   using Weights = uint32_t[kFragments][4];
 
@@ -33,16 +34,16 @@ struct TwoOutputs {
     fifth = 4 * (4 * s.stride + min(t, 2));  // lane 3's has zeros for weights
   }
 
-  // Eight outputs of the filters of tiles kFrom to kTo - 1, from staged pixels.
-  template <bool kHalves, int kFrom, int kTo, bool kExact, bool kUnit>
+  // Eight outputs of the filters of tiles kFrom to kTo - 1, from staged pixels, at `chunk` and, of kOnce, at every
+  // `apart` outputs behind it: of one tile the products of a chunk alone are a row of instructions that wait for each
+  // other.
+  template <bool kHalves, int kFrom, int kTo, int kOnce, bool kExact, bool kUnit>
   __device__ __forceinline__ void products(const Sizes& s, const Weights& weights,
                                            const Unscaled<kExact, kUnit>& scaled, const uint32_t* hi,
-                                           const uint32_t* lo, const Outgoing& to, int chunk) const {
+                                           const uint32_t* lo, const Outgoing& to, int chunk, int apart) const {
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
-    const int at = min(chunk + g, s.outputs - 1), row = divide(at, s.inverse_PW);
-    const int corner = 4 * (2 * row * s.stride + at - row * s.PW);
-    uint32_t in[2][4], rest[2][4];  // [row of the window][register]
-    const auto load = [&](const uint32_t* words, uint32_t(&into)[2][4]) {
+    uint32_t in[kOnce][2][4], rest[kOnce][2][4];  // [chunk][row of the window][register]
+    const auto load = [&](const uint32_t* words, int corner, uint32_t(&into)[2][4]) {
 #pragma unroll
       for (int r = 0; r < 2; ++r) {
         const char* from = reinterpret_cast<const char*>(words) + corner + 4 * r * s.stride;
@@ -51,35 +52,44 @@ struct TwoOutputs {
         into[r][3] = *reinterpret_cast<const uint32_t*>(from + fifth);
       }
     };
-    load(hi, in);
-    if (!kExact) load(lo, rest);
-    const int first = chunk + 2 * t;
-    const bool one = first < s.outputs, two = first + 1 < s.outputs;
-    int place = (8 * kFrom + g) * s.outputs + first;
+#pragma unroll
+    for (int n = 0; n < kOnce; ++n) {
+      const int at = min(chunk + n * apart + g, s.outputs - 1), row = divide(at, s.inverse_PW);
+      const int corner = 4 * (2 * row * s.stride + at - row * s.PW);
+      load(hi, corner, in[n]);
+      if (!kExact) load(lo, corner, rest[n]);
+    }
 
 #pragma unroll
     for (int tile = kFrom; tile < kTo; ++tile) {
-      float sum[2][4];
-      const auto multiply = [&](int half, const uint32_t(&of)[2][4]) {  // half: of the weights, 0 low, 1 high
+      float sum[kOnce][2][4];
+      // half: of the weights, 0 low, 1 high.
+      const auto multiply = [&](int half, const uint32_t(&of)[kOnce][2][4]) {
 #pragma unroll
         for (int step = 0; step < kSteps; ++step)
 #pragma unroll
-          for (int r = 0; r < 2; ++r) {
-            const uint32_t(&w)[4] = weights[(tile * 2 + half) * kSteps + step];
-            if (half == 0 && step == 0) mma_first(sum[r], w, of[r][2 * step], of[r][2 * step + 1]);
-            else mma(sum[r], w, of[r][2 * step], of[r][2 * step + 1]);
-          }
+          for (int n = 0; n < kOnce; ++n)
+#pragma unroll
+            for (int r = 0; r < 2; ++r) {
+              const uint32_t(&w)[4] = weights[(tile * 2 + half) * kSteps + step];
+              const uint32_t b0 = of[n][r][2 * step], b1 = of[n][r][2 * step + 1];
+              if (half == 0 && step == 0) mma_first(sum[n][r], w, b0, b1);
+              else mma(sum[n][r], w, b0, b1);
+            }
       };
       multiply(0, in);
       if (!kExact) multiply(1, rest);
       multiply(1, in);
-      float v[2];
-#pragma unroll
-      for (int j = 0; j < 2; ++j)
-        v[j] = scaled(fmaxf(fmaxf(sum[0][j], sum[0][j + 2]), fmaxf(sum[1][j], sum[1][j + 2])));
       const bool real = tile < kTiles - 1 || 8 * tile + g < s.M;
-      emit<kHalves>(to, place, one && real, two && real, v[0], v[1]);
-      place += 8 * s.outputs;
+#pragma unroll
+      for (int n = 0; n < kOnce; ++n) {
+        const auto largest = [&](int j) {
+          return scaled(fmaxf(fmaxf(sum[n][0][j], sum[n][0][j + 2]), fmaxf(sum[n][1][j], sum[n][1][j + 2])));
+        };
+        const int first = chunk + n * apart + 2 * t;
+        emit<kHalves>(to, (8 * tile + g) * s.outputs + first, first < s.outputs && real,
+                      first + 1 < s.outputs && real, largest(0), largest(1));
+      }
     }
   }
 };
