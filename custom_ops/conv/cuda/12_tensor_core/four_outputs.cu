@@ -39,10 +39,8 @@ struct Tiling {
   int rows;         // output rows a band
   int bands;        // bands an image
   int words;        // of one staged copy of the pixels
-  int stride;       // floats between two filters' gathered outputs: 16 past a multiple of 32, for the banks
   bool vector_in;   // every band of x begins on the boundary of four pixels, and is a whole number of them
   bool vector_out;  // y begins on a 16-byte boundary
-  bool gathers;     // a band's outputs are gathered in shared memory, and leave by the copy engine
   Divisor by_bands;
 };
 
@@ -61,8 +59,6 @@ __global__ void __launch_bounds__(kThreads, least_blocks(K))
   const int warp = threadIdx.x / 32, tiles = d.M > 8 ? 2 : 1, tile = warp % tiles;
   uint32_t *hi = shared, *lo = shared + tiling.words;
   X* waiting = reinterpret_cast<X*>(shared + 2 * tiling.words);
-  const bool waits = kWaits<X> && tiling.vector_in, gathers = kCopyEngine && tiling.gathers;
-  float* gathered = reinterpret_cast<float*>(shared + (waits ? 4 : 2) * tiling.words);
 
   const float least = half ? 0.0f : least_scaled(kTaps);
   const auto [filter_scale, fits] = weight_scale(k, d.M * kTaps, least, kThreads, &scratch);
@@ -76,6 +72,7 @@ __global__ void __launch_bounds__(kThreads, least_blocks(K))
   columns.OW = d.OW, columns.words_a_row = d.W / 2;
   columns.a_row = d.OW / kShifts;
   const int plane = d.OH * d.OW, pad = (kTwoRows ? d.W / 2 : 0) + kShifts;
+  const bool waits = kWaits<X> && tiling.vector_in;
   // The pixels of a task, and how many.
   const auto pixels_of = [&](unsigned task, const X** source) {
     const long long image = tiling.by_bands.divide(task);
@@ -90,7 +87,6 @@ __global__ void __launch_bounds__(kThreads, least_blocks(K))
     const int count = pixels_of(turns.now, &next);
     fetch(next, count, waiting);
   }
-  copy_async_wait_all();
   for (; turns.now < tasks; turns.advance(&slot)) {
     const long long image = tiling.by_bands.divide(turns.now);
     const int h0 = static_cast<int>(turns.now - image * tiling.bands) * tiling.rows;
@@ -98,9 +94,9 @@ __global__ void __launch_bounds__(kThreads, least_blocks(K))
     const X* source = x + (image * d.H + h0) * d.W;
     float* out = y + image * d.M * plane + h0 * d.OW;
 
+    copy_async_wait_all();
     bool exact = waits ? stage<false>(waiting, count, pad, true, kImageScale, hi, lo)
                        : stage<false>(source, count, pad, tiling.vector_in, kImageScale, hi, lo);
-    bulk_wait_read();  // the band before this one has left `gathered`
     exact = !__syncthreads_or(!exact);  // pixels are: this is all they cost
     turns.claim(&slot, claims);
     // The next band is on its way while this one is multiplied.
@@ -115,7 +111,6 @@ __global__ void __launch_bounds__(kThreads, least_blocks(K))
       if (scale == 0.0f) {
         direct_band(source - h0 * d.W, k, out - h0 * d.OW, 1, d.H, d.W, d.M, K, h0, rows,
                     blockIdx.z * kThreads + threadIdx.x, gridDim.z * kThreads);
-        copy_async_wait_all();
         __syncthreads();
         continue;
       }
@@ -127,103 +122,61 @@ __global__ void __launch_bounds__(kThreads, least_blocks(K))
     columns.rows = rows;
     columns.count = (kTwoRows ? (rows + 1) / 2 : rows) * columns.a_row;
     const int first = (blockIdx.z * kWarps + warp) / tiles * kColumns, step = gridDim.z * kWarps / tiles * kColumns;
-    const auto products = [&](auto to, float* from, int stride) {
-      if (exact || half)
-        multiply<true, to, K, kTwoRows>(weights, columns, tile, d.M, unscale * rescale, 1.0f, hi, lo, from, stride,
-                                        first, step);
-      else
-        multiply<false, to, K, kTwoRows>(weights, columns, tile, d.M, unscale, rescale, hi, lo, from, stride, first,
-                                         step);
+    const auto products = [&](auto exactly, auto vector) {
+      multiply<exactly, vector, K, kTwoRows>(weights, columns, tile, d.M, exactly ? unscale * rescale : unscale,
+                                             rescale, hi, lo, out, plane, first, step);
     };
-    if (gathers) products(std::integral_constant<To, To::gathered>(), gathered, tiling.stride);
-    else if (tiling.vector_out) products(std::integral_constant<To, To::fours>(), out, plane);
-    else products(std::integral_constant<To, To::floats>(), out, plane);
-    copy_async_wait_all();  // here: behind bulk_commit it would wait for the outputs' copies too
-    bulk_fence();
+    const bool simple = exact || half;
+    if (tiling.vector_out)
+      simple ? products(std::true_type(), std::true_type()) : products(std::false_type(), std::true_type());
+    else
+      simple ? products(std::true_type(), std::false_type()) : products(std::false_type(), std::false_type());
     __syncthreads();
-    if (gathers && threadIdx.x < d.M) {
-      bulk_store(out + threadIdx.x * plane, gathered + threadIdx.x * tiling.stride, rows * d.OW * 4);
-      bulk_commit();
-    }
   }
-  bulk_wait_read();  // shared memory outlives the copies that read it
 }
 
-// Bytes of a band's outputs, straight from the registers. Measured on an H200, 1 to 12 channels, 48x48: 32 KB 0.355 ms,
-// 64 KB 0.315, 128 KB 0.316.
+// Bytes of a band's outputs. Measured on an H200, 1 to 12 channels, 48x48: 32 KB 0.355 ms, 64 KB 0.315, 128 KB 0.316.
 constexpr int64_t kBand = 64 << 10;
 constexpr size_t kEveryGpu = 98 * 1024;  // what every GPU from sm_80 on gives a block
-constexpr size_t kHopper = 227 * 1024;   // what a multiprocessor with a copy engine has for its blocks, and they
-constexpr size_t kReserved = 2 * 1024;   // beside what they ask for
 
-size_t shared_bytes(const fops_conv& c, const Tiling& tiling, bool waits) {
-  // A waiting pixel takes as much as a pair.
-  return (2 + 2 * waits) * sizeof(uint32_t) * tiling.words + (tiling.gathers ? c.M * tiling.stride * sizeof(float) : 0);
+size_t shared_bytes(const Tiling& tiling, bool waits) {
+  return (2 + 2 * waits) * sizeof(uint32_t) * tiling.words;  // a waiting pixel takes as much as a pair
 }
 
-// An image's outputs in `bands` bands.
-Tiling tiling_of(const fops_conv& c, int64_t bands, bool gathers) {
+Tiling tiling_for(const fops_conv& c) {
   Tiling tiling = {};
-  const int64_t OH = out_h(c);
-  int64_t rows = ceil_div(OH, bands);
+  const int64_t OH = out_h(c), OW = out_w(c);
+  const int64_t most = std::max<int64_t>(1, kBand / 4 / c.M / OW);
+  int64_t rows = ceil_div(OH, ceil_div(OH, most));
   while (rows < OH && rows % 2 != 0) ++rows;  // pairs of rows
   tiling.rows = static_cast<int>(rows);
   tiling.bands = static_cast<int>(ceil_div(OH, rows));
   tiling.by_bands = Divisor(static_cast<uint32_t>(tiling.bands));
   tiling.words = static_cast<int>(ceil_div((rows + c.K) * c.W / 2 + kShifts, 4) * 4);
-  tiling.stride = static_cast<int>(ceil_div(rows * out_w(c), 32) * 32 + 16);
-  tiling.gathers = gathers;
   return tiling;
-}
-
-// Straight from the registers.
-Tiling tiling_for(const fops_conv& c) {
-  const int64_t most = std::max<int64_t>(1, kBand / 4 / c.M / out_w(c));
-  return tiling_of(c, ceil_div(out_h(c), most), false);
-}
-
-// Gathered, in as few bands as leave room for all the blocks; without `gathers` where none are small enough.
-Tiling gathered_for(const fops_conv& c) {
-  const int blocks = least_blocks(static_cast<int>(c.K));
-  for (int64_t bands = 1; bands <= out_h(c); ++bands) {
-    const Tiling tiling = tiling_of(c, bands, true);
-    if (shared_bytes(c, tiling, true) <= kHopper / blocks - kReserved) return tiling;
-  }
-  return tiling_for(c);
 }
 
 template <int K, bool kTwoRows>
 fops_status run(const fops_conv& c, bool half, const void* x, const float* k, float* y, cudaStream_t stream) {
   const Dims d = dims(c);
+  Tiling tiling = tiling_for(c);
+  const bool whole = tiling.bands == 1;
+  tiling.vector_out = reinterpret_cast<uintptr_t>(y) % 16 == 0;
+  tiling.vector_in = d.H * d.W % 4 == 0 && (whole || (tiling.rows * d.W % 4 == 0 && (K - 1) * d.W % 4 == 0)) &&
+                     reinterpret_cast<uintptr_t>(x) % (4 * (c.x_type == FOPS_UINT8 ? 1 : 4)) == 0;
   return with_input(c, x, [&](auto typed) {
     using In = std::remove_cv_t<std::remove_pointer_t<decltype(typed)>>;
     auto* kernel = tensor_core_four_outputs<K, kTwoRows, In>;
-    cudaFuncAttributes compiled;
-    FOPS_CUDA(cudaFuncGetAttributes(&compiled, kernel));
-    const bool vector_out = reinterpret_cast<uintptr_t>(y) % 16 == 0;
-    // The bands are the same however many images there are: a band's scale, and with it the results, hang on them.
-    Tiling tiling = compiled.binaryVersion >= 90 ? gathered_for(c) : tiling_for(c);
-    const auto slices_of = [&](long long images, unsigned* slices) {
-      const int64_t columns = ceil_div(tiling.rows, kTwoRows ? 2 : 1) * (d.OW / kShifts) * (d.M > 8 ? 2 : 1);
-      return slices_for(images * tiling.bands, ceil_div(columns, kWarps * kColumns), slices);
-    };
-    unsigned slices = 1;
-    FOPS_TRY(slices_of(d.B, &slices));
-    // Of blocks that share a band none has a filter's outputs all to itself.
-    tiling.gathers = tiling.gathers && vector_out && slices == 1;
-    const bool whole = tiling.bands == 1;
-    tiling.vector_out = vector_out;
-    tiling.vector_in = d.H * d.W % 4 == 0 && (whole || (tiling.rows * d.W % 4 == 0 && (K - 1) * d.W % 4 == 0)) &&
-                       reinterpret_cast<uintptr_t>(x) % (4 * sizeof(In)) == 0;
-    const size_t shared = shared_bytes(c, tiling, kWaits<In> && tiling.vector_in);
+    const size_t shared = shared_bytes(tiling, kWaits<In> && tiling.vector_in);
     FOPS_TRY(allow_shared(kernel, shared));
     return in_pieces(d.B, tiling.bands, [&](long long first, long long count) {
       Dims piece = d;
       piece.B = count;
       unsigned grid = 0;
       FOPS_TRY(resident_grid(kernel, kThreads, shared, count * tiling.bands, &grid));
-      slices = 1;
-      if (!tiling.gathers) FOPS_TRY(slices_of(count, &slices));
+      const int64_t columns = ceil_div(tiling.rows, kTwoRows ? 2 : 1) * (d.OW / kShifts) * (d.M > 8 ? 2 : 1);
+      unsigned slices = 1;
+      FOPS_TRY(slices_for(count * tiling.bands, ceil_div(columns, kWarps * kColumns), &slices));
       Claims claims(stream);
       FOPS_TRY(claims.reserve(count * tiling.bands, grid));
       kernel<<<dim3(grid, 1, slices), kThreads, shared, stream>>>(piece, tiling, half, typed + first * d.H * d.W,
@@ -238,7 +191,7 @@ fops_status run(const fops_conv& c, bool half, const void* x, const float* k, fl
 bool takes_tensor_core_four_outputs(const fops_conv& c) {
   return takes_any(c) && c.C == 1 && (c.K == 5 || c.K == 7) && c.M <= (c.K == 5 ? 16 : 8) && out_w(c) % kShifts == 0 &&
          out_h(c) * out_w(c) % 8 == 0 && out_w(c) > kShifts && c.H <= 1 << 15 && c.W <= 1024 &&
-         shared_bytes(c, tiling_for(c), true) <= kEveryGpu;
+         shared_bytes(tiling_for(c), true) <= kEveryGpu;
 }
 
 fops_status run_tensor_core_four_outputs(const fops_conv& c, bool half, const void* x, const float* k, float* y,

@@ -132,12 +132,10 @@ struct Way {
   }
 };
 
-// Where outputs go: to global memory, as floats or by fours; or by fours to where they are gathered in shared memory.
-enum class To { floats, fours, gathered };
-
 // The products of a band, from staged pixels to outputs, a filter every `plane` floats. Lane 4g + t ends with row g's
-// outputs in columns t and t + 4 of eight, 16 bytes each. `first`, `step`: which columns are this warp's.
-template <bool kExact, To kTo, int K, bool kTwoRows>
+// outputs in columns t and t + 4 of eight, 16 bytes each (kVector: that is a store). `first`, `step`: which columns are
+// this warp's.
+template <bool kExact, bool kVector, int K, bool kTwoRows>
 __device__ __forceinline__ void multiply(const uint32_t (&weights)[kShifts][steps(K)][4], const Columns& columns,
                                          int tile, int M, float unscale, float rescale, const uint32_t* hi,
                                          const uint32_t* lo, float* to_band, int plane, int first, int step) {
@@ -206,9 +204,7 @@ __device__ __forceinline__ void multiply(const uint32_t (&weights)[kShifts][step
       }
       float* target = reinterpret_cast<float*>(out + to[e].at);
       to[e].advance();
-      if (kTo == To::gathered) {
-        if (left > 4 * e) *reinterpret_cast<float4*>(target) = make_float4(v[0], v[1], v[2], v[3]);
-      } else if (kTo == To::fours) {
+      if (kVector) {
         // Evict-first: see pixels_products.cuh.
         if (left > 4 * e) __stcs(reinterpret_cast<float4*>(target), make_float4(v[0], v[1], v[2], v[3]));
       } else {

@@ -45,17 +45,12 @@ using namespace pixels;  // pixels_products.cuh: staging, and the products of a 
 // fa2018's first layer takes 0.129 ms of 1,000 images and not 0.115, fa2019's 0.732 and not 0.710.
 __host__ __device__ constexpr int warps(bool direct) { return direct ? 4 : 8; }
 
-// Whether pixels wait in shared memory to be staged.
-template <bool kDirect, typename X>
-constexpr bool kWaits = !kDirect && sizeof(X) == sizeof(float);
-
 struct Tiling {
   int filters;      // of y; of those a block takes d.M, the blockIdx.y-th
   int rows;         // output rows a band
   int bands;        // bands an image
   int slice;        // outputs of a band that a block makes, the blockIdx.z-th so many: all, but in a small batch
   int words;        // of one staged copy of the pixels: a whole number of 16-byte groups
-  int gathered;     // floats of a band's outputs in shared memory, where they do not go straight to global memory
   int stride;       // 16 floats past a multiple of 32: neighbouring filters' stores lie in different banks; or 4 more
   bool vector_in;   // every band of x begins on a 16-byte boundary
   bool vector_out;  // likewise of y, and is a multiple of 16 bytes long
@@ -78,9 +73,6 @@ __global__ void __launch_bounds__(32 * warps(kDirect), !kDirect ? 2 : kTiles <= 
   k += m0 * kTaps;
   uint32_t *hi = shared, *lo = shared + tiling.words;
   float* staged = reinterpret_cast<float*>(shared + 2 * tiling.words);
-  // Pixels wait in shared memory: then their way from L2 is gone while the band before them is multiplied.
-  X* waiting = reinterpret_cast<X*>(staged + tiling.gathered);
-  const bool waits = kWaits<kDirect, X> && tiling.vector_in;
 
   // One scale for all weights, and their halves in the registers that the mma wants.
   const float least = half ? 0.0f : least_scaled(kTaps);
@@ -108,20 +100,7 @@ __global__ void __launch_bounds__(32 * warps(kDirect), !kDirect ? 2 : kTiles <= 
 
   const int plane = d.OH * d.OW;
   const unsigned tasks = static_cast<unsigned>(d.B * tiling.bands);
-  const auto fetch = [&](unsigned task) {
-    const long long image = tiling.by_bands.divide(task);
-    const int h0 = static_cast<int>(task - image * tiling.bands) * tiling.rows;
-    const X* from = x + (image * d.H + h0) * d.W;
-    const int count = min(tiling.rows + K - 1, d.H - h0) * d.W;
-    if (waits) fetch_pixels<kThreads>(from, count, waiting);
-    else prefetch_l2(from, count * static_cast<int>(sizeof(X)), kThreads);
-  };
   Turns turns;
-  if (waits && turns.now < tasks) {
-    fetch(turns.now);
-    copy_async_wait_all();
-    __syncthreads();
-  }
   for (; turns.now < tasks; turns.advance(&slot)) {
     const long long image = tiling.by_bands.divide(turns.now);
     const int h0 = static_cast<int>(turns.now - image * tiling.bands) * tiling.rows;
@@ -129,26 +108,31 @@ __global__ void __launch_bounds__(32 * warps(kDirect), !kDirect ? 2 : kTiles <= 
     const X* source = x + (image * d.H + h0) * d.W;
     float* out = y + (image * tiling.filters + m0) * plane + h0 * d.OW;
 
-    bool exact = waits ? stage<false, kThreads>(waiting, count, true, kImageScale, hi, lo)
-                       : stage<false, kThreads>(source, count, tiling.vector_in, kImageScale, hi, lo);
+    bool exact = stage<false, kThreads>(source, count, tiling.vector_in, kImageScale, hi, lo);
     bulk_wait_read();  // the band before this one has left its staging rows
     exact = !__syncthreads_or(!exact);  // pixels are: this is all they cost
     turns.claim(&slot, claims);
-    // The next band is on its way while this one is multiplied.
-    if (turns.next < tasks) fetch(turns.next);
     float rescale = 1.0f;
     if (!exact || !finite) {
       const float scale = finite ? band_scale<kThreads>(source, count, least, &scratch) : 0.0f;
       if (scale == 0.0f) {
         direct_band(source - h0 * d.W, k, out - h0 * d.OW, 1, d.H, d.W, d.M, K, h0, rows,
                     blockIdx.z * kThreads + threadIdx.x, gridDim.z * kThreads);
-        if (waits) copy_async_wait_all();
         __syncthreads();
         continue;
       }
       stage<true, kThreads>(source, count, tiling.vector_in, scale, hi, lo);
       rescale = kImageScale / scale;
       __syncthreads();
+    }
+
+    // The next band on its way into L2 while this one is multiplied: its staging then waits for L2 alone.
+    if (turns.next < tasks) {
+      const long long next = tiling.by_bands.divide(turns.next);
+      const int next_h0 = static_cast<int>(turns.next - next * tiling.bands) * tiling.rows;
+      const X* from = x + (next * d.H + next_h0) * d.W;
+      const int bytes = min(tiling.rows + K - 1, d.H - next_h0) * d.W * static_cast<int>(sizeof(X));
+      prefetch_l2(from, bytes, kThreads);
     }
 
     const int first = blockIdx.z * tiling.slice, end = min(pixels, first + tiling.slice);  // end < first: no outputs
@@ -168,7 +152,6 @@ __global__ void __launch_bounds__(32 * warps(kDirect), !kDirect ? 2 : kTiles <= 
       continue;
     }
 
-    if (waits) copy_async_wait_all();  // here: behind bulk_commit it would wait for the outputs' copies too
     bulk_fence();
     __syncthreads();
     if (kCopyEngine && tiling.vector_out) {
@@ -186,20 +169,20 @@ __global__ void __launch_bounds__(32 * warps(kDirect), !kDirect ? 2 : kTiles <= 
   bulk_wait_read();  // shared memory outlives the copies that read it
 }
 
-size_t shared_bytes(const Tiling& tiling, bool direct, bool waits) {
-  return sizeof(float) * ((2 + waits) * tiling.words + (direct ? 0 : tiling.gathered));
+size_t shared_bytes(const Tiling& tiling, const fops_conv& c) {
+  return sizeof(float) * (2 * tiling.words + ceil_div(c.M, 8) * 8 * tiling.stride);
 }
 
-// Bytes of a band's outputs, evened out over an image's bands, straight from registers: 48 KB (a third of fa2017's
-// image) was best of 24 to 85. Through shared memory: what two blocks of a multiprocessor have, 96 KB of outputs were
-// better than 24 to 85; a GPU with less shared memory than kRoomy for a block takes as much as straight from registers.
-constexpr int64_t kDirectBand = 48 << 10;
-constexpr size_t kRoomy = 160 << 10, kHalf = 112 << 10;
+// Bytes of a band's outputs, evened out over an image's bands. Measured: straight from registers 48 KB (a third of
+// fa2017's image) was best of 24 to 85, through shared memory 96 KB (two blocks a multiprocessor) of 24 to 96.
+constexpr int64_t kDirectBand = 48 << 10, kStagedBand = 96 << 10;
+constexpr int kRoomy = 160 << 10;  // a GPU with less shared memory than this for a block takes 48 KB bands either way
 
-Tiling tiling_of(const fops_conv& c, int64_t bands) {
+Tiling tiling_for(const fops_conv& c, int64_t band) {
   Tiling tiling;
   const int64_t OH = out_h(c), OW = out_w(c);
-  int64_t rows = ceil_div(OH, bands);
+  const int64_t most = std::max<int64_t>(1, band / 4 / (ceil_div(c.M, 8) * 8) / OW);
+  int64_t rows = ceil_div(OH, ceil_div(OH, most));
   while (rows < OH && rows * OW % 4 != 0) ++rows;  // whole 16-byte groups; at most three rows more
   tiling.rows = static_cast<int>(rows);
   tiling.bands = static_cast<int>(ceil_div(OH, rows));
@@ -207,22 +190,8 @@ Tiling tiling_of(const fops_conv& c, int64_t bands) {
   tiling.words = static_cast<int>(ceil_div((rows + c.K - 1) * c.W, 4) * 4);
   const int64_t outputs = ceil_div(rows * OW, kChunk) * kChunk + 4;
   tiling.stride = static_cast<int>(ceil_div(outputs, 32) * 32 + 16 + OH * OW % 8 / 4 * 4);
-  tiling.gathered = static_cast<int>(c.M) * tiling.stride;
   tiling.inverse_OW = inverse_of(static_cast<uint32_t>(OW));
   return tiling;
-}
-
-Tiling direct_for(const fops_conv& c) {
-  const int64_t most = std::max<int64_t>(1, kDirectBand / 4 / (ceil_div(c.M, 8) * 8) / out_w(c));
-  return tiling_of(c, ceil_div(out_h(c), most));
-}
-
-// In as few bands as fit, or as many as there are rows.
-Tiling gathered_for(const fops_conv& c) {
-  for (int64_t bands = 1;; ++bands) {
-    const Tiling tiling = tiling_of(c, bands);
-    if (bands == out_h(c) || shared_bytes(tiling, false, true) <= kHalf) return tiling;
-  }
 }
 
 // `c` with as many filters as a block takes of the `filters` that there are.
@@ -234,21 +203,20 @@ fops_status run(const fops_conv& c, int64_t filters, bool half, const void* x, c
   // 4,356 floats is not, so every second filter's 64 bytes would cover two sectors in part: 1.2 to 1.3 ms against 0.69
   // through shared memory, whose runs of some kilobytes have ragged ends only.
   const bool direct = d.OH * d.OW % 8 == 0 && reinterpret_cast<uintptr_t>(y) % 32 == 0 &&
-                      direct_for(c).rows * d.OW % 4 == 0;
+                      tiling_for(c, kDirectBand).rows * d.OW % 4 == 0;
   int device = 0, most_shared = 0;
   FOPS_CUDA(cudaGetDevice(&device));
   FOPS_CUDA(cudaDeviceGetAttribute(&most_shared, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
-  Tiling tiling = !direct && most_shared >= static_cast<int>(kRoomy) ? gathered_for(c) : direct_for(c);
+  Tiling tiling = tiling_for(c, !direct && most_shared >= kRoomy ? kStagedBand : kDirectBand);
   const bool whole = tiling.bands == 1;
   tiling.filters = static_cast<int>(filters);
   tiling.vector_out = d.OH * d.OW % 4 == 0 && (whole || tiling.rows * d.OW % 4 == 0) &&
                       reinterpret_cast<uintptr_t>(y) % 16 == 0;
   tiling.vector_in = d.H * d.W % 4 == 0 && (whole || tiling.rows * d.W % 4 == 0) &&
                      reinterpret_cast<uintptr_t>(x) % (4 * (c.x_type == FOPS_UINT8 ? 1 : 4)) == 0;
+  const size_t shared = direct ? 2 * sizeof(uint32_t) * tiling.words : shared_bytes(tiling, c);
   return with_input(c, x, [&](auto typed) {
     using In = std::remove_cv_t<std::remove_pointer_t<decltype(typed)>>;
-    const bool waits = tiling.vector_in && (direct ? kWaits<true, In> : kWaits<false, In>);
-    const size_t shared = shared_bytes(tiling, direct, waits);
     auto* kernel = direct ? tensor_core_pixels<K, kTiles, true, In> : tensor_core_pixels<K, kTiles, false, In>;
     const int threads = 32 * warps(direct);
     FOPS_TRY(allow_shared(kernel, shared));
@@ -298,9 +266,9 @@ bool takes_tensor_core_pixels(const fops_conv& c) {
   if (!takes_any(c) || c.C != 1 || (c.K != 5 && c.K != 7) || c.M > 512 || c.H > 1 << 15 || c.W > 1024 || out_w(c) < 2)
     return false;
   const fops_conv part = part_of(c);
-  const Tiling direct = direct_for(part), gathered = gathered_for(part);
-  return shared_bytes(direct, false, true) <= 98 * 1024 && gathered.rows * out_w(c) < 65536 &&
-         shared_bytes(gathered, false, true) <= kRoomy && saturating(1.0 * c.M * out_h(c) * out_w(c)) <= INT_MAX;
+  const Tiling direct = tiling_for(part, kDirectBand), staged = tiling_for(part, kStagedBand);
+  return shared_bytes(direct, part) <= 98 * 1024 && staged.rows * out_w(c) < 65536 &&
+         shared_bytes(staged, part) <= kRoomy && saturating(1.0 * c.M * out_h(c) * out_w(c)) <= INT_MAX;
 }
 
 fops_status run_tensor_core_pixels(const fops_conv& c, bool half, const void* x, const float* k, float* y,

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "gpu/divide.cuh"
-#include "gpu/isa/bulk_copy.cuh"
 #include "gpu/isa/halves.cuh"
 #include "gpu/isa/mma.cuh"
 
@@ -20,13 +19,6 @@ template <typename X>
 struct alignas(4 * sizeof(X)) Four {
   X at[4];
 };
-
-// Brings `count` pixels (a multiple of 4, 16 bytes aligned) to where they wait.
-template <int kThreads, typename X>
-__device__ void fetch_pixels(const X* source, int count, X* waiting) {
-  for (int i = 4 * threadIdx.x; i < count; i += 4 * kThreads)
-    copy_async_16(reinterpret_cast<__half*>(waiting + i), reinterpret_cast<const __half*>(source + i), true);
-}
 
 // Stages `count` pixels, in the order they lie in memory, as words (x[i], x[i+1]) scaled and rounded to half, and with
 // kResidue what the rounding left. Returns whether this thread's values were all exact in half.
@@ -117,10 +109,9 @@ __device__ void multiply(const uint32_t (&weights)[kTiles][steps(K)][4], const i
       };
       float4 v = make_float4(whole(0, 0), whole(0, 1), whole(1, 0), whole(1, 1));
       if (!kExact) v = make_float4(v.x * rescale, v.y * rescale, v.z * rescale, v.w * rescale);
-      const bool real = tile * 8 + g < M;
-      if (!kDirect && real)
+      if (!kDirect)
         store_shared(to, v);
-      else if (kDirect && inside && real)
+      else if (inside && tile * 8 + g < M)
         __stcs(reinterpret_cast<float4*>(to), v);  // evict-first: with plain stores this pattern took 2.4 times as long
     }
   }
