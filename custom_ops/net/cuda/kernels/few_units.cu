@@ -15,6 +15,7 @@ namespace {
 
 constexpr int kThreads = 128;
 constexpr int kLanes = 8;  // an item
+constexpr int64_t kFewItems = 1 << 15;
 constexpr int kTogether = 512;  // inputs whose products a lane adds one after the other, 64 of them: docs/precision.md
 
 // The first kWide values from `from` on.
@@ -42,7 +43,7 @@ __global__ void __launch_bounds__(kThreads)
   for (int begin = 0; begin < inputs; begin += kTogether) {
     const int end = min(begin + kTogether, inputs);
     float part[kItems][kUnits] = {};
-#pragma unroll 2
+#pragma unroll kItems == 1 ? 4 : 2
     for (int k = begin + lane * kWide; k < end; k += kLanes * kWide) {
       float v[kItems][kWide];
 #pragma unroll
@@ -112,6 +113,8 @@ fops_status run_few_units(int64_t n, int64_t inputs, int64_t units, const Tensor
   const float* from = static_cast<const float*>(x.data);
   const bool wide = inputs % 4 == 0 && reinterpret_cast<uintptr_t>(from) % 16 == 0;
   if (!wide) return run<16, 1, 1>(n, inputs, units, from, w, bias, activation, softmax, y, stream);
+  // Of few items as many threads as there can be: 10,000 of 500 inputs TODO us, two items a thread 24.
+  if (units <= 10 && n <= kFewItems) return run<10, 1, 4>(n, inputs, units, from, w, bias, activation, softmax, y, stream);
   if (units <= 10) return run<10, 2, 4>(n, inputs, units, from, w, bias, activation, softmax, y, stream);
   return run<16, 1, 4>(n, inputs, units, from, w, bias, activation, softmax, y, stream);
 }

@@ -68,23 +68,36 @@ __device__ void finish(const DenseEpilogue& epilogue, float sum, long long row, 
   if (own.doubtful(sum)) epilogue.doubts.raise(row, unit);
 }
 
-// y from partial sums, `segment` of them a segment. Few sums for many outputs: a thread an output.
+// y from partial sums, `segment` of them a segment. Few sums for many outputs: a thread kWide neighbours of a row,
+// whose sums are all on their way before the first is added.
 constexpr int kFewSums = 8, kFewThreads = 256;
 
+template <int kWide>
+struct alignas(4 * kWide) Outputs {
+  float at[kWide];
+};
+
+template <int kWide>
 __global__ void __launch_bounds__(kFewThreads) add_few(long long n, long long units, int count, int segment,
                                                        const float* partial, DenseEpilogue epilogue, float* y) {
-  const long long at = blockIdx.x * 1LL * kFewThreads + threadIdx.x, all = n * units;
+  const long long at = (blockIdx.x * 1LL * kFewThreads + threadIdx.x) * kWide, all = n * units;
   if (at >= all) return;
   const long long row = all <= UINT_MAX ? static_cast<unsigned>(at) / static_cast<unsigned>(units) : at / units;
-  float sums[kFewSums], total = 0.0f, sum = 0.0f;
+  Outputs<kWide> sums[kFewSums], out;
 #pragma unroll
-  for (int i = 0; i < kFewSums; ++i) sums[i] = i < count ? __ldcs(partial + i * all + at) : 0.0f;
+  for (int i = 0; i < kFewSums; ++i)
+    if (i < count) sums[i] = *reinterpret_cast<const Outputs<kWide>*>(partial + i * all + at);
 #pragma unroll
-  for (int i = 0; i < kFewSums; ++i) {
-    if (i < count) sum += sums[i];
-    if ((i + 1) % segment == 0) total += sum, sum = 0.0f;
+  for (int e = 0; e < kWide; ++e) {
+    float total = 0.0f, sum = 0.0f;
+#pragma unroll
+    for (int i = 0; i < kFewSums; ++i) {
+      if (i < count) sum += sums[i].at[e];
+      if ((i + 1) % segment == 0) total += sum, sum = 0.0f;
+    }
+    finish(epilogue, total + sum, row, at - row * units + e, out.at + e);
   }
-  finish(epilogue, total + sum, row, at - row * units, y + at);
+  *reinterpret_cast<Outputs<kWide>*>(y + at) = out;
 }
 
 // Many sums for few outputs. The loads of a column of sums are all in flight together, 16 lanes to a column; then one
@@ -199,10 +212,12 @@ fops_status dense(const DenseWeights& weights, int64_t n, const __half* x_hi, co
   if (!apart) return FOPS_OK;
   const int count = call.every_chunk ? call.chunks() : call.parts;
   if (!call.every_chunk) segment = 1;
-  const bool few = count <= kFewSums;
-  (few ? add_few : add_partial)<<<grid_for(ceil_div(n * weights.units, few ? kFewThreads : kAddUnits)),
-                                  few ? kFewThreads : kAddUnits * kAddLanes, 0, stream>>>(
-      n, weights.units, count, segment, call.partial, epilogue(call), y);
+  const int64_t outputs = n * weights.units;
+  const bool few = count <= kFewSums, wide = weights.units % 4 == 0 && reinterpret_cast<uintptr_t>(y) % 16 == 0;
+  const auto add = few ? wide ? add_few<4> : add_few<1> : add_partial;
+  const int threads = few ? kFewThreads : kAddUnits * kAddLanes, a_block = few ? kFewThreads * (wide ? 4 : 1) : kAddUnits;
+  add<<<grid_for(ceil_div(outputs, a_block)), threads, 0, stream>>>(n, weights.units, count, segment, call.partial,
+                                                                    epilogue(call), y);
   return launched("dense layer's sum of partial sums");
 }
 
