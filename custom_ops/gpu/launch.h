@@ -68,12 +68,15 @@ fops_status resident_grid(Function kernel, int threads, size_t shared, long long
   return FOPS_OK;
 }
 
-// Launches a kernel that begins before the one before it in the stream has ended, on GPUs that can (sm_90). It calls
-// wait_for_previous_kernel (gpu/isa/dependents.cuh) before it reads what that one writes. Two launches one after the
-// other take some 2 us less so. `cluster` blocks, which divide the grid, run at the same time (sm_90).
+// Launches a kernel that begins before the one before it in the stream has ended, where its code was made for GPUs that
+// can (sm_90). It calls wait_for_previous_kernel (gpu/isa/dependents.cuh) before it reads what that one writes, and
+// before it ends. Two launches one after the other take some 2 us less so. `cluster` blocks, which divide the grid, run
+// at the same time (sm_90).
 template <typename... Parameters, typename... Arguments>
 fops_status launch_early(void (*kernel)(Parameters...), unsigned grid, unsigned cluster, int threads, size_t shared,
                          cudaStream_t stream, Arguments&&... arguments) {
+  cudaFuncAttributes compiled;
+  FOPS_CUDA(cudaFuncGetAttributes(&compiled, kernel));
   cudaLaunchAttribute attributes[2] = {};
   attributes[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
   attributes[0].val.programmaticStreamSerializationAllowed = 1;
@@ -81,7 +84,7 @@ fops_status launch_early(void (*kernel)(Parameters...), unsigned grid, unsigned 
   attributes[1].val.clusterDim.x = cluster, attributes[1].val.clusterDim.y = attributes[1].val.clusterDim.z = 1;
   cudaLaunchConfig_t config = {};
   config.gridDim = grid, config.blockDim = threads, config.dynamicSmemBytes = shared, config.stream = stream;
-  config.attrs = attributes, config.numAttrs = cluster > 1 ? 2 : 1;
+  config.attrs = attributes, config.numAttrs = compiled.ptxVersion < 90 ? 0 : cluster > 1 ? 2 : 1;
   FOPS_CUDA(cudaLaunchKernelEx(&config, kernel, std::forward<Arguments>(arguments)...));
   return FOPS_OK;
 }

@@ -58,6 +58,7 @@ fops_status Steps::recompute(const Buffers& buffers, int64_t n, const Tensor& da
         w.w, w.bias};
   }
   work.blocks = buffers.plain_blocks(), work.again = buffers.again(), work.scratch = buffers.plain();
+  work.ahead = buffers.steps().back().kind == Step::Kind::few_units;
   work.largest = buffers.largest(), work.out_size = plan_.out().size();
   return run_recompute(work, n, data, out, stream);
 }

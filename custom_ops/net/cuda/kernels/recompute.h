@@ -37,6 +37,7 @@ struct Recompute {
   unsigned* again = nullptr;   // (n): the items to compute again; zeros before and behind
   float* scratch = nullptr;    // two tensors a block, of `largest` values each
   long long largest = 0, out_size = 0;
+  bool ahead = false;          // the step before this one sets no bits: they can be read while it works
 };
 static_assert(sizeof(Recompute) <= 3500, "a kernel's arguments");
 

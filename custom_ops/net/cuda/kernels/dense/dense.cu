@@ -5,6 +5,7 @@
 // one for the other GPUs; kernels.h says why a result's digits do not depend on n.
 #include <cmath>
 
+#include "gpu/isa/dependents.cuh"
 #include "gpu/isa/halves.cuh"
 #include "gpu/largest.cuh"
 #include "net/cuda/kernels/dense/kernels.h"
@@ -80,6 +81,7 @@ struct alignas(4 * kWide) Outputs {
 template <int kWide>
 __global__ void __launch_bounds__(kFewThreads) add_few(long long n, long long units, int count, int segment,
                                                        const float* partial, DenseEpilogue epilogue, float* y) {
+  wait_for_previous_kernel();
   const long long at = (blockIdx.x * 1LL * kFewThreads + threadIdx.x) * kWide, all = n * units;
   if (at >= all) return;
   const long long row = all <= UINT_MAX ? static_cast<unsigned>(at) / static_cast<unsigned>(units) : at / units;
@@ -109,6 +111,7 @@ constexpr int kAddUnits = 32, kAddLanes = 16, kAddDeep = 256;
 __global__ void __launch_bounds__(kAddUnits* kAddLanes) add_partial(long long n, long long units, int count,
                                                                     int segment, const float* partial,
                                                                     DenseEpilogue epilogue, float* y) {
+  wait_for_previous_kernel();
   __shared__ float sums[kAddDeep][kAddUnits];
   const int column = threadIdx.x % kAddUnits, lane = threadIdx.x / kAddUnits;
   const long long at = blockIdx.x * 1LL * kAddUnits + column, all = n * units;
@@ -216,8 +219,8 @@ fops_status dense(const DenseWeights& weights, int64_t n, const __half* x_hi, co
   const bool few = count <= kFewSums, wide = weights.units % 4 == 0 && reinterpret_cast<uintptr_t>(y) % 16 == 0;
   const auto add = few ? wide ? add_few<4> : add_few<1> : add_partial;
   const int threads = few ? kFewThreads : kAddUnits * kAddLanes, a_block = few ? kFewThreads * (wide ? 4 : 1) : kAddUnits;
-  add<<<grid_for(ceil_div(outputs, a_block)), threads, 0, stream>>>(n, weights.units, count, segment, call.partial,
-                                                                    epilogue(call), y);
+  FOPS_TRY(launch_early(add, grid_for(ceil_div(outputs, a_block)), 1, threads, 0, stream, n, weights.units, count,
+                        segment, call.partial, epilogue(call), y));
   return launched("dense layer's sum of partial sums");
 }
 
