@@ -23,6 +23,7 @@ CHAINS = [
         (1, 15, 13),
     ),
     Chain([Convolution(64, 5), Tanh(), MaxPool(), Flatten(), Dense(3, bias=False)], (1, 12, 19)),
+    Chain([Convolution(31, 5), Tanh(), MaxPool()], (1, 44, 44)),
     Chain(
         [Convolution(24, 5), Tanh(), MaxPool(), Convolution(8, 3), Tanh(), MaxPool(), Flatten(), Dense(70)],
         (1, 22, 22),

@@ -197,7 +197,7 @@ def test_course_networks(name, kind):
     check_network(chain, chain.weights(pixels=kind == "pixels"), x)
 
 
-@pytest.mark.parametrize("filters", [4, 9, 16, 50])
+@pytest.mark.parametrize("filters", [4, 9, 16, 24, 30, 50])
 def test_pixels_with_one_of_another_size(filters):
     """The stages that split into halves scale whole bands: one value must not take the others' bits."""
     rng = np.random.default_rng()

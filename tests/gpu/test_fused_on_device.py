@@ -189,6 +189,28 @@ def test_relu_and_any_pool(torch, pool, kind):
         np.testing.assert_array_equal(on_device(torch, network, x[part]).cpu().numpy(), scores[part])
 
 
+@pytest.mark.parametrize("kind", ["uint8", "pixels", "reals"])
+def test_pooled_pixels(torch, kind):
+    """5x5 over one channel, tanh and a 2x2 pool are one kernel, which differs by filters, sizes and what comes next."""
+    sides = st.integers(6, 40) | st.integers(60, 74)
+
+    @profiles.on_device(60)
+    @hypothesis.given(
+        st.integers(1, 66), sides, sides, st.integers(1, 900), st.integers(0, 3), st.booleans(), st.integers(0, 99)
+    )
+    def check(filters, h, w, n, offset, dense, seed):
+        layers = [Convolution(filters, 5), Tanh(), MaxPool(), *([Flatten(), Dense(20)] if dense else [])]
+        chain = chains.Chain(layers, (1, h, w))
+        n = max(1, min(n, 40_000_000 // (filters * h * w)))
+        arrays, images = weights(chain, seed, kind != "reals"), chain.items(n + offset, kind, seed)
+        want = torch_chains.reference(torch, chain, images[offset:], arrays)
+        x = torch.as_tensor(images).cuda()[offset:]  # a slice need not begin on a 16-byte boundary
+        y = on_device(torch, on_gpu(chain, arrays), x).cpu().numpy()
+        assert error(y, want) <= LIMIT, (chain, n, offset)
+
+    check()
+
+
 @pytest.mark.parametrize("activation", [None, Tanh, Relu])
 def test_convolutions_before_a_dense_layer(torch, activation):
     """Without a pool or a tanh some convolutions write halves themselves, in planes or a position's filters side by

@@ -8,7 +8,7 @@
 // With few filters loading pixels takes longer than multiplying them. Here K + 3 pixels of a row serve four outputs.
 // With up to four filters a column has two rows of outputs: rows 0-3 of the product make the upper one, 4-7 the lower.
 // Costs: a third of the loads, but half as many products again, with zeros.
-// Gains: fa2020's first layer 0.37 ms (pixels.cu 0.70); sp2018's 0.30 (0.33). docs/notebook.md has
+// Gains: fa2020's first layer 0.38 ms (pixels.cu 0.70); sp2018's 0.31 (0.33). docs/notebook.md has
 // what was tried.
 #include <type_traits>
 
@@ -62,7 +62,7 @@ __global__ void __launch_bounds__(kThreads, least_blocks(K))
 
   const float least = half ? 0.0f : least_scaled(kTaps);
   const auto [filter_scale, fits] = weight_scale(k, d.M * kTaps, least, kThreads, &scratch);
-  uint32_t finite = fits;  // as such: the compiler would keep what it was worked out from
+  uint32_t finite = fits;  // kept as it is: the compiler would keep, and spill, what it was worked out from
   asm volatile("" : "+r"(finite));
   const float unscale = 1.0f / kImageScale / filter_scale;
   uint32_t weights[kShifts][steps(K)][4];
@@ -135,7 +135,7 @@ __global__ void __launch_bounds__(kThreads, least_blocks(K))
   }
 }
 
-// Bytes of a band's outputs. Measured on an H200, sp2018's first layer: 40 KB 0.311 ms, 64 KB 0.322, 128 KB 0.325.
+// Bytes of a band's outputs, evened out over an image's bands. Measured on an H200: docs/notebook.md.
 constexpr int64_t kBand = 40 << 10;
 constexpr size_t kEveryGpu = 98 * 1024;  // what every GPU from sm_80 on gives a block
 

@@ -22,7 +22,7 @@ namespace fused_pixels {
 //
 // The second way loads half as many pixels for an output, but its weights take twice as many registers.
 constexpr int K = 5, kTaps = K * K;
-constexpr int kSteps = 2;  // of mma: 16 pairs of taps
+constexpr int kSteps = 2;     // of mma: 16 pairs of taps
 constexpr int kMostTwo = 32;  // filters, with two outputs a column: 64 registers of weights
 constexpr int kChunk = 8;     // outputs of a filter that a warp computes at a time
 // The smallest scaled magnitude of a pixel, or of a weight as tanh's argument has it, but zero. Low halves end at 2^-25:
@@ -30,8 +30,8 @@ constexpr int kChunk = 8;     // outputs of a filter that a warp computes at a t
 constexpr float kLeastPixel = 0.2f, kLeastWeight = static_cast<float>(kLeastPixel / kTanhArgument);
 constexpr size_t kMostShared = 98 * 1024;  // what every GPU from sm_80 on gives a block
 
-// The two neighbouring taps (p, q) and (p, q + 1) of a register, that of lane i % 4 and number i / 4 of its four; q + 1
-// may lie outside the filter, and so may both of the last register.
+// The neighbouring taps (p, q) and (p, q + 1) of a column's i-th pair, which is in register i / 4 of lanes i % 4; q + 1
+// may lie outside the filter. `padding`: both do.
 struct Pair {
   int p, q;
   bool padding;
@@ -69,6 +69,7 @@ __host__ __device__ inline int staged_words(const Sizes& s) { return s.rows * s.
 __host__ __device__ inline int raw_words(const Sizes& s) { return (s.rows * s.W + 8 + 15) / 16 * 4; }
 __host__ __device__ inline int half_bytes(const Sizes& s) { return (s.values * 2 + 15) / 16 * 16; }
 
+// Whether a column is two outputs.
 inline bool two_outputs(int M) { return M <= kMostTwo; }
 
 inline Sizes sizes_for(const Stage& stage, bool halves) {
@@ -76,7 +77,7 @@ inline Sizes sizes_for(const Stage& stage, bool halves) {
   s.H = static_cast<int>(stage.in.H), s.W = static_cast<int>(stage.in.W), s.M = static_cast<int>(stage.out.C);
   s.rows = static_cast<int>(2 * stage.out.H) + K - 1;
   s.groups = (s.W + 3) / 4;  // 2 at least
-  // The least odd multiple that holds a row, of words that begin at each pixel or at every second one.
+  // The least odd multiple of 8 or 16 that holds a row, of words that begin at every second pixel or at each.
   s.stride = two_outputs(s.M) ? (s.groups * 2 + 7) / 16 * 16 + 8 : (s.W + 15) / 32 * 32 + 16;
   s.PW = static_cast<int>(stage.out.W), s.outputs = static_cast<int>(stage.out.H * stage.out.W);
   s.values = s.M * s.outputs;
