@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from fashion_infer.measure.records import Case, ConvolutionShape, Measurement, Result
 from fashion_infer.present import content
 from fashion_infer.present.charts import figure, images, kernels, roofline, throughput
-from fashion_infer.present.charts.smaller import smaller
+from fashion_infer.present.charts.smaller import smaller, with_classes
 from fashion_infer.present.render import html, markdown, terminal
 from fashion_infer.present.units import ceiling
 
@@ -97,6 +97,30 @@ SHORT = """<svg>
 
 def test_what_elements_repeat_is_said_once():
     assert smaller(LONG) == SHORT == smaller(SHORT)
+
+
+STYLED = """<svg>
+<style>text { a: b }</style>
+<text style="fill: red" x="1">1 > style="a"</text>
+<path style="fill: red" d="M1 1"/>
+<g style="fill: red">
+<path d="M1 1" style="fill: blue"/>
+<text>
+style="fill: red"</text>
+<path d="M1 2" style="fill: blue"/>
+</g>
+</svg>"""
+
+
+def test_a_style_of_three_elements_is_a_class():
+    text = with_classes(STYLED)
+    name = re.search(r"\.(s[0-9a-f]{5}) \{ fill: red \}</style>", text).group(1)
+    want = STYLED.replace("</style>", f" .{name} {{ fill: red }}</style>")
+    for begin in ("<text", "<path", "<g"):
+        want = want.replace(f'{begin} style="fill: red"', f'{begin} class="{name}"')
+    assert text == want == with_classes(text)
+    bare = STYLED.replace("<style>text { a: b }</style>", "")
+    assert with_classes(bare) == bare
 
 
 def test_an_axis_of_less_than_a_decade_has_ticks():

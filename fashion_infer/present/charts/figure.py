@@ -10,7 +10,7 @@ import numpy as np
 
 from ...errors import DataError, UsageError
 from ...system.files import replacing
-from .smaller import smaller
+from .smaller import smaller, with_classes
 
 # Colours by what they are for, in a light and in a dark scheme. A chart is drawn in the light ones; in an SVG each
 # becomes the CSS variable of its name. As text all have a contrast of 4.5 and more with their paper.
@@ -99,7 +99,7 @@ def _svg(figure, path: str) -> str:
     css = f"<style>{style()} {_FONT}</style>"
     text = re.sub(r'<style type="text/css">.*?</style>', css, text, count=1, flags=re.DOTALL)
     # SVG 2 has `href` without a namespace, and what reads SVG has long known it.
-    text = smaller(re.sub(r"\n\s*", "\n", text)).replace(' xlink:href="#', ' href="#')
+    text = with_classes(smaller(re.sub(r"\n\s*", "\n", text))).replace(' xlink:href="#', ' href="#')
     return text if "xlink:href=" in text else text.replace(' xmlns:xlink="http://www.w3.org/1999/xlink"', "", 1)
 
 
