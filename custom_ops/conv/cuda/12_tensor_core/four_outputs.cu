@@ -8,7 +8,7 @@
 // With few filters loading pixels takes longer than multiplying them. Here K + 3 pixels of a row serve four outputs.
 // With up to four filters a column has two rows of outputs: rows 0-3 of the product make the upper one, 4-7 the lower.
 // Costs: a third of the loads, but half as many products again, with zeros.
-// Gains: fa2020's first layer 0.38 ms (pixels.cu 0.70); sp2018's 0.31 (0.33). docs/notebook.md has
+// Gains: fa2020's first layer 0.35 ms (pixels.cu 0.70); sp2018's 0.28 (0.33). docs/notebook.md has
 // what was tried.
 #include <type_traits>
 
@@ -99,25 +99,30 @@ __global__ void __launch_bounds__(kThreads, least_blocks(K))
                        : stage<false>(source, count, pad, tiling.vector_in, kImageScale, hi, lo);
     exact = !__syncthreads_or(!exact);  // pixels are: this is all they cost
     turns.claim(&slot, claims);
-    // The next band is on its way while this one is multiplied.
+    float scale = kImageScale;  // 0: none fits
+    if (!exact || !finite) {
+      if (waits) {
+        scale = finite ? band_scale<kThreads>(waiting, count, least, &scratch) : 0.0f;
+        if (scale != 0.0f) stage<true>(waiting, count, pad, true, scale, hi, lo);
+      } else {
+        scale = finite ? band_scale<kThreads>(source, count, least, &scratch) : 0.0f;
+        if (scale != 0.0f) stage<true>(source, count, pad, tiling.vector_in, scale, hi, lo);
+      }
+      __syncthreads();
+    }
+    // The next band is on its way while this one is multiplied, and not sooner: what waits may have been staged twice.
     if (turns.next < tasks) {
       const int more = pixels_of(turns.next, &next);
       if (waits) fetch(next, more, waiting);
       else prefetch_l2(next, more * static_cast<int>(sizeof(X)), kThreads);
     }
-    float rescale = 1.0f;
-    if (!exact || !finite) {
-      const float scale = finite ? band_scale<kThreads>(source, count, least, &scratch) : 0.0f;
-      if (scale == 0.0f) {
-        direct_band(source - h0 * d.W, k, out - h0 * d.OW, 1, d.H, d.W, d.M, K, h0, rows,
-                    blockIdx.z * kThreads + threadIdx.x, gridDim.z * kThreads);
-        __syncthreads();
-        continue;
-      }
-      stage<true>(source, count, pad, tiling.vector_in, scale, hi, lo);
-      rescale = kImageScale / scale;
+    if (scale == 0.0f) {
+      direct_band(source - h0 * d.W, k, out - h0 * d.OW, 1, d.H, d.W, d.M, K, h0, rows,
+                  blockIdx.z * kThreads + threadIdx.x, gridDim.z * kThreads);
       __syncthreads();
+      continue;
     }
+    const float rescale = kImageScale / scale;
 
     columns.rows = rows;
     columns.count = (kTwoRows ? (rows + 1) / 2 : rows) * columns.a_row;

@@ -24,7 +24,7 @@ __host__ __device__ constexpr int steps(int K) { return ((K + 1) * pairs_a_row(K
 // where there are eight rows, and half of row 4 + t / 2 where there are six. So a lane's operands lie in two runs.
 template <int K>
 struct PairOf {
-  static constexpr int kRun = pairs_a_row(K), kMore = 2 * steps(K) - kRun;  // pairs of the first and second run
+  static constexpr int kRun = pairs_a_row(K);  // pairs of the first run
   int row, at;
   __device__ PairOf(int t, int i)
       : row(i < kRun ? t : K == 7 ? 4 + t : 4 + t / 2), at(i < kRun ? i : K == 7 ? i - kRun : t % 2 * 2 + i - kRun) {}
