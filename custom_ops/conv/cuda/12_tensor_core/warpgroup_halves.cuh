@@ -10,8 +10,8 @@
 namespace fops {
 namespace few_filters {
 
-// kOnce times four outputs of a thread, from place `first` on: all loads before the stores. Behind place `last` it is
-// that one's again: a branch for each would let no two of them overlap.
+// kOnce times four outputs of a thread, from place `first` on: all loads before the stores. A place behind `last` counts
+// as `last`, and is stored again with the same values: a branch for each four would let no two of them overlap.
 template <int kOnce>
 __device__ __forceinline__ void some_fours(const float* outgoing, const HalvesOut& out, float least, int first,
                                            int last) {
