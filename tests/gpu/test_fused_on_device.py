@@ -295,10 +295,12 @@ def test_a_callers_own_graph(torch):
     assert error(out.cpu().numpy(), torch_chains.reference(torch, chain, images, arrays)) <= LIMIT
 
 
-def test_infinities_and_nan_stay_with_their_image(torch):
-    chain = chains.course("fa2017", logits=True)
+@pytest.mark.parametrize("column", [10, 11])  # pixels are staged in pairs
+@pytest.mark.parametrize("name", ["fa2017", "sp2018"])
+def test_infinities_and_nan_stay_with_their_image(torch, name, column):
+    chain = chains.course(name, logits=True)
     arrays, images = weights(chain, pixels=False), chain.items(6, "reals")
-    images[2, 0, 10, 10], images[4, 0, 3, 3] = np.inf, np.nan
+    images[2, 0, 10, column], images[4, 0, 3, 3] = np.inf, np.nan
     want = torch_chains.reference(torch, chain, images, arrays)
     y = on_gpu(chain, arrays).forward(images)
     fine = [0, 1, 3, 5]

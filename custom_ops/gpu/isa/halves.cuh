@@ -63,8 +63,8 @@ __device__ inline SplitPair split_pair(float a, float b) {
 }
 
 // Two neighbouring pixels as a word of rounded halves, and with kResidue what the rounding left. Returns whether the
-// first was exact: the second is the first of the next word.
-template <bool kResidue, bool kEnlarged>
+// first was exact, and with kBoth the second, which otherwise is the first of the next word.
+template <bool kResidue, bool kEnlarged, bool kBoth = false>
 __device__ inline bool round_pair(float here, float next, uint32_t* hi, uint32_t* lo) {
   constexpr float kSize = kEnlarged ? kLowScale : 1.0f;  // of lo: see split_enlarged and split
   const __half2 rounded = __floats2half2_rn(here, next);
@@ -72,7 +72,7 @@ __device__ inline bool round_pair(float here, float next, uint32_t* hi, uint32_t
   *hi = bits(rounded);
   if (kResidue)
     *lo = pack(__float2half_rn(rest * kSize), __float2half_rn((next - __high2float(rounded)) * kSize));
-  return rest == 0.0f;
+  return rest == 0.0f && (!kBoth || next - __high2float(rounded) == 0.0f);
 }
 
 // The power of two that brings `largest` into [2^13, 2^14); 1 for zero. It stops at 2^-60, so that the inverses of two

@@ -68,9 +68,7 @@ template <bool kTwo, int kThreads, bool kResidue>
 __device__ bool stage(const Sizes& s, const float* source, float scale, uint32_t* hi, uint32_t* lo) {
   bool exact = true;
   const auto put = [&](float here, float next, uint32_t* high, uint32_t* low) {
-    exact = round_pair<kResidue, false>(here, next, high, low) && exact;
-    // Where words overlap, the second pixel is the first of another word.
-    if (kTwo) exact = next == __high2float(reinterpret_cast<const __half2&>(*high)) && exact;
+    exact = round_pair<kResidue, false, kTwo>(here, next, high, low) && exact;
   };
   constexpr int kStep = kTwo ? 2 : 1;  // pixels from word to word
   if (s.vector_in) {
