@@ -57,25 +57,18 @@ struct OneOutput {
 #pragma unroll
     for (int tile = kFrom; tile < (kTo < kFull ? kTo : kFull); ++tile) {
       float sum[2][2][4] = {};
-#pragma unroll
-      for (int step = 0; step < kSteps; ++step)
-#pragma unroll
-        for (int e = 0; e < 4; ++e)
-          mma(sum[e / 2][e % 2], weights[tile * 4 + step], in[e / 2][e % 2][2 * step], in[e / 2][e % 2][2 * step + 1]);
-      if (!kExact) {
+      // half: of the weights, 0 low, 1 high.
+      const auto multiply = [&](int half, const uint32_t(&of)[2][2][4]) {
 #pragma unroll
         for (int step = 0; step < kSteps; ++step)
 #pragma unroll
           for (int e = 0; e < 4; ++e)
-            mma(sum[e / 2][e % 2], weights[tile * 4 + 2 + step], rest[e / 2][e % 2][2 * step],
-                rest[e / 2][e % 2][2 * step + 1]);
-      }
-#pragma unroll
-      for (int step = 0; step < kSteps; ++step)
-#pragma unroll
-        for (int e = 0; e < 4; ++e)
-          mma(sum[e / 2][e % 2], weights[tile * 4 + 2 + step], in[e / 2][e % 2][2 * step],
-              in[e / 2][e % 2][2 * step + 1]);
+            mma(sum[e / 2][e % 2], weights[(tile * 2 + half) * kSteps + step], of[e / 2][e % 2][2 * step],
+                of[e / 2][e % 2][2 * step + 1]);
+      };
+      multiply(0, in);
+      if (!kExact) multiply(1, rest);
+      multiply(1, in);
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         float v[2];
