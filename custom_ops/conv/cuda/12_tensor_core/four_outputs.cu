@@ -100,14 +100,12 @@ __global__ void __launch_bounds__(kThreads, least_blocks(K))
     exact = !__syncthreads_or(!exact);  // pixels are: this is all they cost
     turns.claim(&slot, claims);
     float scale = kImageScale;  // 0: none fits
+    const auto stage_again = [&](const X* from, bool vector) {
+      scale = finite ? band_scale<kThreads>(from, count, least, &scratch) : 0.0f;
+      if (scale != 0.0f) stage<true>(from, count, pad, vector, scale, hi, lo);
+    };
     if (!exact || !finite) {
-      if (waits) {
-        scale = finite ? band_scale<kThreads>(waiting, count, least, &scratch) : 0.0f;
-        if (scale != 0.0f) stage<true>(waiting, count, pad, true, scale, hi, lo);
-      } else {
-        scale = finite ? band_scale<kThreads>(source, count, least, &scratch) : 0.0f;
-        if (scale != 0.0f) stage<true>(source, count, pad, tiling.vector_in, scale, hi, lo);
-      }
+      waits ? stage_again(waiting, true) : stage_again(source, tiling.vector_in);
       __syncthreads();
     }
     // The next band is on its way while this one is multiplied, and not sooner: what waits may have been staged twice.
