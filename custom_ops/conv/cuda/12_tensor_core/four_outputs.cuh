@@ -20,8 +20,10 @@ __host__ __device__ constexpr int patch_rows(int K, bool two_rows) { return K + 
 // mma steps of 8 pairs: 3 for K = 5, 5 for K = 7, with one row of outputs as with two.
 __host__ __device__ constexpr int steps(int K) { return ((K + 1) * pairs_a_row(K) + 7) / 8; }
 
-// Which pair of its column lane t's operand i is: first those of row t, then, of the rows from 4 on, all of row 4 + t
-// where there are eight rows, and half of row 4 + t / 2 where there are six. So a lane's operands lie in two runs.
+// Which pair of a column is operand i of lane t. A lane has two runs of neighbouring pairs:
+//
+//   K = 7, eight rows   all of row t, then all of row 4 + t
+//   K = 5, six rows     all of row t, then one half of row 4 + t / 2
 template <int K>
 struct PairOf {
   static constexpr int kRun = pairs_a_row(K);  // pairs of the first run
