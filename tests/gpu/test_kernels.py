@@ -107,6 +107,7 @@ def test_layers_by_turns(torch, name):
 
 # Shapes that have kernels of their own, which random shapes seldom meet: C, H and W of outputs, M, K.
 FAMILIES = {
+    "one-channel": (st.just(1), st.integers(1, 60), st.integers(2, 90), st.integers(1, 40), st.sampled_from([5, 7])),
     "few-filters": (st.integers(2, 6), st.integers(4, 68), st.integers(1, 68), st.integers(9, 16), st.just(5)),
     "pointwise": (st.integers(64, 128), st.integers(1, 60), st.integers(1, 60), st.integers(1, 300), st.just(1)),
     "few-channels": (

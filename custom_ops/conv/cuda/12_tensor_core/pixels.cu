@@ -7,9 +7,10 @@
 // 41 GFLOP for 14.4 (halves, 25 taps padded to 32, 50 filters to 56). What is left is the stores.
 // Costs: images that are not exact in half are noticed as they are staged, and pay for a third and fourth product.
 // Gains: fa2017 0.339 ms, 1.39 times faster than step 11 and 1.36 times the time to fill the output, error 1.7e-7 of
-// the largest output (step 11: 3.2e-7); on Hopper shifts.cu does that layer now. fa2019's first layer 0.659 ms.
+// the largest output (step 11: 3.2e-7); on Hopper shifts.cu does that layer now. fa2019's first layer 0.589 ms.
 #include "conv/cuda/12_tensor_core/direct_band.cuh"
 #include "conv/cuda/12_tensor_core/outgoing.cuh"
+#include "conv/cuda/12_tensor_core/pixels_pairs.cuh"
 #include "conv/cuda/12_tensor_core/pixels_products.cuh"
 #include "conv/cuda/12_tensor_core/tensor_core.h"
 #include "conv/cuda/kernels.h"
@@ -18,6 +19,8 @@
 #include "gpu/claims.cuh"
 #include "gpu/isa/bulk_copy.cuh"
 #include "gpu/isa/halves.cuh"
+
+#include <type_traits>
 
 namespace fops {
 namespace {
@@ -66,7 +69,7 @@ struct Tiling {
 
 // A block stays on its multiprocessor, its weights in registers, and walks over bands. Where it makes only a slice of a
 // band it stages all of it nevertheless: the band's scale, and with it the results, are to be the same in every batch.
-template <int K, int kTiles, bool kDirect, typename X>
+template <int K, int kTiles, bool kDirect, bool kPairs, typename X>
 __global__ void __launch_bounds__(32 * warps(kDirect), least_blocks(kDirect, kTiles, K))
     tensor_core_pixels(Dims d, Tiling tiling, bool half, const X* __restrict__ x, const float* __restrict__ k,
                        float* __restrict__ y, unsigned* claims) {
@@ -85,17 +88,8 @@ __global__ void __launch_bounds__(32 * warps(kDirect), least_blocks(kDirect, kTi
   const auto [filter_scale, finite] = weight_scale(k, d.M * kTaps, least, kThreads, &scratch);
   const float unscale = 1.0f / kImageScale / filter_scale;
   uint32_t weights[kTiles][kSteps][4];
-#pragma unroll
-  for (int tile = 0; tile < kTiles; ++tile)
-#pragma unroll
-    for (int i = 0; i < 2 * kSteps; ++i) {
-      const int m = tile * 8 + g, pair = i * 4 + t, p = pair / pairs_a_row(K), q = pair % pairs_a_row(K) * 2;
-      const bool real = m < d.M && p < K;
-      const Split a = split_enlarged(real ? k[m * kTaps + p * K + q] * filter_scale : 0.0f);
-      const Split b = split_enlarged(real && q + 1 < K ? k[m * kTaps + p * K + q + 1] * filter_scale : 0.0f);
-      weights[tile][i / 2][i % 2 * 2] = pack(a.hi, b.hi);
-      weights[tile][i / 2][i % 2 * 2 + 1] = half ? 0 : pack(a.lo, b.lo);
-    }
+  if constexpr (kPairs) load_pair_weights<K>(k, d.M, filter_scale, half, weights);
+  else load_weights<K>(k, d.M, filter_scale, half, weights);
 
   int offset[2 * kSteps];  // of this lane's pairs, from the pixel's corner, in bytes
 #pragma unroll
@@ -147,12 +141,16 @@ __global__ void __launch_bounds__(32 * warps(kDirect), least_blocks(kDirect, kTi
     float* const rows_out = staged + (reinterpret_cast<uintptr_t>(out) / 4 - shared_address(staged) / 4) % 8 / 4 * 4;
     float* to = kDirect ? out : rows_out;
     const int stride = kDirect ? plane : tiling.stride;
-    if (exact || half)
-      multiply<true, kDirect, kWarps, K>(weights, offset, unscale * rescale, 1.0f, hi, lo, to, stride, d.M, first, end,
-                                         tiling.inverse_OW);
-    else
-      multiply<false, kDirect, kWarps, K>(weights, offset, unscale, rescale, hi, lo, to, stride, d.M, first, end,
-                                          tiling.inverse_OW);
+    const auto products = [&](auto exactly) {
+      const float back = exactly ? unscale * rescale : unscale;
+      if constexpr (kPairs)
+        multiply_pairs<exactly, kWarps, K>(weights, offset, back, rescale, hi, lo, to, stride, first, end,
+                                           tiling.inverse_OW);
+      else
+        multiply<exactly, kDirect, kWarps, K>(weights, offset, back, rescale, hi, lo, to, stride, d.M, first, end,
+                                              tiling.inverse_OW);
+    };
+    exact || half ? products(std::true_type()) : products(std::false_type());
     if (kDirect) {
       __syncthreads();
       continue;
@@ -200,6 +198,10 @@ Tiling tiling_for(const fops_conv& c, int64_t band) {
   return tiling;
 }
 
+// Tiles of pixels_pairs.cuh. With more filters loads are not what limits: 24 of 5x5, on 30x30, 10,000 images 0.187 ms
+// so, 0.185 without; 20 0.160 and 0.161. More than four of 7x7 have no registers.
+constexpr int most_pair_tiles(int K) { return K == 7 ? 4 : 5; }
+
 // `c` with as many filters as a block takes of the `filters` that there are.
 template <int K, int kTiles>
 fops_status run(const fops_conv& c, int64_t filters, bool half, const void* x, const float* k, float* y,
@@ -223,7 +225,16 @@ fops_status run(const fops_conv& c, int64_t filters, bool half, const void* x, c
   const size_t shared = direct ? 2 * sizeof(uint32_t) * tiling.words : shared_bytes(tiling, c);
   return with_input(c, x, [&](auto typed) {
     using In = std::remove_cv_t<std::remove_pointer_t<decltype(typed)>>;
-    auto* kernel = direct ? tensor_core_pixels<K, kTiles, true, In> : tensor_core_pixels<K, kTiles, false, In>;
+    auto* kernel =
+        direct ? tensor_core_pixels<K, kTiles, true, false, In> : tensor_core_pixels<K, kTiles, false, false, In>;
+    if (!direct && d.OW % 2 == 0) {
+      constexpr int kMore = 2 * kTiles, kLess = kMore - 1;  // tiles of four filters each
+      const bool less = c.M <= kFiltersOfTile * kLess;
+      if constexpr (kLess <= most_pair_tiles(K))
+        if (less) kernel = tensor_core_pixels<K, kLess, false, true, In>;
+      if constexpr (kMore <= most_pair_tiles(K))
+        if (!less) kernel = tensor_core_pixels<K, kMore, false, true, In>;
+    }
     const int threads = 32 * warps(direct);
     FOPS_TRY(allow_shared(kernel, shared));
     return in_pieces(d.B, tiling.bands, [&](long long first, long long count) {

@@ -56,6 +56,23 @@ __device__ bool stage(const X* source, int count, bool vector, float scale, uint
   return exact;
 }
 
+// The halves of M filters, in the registers that the mma wants.
+template <int K, int kTiles>
+__device__ void load_weights(const float* k, int M, float scale, bool half, uint32_t (&weights)[kTiles][steps(K)][4]) {
+  const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+#pragma unroll
+  for (int tile = 0; tile < kTiles; ++tile)
+#pragma unroll
+    for (int i = 0; i < 2 * steps(K); ++i) {
+      const int m = tile * 8 + g, pair = i * 4 + t, p = pair / pairs_a_row(K), q = pair % pairs_a_row(K) * 2;
+      const bool real = m < M && p < K;
+      const Split a = split_enlarged(real ? k[(m * K + p) * K + q] * scale : 0.0f);
+      const Split b = split_enlarged(real && q + 1 < K ? k[(m * K + p) * K + q + 1] * scale : 0.0f);
+      weights[tile][i / 2][i % 2 * 2] = pack(a.hi, b.hi);
+      weights[tile][i / 2][i % 2 * 2 + 1] = half ? 0 : pack(a.lo, b.lo);
+    }
+}
+
 // The products of outputs `first` to `end` of one band, from staged pixels to outputs: `to_band` is global memory
 // (kDirect) or the staging rows. `first` is a multiple of kChunk, `end` another or the band's end.
 // Filters are the rows of the product, eight a tile: row g of a tile holds the high halves of filter 8 tile + g's
