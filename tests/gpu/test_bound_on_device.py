@@ -177,6 +177,16 @@ def test_dense():
     check()
 
 
+@pytest.mark.parametrize("kind", ["constant", "positive", "wide"])
+@pytest.mark.parametrize("values", [7, 132, 256, 260, 500, 1500])
+def test_few_units(values, kind):
+    """Of many items the last dense layer takes two at a time."""
+    rng = np.random.default_rng()
+    weight = inputs.draw(kind, rng, (10, values)).astype(np.float32)
+    x = inputs.draw(kind, rng, (1100, values)).astype(np.float32)
+    check_network(chains.Chain([Dense(10, bias=False)], (values,)), {"fullyconnected0_weight": weight}, x)
+
+
 def test_random_networks():
     @profiles.on_device(150)
     @hypothesis.given(LARGE, st.integers(1, 40), KIND, st.booleans(), SEED)

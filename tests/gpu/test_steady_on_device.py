@@ -10,7 +10,7 @@ import pytest
 import reference
 from torch_chains import on_device
 
-from fashion_infer.graph.layers import Dense
+from fashion_infer.graph.layers import Dense, Softmax
 
 hypothesis = pytest.importorskip("hypothesis")
 st = hypothesis.strategies
@@ -52,6 +52,12 @@ def test_random_networks(torch):
 @pytest.mark.parametrize("name", chains.COURSE)
 def test_course_networks(torch, name, kind):
     check_network(torch, chains.course(name), 301, kind, 1)
+
+
+@pytest.mark.parametrize("values", [8, 140, 256, 260, 500, 1500])
+def test_few_units(torch, values):
+    """From 1,025 items on a weight that is loaded serves two; with few inputs half a warp takes an item."""
+    check_network(torch, chains.Chain([Dense(10), Softmax()], (values,)), 1300, "normal", values)
 
 
 @pytest.mark.parametrize("slice_", [1, 7, 64])
@@ -103,7 +109,8 @@ def test_many_images_a_block(c, size, m, k):
 
 
 # C, H, W, M, K with one channel: in small batches several blocks share a band. Outputs go straight to global memory, or
-# through shared memory by the copy engine or by threads; bands end with an odd row, or are shorter at an image's end.
+# through shared memory by the copy engine or by threads, of four to 28 filters; bands end with an odd row, or are
+# shorter at an image's end.
 SHARED_BANDS = [
     (1, 56, 56, 4, 7),
     (1, 28, 28, 64, 7),
@@ -113,6 +120,9 @@ SHARED_BANDS = [
     (1, 86, 86, 4, 7),
     (1, 25, 28, 3, 5),
     (1, 14, 12, 12, 5),
+    (1, 32, 28, 3, 7),
+    (1, 32, 28, 16, 7),
+    (1, 30, 30, 27, 5),
 ]
 # C, H, W, M, K of any_shape.cu: with the batch tasks change from blocks that share the depth to strips, and from few
 # columns to many.

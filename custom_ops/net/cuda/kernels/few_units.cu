@@ -1,11 +1,11 @@
 // The last dense layer, 10 units or so, in float32, with the softmax or activation behind it.
 //
-//   lanes   0 .. 7    8 .. 15   16 .. 23   24 .. 31     eight lanes share an item's inputs, 16 bytes a read;
-//   item    0         1         2          3            shuffles add up the eight sums
+//   a warp's lanes      0  1  2 .. 15 | 16 17 .. 31     share the inputs of two items, 16 bytes a read
+//   lanes 16 apart      keep item 0   |  keep item 1    trade sums: each gives the other item's away
+//   8, 4, 2, 1 apart    add up item 0 | add up item 1   and have all its sums in the end
 //
-// With many items eight lanes take two, and each weight that is loaded serves both.
-// Costs: 30 shuffles an item (a warp an item would need 50). For 10,000 items of 500 values: 20 MB, 0.005 ms at 4.3
-// TB/s, and 0.1 GFLOP, 0.002 ms.
+// A weight that is loaded serves both items. Few items have a warp each, for more warps; few inputs half a warp.
+// Costs: 25 shuffles an item. For 10,000 items of 500 values: 20 MB, 0.005 ms at 4.3 TB/s, and 0.1 GFLOP, 0.002 ms.
 // Gains: no matrix units and no padding for 10 units, and no kernel of its own for the softmax.
 #include "gpu/isa/dependents.cuh"
 #include "gpu/launch.h"
@@ -16,9 +16,13 @@ namespace fops {
 namespace {
 
 constexpr int kThreads = 128;
-constexpr int kLanes = 8;  // an item
-constexpr int64_t kFewItems = 1 << 15;  // up to so many: one item for eight lanes
-constexpr int kTogether = 512;  // inputs whose products a lane adds one after the other, 64 of them: docs/precision.md
+constexpr int64_t kFewItems = 1024;  // up to so many: one item, not two, for the same lanes
+// Up to so many inputs have half a warp. That goes by the inputs alone: with the lanes the order of additions changes,
+// and an item's result is to be the same in any batch.
+constexpr int64_t kFewInputs = 256;
+// Inputs whose products the lanes add one after the other, 32 each: with the five additions behind them that is about
+// what docs/precision.md allows in the worst case (4 + 32 roundings for 1,024 inputs).
+constexpr int kTogether = 1024;
 
 // The first kWide values from `from` on.
 template <int kWide, typename X>
@@ -31,23 +35,25 @@ __device__ inline void load(const X* from, float (&to)[kWide]) {
   }
 }
 
-template <int kUnits, int kItems, int kWide, typename X>
+template <int kUnits, int kItems, int kLanes, int kWide, typename X>
 __global__ void __launch_bounds__(kThreads)
     few_units(long long n, int inputs, int units, const X* __restrict__ x, const float* __restrict__ w,
               const float* __restrict__ bias, Activation activation, bool softmax, float* __restrict__ y) {
   wait_for_previous_kernel();
   let_next_kernel_begin();
+  static_assert(kItems == 1 || kItems == 2, "");
   const int lane = threadIdx.x % kLanes;
   const long long first = (1LL * blockIdx.x * kThreads + threadIdx.x) / kLanes * kItems;
   const X* row[kItems];
 #pragma unroll
   for (int i = 0; i < kItems; ++i) row[i] = x + min(first + i, n - 1) * inputs;  // past the end: the last item again
 
+  constexpr int kUnroll = kWide == 1 ? 2 : kItems > 1 ? 1 : 4;
   float sum[kItems][kUnits] = {};
   for (int begin = 0; begin < inputs; begin += kTogether) {
     const int end = min(begin + kTogether, inputs);
     float part[kItems][kUnits] = {};
-#pragma unroll kItems == 1 ? 4 : 2
+#pragma unroll kUnroll
     for (int k = begin + lane * kWide; k < end; k += kLanes * kWide) {
       float v[kItems][kWide];
 #pragma unroll
@@ -67,41 +73,48 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
       for (int u = 0; u < kUnits; ++u) sum[i][u] += part[i][u];
   }
-#pragma unroll
-  for (int i = 0; i < kItems; ++i) {
-    float largest = -INFINITY, total = 0.0f;
+  constexpr int kSharing = kLanes / kItems;  // lanes that end with an item's sums
+  const bool upper = lane >= kSharing;
+  const long long item = first + upper;
+  if constexpr (kItems == 2) {
 #pragma unroll
     for (int u = 0; u < kUnits; ++u) {
-#pragma unroll
-      for (int offset = kLanes / 2; offset > 0; offset /= 2)
-        sum[i][u] += __shfl_xor_sync(0xffffffffu, sum[i][u], offset);
-      if (bias != nullptr) sum[i][u] += __ldg(bias + min(u, units - 1));
-      if (u < units) largest = fmaxf(largest, sum[i][u]);
-    }
-    if (softmax) {
-#pragma unroll
-      for (int u = 0; u < kUnits; ++u) {
-        sum[i][u] = expf(sum[i][u] - largest);
-        if (u < units) total += sum[i][u];
-      }
-    }
-    if (first + i < n) {
-#pragma unroll
-      for (int u = 0; u < kUnits; ++u)  // every lane has every sum; it writes each eighth
-        if (u < units && u % kLanes == lane) {
-          const float v = softmax ? sum[i][u] / total : sum[i][u];
-          y[(first + i) * units + u] = activate(activation, v);
-        }
+      const float kept = upper ? sum[1][u] : sum[0][u], given = upper ? sum[0][u] : sum[1][u];
+      sum[0][u] = kept + __shfl_xor_sync(0xffffffffu, given, kSharing);
     }
   }
+#pragma unroll
+  for (int apart = kSharing / 2; apart > 0; apart /= 2)
+#pragma unroll
+    for (int u = 0; u < kUnits; ++u) sum[0][u] += __shfl_xor_sync(0xffffffffu, sum[0][u], apart);
+  float largest = -INFINITY, total = 0.0f;
+#pragma unroll
+  for (int u = 0; u < kUnits; ++u) {
+    if (bias != nullptr) sum[0][u] += __ldg(bias + min(u, units - 1));
+    if (u < units) largest = fmaxf(largest, sum[0][u]);
+  }
+  if (softmax) {
+#pragma unroll
+    for (int u = 0; u < kUnits; ++u) {
+      sum[0][u] = expf(sum[0][u] - largest);
+      if (u < units) total += sum[0][u];
+    }
+  }
+  if (item >= n) return;
+#pragma unroll
+  for (int u = 0; u < kUnits; ++u)  // each of them writes its share
+    if (u < units && u % kSharing == lane % kSharing) {
+      const float v = softmax ? sum[0][u] / total : sum[0][u];
+      y[item * units + u] = activate(activation, v);
+    }
 }
 
-template <int kUnits, int kItems, int kWide, typename X>
+template <int kUnits, int kItems, int kLanes, int kWide, typename X>
 fops_status run(int64_t n, int64_t inputs, int64_t units, const X* x, const float* w, const float* bias,
                 Activation activation, bool softmax, float* y, cudaStream_t stream) {
   const unsigned grid = grid_for(ceil_div(ceil_div(n, kItems) * kLanes, kThreads));
-  FOPS_TRY(launch_early(few_units<kUnits, kItems, kWide, X>, grid, 1, kThreads, 0, stream, n, static_cast<int>(inputs),
-                        static_cast<int>(units), x, w, bias, activation, softmax, y));
+  FOPS_TRY(launch_early(few_units<kUnits, kItems, kLanes, kWide, X>, grid, 1, kThreads, 0, stream, n,
+                        static_cast<int>(inputs), static_cast<int>(units), x, w, bias, activation, softmax, y));
   return launched("few units");
 }
 
@@ -113,16 +126,17 @@ fops_status run_few_units(int64_t n, int64_t inputs, int64_t units, const Tensor
     return fail(FOPS_INVALID, "few units: an activation or softmax, not both");
   if (x.form == Tensor::Form::uint8) {
     const uint8_t* pixels = static_cast<const uint8_t*>(x.data);
-    return run<16, 1, 1>(n, inputs, units, pixels, w, bias, activation, softmax, y, stream);
+    return run<16, 1, 32, 1>(n, inputs, units, pixels, w, bias, activation, softmax, y, stream);
   }
   const float* from = static_cast<const float*>(x.data);
   const bool wide = inputs % 4 == 0 && reinterpret_cast<uintptr_t>(from) % 16 == 0;
-  if (!wide) return run<16, 1, 1>(n, inputs, units, from, w, bias, activation, softmax, y, stream);
-  // 10,000 items of 500 inputs take 22 us, with two items for eight lanes 24: the threads are too few.
-  if (units <= 10 && n <= kFewItems)
-    return run<10, 1, 4>(n, inputs, units, from, w, bias, activation, softmax, y, stream);
-  if (units <= 10) return run<10, 2, 4>(n, inputs, units, from, w, bias, activation, softmax, y, stream);
-  return run<16, 1, 4>(n, inputs, units, from, w, bias, activation, softmax, y, stream);
+  if (!wide) return run<16, 1, 32, 1>(n, inputs, units, from, w, bias, activation, softmax, y, stream);
+  if (units > 10) return run<16, 1, 32, 4>(n, inputs, units, from, w, bias, activation, softmax, y, stream);
+  if (inputs <= kFewInputs)
+    return n <= kFewItems ? run<10, 1, 16, 4>(n, inputs, units, from, w, bias, activation, softmax, y, stream)
+                          : run<10, 2, 16, 4>(n, inputs, units, from, w, bias, activation, softmax, y, stream);
+  return n <= kFewItems ? run<10, 1, 32, 4>(n, inputs, units, from, w, bias, activation, softmax, y, stream)
+                        : run<10, 2, 32, 4>(n, inputs, units, from, w, bias, activation, softmax, y, stream);
 }
 
 }  // namespace fops
