@@ -36,14 +36,18 @@ def write_kernels(folder):
 
 def leave_out_empty(path):
     """Take out of a file's measurements the fields that have no value, but for those that `measure.documents` asks for,
-    and those that are left out."""
+    those that are left out, and summaries that an earlier row of the same name has."""
     data = json.loads(path.read_text(encoding="utf-8"))
+    told = {}  # summaries, by name
     for case in data["cases"]:
         for row in case["rows"]:
             for field in (*LEFT_OUT, *(["gb_s"] if row["kind"] != "limit" else [])):
                 row.pop(field, None)
+            if (summary := row.get("summary")) and told.get(row["name"]) == summary:
+                del row["summary"]
+            told[row["name"]] = summary or told.get(row["name"], "")
             empty = {name for name, value in row.items() if value in (None, "", [], {})}
-            for field in empty - {"median_ms", "changed"}:
+            for field in empty - {"median_ms"}:
                 del row[field]
     files.write_json(str(path), data)
     lines = path.read_text(encoding="utf-8").splitlines()

@@ -130,7 +130,9 @@ def _net(path, data):
 
 
 def _verdict(row):
-    return str(row["status"]) if row["changed"] is None else f"{row['status']}, {row['changed']} predictions changed"
+    return (
+        str(row["status"]) if row.get("changed") is None else f"{row['status']}, {row['changed']} predictions changed"
+    )
 
 
 def _bench_settings(data):

@@ -190,11 +190,15 @@ def restored(data: Dict[str, Any]) -> Result:
     """A benchmark of convolutions or networks from the dictionary that `Result.as_dict` gave.
 
     Files from before the two were one kind of record lack some fields, which then have their defaults; those of docs/
-    lack what follows from the times, which is worked out. KeyError or TypeError for anything else.
+    lack what follows from the times, which is worked out, and say a contender's summary once. KeyError or TypeError for
+    anything else.
     """
     cases = []
+    summaries: Dict[str, str] = {}
     for each in data["cases"]:
         rows = [Measurement(**{**row, "samples_ms": tuple(row.get("samples_ms", ()))}) for row in each["rows"]]
+        for row in rows:
+            row.summary = summaries[row.name] = row.summary or summaries.get(row.name, "")
         shape = ConvolutionShape(**each["shape"]) if each.get("shape") else None
         case = Case(**{**each, "rows": rows, "shape": shape})
         if not any("faster_than" in row for row in each["rows"]):

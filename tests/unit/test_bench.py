@@ -194,6 +194,23 @@ def test_what_follows_from_the_times_need_not_be_in_the_file(tmp_path):
     assert again[1].faster_than == {"b": 3} and again[2].faster_than == {} and again[0].images_s == 10000
 
 
+def test_a_summary_is_said_once(tmp_path):
+    rows = [
+        [records.Measurement(name, records.OURS, summary=said) for name, said in (("a", "x"), ("b", ""))] for _ in "12"
+    ]
+    rows.append([records.Measurement("a", records.OURS, summary="y"), records.Measurement("b", records.OURS)])
+    cases = [records.Case("fa2017", "device", 10, 1, each) for each in rows]
+    result = records.Result(records.NETWORKS, "gpu", {"name": "x"}, {}, "command", [10], 3, {}, cases=cases)
+    files.write_json(tmp_path / "file.json", result.as_dict())
+    script = runpy.run_path(str(ROOT / "scripts" / "write_measured.py"))
+    for _ in range(2):
+        script["leave_out_empty"](tmp_path / "file.json")
+        text = (tmp_path / "file.json").read_text()
+        assert text.count('"summary"') == 2
+        again = [[row.summary for row in case.rows] for case in records.restored(json.loads(text)).cases]
+        assert again == [["x", ""], ["x", ""], ["y", ""]]
+
+
 @pytest.mark.parametrize("name", list(cpu.Cpu.convolution_peers))
 def test_peers_compute_the_same(invoke, tmp_path, name):
     for module in {"mxnet": [], "onnxruntime": ["onnxruntime", "onnx"]}.get(name, [name]):
