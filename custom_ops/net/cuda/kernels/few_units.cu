@@ -48,24 +48,36 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
   for (int i = 0; i < kItems; ++i) row[i] = x + min(first + i, n - 1) * inputs;  // past the end: the last item again
 
-  constexpr int kUnroll = kWide == 1 ? 2 : kItems > 1 ? 1 : 4;
+  // A lane's reads of an item that are under way together: fa2017's network of 1,000 images takes 79 us with one, 75
+  // with four. With two items there are other warps to wait with, and registers for one.
+  constexpr int kAhead = kWide == 1 ? 8 : kItems == 1 ? 4 : 1;
   float sum[kItems][kUnits] = {};
   for (int begin = 0; begin < inputs; begin += kTogether) {
     const int end = min(begin + kTogether, inputs);
     float part[kItems][kUnits] = {};
-#pragma unroll kUnroll
-    for (int k = begin + lane * kWide; k < end; k += kLanes * kWide) {
-      float v[kItems][kWide];
+#pragma unroll 1
+    for (int k = begin + lane * kWide; k < end; k += kAhead * kLanes * kWide) {
+      float v[kAhead][kItems][kWide];
 #pragma unroll
-      for (int i = 0; i < kItems; ++i) load(row[i] + k, v[i]);
+      for (int n = 0; n < kAhead; ++n)
 #pragma unroll
-      for (int u = 0; u < kUnits; ++u) {
-        float weight[kWide];
-        load(w + static_cast<long long>(min(u, units - 1)) * inputs + k, weight);  // the surplus is not written
+        for (int i = 0; i < kItems; ++i) {
+          const int at = k + n * kLanes * kWide;
+          if (at < end) load(row[i] + at, v[n][i]);
+        }
 #pragma unroll
-        for (int i = 0; i < kItems; ++i)
+      for (int n = 0; n < kAhead; ++n) {
+        const int at = k + n * kLanes * kWide;
+        if (at >= end) break;
 #pragma unroll
-          for (int e = 0; e < kWide; ++e) part[i][u] = fmaf(v[i][e], weight[e], part[i][u]);
+        for (int u = 0; u < kUnits; ++u) {
+          float weight[kWide];
+          load(w + static_cast<long long>(min(u, units - 1)) * inputs + at, weight);  // the surplus is not written
+#pragma unroll
+          for (int i = 0; i < kItems; ++i)
+#pragma unroll
+            for (int e = 0; e < kWide; ++e) part[i][u] = fmaf(v[n][i][e], weight[e], part[i][u]);
+        }
       }
     }
 #pragma unroll
