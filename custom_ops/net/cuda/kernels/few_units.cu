@@ -63,7 +63,12 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
         for (int i = 0; i < kItems; ++i) {
           const int at = k + n * kLanes * kWide;
-          if (at < end) load(row[i] + at, v[n][i]);
+          if (at < end) {
+            load(row[i] + at, v[n][i]);
+          } else {
+#pragma unroll
+            for (int e = 0; e < kWide; ++e) v[n][i][e] = 0.0f;  // without it each load is a branch: 77 us, not 75
+          }
         }
 #pragma unroll
       for (int n = 0; n < kAhead; ++n) {
