@@ -130,9 +130,8 @@ def _net(path, data):
 
 
 def _verdict(row):
-    return (
-        str(row["status"]) if row.get("changed") is None else f"{row['status']}, {row['changed']} predictions changed"
-    )
+    status, changed = str(row["status"]), row.get("changed")
+    return status if changed is None else f"{status}, {changed} predictions changed"
 
 
 def _bench_settings(data):
