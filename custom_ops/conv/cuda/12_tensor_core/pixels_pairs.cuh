@@ -17,7 +17,7 @@
 namespace fops {
 namespace pixels {
 
-constexpr int kFiltersOfTile = 4;
+constexpr int kFiltersOfTile = 4;  // two tiles have eight together
 
 // Into registers, as load_weights does.
 template <int K, int kTiles>
@@ -26,9 +26,9 @@ __device__ void load_pair_weights(const float* k, int M, float scale, bool half,
   const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
 #pragma unroll
   for (int tile = 0; tile < kTiles; ++tile) {
-    const bool shared_tile = tile == kTiles - 1 && kTiles % 2 != 0;
-    const int m = tile / 2 * 8 + (shared_tile ? g / 2 : g);
-    const bool low = shared_tile ? g % 2 != 0 : tile % 2 != 0;
+    const bool both = tile == kTiles - 1 && kTiles % 2 != 0;
+    const int m = tile / 2 * 8 + (both ? g / 2 : g);
+    const bool low = both ? g % 2 != 0 : tile % 2 != 0;
 #pragma unroll
     for (int i = 0; i < 2 * steps(K); ++i) {
       const int pair = i * 4 + t, p = pair / pairs_a_row(K), q = pair % pairs_a_row(K) * 2;
