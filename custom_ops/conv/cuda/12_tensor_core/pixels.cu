@@ -69,6 +69,7 @@ struct Tiling {
 
 // A block stays on its multiprocessor, its weights in registers, and walks over bands. Where it makes only a slice of a
 // band it stages all of it nevertheless: the band's scale, and with it the results, are to be the same in every batch.
+// kTiles: of 16 rows of the product, eight filters each; with kPairs (pixels_pairs.cuh) four.
 template <int K, int kTiles, bool kDirect, bool kPairs, typename X>
 __global__ void __launch_bounds__(32 * warps(kDirect), least_blocks(kDirect, kTiles, K))
     tensor_core_pixels(Dims d, Tiling tiling, bool half, const X* __restrict__ x, const float* __restrict__ k,
