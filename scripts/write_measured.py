@@ -3,7 +3,7 @@
 Nothing is measured: it is for when the form of charts and pages has changed. `fashion-infer bench` writes all three at
 once. The pages of whole networks stay: they say how their figures were measured then, which has changed since. The
 JSON is written again without what its measurements do not have, what follows from the times, which `records.restored`
-works out, and what nothing here reads; and without indentation.
+works out, and what nothing here reads, with a contender's summary said once; and without indentation.
 """
 
 import json
@@ -43,9 +43,10 @@ def leave_out_empty(path):
         for row in case["rows"]:
             for field in (*LEFT_OUT, *(["gb_s"] if row["kind"] != "limit" else [])):
                 row.pop(field, None)
-            if (summary := row.get("summary")) and told.get(row["name"]) == summary:
-                del row["summary"]
-            told[row["name"]] = summary or told.get(row["name"], "")
+            summary = row.get("summary", told.get(row["name"]))
+            if summary == told.get(row["name"]):
+                row.pop("summary", None)
+            told[row["name"]] = summary
             empty = {name for name, value in row.items() if value in (None, "", [], {})}
             for field in empty - {"median_ms"}:
                 del row[field]

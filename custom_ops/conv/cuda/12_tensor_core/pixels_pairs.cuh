@@ -9,7 +9,7 @@
 //   two tiles     filter g of eight: the high halves of its weights in the first tile, the low ones in the second
 //   a last tile   filter g / 2 of four: high halves where g is even, else low ones; lanes g and g + 1 trade sums
 //
-// Gains: 1 to 12, 7x7, 72x72, 1,000 images 0.078 ms, before 0.087; pixels that are not exact in half 0.117 and 0.148.
+// Gains: 1 to 12, 7x7, 72x72, 1,000 images 0.079 ms, before 0.087; pixels that are not exact in half 0.117 and 0.148.
 #pragma once
 
 #include "conv/cuda/12_tensor_core/pixels_products.cuh"
@@ -57,10 +57,7 @@ __device__ void multiply_pairs(const uint32_t (&weights)[kTiles][steps(K)][4], c
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
   const bool odd = g % 2 != 0;
   const auto load = [&](int chunk, const uint32_t* words, uint32_t(&in)[2 * kSteps]) {
-    const int pixel = min(chunk + 2 * g, end - 2);
-    const char* corner = reinterpret_cast<const char*>(words + pixel + divide(pixel, inverse_OW) * (K - 1));
-#pragma unroll
-    for (int i = 0; i < 2 * kSteps; ++i) in[i] = *reinterpret_cast<const uint32_t*>(corner + offset[i]);
+    load_pairs<K>(words, min(chunk + 2 * g, end - 2), inverse_OW, offset, in);
   };
   // What makes a sum of high halves, and one of low ones, a part of an output.
   const float mine = odd ? unscale * kBack : unscale, others = odd ? unscale : unscale * kBack;

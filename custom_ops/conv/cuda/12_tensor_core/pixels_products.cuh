@@ -73,6 +73,15 @@ __device__ void load_weights(const float* k, int M, float scale, bool half, uint
     }
 }
 
+// A lane's pairs of pixels under the output numbered `output` of a band. offset: where they lie from its corner, in bytes.
+template <int K>
+__device__ __forceinline__ void load_pairs(const uint32_t* words, int output, uint32_t inverse_OW,
+                                           const int (&offset)[2 * steps(K)], uint32_t (&in)[2 * steps(K)]) {
+  const char* corner = reinterpret_cast<const char*>(words + output + divide(output, inverse_OW) * (K - 1));
+#pragma unroll
+  for (int i = 0; i < 2 * steps(K); ++i) in[i] = *reinterpret_cast<const uint32_t*>(corner + offset[i]);
+}
+
 // The products of outputs `first` to `end` of one band, from staged pixels to outputs: `to_band` is global memory
 // (kDirect) or the staging rows. `first` is a multiple of kChunk, `end` another or the band's end.
 // Filters are the rows of the product, eight a tile: row g of a tile holds the high halves of filter 8 tile + g's
@@ -87,12 +96,8 @@ __device__ void multiply(const uint32_t (&weights)[kTiles][steps(K)][4], const i
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
   const auto load = [&](int chunk, const uint32_t* words, uint32_t(&in)[2][2 * kSteps]) {
 #pragma unroll
-    for (int j = 0; j < 2; ++j) {
-      const int pixel = min(chunk + g / 2 * 4 + 2 * j + g % 2, end - 1);
-      const char* corner = reinterpret_cast<const char*>(words + pixel + divide(pixel, inverse_OW) * (K - 1));
-#pragma unroll
-      for (int i = 0; i < 2 * kSteps; ++i) in[j][i] = *reinterpret_cast<const uint32_t*>(corner + offset[i]);
-    }
+    for (int j = 0; j < 2; ++j)
+      load_pairs<K>(words, min(chunk + g / 2 * 4 + 2 * j + g % 2, end - 1), inverse_OW, offset, in[j]);
   };
   uint32_t in[2][2 * kSteps], ahead[2][2 * kSteps];  // this chunk's pixels, and the next one's, loaded early
   load(first + warp * kChunk, hi, ahead);
