@@ -45,6 +45,7 @@ __device__ void wgmma(float (&d)[kColumns / 2], uint64_t a, uint64_t b, int keep
 #define FOPS_SUMS_40 FOPS_SUMS_32, FOPS_SUMS_8(32)
 #define FOPS_SUMS_48 FOPS_SUMS_40, FOPS_SUMS_8(40)
 #define FOPS_SUMS_56 FOPS_SUMS_48, FOPS_SUMS_8(48)
+#define FOPS_SUMS_60 FOPS_SUMS_56, FOPS_SUMS_4(56)
 #define FOPS_SUMS_64 FOPS_SUMS_56, FOPS_SUMS_8(56)
 #define FOPS_SUMS_72 FOPS_SUMS_64, FOPS_SUMS_8(64)
 #define FOPS_SUMS_76 FOPS_SUMS_72, FOPS_SUMS_4(72)
@@ -60,6 +61,7 @@ __device__ void wgmma(float (&d)[kColumns / 2], uint64_t a, uint64_t b, int keep
 #define FOPS_NAMES_36 FOPS_NAMES_32 ", %32, %33, %34, %35"
 #define FOPS_NAMES_48 FOPS_NAMES_40 ", %40, %41, %42, %43, %44, %45, %46, %47"
 #define FOPS_NAMES_56 FOPS_NAMES_48 ", %48, %49, %50, %51, %52, %53, %54, %55"
+#define FOPS_NAMES_60 FOPS_NAMES_56 ", %56, %57, %58, %59"
 #define FOPS_NAMES_64 FOPS_NAMES_56 ", %56, %57, %58, %59, %60, %61, %62, %63"
 #define FOPS_NAMES_72 FOPS_NAMES_64 ", %64, %65, %66, %67, %68, %69, %70, %71"
 #define FOPS_NAMES_76 FOPS_NAMES_72 ", %72, %73, %74, %75"
@@ -130,6 +132,7 @@ FOPS_DEFINE_WGMMA(64, 32, 32, 33, 34, 35, 36, 37)
 FOPS_DEFINE_WGMMA(80, 40, 40, 41, 42, 43, 44, 45)
 FOPS_DEFINE_WGMMA(96, 48, 48, 49, 50, 51, 52, 53)
 FOPS_DEFINE_WGMMA(112, 56, 56, 57, 58, 59, 60, 61)
+FOPS_DEFINE_WGMMA(120, 60, 60, 61, 62, 63, 64, 65)
 FOPS_DEFINE_WGMMA(128, 64, 64, 65, 66, 67, 68, 69)
 #undef FOPS_DEFINE_WGMMA
 #undef FOPS_WGMMA_BODY
@@ -137,6 +140,7 @@ FOPS_DEFINE_WGMMA(128, 64, 64, 65, 66, 67, 68, 69)
 #undef FOPS_NAMES_76
 #undef FOPS_NAMES_72
 #undef FOPS_NAMES_64
+#undef FOPS_NAMES_60
 #undef FOPS_NAMES_56
 #undef FOPS_NAMES_48
 #undef FOPS_NAMES_40
@@ -152,6 +156,7 @@ FOPS_DEFINE_WGMMA(128, 64, 64, 65, 66, 67, 68, 69)
 #undef FOPS_SUMS_76
 #undef FOPS_SUMS_72
 #undef FOPS_SUMS_64
+#undef FOPS_SUMS_60
 #undef FOPS_SUMS_56
 #undef FOPS_SUMS_48
 #undef FOPS_SUMS_40

@@ -4,7 +4,8 @@
 //   one channel, few filters, K = 5 or 7      four_outputs.cu, where rows are whole groups of four
 //   one channel, K = 5 or 7                   pixels.cu
 //   64 to 128 channels, K = 1                 any_shape/pointwise.cu at float32 grade
-//   11, 12 channels, 17 to 24 filters, K = 5, 7   any_shape/row_groups.cu on Hopper at float32 grade
+//   11, 12 channels, 17 to 24 filters, K = 5  any_shape/apart.cu on Hopper at float32 grade, rows of 9 outputs or more
+//   the same, K = 5, 7                        any_shape/row_groups.cu on Hopper at float32 grade
 //   4 channels, 9 to 16 filters, K = 7        any_shape/walks.cu on Hopper at float32 grade
 //   2 to 4 channels, many filters, K = 5 to 8   any_shape/few_channels.cu on Hopper at float32 grade
 //   2 to 6 channels, 9 to 16 filters, K = 5   warpgroup.cu on Hopper at float32 grade, else few_filters.cu
@@ -19,8 +20,8 @@ namespace fops {
 namespace {
 
 enum class Way {
-  none, shifts, four_outputs, pixels, pointwise, row_groups, walks, few_channels, channels, few_filters, warpgroup,
-  bands, any_shape
+  none, shifts, four_outputs, pixels, pointwise, apart, row_groups, walks, few_channels, channels, few_filters,
+  warpgroup, bands, any_shape
 };
 
 // `major`: of the GPU's compute capability. A single product, `half`, keeps mma.sync from being what limits it
@@ -37,6 +38,7 @@ Way find_way(const fops_conv& c, bool half, int major) {
   if (takes_tensor_core_pixels(c)) return Way::pixels;
   if (!half && takes_tensor_core_pointwise(c)) return Way::pointwise;
   const bool hopper = major == 9 && !half;
+  if (hopper && takes_tensor_core_apart(c)) return Way::apart;
   if (hopper && takes_tensor_core_row_groups(c)) return Way::row_groups;
   if (hopper && takes_tensor_core_walks(c)) return Way::walks;
   if (hopper && takes_tensor_core_few_channels(c)) return Way::few_channels;
@@ -81,6 +83,7 @@ fops_status run_on_tensor_cores(bool half, const fops_conv& c, const void* x, co
     case Way::pixels: return run_tensor_core_pixels(c, half, x, k, y, on);
     case Way::channels: return run_tensor_core_channels(c, half, x, k, y, on);
     case Way::bands: return run_tensor_core_bands(c, x, k, y, on);
+    case Way::apart: return run_tensor_core_apart(c, x, k, y, on);
     case Way::row_groups: return run_tensor_core_row_groups(c, x, k, y, on);
     case Way::walks: return run_tensor_core_walks(c, x, k, y, on);
     case Way::pointwise: return run_tensor_core_pointwise(c, x, k, y, on);
@@ -97,7 +100,7 @@ HalvesOrder halves_order(const fops_conv& c) {
   int major = 0;
   if (compute_capability(&major) != FOPS_OK) return HalvesOrder::none;
   const Way way = way_for(c, false, major);
-  if (way == Way::row_groups) return c.M % 8 == 0 ? HalvesOrder::side_by_side : HalvesOrder::none;
+  if (way == Way::row_groups || way == Way::apart) return c.M % 8 == 0 ? HalvesOrder::side_by_side : HalvesOrder::none;
   return way == Way::warpgroup ? HalvesOrder::planes : HalvesOrder::none;
 }
 

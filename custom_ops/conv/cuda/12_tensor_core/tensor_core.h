@@ -27,6 +27,7 @@ bool takes_tensor_core_few_filters(const fops_conv&);
 bool takes_tensor_core_warpgroup(const fops_conv&);  // on Hopper, among the shapes of the few filters
 bool takes_tensor_core_bands(const fops_conv&);      // on Hopper
 bool takes_tensor_core_walks(const fops_conv&);      // on Hopper
+bool takes_tensor_core_apart(const fops_conv&);      // on Hopper
 bool takes_tensor_core_row_groups(const fops_conv&);  // on Hopper
 bool takes_tensor_core_pointwise(const fops_conv&);
 bool takes_tensor_core_few_channels(const fops_conv&);  // on Hopper
@@ -50,6 +51,7 @@ fops_status run_tensor_core_bands(const fops_conv&, const void* x, const float* 
 fops_status run_tensor_core_row_groups(const fops_conv&, const void* x, const float* k, float* y, cudaStream_t);
 fops_status run_tensor_core_row_groups(const fops_conv&, const void* x, const float* k, const HalvesOut& y,
                                        cudaStream_t);
+fops_status run_tensor_core_apart(const fops_conv&, const void* x, const float* k, float* y, cudaStream_t);
 fops_status run_tensor_core_walks(const fops_conv&, const void* x, const float* k, float* y, cudaStream_t);
 fops_status run_tensor_core_pointwise(const fops_conv&, const void* x, const float* k, float* y, cudaStream_t);
 fops_status run_tensor_core_few_channels(const fops_conv&, const void* x, const float* k, float* y, cudaStream_t);

@@ -11,7 +11,6 @@
 // in vain. fa2020's second layer takes 0.64 ms, with bands.cu 0.93. docs/notebook.md has what limits it.
 #include "conv/cuda/12_tensor_core/any_shape/walks_helpers.cuh"
 
-#include "conv/cuda/12_tensor_core/plain.cuh"
 #include "conv/cuda/12_tensor_core/tensor_core.h"
 #include "conv/cuda/kernels.h"
 #include "gpu/claims.cuh"
@@ -20,40 +19,6 @@ namespace fops {
 namespace {
 
 using namespace walks;
-
-// The outputs of a task that a value without a good split enters, or all of them: in plain float32.
-template <typename Form>
-__device__ __noinline__ void plain_task(const Dims& d, const Tiling& tiling, const Shared<Form>& shared, int team,
-                                        unsigned at, const ImageScale* scales, const float* x, const float* k, float* y,
-                                        PlainRoom& room) {
-  const int pixels = d.H * d.W, plane = d.OH * d.OW, thread = threadIdx.x % 128;
-  const Task task(tiling, d, at);
-  const float* source = x + 1LL * task.image * d.C * pixels;
-  const Walk walk(tiling, d, task, thread % kWalks);
-  const int rows = min(tiling.rows, d.OH - task.h0), images = Walk(tiling, d, task, kWalks - 1).image + 1;
-  const auto together = [&] { named_barrier(3 + team, 128); };
-  together();
-  if (thread == 0) room.found.count = 0;
-  together();
-  for (int n = 0; n < images && task.image + n < d.B && !shared.plain_weights; ++n)
-    find_beyond(d, source, scales[n], n * d.C * pixels + task.h0 * d.W, (rows + d.K - 1) * d.W, &room.found, thread,
-                128);
-  for (int row = 0; row < rows; row += 2) {
-    together();
-    if (thread == 0) room.listed = 0;
-    together();
-    const int h = row + thread / kWalks, corner = walk.image * d.C * pixels + (task.h0 + h) * d.W + walk.column;
-    room.offsets[thread] = walk.image * d.M * plane + (task.h0 + h) * d.OW + walk.column;
-    room.corners[thread] = corner;
-    if (h < rows && task.image + walk.image < d.B &&
-        (shared.plain_weights || room.found.enters(d, source, corner, scales[walk.image])))
-      room.list[atomicAdd(&room.listed, 1)] = thread;  // in any order: each is by itself
-    together();
-    plain_outputs(d, source, k, y + 1LL * task.image * d.M * plane, room.offsets, room.corners, room.list, room.listed,
-                  0, Form::kFilters, thread, 128);
-  }
-  together();
-}
 
 template <typename Form>
 __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
@@ -207,7 +172,8 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
       Place last = out;
       for (int i = 0; i < Form::kOutgoing; ++i, last.next(Form::kOutgoing))  // all outputs have been stored
         barrier_wait(&shared.empty_out[team][last.at], last.phase ^ 1);
-      plain_task(d, tiling, shared, team, at, scales, x, k, y, *reinterpret_cast<PlainRoom*>(outgoing));
+      plain_task(d, tiling, 3 + team, plain_weights, at, scales, x, k, y, kFilters,
+                 *reinterpret_cast<PlainRoom*>(outgoing));
     }
   }
 #endif
@@ -228,25 +194,10 @@ fops_status launch(const fops_conv& c, const float* x, const float* k, float* y,
   return in_pieces(c.B, out_w(c) * out_h(c), [&](long long first, long long count) {
     Dims piece = dims(c);
     piece.B = count;
-    const int OH = piece.OH, OW = piece.OW, K = Form::K;
-    Tiling tiling = {};
-    tiling.by_columns = Divisor(static_cast<uint32_t>(OW));
-    tiling.inverse_W = inverse_of(static_cast<uint32_t>(piece.W));
-    tiling.threshold = least_scaled(static_cast<float>(piece.C * K * K));
-    tiling.pairs = OW % 2 == 0 && reinterpret_cast<uintptr_t>(y) % 8 == 0;
-    const long long images = std::min(ceil_div(kWalks - 1, OW) + 1, count);
-    tiling.positions = static_cast<int>(kWalks + images * (K - 1));
+    Tiling tiling = cut_into_walks(piece, Form::kPhase, static_cast<long long>(kTeams) * multiprocessors);
+    tiling.pairs = piece.OW % 2 == 0 && reinterpret_cast<uintptr_t>(y) % 8 == 0;
     tiling.chunk = Form::kRows * tiling.positions * Form::kWords + 8;  // and what the last column's words run on
     tiling.buffers = kMostBuffers;
-    // Bands make more tasks, but each has K - 1 rows of pixels more, and takes a few rows' time to begin.
-    const long long tiles = ceil_div(count * OW, kWalks), teams = static_cast<long long>(kTeams) * multiprocessors;
-    long long least = LLONG_MAX;
-    for (int rows = static_cast<int>(ceil_div(OH, Form::kPhase)) * Form::kPhase; rows >= 1; rows -= Form::kPhase) {
-      const long long bands = ceil_div(OH, rows), cost = ceil_div(tiles * bands, teams) * (rows + K - 1 + 4);
-      if (cost < least) least = cost, tiling.rows = rows, tiling.bands = static_cast<int>(bands);
-    }
-    tiling.by_bands = Divisor(static_cast<uint32_t>(tiling.bands));
-    tiling.tasks = static_cast<unsigned>(tiles * tiling.bands);
     const size_t shared = shared_bytes<Form>(tiling);
     FOPS_TRY(allow_shared(kernel, shared));
     const long long blocks = std::min<long long>(ceil_div(tiling.tasks, kTeams), multiprocessors);
@@ -264,8 +215,7 @@ bool usable() { return has_code_here(tensor_core_walks<Fa2020>, kThreads); }
 
 bool takes_tensor_core_walks(const fops_conv& c) {
   return takes_any(c) && c.x_type == FOPS_FLOAT32 && c.K == Fa2020::K && c.C == 2 * Fa2020::kWords && c.M > 8 &&
-         c.M <= Fa2020::kFilters && out_w(c) >= kLeastColumns && c.H <= 4096 && c.W <= 4096 && c.H * c.W <= 1 << 20 &&
-         kWalks + (ceil_div(kWalks - 1, out_w(c)) + 1) * (c.K - 1) <= kStagers && usable();
+         c.M <= Fa2020::kFilters && fits_stagers(c) && usable();
 }
 
 fops_status run_tensor_core_walks(const fops_conv& c, const void* x, const float* k, float* y, cudaStream_t stream) {

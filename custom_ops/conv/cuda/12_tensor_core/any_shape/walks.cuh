@@ -1,30 +1,22 @@
-// walks.cu: how a convolution is cut into walks, what warps tell one another, and the weights.
+// walks.cu: what warps tell one another, and the weights.
 #pragma once
 
 #include "conv/cuda/12_tensor_core/any_shape/pack.cuh"
-#include "conv/cuda/12_tensor_core/any_shape/plan.h"
-#include "gpu/divide.cuh"
+#include "conv/cuda/12_tensor_core/any_shape/walks_cut.cuh"
 #include "gpu/isa/bulk_copy.cuh"
 #include "gpu/isa/halves.cuh"
-#include "gpu/isa/wgmma.cuh"
-#include "gpu/largest.cuh"
 
 namespace fops {
 namespace walks {
 
 // Each team of two warpgroups has 64 walks. One multiplies, in turn with the other team's. Of the other three warps
 // split pixels and lay the words of a column's channels side by side, so that K columns are a run that lanes read 16
-// bytes at a time; one warp stores.
-constexpr int kWalks = 64;            // of a team: the rows of a wgmma
+// bytes at a time; its last warp stores.
 constexpr int kTeams = 2;             // of a block: a warpgroup that multiplies, and one that helps it
-constexpr int kStagers = 96;          // threads of the latter that stage pixels, a column each; its last warp stores
 constexpr int kThreads = 2 * 128 * kTeams;
-constexpr int kLeastColumns = 8;      // of outputs; so walks side by side come from kMostImages at most
-constexpr int kMostImages = 9;
 constexpr int kScales = 4;            // tasks whose scales are in shared memory
 constexpr int kMostBuffers = 4;       // of a team's chunks
 constexpr int kTurn = 8;              // the first of two named barriers, a team each
-constexpr int kStride = kWalks + 4;   // floats between two filters' outputs on their way: 4 banks
 
 // kWords: pairs of channels, a word of two halves each; an even number. kPhase: rows of pixels that are multiplied
 // together, 1 or 2.
@@ -44,56 +36,6 @@ struct Form {
   static_assert(kWords % 2 == 0, "operands are read 16 bytes at a time");
   static_assert(kPhase * kSteps % 2 == 0, "a phase begins with the registers that the one before did not end with");
   static_assert(kPhase == 1 || K % 2 == 1, "a phase completes kPhase rows of outputs, or none");
-};
-
-struct Tiling {
-  int bands, rows;   // of output rows: of an image, and of a band, a multiple of a phase's
-  int positions;     // staged of a row of pixels, an even number
-  int buffers;       // chunks in shared memory, a team
-  int chunk;         // words of one
-  unsigned tasks;    // tiles of 64 columns of outputs, of all images side by side, times bands
-  bool pairs;        // whether two neighbouring outputs are 8 aligned bytes of one image
-  Divisor by_columns, by_bands;
-  uint32_t inverse_W;
-  float threshold;   // least scaled magnitude that has a good split: see ImageScale
-};
-
-// Where a task's walks begin.
-struct Task {
-  int image, column;  // of the first walk
-  int h0;             // the first output row; the last band may end below the image
-  __device__ Task(const Tiling& tiling, const Dims& d, unsigned task) {
-    const unsigned tile = tiling.by_bands.divide(task), first = tile * kWalks;
-    image = static_cast<int>(tiling.by_columns.divide(first));
-    column = static_cast<int>(first) - image * d.OW;
-    h0 = static_cast<int>(task - tile * tiling.bands) * tiling.rows;
-  }
-  __device__ int images(const Dims& d) const {
-    return static_cast<int>(min(static_cast<long long>((column + kWalks - 1) / d.OW + 1), d.B - image));
-  }
-};
-
-// A row of pixels as it is staged: of every image the walks' columns, and the K - 1 behind them.
-//
-//   walks    |  27 28 | 0 1 2 ... 28 | 0 1 ...          of images i, i + 1, i + 2
-//   staged   |  27 28 .. 32 | 0 1 2 ... 32 | 0 1 ...
-struct Column {
-  int image, at;  // behind the task's first image, and in the row
-  __device__ Column(const Tiling& tiling, const Dims& d, const Task& task, int position) {
-    const int first = d.W - task.column;  // of the first image
-    const bool in_first = position < first;
-    image = in_first ? 0 : divide(position - first, tiling.inverse_W) + 1;
-    at = in_first ? task.column + position : position - first - (image - 1) * d.W;
-  }
-};
-struct Walk {
-  int image, column, position;  // behind the task's first image, and in the outputs; where its first pixel is staged
-  __device__ Walk(const Tiling& tiling, const Dims& d, const Task& task, int walk) {
-    const int at = task.column + walk;
-    image = static_cast<int>(tiling.by_columns.divide(at));
-    column = at - image * d.OW;
-    position = walk + image * (d.K - 1);
-  }
 };
 
 template <typename Form>

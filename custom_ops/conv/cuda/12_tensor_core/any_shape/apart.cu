@@ -1,0 +1,299 @@
+// Step 12, several channels and few filters, on Hopper: two warpgroups share 64 walks (walks.cu), one multiplies high
+// halves alone, the other one has the products with a low half.
+//
+//   A: 64 walks, registers      B: K rows x filters, shared      D: 64 walks x K output rows x filters, registers
+//   4 warps x 16 walks      x   | row 0 | 1 | ... | K - 1 |  +=  of a row of pixels high products, by the first
+//                                                                of K rows small ones, by the second
+//
+// Each has room for its sums, and while one adds up the other multiplies. Small sums stay where they are: place q has
+// every K-th output row, and a row of pixels meets the filters' rows in turn, a place further on than the row before.
+// Costs: outputs come in two parts, which meet in shared memory. One image takes 12 us, with row_groups.cu 10.
+// Gains: fa2019's second layer takes 0.88 ms, with row_groups.cu 0.97.
+#include "conv/cuda/12_tensor_core/any_shape/apart_helpers.cuh"
+
+#include "conv/cuda/12_tensor_core/tensor_core.h"
+#include "conv/cuda/kernels.h"
+#include "gpu/claims.cuh"
+
+namespace fops {
+namespace {
+
+using namespace apart;
+
+// Where a warpgroup that multiplies is: in the staged pixels, and in the outputs on their way.
+template <typename Form>
+struct Progress {
+  const Tiling& tiling;
+  Shared<Form>& shared;
+  const uint32_t *ring, *row;  // all chunks, and the row of pixels that is multiplied next
+  Place place, out;
+  int in_chunk = 0;     // rows of the chunk that have been multiplied
+  uint32_t number = 0;  // of the chunk
+  bool beyond = false;  // whether a chunk had a value without a good split
+
+  __device__ __forceinline__ Progress(const Tiling& tiling, Shared<Form>& shared, const uint32_t* ring)
+      : tiling(tiling), shared(shared), ring(ring) {}
+  __device__ __forceinline__ void await_chunk() {
+    barrier_wait(&shared.full[place.at], place.phase);
+    beyond |= shared.beyond[place.at] == ++number;
+    row = ring + place.at * tiling.chunk;
+  }
+  // Behind the last use of a row of pixels. `more`: whether the task has another one.
+  __device__ __forceinline__ void next_row(bool more) {
+    row += 2 * tiling.positions * Form::kWords;
+    if (++in_chunk < Form::kRows && more) return;
+    barrier_arrive(&shared.empty[place.at]);
+    place.next(kBuffers);
+    in_chunk = 0;
+    if (more) await_chunk();
+  }
+  __device__ __forceinline__ void await_room() { barrier_wait(&shared.empty_out[out.at], out.phase ^ 1); }
+  __device__ __forceinline__ void outputs_there() {
+    barrier_arrive(&shared.full_out[out.at]);
+    out.next(kOutgoing);
+  }
+};
+
+// The lane map. Lane 4g + t of warp w, g = 0..7, t = 0..3, holds, of a step's eight words of a pixel's row,
+//
+//   A: walk 16w + g        words 2t -> a0, 2t + 1 -> a2        D: walk 16w + g      filters 2t, 2t+1 of every eight
+//      walk 16w + g + 8          2t -> a1, 2t + 1 -> a3           walk 16w + g + 8  the same
+struct LaneMap {
+  int walk, words, outputs;  // of the first walk, in a pixel's words, and among the outputs of a row
+  __device__ LaneMap() {
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4, g = lane / 4, t = lane % 4;
+    walk = warp * 16 + g, words = 2 * t, outputs = 2 * t * kStride + walk;
+  }
+};
+
+// A row of pixels as operands: of its high or low halves, words from `a` and `b` on for the lane's two walks.
+template <typename Form>
+struct Operands {
+  uint32_t v[Form::kSteps][4];
+  __device__ __forceinline__ void load(const uint32_t* a, const uint32_t* b) {
+#pragma unroll
+    for (int s = 0; s < Form::kSteps; ++s) {
+      const uint2 p = *reinterpret_cast<const uint2*>(a + 8 * s), q = *reinterpret_cast<const uint2*>(b + 8 * s);
+      v[s][0] = p.x, v[s][1] = q.x, v[s][2] = p.y, v[s][3] = q.y;
+    }
+  }
+  // Behind the wait for the wgmma that read them.
+  __device__ __forceinline__ void keep() {
+#pragma unroll
+    for (int s = 0; s < Form::kSteps; ++s)
+#pragma unroll
+      for (int i = 0; i < 4; ++i) keep_register(v[s][i]);
+  }
+};
+
+// Where output i of a lane's sums lies behind its first one.
+__device__ __forceinline__ constexpr int output_at(int i) {
+  return (i / 4 * 8 + i % 2) * kStride + i % 4 / 2 * 8;
+}
+
+// To zero, by a multiplication: with an assignment the compiler waits after each wgmma.
+__device__ __forceinline__ void clear(float& sum) { asm volatile("mul.f32 %0, %0, 0f00000000;" : "+f"(sum)); }
+
+// High halves of pixels and filters. A row of pixels is a chain of its own (plan.h); what row p of the filters gives
+// belongs to the output p rows up: a sum moves on by a place with every row, and is complete at the last one.
+template <typename Form>
+__device__ __forceinline__ void multiply_high(const Dims& d, const Tiling& tiling, Shared<Form>& shared,
+                                              uint32_t corner, const uint32_t* ring, float* outgoing, const float* x,
+                                              const float* k, float* y) {
+  constexpr int K = Form::K, kSteps = Form::kSteps, kStored = Form::kStored, kSums = Form::kFilters / 2;
+  const bool plain_weights = shared.plain_weights;
+  const LaneMap mine;
+  const int input_rows = tiling.rows + K - 1;
+  float high[K * kSums] = {}, sum[K - 1][kSums] = {};
+  Operands<Form> operands;
+  Progress<Form> now(tiling, shared, ring);
+  for (unsigned round = 0, at = blockIdx.x; at < tiling.tasks; ++round, at += gridDim.x) {
+    const Task task(tiling, d, at);
+    const int a = Walk(tiling, d, task, mine.walk).position * Form::kWords + mine.words;
+    const int b = Walk(tiling, d, task, mine.walk + 8).position * Form::kWords + mine.words;
+    now.beyond = false;
+    now.await_chunk();
+    operands.load(now.row + a, now.row + b);
+#pragma unroll 1
+    for (int row = 0; row < input_rows; ++row) {
+      const bool more = row + 1 < input_rows, complete = row >= K - 1;
+#pragma unroll
+      for (int s = 0; s < kSteps; ++s) {
+        wgmma_fence();
+        wgmma_from<Form::kColumns>(high, operands.v[s], corner + s * 4 * kStored, s > 0);
+        wgmma_commit();
+      }
+      now.next_row(more);
+      if (complete) now.await_room();
+      wgmma_wait(high);
+      operands.keep();
+      operands.load(now.row + a, now.row + b);  // behind the last row: not used
+      float* outputs = outgoing + now.out.at * 2 * Form::kOutputs + mine.outputs;
+#pragma unroll
+      for (int i = 0; i < kSums; ++i)
+#pragma unroll
+        for (int p = K - 1; p >= 0; --p) {
+          float v = high[(K - p) % K * kSums + i];  // row p of the filters is in place -p
+          if (p > 0) v += sum[p - 1][i];
+          if (p < K - 1) sum[p][i] = v;
+          else if (complete) outputs[output_at(i)] = v;
+        }
+      if (complete) now.outputs_there();
+    }
+    if (now.beyond || plain_weights) {
+      Place last = now.out;
+      for (int i = 0; i < kOutgoing; ++i, last.next(kOutgoing))  // all outputs have been stored
+        barrier_wait(&shared.empty_out[last.at], last.phase ^ 1);
+      walks::plain_task(d, tiling, kPlainBarrier, plain_weights, at, shared.scales[round % kScales], x, k, y,
+                        Form::kFilters, shared.room);
+    }
+  }
+}
+
+// Products with one low half, all 2^11 times as large as they are: small enough for a chain of all rows of pixels.
+template <typename Form>
+__device__ __forceinline__ void multiply_low(const Dims& d, const Tiling& tiling, Shared<Form>& shared,
+                                             uint32_t corner, const uint32_t* ring, float* outgoing) {
+  constexpr int K = Form::K, kFilters = Form::kFilters, kSteps = Form::kSteps, kStored = Form::kStored;
+  constexpr int kSums = kFilters / 2;
+  const LaneMap mine;
+  const int input_rows = tiling.rows + K - 1, to_low = tiling.positions * Form::kWords;
+  float small[K * kSums] = {};
+  Operands<Form> high, low;
+  Progress<Form> now(tiling, shared, ring);
+  for (unsigned at = blockIdx.x; at < tiling.tasks; at += gridDim.x) {
+    const Task task(tiling, d, at);
+    const int a = Walk(tiling, d, task, mine.walk).position * Form::kWords + mine.words;
+    const int b = Walk(tiling, d, task, mine.walk + 8).position * Form::kWords + mine.words;
+    const auto load = [&] {
+      high.load(now.row + a, now.row + b);
+      low.load(now.row + to_low + a, now.row + to_low + b);
+    };
+    now.await_chunk();
+    load();
+    // The first outputs' place. What the others have of the task before goes where no output is complete.
+#pragma unroll
+    for (int i = 0; i < kSums; ++i) clear(small[i]);
+#pragma unroll 1
+    for (int first = 0; first < input_rows; first += K) {
+#pragma unroll
+      for (int u = 0; u < K; ++u) {
+        const int row = first + u;
+        if (row >= input_rows) break;
+        const bool more = row + 1 < input_rows, complete = row >= K - 1;
+        // Place q meets row u - q of the filters. From a value that the compiler does not know: it would keep all turns'
+        // addresses in registers, and spill.
+        keep_register(corner);
+        const uint32_t turned = __shfl_sync(0xffffffffu, corner, 0) + (K - u) % K * kFilters;
+#pragma unroll
+        for (int s = 0; s < kSteps; ++s) {
+          wgmma_fence();
+          wgmma_from<Form::kColumns>(small, high.v[s], turned + s * 4 * kStored + kStored, 1);
+          wgmma_from<Form::kColumns>(small, low.v[s], turned + s * 4 * kStored, 1);
+          wgmma_commit();
+        }
+        now.next_row(more);
+        if (complete) now.await_room();
+        wgmma_wait(small);
+        high.keep(), low.keep();
+        load();  // behind the last row: not used
+        float* outputs = outgoing + (now.out.at * 2 + 1) * Form::kOutputs + mine.outputs;
+#pragma unroll
+        for (int i = 0; i < kSums; ++i) {
+          float& done = small[(u + 1) % K * kSums + i];  // the place that met the last row
+          if (complete) outputs[output_at(i)] = done;
+          clear(done);
+        }
+        if (complete) now.outputs_there();
+      }
+    }
+  }
+}
+
+template <typename Form>
+__global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
+    tensor_core_apart(const __grid_constant__ Dims d, const __grid_constant__ Tiling tiling,
+                      const float* __restrict__ x, const float* __restrict__ k, float* __restrict__ y) {
+#if FOPS_SM_90A
+  extern __shared__ __align__(128) uint4 dynamic[];
+  __shared__ Shared<Form> shared;
+  uint4* weights = dynamic;
+  uint32_t* ring = reinterpret_cast<uint32_t*>(weights + Form::kSteps * 4 * Form::kStored);
+  float* outgoing = reinterpret_cast<float*>(ring + kBuffers * tiling.chunk);
+  // A column's words run on behind its pixels, where they meet zero weights: no NaN may be there.
+  for (int i = threadIdx.x; i < kBuffers * tiling.chunk / 4; i += kThreads)
+    reinterpret_cast<uint4*>(ring)[i] = make_uint4(0, 0, 0, 0);
+  if (threadIdx.x == 0) {
+    for (int i = 0; i < kBuffers; ++i) {
+      shared.beyond[i] = 0;
+      barrier_init(&shared.full[i], 2 * kStagers);
+      barrier_init(&shared.empty[i], kMultiplying);
+    }
+    for (int i = 0; i < kOutgoing; ++i) {
+      barrier_init(&shared.full_out[i], kMultiplying);
+      barrier_init(&shared.empty_out[i], kStoring);
+    }
+    barrier_init_end();
+  }
+  __syncthreads();
+
+  const int group = __shfl_sync(0xffffffffu, threadIdx.x / 128, 0);  // as the compiler sees: of a warp
+  const uint32_t corner =
+      static_cast<uint32_t>(core_descriptor(shared_address(weights), 2 * Form::kStored * 16, 128));
+  if (group == 4) {
+    registers_down<kForStoring>();
+    store_outputs(d, tiling, shared, outgoing, y);
+  } else if (group >= 2) {
+    registers_down<kForStaging>();
+    if (__shfl_sync(0xffffffffu, threadIdx.x % 128, 0) < kStagers) stage_pixels(d, tiling, shared, group - 2, x, ring);
+    else if (group == 2) choose_scales(d, tiling, shared, x);
+  } else if (group == 1) {
+    registers_up<kForLow>();
+    split_weights(d, tiling.threshold, k, weights, shared);
+    multiply_low<Form>(d, tiling, shared, corner, ring, outgoing);
+  } else {
+    registers_up<kForHigh>();
+    split_weights(d, tiling.threshold, k, weights, shared);
+    multiply_high<Form>(d, tiling, shared, corner, ring, outgoing, x, k, y);
+  }
+#endif
+}
+
+template <typename Form>
+fops_status launch(const fops_conv& c, const float* x, const float* k, float* y, cudaStream_t stream) {
+  auto* kernel = tensor_core_apart<Form>;
+  int device = 0, multiprocessors = 0;
+  FOPS_CUDA(cudaGetDevice(&device));
+  FOPS_CUDA(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device));
+  return in_pieces(c.B, out_w(c) * out_h(c), [&](long long first, long long count) {
+    Dims piece = dims(c);
+    piece.B = count;
+    Tiling tiling = walks::cut_into_walks(piece, 1, multiprocessors);
+    // And what the last column's words run on.
+    tiling.chunk = Form::kRows * 2 * tiling.positions * Form::kWords + 8;
+    const size_t shared = Form::kSteps * 4 * Form::kStored * sizeof(uint4) +
+                          kBuffers * tiling.chunk * sizeof(uint32_t) + kOutgoing * 2 * Form::kOutputs * sizeof(float);
+    FOPS_TRY(allow_shared(kernel, shared));
+    const long long blocks = std::min<long long>(tiling.tasks, multiprocessors);
+    kernel<<<static_cast<unsigned>(blocks), kThreads, shared, stream>>>(piece, tiling, x + first * image_floats(c), k,
+                                                                         y + first * output_floats(c));
+    return launched("tensor-core");
+  });
+}
+
+using Fa2019 = Form<5, 24, 6>;  // its second layer
+
+bool usable() { return has_code_here(tensor_core_apart<Fa2019>, kThreads); }
+
+}  // namespace
+
+bool takes_tensor_core_apart(const fops_conv& c) {
+  return takes_any(c) && c.x_type == FOPS_FLOAT32 && c.K == Fa2019::K && c.C > 2 * Fa2019::kWords - 2 &&
+         c.C <= 2 * Fa2019::kWords && c.M > 16 && c.M <= Fa2019::kFilters && walks::fits_stagers(c) && usable();
+}
+
+fops_status run_tensor_core_apart(const fops_conv& c, const void* x, const float* k, float* y, cudaStream_t stream) {
+  return launch<Fa2019>(c, static_cast<const float*>(x), k, y, stream);
+}
+
+}  // namespace fops

@@ -1,0 +1,97 @@
+// apart.cu: what its warps tell one another, and the weights.
+#pragma once
+
+#include "conv/cuda/12_tensor_core/any_shape/pack.cuh"
+#include "conv/cuda/12_tensor_core/any_shape/walks_cut.cuh"
+#include "gpu/isa/bulk_copy.cuh"
+#include "gpu/isa/halves.cuh"
+
+namespace fops {
+namespace apart {
+
+using walks::Column;
+using walks::kMostImages;
+using walks::kStagers;
+using walks::kStride;
+using walks::kWalks;
+using walks::Task;
+using walks::Tiling;
+using walks::Walk;
+
+// A block's warpgroups: two multiply, two stage every second row of pixels each, and one stores. A warp of the first that
+// stages has no column, and chooses images' scales.
+constexpr int kThreads = 5 * 128, kMultiplying = 2 * 128, kStoring = 128;
+constexpr int kStaging = 2 * kStagers + 32;  // threads that meet once a task
+// Of their threads the registers: of those that multiply high halves, of the other ones, ... In all a multiprocessor's.
+constexpr int kForHigh = 168, kForLow = 152, kForStaging = 56, kForStoring = 48;
+static_assert(kForHigh + kForLow + 2 * kForStaging + kForStoring <= 65536 / kThreads / 8 * 8 * (kThreads / 128), "");
+constexpr int kScales = 8;    // tasks whose scales are in shared memory: four chunks may be of three, and one is ahead
+constexpr int kBuffers = 4;   // chunks of pixels in shared memory
+constexpr int kOutgoing = 4;  // rows of outputs on their way
+constexpr int kStagingBarrier = 1, kPlainBarrier = 2, kWeightsBarrier = 3;  // named barriers
+
+// kWords: pairs of channels, a word of two halves each.
+template <int K_, int kFilters_, int kWords_>
+struct Form {
+  static constexpr int K = K_, kFilters = kFilters_, kWords = kWords_;
+  static constexpr int kSteps = (K * kWords + 7) / 8;      // of wgmma, a row of pixels
+  static constexpr int kColumns = K * kFilters;            // of wgmma
+  static constexpr int kStored = (2 * K - 1) * kFilters;   // columns of weights
+  static constexpr int kRows = 4;                          // of pixels, a chunk
+  static constexpr int kOutputs = kFilters * kStride;      // floats of a row of outputs on their way, of one of the sums
+  static constexpr int kEach = kFilters / (kStoring / 32);  // filters of a warp that stores
+  static_assert(kFilters % 8 == 0 && kWords % 2 == 0 && kRows % 2 == 0, "");
+};
+
+template <typename Form>
+struct Shared {
+  // A chunk of pixels may be read, or written; a row of outputs likewise.
+  uint64_t full[kBuffers], empty[kBuffers], full_out[kOutgoing], empty_out[kOutgoing];
+  uint32_t beyond[kBuffers];  // the latest chunk, counted from 1, with a value that has no good split
+  ImageScale scales[kScales][kMostImages];
+  float unscale[Form::kFilters];  // undoes a filter's scale
+  uint32_t plain_weights;         // whether a weight has no good split
+  PlainRoom room;
+};
+
+// Weights as wgmma reads them: [step][half of the depth][high, low][place][filter][8 halves]. Place j has row -j mod K of
+// the filters: K places from any one on are all rows, in turn. Of step s lane t of four has words 8 s + 2 t and the next
+// one of a pixel's row, K columns of kWords: the first is 2 t and 2 t + 1 of the depth, the second those 8 further on. By
+// the threads that multiply.
+template <typename Form>
+__device__ void split_weights(const Dims& d, float threshold, const float* __restrict__ k, uint4* weights,
+                              Shared<Form>& shared) {
+  constexpr int K = Form::K, kFilters = Form::kFilters, kStored = Form::kStored;
+  constexpr int kWarps = kMultiplying / 32, kEach = (kFilters + kWarps - 1) / kWarps;
+  const int taps = d.C * K * K;
+  const bool beyond =
+      any_shape::filter_scales<kWarps, kEach, 7>(d, taps, threshold, k, shared.unscale, [](int, int, float) {});
+  if (threadIdx.x == 0) shared.plain_weights = 0;
+  named_barrier(kWeightsBarrier, kMultiplying);
+  if (beyond) shared.plain_weights = 1;
+#pragma unroll 2
+  for (int i = threadIdx.x; i < Form::kSteps * 2 * Form::kColumns; i += kMultiplying) {
+    const int m = i % kFilters, p = i / kFilters % K, half = i / Form::kColumns % 2, step = i / (2 * Form::kColumns);
+    const float scale = 1.0f / shared.unscale[m];
+    uint32_t hi[4], lo[4];
+#pragma unroll
+    for (int t = 0; t < 4; ++t) {
+      const int word = 8 * step + 2 * t + half, q = word / Form::kWords, c = word % Form::kWords * 2;
+      const float* from = k + ((m * d.C + c) * K + p) * K + q;
+      const bool real = q < K && m < d.M;
+      const float a = real && c < d.C ? __ldg(from) : 0.0f, b = real && c + 1 < d.C ? __ldg(from + K * K) : 0.0f;
+      const SplitPair parts = split_pair(a * scale, b * scale);
+      hi[t] = parts.hi, lo[t] = parts.lo;
+    }
+    for (int place = (K - p) % K; place < 2 * K - 1; place += K) {
+      uint4* to = weights + (2 * step + half) * 2 * kStored + place * kFilters + m;
+      to[0] = make_uint4(hi[0], hi[1], hi[2], hi[3]);
+      to[kStored] = make_uint4(lo[0], lo[1], lo[2], lo[3]);
+    }
+  }
+  bulk_fence();
+  named_barrier(kWeightsBarrier, kMultiplying);
+}
+
+}  // namespace apart
+}  // namespace fops
