@@ -103,12 +103,12 @@ __device__ __forceinline__ void multiply_high(const Dims& d, const Tiling& tilin
   constexpr int K = Form::K, kSteps = Form::kSteps, kStored = Form::kStored, kSums = Form::kFilters / 2;
   const bool plain_weights = shared.plain_weights;
   const LaneMap mine;
-  const int input_rows = tiling.rows + K - 1;
   float high[K * kSums] = {}, sum[K - 1][kSums] = {};
   Operands<Form> operands;
   Progress<Form> now(tiling, shared, ring);
   for (unsigned round = 0, at = blockIdx.x; at < tiling.tasks; ++round, at += gridDim.x) {
     const Task task(tiling, d, at);
+    const int input_rows = task.rows + K - 1;
     const int a = Walk(tiling, d, task, mine.walk).position * Form::kWords + mine.words;
     const int b = Walk(tiling, d, task, mine.walk + 8).position * Form::kWords + mine.words;
     now.beyond = false;
@@ -157,12 +157,13 @@ __device__ __forceinline__ void multiply_low(const Dims& d, const Tiling& tiling
   constexpr int K = Form::K, kFilters = Form::kFilters, kSteps = Form::kSteps, kStored = Form::kStored;
   constexpr int kSums = kFilters / 2;
   const LaneMap mine;
-  const int input_rows = tiling.rows + K - 1, to_low = tiling.positions * Form::kWords;
+  const int to_low = tiling.positions * Form::kWords;
   float small[K * kSums] = {};
   Operands<Form> high, low;
   Progress<Form> now(tiling, shared, ring);
   for (unsigned at = blockIdx.x; at < tiling.tasks; at += gridDim.x) {
     const Task task(tiling, d, at);
+    const int input_rows = task.rows + K - 1;
     const int a = Walk(tiling, d, task, mine.walk).position * Form::kWords + mine.words;
     const int b = Walk(tiling, d, task, mine.walk + 8).position * Form::kWords + mine.words;
     const auto load = [&] {
@@ -268,7 +269,7 @@ fops_status launch(const fops_conv& c, const float* x, const float* k, float* y,
   return in_pieces(c.B, out_w(c) * out_h(c), [&](long long first, long long count) {
     Dims piece = dims(c);
     piece.B = count;
-    Tiling tiling = walks::cut_into_walks(piece, 1, multiprocessors);
+    Tiling tiling = walks::cut_into_walks<true>(piece, 1, multiprocessors);
     // And what the last column's words run on.
     tiling.chunk = Form::kRows * 2 * tiling.positions * Form::kWords + 8;
     const size_t shared = Form::kSteps * 4 * Form::kStored * sizeof(uint4) +

@@ -28,12 +28,12 @@ __device__ __forceinline__ void stage_pixels(const Dims& d, const Tiling& tiling
                                              const float* __restrict__ x, uint32_t* ring) {
   constexpr int kWords = Form::kWords, kChannels = 2 * kWords;
   const int thread = threadIdx.x % 128, plane = d.H * d.W, row_words = 2 * tiling.positions * kWords;
-  const int input_rows = tiling.rows + Form::K - 1;
   const bool used = thread < tiling.positions;
   Place place;
   uint32_t number = 0;  // of the chunk
   for (unsigned round = 0, at = blockIdx.x; at < tiling.tasks; ++round, at += gridDim.x) {
     const Task task(tiling, d, at);
+    const int input_rows = task.rows + Form::K - 1;
     const int images = task.images(d), last_row = min(input_rows, d.H - task.h0) - 1;
     const Column column(tiling, d, task, min(thread, tiling.positions - 1));  // or more lines would be read
     const int image = min(column.image, images - 1);                          // of columns behind the last
@@ -56,20 +56,22 @@ __device__ __forceinline__ void stage_pixels(const Dims& d, const Tiling& tiling
 #pragma unroll 1
       for (int row = chunk + first_row; row < min(chunk + Form::kRows, input_rows); row += 2, to += 2 * row_words) {
         const float* next = row_from(row + 2);
-        uint32_t hi[kWords], lo[kWords], largest = 0, smallest = ~0u;
+        uint32_t hi[kWords], lo[kWords], smallest = ~0u;
+        __half2 zero = {};  // or NaN, where a high half is not finite
 #pragma unroll
         for (int w = 0; w < kWords; ++w) {
           const SplitPair parts = split_pair(v[2 * w] * by.scale, v[2 * w + 1] * by.scale);
           hi[w] = parts.hi, lo[w] = parts.lo;
-          largest = __vmaxu2(largest, parts.hi & 0x7fff7fffu);
+          zero = __hfma2(reinterpret_cast<const __half2&>(hi[w]), __half2{}, zero);
           smallest = min(smallest, min(nonzero_bits(v[2 * w]), nonzero_bits(v[2 * w + 1])));
           load(next, 2 * w), load(next, 2 * w + 1);
         }
-        const bool infinite = any_shape::not_finite(largest);
-        if (infinite)  // it would reach outputs whose weight there is zero
+        // An infinity would reach outputs whose weight there is zero. Those that have the pixel under their filter are
+        // computed otherwise, so it may be zero in all channels.
+        const bool infinite = bits(zero) << 1 != 0;
 #pragma unroll
-          for (int w = 0; w < kWords; ++w)
-            if (any_shape::not_finite(hi[w])) hi[w] = lo[w] = 0;
+        for (int w = 0; w < kWords; ++w)
+          if (infinite) hi[w] = lo[w] = 0;
         if (used)
 #pragma unroll
           for (int w = 0; w < kWords; w += 2) {
@@ -112,7 +114,7 @@ __device__ __forceinline__ void store_outputs(const Dims& d, const Tiling& tilin
       image_unscale[n] = 1.0f / shared.scales[round % kScales][min(walk.image, last_image)].scale;
     }
 #pragma unroll 1
-    for (int row = 0; row < tiling.rows; ++row) {
+    for (int row = 0; row < task.rows; ++row) {
       barrier_wait(&shared.full_out[place.at], place.phase);
       const float* from = outgoing + place.at * 2 * Form::kOutputs + warp * kEach * kStride + lane;
       float v[2][kEach];

@@ -20,11 +20,12 @@ constexpr int kMostImages = 9;
 constexpr int kStride = kWalks + 4;   // floats between two filters' outputs on their way: 4 banks
 
 struct Tiling {
+  unsigned whole;    // the first tiles, each a task of all output rows; of the others a band is one
   int bands, rows;   // of output rows: of an image, and of a band, a multiple of a phase's
   int positions;     // staged of a row of pixels, an even number
   int buffers;       // chunks in shared memory, a team
   int chunk;         // words of one
-  unsigned tasks;    // tiles of 64 columns of outputs, of all images side by side, times bands
+  unsigned tasks;    // of tiles of 64 columns of outputs, of all images side by side
   bool pairs;        // whether two neighbouring outputs are 8 aligned bytes of one image
   Divisor by_columns, by_bands;
   uint32_t inverse_W;
@@ -37,35 +38,56 @@ inline bool fits_stagers(const fops_conv& c) {
          kWalks + (ceil_div(kWalks - 1, out_w(c)) + 1) * (c.K - 1) <= kStagers;
 }
 
-// Bands make more tasks, but each has K - 1 rows of pixels more, and takes a few rows' time to begin. `phase`: rows of
-// outputs that are completed together. `teams`: that have a task each at a time.
-inline Tiling cut_into_walks(const Dims& d, int phase, long long teams) {
+// The bands of `tiles` tiles. They make more tasks, but each has K - 1 rows of pixels more, and takes a few rows' time to
+// begin. Returns how long they take, in rows of pixels. `teams`: that have a task each at a time.
+inline long long cut_into_bands(const Dims& d, long long tiles, int phase, long long teams, Tiling* tiling) {
+  long long least = LLONG_MAX;
+  for (int rows = static_cast<int>(ceil_div(d.OH, phase)) * phase; rows >= 1; rows -= phase) {
+    const long long bands = ceil_div(d.OH, rows), cost = ceil_div(tiles * bands, teams) * (rows + d.K - 1 + 4);
+    if (cost < least) least = cost, tiling->rows = rows, tiling->bands = static_cast<int>(bands);
+  }
+  return least;
+}
+
+// `phase`: rows of outputs that are completed together. kRest: whole tiles while all teams have one, and only what is
+// left over in bands.
+template <bool kRest>
+Tiling cut_into_walks(const Dims& d, int phase, long long teams) {
   Tiling tiling = {};
   tiling.by_columns = Divisor(static_cast<uint32_t>(d.OW));
   tiling.inverse_W = inverse_of(static_cast<uint32_t>(d.W));
   tiling.threshold = least_scaled(static_cast<float>(d.C * d.K * d.K));
   const long long images = std::min<long long>(ceil_div(kWalks - 1, d.OW) + 1, d.B);
   tiling.positions = static_cast<int>(kWalks + images * (d.K - 1));
-  const long long tiles = ceil_div(d.B * d.OW, kWalks);
-  long long least = LLONG_MAX;
-  for (int rows = static_cast<int>(ceil_div(d.OH, phase)) * phase; rows >= 1; rows -= phase) {
-    const long long bands = ceil_div(d.OH, rows), cost = ceil_div(tiles * bands, teams) * (rows + d.K - 1 + 4);
-    if (cost < least) least = cost, tiling.rows = rows, tiling.bands = static_cast<int>(bands);
+  const long long tiles = ceil_div(d.B * d.OW, kWalks), rounds = tiles / teams, rest = tiles - rounds * teams;
+  const long long all = cut_into_bands(d, tiles, phase, teams, &tiling);
+  if (kRest && rounds > 0 && rest > 0) {
+    Tiling other = tiling;
+    if (rounds * (d.OH + d.K - 1 + 4) + cut_into_bands(d, rest, phase, teams, &other) < all) {
+      tiling = other;
+      tiling.whole = static_cast<unsigned>(rounds * teams);
+    }
   }
   tiling.by_bands = Divisor(static_cast<uint32_t>(tiling.bands));
-  tiling.tasks = static_cast<unsigned>(tiles * tiling.bands);
+  tiling.tasks = static_cast<unsigned>(tiling.whole + (tiles - tiling.whole) * tiling.bands);
   return tiling;
 }
 
 // Where a task's walks begin.
 struct Task {
   int image, column;  // of the first walk
-  int h0;             // the first output row; the last band may end below the image
+  int h0, rows;       // of outputs: the first one, and how many; the last band may end below the image
   __device__ Task(const Tiling& tiling, const Dims& d, unsigned task) {
-    const unsigned tile = tiling.by_bands.divide(task), first = tile * kWalks;
+    unsigned tile = task;
+    h0 = 0, rows = d.OH;
+    if (task >= tiling.whole) {
+      const unsigned band = task - tiling.whole, behind = tiling.by_bands.divide(band);
+      tile = tiling.whole + behind, h0 = static_cast<int>(band - behind * tiling.bands) * tiling.rows;
+      rows = tiling.rows;
+    }
+    const unsigned first = tile * kWalks;
     image = static_cast<int>(tiling.by_columns.divide(first));
     column = static_cast<int>(first) - image * d.OW;
-    h0 = static_cast<int>(task - tile * tiling.bands) * tiling.rows;
   }
   __device__ int images(const Dims& d) const {
     return static_cast<int>(min(static_cast<long long>((column + kWalks - 1) / d.OW + 1), d.B - image));
@@ -104,7 +126,7 @@ static __device__ __noinline__ void plain_task(const Dims& d, const Tiling& tili
   const Task task(tiling, d, at);
   const float* source = x + 1LL * task.image * d.C * pixels;
   const Walk walk(tiling, d, task, thread % kWalks);
-  const int rows = min(tiling.rows, d.OH - task.h0), images = Walk(tiling, d, task, kWalks - 1).image + 1;
+  const int rows = min(task.rows, d.OH - task.h0), images = Walk(tiling, d, task, kWalks - 1).image + 1;
   const auto together = [&] { named_barrier(barrier, 128); };
   together();
   if (thread == 0) room.found.count = 0;
