@@ -4,8 +4,7 @@
 //   one channel, few filters, K = 5 or 7      four_outputs.cu, where rows are whole groups of four
 //   one channel, K = 5 or 7                   pixels.cu
 //   64 to 128 channels, K = 1                 any_shape/pointwise.cu at float32 grade
-//   11, 12 channels, 17 to 24 filters, K = 5  any_shape/apart.cu on Hopper at float32 grade, rows of 9 outputs or more
-//   the same, K = 5, 7                        any_shape/row_groups.cu on Hopper at float32 grade
+//   11, 12 channels, 17 to 24 filters, K = 5, 7   any_shape/apart.cu (K = 5), row_groups.cu on Hopper at float32 grade
 //   4 channels, 9 to 16 filters, K = 7        any_shape/walks.cu on Hopper at float32 grade
 //   2 to 4 channels, many filters, K = 5 to 8   any_shape/few_channels.cu on Hopper at float32 grade
 //   2 to 6 channels, 9 to 16 filters, K = 5   warpgroup.cu on Hopper at float32 grade, else few_filters.cu

@@ -18,14 +18,18 @@ using walks::Task;
 using walks::Tiling;
 using walks::Walk;
 
-// A block's warpgroups: two multiply, two stage every second row of pixels each, and one stores. A warp of the first that
-// stages has no column, and chooses images' scales.
+// A block's five warpgroups: one multiplies high halves, one low halves, two stage every second row of pixels each, one
+// stores. The first one that stages has a warp without columns, which chooses the images' scales.
 constexpr int kThreads = 5 * 128, kMultiplying = 2 * 128, kStoring = 128;
 constexpr int kStaging = 2 * kStagers + 32;  // threads that meet once a task
-// Of their threads the registers: of those that multiply high halves, of the other ones, ... In all a multiprocessor's.
+// Registers of their threads. A block has as many as at its start, when all threads have the same: a warpgroup that
+// asked for one more would wait for ever.
 constexpr int kForHigh = 168, kForLow = 152, kForStaging = 56, kForStoring = 48;
-static_assert(kForHigh + kForLow + 2 * kForStaging + kForStoring <= 65536 / kThreads / 8 * 8 * (kThreads / 128), "");
-constexpr int kScales = 8;    // tasks whose scales are in shared memory: four chunks may be of three, and one is ahead
+constexpr int kAtStart = 65536 / kThreads / 8 * 8;
+static_assert(kForHigh + kForLow + 2 * kForStaging + kForStoring <= kThreads / 128 * kAtStart, "");
+// Tasks whose scales are in shared memory. A task may be one row of outputs: then storing is up to four tasks behind
+// multiplying, staging two ahead of it, and the choice of scales three.
+constexpr int kScales = 8;
 constexpr int kBuffers = 4;   // chunks of pixels in shared memory
 constexpr int kOutgoing = 4;  // rows of outputs on their way
 constexpr int kStagingBarrier = 1, kPlainBarrier = 2, kWeightsBarrier = 3;  // named barriers
@@ -38,7 +42,7 @@ struct Form {
   static constexpr int kColumns = K * kFilters;            // of wgmma
   static constexpr int kStored = (2 * K - 1) * kFilters;   // columns of weights
   static constexpr int kRows = 4;                          // of pixels, a chunk
-  static constexpr int kOutputs = kFilters * kStride;      // floats of a row of outputs on their way, of one of the sums
+  static constexpr int kOutputs = kFilters * kStride;      // floats of a row of outputs on their way, of one sum
   static constexpr int kEach = kFilters / (kStoring / 32);  // filters of a warp that stores
   static_assert(kFilters % 8 == 0 && kWords % 2 == 0 && kRows % 2 == 0, "");
 };
@@ -54,10 +58,10 @@ struct Shared {
   PlainRoom room;
 };
 
-// Weights as wgmma reads them: [step][half of the depth][high, low][place][filter][8 halves]. Place j has row -j mod K of
-// the filters: K places from any one on are all rows, in turn. Of step s lane t of four has words 8 s + 2 t and the next
-// one of a pixel's row, K columns of kWords: the first is 2 t and 2 t + 1 of the depth, the second those 8 further on. By
-// the threads that multiply.
+// Weights as wgmma reads them: [step][half of the depth][high, low][place][filter][8 halves]. Place j has row -j mod K
+// of the filters: K places from any one on are all rows, in turn. Of step s lane t of four has words 8 s + 2 t and the
+// next one of a pixel's row, K columns of kWords: the first is 2 t and 2 t + 1 of the depth, the second those 8 further
+// on. By the threads that multiply.
 template <typename Form>
 __device__ void split_weights(const Dims& d, float threshold, const float* __restrict__ k, uint4* weights,
                               Shared<Form>& shared) {

@@ -21,8 +21,8 @@ __device__ __forceinline__ void choose_scales(const Dims& d, const Tiling& tilin
   }
 }
 
-// Stages every second row of pixels, from row `first_row` on: a chunk is [row][high, low][position][word]. A thread has a
-// column of them, whose next row is on its way while this one is split.
+// Stages every second row of pixels, from row `first_row` on: a chunk is [row][high, low][position][word]. A thread has
+// a column of them, whose next row is on its way while this one is split.
 template <typename Form>
 __device__ __forceinline__ void stage_pixels(const Dims& d, const Tiling& tiling, Shared<Form>& shared, int first_row,
                                              const float* __restrict__ x, uint32_t* ring) {

@@ -11,7 +11,7 @@ namespace walks {
 
 // Each team of two warpgroups has 64 walks. One multiplies, in turn with the other team's. Of the other three warps
 // split pixels and lay the words of a column's channels side by side, so that K columns are a run that lanes read 16
-// bytes at a time; its last warp stores.
+// bytes at a time; one warp stores.
 constexpr int kTeams = 2;             // of a block: a warpgroup that multiplies, and one that helps it
 constexpr int kThreads = 2 * 128 * kTeams;
 constexpr int kScales = 4;            // tasks whose scales are in shared memory

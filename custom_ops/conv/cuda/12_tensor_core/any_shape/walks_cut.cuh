@@ -38,8 +38,8 @@ inline bool fits_stagers(const fops_conv& c) {
          kWalks + (ceil_div(kWalks - 1, out_w(c)) + 1) * (c.K - 1) <= kStagers;
 }
 
-// The bands of `tiles` tiles. They make more tasks, but each has K - 1 rows of pixels more, and takes a few rows' time to
-// begin. Returns how long they take, in rows of pixels. `teams`: that have a task each at a time.
+// The bands of `tiles` tiles. They make more tasks, but each has K - 1 rows of pixels more, and takes a few rows' time
+// to begin. Returns how long they take, in rows of pixels. `teams`: that have a task each at a time.
 inline long long cut_into_bands(const Dims& d, long long tiles, int phase, long long teams, Tiling* tiling) {
   long long least = LLONG_MAX;
   for (int rows = static_cast<int>(ceil_div(d.OH, phase)) * phase; rows >= 1; rows -= phase) {
