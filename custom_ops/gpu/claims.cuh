@@ -35,9 +35,8 @@ class Claims {
 // image of 1 to 4 filters, 7x7, 56x56, is one task for 132). A task's `turns` come one after the other: a block has as
 // many as the others, the last ones at times fewer. There are then no counters, for no block has a second task.
 inline fops_status slices_for(long long tasks, long long turns, unsigned* slices) {
-  int device = 0, multiprocessors = 0;
-  FOPS_CUDA(cudaGetDevice(&device));
-  FOPS_CUDA(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device));
+  int multiprocessors = 0;
+  FOPS_TRY(count_multiprocessors(&multiprocessors));
   const long long most = std::max(1LL, std::min(turns, multiprocessors / tasks));
   *slices = static_cast<unsigned>(ceil_div(turns, ceil_div(turns, most)));
   return FOPS_OK;

@@ -57,12 +57,19 @@ bool has_code_here(Function kernel, int threads) {
   return false;
 }
 
+// Of this thread's device.
+inline fops_status count_multiprocessors(int* count) {
+  int device = 0;
+  FOPS_CUDA(cudaGetDevice(&device));
+  FOPS_CUDA(cudaDeviceGetAttribute(count, cudaDevAttrMultiProcessorCount, device));
+  return FOPS_OK;
+}
+
 // As many blocks as the device holds at once: for kernels whose blocks stay and walk over the tasks.
 template <typename Function>
 fops_status resident_grid(Function kernel, int threads, size_t shared, long long tasks, unsigned* grid) {
-  int device = 0, multiprocessors = 0, blocks = 0;
-  FOPS_CUDA(cudaGetDevice(&device));
-  FOPS_CUDA(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device));
+  int multiprocessors = 0, blocks = 0;
+  FOPS_TRY(count_multiprocessors(&multiprocessors));
   FOPS_CUDA(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel, threads, shared));
   *grid = static_cast<unsigned>(std::min<long long>(tasks, std::max(1, blocks) * 1LL * multiprocessors));
   return FOPS_OK;

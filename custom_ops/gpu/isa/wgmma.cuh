@@ -266,23 +266,26 @@ __device__ inline void wgmma_wait(float (&sum)[kRows][kRegisters]) {
 #endif
 }
 
-// A sum at the end of a chain: *total = (or +=, if kMore) sum, which goes back to zero, by a multiplication, as below.
+// A sum back to zero, by a multiplication. With an assignment the compiler waits after each wgmma ("serialized due to
+// insufficient register resources").
+__device__ inline void clear_sum(float& sum) { asm volatile("mul.f32 %0, %0, 0f00000000;" : "+f"(sum)); }
+
+// A sum at the end of a chain: *total = (or +=, if kMore) sum, which goes back to zero.
 template <bool kMore>
 __device__ inline void take_chain(float* total, float& sum) {
   if constexpr (kMore) asm volatile("add.f32 %0, %0, %1;" : "+f"(*total) : "f"(sum));
   else asm volatile("mov.f32 %0, %1;" : "=f"(*total) : "f"(sum));
-  asm volatile("mul.f32 %0, %0, 0f00000000;" : "+f"(sum));
+  clear_sum(sum);
 }
 
 // Two sums that are complete, the second 2^11 times as large as it is: *done = (total + sum + small / 2^11) * scale,
-// and both back to zero, by a multiplication. With an assignment the compiler waits after each wgmma ("serialized due
-// to insufficient register resources").
+// and both back to zero.
 __device__ inline void take_sums(float* done, float total, float& sum, float& small, float scale) {
   asm volatile("fma.rn.f32 %0, %1, 0f3A000000, %2;" : "=f"(*done) : "f"(small), "f"(sum));
   asm volatile("add.f32 %0, %0, %1;" : "+f"(*done) : "f"(total));
   asm volatile("mul.f32 %0, %0, %1;" : "+f"(*done) : "f"(scale));
-  asm volatile("mul.f32 %0, %0, 0f00000000;" : "+f"(sum));
-  asm volatile("mul.f32 %0, %0, 0f00000000;" : "+f"(small));
+  clear_sum(sum);
+  clear_sum(small);
 }
 
 // Barrier `number` of a block's sixteen, among `threads` threads; number 0 is __syncthreads.

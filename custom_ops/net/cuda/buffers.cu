@@ -4,6 +4,8 @@
 #include <cstdlib>
 #include <utility>
 
+#include "gpu/launch.h"
+
 namespace fops {
 namespace {
 
@@ -102,9 +104,8 @@ int64_t Buffers::largest() const {
 }
 
 fops_status Buffers::reserve_doubts(int64_t n, int64_t words, cudaStream_t stream) {
-  int device = 0, multiprocessors = 0;
-  FOPS_CUDA(cudaGetDevice(&device));
-  FOPS_CUDA(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device));
+  int multiprocessors = 0;
+  FOPS_TRY(count_multiprocessors(&multiprocessors));
   const int64_t a_block = 2 * 4 * largest();
   const int64_t blocks = std::max<int64_t>(1, std::min<int64_t>({n, multiprocessors, kPlainBytes / a_block}));
   plain_blocks_ = static_cast<unsigned>(blocks);

@@ -285,9 +285,8 @@ bool takes(const fops_conv& c, const shifts::Tiling& cut, unsigned blocks) {
 
 fops_status run_tensor_core_streams(const fops_conv& c, const shifts::Tiling& cut, const void* x, const float* k,
                                     float* y, cudaStream_t stream, bool* taken) {
-  int device = 0, multiprocessors = 0;
-  FOPS_CUDA(cudaGetDevice(&device));
-  FOPS_CUDA(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device));
+  int multiprocessors = 0;
+  FOPS_TRY(count_multiprocessors(&multiprocessors));
   const int pairs = cut.parts / kParts;
   const unsigned blocks = std::max(1, multiprocessors / std::max(1, pairs));
   if (!takes(c, cut, blocks)) return FOPS_OK;

@@ -64,9 +64,8 @@ bool takes_tensor_core_any_shape(const fops_conv& c) {
 
 fops_status run_tensor_core_any_shape(const fops_conv& c, bool half, const void* x, const float* k, float* y,
                                       cudaStream_t stream) {
-  int device = 0, multiprocessors = 0;
-  FOPS_CUDA(cudaGetDevice(&device));
-  FOPS_CUDA(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device));
+  int multiprocessors = 0;
+  FOPS_TRY(count_multiprocessors(&multiprocessors));
   static thread_local Remembered<Planned> remembered;
   const Planned& planned = remembered.of(c, half, [&] { return plan_call(c, half, multiprocessors); });
   if (!planned.fits) return fail(FOPS_UNSUPPORTED, "tensor-core: this shape does not fit into shared memory");

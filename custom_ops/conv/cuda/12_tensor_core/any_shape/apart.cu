@@ -1,12 +1,12 @@
-// Step 12, several channels and few filters, on Hopper: two warpgroups share 64 walks (walks.cu), one multiplies high
-// halves alone, the other one has the products with a low half.
+// Step 12, several channels and few filters, on Hopper: two warpgroups share 64 walks (walks.cu). The first multiplies
+// high halves, the second has the products with a low half.
 //
 //   A: 64 walks, registers      B: K rows x filters, shared      D: 64 walks x K output rows x filters, registers
-//   4 warps x 16 walks      x   | row 0 | 1 | ... | K - 1 |  +=  of a row of pixels high products, by the first
-//                                                                of K rows small ones, by the second
+//   4 warps x 16 walks      x   | row 0 | 1 | ... | K - 1 |  +=  the first: high sums, new for each row of pixels
+//                                                                the second: small sums, kept for K rows of pixels
 //
-// Each has room for its sums, and while one adds up the other multiplies. Small sums stay where they are: place q has
-// every K-th output row, and a row of pixels meets the filters' rows in turn, a place further on than the row before.
+// Each has room for its sums, and while one adds up the other multiplies. The small sums do not move: place q has output
+// rows q, q + K, ... one after the other, and each row of pixels finds the filters' rows one place further on.
 // Costs: outputs come in two parts, which meet in shared memory. One image takes 12 us, with row_groups.cu 10.
 // Gains: fa2019's second layer takes 0.85 ms, with row_groups.cu 0.96; of 1,000 images 0.100, 0.121.
 #include "conv/cuda/12_tensor_core/any_shape/apart_helpers.cuh"
@@ -91,9 +91,6 @@ __device__ __forceinline__ constexpr int output_at(int i) {
   return (i / 4 * 8 + i % 2) * kStride + i % 4 / 2 * 8;
 }
 
-// To zero, by a multiplication: with an assignment the compiler waits after each wgmma.
-__device__ __forceinline__ void clear(float& sum) { asm volatile("mul.f32 %0, %0, 0f00000000;" : "+f"(sum)); }
-
 // High halves of pixels and filters. A row of pixels is a chain of its own (plan.h); what row p of the filters gives
 // belongs to the output p rows up: a sum moves on by a place with every row, and is complete at the last one.
 template <typename Form>
@@ -172,9 +169,10 @@ __device__ __forceinline__ void multiply_low(const Dims& d, const Tiling& tiling
     };
     now.await_chunk();
     load();
-    // The first outputs' place. What the others have of the task before goes where no output is complete.
+    // The first output row is in place 0. The other places have sums of the task before: they are cleared in rows of
+    // pixels that complete no output.
 #pragma unroll
-    for (int i = 0; i < kSums; ++i) clear(small[i]);
+    for (int i = 0; i < kSums; ++i) clear_sum(small[i]);
 #pragma unroll 1
     for (int first = 0; first < input_rows; first += K) {
 #pragma unroll
@@ -203,7 +201,7 @@ __device__ __forceinline__ void multiply_low(const Dims& d, const Tiling& tiling
         for (int i = 0; i < kSums; ++i) {
           float& done = small[(u + 1) % K * kSums + i];  // the place that met the last row
           if (complete) outputs[output_at(i)] = done;
-          clear(done);
+          clear_sum(done);
         }
         if (complete) now.outputs_there();
       }
@@ -263,15 +261,13 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
 template <typename Form>
 fops_status launch(const fops_conv& c, const float* x, const float* k, float* y, cudaStream_t stream) {
   auto* kernel = tensor_core_apart<Form>;
-  int device = 0, multiprocessors = 0;
-  FOPS_CUDA(cudaGetDevice(&device));
-  FOPS_CUDA(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device));
+  int multiprocessors = 0;
+  FOPS_TRY(count_multiprocessors(&multiprocessors));
   return in_pieces(c.B, out_w(c) * out_h(c), [&](long long first, long long count) {
     Dims piece = dims(c);
     piece.B = count;
-    Tiling tiling = walks::cut_into_walks<true>(piece, 1, multiprocessors);
-    // And what the last column's words run on.
-    tiling.chunk = Form::kRows * 2 * tiling.positions * Form::kWords + 8;
+    Tiling tiling = walks::cut_into_walks(piece, 1, multiprocessors, true);
+    tiling.chunk = Form::kRows * 2 * tiling.positions * Form::kWords + 8;  // and what the last column's words run on
     const size_t shared = Form::kSteps * 4 * Form::kStored * sizeof(uint4) +
                           kBuffers * tiling.chunk * sizeof(uint32_t) + kOutgoing * 2 * Form::kOutputs * sizeof(float);
     FOPS_TRY(allow_shared(kernel, shared));

@@ -77,20 +77,20 @@ __device__ void split_weights(const Dims& d, float threshold, const float* __res
   for (int i = threadIdx.x; i < Form::kSteps * 2 * Form::kColumns; i += kMultiplying) {
     const int m = i % kFilters, p = i / kFilters % K, half = i / Form::kColumns % 2, step = i / (2 * Form::kColumns);
     const float scale = 1.0f / shared.unscale[m];
-    uint32_t hi[4], lo[4];
-#pragma unroll
-    for (int t = 0; t < 4; ++t) {
-      const int word = 8 * step + 2 * t + half, q = word / Form::kWords, c = word % Form::kWords * 2;
-      const float* from = k + ((m * d.C + c) * K + p) * K + q;
-      const bool real = q < K && m < d.M;
-      const float a = real && c < d.C ? __ldg(from) : 0.0f, b = real && c + 1 < d.C ? __ldg(from + K * K) : 0.0f;
-      const SplitPair parts = split_pair(a * scale, b * scale);
-      hi[t] = parts.hi, lo[t] = parts.lo;
-    }
+    uint4 hi, lo;
+    any_shape::split_eight(
+        [&](int t) {
+          const int word = 8 * step + 2 * t + half, q = word / Form::kWords, c = word % Form::kWords * 2;
+          const float* from = k + ((m * d.C + c) * K + p) * K + q;
+          const bool real = q < K && m < d.M;
+          const float a = real && c < d.C ? __ldg(from) : 0.0f, b = real && c + 1 < d.C ? __ldg(from + K * K) : 0.0f;
+          return make_float2(a * scale, b * scale);
+        },
+        &hi, &lo);
     for (int place = (K - p) % K; place < 2 * K - 1; place += K) {
       uint4* to = weights + (2 * step + half) * 2 * kStored + place * kFilters + m;
-      to[0] = make_uint4(hi[0], hi[1], hi[2], hi[3]);
-      to[kStored] = make_uint4(lo[0], lo[1], lo[2], lo[3]);
+      to[0] = hi;
+      to[kStored] = lo;
     }
   }
   bulk_fence();

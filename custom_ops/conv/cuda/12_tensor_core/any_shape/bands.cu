@@ -301,9 +301,8 @@ bool takes_tensor_core_bands(const fops_conv& c) {
 fops_status run_tensor_core_bands(const fops_conv& c, const void* x, const float* k, float* y, cudaStream_t stream) {
   const float* input = static_cast<const float*>(x);
   Tiling tiling;
-  int device = 0, multiprocessors = 0;
-  FOPS_CUDA(cudaGetDevice(&device));
-  FOPS_CUDA(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device));
+  int multiprocessors = 0;
+  FOPS_TRY(count_multiprocessors(&multiprocessors));
   const bool fits = tiling_for(c, &tiling);
   bool taken = false;
   if (fits) FOPS_TRY(run_bands_at_once(c, tiling.chunks, tiling.chain, multiprocessors, input, k, y, stream, &taken));

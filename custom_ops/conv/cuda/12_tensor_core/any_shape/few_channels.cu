@@ -301,9 +301,8 @@ int ring_of(const fops_conv& c) {
 template <int kSteps, int kColumns>
 fops_status launch(const fops_conv& c, const float* x, const float* k, float* y, cudaStream_t stream) {
   auto* kernel = tensor_core_few_channels<kSteps, kColumns>;
-  int device = 0, multiprocessors = 0;
-  FOPS_CUDA(cudaGetDevice(&device));
-  FOPS_CUDA(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device));
+  int multiprocessors = 0;
+  FOPS_TRY(count_multiprocessors(&multiprocessors));
   const long long parts = ceil_div(c.M, kFilters);
   return in_pieces(c.B, out_h(c), [&](long long first, long long count) {
     Dims piece = dims(c);

@@ -101,6 +101,20 @@ __device__ __forceinline__ bool filter_scales(const Dims& d, int taps, float thr
   return beyond;
 }
 
+// Eight weights, split: `pair` takes 0 to 3 and gives two of them, scaled.
+template <typename Pair>
+__device__ __forceinline__ void split_eight(Pair pair, uint4* hi, uint4* lo) {
+  uint32_t high[4], low[4];
+#pragma unroll
+  for (int t = 0; t < 4; ++t) {
+    const float2 v = pair(t);
+    const SplitPair parts = split_pair(v.x, v.y);
+    high[t] = parts.hi, low[t] = parts.lo;
+  }
+  *hi = make_uint4(high[0], high[1], high[2], high[3]);
+  *lo = make_uint4(low[0], low[1], low[2], low[3]);
+}
+
 // A filter's eight weights at a unit, split: `channels` of them a column (8, 4, 2 or 1), from (channel, p, q) on.
 __device__ inline void split_unit(const float* filter, int channel, int p, int q, int channels, const Dims& d,
                                   float scale, uint4* hi, uint4* lo) {

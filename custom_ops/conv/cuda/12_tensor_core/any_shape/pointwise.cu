@@ -257,9 +257,8 @@ constexpr long long kStaged = 64 << 10;
 template <int kSteps, int kFilterWarps>
 fops_status launch(const fops_conv& c, const float* x, const float* k, float* y, cudaStream_t stream) {
   auto* kernel = tensor_core_pointwise<kSteps, kFilterWarps>;
-  int device = 0, multiprocessors = 0;
-  FOPS_CUDA(cudaGetDevice(&device));
-  FOPS_CUDA(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device));
+  int multiprocessors = 0;
+  FOPS_TRY(count_multiprocessors(&multiprocessors));
   const long long plane = c.H * c.W, parts = ceil_div(c.M, 16 * kFilterWarps);
   Tiling tiling = {};
   tiling.vector = plane % 4 == 0 && reinterpret_cast<uintptr_t>(y) % 16 == 0;

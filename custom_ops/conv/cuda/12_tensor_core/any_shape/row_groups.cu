@@ -350,9 +350,8 @@ bool cut(const fops_conv& c, int64_t least, Tiling* tiling) {
 template <typename F, typename Y>
 fops_status launch(const fops_conv& c, const float* x, const float* k, const Y& y, cudaStream_t stream) {
   auto* kernel = tensor_core_row_groups<F, Y>;
-  int device = 0, multiprocessors = 0;
-  FOPS_CUDA(cudaGetDevice(&device));
-  FOPS_CUDA(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device));
+  int multiprocessors = 0;
+  FOPS_TRY(count_multiprocessors(&multiprocessors));
   Tiling tiling = {};
   if (!cut<F>(c, ceil_div(multiprocessors, c.B), &tiling))
     return fail(FOPS_UNSUPPORTED, "tensor-core: this shape does not fit into shared memory");

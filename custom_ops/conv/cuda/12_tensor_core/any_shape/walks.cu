@@ -188,13 +188,12 @@ size_t shared_bytes(const Tiling& tiling) {
 template <typename Form>
 fops_status launch(const fops_conv& c, const float* x, const float* k, float* y, cudaStream_t stream) {
   auto* kernel = tensor_core_walks<Form>;
-  int device = 0, multiprocessors = 0;
-  FOPS_CUDA(cudaGetDevice(&device));
-  FOPS_CUDA(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device));
+  int multiprocessors = 0;
+  FOPS_TRY(count_multiprocessors(&multiprocessors));
   return in_pieces(c.B, out_w(c) * out_h(c), [&](long long first, long long count) {
     Dims piece = dims(c);
     piece.B = count;
-    Tiling tiling = cut_into_walks<false>(piece, Form::kPhase, static_cast<long long>(kTeams) * multiprocessors);
+    Tiling tiling = cut_into_walks(piece, Form::kPhase, static_cast<long long>(kTeams) * multiprocessors, false);
     tiling.pairs = piece.OW % 2 == 0 && reinterpret_cast<uintptr_t>(y) % 8 == 0;
     tiling.chunk = Form::kRows * tiling.positions * Form::kWords + 8;  // and what the last column's words run on
     tiling.buffers = kMostBuffers;

@@ -20,7 +20,7 @@ constexpr int kMostImages = 9;
 constexpr int kStride = kWalks + 4;   // floats between two filters' outputs on their way: 4 banks
 
 struct Tiling {
-  unsigned whole;    // the first tiles, each a task of all output rows; of the others a band is one
+  unsigned whole;    // tiles that are a task each, the first ones; the others are cut into bands, a task each
   int bands, rows;   // of output rows: of an image, and of a band, a multiple of a phase's
   int positions;     // staged of a row of pixels, an even number
   int buffers;       // chunks in shared memory, a team
@@ -49,10 +49,9 @@ inline long long cut_into_bands(const Dims& d, long long tiles, int phase, long 
   return least;
 }
 
-// `phase`: rows of outputs that are completed together. kRest: whole tiles while all teams have one, and only what is
-// left over in bands.
-template <bool kRest>
-Tiling cut_into_walks(const Dims& d, int phase, long long teams) {
+// `phase`: rows of outputs that are completed together. `whole_first`: tiles stay whole as long as every team has one,
+// and only those that are left over are cut into bands, where that is faster.
+inline Tiling cut_into_walks(const Dims& d, int phase, long long teams, bool whole_first) {
   Tiling tiling = {};
   tiling.by_columns = Divisor(static_cast<uint32_t>(d.OW));
   tiling.inverse_W = inverse_of(static_cast<uint32_t>(d.W));
@@ -61,7 +60,7 @@ Tiling cut_into_walks(const Dims& d, int phase, long long teams) {
   tiling.positions = static_cast<int>(kWalks + images * (d.K - 1));
   const long long tiles = ceil_div(d.B * d.OW, kWalks), rounds = tiles / teams, rest = tiles - rounds * teams;
   const long long all = cut_into_bands(d, tiles, phase, teams, &tiling);
-  if (kRest && rounds > 0 && rest > 0) {
+  if (whole_first && rounds > 0 && rest > 0) {
     Tiling other = tiling;
     if (rounds * (d.OH + d.K - 1 + 4) + cut_into_bands(d, rest, phase, teams, &other) < all) {
       tiling = other;

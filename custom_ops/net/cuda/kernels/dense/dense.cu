@@ -189,9 +189,8 @@ fops_status dense(const DenseWeights& weights, int64_t n, const __half* x_hi, co
   if (n == 0) return FOPS_OK;
   if (n < 0 || n > INT_MAX - 1024) return fail(FOPS_INVALID, "a dense layer of %lld rows", static_cast<long long>(n));
   if (products != 1 && products != 3) return fail(FOPS_INVALID, "a dense layer of %d products", products);
-  int device = 0, multiprocessors = 0;
-  FOPS_CUDA(cudaGetDevice(&device));
-  FOPS_CUDA(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device));
+  int multiprocessors = 0;
+  FOPS_TRY(count_multiprocessors(&multiprocessors));
   bool hopper = false;
   FOPS_TRY(dense_hopper_usable(weights, &hopper));
 

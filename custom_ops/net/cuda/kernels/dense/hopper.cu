@@ -260,9 +260,8 @@ fops_status launch(const DenseCall& call) {
   auto* kernel = dense_wgmma<kWide, kProducts, kUnitsTall, kEveryChunk>;
   constexpr size_t kShared = shared_bytes(kWide, kProducts);
   FOPS_TRY(allow_shared(kernel, kShared));
-  int device = 0, multiprocessors = 0;
-  FOPS_CUDA(cudaGetDevice(&device));
-  FOPS_CUDA(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device));
+  int multiprocessors = 0;
+  FOPS_TRY(count_multiprocessors(&multiprocessors));
   const unsigned grid = static_cast<unsigned>(std::min<long long>(tasks.count, multiprocessors));
   const bool finish = call.partial == nullptr;
   kernel<<<grid, kThreads, kShared, call.stream>>>(maps, tasks, epilogue(call), finish, finish ? call.y : call.partial);
