@@ -125,10 +125,13 @@ __device__ void wgmma_from(float (&d)[kColumns / 2], const uint32_t (&a)[4], uin
   __device__ inline void wgmma_from<columns>(float(&d)[columns / 2], const uint32_t(&a)[4], uint32_t b, int keep) { \
     FOPS_WGMMA_BODY(columns, sums, a_, b_, c_, d_, e_, keep_);                                                      \
   }
+FOPS_DEFINE_WGMMA(24, 12, 12, 13, 14, 15, 16, 17)
+FOPS_DEFINE_WGMMA(32, 16, 16, 17, 18, 19, 20, 21)
 FOPS_DEFINE_WGMMA(40, 20, 20, 21, 22, 23, 24, 25)
 FOPS_DEFINE_WGMMA(48, 24, 24, 25, 26, 27, 28, 29)
 FOPS_DEFINE_WGMMA(56, 28, 28, 29, 30, 31, 32, 33)
 FOPS_DEFINE_WGMMA(64, 32, 32, 33, 34, 35, 36, 37)
+FOPS_DEFINE_WGMMA(72, 36, 36, 37, 38, 39, 40, 41)
 FOPS_DEFINE_WGMMA(80, 40, 40, 41, 42, 43, 44, 45)
 FOPS_DEFINE_WGMMA(96, 48, 48, 49, 50, 51, 52, 53)
 FOPS_DEFINE_WGMMA(112, 56, 56, 57, 58, 59, 60, 61)
@@ -269,6 +272,10 @@ __device__ inline void wgmma_wait(float (&sum)[kRows][kRegisters]) {
 // A sum back to zero, by a multiplication. With an assignment the compiler waits after each wgmma ("serialized due to
 // insufficient register resources").
 __device__ inline void clear_sum(float& sum) { asm volatile("mul.f32 %0, %0, 0f00000000;" : "+f"(sum)); }
+
+// A sum into other registers, for the same reason not by assignments.
+__device__ inline void move_sum(float& to, float from) { asm volatile("mov.f32 %0, %1;" : "=f"(to) : "f"(from)); }
+__device__ inline void begin_sum(float& sum) { asm volatile("mov.f32 %0, 0f00000000;" : "=f"(sum)); }
 
 // A sum at the end of a chain: *total = (or +=, if kMore) sum, which goes back to zero.
 template <bool kMore>

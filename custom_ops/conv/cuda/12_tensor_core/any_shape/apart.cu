@@ -100,24 +100,26 @@ __device__ __forceinline__ void multiply_high(const Dims& d, const Tiling& tilin
   constexpr int K = Form::K, kSteps = Form::kSteps, kStored = Form::kStored, kSums = Form::kFilters / 2;
   const bool plain_weights = shared.plain_weights;
   const LaneMap mine;
-  float high[K * kSums] = {}, sum[K - 1][kSums] = {};
+  float sum[K - 1][kSums] = {};
   Operands<Form> operands;
   Progress<Form> now(tiling, shared, ring);
   for (unsigned round = 0, at = blockIdx.x; at < tiling.tasks; ++round, at += gridDim.x) {
     const Task task(tiling, d, at);
-    const int input_rows = task.rows + K - 1;
     const int a = Walk(tiling, d, task, mine.walk).position * Form::kWords + mine.words;
     const int b = Walk(tiling, d, task, mine.walk + 8).position * Form::kWords + mine.words;
     now.beyond = false;
     now.await_chunk();
     operands.load(now.row + a, now.row + b);
-#pragma unroll 1
-    for (int row = 0; row < input_rows; ++row) {
-      const bool more = row + 1 < input_rows, complete = row >= K - 1;
+    // The next row of pixels: its products for these places, and their sums.
+    const auto multiply = [&](auto places) {
+      constexpr int kFirst = decltype(places)::kFirst, kLast = decltype(places)::kLast;
+      constexpr int kColumns = decltype(places)::kCount * Form::kFilters;
+      constexpr bool more = kFirst < K - 1, complete = kLast == K - 1;
+      float high[kColumns / 2];  // the first step does not read it
 #pragma unroll
       for (int s = 0; s < kSteps; ++s) {
         wgmma_fence();
-        wgmma_from<Form::kColumns>(high, operands.v[s], corner + s * 4 * kStored, s > 0);
+        wgmma_from<kColumns>(high, operands.v[s], corner + s * 4 * kStored + (K - kLast) * Form::kFilters, s > 0);
         wgmma_commit();
       }
       now.next_row(more);
@@ -129,14 +131,20 @@ __device__ __forceinline__ void multiply_high(const Dims& d, const Tiling& tilin
 #pragma unroll
       for (int i = 0; i < kSums; ++i)
 #pragma unroll
-        for (int p = K - 1; p >= 0; --p) {
-          float v = high[(K - p) % K * kSums + i];  // row p of the filters is in place -p
+        for (int p = kLast; p >= kFirst; --p) {
+          float v = high[(kLast - p) * kSums + i];
           if (p > 0) v += sum[p - 1][i];
           if (p < K - 1) sum[p][i] = v;
-          else if (complete) outputs[output_at(i)] = v;
+          else outputs[output_at(i)] = v;
         }
       if (complete) now.outputs_there();
-    }
+    };
+    each<K - 1>([&](auto n) { multiply(Places<0, n>()); });
+#pragma unroll 1
+    for (int row = K - 1; row < task.rows; ++row) multiply(Places<0, K - 1>());
+    each<K - 1>([&](auto n) {
+      if (task.rows + n >= K - 1) multiply(Places<n + 1, K - 1>());
+    });
     if (now.beyond || plain_weights) {
       Place last = now.out;
       for (int i = 0; i < kOutgoing; ++i, last.next(kOutgoing))  // all outputs have been stored
@@ -155,57 +163,80 @@ __device__ __forceinline__ void multiply_low(const Dims& d, const Tiling& tiling
   constexpr int kSums = kFilters / 2;
   const LaneMap mine;
   const int to_low = tiling.positions * Form::kWords;
-  float small[K * kSums] = {};
+  float small[K * kSums];
   Operands<Form> high, low;
   Progress<Form> now(tiling, shared, ring);
   for (unsigned at = blockIdx.x; at < tiling.tasks; at += gridDim.x) {
     const Task task(tiling, d, at);
-    const int input_rows = task.rows + K - 1;
     const int a = Walk(tiling, d, task, mine.walk).position * Form::kWords + mine.words;
     const int b = Walk(tiling, d, task, mine.walk + 8).position * Form::kWords + mine.words;
     const auto load = [&] {
       high.load(now.row + a, now.row + b);
       low.load(now.row + to_low + a, now.row + to_low + b);
     };
+    // The next row of pixels: the first `places` of the sums meet the filters' rows that are stored from `turn` on.
+    const auto multiply = [&](auto turn, auto places, bool more, bool complete) {
+      constexpr int kColumns = places * kFilters;
+      auto& sums = reinterpret_cast<float(&)[kColumns / 2]>(small);
+      // From a value that the compiler does not know: it would keep the addresses of all turns in registers, and spill.
+      keep_register(corner);
+      const uint32_t turned = __shfl_sync(0xffffffffu, corner, 0) + turn * kFilters;
+#pragma unroll
+      for (int s = 0; s < kSteps; ++s) {
+        wgmma_fence();
+        wgmma_from<kColumns>(sums, high.v[s], turned + s * 4 * kStored + kStored, 1);
+        wgmma_from<kColumns>(sums, low.v[s], turned + s * 4 * kStored, 1);
+        wgmma_commit();
+      }
+      now.next_row(more);
+      if (complete) now.await_room();
+      wgmma_wait(sums);
+      high.keep(), low.keep();
+      load();  // behind the last row: not used
+    };
+    const auto take = [&](float* done) {
+      float* outputs = outgoing + (now.out.at * 2 + 1) * Form::kOutputs + mine.outputs;
+#pragma unroll
+      for (int i = 0; i < kSums; ++i) {
+        outputs[output_at(i)] = done[i];
+        clear_sum(done[i]);
+      }
+      now.outputs_there();
+    };
+    const auto down = [&](auto places) {  // the sums behind the first place's, as many places, one place down
+#pragma unroll
+      for (int i = 0; i < places * kSums; ++i) move_sum(small[i], small[i + kSums]);
+    };
     now.await_chunk();
     load();
-    // The first output row is in place 0. The other places have sums of the task before: they are cleared in rows of
-    // pixels that complete no output.
 #pragma unroll
-    for (int i = 0; i < kSums; ++i) clear_sum(small[i]);
+    for (int i = 0; i < K * kSums; ++i) begin_sum(small[i]);
+    each<K - 1>([&](auto n) { multiply(Number<(K - n) % K>(), Number<n + 1>(), true, false); });
+    int row = K - 1;
 #pragma unroll 1
-    for (int first = 0; first < input_rows; first += K) {
+    while (row < task.rows)
+      each<K>([&](auto n) {  // place n is complete
+        if (row++ >= task.rows) return;
+        multiply(Number<(K + 1 - n) % K>(), Number<K>(), true, true);
+        take(small + n * kSums);
+      });
+    // The last K - 1 output rows into the first places, in order.
+#pragma unroll 1
+    for (int n = (task.rows + 1) % K; n > 0; --n) {
+      float first[kSums];
 #pragma unroll
-      for (int u = 0; u < K; ++u) {
-        const int row = first + u;
-        if (row >= input_rows) break;
-        const bool more = row + 1 < input_rows, complete = row >= K - 1;
-        // Place q meets row u - q of the filters. From a value that the compiler does not know: it would keep the
-        // addresses of all turns in registers, and spill.
-        keep_register(corner);
-        const uint32_t turned = __shfl_sync(0xffffffffu, corner, 0) + (K - u) % K * kFilters;
+      for (int i = 0; i < kSums; ++i) move_sum(first[i], small[i]);
+      down(Number<K - 1>());
 #pragma unroll
-        for (int s = 0; s < kSteps; ++s) {
-          wgmma_fence();
-          wgmma_from<Form::kColumns>(small, high.v[s], turned + s * 4 * kStored + kStored, 1);
-          wgmma_from<Form::kColumns>(small, low.v[s], turned + s * 4 * kStored, 1);
-          wgmma_commit();
-        }
-        now.next_row(more);
-        if (complete) now.await_room();
-        wgmma_wait(small);
-        high.keep(), low.keep();
-        load();  // behind the last row: not used
-        float* outputs = outgoing + (now.out.at * 2 + 1) * Form::kOutputs + mine.outputs;
-#pragma unroll
-        for (int i = 0; i < kSums; ++i) {
-          float& done = small[(u + 1) % K * kSums + i];  // the place that met the last row
-          if (complete) outputs[output_at(i)] = done;
-          clear_sum(done);
-        }
-        if (complete) now.outputs_there();
-      }
+      for (int i = 0; i < kSums; ++i) move_sum(small[(K - 1) * kSums + i], first[i]);
     }
+    each<K - 1>([&](auto n) {
+      if (task.rows + n >= K - 1) {
+        multiply(Number<1>(), Number<K - 1 - n>(), n < K - 2, true);
+        take(small);
+      }
+      down(Number<K - 2 - n>());
+    });
   }
 }
 
@@ -228,6 +259,8 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
       barrier_init(&shared.full[i], 2 * kStagers);
       barrier_init(&shared.empty[i], kMultiplying);
     }
+    barrier_init(&shared.chosen, 32);
+    barrier_init(&shared.staging, 2 * kStagers);
     for (int i = 0; i < kOutgoing; ++i) {
       barrier_init(&shared.full_out[i], kMultiplying);
       barrier_init(&shared.empty_out[i], kStoring);
@@ -239,6 +272,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
   const int group = __shfl_sync(0xffffffffu, threadIdx.x / 128, 0);  // as the compiler sees: of a warp
   const uint32_t corner =
       static_cast<uint32_t>(core_descriptor(shared_address(weights), 2 * Form::kStored * 16, 128));
+  if (group < 2) split_weights(d, tiling.threshold, k, weights, shared);
   if (group == 4) {
     registers_down<kForStoring>();
     store_outputs(d, tiling, shared, outgoing, y);
@@ -248,11 +282,9 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
     else if (group == 2) choose_scales(d, tiling, shared, x);
   } else if (group == 1) {
     registers_up<kForLow>();
-    split_weights(d, tiling.threshold, k, weights, shared);
     multiply_low<Form>(d, tiling, shared, corner, ring, outgoing);
   } else {
     registers_up<kForHigh>();
-    split_weights(d, tiling.threshold, k, weights, shared);
     multiply_high<Form>(d, tiling, shared, corner, ring, outgoing, x, k, y);
   }
 #endif

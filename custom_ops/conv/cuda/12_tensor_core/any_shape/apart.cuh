@@ -1,7 +1,6 @@
 // apart.cu: what its warps tell one another, and the weights.
 #pragma once
 
-#include "conv/cuda/12_tensor_core/any_shape/pack.cuh"
 #include "conv/cuda/12_tensor_core/any_shape/walks_cut.cuh"
 #include "gpu/isa/bulk_copy.cuh"
 #include "gpu/isa/halves.cuh"
@@ -10,10 +9,13 @@ namespace fops {
 namespace apart {
 
 using walks::Column;
+using walks::each;
 using walks::kMostImages;
 using walks::kStagers;
 using walks::kStride;
 using walks::kWalks;
+using walks::Number;
+using walks::Places;
 using walks::Task;
 using walks::Tiling;
 using walks::Walk;
@@ -21,7 +23,6 @@ using walks::Walk;
 // A block's five warpgroups: one multiplies high halves, one low halves, two stage every second row of pixels each, one
 // stores. The first one that stages has a warp without columns, which chooses the images' scales.
 constexpr int kThreads = 5 * 128, kMultiplying = 2 * 128, kStoring = 128;
-constexpr int kStaging = 2 * kStagers + 32;  // threads that meet once a task
 // Registers of their threads. A block has as many as at its start, when all threads have the same: a warpgroup that
 // asked for one more would wait for ever.
 constexpr int kForHigh = 168, kForLow = 152, kForStaging = 56, kForStoring = 48;
@@ -32,7 +33,7 @@ static_assert(kForHigh + kForLow + 2 * kForStaging + kForStoring <= kThreads / 1
 constexpr int kScales = 8;
 constexpr int kBuffers = 4;   // chunks of pixels in shared memory
 constexpr int kOutgoing = 4;  // rows of outputs on their way
-constexpr int kStagingBarrier = 1, kPlainBarrier = 2, kWeightsBarrier = 3;  // named barriers
+constexpr int kPlainBarrier = 1, kWeightsBarrier = 2;  // named barriers
 
 // kWords: pairs of channels, a word of two halves each.
 template <int K_, int kFilters_, int kWords_>
@@ -51,6 +52,7 @@ template <typename Form>
 struct Shared {
   // A chunk of pixels may be read, or written; a row of outputs likewise.
   uint64_t full[kBuffers], empty[kBuffers], full_out[kOutgoing], empty_out[kOutgoing];
+  uint64_t chosen, staging;   // a task's scales may be read; they have been read
   uint32_t beyond[kBuffers];  // the latest chunk, counted from 1, with a value that has no good split
   ImageScale scales[kScales][kMostImages];
   float unscale[Form::kFilters];  // undoes a filter's scale
@@ -66,15 +68,7 @@ template <typename Form>
 __device__ void split_weights(const Dims& d, float threshold, const float* __restrict__ k, uint4* weights,
                               Shared<Form>& shared) {
   constexpr int K = Form::K, kFilters = Form::kFilters, kStored = Form::kStored;
-  constexpr int kWarps = kMultiplying / 32, kEach = (kFilters + kWarps - 1) / kWarps;
-  const int taps = d.C * K * K;
-  const bool beyond =
-      any_shape::filter_scales<kWarps, kEach, 7>(d, taps, threshold, k, shared.unscale, [](int, int, float) {});
-  if (threadIdx.x == 0) shared.plain_weights = 0;
-  named_barrier(kWeightsBarrier, kMultiplying);
-  if (beyond) shared.plain_weights = 1;
-#pragma unroll 2
-  for (int i = threadIdx.x; i < Form::kSteps * 2 * Form::kColumns; i += kMultiplying) {
+  const auto split = [&](int i) {
     const int m = i % kFilters, p = i / kFilters % K, half = i / Form::kColumns % 2, step = i / (2 * Form::kColumns);
     const float scale = 1.0f / shared.unscale[m];
     uint4 hi, lo;
@@ -92,9 +86,9 @@ __device__ void split_weights(const Dims& d, float threshold, const float* __res
       to[0] = hi;
       to[kStored] = lo;
     }
-  }
-  bulk_fence();
-  named_barrier(kWeightsBarrier, kMultiplying);
+  };
+  walks::split_filters<kMultiplying, kFilters>(d, threshold, k, kWeightsBarrier, Form::kSteps * 2 * Form::kColumns,
+                                               shared.unscale, &shared.plain_weights, split);
 }
 
 }  // namespace apart

@@ -14,10 +14,11 @@ __device__ __forceinline__ void choose_scales(const Dims& d, const Tiling& tilin
   const int floats = d.C * d.H * d.W;
   for (unsigned round = 0, at = blockIdx.x; at < tiling.tasks; ++round, at += gridDim.x) {
     const Task task(tiling, d, at);
+    if (round > 0) barrier_wait(&shared.staging, (round - 1) & 1);
     for (int i = 0; i < task.images(d); ++i)
       any_shape::choose_scale(x + (task.image + i) * 1LL * floats, floats, tiling.threshold,
                               shared.scales[round % kScales] + i);
-    named_barrier(kStagingBarrier, kStaging);
+    barrier_arrive(&shared.chosen);
   }
 }
 
@@ -44,8 +45,9 @@ __device__ __forceinline__ void stage_pixels(const Dims& d, const Tiling& tiling
     const auto load = [&](const float* row, int c) { v[c] = __ldg(row + min(c, static_cast<int>(d.C) - 1) * plane); };
 #pragma unroll
     for (int c = 0; c < kChannels; ++c) load(row_from(first_row), c);
-    named_barrier(kStagingBarrier, kStaging);
+    barrier_wait(&shared.chosen, round & 1);
     const ImageScale by = shared.scales[round % kScales][image];
+    barrier_arrive(&shared.staging);
     const uint32_t least = nonzero_bits(by.least);
 #pragma unroll 1
     for (int chunk = 0; chunk < input_rows; chunk += Form::kRows) {

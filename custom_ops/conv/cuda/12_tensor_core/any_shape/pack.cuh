@@ -118,21 +118,12 @@ __device__ __forceinline__ void split_eight(Pair pair, uint4* hi, uint4* lo) {
 // A filter's eight weights at a unit, split: `channels` of them a column (8, 4, 2 or 1), from (channel, p, q) on.
 __device__ inline void split_unit(const float* filter, int channel, int p, int q, int channels, const Dims& d,
                                   float scale, uint4* hi, uint4* lo) {
-  uint32_t high[4], low[4];
   const int shift = __ffs(channels) - 1;  // a division by a variable would take as long as all else
-#pragma unroll
-  for (int e = 0; e < 8; e += 2) {
-    float v[2];
-#pragma unroll
-    for (int n = 0; n < 2; ++n) {
-      const int c = channel + ((e + n) & (channels - 1)), column = q + ((e + n) >> shift);
-      v[n] = c < d.C && column < d.K ? filter[(c * d.K + p) * d.K + column] * scale : 0.0f;
-    }
-    const SplitPair parts = split_pair(v[0], v[1]);
-    high[e / 2] = parts.hi, low[e / 2] = parts.lo;
-  }
-  *hi = make_uint4(high[0], high[1], high[2], high[3]);
-  *lo = make_uint4(low[0], low[1], low[2], low[3]);
+  const auto weight = [&](int e) {
+    const int c = channel + (e & (channels - 1)), column = q + (e >> shift);
+    return c < d.C && column < d.K ? filter[(c * d.K + p) * d.K + column] * scale : 0.0f;
+  };
+  split_eight([&](int t) { return make_float2(weight(2 * t), weight(2 * t + 1)); }, hi, lo);
 }
 
 // A block a filter of the tiles, those of padding included; behind them a warp an image. 32 registers: see kernel.cuh.

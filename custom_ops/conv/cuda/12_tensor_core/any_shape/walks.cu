@@ -25,7 +25,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
     tensor_core_walks(const __grid_constant__ Dims d, const __grid_constant__ Tiling tiling,
                       const float* __restrict__ x, const float* __restrict__ k, float* __restrict__ y) {
 #if FOPS_SM_90A
-  constexpr int K = Form::K, kFilters = Form::kFilters, kWords = Form::kWords, kColumns = Form::kColumns;
+  constexpr int K = Form::K, kFilters = Form::kFilters, kWords = Form::kWords;
   constexpr int kPhase = Form::kPhase, kPlaces = Form::kPlaces, kSteps = Form::kSteps, kStored = Form::kStored;
   constexpr int kSums = kFilters / 2;  // of a place, a lane
   extern __shared__ __align__(128) uint4 dynamic[];
@@ -73,7 +73,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
 
   // Of a phase's pixels: high halves with the filters' high ones, [place][sum of a lane], and the products with one low
   // half. `sum`: of the phases before.
-  float high[kPlaces * kSums] = {}, small[kPlaces * kSums] = {}, sum[kPlaces][kSums] = {};
+  float all_high[kPlaces * kSums] = {}, all_small[kPlaces * kSums] = {}, sum[kPlaces][kSums] = {};
   Operands now[2];
   Place place, out;
   uint32_t number = 0;  // of the chunk
@@ -105,15 +105,18 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
     };
     load(0);
     int in_chunk = 0;  // rows of it that have been multiplied
-#pragma unroll 1
-    for (int row = 0; row < input_rows; row += kPhase) {
-      const bool more = row + kPhase < input_rows, complete = row >= K - 1;
-      constexpr int kAll = kPhase * kSteps;
+    // The next phase: its products for these places, and their sums.
+    const auto phase = [&](auto places) {
+      constexpr int kFirst = decltype(places)::kFirst, kLast = decltype(places)::kLast;
+      constexpr int kColumns = decltype(places)::kCount * kFilters, kAll = kPhase * kSteps;
+      constexpr bool more = kFirst < kPlaces - kPhase, complete = kLast == kPlaces - 1;
+      auto& high = reinterpret_cast<float(&)[kColumns / 2]>(all_high);
+      auto& small = reinterpret_cast<float(&)[kColumns / 2]>(all_small);
       my_turn();
 #pragma unroll
       for (int s = 0; s < kAll; ++s) {
         // The phase's second row of pixels meets the filters' rows a place further on.
-        const uint32_t b = corner + s % kSteps * 4 * kStored + s / kSteps * kFilters;
+        const uint32_t b = corner + s % kSteps * 4 * kStored + (s / kSteps + kFirst) * kFilters;
         wgmma_fence();
         wgmma_from<kColumns>(high, now[s % 2].high, b, s > 0);
         wgmma_from<kColumns>(small, now[s % 2].high, b + kStored, s > 0);
@@ -151,12 +154,13 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
 #pragma unroll
       for (int i = 0; i < kSums; ++i)
 #pragma unroll
-        for (int p = kPlaces - 1; p >= 0; --p) {
-          float v = high[p * kSums + i] + small[p * kSums + i] * (1.0f / kLowScale);
+        for (int p = kLast; p >= kFirst; --p) {
+          const int product = (p - kFirst) * kSums + i;
+          float v = high[product] + small[product] * (1.0f / kLowScale);
           if (p >= kPhase) v = sum[p][i] + v;
           if (p < K - 1) {
             sum[p + kPhase][i] = v;
-          } else if (complete) {  // row kPlaces - 1 - p of the phase's outputs
+          } else {  // complete: row kPlaces - 1 - p of the phase's outputs
             const float of_filter = i % 2 ? unscale[i / 4].y : unscale[i / 4].x;
             outputs[((kPlaces - 1 - p) * kFilters + i / 4 * 8 + i % 2) * kStride + i % 4 / 2 * 8] =
                 v * of_filter * image_unscale[i % 4 / 2];
@@ -166,7 +170,13 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
         barrier_arrive(&shared.full_out[team][out.at]);
         out.next(Form::kOutgoing);
       }
-    }
+    };
+    each<(K - 1) / kPhase>([&](auto n) { phase(Places<0, (n + 1) * kPhase - 1>()); });
+#pragma unroll 1
+    for (int row = K - 1; row < tiling.rows; row += kPhase) phase(Places<0, kPlaces - 1>());
+    each<(K - 1) / kPhase>([&](auto n) {
+      if (tiling.rows + (n + 1) * kPhase >= K) phase(Places<(n + 1) * kPhase, kPlaces - 1>());
+    });
 
     if (beyond || plain_weights) {
       Place last = out;

@@ -1,7 +1,6 @@
 // walks.cu: what warps tell one another, and the weights.
 #pragma once
 
-#include "conv/cuda/12_tensor_core/any_shape/pack.cuh"
 #include "conv/cuda/12_tensor_core/any_shape/walks_cut.cuh"
 #include "gpu/isa/bulk_copy.cuh"
 #include "gpu/isa/halves.cuh"
@@ -25,7 +24,6 @@ struct Form {
   static constexpr int K = K_, kFilters = kFilters_, kWords = kWords_, kPhase = kPhase_;
   static constexpr int kSteps = (K * kWords + 7) / 8;  // of wgmma, a row of pixels
   static constexpr int kPlaces = K + kPhase - 1;       // output rows that a phase's pixels belong to
-  static constexpr int kColumns = kPlaces * kFilters;  // of wgmma
   static constexpr int kStored = (K + 2 * (kPhase - 1)) * kFilters;  // columns of weights; rows of zeros at both ends
   static constexpr int kRows = 4;                                    // of pixels, a chunk
   static constexpr int kOutgoing = 4 / kPhase;                       // phases of outputs that are on their way
@@ -77,15 +75,7 @@ template <typename Form>
 __device__ void split_weights(const Dims& d, float threshold, const float* __restrict__ k, uint4* weights,
                               Shared<Form>& shared) {
   constexpr int K = Form::K, kFilters = Form::kFilters, kStored = Form::kStored;
-  constexpr int kAll = 128 * kTeams, kWarps = kAll / 32, kEach = (kFilters + kWarps - 1) / kWarps, kBarrier = 7;
-  const int taps = d.C * K * K;
-  const bool beyond =
-      any_shape::filter_scales<kWarps, kEach, 7>(d, taps, threshold, k, shared.unscale, [](int, int, float) {});
-  if (threadIdx.x == 0) shared.plain_weights = 0;
-  named_barrier(kBarrier, kAll);
-  if (beyond) shared.plain_weights = 1;
-#pragma unroll 2
-  for (int i = threadIdx.x; i < Form::kSteps * 2 * kStored; i += kAll) {
+  const auto split = [&](int i) {
     const int column = i % kStored, half = i / kStored % 2, step = i / (2 * kStored);
     const int m = column % kFilters, p = column / kFilters - (Form::kPhase - 1);
     const float scale = 1.0f / shared.unscale[m];
@@ -102,9 +92,10 @@ __device__ void split_weights(const Dims& d, float threshold, const float* __res
     uint4* to = weights + (2 * step + half) * 2 * kStored + column;
     to[0] = hi;
     to[kStored] = lo;
-  }
-  bulk_fence();
-  named_barrier(kBarrier, kAll);
+  };
+  constexpr int kBarrier = 7;
+  split_filters<128 * kTeams, kFilters>(d, threshold, k, kBarrier, Form::kSteps * 2 * kStored, shared.unscale,
+                                        &shared.plain_weights, split);
 }
 
 }  // namespace walks

@@ -1,12 +1,14 @@
-// How walks.cu and apart.cu cut a convolution into tasks of 64 columns of outputs.
+// What walks.cu and apart.cu have in common: tasks of 64 columns of outputs, and the order in which weights are split.
 #pragma once
 
 #include <algorithm>
 #include <climits>
+#include <utility>  // integer_sequence
 
-#include "conv/cuda/12_tensor_core/any_shape/plan.h"
+#include "conv/cuda/12_tensor_core/any_shape/pack.cuh"
 #include "conv/cuda/12_tensor_core/plain.cuh"
 #include "gpu/divide.cuh"
+#include "gpu/isa/bulk_copy.cuh"
 #include "gpu/isa/wgmma.cuh"
 #include "gpu/largest.cuh"
 
@@ -70,6 +72,41 @@ inline Tiling cut_into_walks(const Dims& d, int phase, long long teams, bool who
   tiling.by_bands = Divisor(static_cast<uint32_t>(tiling.bands));
   tiling.tasks = static_cast<unsigned>(tiling.whole + (tiles - tiling.whole) * tiling.bands);
   return tiling;
+}
+
+// A row of pixels meets outputs in places kFirst to kLast alone, at an image's first and last rows not in all K.
+template <int kFirst_, int kLast_>
+struct Places {
+  static constexpr int kFirst = kFirst_, kLast = kLast_, kCount = kLast - kFirst + 1;
+};
+
+// The filters' scales, and then split(0) to split(units - 1), which store the weights where wgmma reads them. By kThreads
+// threads, who meet at `barrier`. unscale[m] undoes filter m's scale; *plain: whether a weight has no good split.
+template <int kThreads, int kFilters, typename Split>
+__device__ __forceinline__ void split_filters(const Dims& d, float threshold, const float* __restrict__ k, int barrier,
+                                              int units, float* unscale, uint32_t* plain, Split split) {
+  constexpr int kWarps = kThreads / 32, kEach = (kFilters + kWarps - 1) / kWarps;
+  const bool beyond = any_shape::filter_scales<kWarps, kEach, 7>(d, d.C * d.K * d.K, threshold, k, unscale,
+                                                                 [](int, int, float) {});
+  if (threadIdx.x == 0) *plain = 0;
+  named_barrier(barrier, kThreads);
+  if (beyond) *plain = 1;
+#pragma unroll 2
+  for (int i = threadIdx.x; i < units; i += kThreads) split(i);
+  bulk_fence();
+  named_barrier(barrier, kThreads);
+}
+
+// Calls then(0) to then(kCount - 1), with constants.
+template <int kValue>
+using Number = std::integral_constant<int, kValue>;
+template <int... kNumbers, typename Then>
+__device__ __forceinline__ void each(std::integer_sequence<int, kNumbers...>, Then then) {
+  (then(Number<kNumbers>()), ...);
+}
+template <int kCount, typename Then>
+__device__ __forceinline__ void each(Then then) {
+  each(std::make_integer_sequence<int, kCount>(), then);
 }
 
 // Where a task's walks begin.
