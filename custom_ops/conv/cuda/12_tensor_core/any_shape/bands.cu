@@ -80,8 +80,8 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), kBlocks)
   const unsigned tasks = static_cast<unsigned>(d.B * tiling.bands);
   Turns turns;
   const auto sample = [&](unsigned task) {
-    const int count = d.C * pixels, at = sample_at(threadIdx.x, count);
-    return at < count ? larger(0.0f, __ldg(x + 1LL * tiling.by_bands.divide(task) * count + at)) : 0.0f;
+    const int count = d.C * pixels;
+    return larger(0.0f, __ldg(x + 1LL * tiling.by_bands.divide(task) * count + sample_at(threadIdx.x, count)));
   };
   float sampled = turns.now < tasks ? sample(turns.now) : 0.0f;  // on its way while the weights are split
 

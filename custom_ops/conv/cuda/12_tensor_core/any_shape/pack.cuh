@@ -3,6 +3,7 @@
 
 #include "conv/cuda/12_tensor_core/any_shape/plan.h"
 #include "gpu/band_scale.cuh"
+#include "gpu/isa/bulk_copy.cuh"
 #include "gpu/isa/dependents.cuh"
 #include "gpu/isa/halves.cuh"
 
@@ -16,9 +17,11 @@ constexpr int kSamples = 8;  // values of an image that a thread looks at: 256 i
 // Where row `row` of a tile keeps the 16 bytes of its unit `half`.
 __device__ inline int row_bytes(int row, int half) { return half * kTileDepth + row * 16; }
 
-// A sample's place in an image of `count` values, which it may exceed. The stride is odd: not a column of the image,
-// whose sides are often even.
-__device__ inline int sample_at(int sample, int count) { return sample * (count / (32 * kSamples) | 1); }
+// A sample's place in an image of `count` values; behind the last one it is the last one again. The stride is odd: not a
+// column of the image, whose sides are often even.
+__device__ inline int sample_at(int sample, int count) {
+  return min(sample * (count / (32 * kSamples) | 1), count - 1);
+}
 
 // An image's scale, from the largest of a sample all over it, which comes to lie in [2^11, 2^12): a factor of 16 above
 // is left for what the sample missed.
@@ -30,20 +33,18 @@ __device__ inline float sampled_scale(float largest) {
 template <typename X>
 struct ImageSample {
   float v[kSamples];
-  int count;
-  __device__ ImageSample(const X* image, int count) : count(count) {
+  __device__ ImageSample(const X* image, int count) {
     if constexpr (sizeof(X) > 1)
 #pragma unroll
       for (int i = 0; i < kSamples; ++i)  // without a branch, or one load would wait for the other
-        v[i] = __ldg(image + min(sample_at(32 * i + threadIdx.x % 32, count), count - 1));
+        v[i] = __ldg(image + sample_at(32 * i + threadIdx.x % 32, count));
   }
   __device__ ImageScale scale(float threshold) const {
     float scale = 16.0f;
     if constexpr (sizeof(X) > 1) {
       float largest = 0.0f;
 #pragma unroll
-      for (int i = 0; i < kSamples; ++i)
-        if (sample_at(32 * i + threadIdx.x % 32, count) < count) largest = larger(largest, v[i]);
+      for (int i = 0; i < kSamples; ++i) largest = larger(largest, v[i]);
       scale = sampled_scale(__uint_as_float(warp_max(__float_as_uint(largest))));
     }
     return {scale, threshold / scale};
@@ -57,6 +58,12 @@ template <typename X>
 __device__ void choose_scale(const X* image, int count, float threshold, ImageScale* to) {
   const ImageScale by = scale_of(image, count, threshold);
   if (threadIdx.x % 32 == 0) *to = by;
+}
+
+// Fetches into L2 what a scale is chosen from, by a warp.
+__device__ inline void prefetch_sample(const float* image, int count) {
+#pragma unroll 1
+  for (int i = threadIdx.x % 32; i < 32 * kSamples; i += 32) prefetch_l2(image + sample_at(i, count));
 }
 
 // The scale of each filter, by kWarps warps, kEach filters each: unscale[m] undoes filter m's. `keep(m, i, weight)` sees

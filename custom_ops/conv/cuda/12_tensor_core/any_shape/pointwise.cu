@@ -67,9 +67,8 @@ __global__ void __launch_bounds__(kThreads, 2)
   const unsigned tasks = static_cast<unsigned>(d.B * tiling.tiles);
   Turns turns;
   const auto sample = [&](unsigned task) {
-    const int at = any_shape::sample_at(threadIdx.x, image_floats);
     const float* image = x + 1LL * tiling.by_tiles.divide(task) * image_floats;
-    return at < image_floats ? larger(0.0f, __ldg(image + at)) : 0.0f;
+    return larger(0.0f, __ldg(image + any_shape::sample_at(threadIdx.x, image_floats)));
   };
   float sampled = sample(turns.now);  // on its way while the weights are split, and so are the first pixels
   if (turns.now < tasks) {

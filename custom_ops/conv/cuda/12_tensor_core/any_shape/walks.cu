@@ -5,10 +5,11 @@
 //
 // A walk is a column of outputs: it goes down an image, a row of pixels at a time. What row p of the filters gives
 // belongs to the output p rows up: a sum moves on by a place with every row of pixels, and is complete at the last one.
-// Costs: the first and last K - 1 rows of pixels meet places that no output is in. Below some 100 images bands.cu was
-// faster (one image: 6.6 us, here 10.9), but an output is to be the same in any batch.
+// The first and last K - 1 rows of pixels meet fewer rows of outputs: narrower instructions.
+// Costs: below some 100 images bands.cu was faster (one image: 6.6 us, here 10.9), but an output is to be the same in
+// any batch.
 // Gains: a staged pixel is read K times and not K K times, the filters fill the instruction, and no column is computed
-// in vain. fa2020's second layer takes 0.64 ms, with bands.cu 0.93. docs/notebook.md has what limits it.
+// in vain. fa2020's second layer takes 0.57 ms, with bands.cu 0.93. docs/notebook.md has what limits it.
 #include "conv/cuda/12_tensor_core/any_shape/walks_helpers.cuh"
 
 #include "conv/cuda/12_tensor_core/tensor_core.h"
@@ -32,14 +33,14 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
   __shared__ Shared<Form> shared;
   uint4* weights = dynamic;
   uint2* rings = reinterpret_cast<uint2*>(weights + kSteps * 4 * kStored);
-  float* outgoing_all = reinterpret_cast<float*>(rings + kTeams * tiling.buffers * tiling.chunk);
+  float* outgoing_all = reinterpret_cast<float*>(rings + kTeams * kBuffers * tiling.chunk);
 
   // A column's words run on behind its pixels, where they meet zero weights: no NaN may be there.
-  for (int i = threadIdx.x; i < kTeams * tiling.buffers * tiling.chunk / 2; i += kThreads)
+  for (int i = threadIdx.x; i < kTeams * kBuffers * tiling.chunk / 2; i += kThreads)
     reinterpret_cast<uint4*>(rings)[i] = make_uint4(0, 0, 0, 0);
   if (threadIdx.x == 0) {
     for (int team = 0; team < kTeams; ++team) {
-      for (int i = 0; i < tiling.buffers; ++i) {
+      for (int i = 0; i < kBuffers; ++i) {
         shared.beyond[team][i] = 0;
         barrier_init(&shared.full[team][i], kStagers);
         barrier_init(&shared.empty[team][i], 128);
@@ -55,12 +56,12 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
 
   const int group = __shfl_sync(0xffffffffu, threadIdx.x / 128, 0);  // as the compiler sees: of a warp
   const int team = group % kTeams;
-  uint2* ring = rings + team * tiling.buffers * tiling.chunk;
+  uint2* ring = rings + team * kBuffers * tiling.chunk;
   float* outgoing = outgoing_all + team * Form::kOutgoing * Form::kOutputs;
   if (group >= kTeams) {
     registers_down<Form::kHelping>();
     if (__shfl_sync(0xffffffffu, threadIdx.x % 128, 0) < kStagers) stage_pixels(d, tiling, shared, team, x, ring);
-    else store_outputs(d, tiling, shared, team, outgoing, y);
+    else store_outputs(d, tiling, shared, team, x, outgoing, y);
     return;
   }
 
@@ -77,8 +78,9 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
   Operands now[2];
   Place place, out;
   uint32_t number = 0;  // of the chunk
-  // The teams multiply by turns, a phase each: while one's products are under way the other adds up. When each began as
-  // soon as it could, both multiplied at half the speed and then both added up (10,000 images 0.67 ms, by turns 0.64).
+  // The teams multiply by turns, a phase each, and hand over when half of the steps are under way: while one multiplies
+  // the other adds up. When each began as soon as it could, both multiplied at half the speed and then both added up
+  // (10,000 images 0.67 ms, by turns 0.64).
   const auto my_turn = [&] { named_barrier(kTurn + team, 128 * kTeams); };
   const auto your_turn = [&] { named_arrive(kTurn + (team ^ 1), 128 * kTeams); };
   if (team == 1) your_turn();
@@ -93,19 +95,23 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
     const int from_a = a.position * kWords + 2 * t, from_b = b.position * kWords + 2 * t;
     barrier_wait(&shared.full[team][place.at], place.phase);
     bool beyond = shared.beyond[team][place.at] == ++number;
-    // What undoes the scales: of this lane's two walks, and of its filters in shared memory.
+    // What undoes the scales is in shared memory: the walks', by their warp, and the filters'.
     const ImageScale* scales = shared.scales[team][round % kScales];
     const int last_image = task.images(d) - 1;
-    const float image_unscale[2] = {1.0f / scales[min(a.image, last_image)].scale,
-                                    1.0f / scales[min(b.image, last_image)].scale};
+    __syncwarp();  // the task before has read its own
+    if (t == 0) {
+      shared.image_unscale[team][warp * 16 + g] = 1.0f / scales[min(a.image, last_image)].scale;
+      shared.image_unscale[team][warp * 16 + g + 8] = 1.0f / scales[min(b.image, last_image)].scale;
+    }
+    __syncwarp();
     const uint2* row_at = ring + place.at * tiling.chunk;
     const auto load = [&](int step) {
       const uint2* words = row_at + step / kSteps * row_words + 8 * (step % kSteps);
       now[step % 2].load(words + from_a, words + from_b);
     };
-    load(0);
+    load(0), load(1);
     int in_chunk = 0;  // rows of it that have been multiplied
-    // The next phase: its products for these places, and their sums.
+    // The next phase, for these places: products, and sums meanwhile the other team multiplies.
     const auto phase = [&](auto places) {
       constexpr int kFirst = decltype(places)::kFirst, kLast = decltype(places)::kLast;
       constexpr int kColumns = decltype(places)::kCount * kFilters, kAll = kPhase * kSteps;
@@ -122,13 +128,12 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
         wgmma_from<kColumns>(small, now[s % 2].high, b + kStored, s > 0);
         wgmma_from<kColumns>(small, now[s % 2].low, b, 1);
         wgmma_commit();
-        // Meanwhile the next step's words are loaded: their registers are free behind the step before this one.
+        if (s + 1 == kAll / 2) your_turn();
         if (s + 1 == kAll) {
-          your_turn();
           row_at += kPhase * row_words;
           if ((in_chunk += kPhase) == Form::kRows || !more) {
             barrier_arrive(&shared.empty[team][place.at]);
-            place.next(tiling.buffers);
+            place.next(kBuffers);
             in_chunk = 0;
             if (more) {
               barrier_wait(&shared.full[team][place.at], place.phase);
@@ -138,11 +143,11 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
           }
           if (complete) barrier_wait(&shared.empty_out[team][out.at], out.phase ^ 1);
         }
-        if (s > 0) {
+        if (s > 0) {  // the next step's words: their registers are free behind the step before this one
           wgmma_wait_but<1>();
           now[(s + 1) % 2].keep();
+          load(s + 1 == kAll ? 0 : s + 1);
         }
-        load(s + 1 == kAll ? 0 : s + 1);
       }
       float2 unscale[kFilters / 8];
 #pragma unroll
@@ -150,7 +155,12 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
         unscale[j] = *reinterpret_cast<const float2*>(shared.unscale + 8 * j + 2 * t);
       wgmma_wait(high), wgmma_wait(small);
       now[1].keep();
-      float* outputs = outgoing + out.at * Form::kOutputs + 2 * t * kStride + warp * 16 + g;
+      load(1);
+      uint32_t thread;  // read anew: a place that is worked out beforehand would be kept in local memory
+      asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
+      const int walk = thread / 32 % 4 * 16 + thread % 32 / 4;
+      const float image_unscale[2] = {shared.image_unscale[team][walk], shared.image_unscale[team][walk + 8]};
+      float* outputs = outgoing + out.at * Form::kOutputs + thread % 4 * 2 * kStride + walk;
 #pragma unroll
       for (int i = 0; i < kSums; ++i)
 #pragma unroll
@@ -192,7 +202,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
 template <typename Form>
 size_t shared_bytes(const Tiling& tiling) {
   return Form::kSteps * 4 * Form::kStored * sizeof(uint4) +
-         kTeams * (tiling.buffers * tiling.chunk * sizeof(uint2) + Form::kOutgoing * Form::kOutputs * sizeof(float));
+         kTeams * (kBuffers * tiling.chunk * sizeof(uint2) + Form::kOutgoing * Form::kOutputs * sizeof(float));
 }
 
 template <typename Form>
@@ -206,7 +216,6 @@ fops_status launch(const fops_conv& c, const float* x, const float* k, float* y,
     Tiling tiling = cut_into_walks(piece, Form::kPhase, static_cast<long long>(kTeams) * multiprocessors, false);
     tiling.pairs = piece.OW % 2 == 0 && reinterpret_cast<uintptr_t>(y) % 8 == 0;
     tiling.chunk = Form::kRows * tiling.positions * Form::kWords + 8;  // and what the last column's words run on
-    tiling.buffers = kMostBuffers;
     const size_t shared = shared_bytes<Form>(tiling);
     FOPS_TRY(allow_shared(kernel, shared));
     const long long blocks = std::min<long long>(ceil_div(tiling.tasks, kTeams), multiprocessors);

@@ -14,7 +14,7 @@ namespace walks {
 constexpr int kTeams = 2;             // of a block: a warpgroup that multiplies, and one that helps it
 constexpr int kThreads = 2 * 128 * kTeams;
 constexpr int kScales = 4;            // tasks whose scales are in shared memory
-constexpr int kMostBuffers = 4;       // of a team's chunks
+constexpr int kBuffers = 4;           // of a team's chunks
 constexpr int kTurn = 8;              // the first of two named barriers, a team each
 
 // kWords: pairs of channels, a word of two halves each; an even number. kPhase: rows of pixels that are multiplied
@@ -26,7 +26,7 @@ struct Form {
   static constexpr int kPlaces = K + kPhase - 1;       // output rows that a phase's pixels belong to
   static constexpr int kStored = (K + 2 * (kPhase - 1)) * kFilters;  // columns of weights; rows of zeros at both ends
   static constexpr int kRows = 4;                                    // of pixels, a chunk
-  static constexpr int kOutgoing = 4 / kPhase;                       // phases of outputs that are on their way
+  static constexpr int kOutgoing = 8 / kPhase;                       // phases of outputs that are on their way
   static constexpr int kOutputs = kPhase * kFilters * kStride;       // floats of one
   // Registers of the threads that multiply, and of those that help: a multiprocessor's, dealt out.
   static constexpr int kMultiplying = 208, kHelping = 48;
@@ -39,11 +39,12 @@ struct Form {
 template <typename Form>
 struct Shared {
   // A chunk of pixels may be read, or written; a phase of outputs likewise.
-  uint64_t full[kTeams][kMostBuffers], empty[kTeams][kMostBuffers];
+  uint64_t full[kTeams][kBuffers], empty[kTeams][kBuffers];
   uint64_t full_out[kTeams][Form::kOutgoing], empty_out[kTeams][Form::kOutgoing];
-  uint32_t beyond[kTeams][kMostBuffers];  // the latest chunk, counted from 1, with a value that has no good split
+  uint32_t beyond[kTeams][kBuffers];  // the latest chunk, counted from 1, with a value that has no good split
   ImageScale scales[kTeams][kScales][kMostImages];
   float unscale[Form::kFilters];  // undoes a filter's scale
+  float image_unscale[kTeams][kWalks];  // undoes those of the walks' images
   uint32_t plain_weights;         // whether a weight has no good split
 };
 

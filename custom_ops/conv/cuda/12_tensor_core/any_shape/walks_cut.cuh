@@ -25,7 +25,6 @@ struct Tiling {
   unsigned whole;    // tiles that are a task each, the first ones; the others are cut into bands, a task each
   int bands, rows;   // of output rows: of an image, and of a band, a multiple of a phase's
   int positions;     // staged of a row of pixels, an even number
-  int buffers;       // chunks in shared memory, a team
   int chunk;         // words of one
   unsigned tasks;    // of tiles of 64 columns of outputs, of all images side by side
   bool pairs;        // whether two neighbouring outputs are 8 aligned bytes of one image

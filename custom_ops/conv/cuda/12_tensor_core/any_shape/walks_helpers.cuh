@@ -57,13 +57,16 @@ __device__ __forceinline__ void stage_pixels(const Dims& d, const Tiling& tiling
                                              const float* __restrict__ x, uint2* ring) {
   constexpr int kWords = Form::kWords, kRows = Form::kRows, kBatch = 2;
   static_assert(kRows % kBatch == 0, "");
-  const int thread = threadIdx.x % 128, lane = thread % 32, plane = d.H * d.W, row_words = tiling.positions * kWords;
-  const int input_rows = tiling.rows + Form::K - 1;
-  const bool used = thread < tiling.positions;
+  const int plane = d.H * d.W, row_words = tiling.positions * kWords, input_rows = tiling.rows + Form::K - 1;
   Place place;
   uint32_t number = 0;  // of the chunk
   for (unsigned round = 0, at = blockIdx.x * kTeams + team; at < tiling.tasks; ++round, at += gridDim.x * kTeams) {
     const Task task(tiling, d, at);
+    uint32_t thread;
+    asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));  // anew: what follows from it would be kept in local memory
+    thread %= 128;
+    const int lane = thread % 32;
+    const bool used = thread < tiling.positions;
     const int images = task.images(d), last_row = min(input_rows, d.H - task.h0) - 1;
     const Column column(tiling, d, task, thread);
     const int image = min(column.image, images - 1);  // of columns behind the last
@@ -81,8 +84,11 @@ __device__ __forceinline__ void stage_pixels(const Dims& d, const Tiling& tiling
 #pragma unroll 1
     for (int row = kBatch; row < kAhead; ++row) prefetch(row);
     ImageScale* scales = shared.scales[team][round % kScales];
+    // As the compiler sees, of this task: it would keep the samples' places from task to task, and spill.
+    uint32_t floats = d.C * plane;
+    keep_register(floats);
     for (int i = thread / 32; i < images; i += kStagers / 32)
-      any_shape::choose_scale(x + (task.image + i) * 1LL * d.C * plane, d.C * plane, tiling.threshold, scales + i);
+      any_shape::choose_scale(x + 1LL * (task.image + i) * floats, static_cast<int>(floats), tiling.threshold, scales + i);
     named_barrier(1 + team, kStagers);
     const ImageScale by = scales[image];
 #pragma unroll 1
@@ -102,7 +108,7 @@ __device__ __forceinline__ void stage_pixels(const Dims& d, const Tiling& tiling
       if (beyond && used) shared.beyond[team][place.at] = number;
       if (row % kRows == kRows - kBatch || row + kBatch >= input_rows) {
         barrier_arrive(&shared.full[team][place.at]);
-        place.next(tiling.buffers);
+        place.next(kBuffers);
       }
     }
   }
@@ -113,23 +119,25 @@ struct Target {
   float* to;       // of the first filter
   uint32_t bytes;  // from one filter to the next
   int filters;     // how many: none where the lane's walk is behind the last
-
-  // `bytes` in a register of the lane: where the compiler sees that all lanes have the same an address takes three
-  // instructions, not one.
-  __device__ __forceinline__ Target(float* to, uint32_t bytes, int filters) : to(to), bytes(bytes), filters(filters) {
-    keep_register(this->bytes);
-  }
 };
 
 __device__ __forceinline__ void keep(float& v) { keep_register(v); }
 __device__ __forceinline__ void keep(float2& v) { keep_register(v.x), keep_register(v.y); }
+__device__ __forceinline__ void store_global(uint64_t to, float v) {
+  asm volatile("st.global.f32 [%0], %1;" ::"l"(to), "f"(v) : "memory");
+}
+__device__ __forceinline__ void store_global(uint64_t to, float2 v) {
+  asm volatile("st.global.v2.f32 [%0], {%1, %2};" ::"l"(to), "f"(v.x), "f"(v.y) : "memory");
+}
 
 // A lane's outputs of a row: `from` is [filter][walk]. Of eight filters all are loaded before the first is stored; the
 // compiler would put each load in front of its store, and wait. kAll: the target has kFilters or none, so that a lane
-// asks once and not for each.
+// asks once and not for each. An address is the one before and `bytes`, two instructions; of to + m * bytes the compiler
+// makes three or four (a phase 213 in place of 165).
 template <int kFilters, bool kAll, typename Value>
 __device__ __forceinline__ void store_row(const float* from, const Target& target) {
   constexpr int kOnce = 8;
+  uint64_t to = reinterpret_cast<uint64_t>(target.to);
 #pragma unroll
   for (int begin = 0; begin < kFilters; begin += kOnce) {
     Value v[kOnce];
@@ -138,9 +146,10 @@ __device__ __forceinline__ void store_row(const float* from, const Target& targe
 #pragma unroll
     for (int i = 0; i < kOnce; ++i) keep(v[i]);
 #pragma unroll
-    for (int i = 0; i < kOnce; ++i)
-      if (kAll ? target.filters > 0 : begin + i < target.filters)
-        *reinterpret_cast<Value*>(reinterpret_cast<char*>(target.to) + uint64_t{target.bytes} * (begin + i)) = v[i];
+    for (int i = 0; i < kOnce; ++i) {
+      if (kAll ? target.filters > 0 : begin + i < target.filters) store_global(to, v[i]);
+      asm volatile("add.u64 %0, %0, %1;" : "+l"(to) : "l"(uint64_t{target.bytes}));
+    }
   }
 }
 
@@ -148,22 +157,30 @@ __device__ __forceinline__ void store_row(const float* from, const Target& targe
 // neighbours whose outputs are 8 aligned bytes; else they are 32 apart. kAll: there are kFilters.
 template <typename Form, bool kPairs, bool kAll>
 __device__ __forceinline__ void store_outputs(const Dims& d, const Tiling& tiling, Shared<Form>& shared, int team,
-                                              const float* outgoing, float* y) {
+                                              const float* x, const float* outgoing, float* y) {
   using Value = std::conditional_t<kPairs, float2, float>;
   constexpr int kFilters = Form::kFilters;
   const int lane = threadIdx.x % 32, plane = d.OH * d.OW, mine = kPairs ? 2 * lane : lane;  // mine: the first walk
   Place place;
+  // Staging is some 16 rows ahead. What it chooses the next task's scales from is fetched into L2 a little before: what
+  // was fetched 15 us ahead had left again, and 10,000 images of fa2020's second layer were read one and a half times.
+  const int fetch_row = max(0, tiling.rows - kBuffers * Form::kRows - 6) / Form::kPhase * Form::kPhase;
   for (unsigned at = blockIdx.x * kTeams + team; at < tiling.tasks; at += gridDim.x * kTeams) {
     const Task task(tiling, d, at);
     const auto target = [&](int number) {
       const Walk walk(tiling, d, task, number);
-      return Target(y + 1LL * (task.image + walk.image) * d.M * plane + task.h0 * d.OW + walk.column, 4 * plane,
-                    task.image + walk.image < d.B ? d.M : 0);
+      return Target{y + 1LL * (task.image + walk.image) * d.M * plane + task.h0 * d.OW + walk.column,
+                    4 * static_cast<uint32_t>(plane), task.image + walk.image < d.B ? d.M : 0};
     };
     Target first = target(mine), second = target(kPairs ? mine : mine + 32);
     const int rows = d.OH - task.h0;  // that there are, from the band's first on
 #pragma unroll 1
     for (int row = 0; row < tiling.rows; row += Form::kPhase) {
+      if (row == fetch_row && at + gridDim.x * kTeams < tiling.tasks) {
+        const Task next(tiling, d, at + gridDim.x * kTeams);
+        for (int i = 0; i < next.images(d); ++i)
+          any_shape::prefetch_sample(x + (next.image + i) * 1LL * d.C * d.H * d.W, d.C * d.H * d.W);
+      }
       barrier_wait(&shared.full_out[team][place.at], place.phase);
       const float* from = outgoing + place.at * Form::kOutputs + mine;
 #pragma unroll
@@ -181,12 +198,12 @@ __device__ __forceinline__ void store_outputs(const Dims& d, const Tiling& tilin
 
 template <typename Form>
 __device__ __forceinline__ void store_outputs(const Dims& d, const Tiling& tiling, Shared<Form>& shared, int team,
-                                              const float* outgoing, float* y) {
+                                              const float* x, const float* outgoing, float* y) {
   const bool all = d.M == Form::kFilters;
-  if (tiling.pairs && all) store_outputs<Form, true, true>(d, tiling, shared, team, outgoing, y);
-  else if (tiling.pairs) store_outputs<Form, true, false>(d, tiling, shared, team, outgoing, y);
-  else if (all) store_outputs<Form, false, true>(d, tiling, shared, team, outgoing, y);
-  else store_outputs<Form, false, false>(d, tiling, shared, team, outgoing, y);
+  if (tiling.pairs && all) store_outputs<Form, true, true>(d, tiling, shared, team, x, outgoing, y);
+  else if (tiling.pairs) store_outputs<Form, true, false>(d, tiling, shared, team, x, outgoing, y);
+  else if (all) store_outputs<Form, false, true>(d, tiling, shared, team, x, outgoing, y);
+  else store_outputs<Form, false, false>(d, tiling, shared, team, x, outgoing, y);
 }
 
 }  // namespace walks
