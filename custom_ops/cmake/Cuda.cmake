@@ -41,9 +41,3 @@ string(REPLACE ";" " " archs "${CUDA_ARCHS}")
 # Of the two files that ask, and of no other: a build with CUDA then keeps the objects of one without.
 set_property(SOURCE api/messages.cpp api/no_cuda.cpp APPEND PROPERTY COMPILE_DEFINITIONS FOPS_WITH_CUDA
   "FOPS_CUDA_ARCHS=\"${archs}\"" "FOPS_CUDA_VERSION=\"${CMAKE_CUDA_COMPILER_VERSION}\"")
-
-if(FOPS_BENCH_DENSE)
-  file(GLOB DENSE_SOURCES CONFIGURE_DEPENDS net/cuda/kernels/dense/*.cu gpu/check.cu)
-  add_library(bench_dense SHARED ../scripts/bench_dense.cu base/status.cpp ${DENSE_SOURCES})
-  fops_cuda_target(bench_dense)
-endif()
