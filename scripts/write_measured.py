@@ -1,12 +1,14 @@
 """Draws the charts of docs/ again from the JSON beside them, and writes kernels.md: run it without arguments.
 
-Nothing is measured: it is for when the form of charts and pages has changed. `fashion-infer bench` writes all three at
-once. The pages of whole networks stay: they say how their figures were measured then, which has changed since. The
-JSON is written again without what its measurements do not have, what follows from the times, which `records.restored`
-works out, and what nothing here reads, with a contender's summary said once; and without indentation.
+It also writes the times of kernels.json into the first page and the ladder's README. Nothing is measured: it is for
+when the form of charts and pages has changed, or kernels.json. `fashion-infer bench` writes all three at once. The
+pages of whole networks stay: they say how their figures were measured then, which has changed since. The JSON is
+written again without what its measurements do not have, what follows from the times, which `records.restored` works
+out, and what nothing here reads, with a contender's summary said once; and without indentation.
 """
 
 import json
+import re
 from pathlib import Path
 
 from fashion_infer.measure import records
@@ -14,7 +16,8 @@ from fashion_infer.present import files
 from fashion_infer.present.bench import conv
 from fashion_infer.present.charts import kernels, throughput
 
-DOCS = Path(__file__).resolve().parent.parent / "docs"
+ROOT = Path(__file__).resolve().parent.parent
+DOCS = ROOT / "docs"
 NETWORKS = ("results-cpu", "results-cpu-avx2", "results-gpu", "results-gpu-editions")
 LEFT_OUT = ("samples_ms", "images_s", "tflop_s", "percent_of_limit", "faster_than")
 
@@ -25,6 +28,7 @@ def main():
     write_kernels(DOCS)
     for name in ("kernels", *NETWORKS):
         leave_out_empty(DOCS / f"{name}.json")
+    write_times(ROOT / "README.md", ROOT / "custom_ops" / "conv" / "cuda" / "README.md")
 
 
 def write_kernels(folder):
@@ -32,6 +36,32 @@ def write_kernels(folder):
     result, names = measured("kernels"), ("kernels.md", "kernels.svg", "kernels.json")
     kernels.draw(str(folder / names[1]), result)
     files.write_page(str(folder / names[0]), conv.page(result, *names))
+
+
+def write_times(first_page, ladder):
+    """fa2017's times into the first page, beside cuDNN, and into the ladder's README, beside the step before."""
+    rows = json.loads((DOCS / "kernels.json").read_text(encoding="utf-8"))["cases"][0]["rows"]
+    times = {row["name"]: row["median_ms"] for row in rows}
+    before = {}
+
+    def beside_cudnn(row):
+        digits = len(row[3].partition(".")[2])
+        return f"| {row[1]} | {row[2]} | {times[row[1]]:.{digits}f} | {times['cudnn fp32'] / times[row[1]]:.2f} |"
+
+    def beside_the_step_before(row):
+        time = times[row[2]]
+        ratio = f"{before['step'] / time:.2f} " if before else ""
+        before["step"] = time
+        return f"{row[1]}{time:.3f} | {ratio}|"
+
+    for page, pattern, written in (
+        (first_page, r"^\| ([a-z\d-]+) \| ([^|]+) \| ([\d.]+) \| [\d.]+ \|$", beside_cudnn),
+        (ladder, r"^(\| \d+ \| [^|]+ \| `([a-z\d-]+)` \| [^|]+ \| )[\d.]+ \| [\d. ]*\|$", beside_the_step_before),
+    ):
+        text = re.sub(pattern, written, page.read_text(encoding="utf-8"), flags=re.MULTILINE)
+        limits = rf"\g<1>{times['fill']:.3f} ms\g<2> {times['cudnn fp32']:.3f} ms"
+        text = re.sub(r"(nothing (?:takes|took) )[\d.]+ ms(,(?: and)? cuDNN) [\d.]+ ms", limits, text)
+        page.write_text(text, encoding="utf-8")
 
 
 def leave_out_empty(path):
