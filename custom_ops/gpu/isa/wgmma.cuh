@@ -273,7 +273,7 @@ __device__ inline void wgmma_wait(float (&sum)[kRows][kRegisters]) {
 // insufficient register resources").
 __device__ inline void clear_sum(float& sum) { asm volatile("mul.f32 %0, %0, 0f00000000;" : "+f"(sum)); }
 
-// A sum into other registers, for the same reason not by assignments.
+// A sum into other registers, and one to zero whatever it was, an infinity too: for the same reason not by assignments.
 __device__ inline void move_sum(float& to, float from) { asm volatile("mov.f32 %0, %1;" : "=f"(to) : "f"(from)); }
 __device__ inline void begin_sum(float& sum) { asm volatile("mov.f32 %0, 0f00000000;" : "=f"(sum)); }
 

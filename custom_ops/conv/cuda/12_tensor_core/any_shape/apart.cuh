@@ -32,8 +32,8 @@ static_assert(kForHigh + kForLow + 2 * kForStaging + kForStoring <= kThreads / 1
 // multiplying, staging two ahead of it, and the choice of scales three.
 constexpr int kScales = 8;
 constexpr int kBuffers = 4;   // chunks of pixels in shared memory
-// Rows of outputs on their way. With 2 or 4 fa2019's second layer takes 0 and 1.5% longer, with 8, and with 6 chunks, 7%:
-// the first-level cache, which pixels are loaded through, has what shared memory leaves.
+// Rows of outputs on their way. With 4 fa2019's second layer takes 1.5% longer, with 8, or with 6 chunks, 7%: the
+// first-level cache, which pixels are loaded through, has what shared memory leaves.
 constexpr int kOutgoing = 3;
 constexpr int kPlainBarrier = 1, kWeightsBarrier = 2;  // named barriers
 

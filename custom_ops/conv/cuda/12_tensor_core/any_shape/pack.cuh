@@ -17,8 +17,8 @@ constexpr int kSamples = 8;  // values of an image that a thread looks at: 256 i
 // Where row `row` of a tile keeps the 16 bytes of its unit `half`.
 __device__ inline int row_bytes(int row, int half) { return half * kTileDepth + row * 16; }
 
-// A sample's place in an image of `count` values; behind the last one it is the last one again. The stride is odd: not a
-// column of the image, whose sides are often even.
+// A sample's place in an image of `count` values; behind the last one it is the last one again. The stride is odd: not
+// a column of the image, whose sides are often even.
 __device__ inline int sample_at(int sample, int count) {
   return min(sample * (count / (32 * kSamples) | 1), count - 1);
 }

@@ -73,14 +73,16 @@ inline Tiling cut_into_walks(const Dims& d, int phase, long long teams, bool who
   return tiling;
 }
 
-// A row of pixels meets outputs in places kFirst to kLast alone, at an image's first and last rows not in all K.
+// Which of a row of pixels' outputs there are: place p is the output row p rows up. At an image's first rows of pixels
+// the last places are left out, at its last rows the first ones.
 template <int kFirst_, int kLast_>
 struct Places {
   static constexpr int kFirst = kFirst_, kLast = kLast_, kCount = kLast - kFirst + 1;
 };
 
-// The filters' scales, and then split(0) to split(units - 1), which store the weights where wgmma reads them. By kThreads
-// threads, who meet at `barrier`. unscale[m] undoes filter m's scale; *plain: whether a weight has no good split.
+// The filters' scales, and then split(0) to split(units - 1), which store the weights where wgmma reads them. By
+// kThreads threads, who meet at `barrier`. unscale[m] undoes filter m's scale; *plain: whether a weight has no good
+// split.
 template <int kThreads, int kFilters, typename Split>
 __device__ __forceinline__ void split_filters(const Dims& d, float threshold, const float* __restrict__ k, int barrier,
                                               int units, float* unscale, uint32_t* plain, Split split) {
@@ -96,9 +98,10 @@ __device__ __forceinline__ void split_filters(const Dims& d, float threshold, co
   named_barrier(barrier, kThreads);
 }
 
-// Calls then(0) to then(kCount - 1), with constants.
 template <int kValue>
 using Number = std::integral_constant<int, kValue>;
+
+// Calls then(0) to then(kCount - 1), with Numbers.
 template <int... kNumbers, typename Then>
 __device__ __forceinline__ void each(std::integer_sequence<int, kNumbers...>, Then then) {
   (then(Number<kNumbers>()), ...);

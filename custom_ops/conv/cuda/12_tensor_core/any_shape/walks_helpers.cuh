@@ -88,7 +88,8 @@ __device__ __forceinline__ void stage_pixels(const Dims& d, const Tiling& tiling
     uint32_t floats = d.C * plane;
     keep_register(floats);
     for (int i = thread / 32; i < images; i += kStagers / 32)
-      any_shape::choose_scale(x + 1LL * (task.image + i) * floats, static_cast<int>(floats), tiling.threshold, scales + i);
+      any_shape::choose_scale(x + 1LL * (task.image + i) * floats, static_cast<int>(floats), tiling.threshold,
+                              scales + i);
     named_barrier(1 + team, kStagers);
     const ImageScale by = scales[image];
 #pragma unroll 1
@@ -163,7 +164,7 @@ __device__ __forceinline__ void store_outputs(const Dims& d, const Tiling& tilin
   const int lane = threadIdx.x % 32, plane = d.OH * d.OW, mine = kPairs ? 2 * lane : lane;  // mine: the first walk
   Place place;
   // Staging is some 16 rows ahead. What it chooses the next task's scales from is fetched into L2 a little before: what
-  // was fetched 15 us ahead had left again, and 10,000 images of fa2020's second layer were read one and a half times.
+  // was fetched 15 us ahead had left again, and 10,000 images of fa2020's second layer were read 1.6 times.
   const int fetch_row = max(0, tiling.rows - kBuffers * Form::kRows - 6) / Form::kPhase * Form::kPhase;
   for (unsigned at = blockIdx.x * kTeams + team; at < tiling.tasks; at += gridDim.x * kTeams) {
     const Task task(tiling, d, at);
