@@ -61,13 +61,11 @@ def write_times(first_page, ladder):
         text = re.sub(pattern, written, page.read_text(encoding="utf-8"), flags=re.MULTILINE)
         limits = rf"\g<1>{times['fill']:.3f} ms\g<2> {times['cudnn fp32']:.3f} ms"
         text = re.sub(r"(nothing (?:takes|took) )[\d.]+ ms(,(?: and)? cuDNN) [\d.]+ ms", limits, text)
-        for words, name in (
-            ("same convolution, from", "global-accumulate"),
-            ("ms to", "tensor-core"),
-            ("cuDNN takes", "cudnn fp32"),
-            ("writing the output\n", "fill"),
-        ):
-            text = re.sub(rf"({words} ?)[\d.]+(?= ms[;\],]| ms to)", rf"\g<1>{times[name]:.3g}", text)
+        first, last, peer, fill = (times[name] for name in ("global-accumulate", "tensor-core", "cudnn fp32", "fill"))
+        caption = rf"\g<1>{first:.3g} ms to {last:.3g} ms; cuDNN takes {peer:.3g} ms\g<2>{fill:.3g} ms"
+        text = re.sub(
+            r"(, from )[\d.]+ ms to [\d.]+ ms; cuDNN takes [\d.]+ ms(, writing the output\s)[\d.]+ ms", caption, text
+        )
         page.write_text(text, encoding="utf-8")
 
 

@@ -115,7 +115,7 @@ __device__ __forceinline__ void multiply_high(const Dims& d, const Tiling& tilin
     const auto multiply = [&](auto places) {
       constexpr int kFirst = decltype(places)::kFirst, kLast = decltype(places)::kLast;
       constexpr int kColumns = decltype(places)::kCount * Form::kFilters;
-      constexpr bool more = kFirst < K - 1, complete = kLast == K - 1;
+      constexpr bool kMore = kFirst < K - 1, kComplete = kLast == K - 1;
       float high[kColumns / 2];  // the first step does not read it
 #pragma unroll
       for (int s = 0; s < kSteps; ++s) {
@@ -123,8 +123,8 @@ __device__ __forceinline__ void multiply_high(const Dims& d, const Tiling& tilin
         wgmma_from<kColumns>(high, operands.v[s], corner + s * 4 * kStored + (K - kLast) * Form::kFilters, s > 0);
         wgmma_commit();
       }
-      now.next_row(more);
-      if (complete) now.await_room();
+      now.next_row(kMore);
+      if (kComplete) now.await_room();
       wgmma_wait(high);
       operands.keep();
       operands.load(now.row + a, now.row + b);  // behind the last row: not used
@@ -138,7 +138,7 @@ __device__ __forceinline__ void multiply_high(const Dims& d, const Tiling& tilin
           if (p < K - 1) sum[p][i] = v;
           else outputs[output_at(i)] = v;
         }
-      if (complete) now.outputs_there();
+      if (kComplete) now.outputs_there();
     };
     each<K - 1>([&](auto n) { multiply(Places<0, n>()); });
 #pragma unroll 1
@@ -210,6 +210,8 @@ __device__ __forceinline__ void multiply_low(const Dims& d, const Tiling& tiling
     };
     now.await_chunk();
     load();
+    // Output row r is in place r mod K. A row of pixels meets row 0 of the filters with the newest output row, row 1 with
+    // the one before, and so on: the stored rows begin one place earlier with every row of pixels.
 #pragma unroll
     for (int i = 0; i < K * kSums; ++i) begin_sum(small[i]);
     each<K - 1>([&](auto n) { multiply(Number<(K - n) % K>(), Number<n + 1>(), true, false); });
@@ -273,6 +275,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
   const int group = __shfl_sync(0xffffffffu, threadIdx.x / 128, 0);  // as the compiler sees: of a warp
   const uint32_t corner =
       static_cast<uint32_t>(core_descriptor(shared_address(weights), 2 * Form::kStored * 16, 128));
+  // From one place for both groups: all threads that meet at a named barrier are to meet there from the same one.
   if (group < 2) split_weights(d, tiling.threshold, k, weights, shared);
   if (group == 4) {
     registers_down<kForStoring>();

@@ -115,7 +115,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
     const auto phase = [&](auto places) {
       constexpr int kFirst = decltype(places)::kFirst, kLast = decltype(places)::kLast;
       constexpr int kColumns = decltype(places)::kCount * kFilters, kAll = kPhase * kSteps;
-      constexpr bool more = kFirst < kPlaces - kPhase, complete = kLast == kPlaces - 1;
+      constexpr bool kMore = kFirst < kPlaces - kPhase, kComplete = kLast == kPlaces - 1;
       auto& high = reinterpret_cast<float(&)[kColumns / 2]>(all_high);
       auto& small = reinterpret_cast<float(&)[kColumns / 2]>(all_small);
       my_turn();
@@ -131,17 +131,17 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
         if (s + 1 == kAll / 2) your_turn();
         if (s + 1 == kAll) {
           row_at += kPhase * row_words;
-          if ((in_chunk += kPhase) == Form::kRows || !more) {
+          if ((in_chunk += kPhase) == Form::kRows || !kMore) {
             barrier_arrive(&shared.empty[team][place.at]);
             place.next(kBuffers);
             in_chunk = 0;
-            if (more) {
+            if (kMore) {
               barrier_wait(&shared.full[team][place.at], place.phase);
               beyond |= shared.beyond[team][place.at] == ++number;
             }
             row_at = ring + place.at * tiling.chunk;
           }
-          if (complete) barrier_wait(&shared.empty_out[team][out.at], out.phase ^ 1);
+          if (kComplete) barrier_wait(&shared.empty_out[team][out.at], out.phase ^ 1);
         }
         if (s > 0) {  // the next step's words: their registers are free behind the step before this one
           wgmma_wait_but<1>();
@@ -156,8 +156,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
       wgmma_wait(high), wgmma_wait(small);
       now[1].keep();
       load(1);
-      uint32_t thread;  // read anew: a place that is worked out beforehand would be kept in local memory
-      asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
+      const uint32_t thread = thread_anew();
       const int walk = thread / 32 % 4 * 16 + thread % 32 / 4;
       const float image_unscale[2] = {shared.image_unscale[team][walk], shared.image_unscale[team][walk + 8]};
       float* outputs = outgoing + out.at * Form::kOutputs + thread % 4 * 2 * kStride + walk;
@@ -176,7 +175,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
                 v * of_filter * image_unscale[i % 4 / 2];
           }
         }
-      if (complete) {
+      if (kComplete) {
         barrier_arrive(&shared.full_out[team][out.at]);
         out.next(Form::kOutgoing);
       }

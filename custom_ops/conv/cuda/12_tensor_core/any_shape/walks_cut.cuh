@@ -111,6 +111,13 @@ __device__ __forceinline__ void each(Then then) {
   each(std::make_integer_sequence<int, kCount>(), then);
 }
 
+// threadIdx.x, read anew each time: what follows from it is worked out again, and not kept in local memory.
+__device__ __forceinline__ uint32_t thread_anew() {
+  uint32_t thread;
+  asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
+  return thread;
+}
+
 // Where a task's walks begin.
 struct Task {
   int image, column;  // of the first walk

@@ -62,9 +62,7 @@ __device__ __forceinline__ void stage_pixels(const Dims& d, const Tiling& tiling
   uint32_t number = 0;  // of the chunk
   for (unsigned round = 0, at = blockIdx.x * kTeams + team; at < tiling.tasks; ++round, at += gridDim.x * kTeams) {
     const Task task(tiling, d, at);
-    uint32_t thread;
-    asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));  // anew: what follows from it would be kept in local memory
-    thread %= 128;
+    const uint32_t thread = thread_anew() % 128;
     const int lane = thread % 32;
     const bool used = thread < tiling.positions;
     const int images = task.images(d), last_row = min(input_rows, d.H - task.h0) - 1;
