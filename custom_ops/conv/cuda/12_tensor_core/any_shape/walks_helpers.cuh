@@ -122,6 +122,7 @@ struct Target {
 
 __device__ __forceinline__ void keep(float& v) { keep_register(v); }
 __device__ __forceinline__ void keep(float2& v) { keep_register(v.x), keep_register(v.y); }
+// With destination.cuh's store_global, which tells the compiler where `to` is, the warps that multiply spill.
 __device__ __forceinline__ void store_global(uint64_t to, float v) {
   asm volatile("st.global.f32 [%0], %1;" ::"l"(to), "f"(v) : "memory");
 }
