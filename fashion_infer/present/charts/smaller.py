@@ -13,6 +13,8 @@ _UNSEEN = re.compile(r'<path d="[^"]*"(?: clip-path="[^"]*")? style="fill: none"
 _ELEMENT = re.compile(r"<(?:path|use)( [^>]*)/>|<text( [^>]*)>[^\n]*</text>")
 _SHARED = re.compile(r' (?:clip-path|style)="[^"]*"')
 _STYLE = re.compile(r'(?m)^(<[a-z][^>]*?) style="([^"]*)"')
+_LEVEL, _UPRIGHT = (re.compile(rf'M([\d.]+) ([\d.]+)L{end}(?=[MLz"])') for end in (r"([\d.]+) \2", r"\1 ([\d.]+)"))
+_PATHS = re.compile(r'<path d="[^"]*"/>\n(?:<path d="[^"]*"/>\n)+')
 _SEAM = re.compile(r'(<g clip-path="[^"]*">\n)((?:<use [^>]*/>\n)+)</g>\n\1')
 
 
@@ -28,7 +30,8 @@ def smaller(text: str) -> str:
     seams = 1
     while seams:
         text, seams = _SEAM.subn(r"\1\2", text)
-    return text
+    text = _UPRIGHT.sub(r"M\1 \2V\3", _LEVEL.sub(r"M\1 \2H\3", text))
+    return _PATHS.sub(lambda found: found.group().replace('"/>\n<path d="', ""), text)
 
 
 def with_classes(text: str) -> str:
