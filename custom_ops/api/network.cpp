@@ -129,6 +129,16 @@ fops_status fops_network_forward(fops_network* network, int64_t n, const void* d
   }
 }
 
+fops_status fops_network_predict(fops_network* network, int64_t n, const void* data, fops_dtype type,
+                                 int32_t* classes) {
+  try {
+    if (!network) return fail(FOPS_INVALID, "no network was given");
+    return network->network->predict(n, data, type, classes);
+  } catch (...) {
+    return caught();
+  }
+}
+
 fops_status fops_network_forward_gpu(fops_network* network, int64_t n, const void* data, fops_dtype type, float* out,
                                   void* stream) {
   try {

@@ -182,6 +182,10 @@ FOPS_API fops_status fops_network_set_weights(fops_network* network, const float
 FOPS_API fops_status fops_network_forward(fops_network* network, int64_t n, const void* data, fops_dtype type,
                                           float* out, int log);
 
+/* The same, but of each item the index of its largest value, the first of equal ones; NaN counts as the largest. */
+FOPS_API fops_status fops_network_predict(fops_network* network, int64_t n, const void* data, fops_dtype type,
+                                          int32_t* classes);
+
 /* The same in memory of the network's CUDA device, queued on `stream` and not waited for. */
 FOPS_API fops_status fops_network_forward_gpu(fops_network* network, int64_t n, const void* data, fops_dtype type,
                                               float* out, void* stream);

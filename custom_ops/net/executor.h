@@ -30,7 +30,10 @@ class Executor {
   virtual fops_status forward(int64_t n, const void* data, fops_dtype type, float* out, std::vector<double>* seconds,
                               double* upload, double* download) = 0;
 
-  // The same with data and out in the memory of the executor's device, queued on `stream` (a cudaStream_t) and not
+  // The same to `classes` (n): of each item the index of its largest value, the first of equal ones, or of NaN.
+  virtual fops_status predict(int64_t n, const void* data, fops_dtype type, int32_t* classes) = 0;
+
+  // The forward pass with data and out in the memory of the executor's device, queued on `stream` (a cudaStream_t) and not
   // waited for. FOPS_UNSUPPORTED on the CPU.
   virtual fops_status forward_device(int64_t n, const void* data, fops_dtype type, float* out, void* stream) = 0;
 };

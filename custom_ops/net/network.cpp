@@ -28,7 +28,7 @@ fops_status Network::set_weights(const std::vector<Weight>& weights) {
   return status;
 }
 
-fops_status Network::ready(int64_t n, const void* data, fops_dtype type, const float* out) const {
+fops_status Network::ready(int64_t n, const void* data, fops_dtype type, const void* out) const {
   if (n < 1) return fail(FOPS_INVALID, "a forward pass needs at least one item, not %lld", (long long)n);
   if (!data || !out) return fail(FOPS_INVALID, "data or output is a null pointer");
   if (type != FOPS_FLOAT32 && type != FOPS_UINT8) return fail(FOPS_INVALID, "data must be float32 or uint8");
@@ -50,6 +50,12 @@ fops_status Network::forward(int64_t n, const void* data, fops_dtype type, float
     log_op(stage.first_node, stage.last_node, "fused", conv, seconds[i], first ? upload : 0, last ? download : 0);
   }
   return FOPS_OK;
+}
+
+fops_status Network::predict(int64_t n, const void* data, fops_dtype type, int32_t* classes) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (fops_status s = ready(n, data, type, classes)) return s;
+  return executor_->predict(n, data, type, classes);
 }
 
 fops_status Network::forward_device(int64_t n, const void* data, fops_dtype type, float* out, void* stream) {

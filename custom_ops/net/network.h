@@ -18,10 +18,11 @@ class Network {
   const Plan& plan() const { return plan_; }
   fops_status set_weights(const std::vector<Weight>& weights);
   fops_status forward(int64_t n, const void* data, fops_dtype type, float* out, bool log);
+  fops_status predict(int64_t n, const void* data, fops_dtype type, int32_t* classes);
   fops_status forward_device(int64_t n, const void* data, fops_dtype type, float* out, void* stream);
 
  private:
-  fops_status ready(int64_t n, const void* data, fops_dtype type, const float* out) const;
+  fops_status ready(int64_t n, const void* data, fops_dtype type, const void* out) const;
 
   Plan plan_;
   std::unique_ptr<Executor> executor_;

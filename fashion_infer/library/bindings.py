@@ -130,6 +130,7 @@ def _prototypes():
         "fops_network_stage": (integer, [pointer, integer, to(StageInfo)]),
         "fops_network_set_weights": (integer, [pointer, to(pointer), to(ctypes.c_uint64)]),
         "fops_network_forward": (integer, [pointer, n, pointer, integer, pointer, integer]),
+        "fops_network_predict": (integer, [pointer, n, pointer, integer, pointer]),
         "fops_network_forward_gpu": (integer, [pointer, n, pointer, integer, pointer, pointer]),
         "fops_log_size": (integer, []),
         "fops_log_drain": (integer, [to(OpRecord), integer]),

@@ -127,22 +127,36 @@ class FusedNetwork:
         out
             (n, values of the last stage) float32 to write into; made when None.
         """
-        if data.shape[1:] != self.shape or not len(data):
-            raise UsageError(f"data must have shape (n, {', '.join(map(str, self.shape))}), not {data.shape}")
-        data = np.ascontiguousarray(data, data.dtype if data.dtype == np.uint8 else np.float32)
-        shape = (len(data), self._values)
-        if out is None:
-            out = np.empty(shape, np.float32)
-        elif out.shape != shape or out.dtype != np.float32 or not out.flags.c_contiguous:
-            raise UsageError(f"out must be a C-contiguous float32 array of shape {shape}")
-        element = element_type(data.dtype)
-        pointers = (address(data), element, address(out))
+        data = self._contiguous(data)
+        out = _room(out, (len(data), self._values), np.float32)
+        pointers = (address(data), element_type(data.dtype), address(out))
         check(self._library.fops_network_forward(self._handle, len(data), *pointers, int(layer_times)))
+        return out
+
+    def predict(self, data: np.ndarray, out: Optional[np.ndarray] = None) -> np.ndarray:
+        """Index of each item's largest value, as NumPy's argmax has it; on a GPU the device looks for it.
+
+        Parameters
+        ----------
+        data
+            (n, *shape), uint8 or float32. What lies in pinned memory is read from there, as the work goes on.
+        out
+            (n,) int32 to write into; made when None.
+        """
+        data = self._contiguous(data)
+        out = _room(out, (len(data),), np.int32)
+        pointers = (address(data), element_type(data.dtype), address(out))
+        check(self._library.fops_network_predict(self._handle, len(data), *pointers))
         return out
 
     def launch(self, n: int, data: int, dtype, out: int, stream: int) -> None:
         """The same on device pointers, queued on a stream (0: the default one) and not waited for."""
         check(self._library.fops_network_forward_gpu(self._handle, n, data, element_type(dtype), out, stream))
+
+    def _contiguous(self, data: np.ndarray) -> np.ndarray:
+        if data.shape[1:] != self.shape or not len(data):
+            raise UsageError(f"data must have shape (n, {', '.join(map(str, self.shape))}), not {data.shape}")
+        return np.ascontiguousarray(data, data.dtype if data.dtype == np.uint8 else np.float32)
 
     def _stages(self) -> List[Stage]:
         stages = []
@@ -172,6 +186,14 @@ class FusedNetwork:
             size = 0 if index == data else self._library.fops_network_input_size(self._handle, index)
             inputs.append((self._library.fops_network_input_name(self._handle, index).decode(), size))
         return inputs
+
+
+def _room(out: Optional[np.ndarray], shape: Tuple[int, ...], kind) -> np.ndarray:
+    if out is None:
+        return np.empty(shape, kind)
+    if out.shape != shape or out.dtype != kind or not out.flags.c_contiguous:
+        raise UsageError(f"out must be a C-contiguous {np.dtype(kind)} array of shape {shape}")
+    return out
 
 
 def check_precision(precision: str) -> None:

@@ -65,6 +65,8 @@ def _wrong(place, case, network, worst):
             yield f"from the {way} an error of {figure:.3g} times what the bound of each layer allows"
     if not inside or not inputs:
         yield "wrote beside its output or input"
+    if not np.array_equal(network.predict(case.x), from_host.argmax(1)):
+        yield "predictions are not where the largest scores are"
     yield from _parts(place, case, network, x, whole, from_host)
     if case.kind != "uint8":
         yield from _neighbours(place, case, network, whole)

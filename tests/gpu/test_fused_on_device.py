@@ -114,6 +114,25 @@ def test_large_batches_from_pinned_and_pageable_memory(torch):
         assert error(network.forward(given, out=result), want) <= LIMIT
 
 
+@pytest.mark.parametrize("name", ["fa2017", "sp2018", "layers"])  # the last one's first layer wants its data copied
+def test_predictions_and_scores_from_pinned_memory(torch, name):
+    chain = chains.course(name) if name != "layers" else chains.Chain([Dense(40), Tanh(), Dense(12)], (1, 20, 20))
+    arrays, images = weights(chain), chain.items(16400)
+    network, pinned = on_gpu(chain, arrays), torch.as_tensor(images).pin_memory().numpy()
+    for n, kind in ((1, "uint8"), (90, "uint8"), (1024, "float32"), (1025, "uint8"), (9000, "uint8"), (16400, "float32")):
+        sources = images[:n].astype(kind), torch.as_tensor(pinned[:n].astype(kind)).pin_memory().numpy()
+        want = np.concatenate([network.forward(sources[0][at : at + 1000]) for at in range(0, n, 1000)])
+        classes = torch.empty(n, dtype=torch.int32, pin_memory=True).numpy()
+        scores = torch.empty(n, want.shape[1], pin_memory=True).numpy()
+        for source in sources * 3:  # again, from a graph
+            for out in (None, classes):
+                classes.fill(-1)
+                np.testing.assert_array_equal(network.predict(source, out), want.argmax(1))
+            for out in (None, scores):
+                scores.fill(np.nan)
+                np.testing.assert_array_equal(network.forward(source, out=out), want)
+
+
 def test_little_device_memory(torch):
     chain = chains.course("fa2019", logits=True)
     arrays, images = weights(chain), chain.items(3000)  # some 0.2 MB each between the stages
@@ -302,7 +321,9 @@ def test_infinities_and_nan_stay_with_their_image(torch, name, column):
     arrays, images = weights(chain, pixels=False), chain.items(6, "reals")
     images[2, 0, 10, column], images[4, 0, 3, 3] = np.inf, np.nan
     want = torch_chains.reference(torch, chain, images, arrays)
-    y = on_gpu(chain, arrays).forward(images)
+    network = on_gpu(chain, arrays)
+    y = network.forward(images)
+    np.testing.assert_array_equal(network.predict(images), y.argmax(1))
     fine = [0, 1, 3, 5]
     assert error(y[fine], want[fine]) <= LIMIT
     assert np.isnan(y[4]).all()

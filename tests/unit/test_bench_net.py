@@ -368,12 +368,6 @@ class Tensors:
     def pinned(self, array):
         return array.copy()
 
-    def upload(self, to, pinned):
-        to.copy_(importlib.import_module("torch").from_numpy(pinned))
-
-    def largest(self, scores, pinned):
-        pinned[:] = scores.argmax(1).numpy()
-
     def pointer(self, tensor):
         return tensor.data_ptr()
 
@@ -442,7 +436,6 @@ class TestGpu:
             assert list(rows) == ["fashion-infer", "fashion-infer tf32", *peers]
             assert all(row["median_ms"] > 0 for row in rows.values())
             assert set(rows["fashion-infer tf32"]["faster_than"]) == set(peers)
-            assert rows["fashion-infer"]["layout"] in (("in slices", "in one piece") if where == "host" else ("",))
             assert where == "host" or all(row["error"] < 4e-6 for row in rows.values())
             assert all(row["changed"] == (None if where == "stage" else 0) for row in rows.values())
         assert (3, "uint8", 7) in NetworkOnDevice.launched
@@ -450,13 +443,8 @@ class TestGpu:
         assert "# Whole networks on a GPU" in text and "compute capability 9.0" in text and "pinned host memory" in text
 
     def test_wrong_predictions_on_the_host(self, gpu, invoke, monkeypatch):
-        real = NetworkOnDevice.forward
-
-        def forward(self, data, layer_times=False, out=None):
-            found = real(self, data, layer_times, out)
-            return -found if out is not None else found
-
-        monkeypatch.setattr(NetworkOnDevice, "forward", forward)
+        real = NetworkOnDevice.predict
+        monkeypatch.setattr(NetworkOnDevice, "predict", lambda self, data, out: real(self, data, out) + 1)
         code, out, err = invoke(*GPU, "--batch", "4", "--against", "none")
         assert code == 1 and "4 of 4 predictions differ" in out and "(host, 4)" in err
 

@@ -135,6 +135,24 @@ class CpuExecutor : public Executor {
     return FOPS_OK;
   }
 
+  fops_status predict(int64_t n, const void* data, fops_dtype type, int32_t* classes) override {
+    constexpr int64_t kItems = 8192;  // whose scores are kept at a time
+    const int64_t values = plan_.out().size(), item = plan_.in().size() * (type == FOPS_UINT8 ? 1 : sizeof(float));
+    const auto less = [](float a, float b) { return a < b || (b != b && a == a); };
+    std::vector<float> scores(std::min(n, kItems) * values);
+    std::vector<double> seconds(plan_.stages.size());
+    for (int64_t first = 0; first < n; first += kItems) {
+      const int64_t count = std::min(n - first, kItems);
+      const void* from = static_cast<const char*>(data) + first * item;
+      if (fops_status s = forward(count, from, type, scores.data(), &seconds, nullptr, nullptr)) return s;
+      for (int64_t i = 0; i < count; ++i) {
+        const float* row = scores.data() + i * values;
+        classes[first + i] = static_cast<int32_t>(std::max_element(row, row + values, less) - row);
+      }
+    }
+    return FOPS_OK;
+  }
+
   fops_status forward_device(int64_t, const void*, fops_dtype, float*, void*) override {
     return fail(FOPS_UNSUPPORTED, "a network set up for the CPU takes host memory");
   }

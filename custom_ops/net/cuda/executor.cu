@@ -163,7 +163,11 @@ class GpuExecutor : public Executor {
     if (seconds != nullptr) seconds->assign(network_->stages(), 0.0);
     if (upload != nullptr) *upload = 0.0;
     if (download != nullptr) *download = 0.0;
-    return on_device([&] { return network_->forward({n, data, type, out}, {seconds, upload, download}); });
+    return on_device([&] { return network_->forward({n, data, type, out, false}, {seconds, upload, download}); });
+  }
+
+  fops_status predict(int64_t n, const void* data, fops_dtype type, int32_t* classes) override {
+    return on_device([&] { return network_->forward({n, data, type, classes, true}, {}); });
   }
 
   fops_status forward_device(int64_t n, const void* data, fops_dtype type, float* out, void* stream) override {

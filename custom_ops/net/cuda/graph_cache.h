@@ -15,12 +15,12 @@ constexpr int64_t kGraphItems = 1024;  // batches up to this run as a graph
 
 class GraphCache {
  public:
-  bool is_for(int64_t n, const void* data, fops_dtype type, const float* out) const {
-    return n_ == n && data_ == data && type_ == type && out_ == out;
+  bool is_for(int64_t n, const void* data, fops_dtype type, const void* out, bool classes = false) const {
+    return n_ == n && data_ == data && type_ == type && out_ == out && classes_ == classes;
   }
-  void remember(int64_t n, const void* data, fops_dtype type, const float* out) noexcept {
+  void remember(int64_t n, const void* data, fops_dtype type, const void* out, bool classes = false) noexcept {
     clear();
-    n_ = n, data_ = data, type_ = type, out_ = out;
+    n_ = n, data_ = data, type_ = type, out_ = out, classes_ = classes;
   }
   // The call was another, or what its graph points to is about to go.
   void clear() noexcept {
@@ -44,7 +44,8 @@ class GraphCache {
   int64_t n_ = -1;
   const void* data_ = nullptr;
   fops_dtype type_ = FOPS_FLOAT32;
-  const float* out_ = nullptr;
+  const void* out_ = nullptr;
+  bool classes_ = false;
 };
 
 // Inside a capture a plain record would only order the graph; an external one is a node that takes the time.

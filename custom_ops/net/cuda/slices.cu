@@ -9,7 +9,8 @@
 namespace fops {
 namespace {
 
-constexpr int64_t kLeastPart = 1 << 20;  // bytes: 0.02 ms on the bus, some launches' worth
+constexpr int64_t kLeastPart = 1 << 20;    // bytes: 0.02 ms on the bus, some launches' worth
+constexpr int64_t kLeastPinned = 1 << 16;  // bytes: less is sooner copied than looked up, and keeps its graph
 
 // The device's time when something began and ended, in nanoseconds.
 struct Span {
@@ -21,6 +22,7 @@ struct Span {
 fops_status Slices::Slot::release() noexcept {
   FOPS_TRY(in.release());
   FOPS_TRY(out.release());
+  FOPS_TRY(classes.release());
   FOPS_TRY(host_in.release());
   return host_out.release();
 }
@@ -39,10 +41,11 @@ fops_status Slices::open(size_t marks) {
 }
 
 fops_status Slices::run(const Buffers& buffers, int64_t slice, const HostBatch& batch, const PassTimes& times) {
-  if (batch.n <= std::min(slice, kGraphItems)) return run_small(buffers, batch, times);
-  return run_slices({buffers, batch, times, is_pinned(batch.data, batch.n * steps_.in_bytes(batch.type)),
-                     is_pinned(batch.out, batch.n * steps_.out_bytes())},
-                    slice);
+  const int64_t in = batch.n * steps_.in_bytes(batch.type), out = batch.n * answer_bytes(batch);
+  const bool in_pinned = in >= kLeastPinned && is_pinned(batch.data, in);
+  const Sliced all{buffers, batch, times, in_pinned, out >= kLeastPinned && is_pinned(batch.out, out)};
+  const bool at_once = batch.n <= kGraphItems || (in_pinned && reads_over_bus(buffers));
+  return at_once && batch.n <= slice ? run_at_once(all) : run_slices(all, slice);
 }
 
 void Slices::abandon() noexcept {
@@ -51,32 +54,36 @@ void Slices::abandon() noexcept {
   for (Slot& slot : slots_) slot.n = 0;
 }
 
-fops_status Slices::reserve(Slot* slot, int64_t n, fops_dtype type, bool in_pinned, bool out_pinned) {
-  const size_t in = static_cast<size_t>(n * steps_.in_bytes(type)), out = static_cast<size_t>(n * steps_.out_bytes());
+fops_status Slices::reserve(Slot* slot, int64_t n, const Sliced& all) {
+  const size_t in = static_cast<size_t>(n * steps_.in_bytes(all.batch.type));
+  const size_t out = static_cast<size_t>(n * steps_.out_bytes());
   if (in > slot->in.bytes() || out > slot->out.bytes()) graph_.clear();  // it may point there
   FOPS_TRY(slot->in.reserve(in));
   FOPS_TRY(slot->out.reserve(out));
+  if (all.batch.classes) FOPS_TRY(slot->classes.reserve(static_cast<size_t>(4 * n)));
   FOPS_TRY(slot->spans.reserve(kParts * sizeof(Span)));
   FOPS_TRY(slot->host_spans.reserve(kParts * sizeof(Span)));
-  if (!in_pinned) FOPS_TRY(slot->host_in.reserve(in));
-  if (!out_pinned) FOPS_TRY(slot->host_out.reserve(out));
+  if (!all.in_pinned) FOPS_TRY(slot->host_in.reserve(in));
+  if (!all.out_pinned) FOPS_TRY(slot->host_out.reserve(out));
   return FOPS_OK;
 }
 
 // A batch that one slice holds, on one stream.
-fops_status Slices::run_small(const Buffers& buffers, const HostBatch& batch, const PassTimes& times) {
-  const int64_t n = batch.n, in_bytes = n * steps_.in_bytes(batch.type), out_bytes = n * steps_.out_bytes();
-  const std::vector<Step>& steps = buffers.steps();
+fops_status Slices::run_at_once(const Sliced& all) {
+  const HostBatch& batch = all.batch;
+  const int64_t n = batch.n, in_bytes = n * steps_.in_bytes(batch.type), out_bytes = n * answer_bytes(batch);
+  const std::vector<Step>& steps = all.buffers.steps();
   Slot& slot = slots_[0];
-  FOPS_TRY(reserve(&slot, n, batch.type, false, false));
-  void* const staged = slot.host_in.as();
-  float* const result = slot.host_out.as<float>();
-  memcpy(staged, batch.data, static_cast<size_t>(in_bytes));
+  FOPS_TRY(reserve(&slot, n, all));
+  const void* const staged = all.in_pinned ? batch.data : slot.host_in.as();
+  void* const result = all.out_pinned ? batch.out : slot.host_out.as();
+  if (!all.in_pinned) memcpy(slot.host_in.as(), batch.data, static_cast<size_t>(in_bytes));
 
-  // Kernels that touch each byte once may do so over the bus; the others get copies.
-  const Step::Kind first = steps.front().kind, last = steps.back().kind;
-  const bool copy_in = first != Step::Kind::conv_pixels;
-  const bool copy_out = last != Step::Kind::few_units && last != Step::Kind::softmax;
+  // Kernels that touch each byte once may do so over the bus; the others get copies. So do many items' scores: those of
+  // 10,000, 4 bytes at a time, take 0.17 ms there.
+  const Step::Kind last = steps.back().kind;
+  const bool copy_in = !reads_over_bus(all.buffers), few = n <= kGraphItems;
+  const bool copy_out = !batch.classes && !(few && (last == Step::Kind::few_units || last == Step::Kind::softmax));
   const auto queue = [&]() -> fops_status {
     unsigned flags = 0;
     FOPS_TRY(record_flags(compute_, &flags));
@@ -84,29 +91,31 @@ fops_status Slices::run_small(const Buffers& buffers, const HostBatch& batch, co
       FOPS_CUDA(cudaEventRecordWithFlags(slot.upload_start, compute_, flags));
       FOPS_CUDA(cudaMemcpyAsync(slot.in.as(), staged, in_bytes, cudaMemcpyHostToDevice, compute_));
     }
-    float* const to = copy_out ? slot.out.as<float>() : result;
-    FOPS_TRY(steps_.run(buffers, 0, n, steps_.input(copy_in ? slot.in.as() : staged, batch.type, 0), to, &slot.marks,
-                        compute_));
+    float* const to = copy_out || batch.classes ? slot.out.as<float>() : static_cast<float*>(result);
+    // Without marks, which keep a kernel from beginning before the one before it ends, where nobody asks for times.
+    FOPS_TRY(steps_.run(all.buffers, 0, n, steps_.input(copy_in ? slot.in.as() : staged, batch.type, 0), to,
+                        all.times.stages != nullptr ? &slot.marks : nullptr, compute_));
+    if (batch.classes) FOPS_TRY(run_largest(n, steps_.out_bytes() / 4, to, static_cast<int32_t*>(result), compute_));
     if (copy_out) {
       FOPS_CUDA(cudaMemcpyAsync(result, to, out_bytes, cudaMemcpyDeviceToHost, compute_));
       FOPS_CUDA(cudaEventRecordWithFlags(slot.downloaded, compute_, flags));
     }
     return FOPS_OK;
   };
-  if (graph_.is_for(n, staged, batch.type, result)) {
+  if (graph_.is_for(n, staged, batch.type, result, batch.classes)) {
     FOPS_TRY(graph_.replay(compute_, compute_, queue));
   } else {
-    graph_.remember(n, staged, batch.type, result);
+    graph_.remember(n, staged, batch.type, result, batch.classes);
     FOPS_TRY(queue());
   }
   FOPS_CUDA(cudaStreamSynchronize(compute_));
-  memcpy(batch.out, result, static_cast<size_t>(out_bytes));
+  if (!all.out_pinned) memcpy(batch.out, result, static_cast<size_t>(out_bytes));
 
-  if (times.stages != nullptr)
-    for (size_t i = 0; i < steps.size(); ++i)
-      FOPS_TRY(add_time(slot.marks[i], slot.marks[i + 1], &(*times.stages)[steps[i].stage]));
-  if (copy_in) FOPS_TRY(add_time(slot.upload_start, slot.marks[0], times.upload));
-  if (copy_out) FOPS_TRY(add_time(slot.marks[steps.size()], slot.downloaded, times.download));
+  if (all.times.stages == nullptr) return FOPS_OK;
+  for (size_t i = 0; i < steps.size(); ++i)
+    FOPS_TRY(add_time(slot.marks[i], slot.marks[i + 1], &(*all.times.stages)[steps[i].stage]));
+  if (copy_in) FOPS_TRY(add_time(slot.upload_start, slot.marks[0], all.times.upload));
+  if (copy_out) FOPS_TRY(add_time(slot.marks[steps.size()], slot.downloaded, all.times.download));
   return FOPS_OK;
 }
 
@@ -115,7 +124,7 @@ fops_status Slices::run_slices(const Sliced& all, int64_t slice) {
   slice = ceil_div(n, ceil_div(n, slice));  // of even size
   const int slots = static_cast<int>(std::min<int64_t>(kSlots, ceil_div(n, slice)));
   for (int i = 0; i < slots;) {
-    const fops_status status = reserve(&slots_[i], slice, all.batch.type, all.in_pinned, all.out_pinned);
+    const fops_status status = reserve(&slots_[i], slice, all);
     if (status == FOPS_OK) {
       ++i;
     } else if (status != FOPS_OUT_OF_MEMORY || slice == 1) {
@@ -141,7 +150,7 @@ fops_status Slices::run_slices(const Sliced& all, int64_t slice) {
 
 fops_status Slices::queue(const Sliced& all, Slot* slot) {
   const fops_dtype type = all.batch.type;
-  const int64_t an_item = steps_.in_bytes(type), an_output = steps_.out_bytes();
+  const int64_t an_item = steps_.in_bytes(type), an_output = answer_bytes(all.batch);
   const int64_t parts = std::max<int64_t>(1, std::min<int64_t>(kParts, slot->n * an_item / kLeastPart));
   const int64_t part = ceil_div(ceil_div(slot->n, parts), 16) * 16;  // items; each part aligned as the first is
   float* const result = slot->out.as<float>();
@@ -167,13 +176,18 @@ fops_status Slices::queue(const Sliced& all, Slot* slot) {
     FOPS_TRY(run_stamp(&span->end, compute_));
   }
   FOPS_TRY(steps_.run(all.buffers, 1, slot->n, steps_.input(slot->in.as(), type, 0), result, &slot->marks, compute_));
+  const void* answer = result;
+  if (all.batch.classes) {
+    FOPS_TRY(run_largest(slot->n, steps_.out_bytes() / 4, result, slot->classes.as<int32_t>(), compute_));
+    answer = slot->classes.as();
+  }
   FOPS_CUDA(cudaEventRecord(slot->computed, compute_));
 
   FOPS_CUDA(cudaStreamWaitEvent(down_, slot->computed, 0));
   FOPS_CUDA(cudaEventRecord(slot->download_start, down_));
-  char* const to = all.out_pinned ? reinterpret_cast<char*>(all.batch.out) + slot->first * an_output
+  char* const to = all.out_pinned ? static_cast<char*>(all.batch.out) + slot->first * an_output
                                   : slot->host_out.as<char>();
-  FOPS_CUDA(cudaMemcpyAsync(to, result, slot->n * an_output, cudaMemcpyDeviceToHost, down_));
+  FOPS_CUDA(cudaMemcpyAsync(to, answer, slot->n * an_output, cudaMemcpyDeviceToHost, down_));
   FOPS_CUDA(cudaEventRecord(slot->downloaded, down_));
   FOPS_CUDA(cudaMemcpyAsync(slot->host_spans.as(), slot->spans.as(), slot->parts * sizeof(Span),
                             cudaMemcpyDeviceToHost, down_));
@@ -184,10 +198,10 @@ fops_status Slices::queue(const Sliced& all, Slot* slot) {
 // Waits for the slice in this slot, if any; delivers its output and adds up its times.
 fops_status Slices::deliver(const Sliced& all, Slot* slot) {
   if (slot->n == 0) return FOPS_OK;
-  const int64_t an_output = steps_.out_bytes();
+  const int64_t an_output = answer_bytes(all.batch);
   FOPS_CUDA(cudaEventSynchronize(slot->downloaded));
   if (!all.out_pinned)
-    copy_host(reinterpret_cast<char*>(all.batch.out) + slot->first * an_output, slot->host_out.as(),
+    copy_host(static_cast<char*>(all.batch.out) + slot->first * an_output, slot->host_out.as(),
               slot->n * an_output);
   FOPS_CUDA(cudaEventSynchronize(slot->timed));
   slot->n = 0;

@@ -1,9 +1,12 @@
 // Passes whose data and output lie in host memory: small batches at once, larger ones in slices that overlap.
 //
-// A slice's data is cut into parts, and the first step runs on each as it arrives, timed by the device's clock
-// (kernels/stamp.cu says why not by events, as the other steps); the next slice's upload and the last one's download
-// run beside that. A batch of at most kGraphItems is replayed as a graph, and not even copied: its kernels read and
-// write pinned memory over the bus.
+//   at once     one slice, whose first step reads pinned memory over the bus. That is replayed as a graph.
+//   in slices   a slice's data is cut into parts, and the first step runs on each as it arrives, timed by the device's
+//               clock (kernels/stamp.cu says why not by events, as the other steps); the next slice's upload and the
+//               last one's download run beside that
+//
+// At once go batches of at most kGraphItems, copied to pinned memory of ours, and any slice of the caller's own pinned
+// memory where the first step is a convolution that touches each byte once.
 #pragma once
 
 #include <vector>
@@ -14,12 +17,13 @@
 
 namespace fops {
 
-// What a pass reads and writes, in host memory.
+// What a pass reads and writes, in host memory: `out` has each item's values, or of `classes` the largest one's index.
 struct HostBatch {
   int64_t n;
   const void* data;
   fops_dtype type;
-  float* out;
+  void* out;
+  bool classes;
 };
 
 // Where a pass adds up its seconds: by stage, and of the transfers. Each may be null.
@@ -35,7 +39,7 @@ class Slices {
   // `marks`: events that a pass can need, one more than it has steps.
   fops_status open(size_t marks);
   // Bytes an item takes on the device beside the steps' own.
-  int64_t item_bytes(fops_dtype type) const { return kSlots * (steps_.in_bytes(type) + steps_.out_bytes()); }
+  int64_t item_bytes(fops_dtype type) const { return kSlots * (steps_.in_bytes(type) + steps_.out_bytes() + 4); }
 
   // The whole batch, of which `buffers` hold `slice` items at once. Synchronous.
   fops_status run(const Buffers& buffers, int64_t slice, const HostBatch& batch, const PassTimes& times);
@@ -50,7 +54,7 @@ class Slices {
 
   // One slice in flight.
   struct Slot {
-    DeviceMemory in, out, spans;                    // a Span for the first step on each part
+    DeviceMemory in, out, classes, spans;           // a Span for the first step on each part
     PinnedMemory host_in, host_out, host_spans;
     Event upload_start, uploaded[kParts], computed, download_start, downloaded, timed;
     std::vector<Event> marks;                       // between the steps
@@ -67,8 +71,10 @@ class Slices {
     bool in_pinned, out_pinned;
   };
 
-  fops_status reserve(Slot* slot, int64_t n, fops_dtype type, bool in_pinned, bool out_pinned);
-  fops_status run_small(const Buffers& buffers, const HostBatch& batch, const PassTimes& times);
+  int64_t answer_bytes(const HostBatch& batch) const { return batch.classes ? 4 : steps_.out_bytes(); }
+  bool reads_over_bus(const Buffers& buffers) const { return buffers.steps()[0].kind == Step::Kind::conv_pixels; }
+  fops_status reserve(Slot* slot, int64_t n, const Sliced& all);
+  fops_status run_at_once(const Sliced& all);
   fops_status run_slices(const Sliced& all, int64_t slice);
   fops_status queue(const Sliced& all, Slot* slot);
   fops_status deliver(const Sliced& all, Slot* slot);

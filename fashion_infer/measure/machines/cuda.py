@@ -168,16 +168,15 @@ class CudaNetwork:
     def __init__(self, tensors, where: str, network: RandomNetwork, images: np.ndarray):
         self._tensors, self._network, self._images = tensors, network, images
         self._pinned = tensors.pinned(images) if where == HOST else None
-        self._pixels = tensors.put(images)
+        self._pixels = tensors.put(images) if where != HOST else None
         self.clock = WallClock(slow=0.5) if where == HOST else _Events(tensors)
 
     def ours(self, name: str, fused) -> List[Contender]:
         """The fused network on uint8 images: widening them is a part of its work."""
-        outputs = len(self._images), int(np.prod(fused.stages[-1].output))
-        scores = self._on_device(name, fused, outputs)
-        return [scores] if self._pinned is None else [self._slices(name, fused, outputs), self._one_piece(scores)]
+        return [self._on_device(name, fused) if self._pinned is None else self._from_host(name, fused)]
 
-    def _on_device(self, name, fused, outputs):
+    def _on_device(self, name, fused):
+        outputs = len(self._images), int(np.prod(fused.stages[-1].output))
         tensors, pixels, out = self._tensors, self._pixels, self._tensors.empty(outputs)
         tensors.fill(out, float("nan"))
         source, target = tensors.pointer(pixels), tensors.pointer(out)
@@ -189,26 +188,9 @@ class CudaNetwork:
         run.keeps = pixels  # which must live as long: the pointer does not see to that
         return Contender(name, run, tensors.take)
 
-    def _slices(self, name, fused, outputs):
-        """Slices whose upload, work and download overlap; the host finds the largest score, 40 bytes an image."""
-        pinned, out = self._pinned, self._tensors.pinned(np.full(outputs, np.nan, np.float32))
-
-        def run():
-            return fused.forward(pinned, out=out).argmax(axis=1)
-
-        return Contender(name, run, lambda y, picked: y[picked], "in slices")
-
-    def _one_piece(self, scores):
-        """Everything up, the device's pass, its largest score down: no overlap, and no work for the host."""
-        tensors, pixels, pinned = self._tensors, self._pixels, self._pinned
-        answer = tensors.pinned(np.full(len(pinned), -1))
-
-        def run():
-            tensors.upload(pixels, pinned)
-            tensors.largest(scores.run(), answer)
-            return answer
-
-        return Contender(scores.name, run, lambda y, picked: y[picked], "in one piece")
+    def _from_host(self, name, fused):
+        pinned, answer = self._pinned, self._tensors.pinned(np.full(len(self._images), -1, np.int32))
+        return Contender(name, lambda: fused.predict(pinned, out=answer), lambda y, picked: y[picked])
 
     def peers(self, peer) -> List[Contender]:
         """A peer's ways to run it; ImportError or DeviceError where the peer cannot be loaded."""

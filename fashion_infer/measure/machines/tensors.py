@@ -78,14 +78,6 @@ class TorchTensors:  # pragma: no cover (needs a CUDA device; tests/gpu runs it)
     def pinned(self, array):
         return self.torch.from_numpy(array).pin_memory().numpy()
 
-    def upload(self, to, pinned):
-        to.copy_(self.torch.from_numpy(pinned), non_blocking=True)
-
-    def largest(self, scores, pinned):
-        """Each row's largest, as int64 in host memory; waits for it."""
-        self.torch.from_numpy(pinned).copy_(scores.argmax(1), non_blocking=True)
-        self.synchronize()
-
     def synchronize(self):
         self.torch.cuda.current_stream().synchronize()
 
@@ -151,13 +143,6 @@ class CupyTensors:  # pragma: no cover (needs a CUDA device; tests/gpu runs it)
         pinned = importlib.import_module("cupyx").empty_pinned(array.shape, array.dtype)
         pinned[...] = array
         return pinned
-
-    def upload(self, to, pinned):
-        to.set(pinned)
-
-    def largest(self, scores, pinned):
-        scores.argmax(axis=1).get(out=pinned)
-        self.synchronize()
 
     def synchronize(self):
         self.cupy.cuda.get_current_stream().synchronize()

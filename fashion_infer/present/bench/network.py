@@ -9,7 +9,7 @@ from .common import ERROR, Field, case_parts, figure, head, left_out, name, rati
 _HOW = (
     "Random images and random weights of realistic size, the same for all. All contenders take turns. Ours takes the "
     "pixels as uint8 and widens them in its own time. Peers get images that are float32 already{transfers}. Of several "
-    "ways to run a contender (layouts NCHW and NHWC{ways}) the fastest counts."
+    "ways to run a contender (layouts NCHW and NHWC) the fastest counts."
 )
 _COLUMNS = (
     "Times are what the caller waits for{waits}. The tables of 1 image are the latency of a single one. p99 is the "
@@ -20,9 +20,8 @@ _COLUMNS = (
 _GPU = {
     "transfers": "; where images come from the host, they get uint8 images, which they carry over and widen",
     "waits": ", or on the device the time between its events, launches included",
-    "ways": "; ours from the host in overlapping slices, or in one piece",
 }
-_CPU = {"transfers": "", "waits": "", "ways": ""}
+_CPU = {"transfers": "", "waits": ""}
 
 
 def fields(case: Case) -> List[Field]:

@@ -36,6 +36,9 @@ fops_status run_bias_activation(int64_t n, int64_t units, const float* bias, Act
 // Softmax over `size` values of each of n items.
 fops_status run_softmax(int64_t n, int64_t size, const Tensor& x, float* y, cudaStream_t stream);
 
+// Of each of n items the index of the largest of `size` values (kernels/largest.cu).
+fops_status run_largest(int64_t n, int64_t size, const float* x, int32_t* y, cudaStream_t stream);
+
 // A dense layer of at most kFewUnits units in float32, with an activation or softmax behind it.
 constexpr int64_t kFewUnits = 16;
 fops_status run_few_units(int64_t n, int64_t inputs, int64_t units, const Tensor& x, const float* w, const float* bias,
