@@ -46,7 +46,7 @@ bool is_pinned(const void* memory, int64_t bytes) {
       cudaGetLastError();
       return false;
     }
-    if (attributes.type != cudaMemoryTypeHost) return false;
+    if (attributes.type != cudaMemoryTypeHost || attributes.devicePointer != at) return false;
   }
   return true;
 }

@@ -10,7 +10,7 @@ namespace fops {
 // memcpy on several threads: one moves some 6 GB/s into pinned memory, the bus takes 50.
 void copy_host(void* to, const void* from, int64_t bytes);
 
-// Whether the copy engines can reach this host memory by themselves, from end to end.
+// Whether the copy engines, and kernels under the same address, can reach this host memory from end to end.
 bool is_pinned(const void* memory, int64_t bytes);
 
 // A layer's tensors go in chunks, two pinned buffers in turn: while one is on the bus, the host copies the other.

@@ -119,7 +119,8 @@ def test_predictions_and_scores_from_pinned_memory(torch, name):
     chain = chains.course(name) if name != "layers" else chains.Chain([Dense(40), Tanh(), Dense(12)], (1, 20, 20))
     arrays, images = weights(chain), chain.items(16400)
     network, pinned = on_gpu(chain, arrays), torch.as_tensor(images).pin_memory().numpy()
-    for n, kind in ((1, "uint8"), (90, "uint8"), (1024, "float32"), (1025, "uint8"), (9000, "uint8"), (16400, "float32")):
+    cases = (1, "uint8"), (90, "uint8"), (1024, "float32"), (1025, "uint8"), (9000, "uint8"), (16400, "float32")
+    for n, kind in cases:
         sources = images[:n].astype(kind), torch.as_tensor(pinned[:n].astype(kind)).pin_memory().numpy()
         want = np.concatenate([network.forward(sources[0][at : at + 1000]) for at in range(0, n, 1000)])
         classes = torch.empty(n, dtype=torch.int32, pin_memory=True).numpy()
