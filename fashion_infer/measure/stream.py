@@ -128,8 +128,7 @@ def _measure(result: StreamResult, network: RandomNetwork, tensors, batch: int, 
     images = network.images(batch)
     ring = [tensors.pinned(np.roll(images, 97 * place, axis=0)) for place in range(_BUFFERS)]
     lanes = {
-        gpu: [_Lane(network, gpu, tensors.pinned(np.empty(batch, np.int32))) for _ in range(_LANES)]
-        for gpu in gpus
+        gpu: [_Lane(network, gpu, tensors.pinned(np.empty(batch, np.int32))) for _ in range(_LANES)] for gpu in gpus
     }
     wanted = np.empty((_BUFFERS, batch), np.uint8)
     for buffer, predictions in zip(ring, wanted):
