@@ -68,6 +68,15 @@ def course(name, logits=False):
     return Chain(edition.layers[:-1] if logits else edition.layers, edition.shape)
 
 
+def with_equal_scores(n):
+    """A chain, its weights and n items, of whose scores many are equal, some infinite, and some NaN."""
+    rng = np.random.default_rng(n)
+    data = rng.integers(-2, 3, (n, 4)).astype(np.float32)
+    data[::7, 1], data[3::7, 2] = np.nan, np.inf
+    weights = {"fullyconnected0_weight": rng.integers(-1, 2, (9, 4)).astype(np.float32)}
+    return Chain([Dense(9, False)], (4,)), weights, data
+
+
 def chains(most_layers=7, most_channels=5, largest=24, largest_kernel=5, most_filters=20, units=None):
     """A strategy of chains of any layers over items of any size; at least one convolution or dense layer in each.
 

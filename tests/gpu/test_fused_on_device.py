@@ -134,6 +134,12 @@ def test_predictions_and_scores_from_pinned_memory(torch, name):
                 np.testing.assert_array_equal(network.forward(source, out=out), want)
 
 
+def test_predictions_of_equal_scores(torch):
+    chain, arrays, data = chains.with_equal_scores(3000)
+    network = on_gpu(chain, arrays)
+    np.testing.assert_array_equal(network.predict(data), network.forward(data).argmax(1))
+
+
 def test_little_device_memory(torch):
     chain = chains.course("fa2019", logits=True)
     arrays, images = weights(chain), chain.items(3000)  # some 0.2 MB each between the stages
