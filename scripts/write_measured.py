@@ -49,7 +49,7 @@ def write_times(first_page, ladder):
         return f"| {row[1]} | {row[2]} | {times[row[1]]:.{digits}f} | {times['cudnn fp32'] / times[row[1]]:.2f} |"
 
     def beside_the_step_before(row):
-        time = times[row[2]]
+        time = round(times[row[2]], 3)  # as the page has it, for who divides
         ratio = f"{before['step'] / time:.2f} " if before else ""
         before["step"] = time
         return f"{row[1]}{time:.3f} | {ratio}|"

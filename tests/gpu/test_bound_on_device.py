@@ -126,6 +126,14 @@ def test_few_values_far_below_the_rest(c, size, m, k, n):
     check_kernel("tensor-core", x, rng.uniform(-1, 1, (m, c, k, k)).astype(np.float32))
 
 
+@SPLIT_LAYERS
+def test_images_of_many_sizes(c, size, m, k):
+    """Neighbours share their tasks, and each has a scale of its own."""
+    rng = np.random.default_rng()
+    x = rng.uniform(-1, 1, (140, c, size, size)) * 10 ** rng.uniform(-12, 12, (140, 1, 1, 1))
+    check_kernel("tensor-core", x.astype(np.float32), rng.uniform(-1, 1, (m, c, k, k)).astype(np.float32))
+
+
 @pytest.mark.parametrize("size_of_values", [1e20, 1e22, 1e26, 1e38])
 @SPLIT_LAYERS
 def test_zeros_beside_products_that_overflow(c, size, m, k, size_of_values):

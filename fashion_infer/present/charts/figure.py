@@ -93,6 +93,7 @@ def _svg(figure, path: str) -> str:
     text = re.sub(r'(?<= )d="[^"]*"', lambda found: re.sub(r"\s*([MLQCz])\s*", r"\1", found.group()), text)
     # Nothing refers to what is called so, and a page may hold several charts: line2d_1, patch_2.
     text = re.sub(r' id="[A-Za-z0-9.]+_\d+"', "", text)
+    text = re.sub(r'(?<=[#"])([mp][0-9a-f]{6})[0-9a-f]{4}(?=[")])', r"\1", text)  # hashes: these are enough
     text = _without_bare_groups(text)
     for name, light in LIGHT.items():
         text = text.replace(light, f"var(--{name})")
