@@ -130,7 +130,7 @@ def test_few_values_far_below_the_rest(c, size, m, k, n):
 def test_images_of_many_sizes(c, size, m, k):
     """Neighbours share their tasks, and each has a scale of its own."""
     rng = np.random.default_rng()
-    x = rng.uniform(-1, 1, (140, c, size, size)) * 10 ** rng.uniform(-12, 12, (140, 1, 1, 1))
+    x = rng.uniform(-1, 1, (40, c, size, size)) * 10 ** rng.uniform(-12, 12, (40, 1, 1, 1))
     check_kernel("tensor-core", x.astype(np.float32), rng.uniform(-1, 1, (m, c, k, k)).astype(np.float32))
 
 
