@@ -178,11 +178,12 @@ FOPS_API fops_status fops_network_set_weights(fops_network* network, const float
 
 /* n items from host memory to `out`, (n, values of the last stage), float32. A non-zero `log` puts every stage into the
  * op-time log, under its nodes' numbers; dense stages there are convolutions of 1x1 over 1x1, the first stage has the
- * upload's time and the last one the download's. */
+ * upload's time and the last one the download's, unless their kernels reach the host's memory by themselves. */
 FOPS_API fops_status fops_network_forward(fops_network* network, int64_t n, const void* data, fops_dtype type,
                                           float* out, int log);
 
-/* The same, but of each item the index of its largest value, the first of equal ones; NaN counts as the largest. */
+/* The same, but of each item the index of its largest value, the first of equal ones; NaN counts as the largest. The
+ * log stays as it is. */
 FOPS_API fops_status fops_network_predict(fops_network* network, int64_t n, const void* data, fops_dtype type,
                                           int32_t* classes);
 

@@ -139,7 +139,7 @@ class FusedNetwork:
         Parameters
         ----------
         data
-            (n, *shape), uint8 or float32. What lies in pinned memory is read from there, as the work goes on.
+            (n, *shape), uint8 or float32. A GPU reads uint8 images in pinned memory as its work goes on.
         out
             (n,) int32 to write into; made when None.
         """

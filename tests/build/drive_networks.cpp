@@ -1,5 +1,6 @@
 // Drives networks of the C API from several threads, for the sanitizers; see test_sanitizers.py. Exit code 1 when a
 // network's output differs from one pass to the next: what it should be is tested elsewhere.
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <random>
@@ -59,14 +60,24 @@ struct Network {
     return fops_network_set_weights(network, pointers.data(), versions.data()) == FOPS_OK;
   }
 
-  // n items, twice: the same both times.
+  // n items, twice: the same both times, and the predictions are where the largest scores are.
   bool steady(int64_t n) {
     std::vector<uint8_t> pixels(static_cast<size_t>(n) * kSide * kSide);
     for (uint8_t& pixel : pixels) pixel = static_cast<uint8_t>(random());
     std::vector<float> first(static_cast<size_t>(n) * 10), second(first.size());
     return fops_network_forward(network, n, pixels.data(), FOPS_UINT8, first.data(), 1) == FOPS_OK &&
            fops_network_forward(network, n, pixels.data(), FOPS_UINT8, second.data(), 0) == FOPS_OK &&
-           !memcmp(first.data(), second.data(), first.size() * sizeof(float));
+           !memcmp(first.data(), second.data(), first.size() * sizeof(float)) && predicts(n, pixels, first);
+  }
+
+  bool predicts(int64_t n, const std::vector<uint8_t>& pixels, const std::vector<float>& scores) {
+    std::vector<int32_t> classes(static_cast<size_t>(n));
+    if (fops_network_predict(network, n, pixels.data(), FOPS_UINT8, classes.data()) != FOPS_OK) return false;
+    for (int64_t i = 0; i < n; ++i) {
+      const float* row = scores.data() + i * 10;
+      if (classes[i] != std::max_element(row, row + 10) - row) return false;
+    }
+    return true;
   }
 
   std::mt19937 random;

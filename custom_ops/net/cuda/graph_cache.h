@@ -15,6 +15,7 @@ constexpr int64_t kGraphItems = 1024;  // batches up to this run as a graph
 
 class GraphCache {
  public:
+  // `classes`: whether the call asks for these, not for scores.
   bool is_for(int64_t n, const void* data, fops_dtype type, const void* out, bool classes = false) const {
     return n_ == n && data_ == data && type_ == type && out_ == out && classes_ == classes;
   }

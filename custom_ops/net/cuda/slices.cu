@@ -44,7 +44,7 @@ fops_status Slices::run(const Buffers& buffers, int64_t slice, const HostBatch& 
   const int64_t in = batch.n * steps_.in_bytes(batch.type), out = batch.n * answer_bytes(batch);
   const bool in_pinned = in >= kLeastPinned && is_pinned(batch.data, in);
   const Sliced all{buffers, batch, times, in_pinned, out >= kLeastPinned && is_pinned(batch.out, out)};
-  const bool at_once = batch.n <= kGraphItems || (in_pinned && reads_over_bus(buffers));
+  const bool at_once = batch.n <= kGraphItems || (in_pinned && batch.type == FOPS_UINT8 && reads_over_bus(buffers));
   return at_once && batch.n <= slice ? run_at_once(all) : run_slices(all, slice);
 }
 

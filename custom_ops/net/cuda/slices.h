@@ -5,8 +5,9 @@
 //               clock (kernels/stamp.cu says why not by events, as the other steps); the next slice's upload and the
 //               last one's download run beside that
 //
-// At once go batches of at most kGraphItems, copied to pinned memory of ours, and any slice of the caller's own pinned
-// memory where the first step is a convolution that touches each byte once.
+// At once go batches of at most kGraphItems, copied to pinned memory of ours unless they lie in such memory, and up to a
+// slice of uint8 images in the caller's pinned memory, where the first step is a convolution that reads each once. (It may
+// read float32 images three times, for their scales.)
 #pragma once
 
 #include <vector>
