@@ -118,7 +118,7 @@ def test_times_of_the_ladder_are_the_measured_ones():
 
 
 def test_tensor_core_files_draw_their_lanes_before_their_first_function():
-    for path in LADDER.glob("12_tensor_core/*.cu"):
+    for path in (*LADDER.glob("12_tensor_core/*.cu"), *LADDER.glob("12_tensor_core/one_channel/*.cu")):
         text = path.read_text(encoding="utf-8")
         if "__global__" in text:
             first_function = re.search(r"^\S.*\) \{$", text, re.MULTILINE).start()

@@ -1,8 +1,8 @@
 // Step 12: which of its kernels runs a convolution.
 //
-//   one channel, 9 filters or more, K = 5, 7  shifts.cu on Hopper, planes of whole sectors; many small ones: streams.cu
-//   one channel, few filters, K = 5 or 7      four_outputs.cu, where rows are whole groups of four
-//   one channel, K = 5 or 7                   pixels.cu
+//   one channel, 9 filters or more, K = 5, 7  one_channel/shifts.cu on Hopper, planes of whole sectors (or streams.cu)
+//   one channel, few filters, K = 5 or 7      one_channel/four_outputs.cu, where rows are whole groups of four
+//   one channel, K = 5 or 7                   one_channel/pixels.cu
 //   64 to 128 channels, K = 1                 any_shape/pointwise.cu at float32 grade
 //   11, 12 channels, 17 to 24 filters, K = 5, 7   any_shape/apart.cu (K = 5), row_groups.cu on Hopper at float32 grade
 //   4 channels, 9 to 16 filters, K = 7        any_shape/walks.cu on Hopper at float32 grade

@@ -1,8 +1,8 @@
-// Step 12's kernels: pixels.cu and four_outputs.cu for one input channel, channels.cu for several, for a few of them
-// few_filters.cu, whose shapes are a part of the latter's, and any_shape/pointwise.cu for 1x1. On Hopper shifts.cu (and
-// streams.cu) does many of one channel, warpgroup.cu most of few_filters.cu's, any_shape/walks.cu and bands.cu most of
-// channels.cu's, few_channels.cu there many filters of two to four channels, and any_shape.cu all that is left.
-// dispatch.cu decides.
+// Step 12's kernels: one_channel/pixels.cu and four_outputs.cu for one input channel, channels.cu for several, for a few
+// of them few_filters.cu, whose shapes are a part of the latter's, and any_shape/pointwise.cu for 1x1. On Hopper
+// one_channel/shifts.cu (and streams.cu) does many of one channel, warpgroup.cu most of few_filters.cu's,
+// any_shape/walks.cu and bands.cu most of channels.cu's, few_channels.cu there many filters of two to four channels, and
+// any_shape.cu all that is left. dispatch.cu decides.
 #pragma once
 
 #include <cuda_runtime.h>

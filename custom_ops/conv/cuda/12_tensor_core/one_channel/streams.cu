@@ -9,7 +9,7 @@
 // to the last bit in both.
 // Gains: fa2017 0.276 ms, by shifts.cu 0.299; of values of -1 to 1, whose low halves count, 0.349 and 0.417.
 #include "conv/cuda/12_tensor_core/direct_band.cuh"
-#include "conv/cuda/12_tensor_core/shifts.cuh"
+#include "conv/cuda/12_tensor_core/one_channel/shifts.cuh"
 #include "gpu/band_scale.cuh"
 #include "gpu/claims.cuh"
 #include "gpu/isa/wgmma.cuh"

@@ -8,7 +8,7 @@
 // A wgmma takes eight pixels of a column at a time: they serve 9 - K outputs, so its 64 rows are full with 16 filters
 // (K = 7: 32). Costs: products with zeros, 3 of 8 (1 of 8).
 // Gains: fa2017 0.31 ms, pixels.cu 0.34; 1 to 12 filters, 48x48, 0.27, four_outputs.cu 0.32. docs/notebook.md has more.
-#include "conv/cuda/12_tensor_core/shifts.cuh"
+#include "conv/cuda/12_tensor_core/one_channel/shifts.cuh"
 
 #include "conv/cuda/12_tensor_core/direct_band.cuh"
 #include "conv/cuda/12_tensor_core/tensor_core.h"

@@ -12,7 +12,7 @@
 // Gains: 1 to 12, 7x7, 72x72, 1,000 images 0.079 ms, before 0.087; pixels that are not exact in half 0.117 and 0.148.
 #pragma once
 
-#include "conv/cuda/12_tensor_core/pixels_products.cuh"
+#include "conv/cuda/12_tensor_core/one_channel/pixels_products.cuh"
 
 namespace fops {
 namespace pixels {

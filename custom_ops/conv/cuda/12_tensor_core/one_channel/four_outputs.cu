@@ -13,7 +13,7 @@
 #include <type_traits>
 
 #include "conv/cuda/12_tensor_core/direct_band.cuh"
-#include "conv/cuda/12_tensor_core/four_outputs.cuh"
+#include "conv/cuda/12_tensor_core/one_channel/four_outputs.cuh"
 #include "conv/cuda/12_tensor_core/tensor_core.h"
 #include "conv/cuda/kernels.h"
 #include "gpu/band_scale.cuh"

@@ -10,8 +10,8 @@
 // the largest output (step 11: 3.2e-7); on Hopper shifts.cu does that layer now. fa2019's first layer 0.589 ms.
 #include "conv/cuda/12_tensor_core/direct_band.cuh"
 #include "conv/cuda/12_tensor_core/outgoing.cuh"
-#include "conv/cuda/12_tensor_core/pixels_pairs.cuh"
-#include "conv/cuda/12_tensor_core/pixels_products.cuh"
+#include "conv/cuda/12_tensor_core/one_channel/pixels_pairs.cuh"
+#include "conv/cuda/12_tensor_core/one_channel/pixels_products.cuh"
 #include "conv/cuda/12_tensor_core/tensor_core.h"
 #include "conv/cuda/kernels.h"
 #include "gpu/divide.cuh"
