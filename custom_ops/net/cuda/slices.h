@@ -5,9 +5,9 @@
 //               clock (kernels/stamp.cu says why not by events, as the other steps); the next slice's upload and the
 //               last one's download run beside that
 //
-// At once go batches of at most kGraphItems, copied to pinned memory of ours unless they lie in such memory, and up to a
-// slice of uint8 images in the caller's pinned memory, where the first step is a convolution that reads each once. (It may
-// read float32 images three times, for their scales.)
+// At once go batches of at most kGraphItems, which are copied to pinned memory of ours unless they are large and lie in
+// such memory, and up to a slice of uint8 images in the caller's pinned memory, where the first step is a convolution
+// that reads each once. (It may read float32 images three times, for their scales.)
 #pragma once
 
 #include <vector>
@@ -18,7 +18,8 @@
 
 namespace fops {
 
-// What a pass reads and writes, in host memory: `out` has each item's values, or of `classes` the largest one's index.
+// What a pass reads and writes, in host memory. `out` receives each item's values, float, or with `classes` the index of
+// its largest one, int32_t.
 struct HostBatch {
   int64_t n;
   const void* data;
