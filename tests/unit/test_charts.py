@@ -73,13 +73,15 @@ LONG = """<svg>
 </g>
 <text style="fill: red" x="1.0" y="2.0">1.0 > style="a"</text>
 <text style="fill: red" x="1.0" y="3.0">2</text>
+<path d="M1.5 2L3 2.0" style="fill: none; stroke: red"/>
+<path d="M1.5 2L3 2.5L3 4" style="fill: none; stroke: red"/>
 <path d="M1 1" style="fill: red; opacity: 0.5"/>
 <path d="M2 2" style="fill: red; opacity: 0.5"/>
 <text transform="rotate(-1)" clip-path="url(#p1)">a</text>
 <text transform="rotate(-2)" clip-path="url(#p1)">b</text>
 </svg>"""
 SHORT = """<svg>
-<path id="m1" d="M0 0L0 3.5" style="fill: blue; stroke: red; stroke-width: 0.8"/>
+<path id="m1" d="M0 0V3.5" style="fill: blue; stroke: red; stroke-width: 0.8"/>
 <g clip-path="url(#p1)">
 <use xlink:href="#m1" x="10" y="2.05"/>
 <use xlink:href="#m1" x="20" y="2"/>
@@ -87,6 +89,9 @@ SHORT = """<svg>
 <g style="fill: red">
 <text x="1" y="2">1.0 > style="a"</text>
 <text x="1" y="3">2</text>
+</g>
+<g style="fill: none; stroke: red">
+<path d="M1.5 2H3M1.5 2L3 2.5L3 4"/>
 </g>
 <path d="M1 1" style="fill: red; opacity: 0.5"/>
 <path d="M2 2" style="fill: red; opacity: 0.5"/>
