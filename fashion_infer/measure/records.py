@@ -190,8 +190,8 @@ def restored(data: Dict[str, Any]) -> Result:
     """A benchmark of convolutions or networks from the dictionary that `Result.as_dict` gave.
 
     Files from before the two were one kind of record lack some fields, which then have their defaults; those of docs/
-    lack what follows from the times, which is worked out, and say a contender's summary once. KeyError or TypeError for
-    anything else.
+    lack what follows from the times, which is worked out, say a contender's summary once, and of ours no precision where
+    it is float32. KeyError or TypeError for anything else.
     """
     cases = []
     summaries: Dict[str, str] = {}
@@ -199,6 +199,7 @@ def restored(data: Dict[str, Any]) -> Result:
         rows = [Measurement(**{**row, "samples_ms": tuple(row.get("samples_ms", ()))}) for row in each["rows"]]
         for row in rows:
             row.summary = summaries[row.name] = row.summary or summaries.get(row.name, "")
+            row.precision = row.precision or ("float32" if row.kind == OURS and not row.file else "")
         shape = ConvolutionShape(**each["shape"]) if each.get("shape") else None
         case = Case(**{**each, "rows": rows, "shape": shape})
         if not any("faster_than" in row for row in each["rows"]):
