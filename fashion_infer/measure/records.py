@@ -189,9 +189,9 @@ class Result:
 def restored(data: Dict[str, Any]) -> Result:
     """A benchmark of convolutions or networks from the dictionary that `Result.as_dict` gave.
 
-    Files from before the two were one kind of record lack some fields, which then have their defaults; those of docs/
-    lack what follows from the times, which is worked out, say a contender's summary once, and of ours no precision where
-    it is float32. KeyError or TypeError for anything else.
+    Files from before the two were one kind of record lack some fields, which then have their defaults. Those of docs/
+    lack what follows from the times, which is worked out, say a contender's summary once, and of ours no precision
+    where it is float32. KeyError or TypeError for anything else.
     """
     cases = []
     summaries: Dict[str, str] = {}
