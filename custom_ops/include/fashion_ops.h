@@ -187,7 +187,7 @@ FOPS_API fops_status fops_network_forward(fops_network* network, int64_t n, cons
 FOPS_API fops_status fops_network_predict(fops_network* network, int64_t n, const void* data, fops_dtype type,
                                           int32_t* classes);
 
-/* The same in memory of the network's CUDA device, queued on `stream` and not waited for. */
+/* fops_network_forward in memory of the network's CUDA device, queued on `stream` and not waited for. */
 FOPS_API fops_status fops_network_forward_gpu(fops_network* network, int64_t n, const void* data, fops_dtype type,
                                               float* out, void* stream);
 

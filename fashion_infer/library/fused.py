@@ -150,7 +150,7 @@ class FusedNetwork:
         return out
 
     def launch(self, n: int, data: int, dtype, out: int, stream: int) -> None:
-        """The same on device pointers, queued on a stream (0: the default one) and not waited for."""
+        """What `forward` does, on device pointers, queued on a stream (0: the default one) and not waited for."""
         check(self._library.fops_network_forward_gpu(self._handle, n, data, element_type(dtype), out, stream))
 
     def _contiguous(self, data: np.ndarray) -> np.ndarray:

@@ -11,7 +11,7 @@
 
 namespace fops {
 
-constexpr int64_t kGraphItems = 1024;  // batches up to this run as a graph
+constexpr int64_t kGraphItems = 1024;  // batches up to this run as a graph; slices.h has larger ones that do, too
 
 class GraphCache {
  public:
