@@ -5,9 +5,9 @@
 //               clock (kernels/stamp.cu says why not by events, as the other steps); the next slice's upload and the
 //               last one's download run beside that
 //
-// At once go batches of at most kGraphItems, which are copied to pinned memory of ours unless they are large and lie in
-// such memory, and up to a slice of uint8 images in the caller's pinned memory, where the first step is a convolution
-// that reads each once. (It may read float32 images three times, for their scales.)
+// Two kinds of batches go at once. Batches of at most kGraphItems: a small one, or one in ordinary memory, is copied to
+// pinned memory of ours before. And uint8 images in the caller's pinned memory, as many as a slice holds, where the first
+// step is conv_pixels, which reads each once; float32 images it may read three times, for their scales.
 #pragma once
 
 #include <vector>
