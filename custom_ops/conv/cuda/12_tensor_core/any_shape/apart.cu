@@ -276,7 +276,8 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
   const uint32_t corner =
       static_cast<uint32_t>(core_descriptor(shared_address(weights), 2 * Form::kStored * 16, 128));
   // From one place for both groups: all threads that meet at a named barrier are to meet there from the same one.
-  if (group < 2) split_weights(d, tiling.threshold, k, weights, shared);
+  static_assert(kOutgoing * 2 * Form::kOutputs >= Form::kFilters * 2 * Form::kWords * Form::K * Form::K, "all weights");
+  if (group < 2) split_weights(d, tiling.threshold, k, outgoing, weights, shared);
   if (group == 4) {
     registers_down<kForStoring>();
     store_outputs(d, tiling, shared, outgoing, y);
@@ -302,7 +303,7 @@ fops_status launch(const fops_conv& c, const float* x, const float* k, float* y,
   return in_pieces(c.B, out_w(c) * out_h(c), [&](long long first, long long count) {
     Dims piece = dims(c);
     piece.B = count;
-    Tiling tiling = walks::cut_into_walks(piece, 1, multiprocessors, true);
+    Tiling tiling = walks::cut_into_walks(piece, 1, multiprocessors);
     tiling.chunk = Form::kRows * 2 * tiling.positions * Form::kWords + 8;  // and what the last column's words run on
     const size_t shared = Form::kSteps * 4 * Form::kStored * sizeof(uint4) +
                           kBuffers * tiling.chunk * sizeof(uint32_t) + kOutgoing * 2 * Form::kOutputs * sizeof(float);

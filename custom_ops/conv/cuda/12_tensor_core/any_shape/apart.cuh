@@ -67,8 +67,8 @@ struct Shared {
 // next one of a pixel's row, K columns of kWords: the first is 2 t and 2 t + 1 of the depth, the second those 8 further
 // on. By the threads that multiply.
 template <typename Form>
-__device__ void split_weights(const Dims& d, float threshold, const float* __restrict__ k, uint4* weights,
-                              Shared<Form>& shared) {
+__device__ void split_weights(const Dims& d, float threshold, const float* __restrict__ k, float* staged,
+                              uint4* weights, Shared<Form>& shared) {
   constexpr int K = Form::K, kFilters = Form::kFilters, kStored = Form::kStored;
   const auto split = [&](int i) {
     const int m = i % kFilters, p = i / kFilters % K, half = i / Form::kColumns % 2, step = i / (2 * Form::kColumns);
@@ -77,9 +77,9 @@ __device__ void split_weights(const Dims& d, float threshold, const float* __res
     any_shape::split_eight(
         [&](int t) {
           const int word = 8 * step + 2 * t + half, q = word / Form::kWords, c = word % Form::kWords * 2;
-          const float* from = k + ((m * d.C + c) * K + p) * K + q;
+          const float* from = staged + ((m * d.C + c) * K + p) * K + q;
           const bool real = q < K && m < d.M;
-          const float a = real && c < d.C ? __ldg(from) : 0.0f, b = real && c + 1 < d.C ? __ldg(from + K * K) : 0.0f;
+          const float a = real && c < d.C ? *from : 0.0f, b = real && c + 1 < d.C ? from[K * K] : 0.0f;
           return make_float2(a * scale, b * scale);
         },
         &hi, &lo);
@@ -89,8 +89,8 @@ __device__ void split_weights(const Dims& d, float threshold, const float* __res
       to[kStored] = lo;
     }
   };
-  walks::split_filters<kMultiplying, kFilters>(d, threshold, k, kWeightsBarrier, Form::kSteps * 2 * Form::kColumns,
-                                               shared.unscale, &shared.plain_weights, split);
+  walks::split_filters<kMultiplying, kFilters>(d, threshold, k, staged, kWeightsBarrier,
+                                               Form::kSteps * 2 * Form::kColumns, shared.unscale, &shared.plain_weights, split);
 }
 
 }  // namespace apart

@@ -17,10 +17,13 @@ constexpr int kSamples = 8;  // values of an image that a thread looks at: 256 i
 // Where row `row` of a tile keeps the 16 bytes of its unit `half`.
 __device__ inline int row_bytes(int row, int half) { return half * kTileDepth + row * 16; }
 
-// A sample's place in an image of `count` values; behind the last one it is the last one again. The stride is odd: not
-// a column of the image, whose sides are often even.
+// A sample's place in an image of `count` values; behind the last one it is the last one again. Four neighbours are in a
+// run: memory gives 32 bytes at a time. From run to run the stride is odd, not a column of the image, whose sides are
+// often even. An image of up to 256 values is looked at whole.
 __device__ inline int sample_at(int sample, int count) {
-  return min(sample * (count / (32 * kSamples) | 1), count - 1);
+  constexpr int kRun = 4, kRuns = 32 * kSamples / kRun;
+  const int stride = max(kRun, (count / kRuns - 1) | 1);
+  return min(sample / kRun * stride + sample % kRun, count - 1);
 }
 
 // An image's scale, from the largest of a sample all over it, which comes to lie in [2^11, 2^12): a factor of 16 above
@@ -29,15 +32,16 @@ __device__ inline float sampled_scale(float largest) {
   return scale_for(largest < INFINITY ? largest : 1.0f) * 0.25f;  // [2^13, 2^14) / 4
 }
 
-// A warp's sample of an image, on its way: all lanes have the scale that follows. Bytes need none.
+// A warp's sample of an image, on its way: all lanes have the scale that follows. Bytes need none. `lane`: of this thread;
+// a caller whose registers are few reads it anew.
 template <typename X>
 struct ImageSample {
   float v[kSamples];
-  __device__ ImageSample(const X* image, int count) {
+  __device__ ImageSample(const X* image, int count, uint32_t lane = threadIdx.x % 32) {
     if constexpr (sizeof(X) > 1)
 #pragma unroll
       for (int i = 0; i < kSamples; ++i)  // without a branch, or one load would wait for the other
-        v[i] = __ldg(image + sample_at(32 * i + threadIdx.x % 32, count));
+        v[i] = __ldg(image + sample_at(32 * i + lane, count));
   }
   __device__ ImageScale scale(float threshold) const {
     float scale = 16.0f;
@@ -51,13 +55,14 @@ struct ImageSample {
   }
 };
 template <typename X>
-__device__ ImageScale scale_of(const X* image, int count, float threshold) {
-  return ImageSample<X>(image, count).scale(threshold);
+__device__ ImageScale scale_of(const X* image, int count, float threshold, uint32_t lane = threadIdx.x % 32) {
+  return ImageSample<X>(image, count, lane).scale(threshold);
 }
 template <typename X>
-__device__ void choose_scale(const X* image, int count, float threshold, ImageScale* to) {
-  const ImageScale by = scale_of(image, count, threshold);
-  if (threadIdx.x % 32 == 0) *to = by;
+__device__ void choose_scale(const X* image, int count, float threshold, ImageScale* to,
+                             uint32_t lane = threadIdx.x % 32) {
+  const ImageScale by = scale_of(image, count, threshold, lane);
+  if (lane == 0) *to = by;
 }
 
 // Fetches into L2 what a scale is chosen from, by a warp.
@@ -86,7 +91,7 @@ __device__ __forceinline__ bool filter_scales(const Dims& d, int taps, float thr
     for (int i = 0; i < kOnce; ++i)
 #pragma unroll
       for (int n = 0; n < kEach; ++n)
-        v[i][n] = __ldg(k + min(warp + n * kWarps, d.M - 1) * taps + min(begin + 32 * i, taps - 1));
+        v[i][n] = k[min(warp + n * kWarps, d.M - 1) * taps + min(begin + 32 * i, taps - 1)];
 #pragma unroll
     for (int i = 0; i < kOnce; ++i)
 #pragma unroll

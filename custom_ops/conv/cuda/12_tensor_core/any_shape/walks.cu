@@ -66,10 +66,13 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
   }
 
   registers_up<Form::kMultiplying>();
-  split_weights(d, tiling.threshold, k, weights, shared);
+  static_assert(kTeams * Form::kOutgoing * Form::kOutputs >= kFilters * 2 * kWords * K * K, "room for all weights");
+  float* staged = outgoing_all;  // while nothing is on its way there
+  asm volatile("" : "+l"(staged));  // without it the sums do not all stay in registers
+  split_weights(d, tiling.threshold, k, staged, weights, shared);
   const bool plain_weights = shared.plain_weights;
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4, g = lane / 4, t = lane % 4;
-  const int row_words = tiling.positions * kWords, input_rows = tiling.rows + K - 1;
+  const int row_words = tiling.positions * kWords;
   const uint32_t corner = static_cast<uint32_t>(core_descriptor(shared_address(weights), 2 * kStored * 16, 128));
 
   // Of a phase's pixels: high halves with the filters' high ones, [place][sum of a lane], and the products with one low
@@ -87,7 +90,8 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
   for (unsigned round = 0, base = blockIdx.x * kTeams; base < tiling.tasks; ++round, base += gridDim.x * kTeams) {
     const unsigned at = base + team;
     if (at >= tiling.tasks) {  // the other team has one more
-      for (int row = 0; row < input_rows; row += kPhase) my_turn(), your_turn();
+      const int rows = Task(tiling, d, base).rows + K - 1;
+      for (int row = 0; row < rows; row += kPhase) my_turn(), your_turn();
       break;
     }
     const Task task(tiling, d, at);
@@ -182,9 +186,9 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
     };
     each<(K - 1) / kPhase>([&](auto n) { phase(Places<0, (n + 1) * kPhase - 1>()); });
 #pragma unroll 1
-    for (int row = K - 1; row < tiling.rows; row += kPhase) phase(Places<0, kPlaces - 1>());
+    for (int row = K - 1; row < task.rows; row += kPhase) phase(Places<0, kPlaces - 1>());
     each<(K - 1) / kPhase>([&](auto n) {
-      if (tiling.rows + (n + 1) * kPhase >= K) phase(Places<(n + 1) * kPhase, kPlaces - 1>());
+      if (task.rows + (n + 1) * kPhase >= K) phase(Places<(n + 1) * kPhase, kPlaces - 1>());
     });
 
     if (beyond || plain_weights) {
@@ -212,7 +216,7 @@ fops_status launch(const fops_conv& c, const float* x, const float* k, float* y,
   return in_pieces(c.B, out_w(c) * out_h(c), [&](long long first, long long count) {
     Dims piece = dims(c);
     piece.B = count;
-    Tiling tiling = cut_into_walks(piece, Form::kPhase, static_cast<long long>(kTeams) * multiprocessors, false);
+    Tiling tiling = cut_into_walks(piece, Form::kPhase, static_cast<long long>(kTeams) * multiprocessors);
     tiling.pairs = piece.OW % 2 == 0 && reinterpret_cast<uintptr_t>(y) % 8 == 0;
     tiling.chunk = Form::kRows * tiling.positions * Form::kWords + 8;  // and what the last column's words run on
     const size_t shared = shared_bytes<Form>(tiling);

@@ -73,8 +73,8 @@ struct Operands {
 // [filter]. Of step s lane t of four has words 8 s + 2 t and the next one of a pixel's row, K columns of kWords: the
 // first is 2 t and 2 t + 1 of the depth, the second those 8 further on. By the threads that multiply.
 template <typename Form>
-__device__ void split_weights(const Dims& d, float threshold, const float* __restrict__ k, uint4* weights,
-                              Shared<Form>& shared) {
+__device__ void split_weights(const Dims& d, float threshold, const float* __restrict__ k, float* staged,
+                              uint4* weights, Shared<Form>& shared) {
   constexpr int K = Form::K, kFilters = Form::kFilters, kStored = Form::kStored;
   const auto split = [&](int i) {
     const int column = i % kStored, half = i / kStored % 2, step = i / (2 * kStored);
@@ -84,9 +84,9 @@ __device__ void split_weights(const Dims& d, float threshold, const float* __res
     any_shape::split_eight(
         [&](int t) {
           const int word = 8 * step + 2 * t + half, q = word / Form::kWords, c = word % Form::kWords * 2;
-          const float* from = k + ((m * d.C + c) * K + p) * K + q;
+          const float* from = staged + ((m * d.C + c) * K + p) * K + q;
           const bool real = q < K && m < d.M && p >= 0 && p < K;
-          const float a = real ? __ldg(from) : 0.0f, b = real && c + 1 < d.C ? __ldg(from + K * K) : 0.0f;
+          const float a = real ? *from : 0.0f, b = real && c + 1 < d.C ? from[K * K] : 0.0f;
           return make_float2(a * scale, b * scale);
         },
         &hi, &lo);
@@ -95,7 +95,7 @@ __device__ void split_weights(const Dims& d, float threshold, const float* __res
     to[kStored] = lo;
   };
   constexpr int kBarrier = 7;
-  split_filters<128 * kTeams, kFilters>(d, threshold, k, kBarrier, Form::kSteps * 2 * kStored, shared.unscale,
+  split_filters<128 * kTeams, kFilters>(d, threshold, k, staged, kBarrier, Form::kSteps * 2 * kStored, shared.unscale,
                                         &shared.plain_weights, split);
 }
 

@@ -23,7 +23,8 @@ constexpr int kStride = kWalks + 4;   // floats between two filters' outputs on 
 
 struct Tiling {
   unsigned whole;    // tiles that are a task each, the first ones; the others are cut into bands, a task each
-  int bands, rows;   // of output rows: of an image, and of a band, a multiple of a phase's
+  int height;        // output rows of a whole tile, and
+  int bands, rows;   // bands of a tile, and their rows: multiples of a phase's
   int positions;     // staged of a row of pixels, an even number
   int chunk;         // words of one
   unsigned tasks;    // of tiles of 64 columns of outputs, of all images side by side
@@ -50,9 +51,9 @@ inline long long cut_into_bands(const Dims& d, long long tiles, int phase, long 
   return least;
 }
 
-// `phase`: rows of outputs that are completed together. `whole_first`: tiles stay whole as long as every team has one,
-// and only those that are left over are cut into bands, where that is faster.
-inline Tiling cut_into_walks(const Dims& d, int phase, long long teams, bool whole_first) {
+// `phase`: rows of outputs that are completed together. Tiles stay whole as long as every team has one, and only those
+// that are left over are cut into bands, where that is faster than bands of all.
+inline Tiling cut_into_walks(const Dims& d, int phase, long long teams) {
   Tiling tiling = {};
   tiling.by_columns = Divisor(static_cast<uint32_t>(d.OW));
   tiling.inverse_W = inverse_of(static_cast<uint32_t>(d.W));
@@ -61,9 +62,10 @@ inline Tiling cut_into_walks(const Dims& d, int phase, long long teams, bool who
   tiling.positions = static_cast<int>(kWalks + images * (d.K - 1));
   const long long tiles = ceil_div(d.B * d.OW, kWalks), rounds = tiles / teams, rest = tiles - rounds * teams;
   const long long all = cut_into_bands(d, tiles, phase, teams, &tiling);
-  if (whole_first && rounds > 0 && rest > 0) {
+  tiling.height = static_cast<int>(ceil_div(d.OH, phase)) * phase;
+  if (rounds > 0 && rest > 0) {
     Tiling other = tiling;
-    if (rounds * (d.OH + d.K - 1 + 4) + cut_into_bands(d, rest, phase, teams, &other) < all) {
+    if (rounds * (tiling.height + d.K - 1 + 4) + cut_into_bands(d, rest, phase, teams, &other) < all) {
       tiling = other;
       tiling.whole = static_cast<unsigned>(rounds * teams);
     }
@@ -81,13 +83,17 @@ struct Places {
 };
 
 // The filters' scales, and then split(0) to split(units - 1), which store the weights where wgmma reads them. By
-// kThreads threads, who meet at `barrier`. unscale[m] undoes filter m's scale; *plain: whether a weight has no good
-// split.
+// kThreads threads, who meet at `barrier`. First all weights come into shared memory, to `staged`: what reads them there
+// twice waits for global memory once. unscale[m] undoes filter m's scale; *plain: whether a weight has no good split.
 template <int kThreads, int kFilters, typename Split>
-__device__ __forceinline__ void split_filters(const Dims& d, float threshold, const float* __restrict__ k, int barrier,
-                                              int units, float* unscale, uint32_t* plain, Split split) {
+__device__ __forceinline__ void split_filters(const Dims& d, float threshold, const float* __restrict__ k,
+                                              float* staged, int barrier, int units, float* unscale, uint32_t* plain, Split split) {
   constexpr int kWarps = kThreads / 32, kEach = (kFilters + kWarps - 1) / kWarps;
-  const bool beyond = any_shape::filter_scales<kWarps, kEach, 7>(d, d.C * d.K * d.K, threshold, k, unscale,
+  const int taps = d.C * d.K * d.K;
+  for (int i = threadIdx.x; i < d.M * taps; i += kThreads) copy_async_4(shared_address(staged + i), k + i);
+  copy_async_wait_all();
+  named_barrier(barrier, kThreads);
+  const bool beyond = any_shape::filter_scales<kWarps, kEach, 7>(d, taps, threshold, staged, unscale,
                                                                  [](int, int, float) {});
   if (threadIdx.x == 0) *plain = 0;
   named_barrier(barrier, kThreads);
@@ -121,10 +127,10 @@ __device__ __forceinline__ uint32_t thread_anew() {
 // Where a task's walks begin.
 struct Task {
   int image, column;  // of the first walk
-  int h0, rows;       // of outputs: the first one, and how many; the last band may end below the image
+  int h0, rows;       // of outputs: the first one, and how many; the last ones may lie below the image
   __device__ Task(const Tiling& tiling, const Dims& d, unsigned task) {
     unsigned tile = task;
-    h0 = 0, rows = d.OH;
+    h0 = 0, rows = tiling.height;
     if (task >= tiling.whole) {
       const unsigned band = task - tiling.whole, behind = tiling.by_bands.divide(band);
       tile = tiling.whole + behind, h0 = static_cast<int>(band - behind * tiling.bands) * tiling.rows;

@@ -57,7 +57,7 @@ __device__ __forceinline__ void stage_pixels(const Dims& d, const Tiling& tiling
                                              const float* __restrict__ x, uint2* ring) {
   constexpr int kWords = Form::kWords, kRows = Form::kRows, kBatch = 2;
   static_assert(kRows % kBatch == 0, "");
-  const int plane = d.H * d.W, row_words = tiling.positions * kWords, input_rows = tiling.rows + Form::K - 1;
+  const int plane = d.H * d.W, row_words = tiling.positions * kWords;
   Place place;
   uint32_t number = 0;  // of the chunk
   for (unsigned round = 0, at = blockIdx.x * kTeams + team; at < tiling.tasks; ++round, at += gridDim.x * kTeams) {
@@ -65,7 +65,8 @@ __device__ __forceinline__ void stage_pixels(const Dims& d, const Tiling& tiling
     const uint32_t thread = thread_anew() % 128;
     const int lane = thread % 32;
     const bool used = thread < tiling.positions;
-    const int images = task.images(d), last_row = min(input_rows, d.H - task.h0) - 1;
+    const int input_rows = task.rows + Form::K - 1, images = task.images(d);
+    const int last_row = min(input_rows, d.H - task.h0) - 1;
     const Column column(tiling, d, task, thread);
     const int image = min(column.image, images - 1);  // of columns behind the last
     const float* from = x + (task.image + image) * 1LL * d.C * plane + task.h0 * d.W + min(column.at, d.W - 1);
@@ -87,7 +88,7 @@ __device__ __forceinline__ void stage_pixels(const Dims& d, const Tiling& tiling
     keep_register(floats);
     for (int i = thread / 32; i < images; i += kStagers / 32)
       any_shape::choose_scale(x + 1LL * (task.image + i) * floats, static_cast<int>(floats), tiling.threshold,
-                              scales + i);
+                              scales + i, thread_anew() % 32);
     named_barrier(1 + team, kStagers);
     const ImageScale by = scales[image];
 #pragma unroll 1
@@ -164,7 +165,7 @@ __device__ __forceinline__ void store_outputs(const Dims& d, const Tiling& tilin
   Place place;
   // Staging is some 16 rows ahead. What it chooses the next task's scales from is fetched into L2 a little before: what
   // was fetched 15 us ahead had left again, and 10,000 images of fa2020's second layer were read 1.6 times.
-  const int fetch_row = max(0, tiling.rows - kBuffers * Form::kRows - 6) / Form::kPhase * Form::kPhase;
+  constexpr int kFetch = kBuffers * Form::kRows + 6;
   for (unsigned at = blockIdx.x * kTeams + team; at < tiling.tasks; at += gridDim.x * kTeams) {
     const Task task(tiling, d, at);
     const auto target = [&](int number) {
@@ -174,8 +175,9 @@ __device__ __forceinline__ void store_outputs(const Dims& d, const Tiling& tilin
     };
     Target first = target(mine), second = target(kPairs ? mine : mine + 32);
     const int rows = d.OH - task.h0;  // that there are, from the band's first on
+    const int fetch_row = max(0, task.rows - kFetch) / Form::kPhase * Form::kPhase;
 #pragma unroll 1
-    for (int row = 0; row < tiling.rows; row += Form::kPhase) {
+    for (int row = 0; row < task.rows; row += Form::kPhase) {
       if (row == fetch_row && at + gridDim.x * kTeams < tiling.tasks) {
         const Task next(tiling, d, at + gridDim.x * kTeams);
         for (int i = 0; i < next.images(d); ++i)
