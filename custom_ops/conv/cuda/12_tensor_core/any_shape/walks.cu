@@ -9,7 +9,7 @@
 // Costs: below some 100 images bands.cu was faster (one image: 6.6 us, here 10.9), but an output is to be the same in
 // any batch.
 // Gains: a staged pixel is read K times and not K K times, the filters fill the instruction, and no column is computed
-// in vain. fa2020's second layer takes 0.57 ms, with bands.cu 0.93. docs/notebook.md has what limits it.
+// in vain. fa2020's second layer takes 0.51 ms, with bands.cu 0.93. docs/notebook.md has what limits it.
 #include "conv/cuda/12_tensor_core/any_shape/walks_helpers.cuh"
 
 #include "conv/cuda/12_tensor_core/tensor_core.h"
