@@ -124,6 +124,7 @@ FAMILIES = {
         st.integers(17, 24),
         st.sampled_from([5, 7]),
     ),
+    "walks": (st.just(4), st.integers(1, 60), st.integers(1, 90), st.integers(9, 16), st.just(7)),
     "any-shape": (st.integers(2, 70), st.integers(1, 20), st.integers(1, 30), st.integers(1, 140), st.integers(1, 7)),
 }
 
