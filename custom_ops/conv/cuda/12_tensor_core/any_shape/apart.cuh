@@ -90,7 +90,8 @@ __device__ void split_weights(const Dims& d, float threshold, const float* __res
     }
   };
   walks::split_filters<kMultiplying, kFilters>(d, threshold, k, staged, kWeightsBarrier,
-                                               Form::kSteps * 2 * Form::kColumns, shared.unscale, &shared.plain_weights, split);
+                                               Form::kSteps * 2 * Form::kColumns, shared.unscale,
+                                               &shared.plain_weights, split);
 }
 
 }  // namespace apart

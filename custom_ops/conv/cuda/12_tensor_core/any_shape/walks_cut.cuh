@@ -23,8 +23,8 @@ constexpr int kStride = kWalks + 4;   // floats between two filters' outputs on 
 
 struct Tiling {
   unsigned whole;    // tiles that are a task each, the first ones; the others are cut into bands, a task each
-  int height;        // output rows of a whole tile, and
-  int bands, rows;   // bands of a tile, and their rows: multiples of a phase's
+  int height;        // output rows of a whole tile: a multiple of a phase's
+  int bands, rows;   // bands that another tile is cut into, and their output rows, a multiple too
   int positions;     // staged of a row of pixels, an even number
   int chunk;         // words of one
   unsigned tasks;    // of tiles of 64 columns of outputs, of all images side by side
@@ -83,11 +83,13 @@ struct Places {
 };
 
 // The filters' scales, and then split(0) to split(units - 1), which store the weights where wgmma reads them. By
-// kThreads threads, who meet at `barrier`. First all weights come into shared memory, to `staged`: what reads them there
-// twice waits for global memory once. unscale[m] undoes filter m's scale; *plain: whether a weight has no good split.
+// kThreads threads, who meet at `barrier`. unscale[m] undoes filter m's scale; *plain: whether a weight has no good
+// split. Weights are read twice, for scales and to be split. They are copied to `staged`, in shared memory, and read
+// there: so threads wait for global memory once.
 template <int kThreads, int kFilters, typename Split>
 __device__ __forceinline__ void split_filters(const Dims& d, float threshold, const float* __restrict__ k,
-                                              float* staged, int barrier, int units, float* unscale, uint32_t* plain, Split split) {
+                                              float* staged, int barrier, int units, float* unscale, uint32_t* plain,
+                                              Split split) {
   constexpr int kWarps = kThreads / 32, kEach = (kFilters + kWarps - 1) / kWarps;
   const int taps = d.C * d.K * d.K;
   for (int i = threadIdx.x; i < d.M * taps; i += kThreads) copy_async_4(shared_address(staged + i), k + i);
