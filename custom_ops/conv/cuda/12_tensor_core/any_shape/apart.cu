@@ -275,8 +275,9 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
   const int group = __shfl_sync(0xffffffffu, threadIdx.x / 128, 0);  // as the compiler sees: of a warp
   const uint32_t corner =
       static_cast<uint32_t>(core_descriptor(shared_address(weights), 2 * Form::kStored * 16, 128));
+  static_assert(kOutgoing * 2 * Form::kOutputs >= Form::kFilters * 2 * Form::kWords * Form::K * Form::K,
+                "room for all weights");
   // From one place for both groups: all threads that meet at a named barrier are to meet there from the same one.
-  static_assert(kOutgoing * 2 * Form::kOutputs >= Form::kFilters * 2 * Form::kWords * Form::K * Form::K, "all weights");
   if (group < 2) split_weights(d, tiling.threshold, k, outgoing, weights, shared);
   if (group == 4) {
     registers_down<kForStoring>();

@@ -17,10 +17,10 @@ constexpr int kSamples = 8;  // values of an image that a thread looks at: 256 i
 // Where row `row` of a tile keeps the 16 bytes of its unit `half`.
 __device__ inline int row_bytes(int row, int half) { return half * kTileDepth + row * 16; }
 
-// A sample's place in an image of `count` values; behind the last one it is the last one again. Samples are
-// runs of four neighbours, for memory gives 32 bytes at a time: one by one, fa2020's second layer took 7% longer. From
-// run to run the stride is odd, not a column of the image, whose sides are often even. An image of up to 256 values is
-// looked at whole.
+// A sample's place in an image of `count` values; behind the last one it is the last one again. Four neighbours make a
+// run, for memory gives 32 bytes at a time: with samples one by one fa2020's second layer took 7% longer. From run to
+// run the stride is odd, so that the runs are no column of the image, whose sides are often even. An image of up to 256
+// values is looked at whole.
 __device__ inline int sample_at(int sample, int count) {
   constexpr int kRun = 4, kRuns = 32 * kSamples / kRun;
   const int stride = max(kRun, (count / kRuns - 1) | 1);

@@ -68,7 +68,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
   registers_up<Form::kMultiplying>();
   static_assert(kTeams * Form::kOutgoing * Form::kOutputs >= kFilters * 2 * kWords * K * K, "room for all weights");
   float* staged = outgoing_all;  // while nothing is on its way there
-  asm volatile("" : "+l"(staged));  // without it the sums do not all stay in registers
+  asm volatile("" : "+l"(staged));  // else the compiler spills, and waits behind each wgmma
   split_weights(d, tiling.threshold, k, staged, weights, shared);
   const bool plain_weights = shared.plain_weights;
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4, g = lane / 4, t = lane % 4;
