@@ -92,7 +92,7 @@ __device__ __forceinline__ bool filter_scales(const Dims& d, int taps, float thr
     for (int i = 0; i < kOnce; ++i)
 #pragma unroll
       for (int n = 0; n < kEach; ++n)
-        v[i][n] = k[min(warp + n * kWarps, d.M - 1) * taps + min(begin + 32 * i, taps - 1)];
+        v[i][n] = __ldg(k + min(warp + n * kWarps, d.M - 1) * taps + min(begin + 32 * i, taps - 1));
 #pragma unroll
     for (int i = 0; i < kOnce; ++i)
 #pragma unroll

@@ -67,9 +67,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
 
   registers_up<Form::kMultiplying>();
   static_assert(kTeams * Form::kOutgoing * Form::kOutputs >= kFilters * 2 * kWords * K * K, "room for all weights");
-  float* staged = outgoing_all;  // while nothing is on its way there
-  asm volatile("" : "+l"(staged));  // else the compiler spills, and waits behind each wgmma
-  split_weights(d, tiling.threshold, k, staged, weights, shared);
+  split_weights(d, tiling.threshold, k, outgoing_all, weights, shared);  // nothing is on its way there
   const bool plain_weights = shared.plain_weights;
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4, g = lane / 4, t = lane % 4;
   const int row_words = tiling.positions * kWords;

@@ -23,8 +23,7 @@ constexpr int kStride = kWalks + 4;   // floats between two filters' outputs on 
 
 struct Tiling {
   unsigned whole;    // tiles that are a task each, the first ones; the others are cut into bands, a task each
-  int height;        // output rows of a whole tile: a multiple of a phase's
-  int bands, rows;   // bands that another tile is cut into, and their output rows, a multiple too
+  int bands, rows;   // bands that another tile is cut into, and their output rows: a multiple of a phase's
   int positions;     // staged of a row of pixels, an even number
   int chunk;         // words of one
   unsigned tasks;    // of tiles of 64 columns of outputs, of all images side by side
@@ -62,10 +61,9 @@ inline Tiling cut_into_walks(const Dims& d, int phase, long long teams) {
   tiling.positions = static_cast<int>(kWalks + images * (d.K - 1));
   const long long tiles = ceil_div(d.B * d.OW, kWalks), rounds = tiles / teams, rest = tiles - rounds * teams;
   const long long all = cut_into_bands(d, tiles, phase, teams, &tiling);
-  tiling.height = static_cast<int>(ceil_div(d.OH, phase)) * phase;
   if (rounds > 0 && rest > 0) {
     Tiling other = tiling;
-    if (rounds * (tiling.height + d.K - 1 + 4) + cut_into_bands(d, rest, phase, teams, &other) < all) {
+    if (rounds * (d.OH + d.K - 1 + 4) + cut_into_bands(d, rest, phase, teams, &other) < all) {
       tiling = other;
       tiling.whole = static_cast<unsigned>(rounds * teams);
     }
@@ -84,19 +82,15 @@ struct Places {
 
 // The filters' scales, and then split(0) to split(units - 1), which store the weights where wgmma reads them. By
 // kThreads threads, who meet at `barrier`. unscale[m] undoes filter m's scale; *plain: whether a weight has no good
-// split. Weights are read twice, for scales and to be split. They are copied to `staged`, in shared memory, and read
-// there: so threads wait for global memory once.
+// split. The weights are left in `staged`, shared memory, and split from there: so threads wait for global memory once.
 template <int kThreads, int kFilters, typename Split>
 __device__ __forceinline__ void split_filters(const Dims& d, float threshold, const float* __restrict__ k,
                                               float* staged, int barrier, int units, float* unscale, uint32_t* plain,
                                               Split split) {
   constexpr int kWarps = kThreads / 32, kEach = (kFilters + kWarps - 1) / kWarps;
   const int taps = d.C * d.K * d.K;
-  for (int i = threadIdx.x; i < d.M * taps; i += kThreads) copy_async_4(shared_address(staged + i), k + i);
-  copy_async_wait_all();
-  named_barrier(barrier, kThreads);
-  const bool beyond = any_shape::filter_scales<kWarps, kEach, 7>(d, taps, threshold, staged, unscale,
-                                                                 [](int, int, float) {});
+  const bool beyond = any_shape::filter_scales<kWarps, kEach, 7>(
+      d, taps, threshold, k, unscale, [&](int m, int i, float weight) { staged[m * taps + i] = weight; });
   if (threadIdx.x == 0) *plain = 0;
   named_barrier(barrier, kThreads);
   if (beyond) *plain = 1;
@@ -129,11 +123,12 @@ __device__ __forceinline__ uint32_t thread_anew() {
 // Where a task's walks begin.
 struct Task {
   int image, column;  // of the first walk
-  int h0, rows;       // of outputs: the first one, and how many; the last ones may lie below the image
+  int h0, rows;       // of outputs: the first one, and how many; a band's last ones may lie below the image
   __device__ Task(const Tiling& tiling, const Dims& d, unsigned task) {
     unsigned tile = task;
-    h0 = 0, rows = tiling.height;
-    if (task >= tiling.whole) {
+    if (task < tiling.whole) {
+      h0 = 0, rows = d.OH;
+    } else {
       const unsigned band = task - tiling.whole, behind = tiling.by_bands.divide(band);
       tile = tiling.whole + behind, h0 = static_cast<int>(band - behind * tiling.bands) * tiling.rows;
       rows = tiling.rows;
