@@ -1,7 +1,7 @@
 """Draws the charts of docs/ again from the JSON beside them, and writes kernels.md: run it without arguments.
 
-It also writes the times of kernels.json into the first page and the ladder's README. Nothing is measured: it is for
-when the form of charts and pages has changed, or kernels.json. `fashion-infer bench` writes all three at once. The
+It also writes the times of kernels.json into the first page and the ladder's README, and draws the first page's picture
+(draw_ladder.py). Nothing is measured: it is for when the form of charts and pages has changed, or kernels.json. The
 pages of whole networks stay: they say how their figures were measured then, which has changed since. The JSON is
 written again without what its measurements do not have, what follows from the times, which `records.restored` works
 out, and what nothing here reads, with a contender's summary said once; and without indentation.
@@ -9,6 +9,7 @@ out, and what nothing here reads, with a contender's summary said once; and with
 
 import json
 import re
+import runpy
 from pathlib import Path
 
 from fashion_infer.measure import records
@@ -29,6 +30,7 @@ def main():
     for name in ("kernels", *NETWORKS):
         leave_out_empty(DOCS / f"{name}.json")
     write_times(ROOT / "README.md", ROOT / "custom_ops" / "conv" / "cuda" / "README.md")
+    runpy.run_path(str(ROOT / "scripts" / "draw_ladder.py"), run_name="__main__")
 
 
 def write_kernels(folder):
