@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from profiles import drawn, examples
 
@@ -117,6 +117,7 @@ def test_a_right_output_is_right_whatever_the_signs(shape, seed, first):
 
 
 @given(SHAPES, st.integers(0, 2**32 - 1), st.sampled_from(["one", "nan", "image", "from", "half"]))
+@example(ConvolutionShape(2, 1, 9, 9, 1, 5), 645631082, "half")  # 40 of 50 outputs are within FLOAT32
 @settings(max_examples=examples(40))
 def test_a_wrong_output_is_found_wherever_it_is_wrong(shape, seed, how):
     rng = np.random.default_rng(seed)
@@ -126,8 +127,8 @@ def test_a_wrong_output_is_found_wherever_it_is_wrong(shape, seed, how):
     y = want.astype(np.float32)
     place = (image, *(rng.integers(size) for size in y.shape[1:]))
     if how == "half":  # operands rounded, as tensor cores do by themselves
-        # Of a course's layer: four weights that happen to be nearly halves leave most outputs as they are.
-        assume(shape.C * shape.K * shape.K >= 25)
+        # Four weights that happen to be nearly halves leave most outputs as they are; a few outputs may all be small.
+        assume(shape.C * shape.K * shape.K >= 25 and want.size >= 9)
         y = direct(Inputs(inputs.x, inputs.k.astype(np.float16))).astype(np.float32)
     elif how == "one":
         y[place] += 0.05 * scale
