@@ -197,26 +197,28 @@ def test_pages_with_an_added_kernel_of_the_gpu(place, tmp_path):
     suite(tree, bindings.library_path(), "tests/unit/test_docs.py")
 
 
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory):
+    """One folder for all places, whose library is built again where the table has changed."""
+    return copied(tmp_path_factory.mktemp("added"))
+
+
 @pytest.mark.skipif(not profiles.pick(False, True), reason="builds the library: part of make test-all")
-def test_suite_with_a_kernel_at_each_place_of_the_cpu(tmp_path):
+@pytest.mark.parametrize("place", CPU_PLACES)
+def test_suite_with_an_added_kernel_of_the_cpu(place, tree):
     cmake, ninja = tool("cmake"), tool("ninja")
     if not (cmake and ninja and shutil.which("c++")):
         pytest.skip("a C++ compiler, cmake or ninja is not installed")
     mxnet = Path(sysconfig.get_path("platlib")) / "mxnet"
-    clean, build = copied(tmp_path), tmp_path / "build"
-    tree = tmp_path / "with"
-    for place in CPU_PLACES:  # one folder, built again where the table has changed
-        if not tree.exists():
-            shutil.copytree(clean, tree)
-        for name in ("table.cpp", "kernels.h"):
-            shutil.copy(clean / "custom_ops" / "conv" / "cpu" / name, tree / "custom_ops" / "conv" / "cpu" / name)
-        add_for_the_cpu(tree / "custom_ops" / "conv", place)
-        ops = tree / "custom_ops"
-        run(
-            [cmake, "-S", ops, "--preset", "cpu", "-B", build, f"-DCMAKE_MAKE_PROGRAM={ninja}", f"-DMXNET_DIR={mxnet}"],
-            cwd=ops,
-        )
-        run([cmake, "--build", build])
-        names = ["operator", "bound", "steady", "tiles", "bench", "docs", "cli", "completion", "submissions_kernels"]
-        suite(tree, build / "libfashion_ops.so", *(f"tests/unit/test_{name}.py" for name in names))
-        suite(tree, build / "libfashion_ops.so", "tests/pipeline/test_kernel_files.py")
+    ops, build = tree / "custom_ops", tree.parent / "build"
+    for name in ("table.cpp", "kernels.h"):
+        shutil.copy(ROOT / "custom_ops" / "conv" / "cpu" / name, ops / "conv" / "cpu" / name)
+    add_for_the_cpu(ops / "conv", place)
+    run(
+        [cmake, "-S", ops, "--preset", "cpu", "-B", build, f"-DCMAKE_MAKE_PROGRAM={ninja}", f"-DMXNET_DIR={mxnet}"],
+        cwd=ops,
+    )
+    run([cmake, "--build", build])
+    names = ["operator", "bound", "steady", "tiles", "bench", "docs", "cli", "completion", "submissions_kernels"]
+    suite(tree, build / "libfashion_ops.so", *(f"tests/unit/test_{name}.py" for name in names))
+    suite(tree, build / "libfashion_ops.so", "tests/pipeline/test_kernel_files.py")

@@ -18,7 +18,6 @@ from interruptible import interruptible
 
 from fashion_infer.checkpoints import hdf5, zoo
 from fashion_infer.errors import DeviceError
-from fashion_infer.system import resources
 from fashion_infer.system.interrupts import interrupt_deferred
 
 
@@ -133,7 +132,9 @@ def test_library_built_for_another_mxnet(tmp_path):
     """A library whose `initialize` is told of another version refuses; here the version is what differs."""
     import ctypes
 
-    lib = ctypes.CDLL(str(resources.library_path()))
+    from fashion_infer.library import bindings
+
+    lib = ctypes.CDLL(str(bindings.library_path()))
     assert lib.initialize(10901) == 1
     assert lib.initialize(10800) == 0 and lib.initialize(20000) == 0
 

@@ -10,9 +10,11 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 SETS = ("generic", "avx2")
+HOUR = 3600  # seconds: `generic` alone takes nine minutes of test_steady.py in full
 RUNS = [(isa, name) for isa in SETS for name in ("test_bound.py", "test_steady.py")]
 
 
+@pytest.mark.timeout(HOUR)
 @pytest.mark.parametrize("isa, name", profiles.drawn(RUNS, 1))
 def test_bound_and_steadiness(isa, name):
     run(isa, name)
@@ -27,8 +29,9 @@ def test_nothing_is_touched_beyond_a_tensor(isa):
 def run(isa, name):
     """In a process of its own, for the choice is made once."""
     options = {"FASHION_OPS_ISA": isa, "HYPOTHESIS_PROFILE": profiles.pick("default", "all")}
+    command = f"-m pytest -q -x -p no:cacheprovider -o timeout={HOUR}".split()
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", str(Path(__file__).with_name(name))],
+        [sys.executable, *command, str(Path(__file__).with_name(name))],
         env={**os.environ, **options},
         cwd=str(ROOT),
         stdout=subprocess.PIPE,
