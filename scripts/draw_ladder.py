@@ -33,7 +33,7 @@ def main():
 def picture(measured):
     """The SVG of the first layer of a file of `bench conv --json`."""
     layer = measured["cases"][0]
-    rows = {row["name"]: row for row in layer["rows"] if row["status"] == "ok"}
+    rows = {row["name"]: row for row in layer["rows"] if row.get("status", "ok") == "ok"}
     kernels = sorted((row for row in rows.values() if row["kind"] == "ours"), key=lambda row: row["step"])
     bottom = TOP + ROW * len(kernels)
     shape, device = layer["shape"], measured["device"]["name"]

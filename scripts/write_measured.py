@@ -73,7 +73,7 @@ def write_times(first_page, ladder):
 
 def leave_out_empty(path):
     """Take out of a file's measurements the fields that have no value, but for those that `measure.documents` asks for,
-    those that are left out, summaries that an earlier row of the same name has, and our float32."""
+    those that are left out, summaries that an earlier row of the same name has, our float32, and that all is well."""
     data = json.loads(path.read_text(encoding="utf-8"))
     told = {}  # summaries, by name
     for case in data["cases"]:
@@ -86,6 +86,8 @@ def leave_out_empty(path):
             told[row["name"]] = summary
             if row["kind"] == "ours" and row.get("precision") == "float32":
                 del row["precision"]
+            if row.get("status") == records.OK:
+                del row["status"]
             empty = {name for name, value in row.items() if value in (None, "", [], {})}
             for field in empty - {"median_ms"}:
                 del row[field]

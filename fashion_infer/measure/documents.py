@@ -7,6 +7,7 @@ from typing import Any, Dict, List, NamedTuple, Tuple
 
 from ..errors import DataError
 from ..system import inputs
+from . import records
 
 MOST = 64 << 20  # bytes of a file; `bench conv --kernels ladder` of every edition writes under 1 MB
 RUN, CONV, NET = "run", "bench conv", "bench net"
@@ -106,7 +107,7 @@ def _conv(path, data):
             what = f"{case['edition']} convolution {case['number']}: {row['name']}"
             _bench_row(times, what, row, ours)
             if ours:
-                facts[what] = str(row["status"])
+                facts[what] = str(row.get("status", records.OK))
     batches = data["batches"] if "batches" in data else [data["batch"]]
     size = batches[0] if len(batches) == 1 else None
     return Document(path, CONV, times, facts, _bench_settings(data), size, ())
@@ -130,7 +131,7 @@ def _net(path, data):
 
 
 def _verdict(row):
-    status, changed = str(row["status"]), row.get("changed")
+    status, changed = str(row.get("status", records.OK)), row.get("changed")
     return status if changed is None else f"{status}, {changed} predictions changed"
 
 

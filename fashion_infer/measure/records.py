@@ -191,7 +191,7 @@ def restored(data: Dict[str, Any]) -> Result:
 
     Files from before the two were one kind of record lack some fields, which then have their defaults. Those of docs/
     lack what follows from the times, which is worked out, say a contender's summary once, and of ours no precision
-    where it is float32. KeyError or TypeError for anything else.
+    where it is float32, and no status where it is "ok". KeyError or TypeError for anything else.
     """
     cases = []
     summaries: Dict[str, str] = {}
