@@ -45,7 +45,7 @@ test: ## Run every test with coverage; of exhaustive sweeps a fresh random sampl
 	$(ENV) --extra=test
 	@$(PYTEST) $(COVERAGE) $(ARGS)
 
-test-all: ## Run every test with every sweep in full (an hour; ARGS= go to pytest)
+test-all: ## Run every test with every sweep in full (more than an hour; ARGS= go to pytest)
 	$(ENV) --extra=test
 	@HYPOTHESIS_PROFILE=all $(PYTEST) $(COVERAGE) $(ARGS)
 
