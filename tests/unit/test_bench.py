@@ -188,10 +188,11 @@ def test_what_follows_from_the_times_need_not_be_in_the_file(tmp_path):
     files.write_json(tmp_path / "file.json", result.as_dict())
     script = runpy.run_path(str(ROOT / "scripts" / "write_measured.py"))
     script["leave_out_empty"](tmp_path / "file.json")
-    assert not {"tflop_s", "faster_than", "precision"} & set((tmp_path / "file.json").read_text().split('"'))
+    left_out = {"tflop_s", "faster_than", "precision", "status"}
+    assert not left_out & set((tmp_path / "file.json").read_text().split('"'))
     again = records.restored(json.loads((tmp_path / "file.json").read_text())).cases[0].rows
     assert [row.gb_s for row in again] == pytest.approx([1.152, 0.594180, 0.198060])
-    assert [row.precision for row in again] == ["", "float32", ""]
+    assert [(row.precision, row.status) for row in again] == [("", "ok"), ("float32", "ok"), ("", "ok")]
     assert again[1].tflop_s == pytest.approx(0.0072) and again[1].percent_of_limit == 50
     assert again[1].faster_than == {"b": 3} and again[2].faster_than == {} and again[0].images_s == 10000
 

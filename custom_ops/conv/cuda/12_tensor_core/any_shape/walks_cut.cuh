@@ -87,7 +87,8 @@ template <int kThreads, int kFilters, typename Split>
 __device__ __forceinline__ void split_filters(const Dims& d, float threshold, const float* __restrict__ k,
                                               float* staged, int barrier, int units, float* unscale, uint32_t* plain,
                                               Split split) {
-  constexpr int kWarps = kThreads / 32, kEach = (kFilters + kWarps - 1) / kWarps;
+  constexpr int kWarps = kThreads / 32, kEach = kFilters / kWarps;
+  static_assert(kFilters % kWarps == 0, "");
   const int taps = d.C * d.K * d.K;
   const bool beyond = any_shape::filter_scales<kWarps, kEach, 7>(
       d, taps, threshold, k, unscale, [&](int m, int i, float weight) { staged[m * taps + i] = weight; });
