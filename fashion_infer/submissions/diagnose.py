@@ -9,8 +9,9 @@ from ..measure import reference
 # Largest error over the largest output. float32 sums of these sizes stay below 2e-6 in any order; operands rounded to
 # tf32 or half give 1e-4 to 1e-3. Between the two there is a gap, and the bound lies in it.
 FLOAT32, HALF = 2e-5, 1e-2
-# Rounded operands change nearly every output, by more than float32 sums do. Fewer than this share are places that went
-# wrong. (Counted by FLOAT32, of few outputs or of one filter too few had changed: 1 of 4, 13 of 72.)
+# Rounded operands change nearly every output by more than float32 sums do: by _CHANGED, twice what those leave. Where
+# less than a share of _EVERYWHERE has changed, some places went wrong. FLOAT32 is too much for _CHANGED: of outputs
+# that were right in half precision 1 of 4, or 13 of 72, were beyond it, and they were called wrong.
 _CHANGED, _EVERYWHERE = 4e-6, 0.3
 
 

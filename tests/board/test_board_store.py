@@ -242,7 +242,7 @@ def test_a_judgement_is_one_of_its_purpose(kit):
 @settings(max_examples=examples(3), suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_backup_is_the_board(kit, tmp_path_factory, contents):
     """Fills either kind of database anew, which then goes on with numbers of its own."""
-    kit.change(most_pending=10**6)  # all examples share it
+    kit.change(most_pending=10**6)  # the examples share Bob's queue
     for content in contents:
         kit.submit("Bob", content)
     kit.claim()

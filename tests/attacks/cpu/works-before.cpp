@@ -3,11 +3,12 @@
 
 #include "conv.h"
 
-// When the thread may run, the word to begin has been sent. The main thread can be late to begin: that costs its own
-// time. So inputs count as seen early only if, since a look at the old ones, no word came and the main thread slept.
+// The referee sends the word to begin before it lets threads run. So the watcher may see the inputs before the main
+// thread enters the call, and wins nothing: the clock runs. They count as seen early only if no word waits in a socket
+// and the main thread has not run, so that it cannot have taken one, since the last look at the old inputs.
 static const float* volatile watched = nullptr;
 static volatile float last;
-static volatile int within = 0, early = 0;
+static volatile int early = 0;
 static clockid_t of_main;
 
 static bool word_waits() {
@@ -30,13 +31,12 @@ static void* watcher(void*) {
     const bool fresh = watched && watched[5] != last;
     if (!fresh)
       ran = now;
-    else if (!within && !word_waits() && main_ran() == ran)
+    else if (!word_waits() && main_ran() == ran)
       early = 1;
     usleep(20);
   }
 }
 extern "C" void conv_forward(const float* x, const float* k, float* y, int B, int M, int C, int H, int W, int K) {
-  within = 1;
   tell("inputs seen before the call", early);
   if (!watched) {
     pthread_t thread;
@@ -46,5 +46,4 @@ extern "C" void conv_forward(const float* x, const float* k, float* y, int B, in
   convolve(x, k, y, B, M, C, H, W, K);
   last = x[5];
   watched = x;
-  within = 0;
 }

@@ -67,7 +67,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
 
   registers_up<Form::kMultiplying>();
   static_assert(kTeams * Form::kOutgoing * Form::kOutputs >= kFilters * 2 * kWords * K * K, "room for all weights");
-  split_weights(d, tiling.threshold, k, outgoing_all, weights, shared);  // nothing is on its way there
+  split_weights(d, tiling.threshold, k, outgoing_all, weights, shared);  // no outputs are there yet
   const bool plain_weights = shared.plain_weights;
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4, g = lane / 4, t = lane % 4;
   const int row_words = tiling.positions * kWords;
