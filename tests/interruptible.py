@@ -4,7 +4,7 @@ import signal
 import subprocess
 
 
-def interruptible(command):
+def interruptible(command, **options):
     """Start a program that takes SIGINT even where the tests themselves ignore it (nohup, a background job)."""
     return subprocess.Popen(
         command,
@@ -12,4 +12,5 @@ def interruptible(command):
         stderr=subprocess.PIPE,
         text=True,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        **options,
     )

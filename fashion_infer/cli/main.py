@@ -124,7 +124,7 @@ def _main(argv, own_process):
             from . import start
 
             start.prepare()
-        status = _call(argv)
+        status = _heeding_interrupts(argv)
         sys.stdout.flush()
         sys.exit(status if isinstance(status, int) else 0)
     except click.exceptions.Exit as end:
@@ -156,6 +156,20 @@ def _main(argv, own_process):
             traceback.print_exc()
         what = f"{type(error).__name__}: {error}"
         _fail(f"a mistake in {PROGRAM} itself, {what} (FASHION_INFER_TRACEBACK=1 shows where)", MISTAKE)
+
+
+def _heeding_interrupts(argv):
+    """`_call`, where C code makes another error of an interrupt: an ImportError or, in CPython's own, a TypeError."""
+    from ..system import interrupts
+
+    try:
+        return _call(argv)
+    except (click.exceptions.Exit, click.Abort, click.ClickException, FashionInferError):
+        raise
+    except Exception:
+        if interrupts.come():
+            raise KeyboardInterrupt from None
+        raise
 
 
 def _call(argv):

@@ -1,4 +1,4 @@
-"""The state in which a command starts, whatever started it: three open streams, and warnings that stay warnings."""
+"""The state in which a command starts, whatever started it: Ctrl-C ends it, three open streams, mere warnings."""
 
 import io
 import os
@@ -6,6 +6,7 @@ import sys
 import warnings
 
 from ..errors import DataError
+from ..system import interrupts
 
 _NAMES = {0: "stdin", 1: "stdout", 2: "stderr"}
 
@@ -18,6 +19,7 @@ def prepare() -> None:
     DataError
         When standard output is closed: the first file that the program opens would take its place, and be written to.
     """
+    interrupts.insist()
     closed = [number for number in _NAMES if not _is_open(number)]
     for number in closed:
         if os.open(os.devnull, os.O_RDWR) != number:  # the lowest free one

@@ -1,14 +1,17 @@
 """The report's folder: there whole, or not at all."""
 
+import contextlib
 import json
 import os
+import signal
 import tempfile
-from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Iterator
 
 from ..errors import DataError, UsageError
 from ..system import paths
+from ..system.interrupts import interrupt_deferred
 from ..system.temporary import vanishing
 
 LIST = "report.json"  # names every file of a report; what it does not name, no report put there
@@ -55,7 +58,7 @@ def _listed(path):
         return set()
 
 
-@contextmanager
+@contextlib.contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """A temporary folder beside `path` that takes its place when the block succeeds and vanishes when it fails.
 
@@ -66,25 +69,32 @@ def replacing(path: Path) -> Iterator[Path]:
     DataError
         When the files cannot be written.
     """
-    try:
-        temporary = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}."))
-    except OSError as error:
-        raise DataError(f"cannot write to {path.parent}: {error.strerror}") from None
-    with vanishing(str(temporary)):
+    with contextlib.ExitStack() as cleaning:
         try:
-            new, old = temporary / "new", temporary / "old"
+            make = partial(tempfile.mkdtemp, dir=path.parent, prefix=f".{path.name}.")
+            temporary = Path(cleaning.enter_context(vanishing(make)))
+        except OSError as error:
+            raise DataError(f"cannot write to {path.parent}: {error.strerror}") from None
+        try:
+            new = temporary / "new"
             new.mkdir()  # with the user's umask: mkdtemp's own mode is private
             yield new
             listed = {"kind": _KIND, "files": sorted(entry.name for entry in new.iterdir())}
             (new / LIST).write_text(json.dumps(listed, indent=1) + "\n", encoding="utf-8")
             check(str(path))  # the measuring took minutes: someone may have put files there meanwhile
-            if path.exists():
-                path.rename(old)
-            try:
-                new.rename(path)
-            except OSError:
-                if old.exists():
-                    old.rename(path)
-                raise
+            _put(new, path, temporary / "old")
         except OSError as error:
             raise DataError(f"cannot write {path}: {error.strerror or error}") from None
+
+
+@interrupt_deferred(signal.SIGTERM)
+def _put(new: Path, path: Path, old: Path) -> None:
+    """Rename `new` to `path`, and what was there to `old`: both or neither."""
+    if path.exists():
+        path.rename(old)
+    try:
+        new.rename(path)
+    except OSError:
+        if old.exists():
+            old.rename(path)
+        raise

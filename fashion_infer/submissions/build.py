@@ -58,10 +58,10 @@ Compile = Callable[[List[str], Path], Compiled]
 
 
 def compile_here(command: List[str], place: Path) -> Compiled:
-    """Run the compiler as a child of this process."""
+    """Run the compiler as a child of this process; what it leaves behind when Ctrl-C kills it lies in `place`."""
     run = subprocess.run(
         command, cwd=place, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        text=True, errors="replace", env={**os.environ, "LC_ALL": "C"},
+        text=True, errors="replace", env={**os.environ, "LC_ALL": "C", "TMPDIR": str(place)},
     )  # fmt: skip
     return Compiled(run.returncode, run.stdout)
 

@@ -13,15 +13,18 @@ import errno
 import os
 import re
 import shutil
+import signal
 import stat
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 from typing import Iterator, List, NamedTuple, Optional, Sequence, Tuple, Type, Union
 
 from ..errors import CheckpointError, DataError, FashionInferError
 from . import paths
+from .interrupts import interrupt_deferred
 from .temporary import vanishing
 
 _READER_WAIT = 10.0  # seconds for somebody to open the other end of a FIFO
@@ -73,10 +76,9 @@ def replacing_together(
         for path in paths:
             try:
                 targets.append(_target(path))
-                temporaries.append(_temporary(targets[-1]))
+                temporaries.append(cleaning.enter_context(vanishing(partial(_temporary, targets[-1]))))
             except (OSError, ValueError) as problem:
                 raise error(f"cannot write {path}: {_reason(problem)}") from None
-            cleaning.enter_context(vanishing(temporaries[-1]))
         try:
             yield temporaries
             _put(targets, temporaries, durable, cleaning)
@@ -146,6 +148,11 @@ def _put(targets: List[_Target], temporaries: List[str], durable: bool, cleaning
             _stream(temporary, target.place)
         else:
             _finish(temporary, target.status, durable)
+    _rename(targets, temporaries, cleaning)
+
+
+@interrupt_deferred(signal.SIGTERM)
+def _rename(targets: List[_Target], temporaries: List[str], cleaning: contextlib.ExitStack) -> None:
     undo: List[List[str]] = []
     try:
         for target, temporary in zip(targets, temporaries):
@@ -153,8 +160,7 @@ def _put(targets: List[_Target], temporaries: List[str], durable: bool, cleaning
                 continue
             kept = f"{temporary}.old"
             if len(targets) > 1 and target.status is not None:
-                cleaning.enter_context(vanishing(kept))
-                _keep(target.place, kept)
+                cleaning.enter_context(vanishing(partial(_keep, target.place, kept)))
             os.replace(temporary, target.place)
             undo.append([kept, target.place])
     except BaseException:
@@ -185,11 +191,12 @@ def _finish(temporary: str, status: Optional[os.stat_result], durable: bool) -> 
             os.close(handle)
 
 
-def _keep(place: str, kept: str) -> None:
+def _keep(place: str, kept: str) -> str:
     try:
         os.link(place, kept)
     except OSError:  # a file system without hard links
         shutil.copy2(place, kept)
+    return kept
 
 
 def _stream(temporary: str, place: str) -> None:

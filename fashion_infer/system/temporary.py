@@ -6,21 +6,28 @@ import shutil
 import signal
 import threading
 from pathlib import Path
-from typing import Iterator, List, Union
+from typing import Callable, Iterator, List, Union
 
-_unfinished: List[str] = []
+from .interrupts import interrupt_deferred
+
+_Undo = Callable[[], None]
+_unfinished: List[_Undo] = []
 
 
 @contextlib.contextmanager
-def vanishing(path: str) -> Iterator[None]:
-    """Remove a temporary file or folder at the end of the block, and when SIGTERM ends the program within it."""
-    with _terminating_cleanly():
-        _unfinished.append(path)
-        try:
-            yield
-        finally:
-            _remove(path)
-            _unfinished.remove(path)
+def vanishing(make: Callable[[], str]) -> Iterator[str]:
+    """A temporary file or folder, gone at the end of the block, and when SIGTERM ends the program within it.
+
+    Parameters
+    ----------
+    make
+        Makes it and gives its path. Neither Ctrl-C nor SIGTERM comes between its making and the block.
+    """
+    made: List[str] = []
+    with _undone(lambda: _remove(made)):
+        with interrupt_deferred(signal.SIGTERM):
+            made.append(make())
+        yield made[0]
 
 
 @contextlib.contextmanager
@@ -39,21 +46,46 @@ def folder_made(path: Union[str, Path], mode: int = 0o777) -> Iterator[Path]:
     """
     place = Path(os.path.abspath(path))
     missing = [each for each in (place, *place.parents) if not os.path.lexists(each)]
-    try:
+    with _undone(lambda: _remove_empty(missing)):
         place.mkdir(mode, parents=True, exist_ok=True)
         yield place
-    finally:
-        for each in missing:
+
+
+@contextlib.contextmanager
+def _undone(undo: _Undo) -> Iterator[None]:
+    """Call `undo` at the end of the block, whatever ends it; a second time where Ctrl-C came in the middle of that."""
+    with _terminating_cleanly():
+        try:
+            try:
+                _unfinished.append(undo)
+                yield
+            finally:
+                _finish(undo)
+        except KeyboardInterrupt:
+            _finish(undo)
+            raise
+
+
+@interrupt_deferred()
+def _finish(undo: _Undo) -> None:
+    undo()
+    if undo in _unfinished:
+        _unfinished.remove(undo)
+
+
+def _remove(paths: List[str]) -> None:
+    for path in paths:
+        if os.path.isdir(path) and not os.path.islink(path):
+            shutil.rmtree(path, ignore_errors=True)
+        else:
             with contextlib.suppress(OSError):
-                each.rmdir()
+                os.unlink(path)
 
 
-def _remove(path: str) -> None:
-    if os.path.isdir(path) and not os.path.islink(path):
-        shutil.rmtree(path, ignore_errors=True)
-    else:
+def _remove_empty(folders: List[Path]) -> None:
+    for each in folders:
         with contextlib.suppress(OSError):
-            os.unlink(path)
+            each.rmdir()
 
 
 @contextlib.contextmanager
@@ -69,8 +101,8 @@ def _terminating_cleanly() -> Iterator[None]:
         return
 
     def end(number: int, frame: object) -> None:
-        for path in _unfinished:
-            _remove(path)
+        for undo in reversed(_unfinished):
+            undo()
         signal.signal(number, signal.SIG_DFL)
         os.kill(os.getpid(), number)
 

@@ -3,22 +3,16 @@
 import _ctypes
 import json
 import os
-import random
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
-import profiles
 import pytest
 import reference
-from interruptible import interruptible
 
 from fashion_infer.checkpoints import hdf5, zoo
 from fashion_infer.errors import DeviceError
-from fashion_infer.system.interrupts import interrupt_deferred
 
 
 def refused(invoke, code, *arguments):
@@ -230,47 +224,3 @@ def test_closed_pipe_is_no_error():
     program = f"{sys.executable} -m fashion_infer models list | true"
     done = subprocess.run(["bash", "-c", program], stderr=subprocess.PIPE, text=True)
     assert done.stderr == ""
-
-
-def test_an_interrupt_while_an_import_makes_code_of_text(tmp_path, monkeypatch):
-    """As dataclasses and named tuples do. CPython remembers it, whatever catches it, and `python -m` ended by -2."""
-    (tmp_path / "slow.py").write_text(
-        "import time\nfrom fashion_infer.cli import main\n\n\n"
-        "def call(argv):\n    exec('print(1, flush=True); time.sleep(60)', {'time': time})\n\n\n"
-        "main._call = call\nmain.main()\n"
-    )
-    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{Path(__file__).resolve().parents[2]}")
-    process = interruptible([sys.executable, "-m", "slow"])
-    assert process.stdout.readline() == "1\n"
-    process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=30)
-    assert (process.returncode, err) == (130, "fashion-infer: interrupted\n")
-
-
-@pytest.mark.parametrize("moment", range(profiles.pick(1, 10)))
-def test_ctrl_c_during_a_run(moment):
-    """From 2.5 s to 4 s after the start, at another moment in every run."""
-    delay = random.SystemRandom().uniform(2.5, 4)
-    command = [sys.executable, "-m", "fashion_infer", "run", "--data", "synthetic", "--backend", "cpu"]
-    process = interruptible([*command, "--repeat", "1000"])
-    try:
-        time.sleep(delay)
-        process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=60)
-    finally:
-        process.kill()
-    assert process.returncode == 130 and err.splitlines()[-1] == "fashion-infer: interrupted"
-    assert "Traceback" not in err
-
-
-def test_ctrl_c_in_the_middle_of_a_slice():
-    """A signal that arrives while MXNet runs is neither lost nor printed."""
-    reached = []
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        with pytest.raises(KeyboardInterrupt), interrupt_deferred():
-            reached.append(signal.raise_signal(signal.SIGINT))  # returns: the slice goes on
-        assert reached
-        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    finally:
-        signal.signal(signal.SIGINT, before)

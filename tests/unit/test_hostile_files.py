@@ -222,51 +222,6 @@ def test_an_export_that_fails_leaves_both_files_alone(tmp_path, blocked, invoke)
         mxnet_pair.save(str(prefix), zoo.get("baseline").load())
 
 
-PROGRAM = """
-import signal, sys, time
-signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where the tests run in the background
-from pathlib import Path
-from fashion_infer.system import files
-from fashion_infer.report import folder
-if sys.argv[1] == "file":
-    with files.replacing(sys.argv[2]) as new:
-        Path(new).write_text("half")
-        print("now", flush=True)
-        time.sleep(30)
-else:
-    with folder.replacing(Path(sys.argv[2])) as new:
-        (new / "a").write_text("half")
-        print("now", flush=True)
-        time.sleep(30)
-"""
-
-
-@pytest.mark.parametrize("what", ["file", "folder"])
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_signals_leave_nothing(tmp_path, what, number):
-    command = [sys.executable, "-c", PROGRAM, what, str(tmp_path / "x")]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-    assert process.stdout.readline() == "now\n" and names(tmp_path)
-    process.send_signal(number)
-    process.wait(20)
-    assert process.returncode == -number  # Python ends an interrupted script so, too
-    assert names(tmp_path) == []
-
-
-@pytest.fixture
-def plain_sigterm():
-    """SIGTERM as a program finds it: where an earlier test had Ray in this process, Ray has set its own."""
-    before = signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    yield
-    signal.signal(signal.SIGTERM, before)
-
-
-def test_sigterm_is_the_programs_own_again_afterwards(tmp_path, plain_sigterm):
-    with temporary.vanishing(str(tmp_path / "a")), temporary.vanishing(str(tmp_path / "b")):
-        assert signal.getsignal(signal.SIGTERM) != signal.SIG_DFL
-    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
-
-
 @pytest.mark.parametrize("fails", [False, True])
 @pytest.mark.parametrize("there", ["", "a", "a/b", "a/b/c"])
 @pytest.mark.parametrize("left", ["", "a/x", "a/b/c/x"])

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import tempfile
+from functools import partial
 from typing import Iterator, Optional
 
 from ...errors import DataError
@@ -37,8 +38,7 @@ def _made(data: str) -> Iterator[Store]:
         try:
             folder = undo.enter_context(folder_made(data, 0o700))
             # In the folder, for a link does not cross file systems.
-            temporary = tempfile.mkdtemp(dir=folder, prefix=".new.")
-            undo.enter_context(vanishing(temporary))
+            temporary = undo.enter_context(vanishing(partial(tempfile.mkdtemp, dir=folder, prefix=".new.")))
         except OSError as error:
             raise DataError(f"cannot make the board's folder {data}: {error.strerror}") from None
         with contextlib.closing(Store(file_url(os.path.join(temporary, FILE)))) as store:

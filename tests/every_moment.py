@@ -1,0 +1,120 @@
+"""Ends a program by a signal at a moment of its own choice: before any one of the instructions that Python runs.
+
+For test_interrupts.py, as a program of its own, for it forks: `every_moment.py CASE SIGNAL COUNT FOLDER` tries COUNT
+moments of a case, drawn at random, and prints what was left behind, a line of JSON for each moment that left anything.
+"""
+
+import contextlib
+import gc
+import json
+import os
+import random
+import signal
+import sys
+import tempfile
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from fashion_infer.report import folder
+from fashion_infer.system import files, temporary
+
+
+def two_files(place):
+    """Write two files that belong together."""
+    with files.replacing_together([place / "x", place / "y"], durable=False) as news:
+        for new in news:
+            Path(new).write_text("new")
+
+
+def report(place):
+    """Write a folder that is there whole or not at all."""
+    with folder.replacing(place / "x") as new:
+        (new / "y").write_text("new")
+
+
+def nothing(place):
+    """Make a folder for what then fails."""
+    with contextlib.suppress(ValueError), temporary.folder_made(place / "a" / "b"):
+        raise ValueError
+
+
+# Each with what is there before, and what may be there afterwards.
+OLD = [{"x": "old", "y": "old"}, {"x": "new", "y": "new"}]
+CASES = {
+    "two files": (two_files, OLD[0], OLD),
+    "two new files": (two_files, {}, [{}, OLD[1]]),
+    "report": (report, {}, [{}, {"x/report.json": None, "x/y": "new"}]),
+    "folder": (nothing, {}, [{}]),
+}
+
+
+def content(place):
+    """Files and empty folders below a place, with their text; a report's list says when it was made: None for it."""
+    found = {
+        str(each.relative_to(place)): each for each in place.rglob("*") if each.is_file() or not any(each.iterdir())
+    }
+    return {
+        name: None if each.name == folder.LIST else each.read_text() if each.is_file() else "a folder"
+        for name, each in found.items()
+    }
+
+
+def ended(run, place, number, step):
+    """Run in a child that gets the signal before its instruction `step`, 0 for none.
+
+    Returns the child's status, and where it was; without a signal, how many instructions there are.
+    """
+    ours, its = os.pipe()
+    child = os.fork()
+    if child == 0:
+        seen = 0
+
+        def trace(frame, event, argument):
+            nonlocal seen
+            frame.f_trace_opcodes = True
+            if event == "opcode":
+                seen += 1
+                if seen == step:
+                    os.write(its, f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}".encode())
+                    sys.settrace(None)
+                    signal.raise_signal(number)
+            return trace
+
+        code = 130
+        with contextlib.suppress(KeyboardInterrupt):
+            sys.settrace(trace)
+            run(place)
+            sys.settrace(None)
+            os.write(its, str(seen).encode())
+            code = 0
+        gc.collect()  # Python does at its end: it ends generators that an interrupt has left
+        os._exit(code)
+    os.close(its)
+    _, status = os.waitpid(child, 0)
+    with open(ours, "rb") as pipe:
+        return status, pipe.read().decode()
+
+
+def main():
+    """What the module says."""
+    case, number, count, room = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
+    run, before, allowed = CASES[case]
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    total, step = None, 0
+    expected = {signal.SIGINT: 130 << 8, signal.SIGTERM: signal.SIGTERM}[number]
+    for step in [0] + [None] * count:
+        with tempfile.TemporaryDirectory(dir=room) as place:
+            place = Path(place)
+            for name, text in before.items():
+                (place / name).write_text(text)
+            step = random.randrange(1, total + 1) if step is None else step
+            status, said = ended(run, place, number, step)
+            left = content(place)
+            if step == 0:
+                total = int(said)
+            if left not in allowed or status != (expected if step else 0):
+                print(json.dumps({"step": step, "at": said, "status": status, "left": left}))
+    print(json.dumps({"instructions": total}))
+
+
+main()

@@ -1,0 +1,161 @@
+"""Ctrl-C and SIGTERM: they end the program, at once, by the right code, and leave nothing half-done."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import profiles
+import pytest
+from interruptible import interruptible
+
+from fashion_infer.system import temporary
+from fashion_infer.system.interrupts import interrupt_deferred
+
+ROOT = Path(__file__).resolve().parents[2]
+CALL = """
+import ctypes, signal, sys, time, weakref
+from fashion_infer.cli import main
+from fashion_infer.errors import DeviceError
+
+
+class Thing:
+    pass
+
+
+def interrupt(*_):
+    signal.raise_signal(signal.SIGINT)
+
+
+def call(argv):
+    {}
+
+
+main._call = call
+main.main()
+"""
+
+
+def calling(text, tmp_path):
+    """The command line's program, with these lines of Python in place of a command, as a process."""
+    (tmp_path / "program.py").write_text(CALL.format("\n    ".join(text.splitlines())))
+    return interruptible([sys.executable, "program.py"], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Thing.__del__ = interrupt; Thing(); time.sleep(60)",
+        "thing = Thing(); kept = weakref.ref(thing, interrupt); del thing; time.sleep(60)",
+        "ctypes.CFUNCTYPE(None)(interrupt)(); time.sleep(60)",
+    ],
+    ids=["destructor", "weak reference", "callback of C"],
+)
+def test_an_interrupt_that_python_drops_comes_again(text, tmp_path):
+    """Python prints what such a function raises and goes on; as it does with what frees the lock of an import."""
+    process = calling(text, tmp_path)
+    _, err = process.communicate(timeout=30)
+    assert (process.returncode, err) == (130, "fashion-infer: interrupted\n")
+
+
+@pytest.mark.parametrize("error", ["ImportError", "TypeError", "OSError", "SystemError"])
+def test_an_error_that_takes_an_interrupts_place(error, tmp_path):
+    """C code that is interrupted while it imports raises an error of its own."""
+    process = calling(f"try: interrupt()\nexcept BaseException: raise {error}('expected a message')", tmp_path)
+    _, err = process.communicate(timeout=30)
+    assert (process.returncode, err) == (130, "fashion-infer: interrupted\n")
+
+
+def test_what_a_command_says_of_an_interrupt_is_said(tmp_path):
+    """As `run --device ray` does, which interrupts itself when its nodes are lost."""
+    process = calling("try: interrupt()\nexcept KeyboardInterrupt: raise DeviceError('they are lost')", tmp_path)
+    _, err = process.communicate(timeout=30)
+    assert (process.returncode, err) == (4, "fashion-infer: they are lost\n")
+
+
+def test_other_errors_of_a_destructor_are_printed_as_ever(tmp_path):
+    process = calling("Thing.__del__ = lambda self: 1 / 0\nThing()", tmp_path)
+    _, err = process.communicate(timeout=30)
+    assert process.returncode == 0 and "Exception ignored" in err and "ZeroDivisionError" in err
+
+
+def test_an_interrupt_while_an_import_makes_code_of_text(tmp_path, monkeypatch):
+    """As dataclasses and named tuples do. CPython remembers it, whatever catches it, and `python -m` ended by -2."""
+    (tmp_path / "slow.py").write_text(
+        "import time\nfrom fashion_infer.cli import main\n\n\n"
+        "def call(argv):\n    exec('print(1, flush=True); time.sleep(60)', {'time': time})\n\n\n"
+        "main._call = call\nmain.main()\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{ROOT}")
+    process = interruptible([sys.executable, "-m", "slow"])
+    assert process.stdout.readline() == "1\n"
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=30)
+    assert (process.returncode, err) == (130, "fashion-infer: interrupted\n")
+
+
+@pytest.mark.parametrize("moment", range(profiles.pick(1, 10)))
+def test_ctrl_c_during_a_run(moment):
+    """From 2.5 s to 4 s after the start, at another moment in every run."""
+    delay = random.SystemRandom().uniform(2.5, 4)
+    command = [sys.executable, "-m", "fashion_infer", "run", "--data", "synthetic", "--backend", "cpu"]
+    process = interruptible([*command, "--repeat", "1000"])
+    try:
+        time.sleep(delay)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode == 130 and err.splitlines()[-1] == "fashion-infer: interrupted"
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize("error", [None, ValueError])
+def test_ctrl_c_in_the_middle_of_a_slice(error):
+    """A signal that arrives while MXNet runs is neither lost nor printed, not even where the slice then fails."""
+    reached = []
+
+    @interrupt_deferred()
+    def run():
+        reached.append(signal.raise_signal(signal.SIGINT))  # returns: the slice goes on
+        if error:
+            raise error
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            run()
+        assert reached
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.parametrize("case", ["two files", "two new files", "report", "folder"])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_signals_leave_nothing_half_written(case, number, tmp_path):
+    """At moments drawn from all that there are: each instruction of ours, and of the library's that we call."""
+    program = [sys.executable, str(ROOT / "tests" / "every_moment.py"), case, str(int(number))]
+    ended = subprocess.run(
+        [*program, str(profiles.examples(60)), str(tmp_path)], stdout=subprocess.PIPE, text=True, check=True
+    )
+    *failures, last = map(json.loads, ended.stdout.splitlines())
+    assert failures == [] and last["instructions"] > 100
+
+
+@pytest.fixture
+def plain_sigterm():
+    """SIGTERM as a program finds it: where an earlier test had Ray in this process, Ray has set its own."""
+    before = signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGTERM, before)
+
+
+def test_sigterm_is_the_programs_own_again_afterwards(tmp_path, plain_sigterm):
+    with temporary.vanishing(lambda: str(tmp_path / "a")), temporary.folder_made(tmp_path / "b"):
+        assert signal.getsignal(signal.SIGTERM) != signal.SIG_DFL
+    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
