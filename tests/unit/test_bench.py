@@ -175,6 +175,16 @@ def test_all_that_it_writes(invoke, tmp_path):
     assert result["command"] + " --json k.json --plot k.png --markdown k.md" in text
     steps = {name: 1 + step for step, name in enumerate(reference.own_kernels("cpu"))}
     assert all(text.count(f"| {name} (auto) | {steps[name]} |") == count for name, count in auto.items())
+    ideas = {row["name"]: row["summary"] for row in layer["rows"]}
+    assert all(f"| {name} | {steps.get(name, '')} | {idea} |" in text.replace("limit: ", "") and text.count(idea) == 1
+               for name, idea in ideas.items())  # fmt: skip
+
+
+def test_the_page_of_one_convolution_has_its_ideas_in_the_table(invoke, tmp_path):
+    assert invoke(*CPU, "--against", "none", "--kernels", "naive", "--markdown", tmp_path / "k.md")[0] == 0
+    text = (tmp_path / "k.md").read_text()
+    assert "| idea |\n" in text and "What each contender does" not in text
+    assert "| writing the output |\n" in text
 
 
 def test_what_follows_from_the_times_need_not_be_in_the_file(tmp_path):

@@ -101,8 +101,8 @@ def test_every_step_has_a_row_and_a_file_and_a_picture():
 
 
 def test_times_of_the_ladder_are_the_measured_ones():
-    section = (ROOT / "docs" / "kernels.md").read_text(encoding="utf-8").split("\n### ")[1]
-    assert section.startswith("fa2017 convolution 1")
+    section = (ROOT / "docs" / "kernels.md").read_text(encoding="utf-8").split("\n### fa2017 convolution 1")[1]
+    section = section.split("\n### ")[0]
     row = r"^\| ([\w-]+)(?: \(auto\))? \| (\d+) \| [^|]* \| [\d.]+ \| ([\d.]+) \|"  # kernel, step, median
     found = re.findall(row, section, re.MULTILINE)
     measured = {kernel: float(ms) for kernel, _, ms in found}

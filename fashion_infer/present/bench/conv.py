@@ -2,7 +2,7 @@
 
 from typing import List, Optional
 
-from ...measure.records import FILL, OURS, SKIPPED, WRONG, Case, Measurement, Result
+from ...measure.records import FILL, LIMIT, OURS, PEER, SKIPPED, WRONG, Case, Measurement, Result
 from ..content import Command, Page, Part, Picture, Section, Text, number, table
 from ..units import arithmetic
 from .common import ERROR, Field, case_parts, figure, head, left_out, name, ratios, times
@@ -25,8 +25,8 @@ _FILES = (
 )
 
 
-def fields(case: Case, backend: str) -> List[Field]:
-    """The columns of a convolution's table."""
+def fields(case: Case, backend: str, ideas: bool = True) -> List[Field]:
+    """The columns of a convolution's table, with or without each contender's idea."""
     unit, scale = arithmetic(backend)
     return [
         Field("kernel", name),
@@ -38,7 +38,7 @@ def fields(case: Case, backend: str) -> List[Field]:
         figure("% of limit", "percent_of_limit", ".1f"),
         *ratios(case),
         *_of_files(case),
-        Field("idea", _idea, detail=True),
+        *_last(case, ideas),
     ]
 
 
@@ -51,15 +51,25 @@ def _of_files(case: Case) -> List[Field]:
     return [precision, *([figure("layer ms", "layer_ms", ".3f")] if phases else [])]
 
 
-def _idea(row: Measurement, case: Case) -> str:
-    marks = {WRONG: " (WRONG)", SKIPPED: " (does not take this layer)"}
-    return (row.summary or "peer") + marks.get(row.status, "")
+def _last(case: Case, ideas: bool) -> List[Field]:
+    """The column of ideas with what is to note, or that alone where there is any."""
+    if ideas:
+        return [Field("idea", lambda row, case: " ".join(filter(None, (_idea(row), _note(row)))), detail=True)]
+    return [Field("note", lambda row, case: _note(row), detail=True)] if any(map(_note, case.rows)) else []
 
 
-def case(case: Case, backend: str) -> List[Part]:
+def _idea(row: Measurement) -> str:
+    return row.summary or "peer"
+
+
+def _note(row: Measurement) -> str:
+    return {WRONG: "(WRONG)", SKIPPED: "(does not take this layer)"}.get(row.status, "")
+
+
+def case(case: Case, backend: str, ideas: bool = True) -> List[Part]:
     """One convolution's table, and what its kernel files were seen to do besides."""
     found = [Text(f"{row.name}: {finding}") for row in case.rows for finding in row.findings]
-    return [*case_parts(case, fields(case, backend)), *_above_the_limit(case), *found]
+    return [*case_parts(case, fields(case, backend, ideas)), *_above_the_limit(case), *found]
 
 
 def _above_the_limit(case: Case) -> List[Part]:
@@ -89,13 +99,22 @@ def parts(result: Result, picture: Optional[str]) -> List[Part]:
 
 
 def page(result: Result, file: str, plot: Optional[str] = None, as_json: Optional[str] = None) -> Page:
-    """The page of documentation; see `common.head`."""
+    """The page of documentation; see `common.head`. Of several convolutions it says each contender's idea once."""
+    several = len(result.cases) > 1
     top = head(result, file, plot, as_json, how(result), "Time of every kernel and peer, layer by layer")
     sections = [Section("overview", "Overview", overview(result))] if len(result.batches) > 1 else []
+    sections += [Section("contenders", "Contenders", [_contenders(result)])] if several else []
     for edition in dict.fromkeys(each.edition for each in result.cases):
-        tables = [case(each, result.backend) for each in result.cases if each.edition == edition]
+        tables = [case(each, result.backend, not several) for each in result.cases if each.edition == edition]
         sections.append(Section(edition, edition, [part for parts in tables for part in parts]))
     return Page("The convolution kernels, measured", top, sections)
+
+
+def _contenders(result: Result) -> Part:
+    """What is measured, each with its step of the ladder and its idea."""
+    known = {row.title: row for each in result.cases for row in each.rows if row.kind != PEER}
+    rows = [[f"limit: {who}" if row.kind == LIMIT else who, row.step, _idea(row)] for who, row in known.items()]
+    return table("What each contender does", ["contender", ">step", "idea"], rows)
 
 
 def overview(result: Result) -> List[Part]:
