@@ -1,5 +1,18 @@
-"""`python -m fashion_infer` is the command line."""
+"""The program `fashion-infer`, and `python -m fashion_infer`: the command line, and Ctrl-C from its first import on."""
 
-from .cli.main import main
+import sys
 
-main()
+
+def main() -> None:
+    """Run the command line and end the process with its exit code (see `errors`)."""
+    try:
+        from .cli.main import main as run
+    except KeyboardInterrupt:
+        exec("")  # see cli/main.py
+        sys.stderr.write("fashion-infer: interrupted\n")
+        sys.exit(130)
+    run()
+
+
+if __name__ == "__main__":
+    main()

@@ -98,6 +98,17 @@ def test_an_interrupt_while_an_import_makes_code_of_text(tmp_path, monkeypatch):
     assert (process.returncode, err) == (130, "fashion-infer: interrupted\n")
 
 
+def test_ctrl_c_while_the_program_starts(tmp_path):
+    (tmp_path / "click.py").write_text("import time; print(1, flush=True); time.sleep(60)")
+    process = interruptible(
+        [sys.executable, "-m", "fashion_infer"], env={**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"}
+    )
+    assert process.stdout.readline() == "1\n"
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=30)
+    assert (process.returncode, err) == (130, "fashion-infer: interrupted\n")
+
+
 @pytest.mark.parametrize("moment", range(profiles.pick(1, 10)))
 def test_ctrl_c_during_a_run(moment):
     """From 2.5 s to 4 s after the start, at another moment in every run."""
