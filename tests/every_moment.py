@@ -39,11 +39,13 @@ def nothing(place):
 
 
 # Each with what is there before, and what may be there afterwards.
-OLD = [{"x": "old", "y": "old"}, {"x": "new", "y": "new"}]
+FILES = [{"x": "old", "y": "old"}, {"x": "new", "y": "new"}]
+REPORTS = [{"x/report.json": None, "x/y": "old"}, {"x/report.json": None, "x/y": "new"}]
 CASES = {
-    "two files": (two_files, OLD[0], OLD),
-    "two new files": (two_files, {}, [{}, OLD[1]]),
-    "report": (report, {}, [{}, {"x/report.json": None, "x/y": "new"}]),
+    "two files": (two_files, FILES[0], FILES),
+    "two new files": (two_files, {}, [{}, FILES[1]]),
+    "report": (report, REPORTS[0], REPORTS),
+    "new report": (report, {}, [{}, REPORTS[1]]),
     "folder": (nothing, {}, [{}]),
 }
 
@@ -106,7 +108,8 @@ def main():
         with tempfile.TemporaryDirectory(dir=room) as place:
             place = Path(place)
             for name, text in before.items():
-                (place / name).write_text(text)
+                (place / name).parent.mkdir(exist_ok=True)
+                (place / name).write_text(text or '{"kind": "fashion-infer report", "files": ["y"]}')
             step = random.randrange(1, total + 1) if step is None else step
             status, said = ended(run, place, number, step)
             left = content(place)

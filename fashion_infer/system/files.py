@@ -160,7 +160,8 @@ def _rename(targets: List[_Target], temporaries: List[str], cleaning: contextlib
                 continue
             kept = f"{temporary}.old"
             if len(targets) > 1 and target.status is not None:
-                cleaning.enter_context(vanishing(partial(_keep, target.place, kept)))
+                cleaning.enter_context(vanishing(partial(str, kept)))
+                _keep(target.place, kept)
             os.replace(temporary, target.place)
             undo.append([kept, target.place])
     except BaseException:
@@ -191,12 +192,11 @@ def _finish(temporary: str, status: Optional[os.stat_result], durable: bool) -> 
             os.close(handle)
 
 
-def _keep(place: str, kept: str) -> str:
+def _keep(place: str, kept: str) -> None:
     try:
         os.link(place, kept)
     except OSError:  # a file system without hard links
         shutil.copy2(place, kept)
-    return kept
 
 
 def _stream(temporary: str, place: str) -> None:

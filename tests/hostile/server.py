@@ -90,12 +90,12 @@ def _ended(child, timeout):
 
 
 def _left(group):
-    """Whether a process of the try's group is there still, a second after the try; it is ended.
+    """Whether a process of the try's group is there still, five seconds after the try; it is ended.
 
     A sandbox dies with the process that started it, but a moment later: bubblewrap's `--die-with-parent` is a signal. A
     process that has ended, but that nobody waits for, as in a container without an init, is not there.
     """
-    deadline = time.monotonic() + 1
+    deadline = time.monotonic() + 5
     try:
         while time.monotonic() < deadline:
             os.killpg(group, 0)

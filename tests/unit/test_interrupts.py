@@ -146,7 +146,7 @@ def test_ctrl_c_in_the_middle_of_a_slice(error):
         signal.signal(signal.SIGINT, before)
 
 
-@pytest.mark.parametrize("case", ["two files", "two new files", "report", "folder"])
+@pytest.mark.parametrize("case", ["two files", "two new files", "report", "new report", "folder"])
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_signals_leave_nothing_half_written(case, number, tmp_path):
     """At moments drawn from all that there are: each instruction of ours, and of the library's that we call."""
