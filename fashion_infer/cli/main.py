@@ -160,13 +160,13 @@ def _main(argv, own_process):
 
 def _heeding_interrupts(argv):
     """`_call`, where C code makes another error of an interrupt: an ImportError or, in CPython's own, a TypeError."""
-    from ..system import interrupts
-
     try:
         return _call(argv)
     except (click.exceptions.Exit, click.Abort, click.ClickException, FashionInferError):
         raise
     except Exception:
+        from ..system import interrupts
+
         if interrupts.come():
             raise KeyboardInterrupt from None
         raise
