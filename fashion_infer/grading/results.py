@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Iterator, Sequence, Set
 
 from ..errors import DataError, UsageError
-from ..system.files import replacing
+from ..system.files import replacing_together
 from ..system.temporary import folder_made
 from .formats import FORMATS
 from .verdict import Verdict
@@ -45,15 +45,16 @@ class Folder:
             yield cls(path, sources)
 
     def save(self, verdict: Verdict, form: str) -> None:
-        """Write the verdict's document, and the format's file beside it; DataError when they cannot be."""
+        """Write the verdict's document, and the format's file beside it: both, or neither and DataError."""
         folder = self._path / self._name(verdict) if self._several else self._path
+        names = list(dict.fromkeys(("json", form)))
+        files = [folder / FORMATS[name].file for name in names]
         try:
-            folder.mkdir(exist_ok=True)
+            with folder_made(folder), replacing_together(files, DataError) as temporaries:
+                for name, temporary in zip(names, temporaries):
+                    Path(temporary).write_text(written(verdict, name), encoding="utf-8")
         except OSError as error:
             raise DataError(f"cannot make the folder {folder}: {error.strerror}") from None
-        for name in dict.fromkeys(("json", form)):
-            with replacing(folder / FORMATS[name].file, DataError) as temporary:
-                Path(temporary).write_text(written(verdict, name), encoding="utf-8")
 
     def _name(self, verdict: Verdict) -> str:
         stem = re.sub(r"[^\w.-]", "_", verdict.name).lstrip(".") or "submission"

@@ -31,6 +31,7 @@ _ERROR = re.compile(
     r"error\b[^:\n]*:\s*(?P<text>.*)$",
     re.MULTILINE,
 )
+_ROOM = 8 << 20  # bytes: more than a compiler leaves between its stages for any of the course's files
 # What the compiler does not say.
 _HINTS = {
     "texture": "texture references left CUDA with version 12: read through a pointer, or a texture object",
@@ -84,6 +85,8 @@ def build(
 
     Raises
     ------
+    kept.Unwritable
+        When the cache cannot be written.
     DeviceError
         When there is no compiler, or it finds an error: the first one, with file and line.
     """
@@ -92,7 +95,7 @@ def build(
     command = _command(recognised, path, beside, arch)
     folder = kept.made_folder(kept.KERNELS)
     target = folder / f"{_key(recognised, beside, command)}.so"
-    with kept.alone(target):
+    with kept.writing(folder), kept.alone(target):
         said = target.with_suffix(".log")
         if target.is_file() and said.is_file():
             kept.use(target)
@@ -102,6 +105,7 @@ def build(
             (place / "fops_submission.inc").write_text(f'#include "{path}"\n')
             done = compile([*command, f"-I{place}", "-o", str(place / "plugin.so")], place)
             if done.code:
+                (place / "room").write_bytes(bytes(_ROOM))  # fails where the disk is full: the file is not at fault
                 raise DeviceError(first_error(done.output, recognised.path))
             (place / "log").write_text(done.output)
             kept.make_room((place / "plugin.so").stat().st_size, target)

@@ -21,6 +21,10 @@ DEFAULT_MB = 2000  # 10,000 images of every edition take 190 MB; a kernel 0.02 (
 _DAY = 86400
 
 
+class Unwritable(DeviceError):
+    """The cache cannot be written: this machine's trouble, and no submission's."""
+
+
 class Kind(NamedTuple):
     """One sort of what is kept: the folder in the cache, the names in it, and how many seconds after its last use
     something stays, whatever the bound."""
@@ -60,15 +64,27 @@ def made_folder(kind: Kind) -> Path:
     ------
     DataError
         For a user who has no cache.
-    DeviceError
+    Unwritable
         When it cannot be made.
     """
     place = paths.needed_cache() / kind.folder
-    try:
+    with writing(place):
         place.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise DeviceError(f"{place} cannot be made: {error.strerror}") from None
     return place
+
+
+@contextlib.contextmanager
+def writing(place: Path) -> Iterator[None]:
+    """For a block that writes into a folder of these: Unwritable, and what to do, where that fails."""
+    try:
+        yield
+    except OSError as error:
+        # A write into an open file has no name in its error; another name may be a folder's above, or somebody's file.
+        names = [str(name) for name in (error.filename, error.filename2) if name is not None]
+        if names and not any(name.startswith(str(place)) or str(place).startswith(name) for name in names):
+            raise
+        reason = error.strerror or error
+        raise Unwritable(f"cannot write to {place}: {reason}: make room, or set XDG_CACHE_HOME to a folder") from None
 
 
 def bound() -> int:

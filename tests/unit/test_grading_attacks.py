@@ -1,6 +1,8 @@
 """Attacks on the grader, on the CPU: each ends in the right verdict, and an honest kernel after it has full marks."""
 
+import errno
 import io
+import os
 import tarfile
 import zipfile
 from pathlib import Path
@@ -13,7 +15,7 @@ from fashion_infer.grading import grade, rubric
 from fashion_infer.grading.intake import archives, submission
 from fashion_infer.grading.referee.findings import KINDS
 from fashion_infer.grading.sandbox import available, layers
-from fashion_infer.system import compilers
+from fashion_infer.system import compilers, kept
 
 FILES = sorted((ATTACKS / "cpu").glob("*.cpp"))
 HONEST = Path(grade.__file__).parents[1] / "submissions" / "templates" / "conv.cpp"
@@ -133,6 +135,18 @@ def test_damaged_archives_are_refused(tmp_path):
             submission.stage(broken, room)
         except submission.Refused:
             assert not list(room.iterdir())
+
+
+@pytest.mark.parametrize("number, refused", [(errno.ENOSPC, False), (errno.EDQUOT, False), (errno.ENAMETOOLONG, True)])
+def test_a_full_disk_is_no_fault_of_an_archive(number, refused, tmp_path, monkeypatch):
+    def fails(*_):
+        raise OSError(number, os.strerror(number))
+
+    archive = as_zip(tmp_path / "one.zip", ("conv.cpp", 0o100644, CODE))
+    monkeypatch.setattr(archives, "_copy", fails)
+    with pytest.raises(submission.Refused if refused else kept.Unwritable, match=os.strerror(number)):
+        submission.stage(archive, tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["one.zip"]
 
 
 def test_folders_with_links_are_refused_and_hidden_files_left_out(tmp_path):

@@ -148,4 +148,4 @@ def test_a_cache_that_cannot_be_made_is_one_line(bare):
         [sys.executable, "-m", "fashion_infer", "kernel", "check", "conv.cpp"],
         capture_output=True, text=True, timeout=120, env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
     )  # fmt: skip
-    assert run.returncode == 4 and run.stderr.count("\n") == 1 and "cannot be made: Not a directory" in run.stderr
+    assert run.returncode == 4 and run.stderr.count("\n") == 1 and "Not a directory: make room" in run.stderr

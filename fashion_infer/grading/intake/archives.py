@@ -1,5 +1,6 @@
 """Takes an archive or a folder apart into a fresh folder: plain files only, few and small, none outside of it."""
 
+import errno
 import os
 import stat
 import tarfile
@@ -13,6 +14,8 @@ MOST_BYTES = 32 << 20  # of all files together, unpacked
 _MOST_ENTRIES = 5000  # folders and hidden files as well
 _MOST_DEPTH = 12
 _PIECE = 1 << 16
+# Errors that are this machine's, and no submission's.
+_MACHINES = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.ENOMEM, errno.EMFILE, errno.ENFILE)
 
 
 class Refused(Exception):
@@ -44,6 +47,8 @@ def unpack(source: Path, target: Path) -> List[Path]:
     ------
     Refused
         For names that lead out of the folder, links, devices, too many files or bytes, and a damaged archive.
+    OSError
+        When this machine has no room.
     """
     opened = _folder if source.is_dir() else _zip if zipfile.is_zipfile(source) else _tar
     found: List[Path] = []
@@ -65,6 +70,8 @@ def unpack(source: Path, target: Path) -> List[Path]:
     except FileExistsError as error:
         raise Refused(f"it has {Path(error.filename).name} twice") from None
     except (OSError, ValueError) as error:
+        if getattr(error, "errno", None) in _MACHINES:
+            raise
         raise Refused(f"it cannot be unpacked: {getattr(error, 'strerror', None) or error}") from None
     return sorted(found)
 

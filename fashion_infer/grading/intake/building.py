@@ -8,7 +8,7 @@ from typing import List, NamedTuple, Optional, Tuple
 
 from ...errors import DeviceError
 from ...submissions import build as builds
-from ...system import compilers, resources
+from ...system import compilers, kept, resources
 from ..rubric import Limits
 from ..sandbox import Box, Broken, Layers, run
 from ..sandbox import Limits as BoxLimits
@@ -51,7 +51,7 @@ def build(submission: Submission, layers: Layers, limits: Limits, backend: str, 
     Refused
         When it does not compile; with the compiler's first error.
     DeviceError
-        When this machine has no compiler for it, or no GPU.
+        When this machine has no compiler for it, no GPU, or no room.
     """
     recognised = submission.kernel
     name = recognised.format.name
@@ -82,6 +82,8 @@ def build(submission: Submission, layers: Layers, limits: Limits, backend: str, 
 
     try:
         built = builds.build(recognised, arch, boxed, submission.folder)
+    except kept.Unwritable:
+        raise
     except DeviceError as error:
         raise Refused(f"it does not build: {str(error).replace(f'{submission.folder}/', '')}") from None
     phases = recognised.format.adapter == "minidnn_phases.cu"

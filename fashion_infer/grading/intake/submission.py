@@ -1,6 +1,5 @@
 """A submission: a file, a folder or an archive, staged where nothing but it lies, and the kernel file in it."""
 
-import contextlib
 import hashlib
 import shutil
 import tempfile
@@ -60,7 +59,7 @@ def stage(
         When it is unsafe to unpack, or has no kernel.
     """
     single = not (source.is_dir() or archives.is_archive(source))
-    with tempfile.TemporaryDirectory(dir=room, prefix="stage-") as temporary:
+    with kept.writing(room), tempfile.TemporaryDirectory(dir=room, prefix="stage-") as temporary:
         fresh = Path(temporary) / "files"
         fresh.mkdir()
         files = _single(source, fresh) if single else archives.unpack(source, fresh)
@@ -68,8 +67,11 @@ def stage(
         digest = _digest(fresh, names)
         folder = room / digest[:32]
         kept.make_room(sum((fresh / name).lstat().st_size for name in names), folder)
-        with contextlib.suppress(OSError):  # it is there already
+        try:
             fresh.rename(folder)
+        except OSError:
+            if not folder.is_dir():  # else it is there already
+                raise
         kept.use(folder)
     if single:
         kernel = _recognised(folder / source.name, format, backend)

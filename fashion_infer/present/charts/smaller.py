@@ -15,6 +15,7 @@ _SHARED = re.compile(r' (?:clip-path|style)="[^"]*"')
 _STYLE = re.compile(r'(?m)^(<[a-z][^>]*?) style="([^"]*)"')
 _LEVEL, _UPRIGHT = (re.compile(rf'M([\d.]+) ([\d.]+)L{end}(?=[MLz"])') for end in (r"([\d.]+) \2", r"\1 ([\d.]+)"))
 _PATHS = re.compile(r'<path d="[^"]*"/>\n(?:<path d="[^"]*"/>\n)+')
+_TICKS = re.compile(r"(?:<use [^>]*/>\n<text [^>]*>[^\n]*</text>\n){2,}")
 _SEAM = re.compile(r'(<g clip-path="[^"]*">\n)((?:<use [^>]*/>\n)+)</g>\n\1')
 
 
@@ -22,7 +23,7 @@ def smaller(text: str) -> str:
     """The SVG, of which every element begins a line, in less text. Of what it gave it makes the same again."""
     text = _NUMBERS.sub(lambda found: re.sub(r'(?<=\d)\.0(?!\d)|\s+(?=")', "", found.group()), text)
     text = _UNSEEN.sub("", text)
-    text = _with_styled_symbols(text)
+    text = _TICKS.sub(_apart, _with_styled_symbols(text))
     lines: List[str] = []
     for shared, run in itertools.groupby(text.split("\n"), _shared):
         lines += _grouped(shared, list(run))
@@ -51,6 +52,12 @@ def with_classes(text: str) -> str:
 
     rules = "".join(f" .{name} {{ {style} }}" for style, name in names.items())
     return _STYLE.sub(classed, text).replace("</style>", f"{rules}</style>", 1)
+
+
+def _apart(ticks: Match) -> str:
+    """Ticks that take turns with their labels: first the ticks, then the labels. None lies on another."""
+    lines = ticks.group().splitlines(keepends=True)
+    return "".join(lines[::2] + lines[1::2])
 
 
 def _with_styled_symbols(text: str) -> str:

@@ -1,0 +1,95 @@
+"""A disk that is full from a moment on: a command says so in one line, leaves nothing, and blames nobody's kernel."""
+
+import errno
+import json
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import profiles
+import pytest
+
+from fashion_infer.errors import DeviceError
+from fashion_infer.submissions import build, formats
+from fashion_infer.system import kept
+
+ROOT = Path(__file__).resolve().parents[2]
+# In every Python that a command starts: from the FULL_AT-th on, nothing below FULL_BELOW is made, opened or renamed.
+SITE = """
+import errno, os, sys
+below, at, seen = os.environ["FULL_BELOW"], int(os.environ["FULL_AT"]), 0
+def fail(event, arguments):
+    global seen
+    which = {"open": 0, "os.mkdir": 0, "os.rename": 1, "os.link": 1}.get(event)
+    if which is None or event == "open" and not arguments[2] & (os.O_WRONLY | os.O_RDWR):
+        return
+    path = arguments[which]
+    if isinstance(path, (str, bytes)) and os.path.abspath(os.fsdecode(path)).startswith(below):
+        seen += 1
+        if at and seen >= at:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
+        if not at:
+            print("step", file=sys.stderr)
+sys.addaudithook(fail)
+"""
+COMMANDS = {
+    "check": "kernel check conv.cpp",
+    "grade": "grade conv.cpp --backend cpu --out results",
+    "export": "models export baseline --to model",
+    "bench": "bench conv --backend cpu --against none --repeat 1 --batch 2 --kernels auto --json k --markdown k.md",
+}
+
+
+@pytest.fixture
+def run(bare):
+    """Calls a command in a folder with a kernel file; what it may write in fails from a step on, 0 for never."""
+    (bare / "site").mkdir()
+    (bare / "site" / "sitecustomize.py").write_text(SITE)
+    template = ROOT / "fashion_infer" / "submissions" / "templates" / "conv.cpp"
+
+    def run(command, step, name):
+        here = bare / name
+        (here / "work").mkdir(parents=True)
+        (here / "work" / "conv.cpp").write_text(template.read_text())
+        known = {"PYTHONPATH": f"{bare / 'site'}{os.pathsep}{ROOT}", "XDG_CACHE_HOME": str(here / "cache")}
+        return here / "work", subprocess.run(
+            [sys.executable, "-m", "fashion_infer", *command.split()], capture_output=True, text=True, timeout=120,
+            cwd=here / "work", env={**os.environ, **known, "FULL_BELOW": str(here), "FULL_AT": str(step)},
+        )  # fmt: skip
+
+    return run
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_command_says_that_the_disk_is_full(name, run):
+    _, done = run(COMMANDS[name], 0, "all")
+    steps = done.stderr.splitlines().count("step")
+    assert done.returncode == 0 and steps > 3
+    for step in random.sample(range(1, steps + 1), min(profiles.pick(2, 99), steps)):
+        work, done = run(COMMANDS[name], step, f"from {step}")
+        last = done.stderr.splitlines()[-1]
+        assert last.startswith("fashion-infer: cannot ") and "No space left on device" in last, (step, done.stderr)
+        assert done.returncode in (2, 3, 4) and "Traceback" not in done.stderr
+        left = {path.name: path for path in work.iterdir() if path.name != "conv.cpp"}
+        # A file that is whole stays when the next one has no room.
+        assert set(left) <= {"k"} and all(json.loads(path.read_text()) for path in left.values())
+
+
+def test_a_compiler_that_finds_no_room_is_no_error_of_the_file(bare, monkeypatch):
+    (bare / "conv.cpp").write_text((ROOT / "fashion_infer" / "submissions" / "templates" / "conv.cpp").read_text())
+    kernel = formats.recognise(bare / "conv.cpp", None, "cpu")
+
+    def fails(command, place):
+        return build.Compiled(1, "conv.cpp:1:1: error: no such thing")
+
+    with pytest.raises(DeviceError, match="no such thing"):
+        build.build(kernel, compile=fails)
+
+    def full(path, content):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(kept.Unwritable, match="No space left on device: make room"):
+        build.build(kernel, compile=fails)
