@@ -12,7 +12,6 @@ import argparse
 import multiprocessing
 import random
 import re
-import socket
 import statistics
 import sys
 import tempfile
@@ -25,6 +24,7 @@ import requests
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 import filled_board
+from board_trial import free_port
 
 from fashion_infer.board.settings import Settings
 from fashion_infer.board.store.database import Store, url_of
@@ -85,9 +85,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         store = Store(url_of(folder, None))
         tokens = filled_board.semester(store, asked.people, asked.each, waiting=asked.waiting)
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
+        port = free_port()
         service = multiprocessing.get_context("spawn").Process(target=serve, args=(folder, port), daemon=True)
         service.start()
         url, deadline = f"http://127.0.0.1:{port}", time.monotonic() + 60

@@ -5,6 +5,7 @@ import contextlib
 import csv
 import io
 import os
+import random
 import socket
 import subprocess
 import sys
@@ -16,6 +17,15 @@ import requests
 
 ROOT = Path(__file__).resolve().parents[1]
 FAKE = f"{sys.executable} {ROOT / 'tests' / 'board' / 'fake_grader.py'}"
+
+
+def free_port():
+    """A port that nobody listens on, below those that the system gives to connections, one of which may come first."""
+    while True:
+        port = random.SystemRandom().randrange(20000, 32000)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 class Trial:
@@ -41,9 +51,7 @@ class Trial:
 
     def __init__(self, folder, people, options=(), database=None, seconds=1.0, limits=(), backend="cpu", tls=None):
         self.folder, self._database = Path(folder), database
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
+        self.port = free_port()
         self.url = f"https://localhost:{self.port}" if tls else f"http://127.0.0.1:{self.port}"
         self.authority = tls[0] if tls else None
         self._options = [*options, "--port", str(self.port)]

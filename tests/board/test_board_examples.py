@@ -6,12 +6,12 @@ import os
 import re
 import shlex
 import shutil
-import socket
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+import board_trial
 import click
 import pytest
 import requests
@@ -82,9 +82,7 @@ class TestUnit:
     def test_its_line_serves(self, tmp_path):
         """The very line, on paths of this test's, in a folder that nothing else is written beside."""
         files = dict(zip(("fullchain.pem", "privkey.pem"), certificate(tmp_path / "tls", "one")))
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
+        port = board_trial.free_port()
         line = unit()["Service"]["ExecStart"].replace("/var/lib/board", str(tmp_path / "home"))
         for name, path in files.items():
             line = line.replace(f"/etc/ssl/board/{name}", path)

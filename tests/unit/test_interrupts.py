@@ -17,6 +17,7 @@ from fashion_infer.system import temporary
 from fashion_infer.system.interrupts import interrupt_deferred
 
 ROOT = Path(__file__).resolve().parents[2]
+INTERRUPTED = (130, "fashion-infer: interrupted\n")
 CALL = """
 import ctypes, signal, sys, time, weakref
 from fashion_infer.cli import main
@@ -46,6 +47,11 @@ def calling(text, tmp_path):
     return interruptible([sys.executable, "program.py"], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)})
 
 
+def ended(process):
+    _, err = process.communicate(timeout=30)
+    return process.returncode, err
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -57,30 +63,25 @@ def calling(text, tmp_path):
 )
 def test_an_interrupt_that_python_drops_comes_again(text, tmp_path):
     """Python prints what such a function raises and goes on; as it does with what frees the lock of an import."""
-    process = calling(text, tmp_path)
-    _, err = process.communicate(timeout=30)
-    assert (process.returncode, err) == (130, "fashion-infer: interrupted\n")
+    assert ended(calling(text, tmp_path)) == INTERRUPTED
 
 
 @pytest.mark.parametrize("error", ["ImportError", "TypeError", "OSError", "SystemError"])
 def test_an_error_that_takes_an_interrupts_place(error, tmp_path):
     """C code that is interrupted while it imports raises an error of its own."""
-    process = calling(f"try: interrupt()\nexcept BaseException: raise {error}('expected a message')", tmp_path)
-    _, err = process.communicate(timeout=30)
-    assert (process.returncode, err) == (130, "fashion-infer: interrupted\n")
+    text = f"try: interrupt()\nexcept BaseException: raise {error}('expected a message')"
+    assert ended(calling(text, tmp_path)) == INTERRUPTED
 
 
 def test_what_a_command_says_of_an_interrupt_is_said(tmp_path):
     """As `run --device ray` does, which interrupts itself when its nodes are lost."""
-    process = calling("try: interrupt()\nexcept KeyboardInterrupt: raise DeviceError('they are lost')", tmp_path)
-    _, err = process.communicate(timeout=30)
-    assert (process.returncode, err) == (4, "fashion-infer: they are lost\n")
+    text = "try: interrupt()\nexcept KeyboardInterrupt: raise DeviceError('they are lost')"
+    assert ended(calling(text, tmp_path)) == (4, "fashion-infer: they are lost\n")
 
 
 def test_other_errors_of_a_destructor_are_printed_as_ever(tmp_path):
-    process = calling("Thing.__del__ = lambda self: 1 / 0\nThing()", tmp_path)
-    _, err = process.communicate(timeout=30)
-    assert process.returncode == 0 and "Exception ignored" in err and "ZeroDivisionError" in err
+    code, err = ended(calling("Thing.__del__ = lambda self: 1 / 0\nThing()", tmp_path))
+    assert code == 0 and "Exception ignored" in err and "ZeroDivisionError" in err
 
 
 def test_an_interrupt_while_an_import_makes_code_of_text(tmp_path, monkeypatch):
@@ -94,8 +95,7 @@ def test_an_interrupt_while_an_import_makes_code_of_text(tmp_path, monkeypatch):
     process = interruptible([sys.executable, "-m", "slow"])
     assert process.stdout.readline() == "1\n"
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=30)
-    assert (process.returncode, err) == (130, "fashion-infer: interrupted\n")
+    assert ended(process) == INTERRUPTED
 
 
 def test_ctrl_c_while_the_program_starts(tmp_path):
@@ -105,8 +105,7 @@ def test_ctrl_c_while_the_program_starts(tmp_path):
     )
     assert process.stdout.readline() == "1\n"
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=30)
-    assert (process.returncode, err) == (130, "fashion-infer: interrupted\n")
+    assert ended(process) == INTERRUPTED
 
 
 @pytest.mark.parametrize("moment", range(profiles.pick(1, 10)))

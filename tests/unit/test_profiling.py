@@ -4,7 +4,9 @@ import csv
 import json
 import math
 import sys
+import tempfile
 import types
+from pathlib import Path
 
 import pytest
 import reference
@@ -354,6 +356,21 @@ def test_parse_of_mxnets_dump():
         Record(API, "MXForward", 5_000, 15_000, "MXNet, thread 1"),
     ]
     assert mxnet_source.parse(text.replace("[", "[\n,\n", 1)) == found  # as the second dump of a process begins
+
+
+@pytest.mark.parametrize("written", [None, "", '{"traceEvents": [\n    {"name": "a"'])
+def test_a_dump_that_mxnet_could_not_write(written, tmp_path, monkeypatch):
+    """MXNet says nothing where the disk is full."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    source = mxnet_source.MXNetSource()
+    profiler = types.SimpleNamespace(set_state=lambda _: None, dump=lambda finished: None)
+    monkeypatch.setattr(source, "_mx", types.SimpleNamespace(profiler=profiler))
+    if written is not None:
+        Path(source._path).write_text(written)
+    with pytest.raises(DeviceError, match=f"make room in {tmp_path}, or set TMPDIR"):
+        source.take()
+    source.close()
 
 
 def test_nodes_get_their_layers_names():

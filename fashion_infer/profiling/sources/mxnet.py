@@ -7,6 +7,7 @@ import tempfile
 from typing import Any, Dict, Iterator, List, Sequence, Tuple
 
 from ... import _mxnet
+from ...errors import DeviceError
 from .. import records
 from ..records import Record
 
@@ -35,13 +36,17 @@ class MXNetSource:
         self._mx.profiler.set_state("stop")
 
     def take(self) -> List[Record]:
-        """What was recorded, and forget it."""
+        """What was recorded, and forget it; DeviceError where MXNet, which says nothing, could not write it all."""
         self._mx.profiler.set_state("run")  # it dumps only while it runs
         with _mxnet.quiet():
             self._mx.profiler.dump(finished=True)
         self._mx.profiler.set_state("stop")
-        with open(self._path) as stream:
-            return parse(stream.read())
+        try:
+            with open(self._path) as stream:
+                return parse(stream.read())
+        except (OSError, ValueError):
+            room = os.path.dirname(self._folder.name)
+            raise DeviceError(f"MXNet's profile is not whole: make room in {room}, or set TMPDIR to a folder") from None
 
     def close(self) -> None:
         """Remove its file."""
