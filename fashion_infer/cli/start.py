@@ -1,4 +1,4 @@
-"""The state in which a command starts, whatever started it: Ctrl-C ends it, three open streams, mere warnings."""
+"""The state in which a command starts: Ctrl-C that is heeded, three open streams, warnings that stay warnings."""
 
 import io
 import os
