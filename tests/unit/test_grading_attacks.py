@@ -143,9 +143,11 @@ def test_a_full_disk_is_no_fault_of_an_archive(number, refused, tmp_path, monkey
         raise OSError(number, os.strerror(number))
 
     archive = as_zip(tmp_path / "one.zip", ("conv.cpp", 0o100644, CODE))
-    monkeypatch.setattr(archives, "_copy", fails)
-    with pytest.raises(submission.Refused if refused else kept.Unwritable, match=os.strerror(number)):
-        submission.stage(archive, tmp_path)
+    for place, name in ((archives, "_copy"), (Path, "rename"))[: 2 - refused]:
+        with monkeypatch.context() as patched:
+            patched.setattr(place, name, fails)
+            with pytest.raises(submission.Refused if refused else kept.Unwritable, match=os.strerror(number)):
+                submission.stage(archive, tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["one.zip"]
 
 
