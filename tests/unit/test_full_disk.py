@@ -36,7 +36,7 @@ def fail(event, arguments):
             print("step", file=sys.stderr)
 sys.addaudithook(fail)
 """
-GRADE = f"grade conv.cpp --rubric {ROOT}/tests/attacks/rubric.toml"
+GRADE = f"grade conv.cpp --unsandboxed --rubric {ROOT}/tests/attacks/rubric.toml"
 # Each with the exit code, and the folder that is full: below the test's own the cache, and where the command runs.
 COMMANDS = {
     "check": ("kernel check conv.cpp", 4, "cache"),
