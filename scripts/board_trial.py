@@ -20,7 +20,7 @@ FAKE = f"{sys.executable} {ROOT / 'tests' / 'board' / 'fake_grader.py'}"
 
 
 def free_port():
-    """A port that nobody listens on, below those that the system gives to connections, one of which may come first."""
+    """A free port below those that the system gives to outgoing connections: one of these could take it first."""
     while True:
         port = random.SystemRandom().randrange(20000, 32000)
         with socket.socket() as probe, contextlib.suppress(OSError):

@@ -73,7 +73,8 @@ def write_times(first_page, ladder):
 
 def leave_out_empty(path):
     """Take out of a file's measurements the fields that have no value, but for those that `measure.documents` asks for,
-    those that are left out, summaries that an earlier row of the same name has, our float32, and that all is well."""
+    those that are left out, summaries that an earlier row of the same name has, our float32, and a status that is ok.
+    Why one is skipped goes too: no page says it."""
     data = json.loads(path.read_text(encoding="utf-8"))
     told = {}  # summaries, by name
     for case in data["cases"]:
@@ -88,7 +89,7 @@ def leave_out_empty(path):
                 del row["precision"]
             if row.get("status") == records.OK:
                 del row["status"]
-            if row.get("status") == records.SKIPPED:  # the page says that, not why
+            if row.get("status") == records.SKIPPED:
                 row.pop("reason", None)
             empty = {name for name, value in row.items() if value in (None, "", [], {})}
             for field in empty - {"median_ms"}:

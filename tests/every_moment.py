@@ -1,4 +1,4 @@
-"""Ends a program by a signal at a moment of its own choice: before any one of the instructions that Python runs.
+"""Ends what writes files by a signal, before one of the instructions that Python runs for it.
 
 For test_interrupts.py, and no part of it, for it forks: `every_moment.py CASE SIGNAL COUNT FOLDER` tries COUNT moments
 of a case, drawn at random, and prints what was left behind, a line of JSON for each that left anything.
@@ -53,13 +53,13 @@ CASES = {
 
 def content(place):
     """Files and empty folders below a place, with their text; a report's list says when it was made: None for it."""
-    found = {
-        str(each.relative_to(place)): each for each in place.rglob("*") if each.is_file() or not any(each.iterdir())
-    }
-    return {
-        name: None if each.name == folder.LIST else each.read_text() if each.is_file() else "a folder"
-        for name, each in found.items()
-    }
+    found = {}
+    for each in place.rglob("*"):
+        if each.is_file():
+            found[str(each.relative_to(place))] = None if each.name == folder.LIST else each.read_text()
+        elif not any(each.iterdir()):
+            found[str(each.relative_to(place))] = "a folder"
+    return found
 
 
 def ended(run, place, number, step):
@@ -103,18 +103,18 @@ def main():
     case, number, count, room = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
     run, before, allowed = CASES[case]
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    total, step = None, 0
+    total = 0
     expected = {signal.SIGINT: 130 << 8, signal.SIGTERM: signal.SIGTERM}[number]
-    for step in [0] + [None] * count:
+    for turn in range(count + 1):
         with tempfile.TemporaryDirectory(dir=room) as place:
             place = Path(place)
             for name, text in before.items():
                 (place / name).parent.mkdir(exist_ok=True)
                 (place / name).write_text(text or '{"kind": "fashion-infer report", "files": ["y"]}')
-            step = random.randrange(1, total + 1) if step is None else step
+            step = random.randrange(1, total + 1) if turn else 0
             status, said = ended(run, place, number, step)
             left = content(place)
-            if step == 0:
+            if not turn:
                 total = int(said)
             # How many there are differs by some twenty.
             if left not in allowed or status != (0 if said.isdigit() else expected):

@@ -167,7 +167,7 @@ def _heeding_interrupts(argv):
     except Exception:
         from ..system import interrupts
 
-        if interrupts.come():
+        if interrupts.pressed():
             raise KeyboardInterrupt from None
         raise
 

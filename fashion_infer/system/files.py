@@ -160,8 +160,7 @@ def _rename(targets: List[_Target], temporaries: List[str], cleaning: contextlib
                 continue
             kept = f"{temporary}.old"
             if len(targets) > 1 and target.status is not None:
-                cleaning.enter_context(vanishing(partial(str, kept)))
-                _keep(target.place, kept)
+                _keep(target.place, kept, cleaning)
             os.replace(temporary, target.place)
             undo.append([kept, target.place])
     except BaseException:
@@ -192,7 +191,8 @@ def _finish(temporary: str, status: Optional[os.stat_result], durable: bool) -> 
             os.close(handle)
 
 
-def _keep(place: str, kept: str) -> None:
+def _keep(place: str, kept: str, cleaning: contextlib.ExitStack) -> None:
+    cleaning.enter_context(vanishing(lambda: kept))  # before it is there, for a copy may fail halfway
     try:
         os.link(place, kept)
     except OSError:  # a file system without hard links

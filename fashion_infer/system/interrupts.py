@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Iterator
 
 _PAUSE = 0.01  # seconds until a dropped interrupt comes again: by then the callback that dropped it has ended
-_come = False
+_pressed = False
 
 
 def insist() -> None:
@@ -32,14 +32,14 @@ def insist() -> None:
 
 
 def _interrupt(number: int, frame: object) -> None:
-    global _come
-    _come = True
+    global _pressed
+    _pressed = True
     raise KeyboardInterrupt
 
 
-def come() -> bool:
-    """Whether Ctrl-C was pressed, after `insist`: an error may have taken the place of its KeyboardInterrupt."""
-    return _come
+def pressed() -> bool:
+    """Whether Ctrl-C was pressed since `insist`: another error may have taken its KeyboardInterrupt's place."""
+    return _pressed
 
 
 @contextmanager

@@ -191,20 +191,24 @@ def test_what_follows_from_the_times_need_not_be_in_the_file(tmp_path):
     """As in docs/, whose files scripts/write_measured.py writes."""
     contenders = ("fill", records.LIMIT, 1), ("a", records.OURS, 2), ("b", records.PEER, 6)
     rows = [records.Measurement(name, kind, median_ms=ms) for name, kind, ms in contenders]
+    skipped = records.Measurement("c", records.OURS, status=records.SKIPPED, reason="why")
     rows[1].precision = "float32"
     case = records.Case("fa2017", "device", 10, 1, rows, 1, ConvolutionShape(10, 1, 28, 28, 50, 5))
     case.rate({"fill": 1152000})
+    rows.append(skipped)
     result = records.Result(records.CONVOLUTIONS, "gpu", {"name": "x"}, {}, "command", [10], 3, {}, cases=[case])
     files.write_json(tmp_path / "file.json", result.as_dict())
     script = runpy.run_path(str(ROOT / "scripts" / "write_measured.py"))
     script["leave_out_empty"](tmp_path / "file.json")
-    left_out = {"tflop_s", "faster_than", "precision", "status"}
-    assert not left_out & set((tmp_path / "file.json").read_text().split('"'))
-    again = records.restored(json.loads((tmp_path / "file.json").read_text())).cases[0].rows
+    text = (tmp_path / "file.json").read_text()
+    left_out = {"tflop_s", "faster_than", "precision", "reason"}
+    assert not left_out & set(text.split('"')) and text.count('"status"') == text.count('"status":"skipped"') == 1
+    *again, last = records.restored(json.loads(text)).cases[0].rows
     assert [row.gb_s for row in again] == pytest.approx([1.152, 0.594180, 0.198060])
     assert [(row.precision, row.status) for row in again] == [("", "ok"), ("float32", "ok"), ("", "ok")]
     assert again[1].tflop_s == pytest.approx(0.0072) and again[1].percent_of_limit == 50
     assert again[1].faster_than == {"b": 3} and again[2].faster_than == {} and again[0].images_s == 10000
+    assert last.status == "skipped"
 
 
 def test_a_summary_is_said_once(tmp_path):
