@@ -91,6 +91,7 @@ def test_a_compiler_that_finds_no_room_is_no_error_of_the_file(bare, monkeypatch
     def fails(command, place):
         return build.Compiled(1, "conv.cpp:1:1: error: no such thing")
 
+    assert build.compile_here(["sh", "-c", "echo $TMPDIR"], bare) == (0, f"{bare}\n")
     with pytest.raises(DeviceError, match="no such thing"):
         build.build(kernel, compile=fails)
 
