@@ -17,11 +17,11 @@ from .inference.layer_times import LayerTime
 from .inference.model import LoadedModel
 from .inference.predictor import GPU_BATCH_SIZE, Predictor
 from .inference.spread import NODES, SpreadPredictor
+from .kernel_files import paths
 from .library import kernels, thread_pool
 from .request import Request
 from .result import Result
-from .submissions import paths
-from .system import isolation, waiting
+from .system import isolation, scheduler_stats
 
 _MOST_DEVICES = 8  # that run at the same time through MXNet; more take turns
 
@@ -147,7 +147,7 @@ def run(
         request, file = _with_file(request)
     kernels.check_kernel(request.kernel, request.backend)
     images, model = load(request, announce, images, model)
-    with _mxnet.alone:
+    with _mxnet.lock:
         return _run(request, given.kernel, file, images, model, between, judge)
 
 
@@ -175,14 +175,14 @@ def _run(
     for index in range(request.repeat):
         if between is not None:
             between(index)
-        before = waiting.waited()
+        before = scheduler_stats.waited()
         try:
             scores, times = predictor.predict(pixels, memory)
         except DeviceError as error:
             if file is None:
                 raise
             raise CheckFailed(f"{file.name} failed: {error}") from None
-        after = waiting.waited()
+        after = scheduler_stats.waited()
         passes.append(times)
         waits.append(None if before is None or after is None else max(0.0, after - before))
     if between is not None:
@@ -264,21 +264,21 @@ def check_scores(scores: np.ndarray) -> None:
 
 def _judging():
     """The module that judges kernel files: only who has one imports it."""
-    from .submissions import judging
+    from .kernel_files import judging
 
     return judging
 
 
 def _loaded(kernel: str) -> bool:
     """Whether this is the name of a kernel file that this process has loaded, and no path."""
-    from .submissions import loading
+    from .kernel_files import loading
 
     return kernel in loading.names_of_loaded() and not Path(kernel).exists()
 
 
 def _with_file(request: Request):
     """The request with its kernel file loaded, and called by its name; and the file."""
-    from .submissions import loading
+    from .kernel_files import loading
 
     backend = loading.backend_of(request.kernel, request.kernel_format, request.backend)
     device = cast(int, request.device)  # the request refuses `all` beside a kernel file
@@ -297,7 +297,7 @@ def load(
     """The request's images and its model, loaded where the caller does not give them; arguments as `run` takes them."""
     if images is None:
         # The built-in set is drawn with OpenBLAS, whose lock does not survive a fork in another thread.
-        with announce("fashion-mnist data"), _mxnet.alone:
+        with announce("fashion-mnist data"), _mxnet.lock:
             images = dataset.load(request.n, request.data_dir, request.data, request.images, request.labels)
     if model is None:
         with announce("model"):  # without the lock: h5py has one of its own, which a fork takes first

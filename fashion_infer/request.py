@@ -12,8 +12,8 @@ from .data import dataset, resize
 from .devices import ALL, BACKENDS, Device
 from .errors import UsageError
 from .graph.symbol import OPERATORS
+from .kernel_files import paths
 from .library.fused import check_precision
-from .submissions import paths
 
 MODES = ("fused", "operator")
 WEIGHTS = ("shipped", "original")
@@ -106,7 +106,7 @@ class Request:
 
     def _check_format(self) -> None:
         if self.kernel_format is not None:
-            from .submissions import formats, paths
+            from .kernel_files import formats, paths
 
             formats.insisted([self.kernel] if paths.is_path(self.kernel) else [], self.kernel_format)
 

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, Dict, List, NamedTuple, Optional, Sequenc
 import numpy as np
 
 from . import __version__, _mxnet
+from .bench import process
 from .inference.layer_times import LayerTime
 from .library import build
 from .library.op_times import OpTime
-from .measure import process
 
 if TYPE_CHECKING:
-    from .submissions.judging import Verdict
+    from .kernel_files.judging import Verdict
 
 
 class Layer(NamedTuple):

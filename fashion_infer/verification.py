@@ -7,9 +7,9 @@ from . import devices, pipeline
 from .checkpoints import editions, originals, zoo
 from .data import dataset
 from .errors import CheckFailed, UsageError
+from .kernel_files import paths
 from .library import kernels
 from .request import Request
-from .submissions import paths
 
 
 class Check(NamedTuple):
@@ -77,7 +77,7 @@ def verify(models: Sequence[str], asked: Request) -> List[Check]:
 
 
 def _try_file(asked: Request, chosen: Sequence[zoo.Model]) -> None:
-    from .submissions import checking, loading
+    from .kernel_files import checking, loading
 
     shapes = sorted({s for model in chosen for s in editions.convolution_shapes(editions.get(model.edition))})
     backend = loading.backend_of(asked.kernel, asked.kernel_format, asked.backend)
@@ -94,7 +94,7 @@ def _try_file(asked: Request, chosen: Sequence[zoo.Model]) -> None:
 def _ways_of_kernel(asked: Request) -> Iterator[Tuple[str, str, str]]:
     """The same for one kernel."""
     if paths.is_path(asked.kernel):
-        from .submissions import loading
+        from .kernel_files import loading
 
         yield "operator", "custom", loading.backend_of(asked.kernel, asked.kernel_format, asked.backend)
         return

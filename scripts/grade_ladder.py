@@ -18,13 +18,13 @@ import time
 from pathlib import Path
 from typing import Any, Dict, List, Tuple
 
+from fashion_infer.bench import conv
 from fashion_infer.grading import marks, rubric
 from fashion_infer.grading.device import Gpu, known
 from fashion_infer.grading.intake.building import Plugin
 from fashion_infer.grading.referee import Machine, Referee
 from fashion_infer.grading.referee.inputs import Seed
 from fashion_infer.grading.sandbox import required
-from fashion_infer.measure import conv
 
 _SHARE, _MICROSECONDS, _APART = 0.03, 8.0, 1.05
 _MOST_SECONDS = 15.0  # of a grade, built, on an H200

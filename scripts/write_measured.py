@@ -12,7 +12,7 @@ import re
 import runpy
 from pathlib import Path
 
-from fashion_infer.measure import records
+from fashion_infer.bench import records
 from fashion_infer.present import files
 from fashion_infer.present.bench import conv
 from fashion_infer.present.charts import kernels, throughput
@@ -72,7 +72,7 @@ def write_times(first_page, ladder):
 
 
 def leave_out_empty(path):
-    """Take out of a file's measurements the fields that have no value, but for those that `measure.documents` asks for,
+    """Take out of a file's measurements the fields that have no value, but for those that `bench.documents` asks for,
     those that are left out, summaries that an earlier row of the same name has, our float32, and a status that is ok.
     Why one is skipped goes too: no page says it."""
     data = json.loads(path.read_text(encoding="utf-8"))

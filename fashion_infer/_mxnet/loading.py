@@ -13,9 +13,9 @@ from pathlib import Path
 from ..errors import DeviceError
 from ..system import limits
 from . import cuda_11
-from .alone import once
 from .lazy_import import fast_mxnet_import
 from .logs import quiet
+from .mxnet_lock import once
 from .numpy_names import restore
 from .threads import openmp_thread_count, openmp_threads
 

@@ -6,8 +6,8 @@ from typing import Set
 
 from ..errors import DeviceError
 from ..library import bindings
-from .alone import once
 from .loading import load
+from .mxnet_lock import once
 
 BACKEND = "fashion_infer"  # what optimize_for calls our partitioner
 FUSED_OPERATOR = "_fashion_infer_network"  # the operator that stands for a chain of nodes that the library has taken

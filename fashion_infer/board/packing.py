@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import List, NamedTuple
 
 from ..errors import UsageError
-from ..submissions import neighbours
+from ..kernel_files import neighbours
 
 _MOST = 64 << 20  # bytes that are read at all; the board has its own limit
 

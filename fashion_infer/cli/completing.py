@@ -60,7 +60,7 @@ def _kernels(ctx):
 
 
 def _formats(ctx):
-    from ..submissions import formats
+    from ..kernel_files import formats
 
     found = {entry.name: f"{entry.years}: {entry.looked_for}" for entry in formats.FORMATS}
     return {**found, **{name: f"the same as {entry}" for name, entry in formats.ALIASES.items()}}
@@ -73,7 +73,7 @@ def _programs(ctx):
 
 
 def _peers(ctx):
-    from ..measure import conv, network
+    from ..bench import conv, network
 
     names = network.PEERS if ctx.info_name == "net" else conv.PEERS
     return {**dict.fromkeys(names), "none": "measure ours alone"}

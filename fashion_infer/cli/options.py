@@ -7,7 +7,7 @@ import click
 
 from ..system.isolation import TIMEOUT
 from . import scaling
-from .apart import apart
+from .isolated_run import run_isolated
 
 
 class Number(click.FloatRange):
@@ -158,7 +158,7 @@ def takes_request(*options):
         @functools.wraps(function)
         def command(*arguments, **values):
             timeout = values.pop("timeout", TIMEOUT)
-            apart([values.get("kernel")], timeout)
+            run_isolated([values.get("kernel")], timeout)
             from ..request import Request
 
             if "ray" in values:

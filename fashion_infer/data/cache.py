@@ -1,4 +1,4 @@
-"""Resized images in the user's cache: every file carries a digest. `system.kept` holds them within a bound."""
+"""Resized images in the user's cache: every file carries a digest. `system.cache_limits` holds them within a bound."""
 
 import contextlib
 import os
@@ -9,7 +9,7 @@ from typing import Optional, Tuple
 import numpy as np
 
 from ..errors import DataError
-from ..system import inputs, kept
+from ..system import cache_limits, inputs
 from ..system.files import replacing
 
 # CRC-32 finds what damages a file; whoever forges one has the user's account. Of fa2020's 10,000 images it takes 46 ms
@@ -22,7 +22,7 @@ def get(name: str, shape: Tuple[int, ...]) -> Optional[np.ndarray]:
 
     The file is read, and what was read is checked: a file that changes later changes nothing.
     """
-    place = kept.folder(kept.RESIZED)
+    place = cache_limits.folder(cache_limits.RESIZED)
     if place is None:
         return None
     path = place / name
@@ -36,7 +36,7 @@ def get(name: str, shape: Tuple[int, ...]) -> Optional[np.ndarray]:
     if begin < 0 or _digest(content[:end]) != content[end:].tobytes():
         print(f"fashion-infer: {path} was damaged: it is made again", file=sys.stderr)
         return None
-    kept.use(path)
+    cache_limits.use(path)
     return content[begin:end].reshape(shape)
 
 
@@ -45,11 +45,15 @@ def put(name: str, array: np.ndarray) -> None:
 
     It is a .npy file with the digest of all that behind it, which NumPy does not read.
     """
-    place = kept.folder(kept.RESIZED)
-    if place is None or array.nbytes > kept.bound() or (os.path.exists(place / name) and not (place / name).is_file()):
+    place = cache_limits.folder(cache_limits.RESIZED)
+    if (
+        place is None
+        or array.nbytes > cache_limits.bound()
+        or (os.path.exists(place / name) and not (place / name).is_file())
+    ):
         return
     path = place / name
-    kept.make_room(array.nbytes + 200, path)
+    cache_limits.make_room(array.nbytes + 200, path)
     with contextlib.suppress(OSError, DataError):
         path.parent.mkdir(parents=True, exist_ok=True)
         with replacing(path, DataError, durable=False) as temporary:

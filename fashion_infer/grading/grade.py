@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Callable, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 from ..errors import DeviceError, FashionInferError, UsageError
-from ..system import kept
+from ..system import cache_limits
 from . import marks, verdict
 from .intake import building, submission
 from .intake.archives import Refused
@@ -78,7 +78,7 @@ def grade(request: Request, progress: Callable[[str], None] = lambda line: None)
     """
     paths = [submission.check(source) for source in request.sources]
     machine = Machine(required(request.unsandboxed), request.unsandboxed)
-    return _judged(request, paths, machine, kept.made_folder(kept.GRADED), progress)
+    return _judged(request, paths, machine, cache_limits.made_folder(cache_limits.GRADED), progress)
 
 
 class _Ready(NamedTuple):

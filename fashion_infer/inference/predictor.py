@@ -8,7 +8,7 @@ from typing import Callable, List, Optional, Sequence, Tuple
 
 import numpy as np
 
-from .._mxnet import alone
+from .._mxnet import lock as mxnet_lock
 from .._mxnet.bound import BoundGraph
 from .._mxnet.stopwatch import Stopwatch
 from ..checkpoints.checkpoint import Checkpoint
@@ -95,7 +95,7 @@ class Predictor:
         if mode == "fused":
             graph = rewrite.taking_pixels(graph)
         self._pixels = rewrite.takes_pixels(graph)
-        with alone:
+        with mxnet_lock:
             self._bound = BoundGraph(
                 rewrite.tagged(graph, backend, device, kernel, first_node),
                 checkpoint.weights,
@@ -146,7 +146,7 @@ class Predictor:
         watch = self.stopwatch()
         scores: List[np.ndarray] = []
         records: List[OpTime] = []
-        with alone:  # the op-time log is one for the process too
+        with mxnet_lock:  # the op-time log is one for the process too
             for start in range(0, len(images), self.batch_size):
                 part = images[start : start + self.batch_size]
                 self.warm(part)

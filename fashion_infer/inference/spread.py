@@ -4,7 +4,7 @@ from typing import Callable, List, Optional, Sequence, Tuple
 
 import numpy as np
 
-from .._mxnet import alone
+from .._mxnet import lock as mxnet_lock
 from ..library import op_times
 from .layer_times import LayerTime, together
 from .predictor import Predictor
@@ -50,7 +50,7 @@ class SpreadPredictor:
             if each is not None:
                 each()
 
-        with alone:  # for the threads of `share` too, which set nothing up: see `warm`
+        with mxnet_lock:  # for the threads of `share` too, which set nothing up: see `warm`
             for predictor in self._predictors:
                 for count in {part.stop - part.start for part in parts}:
                     predictor.warm(images[:count])

@@ -17,7 +17,7 @@ class OpTime(NamedTuple):
     download: float
     item_bytes: int = 4  # of the data: 1 where it was pixels
     layer_seconds: float = 0.0  # of a user's kernel with phases: prolog, forward and epilog
-    findings: int = 0  # FOPS_FOUND_* bits: what a user's kernel was seen to do (submissions.check)
+    findings: int = 0  # FOPS_FOUND_* bits: what a user's kernel was seen to do (kernel_files.check)
 
     @property
     def operations(self) -> int:

@@ -2,7 +2,7 @@
 
 from typing import List
 
-from ..measure.verdicts import Comparison
+from ..bench.verdicts import Comparison
 from ..system.text import shown
 from .content import Part, Text, number, table
 

@@ -5,8 +5,8 @@ import os
 from pathlib import Path
 from typing import Any, Callable, Dict, Optional, Sequence, Type
 
+from ..bench.records import Result
 from ..errors import FashionInferError, UsageError
-from ..measure.records import Result
 from ..system import files
 from .charts.figure import check_path
 from .content import Page

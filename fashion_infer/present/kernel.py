@@ -4,7 +4,7 @@ from typing import List, Sequence
 
 from .content import Part, Table, Text, number, table
 
-_OUTSIDE = "work outside Op Time"  # how the finding ends (`submissions.plugin.FOUND`)
+_OUTSIDE = "work outside Op Time"  # how the finding ends (`kernel_files.plugin.FOUND`)
 
 
 def marked(name: str, findings: Sequence[str]) -> str:
@@ -13,7 +13,7 @@ def marked(name: str, findings: Sequence[str]) -> str:
 
 
 def verdict(found) -> List[Part]:
-    """A kernel file after a run of a network (a `submissions.judging.Verdict`): a line a layer, and more."""
+    """A kernel file after a run of a network (a `kernel_files.judging.Verdict`): a line a layer, and more."""
     kernel = found.kernel
     lines = [f"{kernel.name} (format {kernel.format}):"]
     for one in found.layers:
@@ -27,7 +27,7 @@ def verdict(found) -> List[Part]:
 
 
 def check(found) -> List[Part]:
-    """The report of `kernel check` (`submissions.checking.Checked`)."""
+    """The report of `kernel check` (`kernel_files.checking.Checked`)."""
     kernel, tried = found.kernel, found.tried
     phases = any(one.layer_seconds for one in tried)
     columns = [

@@ -2,7 +2,7 @@
 
 from typing import Dict, List, Optional, Sequence
 
-from ..measure.process import as_time_prints
+from ..bench.process import as_time_prints
 from ..profiling import counters, tables
 from ..profiling.figures import Figures
 from ..profiling.overhead import Overhead
@@ -21,7 +21,7 @@ def parts(
     figures
         From `profiling.session`, or read again from its JSON.
     ceilings
-        Of the device; see `measure.ceilings`. None where they were not measured.
+        Of the device; see `bench.ceilings`. None where they were not measured.
     mode
         Of the run, where a page shows two.
     backend

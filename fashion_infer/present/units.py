@@ -9,7 +9,7 @@ def arithmetic(backend: str) -> Tuple[str, float]:
 
 
 def ceiling(name: str, value: float, backend: str) -> Tuple[str, float]:
-    """A ceiling of `measure.ceilings` in words, and its value in the unit that they end with."""
+    """A ceiling of `bench.ceilings` in words, and its value in the unit that they end with."""
     unit, scale = arithmetic(backend)
     for end, what, of, factor in (("_gb_s", "memory", "GB/s", 1.0), ("_tflop_s", "matrix product", unit, scale)):
         if name.endswith(end):

@@ -10,8 +10,8 @@ import subprocess
 import sys
 from typing import Dict, List, NamedTuple, Optional, Sequence
 
+from ..bench import child
 from ..errors import DeviceError
-from ..measure import child
 from .demangle import demangle
 
 INSTALL = (

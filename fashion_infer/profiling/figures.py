@@ -2,7 +2,7 @@
 
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
-from ..measure.process import Usage
+from ..bench.process import Usage
 from . import overhead, tables, throughput
 from .overhead import Overhead
 from .tables import Table
@@ -15,7 +15,7 @@ class Figures(NamedTuple):
     tables: List[Table]  # activities of the GPU or the CPU, then calls into CUDA or MXNet
     usage: Optional[Usage] = None  # of the program up to the end of the profiled passes; None without a profiler
     throughput: Sequence[Throughput] = ()
-    ceilings: Optional[Dict[str, float]] = None  # see `measure.ceilings.measure`
+    ceilings: Optional[Dict[str, float]] = None  # see `bench.ceilings.measure`
     no_ceilings: Optional[str] = None  # why there are none
     overhead: Sequence[Overhead] = ()
 

@@ -5,11 +5,11 @@ from contextlib import nullcontext
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from .. import pipeline
+from ..bench import ceilings, process
 from ..errors import DeviceError, UsageError
 from ..inference.model import LoadedModel
 from ..library import kernels
 from ..library.op_times import OpTime
-from ..measure import ceilings, process
 from ..request import Request
 from ..result import Layer, Result
 from . import overhead, records, tables, throughput

@@ -7,16 +7,16 @@ from datetime import datetime, timezone
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple, TypeVar
 
 from .. import devices, doctor, pipeline, verification
+from ..bench import ceilings, conv, network
+from ..bench.records import Result as Benchmark
 from ..checkpoints import zoo
 from ..data import dataset
 from ..errors import DeviceError
+from ..kernel_files import paths
 from ..library import devices as library_devices
 from ..library import kernels, thread_pool
-from ..measure import ceilings, conv, network
-from ..measure.records import Result as Benchmark
 from ..request import Request as RunRequest
 from ..result import Result, versions
-from ..submissions import paths
 from . import profiles
 from .request import Request
 
@@ -58,7 +58,7 @@ class Measured(NamedTuple):
     no_convolutions: str  # why
     networks: Optional[Benchmark]
     no_networks: str  # why
-    ceilings: Dict[str, float]  # see measure.ceilings.measure; empty where they could not be measured
+    ceilings: Dict[str, float]  # see bench.ceilings.measure; empty where they could not be measured
     no_ceilings: str  # why
     runs: List[Result]  # operator mode, fused mode
     run_commands: List[str]
@@ -242,7 +242,7 @@ def _backend(request: Request) -> str:
     if not paths.is_path(request.kernel):
         kernels.check_kernel(request.kernel, request.backend)
         return request.backend
-    from ..submissions import loading
+    from ..kernel_files import loading
 
     backend = loading.backend_of(request.kernel, request.kernel_format, request.backend)
     loading.load(request.kernel, request.kernel_format, backend, device=request.device)

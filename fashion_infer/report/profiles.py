@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 from typing import NamedTuple, Sequence
 
-from ..measure import child
+from ..bench import child
 from ..profiling.figures import Figures, from_dict
 from ..profiling.tables import Row, Table
 from ..result import Result

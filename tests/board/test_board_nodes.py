@@ -9,7 +9,7 @@ import pytest
 from board_kit import Kit
 from sqlalchemy import func, select
 
-from fashion_infer.board.page import line
+from fashion_infer.board.page import queue_cache
 from fashion_infer.board.page.view import queues
 from fashion_infer.board.queue import dispatcher as dispatching
 from fashion_infer.board.queue.dispatcher import Dispatcher
@@ -96,7 +96,7 @@ def test_all_nodes_go_and_others_come(board: Kit, cluster):
     with board.store.read() as session:
         assert expectation.schedule(session, "cpu") is None and expectation.slots_of(session, "cpu") == 0
         ann = board.person(session, "Ann")
-        page = queues.gather(line.Queues().of(session, "cpu"), board.of_class(session), ann, 0)
+        page = queues.gather(queue_cache.Queues().of(session, "cpu"), board.of_class(session), ann, 0)
         assert "0 of 0 graders at work, 4 waiting" in page.lead and "No grader is up at the moment" in page.lead
         assert page.mine[0].endswith("1st in the queue; no grader is up.") and page.rows[0].wait == "no grader is up"
     for _ in range(40):  # nothing is handed to a cluster that has no place for it

@@ -16,7 +16,7 @@ from profiles import pick
 from sqlalchemy import func, select
 
 from fashion_infer import board
-from fashion_infer.board import remembered, serving
+from fashion_infer.board import credentials, serving
 from fashion_infer.board.client import Client
 from fashion_infer.board.packing import packed
 from fashion_infer.board.queue import grading
@@ -153,7 +153,7 @@ class TestDispatcher:
 def own_home(monkeypatch, tmp_path):
     """A home of one's own, where tokens are kept."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    for name in (remembered.URL, remembered.TOKEN):
+    for name in (credentials.URL, credentials.TOKEN):
         monkeypatch.delenv(name, raising=False)
     return tmp_path
 
@@ -165,14 +165,14 @@ class TestClient:
             Client(url, "t")
 
     def test_tokens_are_kept_for_nobody_else(self, own_home):
-        path = remembered.remember("https://b.example/", "t1")
+        path = credentials.remember("https://b.example/", "t1")
         assert path.stat().st_mode & 0o777 == 0o600
         there = ("https://b.example", "t1", None)
-        assert remembered.known(None) == there == remembered.known("https://b.example")
-        remembered.remember("https://c.example", "t2")
-        assert remembered.known(None).token == "t2" and remembered.known("https://b.example/").token == "t1"
+        assert credentials.known(None) == there == credentials.known("https://b.example")
+        credentials.remember("https://c.example", "t2")
+        assert credentials.known(None).token == "t2" and credentials.known("https://b.example/").token == "t1"
         with pytest.raises(UsageError, match="no token for"):
-            remembered.known("https://d.example")
+            credentials.known("https://d.example")
 
     def test_the_same_folder_is_the_same_bytes(self, tmp_path):
         for name in ("a", "b"):

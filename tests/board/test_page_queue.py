@@ -6,7 +6,7 @@ import filled_board as fill
 import pytest
 
 pytest.importorskip("fastapi")
-from fashion_infer.board.page.line import Queues
+from fashion_infer.board.page.queue_cache import Queues
 from fashion_infer.board.page.view import queues as view
 from fashion_infer.board.store import expectation, queue
 from fashion_infer.board.store.models import Job, Queue, Submission

@@ -10,7 +10,7 @@ import profiles
 import pytest
 from chromium import LOW_CONTRAST
 
-from fashion_infer.measure import records
+from fashion_infer.bench import records
 from fashion_infer.present.report import pages
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -8,9 +8,9 @@ import torch_chains
 from torch_chains import error, weights
 
 from fashion_infer import pipeline
+from fashion_infer.bench import stream
 from fashion_infer.inference.sharing import share
 from fashion_infer.library import op_times
-from fashion_infer.measure import stream
 from fashion_infer.request import Request
 
 pytestmark = [

@@ -4,10 +4,10 @@ import sys
 
 import pytest
 
+from fashion_infer.bench import conv, network
+from fashion_infer.bench.machines import tensors
 from fashion_infer.errors import DeviceError
 from fashion_infer.library import kernels
-from fashion_infer.measure import conv, network
-from fashion_infer.measure.machines import tensors
 
 
 @pytest.fixture(autouse=True)

@@ -9,7 +9,7 @@ from profiles import drawn
 from fashion_infer.grading import rubric
 from fashion_infer.grading.device import Gpu
 from fashion_infer.grading.sandbox import available, layers
-from fashion_infer.submissions import formats
+from fashion_infer.kernel_files import formats
 from fashion_infer.system import compilers
 
 pytestmark = [
@@ -18,7 +18,7 @@ pytestmark = [
     pytest.mark.skipif(not available().isolated, reason="no sandbox"),
 ]
 ROOT = Path(__file__).resolve().parents[2]
-TEMPLATES = ROOT / "fashion_infer" / "submissions" / "templates"
+TEMPLATES = ROOT / "fashion_infer" / "kernel_files" / "templates"
 HONEST = TEMPLATES / "conv.cu"
 ON_GPU = [entry for entry in formats.FORMATS if entry.backend == "gpu"]
 FILES = sorted((ATTACKS / "gpu").glob("*.cu"))

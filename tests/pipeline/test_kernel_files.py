@@ -13,15 +13,15 @@ import profiles
 import pytest
 import reference
 
-from fashion_infer import infer, submissions
+from fashion_infer import infer, kernel_files
 from fashion_infer.errors import CheckFailed, DeviceError, UsageError
+from fashion_infer.kernel_files import formats, paths
 from fashion_infer.library import devices, kernels
-from fashion_infer.submissions import formats, paths
 from fashion_infer.system import compilers
 
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLES = ROOT / "tests" / "submissions"
-TEMPLATES = ROOT / "fashion_infer" / "submissions" / "templates"
+TEMPLATES = ROOT / "fashion_infer" / "kernel_files" / "templates"
 CPU = [entry.name for entry in formats.FORMATS if entry.backend == "cpu"]
 RUN = ("run", "--data", "synthetic", "--n", "200")
 BENCH = ("bench", "conv", "--against", "none", "--batch", "40", "--repeat", "1")
@@ -389,7 +389,7 @@ def test_the_example_in_the_header_compiles_and_runs(tmp_path):
         f"-I{ROOT / 'custom_ops' / 'include'}",
     ]
     subprocess.run([*command, str(source), "-o", str(target)], check=True)
-    found = submissions.check(target, shapes=[(2, 13, 40, 4), (1, 64, 6, 5)], images=4)
+    found = kernel_files.check(target, shapes=[(2, 13, 40, 4), (1, 64, 6, 5)], images=4)
     assert found.right and found.kernel.format == "prebuilt"
 
 

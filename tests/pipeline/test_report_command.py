@@ -8,7 +8,7 @@ import pytest
 
 from fashion_infer.report import gather
 
-FILE = Path(__file__).resolve().parents[2] / "fashion_infer" / "submissions" / "templates" / "conv.cpp"
+FILE = Path(__file__).resolve().parents[2] / "fashion_infer" / "kernel_files" / "templates" / "conv.cpp"
 
 
 # One of the two in a run: each takes 15 s.

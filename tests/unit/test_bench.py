@@ -13,18 +13,18 @@ import pytest
 import reference
 
 from fashion_infer import devices
+from fashion_infer.bench import checking, conv, random_network, records, timing
+from fashion_infer.bench import reference as bench_reference
+from fashion_infer.bench.grid import points
+from fashion_infer.bench.machines import cpu, memory, tensors
+from fashion_infer.bench.peers import onnx_model
+from fashion_infer.bench.records import ConvolutionShape
+from fashion_infer.bench.timing import Contender
 from fashion_infer.checkpoints import editions
 from fashion_infer.errors import DeviceError, UsageError
 from fashion_infer.graph.layers import Convolution, Dense, Flatten, MaxPool, Relu, Tanh
 from fashion_infer.library import bindings, kernels
 from fashion_infer.library import devices as library_devices
-from fashion_infer.measure import checking, conv, random_network, records, timing
-from fashion_infer.measure import reference as bench_reference
-from fashion_infer.measure.grid import points
-from fashion_infer.measure.machines import cpu, memory, tensors
-from fashion_infer.measure.peers import onnx_model
-from fashion_infer.measure.records import ConvolutionShape
-from fashion_infer.measure.timing import Contender
 from fashion_infer.present import files
 
 ROOT = Path(__file__).resolve().parents[2]

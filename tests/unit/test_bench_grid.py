@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 import reference
 
+from fashion_infer.bench import layers, timing
+from fashion_infer.bench.grid import exact, measuring, points, standing
+from fashion_infer.bench.machines import cpu
+from fashion_infer.bench.records import OURS, PEER, Case, ConvolutionShape, Measurement
+from fashion_infer.bench.timing import Contender
 from fashion_infer.errors import UsageError
 from fashion_infer.library import kernels
-from fashion_infer.measure import layers, timing
-from fashion_infer.measure.grid import exact, measuring, points, standing
-from fashion_infer.measure.machines import cpu
-from fashion_infer.measure.records import OURS, PEER, Case, ConvolutionShape, Measurement
-from fashion_infer.measure.timing import Contender
 
 GRID = ("bench", "conv", "--grid", "--backend", "cpu", "--batches", "1,2")
 

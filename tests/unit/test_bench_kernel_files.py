@@ -7,12 +7,12 @@ import pytest
 import reference
 from test_bench import Tensors
 
-from fashion_infer import submissions
+from fashion_infer import kernel_files
+from fashion_infer.bench import timing, user_kernels
+from fashion_infer.bench.machines import cuda
 from fashion_infer.errors import CheckFailed, DeviceError
+from fashion_infer.kernel_files import needs
 from fashion_infer.library import bindings, kernels
-from fashion_infer.measure import kernel_files, timing
-from fashion_infer.measure.machines import cuda
-from fashion_infer.submissions import needs
 
 ROOT = Path(__file__).resolve().parents[2]
 PICKED = np.array([0, 3, 6, 9])
@@ -52,15 +52,15 @@ def work(monkeypatch):
 
 
 def checked(work, path, **changes):
-    kernel = submissions.load(path)._replace(backend="gpu", **changes)
-    row, (x, weight) = kernel_files.row_of(kernel), (work.x_on_host, work.weight_on_host)
+    kernel = kernel_files.load(path)._replace(backend="gpu", **changes)
+    row, (x, weight) = user_kernels.row_of(kernel), (work.x_on_host, work.weight_on_host)
     want = reference.convolve(x[PICKED], weight)
-    return row, kernel_files.checked("gpu", work, row, kernel, PICKED, want, x, weight)
+    return row, user_kernels.checked("gpu", work, row, kernel, PICKED, want, x, weight)
 
 
 @pytest.mark.parametrize("host_memory, call", [(False, ("device", 7)), (True, ("host", 1))])
 def test_a_file_runs_where_its_format_has_its_tensors(work, host_memory, call):
-    path = ROOT / "fashion_infer/submissions/templates/conv.cpp"
+    path = ROOT / "fashion_infer/kernel_files/templates/conv.cpp"
     row, contender = checked(work, path, host_memory=host_memory)
     assert (row.status, row.precision, row.findings, row.step) == ("ok", "float32", (), None) and row.error < 1e-6
     assert row.file == str(path) and row.summary == f"{path} (c-cpu)"
@@ -74,7 +74,7 @@ def test_a_file_runs_where_its_format_has_its_tensors(work, host_memory, call):
 
 def test_the_first_wrong_image_is_found_among_all(work, tmp_path):
     file = tmp_path / "five.cpp"
-    template = (ROOT / "fashion_infer/submissions/templates/conv.cpp").read_text()
+    template = (ROOT / "fashion_infer/kernel_files/templates/conv.cpp").read_text()
     file.write_text(template.replace("b < (size_t)B", "b < (size_t)(B < 5 ? B : 5)"))
     row, contender = checked(work, file)
     assert contender is None and (row.status, row.precision) == ("wrong", "wrong")

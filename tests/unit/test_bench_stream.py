@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 from test_bench import Tensors
 
+from fashion_infer.bench import stream
+from fashion_infer.bench.machines import tensors
 from fashion_infer.errors import DeviceError
 from fashion_infer.library import devices as library_devices
 from fashion_infer.library import kernels
 from fashion_infer.library.fused import FusedNetwork
-from fashion_infer.measure import stream
-from fashion_infer.measure.machines import tensors
 
 SMALL = ("bench", "net", "--device", "all", "--images", "1010", "--batch", "100", "--repeat", "2")
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fashion_infer.measure.records import Case, ConvolutionShape, Measurement, Result
+from fashion_infer.bench.records import Case, ConvolutionShape, Measurement, Result
 from fashion_infer.present import content
 from fashion_infer.present.charts import figure, images, kernels, roofline, throughput
 from fashion_infer.present.charts.smaller import smaller, with_classes

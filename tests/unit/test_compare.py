@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fashion_infer.measure import ranks, verdicts
-from fashion_infer.system import waiting
+from fashion_infer.bench import ranks, verdicts
+from fashion_infer.system import scheduler_stats
 
 # Few values, so that there are ties.
 VALUES = st.one_of(st.integers(1, 8).map(float), st.floats(0.01, 10, allow_subnormal=False))
@@ -325,26 +325,26 @@ class TestOtherPrograms:
         for thread, text in (("7", "900 1500000000 3\n"), ("8", "900 250000000 3\n")):
             (tmp_path / thread).mkdir()
             (tmp_path / thread / "schedstat").write_text(text)
-        monkeypatch.setattr(waiting, "TASKS", tmp_path)
-        assert waiting.waited() == 1.75
+        monkeypatch.setattr(scheduler_stats, "TASKS", tmp_path)
+        assert scheduler_stats.waited() == 1.75
         (tmp_path / "8" / "schedstat").unlink()
-        assert waiting.waited() is None  # it counts for some alone: for none
-        monkeypatch.setattr(waiting, "TASKS", tmp_path / "nowhere")
-        assert waiting.waited() is None
+        assert scheduler_stats.waited() is None  # it counts for some alone: for none
+        monkeypatch.setattr(scheduler_stats, "TASKS", tmp_path / "nowhere")
+        assert scheduler_stats.waited() is None
 
     def test_waited_beside_another_program(self):
         """Two that compute on one processor: one of them waits while the other runs."""
         allowed = os.sched_getaffinity(0)
-        if waiting.waited() is None:
+        if scheduler_stats.waited() is None:
             pytest.skip("Linux does not count it here")
         other = None
         try:
             os.sched_setaffinity(0, {min(allowed)})
             other = subprocess.Popen([sys.executable, "-c", "while True: pass"])
-            before, end = waiting.waited(), time.thread_time() + 0.2
+            before, end = scheduler_stats.waited(), time.thread_time() + 0.2
             while time.thread_time() < end:
                 pass
-            assert waiting.waited() > before
+            assert scheduler_stats.waited() > before
         finally:
             os.sched_setaffinity(0, allowed)
             if other is not None:

@@ -17,7 +17,7 @@ import reference
 import fashion_infer
 from fashion_infer.checkpoints import editions, zoo
 from fashion_infer.cli import completing, main
-from fashion_infer.submissions import formats
+from fashion_infer.kernel_files import formats
 
 ROOT = Path(fashion_infer.__file__).parents[1]
 # Texts that nobody can know beforehand.

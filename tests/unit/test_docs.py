@@ -13,7 +13,7 @@ import pytest
 import reference
 
 from fashion_infer.cli.main import cli
-from fashion_infer.submissions import formats, paths
+from fashion_infer.kernel_files import formats, paths
 
 ROOT = Path(__file__).resolve().parents[2]
 OPS = ROOT / "custom_ops"

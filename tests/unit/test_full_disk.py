@@ -13,11 +13,11 @@ import profiles
 import pytest
 
 from fashion_infer.errors import DeviceError
-from fashion_infer.submissions import build, formats
-from fashion_infer.system import kept
+from fashion_infer.kernel_files import build, formats
+from fashion_infer.system import cache_limits
 
 ROOT = Path(__file__).resolve().parents[2]
-KERNEL = (ROOT / "fashion_infer" / "submissions" / "templates" / "conv.cpp").read_text()
+KERNEL = (ROOT / "fashion_infer" / "kernel_files" / "templates" / "conv.cpp").read_text()
 # In every Python that a command starts: from the FULL_AT-th on, nothing below FULL_BELOW is made, opened or renamed.
 SITE = """
 import errno, os, sys
@@ -99,5 +99,5 @@ def test_a_compiler_that_finds_no_room_is_no_error_of_the_file(bare, monkeypatch
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(Path, "write_bytes", full)
-    with pytest.raises(kept.Unwritable, match="No space left on device: make room"):
+    with pytest.raises(cache_limits.Unwritable, match="No space left on device: make room"):
         build.build(kernel, compile=fails)

@@ -25,7 +25,7 @@ from fashion_infer.graph.shapes import ConvolutionShape
 
 ROOT = Path(__file__).resolve().parents[2]
 SMALL = str(ROOT / "tests" / "attacks" / "rubric.toml")
-HONEST = ROOT / "fashion_infer" / "submissions" / "templates" / "conv.cpp"
+HONEST = ROOT / "fashion_infer" / "kernel_files" / "templates" / "conv.cpp"
 WRONG = ROOT / "tests" / "submissions" / "wrong"
 
 

@@ -15,10 +15,10 @@ from fashion_infer.grading import grade, rubric
 from fashion_infer.grading.intake import archives, submission
 from fashion_infer.grading.referee.findings import KINDS
 from fashion_infer.grading.sandbox import available, layers
-from fashion_infer.system import compilers, kept
+from fashion_infer.system import cache_limits, compilers
 
 FILES = sorted((ATTACKS / "cpu").glob("*.cpp"))
-HONEST = Path(grade.__file__).parents[1] / "submissions" / "templates" / "conv.cpp"
+HONEST = Path(grade.__file__).parents[1] / "kernel_files" / "templates" / "conv.cpp"
 NEEDS = pytest.mark.skipif(
     not available().isolated or compilers.find_cxx() is None, reason="no sandbox, or no compiler"
 )
@@ -146,7 +146,7 @@ def test_a_full_disk_is_no_fault_of_an_archive(number, refused, tmp_path, monkey
     for place, name in ((archives, "_copy"), (Path, "rename"))[: 2 - refused]:
         with monkeypatch.context() as patched:
             patched.setattr(place, name, fails)
-            with pytest.raises(submission.Refused if refused else kept.Unwritable, match=os.strerror(number)):
+            with pytest.raises(submission.Refused if refused else cache_limits.Unwritable, match=os.strerror(number)):
                 submission.stage(archive, tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["one.zip"]
 

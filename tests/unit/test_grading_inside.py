@@ -11,8 +11,8 @@ import pytest
 
 from fashion_infer.grading.inside import abi, seccomp
 from fashion_infer.grading.sandbox import Box, Broken, Limits, available, cgroup, layers, run
+from fashion_infer.kernel_files import plugin
 from fashion_infer.library import bindings
-from fashion_infer.submissions import plugin
 from fashion_infer.system import compilers, resources
 
 HELD = pytest.mark.skipif(not available().isolated, reason="no sandbox on this machine")

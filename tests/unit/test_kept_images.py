@@ -7,7 +7,7 @@ import pytest
 
 from fashion_infer.data import cache, dataset, resize, synthetic
 from fashion_infer.errors import UsageError
-from fashion_infer.system import kept as cache_bound
+from fashion_infer.system import cache_limits as cache_bound
 
 NAME = "synthetic-30-0123456789abcdef.npy"
 MADE = np.random.default_rng(5).integers(0, 256, (40, 1, 50, 50)).astype(np.uint8)

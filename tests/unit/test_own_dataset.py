@@ -18,7 +18,7 @@ from fashion_infer.errors import DataError, UsageError
 from fashion_infer.graph import layers as kinds
 from fashion_infer.graph import symbol
 from fashion_infer.request import Request
-from fashion_infer.system import kept
+from fashion_infer.system import cache_limits
 
 CPU = ("--backend", "cpu")
 
@@ -261,9 +261,9 @@ def test_the_page_names_what_is_looked_for_and_the_bounds():
     named = {name for pair in (*own.PAIRS, *own.KEYS) for name in pair}
     dotted = {"t10k-images.idx3-ubyte", "t10k-labels.idx1-ubyte"}
     assert all(f"`{name}`" in page for name in named - dotted) and "a dot for the dash before `idx`" in page
-    for number in (pictures.LONGEST_SIDE, pictures.MOST_PIXELS, kept.DEFAULT_MB):
+    for number in (pictures.LONGEST_SIDE, pictures.MOST_PIXELS, cache_limits.DEFAULT_MB):
         assert f"{number:,}" in page
-    assert kept.BOUND in page and locate.MOST["t10k-labels-idx1-ubyte.gz"] - 5148 == 4096
+    assert cache_limits.BOUND in page and locate.MOST["t10k-labels-idx1-ubyte.gz"] - 5148 == 4096
 
 
 def test_a_network_of_26_classes_on_as_many(tmp_path, invoke):

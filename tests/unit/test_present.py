@@ -5,12 +5,12 @@ from html.parser import HTMLParser
 
 import pytest
 
-from fashion_infer.measure.records import Case, ConvolutionShape, Measurement, Result
+from fashion_infer.bench.records import Case, ConvolutionShape, Measurement, Result
+from fashion_infer.kernel_files import plugin
 from fashion_infer.present import content
 from fashion_infer.present import kernel as kernel_files
 from fashion_infer.present.bench import common, conv, network
 from fashion_infer.present.render import html, markdown, terminal
-from fashion_infer.submissions import plugin
 
 PEERS = {"cudnn fp32": 3.37, "cudnn tf32": 3.36}
 

@@ -14,10 +14,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fashion_infer import devices
+from fashion_infer.bench import process
 from fashion_infer.errors import DeviceError
 from fashion_infer.library import kernels
 from fashion_infer.library.op_times import OpTime
-from fashion_infer.measure import process
 from fashion_infer.present import profile as present
 from fashion_infer.present.render import terminal
 from fashion_infer.profiling import counters, demangle, overhead, records, tables, throughput, trace

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from fashion_infer import devices, verification
+from fashion_infer.bench import ceilings as limits
+from fashion_infer.bench.records import Case, ConvolutionShape, Measurement
 from fashion_infer.errors import DataError, DeviceError, UsageError
 from fashion_infer.library import devices as library_devices
 from fashion_infer.library import kernels
-from fashion_infer.measure import ceilings as limits
-from fashion_infer.measure.records import Case, ConvolutionShape, Measurement
 from fashion_infer.present import content
 from fashion_infer.present.charts import roofline
 from fashion_infer.present.render import html, markdown
@@ -415,7 +415,7 @@ class TestNetwork:
         assert "ours in float32 was not timed" in picture.alt
 
     def test_a_peer_without_metadata(self, monkeypatch):
-        from fashion_infer.measure.machines import cpu
+        from fashion_infer.bench.machines import cpu
 
         def missing(package):
             raise cpu.metadata.PackageNotFoundError(package)

@@ -13,10 +13,10 @@ PACKAGE = Path(fashion_infer.__file__).parent
 CTYPES = {
     "library.bindings": "the operator library",
     "_mxnet.cuda_11": "dlopen of the CUDA libraries that MXNet links, with their symbols for all",
-    "submissions.plugin": "kernels of users, which are libraries of their own",
+    "kernel_files.plugin": "kernels of users, which are libraries of their own",
     "profiling.demangle": "the C++ runtime's own demangler",
     "system.compilers": "whether there is a CUDA driver",
-    "measure.machines.cpu": "memset and memmove, which are timed, and glibc's mallopt",
+    "bench.machines.cpu": "memset and memmove, which are timed, and glibc's mallopt",
     "board.queue.lifeline": "the C library's prctl: a grader dies with its worker",
     "grading.inside.abi": "kernels of users, in a process that has neither NumPy nor this package",
     "grading.inside.kernels": "the same",
@@ -124,10 +124,10 @@ def test_only_the_entry_knows_the_command_line(module):
 
 def test_who_waits_for_a_kernel_file_imports_little():
     """The parent of a command with a kernel file starts Python twice: it must not import all twice."""
-    assert OWN["system.isolation"] == {"errors"} and not OWN["submissions.paths"]
+    assert OWN["system.isolation"] == {"errors"} and not OWN["kernel_files.paths"]
     heavy = {"numpy", "mxnet", "click", "rich", "h5py", "pooch", "matplotlib"}
-    assert not heavy & (OTHER["system.isolation"] | OTHER["submissions.paths"] | OTHER["errors"])
-    assert OWN["cli.apart"] == {"system.isolation", "submissions.paths"}
+    assert not heavy & (OTHER["system.isolation"] | OTHER["kernel_files.paths"] | OTHER["errors"])
+    assert OWN["cli.isolated_run"] == {"system.isolation", "kernel_files.paths"}
 
 
 def test_what_runs_in_the_sandbox_needs_nothing_that_it_does_not_show():

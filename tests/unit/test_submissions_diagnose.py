@@ -8,8 +8,8 @@ import reference
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fashion_infer.submissions import checking, judging
-from fashion_infer.submissions.diagnose import Diagnosis, diagnose
+from fashion_infer.kernel_files import checking, judging
+from fashion_infer.kernel_files.diagnose import Diagnosis, diagnose
 
 
 @pytest.fixture(scope="module")

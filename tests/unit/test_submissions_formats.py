@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fashion_infer.errors import UsageError
-from fashion_infer.submissions import formats, neighbours, source
+from fashion_infer.kernel_files import formats, neighbours, source
 
 SAMPLES = Path(__file__).resolve().parent.parent / "submissions"
 WITH_SOURCE = [entry.name for entry in formats.FORMATS if entry.template]
@@ -50,7 +50,7 @@ def test_samples(file, name, defines):
 
 
 def test_a_stream_at_the_end_is_seen():
-    assert formats.recognise(SAMPLES.parent.parent / "fashion_infer/submissions/templates/conv.cu").defines == (
+    assert formats.recognise(SAMPLES.parent.parent / "fashion_infer/kernel_files/templates/conv.cu").defines == (
         "FOPS_STREAM",
     )
 

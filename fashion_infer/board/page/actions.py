@@ -12,7 +12,7 @@ from ..store.audit import record
 from ..store.models import Person
 from ..store.refused import Who
 from . import responses, session
-from .line import Queues
+from .queue_cache import Queues
 from .session import ALL, INSTRUCTORS, Asked, doer, missing, store
 from .view import staff
 from .view.submissions import number

@@ -11,7 +11,7 @@ from ..store import reading
 from ..store.audit import record
 from ..store.expectation import slots_of
 from ..store.models import Person
-from . import actions, line, responses
+from . import actions, queue_cache, responses
 from .session import ALL, INSTRUCTORS, STAFF, Asked, missing, reader, store
 from .standing import Standing, Standings
 from .view import queues, rankings, staff
@@ -71,7 +71,7 @@ def submission(asked: Asked) -> Response:
     if found is None:
         return missing(asked)
     log = reading.log_lines(asked.session, found.submission, limit=_MOST_LINES)
-    job = line.find(_line(asked), found.submission.id) if found.wait is not None else None
+    job = queue_cache.find(_line(asked), found.submission.id) if found.wait is not None else None
     return asked.html("submission.html", page=one.gather(found, asked.person, log, job, _standing(asked)))
 
 

@@ -16,11 +16,11 @@ BOARD = (to, authority)
 
 def client_of(url, authority):
     """A client for the board that is meant."""
-    from ...board import remembered
+    from ...board import credentials
     from ...board.client import Client
     from ...present.render import terminal
 
-    known = remembered.known(url)
+    known = credentials.known(url)
     return Client(known.url, known.token, authority or known.authority, terminal.notice)
 
 
@@ -32,7 +32,7 @@ def client_of(url, authority):
 @options.takes(click.option("--to", "url", metavar="URL", required=True, help="The board."), authority)
 def login(url, authority):
     """Keep your token for a board, and FILE.pem's name: the token is asked for, or read from standard input."""
-    from ...board import remembered
+    from ...board import credentials
     from ...board.client import Client
     from ...present.render import terminal
 
@@ -40,7 +40,7 @@ def login(url, authority):
     if not token.strip():
         raise UsageError("no token came on standard input")
     who = Client(url, token.strip(), authority, terminal.notice).me()
-    kept = remembered.remember(url, token.strip(), authority)
+    kept = credentials.remember(url, token.strip(), authority)
     terminal.notice(f"{who['name']}, {who['role']} of {who['of_class']}; kept in {kept}")
 
 

@@ -24,9 +24,9 @@ def takes_store(*more, makes=False):
             from ... import board
 
             board.require()
-            from ...board.store import making
+            from ...board.store import create_class
 
-            with making.opened(data, database, makes) as store:
+            with create_class.opened(data, database, makes) as store:
                 return function(store, **values)
 
         command.__doc__, command.__name__ = function.__doc__, function.__name__

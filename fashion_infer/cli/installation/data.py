@@ -18,7 +18,7 @@ def info(data_dir, data, images, labels):
     from ...data import dataset, locate, own
     from ...present import environment
     from ...present.render import terminal
-    from ...system import kept, paths
+    from ...system import cache_limits, paths
 
     if dataset.source_of(data, data_dir, images, labels) == dataset.OWN:
         terminal.show([environment.own_dataset(own.load(data_dir, images, labels))])
@@ -28,9 +28,9 @@ def info(data_dir, data, images, labels):
         states = [locate.inspect(location.path, split) or "ok" for split in ("test", "train")]
         rows.append([location.what, location.path, *(s if s in ("ok", "missing") else "damaged" for s in states)])
     terminal.show([environment.datasets([*rows, ["built in", "", "ok (synthetic)", ""]])])
-    found = [(kind.folder, [entry.size for entry in kept.entries(kind)]) for kind in kept.KINDS]
+    found = [(kind.folder, [entry.size for entry in cache_limits.entries(kind)]) for kind in cache_limits.KINDS]
     folder = paths.cache() or "no folder, for want of a home"
-    terminal.show([environment.kept(str(folder), found, kept.bound(), kept.BOUND)])
+    terminal.show([environment.kept(str(folder), found, cache_limits.bound(), cache_limits.BOUND)])
 
 
 @command.command("fetch", examples=("data fetch", "data fetch --train --to fashion-mnist"))

@@ -19,7 +19,7 @@ def command(first, second, check):
     four repeats), or when a rank test of the repeats sees no difference. What a run's threads waited for a processor is
     not held against it. --check wants two repeats or more.
     """
-    from ...measure import verdicts
+    from ...bench import verdicts
     from ...present import comparison
     from ...present.render import terminal
 

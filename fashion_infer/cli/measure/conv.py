@@ -3,10 +3,10 @@
 import click
 
 from ...errors import CheckFailed, UsageError
-from ...submissions import paths
+from ...kernel_files import paths
 from .. import options
-from ..apart import apart
 from ..groups import Command
+from ..isolated_run import run_isolated
 from . import given, grids
 
 GRID = (
@@ -92,9 +92,9 @@ def command(
     if more and not kernels:
         raise UsageError(f"unexpected argument {more[0]}: kernels are named behind --kernels")
     kernels = [*kernels, *more]
-    apart(kernels, timeout)
+    run_isolated(kernels, timeout)
     from ... import devices
-    from ...measure import conv as measure
+    from ...bench import conv as measure
     from ...present import files
     from ...present.bench import common, conv
     from ...present.charts import kernels as chart
@@ -120,14 +120,14 @@ def _formats(files, names):
     """The format that each file is said to have."""
     if names is None:
         return [None] * len(files)
-    from ...submissions import formats
+    from ...kernel_files import formats
 
     return formats.insisted(files, names)
 
 
 def _backend_of(files, formats, backend):
     """The one backend that all files run on."""
-    from ...submissions import loading
+    from ...kernel_files import loading
 
     found = {file: loading.backend_of(file, format, backend) for file, format in zip(files, formats)}
     if len(set(found.values())) > 1:

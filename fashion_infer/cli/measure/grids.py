@@ -6,7 +6,7 @@ from ...errors import CheckFailed
 def measure(backend, device, against, as_json, plot, markdown, full, batches, seed, seconds):
     """Measure the grid, show it, and write what is asked for."""
     from ... import devices
-    from ...measure.grid import measuring, points
+    from ...bench.grid import measuring, points
     from ...present import files
     from ...present.bench import common, grid
     from ...present.charts import grid as chart

@@ -38,7 +38,7 @@ def command(editions, backend, device, against, batch, repeat, images, as_json, 
         return streams.measure(editions, given.numbers("--batch", batch), repeat, images, as_json, markdown)
     given.refuse({"images": images}, "only with --device all:")
     from ... import devices
-    from ...measure import network as measure
+    from ...bench import network as measure
     from ...present import files
     from ...present.bench import common, network
     from ...present.charts import throughput as chart

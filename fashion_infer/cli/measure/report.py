@@ -4,8 +4,8 @@ import click
 
 from ...errors import CheckFailed
 from .. import options
-from ..apart import apart
 from ..groups import Command
+from ..isolated_run import run_isolated
 
 
 @click.command(
@@ -31,7 +31,7 @@ from ..groups import Command
 )
 def command(out, timeout, **values):
     """Measure everything, and write it as one HTML page and the same as Markdown; exit 1 when something is wrong."""
-    apart([values["kernel"]], timeout)
+    run_isolated([values["kernel"]], timeout)
     from ...present.render import terminal
     from ...report import make
     from ...report.request import Request

@@ -5,7 +5,7 @@ from ...errors import CheckFailed, UsageError
 
 def measure(editions, batches, repeat, images, as_json, markdown):
     """Measure one GPU beside all, show it, and write what is asked for."""
-    from ...measure import stream as measuring
+    from ...bench import stream as measuring
     from ...present import files
     from ...present.bench import stream
     from ...present.render import terminal

@@ -61,7 +61,7 @@ def check_submission(request, result):
     if verdict is None or not verdict.wrong:
         return
     from ...checkpoints import zoo
-    from ...submissions import checking
+    from ...kernel_files import checking
 
     made_for = checking.years_of(verdict.kernel.format)
     run_with = None if request.checkpoint else zoo.chosen(request.model, request.edition).edition

@@ -3,7 +3,7 @@
 import click
 
 from ...errors import CheckFailed
-from ...submissions import paths
+from ...kernel_files import paths
 from .. import options
 from ..groups import Command
 

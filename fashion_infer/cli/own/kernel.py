@@ -4,8 +4,8 @@ import click
 
 from ...errors import CheckFailed
 from .. import options
-from ..apart import apart
 from ..groups import Group
+from ..isolated_run import run_isolated
 
 
 @click.group(
@@ -21,9 +21,9 @@ def command():
 @command.command("formats", examples=("kernel formats", "kernel formats | less"))
 def formats():
     """List the formats of kernel files: who has them, and by what a file is recognised."""
+    from ...kernel_files import formats
     from ...present import kernel as present
     from ...present.render import terminal
-    from ...submissions import formats
 
     terminal.show([present.formats(formats.FORMATS)])
 
@@ -34,7 +34,7 @@ def formats():
 @click.option("--format", "name", required=True, metavar="NAME", help="See `kernel formats`; mxnet, minidnn, c too.")
 def new(name):
     """Print a naive kernel to start from: `kernel new --format minidnn > new-forward.cu`."""
-    from ...submissions import formats
+    from ...kernel_files import formats
 
     click.echo(formats.template(name), nl=False)
 
@@ -55,15 +55,15 @@ def check(file, kernel_format, backend, device, timeout, verbose):
     take them.
     """
     path = file if "/" in file else f"./{file}"
-    apart([path], timeout)
-    from ... import submissions
+    run_isolated([path], timeout)
+    from ... import kernel_files
+    from ...kernel_files import formats, loading
     from ...present import kernel as present
     from ...present.render import terminal
-    from ...submissions import formats, loading
 
     formats.insisted([path], kernel_format)
     backend = loading.backend_of(file, kernel_format, backend)
-    found = submissions.check(file, kernel_format, backend, verbose, device=device)
+    found = kernel_files.check(file, kernel_format, backend, verbose, device=device)
     terminal.show(present.check(found))
     if not found.right:
         wrong = [one for one in found.tried if not one.right and one.what != "another size"]

@@ -10,9 +10,9 @@ from typing import Any, Dict, Optional, Sequence, Tuple
 
 import numpy as np
 
+from ...bench import reference
 from ...errors import DeviceError
 from ...library import devices, kernels
-from ...measure import reference
 from ..inside import driver
 from ..referee.memory import Place
 from ..referee.tensors import NO_LAG, Lag

@@ -1,6 +1,6 @@
 """custom_ops/include/fashion_ops_plugin.h through ctypes, without NumPy and without the package.
 
-`fashion_infer.submissions.plugin` takes its structures from here, for here is where the sandbox shows them.
+`fashion_infer.kernel_files.plugin` takes its structures from here, for here is where the sandbox shows them.
 tests/unit/test_grading_inside.py holds them to the header and to `fashion_infer.library.bindings`.
 """
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import List, NamedTuple, Optional, Tuple
 
 from ...errors import DeviceError
-from ...submissions import build as builds
-from ...system import compilers, kept, resources
+from ...kernel_files import build as builds
+from ...system import cache_limits, compilers, resources
 from ..rubric import Limits
 from ..sandbox import Box, Broken, Layers, run
 from ..sandbox import Limits as BoxLimits
@@ -82,7 +82,7 @@ def build(submission: Submission, layers: Layers, limits: Limits, backend: str, 
 
     try:
         built = builds.build(recognised, arch, boxed, submission.folder)
-    except kept.Unwritable:
+    except cache_limits.Unwritable:
         raise
     except DeviceError as error:
         raise Refused(f"it does not build: {str(error).replace(f'{submission.folder}/', '')}") from None

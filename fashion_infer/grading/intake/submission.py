@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import List, NamedTuple, Optional, Tuple
 
 from ...errors import UsageError
-from ...submissions import formats, neighbours, paths
-from ...submissions.formats import Recognised
-from ...system import kept
+from ...kernel_files import formats, neighbours, paths
+from ...kernel_files.formats import Recognised
+from ...system import cache_limits
 from . import archives
 from .archives import Refused
 
@@ -49,7 +49,7 @@ def stage(
         Where such folders lie. A folder's name is its content's digest: the same submission has the same one, and is
         built once.
     format, backend
-        To insist on, as `submissions.formats.recognise` takes them.
+        To insist on, as `kernel_files.formats.recognise` takes them.
     file
         The kernel file's path in a folder or an archive; None to look for it.
 
@@ -59,20 +59,20 @@ def stage(
         When it is unsafe to unpack, or has no kernel.
     """
     single = not (source.is_dir() or archives.is_archive(source))
-    with kept.writing(room), tempfile.TemporaryDirectory(dir=room, prefix="stage-") as temporary:
+    with cache_limits.writing(room), tempfile.TemporaryDirectory(dir=room, prefix="stage-") as temporary:
         fresh = Path(temporary) / "files"
         fresh.mkdir()
         files = _single(source, fresh) if single else archives.unpack(source, fresh)
         names = tuple(path.as_posix() for path in files)
         digest = _digest(fresh, names)
         folder = room / digest[:32]
-        kept.make_room(sum((fresh / name).lstat().st_size for name in names), folder)
+        cache_limits.make_room(sum((fresh / name).lstat().st_size for name in names), folder)
         try:
             fresh.rename(folder)
         except OSError:
             if not folder.is_dir():  # else it is there already
                 raise
-        kept.use(folder)
+        cache_limits.use(folder)
     if single:
         kernel = _recognised(folder / source.name, format, backend)
     else:

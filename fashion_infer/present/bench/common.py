@@ -2,7 +2,7 @@
 
 from typing import Any, Callable, Dict, List, NamedTuple, Optional
 
-from ...measure.records import LIMIT, OK, SKIPPED, WRONG, Case, Measurement, Result
+from ...bench.records import LIMIT, OK, SKIPPED, WRONG, Case, Measurement, Result
 from .. import kernel
 from ..content import Column, Command, Missing, Part, Picture, Text, number, table
 

@@ -2,7 +2,7 @@
 
 from typing import List, Optional
 
-from ...measure.records import FILL, LIMIT, OURS, PEER, SKIPPED, WRONG, Case, Measurement, Result
+from ...bench.records import FILL, LIMIT, OURS, PEER, SKIPPED, WRONG, Case, Measurement, Result
 from ..content import Command, Page, Part, Picture, Section, Text, number, table
 from ..units import arithmetic
 from .common import ERROR, Field, case_parts, figure, head, left_out, name, ratios, times

@@ -2,10 +2,10 @@
 
 from typing import List, Optional
 
-from ...measure.grid.measuring import GridResult
-from ...measure.grid.points import MOST_BYTES
-from ...measure.grid.standing import BEHIND, WORST, Ratio, standings
-from ...measure.records import FILL, OURS, WRONG, Case
+from ...bench.grid.measuring import GridResult
+from ...bench.grid.points import MOST_BYTES
+from ...bench.grid.standing import BEHIND, WORST, Ratio, standings
+from ...bench.records import FILL, OURS, WRONG, Case
 from ..content import Page, Part, Section, Text, number, percent, table
 from .common import head
 

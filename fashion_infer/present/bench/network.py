@@ -2,7 +2,7 @@
 
 from typing import List, Optional
 
-from ...measure.records import OK, OURS, PEER, STAGE, WHERE, WRONG, Case, Check, Measurement, Result
+from ...bench.records import OK, OURS, PEER, STAGE, WHERE, WRONG, Case, Check, Measurement, Result
 from ..content import Command, Page, Part, Picture, Section, Table, Text, number, table
 from .common import ERROR, Field, case_parts, figure, head, left_out, name, ratios, times, verdict
 

@@ -2,7 +2,7 @@
 
 from typing import List, Optional
 
-from ...measure.stream import Passes, StreamResult
+from ...bench.stream import Passes, StreamResult
 from ..content import Page, Part, Section, Text, number, table
 from .common import head
 

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from ...measure.grid import points
-from ...measure.grid.measuring import GridResult
-from ...measure.grid.standing import Ratio, ratios, standings
+from ...bench.grid import points
+from ...bench.grid.measuring import GridResult
+from ...bench.grid.standing import Ratio, ratios, standings
 from . import figure as figures
 
 _MOST = 3.0  # of the colours' range, as a logarithm to base 2: 8 times faster, or slower

@@ -1,6 +1,6 @@
 """The benchmark of convolutions, the ladder: a dot a kernel and peer, on one axis for all convolutions."""
 
-from ...measure.records import FILL, LIMIT, OURS, Result
+from ...bench.records import FILL, LIMIT, OURS, Result
 from . import figure as figures
 
 _COLUMNS = 3  # of small multiples

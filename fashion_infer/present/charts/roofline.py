@@ -3,7 +3,7 @@
 import math
 from typing import Dict
 
-from ...measure.records import Result
+from ...bench.records import Result
 from ..units import arithmetic, three_digits
 from . import figure as figures
 

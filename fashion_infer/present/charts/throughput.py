@@ -1,6 +1,6 @@
 """The benchmark of whole networks: every contender's throughput as a ratio to ours, by batch size."""
 
-from ...measure.records import OURS, STAGE, WHERE, Result
+from ...bench.records import OURS, STAGE, WHERE, Result
 from . import figure as figures
 
 _ROOM = 14  # labels that fit above each other

@@ -2,8 +2,8 @@
 
 from typing import Dict, List, Optional
 
-from ...measure.ceilings import roof
-from ...measure.records import Case, Result
+from ...bench.ceilings import roof
+from ...bench.records import Case, Result
 from ..content import Command, Missing, Part, Picture, Text, number, table
 from ..units import arithmetic, ceiling, three_digits
 
@@ -30,7 +30,7 @@ def parts(
     result
         The benchmark of convolutions.
     ceilings, no_ceilings
-        From `measure.ceilings`; where they could not be measured, why.
+        From `bench.ceilings`; where they could not be measured, why.
     commands
         That give the figures again.
     picture

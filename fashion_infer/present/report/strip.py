@@ -1,6 +1,6 @@
 """The strip above the report: what one wants to know first."""
 
-from ...measure.records import FILL
+from ...bench.records import FILL
 from ..bench import network
 from ..content import Fact, Strip
 

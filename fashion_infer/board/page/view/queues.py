@@ -5,7 +5,7 @@ from typing import Dict, List
 
 from ...store.models import Class, Person
 from ...store.types import QUEUED, RUNNING
-from ..line import InLine
+from ..queue_cache import InLine
 from . import values, words
 
 _NONE = "No grader is up at the moment: what waits is kept, and starts when one is."

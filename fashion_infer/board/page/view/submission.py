@@ -8,7 +8,7 @@ from ...store.people import sees_all
 from ...store.ranking import key_of
 from ...store.reading import Detail
 from ...store.types import FAILED, JUDGED, PENDING, RUNNING
-from ..line import InLine
+from ..queue_cache import InLine
 from ..standing import Standing
 from . import queues, values, verdicts, words
 

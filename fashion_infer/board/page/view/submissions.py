@@ -9,7 +9,7 @@ from ...store.accepting import gpu_seconds_left
 from ...store.models import Class, Judgement, Person, Submission
 from ...store.ranking import key_of
 from ...store.types import PENDING
-from .. import line as lines
+from .. import queue_cache as lines
 from ..standing import Standing
 from . import queues, values, words
 

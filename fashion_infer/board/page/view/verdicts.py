@@ -6,7 +6,7 @@ It holds words of the submission's own: a part that is not as it must be is left
 import math
 from typing import Any, Callable, Dict, List, Tuple, TypeVar
 
-from ....measure.records import ConvolutionShape
+from ....bench.records import ConvolutionShape
 from ....present.content import Table, number, percent, table
 from ....present.profile import activities
 from ....profiling import tables

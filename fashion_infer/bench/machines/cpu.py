@@ -9,14 +9,14 @@ import numpy as np
 
 from ... import _mxnet
 from ...graph.layers import walk
+from ...kernel_files.loading import Loaded
 from ...library import build, kernels, thread_pool
-from ...submissions.loading import Loaded
-from ..kernel_files import KernelFile, LogClock
 from ..peers import mxnet, onnxruntime, torch, torch_compile
 from ..random_network import RandomNetwork
 from ..records import COPY, FILL, MEMORY, ConvolutionShape
 from ..request import package_of
 from ..timing import Contender, WallClock
+from ..user_kernels import KernelFile, LogClock
 from .memory import check_memory, proc
 
 _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4  # of malloc.h

@@ -165,7 +165,7 @@ def _in_words(shape: Shape) -> str:
 
 def _wanted(x: np.ndarray, weight: np.ndarray) -> np.ndarray:
     """The reference: float64 for few images; beyond that our own CPU kernel, which is tested against it."""
-    from ..measure import reference
+    from ..bench import reference
 
     if len(x) <= 32:
         return reference.convolve(x, weight)

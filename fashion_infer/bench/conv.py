@@ -3,11 +3,11 @@
 from typing import Callable, List, NamedTuple, Optional, Tuple, Union
 
 from ..errors import DeviceError
+from ..kernel_files import formats, paths
+from ..kernel_files.loading import Loaded, load, names_of_loaded
 from ..library import build
 from ..library import kernels as library
-from ..submissions import formats, paths
-from ..submissions.loading import Loaded, load, names_of_loaded
-from . import checking, kernel_files, layers, reference
+from . import checking, layers, reference, user_kernels
 from . import request as requests
 from .machines import open_machine
 from .records import (
@@ -139,9 +139,9 @@ def _measure(machine, case: Case, kernels, peers, repeat, missing) -> None:
     table = library.table(machine.backend)
     for name in dict.fromkeys(case.auto if name == "auto" else name for name in kernels):
         if isinstance(name, Loaded):
-            row = kernel_files.row_of(name)
+            row = user_kernels.row_of(name)
             case.rows.append(row)
-            contender = kernel_files.checked(machine.backend, work, row, name, picked, want, x, weight)
+            contender = user_kernels.checked(machine.backend, work, row, name, picked, want, x, weight)
             timed += [contender] if contender else []
             continue
         step = [info.name for info in table].index(name) + 1

@@ -1,6 +1,6 @@
 """What a device can do at most, measured: fill, copy, and matrix products.
 
-Run as a program, `python -m fashion_infer.measure.ceilings BACKEND DEVICE THREADS`, it prints them as one JSON
+Run as a program, `python -m fashion_infer.bench.ceilings BACKEND DEVICE THREADS`, it prints them as one JSON
 object. In a process of its own PyTorch neither meets the profiler's CUPTI nor counts among the run's memory and time.
 """
 
@@ -84,7 +84,7 @@ def measured_apart(backend: str, device: int = 0, threads: int = 0) -> Dict[str,
     DeviceError
         With that process's reason.
     """
-    command = [sys.executable, "-m", "fashion_infer.measure.ceilings", backend, str(device), str(threads)]
+    command = [sys.executable, "-m", "fashion_infer.bench.ceilings", backend, str(device), str(threads)]
     try:
         done = child.run(command, _TIMEOUT, **({"OPENBLAS_NUM_THREADS": str(threads)} if threads else {}))
     except (OSError, subprocess.TimeoutExpired) as error:

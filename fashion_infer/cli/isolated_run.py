@@ -5,11 +5,11 @@ from typing import Optional, Sequence
 
 import click
 
-from ..submissions import paths
+from ..kernel_files import paths
 from ..system import isolation
 
 
-def apart(kernels: Sequence[Optional[str]], timeout: float) -> None:
+def run_isolated(kernels: Sequence[Optional[str]], timeout: float) -> None:
     """Where a kernel file is among these, run this very command line in a child, and exit as the child did.
 
     Returns where there is no file, and in the child.

@@ -65,8 +65,8 @@ class _Queue:
         self.release()
 
 
-alone = _Queue()
-os.register_at_fork(before=alone.acquire, after_in_parent=alone.release, after_in_child=alone.release_in_child)
+lock = _Queue()
+os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release_in_child)
 
 
 def once(function):
@@ -77,7 +77,7 @@ def once(function):
     def call():
         if kept.cache_info().currsize:
             return kept()
-        with alone:
+        with lock:
             return kept()
 
     call.cache_clear = kept.cache_clear

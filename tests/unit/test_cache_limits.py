@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from fashion_infer.grading.intake import submission
-from fashion_infer.submissions import build, formats
-from fashion_infer.system import compilers, kept
+from fashion_infer.kernel_files import build, formats
+from fashion_infer.system import cache_limits, compilers
 
 OLD = time.time() - 10 * 86400
 TEMPLATE = Path(build.__file__).parent / "templates" / "conv.cpp"
@@ -20,16 +20,16 @@ TEMPLATE = Path(build.__file__).parent / "templates" / "conv.cpp"
 
 def make(kind, number, size, used):
     """Something of a kind, so large and last used then."""
-    place = kept.made_folder(kind)
+    place = cache_limits.made_folder(kind)
     name = {"resized": f"synthetic-{number}-0123456789abcdef.npy", "kernels": f"{number:032x}.so"}
     path = place / name.get(kind.folder, f"{number:032x}")
-    if kind is kept.GRADED:
+    if kind is cache_limits.GRADED:
         path.mkdir()
         (path / "inner").mkdir()
         (path / "inner" / "kernel.cu").write_bytes(bytes(size))
     else:
         path.write_bytes(bytes(size))
-    if kind is kept.KERNELS:
+    if kind is cache_limits.KERNELS:
         path.with_suffix(".log").write_text("")
     os.utime(path, (used, used))
     return path
@@ -40,49 +40,51 @@ def names(folder):
 
 
 def test_what_was_used_least_recently_goes_first_of_whatever_kind(bare, monkeypatch):
-    monkeypatch.setenv(kept.BOUND, "1")
-    order = [kept.KERNELS, kept.RESIZED, kept.GRADED] * 2
+    monkeypatch.setenv(cache_limits.BOUND, "1")
+    order = [cache_limits.KERNELS, cache_limits.RESIZED, cache_limits.GRADED] * 2
     made = [make(kind, number, 200_000, OLD + number) for number, kind in enumerate(order)]
     for evicted in (2, 3, 5):
-        kept.make_room(200_000 * (evicted - 1) - 40_000, kept.folder(kept.RESIZED) / "new.npy")
+        cache_limits.make_room(200_000 * (evicted - 1) - 40_000, cache_limits.folder(cache_limits.RESIZED) / "new.npy")
         assert [path.exists() for path in made] == [False] * evicted + [True] * (6 - evicted)
-    assert names(kept.folder(kept.KERNELS)) == [] and names(kept.folder(kept.GRADED)) == [made[5].name]
+    assert names(cache_limits.folder(cache_limits.KERNELS)) == [] and names(
+        cache_limits.folder(cache_limits.GRADED)
+    ) == [made[5].name]
 
 
-@pytest.mark.parametrize("kind", [kept.KERNELS, kept.GRADED], ids=lambda kind: kind.folder)
+@pytest.mark.parametrize("kind", [cache_limits.KERNELS, cache_limits.GRADED], ids=lambda kind: kind.folder)
 def test_what_somebody_may_be_about_to_load_stays_for_a_day(bare, monkeypatch, kind):
-    monkeypatch.setenv(kept.BOUND, "0")
+    monkeypatch.setenv(cache_limits.BOUND, "0")
     path = make(kind, 1, 5000, time.time() - 80_000)
-    kept.make_room(1, path.with_name("another"))
+    cache_limits.make_room(1, path.with_name("another"))
     assert path.exists()
     os.utime(path, (time.time() - 90_000,) * 2)
-    kept.use(path)
-    kept.make_room(1, path.with_name("another"))
+    cache_limits.use(path)
+    cache_limits.make_room(1, path.with_name("another"))
     assert path.exists()
     os.utime(path, (time.time() - 90_000,) * 2)
-    kept.make_room(1, path.with_name("another"))
+    cache_limits.make_room(1, path.with_name("another"))
     assert not path.exists()
 
 
 def test_what_is_not_ours_stays_and_what_killed_processes_left_goes(bare, monkeypatch):
-    monkeypatch.setenv(kept.BOUND, "0")
-    place = kept.made_folder(kept.KERNELS)
+    monkeypatch.setenv(cache_limits.BOUND, "0")
+    place = cache_limits.made_folder(cache_limits.KERNELS)
     for name in ("mine.so", "build-1", "build-2", "other"):
         (place / name).mkdir()
         (place / name / "file").write_bytes(bytes(5000))
         os.utime(place / name, (OLD, OLD))
     os.utime(place / "build-2")
-    kept.make_room(10**9, place / "x.so")
+    cache_limits.make_room(10**9, place / "x.so")
     assert names(place) == ["build-2", "mine.so", "other"]
 
 
 def test_what_is_being_built_is_not_evicted(bare, monkeypatch):
-    monkeypatch.setenv(kept.BOUND, "0")
-    path = make(kept.KERNELS, 7, 5000, OLD)
-    with kept.alone(path):
-        kept.make_room(1, path.with_name("another"))
+    monkeypatch.setenv(cache_limits.BOUND, "0")
+    path = make(cache_limits.KERNELS, 7, 5000, OLD)
+    with cache_limits.alone(path):
+        cache_limits.make_room(1, path.with_name("another"))
         assert path.exists()
-    kept.make_room(1, path.with_name("another"))
+    cache_limits.make_room(1, path.with_name("another"))
     assert names(path.parent) == []
 
 
@@ -92,7 +94,7 @@ def test_a_lock_is_held_by_one_and_leaves_nothing(tmp_path):
 
     def turn():
         for _ in range(200):
-            with kept.alone(tmp_path / "it.so"):
+            with cache_limits.alone(tmp_path / "it.so"):
                 inside.append(1)
                 most.append(len(inside))
                 time.sleep(0)
@@ -111,8 +113,8 @@ needs_a_compiler = pytest.mark.skipif(compilers.find_cxx() is None, reason="need
 
 @needs_a_compiler
 def test_built_kernels_stay_within_the_bound(bare, monkeypatch):
-    monkeypatch.setenv(kept.BOUND, "0")
-    older = make(kept.KERNELS, 1, 5000, OLD)
+    monkeypatch.setenv(cache_limits.BOUND, "0")
+    older = make(cache_limits.KERNELS, 1, 5000, OLD)
     source = bare / "conv.cpp"
     shutil.copy(TEMPLATE, source)
     first = build.build(formats.recognise(source))
@@ -130,9 +132,9 @@ def test_built_kernels_stay_within_the_bound(bare, monkeypatch):
 
 
 def test_unpacked_submissions_stay_within_the_bound(bare, monkeypatch):
-    monkeypatch.setenv(kept.BOUND, "0")
-    room = kept.made_folder(kept.GRADED)
-    older = make(kept.GRADED, 1, 5000, OLD)
+    monkeypatch.setenv(cache_limits.BOUND, "0")
+    room = cache_limits.made_folder(cache_limits.GRADED)
+    older = make(cache_limits.GRADED, 1, 5000, OLD)
     shutil.copy(TEMPLATE, bare / "conv.cpp")
     staged = submission.stage(bare / "conv.cpp", room)
     assert not older.exists() and staged.folder.is_dir()

@@ -1,8 +1,8 @@
 """Builds a plug-in of the operator library from a kernel file, with the compilers that the library is built with.
 
-What was built stays in the user's cache (`system.kept`), under a key made of everything that went into it: the file,
-its neighbours, the adapter and our headers, the command, the compiler's version. A build happens in a temporary folder
-and moves into place as a whole; a second process that wants the same waits for the first.
+What was built stays in the user's cache (`system.cache_limits`), under a key made of everything that went into it:
+the file, its neighbours, the adapter and our headers, the command, the compiler's version. A build happens in a
+temporary folder and moves into place as a whole; a second process that wants the same waits for the first.
 """
 
 import functools
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Callable, List, NamedTuple, Optional, Tuple
 
 from ..errors import DeviceError
-from ..system import compilers, kept, resources
+from ..system import cache_limits, compilers, resources
 from . import neighbours
 from .formats import Recognised
 
@@ -85,7 +85,7 @@ def build(
 
     Raises
     ------
-    kept.Unwritable
+    cache_limits.Unwritable
         When the cache cannot be written.
     DeviceError
         When there is no compiler, or it finds an error: the first one, with file and line.
@@ -93,12 +93,12 @@ def build(
     path = recognised.path.resolve()
     beside = neighbours.of(path, within)
     command = _command(recognised, path, beside, arch)
-    folder = kept.made_folder(kept.KERNELS)
+    folder = cache_limits.made_folder(cache_limits.KERNELS)
     target = folder / f"{_key(recognised, beside, command)}.so"
-    with kept.writing(folder), kept.alone(target):
+    with cache_limits.writing(folder), cache_limits.alone(target):
         said = target.with_suffix(".log")
         if target.is_file() and said.is_file():
-            kept.use(target)
+            cache_limits.use(target)
             return Built(target, said.read_text(), False)
         with tempfile.TemporaryDirectory(dir=folder, prefix="build-") as temporary:
             place = Path(temporary)
@@ -108,7 +108,7 @@ def build(
                 (place / "room").write_bytes(bytes(_ROOM))  # fails where the disk is full: the file is not at fault
                 raise DeviceError(first_error(done.output, recognised.path))
             (place / "log").write_text(done.output)
-            kept.make_room((place / "plugin.so").stat().st_size, target)
+            cache_limits.make_room((place / "plugin.so").stat().st_size, target)
             os.replace(place / "log", said)
             os.replace(place / "plugin.so", target)
     return Built(target, done.output, True)

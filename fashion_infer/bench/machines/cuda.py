@@ -6,14 +6,14 @@ import numpy as np
 
 from ... import _mxnet, devices
 from ...errors import DeviceError
+from ...kernel_files.loading import Loaded
 from ...library import devices as library_devices
 from ...library import fused, kernels, thread_pool
-from ...submissions.loading import Loaded
-from ..kernel_files import KernelFile, LogClock
 from ..peers import cudnn, torch, torch_compile
 from ..random_network import RandomNetwork
 from ..records import COPY, DEVICE, FILL, HOST, STAGE, ConvolutionShape
 from ..timing import Contender, WallClock
+from ..user_kernels import KernelFile, LogClock
 from . import tensors as frameworks
 from .memory import check_memory
 

@@ -6,10 +6,10 @@ from typing import Callable, List, NamedTuple, Optional
 import numpy as np
 
 from ..errors import CheckFailed, FashionInferError, UsageError
+from ..kernel_files import needs, plugin
+from ..kernel_files.diagnose import Diagnosis, diagnose
+from ..kernel_files.loading import Loaded
 from ..library import bindings, kernels, op_times
-from ..submissions import needs, plugin
-from ..submissions.diagnose import Diagnosis, diagnose
-from ..submissions.loading import Loaded
 from . import reference
 from .records import OURS, SKIPPED, WRONG, Measurement
 from .timing import Contender

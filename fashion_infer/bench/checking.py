@@ -5,9 +5,9 @@ from typing import Any, NamedTuple, Optional
 import numpy as np
 
 from ..errors import DeviceError, UsageError
+from ..kernel_files.diagnose import diagnose
 from ..library import kernels as library
-from ..submissions.diagnose import diagnose
-from . import kernel_files, reference
+from . import reference, user_kernels
 from .records import SKIPPED, WRONG, ConvolutionShape, Measurement
 from .timing import Contender
 
@@ -74,5 +74,5 @@ def checked(backend, work, row, picked, want, x, weight) -> Optional[Contender]:
         return contender
     found = diagnose(got, x[picked], weight, want)
     if not found.right:
-        row.reason += f": {kernel_files.where_wrong(found, contender, ran.output, picked, x, weight)}"
+        row.reason += f": {user_kernels.where_wrong(found, contender, ran.output, picked, x, weight)}"
     return None
