@@ -10,8 +10,8 @@ import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from .api import infer
     from .errors import CheckFailed, CheckpointError, DataError, DeviceError, FashionInferError, UsageError
-    from .pipeline import infer
     from .result import Result
 
 if not (3, 8) <= sys.version_info[:2] <= (3, 12):
@@ -24,7 +24,7 @@ __version__ = "0.1.0"
 # Where each name comes from. A room is imported when it is first asked for, so that `import fashion_infer` alone costs
 # nothing.
 _ERRORS = ("CheckFailed", "CheckpointError", "DataError", "DeviceError", "FashionInferError", "UsageError")
-_ROOMS = {"Result": "result", "infer": "pipeline", **dict.fromkeys(_ERRORS, "errors")}
+_ROOMS = {"Result": "result", "infer": "api", **dict.fromkeys(_ERRORS, "errors")}
 __all__ = [
     "CheckFailed",
     "CheckpointError",

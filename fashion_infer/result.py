@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, Dict, List, NamedTuple, Optional, Sequenc
 import numpy as np
 
 from . import __version__, _mxnet
-from .bench import process
 from .inference.layer_times import LayerTime
 from .library import build
 from .library.op_times import OpTime
+from .system import process
 
 if TYPE_CHECKING:
-    from .kernel_files.judging import Verdict
+    from .judging.verdict import Verdict
 
 
 class Layer(NamedTuple):
@@ -83,13 +83,6 @@ class Result(NamedTuple):
         """What ran, and the correctness; the arrays are left out."""
         ran = f"{self.model}, {self.n} images of {self.data_source}, {self.backend}, {self.mode} mode"
         return f"<Result: {ran}: correctness {self.correctness}>"
-
-    def _repr_html_(self) -> str:
-        """What `run` prints, for a notebook."""
-        from .present import run
-        from .present.render import html
-
-        return html.fragment(run.parts(self))
 
     def as_dict(self) -> Dict[str, Any]:
         """The JSON object that `run --json` prints; times in seconds, memory in bytes."""

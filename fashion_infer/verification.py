@@ -77,12 +77,13 @@ def verify(models: Sequence[str], asked: Request) -> List[Check]:
 
 
 def _try_file(asked: Request, chosen: Sequence[zoo.Model]) -> None:
-    from .kernel_files import checking, loading
+    from .judging import trials
+    from .kernel_files import loading
 
     shapes = sorted({s for model in chosen for s in editions.convolution_shapes(editions.get(model.edition))})
     backend = loading.backend_of(asked.kernel, asked.kernel_format, asked.backend)
     device = cast(int, asked.device)  # `asked.check` refuses `all` beside a file
-    found = checking.check(asked.kernel, asked.kernel_format, backend, shapes=shapes, device=device)
+    found = trials.check(asked.kernel, asked.kernel_format, backend, shapes=shapes, device=device)
     wrong = sum(not one.right for one in found.tried)
     if wrong:
         raise CheckFailed(

@@ -5,9 +5,10 @@ from typing import Any, NamedTuple, Optional
 import numpy as np
 
 from ..errors import DeviceError, UsageError
-from ..kernel_files.diagnose import diagnose
+from ..judging import reference
+from ..judging.diagnosis import diagnose
 from ..library import kernels as library
-from . import reference, user_kernels
+from . import user_kernels
 from .records import SKIPPED, WRONG, ConvolutionShape, Measurement
 from .timing import Contender
 

@@ -3,11 +3,12 @@
 from typing import Callable, List, NamedTuple, Optional, Tuple, Union
 
 from ..errors import DeviceError
+from ..judging import reference
 from ..kernel_files import formats, paths
 from ..kernel_files.loading import Loaded, load, names_of_loaded
 from ..library import build
 from ..library import kernels as library
-from . import checking, layers, reference, user_kernels
+from . import checking, layers, user_kernels
 from . import request as requests
 from .machines import open_machine
 from .records import (

@@ -6,9 +6,10 @@ import numpy as np
 
 from ..checkpoints import editions
 from ..errors import DeviceError, UsageError
+from ..judging import reference
 from ..library import build
 from ..library.fused import FusedNetwork
-from . import random_network, reference
+from . import random_network
 from . import request as requests
 from .machines import open_machine
 from .random_network import RandomNetwork

@@ -13,10 +13,11 @@ from typing import Any, Callable, ClassVar, Dict, List, NamedTuple, Optional, Tu
 import numpy as np
 
 from ..inference.sharing import share
+from ..judging import reference
 from ..library import build
 from ..library import devices as library_devices
 from ..library.fused import FusedNetwork
-from . import random_network, reference
+from . import random_network
 from . import request as requests
 from .machines import open_machine
 from .machines.memory import check_memory, proc

@@ -6,11 +6,11 @@ from typing import Callable, List, NamedTuple, Optional
 import numpy as np
 
 from ..errors import CheckFailed, FashionInferError, UsageError
+from ..judging import reference
+from ..judging.diagnosis import Diagnosis, diagnose
 from ..kernel_files import needs, plugin
-from ..kernel_files.diagnose import Diagnosis, diagnose
 from ..kernel_files.loading import Loaded
 from ..library import bindings, kernels, op_times
-from . import reference
 from .records import OURS, SKIPPED, WRONG, Measurement
 from .timing import Contender
 

@@ -10,8 +10,8 @@ from typing import Any, List, NamedTuple, Sequence, Tuple
 import numpy as np
 
 from ..errors import DeviceError
-from ..grading.inside.abi import RUN, Description
 from ..library import bindings
+from ..library.bindings import RUN_PLUGIN, PluginDescription
 from ..system import isolation
 
 ABI = 1
@@ -31,7 +31,7 @@ def said(findings: int) -> Tuple[str, ...]:
 class Plugin(NamedTuple):
     """A plug-in that can be registered."""
 
-    description: Description
+    description: PluginDescription
     key: str  # differs where the code does
     kept: Any  # what must live as long as the process
 
@@ -51,7 +51,7 @@ def opened(library: Path) -> Plugin:
         main = handle.fops_kernel_plugin_main
     except AttributeError:
         raise DeviceError(f"{library} exports no fops_kernel_plugin_main") from None
-    main.restype = ctypes.POINTER(Description)
+    main.restype = ctypes.POINTER(PluginDescription)
     description = main()
     if not description:
         raise DeviceError(f"{library}: its fops_kernel_plugin_main returns no kernel")
@@ -108,9 +108,9 @@ def described(run, backend: str, summary: str, key: str, host_memory: bool) -> P
     Parameters
     ----------
     run
-        Takes a `Call`; may set its op_seconds. What it raises becomes the pass's message.
+        Takes a `bindings.PluginCall`; may set its op_seconds. What it raises becomes the pass's message.
     backend, summary, key, host_memory
-        As in `Description` and `Plugin`.
+        As in `PluginDescription` and `Plugin`.
     """
 
     def guarded(pointer):
@@ -122,9 +122,9 @@ def described(run, backend: str, summary: str, key: str, host_memory: bool) -> P
             return bindings.DEVICE_ERROR
         return bindings.OK
 
-    callback = RUN(guarded)
+    callback = RUN_PLUGIN(guarded)
     number = bindings.BACKENDS[backend]
-    description = Description(ABI, number, host_memory, 0, 1, summary.encode(), b"", b"", None, callback)
+    description = PluginDescription(ABI, number, host_memory, 0, 1, summary.encode(), b"", b"", None, callback)
     return Plugin(description, key, callback)
 
 

@@ -23,10 +23,47 @@ OK, INVALID, UNKNOWN_KERNEL, UNSUPPORTED, NO_DEVICE, OUT_OF_MEMORY, DEVICE_ERROR
 Text, Int, Handle = ctypes.c_char_p, ctypes.c_int, ctypes.c_void_p
 
 
-class Conv(ctypes.Structure):
+class ConvSize(ctypes.Structure):
     """fops_conv."""
 
     _fields_ = [(name, ctypes.c_int64) for name in "BCHWMK"] + [("x_type", ctypes.c_int)]
+
+
+class PluginCall(ctypes.Structure):
+    """fops_plugin_call."""
+
+    _fields_ = [
+        ("conv", ConvSize),
+        ("x", ctypes.c_void_p),
+        ("k", ctypes.c_void_p),
+        ("y", ctypes.c_void_p),
+        ("stream", ctypes.c_void_p),
+        ("examine", ctypes.c_int),
+        ("op_seconds", ctypes.c_double),
+        ("layer_seconds", ctypes.c_double),
+        ("findings", ctypes.c_uint32),
+        ("message", ctypes.c_char * 512),
+    ]
+
+
+RUN_PLUGIN = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(PluginCall))
+
+
+class PluginDescription(ctypes.Structure):
+    """fops_kernel_plugin."""
+
+    _fields_ = [
+        ("abi", ctypes.c_uint32),
+        ("backend", ctypes.c_int),
+        ("host_memory", ctypes.c_int),
+        ("zero_output", ctypes.c_int),
+        ("batch_multiple", ctypes.c_int64),
+        ("summary", ctypes.c_char_p),
+        ("takes", ctypes.c_char_p),
+        ("precision", ctypes.c_char_p),
+        ("accepts", ctypes.c_void_p),
+        ("run", RUN_PLUGIN),
+    ]
 
 
 class KernelInfo(ctypes.Structure):
@@ -42,7 +79,7 @@ class OpRecord(ctypes.Structure):
         ("first_node", ctypes.c_int32),
         ("last_node", ctypes.c_int32),
         ("kernel", ctypes.c_char_p),
-        ("conv", Conv),
+        ("conv", ConvSize),
         ("seconds", ctypes.c_double),
         ("upload", ctypes.c_double),
         ("download", ctypes.c_double),
@@ -66,7 +103,7 @@ class DeviceInfo(ctypes.Structure):
     ]
 
 
-class Node(ctypes.Structure):
+class NetworkNode(ctypes.Structure):
     """fops_node."""
 
     _fields_ = [
@@ -101,7 +138,8 @@ class StageInfo(ctypes.Structure):
 def _prototypes():
     """Result and arguments of each function. A pointer to a structure, a handle or a number takes that itself."""
     text, integer, pointer, n, node = ctypes.c_char_p, ctypes.c_int, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32
-    to, conv = ctypes.POINTER, ctypes.POINTER(Conv)
+    nodes = ctypes.POINTER(NetworkNode)
+    to, conv = ctypes.POINTER, ctypes.POINTER(ConvSize)
     tensors = [pointer, pointer, pointer]  # x, weights, y
     return {
         "fops_last_error": (text, []),
@@ -120,7 +158,10 @@ def _prototypes():
         "fops_conv_forward_gpu": (integer, [text, conv, *tensors, pointer]),
         "fops_conv_forward_timed": (integer, [text, conv, *tensors, pointer, node]),
         "fops_conv_forward_staged": (integer, [text, integer, conv, *tensors, node]),
-        "fops_network_create": (integer, [to(Node), integer, to(n), integer, integer, integer, text, to(pointer)]),
+        "fops_network_create": (
+            integer,
+            [nodes, integer, to(n), integer, integer, integer, text, to(pointer)],
+        ),
         "fops_network_destroy": (None, [pointer]),
         "fops_network_input_count": (integer, [pointer]),
         "fops_network_input_name": (text, [pointer, integer]),
@@ -225,7 +266,7 @@ def nodes(described: Sequence[Tuple[str, str, dict, Sequence[int]]]) -> Tuple[ct
     ctypes array, list
         The nodes, and what must live as long as they do.
     """
-    array, kept = (Node * len(described))(), []
+    array, kept = (NetworkNode * len(described))(), []
     for number, (target, (op, name, attributes, inputs)) in enumerate(zip(array, described)):
         keys = (ctypes.c_char_p * len(attributes))(*[key.encode() for key in attributes])
         values = (ctypes.c_char_p * len(attributes))(*[value.encode() for value in attributes.values()])

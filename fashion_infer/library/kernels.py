@@ -39,11 +39,11 @@ def check_kernel(kernel: str, backend: str) -> None:
         raise UsageError(f"unknown {what} '{kernel}'; known: {', '.join(['auto', *known])}")
 
 
-def describe(x_shape: Sequence[int], k_shape: Sequence[int], dtype=np.float32) -> bindings.Conv:
+def describe(x_shape: Sequence[int], k_shape: Sequence[int], dtype=np.float32) -> bindings.ConvSize:
     """The C struct for data (B,C,H,W) and weights (M,C,K,K); UsageError when the shapes do not fit together."""
     if len(x_shape) != 4 or len(k_shape) != 4 or k_shape[1] != x_shape[1] or k_shape[2] != k_shape[3]:
         raise UsageError(f"data must be (B,C,H,W) and weights (M,C,K,K), not {tuple(x_shape)} and {tuple(k_shape)}")
-    return bindings.Conv(*x_shape, k_shape[0], k_shape[2], bindings.element_type(dtype))
+    return bindings.ConvSize(*x_shape, k_shape[0], k_shape[2], bindings.element_type(dtype))
 
 
 def chosen_kernel(
@@ -123,7 +123,7 @@ def prepare(
     return run
 
 
-def launch(kernel: str, conv: bindings.Conv, x: int, weight: int, y: int, stream: int) -> None:
+def launch(kernel: str, conv: bindings.ConvSize, x: int, weight: int, y: int, stream: int) -> None:
     """One convolution on tensors that lie on the current CUDA device, queued on a stream and not waited for.
 
     Parameters
@@ -141,6 +141,6 @@ def launch(kernel: str, conv: bindings.Conv, x: int, weight: int, y: int, stream
     check(load().fops_conv_forward_gpu(kernel.encode(), conv, x, weight, y, stream))
 
 
-def launch_timed(kernel: str, conv: bindings.Conv, x: int, weight: int, y: int, stream: int, node: int = 0) -> None:
+def launch_timed(kernel: str, conv: bindings.ConvSize, x: int, weight: int, y: int, stream: int, node: int = 0) -> None:
     """The same, waited for, and with its time in the op-time log under a node's number."""
     check(load().fops_conv_forward_timed(kernel.encode(), conv, x, weight, y, stream, node))

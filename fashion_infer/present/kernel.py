@@ -13,7 +13,7 @@ def marked(name: str, findings: Sequence[str]) -> str:
 
 
 def verdict(found) -> List[Part]:
-    """A kernel file after a run of a network (a `kernel_files.judging.Verdict`): a line a layer, and more."""
+    """A kernel file after a run of a network (a `judging.verdict.Verdict`): a line a layer, and more."""
     kernel = found.kernel
     lines = [f"{kernel.name} (format {kernel.format}):"]
     for one in found.layers:
@@ -27,7 +27,7 @@ def verdict(found) -> List[Part]:
 
 
 def check(found) -> List[Part]:
-    """The report of `kernel check` (`kernel_files.checking.Checked`)."""
+    """The report of `kernel check` (`judging.trials.Checked`)."""
     kernel, tried = found.kernel, found.tried
     phases = any(one.layer_seconds for one in tried)
     columns = [

@@ -2,7 +2,7 @@
 
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
-from ..bench.process import Usage
+from ..system.process import Usage
 from . import overhead, tables, throughput
 from .overhead import Overhead
 from .tables import Table

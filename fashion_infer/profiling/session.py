@@ -5,13 +5,14 @@ from contextlib import nullcontext
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from .. import pipeline
-from ..bench import ceilings, process
+from ..bench import ceilings
 from ..errors import DeviceError, UsageError
 from ..inference.model import LoadedModel
 from ..library import kernels
 from ..library.op_times import OpTime
 from ..request import Request
 from ..result import Layer, Result
+from ..system import process
 from . import overhead, records, tables, throughput
 from .figures import Figures
 from .records import Record

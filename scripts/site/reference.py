@@ -29,7 +29,7 @@ def generated(root):
 def python(package):
     """The Python page: directives that mkdocstrings fills in, and tables of fields."""
     parts = ["# Python", "`from fashion_infer import infer` is the way in; what it returns and raises is below it."]
-    parts.append("::: fashion_infer.pipeline.infer")
+    parts.append("::: fashion_infer.api.infer")
     for file, name, members in CLASSES:
         path = f"fashion_infer.{file[:-3]}.{name}"
         parts += [f"::: {path}\n    options:\n      members: false", fields((package / file).read_text("utf-8"), name)]

@@ -88,7 +88,7 @@ def test_reference_has_every_declaration(site, header, page):
 
 def test_reference_has_what_the_package_exports(site):
     text = (site / "reference" / "python.html").read_text(encoding="utf-8")
-    for name in ("pipeline.infer", "result.Result", "result.Result.op_times", "errors.DataError"):
+    for name in ("api.infer", "result.Result", "result.Result.op_times", "errors.DataError"):
         assert f'id="fashion_infer.{name}"' in text
     for name in (*(field.name for field in dataclasses.fields(Request)), *Result._fields, *Layer._fields):
         assert f"<code>{name}</code>" in text

@@ -7,10 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fashion_infer import _mxnet, kernel_files
+from fashion_infer import _mxnet
 from fashion_infer.bench import conv
 from fashion_infer.errors import DeviceError
-from fashion_infer.kernel_files import build, formats, judging
+from fashion_infer.judging import trials, verdict
+from fashion_infer.kernel_files import build, formats, loading
 from fashion_infer.library import devices, kernels, op_times
 from fashion_infer.system import compilers
 
@@ -29,7 +30,7 @@ AFTER = "the output changed after Op Time was taken: work outside Op Time"
 
 @pytest.mark.parametrize("entry", ON_GPU, ids=lambda entry: entry.name)
 def test_templates_are_right_everywhere(entry):
-    found = kernel_files.check(TEMPLATES / entry.template, images=100)
+    found = trials.check(TEMPLATES / entry.template, images=100)
     assert found.right and found.reason == ""
     for one in found.tried:
         assert one.right and one.findings == () and one.op_seconds > 0
@@ -43,24 +44,24 @@ def test_templates_are_right_everywhere(entry):
      "own-header/new-forward.cu"],
 )  # fmt: skip
 def test_habits_do_no_harm(file):
-    found = kernel_files.check(SAMPLES / "right" / file, shapes=SMALL, images=100)
+    found = trials.check(SAMPLES / "right" / file, shapes=SMALL, images=100)
     assert [(one.right, one.findings) for one in found.tried] == [(True, ())] * 2
 
 
 @pytest.mark.parametrize("file", ["gpu-names.cu", "gpu-2020-half.cu", "gpu-wmma-tf32.cu"])
 def test_half_precision_is_told(file):
-    found = kernel_files.check(SAMPLES / "right" / file, shapes=SMALL, images=100)
+    found = trials.check(SAMPLES / "right" / file, shapes=SMALL, images=100)
     assert {one.diagnosis.precision for one in found.tried} == {"tf32 or half"}
 
 
 def test_one_channel_alone():
-    found = kernel_files.check(SAMPLES / "right" / "gpu-solve.cu", shapes=SMALL, images=10)
+    found = trials.check(SAMPLES / "right" / "gpu-solve.cu", shapes=SMALL, images=10)
     assert [(one.shape[1], one.right, one.findings) for one in found.tried] == [(1, True, ())]
 
 
 def test_cublas_beside_a_kernel():
     try:
-        found = kernel_files.check(SAMPLES / "right" / "gpu-cublas.cu", shapes=SMALL, images=10)
+        found = trials.check(SAMPLES / "right" / "gpu-cublas.cu", shapes=SMALL, images=10)
     except DeviceError as error:
         assert "uses cublas, which is not here" in str(error)
         pytest.skip(str(error))
@@ -79,7 +80,7 @@ def test_a_library_on_device_pointers(tmp_path, file, runtime):
     if made.returncode:
         pytest.skip(made.stderr.strip().splitlines()[-1])
     for format in (None, "c-gpu"):
-        found = kernel_files.check(target, format, shapes=SMALL, images=10)
+        found = trials.check(target, format, shapes=SMALL, images=10)
         assert found.right and (found.kernel.format, found.kernel.backend) == ("prebuilt", "gpu")
 
 
@@ -88,7 +89,7 @@ def test_another_device(file):
     last = len(devices.cuda_devices()) - 1
     if last == 0:
         pytest.skip("one GPU")
-    assert kernel_files.check(file, shapes=SMALL, images=100, device=last).right
+    assert trials.check(file, shapes=SMALL, images=100, device=last).right
 
 
 @pytest.mark.parametrize(
@@ -102,7 +103,7 @@ def test_another_device(file):
     ],
 )
 def test_what_a_kernel_should_not_do_is_found(file, findings):
-    found = kernel_files.check(SAMPLES / "wrong" / file, shapes=SMALL, images=100)
+    found = trials.check(SAMPLES / "wrong" / file, shapes=SMALL, images=100)
     assert [one.findings for one in found.tried] == [findings] * 2
 
 
@@ -115,19 +116,19 @@ def test_what_a_kernel_should_not_do_is_found(file, findings):
     ],
 )
 def test_mistakes_are_named(file, images, reason):
-    found = kernel_files.check(SAMPLES / "wrong" / file, shapes=SMALL, images=images)
+    found = trials.check(SAMPLES / "wrong" / file, shapes=SMALL, images=images)
     assert not found.right and found.tried[0].diagnosis.reason.startswith(reason)
 
 
 def test_a_launch_that_failed_is_told(capfd):
-    found = kernel_files.check(SAMPLES / "wrong" / "gpu-too-many-threads.cu", shapes=SMALL, images=10)
+    found = trials.check(SAMPLES / "wrong" / "gpu-too-many-threads.cu", shapes=SMALL, images=10)
     assert not found.right
     assert "[gpu-too-many-threads.cu] CUDA reported after" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["c-gpu", "mxnet-gpu"])
 def test_pixels_are_widened_on_the_way(name):
-    kernel = kernel_files.load(TEMPLATES / formats.find(name).template)
+    kernel = loading.load(TEMPLATES / formats.find(name).template)
     rng = np.random.default_rng(1)
     x, weight = rng.integers(0, 256, (7, 1, 28, 28), np.uint8), rng.standard_normal((50, 1, 5, 5)).astype(np.float32)
     op_times.drain()
@@ -151,8 +152,8 @@ def test_exit_is_told(run_in_child):
 def run_in_child():
     """Checks a file in a process of its own: what it does to the device stays there."""
     code = (
-        "import sys\nfrom fashion_infer import kernel_files\n"
-        "print(kernel_files.check(sys.argv[1], shapes=[(1, 28, 50, 5)], images=10).tried[0].failure)"
+        "import sys\nfrom fashion_infer.kernel_files import loading\n"
+        "print(trials.check(sys.argv[1], shapes=[(1, 28, 50, 5)], images=10).tried[0].failure)"
     )
 
     def run(path):
@@ -197,8 +198,8 @@ def test_memory_that_is_not_given_back():
     rng = np.random.default_rng(1)
     x, weight = rng.random((10, 1, 28, 28), np.float32), rng.random((5, 1, 5, 5), np.float32)
     for file, leaks in ((SAMPLES / "wrong" / "gpu-leaks.cu", True), (TEMPLATES / "conv.cu", False)):
-        kernel = kernel_files.load(file)
-        watch = judging.MemoryWatch(kernel, 0)
+        kernel = loading.load(file)
+        watch = verdict.MemoryWatch(kernel, 0)
         for _ in range(5):
             kernels.convolve(x, weight, kernel.name, "gpu")
             watch()

@@ -14,7 +14,6 @@ import reference
 
 from fashion_infer import devices
 from fashion_infer.bench import checking, conv, random_network, records, timing
-from fashion_infer.bench import reference as bench_reference
 from fashion_infer.bench.grid import points
 from fashion_infer.bench.machines import cpu, memory, tensors
 from fashion_infer.bench.peers import onnx_model
@@ -23,6 +22,7 @@ from fashion_infer.bench.timing import Contender
 from fashion_infer.checkpoints import editions
 from fashion_infer.errors import DeviceError, UsageError
 from fashion_infer.graph.layers import Convolution, Dense, Flatten, MaxPool, Relu, Tanh
+from fashion_infer.judging import reference as bench_reference
 from fashion_infer.library import bindings, kernels
 from fashion_infer.library import devices as library_devices
 from fashion_infer.present import files

@@ -12,13 +12,13 @@ import reference
 
 from fashion_infer.bench import network as bench
 from fashion_infer.bench import random_network, request
-from fashion_infer.bench import reference as bench_reference
 from fashion_infer.bench.machines import cpu, tensors
 from fashion_infer.bench.peers import onnx_model, torch_compile
 from fashion_infer.bench.peers import torch as torch_peer
 from fashion_infer.bench.records import OURS, Measurement
 from fashion_infer.errors import DeviceError, UsageError
 from fashion_infer.graph.layers import Convolution, Dense, Flatten, MaxPool, Relu, Tanh, walk
+from fashion_infer.judging import reference as bench_reference
 from fashion_infer.library import bindings
 from fashion_infer.library import devices as library_devices
 from fashion_infer.library.fused import FusedNetwork

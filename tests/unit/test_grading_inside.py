@@ -22,9 +22,9 @@ PYTHON = os.path.realpath(sys.executable)  # a box shows no environment
 
 
 STRUCTURES = {
-    "fops_conv": [abi.Conv, bindings.Conv],
-    "fops_plugin_call": [abi.Call],
-    "fops_kernel_plugin": [abi.Description],
+    "fops_conv": [abi.Conv, bindings.ConvSize],
+    "fops_plugin_call": [abi.Call, bindings.PluginCall],
+    "fops_kernel_plugin": [abi.Description, bindings.PluginDescription],
 }
 
 

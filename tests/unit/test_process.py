@@ -3,9 +3,9 @@
 import subprocess
 import sys
 
-from fashion_infer.bench import process
+from fashion_infer.system import process
 
-USED = "from fashion_infer.bench import process; print(process.usage().peak_memory)"
+USED = "from fashion_infer.system import process; print(process.usage().peak_memory)"
 
 
 def test_peak_memory_is_not_that_of_the_process_which_started_it():

@@ -14,7 +14,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fashion_infer import devices
-from fashion_infer.bench import process
 from fashion_infer.errors import DeviceError
 from fashion_infer.library import kernels
 from fashion_infer.library.op_times import OpTime
@@ -27,6 +26,7 @@ from fashion_infer.profiling.sources import log as stages
 from fashion_infer.profiling.sources import mxnet as mxnet_source
 from fashion_infer.profiling.sources.cupti import CuptiSource
 from fashion_infer.result import Layer
+from fashion_infer.system import process
 
 MANGLED = "_ZN4fops3runEPKff"
 

@@ -8,8 +8,9 @@ import reference
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fashion_infer.kernel_files import checking, judging
-from fashion_infer.kernel_files.diagnose import Diagnosis, diagnose
+from fashion_infer.judging import trials
+from fashion_infer.judging import verdict as judging
+from fashion_infer.judging.diagnosis import Diagnosis, diagnose
 
 
 @pytest.fixture(scope="module")
@@ -161,7 +162,7 @@ def verdict(*tried, changed=0, leaked=0):
 
 def one(precision="float32", failure=""):
     found = None if failure else Diagnosis(precision, 3, 9, 5.0, 10.0, (0, 0, 0, 1), 1.0, 2.0, "a boundary")
-    return checking.Tried("new0", (1, 1, 3, 3, 1, 1), found, failure, 0.0, 0.0, ())
+    return trials.Tried("new0", (1, 1, 3, 3, 1, 1), found, failure, 0.0, 0.0, ())
 
 
 def test_verdicts():

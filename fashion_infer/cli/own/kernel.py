@@ -56,14 +56,14 @@ def check(file, kernel_format, backend, device, timeout, verbose):
     """
     path = file if "/" in file else f"./{file}"
     run_isolated([path], timeout)
-    from ... import kernel_files
+    from ...judging import trials
     from ...kernel_files import formats, loading
     from ...present import kernel as present
     from ...present.render import terminal
 
     formats.insisted([path], kernel_format)
     backend = loading.backend_of(file, kernel_format, backend)
-    found = kernel_files.check(file, kernel_format, backend, verbose, device=device)
+    found = trials.check(file, kernel_format, backend, verbose, device=device)
     terminal.show(present.check(found))
     if not found.right:
         wrong = [one for one in found.tried if not one.right and one.what != "another size"]

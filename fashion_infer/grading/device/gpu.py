@@ -10,8 +10,8 @@ from typing import Any, Dict, Optional, Sequence, Tuple
 
 import numpy as np
 
-from ...bench import reference
 from ...errors import DeviceError
+from ...judging import reference
 from ...library import devices, kernels
 from ..inside import driver
 from ..referee.memory import Place

@@ -1,6 +1,6 @@
 """custom_ops/include/fashion_ops_plugin.h through ctypes, without NumPy and without the package.
 
-`fashion_infer.kernel_files.plugin` takes its structures from here, for here is where the sandbox shows them.
+The sandbox shows this folder and nothing else of the package, so these structures are in `library.bindings` too;
 tests/unit/test_grading_inside.py holds them to the header and to `fashion_infer.library.bindings`.
 """
 

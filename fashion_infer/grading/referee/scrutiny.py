@@ -15,9 +15,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...bench import reference
 from ...graph.shapes import ConvolutionShape
-from ...kernel_files.diagnose import FLOAT32, HALF, Diagnosis, diagnose
+from ...judging import reference
+from ...judging.diagnosis import FLOAT32, HALF, Diagnosis, diagnose
 from .inputs import Inputs
 from .memory import WORKERS
 

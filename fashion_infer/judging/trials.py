@@ -6,10 +6,10 @@ import numpy as np
 
 from ..checkpoints import editions
 from ..errors import FashionInferError, UsageError
+from ..kernel_files import needs, plugin
+from ..kernel_files.loading import Loaded, load
 from ..library import bindings, kernels, op_times
-from . import needs, plugin
-from .diagnose import Diagnosis, diagnose
-from .loading import Loaded, load
+from .diagnosis import Diagnosis, diagnose
 
 Shape = Tuple[int, int, int, int]  # input channels, input size, filters, kernel size
 
@@ -165,7 +165,7 @@ def _in_words(shape: Shape) -> str:
 
 def _wanted(x: np.ndarray, weight: np.ndarray) -> np.ndarray:
     """The reference: float64 for few images; beyond that our own CPU kernel, which is tested against it."""
-    from ..bench import reference
+    from . import reference
 
     if len(x) <= 32:
         return reference.convolve(x, weight)

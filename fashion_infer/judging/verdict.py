@@ -3,10 +3,10 @@
 import math
 from typing import Any, Callable, Dict, List, NamedTuple, Sequence, Tuple
 
+from ..kernel_files.loading import Loaded
 from ..library import devices
-from .checking import Tried, try_shape
-from .diagnose import Diagnosis
-from .loading import Loaded
+from .diagnosis import Diagnosis
+from .trials import Tried, try_shape
 
 # A caching allocator, or a library's handle, takes memory at the first calls alone. What takes a megabyte at every
 # slice is never given back.

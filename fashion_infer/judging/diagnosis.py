@@ -4,7 +4,7 @@ from typing import NamedTuple, Optional, Tuple
 
 import numpy as np
 
-from ..bench import reference
+from . import reference
 
 # Largest error over the largest output. float32 sums of these sizes stay below 2e-6 in any order; operands rounded to
 # tf32 or half give 1e-4 to 1e-3. Between the two there is a gap, and the bound lies in it.
