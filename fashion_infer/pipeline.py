@@ -1,14 +1,13 @@
-"""The one road through the house: data -> model -> predictor -> Result. Every command that runs a network takes it."""
+"""The one road of every command that runs a network: check, load, execute, compare, judge, and the result."""
 
 from concurrent import futures
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Any, Callable, List, Optional, Tuple, Union, cast
+from typing import Callable, List, NamedTuple, Optional, Tuple, TypeVar, Union, cast
 
 import numpy as np
 
 from . import _mxnet, devices
-from . import result as results
 from .data import dataset
 from .errors import CheckFailed, CheckpointError, DataError, DeviceError, UsageError
 from .inference import model as models
@@ -16,23 +15,55 @@ from .inference.layer_times import LayerTime
 from .inference.model import LoadedModel
 from .inference.predictor import GPU_BATCH_SIZE, Predictor
 from .inference.spread import NODES, SpreadPredictor
-from .kernel_files import paths
+from .judging import verdict
+from .judging.verdict import Verdict
+from .kernel_files import formats, loading
+from .kernel_files.loading import LoadedKernel
 from .library import kernels, thread_pool
-from .request import Request
-from .result import Result
+from .request import BlockRequest, Request
+from .result import LayerResult, Result, merge
 from .system import isolation, scheduler_stats
 
-_MOST_DEVICES = 8  # that run at the same time through MXNet; more take turns
+_MAX_DEVICES = 8  # that run at the same time through MXNet; more take turns
 
 Announce = Callable[[str], AbstractContextManager]
 Between = Callable[[int], None]
 Network = Union[Predictor, SpreadPredictor]
+Outcome = TypeVar("Outcome")
+
+
+class Run(NamedTuple):
+    """A request with everything that it names, loaded and bound to a device."""
+
+    request: Request
+    kernel: Optional[LoadedKernel]  # where the request names a kernel file
+    images: dataset.Images
+    model: LoadedModel
+    chosen: devices.Choice
+    network: Network
+    pixels: np.ndarray  # (n,1,S,S) uint8: the images in the network's input size
+
+    @property
+    def n(self) -> int:
+        """The number of images."""
+        return len(self.images.images)
+
+
+class Execution(NamedTuple):
+    """What executing a run gave."""
+
+    scores: np.ndarray  # (n, classes) float32
+    predictions: np.ndarray  # (n,) int64
+    layers: List[LayerResult]
+    waited: Tuple[Optional[float], ...]  # of each pass: seconds that its threads waited for a processor, summed
+    leaked: int  # bytes of device memory that each batch of a kernel file left allocated
 
 
 def run(
     request: Request,
     images: Optional[dataset.Images] = None,
     model: Optional[LoadedModel] = None,
+    kernel: Optional[LoadedKernel] = None,
     announce: Announce = nullcontext,
     between: Optional[Between] = None,
     judge: bool = True,
@@ -43,15 +74,14 @@ def run(
     ----------
     request
         All options; checked first.
-    images, model
-        What the request would load, where the caller has it already.
+    images, model, kernel
+        What the request would load, where the caller has it already; `kernel` is its kernel file.
     announce
         Gives a context for each part that loads something, from what is loaded: "fashion-mnist data" or "model".
     between
         Called before each pass with its number, from 0, and after the last one: where a profiler goes on and off.
     judge
-        Whether a kernel file is compared with the reference afterwards, layer by layer, and its predictions with those
-        of the library's own kernels: `Result.submission`.
+        Whether a kernel file is judged afterwards: `Result.submission`.
 
     Raises
     ------
@@ -61,114 +91,211 @@ def run(
         When scores are not numbers, or a call of a kernel file fails or leaves the device in error.
     """
     request.check()
-    given, file = request, None
-    if paths.is_path(request.kernel) and not _loaded(request.kernel):
-        request, file = _with_file(request)
-    kernels.check_kernel(request.kernel, request.backend)
-    images, model = load(request, announce, images, model)
+    kernel = kernel or _load_kernel(request)
+    placed = request if kernel is None else _with_kernel(request, kernel)
+    kernels.check_kernel(str(placed.kernel), placed.backend)
+    images, model = load(placed, announce, images, model)
     with _mxnet.lock:
-        return _run(request, given.kernel, file, images, model, between, judge)
+        bound = _bind(placed, images, model, kernel)
+        execution = execute(bound, between)
+        found = _judge(bound, execution) if judge and kernel else None
+        changed = None
+        if request.precision != "float32":
+            changed = compare(bound, execution.predictions, placed.but(precision="float32"))
+    return _result(request, bound, execution, found, changed)
 
 
-def _run(
+def run_in_blocks(
+    request: BlockRequest,
+    execute: Callable[[Optional[dataset.Images], LoadedModel], Outcome],
+    load_images: bool = True,
+    announce: Announce = nullcontext,
+) -> Outcome:
+    """Run a request whose images are classified in blocks, here or on other machines.
+
+    Parameters
+    ----------
+    request
+        All options; checked first.
+    execute
+        Classifies the images with the model. Its images are None where they are not loaded at once: the built-in set,
+        which is drawn block by block, and files.
+    load_images
+        Whether the request's dataset is meant, not files.
+    announce
+        As in `run`.
+
+    Returns
+    -------
+    Outcome
+        What `execute` gives.
+
+    Raises
+    ------
+    UsageError, DataError, CheckpointError
+        As in `run`; and whatever `execute` raises.
+    """
+    request.check()
+    images = None
+    if load_images and request.source != dataset.SYNTHETIC:
+        images = load_data(request, announce)
+    return execute(images, load_model(request, announce))
+
+
+def load_data(request: Request, announce: Announce = nullcontext) -> dataset.Images:
+    """The request's images."""
+    # The built-in set is drawn with OpenBLAS, whose lock does not survive a fork in another thread.
+    with announce("fashion-mnist data"), _mxnet.lock:
+        return dataset.load(request.n, request.data_dir, request.data, request.images, request.labels)
+
+
+def load_model(request: Request, announce: Announce = nullcontext) -> LoadedModel:
+    """The request's model."""
+    with announce("model"):  # without MXNet's lock: h5py has one of its own, which a fork takes first
+        return models.load(request)
+
+
+def load(
     request: Request,
-    kernel: str,
-    file: Any,
-    images: dataset.Images,
-    model: LoadedModel,
-    between: Optional[Between],
-    judge: bool,
-) -> Result:
-    """The same, once all is loaded; `kernel` is what the request called it, `file` the loaded kernel file or None."""
-    chosen = choose(request, model)
-    if file is not None and file.host_memory:
-        chosen = chosen._replace(context="cpu")  # it copies by itself, and takes no tensors of MXNet's on a GPU
-    predictor = _bound(request, model, chosen, len(images.images))
-    if file is not None and not predictor.custom_layers:
-        raise UsageError(f"{model.label} runs MXNet's own convolution: add --op custom to run it with {file.name}")
-    _check_classes(predictor.classes, images, model)
-    pixels = dataset.resized(images, model.input_size)
-    memory = file and _judging().MemoryWatch(file, request.device)
+    announce: Announce = nullcontext,
+    images: Optional[dataset.Images] = None,
+    model: Optional[LoadedModel] = None,
+) -> Tuple[dataset.Images, LoadedModel]:
+    """The request's images and its model, loaded where the caller does not give them."""
+    images = images or load_data(request, announce)
+    return images, model or load_model(request, announce)
+
+
+def execute(run: Run, between: Optional[Between] = None) -> Execution:
+    """Run the network over all images, `repeat` times.
+
+    Raises
+    ------
+    DeviceError
+        When an operator fails or memory runs out.
+    CheckFailed
+        When the scores are not numbers, or a call of a kernel file fails.
+    """
+    memory = verdict.MemoryWatch(run.kernel, cast(int, run.request.device)) if run.kernel else None
     passes: List[List[LayerTime]] = []
     waits: List[Optional[float]] = []
-    for index in range(request.repeat):
+    for index in range(run.request.repeat):
         if between is not None:
             between(index)
         before = scheduler_stats.waited()
         try:
-            scores, times = predictor.predict(pixels, memory)
+            scores, times = run.network.predict(run.pixels, memory)
         except DeviceError as error:
-            if file is None:
+            if run.kernel is None:
                 raise
-            raise CheckFailed(f"{file.name} failed: {error}") from None
+            raise CheckFailed(f"{run.kernel.name} failed: {error}") from None
         after = scheduler_stats.waited()
         passes.append(times)
         waits.append(None if before is None or after is None else max(0.0, after - before))
     if between is not None:
-        between(request.repeat)
-    if file is None:
+        between(run.request.repeat)
+    if run.kernel is None:  # what a kernel file left is judged
         check_scores(scores)
-    predictions = scores.argmax(axis=1)
-    layers = results.merge(passes)
-    verdict = None
-    if file is not None and memory is not None and judge:
-        # The fused mode gives the same predictions in a third of the time.
-        ours = _bound(request.but(kernel="auto", mode="fused"), model, chosen, len(images.images))
-        try:
-            differ = int((predictions != ours.predict(pixels)[0].argmax(axis=1)).sum())
-        except DeviceError as error:
-            raise CheckFailed(f"{file.name} left the device in error: {error}") from None
-        called = [(layer.name, layer.log[0][0].shape) for layer in layers if layer.custom and layer.log[0]]
-        verdict = _judging().judge(file, called, differ, memory.leaked, request.device)
-    changed = None
-    if request.precision != "float32":
-        exact = _bound(request.but(precision="float32"), model, chosen, len(images.images))
-        changed = int((predictions != exact.predict(pixels)[0].argmax(axis=1)).sum())
+    return Execution(scores, scores.argmax(axis=1), merge(passes), tuple(waits), memory.leaked if memory else 0)
+
+
+def compare(run: Run, predictions: np.ndarray, other: Request) -> int:
+    """Count the predictions that change when the run's images go through the network with another request's options."""
+    scores, _ = _network(other, run.model, run.chosen, run.n).predict(run.pixels)
+    return int((predictions != scores.argmax(axis=1)).sum())
+
+
+def _judge(run: Run, execution: Execution) -> Verdict:
+    """The verdict on a run's kernel file: its predictions beside the library's own, and each layer by itself."""
+    assert run.kernel is not None
+    try:
+        # The fused mode gives the predictions of our own kernels in a third of the operator mode's time.
+        changed = compare(run, execution.predictions, run.request.but(kernel="auto", mode="fused"))
+    except DeviceError as error:
+        raise CheckFailed(f"{run.kernel.name} left the device in error: {error}") from None
+    called = [(layer.name, layer.log[0][0].shape) for layer in execution.layers if layer.custom and layer.log[0]]
+    return verdict.judge(run.kernel, called, changed, execution.leaked, cast(int, run.request.device))
+
+
+def _load_kernel(request: Request) -> Optional[LoadedKernel]:
+    """The request's kernel file as a kernel of the library; None where the request names none."""
+    path = request.kernel_file
+    # The name of a kernel file that this process has loaded may look like a path.
+    if path is None or (path in loading.names_of_loaded() and not Path(path).exists()):
+        return None
+    file = formats.recognise(path, request.kernel_format, request.backend)
+    return loading.load(file, device=cast(int, request.device))  # the request refuses `all` beside a kernel file
+
+
+def _with_kernel(request: Request, kernel: LoadedKernel) -> Request:
+    """The request with the kernel file's name, its backend, and batches that it takes."""
+    multiple, size = kernel.batch_multiple, request.batch_size
+    if multiple > 1 and size is None:
+        size = max(1, GPU_BATCH_SIZE // multiple) * multiple
+    return request.but(kernel=kernel.name, backend=kernel.backend, batch_size=size)
+
+
+def _bind(request: Request, images: dataset.Images, model: LoadedModel, kernel: Optional[LoadedKernel]) -> Run:
+    """Bind a request's network to the device that it runs on."""
+    chosen = choose(request, model)
+    if kernel is not None and kernel.host_memory:
+        chosen = chosen._replace(context="cpu")  # it copies by itself, and takes no tensors of MXNet's on a GPU
+    network = _network(request, model, chosen, len(images.images))
+    if kernel is not None and not network.custom_layers:
+        raise UsageError(f"{model.label} runs MXNet's own convolution: add --op custom to run it with {kernel.name}")
+    _check_classes(network.classes, images, model)
+    return Run(request, kernel, images, model, chosen, network, dataset.resized(images, model.input_size))
+
+
+def _result(
+    request: Request, run: Run, execution: Execution, found: Optional[Verdict], changed: Optional[int]
+) -> Result:
+    images, model, chosen = run.images, run.model, run.chosen
     return Result(
         model=model.label,
-        n=len(images.images),
+        n=run.n,
         backend=chosen.backend,
         context=chosen.context,
-        mode=request.mode_or_default,
+        mode=run.request.mode_or_default,
         precision=request.precision,
         changed=changed,
         operator=model.operator,
-        kernel=kernel,
-        batch_size=min(predictor.batch_size, len(images.images)),
+        kernel=str(request.kernel),
+        batch_size=min(run.network.batch_size, run.n),
         threads=thread_pool.size(),
-        correctness=int((predictions == images.labels).sum()) / len(images.labels),
-        predictions=predictions,
+        correctness=int((execution.predictions == images.labels).sum()) / len(images.labels),
+        predictions=execution.predictions,
         labels=images.labels,
-        scores=scores,
-        layers=layers,
+        scores=execution.scores,
+        layers=execution.layers,
         data_source=images.source,
         data_location=images.location,
         notice="; ".join(filter(None, (chosen.notice, model.checkpoint.notice))) or None,
         images=images.images,
-        class_names=_names(images, model, scores.shape[1]),
-        submission=verdict,
-        expected=models.expected(request, images.source, len(images.images)),
-        waited=tuple(waits),
+        class_names=_class_names(images, model, execution.scores.shape[1]),
+        submission=found,
+        expected=models.expected(request, images.source, run.n),
+        waited=execution.waited,
     )
 
 
-def _names(images: dataset.Images, model: LoadedModel, classes: int) -> Tuple[str, ...]:
-    """Of the classes: those of Fashion-MNIST are not those of another dataset."""
+def _class_names(images: dataset.Images, model: LoadedModel, classes: int) -> Tuple[str, ...]:
+    """The names of the classes; numbers for a user's own dataset, whose classes are not Fashion-MNIST's."""
     return tuple(map(str, range(classes))) if images.source == dataset.OWN else model.class_names
 
 
 def _check_classes(classes: int, images: dataset.Images, model: LoadedModel) -> None:
-    """Raise where no prediction could meet some labels: DataError for a dataset of one's own, else CheckpointError."""
+    """Raise where no prediction could equal some labels: DataError for a user's own dataset, else CheckpointError."""
     if images.source == dataset.OWN:
         highest = int(images.labels.max())
         if highest >= classes:
             raise DataError(
-                f"{images.location} has labels up to {highest}, but {model.label} tells {classes} classes apart: 0 to "
+                f"{images.location} has labels up to {highest}, but {model.label} has {classes} classes: 0 to "
                 f"{classes - 1}"
             )
     elif classes != len(model.class_names):
         known = len(model.class_names)
-        raise CheckpointError(f"{model.label}: the network tells {classes} classes apart, the images are of {known}")
+        raise CheckpointError(f"{model.label}: the network has {classes} classes, the images have {known}")
 
 
 def check_scores(scores: np.ndarray) -> None:
@@ -181,49 +308,6 @@ def check_scores(scores: np.ndarray) -> None:
         )
 
 
-def _judging():
-    """The module that judges kernel files: only who has one imports it."""
-    from .judging import verdict
-
-    return verdict
-
-
-def _loaded(kernel: str) -> bool:
-    """Whether this is the name of a kernel file that this process has loaded, and no path."""
-    from .kernel_files import loading
-
-    return kernel in loading.names_of_loaded() and not Path(kernel).exists()
-
-
-def _with_file(request: Request):
-    """The request with its kernel file loaded, and called by its name; and the file."""
-    from .kernel_files import loading
-
-    backend = loading.backend_of(request.kernel, request.kernel_format, request.backend)
-    device = cast(int, request.device)  # the request refuses `all` beside a kernel file
-    file = loading.load(request.kernel, request.kernel_format, backend, device=device)
-    slices = request.batch_size or max(1, GPU_BATCH_SIZE // file.batch_multiple) * file.batch_multiple
-    batch_size = slices if file.batch_multiple > 1 else request.batch_size
-    return request.but(kernel=file.name, backend=file.backend, batch_size=batch_size), file
-
-
-def load(
-    request: Request,
-    announce: Announce = nullcontext,
-    images: Optional[dataset.Images] = None,
-    model: Optional[LoadedModel] = None,
-) -> Tuple[dataset.Images, LoadedModel]:
-    """The request's images and its model, loaded where the caller does not give them; arguments as `run` takes them."""
-    if images is None:
-        # The built-in set is drawn with OpenBLAS, whose lock does not survive a fork in another thread.
-        with announce("fashion-mnist data"), _mxnet.lock:
-            images = dataset.load(request.n, request.data_dir, request.data, request.images, request.labels)
-    if model is None:
-        with announce("model"):  # without the lock: h5py has one of its own, which a fork takes first
-            model = models.load(request)
-    return images, model
-
-
 def choose(request: Request, model: LoadedModel) -> devices.Choice:
     """Where the request runs, with MXNet loaded and all threads set.
 
@@ -232,7 +316,7 @@ def choose(request: Request, model: LoadedModel) -> devices.Choice:
     thread_pool.resize(request.threads)
     _mxnet.set_threads(thread_pool.size())
     if request.device == devices.ALL:
-        _mxnet.set_networks(_MOST_DEVICES)
+        _mxnet.set_networks(_MAX_DEVICES)
     mode = request.mode_or_default
     # In operator mode a network without our operator has nothing that could run on the GPU (MXNet's CPU build).
     idle = mode == "operator" and model.operator != "custom" and request.backend != "gpu"
@@ -249,21 +333,22 @@ def choose(request: Request, model: LoadedModel) -> devices.Choice:
     return chosen
 
 
-def _bound(request: Request, model: LoadedModel, chosen: devices.Choice, count: int) -> Network:
-    places = devices.indices(request.device) if chosen.backend == "gpu" else (0,)
-    bound = [
+def _network(request: Request, model: LoadedModel, chosen: devices.Choice, count: int) -> Network:
+    """The request's network, bound to its device or to all of them."""
+    indices = devices.indices(request.device) if chosen.backend == "gpu" else (0,)
+    predictors = [
         Predictor(
             model.checkpoint,
             input_shape=(1, model.input_size, model.input_size),
             backend=chosen.backend,
-            device=place,
+            device=index,
             context=chosen.context,
-            kernel=request.kernel,
+            kernel=str(request.kernel),
             batch_size=None if request.batch_size is None else min(request.batch_size, count),
             mode=request.mode_or_default,
             precision=request.precision,
-            first_node=index * NODES,
+            first_node=place * NODES,
         )
-        for index, place in enumerate(places)
+        for place, index in enumerate(indices)
     ]
-    return bound[0] if len(bound) == 1 else SpreadPredictor(bound, count)
+    return predictors[0] if len(predictors) == 1 else SpreadPredictor(predictors, count)

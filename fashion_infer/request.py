@@ -1,128 +1,173 @@
-"""What a run is asked to do: every option in one object, checked as a whole before anything is loaded."""
+"""The options of a run, each stated once: a field of one object that is checked as a whole before anything is loaded.
+
+The command line's options, and the signature and docstring of `fashion_infer.infer`, are made from these fields. This
+module imports little, because the command line reads it to print its help.
+"""
 
 import operator
 import os
-from dataclasses import dataclass, replace
-from typing import Any, Optional
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Optional, Sequence, TypeVar, Union
 
-import numpy as np
-
-from .checkpoints import editions, zoo
-from .data import dataset, resize
-from .devices import ALL, BACKENDS, Device
 from .errors import UsageError
-from .graph.symbol import OPERATORS
 from .kernel_files import paths
-from .library.fused import check_precision
+from .system.paths import PathOrText
 
-MODES = ("fused", "operator")
-WEIGHTS = ("shipped", "original")
 MAX_THREADS = 1024
-_PATHS = ("checkpoint", "data_dir", "kernel", "images", "labels")
-_NUMBERS = ("n", "epoch", "input_size", "batch_size", "threads", "repeat")
-_FLAGS = ("trust_symbol",)
+AnyRequest = TypeVar("AnyRequest", bound="Request")
+
+
+def option(default: Any, help: str, choices: Sequence[str] = (), metavar: str = "", flags: Sequence[str] = ()) -> Any:
+    """A field of a request, which is an option of the command line as well.
+
+    Parameters
+    ----------
+    default
+        The field's value where the user gives none.
+    help
+        The option's description, for `--help` and for the docstring of `infer`.
+    choices
+        The values that the option may have; empty where they are not a short list.
+    metavar
+        What `--help` calls the value; "PATH", "DIR" and "FILE" are names of files.
+    flags
+        The option's names on the command line, where they are not made from the field's name.
+    """
+    return field(default=default, metadata={"help": help, "choices": choices, "metavar": metavar, "flags": flags})
 
 
 @dataclass(frozen=True)
 class Request:
     """The options of a run."""
 
-    model: Optional[str] = None  # of `zoo`; None for the edition's default
-    n: Optional[int] = None  # test images, 1 to 10,000, or as many as a dataset of one's own has; None for all
-    backend: str = "auto"  # "auto", "cpu" or "gpu"
-    checkpoint: Optional[str] = None  # in place of a model: FILE.h5, PREFIX of MXNet's pair, or weights-86.bin
-    epoch: int = 1  # NNNN of PREFIX-NNNN.params
-    operator: Optional[str] = None  # "custom" or "builtin" for all convolutions; None as the model has them
-    edition: Optional[str] = None  # models then go by the short names of the time
-    weights: str = "shipped"  # or "original": the course's own, which must have been fetched
-    input_size: Optional[int] = None  # pixels a side; None for the edition's, or what fits the network
-    data_dir: Optional[str] = None  # folder of the dataset
-    data: Optional[str] = None  # "fashion-mnist", "synthetic", "own", or None for the first of the two that there is
-    device: Device = 0  # index of the GPU; "all" splits the images between all of them
-    kernel: str = "auto"  # of our operator: a name, or the path of a kernel file
-    mode: Optional[str] = None  # "fused" or "operator"; None for what `mode_or_default` says
-    precision: str = "float32"  # in fused mode on a GPU also "tf32" and "fp16"
-    batch_size: Optional[int] = None  # images a slice
-    threads: Optional[int] = None  # of the CPU; None for the cores that this process may use
-    repeat: int = 1  # passes over the images
-    kernel_format: Optional[str] = None  # of the kernel's file, to insist on one
-    images: Optional[str] = None  # of a dataset of one's own, in place of a folder: the two files, see `data.own`
-    labels: Optional[str] = None
-    trust_symbol: bool = False  # whether a checkpoint's network may have any of MXNet's operators
+    model: Optional[str] = option(None, "Shipped model, see `models list` [default: the edition's].", metavar="NAME")
+    n: Optional[int] = option(None, "Number of test images; Fashion-MNIST has 10000 [default: all].")
+    backend: str = option("auto", "Where to run; auto takes the GPU if there is one.", ("auto", "cpu", "gpu"))
+    checkpoint: Optional[PathOrText] = option(
+        None, "Instead of a model: FILE.h5, PREFIX of an MXNet checkpoint, or weights-86.bin.", metavar="PATH"
+    )
+    epoch: int = option(1, "NNNN in PREFIX-NNNN.params.")
+    operator: Optional[str] = option(
+        None,
+        "Run the convolutions with our operator or with MXNet's own [default: as the model has them].",
+        ("custom", "builtin"),
+        flags=("--op", "operator"),
+    )
+    edition: Optional[str] = option(
+        None, "Course semester; enables short model names [default: fa2017].", metavar="NAME"
+    )
+    weights: str = option(
+        "shipped", "Shipped weights, or the course's own after `models fetch --original`.", ("shipped", "original")
+    )
+    input_size: Optional[int] = option(None, "Input width and height in pixels [default: what fits the network].")
+    data_dir: Optional[PathOrText] = option(None, "Folder of the dataset.", metavar="DIR")
+    data: Optional[str] = option(
+        None,
+        "Fashion-MNIST, the built-in set drawn from a statistical model of it, or your own dataset "
+        "[default: Fashion-MNIST, or synthetic where it is not found].",
+        ("fashion-mnist", "synthetic", "own"),
+    )
+    device: Union[int, str] = option(
+        0, "Index of the GPU, or `all` to split the images between all GPUs.", metavar="INDEX"
+    )
+    kernel: PathOrText = option(
+        "auto",
+        "Kernel name (see `doctor`), or path to your kernel file, such as ./new-forward.cu (see `kernel formats`).",
+        metavar="NAME",
+        flags=("--kernel", "--kernels", "kernel"),
+    )
+    mode: Optional[str] = option(
+        None,
+        "Fused stages, or node by node as the course ran it [default: operator where a kernel or an operator is named, "
+        "else fused].",
+        ("fused", "operator"),
+    )
+    precision: str = option(
+        "float32",
+        "Precision of the fused mode on a GPU; tf32 and fp16 report how many predictions changed.",
+        ("float32", "tf32", "fp16"),
+    )
+    batch_size: Optional[int] = option(None, "Images per batch; limits memory.")
+    threads: Optional[int] = option(None, "CPU threads [default: the cores this process may use].")
+    repeat: int = option(1, "Passes over the images; times are medians.")
+    kernel_format: Optional[str] = option(
+        None, "Force this kernel format.", metavar="NAME", flags=("--format", "kernel_format")
+    )
+    images: Optional[PathOrText] = option(
+        None, "Images of your own dataset: IDX (also .gz), .npy or .npz.", metavar="FILE"
+    )
+    labels: Optional[PathOrText] = option(None, "Labels of your own dataset.", metavar="FILE")
+    trust_symbol: bool = option(
+        False, "Run a checkpoint's network whatever operators it has; only for files you trust."
+    )
 
     def __post_init__(self):
-        for name in _PATHS:
-            value = getattr(self, name)
+        for each in fields(self):
+            value = getattr(self, each.name)
             if isinstance(value, (bytes, os.PathLike)):
-                object.__setattr__(self, name, os.fsdecode(value))
+                object.__setattr__(self, each.name, os.fsdecode(value))
 
     @property
     def mode_or_default(self) -> str:
-        """The mode; when none was named the fused one, or the operator one when a kernel or an operator was named: the
-        fused mode has kernels of its own, and runs both operators alike."""
+        """The mode. Where none is named: operator mode if a kernel or an operator is named, because the fused mode has
+        kernels of its own and runs both operators alike; else fused mode."""
         named = self.kernel != "auto" or self.operator is not None
         return self.mode or ("operator" if named else "fused")
 
     @property
     def source(self) -> Optional[str]:
-        """The data that was asked for, `data` or what the files mean; UsageError where they exclude each other."""
+        """The data asked for, by `data` or by the files named; UsageError where they exclude each other."""
+        from .data import dataset
+
         return dataset.source_of(self.data, self.data_dir, self.images, self.labels)
 
-    def but(self, **changes: Any) -> "Request":
+    @property
+    def kernel_file(self) -> Optional[str]:
+        """The path of the kernel file, where the kernel is one."""
+        return os.fspath(self.kernel) if paths.is_path(os.fspath(self.kernel)) else None
+
+    def but(self: AnyRequest, **changes: Any) -> AnyRequest:
         """The same request with other values of some options."""
         return replace(self, **changes)
 
     def check(self) -> None:
         """Check all options.
 
-        What only the machine can tell (whether there is a GPU, a file, a kernel of that name) is not checked here.
+        Only the machine can tell whether there is a GPU, a file, or a kernel of that name: this is checked later.
 
         Raises
         ------
         UsageError
             For a value out of range, an unknown name, or options that exclude each other.
         """
-        self._check_kinds()
-        _check_known("data", self.data, (None, dataset.REAL, dataset.SYNTHETIC, dataset.OWN))
-        if self.source != dataset.OWN:  # which has a size of its own
-            dataset.check_n(self.n)
-        _check_known("backend", self.backend, BACKENDS)
-        _check_known("operator", self.operator, (None, *OPERATORS))
-        _check_known("weights", self.weights, WEIGHTS)
+        for each in fields(self):
+            value = getattr(self, each.name)
+            _check_kind(each.name, each.type, value)
+            if value is not None and each.metadata["choices"]:
+                check_known(each.name, value, each.metadata["choices"])
+        self._check_n()
         self._check_model()
-        if self.device != ALL:
-            _check_number("device", self.device, f"a GPU's index, or '{ALL}'")
-        if self.device == ALL and paths.is_path(self.kernel):
-            raise UsageError("a kernel file runs on one GPU: leave --device all out, or name the GPU by its index")
+        self._check_kernel_file()
         check_mode(self.mode_or_default, self.precision, self.backend, self.kernel)
         check_batch_size(self.batch_size)
-        self._check_format()
         if self.repeat < 1:
             raise UsageError(f"repeat must be at least 1, not {self.repeat}")
         if self.threads is not None and not 1 <= self.threads <= MAX_THREADS:
             raise UsageError(f"threads must be 1 to {MAX_THREADS}, not {self.threads}")
         if self.input_size is not None:
+            from .data import resize
+
             resize.check_size(self.input_size)
 
-    def _check_format(self) -> None:
-        if self.kernel_format is not None:
-            from .kernel_files import formats, paths
+    def _check_n(self) -> None:
+        from .data import dataset
 
-            formats.insisted([self.kernel] if paths.is_path(self.kernel) else [], self.kernel_format)
-
-    def _check_kinds(self) -> None:
-        for name in self.__dataclass_fields__:
-            value = getattr(self, name)
-            if value is None or name == "device":  # where None has no meaning, what checks the value refuses it
-                continue
-            if name in _NUMBERS:
-                _check_number(name, value)
-            elif name in _FLAGS:
-                _check_flag(name, value)
-            else:
-                _check_text(name, value)
+        if self.source != dataset.OWN:  # its size is known once it is read
+            dataset.check_n(self.n)
 
     def _check_model(self) -> None:
+        from .checkpoints import editions, zoo
+
         if self.model and self.checkpoint:
             raise UsageError("give either a model or a checkpoint, not both")
         if self.edition:
@@ -130,35 +175,52 @@ class Request:
         if not self.checkpoint:
             zoo.chosen(self.model, self.edition)
 
+    def _check_kernel_file(self) -> None:
+        if self.kernel_file and self.device == "all":
+            raise UsageError("a kernel file runs on one GPU: leave --device all out, or name the GPU by its index")
+        if self.kernel_format is not None:
+            from .kernel_files import formats
 
-def _check_number(what: str, value: Any, wanted: str = "a whole number") -> None:
+            formats.insisted([self.kernel_file] if self.kernel_file else [], self.kernel_format)
+
+
+def _check_kind(name: str, kind: Any, value: Any) -> None:
+    """Raise UsageError unless a value is of the kind that the field's annotation names."""
+    if name == "device":
+        if value != "all":
+            _check_number(name, value, "a GPU's index, or 'all'")
+    elif value is None and type(None) in getattr(kind, "__args__", ()):
+        return
+    elif kind in (int, Optional[int]):
+        _check_number(name, value, "a whole number")
+    elif kind is bool:
+        import numpy as np
+
+        if not isinstance(value, (bool, np.bool_)):
+            raise UsageError(f"{name} must be True or False, not {value!r}")
+    elif not isinstance(value, str):
+        raise UsageError(f"{name} must be text, not {value!r}")
+    elif not value or "\0" in value:
+        raise UsageError(f"{name} is empty" if not value else f"{name} has a zero byte in it")
+
+
+def _check_number(name: str, value: Any, wanted: str) -> None:
     try:
         operator.index(value)  # NumPy's whole numbers too
     except TypeError:
-        raise UsageError(f"{what} must be {wanted}, not {value!r}") from None
+        raise UsageError(f"{name} must be {wanted}, not {value!r}") from None
 
 
-def _check_flag(what: str, value: Any) -> None:
-    if not isinstance(value, (bool, np.bool_)):
-        raise UsageError(f"{what} must be True or False, not {value!r}")
-
-
-def _check_text(what: str, value: Any) -> None:
-    if not isinstance(value, str):
-        raise UsageError(f"{what} must be text, not {value!r}")
-    if not value or "\0" in value:
-        raise UsageError(f"{what} is empty" if not value else f"{what} has a zero byte in it")
-
-
-def _check_known(what: str, value: Optional[str], known) -> None:
+def check_known(what: str, value: str, known: Sequence[str]) -> None:
+    """Raise UsageError for a value that is not known."""
     if value not in known:
-        raise UsageError(f"unknown {what} '{value}'; known: {', '.join(name for name in known if name)}")
+        raise UsageError(f"unknown {what} '{value}'; known: {', '.join(known)}")
 
 
-def check_mode(mode: str, precision: str, backend: str, kernel: str) -> None:
+def check_mode(mode: str, precision: str, backend: str, kernel: PathOrText) -> None:
     """Raise UsageError for an unknown mode or precision, or where the mode, the backend and they exclude each other."""
-    _check_known("mode", mode, MODES)
-    check_precision(precision)
+    check_known("mode", mode, Request.__dataclass_fields__["mode"].metadata["choices"])
+    check_known("precision", precision, Request.__dataclass_fields__["precision"].metadata["choices"])
     if precision != "float32" and (mode != "fused" or backend == "cpu"):
         raise UsageError(f"precision {precision} is there in the fused mode on a GPU only")
     if kernel != "auto" and mode == "fused":
@@ -169,3 +231,58 @@ def check_batch_size(batch_size: Optional[int]) -> None:
     """Raise UsageError unless the batch size is None or positive."""
     if batch_size is not None and batch_size < 1:
         raise UsageError(f"batch size must be at least 1, not {batch_size}")
+
+
+@dataclass(frozen=True)
+class BlockRequest(Request):
+    """The options of a run that may classify its images in blocks: with a folder of results, or on a Ray cluster."""
+
+    ray: Optional[str] = option(
+        None, "Run on a Ray cluster: HOST:PORT of its head node, or auto for the one here.", metavar="ADDRESS"
+    )
+    out: Optional[PathOrText] = option(
+        None, "Folder of Parquet files for the predictions; finished files stay.", metavar="DIR"
+    )
+    scores: bool = option(False, "Also write scores.")
+    block_size: Optional[int] = option(None, "Images per file of --out [default: 50000, fewer for large images].")
+
+    @property
+    def in_blocks(self) -> bool:
+        """Whether the images are classified in blocks, each of which may be on another machine."""
+        return self.ray is not None or self.out is not None
+
+    def check(self) -> None:
+        """Check all options, as `Request.check`; in blocks, the options that blocks leave no place for as well."""
+        super().check()
+        if not self.in_blocks:
+            if self.scores or self.block_size is not None:
+                raise UsageError("--scores and --block-size are for --out and --ray")
+            return
+        if self.scores and self.out is None:
+            raise UsageError("--scores needs --out DIR to write them to")
+        if self.mode_or_default != "fused":
+            raise UsageError("--ray and --out run the fused mode: leave --kernel, --op and --mode operator out")
+        if self.precision != "float32":
+            raise UsageError(f"--ray and --out run in float32: leave --precision {self.precision} out")
+        if self.repeat != 1:
+            raise UsageError("--ray and --out run every image once: leave --repeat out")
+        if self.batch_size is not None:
+            raise UsageError("--ray and --out take images in blocks: --block-size in place of --batch-size")
+        if self.block_size is not None and self.block_size < 1:
+            raise UsageError(f"block size must be at least 1, not {self.block_size}")
+        if self.ray is not None and self.device not in (0, "all"):
+            raise UsageError("Ray hands out the GPUs: leave --device out")
+        if self.ray is None and self.device == "all":
+            raise UsageError("--out without --ray runs on one GPU: with --ray auto on all of this machine's")
+
+    def _check_n(self) -> None:
+        if not self.in_blocks:
+            return super()._check_n()
+        if self.n is not None and self.n < 1:
+            raise UsageError(f"n must be at least 1, not {self.n}")
+        if self.source == "synthetic":
+            return
+        try:
+            super()._check_n()
+        except UsageError as error:
+            raise UsageError(f"{error}; --data synthetic has any number") from None

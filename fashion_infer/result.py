@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from .judging.verdict import Verdict
 
 
-class Layer(NamedTuple):
+class LayerResult(NamedTuple):
     """A layer's times over the repeats of a run, each in seconds and summed over the slices."""
 
     name: str
@@ -64,7 +64,7 @@ class Result(NamedTuple):
     predictions: np.ndarray  # (n,) int64
     labels: np.ndarray  # (n,) integers
     scores: np.ndarray  # (n, classes) float32
-    layers: List[Layer]
+    layers: List[LayerResult]
     data_source: str
     data_location: str
     notice: Optional[str]
@@ -99,11 +99,11 @@ class Result(NamedTuple):
         return facts
 
 
-def merge(passes: Sequence[Sequence[LayerTime]]) -> List[Layer]:
+def merge(passes: Sequence[Sequence[LayerTime]]) -> List[LayerResult]:
     """The layers over all passes, from the times of each pass."""
     fields = ("seconds", "upload", "download", "log")
     return [
-        Layer(
+        LayerResult(
             times[0].name,
             times[0].operator,
             times[0].kernel,

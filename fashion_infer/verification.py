@@ -1,4 +1,4 @@
-"""Does every model show the correctness that it must, whatever runs it?"""
+"""Whether every model has its published correctness, in every way to run it."""
 
 import shlex
 from typing import Iterator, List, NamedTuple, Sequence, Tuple, cast
@@ -7,7 +7,9 @@ from . import devices, pipeline
 from .checkpoints import editions, originals, zoo
 from .data import dataset
 from .errors import CheckFailed, UsageError
-from .kernel_files import paths
+from .judging import trials
+from .kernel_files import formats, loading
+from .kernel_files.loading import LoadedKernel
 from .library import kernels
 from .request import Request
 
@@ -55,11 +57,13 @@ def verify(models: Sequence[str], asked: Request) -> List[Check]:
     """
     asked.check()
     if asked.source == dataset.OWN:
-        raise UsageError("there are no published figures of a dataset of one's own: use `fashion-infer run`")
+        raise UsageError("your own dataset has no published figures: use `fashion-infer run`")
     chosen = [zoo.get(name) for name in models or zoo.MODELS]
-    ways = list(_ways(asked) if asked.kernel == "auto" else _ways_of_kernel(asked))
-    if paths.is_path(asked.kernel):
-        _try_file(asked, chosen)
+    kernel = _checked_kernel(asked, chosen) if asked.kernel_file else None
+    if kernel is not None:
+        ways = [("operator", "custom", kernel.backend)]
+    else:
+        ways = list(_ways(asked) if asked.kernel == "auto" else _ways_of_kernel(asked))
     images = dataset.load(dataset.TEST_SIZE, asked.data_dir, asked.data)
     checks = []
     for model in chosen:
@@ -67,42 +71,37 @@ def verify(models: Sequence[str], asked: Request) -> List[Check]:
         largest = max(n for n, _ in figures)
         part = images._replace(images=images.images[:largest], labels=images.labels[:largest])
         for weights in _weights(model.name, images.source):
-            for mode, operator, where in ways:
-                request = asked.but(model=model.name, operator=operator, weights=weights, backend=where, mode=mode)
-                result = pipeline.run(request, images=part, judge=False)
+            for mode, operator, backend in ways:
+                request = asked.but(model=model.name, operator=operator, weights=weights, backend=backend, mode=mode)
+                result = pipeline.run(request, images=part, kernel=kernel, judge=False)
                 hits = result.predictions == result.labels
                 way = (model.name, weights, mode, operator, result.backend, images.source)
                 checks += [Check(*way, n, expected, int(hits[:n].sum()) / n) for n, expected in figures]
     return checks
 
 
-def _try_file(asked: Request, chosen: Sequence[zoo.Model]) -> None:
-    from .judging import trials
-    from .kernel_files import loading
-
+def _checked_kernel(asked: Request, chosen: Sequence[zoo.Model]) -> LoadedKernel:
+    """The kernel file, loaded; CheckFailed when it is incorrect on three images of a layer of these models."""
     shapes = sorted({s for model in chosen for s in editions.convolution_shapes(editions.get(model.edition))})
-    backend = loading.backend_of(asked.kernel, asked.kernel_format, asked.backend)
     device = cast(int, asked.device)  # `asked.check` refuses `all` beside a file
-    found = trials.check(asked.kernel, asked.kernel_format, backend, shapes=shapes, device=device)
+    file = formats.recognise(asked.kernel, asked.kernel_format, asked.backend)
+    kernel = loading.load(file, device=device)
+    found = trials.check(kernel, shapes=shapes, device=device)
     wrong = sum(not one.right for one in found.tried)
     if wrong:
         raise CheckFailed(
-            f"{found.kernel.name} is wrong for {wrong} of {len(found.tried)} layers of these models, and no model was "
+            f"{kernel.name} is wrong for {wrong} of {len(found.tried)} layers of these models, and no model was "
             f"run: `fashion-infer kernel check {shlex.quote(str(asked.kernel))}` says where"
         )
+    return kernel
 
 
 def _ways_of_kernel(asked: Request) -> Iterator[Tuple[str, str, str]]:
-    """The same for one kernel."""
-    if paths.is_path(asked.kernel):
-        from .kernel_files import loading
-
-        yield "operator", "custom", loading.backend_of(asked.kernel, asked.kernel_format, asked.backend)
-        return
-    kernels.check_kernel(asked.kernel, asked.backend)
-    for where in ("cpu", "gpu") if asked.backend == "auto" else (asked.backend,):
-        if asked.kernel in [line.name for line in kernels.table(where)]:
-            yield "operator", "custom", where
+    """(mode, operator, backend) of each way to run a network with one of the library's kernels."""
+    kernels.check_kernel(str(asked.kernel), asked.backend)
+    for backend in ("cpu", "gpu") if asked.backend == "auto" else (asked.backend,):
+        if asked.kernel in [kernel.name for kernel in kernels.table(backend)]:
+            yield "operator", "custom", backend
 
 
 def _ways(asked: Request) -> Iterator[Tuple[str, str, str]]:

@@ -5,7 +5,7 @@ from typing import Callable, List, NamedTuple, Optional, Tuple, Union
 from ..errors import DeviceError
 from ..judging import reference
 from ..kernel_files import formats, paths
-from ..kernel_files.loading import Loaded, load, names_of_loaded
+from ..kernel_files.loading import LoadedKernel, load, names_of_loaded
 from ..library import build
 from ..library import kernels as library
 from . import checking, layers, user_kernels
@@ -139,7 +139,7 @@ def _measure(machine, case: Case, kernels, peers, repeat, missing) -> None:
     timed = [limit for limit, _ in limits]
     table = library.table(machine.backend)
     for name in dict.fromkeys(case.auto if name == "auto" else name for name in kernels):
-        if isinstance(name, Loaded):
+        if isinstance(name, LoadedKernel):
             row = user_kernels.row_of(name)
             case.rows.append(row)
             contender = user_kernels.checked(machine.backend, work, row, name, picked, want, x, weight)
@@ -171,7 +171,7 @@ def _measure(machine, case: Case, kernels, peers, repeat, missing) -> None:
     case.rate({limit.name: size for limit, size in limits})
 
 
-def _chosen(request: Request) -> List[Union[str, Loaded]]:
+def _chosen(request: Request) -> List[Union[str, LoadedKernel]]:
     """The kernels by their names, and kernel files loaded."""
     backend = request.backend
     words = [word.strip() for word in request.kernels.split(",")]
@@ -179,10 +179,10 @@ def _chosen(request: Request) -> List[Union[str, Loaded]]:
     # A file that was loaded before is in the library's table, too.
     loaded = names_of_loaded()
     ladder = [kernel.name for kernel in library.table(backend) if kernel.precision and kernel.name not in loaded]
-    names: List[Union[str, Loaded]] = []
+    names: List[Union[str, LoadedKernel]] = []
     for name in words:
         if paths.is_path(name):
-            names.append(load(name, next(insisted), backend, device=request.device))
+            names.append(load(formats.recognise(name, next(insisted), backend), device=request.device))
         elif name in ("all", "ladder"):
             if not ladder:
                 raise DeviceError(

@@ -9,7 +9,7 @@ from ..errors import CheckFailed, FashionInferError, UsageError
 from ..judging import reference
 from ..judging.diagnosis import Diagnosis, diagnose
 from ..kernel_files import needs, plugin
-from ..kernel_files.loading import Loaded
+from ..kernel_files.loading import LoadedKernel
 from ..library import bindings, kernels, op_times
 from .records import OURS, SKIPPED, WRONG, Measurement
 from .timing import Contender
@@ -49,13 +49,13 @@ class KernelFile(NamedTuple):
     complete: Callable[[], bool]  # whether nothing of the output of the last run is NaN
 
 
-def row_of(kernel: Loaded) -> Measurement:
+def row_of(kernel: LoadedKernel) -> Measurement:
     """An empty row for a kernel file."""
     return Measurement(kernel.name, OURS, summary=f"{kernel.path} ({kernel.format})", file=str(kernel.path))
 
 
 def checked(
-    backend: str, work, row: Measurement, kernel: Loaded, picked: np.ndarray, want: np.ndarray, x: np.ndarray,
+    backend: str, work, row: Measurement, kernel: LoadedKernel, picked: np.ndarray, want: np.ndarray, x: np.ndarray,
     weight: np.ndarray,
 ) -> Optional[Contender]:  # fmt: skip
     """The file as a contender, when it takes the layer and is right; else None, and the row says why.

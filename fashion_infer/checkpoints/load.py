@@ -6,13 +6,14 @@ from pathlib import Path
 from ..errors import CheckpointError
 from ..graph import operators, symbol
 from ..system.inputs import open_regular
+from ..system.paths import PathOrText
 from . import confined, minidnn, mxnet_pair
 from .checkpoint import Checkpoint
 
 _HDF5 = b"\x89HDF\r\n\x1a\n"
 
 
-def load(path: str, epoch: int = 1, trusted: bool = False) -> Checkpoint:
+def load(path: PathOrText, epoch: int = 1, trusted: bool = False) -> Checkpoint:
     """Load any form: an HDF5 file, mini-dnn's weights-86.bin, or the PREFIX of MXNet's pair.
 
     Parameters

@@ -2,11 +2,12 @@
 
 import functools
 import math
+from typing import Optional
 
 import click
 
+from ..request import BlockRequest, Request
 from ..system.isolation import TIMEOUT
-from . import scaling
 from .isolated_run import run_isolated
 
 
@@ -21,53 +22,6 @@ class Number(click.FloatRange):
         return found
 
 
-model = click.option("--model", metavar="NAME", help="A shipped model, see `models list` [default: the edition's].")
-edition = click.option(
-    "--edition", metavar="NAME", help="Of the course; models then go by short names [default: fa2017]."
-)
-checkpoint = click.option(
-    "--checkpoint",
-    metavar="PATH",
-    help="Instead of a model: FILE.h5, PREFIX of an MXNet checkpoint, or weights-86.bin.",
-)
-epoch = click.option("--epoch", type=int, default=1, show_default=True, help="NNNN in PREFIX-NNNN.params.")
-trust_symbol = click.option(
-    "--trust-symbol",
-    is_flag=True,
-    help="Run a checkpoint's network whatever operators it has: as one trusts a program.",
-)
-input_size = click.option("--input-size", type=int, help="Pixels a side [default: what fits the network].")
-weights = click.option(
-    "--weights",
-    type=click.Choice(["shipped", "original"]),
-    default="shipped",
-    show_default=True,
-    help="The course's own, once `models fetch --original` has got them.",
-)
-operator = click.option(
-    "--op",
-    "operator",
-    type=click.Choice(["custom", "builtin"]),
-    help="Run the convolutions by our operator or by MXNet's own [default: as the model has them].",
-)
-n = click.option("--n", type=int, help="Test images, 1 to 10000 [default: 10000; of one's own all].")
-data_dir = click.option("--data-dir", metavar="DIR", help="Folder of the dataset.")
-data = click.option(
-    "--data",
-    type=click.Choice(["fashion-mnist", "synthetic"]),
-    help="The dataset, or the built-in set drawn from a statistical model of it.",
-)
-data_or_own = click.option(
-    "--data",
-    type=click.Choice(["fashion-mnist", "synthetic", "own"]),
-    help="The dataset, the built-in set drawn from a statistical model of it, or one's own in --data-dir.",
-)
-images = click.option("--images", metavar="FILE", help="Of a dataset of one's own: IDX (also .gz), .npy or .npz.")
-labels = click.option("--labels", metavar="FILE", help="And its labels.")
-backend = click.option("--backend", type=click.Choice(["auto", "cpu", "gpu"]), default="auto", show_default=True)
-device = click.option("--device", type=int, default=0, show_default=True, help="Index of the GPU.")
-
-
 class _DeviceType(click.ParamType):
     """A GPU's index, or `all`."""
 
@@ -77,25 +31,36 @@ class _DeviceType(click.ParamType):
         return value if value == "all" else click.INT.convert(value, param, ctx)
 
 
-devices = click.option(
-    "--device",
-    type=_DeviceType(),
-    metavar="INDEX",
-    default=0,
-    show_default=True,
-    help="Of the GPU; `all` splits the images between all of them.",
-)
-threads = click.option("--threads", type=int, help="CPU threads [default: the cores this process may use].")
-kernel = click.option(
-    "--kernel",
-    "--kernels",
-    "kernel",
-    metavar="NAME",
-    default="auto",
-    show_default=True,
-    help="Of our operator, see `doctor`; or a file of one's own, as in ./new-forward.cu (see `kernel formats`).",
-)
-kernel_format = click.option("--format", "kernel_format", metavar="NAME", help="The kernel file's, to insist on one.")
+def of_request(name, *, choices=None):
+    """The option of the command line that is a field of a request.
+
+    Parameters
+    ----------
+    name
+        The field's name.
+    choices
+        Fewer values than the field may have.
+    """
+    field = BlockRequest.__dataclass_fields__[name]
+    settings = dict(help=field.metadata["help"], default=field.default)
+    settings["show_default"] = field.default not in (None, False)
+    if field.metadata["metavar"]:
+        settings["metavar"] = field.metadata["metavar"]
+    if choices or field.metadata["choices"]:
+        settings["type"] = click.Choice(choices or field.metadata["choices"])
+    elif name == "device":
+        settings["type"] = _DeviceType()
+    elif field.type in (int, Optional[int]):
+        settings["type"] = int
+    elif field.type is bool:
+        settings["is_flag"] = True
+    return click.option(*(field.metadata["flags"] or [f"--{name.replace('_', '-')}"]), **settings)
+
+
+device = click.option("--device", type=int, default=0, show_default=True, help="Index of the GPU.")
+devices = of_request("device")
+kernel, kernel_format, backend, threads = map(of_request, ("kernel", "kernel_format", "backend", "threads"))
+edition, epoch, trust_symbol = map(of_request, ("edition", "epoch", "trust_symbol"))
 timeout = click.option(
     "--timeout",
     type=Number(min=0, min_open=True),
@@ -105,30 +70,23 @@ timeout = click.option(
     help="For a kernel file, once it is compiled.",
 )
 KERNEL = (kernel, kernel_format, timeout)
-mode = click.option(
-    "--mode",
-    type=click.Choice(["fused", "operator"]),
-    help="The network as fused stages, or node by node as the course ran it [default: fused, or operator when --op or "
-    "--kernel is given].",
+MODEL = (
+    *(of_request("model"), edition, of_request("checkpoint"), epoch, trust_symbol),
+    *map(of_request, ("input_size", "weights", "operator")),
 )
-precision = click.option(
-    "--precision",
-    type=click.Choice(["float32", "tf32", "fp16"]),
-    default="float32",
-    show_default=True,
-    help="Of the fused mode on a GPU; what is not float32 says how many predictions changed.",
-)
-batch_size = click.option("--batch-size", type=int, help="Images a slice; bounds memory.")
-repeat = click.option(
-    "--repeat", type=int, default=1, show_default=True, help="Passes over the images; times are medians."
-)
-
-MODEL = (model, edition, checkpoint, epoch, trust_symbol, input_size, weights, operator)
 DEVICE = (backend, devices, threads)
-DATA = (data_dir, data)
-OWN_DATA = (data_dir, data_or_own, images, labels)
-RUN = (*MODEL, n, *DEVICE, *KERNEL, mode, precision, batch_size, *OWN_DATA, repeat)
-# Of the benchmarks.
+DATA = (of_request("data_dir"), of_request("data", choices=("fashion-mnist", "synthetic")))
+OWN_DATA = tuple(map(of_request, ("data_dir", "data", "images", "labels")))
+RUN = (
+    *MODEL,
+    of_request("n"),
+    *DEVICE,
+    *KERNEL,
+    *map(of_request, ("mode", "precision", "batch_size")),
+    *OWN_DATA,
+    of_request("repeat"),
+)
+BLOCKS = tuple(map(of_request, ("ray", "out", "scores", "block_size")))
 editions = click.option(
     "--edition", "editions", multiple=True, metavar="NAME", help="May be repeated [default: fa2017]."
 )
@@ -151,20 +109,18 @@ def takes(*options):
 
 
 def takes_request(*options):
-    """A decorator that gives a command these options, and hands them to it as one checked `Request`, its first
-    argument. What is no field of a request stays an argument of the command; `scaling.OPTIONS` come as one, `many`."""
+    """A decorator that gives a command these options, and hands them to it as one checked request, its first argument.
+
+    An option that is no field of a request stays an argument of the command.
+    """
 
     def decorate(function):
         @functools.wraps(function)
         def command(*arguments, **values):
             timeout = values.pop("timeout", TIMEOUT)
             run_isolated([values.get("kernel")], timeout)
-            from ..request import Request
-
-            if "ray" in values:
-                values["many"] = scaling.taken(values)
-            fields = Request.__dataclass_fields__
-            request = Request(**{name: values.pop(name) for name in list(values) if name in fields})
+            kind = BlockRequest if "ray" in values else Request
+            request = kind(**{name: values.pop(name) for name in list(values) if name in kind.__dataclass_fields__})
             request.check()
             return function(request, *arguments, **values)
 

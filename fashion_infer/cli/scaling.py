@@ -1,65 +1,63 @@
-"""`run` and `predict` with --ray or --out: their options, the progress bar, and the road to `scale`."""
+"""`run` and `predict` with --ray or --out: many images, classified in blocks."""
 
 import contextlib
-from dataclasses import dataclass
-from typing import Any, Dict, Iterator, Optional
+import functools
+import json
+from typing import Any, Iterator
 
 import click
 
 from ..errors import UsageError
-
-OPTIONS = (
-    click.option(
-        "--ray",
-        metavar="ADDRESS",
-        help="Run on a Ray cluster: HOST:PORT of its head node, or auto: the one here.",
-    ),
-    click.option("--out", metavar="DIR", help="Folder of Parquet files for the predictions; what is there stays."),
-    click.option("--scores", is_flag=True, help="Into --out the scores too."),
-    click.option("--block-size", type=int, help="Images of a file of --out [default: 50000, of large images fewer]."),
-)
+from .network import running
 
 
-@dataclass(frozen=True)
-class Options:
-    """What was asked for beside the request."""
+def run(request, as_json):
+    """Classify n labelled images: any number of the built-in set."""
+    from .. import pipeline
+    from ..present import scale as present
+    from ..present.render import terminal
+    from ..scale import needs
 
-    ray: Optional[str]
-    out: Optional[str]
-    scores: bool
-    block_size: Optional[int]
-    n: Optional[int]
+    needs.check(request.ray is not None)
+    from ..scale.classify import execute
 
-    @property
-    def asked(self) -> bool:
-        """Whether this is a run of many images."""
-        return self.ray is not None or self.out is not None
-
-    def check(self) -> None:
-        """Raise UsageError for options that mean nothing alone, and where what they need is not installed."""
-        if not self.asked:
-            if self.scores or self.block_size is not None:
-                raise UsageError("--scores and --block-size are for --out and --ray")
-            return
-        if self.scores and self.out is None:
-            raise UsageError("--scores needs --out DIR to write them to")
-        from ..scale import needs
-
-        needs.check(self.ray is not None)
+    announce = contextlib.nullcontext if as_json else running.announced
+    outcome = pipeline.run_in_blocks(request, functools.partial(execute, request, bar=bar), announce=announce)
+    if as_json:
+        return click.echo(json.dumps(outcome.as_dict(), indent=2))
+    terminal.show(present.run(outcome))
+    _show_folder(outcome, request)
 
 
-def taken(values: Dict[str, Any]) -> Options:
-    """The options, taken out of a command's; with them `n`, of which there may be any number then."""
-    given = {name: values.pop(name) for name in ("ray", "out", "scores", "block_size")}
-    found = Options(**given, n=values.get("n"))
-    found.check()
-    if found.asked:
-        values.pop("n", None)
-    return found
+def predict(request, names, invert):
+    """Classify the images of files and folders."""
+    from .. import pipeline
+    from ..present import scale as present
+    from ..present.render import terminal
+    from ..scale import needs
+
+    needs.check(request.ray is not None)
+    if request.out is None:
+        raise UsageError("--ray needs --out DIR here: the predictions go there")
+    from ..scale import sources
+    from ..scale.classify import execute
+
+    classify = functools.partial(execute, request, files=sources.of(names), invert=invert, bar=bar)
+    outcome = pipeline.run_in_blocks(request, classify, load_images=False)
+    terminal.show(present.predict(outcome))
+    _show_folder(outcome, request)
+
+
+def _show_folder(outcome, request):
+    from ..present import scale as present
+    from ..present.render import terminal
+
+    if request.out is not None:
+        terminal.show(present.kept(outcome, request.out))
 
 
 def refuse(**given: Any) -> None:
-    """Raise UsageError for options of the command that --ray and --out leave no place for."""
+    """Raise UsageError for options of the command that cannot be used with --ray and --out."""
     named = [f"--{name.replace('_', '-')}" for name, value in given.items() if value]
     if named:
         raise UsageError(f"{' and '.join(named)} cannot go with --ray or --out: nothing is kept of single images")

@@ -6,6 +6,7 @@ from typing import NamedTuple, Optional, Tuple
 import numpy as np
 
 from ..errors import DataError, UsageError
+from ..system.paths import PathOrText
 from . import cache, download, idx, locate, own, synthetic
 from .resize import resize
 
@@ -22,7 +23,7 @@ class Images(NamedTuple):
     location: str  # the folder, "built in", or the file of one's own images
 
 
-def load_split(split: str = "test", data_dir: Optional[str] = None) -> Tuple[np.ndarray, np.ndarray]:
+def load_split(split: str = "test", data_dir: Optional[PathOrText] = None) -> Tuple[np.ndarray, np.ndarray]:
     """All images (n,1,28,28) and labels (n,) of "train" or "test", uint8; DataError when they are not found."""
     folder = locate.find(data_dir, split)
     if folder is None:
@@ -37,7 +38,7 @@ def check_n(n: Optional[int], most: int = TEST_SIZE) -> None:
 
 
 def source_of(
-    source: Optional[str], data_dir: Optional[str], images: Optional[str], labels: Optional[str]
+    source: Optional[str], data_dir: Optional[PathOrText], images: Optional[PathOrText], labels: Optional[PathOrText]
 ) -> Optional[str]:
     """The source that these options mean, None for the first that there is; UsageError where they contradict."""
     if source is None and (images or labels):
@@ -51,10 +52,10 @@ def source_of(
 
 def load(
     n: Optional[int] = None,
-    data_dir: Optional[str] = None,
+    data_dir: Optional[PathOrText] = None,
     source: Optional[str] = None,
-    images: Optional[str] = None,
-    labels: Optional[str] = None,
+    images: Optional[PathOrText] = None,
+    labels: Optional[PathOrText] = None,
 ) -> Images:
     """The first n test images.
 

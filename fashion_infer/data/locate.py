@@ -7,6 +7,7 @@ from typing import List, NamedTuple, Optional
 
 from ..errors import DataError
 from ..system import inputs, paths
+from ..system.paths import PathOrText
 from ..system.resources import resource_dir
 
 # File names and MD5 sums as published with the dataset.
@@ -42,7 +43,7 @@ def cache_dir() -> Path:
     return paths.needed_cache() / "fashion-mnist"
 
 
-def locations(data_dir: Optional[str] = None) -> List[Location]:
+def locations(data_dir: Optional[PathOrText] = None) -> List[Location]:
     """Every folder that is searched, in order. A folder named by the user is the only one on the list."""
     if data_dir:
         return [Location("--data-dir", paths.expanded(data_dir), True)]
@@ -90,7 +91,7 @@ def inspect(folder: Path, split: str = "test") -> Optional[str]:
     return None
 
 
-def find(data_dir: Optional[str] = None, split: str = "test") -> Optional[Path]:
+def find(data_dir: Optional[PathOrText] = None, split: str = "test") -> Optional[Path]:
     """The first folder that holds the split, whole and undamaged; None when there is none.
 
     Raises

@@ -11,6 +11,7 @@ import numpy as np
 
 from ..errors import DataError, UsageError
 from ..system import inputs, paths
+from ..system.paths import PathOrText
 from . import idx
 
 # Images and labels that belong together, in the order in which a folder is searched.
@@ -39,7 +40,7 @@ class Own(NamedTuple):
         return int(self.labels.max()) + 1
 
 
-def check(data_dir: Optional[str], images: Optional[str], labels: Optional[str]) -> None:
+def check(data_dir: Optional[PathOrText], images: Optional[PathOrText], labels: Optional[PathOrText]) -> None:
     """Raise UsageError unless a dataset is named: a folder, or two files."""
     if bool(images) != bool(labels):
         raise UsageError("a dataset of one's own needs both --images FILE and --labels FILE")
@@ -47,7 +48,9 @@ def check(data_dir: Optional[str], images: Optional[str], labels: Optional[str])
         raise UsageError("a dataset of one's own is a folder, --data-dir DIR, or --images FILE with --labels FILE")
 
 
-def load(data_dir: Optional[str] = None, images: Optional[str] = None, labels: Optional[str] = None) -> Own:
+def load(
+    data_dir: Optional[PathOrText] = None, images: Optional[PathOrText] = None, labels: Optional[PathOrText] = None
+) -> Own:
     """Read a dataset of the user's own.
 
     Parameters

@@ -172,5 +172,5 @@ def _backend(rubric: Rubric, staged: Optional[Submission]) -> str:
     """Where it runs: what the rubric says, else what the format does."""
     if rubric.backend != "auto":
         return rubric.backend
-    said = staged.kernel.format.backend if staged else "any"
+    said = staged.kernel.backend if staged else "any"
     return "cpu" if said == "any" else said

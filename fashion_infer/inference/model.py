@@ -71,7 +71,7 @@ def expected(request: Request, source: str, n: int) -> Optional[float]:
 
 def _checkpoint(request: Request) -> Tuple[str, Checkpoint]:
     if request.checkpoint:
-        return request.checkpoint, load_checkpoint(request.checkpoint, request.epoch, request.trust_symbol)
+        return str(request.checkpoint), load_checkpoint(request.checkpoint, request.epoch, request.trust_symbol)
     chosen = zoo.chosen(request.model, request.edition)
     label = chosen.short_name if request.edition else chosen.name  # scripts of the time know the short names
     return label, originals.load(chosen.name) if request.weights == "original" else chosen.load()

@@ -1,4 +1,4 @@
-"""Tries a kernel file: the layers of the course's networks, and sizes that it never heard of."""
+"""Trials of a kernel file: the layers of the course's networks, and sizes that it was not written for."""
 
 from typing import List, NamedTuple, Optional, Sequence, Tuple
 
@@ -7,7 +7,7 @@ import numpy as np
 from ..checkpoints import editions
 from ..errors import FashionInferError, UsageError
 from ..kernel_files import needs, plugin
-from ..kernel_files.loading import Loaded, load
+from ..kernel_files.loading import LoadedKernel
 from ..library import bindings, kernels, op_times
 from .diagnosis import Diagnosis, diagnose
 
@@ -43,7 +43,7 @@ class Tried(NamedTuple):
 class Checked(NamedTuple):
     """What a check found."""
 
-    kernel: Loaded
+    kernel: LoadedKernel
     tried: Tuple[Tried, ...]
     reason: str  # that only several shapes together show; "" for none
 
@@ -70,36 +70,32 @@ def layers_of(format: str) -> List[Tuple[str, Shape]]:
 
 
 def check(
-    path,
-    format: Optional[str] = None,
-    backend: Optional[str] = None,
-    verbose: bool = False,
+    kernel: LoadedKernel,
     images: Optional[int] = None,
     shapes: Optional[Sequence[Shape]] = None,
     seed: int = 0,
     device: int = 0,
 ) -> Checked:
-    """Build a kernel file and hold what it computes to the float64 reference, under examination.
+    """Compare what a kernel file computes with the float64 reference, under examination.
 
     Parameters
     ----------
-    path, format, backend, verbose
-        As `load` takes them.
+    kernel
+        The file, loaded.
     images
-        Images a call; None for 3 on the CPU, and on the GPU as many as the format's files ask for.
+        Images per call; None for 3 on the CPU, and on the GPU as many as the format's files ask for.
     shapes
         Sizes to try in place of the editions' layers.
     seed
-        Of the random images and weights.
+        Seed of the random images and weights.
     device
         Index of the GPU, for a file that runs on one.
 
-    Raises
-    ------
-    UsageError, DeviceError
-        When the file cannot be loaded. What goes wrong in a call is in the result.
+    Returns
+    -------
+    Checked
+        With everything that went wrong in a call.
     """
-    kernel = load(path, format, backend, verbose, device=device)
     count = images or (kernel.batch_multiple if kernel.backend == "gpu" else _FEW)
     wanted = layers_of(kernel.format) if shapes is None else [(_in_words(shape), shape) for shape in shapes]
     todo = [(what, shape, count) for what, shape in wanted]
@@ -117,7 +113,7 @@ def check(
     return Checked(kernel, tuple(tried), _together(tried))
 
 
-def try_shape(kernel: Loaded, what: str, shape: Shape, images: int, seed: int = 0, device: int = 0) -> Tried:
+def try_shape(kernel: LoadedKernel, what: str, shape: Shape, images: int, seed: int = 0, device: int = 0) -> Tried:
     """One call on random pixels and weights, with its verdict."""
     channels, size, filters, side = shape
     rng = np.random.default_rng(seed)
@@ -148,7 +144,7 @@ def _diagnosed(output: np.ndarray, x: np.ndarray, weight: np.ndarray) -> Diagnos
     return diagnose(output, x, weight, _wanted(x, weight))
 
 
-def _takes(kernel: Loaded, shape: Shape) -> bool:
+def _takes(kernel: LoadedKernel, shape: Shape) -> bool:
     """Whether a kernel takes a layer at all: LeetGPU's files have one channel."""
     channels, size, filters, side = shape
     try:

@@ -3,7 +3,7 @@
 import math
 from typing import Any, Callable, Dict, List, NamedTuple, Sequence, Tuple
 
-from ..kernel_files.loading import Loaded
+from ..kernel_files.loading import LoadedKernel
 from ..library import devices
 from .diagnosis import Diagnosis
 from .trials import Tried, try_shape
@@ -16,7 +16,7 @@ _LEAK = 1 << 20
 class Verdict(NamedTuple):
     """What is known of a kernel file after a run."""
 
-    kernel: Loaded
+    kernel: LoadedKernel
     layers: Tuple[Tried, ...]  # each convolution of the network, under examination
     changed: int  # predictions that differ from those of the library's own kernels
     leaked: int  # bytes of device memory that every slice left allocated; 0 for none
@@ -76,7 +76,7 @@ def _of_json(found: Diagnosis) -> Dict[str, Any]:
 
 
 def judge(
-    kernel: Loaded,
+    kernel: LoadedKernel,
     layers: Sequence[Tuple[str, Tuple[int, int, int, int, int, int]]],
     changed: int,
     leaked: int,
@@ -102,7 +102,7 @@ def judge(
 class MemoryWatch:
     """Device memory from slice to slice of a run."""
 
-    def __init__(self, kernel: Loaded, device: int):
+    def __init__(self, kernel: LoadedKernel, device: int):
         self._free: List[int] = []
         self._ask: Callable[[], int] = lambda: devices.cuda_devices()[device].memory_free
         self._on = kernel.backend == "gpu"

@@ -18,7 +18,7 @@ from typing import Callable, List, NamedTuple, Optional, Tuple
 from ..errors import DeviceError
 from ..system import cache_limits, compilers, resources
 from . import neighbours
-from .formats import Recognised
+from .formats import KernelFile
 
 _CUBLAS = {"cublas_v2.h": "cublas", "cublas.h": "cublas", "cublasXt.h": "cublas", "cublasLt.h": "cublasLt"}
 _HEADERS = ("minidnn", "mxnet-years", "leetgpu")
@@ -68,14 +68,14 @@ def compile_here(command: List[str], place: Path) -> Compiled:
 
 
 def build(
-    recognised: Recognised, arch: Optional[str] = None, compile: Compile = compile_here, within: Optional[Path] = None
+    kernel_file: KernelFile, arch: Optional[str] = None, compile: Compile = compile_here, within: Optional[Path] = None
 ) -> Built:
     """Build the plug-in of a kernel file, or find it in the cache.
 
     Parameters
     ----------
-    recognised
-        The file with its format, one that has an adapter.
+    kernel_file
+        The file, of a format that has an adapter.
     arch
         GPU architecture to compile for, as in "80" or "90a"; only for GPU formats, which need it.
     compile
@@ -90,11 +90,11 @@ def build(
     DeviceError
         When there is no compiler, or it finds an error: the first one, with file and line.
     """
-    path = recognised.path.resolve()
+    path = kernel_file.path.resolve()
     beside = neighbours.of(path, within)
-    command = _command(recognised, path, beside, arch)
+    command = _command(kernel_file, path, beside, arch)
     folder = cache_limits.made_folder(cache_limits.KERNELS)
-    target = folder / f"{_key(recognised, beside, command)}.so"
+    target = folder / f"{_key(kernel_file, beside, command)}.so"
     with cache_limits.writing(folder), cache_limits.alone(target):
         said = target.with_suffix(".log")
         if target.is_file() and said.is_file():
@@ -106,7 +106,7 @@ def build(
             done = compile([*command, f"-I{place}", "-o", str(place / "plugin.so")], place)
             if done.code:
                 (place / "room").write_bytes(bytes(_ROOM))  # fails where the disk is full: the file is not at fault
-                raise DeviceError(first_error(done.output, recognised.path))
+                raise DeviceError(first_error(done.output, kernel_file.path))
             (place / "log").write_text(done.output)
             cache_limits.make_room((place / "plugin.so").stat().st_size, target)
             os.replace(place / "log", said)
@@ -144,22 +144,22 @@ def gpu_arch(device: int) -> str:
     return f"{major}{minor}{'a' if major >= 9 else ''}"
 
 
-def _command(recognised: Recognised, path: Path, beside: neighbours.Neighbours, arch: Optional[str]) -> List[str]:
+def _command(kernel_file: KernelFile, path: Path, beside: neighbours.Neighbours, arch: Optional[str]) -> List[str]:
     """The compiler's command but for the output and the temporary folder."""
     ours = resources.resource_dir("submission")
-    adapter = ours / "adapters" / str(recognised.format.adapter)
+    adapter = ours / "adapters" / str(kernel_file.format.adapter)
     # A header that lies beside the file goes before ours.
     places = [path.parent, ours / "adapters", *(ours / "headers" / name for name in _HEADERS),
               resources.resource_dir("include")]  # fmt: skip
-    flags = [f'-DFOPS_FORMAT="{recognised.format.name}"', *(f"-D{name}" for name in recognised.defines)]
+    flags = [f'-DFOPS_FORMAT="{kernel_file.format.name}"', *(f"-D{name}" for name in kernel_file.defines)]
     flags += [f"-I{place}" for place in places]
     text = "".join(_text(file) for file in [path, *beside.all])
     openmp = ["-fopenmp"] if re.search(r"omp\.h|#\s*pragma\s+omp\b", text) else []
     cxx = compilers.find_cxx()
     if cxx is None:
-        raise DeviceError(f"no C++ compiler for {recognised.path} (Debian: apt install build-essential)")
-    sources = [*([path] if recognised.format.linked else []), *beside.helpers, adapter]
-    if recognised.format.backend == "cpu":
+        raise DeviceError(f"no C++ compiler for {kernel_file.path} (Debian: apt install build-essential)")
+    sources = [*([path] if kernel_file.format.linked else []), *beside.helpers, adapter]
+    if kernel_file.format.backend == "cpu":
         c = any(file.suffix == ".c" for file in sources)
         standard = [] if c else ["-std=c++17"]
         host = [flag for flag in _HOST_FLAGS if not (c and flag == "-fno-gnu-unique")]
@@ -171,7 +171,7 @@ def _command(recognised: Recognised, path: Path, beside: neighbours.Neighbours, 
 
     nvcc = compilers.find_nvcc()
     if nvcc is None:
-        raise DeviceError(f"{recognised.path} needs the CUDA compiler: pip install 'fashion-infer[gpu]'")
+        raise DeviceError(f"{kernel_file.path} needs the CUDA compiler: pip install 'fashion-infer[gpu]'")
     folders = compilers.cuda_folders(nvcc)
     host = [f"-Xcompiler={flag}" for flag in [*_HOST_FLAGS, *openmp]]
     link = [f"-Xlinker={flag}" for flag in _LINK_FLAGS]  # nvcc, too, takes a comma for a space
@@ -179,10 +179,10 @@ def _command(recognised: Recognised, path: Path, beside: neighbours.Neighbours, 
     libraries = [f"-L{place}" for place in places if place.is_dir()]
     names = ours / "headers" / "cuda"
     flags += [f"-I{names}", "-include", str(names / "fops_names.h")]
-    as_cuda = ["-x", "cu"] if path.suffix != ".cu" and recognised.format.linked else []
+    as_cuda = ["-x", "cu"] if path.suffix != ".cu" and kernel_file.format.linked else []
     return [nvcc, "-shared", "-O3", "-std=c++17", "-lineinfo", f"-arch=sm_{arch}", "-ccbin", cxx, *host,
             *flags, *as_cuda, *map(str, sources), *link, *libraries,
-            *_cublas(recognised.path, text, folders)]  # fmt: skip
+            *_cublas(kernel_file.path, text, folders)]  # fmt: skip
 
 
 def _cublas(path: Path, text: str, folders: List[Path]) -> List[str]:
@@ -209,10 +209,10 @@ def _cublas(path: Path, text: str, folders: List[Path]) -> List[str]:
     return flags
 
 
-def _key(recognised: Recognised, beside: neighbours.Neighbours, command: List[str]) -> str:
+def _key(kernel_file: KernelFile, beside: neighbours.Neighbours, command: List[str]) -> str:
     digest = hashlib.sha256()
     ours = [*resources.resource_dir("submission").rglob("*"), *resources.resource_dir("include").glob("*.h")]
-    for file in [recognised.path, *beside.all, *sorted(ours)]:
+    for file in [kernel_file.path, *beside.all, *sorted(ours)]:
         if file.is_file() and file.suffix != ".md":
             digest.update(file.name.encode() + b"\0" + hashlib.sha256(file.read_bytes()).digest())
     digest.update("\0".join([*command, *map(_version, _compilers(command)), _processor(command)]).encode())

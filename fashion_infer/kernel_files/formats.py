@@ -1,15 +1,15 @@
-"""The formats of kernel files: what each looks like, who had it, and which one a file has."""
+"""The formats of kernel files: what each looks like, who used it, and which one a file has."""
 
 import re
 from pathlib import Path
 from typing import List, NamedTuple, Optional, Sequence, Tuple
 
-from ..errors import UsageError
+from ..errors import DeviceError, UsageError
 from ..system import inputs
 from . import signs, source
 
 
-class Format(NamedTuple):
+class KernelFormat(NamedTuple):
     """A calling convention. A format without an adapter is not compiled by us."""
 
     name: str
@@ -22,44 +22,145 @@ class Format(NamedTuple):
     linked: bool = False  # the file is compiled by itself and linked, where others are included by the adapter
 
 
-class Recognised(NamedTuple):
-    """A file with its format."""
+class KernelFile(NamedTuple):
+    """A user's kernel file, recognised: what building, loading, judging and timing it start from."""
 
     path: Path
-    format: Format
+    format: KernelFormat
     defines: Tuple[str, ...]  # names for the compiler's -D
+    backend: str  # "cpu" or "gpu"; "any" where neither the file nor the caller says
+
+    @property
+    def name(self) -> str:
+        """The file's name, without its folder."""
+        return self.path.name
+
+    def placed(self) -> "KernelFile":
+        """The same file with the backend that it runs on here.
+
+        A prebuilt library says it itself, or names the CUDA runtime if its pointers are the GPU's. A Python file runs
+        on the GPU where there is one.
+        """
+        if self.backend != "any":
+            return self
+        if self.format.name == "prebuilt":
+            from . import plugin
+
+            return self._replace(backend=plugin.backend_of(self.path))
+        from ..library import devices, kernels
+
+        try:
+            return self._replace(backend="gpu" if kernels.table("gpu") and devices.cuda_devices() else "cpu")
+        except DeviceError:
+            return self._replace(backend="cpu")
 
 
 # In this order: a file that has both parts is one for the GPU.
 MOST = 1 << 30  # bytes of a kernel file, which may be a library with all of cuBLAS in it
 FORMATS = (
-    Format("mxnet-gpu", "fa2017 to fa2019", "gpu",
-           "forward<gpu, float>(...), or the template, over mshadow::Tensor<gpu, 4, ...>", "mxnet_gpu.cu",
-           "new-forward.cuh", signs.mxnet_gpu),
-    Format("minidnn-2021", "sp2021 to fa2022, fa2024, fa2025", "gpu",
-           "GPUInterface::conv_forward_gpu_prolog with 12 parameters", "minidnn_phases.cu", "new-forward-2021.cu",
-           signs.minidnn(12)),
-    Format("minidnn-2023", "fa2023", "gpu", "GPUInterface::conv_forward_gpu_prolog with 13 parameters, the stride last",
-           "minidnn_phases.cu", "new-forward-2023.cu", signs.minidnn(13, "FOPS_STRIDE")),
-    Format("minidnn-2020", "fa2020", "gpu", "GPUInterface::conv_forward_gpu with 9 parameters and no prolog",
-           "minidnn_2020.cu", "new-forward-2020.cu", signs.minidnn_2020),
-    Format("c-gpu", "any; the one to write today", "gpu",
-           'extern "C" void conv_forward(x, k, y, B, M, C, H, W, K[, stream]) in a .cu file', "c_gpu.cu", "conv.cu",
-           signs.c_gpu, True),
-    Format("leetgpu", "LeetGPU's 2D convolution", "gpu", 'extern "C" void solve(...) with 7 parameters', "leetgpu.cu",
-           "solve.cu", signs.leetgpu, True),
-    Format("mxnet-cpu", "fa2017 to fa2019", "cpu", "a template forward(...) over mshadow::Tensor<cpu, 4, ...>",
-           "mxnet_cpu.cpp", "new-forward.h", signs.mxnet_cpu),
-    Format("minidnn-cpu", "fa2020 to fa2025", "cpu", "conv_forward_cpu(y, x, k, B, M, C, H, W, K[, S])",
-           "minidnn_cpu.cpp", "cpu-new-forward.cc", signs.minidnn_cpu),
-    Format("c-cpu", "any; the one to write today", "cpu",
-           'extern "C" void conv_forward(x, k, y, B, M, C, H, W, K) in a .c or .cpp file', "c_cpu.cpp", "conv.cpp",
-           signs.c_cpu, True),
-    Format("python", "any; KernelBot's too", "any", "def conv_forward(x, k) or def custom_kernel(data) in a .py file",
-           None, "conv.py", signs.python),
-    Format("prebuilt", "any", "any", "a shared library that exports conv_forward or fops_kernel_plugin_main", None,
-           None, signs.never),
-)  # fmt: skip
+    KernelFormat(
+        "mxnet-gpu",
+        "fa2017 to fa2019",
+        "gpu",
+        "forward<gpu, float>(...), or the template, over mshadow::Tensor<gpu, 4, ...>",
+        "mxnet_gpu.cu",
+        "new-forward.cuh",
+        signs.mxnet_gpu,
+    ),
+    KernelFormat(
+        "minidnn-2021",
+        "sp2021 to fa2022, fa2024, fa2025",
+        "gpu",
+        "GPUInterface::conv_forward_gpu_prolog with 12 parameters",
+        "minidnn_phases.cu",
+        "new-forward-2021.cu",
+        signs.minidnn(12),
+    ),
+    KernelFormat(
+        "minidnn-2023",
+        "fa2023",
+        "gpu",
+        "GPUInterface::conv_forward_gpu_prolog with 13 parameters, the stride last",
+        "minidnn_phases.cu",
+        "new-forward-2023.cu",
+        signs.minidnn(13, "FOPS_STRIDE"),
+    ),
+    KernelFormat(
+        "minidnn-2020",
+        "fa2020",
+        "gpu",
+        "GPUInterface::conv_forward_gpu with 9 parameters and no prolog",
+        "minidnn_2020.cu",
+        "new-forward-2020.cu",
+        signs.minidnn_2020,
+    ),
+    KernelFormat(
+        "c-gpu",
+        "any; the one to write today",
+        "gpu",
+        'extern "C" void conv_forward(x, k, y, B, M, C, H, W, K[, stream]) in a .cu file',
+        "c_gpu.cu",
+        "conv.cu",
+        signs.c_gpu,
+        True,
+    ),
+    KernelFormat(
+        "leetgpu",
+        "LeetGPU's 2D convolution",
+        "gpu",
+        'extern "C" void solve(...) with 7 parameters',
+        "leetgpu.cu",
+        "solve.cu",
+        signs.leetgpu,
+        True,
+    ),
+    KernelFormat(
+        "mxnet-cpu",
+        "fa2017 to fa2019",
+        "cpu",
+        "a template forward(...) over mshadow::Tensor<cpu, 4, ...>",
+        "mxnet_cpu.cpp",
+        "new-forward.h",
+        signs.mxnet_cpu,
+    ),
+    KernelFormat(
+        "minidnn-cpu",
+        "fa2020 to fa2025",
+        "cpu",
+        "conv_forward_cpu(y, x, k, B, M, C, H, W, K[, S])",
+        "minidnn_cpu.cpp",
+        "cpu-new-forward.cc",
+        signs.minidnn_cpu,
+    ),
+    KernelFormat(
+        "c-cpu",
+        "any; the one to write today",
+        "cpu",
+        'extern "C" void conv_forward(x, k, y, B, M, C, H, W, K) in a .c or .cpp file',
+        "c_cpu.cpp",
+        "conv.cpp",
+        signs.c_cpu,
+        True,
+    ),
+    KernelFormat(
+        "python",
+        "any; KernelBot's too",
+        "any",
+        "def conv_forward(x, k) or def custom_kernel(data) in a .py file",
+        None,
+        "conv.py",
+        signs.python,
+    ),
+    KernelFormat(
+        "prebuilt",
+        "any",
+        "any",
+        "a shared library that exports conv_forward or fops_kernel_plugin_main",
+        None,
+        None,
+        signs.never,
+    ),
+)
 
 # Shorter names, for the one of several that a newcomer means.
 ALIASES = {"mxnet": "mxnet-gpu", "minidnn": "minidnn-2021", "c": "c-gpu"}
@@ -71,7 +172,7 @@ _MARKS = (
 _EXPORTS = (b"\0conv_forward\0", b"\0fops_kernel_plugin_main\0")
 
 
-def find(name: str) -> Format:
+def find(name: str) -> KernelFormat:
     """The format of that name; UsageError with all names when there is none."""
     for entry in FORMATS:
         if entry.name == ALIASES.get(name, name):
@@ -128,7 +229,7 @@ def _near_miss(code: str, suffix: str) -> str:
     return ""
 
 
-def recognise(path, insist: Optional[str] = None, backend: Optional[str] = None) -> Recognised:
+def recognise(path, insist: Optional[str] = None, backend: Optional[str] = None) -> KernelFile:
     """Which format a file has, by its content.
 
     Parameters
@@ -138,7 +239,7 @@ def recognise(path, insist: Optional[str] = None, backend: Optional[str] = None)
     insist
         Name of a format: what the file is taken for, whatever else it looks like.
     backend
-        "cpu" or "gpu": only formats of that backend, for a file that has both.
+        "cpu" or "gpu": only formats of that backend, for a file that has both. None or "auto" for any.
 
     Raises
     ------
@@ -146,6 +247,7 @@ def recognise(path, insist: Optional[str] = None, backend: Optional[str] = None)
         When there is no such file, or it is none of these; the message says what was looked for.
     """
     path = Path(path)
+    backend = None if backend == "auto" else backend
     wanted = [find(insist)] if insist else list(FORMATS)
     if backend:
         if insist and wanted[0].backend not in (backend, "any"):
@@ -157,7 +259,7 @@ def recognise(path, insist: Optional[str] = None, backend: Optional[str] = None)
         # Of a library, plain C says where its pointers lie.
         where = {"c-cpu": "cpu", "c-gpu": "gpu"}.get(find(insist).name) if insist else None
         if (where or prebuilt in wanted) and any(name in data for name in _EXPORTS):
-            return Recognised(path, prebuilt._replace(backend=where or prebuilt.backend), ())
+            return KernelFile(path, prebuilt, (), where or backend or prebuilt.backend)
         raise UsageError(f"{path} is a program or library that is no kernel: looked for {prebuilt.looked_for}")
     text = data.decode("utf-8", "replace")
     suffix = path.suffix.lower()
@@ -165,7 +267,9 @@ def recognise(path, insist: Optional[str] = None, backend: Optional[str] = None)
     for entry in wanted:
         defines = entry.test(code, suffix)
         if defines is not None:
-            return Recognised(path, entry, tuple(defines))
+            return KernelFile(
+                path, entry, tuple(defines), (backend if entry.backend == "any" else None) or entry.backend
+            )
     looked_for = wanted[0].looked_for if insist else ", ".join(_MARKS)
     other = next((entry for entry in FORMATS if entry not in wanted and entry.test(code, suffix) is not None), None)
     near = f" (it has {other.name}, for the {other.backend.upper()})" if other else _near_miss(code, suffix)

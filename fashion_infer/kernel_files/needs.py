@@ -1,38 +1,36 @@
-"""What a kernel file needs of the machine, said in one line before any time is spent."""
+"""Requirements of a kernel file on the machine, checked before time is spent."""
 
 from typing import List, Optional
 
 from ..errors import DeviceError
 from ..library import devices, kernels
 from ..system import compilers
-from .formats import Recognised
+from .formats import KernelFile
 
 
-def check(recognised: Recognised, backend: Optional[str], arch: Optional[str] = None, device: int = 0) -> None:
+def check(file: KernelFile, arch: Optional[str] = None, device: int = 0) -> None:
     """Raise DeviceError when the machine lacks something.
 
     Parameters
     ----------
-    recognised
-        The file with its format.
-    backend
-        Where the file runs, "cpu" or "gpu"; None, as for the former, where nobody said.
+    file
+        The file, whose backend is known.
     arch
-        The architecture, where one was named: then the file is compiled, and no GPU is needed for that.
+        The architecture, where one was named: then the file is only compiled, which needs no GPU.
     device
         Index of the GPU.
     """
-    on_gpu = backend == "gpu"
+    on_gpu = file.backend == "gpu"
     missing: List[str] = []
-    if recognised.format.adapter:
+    if file.format.adapter:
         if compilers.find_cxx() is None:
-            missing.append(f"no C++ compiler for {recognised.path.name} (Debian: apt install build-essential)")
+            missing.append(f"no C++ compiler for {file.name} (Debian: apt install build-essential)")
         if on_gpu and compilers.find_nvcc() is None:
             missing.append("it needs the CUDA compiler: pip install 'fashion-infer[gpu]'")
     if on_gpu and arch is None:
         missing += _of_the_gpu(device)
     if missing:
-        raise DeviceError(f"{recognised.path} cannot run here (format {recognised.format.name}): {'; '.join(missing)}")
+        raise DeviceError(f"{file.path} cannot run here (format {file.format.name}): {'; '.join(missing)}")
 
 
 def device_usable(backend: str) -> bool:

@@ -6,17 +6,18 @@ from ..system.text import shown
 from .content import Output, Part, Text, number, table
 
 
-def run(outcome, model: str, data: str) -> List[Part]:
-    """Of `run`: the line that scripts parse, and the nodes."""
-    behind = "" if data == "fashion-mnist" else f" Data: {data}"
+def run(outcome) -> List[Part]:
+    """The line of `run` that scripts parse, and the nodes."""
+    source = outcome.data_source
+    behind = "" if source == "fashion-mnist" else f" Data: {source}"
     return [
-        Output(f"New Inference\nCorrectness: {outcome.correctness} Model: {shown(model)}{behind}"),
+        Output(f"New Inference\nCorrectness: {outcome.correctness} Model: {shown(outcome.model)}{behind}"),
         *_nodes(outcome),
     ]
 
 
 def predict(outcome) -> List[Part]:
-    """Of `predict`: the nodes."""
+    """The nodes of `predict`."""
     return list(_nodes(outcome))
 
 

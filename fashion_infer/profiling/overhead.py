@@ -3,7 +3,7 @@
 import statistics
 from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
 
-from ..result import Layer
+from ..result import LayerResult
 
 
 class Schedule(NamedTuple):
@@ -44,7 +44,7 @@ class Overhead(NamedTuple):
         return self.profiled / self.without
 
 
-def measured(layers: Sequence[Layer], walls: Sequence[float], schedule: Schedule) -> List[Overhead]:
+def measured(layers: Sequence[LayerResult], walls: Sequence[float], schedule: Schedule) -> List[Overhead]:
     """Of each Op Time, and of a whole pass.
 
     Parameters

@@ -11,7 +11,7 @@ from ..inference.model import LoadedModel
 from ..library import kernels
 from ..library.op_times import OpTime
 from ..request import Request
-from ..result import Layer, Result
+from ..result import LayerResult, Result
 from ..system import process
 from . import overhead, records, tables, throughput
 from .figures import Figures
@@ -122,20 +122,20 @@ def _ceilings(result: Result, device):
         return None, str(error)
 
 
-def _first(layer: Layer, passes: int) -> Layer:
+def _first(layer: LayerResult, passes: int) -> LayerResult:
     """The layer's first passes alone."""
     return layer._replace(
         **{field: getattr(layer, field)[:passes] for field in ("seconds", "upload", "download", "log")}
     )
 
 
-def _unprofiled(layer: Layer, schedule: overhead.Schedule) -> Layer:
+def _unprofiled(layer: LayerResult, schedule: overhead.Schedule) -> LayerResult:
     """The layer in the passes without the profiler, where there were any: they are warm as well, and the first pass of
     a fused network on a GPU took 60 times a later one's 0.19 ms, loading code."""
     return layer._replace(seconds=tuple(schedule.counted(layer.seconds)[0]) or layer.seconds)
 
 
-def _log(layers: Sequence[Layer], passes: int) -> List[Tuple[str, OpTime]]:
+def _log(layers: Sequence[LayerResult], passes: int) -> List[Tuple[str, OpTime]]:
     """What the library logged, as it logged it: pass by pass, slice by slice, stage by stage."""
     made = []
     for index in range(passes):

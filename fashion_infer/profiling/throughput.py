@@ -3,7 +3,7 @@
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from ..library.op_times import OpTime
-from ..result import Layer
+from ..result import LayerResult
 
 
 class Throughput(NamedTuple):
@@ -26,7 +26,7 @@ class Throughput(NamedTuple):
         return self.operations / self.seconds / 1e12
 
 
-def of(layers: Sequence[Layer]) -> List[Throughput]:
+def of(layers: Sequence[LayerResult]) -> List[Throughput]:
     """The convolutions among the layers of a run, in its order, by what the library logged of the first pass."""
     logs = [layer.log[0] if layer.log else () for layer in layers]
     found = []

@@ -242,11 +242,10 @@ def _backend(request: Request) -> str:
     if not paths.is_path(request.kernel):
         kernels.check_kernel(request.kernel, request.backend)
         return request.backend
-    from ..kernel_files import loading
+    from ..kernel_files import formats, loading
 
-    backend = loading.backend_of(request.kernel, request.kernel_format, request.backend)
-    loading.load(request.kernel, request.kernel_format, backend, device=request.device)
-    return backend
+    file = formats.recognise(request.kernel, request.kernel_format, request.backend)
+    return loading.load(file, device=request.device).backend
 
 
 def _no_gpu(request, chosen) -> str:

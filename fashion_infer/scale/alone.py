@@ -3,12 +3,12 @@
 import platform
 from typing import Iterable, Iterator
 
-from .job import Job
-from .worker import Done, Worker
+from .job import BlockJob
+from .worker import BlockWorker, Done
 
 
-def execute(job: Job, missing: Iterable[int]) -> Iterator[Done]:
+def execute(job: BlockJob, missing: Iterable[int]) -> Iterator[Done]:
     """Do the blocks of these indices; as `Worker` raises."""
-    worker = Worker(job.spec, platform.node())
+    worker = BlockWorker(job.spec, platform.node())
     for index in missing:
         yield worker.classify(job.blocks.block(index))

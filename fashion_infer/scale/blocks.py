@@ -23,7 +23,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Block:
+class ImageBlock:
     """A range of a job's images."""
 
     index: int
@@ -68,7 +68,7 @@ class Blocks:
         """Images of a block."""
         return min(self.size, self.images - index * self.size)
 
-    def block(self, index: int) -> Block:
+    def block(self, index: int) -> ImageBlock:
         """The block of that index."""
         first = index * self.size
         left, parts = self.count(index), []
@@ -80,7 +80,7 @@ class Blocks:
             if taken:
                 parts.append(Part(source, start, taken))
             left, place, start = left - taken, place + 1, 0
-        return Block(index, first, tuple(parts))
+        return ImageBlock(index, first, tuple(parts))
 
 
 def default_size(sources: Iterable[Source], input_size: int) -> int:

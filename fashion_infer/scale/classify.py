@@ -2,15 +2,21 @@
 
 import contextlib
 import time
-from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Set
+from typing import Any, Callable, ContextManager, Dict, Iterator, List, NamedTuple, Optional, Sequence, Set
 
-from . import alone
-from .folder import Folder
-from .job import Job
+from .. import devices
+from ..data import dataset
+from ..inference.model import LoadedModel
+from ..request import BlockRequest
+from . import alone, sources
+from . import job as jobs
+from .folder import ResultFolder
+from .job import BlockJob
+from .sources import Source
 from .worker import Done
 
 
-class Node(NamedTuple):
+class NodeShare(NamedTuple):
     """What one machine did."""
 
     name: str
@@ -24,26 +30,110 @@ class Node(NamedTuple):
         return self.images / self.seconds if self.seconds else 0.0
 
 
-class Outcome(NamedTuple):
+class BatchOutcome(NamedTuple):
     """A job, done."""
 
+    model: str  # its label
+    data_source: str  # "fashion-mnist", "synthetic", "own" or "files"
     images: int
     correct: Optional[int]  # predictions that are their labels; None without labels
     blocks: int
     before: int  # blocks that were there already
-    nodes: List[Node]
+    nodes: List[NodeShare]
     seconds: float  # from the first look for what is missing to the end
 
     @property
     def correctness(self) -> Optional[float]:
-        """The share of right predictions."""
+        """The fraction of images classified correctly; None without labels."""
         return None if self.correct is None else self.correct / self.images
+
+    def as_dict(self) -> Dict[str, Any]:
+        """The JSON object that `run --json` prints."""
+        return {
+            "model": self.model,
+            "data_source": self.data_source,
+            "n": self.images,
+            "correctness": self.correctness,
+            "seconds": self.seconds,
+            "blocks": self.blocks,
+            "blocks_before": self.before,
+            "nodes": [{**node._asdict(), "images_per_second": node.rate} for node in self.nodes],
+        }
 
 
 Progress = Callable[[int, int], None]  # images done by now, here and before, and nodes that did some
+Bar = Callable[[int], ContextManager[Progress]]  # of so many images
 
 
-def classify(job: Job, address: Optional[str] = None, progress: Progress = lambda images, nodes: None) -> Outcome:
+@contextlib.contextmanager
+def no_bar(images: int) -> Iterator[Progress]:
+    """A progress that nobody sees."""
+    yield lambda images, nodes: None
+
+
+def execute(
+    request: BlockRequest,
+    images: Optional[dataset.Images],
+    model: LoadedModel,
+    files: Optional[Sequence[Source]] = None,
+    invert: Optional[bool] = None,
+    bar: Bar = no_bar,
+) -> BatchOutcome:
+    """Classify a request's images in blocks: on the Ray cluster that it names, or in this process.
+
+    Parameters
+    ----------
+    request, images, model
+        As `pipeline.run_in_blocks` gives them; without images the built-in set is drawn.
+    files
+        In place of images: files of images, from `sources.of`.
+    invert
+        Whether pictures are inverted; None to decide for each.
+    bar
+        Shows the progress.
+
+    Raises
+    ------
+    FashionInferError
+        What is wrong with the job, before Ray starts; what a worker raises. The blocks that are done stay.
+    """
+    held = None
+    if files is not None:
+        of, data_source = files, "files"
+    elif images is not None:
+        of, data_source, held = [sources.held(images.images)], images.source, (images.images, images.labels)
+    else:
+        of, data_source = [sources.drawn(request.n or dataset.TEST_SIZE)], dataset.SYNTHETIC
+    jobs.plan(request.but(backend="cpu"), model, of, invert, held)  # errors of the plan show before Ray starts
+    with _connected(request):
+        job = jobs.plan(_placed(request), model, of, invert, held)
+        with bar(job.blocks.images) as progress:
+            return classify(job, request.ray, progress)._replace(data_source=data_source)
+
+
+def _connected(request: BlockRequest) -> ContextManager[None]:
+    """The Ray cluster that the request names, if any."""
+    if request.ray is None:
+        return contextlib.nullcontext()
+    from . import nodes
+
+    return nodes.connected(request.ray)
+
+
+def _placed(request: BlockRequest) -> BlockRequest:
+    """The request with "cpu" or "gpu" as its backend, where "auto" is what this machine or the cluster has."""
+    if request.backend != "auto":
+        return request
+    if request.ray is None:
+        return request.but(backend=devices.choose("auto", request.device, "fused").backend)
+    from . import nodes
+
+    return request.but(backend="gpu" if nodes.shares("gpu", 1) else "cpu")
+
+
+def classify(
+    job: BlockJob, address: Optional[str] = None, progress: Progress = lambda images, nodes: None
+) -> BatchOutcome:
     """Do a job; where its folder has some of it, do what is missing.
 
     Parameters
@@ -61,7 +151,7 @@ def classify(job: Job, address: Optional[str] = None, progress: Progress = lambd
         What a worker raises. The blocks that are done stay.
     """
     start, tally = time.monotonic(), _Tally()
-    folder = Folder(job.spec.out, job.spec.identity) if job.spec.out else None
+    folder = ResultFolder(job.spec.out, job.spec.identity) if job.spec.out else None
     with folder.claimed(job.facts) if folder else contextlib.nullcontext():
         if folder:
             tally.take(folder, job)
@@ -74,11 +164,19 @@ def classify(job: Job, address: Optional[str] = None, progress: Progress = lambd
                 progress(tally.images, len(tally.nodes))
         if folder:
             folder.tidy()
-    correct = tally.correct if tally.labelled else None
-    return Outcome(tally.images, correct, len(job.blocks), before, tally.of_nodes(), time.monotonic() - start)
+    return BatchOutcome(
+        model=job.model.label,
+        data_source="",
+        images=tally.images,
+        correct=tally.correct if tally.labelled else None,
+        blocks=len(job.blocks),
+        before=before,
+        nodes=tally.of_nodes(),
+        seconds=time.monotonic() - start,
+    )
 
 
-def _executed(job: Job, missing: Iterator[int], address: Optional[str]) -> Iterator[Done]:
+def _executed(job: BlockJob, missing: Iterator[int], address: Optional[str]) -> Iterator[Done]:
     if address is None:
         return alone.execute(job, missing)
     from . import cluster
@@ -95,7 +193,7 @@ class _Tally:
         self.found: Set[int] = set()
         self.nodes: Dict[str, List[Any]] = {}  # name -> processes, images, first beginning, last end
 
-    def take(self, folder: Folder, job: Job) -> None:
+    def take(self, folder: ResultFolder, job: BlockJob) -> None:
         """Count what is in a folder."""
         for index in folder.kept():
             kept = folder.read(index)
@@ -110,10 +208,10 @@ class _Tally:
         node[0].add(done.process)
         node[1:] = [node[1] + done.images, min(node[2], done.began), max(node[3], done.ended)]
 
-    def of_nodes(self) -> List[Node]:
+    def of_nodes(self) -> List[NodeShare]:
         """By name."""
         return [
-            Node(name, len(processes), images, ended - began)
+            NodeShare(name, len(processes), images, ended - began)
             for name, (processes, images, began, ended) in sorted(self.nodes.items())
         ]
 

@@ -10,10 +10,10 @@ from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence, Tupl
 
 from ..errors import DeviceError, FashionInferError
 from . import nodes
-from .blocks import Block, chunks
-from .job import Job, Spec
+from .blocks import ImageBlock, chunks
+from .job import BlockJob, Spec
 from .reading import Pixels, read
-from .worker import Done, Worker
+from .worker import BlockWorker, Done
 
 _AT_ONCE = 10_000  # blocks of a pass: the memory of the process that asks is the same whatever their number
 _STUCK = 60.0  # seconds without a block, when a node has died, before the pass is given up
@@ -22,7 +22,7 @@ _TRIES = 3  # of a block whose worker dies in it: it may be the block that ends 
 
 
 def execute(
-    job: Job, missing: Iterable[int], address: str, apart: Optional[bool] = None, tries: int = _TRIES
+    job: BlockJob, missing: Iterable[int], address: str, apart: Optional[bool] = None, tries: int = _TRIES
 ) -> Iterator[Done]:
     """Do the blocks of these indices; each is handed out once, in no order.
 
@@ -56,7 +56,7 @@ def execute(
                     raise DeviceError("Ray did none of the blocks: its own logs, in /tmp/ray, say why")
 
 
-def _pass(spec: Spec, blocks: Sequence[Block], apart: Optional[bool], tries: int) -> Iterator[Done]:
+def _pass(spec: Spec, blocks: Sequence[ImageBlock], apart: Optional[bool], tries: int) -> Iterator[Done]:
     """Hand these blocks to as many workers as the cluster has room for now; what a lost node had is missing."""
     import ray
 
@@ -93,7 +93,7 @@ def _understood(row: bytes) -> Done:
 
 
 def _stream(
-    spec: Spec, given: Tuple[List[Any], Any, int], blocks: Sequence[Block], count: int, apart: Optional[bool]
+    spec: Spec, given: Tuple[List[Any], Any, int], blocks: Sequence[ImageBlock], count: int, apart: Optional[bool]
 ) -> Any:
     """A Ray data set of one row a block, whose column `done` is what came of it; `given` is what `_Worker` takes."""
     import ray.data
@@ -128,7 +128,7 @@ class _Worker:
         ray.get(register.add.remote(context.get_node_id(), context.current_actor))
         self._worker: Any = None
         try:
-            self._worker = Worker(ray.get(shared[0]), f"{platform.node()} {context.get_node_id()[:6]}")
+            self._worker = BlockWorker(ray.get(shared[0]), f"{platform.node()} {context.get_node_id()[:6]}")
         except Exception as error:
             self._failed = error
 

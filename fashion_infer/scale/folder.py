@@ -33,7 +33,7 @@ def name_of(index: int) -> str:
     return f"part-{index:09d}.parquet"
 
 
-class Folder:
+class ResultFolder:
     """The folder of a job's results.
 
     Parameters

@@ -10,8 +10,8 @@ from .. import __version__
 from ..errors import UsageError
 from ..inference.model import LoadedModel
 from ..library.fused import FusedNetwork
-from ..request import Request
-from . import sources
+from ..request import BlockRequest
+from . import places, sources
 from .blocks import MOST_BLOCKS, Blocks, default_size
 from .reading import Held
 from .sources import Source
@@ -34,7 +34,7 @@ class Spec(NamedTuple):
     version: str  # of this package
 
 
-class Job(NamedTuple):
+class BlockJob(NamedTuple):
     """A job, planned."""
 
     model: LoadedModel
@@ -44,15 +44,12 @@ class Job(NamedTuple):
 
 
 def plan(
-    request: Request,
+    request: BlockRequest,
     model: LoadedModel,
     of: Sequence[Source],
-    out: Optional[str] = None,
-    scores: bool = False,
-    block_size: Optional[int] = None,
     invert: Optional[bool] = None,
     held: Held = None,
-) -> Job:
+) -> BlockJob:
     """Plan a job and check, on this machine's CPU, that its network runs as fused stages.
 
     Parameters
@@ -61,24 +58,22 @@ def plan(
         The options, whose backend is "cpu" or "gpu" by now, and the model they name.
     of
         The images, in their order.
-    out, scores, block_size
-        Where results go, whether with scores, and images a block; None for what `default_size` says.
-    invert, held
-        Of pictures; images in memory.
+    invert
+        Whether pictures are inverted; None to decide for each.
+    held
+        Images in memory, and their labels.
 
     Raises
     ------
     UsageError
-        For a block size below 1, too many blocks, or a network that has a node which cannot be fused.
+        For too many blocks, or a network with a node that cannot be fused.
     """
-    if block_size is not None and block_size < 1:
-        raise UsageError(f"block size must be at least 1, not {block_size}")
     checkpoint, size = model.checkpoint, model.input_size
     try:
         FusedNetwork(checkpoint.symbol, checkpoint.weights, shape=(1, size, size))
     except UsageError as error:
         raise UsageError(f"many images at once take fused networks alone, and {model.label} is none: {error}") from None
-    blocks = Blocks(of, block_size or default_size(of, size))
+    blocks = Blocks(of, request.block_size or default_size(of, size))
     if blocks.number > MOST_BLOCKS:
         raise UsageError(
             f"{blocks.number:,} blocks are too many: at most {MOST_BLOCKS:,}, so use a larger --block-size"
@@ -91,7 +86,7 @@ def plan(
         "images": blocks.images,
         "inputs": sources.digest(of),
         "block size": blocks.size,
-        "scores": scores,
+        "scores": request.scores,
         "invert": invert,
     }
     spec = Spec(
@@ -101,14 +96,14 @@ def plan(
         backend=request.backend,
         device=request.device if isinstance(request.device, int) else 0,  # of those that Ray lets a worker see
         threads=request.threads,
-        scores=scores,
+        scores=request.scores,
         invert=invert,
         held=held,
-        out=out,
+        out=None if request.out is None else places.absolute(str(request.out)),
         identity=hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest(),
         version=__version__,
     )
-    return Job(model, blocks, spec, facts)
+    return BlockJob(model, blocks, spec, facts)
 
 
 def _digest(symbol: str, weights: Dict[str, np.ndarray]) -> str:

@@ -15,7 +15,7 @@ from ..system import paths
 _WILD = "*?["
 
 
-class Entry(NamedTuple):
+class FileEntry(NamedTuple):
     """A file."""
 
     name: str  # as the user named it, or its folder
@@ -58,12 +58,12 @@ def joined(place: str, name: str) -> str:
     return f"{base.rstrip('/')}/{quote(name)}{mark}{query}"
 
 
-def files(name: str) -> Tuple[List[Entry], bool]:
+def files(name: str) -> Tuple[List[FileEntry], bool]:
     """The files that a name means: itself, those of a folder and of its folders, or those that a pattern fits.
 
     Returns
     -------
-    entries : list of Entry
+    entries : list of FileEntry
         Sorted by path. Of a folder without those whose path has a part that begins with "." or "_".
     named : bool
         Whether the name is that of a file, or a pattern of such names, and no folder.
@@ -87,7 +87,7 @@ def files(name: str) -> Tuple[List[Entry], bool]:
     return found, wild or found[0].place == place
 
 
-def _below(name: str, place: str) -> Iterator[Entry]:
+def _below(name: str, place: str) -> Iterator[FileEntry]:
     system, path = filesystem(place)
     info = system.get_file_info(path)
     if info.type == fs.FileType.NotFound:
@@ -95,24 +95,24 @@ def _below(name: str, place: str) -> Iterator[Entry]:
     if info.type == fs.FileType.Directory:
         yield from _listed(name, place, system, path, True, "*")
     elif info.type == fs.FileType.File:
-        yield Entry(name, place, info.size, info.mtime_ns or 0)
+        yield FileEntry(name, place, info.size, info.mtime_ns or 0)
     else:
         raise DataError(f"{name} is neither a file nor a folder")
 
 
-def _matching(name: str, place: str) -> Iterator[Entry]:
+def _matching(name: str, place: str) -> Iterator[FileEntry]:
     base, mark, query = place.partition("?") if is_uri(place) else (place, "", "")
     folder, pattern = posixpath.split(base)
     system, path = filesystem(folder + mark + query)
     yield from _listed(posixpath.dirname(name.partition("?")[0]), folder + mark + query, system, path, False, pattern)
 
 
-def _listed(name: str, place: str, system: fs.FileSystem, path: str, deep: bool, pattern: str) -> Iterator[Entry]:
+def _listed(name: str, place: str, system: fs.FileSystem, path: str, deep: bool, pattern: str) -> Iterator[FileEntry]:
     for info in sorted(system.get_file_info(fs.FileSelector(path, recursive=deep)), key=lambda info: info.path):
         below = posixpath.relpath(info.path, path)
         hidden = any(part[0] in "._" for part in below.split("/"))
         if info.type == fs.FileType.File and not (deep and hidden) and fnmatch.fnmatchcase(below, pattern):
-            yield Entry(joined(name, below), joined(place, below), info.size, info.mtime_ns or 0)
+            yield FileEntry(joined(name, below), joined(place, below), info.size, info.mtime_ns or 0)
 
 
 def words(error: Exception) -> str:

@@ -11,7 +11,7 @@ from ..data import own, pictures, synthetic
 from ..data.resize import resize
 from ..errors import DataError
 from . import columns, places, sources
-from .blocks import Block, Part
+from .blocks import ImageBlock, Part
 
 _ROWS = 1000  # of Parquet at a time, on the way to a block's first one
 _RESIZED = 2000  # images resized at a time: `resize` works in doubles
@@ -26,7 +26,7 @@ class Pixels(NamedTuple):
     labels: Optional[np.ndarray]  # (n,), where all are known
 
 
-def read(block: Block, input_size: int, invert: Optional[bool] = None, held: Held = None) -> Pixels:
+def read(block: ImageBlock, input_size: int, invert: Optional[bool] = None, held: Held = None) -> Pixels:
     """Read a block's images and resize them.
 
     Parameters
@@ -98,7 +98,7 @@ def _packed(place: str, size: int, modified: int) -> np.ndarray:
 def _of_array(part: Part) -> np.ndarray:
     source = part.source
     with sources.stream_of(source.place, source.name) as stream:
-        entry = places.Entry(source.name, source.place, source.size, source.modified)
+        entry = places.FileEntry(source.name, source.place, source.size, source.modified)
         array = sources.array_of(source.kind, stream, entry)
         if array is None or array.count != source.count:
             raise DataError(f"{source.name} holds other images than when this job began")

@@ -81,7 +81,7 @@ def _suffixed(name: str) -> Optional[str]:
     return next((kind for kind, suffixes in _SUFFIXES.items() if lowered.endswith(suffixes)), None)
 
 
-def _begun(entry: places.Entry) -> str:
+def _begun(entry: places.FileEntry) -> str:
     """The kind of a file that was named, by what it begins with."""
     with stream_of(entry.place, entry.name) as stream:
         beginning = stream.read(8)
@@ -120,7 +120,7 @@ class stream_of:
             raise DataError(f"cannot read {self._name} ({places.words(error)})") from None
 
 
-def _source(kind: str, entry: places.Entry, named: bool) -> Optional[Source]:
+def _source(kind: str, entry: places.FileEntry, named: bool) -> Optional[Source]:
     """None for an array in a folder that is none of images: labels lie beside them."""
     if kind == "picture":
         count, size = 1, 28 * 28
@@ -157,7 +157,7 @@ class Array:
     begin: int  # bytes before the first one
 
 
-def array_of(kind: str, stream: BinaryIO, entry: places.Entry) -> Optional[Array]:
+def array_of(kind: str, stream: BinaryIO, entry: places.FileEntry) -> Optional[Array]:
     """Read the header of a .npy or an IDX file; None where it holds something else than square images.
 
     Raises

@@ -13,8 +13,8 @@ from ..inference.sharing import share
 from ..library import thread_pool
 from ..library.fused import FusedNetwork
 from ..pipeline import check_scores
-from .blocks import Block
-from .folder import Folder
+from .blocks import ImageBlock
+from .folder import ResultFolder
 from .job import Spec
 from .reading import Pixels, read
 
@@ -34,7 +34,7 @@ class Done(NamedTuple):
     ended: float
 
 
-class Worker:
+class BlockWorker:
     """A network that takes blocks.
 
     Parameters
@@ -57,7 +57,7 @@ class Worker:
                 f"node {node} has fashion-infer {__version__}, not {spec.version}: install the same on all"
             )
         self._spec, self._node, self.input_size = spec, node, spec.input_size
-        self._folder = Folder(spec.out, spec.identity) if spec.out else None
+        self._folder = ResultFolder(spec.out, spec.identity) if spec.out else None
         if self._folder:
             self._folder.check()
         thread_pool.resize(spec.threads)
@@ -67,7 +67,7 @@ class Worker:
             for _ in range(_LANES[spec.backend])
         ]
 
-    def classify(self, block: Block, pixels: Optional[Pixels] = None) -> Done:
+    def classify(self, block: ImageBlock, pixels: Optional[Pixels] = None) -> Done:
         """Do a block: read it, unless somebody did, run the network, and write its file.
 
         Raises
@@ -100,7 +100,7 @@ class Worker:
         return found
 
 
-def table(block: Block, scores: np.ndarray, keep: bool) -> pyarrow.Table:
+def table(block: ImageBlock, scores: np.ndarray, keep: bool) -> pyarrow.Table:
     """A block's results: index int64, class uint8 (uint16 of a network with more than 256), scores float32 where they
     are kept, and the source's name where there are files."""
     kind = np.uint8 if scores.shape[1] <= 256 else np.uint16
@@ -115,7 +115,7 @@ def table(block: Block, scores: np.ndarray, keep: bool) -> pyarrow.Table:
     return pyarrow.table(found)
 
 
-def _sources(block: Block) -> Any:
+def _sources(block: ImageBlock) -> Any:
     """The name of each image's source, each name once."""
     names: List[str] = [part.source.name for part in block.parts]
     places = np.repeat(np.arange(len(names), dtype=np.int32), [part.count for part in block.parts])

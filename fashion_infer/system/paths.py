@@ -2,12 +2,17 @@
 
 import os
 from pathlib import Path
-from typing import Optional, Union
+from typing import TYPE_CHECKING, Optional, Union
 
 from ..errors import DataError, UsageError
 
+if TYPE_CHECKING:
+    PathOrText = Union[str, os.PathLike[str]]
+else:
+    PathOrText = Union[str, os.PathLike]  # which has no parameters in Python 3.8
 
-def expanded(path: Union[str, "os.PathLike[str]"]) -> Path:
+
+def expanded(path: PathOrText) -> Path:
     """The path with `~` and `~name` replaced; UsageError when there is no such user, or this one has no home."""
     try:
         return Path(path).expanduser()

@@ -1,17 +1,20 @@
 """The reference pages: commands from click, Python from docstrings, C from the headers' comments."""
 
 import ast
+import inspect
 
 import c_header
 import commands
 
+from fashion_infer import infer
 from fashion_infer.cli.main import PROGRAM, cli
+from fashion_infer.request import Request
 
 # Of a class with fields: its file, its name, and its methods and properties that are shown behind the fields.
 CLASSES = (
     ("request.py", "Request", ("but", "check")),
     ("result.py", "Result", ("op_times", "as_dict")),
-    ("result.py", "Layer", ("median", "layer_seconds", "as_dict")),
+    ("result.py", "LayerResult", ("median", "layer_seconds", "as_dict")),
 )
 
 
@@ -29,12 +32,32 @@ def generated(root):
 def python(package):
     """The Python page: directives that mkdocstrings fills in, and tables of fields."""
     parts = ["# Python", "`from fashion_infer import infer` is the way in; what it returns and raises is below it."]
-    parts.append("::: fashion_infer.api.infer")
+    parts.append(function(infer))
     for file, name, members in CLASSES:
         path = f"fashion_infer.{file[:-3]}.{name}"
-        parts += [f"::: {path}\n    options:\n      members: false", fields((package / file).read_text("utf-8"), name)]
+        parts += [
+            f"::: {path}\n    options:\n      members: false",
+            options() if name == "Request" else fields((package / file).read_text("utf-8"), name),
+        ]
         parts += [f"::: {path}.{member}\n    options:\n      heading_level: 3" for member in members]
     return "\n\n".join([*parts, "::: fashion_infer.errors"]) + "\n"
+
+
+def function(called):
+    """A function whose parameters are the options of a request: its signature is made as it is imported."""
+    text = inspect.getdoc(called).partition("\n\nParameters\n")[0]
+    heading = f"## {called.__name__} {{#{called.__module__}.{called.__name__}}}"
+    return f"{heading}\n\n{text}\n\nThe parameters are the fields of `Request`; the result is a `Result`, both below."
+
+
+def options():
+    """The fields of a request as a table."""
+    rows = ["| field | type | default | |", "| --- | --- | --- | --- |"]
+    for name, parameter in inspect.signature(infer).parameters.items():
+        kind = inspect.formatannotation(parameter.annotation).replace("typing.", "")
+        text = Request.__dataclass_fields__[name].metadata["help"]
+        rows.append(f"| `{name}` | `{kind}` | `{parameter.default}` | {text} |")
+    return "\n".join(rows)
 
 
 def fields(source, name):

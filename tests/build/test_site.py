@@ -14,7 +14,7 @@ import pytest
 
 from fashion_infer.cli.main import cli
 from fashion_infer.request import Request
-from fashion_infer.result import Layer, Result
+from fashion_infer.result import LayerResult, Result
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -90,7 +90,7 @@ def test_reference_has_what_the_package_exports(site):
     text = (site / "reference" / "python.html").read_text(encoding="utf-8")
     for name in ("api.infer", "result.Result", "result.Result.op_times", "errors.DataError"):
         assert f'id="fashion_infer.{name}"' in text
-    for name in (*(field.name for field in dataclasses.fields(Request)), *Result._fields, *Layer._fields):
+    for name in (*(field.name for field in dataclasses.fields(Request)), *Result._fields, *LayerResult._fields):
         assert f"<code>{name}</code>" in text
 
 

@@ -4,14 +4,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import kernel_loading
 import numpy as np
 import pytest
 
 from fashion_infer import _mxnet
 from fashion_infer.bench import conv
 from fashion_infer.errors import DeviceError
-from fashion_infer.judging import trials, verdict
-from fashion_infer.kernel_files import build, formats, loading
+from fashion_infer.judging import verdict
+from fashion_infer.kernel_files import build, formats
 from fashion_infer.library import devices, kernels, op_times
 from fashion_infer.system import compilers
 
@@ -30,7 +31,7 @@ AFTER = "the output changed after Op Time was taken: work outside Op Time"
 
 @pytest.mark.parametrize("entry", ON_GPU, ids=lambda entry: entry.name)
 def test_templates_are_right_everywhere(entry):
-    found = trials.check(TEMPLATES / entry.template, images=100)
+    found = kernel_loading.check(TEMPLATES / entry.template, images=100)
     assert found.right and found.reason == ""
     for one in found.tried:
         assert one.right and one.findings == () and one.op_seconds > 0
@@ -44,24 +45,24 @@ def test_templates_are_right_everywhere(entry):
      "own-header/new-forward.cu"],
 )  # fmt: skip
 def test_habits_do_no_harm(file):
-    found = trials.check(SAMPLES / "right" / file, shapes=SMALL, images=100)
+    found = kernel_loading.check(SAMPLES / "right" / file, shapes=SMALL, images=100)
     assert [(one.right, one.findings) for one in found.tried] == [(True, ())] * 2
 
 
 @pytest.mark.parametrize("file", ["gpu-names.cu", "gpu-2020-half.cu", "gpu-wmma-tf32.cu"])
 def test_half_precision_is_told(file):
-    found = trials.check(SAMPLES / "right" / file, shapes=SMALL, images=100)
+    found = kernel_loading.check(SAMPLES / "right" / file, shapes=SMALL, images=100)
     assert {one.diagnosis.precision for one in found.tried} == {"tf32 or half"}
 
 
 def test_one_channel_alone():
-    found = trials.check(SAMPLES / "right" / "gpu-solve.cu", shapes=SMALL, images=10)
+    found = kernel_loading.check(SAMPLES / "right" / "gpu-solve.cu", shapes=SMALL, images=10)
     assert [(one.shape[1], one.right, one.findings) for one in found.tried] == [(1, True, ())]
 
 
 def test_cublas_beside_a_kernel():
     try:
-        found = trials.check(SAMPLES / "right" / "gpu-cublas.cu", shapes=SMALL, images=10)
+        found = kernel_loading.check(SAMPLES / "right" / "gpu-cublas.cu", shapes=SMALL, images=10)
     except DeviceError as error:
         assert "uses cublas, which is not here" in str(error)
         pytest.skip(str(error))
@@ -80,7 +81,7 @@ def test_a_library_on_device_pointers(tmp_path, file, runtime):
     if made.returncode:
         pytest.skip(made.stderr.strip().splitlines()[-1])
     for format in (None, "c-gpu"):
-        found = trials.check(target, format, shapes=SMALL, images=10)
+        found = kernel_loading.check(target, format, shapes=SMALL, images=10)
         assert found.right and (found.kernel.format, found.kernel.backend) == ("prebuilt", "gpu")
 
 
@@ -89,7 +90,7 @@ def test_another_device(file):
     last = len(devices.cuda_devices()) - 1
     if last == 0:
         pytest.skip("one GPU")
-    assert trials.check(file, shapes=SMALL, images=100, device=last).right
+    assert kernel_loading.check(file, shapes=SMALL, images=100, device=last).right
 
 
 @pytest.mark.parametrize(
@@ -103,7 +104,7 @@ def test_another_device(file):
     ],
 )
 def test_what_a_kernel_should_not_do_is_found(file, findings):
-    found = trials.check(SAMPLES / "wrong" / file, shapes=SMALL, images=100)
+    found = kernel_loading.check(SAMPLES / "wrong" / file, shapes=SMALL, images=100)
     assert [one.findings for one in found.tried] == [findings] * 2
 
 
@@ -116,19 +117,19 @@ def test_what_a_kernel_should_not_do_is_found(file, findings):
     ],
 )
 def test_mistakes_are_named(file, images, reason):
-    found = trials.check(SAMPLES / "wrong" / file, shapes=SMALL, images=images)
+    found = kernel_loading.check(SAMPLES / "wrong" / file, shapes=SMALL, images=images)
     assert not found.right and found.tried[0].diagnosis.reason.startswith(reason)
 
 
 def test_a_launch_that_failed_is_told(capfd):
-    found = trials.check(SAMPLES / "wrong" / "gpu-too-many-threads.cu", shapes=SMALL, images=10)
+    found = kernel_loading.check(SAMPLES / "wrong" / "gpu-too-many-threads.cu", shapes=SMALL, images=10)
     assert not found.right
     assert "[gpu-too-many-threads.cu] CUDA reported after" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["c-gpu", "mxnet-gpu"])
 def test_pixels_are_widened_on_the_way(name):
-    kernel = loading.load(TEMPLATES / formats.find(name).template)
+    kernel = kernel_loading.load(TEMPLATES / formats.find(name).template)
     rng = np.random.default_rng(1)
     x, weight = rng.integers(0, 256, (7, 1, 28, 28), np.uint8), rng.standard_normal((50, 1, 5, 5)).astype(np.float32)
     op_times.drain()
@@ -152,8 +153,10 @@ def test_exit_is_told(run_in_child):
 def run_in_child():
     """Checks a file in a process of its own: what it does to the device stays there."""
     code = (
-        "import sys\nfrom fashion_infer.kernel_files import loading\n"
-        "print(trials.check(sys.argv[1], shapes=[(1, 28, 50, 5)], images=10).tried[0].failure)"
+        "import sys\nfrom fashion_infer.judging import trials\n"
+        "from fashion_infer.kernel_files import formats, loading\n"
+        "kernel = loading.load(formats.recognise(sys.argv[1]))\n"
+        "print(trials.check(kernel, shapes=[(1, 28, 50, 5)], images=10).tried[0].failure)"
     )
 
     def run(path):
@@ -198,7 +201,7 @@ def test_memory_that_is_not_given_back():
     rng = np.random.default_rng(1)
     x, weight = rng.random((10, 1, 28, 28), np.float32), rng.random((5, 1, 5, 5), np.float32)
     for file, leaks in ((SAMPLES / "wrong" / "gpu-leaks.cu", True), (TEMPLATES / "conv.cu", False)):
-        kernel = loading.load(file)
+        kernel = kernel_loading.load(file)
         watch = verdict.MemoryWatch(kernel, 0)
         for _ in range(5):
             kernels.convolve(x, weight, kernel.name, "gpu")

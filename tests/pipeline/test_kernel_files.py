@@ -9,13 +9,13 @@ import sys
 import time
 from pathlib import Path
 
+import kernel_loading
 import profiles
 import pytest
 import reference
 
 from fashion_infer import infer
 from fashion_infer.errors import CheckFailed, DeviceError, UsageError
-from fashion_infer.judging import trials
 from fashion_infer.kernel_files import formats, paths
 from fashion_infer.library import devices, kernels
 from fashion_infer.system import compilers
@@ -390,7 +390,7 @@ def test_the_example_in_the_header_compiles_and_runs(tmp_path):
         f"-I{ROOT / 'custom_ops' / 'include'}",
     ]
     subprocess.run([*command, str(source), "-o", str(target)], check=True)
-    found = trials.check(target, shapes=[(2, 13, 40, 4), (1, 64, 6, 5)], images=4)
+    found = kernel_loading.check(target, shapes=[(2, 13, 40, 4), (1, 64, 6, 5)], images=4)
     assert found.right and found.kernel.format == "prebuilt"
 
 

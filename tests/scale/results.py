@@ -4,16 +4,16 @@ import numpy as np
 from pyarrow import parquet
 
 from fashion_infer.inference import model as models
-from fashion_infer.request import Request
+from fashion_infer.request import BlockRequest
 from fashion_infer.scale import job, sources
 
-CPU = Request("ece408-high", backend="cpu", threads=1)
+CPU = BlockRequest("ece408-high", backend="cpu", threads=1)
 
 
-def planned(of, out=None, model="ece408-high", **options):
+def planned(of, out=None, model="ece408-high", invert=None, held=None, **options):
     """A job on the CPU."""
-    request = CPU.but(model=model)
-    return job.plan(request, models.load(request), of, out and str(out), **options)
+    request = CPU.but(model=model, out=out, **options)
+    return job.plan(request, models.load(request), of, invert, held)
 
 
 def drawn(n, out=None, **options):

@@ -17,7 +17,7 @@ from interruptible import interruptible
 from fashion_infer.errors import DataError, DeviceError
 from fashion_infer.scale import cluster, nodes, sources
 from fashion_infer.scale.classify import classify
-from fashion_infer.scale.folder import Folder
+from fashion_infer.scale.folder import ResultFolder
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="Ray wants Python 3.10 or newer")
 ROOT = Path(__file__).resolve().parents[2]
@@ -49,7 +49,7 @@ def another_node(made):
 
 def claim(planned):
     """What `classify` does before it hands out blocks."""
-    Folder(planned.spec.out, planned.spec.identity).claim(planned.facts)
+    ResultFolder(planned.spec.out, planned.spec.identity).claim(planned.facts)
 
 
 def check(folder, count, one_process=None):

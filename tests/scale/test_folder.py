@@ -68,7 +68,7 @@ def test_other_weights_under_the_same_name_are_another_job(tmp_path):
     other = model._replace(checkpoint=model.checkpoint._replace(weights=weights))
     classify(results.drawn(50, tmp_path))
     with pytest.raises(DataError, match="its weights are others"):
-        classify(job.plan(results.CPU, other, [sources.drawn(50)], str(tmp_path)))
+        classify(job.plan(results.CPU.but(out=str(tmp_path)), other, [sources.drawn(50)]))
 
 
 def test_a_folder_of_something_else_is_left_alone(tmp_path):
@@ -83,7 +83,7 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path):
 def test_a_worker_that_does_not_see_the_folder(tmp_path):
     planned = results.drawn(50, tmp_path / "not-there")
     with pytest.raises(DataError, match="not on every node"):
-        worker.Worker(planned.spec, "here")
+        worker.BlockWorker(planned.spec, "here")
 
 
 def test_scores_that_are_no_numbers_end_the_job(tmp_path):
@@ -91,7 +91,7 @@ def test_scores_that_are_no_numbers_end_the_job(tmp_path):
     weights = {name: array * np.float32(1e38) for name, array in model.checkpoint.weights.items()}
     broken = model._replace(checkpoint=model.checkpoint._replace(weights=weights))
     with pytest.raises(CheckFailed, match="not numbers"):
-        classify(job.plan(results.CPU, broken, [sources.drawn(50)], str(tmp_path)))
+        classify(job.plan(results.CPU.but(out=str(tmp_path)), broken, [sources.drawn(50)]))
     assert os.listdir(tmp_path) == []
 
 

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import kernel_loading
 import numpy as np
 import pytest
 import reference
@@ -10,7 +11,7 @@ from test_bench import Tensors
 from fashion_infer.bench import timing, user_kernels
 from fashion_infer.bench.machines import cuda
 from fashion_infer.errors import CheckFailed, DeviceError
-from fashion_infer.kernel_files import loading, needs
+from fashion_infer.kernel_files import needs
 from fashion_infer.library import bindings, kernels
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -51,7 +52,7 @@ def work(monkeypatch):
 
 
 def checked(work, path, **changes):
-    kernel = loading.load(path)._replace(backend="gpu", **changes)
+    kernel = kernel_loading.load(path)._replace(backend="gpu", **changes)
     row, (x, weight) = user_kernels.row_of(kernel), (work.x_on_host, work.weight_on_host)
     want = reference.convolve(x[PICKED], weight)
     return row, user_kernels.checked("gpu", work, row, kernel, PICKED, want, x, weight)

@@ -13,7 +13,7 @@ from fashion_infer.data import dataset, pictures, synthetic
 from fashion_infer.errors import DataError, UsageError
 from fashion_infer.present import run
 from fashion_infer.present.charts import images as sheets
-from fashion_infer.result import Layer
+from fashion_infer.result import LayerResult
 
 
 def asked(*arguments, **options):
@@ -149,8 +149,8 @@ def test_minidnn_prints_what_it_printed(arguments, invoke):
 
 def test_lines_of_minidnn_on_a_gpu():
     """Layer Time is the op time and the transfers before and after it; all in milliseconds."""
-    ours = Layer("new0", "New", "tensor-core", True, (0.00421,), (0.05,), (0.004,))
-    layers = [ours, Layer("activation0", "Activation", None, False, (1.0,), (0.0,), (0.0,)), ours]
+    ours = LayerResult("new0", "New", "tensor-core", True, (0.00421,), (0.05,), (0.004,))
+    layers = [ours, LayerResult("activation0", "Activation", None, False, (1.0,), (0.0,), (0.0,)), ours]
     result = SimpleNamespace(layers=layers, backend="gpu", correctness=0.8714, data_source="fashion-mnist")
     layer = ["Conv-GPU==", "Layer Time: 58.210000 ms", "Op Time: 4.210000 ms"]
     assert run.minidnn_lines(result).splitlines() == [*layer, *layer, "Test Accuracy: 0.8714"]

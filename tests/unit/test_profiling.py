@@ -25,7 +25,7 @@ from fashion_infer.profiling.records import API, COPY, KERNEL, NODE, STAGE, Reco
 from fashion_infer.profiling.sources import log as stages
 from fashion_infer.profiling.sources import mxnet as mxnet_source
 from fashion_infer.profiling.sources.cupti import CuptiSource
-from fashion_infer.result import Layer
+from fashion_infer.result import LayerResult
 from fashion_infer.system import process
 
 MANGLED = "_ZN4fops3runEPKff"
@@ -406,7 +406,9 @@ def test_stages_lie_end_to_end():
 
 
 def layer(name, kernel, seconds, log, operator="New"):
-    return Layer(name, operator, kernel, operator == "New", seconds, (0.0,) * len(seconds), (0.0,) * len(seconds), log)
+    return LayerResult(
+        name, operator, kernel, operator == "New", seconds, (0.0,) * len(seconds), (0.0,) * len(seconds), log
+    )
 
 
 def test_throughput_by_hand():

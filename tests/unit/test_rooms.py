@@ -18,10 +18,22 @@ UPWARD = {
 }
 # Class names that are still defined more than once, to be removed by the rooms' own rebuilding.
 REPEATED = {
-    *("Case", "Found", "Line", "Lines", "Place", "Point", "Queue", "Ran", "Refused", "Request", "Settings"),
-    *("Standing", "Submission", "Table", "Wait", "Waiting", "Command", "Fact", "Check", "Result", "Verdict", "Plugin"),
-    *("Block", "Conv", "Entry", "Finding", "Folder", "Format", "Group", "Job", "Kernel", "Kind", "Layer", "Limits"),
-    *("Node", "Outcome", "Profile", "Worker"),
+    *(
+        "Case",
+        "Check",
+        "Command",
+        "Fact",
+        "Found",
+        "Finding",
+        "Group",
+        "Kernel",
+        "KernelFile",
+        "Kind",
+        "Limits",
+        "Line",
+    ),
+    *("Lines", "Place", "Plugin", "Point", "Profile", "Queue", "Ran", "Refused", "Request", "Result", "Settings"),
+    *("Standing", "Submission", "Table", "Verdict", "Wait", "Waiting"),
 }
 
 

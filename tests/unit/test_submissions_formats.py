@@ -114,10 +114,10 @@ def test_formats_for_several_files():
 def test_a_library_is_what_one_insists_on(tmp_path):
     library = tmp_path / "mine.so"
     library.write_bytes(b"\x7fELF\0conv_forward\0")
-    assert formats.recognise(library).format.backend == "any"
+    assert formats.recognise(library).backend == "any"
     for name, backend in (("c-cpu", "cpu"), ("c-gpu", "gpu"), ("prebuilt", "any")):
-        found = formats.recognise(library, name).format
-        assert (found.name, found.backend) == ("prebuilt", backend)
+        found = formats.recognise(library, name)
+        assert (found.format.name, found.backend) == ("prebuilt", backend)
     with pytest.raises(UsageError, match="is a program or library that is no kernel"):
         formats.recognise(library, "minidnn-2021")
 

@@ -8,6 +8,7 @@ from concurrent import futures
 from pathlib import Path
 from types import SimpleNamespace
 
+import kernel_loading
 import numpy as np
 import profiles
 import pytest
@@ -18,7 +19,7 @@ from hypothesis import strategies as st
 from fashion_infer import infer
 from fashion_infer.errors import DeviceError, UsageError
 from fashion_infer.judging import trials
-from fashion_infer.kernel_files import build, formats, loading, plugin
+from fashion_infer.kernel_files import build, formats, plugin
 from fashion_infer.library import bindings, devices, kernels, op_times
 from fashion_infer.system import compilers
 
@@ -52,14 +53,14 @@ def test_right_files_at_random_shapes(path, shape, pixels):
     rng = np.random.default_rng(sum(shape))
     x = reference.pixels(rng, (images, channels, size, size))
     weight = reference.weights(rng, filters, channels, side)
-    kernel = loading.load(path)
+    kernel = kernel_loading.load(path)
     y = kernels.convolve(x if pixels else x.astype(np.float32), weight, kernel.name)
     assert reference.relative_error(y, reference.convolve(x, weight)) < 1e-5
 
 
 @pytest.mark.parametrize("path", RIGHT[:3], ids=lambda path: path.name)
 def test_a_check_of_a_right_file(path):
-    found = trials.check(path)
+    found = kernel_loading.check(path)
     assert found.right and found.reason == ""
     assert {one.diagnosis.precision for one in found.tried} == {"float32"}
     assert all(one.findings == () and one.op_seconds > 0 for one in found.tried)
@@ -91,7 +92,7 @@ WRONG = {  # what is said of the first shape
 @pytest.mark.parametrize("name", sorted(WRONG))
 def test_each_mistake_is_named(name):
     reason, finding = WRONG[name]
-    found = trials.check(SAMPLES / "wrong" / f"{name}.cpp", shapes=SMALL, images=4)
+    found = kernel_loading.check(SAMPLES / "wrong" / f"{name}.cpp", shapes=SMALL, images=4)
     first = found.tried[0]
     assert not found.right and not first.right
     assert first.diagnosis.reason.startswith(reason) and bool(first.diagnosis.reason) == bool(reason)
@@ -100,7 +101,7 @@ def test_each_mistake_is_named(name):
 
 
 def test_right_for_one_layer_alone():
-    found = trials.check(SAMPLES / "wrong" / "fixed-sizes.cpp", shapes=SMALL, images=4)
+    found = kernel_loading.check(SAMPLES / "wrong" / "fixed-sizes.cpp", shapes=SMALL, images=4)
     assert found.reason == (
         "right for 1 x 64 x 64 with 6 filters of 5 x 5 and not for 2 x 13 x 13 with 40 filters of 4 x 4: "
         "sizes fixed at compile time"
@@ -108,25 +109,25 @@ def test_right_for_one_layer_alone():
 
 
 def test_half_precision_is_said():
-    found = trials.check(SAMPLES / "wrong" / "half.cpp", shapes=SMALL, images=4)
+    found = kernel_loading.check(SAMPLES / "wrong" / "half.cpp", shapes=SMALL, images=4)
     assert found.right and found.tried[0].diagnosis.precision == "tf32 or half"
 
 
 def test_a_changed_input_is_found():
-    found = trials.check(SAMPLES / "wrong" / "input-changed.cpp", shapes=SMALL, images=4)
+    found = kernel_loading.check(SAMPLES / "wrong" / "input-changed.cpp", shapes=SMALL, images=4)
     assert found.tried[0].findings == ("data or weights were changed",)
 
 
 def test_what_a_call_throws_is_its_failure():
-    thrown = trials.check(SAMPLES / "wrong" / "throws.cpp", shapes=SMALL, images=2)
+    thrown = kernel_loading.check(SAMPLES / "wrong" / "throws.cpp", shapes=SMALL, images=2)
     assert [one.failure for one in thrown.tried] == ["kernel 'throws.cpp': the tile does not fit"] * 2
     assert not thrown.right
-    checked = trials.check(SAMPLES / "wrong" / "asserts.h", shapes=SMALL, images=2)
+    checked = kernel_loading.check(SAMPLES / "wrong" / "asserts.h", shapes=SMALL, images=2)
     assert "asserts.h:9: Check failed: 0 == 1 (0 vs. 1) Missing an implementation!" in checked.tried[0].failure
 
 
 def test_what_a_file_prints_goes_to_stderr_under_its_name(capfd):
-    kernel = loading.load(SAMPLES / "wrong" / "prints.cpp")
+    kernel = kernel_loading.load(SAMPLES / "wrong" / "prints.cpp")
     capfd.readouterr()
     print("ours, before")
     kernels.convolve(np.ones((2, 1, 4, 4)), np.ones((3, 1, 2, 2)), kernel.name)
@@ -140,8 +141,8 @@ def in_a_process(file, timeout=60):
     """One call of a kernel file in a process of its own."""
     code = (
         "import sys, numpy as np\n"
-        "from fashion_infer.kernel_files import loading\nfrom fashion_infer.library import kernels\n"
-        "name = loading.load(sys.argv[1]).name\n"
+        "from fashion_infer.kernel_files import formats, loading\nfrom fashion_infer.library import kernels\n"
+        "name = loading.load(formats.recognise(sys.argv[1])).name\n"
         "kernels.convolve(np.ones((2, 1, 4, 4)), np.ones((3, 1, 2, 2)), name)\nprint('done')"
     )
     command = [sys.executable, "-c", code, str(SAMPLES / "wrong" / file)]
@@ -164,14 +165,14 @@ def test_a_crash_ends_the_process_it_was_in():
 def test_the_first_error_in_one_line():
     path = SAMPLES / "wrong" / "compile-error.cpp"
     with pytest.raises(DeviceError) as failed:
-        loading.load(path)
+        kernel_loading.load(path)
     assert str(failed.value).startswith(f"{path}:9: 'summe' was not declared in this scope")
     assert failed.value.exit_code == 4 and "\n" not in str(failed.value)
 
 
 def test_a_function_that_is_missing_is_named():
     with pytest.raises(DeviceError, match=r"undefined.cpp: elsewhere\(float\) is used but defined nowhere"):
-        loading.load(SAMPLES / "wrong" / "undefined.cpp")
+        kernel_loading.load(SAMPLES / "wrong" / "undefined.cpp")
 
 
 @pytest.mark.parametrize(
@@ -240,16 +241,16 @@ def test_two_processes_at_once_compile_once(own):
 
 def test_two_threads_register_once(own):
     with futures.ThreadPoolExecutor(4) as pool:
-        loaded = list(pool.map(lambda _: loading.load(own.path), range(4)))
+        loaded = list(pool.map(lambda _: kernel_loading.load(own.path), range(4)))
     assert len({kernel.name for kernel in loaded}) == 1
     own.source.write_text(own.source.read_text() + "// changed\n")
-    assert loading.load(own.path).name not in {kernel.name for kernel in loaded}
+    assert kernel_loading.load(own.path).name not in {kernel.name for kernel in loaded}
 
 
 def test_a_failed_build_leaves_nothing(own, cache):
     own.path.write_text(own.path.read_text() + "#error not yet\n")
     with pytest.raises(DeviceError, match=r"conv.cpp:\d+: #error not yet"):
-        loading.load(own.path)
+        kernel_loading.load(own.path)
     left = [path.name for path in (cache / "fashion-infer" / "kernels").iterdir()]
     assert not [name for name in left if name.startswith("build-")]
 
@@ -257,20 +258,20 @@ def test_a_failed_build_leaves_nothing(own, cache):
 def test_warnings_are_kept_for_who_asks(own, capfd):
     own.path.write_text(own.path.read_text() + "static int never() { return 1; }\n")
     for _ in range(2):  # compiled, and from the cache
-        loading.load(own.path, verbose=True)
+        kernel_loading.load(own.path, verbose=True)
         assert "never" in capfd.readouterr().err
-    loading.load(own.path)
+    kernel_loading.load(own.path)
     assert capfd.readouterr().err == ""
 
 
 def test_without_a_compiler_the_message_says_so(own, monkeypatch):
     monkeypatch.setenv("CXX", "/nowhere/c++")
     with pytest.raises(DeviceError, match="no C\\+\\+ compiler for .*conv.cpp"):
-        loading.load(own.path)
+        kernel_loading.load(own.path)
     monkeypatch.undo()
     monkeypatch.setattr(compilers, "find_nvcc", lambda: None)
     with pytest.raises(DeviceError, match=r"needs the CUDA compiler: pip install 'fashion-infer\[gpu\]'"):
-        loading.load(TEMPLATES / "conv.cu")
+        kernel_loading.load(TEMPLATES / "conv.cu")
 
 
 @pytest.mark.parametrize("path", profiles.drawn(ON_GPU, 3), ids=lambda path: f"{path.parent.name}-{path.name}")
@@ -332,10 +333,10 @@ def test_a_build_is_for_the_device_that_runs_it(monkeypatch):
     monkeypatch.setattr(build, "build", stop)
     for device in (0, 1):
         with pytest.raises(DeviceError, match="stop"):
-            loading.load(TEMPLATES / "conv.cu", device=device)
+            kernel_loading.load(TEMPLATES / "conv.cu", device=device)
     assert asked == ["80", "90a"]
     with pytest.raises(DeviceError, match="there is no GPU 2: this machine has 2"):
-        loading.load(TEMPLATES / "conv.cu", device=2)
+        kernel_loading.load(TEMPLATES / "conv.cu", device=2)
 
 
 @pytest.mark.parametrize("name, library", [("cublas_v2.h", "libcublas.so.13"), ("cublasLt.h", "libcublasLt.so.13")])
@@ -373,7 +374,7 @@ def test_ranges_without_nvtx_mark_nothing(tmp_path):
 
 
 def test_a_file_is_a_kernel_like_any_other(own):
-    kernel = loading.load(own.path)
+    kernel = kernel_loading.load(own.path)
     line = kernels.table("cpu")[-1]
     assert (line.name, line.summary, line.takes, line.precision) == (kernel.name, "c-cpu", "", "")
     x, weight = np.ones((2, 1, 5, 5), np.uint8), np.ones((1, 1, 2, 2))
@@ -387,7 +388,7 @@ def test_a_file_is_a_kernel_like_any_other(own):
 
 
 def test_the_whole_network_with_a_file():
-    kernel = loading.load(TEMPLATES / "new-forward.h")
+    kernel = kernel_loading.load(TEMPLATES / "new-forward.h")
     mine = infer(model="ece408-high", n=100, backend="cpu", kernel=kernel.name, mode="operator", data="synthetic")
     ours = infer(model="ece408-high", n=100, backend="cpu", mode="operator", data="synthetic")
     assert (mine.predictions == ours.predictions).all()
@@ -446,7 +447,7 @@ def test_a_prebuilt_library(tmp_path):
     target = tmp_path / "mine.so"
     subprocess.run([compilers.find_cxx(), "-shared", "-fPIC", "-O1", str(TEMPLATES / "conv.cpp"), "-o", str(target)],
                    check=True)  # fmt: skip
-    found = trials.check(target, shapes=SMALL, images=2)
+    found = kernel_loading.check(target, shapes=SMALL, images=2)
     assert found.right and (found.kernel.format, found.kernel.backend) == ("prebuilt", "cpu")
 
 
@@ -455,7 +456,7 @@ def test_a_plug_in_without_a_kernel(tmp_path):
     source.write_text('extern "C" void* fops_kernel_plugin_main() { return nullptr; }\n')
     subprocess.run([compilers.find_cxx(), "-shared", "-fPIC", str(source), "-o", str(target)], check=True)
     with pytest.raises(DeviceError, match="none.so: its fops_kernel_plugin_main returns no kernel"):
-        loading.load(target)
+        kernel_loading.load(target)
 
 
 def test_where_the_pointers_of_a_library_lie(tmp_path):
@@ -466,8 +467,8 @@ def test_where_the_pointers_of_a_library_lie(tmp_path):
     assert plugin.backend_of(target) == "gpu"
     if not has_device():
         with pytest.raises(DeviceError, match=r"mine.so cannot run here \(format prebuilt\): "):
-            loading.load(target)
-    found = trials.check(target, "c-cpu", shapes=SMALL, images=2)
+            kernel_loading.load(target)
+    found = kernel_loading.check(target, "c-cpu", shapes=SMALL, images=2)
     assert found.right and found.kernel.backend == "cpu"
 
 
@@ -480,14 +481,14 @@ def test_layers_that_a_kernel_does_not_take_are_left_out(monkeypatch):
         return chosen(x_shape, *more)
 
     monkeypatch.setattr(trials.kernels, "chosen_kernel", one_channel)
-    found = trials.check(TEMPLATES / "conv.cpp", shapes=SMALL, images=2)
+    found = kernel_loading.check(TEMPLATES / "conv.cpp", shapes=SMALL, images=2)
     assert [one.shape[1] for one in found.tried] == [1] and found.right
 
 
 def test_a_prebuilt_plug_in(own, tmp_path):
     target = tmp_path / "whole.so"
     shutil.copy(build.build(formats.recognise(own.path)).library, target)
-    assert trials.check(target, shapes=SMALL, images=2).right
+    assert kernel_loading.check(target, shapes=SMALL, images=2).right
 
 
 @pytest.fixture
@@ -519,27 +520,27 @@ def conv(x, k):
 def test_python_kernels(torch_of_numpy, text):
     path = torch_of_numpy / "mine.py"
     path.write_text(text)
-    found = trials.check(path, shapes=SMALL, images=2)
+    found = kernel_loading.check(path, shapes=SMALL, images=2)
     assert found.right and found.tried[0].op_seconds > 0
 
 
 def test_python_kernels_that_fail(torch_of_numpy):
     path = torch_of_numpy / "fails.py"
     path.write_text("def conv_forward(x, k):\n    return x\n")
-    found = trials.check(path, shapes=SMALL, images=2)
+    found = kernel_loading.check(path, shapes=SMALL, images=2)
     assert "returned a tensor of shape (2, 2, 13, 13), not (2, 40, 10, 10)" in found.tried[0].failure
     path.write_text("import no_such_module\ndef conv_forward(x, k): pass\n")
     with pytest.raises(DeviceError, match="fails.py imports what is not here: No module named 'no_such_module'"):
-        loading.load(path)
+        kernel_loading.load(path)
     path.write_text("x = 1\ny = x / 0\ndef conv_forward(x, k): pass\n")
     with pytest.raises(UsageError, match="fails.py:2: ZeroDivisionError: division by zero"):
-        loading.load(path)
+        kernel_loading.load(path)
 
 
 def test_python_without_torch(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(DeviceError, match=r"conv.py is a Python kernel, which needs PyTorch: pip install torch"):
-        loading.load(TEMPLATES / "conv.py")
+        kernel_loading.load(TEMPLATES / "conv.py")
 
 
 def test_a_library_without_cuda_says_so():
@@ -561,9 +562,9 @@ def test_a_file_for_the_gpu_where_there_is_none():
         pytest.skip("needs nvcc, a library with CUDA, and no GPU")
     path = TEMPLATES / "new-forward-2021.cu"
     with pytest.raises(DeviceError) as failed:
-        loading.load(path)
+        kernel_loading.load(path)
     assert "\n" not in str(failed.value)
-    kernel = loading.load(path, arch="90")
+    kernel = kernel_loading.load(path, arch="90")
     assert (kernel.backend, kernel.host_memory, kernel.batch_multiple) == ("gpu", True, 1000)
     assert kernels.table("gpu")[-1].name == kernel.name
     with pytest.raises(DeviceError):

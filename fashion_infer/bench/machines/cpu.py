@@ -9,7 +9,7 @@ import numpy as np
 
 from ... import _mxnet
 from ...graph.layers import walk
-from ...kernel_files.loading import Loaded
+from ...kernel_files.loading import LoadedKernel
 from ...library import build, kernels, thread_pool
 from ..peers import mxnet, onnxruntime, torch, torch_compile
 from ..random_network import RandomNetwork
@@ -114,7 +114,7 @@ class CpuConvolution:
         """These images, and the weights."""
         return self.x[picked], self.weight
 
-    def kernel_file(self, kernel: Loaded) -> KernelFile:
+    def kernel_file(self, kernel: LoadedKernel) -> KernelFile:
         """A kernel file; the library poisons the output before each call, outside the time that it logs."""
 
         def run():

@@ -6,7 +6,7 @@ import numpy as np
 
 from ... import _mxnet, devices
 from ...errors import DeviceError
-from ...kernel_files.loading import Loaded
+from ...kernel_files.loading import LoadedKernel
 from ...library import devices as library_devices
 from ...library import fused, kernels, thread_pool
 from ..peers import cudnn, torch, torch_compile
@@ -117,7 +117,7 @@ class CudaConvolution:
         """These images, and the weights, as NumPy."""
         return self.tensors.take(self.x, picked), self.tensors.take(self.weight, np.arange(self.weight.shape[0]))
 
-    def kernel_file(self, kernel: Loaded) -> KernelFile:
+    def kernel_file(self, kernel: LoadedKernel) -> KernelFile:
         """A kernel file, on these tensors, or on the host's where it copies by itself."""
         return self._on_host(kernel) if kernel.host_memory else self._on_device(kernel)
 

@@ -127,9 +127,9 @@ def _formats(files, names):
 
 def _backend_of(files, formats, backend):
     """The one backend that all files run on."""
-    from ...kernel_files import loading
+    from ...kernel_files.formats import recognise
 
-    found = {file: loading.backend_of(file, format, backend) for file, format in zip(files, formats)}
+    found = {file: recognise(file, format, backend).placed().backend for file, format in zip(files, formats)}
     if len(set(found.values())) > 1:
         said = ", ".join(f"{file} is for the {where.upper()}" for file, where in found.items())
         raise UsageError(f"one benchmark is on one backend: {said}")

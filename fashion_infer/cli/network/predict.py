@@ -16,15 +16,13 @@ from ..groups import Command
     *options.DEVICE,
     click.option("--invert/--no-invert", default=None, help="Swap light and dark [default: when the border is light]."),
     click.option("--show", metavar="FILE.svg", help="Draw what the network saw and what it said; FILE.png as well."),
-    *scaling.OPTIONS,
+    *options.BLOCKS,
 )
-def command(request, many, pictures, invert, show):
+def command(request, pictures, invert, show):
     """Classify pictures (PNG, JPEG, any size): class and probability. With --out also folders, Parquet, NumPy, IDX."""
-    if many.asked:
-        from .. import many_images
-
+    if request.in_blocks:
         scaling.refuse(show=show)
-        return many_images.predict(request, many, pictures, invert)
+        return scaling.predict(request, pictures, invert)
     from ... import prediction
     from ...present import files, run
     from ...present.charts import images

@@ -20,21 +20,19 @@ from ..groups import Command
 )
 @options.takes_request(
     *options.RUN,
-    *scaling.OPTIONS,
+    *options.BLOCKS,
     click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead."),
     click.option("--confusion", metavar="FILE.svg", help="Draw the confusion matrix, in percent; FILE.png as well."),
     click.option("--mistakes", metavar="FILE.svg", help="Draw the misclassified images; FILE.png as well."),
 )
-def command(request, many, as_json, confusion, mistakes):
+def command(request, as_json, confusion, mistakes):
     """Classify the first N test images and print correctness and Op Time.
 
     With --ray or --out N may be any number of --data synthetic.
     """
-    if many.asked:
-        from .. import many_images
-
+    if request.in_blocks:
         scaling.refuse(confusion=confusion, mistakes=mistakes)
-        return many_images.run(request, many, as_json)
+        return scaling.run(request, as_json)
     from ... import pipeline
     from ...present import files
     from ...present import run as present

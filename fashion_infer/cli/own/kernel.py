@@ -61,9 +61,8 @@ def check(file, kernel_format, backend, device, timeout, verbose):
     from ...present import kernel as present
     from ...present.render import terminal
 
-    formats.insisted([path], kernel_format)
-    backend = loading.backend_of(file, kernel_format, backend)
-    found = trials.check(file, kernel_format, backend, verbose, device=device)
+    recognised = formats.recognise(file, kernel_format, backend)
+    found = trials.check(loading.load(recognised, verbose, device=device), device=device)
     terminal.show(present.check(found))
     if not found.right:
         wrong = [one for one in found.tried if not one.right and one.what != "another size"]

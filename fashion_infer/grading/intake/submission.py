@@ -8,7 +8,7 @@ from typing import List, NamedTuple, Optional, Tuple
 
 from ...errors import UsageError
 from ...kernel_files import formats, neighbours, paths
-from ...kernel_files.formats import Recognised
+from ...kernel_files.formats import KernelFile
 from ...system import cache_limits
 from . import archives
 from .archives import Refused
@@ -25,7 +25,7 @@ class Submission(NamedTuple):
     folder: Path
     files: Tuple[str, ...]  # relative to the folder
     digest: str  # SHA-256 of all files with their names, in hexadecimal
-    kernel: Recognised
+    kernel: KernelFile
 
 
 def check(source: str) -> Path:
@@ -96,14 +96,14 @@ def _single(source: Path, folder: Path) -> List[Path]:
     return sorted(files)
 
 
-def _recognised(path: Path, format: Optional[str], backend: Optional[str]) -> Recognised:
+def _recognised(path: Path, format: Optional[str], backend: Optional[str]) -> KernelFile:
     try:
         return formats.recognise(path, format, backend)
     except UsageError as error:
         raise Refused(str(error).replace(f"{path.parent}/", "")) from None
 
 
-def _kernel(folder, files, format, backend, wanted) -> Recognised:
+def _kernel(folder, files, format, backend, wanted) -> KernelFile:
     if wanted is not None:
         if Path(wanted) not in files:
             raise Refused(f"it has no file {wanted}")
