@@ -18,7 +18,6 @@ class Try(NamedTuple):
     arguments: Tuple[str, ...]  # behind "fashion-infer"
     environment: Dict[str, Optional[str]]  # None: the variable is removed
     conditions: Tuple[str, ...]  # without the "@"
-    words: Tuple[str, ...]  # in this order
     cold: bool  # whether only a process of its own can show it
 
 
@@ -34,10 +33,10 @@ def read(path: Path) -> List[Try]:
 
 
 def _parse(line: str, where: str, cold: bool) -> Try:
-    parts = [part.strip() for part in (line + " ").split(" | ")]
-    if len(parts) != 3:
-        raise ValueError(f"{where}: not EXIT | COMMAND | WORDS")
-    environment, conditions, words = {}, [], shlex.split(parts[1])
+    code, bar, command = line.partition(" | ")
+    if not bar:
+        raise ValueError(f"{where}: not EXIT | COMMAND")
+    environment, conditions, words = {}, [], shlex.split(command)
     while words:
         variable, removed = _VARIABLE.fullmatch(words[0]), _REMOVED.fullmatch(words[0])
         if variable:
@@ -49,8 +48,7 @@ def _parse(line: str, where: str, cold: bool) -> Try:
         else:
             break
         del words[0]
-    expected = tuple(part.strip() for part in parts[2].split(" ... ") if part.strip())
-    return Try(where, int(parts[0]), tuple(words), environment, tuple(conditions), expected, cold)
+    return Try(where, int(code), tuple(words), environment, tuple(conditions), cold)
 
 
 def filled(text: str, things: Path) -> str:

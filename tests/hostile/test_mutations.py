@@ -65,7 +65,7 @@ def tried(runner, make):
 
 
 def try_of(*arguments):
-    return Try("", 0, arguments, {}, (), (), False)
+    return Try("", 0, arguments, {}, (), False)
 
 
 def test_command_lines(runner):

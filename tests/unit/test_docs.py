@@ -1,6 +1,5 @@
 """The pages agree with the repository: links, paths, the ladder's table and pictures, heads of kernel files, rooms."""
 
-import ast
 import json
 import re
 import runpy
@@ -148,19 +147,6 @@ def test_presets_of_the_map_are_those_of_cmake():
     section = (OPS / "README.md").read_text(encoding="utf-8").split("\n| preset ")[1].split("\n\n")[0]
     said = {word for line in section.splitlines() for word in re.findall(r"`([\w-]+)`", line.split("|")[1])}
     assert said == {preset["name"] for preset in presets if not preset.get("hidden")}
-
-
-def test_only_one_room_imports_mxnet_and_nothing_below_imports_the_command_line():
-    package = ROOT / "fashion_infer"
-    for path in package.rglob("*.py"):
-        room = path.relative_to(package).parts[0]
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            names = [alias.name for alias in getattr(node, "names", [])] if isinstance(node, ast.Import) else []
-            if isinstance(node, ast.ImportFrom):
-                names = [node.module or "", *(alias.name for alias in node.names if not node.module)]
-            roots = {imported.split(".")[0] for imported in names}
-            assert room == "_mxnet" or "mxnet" not in roots or getattr(node, "level", 0), name(path)
-            assert room in ("cli", "__main__.py") or "cli" not in roots, name(path)
 
 
 COMMANDS = [

@@ -32,8 +32,8 @@ REPEATED = {
         "Limits",
         "Line",
     ),
-    *("Lines", "Place", "Plugin", "Point", "Profile", "Queue", "Ran", "Refused", "Request", "Result", "Settings"),
-    *("Standing", "Submission", "Table", "Verdict", "Wait", "Waiting"),
+    *("Lines", "Place", "Plugin", "Point", "Profile", "Queue", "Ran", "Refused", "Request", "Result"),
+    *("Settings", "Standing", "Submission", "Table", "Verdict", "Wait", "Waiting"),
 }
 
 
