@@ -58,7 +58,7 @@ def request(
         Names in `PROGRAMS` and of `editions`; without an edition `default_edition`.
     model, n
         The program's own arguments, where it took any: the model's short name, and the number of test images. The
-        programs of mini-dnn took the number alone, so that it may stand in the model's place.
+        programs of mini-dnn took only the number, which may then be in the model's place.
     **options
         Further fields of the request.
 

@@ -68,7 +68,7 @@ class Result(NamedTuple):
     data_source: str
     data_location: str
     notice: Optional[str]
-    images: np.ndarray  # (n,1,s,s) uint8, before they were resized; 28x28 but of one's own
+    images: np.ndarray  # (n,1,s,s) uint8, before they were resized; 28x28 except in your own dataset
     class_names: Tuple[str, ...]
     submission: "Optional[Verdict]" = None  # of a kernel that is a file: whether it is right
     expected: Optional[float] = None  # the correctness that this model shows on these images, where one is known

@@ -1,6 +1,6 @@
 """A graph bound to a device by MXNet: the shapes that it infers, its executors, and one forward pass.
 
-MXNet knows the nodes by their numbers (see `rewrite.numbered`); their own names are here alone.
+MXNet knows the nodes by their numbers (see `rewrite.numbered`); only this module has their names.
 """
 
 import json

@@ -8,7 +8,7 @@ import numpy as np
 from ..errors import CheckFailed, FashionInferError, UsageError
 from ..judging import reference
 from ..judging.diagnosis import Diagnosis, diagnose
-from ..kernel_files import needs, plugin
+from ..kernel_files import plugin, requirements
 from ..kernel_files.loading import LoadedKernel
 from ..library import bindings, kernels, op_times
 from .records import OURS, SKIPPED, WRONG, Measurement
@@ -90,7 +90,7 @@ def checked(
         y = file.contender.run()
         record = op_times.drain()[-1]
     except FashionInferError as error:
-        if not needs.device_usable(backend):
+        if not requirements.device_usable(backend):
             raise CheckFailed(f"{kernel.name} left the device in error: {error}") from None
         row.status, row.reason = WRONG, str(error)
         return None

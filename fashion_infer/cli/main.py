@@ -31,7 +31,7 @@ COMMANDS = {
     "bench": ("measure.bench", "Measure kernels and networks beside what a user could pick instead."),
     "profile": ("network.profile", "Run under the profiler: where the time goes, by kernel and by call."),
     "report": ("measure.report", "Measure everything, and write it as one page."),
-    "kernel": ("own.kernel", "Kernel files of one's own: formats, a file to start from, a check."),
+    "kernel": ("own.kernel", "Work with your own kernel files: list formats, start one, check one."),
     "grade": ("own.grade", "Grade kernels that one does not trust: sandbox, referee, verdict."),
     "submit": ("submit", "Hand in a kernel to the class's board; ends with verdict and rank."),
     "board": ("board", "The class's board: serve one, or ask one."),

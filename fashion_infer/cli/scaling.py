@@ -16,9 +16,9 @@ def run(request, as_json):
     from .. import pipeline
     from ..present import scale as present
     from ..present.render import terminal
-    from ..scale import needs
+    from ..scale import requirements
 
-    needs.check(request.ray is not None)
+    requirements.check(request.ray is not None)
     from ..scale.classify import execute
 
     announce = contextlib.nullcontext if as_json else running.announced
@@ -34,9 +34,9 @@ def predict(request, names, invert):
     from .. import pipeline
     from ..present import scale as present
     from ..present.render import terminal
-    from ..scale import needs
+    from ..scale import requirements
 
-    needs.check(request.ray is not None)
+    requirements.check(request.ray is not None)
     if request.out is None:
         raise UsageError("--ray needs --out DIR here: the predictions go there")
     from ..scale import sources

@@ -12,7 +12,7 @@ from ..errors import DataError
 from ..system import cache_limits, inputs
 from ..system.files import replacing
 
-# CRC-32 finds what damages a file; whoever forges one has the user's account. Of fa2020's 10,000 images it takes 46 ms
+# CRC-32 finds what damages a file; who forges one has the user's account. Of fa2020's 10,000 images it takes 46 ms
 # on a Sapphire Rapids core (SHA-1 90, BLAKE2b 114), reading them 34, and making them again 1.5 s.
 _DIGEST_BYTES = 4
 

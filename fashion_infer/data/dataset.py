@@ -17,10 +17,10 @@ REAL, SYNTHETIC, OWN = "fashion-mnist", "synthetic", "own"
 class Images(NamedTuple):
     """Labelled test images and where they came from."""
 
-    images: np.ndarray  # (n,1,28,28) uint8; of one's own (n,1,s,s)
-    labels: np.ndarray  # (n,) uint8; of one's own int64
+    images: np.ndarray  # (n,1,28,28) uint8; (n,1,s,s) in your own dataset
+    labels: np.ndarray  # (n,) uint8; int64 in your own dataset
     source: str  # "fashion-mnist", "synthetic" or "own"
-    location: str  # the folder, "built in", or the file of one's own images
+    location: str  # the folder, "built in", or your own file of images
 
 
 def load_split(split: str = "test", data_dir: Optional[PathOrText] = None) -> Tuple[np.ndarray, np.ndarray]:
@@ -46,7 +46,7 @@ def source_of(
     if source == OWN:
         own.check(data_dir, images, labels)
     elif images or labels:
-        raise UsageError(f"--images and --labels are for a dataset of one's own, not for {source}")
+        raise UsageError(f"--images and --labels are for your own dataset, not for {source}")
     return source
 
 
@@ -62,7 +62,7 @@ def load(
     Parameters
     ----------
     n
-        1 to 10,000, of one's own set to its size; None for all.
+        1 to 10,000, or to the size of your own dataset; None for all.
     data_dir
         The dataset's folder; None searches `locate.locations()`, and downloads when nothing is found.
     source

@@ -1,6 +1,6 @@
 """Pictures from outside, decoded in one child process for all of them, with limits of time and memory.
 
-Pillow decodes with some twenty C libraries. What one of them does over a picture that somebody made for it, a crash or
+Pillow decodes with some twenty C libraries. What one of them does over a picture made for it, a crash or
 a loop without end, is one line here. In the child a picture may take
   - 60 s of processor time (a PNG of 67 megapixels, the most that are taken, takes 2, a JPEG 2000 of 17 takes 4);
   - 4 GiB of address space (it takes 0.9, and decoders that start a thread for each core reserve 8 MB for each);

@@ -43,9 +43,9 @@ class Own(NamedTuple):
 def check(data_dir: Optional[PathOrText], images: Optional[PathOrText], labels: Optional[PathOrText]) -> None:
     """Raise UsageError unless a dataset is named: a folder, or two files."""
     if bool(images) != bool(labels):
-        raise UsageError("a dataset of one's own needs both --images FILE and --labels FILE")
+        raise UsageError("your own dataset needs both --images FILE and --labels FILE")
     if bool(images) == bool(data_dir):
-        raise UsageError("a dataset of one's own is a folder, --data-dir DIR, or --images FILE with --labels FILE")
+        raise UsageError("your own dataset is a folder, --data-dir DIR, or --images FILE with --labels FILE")
 
 
 def load(

@@ -1,7 +1,7 @@
 """Download one verified file, with pooch: with a progress bar, and only when it is not there yet.
 
 Around pooch's downloader and digests, not by its `retrieve`: that keeps no bound on what an address sends, tries one
-address, and puts another file in the place of one that is somebody's.
+address, and puts another file in the place of a file that is not ours.
 
 A file appears under its name only when it is whole and verified: another try goes on where the last one stopped.
 """
@@ -53,7 +53,7 @@ def fetch_file(
     most
         Bytes that it may have; an address that sends more is left.
     ours
-        Whether the folder is this program's cache. Elsewhere another file of that name is somebody's, and is left.
+        Whether the folder is this program's cache. Elsewhere another file of that name is the user's, and stays.
 
     Raises
     ------
@@ -144,7 +144,7 @@ def _reason(error: Exception) -> str:
         return f"HTTP {response.status_code}"
     import requests
 
-    # A stall within the body arrives as a ConnectionError that says so in its text alone.
+    # A stall within the body arrives as a ConnectionError that says so only in its text.
     if isinstance(error, requests.exceptions.Timeout) or "timed out" in str(error):
         return "timed out"
     if isinstance(error, requests.exceptions.ChunkedEncodingError):

@@ -66,7 +66,7 @@ def _width(nodes: List[Node], size: int) -> int:
                 channels = _first(node, "num_filter", 0)
         elif kind not in _KEEP_THE_SIZE:
             raise CheckpointError(
-                f"the input size cannot be told through node '{excerpt(node['name'])}': give --input-size"
+                f"the input size cannot be inferred through node '{excerpt(node['name'])}': give --input-size"
             )
     return channels * size * size
 

@@ -1,7 +1,7 @@
 """The one vocabulary of layers, and the one walk over a chain of them.
 
 Editions, symbols, benchmarks, peers and tests all describe a network as a list of these layers. `walk` gives each layer
-its name, the shapes of its input and output, and the shapes of its parameters; whoever needs one of these asks it.
+its name, the shapes of its input and output, and the shapes of its parameters; code that needs one of these asks it.
 """
 
 from typing import Dict, Iterator, NamedTuple, Optional, Sequence, Tuple, Union

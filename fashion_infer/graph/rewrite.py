@@ -1,4 +1,4 @@
-"""Graphs rewritten: from one convolution operator to the other, and with what our operator has to be told."""
+"""Rewritten graphs: from one convolution operator to the other, and with the attributes that our operator reads."""
 
 import contextlib
 import json
@@ -69,8 +69,8 @@ def tagged(graph: Graph, backend: str, device: int, kernel: str, first: int = 0)
         attributes(node)[NODE] = str(number)
         if node["op"] == CUSTOM_OPERATOR:
             layer = _NOT_PLAIN.sub("?", excerpt(node["name"]))
-            told = {BACKEND: backend, DEVICE: str(device), KERNEL: kernel, LAYER: layer}
-            attributes(node).update(told)
+            settings = {BACKEND: backend, DEVICE: str(device), KERNEL: kernel, LAYER: layer}
+            attributes(node).update(settings)
     return graph
 
 

@@ -12,7 +12,7 @@ class LayerTime(NamedTuple):
     name: str  # of a fused stage: its nodes' names joined by "+"
     operator: str  # MXNet's name of it: "New", "Activation", ...; of a fused stage "New+Activation+..."
     kernel: Optional[str]  # the kernel that ran, for our operator; "fused" for a stage
-    seconds: float  # for ours the kernel alone; for MXNet's the whole node
+    seconds: float  # for ours only the kernel; for MXNet's the whole node
     upload: float  # host to device and back, for ours on a GPU
     download: float
     log: Tuple[OpTime, ...] = ()  # what the library logged of it, slice by slice

@@ -6,7 +6,7 @@ import numpy as np
 
 from ..checkpoints import editions
 from ..errors import FashionInferError, UsageError
-from ..kernel_files import needs, plugin
+from ..kernel_files import plugin, requirements
 from ..kernel_files.loading import LoadedKernel
 from ..library import bindings, kernels, op_times
 from .diagnosis import Diagnosis, diagnose
@@ -108,8 +108,8 @@ def check(
         if not _takes(kernel, shape):
             continue
         tried.append(try_shape(kernel, what, shape, size, seed, device))
-        if tried[-1].failure and not needs.device_usable(kernel.backend):
-            break  # the rest would fail for that alone
+        if tried[-1].failure and not requirements.device_usable(kernel.backend):
+            break  # the rest would fail for that reason
     return Checked(kernel, tuple(tried), _together(tried))
 
 

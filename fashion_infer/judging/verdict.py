@@ -8,7 +8,7 @@ from ..library import devices
 from .diagnosis import Diagnosis
 from .trials import Tried, try_shape
 
-# A caching allocator, or a library's handle, takes memory at the first calls alone. What takes a megabyte at every
+# A caching allocator, or a library's handle, takes memory only at the first calls. What takes a megabyte at every
 # slice is never given back.
 _LEAK = 1 << 20
 
@@ -89,7 +89,7 @@ def judge(
     kernel
         The file.
     layers
-        Names and sizes B, C, H, W, M, K of the calls that the run made: a kernel may be right for few images alone.
+        Names and sizes B, C, H, W, M, K of the calls that the run made: a kernel may be correct only for few images.
     changed, leaked
         As in `Verdict`.
     device

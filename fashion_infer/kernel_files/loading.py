@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Dict, NamedTuple, Optional, Set, Tuple
 
 from ..system import isolation
-from . import build, needs, plugin
+from . import build, plugin, requirements
 from .formats import KernelFile
 
 
@@ -56,7 +56,7 @@ def load(file: KernelFile, verbose: bool = False, arch: Optional[str] = None, de
         When the file cannot be built or loaded, or is for a GPU and there is none.
     """
     file = file.placed()
-    needs.check(file, arch, device)
+    requirements.check(file, arch, device)
     if file.format.name == "python":
         from . import python
 

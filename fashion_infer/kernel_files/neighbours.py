@@ -53,7 +53,7 @@ def of(path: Path, within: Optional[Path] = None) -> Neighbours:
                 if helper != path and helper not in helpers:
                     helpers.append(helper)
                     waiting.append(helper)
-    # A source that somebody includes is in the program already.
+    # A source that another file includes is in the program already.
     return Neighbours(sorted(included), sorted(helper for helper in helpers if helper not in included))
 
 

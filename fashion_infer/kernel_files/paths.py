@@ -1,4 +1,4 @@
-"""Which of the words that name a kernel are paths of files. Standard library alone: the command line asks first."""
+"""Which names of kernels are paths of files. Imports only the standard library: the command line asks first."""
 
 from pathlib import PurePath
 from typing import List, Sequence

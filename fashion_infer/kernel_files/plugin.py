@@ -67,7 +67,7 @@ def backend_of(library: Path) -> str:
 
 
 def prebuilt(library: Path, backend: str) -> Plugin:
-    """The kernel of a library that somebody built: a plug-in, or one that exports the plain C function.
+    """The kernel of a prebuilt library: a plug-in, or one that exports the plain C function.
 
     Parameters
     ----------

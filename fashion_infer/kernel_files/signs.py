@@ -22,7 +22,7 @@ def _over(devices: str, code: str) -> bool:
 
 def mxnet_gpu(code, suffix):
     specialised = re.search(r"\bforward\s*<\s*(?:\w+\s*::\s*)?gpu\s*,\s*float\s*>\s*\(", code)
-    # The first files of fa2017 have the template alone.
+    # The first files of fa2017 have only the template.
     return () if specialised or _over("gpu", code) else None
 
 

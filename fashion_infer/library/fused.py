@@ -12,7 +12,7 @@ from ..graph import symbol as symbols
 from . import bindings
 from .bindings import BACKENDS, address, check, element_type, load
 
-# "float32" is float32 grade; the others are the GPU's alone.
+# "float32" is float32 grade; the others exist only on the GPU.
 PRECISIONS = ("float32", "tf32", "fp16")
 ACTIVATIONS = ("", "tanh", "relu")  # fops_activation
 

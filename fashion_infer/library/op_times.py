@@ -12,7 +12,7 @@ class OpTime(NamedTuple):
     last_node: int
     kernel: str  # the kernel that ran, never "auto"; "fused" of a stage
     shape: Tuple[int, int, int, int, int, int]  # B, C, H, W, M, K
-    seconds: float  # the kernel alone
+    seconds: float  # of the kernel, without transfers
     upload: float  # host to device; 0 on the CPU
     download: float
     item_bytes: int = 4  # of the data: 1 where it was pixels

@@ -8,8 +8,8 @@ from .. import devices
 from ..data import dataset
 from ..inference.model import LoadedModel
 from ..request import BlockRequest
-from . import alone, sources
 from . import job as jobs
+from . import sources, this_process
 from .folder import ResultFolder
 from .job import BlockJob
 from .sources import Source
@@ -141,7 +141,7 @@ def classify(
     job
         From `job.plan`.
     address
-        Of a Ray cluster, see `nodes.connected`; None for this process alone.
+        Address of a Ray cluster, see `nodes.connected`; None for this process.
     progress
         Called at the beginning and after each block.
 
@@ -178,7 +178,7 @@ def classify(
 
 def _executed(job: BlockJob, missing: Iterator[int], address: Optional[str]) -> Iterator[Done]:
     if address is None:
-        return alone.execute(job, missing)
+        return this_process.execute(job, missing)
     from . import cluster
 
     return cluster.execute(job, missing, address)

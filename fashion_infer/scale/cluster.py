@@ -22,7 +22,7 @@ _TRIES = 3  # of a block whose worker dies in it: it may be the block that ends 
 
 
 def execute(
-    job: BlockJob, missing: Iterable[int], address: str, apart: Optional[bool] = None, tries: int = _TRIES
+    job: BlockJob, missing: Iterable[int], address: str, separate_readers: Optional[bool] = None, tries: int = _TRIES
 ) -> Iterator[Done]:
     """Do the blocks of these indices; each is handed out once, in no order.
 
@@ -32,8 +32,8 @@ def execute(
         What is to be done. Its threads are the cores of a worker on a CPU: 1 where none are named.
     address
         See `nodes.connected`.
-    apart
-        Whether tasks read for the workers; None for GPUs alone.
+    separate_readers
+        Whether tasks read for the workers; None for: only on GPUs.
     tries
         How often a block is begun whose worker dies in it.
 
@@ -48,7 +48,7 @@ def execute(
             left = set(some)
             while left:
                 before = len(left)
-                for done in _pass(spec, [job.blocks.block(index) for index in sorted(left)], apart, tries):
+                for done in _pass(spec, [job.blocks.block(index) for index in sorted(left)], separate_readers, tries):
                     if done.block in left:  # one that Ray ran again may come twice
                         left.remove(done.block)
                         yield done
@@ -56,7 +56,7 @@ def execute(
                     raise DeviceError("Ray did none of the blocks: its own logs, in /tmp/ray, say why")
 
 
-def _pass(spec: Spec, blocks: Sequence[ImageBlock], apart: Optional[bool], tries: int) -> Iterator[Done]:
+def _pass(spec: Spec, blocks: Sequence[ImageBlock], separate_readers: Optional[bool], tries: int) -> Iterator[Done]:
     """Hand these blocks to as many workers as the cluster has room for now; what a lost node had is missing."""
     import ray
 
@@ -65,7 +65,7 @@ def _pass(spec: Spec, blocks: Sequence[ImageBlock], apart: Optional[bool], tries
         what = "no GPU" if spec.backend == "gpu" else f"no node with {spec.threads} free CPUs"
         raise DeviceError(f"the Ray cluster has {what}")
     watch, shared = nodes.Watch(_STUCK), [ray.put(spec)]
-    data = _stream(spec, (shared, watch.register, tries), blocks, min(count, len(blocks)), apart)
+    data = _stream(spec, (shared, watch.register, tries), blocks, min(count, len(blocks)), separate_readers)
     with watch.looking():
         # In this very thread: what ends it (Ctrl-C, an error) ends Ray Data's work before Ray itself.
         for bundle in data.iter_internal_ref_bundles():
@@ -93,7 +93,11 @@ def _understood(row: bytes) -> Done:
 
 
 def _stream(
-    spec: Spec, given: Tuple[List[Any], Any, int], blocks: Sequence[ImageBlock], count: int, apart: Optional[bool]
+    spec: Spec,
+    given: Tuple[List[Any], Any, int],
+    blocks: Sequence[ImageBlock],
+    count: int,
+    separate_readers: Optional[bool],
 ) -> Any:
     """A Ray data set of one row a block, whose column `done` is what came of it; `given` is what `_Worker` takes."""
     import ray.data
@@ -105,7 +109,7 @@ def _stream(
     rows = [{"index": block.index, "block": pickle.dumps(block)} for block in blocks]
     data: Any = ray.data.from_items(rows, override_num_blocks=len(rows))
     on_gpu = spec.backend == "gpu"
-    if on_gpu if apart is None else apart:
+    if on_gpu if separate_readers is None else separate_readers:
         data = data.map_batches(_read, fn_args=given[:1], batch_size=1, batch_format="pyarrow", num_cpus=1)
     return data.map_batches(
         _Worker,

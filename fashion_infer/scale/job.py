@@ -72,7 +72,7 @@ def plan(
     try:
         FusedNetwork(checkpoint.symbol, checkpoint.weights, shape=(1, size, size))
     except UsageError as error:
-        raise UsageError(f"many images at once take fused networks alone, and {model.label} is none: {error}") from None
+        raise UsageError(f"only fused networks take many images at once, and {model.label} is none: {error}") from None
     blocks = Blocks(of, request.block_size or default_size(of, size))
     if blocks.number > MOST_BLOCKS:
         raise UsageError(

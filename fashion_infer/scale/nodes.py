@@ -204,7 +204,7 @@ class Watch:
         Raises
         ------
         DeviceError
-            When nodes have died and nothing is heard of the others. The main thread alone can be told so.
+            When nodes have died and nothing is heard of the others. Only the main thread can be interrupted.
         """
         done = threading.Event()
         thread = threading.Thread(target=self._run, args=(done,), name="watch", daemon=True)

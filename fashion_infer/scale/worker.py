@@ -68,7 +68,7 @@ class BlockWorker:
         ]
 
     def classify(self, block: ImageBlock, pixels: Optional[Pixels] = None) -> Done:
-        """Do a block: read it, unless somebody did, run the network, and write its file.
+        """Do a block: read it if that is not done, run the network, and write its file.
 
         Raises
         ------

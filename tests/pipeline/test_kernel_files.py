@@ -76,7 +76,7 @@ def test_from_new_to_the_whole_network(run_program, tmp_path, name):
 
 def test_new_in_every_format(invoke):
     for entry in formats.FORMATS:
-        code, out, err = invoke("kernel", "new", "--format", entry.name)
+        code, out, _ = invoke("kernel", "new", "--format", entry.name)
         assert (code == 0 and out) if entry.template else (code == 2)
     code, _, _err = invoke("kernel", "new", "--format", "fortran")
     assert code == 2

@@ -174,7 +174,7 @@ def test_a_kernel_or_an_operator_asks_for_the_operator_mode(invoke):
     for how in (["--kernel", "naive"], ["--op", "custom"], ["--op", "builtin"]):
         code, out, _ = invoke("run", "--n", "20", "--data", "synthetic", "--backend", "cpu", "--json", *how)
         assert code == 0 and json.loads(out)["mode"] == "operator"
-    code, _, err = invoke("run", "--n", "20", "--data", "synthetic", "--mode", "fused", "--kernel", "naive")
+    code, _, _ = invoke("run", "--n", "20", "--data", "synthetic", "--mode", "fused", "--kernel", "naive")
     assert code == 2
     code, _, _err = invoke("run", "--n", "20", "--data", "synthetic", "--backend", "cpu", "--precision", "fp16")
     assert code == 2

@@ -69,7 +69,7 @@ def test_two_nodes_say_what_one_process_says(two_nodes, one_process, images, tmp
     held = (images[0][400:], images[1][400:])
     planned = results.planned(of, tmp_path / "out", block_size=45, scores=True, held=held)
     claim(planned)
-    done = list(cluster.execute(planned, range(len(planned.blocks)), two_nodes.address, apart=apart))
+    done = list(cluster.execute(planned, range(len(planned.blocks)), two_nodes.address, separate_readers=apart))
     assert sorted(one.block for one in done) == list(range(len(planned.blocks)))
     check(tmp_path / "out", 700, one_process)
 

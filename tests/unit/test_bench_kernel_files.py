@@ -11,7 +11,7 @@ from test_bench import Tensors
 from fashion_infer.bench import timing, user_kernels
 from fashion_infer.bench.machines import cuda
 from fashion_infer.errors import CheckFailed, DeviceError
-from fashion_infer.kernel_files import needs
+from fashion_infer.kernel_files import requirements
 from fashion_infer.library import bindings, kernels
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -84,10 +84,10 @@ def test_the_first_wrong_image_is_found_among_all(work, tmp_path):
 
 def test_a_call_that_fails(work, monkeypatch):
     path = ROOT / "tests/submissions/wrong/throws.cpp"
-    monkeypatch.setattr(needs, "device_usable", lambda backend: True)
+    monkeypatch.setattr(requirements, "device_usable", lambda backend: True)
     row, contender = checked(work, path)
     assert contender is None and row.status == "wrong" and "the tile does not fit" in row.reason
-    monkeypatch.setattr(needs, "device_usable", lambda backend: False)
+    monkeypatch.setattr(requirements, "device_usable", lambda backend: False)
     with pytest.raises(CheckFailed, match=r"throws.cpp left the device in error: .*the tile does not fit"):
         checked(work, path)
 
@@ -96,5 +96,5 @@ def test_whether_a_device_answers(monkeypatch):
     def fails():
         raise DeviceError("an illegal memory access was encountered")
 
-    monkeypatch.setattr(needs.devices, "cuda_devices", fails)
-    assert needs.device_usable("cpu") and not needs.device_usable("gpu")
+    monkeypatch.setattr(requirements.devices, "cuda_devices", fails)
+    assert requirements.device_usable("cpu") and not requirements.device_usable("gpu")

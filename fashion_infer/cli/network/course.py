@@ -16,7 +16,7 @@ from ..groups import Command
 )
 def command(program, model, n, edition, data_dir, data):
     """Run one of the course's programs with its own arguments: m1.1 m1.2 m2.1 m3.1 m4.1 final, or of the years of
-    mini-dnn, fa2020 and later, m1 m2 m3, which take N alone."""
+    mini-dnn, fa2020 and later, m1 m2 m3, which take only N."""
     from ... import course, pipeline
     from ...present import run as present
     from ...present.render import terminal

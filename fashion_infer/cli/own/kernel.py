@@ -15,7 +15,7 @@ from ..isolated_run import run_isolated
     examples=("kernel new --format minidnn > new-forward.cu", "kernel check new-forward.cu"),
 )
 def command():
-    """Kernel files of one's own: formats, a file to start from, a check."""
+    """Work with your own kernel files: list formats, start one, check one."""
 
 
 @command.command("formats", examples=("kernel formats", "kernel formats | less"))
