@@ -201,7 +201,7 @@ def execute(run: Run, between: Optional[Between] = None) -> Execution:
 
 def compare(run: Run, predictions: np.ndarray, other: Request) -> int:
     """Count the predictions that change when the run's images go through the network with another request's options."""
-    scores, _ = _network(other, run.model, run.chosen, run.n).predict(run.pixels)
+    scores, _ = bind_network(other, run.model, run.chosen, run.n).predict(run.pixels)
     return int((predictions != scores.argmax(axis=1)).sum())
 
 
@@ -240,7 +240,7 @@ def _bind(request: Request, images: dataset.Images, model: LoadedModel, kernel: 
     chosen = choose(request, model)
     if kernel is not None and kernel.host_memory:
         chosen = chosen._replace(context="cpu")  # it copies by itself, and takes no tensors of MXNet's on a GPU
-    network = _network(request, model, chosen, len(images.images))
+    network = bind_network(request, model, chosen, len(images.images))
     if kernel is not None and not network.custom_layers:
         raise UsageError(f"{model.label} runs MXNet's own convolution: add --op custom to run it with {kernel.name}")
     _check_classes(network.classes, images, model)
@@ -333,7 +333,7 @@ def choose(request: Request, model: LoadedModel) -> devices.Choice:
     return chosen
 
 
-def _network(request: Request, model: LoadedModel, chosen: devices.Choice, count: int) -> Network:
+def bind_network(request: Request, model: LoadedModel, chosen: devices.Choice, count: int) -> Network:
     """The request's network, bound to its device or to all of them."""
     indices = devices.indices(request.device) if chosen.backend == "gpu" else (0,)
     predictors = [

@@ -154,9 +154,9 @@ def test_a_predictor_for_each_gpu(monkeypatch):
 
     monkeypatch.setattr(pipeline, "Predictor", Made)
     model = pipeline.models.load(Request("ece408-high"))
-    bound = pipeline._bound(Request(device="all"), model, devices.Choice("gpu", "cpu", None), 9)
+    bound = pipeline.bind_network(Request(device="all"), model, devices.Choice("gpu", "cpu", None), 9)
     assert made == [(0, 0), (1, spread.NODES)] and bound.batch_size == 5
-    assert isinstance(pipeline._bound(Request(device=1), model, devices.Choice("gpu", "cpu", None), 9), Made)
+    assert isinstance(pipeline.bind_network(Request(device=1), model, devices.Choice("gpu", "cpu", None), 9), Made)
     assert made[2:] == [(1, 0)]
 
 
