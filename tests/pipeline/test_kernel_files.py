@@ -98,7 +98,8 @@ def test_a_run_of_a_wrong_file_says_what_was_expected(one_line):
     run = ("run", "--data", "synthetic", "--edition", "sp2018", "--n", "2000", "--kernel", file)
     line, end = one_line(1, *run)
     assert "first-channel.cpp is wrong: " in line and "only the first input channel is summed" in line
-    said = f"expected 0.8855: this kernel is wrong (`fashion-infer kernel check {file}` says where)"
+    expected = dict(zoo.get("sp2018-ece408").expected[dataset.SYNTHETIC])[2000]
+    said = f"expected {expected}: this kernel is wrong (`fashion-infer kernel check {file}` says where)"
     assert end.stderr.splitlines()[-2] == f"fashion-infer: {said}"
 
 
