@@ -15,6 +15,8 @@ import pytest
 import reference
 
 from fashion_infer import infer
+from fashion_infer.checkpoints import zoo
+from fashion_infer.data import dataset
 from fashion_infer.errors import CheckFailed, DeviceError, UsageError
 from fashion_infer.kernel_files import formats, paths
 from fashion_infer.library import devices, kernels
