@@ -49,9 +49,9 @@ TARGETS = {
         "fa2017", "custom", {10000: 8562, 2000: 1725}, seed=31, batch=64, rate=1e-2, start=190, density=0.2
     ),
     "ece408-low": Target("fa2017", "custom", {10000: 6290, 2000: 1255}, seed=2, batch=128, rate=5e-4, start=80),
-    "baseline": Target("fa2017", "builtin", {10000: 8673}, seed=3, batch=128, rate=1e-2, average=0.1),
+    "baseline": Target("fa2017", "builtin", {10000: 8673}, seed=3, batch=128, rate=1e-2, start=400, average=0.1),
     "sp2018-ece408": Target(
-        "sp2018", "custom", {10000: 8451, 100: 88, 10: 10}, seed=27, batch=64, rate=1.5e-2, average=0.1
+        "sp2018", "custom", {10000: 8451, 100: 88, 10: 10}, seed=7, batch=64, rate=5e-3, start=460, density=1.0
     ),
     "sp2018-baseline": Target("sp2018", "builtin", {10000: 8444}, seed=31, batch=64, rate=5e-3, start=255, density=0.2),
     "fa2018-ece408": Target(
