@@ -126,9 +126,33 @@ def chains(most_layers=7, most_channels=5, largest=24, largest_kernel=5, most_fi
     return draw_chain()
 
 
+def with_pools(rng):
+    """A random chain of the shapes that custom_ops/net/cuda/kernels/conv_pool takes: one such convolution or both."""
+
+    def activation():
+        return [[], [Relu()], [Tanh()]][rng.integers(3)]
+
+    which = rng.choice(["first", "later", "both"])
+    channels = 1 if which != "later" else int(rng.integers(2, 5))
+    shape = channels, int(rng.integers(34, 60)), 2 * int(rng.integers(17, 30))
+    layers = []
+    if which != "later":
+        filters = int(rng.integers(1, 49)) if which == "first" else int(rng.integers(2, 5))
+        layers += [Convolution(filters, int(rng.choice([5, 7]))), *activation(), MaxPool()]
+    if which != "first":
+        pool = MaxPool(4, 4, bool(rng.integers(2)))
+        layers += [Convolution(int(rng.integers(1, 17)), 7), *activation(), pool]
+    if rng.integers(4):
+        layers += [Flatten(), Dense(int(rng.choice([10, 32, 70])))]
+    return Chain(layers, shape)
+
+
 def large():
     """`chains` of the sizes that GPU kernels differ by, and wide dense layers: a strategy of hypothesis."""
     from hypothesis import strategies as st
 
     units = st.sampled_from([1, 2, 7, 10, 16, 17, 31, 64, 129, 300])
-    return chains(most_layers=6, most_channels=7, largest=30, largest_kernel=11, most_filters=70, units=units)
+    return st.one_of(
+        chains(most_layers=6, most_channels=7, largest=30, largest_kernel=11, most_filters=70, units=units),
+        st.integers(0, 2**32 - 1).map(lambda seed: with_pools(np.random.default_rng(seed))),
+    )

@@ -21,7 +21,8 @@ class Case:
     def __init__(self, seed, budget):
         rng = np.random.default_rng([seed, 1])
         self.seed, self.kind = seed, str(rng.choice(_KINDS))
-        self.chain = chains.Chain(*draw.layers(rng, budget // 64))
+        pooled = rng.random() < 0.25
+        self.chain = chains.with_pools(rng) if pooled else chains.Chain(*draw.layers(rng, budget // 64))
         self.weights = self.chain.weights(seed, self.kind in ("uint8", "pixels"), float(rng.choice([0.5, 1.5, 4.0])))
         self.n = draw.log_uniform(rng, 1, _MOST_ITEMS)
         self.x = draw.items(rng, (self.n, *self.chain.shape), self.kind)

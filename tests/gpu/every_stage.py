@@ -31,6 +31,13 @@ CHAINS = [
     Chain([Convolution(5, 3), MaxPool(), Flatten(), Dense(40), Dense(20), Softmax()], (3, 9, 11)),
     Chain([MaxPool(), Tanh(), Flatten(), Dense(17), Tanh()], (2, 7, 6)),
     Chain([Dense(200), Tanh(), Dense(100), Tanh(), Softmax()], (90,)),
+    # The kernels of conv_pool/: to floats and to halves, of even and odd numbers of windows, cut and whole.
+    Chain(
+        [Convolution(4, 7), Relu(), MaxPool(), Convolution(16, 7), MaxPool(4, 4, True), Flatten(), Dense(40)],
+        (1, 52, 50),
+    ),
+    Chain([Convolution(3, 5), Tanh(), MaxPool(), Convolution(9, 7), Tanh(), MaxPool(4)], (1, 41, 42)),
+    Chain([Convolution(48, 5), MaxPool(), Flatten(), Dense(40)], (1, 23, 26)),
     # ReLU behind every kind of stage, and pools that no kernel takes along: cut ones, ones that overlap or lie apart.
     Chain([Convolution(4, 7), Relu(), MaxPool(4, 4, True), Convolution(16, 7), MaxPool(3, 2), Relu()], (1, 86, 86)),
     Chain([Convolution(9, 5), Tanh(), MaxPool(2, 2, True), Flatten(), Dense(33), Relu(), Dense(16)], (1, 15, 13)),

@@ -65,6 +65,8 @@ std::vector<Step> make_route(const Plan& plan, const std::vector<StageWeights>& 
         const bool side_by_side = order == HalvesOrder::side_by_side;
         if (matrix_units && w.packed_pixels) {
           step.kind = Step::Kind::conv_pixels;
+        } else if (w.packed_conv_pool && (stage.in.C == 1 || form == Tensor::Form::float32)) {
+          step.kind = Step::Kind::conv_pool;
         } else if (order != HalvesOrder::none && wants_halves(i + 1, next, side_by_side)) {
           step.kind = Step::Kind::conv_halves, step.side_by_side = side_by_side;
         } else {
@@ -99,8 +101,8 @@ std::vector<Step> make_route(const Plan& plan, const std::vector<StageWeights>& 
       case Stage::Kind::softmax: step.kind = Step::Kind::softmax; break;
     }
     const bool can_be_halves = (step.kind == Step::Kind::conv_pixels && stage.out.H * stage.out.W % 2 == 0) ||
-                               step.kind == Step::Kind::conv || step.kind == Step::Kind::conv_halves ||
-                               step.kind == Step::Kind::map;
+                               step.kind == Step::Kind::conv_pool || step.kind == Step::Kind::conv ||
+                               step.kind == Step::Kind::conv_halves || step.kind == Step::Kind::map;
     if (can_be_halves && wants_halves(i + 1, next, step.side_by_side)) {
       step.form = Tensor::Form::halves;
       step.scale = step.kind == Step::Kind::conv_pixels ? kTanhScale : scale_below(next);

@@ -20,6 +20,7 @@ namespace fops {
 struct Step {
   enum class Kind {
     conv_pixels,  // kernels/conv_pixels/
+    conv_pool,    // kernels/conv_pool/
     conv,         // a kernel of the table into `scratch`, then the map; or straight into the output
     conv_halves,  // conv/cuda/halves_out.h: a kernel of the table with the activation and the change to halves in it
     map,          // also the change to halves before a dense step

@@ -74,7 +74,11 @@ class Slices {
   };
 
   int64_t answer_bytes(const HostBatch& batch) const { return batch.classes ? 4 : steps_.out_bytes(); }
-  bool reads_over_bus(const Buffers& buffers) const { return buffers.steps()[0].kind == Step::Kind::conv_pixels; }
+  // Whether the first step reads each byte of an image once.
+  bool reads_over_bus(const Buffers& buffers) const {
+    const Step& first = buffers.steps()[0];
+    return first.kind == Step::Kind::conv_pixels || (first.kind == Step::Kind::conv_pool && first.in.C == 1);
+  }
   fops_status reserve(Slot* slot, int64_t n, const Sliced& all);
   fops_status run_at_once(const Sliced& all);
   fops_status run_slices(const Sliced& all, int64_t slice);

@@ -71,6 +71,9 @@ fops_status Steps::run_step(const Buffers& buffers, const Step& step, int64_t n,
   const fops_dtype type = x.form == Tensor::Form::uint8 ? FOPS_UINT8 : FOPS_FLOAT32;
   switch (step.kind) {
     case Step::Kind::conv_pixels: return run_conv_pixels(stage, w.pixels, w.w, n, x, y, stream);
+    case Step::Kind::conv_pool:
+      return stage.in.C == 1 ? run_first_layer(stage, w.conv_pool, w.w, n, x, y, stream)
+                             : run_later_layer(stage, w.conv_pool, w.w, n, x, y, stream);
     case Step::Kind::conv: {
       const fops_conv conv{n, stage.in.C, stage.in.H, stage.in.W, stage.out.C, stage.K, type};
       FOPS_TRY(validate(&conv));

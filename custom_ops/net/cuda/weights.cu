@@ -111,6 +111,14 @@ fops_status DeviceWeights::lay_out(size_t index, const std::vector<Weight>& give
       FOPS_CUDA(cudaMemcpyAsync(packed_[index].as(), w.pixels.packed.data(), bytes, cudaMemcpyHostToDevice, stream));
       w.pixels.device = packed_[index].as<uint32_t>();
     }
+  } else if (matrix_units_ && (takes_first_layer(stage) || takes_later_layer(stage))) {
+    w.packed_conv_pool = pack_conv_pool(stage, given[stage.weight].values, &w.conv_pool);
+    if (w.packed_conv_pool) {
+      const size_t bytes = w.conv_pool.packed.size() * sizeof(uint32_t);
+      FOPS_TRY(packed_[index].reserve(bytes));
+      FOPS_CUDA(cudaMemcpyAsync(packed_[index].as(), w.conv_pool.packed.data(), bytes, cudaMemcpyHostToDevice, stream));
+      w.conv_pool.device = packed_[index].as<uint32_t>();
+    }
   } else if (stage.kind == Stage::Kind::dense && units > kFewUnits && matrix_units_) {
     FOPS_TRY(packed_[index].reserve(dense_weight_bytes(units, a_unit)));
     int64_t filters = 0;

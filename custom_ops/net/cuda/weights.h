@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "gpu/memory.h"
+#include "net/cuda/kernels/conv_pool/conv_pool.h"
 #include "net/cuda/kernels/dense/dense.h"
 #include "net/cuda/kernels/stages.h"
 #include "net/executor.h"
@@ -16,6 +17,8 @@ struct StageWeights {
   const float* bias = nullptr;  // or null
   bool packed_pixels = false;   // whether `pixels` is there
   PixelWeights pixels;
+  bool packed_conv_pool = false;
+  ConvPoolWeights conv_pool;
   bool packed_dense = false;
   DenseWeights dense;
   double sum = 0.0;             // over a filter's or unit's |w|, the largest; and the largest |bias|
