@@ -77,12 +77,14 @@ std::vector<Step> make_route(const Plan& plan, const std::vector<StageWeights>& 
         }
         break;
       }
-      case Stage::Kind::dense:
-        if (few(i)) {
+      case Stage::Kind::dense: {
+        const bool halves = wants_halves(i, bound, i > 0 && steps.back().side_by_side);
+        const int64_t units = stage.out.size();
+        if (few(i) || (!halves && units <= kMaxFewUnits && units * stage.in.size() <= kMaxFewWeights)) {
           step.kind = Step::Kind::few_units;
           step.softmax = stage.activation == Activation::none && i + 1 < stages.size() &&
                          stages[i + 1].kind == Stage::Kind::softmax;
-        } else if (wants_halves(i, bound, i > 0 && steps.back().side_by_side)) {
+        } else if (halves) {
           if (form != Tensor::Form::halves) {
             Step convert;
             convert.kind = Step::Kind::map, convert.stage = step.stage;
@@ -97,6 +99,7 @@ std::vector<Step> make_route(const Plan& plan, const std::vector<StageWeights>& 
           step.kind = Step::Kind::dense_plain;
         }
         break;
+      }
       case Stage::Kind::map: step.kind = Step::Kind::map; break;
       case Stage::Kind::softmax: step.kind = Step::Kind::softmax; break;
     }

@@ -1,4 +1,5 @@
-// The last dense layer, 10 units or so, in float32, with the softmax or activation behind it.
+// A dense layer of few units in float32, with the softmax or activation behind it: the last one, of 10 units or so, or
+// one of up to 32 before it.
 //
 //   a warp's lanes      0  1  2 .. 15 | 16 17 .. 31     share the inputs of two items, 16 bytes a read
 //   lanes 16 apart      keep item 0   |  keep item 1    trade sums: each gives the other item's away
@@ -6,7 +7,8 @@
 //
 // A weight that is loaded serves both items. Up to 1,024 items have a warp each: more warps hide more of the time that
 // loads take. Up to 256 inputs are shared by half a warp.
-// Costs: 25 shuffles an item. For 10,000 items of 500 values: 20 MB, 0.005 ms at 4.3 TB/s, and 0.1 GFLOP, 0.002 ms.
+// Costs: 25 shuffles an item of 10 units. For 10,000 items of 500 values: 20 MB, 0.005 ms at 4.3 TB/s, and 0.1 GFLOP,
+// 0.002 ms.
 // Gains: no matrix units and no padding for 10 units, and no kernel of its own for the softmax.
 #include <type_traits>
 
@@ -147,11 +149,17 @@ fops_status run_few_units(int64_t n, int64_t inputs, int64_t units, const Tensor
     return fail(FOPS_INVALID, "few units: an activation or softmax, not both");
   if (x.form == Tensor::Form::uint8) {
     const uint8_t* pixels = static_cast<const uint8_t*>(x.data);
-    return run<16, 1, 32, 1>(n, inputs, units, pixels, w, bias, activation, softmax, y, stream);
+    return units > 16 ? run<32, 1, 32, 1>(n, inputs, units, pixels, w, bias, activation, softmax, y, stream)
+                      : run<16, 1, 32, 1>(n, inputs, units, pixels, w, bias, activation, softmax, y, stream);
   }
   const float* from = static_cast<const float*>(x.data);
   const bool wide = inputs % 4 == 0 && reinterpret_cast<uintptr_t>(from) % 16 == 0;
-  if (!wide) return run<16, 1, 32, 1>(n, inputs, units, from, w, bias, activation, softmax, y, stream);
+  if (!wide)
+    return units > 16 ? run<32, 1, 32, 1>(n, inputs, units, from, w, bias, activation, softmax, y, stream)
+                      : run<16, 1, 32, 1>(n, inputs, units, from, w, bias, activation, softmax, y, stream);
+  if (units > 16)
+    return n <= kFewItems ? run<32, 1, 32, 4>(n, inputs, units, from, w, bias, activation, softmax, y, stream)
+                          : run<32, 2, 32, 4>(n, inputs, units, from, w, bias, activation, softmax, y, stream);
   if (units > 10) return run<16, 1, 32, 4>(n, inputs, units, from, w, bias, activation, softmax, y, stream);
   const auto run_ten = [&](auto lanes) {
     return n <= kFewItems ? run<10, 1, lanes, 4>(n, inputs, units, from, w, bias, activation, softmax, y, stream)
