@@ -14,7 +14,7 @@ import numpy as np
 
 from ..errors import DeviceError
 from ..library import thread_pool
-from . import child
+from ..system import child_process
 from .machines import open_machine
 
 # Bytes filled and copied: 17 times the 60 MB second-level cache of an H200; on a CPU beyond most third-level caches.
@@ -86,11 +86,11 @@ def measured_apart(backend: str, device: int = 0, threads: int = 0) -> Dict[str,
     """
     command = [sys.executable, "-m", "fashion_infer.bench.ceilings", backend, str(device), str(threads)]
     try:
-        done = child.run(command, _TIMEOUT, **({"OPENBLAS_NUM_THREADS": str(threads)} if threads else {}))
+        done = child_process.run(command, _TIMEOUT, **({"OPENBLAS_NUM_THREADS": str(threads)} if threads else {}))
     except (OSError, subprocess.TimeoutExpired) as error:
         raise DeviceError(f"the ceilings could not be measured: {error}") from None
     if done.returncode:
-        raise DeviceError(child.last_line(done))
+        raise DeviceError(child_process.last_line(done))
     return json.loads(done.stdout)
 
 

@@ -10,8 +10,8 @@ import subprocess
 import sys
 from typing import Dict, List, NamedTuple, Optional, Sequence
 
-from ..bench import child
 from ..errors import DeviceError
+from ..system import child_process
 from .demangle import demangle
 
 INSTALL = (
@@ -111,7 +111,7 @@ def count(arguments: Sequence[str]) -> List[Kernel]:
     ]
     program = [sys.executable, "-m", "fashion_infer", *arguments]
     try:
-        done = child.run([*command, *program], _TIMEOUT)
+        done = child_process.run([*command, *program], _TIMEOUT)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise DeviceError(f"ncu could not be run: {error}") from None
     if "ERR_NVGPUCTRPERM" in done.stdout + done.stderr:

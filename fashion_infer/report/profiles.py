@@ -11,10 +11,10 @@ import tempfile
 from pathlib import Path
 from typing import NamedTuple, Sequence
 
-from ..bench import child
 from ..profiling.figures import Figures, from_dict
 from ..profiling.tables import Row, Table
 from ..result import Result
+from ..system import child_process
 
 _TIMEOUT = 600  # seconds; 10,000 images take ten
 
@@ -44,10 +44,10 @@ def measure(words: Sequence[str], result: Result, command: str) -> Profile:
         file = Path(folder, "profile.json")
         program = [sys.executable, "-m", "fashion_infer", *words, "--json", str(file)]
         try:
-            done = child.run(program, _TIMEOUT)
+            done = child_process.run(program, _TIMEOUT)
             if done.returncode == 0:
                 return Profile(result.mode, command, from_dict(json.loads(file.read_text(encoding="utf-8"))), "")
-            said = child.last_line(done)
+            said = child_process.last_line(done)
             reason = said.partition("fashion-infer: ")[2] or said
         except (OSError, ValueError, KeyError, TypeError, subprocess.TimeoutExpired) as error:
             reason = str(error)
