@@ -18,7 +18,8 @@ import time
 from pathlib import Path
 from typing import Any, Dict, List, Tuple
 
-from fashion_infer.bench import conv
+from fashion_infer.bench.conv import Convolutions
+from fashion_infer.bench.request import BenchRequest
 from fashion_infer.grading import marks, rubric
 from fashion_infer.grading.device import Gpu, known
 from fashion_infer.grading.intake.building import Plugin
@@ -48,7 +49,8 @@ def main() -> int:
     parser.add_argument("--pair", default="register-tile", help="of the ladder [default: register-tile]")
     options = parser.parse_args()
     names = options.kernels or "ladder"
-    measured = conv.measure(conv.Request((options.edition,), "gpu", names, "none", options.n))
+    asked = BenchRequest((options.edition,), "gpu", against="none", batches=(options.n,), kernels=names)
+    measured = Convolutions(asked).measure()
     rows = {row.name: row.median_ms for row in measured.cases[0].rows if row.kind == "ours" and row.timed}
     fill = next(row.median_ms for row in measured.cases[0].rows if row.kind == "limit")
     if len(measured.cases) > 1:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from fashion_infer.bench import records
 from fashion_infer.present import files
-from fashion_infer.present.bench import conv
+from fashion_infer.present.bench import pages
 from fashion_infer.present.charts import kernels, throughput
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -37,7 +37,7 @@ def write_kernels(folder):
     """The page of the kernels and its chart, into a folder."""
     result, names = measured("kernels"), ("kernels.md", "kernels.svg", "kernels.json")
     kernels.draw(str(folder / names[1]), result)
-    files.write_page(str(folder / names[0]), conv.page(result, *names))
+    files.write_page(str(folder / names[0]), pages.page(result, *names))
 
 
 def write_times(first_page, ladder):

@@ -33,7 +33,7 @@ def small_report(tmp_path_factory):
 def _made(folder):
     from fashion_infer import verification
     from fashion_infer.report import gather, make
-    from fashion_infer.report.request import Request
+    from fashion_infer.report.request import ReportRequest
 
     steps = []
     one = verification.Check("ece408-high", "shipped", "fused", "custom", "cpu", "synthetic", 2000, 0.903, 0.903)
@@ -41,8 +41,8 @@ def _made(folder):
         patch.setattr(gather, "_QUICK_BATCH", {"cpu": 3})
         patch.setattr(gather, "_QUICK_BATCHES", {"cpu": (1, 3)})
         patch.setattr(verification, "verify", lambda *arguments: [one])  # tests/pipeline has the real one
-        request = Request("cpu", None, 300, "synthetic", None, 0, True)
-        page, measured = make.make(str(folder), request, steps.append)
+        request = ReportRequest("cpu", None, 300, "synthetic", None, 0, True)
+        page, measured = make.make(str(folder), request, lambda share, what: steps.append((share, what)))
     assert page == folder / "index.html"
     return folder, measured, steps
 

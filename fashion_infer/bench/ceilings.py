@@ -41,7 +41,9 @@ def measure(backend: str, device: int = 0) -> Dict[str, float]:
         Without that device, or on a GPU without PyTorch or CuPy.
     """
     machine = open_machine(backend, device)  # the benchmarks' own: it knows how to time both kinds of device
-    found = {f"{name}_gb_s": moved / median / 1e9 for name, moved, median in _memory(machine)}
+    found: Dict[str, float] = {}
+    for name, moved, median in _memory(machine):  # several ways to fill and to copy: the fastest of each counts
+        found[f"{name}_gb_s"] = max(found.get(f"{name}_gb_s", 0.0), moved / median / 1e9)
     n = _SIZE[backend]
     matrix = np.random.default_rng(1).random((n, n), dtype=np.float32)
     clock = machine.convolution(_ONE, _ONE, (1, 1)).clock

@@ -36,18 +36,18 @@ def picked(batch):
     return np.unique(np.r_[ends, np.linspace(0, batch - 1, _AT_EITHER_END).astype(int)])
 
 
-class Ran(NamedTuple):
+class FirstRun(NamedTuple):
     """A run that ended."""
 
     output: Any  # as `Contender.sample` takes it
     complete: bool  # whether all of the output was written, and nothing is NaN
 
 
-def first_run(work, contender: Contender, row: Measurement) -> Optional[Ran]:
+def first_run(work, contender: Contender, row: Measurement) -> Optional[FirstRun]:
     """Run a contender over an output of NaN; None when it fails. The row says so, also of an incomplete output."""
     work.poison()
     try:
-        ran = Ran(contender.run(), work.complete())
+        ran = FirstRun(contender.run(), work.complete())
     except (DeviceError, UsageError) as error:
         row.status, row.reason = WRONG, str(error)
         return None

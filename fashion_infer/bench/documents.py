@@ -1,4 +1,4 @@
-"""What a JSON file of this package measured, whichever command wrote it."""
+"""JSON files of measurements, read the same way whichever command wrote them."""
 
 import json
 import math
@@ -15,7 +15,7 @@ RUN, CONV, NET = "run", "bench conv", "bench net"
 _OURS = ("ours", "kernel")
 
 
-class Time(NamedTuple):
+class MeasuredTime(NamedTuple):
     """A measured time, in milliseconds."""
 
     median: float
@@ -26,19 +26,19 @@ class Time(NamedTuple):
     least: Tuple[float, ...] = ()  # the same on a machine that does nothing else, at the least; empty: not known
 
 
-class Document(NamedTuple):
+class MeasuredFile(NamedTuple):
     """One file."""
 
     name: str
     kind: str  # RUN, CONV or NET
-    times: Dict[str, Time]  # by what was timed
+    times: Dict[str, MeasuredTime]  # by what was timed
     facts: Dict[str, str]  # correctness, and whatever else must not change
     settings: Dict[str, str]  # that explain a difference
     size: Any  # images of a run or a batch, where it is one number for all times
     subject: tuple  # facts of two documents mean the same thing only when this is equal
 
 
-def read(path: str) -> Document:
+def read(path: str) -> MeasuredFile:
     """Read a file.
 
     Raises
@@ -50,6 +50,11 @@ def read(path: str) -> Document:
         data = json.loads(inputs.read(path, MOST).decode("utf-8"))
     except (ValueError, RecursionError):
         raise DataError(f"{path} is not JSON, or not whole") from None
+    return parse(path, data)
+
+
+def parse(path: str, data: Any) -> MeasuredFile:
+    """A file's content, already read as JSON; DataError as `read` raises it."""
     kind = _kind(data)
     if kind is None:
         raise DataError(f"{path} is not what `run --json`, `bench conv --json` or `bench net --json` writes")
@@ -72,7 +77,7 @@ def _kind(data):
 
 
 def _run(path, data):
-    times: Dict[str, Time] = {}
+    times: Dict[str, MeasuredTime] = {}
     passes = {len(layer["seconds"]) for layer in data["layers"]}
     on_host = data["backend"] == "cpu"  # a GPU's time does not depend on who has the processors
     if len(passes) != 1:
@@ -85,7 +90,7 @@ def _run(path, data):
     running = [max(0.0, 1 - wait / all_of) if all_of else 0.0 for wait, all_of in zip(waits, total)]
     for name, ms in [*layers, ("all layers", total)]:
         least = tuple(share * one for share, one in zip(running, ms)) if any(waits) and on_host else ()
-        _add(times, name, Time(statistics.median(ms), _spread(ms), len(ms), True, tuple(ms), least))
+        _add(times, name, MeasuredTime(statistics.median(ms), _spread(ms), len(ms), True, tuple(ms), least))
     facts = {"correctness": f"{_number(data['correctness'])}"}
     if "predictions_sha256" in data:
         facts["predictions"] = str(data["predictions_sha256"])[:12]
@@ -95,11 +100,11 @@ def _run(path, data):
         lost = 100 * sum(map(min, waits, total)) / (sum(total) or 1)
         settings["waiting for a processor"] = f"{lost:.0f}% of the time" if lost >= 5 else "hardly"
     settings.update(_versions(data))
-    return Document(path, RUN, times, facts, settings, data["n"], (data["model"], data["data_source"]))
+    return MeasuredFile(path, RUN, times, facts, settings, data["n"], (data["model"], data["data_source"]))
 
 
 def _conv(path, data):
-    times: Dict[str, Time] = {}
+    times: Dict[str, MeasuredTime] = {}
     facts: Dict[str, str] = {}
     for case in data["cases"] if "cases" in data else data["layers"]:
         for row in _rows(case):
@@ -110,11 +115,11 @@ def _conv(path, data):
                 facts[what] = str(row["status"])
     batches = data["batches"] if "batches" in data else [data["batch"]]
     size = batches[0] if len(batches) == 1 else None
-    return Document(path, CONV, times, facts, _bench_settings(data), size, ())
+    return MeasuredFile(path, CONV, times, facts, _bench_settings(data), size, ())
 
 
 def _net(path, data):
-    times: Dict[str, Time] = {}
+    times: Dict[str, MeasuredTime] = {}
     # How many predictions change depends on how many images were checked: that is part of what must be the same.
     facts = {
         f"{check['edition']} logits of {check['checked']} images: {check['name']}": _verdict(check)
@@ -127,7 +132,7 @@ def _net(path, data):
             _bench_row(times, what, row, ours)
             if ours:
                 facts[f"{what} ({case['checked']} checked)"] = _verdict(row)
-    return Document(path, NET, times, facts, _bench_settings(data), None, ())
+    return MeasuredFile(path, NET, times, facts, _bench_settings(data), None, ())
 
 
 def _rows(case):
@@ -157,7 +162,7 @@ def _bench_row(times, what, row, ours):
         raise ValueError(f"{what} has a median of {median} ms and a minimum of {least} ms in {runs} runs")
     # The file has no quartiles. From the least to the median lie half of the runs, as between the quartiles.
     samples = tuple(_number(value) for value in row.get("samples_ms") or ())  # older files have none
-    _add(times, what, Time(median, median - least, runs, ours, samples))
+    _add(times, what, MeasuredTime(median, median - least, runs, ours, samples))
 
 
 def _add(times, what, time):

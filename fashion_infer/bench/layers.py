@@ -26,7 +26,7 @@ _FEWER: Dict[str, int] = {"fa2018": 1_000}  # whose outputs are the largest
 _ON_A_CPU = 10  # a CPU gets a tenth of the images
 
 
-class Layer(NamedTuple):
+class BenchLayer(NamedTuple):
     """A convolution to measure. `images` is how many a set of layers gives it on a GPU."""
 
     edition: str
@@ -47,22 +47,22 @@ class Layer(NamedTuple):
         return self.images if backend == "gpu" else self.images // _ON_A_CPU
 
 
-def of_editions(names: Tuple[str, ...]) -> List[Layer]:
+def of_editions(names: Tuple[str, ...]) -> List[BenchLayer]:
     """The convolutions of editions, in the order of their networks; UsageError for an unknown edition."""
     found = []
     for edition in map(editions.get, names):
         images = _FEWER.get(edition.name, _IMAGES)
         for number, step in enumerate(convolutions(edition), 1):
             filters, *_, side = next(iter(step.parameters.values()))
-            found.append(Layer(edition.name, number, *step.input, filters, side, images))  # type: ignore[call-arg]  # mypy gives a starred sequence any length
+            found.append(BenchLayer(edition.name, number, *step.input, filters, side, images))  # type: ignore[call-arg]  # mypy gives a starred sequence any length
     return found
 
 
-def of_set(name: str) -> List[Layer]:
+def of_set(name: str) -> List[BenchLayer]:
     """A set of layers: "course" (of every edition), "others" (of other networks) or "all"."""
     course = of_editions(tuple(editions.EDITIONS)) if name != "others" else []
     others = [
-        Layer(OTHERS, number, channels, side, side, filters, size, images)
+        BenchLayer(OTHERS, number, channels, side, side, filters, size, images)
         for number, (channels, side, filters, size, images) in enumerate(_OTHERS, 1)
     ]
     return course + (others if name != "course" else [])

@@ -1,4 +1,4 @@
-"""What a benchmark measured: one kind of record for convolutions and for whole networks."""
+"""The records of every benchmark: measurements of contenders, in cases, in a result."""
 
 from dataclasses import asdict, dataclass, field
 from typing import Any, Dict, List, Optional, Tuple
@@ -8,18 +8,20 @@ from ..graph.shapes import ConvolutionShape
 OURS, PEER, LIMIT = "ours", "peer", "limit"
 OK, WRONG, SKIPPED = "ok", "wrong", "skipped"
 
-# Limits: what merely moves the memory of a convolution's output. No kernel that writes it can take less than FILL.
+# Limits only move the memory of a convolution's output. FILL is the write floor: the time to write the output.
 FILL, COPY = "fill", "copy"
+_FLOOR_NOISE = 0.05  # share by which a contender at the floor may be measured below it
 
 CONVOLUTIONS, NETWORKS = "conv", "net"  # the benchmarks, by their commands' names
 
 # From where to where a case runs, or which part of the network it runs.
-MEMORY, DEVICE, HOST, STAGE = "memory", "device", "host", "stage"
+MEMORY, DEVICE, HOST, STAGE, STREAM = "memory", "device", "host", "stage", "stream"
 WHERE = {
     MEMORY: "from images in memory to scores in memory",
     DEVICE: "from images on the device to scores on the device",
     HOST: "from images in pinned host memory to predictions on the host",
     STAGE: "convolution, tanh and pool alone, on the device",
+    STREAM: "in batches from pinned host memory to predictions on the host",
 }
 _DIGITS = 7  # of a float in a file: more than a clock or float32 gives
 _MANY = 100  # runs from which a 99th percentile means something
@@ -57,7 +59,7 @@ class Measurement:
     images_s: Optional[float] = None
     gb_s: Optional[float] = None  # input, weights and output, each moved once (a limit: what it moves itself)
     tflop_s: Optional[float] = None
-    percent_of_limit: Optional[float] = None  # the time to write the output over this one's
+    percent_of_limit: Optional[float] = None  # the write floor's time over this one's, where the floor applies
     faster_than: Dict[str, float] = field(default_factory=dict)  # peer: its median over this one's
     file: str = ""  # the path, of a kernel that is a file
     layer_ms: Optional[float] = None  # of a file whose format has phases: prolog, forward and epilog, the median
@@ -83,7 +85,7 @@ class Measurement:
 
 
 @dataclass
-class Case:
+class BenchCase:
     """One convolution of an edition, or its whole network in one place, at one batch size; and what was measured.
 
     Rows are limits, ours and peers, in this order.
@@ -115,30 +117,54 @@ class Case:
     @property
     def peers(self) -> List[str]:
         """Names of the peers that were timed."""
-        return [row.name for row in self.rows if row.kind == PEER]
+        return [row.name for row in self.rows if row.kind == PEER and row.timed]
 
-    def compare(self) -> None:
-        """Put into each timed row how many times faster than each peer it is. A limit computes nothing: it has none."""
-        peers = {row.name: row.median_ms for row in self.rows if row.kind == PEER}
-        for row in self.rows:
-            if row.timed and row.kind != LIMIT:
-                row.faster_than = {name: ms / row.median_ms for name, ms in peers.items() if name != row.name}
+    @property
+    def timed(self) -> List[Measurement]:
+        """The rows of ours and of peers that were timed, the fastest first."""
+        rows = [row for row in self.rows if row.timed and row.kind != LIMIT]
+        return sorted(rows, key=lambda row: row.median_ms)  # type: ignore[arg-type, return-value]
+
+    def row(self, name: str) -> Optional[Measurement]:
+        """The row of a contender; None where there is none."""
+        return next((row for row in self.rows if row.name == name), None)
+
+    @property
+    def fill_ms(self) -> Optional[float]:
+        """The time to write the output, by the fastest way found."""
+        fill = self.row(FILL)
+        return fill.median_ms if fill else None
+
+    @property
+    def below_floor(self) -> List[Measurement]:
+        """Contenders that took less time than every way to write the output, by more than noise: caches and clocks make
+        that possible, and then the write floor does not apply to the case."""
+        fill = self.fill_ms
+        return [row for row in self.timed if fill and row.median_ms < (1 - _FLOOR_NOISE) * fill]  # type: ignore[operator]
 
     def rate(self, moved: Dict[str, int]) -> None:
-        """Put in what follows from the times: images, bytes and operations a second, and ratios. `moved`: the bytes
-        that the limits move, by their names."""
-        limit = next((row.median_ms for row in self.rows if row.name == FILL), None)
+        """Put in what follows from the times: images, bytes and operations a second, and ratios.
+
+        Parameters
+        ----------
+        moved
+            The bytes that the limits move, by their names.
+        """
+        floor = None if self.below_floor else self.fill_ms
+        peers = {row.name: row.median_ms for row in self.timed if row.kind == PEER}
         for row in self.rows:
             if not row.timed:
                 continue
             row.images_s = 1e3 * self.batch / row.median_ms
             if row.name in moved:
                 row.gb_s = moved[row.name] / row.median_ms / 1e6
-            elif self.shape is not None and row.kind != LIMIT:
+            if row.kind == LIMIT:
+                continue
+            row.faster_than = {name: ms / row.median_ms for name, ms in peers.items() if name != row.name}
+            if self.shape is not None:
                 row.gb_s = self.shape.bytes / row.median_ms / 1e6
                 row.tflop_s = self.shape.operations / row.median_ms / 1e9
-                row.percent_of_limit = limit and 100 * limit / row.median_ms
-        self.compare()
+                row.percent_of_limit = floor and min(100.0, 100 * floor / row.median_ms)
 
     def as_dict(self) -> Dict[str, Any]:
         """The case for JSON."""
@@ -146,7 +172,7 @@ class Case:
 
 
 @dataclass
-class Check:
+class LogitsCheck:
     """A network at one precision, before anything is timed: its logits (the softmax's inputs) beside float64's."""
 
     edition: str
@@ -160,7 +186,7 @@ class Check:
 
 
 @dataclass
-class Result:
+class BenchResult:
     """A whole benchmark."""
 
     benchmark: str  # CONVOLUTIONS or NETWORKS
@@ -171,8 +197,8 @@ class Result:
     batches: List[int]
     repeat: Optional[int]  # timed runs of each; None where they depend on the batch
     not_compared: Dict[str, str]  # peer: why not
-    logits: List[Check] = field(default_factory=list)
-    cases: List[Case] = field(default_factory=list)
+    logits: List[LogitsCheck] = field(default_factory=list)
+    cases: List[BenchCase] = field(default_factory=list)
 
     @property
     def wrong(self) -> List[str]:
@@ -186,8 +212,8 @@ class Result:
         return {**asdict(self), "cases": [case.as_dict() for case in self.cases]}
 
 
-def restored(data: Dict[str, Any]) -> Result:
-    """A benchmark of convolutions or networks from the dictionary that `Result.as_dict` gave.
+def restored(data: Dict[str, Any]) -> BenchResult:
+    """A benchmark of convolutions or networks from the dictionary that `BenchResult.as_dict` gave.
 
     Files from before the two were one kind of record lack some fields, which then have their defaults. Those of docs/
     lack what follows from the times, which is worked out, say a contender's summary once, and of ours no precision
@@ -201,9 +227,8 @@ def restored(data: Dict[str, Any]) -> Result:
             row.summary = summaries[row.name] = row.summary or summaries.get(row.name, "")
             row.precision = row.precision or ("float32" if row.kind == OURS and not row.file else "")
         shape = ConvolutionShape(**each["shape"]) if each.get("shape") else None
-        case = Case(**{**each, "rows": rows, "shape": shape})
-        if not any("faster_than" in row for row in each["rows"]):
-            case.rate({})
+        case = BenchCase(**{**each, "rows": rows, "shape": shape})
+        case.rate({})  # also files from before no percentage was above 100
         cases.append(case)
     known = {"benchmark": NETWORKS, "repeat": None, **data}
-    return Result(**{**known, "logits": [Check(**check) for check in data["logits"]], "cases": cases})
+    return BenchResult(**{**known, "logits": [LogitsCheck(**check) for check in data["logits"]], "cases": cases})

@@ -1,8 +1,8 @@
-"""What a benchmark was asked for, checked; and what went wrong, said in one line."""
+"""What a benchmark is asked for, checked; and what went wrong, said in one line."""
 
 import importlib.util
 import shlex
-from typing import Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from ..errors import DeviceError, UsageError
 
@@ -10,15 +10,62 @@ from ..errors import DeviceError, UsageError
 _PACKAGES = {"cudnn": None, "torch-compile": "torch"}
 
 
-def at_least_one(**numbers: Optional[int]) -> None:
-    """UsageError for an option whose number is below 1; None is an option left out."""
-    for option, value in numbers.items():
+class BenchRequest(NamedTuple):
+    """What is measured. Every benchmark reads the fields that it has a use for; none of them needs a dataset.
+
+    Attributes
+    ----------
+    editions
+        Editions of the course whose convolutions or networks are measured.
+    backend, device
+        "cpu" or "gpu", and the GPU's index.
+    against
+        Names of peers separated by commas, or "none"; None for all that run on the backend. A peer that is not
+        installed is left out, and `BenchResult.not_compared` says why.
+    batches
+        Images in a batch, each at least 1; of the grid also "largest". Empty for the benchmark's own.
+    repeat
+        Timed runs of each contender; None for the benchmark's own number.
+    kernels
+        Of `bench conv`: names separated by commas, "all" or "ladder" for all of the library's, and paths of kernel
+        files.
+    formats
+        Of `bench conv`: forces the formats of the kernel files: one name for all, or one for each.
+    layers
+        Of `bench conv`: a set of `layers.SETS`, in place of `editions`.
+    full, seed
+        Of the grid: all points, or a sample that the seed decides.
+    seconds
+        Of the grid: no point is started after this time. None for no limit.
+    images
+        Of `bench net --device all`: images in all.
+    """
+
+    editions: Tuple[str, ...] = ("fa2017",)
+    backend: str = "cpu"
+    device: int = 0
+    against: Optional[str] = None
+    batches: Tuple[Any, ...] = ()
+    repeat: Optional[int] = None
+    kernels: str = "all"
+    formats: Optional[str] = None
+    layers: Optional[str] = None
+    full: bool = False
+    seed: int = 1
+    seconds: Optional[float] = None
+    images: Optional[int] = None
+
+
+def check_numbers(request: BenchRequest) -> None:
+    """UsageError for a number below 1."""
+    numbers = [("batch", batch) for batch in request.batches if not isinstance(batch, str)]
+    for option, value in (*numbers, ("repeat", request.repeat), ("images", request.images)):
         if value is not None and value < 1:
             raise UsageError(f"--{option} must be at least 1, not {value}")
 
 
 def peer_names(against: Optional[str], known: Sequence[str]) -> List[str]:
-    """The peers named with commas between them; all for None, none for "none"; UsageError for one not known."""
+    """The peers named with commas between them; all for None, none for "none"; UsageError for an unknown one."""
     names = [] if against == "none" else list(known) if against is None else [n.strip() for n in against.split(",")]
     for name in names:
         if name not in known:
@@ -29,16 +76,16 @@ def peer_names(against: Optional[str], known: Sequence[str]) -> List[str]:
 def available(
     peers: Sequence[str], here: Mapping[str, object], backend: str, asked: bool
 ) -> Tuple[List[str], Dict[str, str]]:
-    """Those of the peers that can run here, and why the others cannot.
+    """The peers that can run here, and why the others cannot.
 
     Parameters
     ----------
     peers
         Names, from `peer_names`.
     here
-        The peers that the machine has, by name.
+        The machine's peers, by name.
     asked
-        Whether the user named the peers: only then one that the machine does not have is spoken of.
+        Whether the user named the peers: only then one that the machine does not have is mentioned.
     """
     present, missing = [], {}
     for name in peers:
@@ -58,15 +105,27 @@ def package_of(peer: str) -> Optional[str]:
     return _PACKAGES.get(peer, peer)
 
 
-def command(what: str, editions: Sequence[str], backend: str, **options) -> str:
-    """The command line that runs a benchmark again; an option that is None is left out."""
+def command(what: str, backend: str, options: Mapping[str, Any]) -> str:
+    """The command line that runs a benchmark again.
+
+    An option that is None is left out, True is a flag, and a tuple repeats the option.
+    """
     words = ["fashion-infer", "bench", what]
-    for name in editions:
+    for name in options.get("edition", ()):
         words += ["--edition", name]
     words += ["--backend", backend]
+    flags = []
     for option, value in options.items():
-        words += [] if value is None else [f"--{option}", str(value)]
-    return shlex.join(words)
+        if value is True:
+            flags.append(f"--{option}")
+        elif option != "edition" and value is not None and value is not False:
+            words += [f"--{option}", str(value)]
+    return shlex.join([*words, *flags])
+
+
+def joined(values: Sequence[Any]) -> Optional[str]:
+    """Values with commas between them, as an option takes them; None for none."""
+    return ",".join(map(str, values)) or None
 
 
 def explained(error: Exception, backend: str) -> Exception:

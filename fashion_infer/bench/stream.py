@@ -5,24 +5,23 @@ number; every batch travels to its device anew. A GPU has three threads, each wi
 one waits for the end of its batch, the device works for another.
 """
 
-import statistics
 import time
 from dataclasses import asdict, dataclass, field
-from typing import Any, Callable, ClassVar, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import numpy as np
 
+from ..errors import UsageError
 from ..inference.sharing import share
 from ..judging import reference
-from ..library import build
 from ..library import devices as library_devices
 from ..library.fused import FusedNetwork
 from . import random_network
-from . import request as requests
-from .machines import open_machine
 from .machines.memory import check_memory, proc
+from .protocol import Benchmark, Trial
 from .random_network import RandomNetwork
-from .records import NETWORKS
+from .records import NETWORKS, OURS, STREAM, WRONG, BenchCase, BenchResult, Measurement
+from .timing import Contender
 
 IMAGES, BATCH, REPEAT = 10_000_000, 100_000, 3
 _LANES = 3  # threads a GPU
@@ -30,17 +29,8 @@ _BUFFERS = 4
 _CHECKED = 256  # images compared with float64
 
 
-class Request(NamedTuple):
-    """What is measured: images in all and in a batch, and passes of each; none of them below 1."""
-
-    edition: str = "fa2017"
-    images: int = IMAGES
-    batch: int = BATCH
-    repeat: int = REPEAT
-
-
 @dataclass
-class Passes:
+class StreamPasses:
     """All images through some GPUs, several times."""
 
     gpus: Tuple[int, ...]
@@ -48,33 +38,33 @@ class Passes:
     grown: int = 0  # bytes by which the process's resident memory grew during a pass, at most
 
     @property
-    def median(self) -> float:
-        """Of the seconds."""
-        return statistics.median(self.seconds)
+    def name(self) -> str:
+        """The GPUs in words."""
+        return "1 GPU" if len(self.gpus) == 1 else f"{len(self.gpus)} GPUs"
 
 
 @dataclass
-class StreamResult:
-    """What was measured."""
+class StreamResult(BenchResult):
+    """A benchmark of the stream: one case, with a row for one GPU and one for all."""
 
-    benchmark: ClassVar[str] = NETWORKS
-    not_compared: ClassVar[Dict[str, str]] = {}
-    device: Dict[str, Any]  # the first GPU
-    versions: Dict[str, str]
-    command: str
-    request: Request
-    passes: List[Passes]  # of the first GPU, and of all where there are several
+    passes: List[StreamPasses] = field(default_factory=list)  # of the first GPU, and of all where there are several
     resident: Optional[int] = None  # bytes of the process before the first pass
-    reason: str = ""  # why it is wrong
-
-    @property
-    def wrong(self) -> List[str]:
-        """What is wrong, in words."""
-        return [self.reason] if self.reason else []
 
     def as_dict(self) -> Dict[str, Any]:
-        """For JSON."""
-        return {"benchmark": "stream", **asdict(self), "request": self.request._asdict()}
+        """The passes, for JSON."""
+        (case,) = self.cases
+        request = {"edition": case.edition, "images": case.batch, "batch": self.batches[0], "repeat": self.repeat}
+        reason = next((row.reason for row in case.rows if row.status == WRONG), "")
+        return {
+            "benchmark": "stream",
+            "device": self.device,
+            "versions": self.versions,
+            "command": self.command,
+            "request": request,
+            "passes": [asdict(passes) for passes in self.passes],
+            "resident": self.resident,
+            "reason": reason,
+        }
 
 
 class _Lane:
@@ -89,81 +79,104 @@ class _Lane:
         to[...] = self._fused.predict(images, out=self._classes[: len(images)])
 
 
-def measure(request: Request, progress: Callable[[Passes], None] = lambda passes: None) -> StreamResult:
-    """Time one GPU and all of them, in turns; every prediction of every pass is checked.
+class Stream(Benchmark):
+    """One GPU and all of them, in turns; every prediction of every pass is checked."""
 
-    Parameters
-    ----------
-    request
-        What to measure.
-    progress
-        Called after each pass.
+    name = NETWORKS
+    peers = ()
+    result_type = StreamResult
 
-    Raises
-    ------
-    UsageError
-        For an unknown edition, and for numbers below 1.
-    DeviceError
-        Without a GPU, or without PyTorch and CuPy; when memory does not suffice, or a GPU fails.
-    """
-    requests.at_least_one(images=request.images, batch=request.batch, repeat=request.repeat)
-    network = random_network.build(request.edition)
-    machine = open_machine("gpu")
-    identity, versions = machine.describe([])
-    batch = min(request.batch, request.images)
-    check_memory(batch * int(np.prod(network.shape)) * (_BUFFERS + 3) + request.images)
-    gpus = tuple(device.index for device in library_devices.cuda_devices())
-    options = {"device": "all", "images": request.images, "batch": request.batch, "repeat": request.repeat}
-    command = requests.command(NETWORKS, (request.edition,), "gpu", **options)
-    sets = [gpus[:1], *([gpus] if len(gpus) > 1 else [])]
-    versions = {"library": build.build_info(), **versions}
-    result = StreamResult(identity, versions, command, request, [Passes(each) for each in sets])
-    try:
-        _measure(result, network, machine.tensors, batch, gpus, progress)
-    except (MemoryError, RuntimeError) as error:
-        raise requests.explained(error, "gpu") from error
-    return result
+    def check(self) -> None:
+        """One edition, one batch size."""
+        asked = self.request
+        if len(asked.editions) > 1 or len(asked.batches) > 1:
+            raise UsageError("--device all measures one edition with one --batch")
+        self.request = asked._replace(
+            backend="gpu",
+            batches=asked.batches or (BATCH,),
+            repeat=REPEAT if asked.repeat is None else asked.repeat,
+            images=IMAGES if asked.images is None else asked.images,
+        )
+        self._network = random_network.build(asked.editions[0])
 
+    def cases(self) -> List[BenchCase]:
+        """The stream."""
+        assert self.request.images is not None
+        self._images = self.request.images
+        self._batch = min(self.request.batches[0], self._images)
+        check_memory(self._batch * int(np.prod(self._network.shape)) * (_BUFFERS + 3) + self._images)
+        return [BenchCase(self.request.editions[0], STREAM, self._images, 0)]
 
-def _measure(result: StreamResult, network: RandomNetwork, tensors, batch: int, gpus, progress) -> None:
-    images = network.images(batch)
-    ring = [tensors.pinned(np.roll(images, 97 * place, axis=0)) for place in range(_BUFFERS)]
-    lanes = {
-        gpu: [_Lane(network, gpu, tensors.pinned(np.empty(batch, np.int32))) for _ in range(_LANES)] for gpu in gpus
-    }
-    wanted = np.empty((_BUFFERS, batch), np.uint8)
-    for buffer, predictions in zip(ring, wanted):
-        lanes[gpus[0]][0].predict(buffer, predictions)
-    result.reason = _wrong(network, images, wanted[0])
-    predictions = np.full(result.request.images, 255, np.uint8)
-    for each in lanes.values():  # allocates, and loads the kernels' code
-        for lane in each:
-            for count in {batch, len(predictions) % batch or batch}:
-                lane.predict(ring[0][:count], predictions[:count])
-    del images
-    result.resident = _resident()
-    for _ in range(result.request.repeat if not result.reason else 0):
+    def options(self) -> Dict[str, Any]:
+        """The options that measure this again."""
+        asked = self.request
+        given = {"device": "all", "images": asked.images, "batch": asked.batches[0], "repeat": asked.repeat}
+        return {"edition": asked.editions, **given}
+
+    def prepare(self, case: BenchCase, index: int) -> Trial:
+        """Fill the buffers, check their predictions against float64, and run every network once."""
+        gpus = tuple(device.index for device in library_devices.cuda_devices())
+        result, network, tensors = self.result, self._network, self.machine.tensors
+        result.batches = list(self.request.batches)
+        result.passes = [StreamPasses(each) for each in (gpus[:1], *([gpus] if len(gpus) > 1 else []))]
+        images = network.images(self._batch)
+        self._ring = [tensors.pinned(np.roll(images, 97 * place, axis=0)) for place in range(_BUFFERS)]
+        lanes = {
+            gpu: [_Lane(network, gpu, tensors.pinned(np.empty(self._batch, np.int32))) for _ in range(_LANES)]
+            for gpu in gpus
+        }
+        self._wanted = np.empty((_BUFFERS, self._batch), np.uint8)
+        for buffer, predictions in zip(self._ring, self._wanted):
+            lanes[gpus[0]][0].predict(buffer, predictions)
+        self._predictions = np.full(self._images, 255, np.uint8)
+        for lane in (lane for each in lanes.values() for lane in each):  # allocates, and loads the kernels' code
+            for count in {self._batch, self._images % self._batch or self._batch}:
+                lane.predict(self._ring[0][:count], self._predictions[:count])
+        reason = _wrong(network, images, self._wanted[0])
+        case.checked = min(_CHECKED, self._batch)
+        result.resident = _resident()
+        timed = []
         for passes in result.passes:
+            row = Measurement(passes.name, OURS, precision="float32")
+            case.rows.append(row)
+            if reason:
+                row.status, row.reason = WRONG, reason
+                continue
+            timed.append(Contender(passes.name, self._one_pass(passes, lanes, row)))
+        return Trial(None, timed, {})
+
+    def time(self, trial: Trial, repeat: int, tick: Callable[[float], None]) -> Dict[Contender, List[float]]:
+        """All images at a time: each run is a pass, one GPU and all in turns, without a pass to warm up."""
+        times: Dict[Contender, List[float]] = {contender: [] for contender in trial.timed}
+        for turn in range(repeat):
+            for place, contender in enumerate(trial.timed):
+                times[contender].append(contender.run())
+                tick((turn + (place + 1) / len(trial.timed)) / repeat)
+        return times
+
+    def _one_pass(self, passes: StreamPasses, lanes: Dict[int, List[_Lane]], row: Measurement) -> Callable[[], float]:
+        """The function that sends all images through some GPUs, and returns the seconds."""
+        batch, predictions, ring = self._batch, self._predictions, self._ring
+
+        def run() -> float:
             predictions.fill(255)
-            _one_pass(passes, [lane for gpu in passes.gpus for lane in lanes[gpu]], ring, predictions)
-            different = _different(predictions, wanted)
+            before, peaks = _resident(), []
+
+            def work(lane, first):
+                to = predictions[first : first + batch]
+                lane.predict(ring[first // batch % len(ring)][: len(to)], to)
+                peaks.append(_resident())
+
+            start = time.perf_counter()
+            share([lane for gpu in passes.gpus for lane in lanes[gpu]], range(0, len(predictions), batch), work)
+            passes.seconds.append(time.perf_counter() - start)
+            passes.grown = max(passes.grown, max(peaks) - before)
+            different = _different(predictions, self._wanted)
             if different:
-                result.reason = f"{different:,} of {len(predictions):,} predictions on {len(passes.gpus)} GPUs differ"
-            progress(passes)
+                row.status, row.reason = WRONG, f"{different:,} of {len(predictions):,} predictions differ"
+            return passes.seconds[-1]
 
-
-def _one_pass(passes: Passes, lanes: List[_Lane], ring, predictions: np.ndarray) -> None:
-    batch, before, peaks = len(ring[0]), _resident(), []
-
-    def work(lane, first):
-        to = predictions[first : first + batch]
-        lane.predict(ring[first // batch % len(ring)][: len(to)], to)
-        peaks.append(_resident())
-
-    start = time.perf_counter()
-    share(lanes, range(0, len(predictions), batch), work)
-    passes.seconds.append(time.perf_counter() - start)
-    passes.grown = max(passes.grown, max(peaks) - before)
+        return run
 
 
 def _wrong(network: RandomNetwork, images: np.ndarray, predictions: np.ndarray) -> str:

@@ -1,5 +1,6 @@
 """Timing side by side: contenders take turns, so that a clock that drifts drifts for all of them."""
 
+import itertools
 import statistics
 import time
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
@@ -22,7 +23,9 @@ class Contender(NamedTuple):
     clock: Any = None  # of its own, where the case's does not suit it
 
 
-def interleaved(clock, contenders: Sequence[Contender], repeat: int) -> Dict[Contender, List[float]]:
+def interleaved(
+    clock, contenders: Sequence[Contender], repeat: int, tick: Callable[[float], None] = lambda share: None
+) -> Dict[Contender, List[float]]:
     """Seconds of each of at least `repeat` runs of every contender; of three runs for one that is slow.
 
     Parameters
@@ -33,14 +36,19 @@ def interleaved(clock, contenders: Sequence[Contender], repeat: int) -> Dict[Con
         Run once before, each: what they set up in their first run is not timed.
     repeat
         At least 1.
+    tick
+        Called between runs with the share of the runs that are done, 0 to 1.
     """
     times: Dict[Contender, List[float]] = {}
     slow = {}
+    step = 1 / ((_ROUNDS + 1) * max(1, len(contenders)))
+    steps = itertools.count(1)
     for contender in contenders:
         own = contender.clock or clock
         warm = own.time(contender.run, 1)
         slow[contender] = warm[0] > own.slow
         times[contender] = warm if slow[contender] else []
+        tick(step * next(steps))
     for turn in range(_ROUNDS):
         for contender in contenders:
             own = contender.clock or clock
@@ -49,6 +57,7 @@ def interleaved(clock, contenders: Sequence[Contender], repeat: int) -> Dict[Con
                 times[contender] += own.time(contender.run, todo) if todo else []
             elif turn < _SLOW_ROUNDS:
                 times[contender] += own.time(contender.run, 1)
+            tick(step * next(steps))
     return times
 
 

@@ -42,7 +42,7 @@ class LogClock:
         return 1e3 * statistics.median(self.layer_seconds) if self.layer_seconds else None
 
 
-class KernelFile(NamedTuple):
+class FileContender(NamedTuple):
     """A kernel file on one convolution's tensors."""
 
     contender: Contender  # with a LogClock

@@ -1,4 +1,4 @@
-"""What differs between two measurements, and by more than the noise.
+"""Differences between two measurements that are larger than the noise.
 
 The rule: two medians are the same when they differ by no more than the largest of the two spreads and 3% of the first
 median. The spread of a run is the inter-quartile range of its passes; of a benchmark, whose file may have no samples,
@@ -16,7 +16,7 @@ from typing import List, NamedTuple, Optional, Tuple
 
 from ..errors import UsageError
 from . import ranks
-from .documents import Document, Time, read
+from .documents import MeasuredFile, MeasuredTime, read
 
 _FLOOR, _FLOOR_OF_FEW, _FEW = 0.03, 0.10, 4
 
@@ -25,7 +25,7 @@ BUSY = "not told: other programs"
 EQUAL, DIFFERENT, NOT_JUDGED = "same", "DIFFERS", "not comparable"
 
 
-class Line(NamedTuple):
+class ComparedTime(NamedTuple):
     """One time in both; milliseconds."""
 
     what: str
@@ -41,7 +41,7 @@ class Line(NamedTuple):
         return self.b / self.a if self.a and self.b is not None else None
 
 
-class Fact(NamedTuple):
+class ComparedFact(NamedTuple):
     """Something that must not change."""
 
     what: str
@@ -53,21 +53,29 @@ class Fact(NamedTuple):
 class Comparison(NamedTuple):
     """Two documents side by side."""
 
-    a: Document
-    b: Document
+    a: MeasuredFile
+    b: MeasuredFile
     settings: List[Tuple[str, str, str]]  # those that differ: name, first, second
-    lines: List[Line]
-    facts: List[Fact]
+    lines: List[ComparedTime]
+    facts: List[ComparedFact]
 
-    @property
-    def faults(self) -> List[str]:
-        """What --check objects to: ours slower beyond the noise, facts that differ."""
-        slower = [f"{line.what} is slower" for line in self.lines if line.verdict == SLOWER and line.ours]
-        return slower + [f"{fact.what} differs" for fact in self.facts if fact.verdict == DIFFERENT]
+    def faults(self, allowed: float = 0.0) -> List[str]:
+        """What --check and --fail-above object to: ours slower beyond the noise and by more than the allowed share of
+        A's time, facts that differ."""
+        slower = [line for line in self.lines if line.verdict == SLOWER and line.ours]
+        found = [f"{line.what} is slower" for line in slower if line.ratio is None or line.ratio > 1 + allowed]
+        return found + [f"{fact.what} differs" for fact in self.facts if fact.verdict == DIFFERENT]
 
 
 def compare(first: str, second: str, check: bool = False) -> Comparison:
-    """Compare two files; `check` is for who acts upon `Comparison.faults`.
+    """Compare two files.
+
+    Parameters
+    ----------
+    first, second
+        Paths; the second is judged against the first.
+    check
+        Whether the caller acts on `Comparison.faults`: then a single repeat is refused.
 
     Raises
     ------
@@ -75,15 +83,19 @@ def compare(first: str, second: str, check: bool = False) -> Comparison:
         When they are of different commands, of different numbers of images, or have nothing in common; with `check`,
         when one has a single repeat.
     DataError
-        When one is damaged or not ours.
+        When one is damaged or was not written by this package.
     """
-    a, b = read(first), read(second)
+    return compare_files(read(first), read(second), check)
+
+
+def compare_files(a: MeasuredFile, b: MeasuredFile, check: bool = False) -> Comparison:
+    """Compare two files that are read already, as `compare` does."""
     if a.kind != b.kind:
-        raise UsageError(f"{first} is of `{a.kind}` and {second} of `{b.kind}`: compare two of the same command")
+        raise UsageError(f"{a.name} is of `{a.kind}` and {b.name} of `{b.kind}`: compare two of the same command")
     if a.size != b.size:
-        raise UsageError(f"{first} is of {a.size} images and {second} of {b.size}: their times cannot be compared")
+        raise UsageError(f"{a.name} is of {a.size} images and {b.name} of {b.size}: their times cannot be compared")
     if not set(a.times) & set(b.times) and not set(a.facts) & set(b.facts):
-        raise UsageError(f"{first} and {second} have nothing in common")
+        raise UsageError(f"{a.name} and {b.name} have nothing in common")
     for document in (a, b) if check else ():
         if any(time.runs == 1 for time in document.times.values() if time.ours):
             raise UsageError(
@@ -94,16 +106,17 @@ def compare(first: str, second: str, check: bool = False) -> Comparison:
         for name in {**a.settings, **b.settings}
         if a.settings.get(name, "") != b.settings.get(name, "")
     ]
-    lines = [_line(what, a.times.get(what), b.times.get(what)) for what in {**a.times, **b.times}]
+    lines = [compare_times(what, a.times.get(what), b.times.get(what)) for what in {**a.times, **b.times}]
     facts = [_fact(what, a, b) for what in a.facts if what in b.facts]
     return Comparison(a, b, settings, lines, facts)
 
 
-def _line(what, a: Optional[Time], b: Optional[Time]) -> Line:
+def compare_times(what: str, a: Optional[MeasuredTime], b: Optional[MeasuredTime]) -> ComparedTime:
+    """One time of A and of B in milliseconds, None where it is missing, and the verdict on B."""
     if a is None or b is None:
         known = b if a is None else a
         verdict = NO_PARTNER.format("B" if a is None else "A")
-        return Line(what, a and a.median, b and b.median, None, verdict, known.ours)
+        return ComparedTime(what, a and a.median, b and b.median, None, verdict, known.ours)
     floor = _FLOOR_OF_FEW if min(a.runs, b.runs) < _FEW else _FLOOR
     noise = max(a.spread, b.spread, floor * a.median)
     verdict, less, more = (SLOWER, a, b) if b.median > a.median else (FASTER, b, a)
@@ -113,7 +126,7 @@ def _line(what, a: Optional[Time], b: Optional[Time]) -> Line:
         statistics.median(more.least) - less.median <= noise or not _told_apart(less.samples, more.least)
     ):
         verdict = BUSY
-    return Line(what, a.median, b.median, noise, verdict, a.ours and b.ours)
+    return ComparedTime(what, a.median, b.median, noise, verdict, a.ours and b.ours)
 
 
 def _told_apart(less, more) -> bool:
@@ -121,7 +134,7 @@ def _told_apart(less, more) -> bool:
     return not less or not more or ranks.slower(less, more)
 
 
-def _fact(what, a, b) -> Fact:
+def _fact(what, a, b) -> ComparedFact:
     if a.subject != b.subject:
-        return Fact(what, a.facts[what], b.facts[what], NOT_JUDGED)
-    return Fact(what, a.facts[what], b.facts[what], EQUAL if a.facts[what] == b.facts[what] else DIFFERENT)
+        return ComparedFact(what, a.facts[what], b.facts[what], NOT_JUDGED)
+    return ComparedFact(what, a.facts[what], b.facts[what], EQUAL if a.facts[what] == b.facts[what] else DIFFERENT)

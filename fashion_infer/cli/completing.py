@@ -73,10 +73,17 @@ def _programs(ctx):
 
 
 def _peers(ctx):
-    from ..bench import conv, network
+    from ..bench.conv import Convolutions
+    from ..bench.network import Networks
 
-    names = network.PEERS if ctx.info_name == "net" else conv.PEERS
+    names = (Networks if ctx.info_name == "net" else Convolutions).peers
     return {**dict.fromkeys(names), "none": "measure ours alone"}
+
+
+def _saved(ctx):
+    from ..bench import history
+
+    return {file.stem: None for file in history.saved()}
 
 
 def _checks(ctx):
@@ -99,6 +106,8 @@ _NAMES = {
     "program": _programs,
     "against": _peers,
     "require": _checks,
+    "save": _saved,
+    "against_saved": _saved,
 }
 _OR_FILE = ("kernel", "kernels", "more")
 

@@ -28,14 +28,14 @@ COMMANDS = {
     "doctor": ("installation.doctor", "Check the installation, devices, dataset and models."),
     "data": ("installation.data", "The dataset: where it is, and how to get it."),
     "models": ("installation.models", "The shipped models, and checkpoints in MXNet's format."),
-    "bench": ("measure.bench", "Measure kernels and networks beside what a user could pick instead."),
+    "bench": ("bench.group", "Measure kernels and networks against the alternatives."),
     "profile": ("network.profile", "Run under the profiler: where the time goes, by kernel and by call."),
-    "report": ("measure.report", "Measure everything, and write it as one page."),
+    "report": ("bench.report", "Measure everything, and write it as one page."),
     "kernel": ("own.kernel", "Work with your own kernel files: list formats, start one, check one."),
     "grade": ("own.grade", "Grade kernels that one does not trust: sandbox, referee, verdict."),
     "submit": ("submit", "Hand in a kernel to the class's board; ends with verdict and rank."),
     "board": ("board", "The class's board: serve one, or ask one."),
-    "compare": ("measure.compare", "Two files of measurements side by side, with ratios and verdicts."),
+    "compare": ("bench.compare", "Two files of measurements side by side, with ratios and verdicts."),
 }
 
 

@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 from typing import Any, Callable, Dict, Optional, Sequence, Type
 
-from ..bench.records import Result
+from ..bench.records import BenchResult
 from ..errors import FashionInferError, UsageError
 from ..system import files
 from .charts.figure import check_path
@@ -50,8 +50,8 @@ def check(
 
 
 def save_benchmark(
-    result: Result,
-    draw: Callable[[str, Result], None],
+    result: BenchResult,
+    draw: Callable[[str, BenchResult], None],
     page: Callable[..., Page],
     as_json: Optional[str],
     plot: Optional[str],

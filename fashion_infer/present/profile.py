@@ -41,7 +41,7 @@ def parts(
     return found
 
 
-def _folded(found: tables.Table, shown: Table) -> Table:
+def _folded(found: tables.ProfileTable, shown: Table) -> Table:
     """Calls into CUDA or MXNet are many, and seldom what one came for."""
     return shown._replace(folded=found.title == "API calls")
 
@@ -60,7 +60,7 @@ def costs(overhead: Sequence[Overhead], mode: str = "") -> List[Part]:
     return [table(f"What profiling costs{of_mode}: {passes}", columns, rows)]
 
 
-def activities(found: tables.Table, of_mode: str = "") -> Table:
+def activities(found: tables.ProfileTable, of_mode: str = "") -> Table:
     """A table as nvprof printed it."""
     columns = [">Time(%)", ">Time", ">Calls", ">Avg", ">Min", ">Max", "Name"]
     rows = []
@@ -70,7 +70,7 @@ def activities(found: tables.Table, of_mode: str = "") -> Table:
     return table(f"{found.title}{of_mode}", columns, rows, listing=True)
 
 
-def _majority(found: tables.Table, of_mode: str) -> Table:
+def _majority(found: tables.ProfileTable, of_mode: str) -> Table:
     """The rows that make up 90% of the time."""
     rows, reached = [], 0.0
     for row in tables.majority(found):
@@ -90,33 +90,46 @@ def _convolutions(
     rows = [_row(each, ceilings, backend) for each in figures.throughput]
     passes = f"Medians of {figures.overhead[0].passes} passes without the profiler. " if figures.overhead else ""
     counted = "Input, weights and output are each moved once; a multiply-add is two operations."
-    return [table(f"Convolutions{of_mode}", columns, rows), Text((timed or passes) + counted), *_above(rows, backend)]
+    return [
+        table(f"Convolutions{of_mode}", columns, rows),
+        Text((timed or passes) + counted),
+        *_above(figures, ceilings, backend),
+    ]
 
 
-def _above(rows: List[List], backend: str) -> List[Part]:
-    """Why a share can be more than all: what is called a ceiling is what one program reached."""
-    gpu = backend == "gpu"
-    why = (
-        (4, "of fill", "the ceiling is that of memory, and part of what the layer moves stays in the caches"),
-        (6, "of FP32", "a kernel on the tensor cores computes at their rate, not at float32's" if gpu else
-         "the ceiling is what NumPy's matrix product reached on this machine, not what the hardware can"),
-    )  # fmt: skip
+def _above(figures: Figures, ceilings: Optional[Dict[str, float]], backend: str) -> List[Part]:
+    """Why a ceiling does not apply to what is above it: it is what one program reached."""
+    reasons = (
+        (
+            "of fill",
+            "the ceiling is that of memory, and part of what the layer moves stays in the caches, or is never stored "
+            "between fused layers",
+        ),
+        (
+            "of FP32",
+            "a kernel on the tensor cores computes at their rate, not at float32's"
+            if backend == "gpu"
+            else "the ceiling is what NumPy's matrix product reached on this machine, not what the hardware can",
+        ),
+    )
     found: List[Part] = []
-    for column, name, reason in why:
-        above = [f"{row[0]} {row[column][1]}" for row in rows if row[column] and row[column][0] > 100]
+    for place, (name, reason) in enumerate(reasons):
+        known = [(each.layer, shares(each.gb_s, each.tflop_s, ceilings)[place]) for each in figures.throughput]
+        above = [layer for layer, share in known if share is not None and share > 1]
         if above:
-            found.append(Text(f"More than 100% {name}: {', '.join(above)}: {reason}."))
+            found.append(Text(f"No share {name} for {', '.join(above)}, which are above it: {reason}."))
     return found
 
 
 def _row(found: Throughput, ceilings: Optional[Dict[str, float]], backend: str) -> List:
-    of_fill, of_fp32 = (percent(share) for share in shares(found.gb_s, found.tflop_s, ceilings))
+    known = shares(found.gb_s, found.tflop_s, ceilings)
+    of_fill, of_fp32 = (percent(share) if share is None or share <= 1 else None for share in known)
     scale = arithmetic(backend)[1]
     rates = number(found.gb_s, ".1f"), of_fill, number(scale * found.tflop_s, ".3f" if scale == 1 else ".1f"), of_fp32
     return [found.layer, found.kernel, number(1e3 * found.seconds, ".3f"), *rates]
 
 
-def hardware_counters(kernels: Sequence[counters.Kernel]) -> List[Part]:
+def hardware_counters(kernels: Sequence[counters.KernelCounters]) -> List[Part]:
     """A table a kernel."""
     found: List[Part] = []
     for kernel in kernels:

@@ -57,7 +57,7 @@ COUNTERS = (
 )
 
 
-class Kernel(NamedTuple):
+class KernelCounters(NamedTuple):
     """The counters of a kernel's longest launch; None for one that this GPU does not have."""
 
     name: str
@@ -82,7 +82,7 @@ def find() -> str:
     return found
 
 
-def count(arguments: Sequence[str]) -> List[Kernel]:
+def count(arguments: Sequence[str]) -> List[KernelCounters]:
     """Run `fashion-infer` under ncu, which repeats each kernel until it has all counters.
 
     Parameters
@@ -131,7 +131,7 @@ def _reason(done: subprocess.CompletedProcess) -> str:
     return lines[-1] if lines else f"it ended with exit code {done.returncode}"
 
 
-def parse(text: str) -> List[Kernel]:
+def parse(text: str) -> List[KernelCounters]:
     """The kernels in what `ncu --csv --page raw` printed, longest first; the program's own lines may stand before."""
     lines = text.splitlines()
     start = next((i for i, line in enumerate(lines) if line.startswith('"ID"')), None)
@@ -144,7 +144,9 @@ def parse(text: str) -> List[Kernel]:
         # ncu 2025.3 leaves "unnamed>::" of "fops::<unnamed>::"; CUPTI's names have it as the C++ runtime writes it.
         name = re.sub("<?unnamed>::", "(anonymous namespace)::", demangle(row["Kernel Name"]))
         launches.setdefault(name, []).append([_value(row, counter) for counter in COUNTERS])
-    found = [Kernel(name, len(all_), max(all_, key=lambda values: values[0] or 0)) for name, all_ in launches.items()]
+    found = [
+        KernelCounters(name, len(all_), max(all_, key=lambda values: values[0] or 0)) for name, all_ in launches.items()
+    ]
     return sorted(found, key=lambda kernel: -(kernel.values[0] or 0))
 
 

@@ -5,14 +5,14 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 from ..system.process import Usage
 from . import overhead, tables, throughput
 from .overhead import Overhead
-from .tables import Table
+from .tables import ProfileTable
 from .throughput import Throughput
 
 
 class Figures(NamedTuple):
     """Everything but the records, which only a timeline needs."""
 
-    tables: List[Table]  # activities of the GPU or the CPU, then calls into CUDA or MXNet
+    tables: List[ProfileTable]  # activities of the GPU or the CPU, then calls into CUDA or MXNet
     usage: Optional[Usage] = None  # of the program up to the end of the profiled passes; None without a profiler
     throughput: Sequence[Throughput] = ()
     ceilings: Optional[Dict[str, float]] = None  # see `bench.ceilings.measure`
@@ -34,7 +34,7 @@ class Figures(NamedTuple):
 def from_dict(data: Dict[str, Any]) -> Figures:
     """What `as_dict` gave, read again; KeyError or TypeError for anything else."""
     return Figures(
-        tables=[Table(table["title"], _each(tables.Row, table["rows"])) for table in data["tables"]],
+        tables=[ProfileTable(table["title"], _each(tables.Row, table["rows"])) for table in data["tables"]],
         usage=Usage(**data["usage"]),
         throughput=_each(Throughput, data["throughput"]),
         ceilings=data["ceilings"],

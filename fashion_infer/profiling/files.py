@@ -7,12 +7,12 @@ from typing import Optional, Sequence
 from ..errors import DataError
 from ..system.files import replacing
 from . import counters, tables, trace
-from .session import Profile
+from .session import ProfiledRun
 
 
 def save(
-    profile: Profile,
-    counted: Sequence[counters.Kernel],
+    profile: ProfiledRun,
+    counted: Sequence[counters.KernelCounters],
     command: str,
     as_csv: Optional[str],
     as_json: Optional[str],

@@ -21,7 +21,7 @@ from .sources.cupti import CuptiSource
 from .sources.mxnet import MXNetSource, named
 
 
-class Profile(NamedTuple):
+class ProfiledRun(NamedTuple):
     """What a profiled run found."""
 
     result: Result
@@ -39,7 +39,7 @@ def profile(
     with_ceilings: bool = True,
     with_counters: bool = False,
     announce: pipeline.Announce = nullcontext,
-) -> Profile:
+) -> ProfiledRun:
     """Run a network under the profiler, then some passes more for what the profiler costs.
 
     Parameters
@@ -95,7 +95,7 @@ def profile(
         no_ceilings=reason,
         overhead=overhead.measured(result.layers, watch.walls, schedule),
     )
-    return Profile(shown, figures, [*watch.cuda, *mxnet_calls, *nodes, *fused])
+    return ProfiledRun(shown, figures, [*watch.cuda, *mxnet_calls, *nodes, *fused])
 
 
 def _cupti(request: Request, model: LoadedModel) -> Optional[CuptiSource]:

@@ -22,7 +22,7 @@ class Row(NamedTuple):
         return self.time / self.calls
 
 
-class Table(NamedTuple):
+class ProfileTable(NamedTuple):
     """What nvprof printed under one heading: rows sorted by time, longest first."""
 
     title: str
@@ -34,17 +34,17 @@ class Table(NamedTuple):
         return sum(row.time for row in self.rows)
 
 
-def tabulate(title: str, records: Sequence[Record]) -> Table:
+def tabulate(title: str, records: Sequence[Record]) -> ProfileTable:
     """The table of some records; rows of equal time in the order of their names."""
     durations: Dict[str, List[int]] = {}
     for record in records:
         durations.setdefault(record.name, []).append(record.duration)
     total = sum(map(sum, durations.values())) or 1
     rows = [Row(name, sum(d) / total, sum(d), len(d), min(d), max(d)) for name, d in durations.items()]
-    return Table(title, sorted(rows, key=lambda row: (-row.time, row.name)))
+    return ProfileTable(title, sorted(rows, key=lambda row: (-row.time, row.name)))
 
 
-def majority(table: Table, share: float = 0.9) -> List[Row]:
+def majority(table: ProfileTable, share: float = 0.9) -> List[Row]:
     """The fewest rows that together take at least that share of the table's time, longest first."""
     needed, reached, found = share * table.time, 0, []
     for row in table.rows:
@@ -55,11 +55,11 @@ def majority(table: Table, share: float = 0.9) -> List[Row]:
     return found
 
 
-def kernels(table: Table) -> Table:
+def kernels(table: ProfileTable) -> ProfileTable:
     """The kernels alone of a table of a GPU's activities, without copies; shares are of their own time."""
     rows = [row for row in table.rows if not row.name.startswith("[CUDA ")]
     total = sum(row.time for row in rows) or 1
-    return Table("kernels alone", [row._replace(share=row.time / total) for row in rows])
+    return ProfileTable("kernels alone", [row._replace(share=row.time / total) for row in rows])
 
 
 def duration(nanoseconds: float) -> str:
@@ -76,7 +76,7 @@ def _digits(value: float) -> str:
     return f"{value:.{max(0, 5 - before)}f}"
 
 
-def write_csv(path: str, tables: Sequence[Table]) -> None:
+def write_csv(path: str, tables: Sequence[ProfileTable]) -> None:
     """All tables in one file, as `nvprof --csv` laid them out; times in seconds."""
     with open(path, "w", newline="") as stream:
         writer = csv.writer(stream)
@@ -89,7 +89,7 @@ def write_csv(path: str, tables: Sequence[Table]) -> None:
                 )
 
 
-def as_dict(table: Table) -> Dict:
+def as_dict(table: ProfileTable) -> Dict:
     """The table for JSON; times in nanoseconds, `majority` the names that make up 90% of the time."""
     return {
         "title": table.title,

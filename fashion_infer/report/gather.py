@@ -7,8 +7,11 @@ from datetime import datetime, timezone
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple, TypeVar
 
 from .. import devices, doctor, pipeline, verification
-from ..bench import ceilings, conv, network
-from ..bench.records import Result as Benchmark
+from ..bench import ceilings
+from ..bench.conv import Convolutions
+from ..bench.network import BATCHES, Networks
+from ..bench.records import BenchResult
+from ..bench.request import BenchRequest
 from ..checkpoints import zoo
 from ..data import dataset
 from ..errors import DeviceError
@@ -18,18 +21,31 @@ from ..library import kernels, thread_pool
 from ..request import Request as RunRequest
 from ..result import Result, versions
 from . import profiles
-from .request import Request
+from .request import ReportRequest
 
 # --quick is for two cores in under two minutes, four passes being the fewest whose quartiles say something.
 _QUICK_N, _QUICK_REPEAT, _QUICK_BATCH = 2000, 4, {"cpu": 200, "gpu": 1000}
 _REPEAT = 8
 # Whole networks. On two cores 2,000 images of fa2017 take 2 GB, where 10,000 take 10; and they are run 12 times, 1,000
 # would be 60 times. The quick way's 100 runs are the fewest that have a 99th percentile.
-_BATCHES = {"cpu": (1, 16, 256, 2000), "gpu": network.BATCHES}
+_BATCHES = {"cpu": (1, 16, 256, 2000), "gpu": BATCHES}
 _QUICK_BATCHES, _QUICK_RUNS = {"cpu": (1, 8, 64), "gpu": (1, 16, 1000)}, 100
 _PEERS = {"cpu": "torch,onnxruntime,mxnet", "gpu": "torch"}  # not torch-compile: minutes a batch size on a GPU
 
+# The parts of a report, each with the share of the time that is over when it begins, as --quick took on two cores.
+PARTS = {
+    "baselines": 0.0,
+    "the model in both modes": 0.04,
+    "convolution kernels": 0.09,
+    "the whole network by batch size": 0.27,
+    "profile": 0.35,
+    "correctness of the models": 0.63,
+    "environment": 0.9,
+    "pages": 0.91,
+}
+
 T = TypeVar("T")
+Tick = Callable[[float, str], None]
 
 
 class Baseline(NamedTuple):
@@ -45,7 +61,7 @@ class Baseline(NamedTuple):
 class Measured(NamedTuple):
     """Everything."""
 
-    request: Request
+    request: ReportRequest
     started: str
     seconds: float  # that measuring took
     backend: str
@@ -54,18 +70,17 @@ class Measured(NamedTuple):
     images: dataset.Images
     class_names: Tuple[str, ...]
     baselines: List[Baseline]
-    convolutions: Optional[Benchmark]
+    convolutions: Optional[BenchResult]
     no_convolutions: str  # why
-    networks: Optional[Benchmark]
+    networks: Optional[BenchResult]
     no_networks: str  # why
     ceilings: Dict[str, float]  # see bench.ceilings.measure; empty where they could not be measured
     no_ceilings: str  # why
     runs: List[Result]  # operator mode, fused mode
     run_commands: List[str]
-    profiles: List[profiles.Profile]  # operator mode, fused mode
+    profiles: List[profiles.ReportProfile]  # operator mode, fused mode
     checks: List[verification.Check]
     verify_command: str
-    ceilings_again: bool  # whether the ceilings are the higher ones of two measurements
     findings: List[doctor.Finding]
     versions: Dict[str, str]
 
@@ -85,15 +100,23 @@ class Measured(NamedTuple):
         return [*found, *([f"{changed} predictions differ between the modes"] if changed else [])]
 
 
-def measure(request: Request, progress: Callable[[str], None] = lambda text: None) -> Measured:
+def within(tick: Tick, part: str) -> Tick:
+    """The progress of one of `PARTS`, from 0 to 1, as progress of the whole report; begins with a first tick."""
+    starts = [*PARTS.values(), 1.0]
+    start, end = next((a, b) for name, a, b in zip(PARTS, starts, starts[1:]) if name == part)
+    tick(start, part)
+    return lambda share, what: tick(start + share * (end - start), part)
+
+
+def measure(request: ReportRequest, tick: Tick = lambda share, what: None) -> Measured:
     """Measure everything that a report shows: a minute in the quick way on two cores, some minutes else.
 
     Parameters
     ----------
     request
         What was asked for.
-    progress
-        Called with a few words before each part.
+    tick
+        Called with the share of the work that is done, 0 to 1, and the part that is measured now.
 
     Raises
     ------
@@ -111,9 +134,9 @@ def measure(request: Request, progress: Callable[[str], None] = lambda text: Non
     repeat = _QUICK_REPEAT if request.quick else _REPEAT
     images = dataset.load(n, request.data_dir, request.data)
 
-    progress("baselines")
+    within(tick, "baselines")
     baselines = _baselines(request, model.edition, images, chosen)
-    progress(f"{model.name} in both modes")
+    within(tick, "the model in both modes")
     runs, commands = [], []
     for mode in ("operator", "fused"):
         options: Dict[str, Any] = {"backend": chosen.backend, "device": request.device, "mode": mode, "repeat": repeat}
@@ -121,23 +144,22 @@ def measure(request: Request, progress: Callable[[str], None] = lambda text: Non
             options.update(kernel=request.kernel, kernel_format=request.kernel_format)
         runs.append(pipeline.run(RunRequest(model.name, **options), images))
         commands.append(request.run_command(model.name, n, chosen.backend, mode, repeat, *_kernel(request, mode)))
-    progress("convolution kernels")
-    convolutions, no_convolutions = _attempt(
-        lambda: conv.measure(_convolutions(request, model.edition, chosen.backend))
-    )
-    progress("the whole network by batch size")
-    networks, no_networks = _attempt(lambda: network.measure(_networks(request, model.edition, chosen.backend)))
-    progress("profile")
+    done = within(tick, "convolution kernels")
+    ladder = Convolutions(_convolutions(request, model.edition, chosen.backend))
+    convolutions, no_convolutions = _attempt(lambda: ladder.measure(tick=done))
+    done = within(tick, "the whole network by batch size")
+    whole = Networks(_networks(request, model.edition, chosen.backend))
+    networks, no_networks = _attempt(lambda: whole.measure(tick=done))
+    within(tick, "profile")
     profiled = [_profile(request, model.name, chosen.backend, result) for result in runs]
     roof, no_roof = profiled[-1].figures.ceilings, ""
     if not roof:
         roof, no_roof = _attempt(lambda: ceilings.measured_apart(chosen.backend, request.device, thread_pool.size()))
-    roof, again = _measured_again(roof or {}, convolutions, chosen.backend, request.device)
-    progress("correctness of the models")
+    within(tick, "correctness of the models")
     names = list(dict.fromkeys([model.name, *_baseline_names(model.edition)])) if request.quick else []
     asked = RunRequest(backend=request.backend, device=request.device, data_dir=request.data_dir, data=request.data)
     checks = verification.verify(names, asked)
-    progress("environment")
+    within(tick, "environment")
     return Measured(
         request=request,
         started=started,
@@ -151,8 +173,7 @@ def measure(request: Request, progress: Callable[[str], None] = lambda text: Non
         no_convolutions=no_convolutions,
         networks=networks,
         no_networks=no_networks,
-        ceilings=roof,
-        ceilings_again=again,
+        ceilings=roof or {},
         no_ceilings=no_roof,
         runs=runs,
         run_commands=commands,
@@ -171,19 +192,6 @@ def _attempt(call: Callable[[], T]) -> Tuple[Optional[T], str]:
         return call(), ""
     except (DeviceError, ImportError) as error:
         return None, str(error)
-
-
-def _measured_again(known: Dict[str, float], bench: Optional[Benchmark], backend: str, device: int):
-    """The ceilings, measured once more where something stands above them, and whether they were.
-
-    Another program may have slowed the first measurement down: of two the higher ones count.
-    """
-    rows = [(row.tflop_s, case) for case in (bench.cases if bench else ()) for row in case.rows if row.tflop_s]
-    highest = [ceilings.roof(case.shape.intensity, known) for _, case in rows]
-    if not any(most is not None and rate > most for (rate, _), most in zip(rows, highest)):
-        return known, False
-    found, _ = _attempt(lambda: ceilings.measured_apart(backend, device, thread_pool.size()))
-    return {name: max(value, (found or {}).get(name, 0.0)) for name, value in known.items()}, found is not None
 
 
 def _baseline_names(edition):
@@ -209,18 +217,18 @@ def _baselines(request, edition, images, chosen) -> List[Baseline]:
     return found
 
 
-def _convolutions(request: Request, edition: str, backend: str) -> conv.Request:
-    less: Dict[str, Any] = {"batch": _QUICK_BATCH[backend], "repeat": _QUICK_REPEAT} if request.quick else {}
+def _convolutions(request: ReportRequest, edition: str, backend: str) -> BenchRequest:
+    less: Dict[str, Any] = {"batches": (_QUICK_BATCH[backend],), "repeat": _QUICK_REPEAT} if request.quick else {}
     named = f"{request.kernel},ladder" if request.kernel else "all"
-    return conv.Request((edition,), backend, named, device=request.device, formats=request.kernel_format, **less)
+    return BenchRequest((edition,), backend, request.device, kernels=named, formats=request.kernel_format, **less)
 
 
-def _networks(request: Request, edition: str, backend: str) -> network.Request:
+def _networks(request: ReportRequest, edition: str, backend: str) -> BenchRequest:
     batches, repeat = (_QUICK_BATCHES, _QUICK_RUNS) if request.quick else (_BATCHES, None)
-    return network.Request((edition,), backend, _PEERS[backend], batches[backend], repeat, request.device)
+    return BenchRequest((edition,), backend, request.device, _PEERS[backend], batches[backend], repeat)
 
 
-def _profile(request, model, backend, result) -> profiles.Profile:
+def _profile(request, model, backend, result) -> profiles.ReportProfile:
     # The ceilings are the same for both modes: they are measured once. The quick way leaves the overhead out.
     less = [*(["--turns", "0"] if request.quick else []), *(["--no-ceilings"] if result.mode == "operator" else [])]
     less += _kernel(request, result.mode)
@@ -229,12 +237,12 @@ def _profile(request, model, backend, result) -> profiles.Profile:
     return profiles.measure(words, result, shlex.join(["fashion-infer", *words]))
 
 
-def _kernel(request: Request, mode: str) -> List[str]:
+def _kernel(request: ReportRequest, mode: str) -> List[str]:
     """The option that names the kernel, where the mode has kernels to choose from."""
     return request.kernel_options() if mode == "operator" else []
 
 
-def _backend(request: Request) -> str:
+def _backend(request: ReportRequest) -> str:
     """The backend that was asked for, or that the kernel runs on; the kernel is known, and built, from here on."""
     RunRequest(kernel=request.kernel or "auto", kernel_format=request.kernel_format).check()
     if request.kernel is None:

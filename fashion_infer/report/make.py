@@ -2,15 +2,15 @@
 
 import json
 from pathlib import Path
-from typing import Callable, Tuple
+from typing import Tuple
 
 from ..present.report import pages
 from . import folder, gather
-from .request import Request
+from .request import ReportRequest
 
 
 def make(
-    out: str, request: Request, progress: Callable[[str], None] = lambda text: None
+    out: str, request: ReportRequest, tick: gather.Tick = lambda share, what: None
 ) -> Tuple[Path, gather.Measured]:
     """Make a report: index.html, report.md with its pictures, and JSON files that `fashion-infer compare` reads.
 
@@ -20,8 +20,8 @@ def make(
         The folder: new, empty, or a former report, which is replaced once the new one is whole.
     request
         What to measure.
-    progress
-        Called with a few words before each part.
+    tick
+        As `gather.measure` takes it.
 
     Returns
     -------
@@ -34,8 +34,8 @@ def make(
         As `folder.check` and `gather.measure` do; nothing is left behind then.
     """
     path = folder.check(out)
-    measured = gather.measure(request, progress)
-    progress("pages")
+    measured = gather.measure(request, tick)
+    gather.within(tick, "pages")
     with folder.replacing(path) as new:
         page = pages.write(new, measured, out)
         for run in measured.runs:

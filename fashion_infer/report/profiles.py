@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import NamedTuple, Sequence
 
 from ..profiling.figures import Figures, from_dict
-from ..profiling.tables import Row, Table
+from ..profiling.tables import ProfileTable, Row
 from ..result import Result
 from ..system import child_process
 
 _TIMEOUT = 600  # seconds; 10,000 images take ten
 
 
-class Profile(NamedTuple):
+class ReportProfile(NamedTuple):
     """One mode's profile."""
 
     mode: str
@@ -28,7 +28,7 @@ class Profile(NamedTuple):
     missing: str  # why the profiler could not run, and the figures are the op times alone; else ""
 
 
-def measure(words: Sequence[str], result: Result, command: str) -> Profile:
+def measure(words: Sequence[str], result: Result, command: str) -> ReportProfile:
     """Run a `fashion-infer profile` command; where it cannot, make the table of the result's op times instead.
 
     Parameters
@@ -46,15 +46,15 @@ def measure(words: Sequence[str], result: Result, command: str) -> Profile:
         try:
             done = child_process.run(program, _TIMEOUT)
             if done.returncode == 0:
-                return Profile(result.mode, command, from_dict(json.loads(file.read_text(encoding="utf-8"))), "")
+                return ReportProfile(result.mode, command, from_dict(json.loads(file.read_text(encoding="utf-8"))), "")
             said = child_process.last_line(done)
             reason = said.partition("fashion-infer: ")[2] or said
         except (OSError, ValueError, KeyError, TypeError, subprocess.TimeoutExpired) as error:
             reason = str(error)
-    return Profile(result.mode, command, Figures([from_op_times(result)]), reason)
+    return ReportProfile(result.mode, command, Figures([from_op_times(result)]), reason)
 
 
-def from_op_times(result: Result) -> Table:
+def from_op_times(result: Result) -> ProfileTable:
     """The table of a run's own op times: a call is a pass over all images."""
     taken = {
         f"{layer.name} ({layer.kernel or layer.operator})": [round(1e9 * s) for s in layer.seconds]
@@ -62,4 +62,4 @@ def from_op_times(result: Result) -> Table:
     }
     total = sum(map(sum, taken.values())) or 1
     rows = [Row(name, sum(ns) / total, sum(ns), len(ns), min(ns), max(ns)) for name, ns in taken.items()]
-    return Table("Op times", sorted(rows, key=lambda row: -row.time))
+    return ProfileTable("Op times", sorted(rows, key=lambda row: -row.time))

@@ -4,7 +4,7 @@ import shlex
 from typing import List, NamedTuple, Optional
 
 
-class Request(NamedTuple):
+class ReportRequest(NamedTuple):
     """What the user asked for; None is the default of a report."""
 
     backend: str = "auto"

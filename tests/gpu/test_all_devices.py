@@ -9,6 +9,7 @@ from torch_chains import error, weights
 
 from fashion_infer import pipeline
 from fashion_infer.bench import stream
+from fashion_infer.bench.request import BenchRequest
 from fashion_infer.inference.sharing import share
 from fashion_infer.library import op_times
 from fashion_infer.request import Request
@@ -61,6 +62,6 @@ def test_a_run_on_all_devices(mode):
 
 
 def test_a_stream_through_all_devices(torch):
-    result = stream.measure(stream.Request(images=200_000, batch=10_000, repeat=2))
+    result = stream.Stream(BenchRequest(backend="gpu", images=200_000, batches=(10_000,), repeat=2)).measure()
     assert result.wrong == [] and [len(passes.gpus) for passes in result.passes] == [1, len(GPUS)]
     assert all(passes.grown < 64 << 20 for passes in result.passes)

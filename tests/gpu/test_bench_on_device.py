@@ -4,8 +4,10 @@ import sys
 
 import pytest
 
-from fashion_infer.bench import conv, network
+from fashion_infer.bench.conv import Convolutions
 from fashion_infer.bench.machines import tensors
+from fashion_infer.bench.network import Networks
+from fashion_infer.bench.request import BenchRequest
 from fashion_infer.errors import DeviceError
 from fashion_infer.library import kernels
 
@@ -27,7 +29,7 @@ def test_every_kernel_is_right_and_timed(framework, monkeypatch):
     if framework == "cupy":
         monkeypatch.setitem(sys.modules, "torch", None)
     assert isinstance(tensors.find(0), wanted)
-    result = conv.measure(conv.Request(("fa2017", "sp2018"), "gpu", batch=200, repeat=4))
+    result = Convolutions(BenchRequest(("fa2017", "sp2018"), "gpu", batches=(200,), repeat=4)).measure()
     assert result.wrong == [] and len(result.cases) == 3
     assert ("cudnn" in result.not_compared) == (framework == "cupy")
     for case in result.cases:
@@ -40,7 +42,7 @@ def test_whole_networks_are_right_and_timed(framework, monkeypatch):
     pytest.importorskip(framework)
     if framework == "cupy":
         monkeypatch.setitem(sys.modules, "torch", None)
-    result = network.measure(network.Request(("fa2017", "fa2019"), "gpu", "torch", (1, 300), 4))
+    result = Networks(BenchRequest(("fa2017", "fa2019"), "gpu", 0, "torch", (1, 300), 4)).measure()
     assert result.wrong == [] and len(result.cases) == 10
     assert ("torch" in result.not_compared) == (framework == "cupy")
     for case in result.cases:

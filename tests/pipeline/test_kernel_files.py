@@ -308,7 +308,7 @@ def test_bench_with_files_and_the_ladder(run_program, tmp_path):
     for file in files:
         row = rows[file.name]
         assert row["file"] == str(file) and row["precision"] == "float32" and row["error"] < 1e-6
-        assert row["median_ms"] > 0 and row["gb_s"] > 0 and row["percent_of_limit"] > 0 and row["step"] is None
+        assert row["median_ms"] > 0 and row["gb_s"] > 0 and row["step"] is None
     assert "class" in end.stdout and plot.stat().st_size > 1000 and "A kernel file" not in end.stdout
     assert "The time of a kernel file is its Op Time" in page.read_text()
     end = run_program("compare", data, data)

@@ -28,7 +28,7 @@ def test_report(kernel, run_program, invoke, small_report, monkeypatch, tmp_path
     assert [path.name for path in tmp_path.iterdir()] == ["report"]
     if kernel:
         assert f"--kernel {FILE} --format c-cpu" in written
-        assert "conv.cpp (format c-cpu)" in written and "limit: fill" in written
+        assert "conv.cpp (format c-cpu)" in written and "write floor: fill" in written
         assert json.loads((out / "run-operator.json").read_text())["submission"]["wrong"] == ""
         names = [row["name"] for row in json.loads((out / "bench-conv.json").read_text())["cases"][0]["rows"]]
         assert "conv.cpp" in names and "shifted" in names

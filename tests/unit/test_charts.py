@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fashion_infer.bench.records import Case, ConvolutionShape, Measurement, Result
+from fashion_infer.bench.records import BenchCase, BenchResult, ConvolutionShape, Measurement
 from fashion_infer.present import content
 from fashion_infer.present.charts import figure, images, kernels, roofline, throughput
 from fashion_infer.present.charts.smaller import smaller, with_classes
@@ -26,13 +26,17 @@ def contender(name, kind, ms, rate=None):
 
 
 def benchmark(backend, cases):
-    return Result("conv", backend, {"name": "a device"}, {}, "fashion-infer bench conv", [1, 100], 4, {}, [], cases)
+    return BenchResult(
+        "conv", backend, {"name": "a device"}, {}, "fashion-infer bench conv", [1, 100], 4, {}, [], cases
+    )
 
 
 def convolution(number, times):
     rows = [contender(f"kernel-{i}", "ours", ms, 0.27 / ms) for i, ms in enumerate(times)]
     limit, peer = contender("fill", "limit", 0.123456), contender("peer", "peer", 34.5678, 0.27 / 34.5678)
-    return Case("x", "memory", 10, 3, [limit, *rows, peer], number, ConvolutionShape(10, 1, 28, 28, 50, 5), "kernel-0")
+    return BenchCase(
+        "x", "memory", 10, 3, [limit, *rows, peer], number, ConvolutionShape(10, 1, 28, 28, 50, 5), "kernel-0"
+    )
 
 
 @pytest.fixture
@@ -152,7 +156,7 @@ def test_networks_are_ratios_to_ours(drawn):
     cases = []
     for batch in (1, 100):
         rows = [contender("fashion-infer", "ours", 2.0), contender("slow", "peer", 8.0), contender("fast", "peer", 1.6)]
-        cases.append(Case("x", "memory", batch, 3, rows))
+        cases.append(BenchCase("x", "memory", batch, 3, rows))
     texts = drawn(throughput.draw, benchmark("cpu", cases))
     assert {"slow 0.25 x", "fast 1.2 x", "fashion-infer: 1 x"} <= set(texts)
     assert {"1", "100"} <= set(texts)

@@ -21,7 +21,7 @@ from fashion_infer.kernel_files import formats
 
 ROOT = Path(fashion_infer.__file__).parents[1]
 # Texts that nobody can know beforehand.
-FREE = {"batch", "batches"}
+FREE = {"batch", "batches", "save", "against_saved"}
 FREE |= {"url", "of_class", "class_name", "identifier", "host", "ray", "proxies", "grader", "deadline", "database"}
 
 
@@ -87,6 +87,15 @@ def test_formats_programs_peers_and_checks():
         "bench", "conv", "--against", ""
     )
     assert "right" in names("grade", "x.cpp", "--require", "")
+
+
+def test_saved_benchmarks(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    folder = tmp_path / "fashion-infer" / "benchmarks"
+    assert names("bench", "conv", "--against-saved", "") == []
+    folder.mkdir(parents=True)
+    (folder / "before.json").touch()
+    assert names("bench", "conv", "--against-saved", "") == names("bench", "net", "--save", "b") == ["before"]
 
 
 def test_files_and_folders():

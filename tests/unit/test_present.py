@@ -5,11 +5,11 @@ from html.parser import HTMLParser
 
 import pytest
 
-from fashion_infer.bench.records import Case, ConvolutionShape, Measurement, Result
+from fashion_infer.bench.records import BenchCase, ConvolutionShape, Measurement
 from fashion_infer.kernel_files import plugin
 from fashion_infer.present import content
 from fashion_infer.present import kernel as kernel_files
-from fashion_infer.present.bench import common, conv, network
+from fashion_infer.present.bench import columns, pages
 from fashion_infer.present.render import html, markdown, terminal
 
 PEERS = {"cudnn fp32": 3.37, "cudnn tf32": 3.36}
@@ -23,7 +23,7 @@ def kernel(name, **values):
 
 SKIPPED = {"status": "skipped", "min_ms": None, "median_ms": None, "faster_than": {}}
 WRONG = {**SKIPPED, "status": "wrong", "reason": "error 1.0e-03, more than 5e-06"}
-CONVOLUTION = Case(
+CONVOLUTION = BenchCase(
     "fa2017",
     "device",
     10000,
@@ -39,13 +39,13 @@ CONVOLUTION = Case(
     shape=ConvolutionShape(10000, 1, 28, 28, 50, 5),
     auto="tensor-core",
 )
-NETWORK = Case(
+NETWORK = BenchCase(
     "fa2017",
     "device",
     1,
     1,
     [
-        kernel("fashion-infer", images_s=34228.0, p99_ms=0.07161, changed=0),
+        kernel("fashion-infer", images_s=34228.0, p99_ms=0.07161, changed=0, tflop_s=None, percent_of_limit=None),
         *(Measurement(peer, "peer", median_ms=1.138, min_ms=1.137, images_s=879.0) for peer in PEERS),
     ],
 )
@@ -86,7 +86,7 @@ def rendered(capsys, tmp_path, monkeypatch):
 
 
 def parts_of(case):
-    return conv.case(case, "gpu") if case.number else network.case(case)
+    return pages.done(case)
 
 
 @pytest.mark.parametrize("case", [CONVOLUTION, NETWORK], ids=["conv", "network"])
@@ -108,21 +108,28 @@ def test_every_column_is_in_every_rendering(rendered, case):
         assert detail or name in shown
 
 
-@pytest.mark.parametrize("subject, case", [(conv, CONVOLUTION), (network, NETWORK)], ids=["conv", "network"])
-def test_to_add_a_column_is_one_edit(rendered, monkeypatch, subject, case):
-    real = subject.fields
-    more = common.Field(">runs timed", lambda row, case: content.number(row.runs + 4321.0, ".1f"))
-    monkeypatch.setattr(subject, "fields", lambda *arguments: [*real(*arguments), more])
+@pytest.mark.parametrize("case", [CONVOLUTION, NETWORK], ids=["conv", "network"])
+def test_to_add_a_column_is_one_edit(rendered, monkeypatch, case):
+    more = columns.Field(">runs timed", lambda row, case: content.number(row.runs + 4321.0, ".1f"))
+    monkeypatch.setattr(columns, "FIELDS", (*columns.FIELDS, more))
     for text in rendered(parts_of(case)):
         assert "runs timed" in text and "4341.0" in text
 
 
 def test_the_terminal_leaves_details_out(rendered):
-    shown, written, page = rendered(conv.case(CONVOLUTION, "gpu"))
-    for text in ("tensor cores on split operands", "register-accumulate", "step"):
+    shown, written, page = rendered(parts_of(CONVOLUTION))
+    for text in ("register-accumulate", "step"):
         assert text not in shown and text in written and text in page
-    assert "tensor-core (auto)" in shown and "limit: fill" in shown
-    assert "constant-weights" in shown and "WRONG: constant-weights: error 1.0e-03, more than 5e-06" in shown
+    assert "tensor-core (auto)" in shown and "constant-weights" in shown and WRONG["reason"] in shown
+
+
+def test_rows_are_sorted_by_time_and_the_users_is_marked():
+    rows = [Measurement("fill", "limit", median_ms=9.0), kernel("slow", median_ms=5.0), kernel("bad", **WRONG)]
+    rows += [kernel("mine.cu", file="./mine.cu", median_ms=2.0), Measurement("cudnn", "peer", median_ms=3.0)]
+    table, *_ = pages.done(CONVOLUTION.__class__("fa2017", "device", 1, 1, rows, 1, CONVOLUTION.shape, "slow"))
+    names = [row[0].text.split()[0] for row in table.rows]
+    assert names == ["write", "mine.cu", "cudnn", "slow", "bad"]
+    assert [row[0].text for row in table.rows if "(yours)" in row[0].text] == ["mine.cu (yours)"]
 
 
 @pytest.mark.parametrize("case", [CONVOLUTION, NETWORK], ids=["conv", "network"])
@@ -133,21 +140,11 @@ def test_a_terminal_of_100_columns_is_wide_enough(capsys, monkeypatch, case):
     terminal.show([table._replace(caption="")])
     lines = [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in capsys.readouterr().out.splitlines()]
     assert max(map(len, lines)) <= 100
+    header = next(line for line in lines if line.strip())  # no name of a column is broken over two lines
+    assert all(column.name in header for column in table.columns if not column.detail)
     last = [index for index, column in enumerate(table.columns) if not column.detail][-3:]
     for row in table.rows[:2]:
         assert any(all(row[index].text in line for index in last) for line in lines)
-
-
-def test_a_page_says_all_that_it_needs():
-    versions, device = {"library": "x"}, {"name": "a GPU", "instructions": "avx2", "threads": 2}
-    result = Result(
-        "conv", "cpu", device, versions, "fashion-infer bench conv", [10000], 20, {"torch": "not installed"}
-    )
-    result.cases.append(CONVOLUTION)
-    text = markdown.page(conv.page(result, "k.md", "k.png", "k.json"))
-    assert "    fashion-infer bench conv --json k.json --plot k.png --markdown k.md\n" in text
-    assert "a GPU, avx2, 2 threads. library: x." in text and "](k.png)" in text
-    assert "> Not compared with torch (not installed)." in text and "\n## fa2017\n" in text
 
 
 def test_work_outside_op_time_is_in_the_table():

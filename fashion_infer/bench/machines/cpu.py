@@ -16,11 +16,12 @@ from ..random_network import RandomNetwork
 from ..records import COPY, FILL, MEMORY, ConvolutionShape
 from ..request import package_of
 from ..timing import Contender, WallClock
-from ..user_kernels import KernelFile, LogClock
+from ..user_kernels import FileContender, LogClock
 from .memory import check_memory, proc
 
 _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4  # of malloc.h
 _CLOCK = WallClock(slow=2.0)
+_ONE, _ALL = "by one thread", "by all threads"
 
 
 class Cpu:
@@ -114,13 +115,13 @@ class CpuConvolution:
         """These images, and the weights."""
         return self.x[picked], self.weight
 
-    def kernel_file(self, kernel: LoadedKernel) -> KernelFile:
+    def kernel_file(self, kernel: LoadedKernel) -> FileContender:
         """A kernel file; the library poisons the output before each call, outside the time that it logs."""
 
         def run():
             return kernels.convolve(self.x, self.weight, kernel.name, node=0, out=self.y)
 
-        return KernelFile(Contender(kernel.name, run, _items, clock=LogClock(_CLOCK.slow)), self.complete)
+        return FileContender(Contender(kernel.name, run, _items, clock=LogClock(_CLOCK.slow)), self.complete)
 
     def poison(self) -> None:
         """Fill the output with NaN."""
@@ -131,25 +132,41 @@ class CpuConvolution:
         return not np.isnan(self.y.max())
 
     def limits(self) -> List[Tuple[Contender, int]]:
-        """Contenders that only move memory, with the bytes that each moves."""
+        """Contenders that only move memory, with the bytes that each moves.
+
+        The write floor is the faster of two ways to fill the output: by one thread, as handing parts to several costs
+        more than filling what fits in the caches; and by all, as one does not fill the bus.
+        """
         spare = np.empty_like(self.y)
         y, to, size = self.y.ctypes.data, spare.ctypes.data, self.y.nbytes
 
         def fill():
+            ctypes.memset(y, 0, size)
+
+        def fill_in_parts():
             self._in_parts(lambda start, size: ctypes.memset(y + start, 0, size))
 
         def copy():
-            self._in_parts(lambda start, size: ctypes.memmove(to + start, y + start, size))
+            ctypes.memmove(to, y, size)
             return spare  # which must live as long as this function
 
-        return [(Contender(FILL, fill), size), (Contender(COPY, copy), 2 * size)]
+        def copy_in_parts():
+            self._in_parts(lambda start, size: ctypes.memmove(to + start, y + start, size))
+            return spare
+
+        return [
+            (Contender(FILL, fill, layout=_ONE), size),
+            (Contender(FILL, fill_in_parts, layout=_ALL), size),
+            (Contender(COPY, copy, layout=_ONE), 2 * size),
+            (Contender(COPY, copy_in_parts, layout=_ALL), 2 * size),
+        ]
 
     def peers(self, peer) -> List[Contender]:
         """A peer's ways to run it; ImportError or DeviceError where the peer cannot be loaded."""
         return peer(self.x, self.weight, self._threads)
 
     def _in_parts(self, call):
-        # One thread does not fill the bus: here memory moves in as many as the kernels have, outside Python's lock.
+        """Move memory in as many threads as the kernels have, outside Python's lock."""
         ends = np.linspace(0, self.y.nbytes, self._threads + 1).astype(int).tolist()
         list(self._pool.map(lambda a, b: call(a, b - a), ends[:-1], ends[1:]))
 

@@ -13,7 +13,7 @@ from ..peers import cudnn, torch, torch_compile
 from ..random_network import RandomNetwork
 from ..records import COPY, DEVICE, FILL, HOST, STAGE, ConvolutionShape
 from ..timing import Contender, WallClock
-from ..user_kernels import KernelFile, LogClock
+from ..user_kernels import FileContender, LogClock
 from . import tensors as frameworks
 from .memory import check_memory
 
@@ -117,7 +117,7 @@ class CudaConvolution:
         """These images, and the weights, as NumPy."""
         return self.tensors.take(self.x, picked), self.tensors.take(self.weight, np.arange(self.weight.shape[0]))
 
-    def kernel_file(self, kernel: LoadedKernel) -> KernelFile:
+    def kernel_file(self, kernel: LoadedKernel) -> FileContender:
         """A kernel file, on these tensors, or on the host's where it copies by itself."""
         return self._on_host(kernel) if kernel.host_memory else self._on_device(kernel)
 
@@ -129,7 +129,7 @@ class CudaConvolution:
             kernels.launch_timed(kernel.name, self._conv, *pointers, tensors.stream())
             return self.y
 
-        return KernelFile(Contender(kernel.name, run, tensors.take, clock=LogClock(_Queued.slow)), self.complete)
+        return FileContender(Contender(kernel.name, run, tensors.take, clock=LogClock(_Queued.slow)), self.complete)
 
     def _on_host(self, kernel):
         x, weight = self._host
@@ -139,7 +139,7 @@ class CudaConvolution:
             return kernels.convolve(x, weight, kernel.name, "gpu", self._device, node=0, out=out)
 
         contender = Contender(kernel.name, run, lambda y, picked: y[picked], clock=LogClock(_Queued.slow))
-        return KernelFile(contender, lambda: not np.isnan(out.max()))
+        return FileContender(contender, lambda: not np.isnan(out.max()))
 
     def poison(self) -> None:
         """Fill the output with NaN."""
@@ -150,10 +150,15 @@ class CudaConvolution:
         return not self.tensors.has_nan(self.y)
 
     def limits(self) -> List[Tuple[Contender, int]]:
-        """Contenders that only move memory, with the bytes that each moves."""
+        """Contenders that only move memory, with the bytes that each moves.
+
+        The write floor is the faster of the framework's two ways to fill the output: with a value, and with zeros
+        (CuPy's is cudaMemsetAsync).
+        """
         tensors, spare = self.tensors, self.tensors.empty(self.y.shape)
         return [
-            (Contender(FILL, lambda: tensors.fill(self.y, 1.0)), self._output_bytes),
+            (Contender(FILL, lambda: tensors.fill(self.y, 1.0), layout="with a value"), self._output_bytes),
+            (Contender(FILL, lambda: tensors.zero(self.y), layout="with zeros"), self._output_bytes),
             (Contender(COPY, lambda: tensors.copy(spare, self.y)), 2 * self._output_bytes),
         ]
 

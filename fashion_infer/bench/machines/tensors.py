@@ -54,6 +54,10 @@ class TorchTensors:  # pragma: no cover (needs a CUDA device; tests/gpu runs it)
     def fill(self, tensor, value):
         tensor.fill_(value)
 
+    def zero(self, tensor):
+        """Write zeros in the framework's own way, which need not be that of `fill`."""
+        tensor.zero_()
+
     def copy(self, to, source):
         to.copy_(source)
 
@@ -117,6 +121,10 @@ class CupyTensors:  # pragma: no cover (needs a CUDA device; tests/gpu runs it)
 
     def fill(self, tensor, value):
         tensor.fill(value)
+
+    def zero(self, tensor):
+        """Zeros, by cudaMemsetAsync."""
+        tensor.data.memset_async(0, tensor.nbytes)
 
     def copy(self, to, source):
         self.cupy.copyto(to, source)

@@ -1,1 +1,1 @@
-"""The benchmarks: what each found, as parts of a page; `common` is what their pages share."""
+"""The benchmarks: `columns` are the tables of measurements, `pages` what each benchmark's page says about them."""

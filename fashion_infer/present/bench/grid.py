@@ -1,13 +1,14 @@
-"""The benchmark of the grid: how ours stands against each peer, and every point."""
+"""`bench conv --grid`: how ours stands against each peer, and every point."""
 
-from typing import List, Optional
+from typing import List
 
-from ...bench.grid.measuring import GridResult
-from ...bench.grid.points import MOST_BYTES
-from ...bench.grid.standing import BEHIND, WORST, Ratio, standings
-from ...bench.records import FILL, OURS, WRONG, Case
-from ..content import Page, Part, Section, Text, number, percent, table
-from .common import head
+from ...bench.grid import MAX_BYTES, GridResult
+from ...bench.records import OURS, WRONG, BenchCase
+from ...bench.standings import BEHIND, WORST, standings
+from ..content import Part, Section, Text, number, percent, table
+from .columns import Field
+from .convolutions import one_row_a_case
+from .kinds import BenchText
 
 _HOW = (
     "Every point is a convolution of random tensors: pixels where it has 1 or 3 channels, else values of -1 to 1. Ours "
@@ -18,78 +19,66 @@ _HOW = (
     "largest of these outputs, of bound the largest over what a plain float32 sum may be wrong by, 2^-24 (4 + sqrt(n)) "
     "times the sum of magnitudes of its n products. x PEER says how many times faster than that peer ours is."
 )
+_SHAPE = [
+    Field(f">{name}", lambda row, case, part=part: getattr(case.shape, part))  # type: ignore[misc]
+    for name, part in (("C", "C"), ("M", "M"), ("K", "K"), ("side", "H"), ("images", "B"))
+]
 
 
-def progress(case: Case, place: int, total: int) -> List[Part]:
+def point(case: BenchCase) -> Text:
     """One point, in a line for the terminal."""
-    ours, fill = _row(case, OURS), _row(case, FILL)
+    ours = next(row for row in case.rows if row.kind == OURS)
     milliseconds = f"{ours.median_ms:.4g} ms" if ours.timed else "not timed"
     peers = "".join(f", x {ratio:.2f} {peer}" for peer, ratio in ours.faster_than.items())
-    line = f"{place}/{total}: {case.shape.title}: {ours.name} {milliseconds}, fill {fill.median_ms:.4g} ms{peers}"
-    return [Text(line + (f"; WRONG: {ours.reason}" if ours.status == WRONG else ""))]
+    assert case.shape is not None
+    line = f"{case.shape.title}: {ours.name} {milliseconds}, write floor {case.fill_ms:.4g} ms{peers}"
+    return Text(line + (f"; WRONG: {ours.reason}" if ours.status == WRONG else ""))
 
 
-def summary(result: GridResult) -> List[Part]:
-    """How ours stands against each peer."""
+def _how(result: GridResult) -> List[str]:
+    return [_HOW.format(most=MAX_BYTES / 1e9, checked=max((case.checked for case in result.cases), default=0))]
+
+
+def _standing(result: GridResult) -> List[Part]:
+    """How ours stands against each peer, and the slowest points."""
     known = standings(result)
-    columns = ["against", ">points", ">at least as fast", f">below {BEHIND}", ">geometric mean", ">least"]
+    names = ["against", ">points", ">at least as fast", f">below {BEHIND}", ">geometric mean", ">least"]
     rows = [
-        [each.peer, each.points, percent(each.ahead), len(each.behind), number(each.geometric_mean, ".2f"),
-         number(each.worst[0].value, ".2f")]
+        [each.peer, len(each.ratios), percent(each.ahead), len(each.behind), number(each.geometric_mean, ".2f"),
+         number(each.ratios[0].value, ".2f")]
         for each in known
     ]  # fmt: skip
-    measured = f"{len(result.cases):,} of {result.asked:,} points measured, {len(result.wrong)} wrong"
-    found: List[Part] = [table(f"How many times faster than its peers ours is: {measured}", columns, rows)]
+    found: List[Part] = [table("How many times faster than its peers ours is", names, rows)]
     for each in known:
-        found.append(_points(f"The {WORST} points that stand worst against {each.peer}", each.worst))
+        worst = [(ratio.ours, ratio.case) for ratio in each.ratios[:WORST]]
+        title = Field("point", lambda row, case: case.shape.title)  # type: ignore[union-attr]
+        found.append(one_row_a_case(f"The {WORST} slowest points against {each.peer}", worst, [title]))
         if len(each.behind) > WORST:
-            named = "; ".join(f"{ratio.case.shape.title} ({ratio.value:.2f})" for ratio in each.behind)
+            named = "; ".join(f"{ratio.case.shape.title} ({ratio.value:.2f})" for ratio in each.behind)  # type: ignore[union-attr]
             found.append(Text(f"Below {BEHIND} of {each.peer}: {named}."))
     return found
 
 
-def page(result: GridResult, file: str, plot: Optional[str] = None, as_json: Optional[str] = None) -> Page:
-    """The page of documentation; see `common.head`."""
-    alt = "Heat maps, one for each peer and batch: how many times faster than the peer ours is at every shape"
-    top = head(result, file, plot, as_json, how(result), alt)
-    sections = [Section("standing", "How ours stands", summary(result))]
+def _answer(result: GridResult) -> List[str]:
+    return [f"{len(result.cases):,} of {result.asked:,} points measured, {len(result.wrong)} wrong"]
+
+
+def _sections(result: GridResult) -> List[Section]:
+    measured: List[Part] = [Text(text) for text in _answer(result)]
+    sections = [Section("standing", "Comparison with the peers", [*measured, *_standing(result)])]
     for group in dict.fromkeys(case.edition for case in result.cases):
         title = group.partition(", ")[2].capitalize()
-        cases = sorted((case for case in result.cases if case.edition == group), key=lambda case: case.number)
-        sections.append(Section(title.lower().replace(" ", "-"), title, [_table(title, cases, result)]))
-    return Page("The grid of convolutions, measured", top, sections)
+        cases = sorted((case for case in result.cases if case.edition == group), key=lambda case: case.number or 0)
+        rows = [(row, case) for case in cases for row in case.rows if row.kind == OURS]
+        sections.append(Section(title.lower().replace(" ", "-"), title, [one_row_a_case(title, rows, _SHAPE)]))
+    return sections
 
 
-def how(result: GridResult) -> List[Part]:
-    """How it was measured, and what the columns mean."""
-    checked = max((case.checked for case in result.cases), default=0)
-    return [Text(_HOW.format(most=MOST_BYTES / 1e9, checked=checked))]
-
-
-def _points(caption: str, ratios: List[Ratio]):
-    rows = [
-        [ratio.case.shape.title, ratio.case.auto, number(ratio.ours_ms, ".4g"), number(ratio.peer_ms, ".4g"),
-         number(ratio.value, ".2f")]
-        for ratio in ratios
-    ]  # fmt: skip
-    return table(caption, ["point", "kernel", ">ours ms", ">peer ms", ">x"], rows)
-
-
-def _table(caption: str, cases: List[Case], result: GridResult):
-    peers = [each.peer for each in standings(result)]
-    columns = [">C", ">M", ">K", ">side", ">images", "kernel", ">ms", ">fill ms", *(f">x {peer}" for peer in peers),
-               ">error", ">of bound"]  # fmt: skip
-    rows = []
-    for case in cases:
-        shape, ours = case.shape, _row(case, OURS)
-        against = [number(ours.faster_than.get(peer), ".2f") for peer in peers]
-        rows.append(
-            [shape.C, shape.M, shape.K, shape.H, shape.B, f"{ours.name}{' (WRONG)' if ours.status == WRONG else ''}",
-             number(ours.median_ms, ".4g"), number(_row(case, FILL).median_ms, ".4g"), *against,
-             number(ours.error, ".1e"), number(ours.of_bound, ".2f")]
-        )  # fmt: skip
-    return table(caption, columns, rows)
-
-
-def _row(case: Case, which: str):
-    return next(row for row in case.rows if which in (row.kind, row.name))
+TEXT = BenchText(
+    title=lambda result: "The grid of convolutions, measured",
+    chart="Heat maps, one for each peer and batch: how many times faster than the peer ours is at every shape",
+    how=_how,
+    sections=_sections,
+    closing=_standing,
+    answer=_answer,
+)

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from ...bench.grid import points
-from ...bench.grid.measuring import GridResult
-from ...bench.grid.standing import Ratio, ratios, standings
+from ...bench import grid as points
+from ...bench.grid import GridResult
+from ...bench.standings import PeerRatio, standings
 from . import figure as figures
 
 _MOST = 3.0  # of the colours' range, as a logarithm to base 2: 8 times faster, or slower
@@ -13,7 +13,7 @@ _MOST = 3.0  # of the colours' range, as a logarithm to base 2: 8 times faster, 
 @figures.themed
 def draw(path: str, result: GridResult) -> None:
     """Draw how many times faster than each peer ours is, blue ahead and red behind."""
-    found = {standing.peer: ratios(result, standing.peer) for standing in standings(result)}
+    found = {standing.peer: standing.ratios for standing in standings(result)}
     groups = list(dict.fromkeys(case.edition for case in result.cases))
     figure, cells = figures.new(4.2 * max(1, len(groups)), 6.2 * max(1, len(found)), len(found) or 1, len(groups) or 1)
     mesh = None
@@ -46,9 +46,9 @@ def _map(axes, found):
     return mesh
 
 
-def _row(ratio: Ratio):
+def _row(ratio: PeerRatio):
     return ratio.case.shape.C, ratio.case.shape.M
 
 
-def _column(ratio: Ratio):
+def _column(ratio: PeerRatio):
     return ratio.case.shape.K, ratio.case.shape.H

@@ -1,13 +1,13 @@
 """The benchmark of convolutions, the ladder: a dot a kernel and peer, on one axis for all convolutions."""
 
-from ...bench.records import FILL, LIMIT, OURS, Result
+from ...bench.records import FILL, LIMIT, OURS, BenchResult
 from . import figure as figures
 
 _COLUMNS = 3  # of small multiples
 
 
 @figures.themed
-def draw(path: str, result: Result) -> None:
+def draw(path: str, result: BenchResult) -> None:
     """Draw the median times of every convolution's kernels and peers as dots, and the limit as a line."""
     timed = [[row for row in case.rows if row.timed and row.kind != LIMIT] for case in result.cases]
     names = list(dict.fromkeys(row.name for rows in timed for row in rows))

@@ -3,7 +3,7 @@
 import math
 from typing import Dict
 
-from ...bench.records import Result
+from ...bench.records import BenchResult
 from ..units import arithmetic, three_digits
 from . import figure as figures
 
@@ -11,7 +11,7 @@ _ROOM = 24  # labels that fit above each other
 
 
 @figures.themed
-def draw(path: str, result: Result, ceilings: Dict[str, float]) -> None:
+def draw(path: str, result: BenchResult, ceilings: Dict[str, float]) -> None:
     """Draw TFLOP/s, of a CPU GFLOP/s, over arithmetic intensity, an axes for each convolution."""
     figure, cells = figures.new(figures.WIDTH, 3.9 * len(result.cases) + 0.3, len(result.cases))
     for axes, case in zip(cells, result.cases):

@@ -1,13 +1,13 @@
 """The benchmark of whole networks: every contender's throughput as a ratio to ours, by batch size."""
 
-from ...bench.records import OURS, STAGE, WHERE, Result
+from ...bench.records import OURS, STAGE, WHERE, BenchResult
 from . import figure as figures
 
 _ROOM = 14  # labels that fit above each other
 
 
 @figures.themed
-def draw(path: str, result: Result) -> None:
+def draw(path: str, result: BenchResult) -> None:
     """Draw a line for each contender, in a cell for each network and place; ours in float32 is the line at 1."""
     places = list(dict.fromkeys((case.edition, case.where) for case in result.cases if case.where != STAGE))
     columns = 1 if len(places) < 3 else 2

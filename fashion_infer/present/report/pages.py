@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Callable, Collection, Dict, List, Optional
 
 from .. import environment, profile, run, verify
-from ..bench import conv, network
+from ..bench import pages as benchmarks
 from ..charts import kernels as kernels_chart
 from ..charts import roofline as roofline_chart
 from ..charts import throughput as throughput_chart
@@ -127,16 +127,14 @@ def _baseline(measured) -> List[Part]:
 def _ladder(measured, picture: Optional[str]) -> List[Part]:
     if measured.convolutions is None:
         return _nothing_measured(measured, measured.no_convolutions)
-    return [*conv.parts(measured.convolutions, picture), *_not_measured(measured)]
+    return [*benchmarks.parts(measured.convolutions, picture), *_not_measured(measured)]
 
 
 def _roofline(measured, picture: Optional[str]) -> List[Part]:
     if measured.convolutions is None:
         return _nothing_measured(measured, measured.no_convolutions)
     commands = [measured.convolutions.command, measured.profiles[-1].command]
-    parts = roofline.parts(
-        measured.convolutions, measured.ceilings, measured.no_ceilings, commands, picture, measured.ceilings_again
-    )
+    parts = roofline.parts(measured.convolutions, measured.ceilings, measured.no_ceilings, commands, picture)
     return [*parts, *_not_measured(measured)]
 
 
@@ -144,7 +142,7 @@ def _network(measured, picture: Optional[str]) -> List[Part]:
     if measured.networks is None:
         return _nothing_measured(measured, measured.no_networks)
     compiler = "PyTorch's compiler takes minutes and is not among the peers here: bench net runs it when asked."
-    return [*network.parts(measured.networks, picture), Text(compiler), *_not_measured(measured)]
+    return [*benchmarks.parts(measured.networks, picture), Text(compiler), *_not_measured(measured)]
 
 
 def _op_times(measured) -> List[Part]:

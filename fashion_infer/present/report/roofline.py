@@ -3,7 +3,7 @@
 from typing import Dict, List, Optional
 
 from ...bench.ceilings import roof
-from ...bench.records import Case, Result
+from ...bench.records import BenchCase, BenchResult
 from ..content import Command, Missing, Part, Picture, Text, number, table
 from ..units import arithmetic, ceiling, three_digits
 
@@ -16,12 +16,11 @@ _HOW = (
 
 
 def parts(
-    result: Result,
+    result: BenchResult,
     ceilings: Dict[str, float],
     no_ceilings: str,
     commands: List[str],
     picture: Optional[str],
-    measured_again: bool = False,
 ) -> List[Part]:
     """The section of a page.
 
@@ -35,8 +34,6 @@ def parts(
         That give the figures again.
     picture
         The chart's file, where there is one.
-    measured_again
-        Whether the ceilings are the higher ones of two measurements.
     """
     found: List[Part] = [Text(_HOW), *map(Command, commands)]
     if picture:
@@ -46,7 +43,7 @@ def parts(
     return [
         *found,
         *ceilings_parts(ceilings, no_ceilings, result.backend),
-        *_under_the_roof(result, ceilings, measured_again),
+        *_under_the_roof(result, ceilings),
     ]
 
 
@@ -59,7 +56,7 @@ def ceilings_parts(ceilings: Optional[Dict[str, float]], why_not: Optional[str],
     return [table("Ceilings", ["ceiling", ">measured"], rows)]
 
 
-def _under_the_roof(result: Result, ceilings: Dict[str, float], measured_again: bool) -> List[Part]:
+def _under_the_roof(result: BenchResult, ceilings: Dict[str, float]) -> List[Part]:
     unit, scale = arithmetic(result.backend)
     columns = ["kernel", "layer", ">operations a byte", f">{unit}", ">% of the roof"]
     rows: List[List] = []
@@ -72,14 +69,15 @@ def _under_the_roof(result: Result, ceilings: Dict[str, float], measured_again: 
             if row.tflop_s:
                 percent = 100 * row.tflop_s / highest if highest else None
                 rate = number(scale * row.tflop_s, ".4f" if scale == 1 else ".1f")
-                rows.append([row.title, case.name, number(at, ".2f"), rate, number(percent, ".1f")])
-                above += [f"{row.title} {percent:.1f}%"] if percent and percent > 100 else []
-        reasons += [_why_above(case, above, ceilings, measured_again)] if above else []
+                above += [row.title] if percent and percent > 100 else []
+                under = percent if percent is None or percent <= 100 else None
+                rows.append([row.title, case.name, number(at, ".2f"), rate, number(under, ".1f")])
+        reasons += [_why_above(case, above, ceilings)] if above else []
     return [table("Kernels and peers under the roof", columns, rows), *reasons]
 
 
-def _why_above(case: Case, above: List[str], ceilings: Dict[str, float], measured_again: bool) -> Text:
-    """A roof is measured, too: why something can stand above it."""
+def _why_above(case: BenchCase, above: List[str], ceilings: Dict[str, float]) -> Text:
+    """Why the roof does not apply to what is faster: it is measured, too."""
     memory = roof(case.shape.intensity, {name: gb_s for name, gb_s in ceilings.items() if name.endswith("_gb_s")})
     bound_by_memory = memory is not None and memory == roof(case.shape.intensity, ceilings)
     moved = f"the layer moves {case.shape.bytes / 1e6:,.1f} MB"
@@ -89,5 +87,4 @@ def _why_above(case: Case, above: List[str], ceilings: Dict[str, float], measure
         else "the roof here is that of arithmetic, which is what one library's matrix product reached, not what the "
         "hardware can"
     )
-    again = " The ceilings were measured twice, and the higher ones count." if measured_again else ""
-    return Text(f"More than 100% of the roof, {case.name}: {', '.join(above)}: {why}.{again}")
+    return Text(f"No % of the roof for {', '.join(above)} on {case.name}, which are above it: {why}.")

@@ -1,13 +1,23 @@
-"""The strip above the report: what one wants to know first."""
+"""The strip above the report: the answer, about the user's kernel file where the report is of one."""
 
-from ...bench.records import FILL
-from ..bench import network
+from typing import Optional
+
+from ...bench.conclusions import Conclusion, conclusions
+from ..bench import networks
 from ..content import Fact, Strip
+
+_PEER, _FLOOR = "Against the best peer", "Distance to the write floor"
 
 
 def strip(measured) -> Strip:
-    """Whether it is right, how it stands against the best peer and the limit, and what the modes disagree on."""
-    return Strip([_verdict(measured), _against_peers(measured), _against_the_limit(measured), _differing(measured)])
+    """Whether it is correct, how it stands against the best peer and the write floor, and what predictions differ."""
+    known = conclusions(measured.convolutions) if measured.convolutions else []
+    one = known[0] if known else None
+    submission = measured.runs[0].submission
+    facts = [_verdict(measured), _against_peers(measured, one), _against_the_floor(one), _differing(measured)]
+    if submission is not None and submission.wrong:  # how fast an incorrect kernel is says nothing
+        facts = [facts[0], *(Fact(fact.name, "WRONG", submission.wrong, "wrong") for fact in facts[1:])]
+    return Strip(facts)
 
 
 def _verdict(measured) -> Fact:
@@ -15,50 +25,38 @@ def _verdict(measured) -> Fact:
     checked = f"{passed} of {len(measured.checks)} checks of the models passed"
     if measured.wrong:
         return Fact("Verdict", "WRONG", f"{'; '.join(measured.wrong)}; {checked}", "wrong")
+    submission = measured.runs[0].submission
+    if submission is not None:
+        return Fact("Verdict", "correct", f"{submission.kernel.name}, {submission.precision}; {checked}", "ok")
     bench = measured.convolutions
     kernels = len({row.name for case in bench.cases for row in case.rows if row.error is not None}) if bench else 0
-    return Fact("Verdict", "right", f"{checked}; {kernels} kernels and peers compared with float64", "ok")
+    return Fact("Verdict", "correct", f"{checked}; {kernels} kernels and peers compared with float64", "ok")
 
 
-def _against_peers(measured) -> Fact:
-    """The whole network with its largest batch, or the convolution that stands worst, beside the fastest peer."""
-    said = "Against the best peer"
+def _against_peers(measured, one: Optional[Conclusion]) -> Fact:
+    """A kernel file's convolutions, or the whole network with its largest batch, against the fastest peer."""
     result = measured.networks
-    if result and result.cases:
-        largest = network.places(result.cases)[-1][-1]
-        ours, peer = network.fastest(largest, "ours"), network.fastest(largest, "peer")
+    if result and result.cases and (one is None or one.auto):
+        largest = networks.places(result.cases)[-1][-1]
+        ours, peer = networks.fastest(largest, "ours"), networks.fastest(largest, "peer")
         if ours and peer:
             what = f"the speed of {peer.title}: whole network, batches of {largest.batch:,}"
-            return Fact(said, f"{peer.median_ms / ours.median_ms:.2f} x", what)
-    found = []
-    for case in measured.convolutions.cases if measured.convolutions else ():
-        timed = {row.name: row.median_ms for row in case.rows if row.timed}
-        peers = [(timed[peer], peer) for peer in case.peers if peer in timed]
-        if peers and case.auto in timed:
-            best, peer = min(peers)
-            found.append((best / timed[case.auto], f"the speed of {peer}: {case.name}"))
-    if found:
-        ratio, what = min(found)
-        return Fact(said, f"{ratio:.2f} x", what)
-    return Fact(said, "--", "no peer was measured here")
+            return Fact(_PEER, f"{peer.median_ms / ours.median_ms:.2f} x", what)  # type: ignore[operator]
+    if one is not None and one.peer:
+        return Fact(_PEER, f"{one.peer[1]:.2f} x", f"the speed of {one.peer[0]}: {one.name}, convolutions")
+    return Fact(_PEER, "--", "no peer was measured here")
 
 
-def _against_the_limit(measured) -> Fact:
-    """The convolution whose kernel is furthest from the time to write its output."""
-    found = []
-    for case in measured.convolutions.cases if measured.convolutions else ():
-        timed = {row.name: row.median_ms for row in case.rows if row.timed}
-        if FILL in timed and case.auto in timed:
-            found.append((timed[case.auto] / timed[FILL], f"the time to write the output: {case.auto}, {case.name}"))
-    if not found:
-        return Fact("Distance to the limit", "--", "no convolution was timed here")
-    ratio, what = max(found)
-    what += "; why it is below 1 stands under the ladder" if ratio < 1 else ""
-    return Fact("Distance to the limit", f"{ratio:.2f} x", what)
+def _against_the_floor(one: Optional[Conclusion]) -> Fact:
+    if one is None or one.percent_of_floor is None:
+        return Fact(_FLOOR, "--", "the write floor does not apply, or nothing was timed")
+    return Fact(_FLOOR, f"{100 / one.percent_of_floor:.2f} x", f"the time to write the output: {one.name}")
 
 
 def _differing(measured) -> Fact:
     operator, fused = measured.runs
     changed = int((operator.predictions != fused.predictions).sum())
+    submission = operator.submission
     state = "wrong" if changed else "ok"
-    return Fact("Predictions that differ", f"{changed:,}", f"of {operator.n:,}, between the two modes", state)
+    between = "between the two modes" if submission is None else f"between {submission.kernel.name} and our kernels"
+    return Fact("Predictions that differ", f"{changed:,}", f"of {operator.n:,}, {between}", state)

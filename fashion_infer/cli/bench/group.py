@@ -13,7 +13,7 @@ from . import conv, net
     examples=("bench conv --backend cpu --batch 100", "bench net --against none --batch 1,100"),
 )
 def command():
-    """Measure kernels and networks beside what a user could pick instead."""
+    """Measure kernels and networks against the alternatives."""
 
 
 command.add_command(conv.command)

@@ -8,7 +8,7 @@ from typing import NamedTuple, Tuple
 
 import numpy as np
 
-from ..records import ConvolutionShape
+from .records import ConvolutionShape
 
 _POSITIONS = 256
 _IMAGES = 6  # that the positions lie in

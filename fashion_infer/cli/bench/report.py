@@ -33,11 +33,13 @@ def command(out, timeout, **values):
     """Measure everything, and write it as one HTML page and the same as Markdown; exit 1 when something is wrong."""
     run_isolated([values["kernel"]], timeout)
     from ...present.render import terminal
+    from ...present.render.progress import ProgressBar
     from ...report import make
-    from ...report.request import Request
-    from ...system.text import shown
+    from ...report.request import ReportRequest
 
-    page, measured = make.make(out, Request(**values), lambda text: click.echo(f"report: {shown(text)}", err=True))
+    usual = "1 minute" if values["quick"] else "4 minutes; --quick about 1"
+    with ProgressBar("report", lines=True, estimate=f"on two idle cores this takes about {usual}") as bar:
+        page, measured = make.make(out, ReportRequest(**values), bar.tick)
     terminal.say(str(page))
     if measured.wrong:
         raise CheckFailed(f"wrong: {'; '.join(measured.wrong)}")

@@ -1,0 +1,183 @@
+"""`bench conv --grid`: `auto` on a grid of shapes, checked and timed with its peers, within a budget of time a point.
+
+The grid is every combination of channels, filters, kernel side, image side and batch; a sample of it, or all.
+"""
+
+import random
+from dataclasses import dataclass
+from itertools import product
+from typing import Any, Dict, List, NamedTuple, Sequence, Tuple, Union
+
+import numpy as np
+
+from ..errors import UsageError
+from ..library import kernels as library
+from . import checking, exact, request, standings
+from .layers import IMAGE_CHANNELS
+from .protocol import Benchmark, Trial
+from .records import (
+    CONVOLUTIONS,
+    DEVICE,
+    FILL,
+    LIMIT,
+    MEMORY,
+    OURS,
+    WRONG,
+    BenchCase,
+    BenchResult,
+    ConvolutionShape,
+    Measurement,
+)
+from .timing import Contender
+
+CHANNELS = (1, 3, 4, 16, 32, 64, 128)
+FILTERS = (4, 16, 32, 64, 128)
+KERNEL_SIDES = (1, 3, 5, 7)
+IMAGE_SIDES = (14, 28, 56, 112)
+LARGEST = "largest"  # the batch whose input and output are below MAX_BYTES each
+MAX_BYTES = 2 * 10**9
+BATCHES = {"gpu": (1, 100, LARGEST), "cpu": (1, 100)}  # by default: on a CPU 2 GB take minutes
+SAMPLE = 300
+_MIN_RUNS, _MAX_RUNS = 3, 20
+_USUAL_PEERS = "cudnn,mxnet,onnxruntime"
+
+Batch = Union[int, str]
+
+
+class GridPoint(NamedTuple):
+    """A shape of the grid. `number` counts channels, filters and sides from 1: the same for every batch."""
+
+    number: int
+    batch: Batch
+    shape: ConvolutionShape
+
+    @property
+    def group(self) -> str:
+        """The batch in words: "1 image", "100 images", "largest batch"."""
+        batch = self.batch
+        return "largest batch" if batch == LARGEST else f"{batch:,} image{'s' if batch != 1 else ''}"
+
+
+def parse_batches(words: Sequence[str]) -> Tuple[Batch, ...]:
+    """Batches from words with commas between them; UsageError for one that is neither a number nor "largest"."""
+    found: List[Batch] = []
+    for word in (part.strip() for each in words for part in each.split(",")):
+        if word != LARGEST and not (word.isdecimal() and int(word) > 0):
+            raise UsageError(f"--batches takes whole numbers and '{LARGEST}' with commas between them, not '{word}'")
+        found.append(word if word == LARGEST else int(word))
+    return tuple(dict.fromkeys(found))
+
+
+def all_points(batches: Sequence[Batch]) -> List[GridPoint]:
+    """All points, batch by batch."""
+    return [
+        GridPoint(number, batch, _shape(batch, *sizes))
+        for batch in batches
+        for number, sizes in enumerate(product(CHANNELS, FILTERS, KERNEL_SIDES, IMAGE_SIDES), 1)
+    ]
+
+
+def chosen(batches: Sequence[Batch], full: bool, seed: int) -> List[GridPoint]:
+    """All points, or a sample, in an order that the seed decides: the first of them are a sample, too."""
+    points = all_points(batches)
+    random.Random(seed).shuffle(points)
+    return points if full else points[:SAMPLE]
+
+
+def _shape(batch: Batch, channels: int, filters: int, kernel_side: int, side: int) -> ConvolutionShape:
+    one = ConvolutionShape(1, channels, side, side, filters, kernel_side)
+    if batch == LARGEST:
+        batch = MAX_BYTES // (4 * max(channels * side * side, one.outputs))
+    return one._replace(B=int(batch))
+
+
+@dataclass
+class GridResult(BenchResult):
+    """A benchmark of the grid."""
+
+    seed: int = 1
+    full: bool = False
+    asked: int = 0  # points; fewer are in `cases` when the time ran out
+
+    def as_dict(self) -> Dict[str, Any]:
+        """Everything for JSON, with the comparison against each peer."""
+        return {**super().as_dict(), "standings": [each.as_dict() for each in standings.standings(self)]}
+
+
+class Grid(Benchmark):
+    """`auto` at points of the grid."""
+
+    name = CONVOLUTIONS
+    peers = ("cudnn", "mxnet", "onnxruntime", "torch")
+    result_type = GridResult
+
+    def cases(self) -> List[BenchCase]:
+        """A case for each point."""
+        points = chosen(self.request.batches or BATCHES[self.machine.backend], self.request.full, self.request.seed)
+        self.machine.check_drawn(max((point.shape for point in points), key=lambda shape: shape.bytes))
+        where = MEMORY if self.machine.backend == "cpu" else DEVICE
+        return [
+            BenchCase(f"grid, {point.group}", where, point.shape.B, 0, [], point.number, point.shape)
+            for point in points
+        ]
+
+    def usual_peers(self) -> str:
+        """cuDNN on a GPU, MXNet and ONNX Runtime on a CPU."""
+        return _USUAL_PEERS
+
+    def options(self) -> Dict[str, Any]:
+        """The options that measure this again."""
+        asked = self.request
+        return {
+            "batches": request.joined(asked.batches),
+            "seed": asked.seed,
+            "against": asked.against,
+            "seconds": asked.seconds,
+            "grid": True,
+            "full": asked.full,
+        }
+
+    def _empty(self, cases: List[BenchCase], peers: List[str]) -> BenchResult:
+        result: Any = super()._empty(cases, peers)
+        result.seed, result.full, result.asked = self.request.seed, self.request.full, len(cases)
+        return result
+
+    def prepare(self, case: BenchCase, index: int) -> Trial:
+        """Check random outputs of `auto` against the float32 bound."""
+        shape, seed = case.shape, self.request.seed + index + 1
+        assert shape is not None
+        self.machine.release()
+        work = self.machine.drawn(shape, shape.C in IMAGE_CHANNELS, seed)
+        case.auto = library.chosen_kernel(shape[:4], (shape.M, shape.C, shape.K, shape.K), self.machine.backend)
+        fills = [(limit, moved) for limit, moved in work.limits() if limit.name == FILL]
+        ours = Measurement(case.auto, OURS, precision="float32")  # `auto` runs no other kernel
+        case.rows = [Measurement(FILL, LIMIT), ours]
+        contender = self._checked(work, case, ours, seed)
+        for fill, _ in fills:
+            fill.run()
+        timed = [*(fill for fill, _ in fills), *([contender] if contender else [])]
+        return Trial(work, timed, {fill.name: moved for fill, moved in fills})
+
+    def repeat(self, case: BenchCase, trial: Trial) -> int:
+        """As many runs as a point's share of time allows."""
+        once = sum((contender.clock or trial.work.clock).time(contender.run, 1)[0] for contender in trial.timed)
+        return int(min(_MAX_RUNS, max(_MIN_RUNS, self.machine.point_seconds / once)))
+
+    def unrunnable(self, contender: Contender, error: RuntimeError) -> None:
+        """Leave out a peer's way that has no algorithm, or no memory, for a shape."""
+
+    def _checked(self, work, case: BenchCase, row: Measurement, seed: int):
+        """Ours; None when it fails or leaves output unwritten, and the row says why."""
+        assert case.shape is not None
+        at = exact.positions(case.shape, np.random.default_rng(seed))
+        contender = work.kernel(case.auto)
+        ran = checking.first_run(work, contender, row)
+        if ran is None:
+            return None
+        x, weight = work.inputs(at.images)
+        row.error, row.of_bound = exact.worst(contender.sample(ran.output, at.images), x, weight, at)
+        case.checked = len(at.image)
+        if ran.complete and not row.of_bound <= 1:
+            row.status, row.reason = WRONG, f"an error of {row.of_bound:.2g} times the float32 bound"
+        # A kernel beyond the bound is still timed; `wrong` reports it.
+        return contender if ran.complete else None

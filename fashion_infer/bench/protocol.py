@@ -1,0 +1,201 @@
+"""The protocol of every benchmark: cases, the contenders of each, a check of each contender, times in turns, a verdict.
+
+A subclass of `Benchmark` says which cases there are and who contends in them. Everything else happens here, once:
+peers, clocks, rows, ratios, what is left out, and errors of frameworks.
+"""
+
+import functools
+import time
+from dataclasses import dataclass
+from typing import Any, Callable, ClassVar, Dict, List, Optional, Tuple, Type, Union
+
+from ..errors import DeviceError
+from ..library import build
+from . import request as requests
+from .machines import open_machine
+from .records import PEER, BenchCase, BenchResult, LogitsCheck, Measurement
+from .request import BenchRequest
+from .timing import Contender, interleaved, summaries
+
+Shown = Callable[[Union[BenchCase, LogitsCheck]], None]
+Tick = Callable[[float, str], None]
+
+
+@dataclass
+class Trial:
+    """A case that is set up: its limits and our contenders are checked and ready for the clock."""
+
+    work: Any  # one of the machine's; its `clock` times, its `peers` makes contenders
+    timed: List[Contender]
+    moved: Dict[str, int]  # bytes that the limits move, by their names
+
+
+class Benchmark:
+    """One kind of benchmark.
+
+    Subclasses state `name`, `peers` and `result_type`, and define `cases` and `prepare`; the other methods have
+    defaults.
+    """
+
+    name: ClassVar[str]  # the command: `bench NAME`
+    peers: ClassVar[Tuple[str, ...]]  # that it knows
+    result_type: ClassVar[Type[BenchResult]] = BenchResult
+
+    def __init__(self, request: BenchRequest):
+        self.request = request
+        self.machine: Any = None
+        self.result: Any = None
+        self.missing: Dict[str, str] = {}  # peer: why it is not compared
+        self._present: List[str] = []  # the peers that are
+        self._shown: Shown = lambda done: None
+
+    def check(self) -> None:
+        """Refuse a wrong request before a device is opened: UsageError, or DataError for a kernel file."""
+
+    def cases(self) -> List[BenchCase]:
+        """All cases, without rows; DeviceError for what memory does not hold."""
+        raise NotImplementedError
+
+    def prepare(self, case: BenchCase, index: int) -> Optional[Trial]:
+        """Give a case its rows of limits and ours, checked; None when nothing of ours is correct enough to be timed."""
+        raise NotImplementedError
+
+    def judge_peer(self, case: BenchCase, row: Measurement, contender: Contender, output: Any) -> None:
+        """Put a peer's error against float64 into its row."""
+
+    def repeat(self, case: BenchCase, trial: Trial) -> int:
+        """Timed runs of each contender."""
+        return self.request.repeat or 1
+
+    def time(self, trial: Trial, repeat: int, tick: Callable[[float], None]) -> Dict[Contender, List[float]]:
+        """Seconds of every run of every contender."""
+        return interleaved(trial.work.clock, trial.timed, repeat, tick)
+
+    def options(self) -> Dict[str, Any]:
+        """The options of the command line that measures this again, behind the edition and the backend."""
+        return {}
+
+    def usual_peers(self) -> Optional[str]:
+        """The peers where the user names none; None for all."""
+        return None
+
+    def measure(self, shown: Shown = lambda done: None, tick: Tick = lambda share, what: None) -> Any:
+        """Check and time every contender of every case.
+
+        Parameters
+        ----------
+        shown
+            Called with each check of a network's logits and with each case, as soon as it is complete.
+        tick
+            Called with the share of the work that is done, 0 to 1, and with what is measured now.
+
+        Returns
+        -------
+        BenchResult
+            Times in milliseconds. A contender that is incorrect is in it, not timed (`BenchResult.wrong`).
+
+        Raises
+        ------
+        UsageError
+            For an unknown edition, kernel or peer, and for numbers below 1.
+        DeviceError
+            Without a device, or without PyTorch and CuPy on a GPU; when memory does not suffice, or the GPU fails.
+        """
+        self.check()
+        request = self.request
+        asked = requests.peer_names(request.against or self.usual_peers(), self.peers)
+        requests.check_numbers(request)
+        self.machine = open_machine(request.backend, request.device)
+        cases = self.cases()
+        self._shown = shown
+        peers, self.missing = requests.available(
+            asked, self.known_peers(), self.machine.backend, asked=request.against is not None
+        )
+        self._present = peers
+        self.result = self._empty(cases, peers)
+        began = time.monotonic()
+        for index, case in enumerate(cases):
+            if request.seconds is not None and time.monotonic() - began > request.seconds:
+                break
+            case_tick = functools.partial(_tick, tick, index, len(cases), case.name)
+            case_tick(0.0)
+            try:
+                done = self._measure(case, index, case_tick)
+            except (MemoryError, RuntimeError) as error:
+                raise requests.explained(error, self.machine.backend) from error
+            if done:
+                self.result.cases.append(case)
+                shown(case)
+        tick(1.0, "")
+        return self.result
+
+    def known_peers(self) -> Dict[str, Callable]:
+        """The machine's peers for this benchmark, by name."""
+        return self.machine.convolution_peers
+
+    def checked(self, check: LogitsCheck) -> None:
+        """Keep and show a check of a network's logits."""
+        self.result.logits.append(check)
+        self._shown(check)
+
+    def _empty(self, cases: List[BenchCase], peers: List[str]) -> BenchResult:
+        request = self.request
+        identity, versions = self.machine.describe([name for name in peers if requests.package_of(name)])
+        command = requests.command(self.name, request.backend, self.options())
+        return self.result_type(
+            self.name,
+            request.backend,
+            identity,
+            {"library": build.build_info(), **versions},
+            command,
+            sorted({case.batch for case in cases}),
+            request.repeat,
+            self.missing,
+        )
+
+    def _measure(self, case: BenchCase, index: int, tick: Callable[[float], None]) -> bool:
+        trial = self.prepare(case, index)
+        if trial is None:
+            return False
+        tick(0.2)
+        self._add_peers(case, trial)
+        tick(0.4)
+        repeat = self.repeat(case, trial)
+        times = summaries(self.time(trial, repeat, lambda share: tick(0.4 + 0.6 * share)))
+        clocks = {contender.name: contender.clock for contender in trial.timed if contender.clock}
+        for row in case.rows:
+            if row.name in times:
+                row.take(times[row.name], case.batch)
+                row.layer_ms = getattr(clocks.get(row.name), "layer_ms", None)
+        case.rate(trial.moved)
+        return True
+
+    def _add_peers(self, case: BenchCase, trial: Trial) -> None:
+        """Run every way of every peer once, so that nothing it sets up is timed; what does not run is left out."""
+        for name in list(self._present):
+            try:
+                contenders = trial.work.peers(self.known_peers()[name])
+            except (ImportError, DeviceError) as error:
+                self.missing[name] = f"{' '.join(str(error).split())} ({case.name})"
+                self._present.remove(name)
+                continue
+            for contender in contenders:
+                try:
+                    output = contender.run()
+                except RuntimeError as error:  # no algorithm for the shape, or no memory for its workspace
+                    self.unrunnable(contender, error)
+                    continue
+                if contender.name not in (row.name for row in case.rows):
+                    row = Measurement(contender.name, PEER)
+                    case.rows.append(row)
+                    self.judge_peer(case, row, contender, output)
+                trial.timed.append(contender)
+
+    def unrunnable(self, contender: Contender, error: RuntimeError) -> None:
+        """Handle a peer that fails on one case."""
+        raise error
+
+
+def _tick(tick: Tick, index: int, cases: int, name: str, share: float) -> None:
+    """The share of one case's work as that of all cases."""
+    tick((index + share) / cases, name)

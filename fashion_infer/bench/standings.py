@@ -1,0 +1,66 @@
+"""How ours stands over the grid: against each peer, the share of points where it is ahead, and where it is not."""
+
+import statistics
+from typing import Any, Dict, List, NamedTuple
+
+from .records import OURS, BenchCase, BenchResult, Measurement
+
+BEHIND = 0.8  # of a peer's speed: points below it are reported
+WORST = 10
+
+
+class PeerRatio(NamedTuple):
+    """A point's median time of a peer over ours: above 1 ours is faster."""
+
+    case: BenchCase
+    ours: Measurement
+    value: float
+
+    def as_dict(self) -> Dict[str, Any]:
+        """For JSON."""
+        assert self.case.shape is not None
+        shape = self.case.shape._asdict()
+        return {"shape": shape, "kernel": self.case.auto, "ratio": self.value, "ours_ms": self.ours.median_ms}
+
+
+class PeerStanding(NamedTuple):
+    """Against one peer: the ratios of all points that both ran, the least first."""
+
+    peer: str
+    ratios: List[PeerRatio]
+
+    @property
+    def ahead(self) -> float:
+        """Share of the points where ours is at least as fast."""
+        return sum(ratio.value >= 1 for ratio in self.ratios) / len(self.ratios)
+
+    @property
+    def geometric_mean(self) -> float:
+        """Geometric mean of the ratios."""
+        return statistics.geometric_mean([ratio.value for ratio in self.ratios])
+
+    @property
+    def behind(self) -> List[PeerRatio]:
+        """The ratios below `BEHIND`."""
+        return [ratio for ratio in self.ratios if ratio.value < BEHIND]
+
+    def as_dict(self) -> Dict[str, Any]:
+        """For JSON."""
+        return {
+            "peer": self.peer,
+            "points": len(self.ratios),
+            "ahead": self.ahead,
+            "geometric_mean": self.geometric_mean,
+            "behind": [ratio.as_dict() for ratio in self.behind],
+            "worst": [ratio.as_dict() for ratio in self.ratios[:WORST]],
+        }
+
+
+def standings(result: BenchResult) -> List[PeerStanding]:
+    """Against every peer that ran a point which ours ran, in the order in which they were measured."""
+    found: Dict[str, List[PeerRatio]] = {}
+    for case in result.cases:
+        ours = next((row for row in case.rows if row.kind == OURS), None)
+        for peer, ratio in ours.faster_than.items() if ours else ():
+            found.setdefault(peer, []).append(PeerRatio(case, ours, ratio))  # type: ignore[arg-type]
+    return [PeerStanding(peer, sorted(ratios, key=lambda ratio: ratio.value)) for peer, ratios in found.items()]

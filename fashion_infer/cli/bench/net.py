@@ -1,0 +1,54 @@
+"""`fashion-infer bench net`."""
+
+import click
+
+from .. import options
+from ..groups import Command
+from . import running
+
+
+@click.command(
+    "net",
+    cls=Command,
+    examples=("bench net --against none --batch 1,100", "bench net --edition fa2019 --markdown networks.md"),
+)
+@options.takes(
+    options.editions,
+    options.backend,
+    options.devices,
+    click.option(
+        "--against", metavar="PEER,...", help="torch, torch-compile, onnxruntime, mxnet, none [default: all here]."
+    ),
+    click.option("--batch", metavar="N,...", multiple=True, help="Images; may be repeated [default: 1,16,256,10000]."),
+    click.option(
+        "--repeat", type=int, help="Timed runs [default: 300 of small batches; of large 20 on a GPU, 12 on a CPU]."
+    ),
+    click.option("--images", type=int, help="With --device all: images in all [default: 10000000]."),
+    *running.OUTPUTS,
+)
+def command(editions, backend, device, against, batch, repeat, images, **outputs):
+    """Check the whole fused network against float64, then time it by batch size; exit 1 when it is wrong.
+
+    With --device all: one GPU and all of them in turns, on a stream of images in batches of --batch [default: 100000].
+    """
+    batches = running.numbers("--batch", batch)
+    several = device == "all"
+    if several:
+        others = {"against": against, "plot": outputs["plot"], "backend": backend if backend == "cpu" else None}
+        others.update({"save": outputs["save"], "against-saved": outputs["against_saved"]})
+        running.refuse(others, "--device all times one GPU and all of them: it does not take")
+    else:
+        running.refuse({"images": images}, "only with --device all:")
+    from ... import devices
+    from ...bench.network import Networks
+    from ...bench.request import BenchRequest
+    from ...bench.stream import Stream
+    from ...present.charts import throughput as chart
+
+    def make():
+        request = BenchRequest(editions or ("fa2017",), against=against, batches=batches, repeat=repeat, images=images)
+        if several:
+            return Stream(request._replace(backend="gpu"))
+        return Networks(request._replace(backend=devices.choose(backend, device, "fused").backend, device=device))
+
+    running.run(make, chart.draw, **outputs)

@@ -1,0 +1,157 @@
+"""The columns of every benchmark's tables. To add a column is to add one `Field`."""
+
+from typing import Any, Callable, List, NamedTuple, Optional, Tuple
+
+from ...bench.conclusions import fastest_peer
+from ...bench.records import LIMIT, MEMORY, OURS, PEER, SKIPPED, STREAM, WRONG, BenchCase, Measurement
+from .. import kernel
+from ..content import Column, Part, Table, Text, number, table
+
+_ORDER = {LIMIT: 0, OURS: 1, PEER: 1}
+
+
+class Field(NamedTuple):
+    """A column, and the cell that a measurement has in it. A column whose cells are all empty is left out."""
+
+    name: str  # with ">" before it for numbers
+    cell: Callable[[Measurement, BenchCase], Any]  # as `content.table` takes it; None for an empty cell
+    detail: bool = False  # left out on a terminal
+
+
+def name(row: Measurement, case: BenchCase) -> str:
+    """A contender's name, with what the reader must know about it."""
+    if row.kind == LIMIT:
+        return "write floor: fill" if row.name == "fill" else f"limit: {row.name}"
+    if row.file:
+        return f"{kernel.marked(row.name, row.findings)} (yours)"
+    return f"{row.name} (auto)" if row.name == case.auto else row.title
+
+
+def _ms(row: Measurement, case: BenchCase) -> Any:
+    return "WRONG" if row.status == WRONG else number(row.median_ms, _form(case))
+
+
+def _form(case: BenchCase) -> str:
+    """Digits of a time: a convolution's are compared by the microsecond."""
+    return ".4g" if case.shape is None or case.edition.startswith("grid") else ".3f"
+
+
+def _rate(scale: float, on_a_cpu: bool) -> Callable[[Measurement, BenchCase], Any]:
+    def cell(row: Measurement, case: BenchCase) -> Any:
+        return number(scale * row.tflop_s, ".1f") if row.tflop_s and (case.where == MEMORY) == on_a_cpu else None
+
+    return cell
+
+
+def _of_convolutions(row: Measurement, case: BenchCase) -> Any:
+    return number(row.gb_s, ".1f") if case.shape is not None else None
+
+
+def _images(row: Measurement, case: BenchCase) -> Any:
+    return number(row.images_s, ",.0f") if case.shape is None else None
+
+
+def _times_one_gpu(row: Measurement, case: BenchCase) -> Any:
+    first = case.rows[0].median_ms
+    return number(first / row.median_ms, ".2f") if case.where == STREAM and first and row.median_ms else None
+
+
+def _class(row: Measurement, case: BenchCase) -> Optional[str]:
+    """The precision class, where a kernel file gives reason to ask for it."""
+    return row.precision if row.kind == OURS and any(each.file for each in case.rows) else None
+
+
+def note(row: Measurement, case: BenchCase) -> Optional[str]:
+    """What keeps a row without a time."""
+    return {WRONG: "(WRONG)", SKIPPED: "(does not take this layer)"}.get(row.status)
+
+
+def idea(row: Measurement) -> str:
+    """What a contender does."""
+    return row.summary or ("peer" if row.kind == PEER else "")
+
+
+FIELDS: Tuple[Field, ...] = (
+    Field(">step", lambda row, case: row.step, detail=True),
+    Field(">error", lambda row, case: number(row.error, ".1e")),  # whether it is correct comes before its speed
+    Field(">of bound", lambda row, case: number(row.of_bound, ".2f")),
+    Field(">changed", lambda row, case: row.changed),
+    Field(">min ms", lambda row, case: number(row.min_ms, _form(case)), detail=True),
+    Field(">median ms", _ms),
+    Field(">p99 ms", lambda row, case: number(row.p99_ms, ".4g")),
+    Field(">images/s", _images),
+    Field(">x one GPU", _times_one_gpu),
+    Field(">GB/s", _of_convolutions, detail=True),
+    Field(">TFLOP/s", _rate(1.0, on_a_cpu=False)),
+    Field(">GFLOP/s", _rate(1e3, on_a_cpu=True)),
+    Field(">% of floor", lambda row, case: number(row.percent_of_limit, ".1f")),
+)
+LAST_FIELDS: Tuple[Field, ...] = (
+    Field("class", _class),
+    Field(">layer ms", lambda row, case: number(row.layer_ms, ".3f"), detail=True),
+    Field("note", note, detail=True),
+)
+IDEA = Field("idea", lambda row, case: " ".join(filter(None, (idea(row), note(row, case)))), detail=True)
+
+
+def ratios(peers: List[str], shown: Optional[str]) -> List[Field]:
+    """How many times faster than each peer a row is; a terminal has room for the fastest of them."""
+
+    def ratio(peer: str) -> Field:
+        return Field(f">x {peer}", lambda row, case: number(row.faster_than.get(peer), ".2f"), detail=peer != shown)
+
+    return [ratio(peer) for peer in peers]
+
+
+def measurements(
+    caption: str,
+    rows: List[Tuple[Measurement, BenchCase]],
+    first: List[Field],
+    peers: List[str],
+    last: Tuple[Field, ...] = LAST_FIELDS,
+    shown: Optional[str] = None,
+) -> Table:
+    """A table of measurements: the first columns, those of `FIELDS`, a ratio for each peer, and the last columns."""
+    fields = [*first, *FIELDS, *ratios(peers, shown), *last]
+    cells = [[field.cell(row, case) for row, case in rows] for field in fields]
+    kept = [
+        place for place, column in enumerate(cells) if place < len(first) or any(c not in (None, "") for c in column)
+    ]
+    columns = [Column(fields[i].name.lstrip(">"), fields[i].name.startswith(">"), fields[i].detail) for i in kept]
+    skipped = [place for place, (row, _) in enumerate(rows) if row.status == SKIPPED]
+    return table(caption, columns, [[cells[i][place] for i in kept] for place in range(len(rows))], skipped)
+
+
+def case_table(case: BenchCase, ideas: bool = False) -> Table:
+    """A case's measurements: what only moves memory, then all others by their time."""
+    untimed = float("inf")
+    ordered = sorted(
+        case.rows, key=lambda row: (_ORDER[row.kind], 0 if row.kind == LIMIT else row.median_ms or untimed)
+    )
+    peer = fastest_peer(case)
+    first = [Field("kernel" if case.shape is not None else "contender", name)]
+    last = (*LAST_FIELDS[:-1], IDEA) if ideas else LAST_FIELDS
+    return measurements(
+        case.title, [(row, case) for row in ordered], first, case.peers, last, peer.name if peer else None
+    )
+
+
+def case_parts(case: BenchCase, ideas: bool = False) -> List[Part]:
+    """A case's table, and a line for each thing in it that needs one."""
+    found: List[Part] = [case_table(case, ideas)]
+    found += [Text(f"WRONG: {row.name}: {row.reason}") for row in case.rows if row.status == WRONG]
+    for row in case.rows:
+        found += [Text(f"{row.name}: {finding}") for finding in row.findings]
+        if row.layer_ms is not None:
+            found.append(Text(f"{row.name}: Layer Time {row.layer_ms:.3f} ms (prolog, forward and epilog)"))
+    if case.below_floor:
+        below = ", ".join(f"{row.name} ({row.median_ms:.3f} ms)" for row in case.below_floor)
+        assert case.shape is not None
+        found.append(
+            Text(
+                f"No % of floor here: {below} took less time than every way to fill the output of "
+                f"{4 * case.shape.outputs / 1e6:,.1f} MB alone. The write floor does not apply to an output that stays "
+                "in the caches; a larger --batch leaves them."
+            )
+        )
+    return found

@@ -1,0 +1,18 @@
+"""What the page of one kind of benchmark says; `pages` puts it together."""
+
+from typing import Any, Callable, List, NamedTuple
+
+from ..content import Part, Section
+
+PEERS = "The columns x PEER say how many times faster than that peer a row is, by medians."
+
+
+class BenchText(NamedTuple):
+    """The parts of a page that differ from benchmark to benchmark, each as a function of the result."""
+
+    title: Callable[[Any], str]
+    chart: str  # what the chart shows
+    how: Callable[[Any], List[str]]  # how it was measured, and what the columns mean
+    sections: Callable[[Any], List[Section]]
+    closing: Callable[[Any], List[Part]]  # tables and texts after the last case on a terminal
+    answer: Callable[[Any], List[str]]  # sentences that a terminal ends with

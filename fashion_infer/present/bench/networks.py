@@ -1,0 +1,111 @@
+"""`bench net`: throughput, latency and errors of whole networks, by batch size."""
+
+from typing import List, Optional
+
+from ...bench.records import OK, OURS, PEER, STAGE, WHERE, WRONG, BenchCase, BenchResult, LogitsCheck, Measurement
+from ..content import Part, Section, Table, Text, number, table
+from .columns import case_parts
+from .kinds import PEERS, BenchText
+
+_HOW = (
+    "Random images and random weights of realistic size, the same for all. All contenders take turns. Ours takes the "
+    "pixels as uint8 and widens them in its own time. Peers get images that are float32 already{transfers}. Of several "
+    "ways to run a contender (layouts NCHW and NHWC) the fastest counts."
+)
+_COLUMNS = (
+    "Times are what the caller waits for{waits}. The tables of 1 image are the latency of a single one. p99 is the "
+    f"99th percentile, given from 100 runs on. {PEERS} error is the largest difference of a score's logarithm from "
+    "float64's, over the range of all of them. changed is the number of checked predictions that differ from "
+    "float64's. There is no write floor: a fused network never stores what lies between its layers."
+)
+_GPU = {
+    "transfers": "; where images come from the host, they get uint8 images, which they carry over and widen",
+    "waits": ", or on the device the time between its events, launches included",
+}
+_CPU = {"transfers": "", "waits": ""}
+
+
+def check(done: LogitsCheck) -> Text:
+    """The check of a network's logits, in a line for the terminal."""
+    what = f"{done.edition}, {done.name}"
+    if done.status == OK:
+        errors = f"logits of {done.checked} images within {done.error:.1e} of their range of float64's"
+        return Text(f"{what}: {errors}, {done.changed} predictions differ")
+    return Text(f"{'WRONG: ' if done.status == WRONG else ''}{what}: {done.reason}")
+
+
+def checks(result: BenchResult) -> Table:
+    """The table of the checks that come before the timing."""
+    names = ["network", "ours", ">images", ">error", ">changed", "verdict"]
+    rows = [
+        [c.edition, c.name, c.checked, number(c.error, ".1e"), c.changed,
+         {OK: "ok", WRONG: f"WRONG: {c.reason}"}.get(c.status, c.reason)]
+        for c in result.logits
+    ]  # fmt: skip
+    return table("Logits against float64, before anything is timed", names, rows)
+
+
+def places(cases: List[BenchCase]) -> List[List[BenchCase]]:
+    """The whole network's cases, those of one place together; batch sizes ascend."""
+    found = dict.fromkeys((case.edition, case.where) for case in cases if case.where != STAGE)
+    return [[case for case in cases if (case.edition, case.where) == place] for place in found]
+
+
+def fastest(case: BenchCase, kind: str) -> Optional[Measurement]:
+    """The fastest of a kind of rows; of ours only in float32, as TF32 and fp16 are used where they are asked for."""
+    rows = (row for row in case.timed if row.kind == kind and row.status != WRONG)
+    return next((row for row in rows if row.precision in ("", "float32")), None)
+
+
+def _how(result: BenchResult) -> List[str]:
+    words = _GPU if result.backend == "gpu" else _CPU
+    return [_HOW.format(**words), _COLUMNS.format(**words)]
+
+
+def _sections(result: BenchResult) -> List[Section]:
+    found = [Section("checks", "Checks", [checks(result)])]
+    for edition in dict.fromkeys(case.edition for case in result.cases):
+        cases = [case for case in result.cases if case.edition == edition]
+        tables: List[Part] = [_throughput(part) for part in places(cases)]
+        tables += [part for case in cases for part in case_parts(case)]
+        found.append(Section(edition, edition, tables))
+    return found
+
+
+def _throughput(cases: List[BenchCase]) -> Table:
+    rows = []
+    for contender in dict.fromkeys(row.name for case in cases for row in case.rows):
+        rates = [row.images_s if row else None for row in (case.row(contender) for case in cases)]
+        rows.append([contender, *(number(rate, ",.0f") for rate in rates)])
+    names = ["contender", *(f">{case.batch:,}" for case in cases)]
+    return table(f"Images a second by batch size, {WHERE[cases[0].where]}", names, rows)
+
+
+def _answer(result: BenchResult) -> List[str]:
+    """Ours with the largest batch against the fastest peer, and a single image."""
+    found = []
+    for cases in places(result.cases):
+        largest, smallest = cases[-1], cases[0]
+        ours, peer = fastest(largest, OURS), fastest(largest, PEER)
+        if ours is None:
+            found.append(f"{largest.edition}, {WHERE[largest.where]}: ours in float32 was not timed")
+            continue
+        said = f"{ours.images_s:,.0f} images/s in batches of {largest.batch:,}"
+        if peer is not None:
+            said += f", {peer.median_ms / ours.median_ms:.2f} x the speed of {peer.name}"  # type: ignore[operator]
+        one = fastest(smallest, OURS) if smallest.batch == 1 and smallest is not largest else None
+        if one is not None:
+            said += f"; {one.median_ms:.3g} ms for a single image"
+            said += f" (p99 {one.p99_ms:.3g} ms)" if one.p99_ms is not None else ""
+        found.append(f"{largest.edition}, {WHERE[largest.where]}: {said}")
+    return found
+
+
+TEXT = BenchText(
+    title=lambda result: f"Whole networks on a {result.backend.upper()}, measured",
+    chart="Images a second by batch size, every peer as a ratio to ours",
+    how=_how,
+    sections=_sections,
+    closing=lambda result: [],
+    answer=_answer,
+)

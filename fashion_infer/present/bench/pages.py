@@ -1,0 +1,97 @@
+"""The page of a benchmark, its section of the report, and what a terminal shows while it runs and at its end."""
+
+from typing import Any, Dict, List, Optional, Union
+
+from ...bench.grid import GridResult
+from ...bench.records import BenchCase, BenchResult, LogitsCheck
+from ...bench.stream import StreamResult
+from ..content import Command, Missing, Page, Part, Picture, Text
+from . import convolutions, grid, networks, stream
+from .columns import case_parts
+from .kinds import BenchText
+
+
+def text_of(result: BenchResult) -> BenchText:
+    """What is said of a result of its kind."""
+    if isinstance(result, GridResult):
+        return grid.TEXT
+    if isinstance(result, StreamResult):
+        return stream.TEXT
+    return {"conv": convolutions.TEXT, "net": networks.TEXT}[result.benchmark]
+
+
+def page(result: BenchResult, file: str, plot: Optional[str] = None, as_json: Optional[str] = None) -> Page:
+    """A page of documentation.
+
+    Parameters
+    ----------
+    file, plot, as_json
+        Names of the page's own file, of the chart that it shows and of the JSON, without folders: they lie side by
+        side.
+    """
+    text = text_of(result)
+    files = [f"--{option} {name}" for option, name in (("json", as_json), ("plot", plot)) if name]
+    writer = f"fashion-infer bench {result.benchmark}"
+    versions = "; ".join(f"{what}: {which}" for what, which in result.versions.items())
+    head: List[Part] = [
+        Text(f"This page is written by {writer}, never by hand. The command, in this folder:"),
+        Command(" ".join([result.command, *files, f"--markdown {file}"])),
+        Text(f"{device(result.device)}. {versions}."),
+        *map(Text, text.how(result)),
+        *([Picture(plot, text.chart)] if plot else []),
+        *_left_out(result),
+    ]
+    return Page(text.title(result), head, text.sections(result))
+
+
+def parts(result: BenchResult, picture: Optional[str]) -> List[Part]:
+    """All of it as a section of a page; `picture` is the chart's file, where there is one."""
+    text = text_of(result)
+    found: List[Part] = [Text(f"{result.device['name']}."), *map(Text, text.how(result)), Command(result.command)]
+    if picture:
+        found.append(Picture(picture, ". ".join([text.chart, *text.answer(result)])))
+    return [*found, *(part for section in text.sections(result) for part in section.parts), *_left_out(result)]
+
+
+def done(what: Union[BenchCase, LogitsCheck]) -> List[Part]:
+    """A check, a case or a point of the grid, as a terminal shows it as soon as it is complete."""
+    if isinstance(what, LogitsCheck):
+        return [networks.check(what)]
+    return [grid.point(what)] if what.edition.startswith("grid") else case_parts(what)
+
+
+def closing(result: BenchResult) -> List[Part]:
+    """The end of a benchmark on a terminal: the answer comes last."""
+    text = text_of(result)
+    answer: List[Part] = [Text(f"\n{said}" if place == 0 else said) for place, said in enumerate(text.answer(result))]
+    return [*text.closing(result), *answer]
+
+
+def not_compared(result: BenchResult) -> Optional[str]:
+    """Which peers were left out, and why; None where none was."""
+    if not result.not_compared:
+        return None
+    return "not compared with " + ", ".join(f"{peer} ({why})" for peer, why in result.not_compared.items())
+
+
+def notice(result: BenchResult) -> Optional[str]:
+    """`not_compared` for a terminal, where the reader can do something about it."""
+    said = not_compared(result)
+    return f"{said}; pip install 'fashion-infer[peers]'" if said and "not installed" in said else said
+
+
+def device(known: Dict[str, Any]) -> str:
+    """The machine in words: a GPU, or a CPU with its instruction set and the threads in use."""
+    if "capability" in known:
+        capability = ".".join(map(str, known["capability"]))
+        return (
+            f"{known['name']} (compute capability {capability}, {known['multiprocessors']} SMs, "
+            f"{known['memory_total'] / 2**30:.0f} GiB), driver for CUDA {known['driver_version']}, "
+            f"library built with CUDA {known['runtime_version']}"
+        )
+    return f"{known['name']}, {known['instructions']}, {known['threads']} threads"
+
+
+def _left_out(result: BenchResult) -> List[Part]:
+    said = not_compared(result)
+    return [Missing(f"{said[0].upper()}{said[1:]}.")] if said else []

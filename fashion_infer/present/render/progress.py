@@ -1,0 +1,76 @@
+"""Progress on stderr with the time that remains: a bar on a terminal, lines elsewhere where the caller wants them."""
+
+import contextlib
+import sys
+import time
+from typing import Any, Iterator, Optional
+
+import click
+
+
+class ProgressBar:
+    """A bar of one line: it is drawn by `tick` alone, as a thread that drew it would disturb what is timed.
+
+    Parameters
+    ----------
+    title
+        What makes progress.
+    lines
+        Whether to write a line for each new part where stderr is no terminal.
+    estimate
+        What is written when the work begins, for want of a measured time.
+    """
+
+    def __init__(self, title: str, lines: bool = False, estimate: str = ""):
+        from rich import progress
+        from rich.console import Console
+
+        console, on_terminal = Console(stderr=True), sys.stderr.isatty()  # FORCE_COLOR makes no terminal
+        self._bar = progress.Progress(
+            progress.TextColumn(title),
+            progress.BarColumn(bar_width=30),
+            progress.TaskProgressColumn(),
+            progress.TextColumn("{task.fields[what]}"),
+            progress.TimeRemainingColumn(),
+            progress.TextColumn("left"),
+            console=console,
+            auto_refresh=False,
+            transient=True,
+            redirect_stdout=False,
+            redirect_stderr=False,
+            disable=not on_terminal,
+        )
+        self._task = self._bar.add_task("", total=1.0, what="")
+        self._title, self._lines = title, lines and not on_terminal
+        self._part: Optional[str] = None
+        self._estimate = estimate
+        self._began = time.monotonic()
+
+    def __enter__(self) -> "ProgressBar":
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self._bar.stop()
+
+    def tick(self, share: float, what: str) -> None:
+        """Draw the bar at a share of 0 to 1, with what is done now."""
+        if self._estimate:
+            with self.hidden():
+                click.echo(f"{self._title}: {self._estimate}", err=True)
+            self._estimate = ""
+        self._bar.update(self._task, completed=share, what=what)
+        self._bar.refresh()
+        if self._lines and what != self._part:
+            self._part, passed = what, time.monotonic() - self._began
+            left = f", about {passed * (1 - share) / share:.0f} s left" if share > 0 else ""
+            click.echo(f"{self._title}: {what} ({share:.0%} done{left})", err=True)
+
+    @contextlib.contextmanager
+    def hidden(self) -> Iterator[None]:
+        """Take the bar away while something is printed."""
+        self._bar.stop()
+        try:
+            yield
+        finally:
+            self._bar.start()
