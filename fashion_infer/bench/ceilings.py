@@ -1,4 +1,4 @@
-"""What a device can do at most, measured: fill, copy, and matrix products.
+"""Measured ceilings of a device: fill, copy, and matrix products.
 
 Run as a program, `python -m fashion_infer.bench.ceilings BACKEND DEVICE THREADS`, it prints them as one JSON
 object. In a process of its own PyTorch neither meets the profiler's CUPTI nor counts among the run's memory and time.
@@ -20,7 +20,7 @@ from .machines import open_machine
 # Bytes filled and copied: 17 times the 60 MB second-level cache of an H200; on a CPU beyond most third-level caches.
 _BYTES = {"cpu": 256 << 20, "gpu": 1 << 30}
 _ONE = np.ones((1, 1, 1, 1), np.float32)
-# Rows of the square matrices: 8,192 keep every multiprocessor of an H200 busy for some 20 ms in float32.
+# Rows of the square matrices: 8,192 keep every SM of an H200 busy for some 20 ms in float32.
 _SIZE = {"cpu": 2048, "gpu": 8192}
 _RUNS = 10
 _TIMEOUT = 120
@@ -54,7 +54,7 @@ def measure(backend: str, device: int = 0) -> Dict[str, float]:
 
 
 def _memory(machine) -> Iterator[Tuple[str, int, float]]:
-    """What merely moves memory: its name, the bytes that it moves, and its median in seconds."""
+    """Contenders that only move memory: name, bytes moved, and median in seconds."""
     work = machine.convolution(_ONE, _ONE, (_BYTES[machine.backend] // 4096, 1024))
     for contender, moved in work.limits():
         work.clock.time(contender.run, 1)

@@ -100,7 +100,7 @@ class GridResult(BenchResult):
     asked: int = 0  # points; fewer are in `cases` when the time ran out
 
     def as_dict(self) -> Dict[str, Any]:
-        """Everything for JSON, with the comparison against each peer."""
+        """The whole result for JSON, with the comparison against each peer."""
         return {**super().as_dict(), "standings": [each.as_dict() for each in standings.standings(self)]}
 
 
@@ -159,7 +159,7 @@ class Grid(Benchmark):
         return Trial(work, timed, {fill.name: moved for fill, moved in fills})
 
     def repeat(self, case: BenchCase, trial: Trial) -> int:
-        """As many runs as a point's share of time allows."""
+        """Runs that fit into a point's share of time."""
         once = sum((contender.clock or trial.work.clock).time(contender.run, 1)[0] for contender in trial.timed)
         return int(min(_MAX_RUNS, max(_MIN_RUNS, self.machine.point_seconds / once)))
 

@@ -173,7 +173,7 @@ class BenchCase:
 
 @dataclass
 class LogitsCheck:
-    """A network at one precision, before anything is timed: its logits (the softmax's inputs) beside float64's."""
+    """A network at one precision, before anything is timed: its logits (the softmax's inputs) against float64's."""
 
     edition: str
     name: str
@@ -202,13 +202,13 @@ class BenchResult:
 
     @property
     def wrong(self) -> List[str]:
-        """What is wrong, in words."""
+        """The incorrect contenders, in words."""
         checks = [f"{check.name} on {check.edition}" for check in self.logits if check.status == WRONG]
         rows = [(row, case) for case in self.cases for row in case.rows if row.status == WRONG]
         return checks + [f"{row.name} on {case.name}" for row, case in rows]
 
     def as_dict(self) -> Dict[str, Any]:
-        """Everything, for JSON; `documents.read` reads it."""
+        """The whole result for JSON; `documents.read` reads it."""
         return {**asdict(self), "cases": [case.as_dict() for case in self.cases]}
 
 

@@ -1,4 +1,4 @@
-"""What a benchmark is asked for, checked; and what went wrong, said in one line."""
+"""Requests for a benchmark, and their checks; errors of frameworks in one line."""
 
 import importlib.util
 import shlex
@@ -11,7 +11,7 @@ _PACKAGES = {"cudnn": None, "torch-compile": "torch"}
 
 
 class BenchRequest(NamedTuple):
-    """What is measured. Every benchmark reads the fields that it has a use for; none of them needs a dataset.
+    """A request. Every benchmark reads the fields that it has a use for; none of them needs a dataset.
 
     Attributes
     ----------

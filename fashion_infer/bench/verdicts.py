@@ -60,8 +60,8 @@ class Comparison(NamedTuple):
     facts: List[ComparedFact]
 
     def faults(self, allowed: float = 0.0) -> List[str]:
-        """What --check and --fail-above object to: ours slower beyond the noise and by more than the allowed share of
-        A's time, facts that differ."""
+        """Reasons for --check and --fail-above to fail: times of ours that are slower beyond the noise and by more than
+        the allowed share of A's, and facts that differ."""
         slower = [line for line in self.lines if line.verdict == SLOWER and line.ours]
         found = [f"{line.what} is slower" for line in slower if line.ratio is None or line.ratio > 1 + allowed]
         return found + [f"{fact.what} differs" for fact in self.facts if fact.verdict == DIFFERENT]

@@ -8,7 +8,7 @@ from .content import Part, Text, number, table
 
 
 def parts(found: Comparison) -> List[Part]:
-    """What differs between the two: settings, times, and facts that must not change."""
+    """Differences between the two: settings, times, and facts that must not change."""
     parts: List[Part] = [Text(f"A: {shown(found.a.name)}\nB: {shown(found.b.name)}")]
     if found.settings:
         parts.append(table("", ["setting that differs", "A", "B"], found.settings))

@@ -47,7 +47,7 @@ def _folded(found: tables.ProfileTable, shown: Table) -> Table:
 
 
 def costs(overhead: Sequence[Overhead], mode: str = "") -> List[Part]:
-    """What profiling costs."""
+    """The cost of profiling."""
     if not overhead:
         return [Text("Profiling overhead: not measured")]
     of_mode = f", {mode} mode" if mode else ""

@@ -10,7 +10,7 @@ from .throughput import Throughput
 
 
 class Figures(NamedTuple):
-    """Everything but the records, which only a timeline needs."""
+    """All figures of a profile; its records are kept apart, as only a timeline needs them."""
 
     tables: List[ProfileTable]  # activities of the GPU or the CPU, then calls into CUDA or MXNet
     usage: Optional[Usage] = None  # of the program up to the end of the profiled passes; None without a profiler
@@ -32,7 +32,7 @@ class Figures(NamedTuple):
 
 
 def from_dict(data: Dict[str, Any]) -> Figures:
-    """What `as_dict` gave, read again; KeyError or TypeError for anything else."""
+    """Figures from the dictionary that `as_dict` gave; KeyError or TypeError for anything else."""
     return Figures(
         tables=[ProfileTable(table["title"], _each(tables.Row, table["rows"])) for table in data["tables"]],
         usage=Usage(**data["usage"]),

@@ -1,4 +1,4 @@
-"""What profiling itself costs: passes with and without it, taking turns in one process."""
+"""The cost of profiling itself: passes with and without it, taking turns in one process."""
 
 import statistics
 from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
@@ -24,7 +24,7 @@ class Schedule(NamedTuple):
         return index < self.shown or (index - self.shown) // (self.settling + 1) % 2 == 1
 
     def counted(self, passes: Sequence[float]) -> Tuple[Sequence[float], Sequence[float]]:
-        """Those that count for the overhead, without the profiler and with it."""
+        """The passes that count for the overhead, without the profiler and with it."""
         each = self.settling + 1
         first = self.shown + self.settling
         return passes[first :: 2 * each], passes[first + each :: 2 * each]
@@ -45,7 +45,7 @@ class Overhead(NamedTuple):
 
 
 def measured(layers: Sequence[LayerResult], walls: Sequence[float], schedule: Schedule) -> List[Overhead]:
-    """Of each Op Time, and of a whole pass.
+    """The overhead of each Op Time, and of a whole pass.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What every source of measurements gives and every table and timeline takes: records."""
+"""Records, which every source of measurements gives and every table and timeline takes."""
 
 from typing import Any, Dict, List, NamedTuple, Sequence
 
@@ -26,7 +26,7 @@ class Record(NamedTuple):
 
 
 def of(records: Sequence[Record], *kinds: str) -> List[Record]:
-    """Those of some kinds, in the order of their start."""
+    """The records of some kinds, in the order of their start."""
     return sorted((r for r in records if r.kind in kinds), key=lambda r: (r.start, -r.duration))
 
 

@@ -22,7 +22,7 @@ from .sources.mxnet import MXNetSource, named
 
 
 class ProfiledRun(NamedTuple):
-    """What a profiled run found."""
+    """The results of a profiled run."""
 
     result: Result
     figures: Figures
@@ -136,7 +136,7 @@ def _unprofiled(layer: LayerResult, schedule: overhead.Schedule) -> LayerResult:
 
 
 def _log(layers: Sequence[LayerResult], passes: int) -> List[Tuple[str, OpTime]]:
-    """What the library logged, as it logged it: pass by pass, slice by slice, stage by stage."""
+    """The library's log in its order: pass by pass, slice by slice, stage by stage."""
     made = []
     for index in range(passes):
         logged = [layer for layer in layers if layer.log and layer.log[index]]

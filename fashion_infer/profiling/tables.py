@@ -23,14 +23,14 @@ class Row(NamedTuple):
 
 
 class ProfileTable(NamedTuple):
-    """What nvprof printed under one heading: rows sorted by time, longest first."""
+    """A table as nvprof printed it under one heading: rows sorted by time, longest first."""
 
     title: str
     rows: List[Row]
 
     @property
     def time(self) -> int:
-        """Of all rows, in nanoseconds."""
+        """Total time of the rows, in nanoseconds."""
         return sum(row.time for row in self.rows)
 
 

@@ -1,4 +1,4 @@
-"""What each convolution kernel reached: bytes and operations a second, beside the device's ceilings."""
+"""Throughput of each convolution kernel: bytes and operations per second, against the device's ceilings."""
 
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
@@ -50,7 +50,7 @@ def _bytes(op: OpTime, after: Optional[OpTime]) -> int:
 
 
 def shares(gb_s: float, tflop_s: float, ceilings: Optional[Dict[str, float]]) -> Tuple[Optional[float], ...]:
-    """Of the fill ceiling and of the float32 ceiling; None for one that was not measured."""
+    """Shares of the fill ceiling and of the float32 ceiling; None for one that was not measured."""
     known = ceilings or {}
     held_to = ((gb_s, "fill_gb_s"), (tflop_s, "fp32_tflop_s"))
     return tuple(rate / known[name] if name in known else None for rate, name in held_to)

@@ -59,7 +59,7 @@ class Baseline(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """Everything."""
+    """All measurements of a report."""
 
     request: ReportRequest
     started: str
@@ -86,7 +86,7 @@ class Measured(NamedTuple):
 
     @property
     def wrong(self) -> List[str]:
-        """Whatever was not as it must be, in words."""
+        """Everything that is incorrect, in words."""
         found = [text for result in (self.convolutions, self.networks) if result for text in result.wrong]
         found += [
             f"{c.model} ({c.weights} weights, {c.mode} mode, {c.operator}) on {c.n} images"
@@ -187,7 +187,7 @@ def measure(request: ReportRequest, tick: Tick = lambda share, what: None) -> Me
 
 
 def _attempt(call: Callable[[], T]) -> Tuple[Optional[T], str]:
-    """What the call returns, or why this machine cannot."""
+    """The call's result, or the reason why this machine has none."""
     try:
         return call(), ""
     except (DeviceError, ImportError) as error:

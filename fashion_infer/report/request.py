@@ -1,11 +1,11 @@
-"""What a report was asked for, and the commands that measure its parts again."""
+"""The request for a report, and the commands that measure its parts again."""
 
 import shlex
 from typing import List, NamedTuple, Optional
 
 
 class ReportRequest(NamedTuple):
-    """What the user asked for; None is the default of a report."""
+    """The user's request; None is the default of a report."""
 
     backend: str = "auto"
     model: Optional[str] = None
@@ -14,7 +14,7 @@ class ReportRequest(NamedTuple):
     data_dir: Optional[str] = None
     device: int = 0
     quick: bool = False
-    kernel: Optional[str] = None  # for the operator mode, and beside the ladder: a name, or a kernel file
+    kernel: Optional[str] = None  # name or path, for the operator mode and the ladder
     kernel_format: Optional[str] = None  # of the kernel's file, to insist on one
 
     def command(self, out: str) -> str:

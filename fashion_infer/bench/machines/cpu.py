@@ -51,7 +51,7 @@ class Cpu:
         _keep_freed_memory()
 
     def describe(self, peers: Sequence[str]) -> Tuple[Dict, Dict]:
-        """What identifies this machine, and versions."""
+        """The machine's identity, and versions."""
         device = {"name": _cpu_name(), "instructions": build.cpu_isa(), "threads": self.threads}
         packages = dict.fromkeys(package_of(peer) for peer in peers)
         return device, {"numpy": np.__version__, **{package: _version(package) for package in packages}}
@@ -80,10 +80,10 @@ class Cpu:
         self.check_convolution(shape)
 
     def release(self) -> None:
-        """Nothing: malloc keeps what is freed, on purpose (`_keep_freed_memory`)."""
+        """Keep all memory: malloc holds what is freed, on purpose (`_keep_freed_memory`)."""
 
     def cases(self, batches: Sequence[int]) -> List[Tuple[str, int]]:
-        """What is measured of a network: (where, batch)."""
+        """The cases of a network: (where, batch)."""
         return [(MEMORY, batch) for batch in batches]
 
     def check_network(self, network: RandomNetwork, batch: int, peers: Sequence[str]) -> None:

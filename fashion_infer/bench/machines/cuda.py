@@ -45,7 +45,7 @@ class Cuda:
         _mxnet.set_threads(thread_pool.size())  # before MXNet builds the first network
 
     def describe(self, peers: Sequence[str]) -> Tuple[Dict, Dict]:
-        """What identifies this device, and versions."""
+        """The device's identity, and versions."""
         device = self.device._asdict()
         del device["memory_free"]
         return device, {"numpy": np.__version__, **self.tensors.versions()}
@@ -79,7 +79,7 @@ class Cuda:
         self.tensors.release()
 
     def cases(self, batches: Sequence[int]) -> List[Tuple[str, int]]:
-        """What is measured of a network: (where, batch)."""
+        """The cases of a network: (where, batch)."""
         return [(where, batch) for batch in batches for where in (DEVICE, HOST)] + [(STAGE, max(batches))]
 
     def check_network(self, network: RandomNetwork, batch: int, peers: Sequence[str]) -> None:
@@ -223,8 +223,8 @@ class _Events:
 
 
 class _Queued(_Events):
-    """The same with all runs queued before the device begins. The host's share of a launch, some microseconds in which
-    the device would idle, stays out of everyone's time."""
+    """A clock by events with all runs queued before the device begins: the host's share of a launch, some microseconds
+    in which the device would idle, stays out of everyone's time."""
 
     slow = 8e-3
 

@@ -23,7 +23,7 @@ def check_memory(needed: int) -> None:
 
 
 def proc(file: str, key: str) -> Optional[str]:
-    """What a file of /proc says of a key; None where it does not."""
+    """The value of a key in a file of /proc; None where it has none."""
     try:
         lines = Path("/proc", file).read_text().splitlines()
     except OSError:

@@ -108,7 +108,7 @@ class CupyTensors:  # pragma: no cover (needs a CUDA device; tests/gpu runs it)
         return self.cupy.empty(shape, "float32")
 
     def random(self, shape, pixels, seed):
-        """As PyTorch's."""
+        """Pixels, 0 to 255 as float32, or values of -1 to 1."""
         values = self.cupy.random.RandomState(seed).random_sample(tuple(shape), "float32")
         values *= 256 if pixels else 2
         if pixels:

@@ -1,4 +1,4 @@
-"""What a user could run instead of ours: a file a peer. The files of `machines` list which peers run where.
+"""Alternatives to our kernels and networks, one file per peer. The files of `machines` list which peers run where.
 
 A peer's functions return contenders, whose samples are outputs as NumPy. They raise ImportError or DeviceError where
 the peer cannot be loaded. On the CPU they take, of one convolution, x (B,C,H,W) and weight (M,C,K,K), and of a network

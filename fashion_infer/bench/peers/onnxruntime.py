@@ -22,7 +22,7 @@ def network(network, x: np.ndarray, threads: int) -> List[Contender]:
 
 
 def _contenders(layers, weights, x, threads):
-    importlib.import_module("onnxruntime")  # before the model is made: who has neither is to hear of this one
+    importlib.import_module("onnxruntime")  # first, so that a user who lacks both packages reads about this one
     *_, last = walk(layers, x.shape[1:])
     y = np.empty((len(x), *last.output), np.float32)
     run = _session(onnx_model.network(layers, weights, x.shape), x, y, threads)

@@ -20,7 +20,7 @@ from ..isolated_run import run_isolated
         "--kernels",
         "kernel",
         metavar="NAME",
-        help="For the operator mode, and beside the ladder: a name, or a kernel file.",
+        help="Kernel name, or path to your kernel file, for the operator mode and the ladder.",
     ),
     options.kernel_format,
     options.timeout,

@@ -1,4 +1,4 @@
-"""What all benchmarks share on the command line: options of history, progress, tables, files, and the exit code."""
+"""Running any benchmark from the command line: options of history, progress, tables, files, and the exit code."""
 
 import json
 
@@ -97,7 +97,7 @@ def refuse(given, why):
 
 
 def numbers(option, words):
-    """Whole numbers, with commas between them or the option repeated; UsageError for anything else."""
+    """The whole numbers of an option, with commas between them or the option repeated; UsageError for anything else."""
     try:
         return tuple(int(word) for part in words for word in part.split(","))
     except ValueError:

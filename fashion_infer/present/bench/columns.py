@@ -62,12 +62,12 @@ def _class(row: Measurement, case: BenchCase) -> Optional[str]:
 
 
 def note(row: Measurement, case: BenchCase) -> Optional[str]:
-    """What keeps a row without a time."""
+    """The reason why a row has no time."""
     return {WRONG: "(WRONG)", SKIPPED: "(does not take this layer)"}.get(row.status)
 
 
 def idea(row: Measurement) -> str:
-    """What a contender does."""
+    """The idea of a contender."""
     return row.summary or ("peer" if row.kind == PEER else "")
 
 
@@ -95,7 +95,7 @@ IDEA = Field("idea", lambda row, case: " ".join(filter(None, (idea(row), note(ro
 
 
 def ratios(peers: List[str], shown: Optional[str]) -> List[Field]:
-    """How many times faster than each peer a row is; a terminal has room for the fastest of them."""
+    """Columns of speed relative to each peer; a terminal has room for the fastest peer's."""
 
     def ratio(peer: str) -> Field:
         return Field(f">x {peer}", lambda row, case: number(row.faster_than.get(peer), ".2f"), detail=peer != shown)

@@ -58,7 +58,7 @@ def _contenders(result: BenchResult) -> Table:
 
 
 def _overview(result: BenchResult) -> List[Part]:
-    """Of several batch sizes: every convolution in a row."""
+    """Every convolution in a row, for results of several batch sizes."""
     rows = [(row, case) for case in result.cases for row in [case.row(case.auto)] if row is not None]
     return [one_row_a_case("The kernel that auto runs", rows, [Field("convolution", lambda row, case: case.title)])]
 

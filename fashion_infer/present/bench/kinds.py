@@ -1,4 +1,4 @@
-"""What the page of one kind of benchmark says; `pages` puts it together."""
+"""The text of one kind of benchmark; `pages` puts it together."""
 
 from typing import Any, Callable, List, NamedTuple
 

@@ -12,7 +12,7 @@ from .kinds import BenchText
 
 
 def text_of(result: BenchResult) -> BenchText:
-    """What is said of a result of its kind."""
+    """The text of a result's kind."""
     if isinstance(result, GridResult):
         return grid.TEXT
     if isinstance(result, StreamResult):

@@ -1,4 +1,4 @@
-"""What a network gets wrong: the confusion matrix, the most frequent mistakes, and the images."""
+"""A network's mistakes: the confusion matrix, the most frequent ones, and the images."""
 
 from typing import Callable, Dict, List, Optional
 
@@ -12,7 +12,7 @@ _MOST_CONFUSED = 10
 
 
 def title(result) -> str:
-    """What pictures of a run's predictions are called."""
+    """The title of pictures of a run's predictions."""
     return f"{result.model}, correctness {result.correctness} on {result.n} images"
 
 

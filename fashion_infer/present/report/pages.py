@@ -94,7 +94,7 @@ def _head(measured, out: str) -> List[Part]:
     if result.data_source == "synthetic":
         facts.append("The images are the built-in synthetic set: correctness is not that on Fashion-MNIST.")
     if measured.request.quick:
-        facts.append("Quick: this report used --quick, fewer repeats and smaller batches. Its times scatter more.")
+        facts.append("Quick: this report used --quick, fewer repeats and smaller batches. Its times are noisier.")
     if measured.wrong:
         facts.insert(0, f"WRONG: {'; '.join(measured.wrong)}.")
     return [*parts, *map(Text, facts)]

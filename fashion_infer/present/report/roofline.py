@@ -48,9 +48,9 @@ def parts(
 
 
 def ceilings_parts(ceilings: Optional[Dict[str, float]], why_not: Optional[str], backend: str) -> List[Part]:
-    """What the device can do at most, or why that was not measured."""
+    """The device's ceilings, or why they were not measured."""
     if not ceilings:
-        return [Missing(f"No ceilings: they were not measured: {why_not}.")]
+        return [Missing(f"No ceilings measured: {why_not}.")]
     known = [ceiling(name, value, backend) for name, value in ceilings.items()]
     rows = [[name, (value, three_digits(value))] for name, value in known]
     return [table("Ceilings", ["ceiling", ">measured"], rows)]

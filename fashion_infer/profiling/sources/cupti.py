@@ -78,7 +78,7 @@ class CuptiSource:
         self._on = False
 
     def take(self) -> List[Record]:
-        """What was recorded up to the last stop, and forget it."""
+        """Return the records up to the last stop, and forget them."""
         raw, self._raw = self._raw, []
         calls = [self._call(values) for what, values in raw if what == "call"]
         return [self._activity(what, values) for what, values in raw if what != "call"] + records.outermost(calls)

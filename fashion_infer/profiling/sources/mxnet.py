@@ -36,7 +36,7 @@ class MXNetSource:
         self._mx.profiler.set_state("stop")
 
     def take(self) -> List[Record]:
-        """What was recorded, and forget it; DeviceError where MXNet, which says nothing, could not write it all."""
+        """Return the records, and forget them; DeviceError where MXNet silently failed to write them all."""
         self._mx.profiler.set_state("run")  # it dumps only while it runs
         with _mxnet.quiet():
             self._mx.profiler.dump(finished=True)
