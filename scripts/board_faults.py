@@ -29,7 +29,7 @@ from sqlalchemy import create_engine, func, select, text
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import board_trial
 
-from fashion_infer.board.store.models import Job, Judgement, Submission
+from fashion_infer.board.store.models import JobRow, Judgement, SubmissionRow
 
 _PEOPLE = 12
 _GRADER = 0.6  # seconds
@@ -140,7 +140,7 @@ def wrongs(store, acknowledged):
         judged = collections.defaultdict(list)
         for one in session.scalars(select(Judgement)):
             judged[one.submission_id].append(one)
-        status = dict(session.execute(select(Submission.id, Submission.status)).all())
+        status = dict(session.execute(select(SubmissionRow.id, SubmissionRow.status)).all())
     for identifier, ms in acknowledged.items():
         ends = judged.get(identifier, [])
         if len(ends) != 1 or ends[0].status != "judged" or ends[0].op_ms != ms:
@@ -184,13 +184,13 @@ def rounds(trial, count, rng, database=None, kinds=("service", "dispatcher", "wo
             trial.cluster.mend()
         with store.read() as session:
             return not session.scalar(
-                select(func.count()).select_from(Job).where(Job.state.in_(("queued", "running")))
+                select(func.count()).select_from(JobRow).where(JobRow.state.in_(("queued", "running")))
             )  # fmt: skip
 
     found = [] if patient(all_in, 600) else ["the queue does not come to its end"]
     found += wrongs(store, people.acknowledged)
     with store.read() as session:
-        again = session.scalar(select(func.sum(Job.attempts)))
+        again = session.scalar(select(func.sum(JobRow.attempts)))
     say(f"struck {dict(struck)}; {len(people.acknowledged)} acknowledged, {people.sent_again} sendings unanswered, "
         f"{again} graders died, {idle} rounds found nothing running, {len(found)} wrong")  # fmt: skip
     store.close()

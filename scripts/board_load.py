@@ -27,7 +27,7 @@ from sqlalchemy import select
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import board_trial
 
-from fashion_infer.board.store.models import Job, Judgement, Submission
+from fashion_infer.board.store.models import JobRow, Judgement, SubmissionRow
 
 _OFTEN, _TIMES = 10, 3  # one person in ten hands in so often
 _GRADER = 2.0  # seconds
@@ -130,14 +130,14 @@ def measure(trial, options) -> int:
     end = time.monotonic() + 120 + len(plan) * _GRADER
     while time.monotonic() < end:
         with store.read() as session:
-            left = session.scalar(select(Job.id).where(Job.state.in_(("queued", "running"))).limit(1))
+            left = session.scalar(select(JobRow.id).where(JobRow.state.in_(("queued", "running"))).limit(1))
         if left is None:
             break
         time.sleep(0.5)
     with store.read() as session:
         jobs = session.execute(
-            select(Job.id, Job.submission_id, Job.queued_at, Job.started_at, Submission.person_id).join(Job.submission)
-            .where(Submission.id.in_([identifier for _, identifier, _ in sent]))
+            select(JobRow.id, JobRow.submission_id, JobRow.queued_at, JobRow.started_at, SubmissionRow.person_id).join(JobRow.submission)
+            .where(SubmissionRow.id.in_([identifier for _, identifier, _ in sent]))
         ).all()  # fmt: skip
         judged = set(session.scalars(select(Judgement.submission_id)))
     store.close()

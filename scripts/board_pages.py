@@ -26,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 import filled_board
 from board_trial import free_port
 
-from fashion_infer.board.settings import Settings
+from fashion_infer.board.settings import BoardSettings
 from fashion_infer.board.store.database import Store, url_of
 
 _PAGES = ("/", "/mine", "/queue")
@@ -40,7 +40,7 @@ def serve(folder: str, port: int) -> None:
 
     from fashion_infer.board.service import create_app
 
-    uvicorn.run(create_app(Settings(data=folder)), port=port, log_level="error")
+    uvicorn.run(create_app(BoardSettings(data=folder)), port=port, log_level="error")
 
 
 def signed_in(url: str, token: str) -> requests.Session:

@@ -8,7 +8,16 @@ from sqlalchemy import text
 
 from fashion_infer.board.store import models as models
 from fashion_infer.board.store import people
-from fashion_infer.board.store.models import Content, Job, Judgement, LogLine, Person, Submission, Token, WebSession
+from fashion_infer.board.store.models import (
+    Content,
+    JobRow,
+    Judgement,
+    LogLine,
+    Person,
+    SubmissionRow,
+    Token,
+    WebSession,
+)
 from fashion_infer.board.store.types import FAILED, JUDGED, QUEUED, REFUSED, RUNNING, short_id
 
 NOW = datetime.now(timezone.utc)
@@ -86,13 +95,13 @@ def waits(session, of, round_=0, when=None, state=QUEUED, name="new-forward.cu",
     when = when or NOW - timedelta(minutes=1)
     made = _submission(session, of, name, state, when, False, log, None)
     started = NOW - timedelta(seconds=4) if state == RUNNING else None
-    session.add(Job(submission_id=made.id, backend="gpu", round=round_, queued_at=when, state=state, started_at=started,
-                    lease="x" * 24 + made.id if started else None))  # fmt: skip
+    session.add(JobRow(submission_id=made.id, backend="gpu", round=round_, queued_at=when, state=state,
+                       started_at=started, lease="x" * 24 + made.id if started else None))  # fmt: skip
     return made
 
 
 def _submission(session, of, name, status, when, final, log, identifier):
-    made = Submission(id=identifier or short_id(), class_id=of.class_id, person_id=of.id, key=str(random.random()),
+    made = SubmissionRow(id=identifier or short_id(), class_id=of.class_id, person_id=of.id, key=str(random.random()),
                       digest="ab" * 32, name=name, size=1234, status=status, submitted_at=when,
                       final=final)  # fmt: skip
     session.add(made)
@@ -135,6 +144,17 @@ def semester(store, people_=30, each=8, seed=1, waiting=12, **other):
         for index in range(waiting):
             waits(session, everybody[index % people_], index // people_)
     return tokens
+
+
+def empty(app):
+    """Delete everything from an application's database, and what it remembers."""
+    from fashion_infer.board.page.queue_cache import QueueCache
+    from fashion_infer.board.page.standings import Standings
+
+    with app.state.store.write() as session:
+        for table in reversed(models.Base.metadata.sorted_tables):
+            session.execute(table.delete())
+    app.state.queues, app.state.standings = QueueCache(), Standings()
 
 
 def sign_in(store, name):

@@ -8,7 +8,7 @@ from datetime import datetime, timezone
 _OWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "color_message"}
 
 
-class Lines(logging.Formatter):
+class JsonLines(logging.Formatter):
     """One object a line: at, level, from, message, and what was given as `extra`."""
 
     def format(self, record: logging.LogRecord) -> str:
@@ -26,7 +26,7 @@ class Lines(logging.Formatter):
 def begin() -> None:
     """Send this process's logs to stderr."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(Lines())
+    handler.setFormatter(JsonLines())
     logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
     for noisy in ("alembic", "ray"):
         logging.getLogger(noisy).setLevel(logging.WARNING)

@@ -1,7 +1,5 @@
-"""The web application: the API under /api/v1, the page where it is there, health and metrics."""
+"""The web application: the API under /api/v1, the pages, health and metrics."""
 
-import importlib
-import importlib.util
 import time
 
 from fastapi import FastAPI
@@ -10,11 +8,14 @@ from starlette.datastructures import MutableHeaders
 
 from .. import __version__
 from .api import failures, health, routes
-from .settings import Settings
+from .page import routes as pages
+from .page.queue_cache import QueueCache
+from .page.standings import Standings
+from .settings import BoardSettings
 from .store.database import Store, url_of
-from .store.refused import Refused
+from .store.refusals import RefusedSignIns
 
-# Nothing is loaded but what this service serves itself, no script or style within a page, and no frame around it.
+# A page loads only what this service serves, has no inline script or style, and stands in no frame.
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
     "font-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
@@ -27,19 +28,19 @@ HEADERS = {
 }
 
 
-def create_app(settings: Settings) -> FastAPI:
+def create_app(settings: BoardSettings) -> FastAPI:
     """Make the application.
 
     Parameters
     ----------
     settings
-        What the board is started with.
+        The board's options.
 
     Returns
     -------
     FastAPI
-        `app.state.store` is the opened database, `app.state.settings` the settings, `app.state.refused` counts what is
-        refused: routes find them there.
+        With `state.store`, the opened database, `state.settings`, and what all requests share: `state.refused` counts
+        refused sign-ins, `state.queues` and `state.standings` keep what many readers ask for.
 
     Raises
     ------
@@ -54,19 +55,18 @@ def create_app(settings: Settings) -> FastAPI:
     if settings.proxies:
         app.add_middleware(_OnlyTls)
     app.state.began = time.monotonic()
-    app.state.refused = Refused(app.state.store)
+    app.state.refused = RefusedSignIns(app.state.store)
+    app.state.queues, app.state.standings = QueueCache(), Standings()
     app.add_middleware(_Headers)
     failures.install(app)
     app.include_router(health.router)
     app.include_router(routes.router, prefix="/api/v1")
-    if importlib.util.find_spec(f"{__package__}.page") is not None:
-        page = importlib.import_module(f"{__package__}.page.routes")
-        app.include_router(page.router)
+    app.include_router(pages.router)
     return app
 
 
 class _Headers:
-    """Puts `HEADERS` on every answer that does not say otherwise itself."""
+    """Adds `HEADERS` to every answer that does not set them itself."""
 
     def __init__(self, app):
         self._app = app
@@ -90,14 +90,14 @@ class _Headers:
 
 
 class _OnlyTls:
-    """Behind a proxy that has TLS: refuses what did not come through it, but for a supervisor's look at /healthz."""
+    """Behind a proxy with TLS, refuses requests that did not come through it, except for /healthz."""
 
     def __init__(self, app):
         self._app = app
 
     async def __call__(self, scope, receive, send):
         if scope["type"] == "http" and scope.get("scheme") != "https" and scope["path"] != "/healthz":
-            said = "this board is reached by https, through its proxy, which says so with X-Forwarded-Proto: https"
+            said = "use https, through the board's proxy, which must send X-Forwarded-Proto: https"
             await JSONResponse({"detail": said}, 403)(scope, receive, send)
             return
         await self._app(scope, receive, send)

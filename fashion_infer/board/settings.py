@@ -3,7 +3,7 @@
 from typing import NamedTuple, Optional
 
 
-class Settings(NamedTuple):
+class BoardSettings(NamedTuple):
     """Of `board serve`.
 
     Attributes

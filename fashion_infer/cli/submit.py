@@ -4,7 +4,7 @@ import click
 
 from ..errors import CheckFailed, DeviceError
 from . import options
-from .board.asking import BOARD, client_of, line, outcome, waits
+from .board.client import BOARD, client_of, line, outcome, verdict, waits
 from .groups import Command
 
 
@@ -16,21 +16,21 @@ from .groups import Command
 @click.argument("source", metavar="SUBMISSION")
 @options.takes(
     *BOARD,
-    click.option("--class", "of_class", metavar="NAME", help="To make sure that the token is of this class."),
-    click.option("--final", is_flag=True, help="Hand it in as the one that counts for marks."),
-    click.option("--again", is_flag=True, help="Have it judged again, even if these bytes were handed in before."),
-    click.option("--detach", is_flag=True, help="Print its identifier and leave; `board log ID --follow` follows."),
+    click.option("--class", "of_class", metavar="NAME", help="Require that your token is for this class."),
+    click.option("--final", is_flag=True, help="Submit it as the one that counts for marks."),
+    click.option("--again", is_flag=True, help="Judge it again even if the same bytes were submitted before."),
+    click.option("--detach", is_flag=True, help="Print the identifier and exit; see `board log ID --follow`."),
 )
 def command(source, url, authority, of_class, final, again, detach):
-    """Hand in a kernel to the class's board; ends with verdict and rank.
+    """Submit a kernel to your class's board and wait for verdict and rank.
 
-    SUBMISSION is a kernel file, a folder or an archive. Its log is printed while it is judged. Exit 0 when it was
+    SUBMISSION is a kernel file, a folder or an archive. Prints the log while it is judged. Exits with 0 when it was
     judged, whatever the marks; 1 when it was refused or cancelled; 4 when the board could not judge.
     """
-    from ..board import packing
+    from ..board import upload
     from ..present.render import terminal
 
-    sent = packing.packed(source)
+    sent = upload.packed(source)
     client = client_of(url, authority)
     found = client.submit(sent.name, sent.content, of_class, final, again)
     if detach:
@@ -42,10 +42,12 @@ def command(source, url, authority, of_class, final, again, detach):
         for text in client.log(found["id"]):
             terminal.say(text)
     except KeyboardInterrupt:
-        terminal.notice(f"it goes on without you: board log {found['id']} --follow, board cancel {found['id']}")
+        terminal.notice(f"judging continues: board log {found['id']} --follow, board cancel {found['id']}")
         raise
     found = client.submission(found["id"])
     judged = found["judgement"]
+    for text in verdict(found):
+        terminal.say(text)
     if found["status"] == "judged":
         terminal.say(line(found))
         return

@@ -2,8 +2,8 @@
 
 from datetime import timedelta
 
-from fashion_infer.board.store import accepting, people, queue
-from fashion_infer.board.store.models import Class, Person, Submission
+from fashion_infer.board.store import admission, people, queue
+from fashion_infer.board.store.models import Class, Person, SubmissionRow
 
 
 class Kit:
@@ -38,7 +38,7 @@ class Kit:
         content = content if content is not None else f"kernel {self.number}".encode()
         with self.store.write() as session:
             person = session.get_one(Person, self.people[who])
-            return accepting.accept(session, person, "k.cu", content, at=self.now, **options).submission.id
+            return admission.accept(session, person, "k.cu", content, at=self.now, **options).submission.id
 
     def claim(self, owner="me"):
         """The next job."""
@@ -50,7 +50,7 @@ class Kit:
         self.pass_time(seconds)
         fields = {"status": "judged", "ranked": True, "op_ms": ms, "points": 10.0, "out_of": 10.0, "seconds": seconds}
         with self.store.write() as session:
-            return queue.finish(session, claimed.lease, queue.Outcome(**{**fields, **outcome}), self.now)
+            return queue.finish(session, claimed.lease, queue.JudgingOutcome(**{**fields, **outcome}), self.now)
 
     def judge(self, ms=1.0, **outcome):
         """Take the next one and judge it; its submission's identifier."""
@@ -69,4 +69,4 @@ class Kit:
     def status(self, identifier):
         """Of a submission."""
         with self.store.read() as session:
-            return session.get_one(Submission, identifier).status
+            return session.get_one(SubmissionRow, identifier).status

@@ -18,7 +18,7 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from fashion_infer.board import logs, service
-from fashion_infer.board.settings import Settings
+from fashion_infer.board.settings import BoardSettings
 from fashion_infer.board.store import audit
 from fashion_infer.board.store.types import now
 
@@ -33,7 +33,7 @@ class Service:
     def __init__(self, kit, data):
         self.kit, kit.now = kit, now()  # the service goes by the clock on the wall
         kit.change(deadline=None)
-        self.app = service.create_app(Settings(data=data))
+        self.app = service.create_app(BoardSettings(data=data))
         self.app.state.store.close()
         self.app.state.store = kit.store
         self.client = TestClient(self.app, raise_server_exceptions=False)
@@ -242,7 +242,7 @@ def test_a_log_waits_for_its_next_line(little):
 
 def test_log_lines_are_json(capsys):
     record = logging.makeLogRecord({"name": "x", "msg": "a %s", "args": ("b\nc",), "levelname": "INFO", "who": "Ann"})
-    line = logs.Lines().format(record)
+    line = logs.JsonLines().format(record)
     assert "\n" not in line
     assert {key: json.loads(line)[key] for key in ("message", "who", "level")} == {
         "message": "a b\nc", "who": "Ann", "level": "info"}  # fmt: skip

@@ -19,7 +19,7 @@ import yaml
 from test_board_tls import certificate
 
 from fashion_infer.cli import main
-from fashion_infer.cli.board.opening import database
+from fashion_infer.cli.board.store import database
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "examples" / "board"

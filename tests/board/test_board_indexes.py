@@ -5,8 +5,8 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import event, insert, text
 
-from fashion_infer.board.store import expectation, models, queue, reading
-from fashion_infer.board.store.models import Job, Submission
+from fashion_infer.board.store import expectation, models, queries, queue
+from fashion_infer.board.store.models import JobRow, SubmissionRow
 
 JOBS = 20_000
 
@@ -19,11 +19,11 @@ def term(kit):
         for start in range(0, JOBS, 1000):
             each = [(f"s{number}", before - timedelta(seconds=60 * (JOBS - number)))
                     for number in range(start, start + 1000)]  # fmt: skip
-            session.execute(insert(Submission), [
+            session.execute(insert(SubmissionRow), [
                 {"id": one, "class_id": kit.class_id, "person_id": people[number % 3], "key": one, "digest": "",
                  "name": "k.cu", "size": 1, "status": "judged", "submitted_at": at}
                 for number, (one, at) in enumerate(each)])  # fmt: skip
-            session.execute(insert(Job), [
+            session.execute(insert(JobRow), [
                 {"submission_id": one, "backend": "cpu", "state": "done", "round": start + number, "queued_at": at}
                 for number, (one, at) in enumerate(each)])  # fmt: skip
     for who in ("Ann", "Bob", "Cid", "Ann"):
@@ -40,19 +40,19 @@ QUESTIONS = {
     "renew": lambda kit, session: queue.renew(session, [kit.running.lease], kit.now),
     "recover what ran out": lambda kit, session: queue.recover(session, at=kit.now),
     "recover an owner's": lambda kit, session: queue.recover(session, "me"),
-    "finish": lambda kit, session: queue.finish(session, kit.running.lease, queue.Outcome("judged"), kit.now),
+    "finish": lambda kit, session: queue.finish(session, kit.running.lease, queue.JudgingOutcome("judged"), kit.now),
     "give back": lambda kit, session: queue.give_back(session, kit.running.lease, "it died", at=kit.now),
     "expected": lambda kit, session: expectation.expected(session, waits(session), kit.now),
     "schedule": lambda kit, session: expectation.schedule(session, "cpu", kit.now),
-    "how many wait": lambda kit, session: reading.waiting(session, "cpu"),
-    "the queue": lambda kit, session: reading.queue(session, kit.of_class(session), kit.person(session, "Ann")),
+    "how many wait": lambda kit, session: queries.waiting(session, "cpu"),
+    "the queue": lambda kit, session: queries.queue(session, kit.of_class(session), kit.person(session, "Ann")),
     "accept": lambda kit, session: kit.submit("Cid"),
 }
 
 
 def waits(session):
     """A submission that does."""
-    return session.query(Submission).filter_by(status="queued").first()
+    return session.query(SubmissionRow).filter_by(status="queued").first()
 
 
 def plans(kit, question):
@@ -97,7 +97,7 @@ def test_no_question_reads_every_job(term):
 
 def test_that_is_because_of_each_index(term):
     """The test above sees it where one of them is not there; PostgreSQL would read another whole, so there all go."""
-    indexes = sorted(models.Job.__table__.indexes, key=lambda index: index.name)
+    indexes = sorted(models.JobRow.__table__.indexes, key=lambda index: index.name)
     assert len(indexes) == 3
     for some in [indexes] if term.store.engine.dialect.name == "postgresql" else [[index] for index in indexes]:
         for index in some:

@@ -7,16 +7,16 @@ import time
 import board_trial
 import pytest
 from board_kit import Kit
+from fashion_infer.board.page.view import queues
 from sqlalchemy import func, select
 
 from fashion_infer.board.page import queue_cache
-from fashion_infer.board.page.view import queues
 from fashion_infer.board.queue import dispatcher as dispatching
 from fashion_infer.board.queue.dispatcher import Dispatcher
-from fashion_infer.board.store import expectation, reading
-from fashion_infer.board.store.models import Job, Judgement, LogLine
+from fashion_infer.board.store import expectation, queries
+from fashion_infer.board.store.models import JobRow, Judgement, LogLine
 from fashion_infer.board.store.types import now
-from fashion_infer.cli.board.asking import waits
+from fashion_infer.cli.board.client import waits
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="Ray is not here")
 
@@ -38,15 +38,15 @@ def cluster():
 def board(cluster, small, monkeypatch):
     """A dispatcher on that cluster, the service's health, and people who hand in."""
     fastapi = pytest.importorskip("fastapi.testclient")
-    from fashion_infer.board.queue.on_ray import OnRay
+    from fashion_infer.board.queue.ray_graders import OnRay
     from fashion_infer.board.service import create_app
-    from fashion_infer.board.settings import Settings
+    from fashion_infer.board.settings import BoardSettings
 
     small.change(deadline=None)
     small.now = now()
     monkeypatch.setattr(dispatching, "KEEPING", 0.5)
     graders = OnRay(board_trial.FAKE, cluster.address, 0)
-    app = create_app(Settings(data=os.path.dirname(small.store.engine.url.database)))
+    app = create_app(BoardSettings(data=os.path.dirname(small.store.engine.url.database)))
     small.dispatcher, small.client = Dispatcher(small.store, graders, "me"), fastapi.TestClient(app)
     yield small
     graders.close()
@@ -65,13 +65,13 @@ def until(board, true, seconds=120):
 def states(board):
     """How many jobs are in which state."""
     with board.store.read() as session:
-        return dict(session.execute(select(Job.state, func.count()).group_by(Job.state)).all())
+        return dict(session.execute(select(JobRow.state, func.count()).group_by(JobRow.state)).all())
 
 
 def waiting(board, identifier):
     """A submission's wait."""
     with board.store.read() as session:
-        return expectation.expected(session, reading.find(session, identifier, board.person(session, "Ann")))
+        return expectation.expected(session, queries.find(session, identifier, board.person(session, "Ann")))
 
 
 def health(board):
@@ -124,6 +124,6 @@ def test_what_ray_only_holds_waits_again(board, cluster):
     with board.store.read() as session:
         lines = session.scalars(select(LogLine.text).where(LogLine.submission_id == one)).all()
         assert lines[-1].endswith("it waits again, at its old place")
-        assert session.scalar(select(Job.attempts)) == 0  # that was no fault of the submission
+        assert session.scalar(select(JobRow.attempts)) == 0  # that was no fault of the submission
     cluster.add_node(num_cpus=1, object_store_memory=100 << 20)
     until(board, lambda: board.status(one) == "judged")

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from profiles import examples
 from sqlalchemy import delete, func, select
 
-from fashion_infer.board import estimating
-from fashion_infer.board.store import queue, reading
-from fashion_infer.board.store.expectation import expected, start_in
-from fashion_infer.board.store.models import Content, Job, Judgement, LogLine, Person, Submission
-from fashion_infer.board.store.models import Queue as State
-from fashion_infer.board.store.queue import LEASE, MOST_DEATHS, MOST_FAILURES, Outcome
+from fashion_infer.board import capacity
+from fashion_infer.board.store import queries, queue
+from fashion_infer.board.store.expectation import expected
+from fashion_infer.board.store.models import Content, JobRow, Judgement, LogLine, Person, SubmissionRow
+from fashion_infer.board.store.models import QueueRow as State
+from fashion_infer.board.store.queue import LEASE, MOST_DEATHS, MOST_FAILURES, JudgingOutcome
 
 SHARED = settings(max_examples=examples(15), suppress_health_check=[HealthCheck.function_scoped_fixture])
 
@@ -24,7 +24,7 @@ def served(kit):
     found = []
     while (claimed := kit.claim()) is not None:
         with kit.store.read() as session:
-            found.append(session.get_one(Submission, claimed.submission).person.name)
+            found.append(session.get_one(SubmissionRow, claimed.submission).person.name)
         assert kit.finish(claimed)
     return found
 
@@ -32,7 +32,7 @@ def served(kit):
 def emptied(kit):
     """A kit for the next example."""
     with kit.store.write() as session:
-        for table in (LogLine, Judgement, Job, Content, Submission, State):
+        for table in (LogLine, Judgement, JobRow, Content, SubmissionRow, State):
             session.execute(delete(table))
         for person in session.scalars(select(Person)):
             person.last_round = -1
@@ -100,7 +100,7 @@ def test_nobody_waits_for_more_than_one_of_anybody_elses(small, data):
         if claimed.submission == mine:
             break
         with kit.store.read() as session:
-            who = session.get_one(Submission, claimed.submission).person.name
+            who = session.get_one(SubmissionRow, claimed.submission).person.name
         starts[who] = starts.get(who, 0) + 1
     assert kit.status(mine) == "judged" and all(count <= 2 for count in starts.values()), starts
 
@@ -115,7 +115,7 @@ class TestPlace:
         ids = [kit.submit(who, seconds=0) for who in ("Ann", "Bob", "Cid", "Ann", "Bob")]
         kit.claim(), kit.claim()
         with kit.store.read() as session:
-            found = [expected(session, session.get_one(Submission, one), kit.now) for one in ids]
+            found = [expected(session, session.get_one(SubmissionRow, one), kit.now) for one in ids]
         # Two run for 10 s from now on; the third begins when the first of them ends.
         assert [wait.place for wait in found] == [0, 0, 1, 2, 3]
         assert [wait.start_in for wait in found[:3]] == pytest.approx([0, 0, 10])
@@ -126,23 +126,12 @@ class TestPlace:
         rng = random.Random(1)
         ids = [kit.submit(rng.choice(["Ann", "Bob", "Cid"])) for _ in range(12)]
         with kit.store.read() as session:
-            places = {one: expected(session, session.get_one(Submission, one), kit.now).place for one in ids}
-            lines = reading.queue(session, kit.of_class(session), kit.person(session, "Ina"))
+            places = {one: expected(session, session.get_one(SubmissionRow, one), kit.now).place for one in ids}
+            lines = queries.queue(session, kit.of_class(session), kit.person(session, "Ina"))
         assert [line.submission_id for line in lines] == sorted(ids, key=places.get)
         assert [line.place for line in lines] == list(range(1, 13))
         order = [kit.judge() for _ in ids]
         assert sorted(ids, key=places.get) == order and sorted(places.values()) == list(range(1, 13))
-
-    @given(busy=st.lists(st.floats(0, 50), max_size=6), work=st.lists(st.floats(0.1, 50), max_size=20),
-           slots=st.integers(1, 6))  # fmt: skip
-    def test_when_a_job_starts(self, busy, work, slots):
-        """Against a clock that goes by events: the job starts when all before it have started and a grader is free."""
-        busy = busy[:slots]
-        ends, now = [*busy, *[0.0] * (slots - len(busy))], 0.0
-        for seconds in work:
-            now = max(now, min(ends))
-            ends[ends.index(min(ends))] = now + seconds
-        assert start_in(busy, work, slots) == pytest.approx(max(now, min(ends)))
 
     def test_waits_come_true_within_a_factor_of_2(self, small):
         """A class that hands in on a clock of its own: what each was told, and what came to pass."""
@@ -160,7 +149,7 @@ class TestPlace:
             if next_in <= next_end:
                 one = small.submit(arrivals.pop(0)[1], seconds=0)
                 with small.store.read() as session:
-                    told[one] = (expected(session, session.get_one(Submission, one), small.now).start_in, small.now)
+                    told[one] = (expected(session, session.get_one(SubmissionRow, one), small.now).start_in, small.now)
             else:
                 _, claimed = running.pop(running.index(min(running)))
                 assert small.finish(claimed, seconds=0)
@@ -221,7 +210,7 @@ class TestLeases:
         with kit.store.write() as session:
             assert queue.recover(session, "me", kit.now) == 0 and queue.recover(session, "m%", kit.now) == 0
 
-    @pytest.mark.parametrize("outcome, most", [(None, MOST_DEATHS), (Outcome("failed", "ill"), MOST_FAILURES)])
+    @pytest.mark.parametrize("outcome, most", [(None, MOST_DEATHS), (JudgingOutcome("failed", "ill"), MOST_FAILURES)])
     def test_after_many_deaths_it_is_the_submission(self, kit, outcome, most):
         identifier = kit.submit("Ann")
         for number in range(most):
@@ -244,12 +233,12 @@ class TestLeases:
         runs = claimed.submission
         with kit.store.write() as session:
             for one in (waits, runs):
-                queue.cancel(session, session.get_one(Submission, one), "Ann")
+                queue.cancel(session, session.get_one(SubmissionRow, one), "Ann")
             assert queue.renew(session, [claimed.lease], kit.now) == []
         assert not kit.finish(claimed) and kit.status(runs) == "cancelled"
         done = kit.judge()
         with kit.store.write() as session:
-            assert not queue.cancel(session, session.get_one(Submission, done), "Bob")
+            assert not queue.cancel(session, session.get_one(SubmissionRow, done), "Bob")
         assert kit.status(done) == "judged"
 
     @given(data=st.data())
@@ -286,14 +275,14 @@ class TestLeases:
 
 class TestEstimate:
     def test_more_graders_wait_less_until_it_is_enough(self):
-        found = estimating.estimate(estimating.Request(people=300, submissions=12, seconds=60), 120)
+        found = capacity.estimate(capacity.ClassLoad(people=300, submissions=12, seconds=60), 120)
         assert [one.graders for one in found] == list(range(1, len(found) + 1)) and len(found) > 1
         assert found[-1].p95 <= 120 < found[-2].p95
         assert all(a.p95 >= b.p95 for a, b in zip(found, found[1:]))
 
     def test_one_grader_and_one_person_is_first_come(self):
         arrivals, takes = [0.0, 1.0, 2.0, 100.0], [10.0, 10.0, 10.0, 10.0]
-        found = estimating.simulated(estimating.Request(people=1, days=1), 1, arrivals, [0] * 4, takes)
+        found = capacity.simulated(capacity.ClassLoad(people=1, days=1), 1, arrivals, [0] * 4, takes)
         assert (found.median, found.longest) == (4.5, 18.0)  # waits: 0, 9, 18, 0
 
     def test_it_is_the_order_of_the_board(self, small):
@@ -315,6 +304,6 @@ class TestEstimate:
             waits.append(free - at[claimed.submission])
             free += 5.0
             small.finish(claimed, seconds=0)
-        found = estimating.simulated(estimating.Request(people=3, days=1), 1, arrivals, who, [5.0] * 30)
+        found = capacity.simulated(capacity.ClassLoad(people=3, days=1), 1, arrivals, who, [5.0] * 30)
         assert found.longest == pytest.approx(max(waits), abs=1e-3)
         assert found.median == pytest.approx(sorted(waits)[14] / 2 + sorted(waits)[15] / 2, abs=1e-3)

@@ -12,10 +12,10 @@ pytest.importorskip("fastapi")
 from fastapi.testclient import TestClient
 
 from fashion_infer.board.service import create_app
-from fashion_infer.board.settings import Settings
+from fashion_infer.board.settings import BoardSettings
 from fashion_infer.board.store import audit, people, sessions
 from fashion_infer.board.store.models import AuditEntry, Base, WebSession
-from fashion_infer.board.store.refused import A_MINUTE, Refused, Who, network_of
+from fashion_infer.board.store.refusals import A_MINUTE, RefusedSignIns, SignInAttempt, network_of
 
 
 class Clock:
@@ -57,26 +57,26 @@ class TestCounted:
     def test_a_flood_is_few_writes_and_nothing_is_lost(self, kit, monkeypatch):
         clock, writes, write = Clock(), [], kit.store.write
         monkeypatch.setattr(kit.store, "write", lambda: writes.append(1) or write())
-        refused = Refused(kit.store, clock)
+        refused = RefusedSignIns(kit.store, clock)
         for number in range(5000):
             clock.now = number / 50  # 100 s
-            refused.add(Who(f"10.{number % 7}.0.1"))
+            refused.add(SignInAttempt(f"10.{number % 7}.0.1"))
         assert len(writes) <= 20
         refused.write()
         assert sum(times for _, _, times in refusals(kit.store)) == 5000 and len(refusals(kit.store)) == 7
 
     def test_memory_is_bounded(self, kit):
-        refused = Refused(kit.store, Clock())
+        refused = RefusedSignIns(kit.store, Clock())
         for number in range(30_000):
-            refused.add(Who(f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}"))
+            refused.add(SignInAttempt(f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}"))
         assert len(refused._seen) <= 10_001 and len(refused._unwritten) <= audit.MOST_A_DAY + 1
         refused.write()
         assert sum(times for _, _, times in refusals(kit.store)) == 30_000
         assert len(refusals(kit.store)) <= audit.MOST_A_DAY + 1
 
     def test_from_many_threads(self, kit):
-        refused = Refused(kit.store, Clock())
-        threads = [threading.Thread(target=lambda: [refused.add(Who("10.0.0.1")) for _ in range(200)])
+        refused = RefusedSignIns(kit.store, Clock())
+        threads = [threading.Thread(target=lambda: [refused.add(SignInAttempt("10.0.0.1")) for _ in range(200)])
                    for _ in range(8)]  # fmt: skip
         for thread in threads:
             thread.start()
@@ -87,15 +87,17 @@ class TestCounted:
 
     def test_an_address_and_a_person_have_so_many_a_minute(self, small):
         clock = Clock()
-        refused = Refused(small.store, clock)
-        assert [refused.add(Who("10.0.0.1")) for _ in range(A_MINUTE + 1)] == [None] * A_MINUTE + [60]
-        assert refused.add(Who("10.0.0.2")) is None
+        refused = RefusedSignIns(small.store, clock)
+        assert [refused.add(SignInAttempt("10.0.0.1")) for _ in range(A_MINUTE + 1)] == [None] * A_MINUTE + [60]
+        assert refused.add(SignInAttempt("10.0.0.2")) is None
         clock.now = 45.0
-        assert refused.add(Who("10.0.0.1")) == 15
+        assert refused.add(SignInAttempt("10.0.0.1")) == 15
         clock.now = 61.0
         # Whoever has many addresses, and goes for one person.
-        found = [refused.add(Who(f"10.0.1.{number}", "Ann", small.class_id)) for number in range(A_MINUTE + 1)]
-        assert found == [None] * A_MINUTE + [59] and refused.add(Who("10.0.2.1", "Bob", small.class_id)) is None
+        tries = [SignInAttempt(f"10.0.1.{number}", "Ann", small.class_id) for number in range(A_MINUTE + 1)]
+        found = [refused.add(one) for one in tries]
+        assert found == [None] * A_MINUTE + [59]
+        assert refused.add(SignInAttempt("10.0.2.1", "Bob", small.class_id)) is None
 
     @pytest.mark.parametrize("address, found", [
         ("192.0.2.1", "192.0.2.1"), ("::ffff:192.0.2.1", "192.0.2.1"), ("", ""), ("testclient", "testclient"),
@@ -108,7 +110,7 @@ class TestCounted:
 @pytest.fixture
 def app(data):
     """A board with Ann, who studies, and Ida."""
-    made = create_app(Settings(data=data))
+    made = create_app(BoardSettings(data=data))
     with made.state.store.write() as session:
         of = fill.a_class(session, "one")
         made.tokens = {name: fill.person(session, of, name, role) and name
@@ -137,7 +139,7 @@ def rows(app):
 
 def test_whoever_tries_tokens_is_told_to_wait_and_who_has_one_comes_in(app):
     """Both from one address, as from a campus, within one minute of the service's clock."""
-    app.state.refused = Refused(app.state.store, Clock())
+    app.state.refused = RefusedSignIns(app.state.store, Clock())
     token = fresh_token(app, "Ann")
     wrong = token[:-1] + ("0" if token[-1] != "0" else "1")
     codes = [sign_in(app, wrong)[1] for _ in range(A_MINUTE + 2)]

@@ -16,17 +16,17 @@ from profiles import pick
 from sqlalchemy import func, select
 
 from fashion_infer import board
-from fashion_infer.board import credentials, serving
+from fashion_infer.board import credentials, server
 from fashion_infer.board.client import Client
-from fashion_infer.board.packing import packed
-from fashion_infer.board.queue import grading
+from fashion_infer.board.queue import grader
 from fashion_infer.board.queue.dispatcher import Dispatcher
 from fashion_infer.board.queue.graders import Here
-from fashion_infer.board.settings import Settings
+from fashion_infer.board.settings import BoardSettings
 from fashion_infer.board.store import people
 from fashion_infer.board.store.database import Store, url_of
-from fashion_infer.board.store.models import Job, Judgement, LogLine
+from fashion_infer.board.store.models import JobRow, Judgement, LogLine
 from fashion_infer.board.store.queue import Claimed
+from fashion_infer.board.upload import packed
 from fashion_infer.errors import DeviceError, UsageError
 from fashion_infer.grading.sandbox import available
 
@@ -41,7 +41,7 @@ def claimed(content, name="k.cu", rubric="", backend="cpu"):
 
 class TestGrading:
     def test_lines_and_an_outcome(self):
-        *lines, last = grading.run(claimed(b"ms=2.5"), board_trial.FAKE)
+        *lines, last = grader.run(claimed(b"ms=2.5"), board_trial.FAKE)
         assert [event.kind for event in lines] == ["log", "log"] and lines[1].text.endswith("judging k.cu")
         assert (last.kind, last.outcome.status, last.outcome.op_ms, last.outcome.ranked) == (
             "outcome",
@@ -54,16 +54,16 @@ class TestGrading:
         (b"refuse", "outcome", "refused"), (b"fail", "unable", "failed"), (b"crash", "unable", "failed"),
     ])  # fmt: skip
     def test_other_ends(self, content, kind, status):
-        *_, last = grading.run(claimed(content), board_trial.FAKE)
+        *_, last = grader.run(claimed(content), board_trial.FAKE)
         assert (last.kind, last.outcome.status) == (kind, status) and last.text
 
     def test_a_grader_that_hangs_is_ended(self):
         begin = time.monotonic()
-        *_, last = grading.run(claimed(b"seconds=60"), board_trial.FAKE, longest=0.5)
+        *_, last = grader.run(claimed(b"seconds=60"), board_trial.FAKE, longest=0.5)
         assert time.monotonic() - begin < 20 and last.kind == "unable"
 
     def test_a_grader_that_is_not_there(self):
-        *_, last = grading.run(claimed(b"x"), "/no/such/program")
+        *_, last = grader.run(claimed(b"x"), "/no/such/program")
         assert last.kind == "unable" and last.outcome.status == "failed"
 
     def test_a_grader_dies_with_whoever_started_it(self, tmp_path):
@@ -99,7 +99,7 @@ class TestDispatcher:
         while time.monotonic() < end:
             dispatcher.step()
             with small.store.read() as session:
-                if not session.scalar(select(Job.id).where(Job.state.in_(("queued", "running"))).limit(1)):
+                if not session.scalar(select(JobRow.id).where(JobRow.state.in_(("queued", "running"))).limit(1)):
                     return
             time.sleep(0.02)
         raise AssertionError("the queue does not run dry")
@@ -119,12 +119,12 @@ class TestDispatcher:
 
     def test_what_was_cancelled_is_stopped_and_does_not_count(self, small, dispatcher, monkeypatch):
         from fashion_infer.board.store import queue
-        from fashion_infer.board.store.models import Submission
+        from fashion_infer.board.store.models import SubmissionRow
 
         one = small.submit("Ann", b"seconds=1")
         dispatcher.step()
         with small.store.write() as session:
-            assert queue.cancel(session, session.get_one(Submission, one), "Ann")
+            assert queue.cancel(session, session.get_one(SubmissionRow, one), "Ann")
         for _ in range(30):
             dispatcher.step()
             time.sleep(0.05)
@@ -209,17 +209,17 @@ def test_an_older_python_is_told(monkeypatch):
 def test_asking_does_not_import_the_extra():
     code = (
         "import sys; import fashion_infer.cli.submit, fashion_infer.cli.board, fashion_infer.board.client, "
-        "fashion_infer.board.packing; print(sorted({'sqlalchemy', 'fastapi', 'ray', 'pydantic'} & set(sys.modules)))"
+        "fashion_infer.board.upload; print(sorted({'sqlalchemy', 'fastapi', 'ray', 'pydantic'} & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "[]\n"
 
 
 @pytest.mark.parametrize("settings, why", [
-    (Settings(host="0.0.0.0"), "tokens must not travel in the open"), (Settings(certificate="x"), "needs both files"),
+    (BoardSettings(host="0.0.0.0"), "--certificate"), (BoardSettings(certificate="x"), "--key"),
 ])  # fmt: skip
 def test_what_is_not_served(settings, why):
     with pytest.raises(UsageError, match=why):
-        serving.serve(settings)
+        server.serve(settings)
 
 
 @pytest.mark.parametrize("words, why", [

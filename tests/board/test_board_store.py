@@ -17,11 +17,11 @@ from profiles import examples
 from sqlalchemy import func, select, text
 from sqlalchemy.exc import IntegrityError
 
-from fashion_infer.board import exporting
-from fashion_infer.board.store import accepting, audit, database, people, sessions
-from fashion_infer.board.store.accepting import NotTaken, safe_name
+from fashion_infer.board import backup
+from fashion_infer.board.store import admission, audit, database, people, sessions
+from fashion_infer.board.store.admission import NotTaken, safe_name
 from fashion_infer.board.store.database import Store, url_of
-from fashion_infer.board.store.models import Base, Content, Judgement, Person, Submission, Token
+from fashion_infer.board.store.models import Base, Content, Judgement, Person, SubmissionRow, Token
 from fashion_infer.errors import DataError, UsageError
 
 
@@ -140,7 +140,7 @@ class TestAccepting:
     def test_all_of_it_is_stored(self, kit):
         identifier = kit.submit("Ann", b"\0\xffbytes")
         with kit.store.read() as session:
-            found = session.get_one(Submission, identifier)
+            found = session.get_one(SubmissionRow, identifier)
             assert session.get_one(Content, identifier).content == b"\0\xffbytes"
             assert found.digest == hashlib.sha256(b"\0\xffbytes").hexdigest() and found.status == "queued"
             entry = audit.entries(session, kit.of_class(session))[0]
@@ -222,7 +222,7 @@ class TestAccepting:
     @settings(max_examples=examples(200))
     def test_a_name_has_nothing_that_anybody_reads_as_his_own(self, name):
         safe = safe_name(name)
-        assert 0 < len(safe) <= accepting.NAME_LENGTH and safe[0] not in ".-"
+        assert 0 < len(safe) <= admission.NAME_LENGTH and safe[0] not in ".-"
         assert set(safe) <= set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._+-")
 
     def test_names_that_are_good_stay(self):
@@ -247,11 +247,11 @@ def test_a_backup_is_the_board(kit, tmp_path_factory, contents):
         kit.submit("Bob", content)
     kit.claim()
     folder = tmp_path_factory.mktemp("backup")
-    exporting.backup(kit.store, str(folder / "b.sqlite"))
+    backup.write(kit.store, str(folder / "b.sqlite"))
     assert stat.S_IMODE((folder / "b.sqlite").stat().st_mode) == 0o600
     assert [path.name for path in folder.iterdir()] == ["b.sqlite"]
     fresh = Store(url_of(str(folder / "new"), None))
-    exporting.restore(str(folder / "b.sqlite"), fresh)
+    backup.restore(str(folder / "b.sqlite"), fresh)
     for table in Base.metadata.sorted_tables:
         with kit.store.read() as old, fresh.read() as new:
             rows = [sorted(map(repr, session.execute(select(table)).all())) for session in (old, new)]
@@ -259,15 +259,15 @@ def test_a_backup_is_the_board(kit, tmp_path_factory, contents):
     with fresh.write() as session:
         people.join(session, people.find_class(session, "c"), [("Zoe", "", "")])
     with pytest.raises(DataError, match="has classes already"):
-        exporting.restore(str(folder / "b.sqlite"), fresh)
+        backup.restore(str(folder / "b.sqlite"), fresh)
     fresh.close()
 
 
 def test_a_backup_fills_postgresql(small, postgres, tmp_path):
     small.submit("Ann")
-    exporting.backup(small.store, str(tmp_path / "b.sqlite"))
+    backup.write(small.store, str(tmp_path / "b.sqlite"))
     fresh = Store(url_of("", postgres))
-    exporting.restore(str(tmp_path / "b.sqlite"), fresh)
+    backup.restore(str(tmp_path / "b.sqlite"), fresh)
     small.store.close()
     small.store = fresh
     other = small.submit("Bob")
@@ -278,7 +278,7 @@ def test_a_backup_fills_postgresql(small, postgres, tmp_path):
 def test_a_backup_of_an_older_version_is_brought_up_to_date(small, tmp_path):
     """And the file stays as it is."""
     small.submit("Ann")
-    exporting.backup(small.store, str(tmp_path / "b.sqlite"))
+    backup.write(small.store, str(tmp_path / "b.sqlite"))
     old = database.engine_of(f"sqlite:///{tmp_path}/b.sqlite")
     config = Config()
     config.set_main_option("script_location", str(Path(database.__file__).parent / "migrations"))
@@ -288,9 +288,9 @@ def test_a_backup_of_an_older_version_is_brought_up_to_date(small, tmp_path):
     old.dispose()
     before = (tmp_path / "b.sqlite").read_bytes()
     fresh = Store(url_of(str(tmp_path / "new"), None))
-    exporting.restore(str(tmp_path / "b.sqlite"), fresh)
+    backup.restore(str(tmp_path / "b.sqlite"), fresh)
     with fresh.read() as session:
-        assert session.scalar(select(Submission)).person.name == "Ann"
+        assert session.scalar(select(SubmissionRow)).person.name == "Ann"
     fresh.close()
     assert (tmp_path / "b.sqlite").read_bytes() == before
 
@@ -300,7 +300,7 @@ def test_what_is_no_backup(small, tmp_path):
     empty = Store(url_of(str(tmp_path / "new"), None))
     for path, why in ((tmp_path / "none", "there is no backup"), (tmp_path / "x", "is no backup of a board")):
         with pytest.raises(DataError, match=why):
-            exporting.restore(str(path), empty)
+            backup.restore(str(path), empty)
     empty.close()
 
 

@@ -15,8 +15,8 @@ from sqlalchemy import select
 
 from fashion_infer.board import client
 from fashion_infer.board.client import Client
-from fashion_infer.board.serving import serve
-from fashion_infer.board.settings import Settings
+from fashion_infer.board.server import serve
+from fashion_infer.board.settings import BoardSettings
 from fashion_infer.board.store.models import AuditEntry
 from fashion_infer.errors import DataError, UsageError
 
@@ -230,4 +230,4 @@ def test_files_that_are_missing_or_do_not_match(pairs, tmp_path, run):
 def test_proxies_that_are_none(proxies, tmp_path):
     """Above all "*", which would believe everybody."""
     with pytest.raises(UsageError, match="takes addresses and networks"):
-        serve(Settings(data=str(tmp_path), proxies=proxies, ray="off"))
+        serve(BoardSettings(data=str(tmp_path), proxies=proxies, ray="off"))

@@ -6,16 +6,17 @@ import filled_board as fill
 import pytest
 
 fastapi = pytest.importorskip("fastapi")
+from fashion_infer.board.marks import FORMATS  # noqa: E402
 from fashion_infer.board.page import routes  # noqa: E402
 from fashion_infer.board.service import create_app  # noqa: E402
-from fashion_infer.board.settings import Settings  # noqa: E402
+from fashion_infer.board.settings import BoardSettings  # noqa: E402
 
 # Path, and the roles that may look. The next test holds it against the router's own list.
 PAGES = {
     "/": "all", "/mine": "all", "/queue": "all", "/submissions/{identifier}": "all",
     "/submissions/{identifier}/file": "all", "/submissions/{identifier}/log.txt": "all",
     "/submissions/{identifier}/verdict.json": "staff", "/submissions": "staff", "/people": "staff",
-    "/class": "instructor", "/class/audit": "instructor", "/class/ranking.csv": "instructor",
+    "/class": "instructor", "/class/audit": "instructor", "/class/{name}.csv": "instructor", "/ranking.svg": "all",
 }  # fmt: skip
 OPEN = {"/login", "/static/{version}/{name}"}
 ROLES = {"all": {"student", "assistant", "instructor"}, "staff": {"assistant", "instructor"},
@@ -33,7 +34,7 @@ TEAM = {"Evelyn", "Tess"}
 def board(tmp_path_factory):
     from fastapi.testclient import TestClient
 
-    app = create_app(Settings(data=str(tmp_path_factory.mktemp("board"))))
+    app = create_app(BoardSettings(data=str(tmp_path_factory.mktemp("board"))))
     store = app.state.store
     with store.write() as session:
         classes = {name: fill.a_class(session, name, cudnn_ms=10.0) for name in ("one", "two")}
@@ -55,7 +56,7 @@ def board(tmp_path_factory):
         clients[name].cookies.set("board", fill.sign_in(store, name)[0])
     nobody = TestClient(app, follow_redirects=False)
     with store.read() as session:
-        submissions = {one.id: one.person.name for one in session.query(fill.models.Submission)}
+        submissions = {one.id: one.person.name for one in session.query(fill.models.SubmissionRow)}
         ids = {one.name: one.id for one in session.query(fill.models.Person)}
     return {"app": app, "clients": clients, "nobody": nobody, "submissions": submissions, "ids": ids}
 
@@ -65,6 +66,8 @@ def addresses(board):
     for path in PAGES:
         if "{identifier}" in path:
             yield from ((path, path.format(identifier=identifier)) for identifier in board["submissions"])
+        elif "{name}" in path:
+            yield from ((path, path.format(name=name)) for name in (*FORMATS, "none"))
         else:
             yield path, path
             yield path, f"{path}?start=1"
@@ -93,8 +96,10 @@ def test_nobody_sees_the_code_log_or_verdict_of_another(board, viewer):
         if role not in ROLES[PAGES[path]]:
             assert answer.status_code == 403, address
         policy = answer.headers["content-security-policy"]
-        assert "default-src 'none'" in policy and "unsafe" not in policy and "frame-ancestors 'none'" in policy
-        assert answer.headers["x-content-type-options"] == "nosniff" and answer.headers["cache-control"] == "no-store"
+        assert ("unsafe" in policy) == (path == "/ranking.svg")  # a picture's styles: no page's
+        assert "default-src 'none'" in policy and "frame-ancestors 'none'" in policy
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert answer.headers["cache-control"] == "no-store"
         marks = {name for name in PEOPLE if f"SECRET-{name}" in answer.text or f"code of {name}" in answer.text}
         assert all(may_read(viewer, name) for name in marks), (address, marks)
         assert not [name for name in strangers if name in answer.text], address

@@ -43,9 +43,9 @@ class Board:
         import uvicorn
 
         from fashion_infer.board.service import create_app
-        from fashion_infer.board.settings import Settings
+        from fashion_infer.board.settings import BoardSettings
 
-        self.app = create_app(Settings(data=str(folder)))
+        self.app = create_app(BoardSettings(data=str(folder)))
         self.store = self.app.state.store
         self.tokens = fill.semester(self.store, 12, 4, waiting=3)
         self.cookies = {name: fill.sign_in(self.store, name)[0] for name in PAGES}
@@ -57,7 +57,7 @@ class Board:
         self.url = f"http://127.0.0.1:{self.server.servers[0].sockets[0].getsockname()[1]}"
         with self.store.read() as session:
             student = session.query(fill.models.Person).filter_by(name=STUDENT).one()
-            own = session.query(fill.models.Submission).filter_by(person_id=student.id)
+            own = session.query(fill.models.SubmissionRow).filter_by(person_id=student.id)
             self.paths = {
                 path: f"/submissions/{own.filter_by(status=status).first().id}"
                 for path, status in (("DONE", "judged"), ("RUNS", "running"))
@@ -172,8 +172,8 @@ def test_a_page_that_waits_is_new_when_the_verdict_is_in(opened, board):
     page.go(f"/submissions/{waits}")
     assert page.locator("h1 .state").inner_text() == "running"
     with board.store.write() as session:
-        session.get(fill.models.Submission, waits).status = "refused"
-        session.query(fill.models.Job).filter_by(submission_id=waits).one().state = "done"
+        session.get(fill.models.SubmissionRow, waits).status = "refused"
+        session.query(fill.models.JobRow).filter_by(submission_id=waits).one().state = "done"
         session.add(fill.models.Judgement(submission_id=waits, purpose="first", status="refused",
                                           reason="expected ;", started_at=fill.NOW))  # fmt: skip
     page.locator("h1 .state.bad").wait_for(timeout=8000)

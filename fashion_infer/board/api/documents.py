@@ -1,16 +1,19 @@
-"""What the API answers, as documents. Times that rank are milliseconds, waits are seconds, moments are UTC."""
+"""The API's answers as documents. Op Times are in milliseconds, waits in seconds, moments in UTC."""
 
 from datetime import datetime
 from typing import Any, Dict, List, Optional
 
-from pydantic import BaseModel
-
-from ..store.models import Judgement, Submission
-from ..store.reading import Detail
+from pydantic import BaseModel, ConfigDict
 
 
-class Wait(BaseModel):
-    """Where a submission stands in the queue. Without a grader nobody knows when it begins."""
+class Document(BaseModel):
+    """A document, filled from the attributes of the store's rows."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+
+class WaitDocument(Document):
+    """A submission's position in the queue. The times are null while no grader is running."""
 
     place: int
     ahead: int
@@ -18,8 +21,8 @@ class Wait(BaseModel):
     end_in: Optional[float]
 
 
-class Judged(BaseModel):
-    """What a judging came to."""
+class JudgementDocument(Document):
+    """The outcome of a judging."""
 
     purpose: str
     status: str
@@ -33,7 +36,7 @@ class Judged(BaseModel):
     finished_at: datetime
 
 
-class Sent(BaseModel):
+class SubmissionDocument(Document):
     """A submission."""
 
     id: str
@@ -44,14 +47,14 @@ class Sent(BaseModel):
     final: bool
     status: str
     submitted_at: datetime
-    judgement: Optional[Judged] = None
-    finals: List[Judged] = []
-    wait: Optional[Wait] = None
+    judgement: Optional[JudgementDocument] = None
+    finals: List[JudgementDocument] = []
+    wait: Optional[WaitDocument] = None
     rank: Optional[int] = None
     verdict: Optional[Dict[str, Any]] = None
 
 
-class Line(BaseModel):
+class LogLineDocument(Document):
     """A line of a log."""
 
     number: int
@@ -59,15 +62,15 @@ class Line(BaseModel):
     text: str
 
 
-class Log(BaseModel):
+class LogDocument(Document):
     """Lines of a log, and whether more will come."""
 
-    lines: List[Line]
+    lines: List[LogLineDocument]
     status: str
     ended: bool
 
 
-class Ranked(BaseModel):
+class RankDocument(Document):
     """A line of the ranking."""
 
     place: int
@@ -81,7 +84,7 @@ class Ranked(BaseModel):
     submission_id: Optional[str]
 
 
-class Waiting(BaseModel):
+class QueueDocument(Document):
     """A line of the queue."""
 
     place: int
@@ -93,8 +96,8 @@ class Waiting(BaseModel):
     queued_at: datetime
 
 
-class Me(BaseModel):
-    """Who asks, and the class."""
+class PersonDocument(Document):
+    """The person who asks, and the class."""
 
     name: str
     role: str
@@ -109,23 +112,3 @@ class Me(BaseModel):
     most_bytes: int
     queue: int
     graders: int
-
-
-def judged(one: Judgement) -> Judged:
-    """Of a row."""
-    return Judged(**{name: getattr(one, name) for name in Judged.model_fields})
-
-
-def sent(one: Submission) -> Sent:
-    """Of a submission, with what its judgings came to."""
-    fields = ("id", "name", "digest", "size", "final", "status", "submitted_at")
-    first = [judged(row) for row in one.judgements if row.purpose == "first"]
-    finals = [judged(row) for row in one.judgements if row.purpose != "first"]
-    return Sent(**{name: getattr(one, name) for name in fields}, author=one.person.name,
-                judgement=first[0] if first else None, finals=finals)  # fmt: skip
-
-
-def whole(one: Detail, rank: Optional[int]) -> Sent:
-    """Of all that a viewer may see of a submission."""
-    wait = Wait(**one.wait._asdict()) if one.wait else None
-    return sent(one.submission).model_copy(update={"wait": wait, "rank": rank, "verdict": one.verdict})

@@ -1,31 +1,37 @@
-"""What a client hears when something is wrong: JSON with one line, and nothing of the inside."""
+"""Answers to errors: JSON with one line that says what is wrong and nothing about the service's inside."""
 
 import logging
 
-from fastapi import FastAPI, Request
+from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse
 from sqlalchemy.exc import DBAPIError
+from starlette.requests import ClientDisconnect
 
 from ...errors import FashionInferError, UsageError
-from ..store.accepting import NotTaken
+from ..store.admission import NotTaken
+from ..store.queries import NotFound
 
 _log = logging.getLogger("fashion_infer.board")
 
 
 def install(app: FastAPI) -> None:
-    """Answer exceptions of the store."""
-
-    @app.exception_handler(NotTaken)
-    async def not_taken(request: Request, error: NotTaken) -> JSONResponse:
-        headers = {"Retry-After": str(error.retry_after)} if error.retry_after else {}
-        return JSONResponse({"detail": str(error)}, error.status, headers)
+    """Answer exceptions of the store, and drop requests whose client went away."""
 
     @app.exception_handler(FashionInferError)
     async def refused(request: Request, error: FashionInferError) -> JSONResponse:
-        return JSONResponse({"detail": str(error)}, 422 if isinstance(error, UsageError) else 500)
+        status, headers = (422 if isinstance(error, UsageError) else 500), {}
+        if isinstance(error, (NotTaken, NotFound)):
+            status = error.status
+        if isinstance(error, NotTaken) and error.retry_after:
+            headers = {"Retry-After": str(error.retry_after)}
+        return JSONResponse({"detail": str(error)}, status, headers)
 
     @app.exception_handler(DBAPIError)
     async def database(request: Request, error: DBAPIError) -> JSONResponse:
-        # The connection went away, or a writer waited too long: what was asked can be asked again.
+        # The connection was lost, or a writer waited too long: the request can be sent again.
         _log.error("the database failed", exc_info=error)
         return JSONResponse({"detail": "the database does not answer: try again"}, 503, {"Retry-After": "2"})
+
+    @app.exception_handler(ClientDisconnect)
+    async def gone(request: Request, error: ClientDisconnect) -> Response:
+        return Response(status_code=400)  # nobody reads it, and nothing is logged

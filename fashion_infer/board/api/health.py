@@ -7,11 +7,11 @@ from fastapi.responses import JSONResponse
 from prometheus_client import CONTENT_TYPE_LATEST
 from sqlalchemy import text
 
+from ..access import Reading, staff
+from ..store.queries import waiting
 from ..store.queue import states
-from ..store.reading import waiting
 from ..store.types import now
 from . import measures
-from .who import Reading, staff
 
 router = APIRouter()
 _SILENT = 60  # seconds after which a dispatcher counts as dead
@@ -19,8 +19,7 @@ _SILENT = 60  # seconds after which a dispatcher counts as dead
 
 @router.get("/healthz", responses={503: {"description": "Not well."}})
 def healthz(request: Request, session: Reading) -> JSONResponse:
-    """200 when the database answers, dispatchers live, and whatever waits has a grader; else 503 (as well when the
-    database is away)."""
+    """Return 200 when the database answers, dispatchers are alive, and every waiting job has a grader; else 503."""
     session.execute(text("SELECT 1"))
     queues = states(session)
     seen = {one.backend: one.seen_at for one in queues if one.seen_at is not None}
@@ -35,5 +34,5 @@ def healthz(request: Request, session: Reading) -> JSONResponse:
 
 @router.get("/metrics", response_class=Response, dependencies=[Depends(staff)], responses={401: {}, 403: {}})
 def metrics(session: Reading) -> Response:
-    """For Prometheus, which shows the token of an assistant or an instructor."""
+    """Return metrics for Prometheus, which sends the token of an assistant or an instructor."""
     return Response(measures.text(session), media_type=CONTENT_TYPE_LATEST)

@@ -1,161 +1,186 @@
-"""The addresses of the pages, and who may look at which."""
+"""The addresses of the pages, each with the role that may read it."""
 
 import json
-from typing import Optional
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
+from sqlalchemy import and_
 
-from .. import exporting
-from ..store import reading
-from ..store.audit import record
+from .. import marks, verdicts
+from ..access import Address, OpenStore
+from ..store import audit as audits
+from ..store import final_runs, queries
+from ..store.admission import gpu_seconds_left
 from ..store.expectation import slots_of
-from ..store.models import Person
-from . import actions, queue_cache, responses
-from .session import ALL, INSTRUCTORS, STAFF, Asked, missing, reader, store
-from .standing import Standing, Standings
-from .view import queues, rankings, staff
-from .view import submission as one
-from .view import submissions as lists
+from ..store.models import Person, SubmissionRow
+from ..store.ranking import key_of
+from ..store.types import PENDING
+from . import forms, rendering
+from .queue_cache import queues
+from .session import Anyone, Instructor, PageRoute, Staff, Visit, number
+from .standings import ClassStanding, standings
 
-router = APIRouter(include_in_schema=False)
+router = APIRouter(include_in_schema=False, default_response_class=Response, route_class=PageRoute)
 _YEAR = 31_536_000  # seconds
 _MOST_LINES = 5000  # of a log on its page
+_MOST_JOBS = 50  # of a queue; the reader's own are shown wherever they stand
+_PAGE = 50  # submissions
+_ENTRIES = 100  # of the audit log
+# Inside a picture, styles are safe: it runs no script and loads nothing.
+_PICTURE = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; sandbox; frame-ancestors 'none'"}
 
 
-def _get(path: str, roles, work) -> None:
-    router.add_api_route(path, reader(roles, work), methods=["GET"], response_class=Response, name=work.__name__)
+def _standing(visit: Visit) -> ClassStanding:
+    return standings(visit.request).of(visit.session, visit.of_class)
 
 
-def _standing(asked: Asked) -> Standing:
-    state = asked.request.app.state
-    if not hasattr(state, "standings"):
-        state.standings = Standings()
-    return state.standings.of(asked.session, asked.of_class)
+def _place(standing: ClassStanding, person: Person):
+    return next((place for place in standing.places if place.key == key_of(person)), None)
 
 
-def _line(asked: Asked):
-    return actions.queues(asked.request).of(asked.session, asked.of_class.backend)
+@router.get("/")
+def ranking(visit: Anyone) -> Response:
+    """Show the ranking."""
+    standing = _standing(visit)
+    return visit.html("ranking.html", standing=standing, mine=_place(standing, visit.person),
+                      own=standing.curves.get(key_of(visit.person)))  # fmt: skip
 
 
-def standings(asked: Asked) -> Response:
-    """The ranking."""
-    page = rankings.gather(asked.of_class, asked.person, _standing(asked), str(asked.request.base_url).rstrip("/"))
-    return asked.html("ranking.html", page=page)
+@router.get("/ranking.svg")
+def chart(visit: Anyone) -> Response:
+    """Draw the best times over the days."""
+    narrow = visit.request.query_params.get("width") == "narrow"
+    drawn = standings(visit.request).chart(visit.session, visit.of_class, key_of(visit.person), narrow)
+    return Response(drawn, 200, _PICTURE, "image/svg+xml")
 
 
-def mine(asked: Asked) -> Response:
-    """One's own submissions."""
-    command = f"fashion-infer submit new-forward.cu --to {str(asked.request.base_url).rstrip('/')}"
-    start = lists.number(asked.request.query_params.get("start"))
-    page = lists.own(asked.session, asked.person, _standing(asked), _line(asked), start, command)
-    return asked.html("submissions.html", page=page)
+@router.get("/mine")
+def mine(visit: Anyone) -> Response:
+    """List the reader's submissions."""
+    place = _place(_standing(visit), visit.person)
+    return _submissions(visit, "My submissions", queries.by(visit.person), "/mine?", mine=True, place=place,
+                        left=gpu_seconds_left(visit.session, visit.person))  # fmt: skip
 
 
-def submissions(asked: Asked) -> Response:
-    """Everybody's, or somebody's, for the staff."""
-    wanted = asked.request.query_params.get("person")
-    person: Optional[Person] = None
-    if wanted is not None:
-        person = asked.session.get(Person, lists.number(wanted, 2**31 - 1))
-        if person is None or person.class_id != asked.of_class.id:
-            return missing(asked)
-    start = lists.number(asked.request.query_params.get("start"))
-    page = lists.of_class(asked.session, asked.of_class, person, _line(asked), start)
-    return asked.html("submissions.html", page=page)
+@router.get("/submissions")
+def submissions(visit: Staff) -> Response:
+    """List the submissions of a class, or of one of its people."""
+    wanted = visit.request.query_params.get("person")
+    of_class = SubmissionRow.class_id == visit.of_class.id
+    if wanted is None:
+        return _submissions(visit, "All submissions", of_class, "/submissions?")
+    person = visit.session.get(Person, number(wanted, 2**31 - 1))
+    if person is None or person.class_id != visit.of_class.id:
+        raise queries.NotFound
+    address = f"/submissions?person={person.id}&"
+    return _submissions(visit, f"Submissions of {person.name}", and_(of_class, queries.by(person)), address)
 
 
-def submission(asked: Asked) -> Response:
-    """One submission."""
-    found = reading.detail(asked.session, asked.request.path_params["identifier"], asked.person)
-    if found is None:
-        return missing(asked)
-    log = reading.log_lines(asked.session, found.submission, limit=_MOST_LINES)
-    job = queue_cache.find(_line(asked), found.submission.id) if found.wait is not None else None
-    return asked.html("submission.html", page=one.gather(found, asked.person, log, job, _standing(asked)))
+def _submissions(visit: Visit, title: str, condition, path: str, mine=False, place=None, left=None) -> Response:
+    rows = queries.submissions(visit.session, condition, _PAGE + 1, visit.start)
+    jobs = {job.submission_id: job for job in reversed(queues(visit.request).of(visit.session, visit.of_class.backend))}
+    return visit.html(
+        "submissions.html", title=title, rows=rows[:_PAGE], jobs=jobs, mine=mine, place=place, left=left,
+        places=len(_standing(visit).places), follow=any(row.status in PENDING for row in rows[:_PAGE]),
+        pages=_pages(visit, path, _PAGE, len(rows)),
+    )  # fmt: skip
 
 
-def file(asked: Asked) -> Response:
-    """The bytes of a submission. What the staff reads of others is in the audit log."""
-    found = reading.find(asked.session, asked.request.path_params["identifier"], asked.person)
-    if found is None:
-        return missing(asked)
-    if found.person_id != asked.person.id:
-        with store(asked.request).write() as session:
-            record(session, asked.person.name, "read code", found.id, asked.of_class, asked.address)
-    return responses.plain(reading.content_of(asked.session, found), "application/octet-stream", found.name)
+def _pages(visit: Visit, path: str, page: int, found: int):
+    """Return the addresses of the newer and the older page; "" for none."""
+    newer = f"{path}start={max(0, visit.start - page)}" if visit.start else ""
+    return newer, f"{path}start={visit.start + page}" if found > page else ""
 
 
-def log(asked: Asked) -> Response:
-    """The whole log, as text."""
-    found = reading.find(asked.session, asked.request.path_params["identifier"], asked.person)
-    if found is None:
-        return missing(asked)
-    text = "".join(f"{row.at:%Y-%m-%dT%H:%M:%SZ} {row.text}\n" for row in
-                   reading.log_lines(asked.session, found, limit=10**6))  # fmt: skip
-    return responses.plain(text.encode("utf-8", "replace"), "text/plain; charset=utf-8", f"{found.id}.log")
+@router.get("/submissions/{identifier}")
+def submission(visit: Anyone, identifier: str) -> Response:
+    """Show one submission."""
+    found = queries.detail(visit.session, identifier, visit.person)
+    standing = _standing(visit)
+    place = _place(standing, found.submission.person)
+    times = visit.staff or verdicts.shown(found.verdict).get("times", True) is True
+    log = queries.log_lines(visit.session, found.submission, limit=_MOST_LINES)
+    return visit.html(
+        "submission.html", row=found.submission, wait=found.wait, verdict=found.verdict, place=place,
+        places=len(standing.places), best=place is not None and standing.best_of.get(place.key) == identifier,
+        times=times, sentence=verdicts.sentence(found.submission.status, found.judgement, found.verdict, times),
+        parts_of=verdicts.parts(found.verdict, visit.staff) if found.verdict else verdicts.NO_PARTS,
+        log="\n".join(f"{line.at:%H:%M:%S}  {line.text}" for line in log), pending=found.submission.status in PENDING,
+    )  # fmt: skip
 
 
-def document(asked: Asked) -> Response:
-    """The verdict, for the staff."""
-    found = reading.detail(asked.session, asked.request.path_params["identifier"], asked.person)
-    if found is None or found.verdict is None:
-        return missing(asked)
-    text = json.dumps(found.verdict, indent=1)
-    return responses.plain(text.encode(), "application/json", f"{found.submission.id}.json")
+@router.get("/submissions/{identifier}/file")
+def file(visit: Anyone, store: OpenStore, address: Address, identifier: str) -> Response:
+    """Download a submission."""
+    found, content = queries.content_of(store, identifier, visit.person, address)
+    return rendering.download(content, "application/octet-stream", found.name)
 
 
-def queue(asked: Asked) -> Response:
-    """What runs and waits."""
-    slots = slots_of(asked.session, asked.of_class.backend)
-    return asked.html("queue.html", page=queues.gather(_line(asked), asked.of_class, asked.person, slots))
+@router.get("/submissions/{identifier}/log.txt")
+def log(visit: Anyone, identifier: str) -> Response:
+    """Download the whole log."""
+    found = queries.find(visit.session, identifier, visit.person)
+    lines = queries.log_lines(visit.session, found, limit=10**6)
+    text = "".join(f"{line.at:%Y-%m-%dT%H:%M:%SZ} {line.text}\n" for line in lines)
+    return rendering.download(text.encode("utf-8", "replace"), "text/plain; charset=utf-8", f"{found.id}.log")
 
 
-def people(asked: Asked) -> Response:
-    """Everybody of the class, for the staff."""
-    may_change = asked.person.role in INSTRUCTORS
-    return asked.html("people.html", page=staff.people(asked.session, asked.of_class, may_change))
+@router.get("/submissions/{identifier}/verdict.json")
+def document(visit: Staff, identifier: str) -> Response:
+    """Download the verdict."""
+    found = queries.detail(visit.session, identifier, visit.person)
+    if found.verdict is None:
+        raise queries.NotFound
+    return rendering.download(json.dumps(found.verdict, indent=1).encode(), "application/json", f"{identifier}.json")
 
 
-def settings(asked: Asked) -> Response:
-    """The class's settings."""
-    return asked.html("class.html", page=staff.settings(asked.session, asked.of_class))
+@router.get("/queue")
+def queue(visit: Anyone) -> Response:
+    """Show running and waiting jobs."""
+    jobs = [job.seen(visit.person) for job in queues(visit.request).of(visit.session, visit.of_class.backend)]
+    shown = [job for index, job in enumerate(jobs) if index < _MOST_JOBS or job.own]
+    return visit.html("queue.html", jobs=jobs, shown=shown, slots=slots_of(visit.session, visit.of_class.backend))
 
 
-def audit(asked: Asked) -> Response:
-    """The audit log."""
-    start = lists.number(asked.request.query_params.get("start"))
-    asked.request.app.state.refused.write()
-    return asked.html("audit.html", page=staff.audit(asked.session, asked.of_class, start))
+@router.get("/people")
+def people(visit: Staff) -> Response:
+    """List the people of the class."""
+    return visit.html("people.html", rows=queries.roster(visit.session, visit.of_class), issued=())
 
 
-def exported(asked: Asked) -> Response:
-    """The ranking with names, as CSV."""
-    text = exporting.as_csv(asked.session, asked.of_class)
-    return responses.plain(text.encode(), "text/csv; charset=utf-8", f"{asked.of_class.name}.csv")
+@router.get("/class")
+def settings(visit: Instructor) -> Response:
+    """Show the class's settings."""
+    return visit.html("class.html", counts=queries.counts(visit.session, visit.of_class), formats=list(marks.FORMATS),
+                      left=final_runs.runs_left(visit.session, visit.of_class))  # fmt: skip
 
 
-@router.get("/static/{version}/{name}", response_class=Response)
+@router.get("/class/audit")
+def audit(visit: Instructor) -> Response:
+    """Show the audit log."""
+    visit.request.app.state.refused.write()
+    rows = audits.entries(visit.session, visit.of_class, _ENTRIES + 1, visit.start)
+    return visit.html("audit.html", rows=rows[:_ENTRIES], pages=_pages(visit, "/class/audit?", _ENTRIES, len(rows)))
+
+
+@router.get("/class/{name}.csv")
+def exported(visit: Instructor, name: str) -> Response:
+    """Download the ranking or the marks with names."""
+    if name not in marks.FORMATS:
+        raise queries.NotFound
+    text = marks.as_csv(visit.session, visit.of_class, name)
+    return rendering.download(text.encode(), "text/csv; charset=utf-8", f"{visit.of_class.name}-{name}.csv")
+
+
+@router.get("/static/{version}/{name}")
 def static(request: Request, version: str, name: str) -> Response:
-    """A file of the pages' own."""
-    found = responses.static_files().get(name)
+    """Return a static file of the pages."""
+    found = rendering.static_files().get(name)
     if found is None:
-        return responses.problem(request, 404, "Not found", "There is no such file.")
+        return rendering.problem(request, 404, "Not found", "There is no such file.")
     content, kind = found
-    kept = f"public, max-age={_YEAR}, immutable" if version == responses.version() else "no-cache"
+    kept = f"public, max-age={_YEAR}, immutable" if version == rendering.version() else "no-cache"
     return Response(content, 200, {"Cache-Control": kept}, kind)
 
 
-_get("/", ALL, standings)
-_get("/mine", ALL, mine)
-_get("/queue", ALL, queue)
-_get("/submissions", STAFF, submissions)
-_get("/submissions/{identifier}", ALL, submission)
-_get("/submissions/{identifier}/file", ALL, file)
-_get("/submissions/{identifier}/log.txt", ALL, log)
-_get("/submissions/{identifier}/verdict.json", STAFF, document)
-_get("/people", STAFF, people)
-_get("/class", INSTRUCTORS, settings)
-_get("/class/audit", INSTRUCTORS, audit)
-_get("/class/ranking.csv", INSTRUCTORS, exported)
-router.include_router(actions.router)
+router.include_router(forms.router)

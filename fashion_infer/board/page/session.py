@@ -1,55 +1,83 @@
-"""Who looks: a browser's session, its cookie, and the guard of its forms."""
+"""Dependencies of the pages: who is signed in, with which role, and with a form that comes from a page of theirs."""
 
+import contextlib
 import secrets
-from typing import Annotated, Any, Callable, Dict, NamedTuple, Optional, Tuple
+from typing import Annotated, Any, Dict, Iterator, Optional, Tuple
 from urllib.parse import parse_qs
 
 from fastapi import Depends, HTTPException, Request
 from fastapi.responses import Response
-from markupsafe import Markup
+from fastapi.routing import APIRoute
 from sqlalchemy.orm import Session
 
 from ...errors import UsageError
+from ..access import Address, OpenStore, Reading, body
 from ..store import sessions
+from ..store.admission import NotTaken
 from ..store.audit import count
 from ..store.database import Store
 from ..store.models import Class, Person, WebSession
 from ..store.people import hashed, sees_all
+from ..store.queries import NotFound
 from ..store.types import INSTRUCTOR, ROLES, STUDENT
-from . import responses
+from .rendering import html, problem, see
 
-_MOST_FORM = 1 << 16  # bytes
+MOST_FORM = 1 << 16  # bytes
 _MOST_FIELDS = 20
-ALL, STAFF, INSTRUCTORS = ROLES, tuple(role for role in ROLES if role != STUDENT), (INSTRUCTOR,)
+_FORM = "application/x-www-form-urlencoded"
 
 
-class Place(NamedTuple):
-    """An entry of the bar."""
+class PageAnswer(Exception):
+    """An answer that ends a request early."""
 
-    path: str
-    title: str
-
-
-class Viewer(NamedTuple):
-    """Who looks, for templates."""
-
-    name: str
-    role: str
-    staff: bool
-    class_name: str
-    places: Tuple[Place, ...]
+    def __init__(self, answer: Response):
+        super().__init__()
+        self.answer = answer
 
 
-class Asked(NamedTuple):
-    """A request of somebody who is signed in. `session` is the database's: for queries, of a form a transaction."""
+class PageRoute(APIRoute):
+    """A route of a page: errors are answered by pages."""
 
-    request: Request
-    session: Session
-    web: WebSession
+    def get_route_handler(self):
+        """Wrap FastAPI's handler."""
+        handler = super().get_route_handler()
+
+        async def handle(request: Request) -> Response:
+            try:
+                return await handler(request)
+            except PageAnswer as early:
+                return early.answer
+            except NotFound:  # one page for what is missing and for what belongs to somebody else
+                return problem(request, 404, "Not found", "There is no such page, or you may not see it.")
+            except NotTaken as error:
+                return problem(request, error.status, "Not accepted", str(error))
+            except UsageError as error:
+                return problem(request, 422, "Not done", str(error))
+
+        return handle
+
+
+class Visit:
+    """A request of a person who is signed in.
+
+    Attributes
+    ----------
+    session
+        The database's, for queries; within `transaction`, that transaction.
+    web
+        The browser's session.
+    fields
+        Of a form.
+    """
+
+    def __init__(self, request: Request, store: Store, session: Session, web: WebSession, address: str):
+        self.request, self._store, self.address = request, store, address
+        self.session, self.web = session, web
+        self.fields: Dict[str, str] = {}
 
     @property
     def person(self) -> Person:
-        """Who asks."""
+        """The person who asks."""
         return self.web.person
 
     @property
@@ -58,109 +86,40 @@ class Asked(NamedTuple):
         return self.web.person.of_class
 
     @property
-    def address(self) -> str:
-        """Where the request came from, for the audit log."""
-        return address(self.request)
+    def staff(self) -> bool:
+        """Whether the person may see everything of the class."""
+        return sees_all(self.person)
 
-    def html(self, template: str, status: int = 200, **values) -> Response:
-        """A template's answer, with who looks and the guard of forms."""
-        return responses.html(self.request, template, status, **_about(self.web), **values)
+    @property
+    def start(self) -> int:
+        """The first row of a list that the address asks for."""
+        return number(self.request.query_params.get("start"))
 
-
-def store(request: Request) -> Store:
-    """The board's database."""
-    return request.app.state.store
-
-
-def address(request: Request) -> str:
-    """Where a request came from."""
-    return request.client.host if request.client else ""
-
-
-def reader(roles: Tuple[str, ...], work: Callable[..., Response]) -> Callable[[Request], Response]:
-    """A page: `work(asked)` for whoever is signed in with one of the roles; others are sent to sign in, or told."""
-
-    def answer(request: Request) -> Response:
-        with store(request).read() as session:
-            web = _signed_in(request, session)
-            if web is None:
-                return responses.see(request, "/login")
-            asked = Asked(request, session, web)
-            return work(asked) if web.person.role in roles else forbidden(asked)
-
-    return answer
-
-
-def forbidden(asked: Asked, text: str = "It is for the staff of the class.") -> Response:
-    """The page for those who may not."""
-    return asked.html("error.html", 403, title="Not for you to see", text=text)
-
-
-def missing(asked: Asked) -> Response:
-    """One page for what is not there and for what is somebody else's: nobody learns which of the two it is."""
-    return asked.html("error.html", 404, title="Not found", text="There is no such page, or it is not yours to see.")
-
-
-async def form(request: Request) -> Dict[str, str]:
-    """The fields of a form, no more of them than any form here has; HTTPException 413, 415 or 422 for others.
-
-    A field that comes twice has its first value.
-    """
-    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/x-www-form-urlencoded":
-        raise HTTPException(415, "a form of this board is application/x-www-form-urlencoded")
-    body = b""
-    async for part in request.stream():
-        body += part
-        if len(body) > _MOST_FORM:
-            raise HTTPException(413, f"a form has no more than {_MOST_FORM} bytes")
-    try:
-        fields = parse_qs(body.decode("ascii"), keep_blank_values=True, max_num_fields=_MOST_FIELDS, errors="strict")
-    except ValueError:
-        raise HTTPException(422, "this form cannot be read") from None
-    return {name: values[0] for name, values in fields.items()}
-
-
-Fields = Annotated[Dict[str, str], Depends(form)]
-
-
-def doer(roles: Tuple[str, ...], work: Callable[..., Response]) -> Callable[..., Response]:
-    """A form: `work(asked, fields)` in one transaction, for a form of this session's and one of the roles.
-
-    What is wrong with the fields is a UsageError: then nothing is written, and a page says what it is.
-    """
-
-    def answer(request: Request, fields: Fields) -> Response:
-        with store(request).read() as session:  # before a writer's lock is taken
-            web = _signed_in(request, session)
-            if web is None:
-                return responses.see(request, "/login")
-            asked = Asked(request, session, web)
-            if not same_site(request) or not sessions.csrf_ok(web, fields.get("csrf", "")):
-                return forbidden(asked, "This form is of no page of yours: go back, load that page again, and try.")
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[Session]:
+        """Write to the database: all of the block or, when it raises, nothing. Signs in anew within the transaction."""
+        before = self.web
+        self.session.close()
         try:
-            with store(request).write() as session:
-                web = _signed_in(request, session)
-                if web is None:
-                    return responses.see(request, "/login")
-                asked = Asked(request, session, web)
-                if web.person.role not in roles:
-                    path = request.scope["route"].path  # of which there are few, whatever somebody puts into it
-                    count(session, web.person.name, "refused", 1, web.person.class_id, asked.address, path)
-                    return forbidden(asked)
-                return work(asked, fields)
-        except UsageError as error:
-            with store(request).read() as session:
-                again = _signed_in(request, session)
-                if again is None:
-                    return responses.see(request, "/login")
-                return Asked(request, session, again).html("error.html", 422, title="Not done", text=str(error))
+            with self._store.write() as self.session:
+                self.web = _signed_in(self.request, self.session) or _leave(self.request)
+                yield self.session
+        except Exception:
+            self.web = before  # rows of a transaction that failed cannot be read any more
+            raise
 
-    return answer
+    def html(self, template: str, **values) -> Response:
+        """Fill a template."""
+        return html(self.request, template, **values)
+
+    def see(self, path: str) -> Response:
+        """Redirect to another page."""
+        return see(self.request, path)
 
 
-def same_site(request: Request) -> bool:
-    """Whether a browser says that the request comes from a page of this very board; older ones do not say."""
-    return request.headers.get("sec-fetch-site", "same-origin") in ("same-origin", "none")
+def number(text: Optional[str], most: int = 10**6) -> int:
+    """Return a number of an address or a form; 0 for anything else."""
+    return min(int(text), most) if text is not None and text.isascii() and text.isdigit() and len(text) < 10 else 0
 
 
 def _signed_in(request: Request, session: Session) -> Optional[WebSession]:
@@ -168,54 +127,113 @@ def _signed_in(request: Request, session: Session) -> Optional[WebSession]:
     return sessions.signed_in(session, cookie) if 0 < len(cookie) <= 100 else None
 
 
-# The cookies. SameSite=Lax: a link to the board from elsewhere finds one signed in; a form from elsewhere does not.
-def _secure(request: Request) -> bool:
-    return request.app.state.settings.secure
+def _leave(request: Request) -> Any:
+    raise PageAnswer(see(request, "/login"))
 
 
-def cookie_name(request: Request) -> str:
-    """Of the session. With TLS a browser holds the name itself to Secure, to this host, and to the whole of it."""
-    return "__Host-board" if _secure(request) else "board"
+def _visit(request: Request, store: OpenStore, session: Reading, address: Address) -> Visit:
+    web = _signed_in(request, session) or _leave(request)
+    request.state.visit = Visit(request, store, session, web, address)
+    return request.state.visit
+
+
+Anyone = Annotated[Visit, Depends(_visit)]
+
+
+def _refuse(visit: Visit, text: str = "This page is for the staff of the class.") -> None:
+    raise PageAnswer(problem(visit.request, 403, "Not allowed", text))
+
+
+def _reader(*roles: str):
+    def check(visit: Anyone) -> Visit:
+        if visit.person.role not in roles:
+            _refuse(visit)
+        return visit
+
+    return Annotated[Visit, Depends(check)]
+
+
+Staff = _reader(*(role for role in ROLES if role != STUDENT))
+Instructor = _reader(INSTRUCTOR)
+
+
+def check_site(request: Request) -> None:
+    """Refuse a form that a browser says comes from another site; older browsers do not say."""
+    if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
+        raise PageAnswer(problem(request, 403, "Not allowed", "This form comes from another site."))
+
+
+def check_guard(visit: Visit) -> None:
+    """Refuse a form that does not carry the session's CSRF token."""
+    if not sessions.csrf_ok(visit.web, visit.fields.get("csrf", "")):
+        _refuse(visit, "This form is not from a page of yours: go back, reload that page, and try again.")
+
+
+async def _fields(request: Request) -> Dict[str, str]:
+    """Return the first value of each field of a form; HTTPException 413, 415 or 422 for other bodies."""
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != _FORM:
+        raise HTTPException(415, f"a form of this board is {_FORM}")
+    content = await body(request, MOST_FORM, "the form")
+    try:
+        fields = parse_qs(content.decode("ascii"), keep_blank_values=True, max_num_fields=_MOST_FIELDS, errors="strict")
+    except ValueError:
+        raise HTTPException(422, "this form cannot be read") from None
+    return {name: values[0] for name, values in fields.items()}
+
+
+Fields = Annotated[Dict[str, str], Depends(_fields)]
+
+
+def _poster(*roles: str):
+    def check(visit: Anyone, fields: Fields) -> Visit:
+        visit.fields = fields
+        check_site(visit.request)
+        check_guard(visit)
+        if visit.person.role not in roles:
+            with visit.transaction() as session:
+                path = visit.request.scope["route"].path  # the pattern: anything may be in the address
+                count(session, visit.person.name, "refused", 1, visit.of_class.id, visit.address, path)
+            _refuse(visit)
+        return visit
+
+    return Annotated[Visit, Depends(check)]
+
+
+Posted = _poster(*ROLES)
+PostedByInstructor = _poster(INSTRUCTOR)
+
+
+# The cookies. SameSite=Lax: a link to the board from elsewhere finds its reader signed in; a form from elsewhere does
+# not. With TLS a browser binds a __Host- cookie to Secure, to this host and to the whole of it.
+def cookie_name(request: Request, name: str = "board") -> str:
+    """Return the name of a cookie: the session's, or the sign-in page's."""
+    return f"__Host-{name}" if request.app.state.settings.secure else name
 
 
 def set_cookie(request: Request, response: Response, name: str, value: str, seconds: int, same_site: Any) -> None:
-    """A cookie that no script can read."""
-    response.set_cookie(name, value, seconds, path="/", secure=_secure(request), httponly=True, samesite=same_site)
+    """Set a cookie that no script can read."""
+    response.set_cookie(cookie_name(request, name), value, seconds, path="/", httponly=True, samesite=same_site,
+                        secure=request.app.state.settings.secure)  # fmt: skip
 
 
 def drop_cookie(request: Request, response: Response, name: str) -> None:
     """End a cookie."""
-    response.delete_cookie(name, path="/", secure=_secure(request), httponly=True, samesite="lax")
+    response.delete_cookie(cookie_name(request, name), path="/", httponly=True, samesite="lax",
+                           secure=request.app.state.settings.secure)  # fmt: skip
 
 
-# Signing in has a guard as well, so that nobody can be signed in as somebody else without noticing.
-def gate_cookie(request: Request) -> str:
-    """The cookie of the sign-in page."""
-    return "__Host-gate" if _secure(request) else "gate"
+# The sign-in page has a guard as well, so that nobody is signed in as somebody else without noticing.
+def gate(request: Request) -> Tuple[str, str]:
+    """Return the sign-in page's cookie, "" when the browser has none, and the guard of its form."""
+    cookie = request.cookies.get(cookie_name(request, "gate"), "")
+    return (cookie, gate_guard(cookie)) if 20 < len(cookie) < 100 else ("", "")
 
 
 def fresh_gate() -> str:
-    """Its value."""
+    """Return a new value for the sign-in page's cookie."""
     return secrets.token_urlsafe(32)
 
 
 def gate_guard(cookie: str) -> str:
-    """What the form carries for a cookie."""
+    """Return the guard that the form carries for a cookie."""
     return hashed(f"gate {cookie}")
-
-
-def guard(value: str) -> Callable[[], Markup]:
-    """For templates: the hidden field of a form."""
-    return lambda: Markup('<input type="hidden" name="csrf" value="{}">').format(value)
-
-
-def _about(web: WebSession) -> Dict[str, Any]:
-    person = web.person
-    staff = sees_all(person)
-    places = [Place("/", "Ranking"), Place("/mine", "My submissions"), Place("/queue", "Queue")]
-    if staff:
-        places += [Place("/submissions", "All submissions"), Place("/people", "People")]
-    if person.role in INSTRUCTORS:
-        places += [Place("/class", "Class")]
-    viewer = Viewer(person.name, person.role, staff, person.of_class.name, tuple(places))
-    return {"viewer": viewer, "guard": guard(web.csrf)}

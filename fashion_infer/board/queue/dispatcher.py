@@ -9,11 +9,11 @@ from sqlalchemy.exc import DBAPIError
 
 from ..store import queue
 from ..store.database import Store
+from ..store.queries import waiting
 from ..store.queue import Claimed
-from ..store.reading import waiting
 from ..store.types import now
+from .grader import Event
 from .graders import DIED, Graders, Said
-from .grading import Event
 
 _log = logging.getLogger("fashion_infer.board.queue")
 PAUSE = 0.1  # seconds between two looks
@@ -157,7 +157,7 @@ class Dispatcher:
         return found
 
 
-def _words(claimed: Claimed, outcome: queue.Outcome) -> str:
+def _words(claimed: Claimed, outcome: queue.JudgingOutcome) -> str:
     """The last line of a log."""
     which = "" if claimed.purpose == "first" else f" ({claimed.purpose})"
     if outcome.status != "judged":

@@ -1,25 +1,25 @@
-"""Graders that run side by side, without Ray: threads of the dispatcher, each with a grader's process."""
+"""Graders without Ray: threads of the dispatcher, each with a grader's process."""
 
 import queue
 import threading
-from typing import Dict, Iterator, List, NamedTuple, Optional
+from typing import Dict, Iterator, List, NamedTuple, Optional, Set
 
 from ..store.queue import Claimed
-from . import grading
-from .grading import Event
+from . import grader
+from .grader import Event
 
 DIED = "died"
 
 
 class Said(NamedTuple):
-    """An event, and under which lease."""
+    """An event of the grader that runs under a lease."""
 
     lease: str
     event: Event
 
 
 class Graders:
-    """Runs graders and gathers what they say. Subclasses say where.
+    """Runs graders and gathers their messages. Subclasses decide where.
 
     Parameters
     ----------
@@ -37,16 +37,16 @@ class Graders:
         raise NotImplementedError
 
     def start(self, claimed: Claimed) -> None:
-        """Start one. Its last event is an outcome, or that it died."""
+        """Start one. Its last event is an outcome or a death."""
         events = self._events(claimed)
         threading.Thread(target=self._follow, args=(claimed.lease, events), daemon=True).start()
 
     def stop(self, lease: str) -> None:
-        """Stop the grader of a lease; what it says from then on does not count."""
+        """Stop the grader of a lease; later messages of it do not count."""
         raise NotImplementedError
 
     def said(self) -> List[Said]:
-        """What graders have said since the last call."""
+        """Return the graders' messages since the last call."""
         found = []
         while True:
             try:
@@ -70,7 +70,7 @@ class Graders:
             for event in events:
                 ended = ended or event.kind != "log"
                 self._said.put(Said(lease, event))
-        except Exception as error:  # of whatever kind: the job must not stay without an end
+        except Exception as error:  # of any kind: the job must not stay without an end
             why = " ".join(str(error).split())[:200] or type(error).__name__
             if not ended:
                 self._said.put(Said(lease, Event(DIED, f"{type(error).__name__}: {why}")))
@@ -91,14 +91,31 @@ class Here(Graders):
     def __init__(self, grader: Optional[str], cpu: int, gpu: int = 0):
         super().__init__(grader)
         self._slots = {"cpu": cpu, "gpu": gpu}
-        self._running: Dict[str, Iterator[Event]] = {}
+        self._processes: Dict[str, int] = {}
+        self._stopped: Set[str] = set()
+        self._lock = threading.Lock()
 
     def slots(self) -> Dict[str, int]:
         """As it was made."""
         return dict(self._slots)
 
     def stop(self, lease: str) -> None:
-        """Nothing to stop: it ends by its own limits, and its lease is void."""
+        """Kill the grader, or keep it from starting."""
+        with self._lock:
+            self._stopped.add(lease)
+            if lease in self._processes:
+                grader.end(self._processes[lease])
 
     def _events(self, claimed: Claimed) -> Iterator[Event]:
-        return grading.run(claimed, self._grader)
+        def started(process: int) -> None:
+            with self._lock:
+                self._processes[claimed.lease] = process
+                if claimed.lease in self._stopped:
+                    grader.end(process)
+
+        try:
+            yield from grader.run(claimed, self._grader, started=started)
+        finally:
+            with self._lock:
+                self._processes.pop(claimed.lease, None)
+                self._stopped.discard(claimed.lease)

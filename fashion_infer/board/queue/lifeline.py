@@ -10,9 +10,9 @@ _PR_SET_PDEATHSIG, _SIGKILL = 1, 9
 
 
 def start(command: Sequence[str], **options) -> subprocess.Popen:
-    """`subprocess.Popen` of a command in a session of its own that is killed when the calling thread ends.
+    """Start a command in a session of its own that is killed when the calling thread ends.
 
-    Between fork and exec nothing of ours runs, for the caller has threads: a bare Python, this file, sets it up.
+    The caller has threads, so nothing may run between fork and exec: a bare Python that runs this file sets it up.
     """
     words: List[str] = [sys.executable, "-I", "-S", "-B", __file__, str(os.getpid()), *command]
     return subprocess.Popen(words, start_new_session=True, **options)

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 from .. import logs
-from ..settings import Settings
+from ..settings import BoardSettings
 from ..store.database import Store, url_of
 from .dispatcher import Dispatcher
 from .graders import Graders, Here
@@ -24,7 +24,7 @@ _CHECK = 10.0  # seconds between two looks whether Ray is well
 
 def main() -> None:
     """Dispatch until a signal: the settings are a line of JSON on stdin."""
-    settings = Settings(**json.loads(sys.stdin.readline()))
+    settings = BoardSettings(**json.loads(sys.stdin.readline()))
     logs.begin()
     Path(settings.data).mkdir(parents=True, exist_ok=True)
     with open(Path(settings.data) / "dispatcher.lock", "w") as lock:
@@ -32,7 +32,7 @@ def main() -> None:
         dispatch(settings)
 
 
-def dispatch(settings: Settings) -> None:
+def dispatch(settings: BoardSettings) -> None:
     """Dispatch, as the only one of this folder."""
     ended = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: ended.set())
@@ -53,16 +53,16 @@ def dispatch(settings: Settings) -> None:
         sys.exit(1)
 
 
-def graders_of(settings: Settings) -> Graders:
+def graders_of(settings: BoardSettings) -> Graders:
     """Where graders run."""
     if settings.ray == "off":
         return Here(settings.grader, settings.cpu_slots)
-    from .on_ray import OnRay
+    from .ray_graders import OnRay
 
     return OnRay(settings.grader, settings.ray, settings.cpu_slots)
 
 
-def owner_of(settings: Settings) -> str:
+def owner_of(settings: BoardSettings) -> str:
     """The name of the one dispatcher that this machine and folder can have: the lock sees to it."""
     return hashlib.sha256(f"{socket.gethostname()} {Path(settings.data).resolve()}".encode()).hexdigest()[:16]
 

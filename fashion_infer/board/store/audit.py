@@ -14,7 +14,7 @@ MOST_A_DAY = 100  # rows of one kind that `count` makes a day; one more has all 
 
 
 def record(
-    session: Session, actor: str, action: str, what: str = "", of_class: Optional[Class] = None, address: str = ""
+    session: Session, actor: str, action: str, what: str = "", class_id: Optional[int] = None, address: str = ""
 ) -> None:
     """Add an entry, in the transaction of what it tells.
 
@@ -29,8 +29,7 @@ def record(
     address
         Where the request came from.
     """
-    of = of_class.id if of_class is not None else None
-    session.add(AuditEntry(actor=actor, action=action, what=what[:1000], class_id=of, address=address[:64]))
+    session.add(AuditEntry(actor=actor, action=action, what=what[:1000], class_id=class_id, address=address[:64]))
 
 
 def count(
@@ -63,12 +62,8 @@ def count(
             return
 
 
-def of_class(found: Class):
-    """The condition of entries that the instructors of a class see: its own, and those that are of no class."""
-    return or_(AuditEntry.class_id == found.id, AuditEntry.class_id.is_(None))
-
-
-def entries(session: Session, of: Class, limit: int = 200) -> List[AuditEntry]:
-    """The last entries of a class, newest first."""
-    query = select(AuditEntry).where(of_class(of)).order_by(AuditEntry.id.desc()).limit(limit)
-    return list(session.scalars(query))
+def entries(session: Session, of: Class, limit: int = 200, start: int = 0) -> List[AuditEntry]:
+    """Return entries that the instructors of a class see, its own and those of no class, newest first."""
+    seen = or_(AuditEntry.class_id == of.id, AuditEntry.class_id.is_(None))
+    query = select(AuditEntry).where(seen).order_by(AuditEntry.id.desc())
+    return list(session.scalars(query.offset(start).limit(limit)))

@@ -103,16 +103,14 @@ class WebSession(Base):
     token: Mapped[Token] = relationship()
 
 
-class Submission(Base):
+class SubmissionRow(Base):
     """What somebody handed in. Its bytes are a row of `contents`, written in the same transaction."""
 
     __tablename__ = "submissions"
     id: Mapped[str] = mapped_column(String(32), primary_key=True, default=short_id)
     class_id: Mapped[int] = mapped_column(ForeignKey("classes.id"))
     person_id: Mapped[int] = mapped_column(ForeignKey("people.id"))
-    key: Mapped[str] = mapped_column(
-        String(128)
-    )  # the client's own id of it, or its digest: the same key, the same row
+    key: Mapped[str] = mapped_column(String(128))  # the client's own identifier or the digest, unique for a person
     digest: Mapped[str] = mapped_column(String(64))  # SHA-256 of the upload, hexadecimal
     name: Mapped[str]  # the file's, made safe
     size: Mapped[int]  # bytes
@@ -123,6 +121,22 @@ class Submission(Base):
     person: Mapped[Person] = relationship()
     of_class: Mapped[Class] = relationship()
     judgements: Mapped[List["Judgement"]] = relationship(order_by="Judgement.id", back_populates="submission")
+
+    @property
+    def author(self) -> str:
+        """The name of the person who submitted it."""
+        return self.person.name
+
+    @property
+    def judgement(self) -> Optional["Judgement"]:
+        """Its first judging; None before that ended."""
+        return next((one for one in self.judgements if one.purpose == "first"), None)
+
+    @property
+    def finals(self) -> List["Judgement"]:
+        """Its runs for the final ranking."""
+        return [one for one in self.judgements if one.purpose != "first"]
+
     __table_args__ = (UniqueConstraint("person_id", "key"), Index("ix_submissions_person", "person_id", "submitted_at"),
                       Index("ix_submissions_class", "class_id", "status"))  # fmt: skip
 
@@ -135,7 +149,7 @@ class Content(Base):
     content: Mapped[bytes] = mapped_column(LargeBinary)
 
 
-class Job(Base):
+class JobRow(Base):
     """One judging that is to be done: a submission's first, or one of a leader's five at the end."""
 
     __tablename__ = "jobs"
@@ -150,7 +164,7 @@ class Job(Base):
     attempts: Mapped[int] = mapped_column(default=0)  # times that a grader died under it
     lease: Mapped[Optional[str]] = mapped_column(String(64))  # who runs it; nobody else may end it
     lease_until: Mapped[Optional[datetime]]
-    submission: Mapped[Submission] = relationship()
+    submission: Mapped[SubmissionRow] = relationship()
     __table_args__ = (UniqueConstraint("submission_id", "purpose"),
                       Index("ix_jobs_queue", "backend", "state", "round", "queued_at", "id"),
                       Index("ix_jobs_arrived", "backend", "queued_at"),
@@ -176,7 +190,7 @@ class Judgement(Base):
     started_at: Mapped[datetime]
     finished_at: Mapped[datetime] = mapped_column(default=now)
     node: Mapped[str] = mapped_column(default="")
-    submission: Mapped[Submission] = relationship(back_populates="judgements")
+    submission: Mapped[SubmissionRow] = relationship(back_populates="judgements")
     __table_args__ = (UniqueConstraint("submission_id", "purpose"),)
 
 
@@ -191,7 +205,7 @@ class LogLine(Base):
     __table_args__ = (Index("ix_log_lines_submission", "submission_id", "id"),)
 
 
-class Queue(Base):
+class QueueRow(Base):
     """What a backend's queue needs to know beside its jobs."""
 
     __tablename__ = "queues"

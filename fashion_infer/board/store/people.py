@@ -7,7 +7,7 @@ import secrets
 from datetime import datetime
 from typing import Iterable, List, NamedTuple, Optional, Tuple
 
-from sqlalchemy import func, select
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from ...errors import UsageError
@@ -58,7 +58,7 @@ def new_class(
     made = Class(name=name, edition=edition, backend=backend, rubric=rubric, deadline=deadline, **limits)
     session.add(made)
     session.flush()
-    record(session, "command line", "class new", name, made)
+    record(session, "command line", "class new", name, made.id)
     return made
 
 
@@ -115,7 +115,7 @@ def join(
         person.team = _team(session, of_class, team) if team else None
         session.flush()
         joined.append(Joined(person, new_token(session, person)))
-        record(session, actor, "join", f"{name} as {role}", of_class, address)
+        record(session, actor, "join", f"{name} as {role}", of_class.id, address)
     return joined
 
 
@@ -177,13 +177,8 @@ def revoke(session: Session, person: Person, actor: str = _COMMAND, address: str
         token.revoked_at = now()
     for one in session.scalars(select(WebSession).where(WebSession.person_id == person.id)):
         session.delete(one)
-    record(session, actor, "revoke", person.name, person.of_class, address)
+    record(session, actor, "revoke", person.name, person.class_id, address)
     return len(live)
-
-
-def people_of(session: Session, of_class: Class) -> List[Person]:
-    """Everybody of a class, by name."""
-    return list(session.scalars(select(Person).where(Person.class_id == of_class.id).order_by(func.lower(Person.name))))
 
 
 def sees_all(viewer: Optional[Person]) -> bool:

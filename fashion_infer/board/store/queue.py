@@ -1,8 +1,8 @@
-"""The queue: fair order, leases, and ends that happen once.
+"""The queue: fair order, leases, and one judgement for each job.
 
-Order. A person's waiting submissions have rising round numbers; the queue goes by (round, time of arrival). A new one
-gets the round after the person's last one, and none before the round that is being served: who submits ten at once
-stands in ten rounds, and who comes later with one stands in the first of them (start-time fair queueing).
+Order. A person's waiting submissions have rising round numbers; the queue is ordered by (round, time of arrival). A new
+submission gets the round after the person's last one, but none before the round that is being served: ten submissions
+at once stand in ten rounds, and somebody else's later one stands in the first of them (start-time fair queueing).
 
 A job is started under a lease that its dispatcher renews. A lease that ran out, or whose dispatcher is known to be
 dead, gives the job back at its old place. Only the holder of the lease may end it, in the transaction that writes the
@@ -13,20 +13,20 @@ import secrets
 from datetime import datetime, timedelta
 from typing import List, NamedTuple, Optional
 
-from sqlalchemy import and_, or_, select, update
+from sqlalchemy import and_, select, update
 from sqlalchemy.orm import Session
 
 from .audit import record
-from .models import Class, Content, Job, Judgement, LogLine, Person, Queue, Submission
+from .models import Content, JobRow, Judgement, LogLine, Person, QueueRow, SubmissionRow
 from .types import CANCELLED, DONE, FAILED, QUEUED, RUNNING, now
 
 LEASE = timedelta(seconds=30)
-MOST_FAILURES = 3  # of machines that say that they cannot judge
-MOST_DEATHS = 20  # of graders under one job: then it is the job
+MOST_FAILURES = 3  # of machines that cannot judge
+MOST_DEATHS = 20  # of graders under one job: more are the job's fault
 
 
 class Claimed(NamedTuple):
-    """A job to run, with all that a grader needs."""
+    """A job to run, with everything that a grader needs."""
 
     job: int
     lease: str
@@ -39,8 +39,8 @@ class Claimed(NamedTuple):
     content: bytes
 
 
-class Outcome(NamedTuple):
-    """What a grader found."""
+class JudgingOutcome(NamedTuple):
+    """The outcome of a judging."""
 
     status: str  # judged, refused, failed
     reason: str = ""
@@ -54,54 +54,47 @@ class Outcome(NamedTuple):
     node: str = ""
 
 
-def state_of(session: Session, backend: str, lock: bool = False) -> Queue:
-    """A backend's row, made if need be; locked against other writers until the transaction ends."""
-    query = select(Queue).where(Queue.backend == backend)
+def state_of(session: Session, backend: str, lock: bool = False) -> QueueRow:
+    """Return a backend's row, made if necessary, and locked against other writers if `lock`."""
+    query = select(QueueRow).where(QueueRow.backend == backend)
     found = session.scalar(query.with_for_update() if lock else query)
     if found is None:
         # With PostgreSQL two may come here at once: the second waits in the insert, and then finds the first's.
         if session.get_bind().dialect.name == "postgresql":
             from sqlalchemy.dialects.postgresql import insert
 
-            session.execute(insert(Queue).values(backend=backend, round=0, slots=1).on_conflict_do_nothing())
+            session.execute(insert(QueueRow).values(backend=backend, round=0, slots=1).on_conflict_do_nothing())
         else:
-            session.add(Queue(backend=backend, round=0, slots=1))
+            session.add(QueueRow(backend=backend, round=0, slots=1))
             session.flush()
         found = session.scalar(query.with_for_update() if lock else query)
     assert found is not None
     return found
 
 
-def states(session: Session) -> List[Queue]:
-    """Every backend's row."""
-    return list(session.scalars(select(Queue)))
+def states(session: Session) -> List[QueueRow]:
+    """Return every backend's row."""
+    return list(session.scalars(select(QueueRow)))
 
 
-def enqueue(session: Session, submission: Submission, backend: str, purpose: str, at: datetime) -> Job:
+def enqueue(session: Session, submission: SubmissionRow, backend: str, purpose: str, at: datetime) -> JobRow:
     """Put a submission into its queue."""
     person = session.get_one(Person, submission.person_id)
     queue = state_of(session, backend)
-    job = Job(submission_id=submission.id, purpose=purpose, backend=backend, queued_at=at,
+    job = JobRow(submission_id=submission.id, purpose=purpose, backend=backend, queued_at=at,
               round=max(queue.round, person.last_round + 1))  # fmt: skip
     person.last_round = job.round
     session.add(job)
     return job
 
 
-def ahead_of(job: Job):
-    """The condition of jobs that stand before a job in its queue."""
-    before = or_(Job.round < job.round, and_(Job.round == job.round, or_(
-        Job.queued_at < job.queued_at, and_(Job.queued_at == job.queued_at, Job.id < job.id))))  # fmt: skip
-    return and_(Job.backend == job.backend, Job.state == QUEUED, before)
-
-
 def claim(session: Session, backend: str, owner: str = "", at: Optional[datetime] = None) -> Optional[Claimed]:
-    """Take the next job of a queue under a fresh lease, which begins with its owner's name; None when nothing waits."""
+    """Start the next job of a queue under a new lease, which begins with its owner's name; None when nothing waits."""
     at = at or now()
     queue = state_of(session, backend, lock=True)
     job = session.scalar(
-        select(Job).where(Job.backend == backend, Job.state == QUEUED)
-        .order_by(Job.round, Job.queued_at, Job.id).limit(1).with_for_update(of=Job)
+        select(JobRow).where(JobRow.backend == backend, JobRow.state == QUEUED)
+        .order_by(JobRow.round, JobRow.queued_at, JobRow.id).limit(1).with_for_update(of=JobRow)
     )  # fmt: skip
     if job is None:
         return None
@@ -117,53 +110,60 @@ def claim(session: Session, backend: str, owner: str = "", at: Optional[datetime
 
 
 def renew(session: Session, leases: List[str], at: Optional[datetime] = None) -> List[str]:
-    """Renew leases; those that still hold. A job of any other was cancelled or is somebody else's: stop its grader."""
+    """Renew leases and return those that still hold. Jobs of the others were cancelled or given away: stop them."""
     if not leases:
         return []
     at = at or now()
-    mine = and_(Job.lease.in_(leases), Job.state == RUNNING)
-    held = list(session.scalars(select(Job.lease).where(mine)))
-    session.execute(update(Job).where(mine).values(lease_until=at + LEASE))
+    mine = and_(JobRow.lease.in_(leases), JobRow.state == RUNNING)
+    held = list(session.scalars(select(JobRow.lease).where(mine)))
+    session.execute(update(JobRow).where(mine).values(lease_until=at + LEASE))
     return [lease for lease in held if lease is not None]
 
 
 def give_back(
-    session: Session, lease: str, why: str, outcome: Optional[Outcome] = None, counted: bool = True,
+    session: Session, lease: str, why: str, outcome: Optional[JudgingOutcome] = None, counted: bool = True,
     at: Optional[datetime] = None,
 ) -> None:  # fmt: skip
-    """A grader died, or its machine could not judge and says so in an outcome: the job goes back to its place. After
-    too many of these that are `counted` it is judged as failed."""
-    job = session.scalar(select(Job).where(Job.lease == lease, Job.state == RUNNING).with_for_update(of=Job))
+    """Return a job to its place because its grader died, or could not judge and says so in an outcome. After too many
+    returns that are `counted`, the job is judged as failed."""
+    job = _held(session, lease)
     if job is None:
         return
     job.attempts += counted
     if counted and job.attempts >= (MOST_DEATHS if outcome is None else MOST_FAILURES):
-        finish(session, lease, outcome or Outcome(FAILED, f"its grader died {job.attempts} times: {why}"), at)
+        finish(session, lease, outcome or JudgingOutcome(FAILED, f"its grader died {job.attempts} times: {why}"), at)
         return
     _waits_again(session, job, why)
 
 
 def recover(session: Session, owner: Optional[str] = None, at: Optional[datetime] = None) -> int:
-    """Give back jobs of dead dispatchers: those whose lease ran out, or all of an owner that is known to be dead. How
-    many those were."""
-    dead = Job.lease_until < (at or now()) if owner is None else Job.lease.startswith(f"{owner}.", autoescape=True)
-    jobs = session.scalars(select(Job).where(Job.state == RUNNING, dead).with_for_update(of=Job)).all()
+    """Return jobs of dead dispatchers to the queue: those whose lease expired, or all of a dead owner. Their number."""
+    dead = JobRow.lease_until < (at or now())
+    if owner is not None:
+        dead = JobRow.lease.startswith(f"{owner}.", autoescape=True)
+    jobs = session.scalars(select(JobRow).where(JobRow.state == RUNNING, dead).with_for_update(of=JobRow)).all()
     for job in jobs:
         _waits_again(session, job, "the service was interrupted")
     return len(jobs)
 
 
-def _waits_again(session: Session, job: Job, why: str) -> None:
+def _held(session: Session, lease: str) -> Optional[JobRow]:
+    """Return the job that runs under a lease, locked; None when the lease does not hold any more."""
+    mine = select(JobRow).where(JobRow.lease == lease, JobRow.state == RUNNING)
+    return session.scalar(mine.with_for_update(of=JobRow))
+
+
+def _waits_again(session: Session, job: JobRow, why: str) -> None:
     job.state, job.lease, job.lease_until, job.started_at = QUEUED, None, None, None
     if job.purpose == "first":
         job.submission.status = QUEUED
     log(session, job.submission_id, [f"{why}: it waits again, at its old place"])
 
 
-def finish(session: Session, lease: str, outcome: Outcome, at: Optional[datetime] = None) -> bool:
-    """Write a judgement and end its job; False, and nothing is written, when the lease does not hold any more."""
+def finish(session: Session, lease: str, outcome: JudgingOutcome, at: Optional[datetime] = None) -> bool:
+    """Write a judgement and end its job; False, without writing, when the lease does not hold any more."""
     at = at or now()
-    job = session.scalar(select(Job).where(Job.lease == lease, Job.state == RUNNING).with_for_update(of=Job))
+    job = _held(session, lease)
     if job is None:
         return False
     session.add(Judgement(submission_id=job.submission_id, purpose=job.purpose, started_at=job.started_at or at,
@@ -176,11 +176,10 @@ def finish(session: Session, lease: str, outcome: Outcome, at: Optional[datetime
     return True
 
 
-def cancel(session: Session, submission: Submission, actor: str, address: str = "") -> bool:
-    """Take a submission that waits or runs out of the queue; False when it has ended already."""
-    jobs = session.scalars(
-        select(Job).where(Job.submission_id == submission.id, Job.state.in_((QUEUED, RUNNING))).with_for_update(of=Job)
-    ).all()
+def cancel(session: Session, submission: SubmissionRow, actor: str, address: str = "") -> bool:
+    """Cancel a queued or running submission; False when it has ended already."""
+    active = select(JobRow).where(JobRow.submission_id == submission.id, JobRow.state.in_((QUEUED, RUNNING)))
+    jobs = session.scalars(active.with_for_update(of=JobRow)).all()
     if not jobs:
         return False
     for job in jobs:
@@ -190,7 +189,7 @@ def cancel(session: Session, submission: Submission, actor: str, address: str = 
         if job.purpose == "first":
             submission.status = CANCELLED
     log(session, submission.id, [f"cancelled by {actor}"])
-    record(session, actor, "cancel", submission.id, session.get_one(Class, submission.class_id), address)
+    record(session, actor, "cancel", submission.id, submission.class_id, address)
     return True
 
 

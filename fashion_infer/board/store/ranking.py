@@ -2,12 +2,12 @@
 
 import statistics
 from datetime import datetime
-from typing import Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 from sqlalchemy import Row, select
 from sqlalchemy.orm import Session
 
-from .models import Class, Judgement, Person, Submission, Team
+from .models import Class, Judgement, Person, SubmissionRow, Team
 from .people import sees_all
 from .types import JUDGED
 
@@ -17,7 +17,7 @@ _ENOUGH = 3  # of them must be in order for a median
 Key = Tuple[str, int]
 
 
-class Place(NamedTuple):
+class RankedPlace(NamedTuple):
     """A line of the ranking."""
 
     place: int  # from 1
@@ -32,7 +32,7 @@ class Place(NamedTuple):
     key: Key  # ("team" or "person", id): for lines of a plot; not to be shown
 
 
-class Best(NamedTuple):
+class RankedBest(NamedTuple):
     """What somebody is ranked by. Sorted, the first is the winner."""
 
     behind: bool  # no final runs
@@ -45,7 +45,7 @@ class Best(NamedTuple):
 
 def ranking(
     session: Session, of_class: Class, viewer: Optional[Person], rows: Optional[List[Row]] = None
-) -> List[Place]:
+) -> List[RankedPlace]:
     """The ranking of a class as somebody sees it.
 
     Parameters
@@ -57,7 +57,7 @@ def ranking(
 
     Returns
     -------
-    list of Place
+    list of RankedPlace
         Whose final runs are in comes first, by their medians; then everybody else by the best time. Ties go by the
         time of submission.
     """
@@ -65,7 +65,7 @@ def ranking(
     found = bests(rows)
     count: Dict[Key, int] = {}
     for row in rows:
-        count[key_of_row(row)] = count.get(key_of_row(row), 0) + (row.purpose == "first")
+        count[key_of(row)] = count.get(key_of(row), 0) + (row.purpose == "first")
     people = {row.person_id: row for row in rows}
     staff = sees_all(viewer) and viewer is not None and viewer.class_id == of_class.id
     places = []
@@ -75,25 +75,16 @@ def ranking(
         named = own or staff or of_class.names_open
         name = (row.team if named else row.team_pseudonym) if key[0] == "team" else row.name if named else row.pseudonym
         readable = staff or (viewer is not None and viewer.id == best.person_id)
-        places.append(Place(number, name, own, best.op_ms, best.layer_ms, not best.behind, best.submitted_at,
+        places.append(RankedPlace(number, name, own, best.op_ms, best.layer_ms, not best.behind, best.submitted_at,
                             count[key], best.submission_id if readable else None, key))  # fmt: skip
     return places
 
 
-def may_read(submission: Submission, viewer: Optional[Person]) -> bool:
-    """Whether somebody may see a submission's code, log and verdict: its author, and the staff of its class."""
-    if viewer is None or viewer.class_id != submission.class_id:
-        return False
-    return viewer.id == submission.person_id or sees_all(viewer)
-
-
-def key_of(person: Person) -> Key:
-    """Whom a person is ranked as."""
-    return ("team", person.team_id) if person.team_id is not None else ("person", person.id)
-
-
-def key_of_row(row: Row) -> Key:
-    return ("team", row.team_id) if row.team_id is not None else ("person", row.person_id)
+def key_of(one: Any) -> Key:
+    """Return whom a person, or a row of `judged`, is ranked as."""
+    if one.team_id is not None:
+        return "team", one.team_id
+    return "person", one.id if isinstance(one, Person) else one.person_id
 
 
 def judged(session: Session, of_class: Class) -> List[Row]:
@@ -101,31 +92,31 @@ def judged(session: Session, of_class: Class) -> List[Row]:
     query = (
         select(
             Judgement.submission_id, Judgement.purpose, Judgement.ranked, Judgement.op_ms, Judgement.layer_ms,
-            Submission.submitted_at, Submission.person_id, Person.team_id, Person.name, Person.pseudonym,
+            SubmissionRow.submitted_at, SubmissionRow.person_id, Person.team_id, Person.name, Person.pseudonym,
             Team.name.label("team"), Team.pseudonym.label("team_pseudonym"),
         )
-        .join(Submission, Judgement.submission_id == Submission.id)
-        .join(Person, Submission.person_id == Person.id)
+        .join(SubmissionRow, Judgement.submission_id == SubmissionRow.id)
+        .join(Person, SubmissionRow.person_id == Person.id)
         .outerjoin(Team, Person.team_id == Team.id)
-        .where(Submission.class_id == of_class.id, Judgement.status == JUDGED)
-        .order_by(Submission.submitted_at, Submission.id)
+        .where(SubmissionRow.class_id == of_class.id, Judgement.status == JUDGED)
+        .order_by(SubmissionRow.submitted_at, SubmissionRow.id)
     )  # fmt: skip
     return list(session.execute(query))
 
 
-def best_of(session: Session, of_class: Class) -> List[Best]:
+def best_of(session: Session, of_class: Class) -> List[RankedBest]:
     """What everybody of a class is ranked by, the first first."""
     return sorted(bests(judged(session, of_class)).values())
 
 
-def bests(rows: List[Row]) -> Dict[Key, Best]:
+def bests(rows: List[Row]) -> Dict[Key, RankedBest]:
     """Each person's or team's best. A submission whose final runs are in counts by their median, before any other; one
     of which too few final runs were in order has no rank, and the next best takes its place."""
     finals: Dict[str, List[Row]] = {}
     for row in rows:
         if row.purpose != "first":
             finals.setdefault(row.submission_id, []).append(row)
-    found: Dict[Key, Best] = {}
+    found: Dict[Key, RankedBest] = {}
     for row in rows:
         if row.purpose != "first" or not row.ranked or row.op_ms is None:
             continue
@@ -135,28 +126,8 @@ def bests(rows: List[Row]) -> Dict[Key, Best]:
         if whole and len(again) < _ENOUGH:
             continue
         ms = statistics.median(again) if whole else row.op_ms
-        best = Best(not whole, ms, row.submitted_at, row.submission_id, row.person_id, row.layer_ms)
-        key = key_of_row(row)
+        best = RankedBest(not whole, ms, row.submitted_at, row.submission_id, row.person_id, row.layer_ms)
+        key = key_of(row)
         if key not in found or best < found[key]:
             found[key] = best
     return found
-
-
-class Point(NamedTuple):
-    """A step of a curve: from this moment on this was the best."""
-
-    at: datetime
-    op_ms: float
-
-
-def best_over_time(session: Session, of_class: Class, viewer: Optional[Person] = None) -> List[Point]:
-    """How the best time of the class came down (with a viewer: of the viewer or the viewer's team), oldest first."""
-    points: List[Point] = []
-    for row in judged(session, of_class):
-        if row.purpose != "first" or not row.ranked or row.op_ms is None:
-            continue
-        if viewer is not None and key_of_row(row) != key_of(viewer):
-            continue
-        if not points or row.op_ms < points[-1].op_ms:
-            points.append(Point(row.submitted_at, row.op_ms))
-    return points

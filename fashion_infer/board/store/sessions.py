@@ -9,7 +9,7 @@ from sqlalchemy import delete, select
 from sqlalchemy.orm import Session, joinedload
 
 from .audit import record
-from .models import Person, Token, WebSession
+from .models import Person, WebSession
 from .people import authenticate, hashed
 from .types import now
 
@@ -36,7 +36,7 @@ def sign_in(session: Session, token: str, address: str = "") -> Optional[SignedI
     made = WebSession(person_id=found.person_id, token_id=found.id, hashed=hashed(cookie),
                       csrf=secrets.token_urlsafe(32), expires_at=now() + LIFE)  # fmt: skip
     session.add(made)
-    record(session, found.person.name, "sign in", "", found.person.of_class, address)
+    record(session, found.person.name, "sign in", "", found.person.class_id, address)
     session.flush()
     return SignedIn(made, cookie)
 
@@ -59,7 +59,4 @@ def csrf_ok(of: WebSession, value: str) -> bool:
 def sign_out(session: Session, of: WebSession) -> None:
     """End a session."""
     session.execute(delete(WebSession).where(WebSession.id == of.id))
-    record(session, of.person.name, "sign out", "", of.person.of_class)
-
-
-__all__ = ["LIFE", "SignedIn", "Token", "csrf_ok", "sign_in", "sign_out", "signed_in"]
+    record(session, of.person.name, "sign out", "", of.person.class_id)

@@ -1,19 +1,19 @@
-"""`fashion-infer board`: to run a board, and to ask one."""
+"""`fashion-infer board`: run a class leaderboard or query it."""
 
 import click
 
 from ..groups import Group
-from . import asking, classes, running
+from . import classes, client, server
 
 
 @click.group(
     "board", cls=Group, following="fashion-infer board serve --help", examples=("board serve", "board ranking")
 )
 def command():
-    """The class's board: people submit, a queue judges, a ranking shows where one stands."""
+    """Class leaderboard: run it or query it."""
 
 
-for one in (running.serve, classes.classes, classes.join, running.finalise, running.export, running.backup,
-            running.restore, running.estimate, asking.login, asking.status, asking.log, asking.cancel, asking.history,
-            asking.ranking):  # fmt: skip
+for one in (server.serve, classes.classes, classes.join, server.finalise, server.export, server.backup,
+            server.restore, server.estimate, client.login, client.status, client.log, client.cancel, client.history,
+            client.ranking):  # fmt: skip
     command.add_command(one)

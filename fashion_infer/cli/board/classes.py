@@ -1,4 +1,4 @@
-"""`board class` and `board join`: who hands in what, until when."""
+"""`board class` and `board join`: classes with their limits, and their people."""
 
 import csv
 import io
@@ -9,17 +9,20 @@ import click
 from ...errors import DataError, UsageError
 from .. import options
 from ..groups import Command, Group
-from .opening import of_class, takes_store
+from .store import of_class, takes_store
 
 _LIMITS = (
-    click.option("--deadline", metavar="WHEN", help="ISO 8601 with a zone: 2026-12-05T23:59-06:00 ['none': none]."),
+    click.option("--deadline", metavar="WHEN", help="ISO 8601 with a zone, such as 2026-12-05T23:59-06:00, or none."),
     click.option("--gpu-seconds", type=options.Number(min=0, min_open=True), metavar="S",
-                 help="Of the device, that a person may use up in all [default: no limit]."),
+                 help="Device seconds per person in all [default: no limit]."),
     click.option("--cudnn-ms", type=options.Number(min=0, min_open=True), metavar="MS",
-                 help="What cuDNN takes for the layers: a line in the page's plot [default: none]."),
-    click.option("--most-bytes", type=click.IntRange(1, 32 << 20), metavar="N", help="Of a submission [1 MiB]."),
-    click.option("--most-pending", type=click.IntRange(1), metavar="N", help="Of a person at a time [4]."),
-    click.option("--most-an-hour", type=click.IntRange(1), metavar="N", help="Of a person [30]."),
+                 help="cuDNN's time for the layers, a line in the page's chart [default: none]."),
+    click.option("--most-bytes", type=click.IntRange(1, 32 << 20), metavar="N",
+                 help="Maximum bytes of a submission [default: 1 MiB]."),
+    click.option("--most-pending", type=click.IntRange(1), metavar="N",
+                 help="Maximum pending submissions per person [default: 4]."),
+    click.option("--most-an-hour", type=click.IntRange(1), metavar="N",
+                 help="Maximum submissions per person and hour [default: 30]."),
 )  # fmt: skip
 
 
@@ -30,26 +33,18 @@ _LIMITS = (
     examples=("board class new ece408-fa26 --edition fa2025", "board class list"),
 )
 def classes():
-    """Classes: new, list, change."""
+    """Add, list and change classes."""
 
 
-def _moment(text):
-    """A deadline; None for "none"."""
-    from datetime import datetime
+def _deadline(values):
+    from ...board.store.class_settings import moment
 
-    if text in (None, "none"):
-        return None
-    try:
-        found = datetime.fromisoformat(text.replace("Z", "+00:00"))
-    except ValueError:
-        raise UsageError(f"--deadline {text}: write it as in 2026-12-05T23:59-06:00") from None
-    if found.tzinfo is None:
-        raise UsageError(f"--deadline {text}: add the time zone, as in {text}-06:00 or {text}Z")
-    return found
+    text = values["deadline"]
+    return None if text in (None, "none") else moment(text, f"--deadline {text}")
 
 
 def _limits(values):
-    """The limits that were named."""
+    """Return the limits that the command line names."""
     return {name: value for name, value in values.items() if value is not None and name != "deadline"}
 
 
@@ -61,8 +56,8 @@ def _limits(values):
     ),
 )
 @click.argument("class_name", metavar="NAME")
-@click.option("--edition", metavar="NAME", help="Of the course [default: the rubric's, else fa2017].")
-@click.option("--rubric", metavar="FILE.toml", help="As `grade --print-rubric` prints it [default: the edition's].")
+@click.option("--edition", metavar="NAME", help="Course semester [default: the rubric's, else fa2017].")
+@click.option("--rubric", metavar="FILE.toml", help="Rubric, see `grade --print-rubric` [default: the edition's].")
 @click.option(
     "--backend", type=click.Choice(["cpu", "gpu"]), help="Where submissions run [default: the rubric's, gpu]."
 )
@@ -77,7 +72,7 @@ def new(store, class_name, edition, rubric, backend, **limits):
     if rubric and edition:
         text = _with_edition(text, asked.edition)
     where = backend or (asked.backend if asked.backend != "auto" else "gpu")
-    deadline = _moment(limits["deadline"])
+    deadline = _deadline(limits)
     with store.write() as session:
         people.new_class(session, class_name, asked.edition, where, text, deadline, **_limits(limits))
     then = f"board join --class {class_name} people.csv > tokens.csv"
@@ -85,7 +80,7 @@ def new(store, class_name, edition, rubric, backend, **limits):
 
 
 def _with_edition(text, edition):
-    """A rubric's text for another edition."""
+    """Return a rubric's text for another edition."""
     import re
 
     return re.sub(r"(?m)^edition\s*=.*$", f'edition = "{edition}"', text, count=1)
@@ -99,10 +94,10 @@ def _with_edition(text, edition):
     ),
 )
 @click.argument("class_name", metavar="NAME")
-@click.option("--open-names/--pseudonyms", default=None, help="Whether everybody sees names in the ranking.")
+@click.option("--open-names/--pseudonyms", default=None, help="Whether the class sees names in the ranking.")
 @takes_store(*_LIMITS)
 def change(store, class_name, open_names, **limits):
-    """Change a class's deadline and limits, or open its names."""
+    """Change a class's deadline, limits or visibility of names."""
     from ...board.store import people
     from ...board.store.audit import record
 
@@ -110,14 +105,14 @@ def change(store, class_name, open_names, **limits):
     if open_names is not None:
         changes["names_open"] = open_names
     if limits["deadline"] is not None:
-        changes["deadline"] = _moment(limits["deadline"])
+        changes["deadline"] = _deadline(limits)
     if not changes:
-        raise UsageError("nothing to change is named")
+        raise UsageError("name at least one setting to change")
     with store.write() as session:
         found = people.the_class(session, class_name)
         for field, value in changes.items():
             setattr(found, field, value)
-        record(session, "command line", "class set", ", ".join(f"{f} = {v}" for f, v in changes.items()), found)
+        record(session, "command line", "class set", ", ".join(f"{f} = {v}" for f, v in changes.items()), found.id)
 
 
 @classes.command("list", examples=("board class list", "board class list --data board"))
@@ -141,48 +136,37 @@ def every(store):
     examples=("board join --class ece408-fa26 people.csv > tokens.csv", "board join --revoke people.csv"),
 )
 @click.argument("people", metavar="PEOPLE.csv")
-@click.option("--revoke", is_flag=True, help="End the people's tokens in place of making new ones.")
+@click.option("--revoke", is_flag=True, help="Revoke the people's tokens instead of making new ones.")
 @takes_store(of_class)
 def join(store, people, revoke, of_class):
-    """Add people to a class, and print a token for each, as CSV: nobody can read them again.
+    """Add people to a class and print a token for each as CSV. The tokens cannot be read again.
 
-    PEOPLE.csv has a line for each: name, and if need be role (student, assistant, instructor) and team. A first line
-    with these words says the columns' order. Who is in the class already gets a further token.
+    PEOPLE.csv has one person per line: name and, optionally, role (student, assistant, instructor) and team. A first
+    line with these words gives the order of the columns. People who are in the class get an additional token.
     """
-    from ...board.store import people as rooms
+    from ...board.store import class_settings
+    from ...board.store import people as persons
 
     try:
         text = click.get_text_stream("stdin").read() if people == "-" else Path(people).read_text(encoding="utf-8-sig")
-        rows = _rows(text)
-    except (csv.Error, UnicodeDecodeError) as error:
+        rows = class_settings.listed(text, most=10**6)
+    except UnicodeDecodeError as error:
         raise UsageError(f"{people} is not CSV: {error}") from None
     except OSError as error:
         raise DataError(f"{people}: {error.strerror}") from None
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     with store.write() as session:
-        found = rooms.the_class(session, of_class)
+        found = persons.the_class(session, of_class)
         if revoke:
             for name, _, _ in rows:
-                person = rooms.find_person(session, found, name)
+                person = persons.find_person(session, found, name)
                 if person is None:
                     raise UsageError(f"{found.name} has nobody called {name}")
-                rooms.revoke(session, person)
+                persons.revoke(session, person)
         else:
             writer.writerow(("name", "role", "team", "token"))
-            for one in rooms.join(session, found, rows):
+            for one in persons.join(session, found, rows):
                 team = one.person.team.name if one.person.team else ""
                 writer.writerow((one.person.name, one.person.role, team, one.token))
     click.echo(out.getvalue(), nl=False)  # after the transaction: no token is shown that is not kept
-
-
-def _rows(text):
-    """(name, role, team) of each line; UsageError for an empty list."""
-    lines = [[cell.strip() for cell in line] for line in csv.reader(io.StringIO(text)) if any(map(str.strip, line))]
-    order = ["name", "role", "team"]
-    if lines and "name" in [cell.lower() for cell in lines[0]]:
-        order = [cell.lower() for cell in lines.pop(0)]
-    if not lines:
-        raise UsageError("the list of people is empty")
-    tables = [dict(zip(order, line)) for line in lines]
-    return [(one.get("name", ""), one.get("role", ""), one.get("team", "")) for one in tables]

@@ -1,7 +1,7 @@
 "use strict";
-// Nothing here is needed: without it times are in UTC, and a page stays as it was when it was asked for.
+// The pages work without this: then times are in UTC, and a page stays as it was when it was loaded.
 
-// Times in the reader's own zone; the one that the server wrote stays as the title.
+// Show times in the reader's own zone; the server's text stays as the title.
 const zoned = root => {
   for (const time of root.querySelectorAll("time[datetime]")) {
     const when = new Date(time.dateTime);
@@ -10,25 +10,46 @@ const zoned = root => {
     time.textContent = when.toLocaleString(undefined, { dateStyle: "medium", timeStyle: "short" });
   }
 };
-zoned(document);
 
-// A page that still changes says so on <main>: it is asked for again while somebody looks at it.
-const again = async main => {
-  let next = main;
-  // Whoever is at a button there must not lose it.
+// A page that still changes says so on <main>: load it again while somebody looks at it.
+const follow = (main, text) => {
+  if (main?.dataset.follow) setTimeout(again, 1000 * main.dataset.follow, main, text);
+};
+const again = async (main, text) => {
+  // Do not take a button away under the reader's hands.
   if (!document.hidden && !main.contains(document.activeElement)) {
     try {
       const answer = await fetch(location.href, { credentials: "same-origin", redirect: "error" });
       const page = new DOMParser().parseFromString(await answer.text(), "text/html");
       const fresh = answer.ok && page.querySelector("main");
-      if (fresh && fresh.dataset.version !== main.dataset.version) {
+      if (fresh && fresh.innerHTML !== text) {
+        text = fresh.innerHTML;
         zoned(fresh);
         main.replaceWith(fresh);
-        next = fresh;
+        main = fresh;
       }
-    } catch { /* the next time, perhaps */ }
+    } catch { /* try again later */ }
   }
-  wait(next);
+  follow(main, text);
 };
-const wait = main => { if (main?.dataset.follow) setTimeout(again, 1000 * main.dataset.follow, main); };
-wait(document.querySelector("main"));
+const main = document.querySelector("main");
+follow(main, main?.innerHTML);
+zoned(document);
+
+// The deadline is picked in the reader's own zone.
+const picker = document.querySelector("#deadline");
+if (picker) {
+  const two = number => String(number).padStart(2, "0");
+  const setZone = () => {
+    const east = -new Date(picker.value || Date.now()).getTimezoneOffset(); // minutes
+    const size = Math.abs(east);
+    picker.form.elements.zone.value = `${east < 0 ? "-" : "+"}${two(Math.floor(size / 60))}:${two(size % 60)}`;
+  };
+  if (picker.value) {
+    const when = new Date(picker.value + "Z");
+    picker.value = new Date(when - 60000 * when.getTimezoneOffset()).toISOString().slice(0, 16);
+  }
+  setZone();
+  picker.addEventListener("input", setZone);
+  document.querySelector("label[for=deadline]").textContent = "Deadline (your time zone)";
+}

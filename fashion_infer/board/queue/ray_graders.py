@@ -11,16 +11,15 @@ import threading
 from typing import Any, Dict, Iterator, Optional
 
 from ..store.queue import Claimed
-from . import grading
+from .grader import Event
 from .graders import Graders
-from .grading import Event
 
 _OBJECTS = 100 << 20  # bytes of Ray's object store: a task's input is a submission, its output lines
 _ANSWER = 30.0  # seconds in which Ray says what it has
 
 
 def _task(claimed: Claimed, grader: Optional[str]):
-    yield from grading.run(claimed, grader)
+    yield from grader.run(claimed, grader)
 
 
 class OnRay(Graders):

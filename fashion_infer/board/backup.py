@@ -1,74 +1,26 @@
-"""A class as CSV, for whoever gives marks; and a board as one file, to keep or to move."""
+"""A board as one file, to keep or to move."""
 
 import contextlib
-import csv
-import io
 import os
 import shutil
 import tempfile
 from pathlib import Path
-from typing import Any, Iterator, List, Optional, Tuple
+from typing import Iterator
 
 import sqlalchemy
 from alembic.util import CommandError
 from sqlalchemy import insert, select
 from sqlalchemy.exc import SQLAlchemyError
-from sqlalchemy.orm import Session
 
 from ..errors import DataError
 from ..system.files import replacing
 from .store.database import Store, engine_of, file_url, migrate, version_of
-from .store.models import Base, Class, Judgement
-from .store.people import people_of
-from .store.ranking import key_of, ranking
-from .store.reading import submissions_of
-from .store.types import STUDENT
+from .store.models import Base, Class
 
-COLUMNS = ("place", "name", "team", "op_ms", "final_runs", "layer_ms", "points", "out_of", "submission", "submitted_at",
-           "submissions", "handed_in_as_final", "points_of_that")  # fmt: skip
 _ROWS = 200  # that are copied at a time: contents are among them
 
 
-def as_csv(session: Session, of_class: Class) -> str:
-    """A line for each student, in the ranking's order; who has no rank comes last, without a place.
-
-    Names begin with a letter or a digit (`people.join` sees to it): no spreadsheet takes one for a formula.
-    """
-    staff = next((person for person in people_of(session, of_class) if person.role != STUDENT), None)
-    places = {one.key: one for one in ranking(session, of_class, staff)}
-    lines: List[Tuple[Any, ...]] = []
-    for person in people_of(session, of_class):
-        if person.role != STUDENT:
-            continue
-        own = submissions_of(session, person, 100_000)
-        place = places.get(key_of(person))
-        firsts = {one.id: judged for one in own for judged in one.judgements if judged.purpose == "first"}
-        final = next((one for one in own if one.final), None)
-        most = max(firsts.values(), key=lambda judged: judged.points, default=None)
-        best = (firsts.get(place.submission_id or "") or _first(session, place.submission_id)) if place else most
-        lines.append((
-            place.place if place else "", person.name, person.team.name if person.team else "",
-            f"{place.op_ms:.6f}" if place else "", int(place.final) if place else "",
-            f"{place.layer_ms:.6f}" if place and place.layer_ms is not None else "",
-            f"{best.points:g}" if best else "", f"{best.out_of:g}" if best else "",
-            best.submission_id if best else "", place.submitted_at.isoformat() if place else "", len(own),
-            final.id if final else "", f"{firsts[final.id].points:g}" if final and final.id in firsts else "",
-        ))  # fmt: skip
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(COLUMNS)
-    lines.sort(key=lambda line: (line[0] == "", line[0] or 0, line[1]))
-    writer.writerows(lines)
-    return out.getvalue()
-
-
-def _first(session: Session, submission_id: Optional[str]) -> Optional[Judgement]:
-    """The first judgement of a submission: of somebody's team."""
-    of = (Judgement.submission_id == submission_id, Judgement.purpose == "first")
-    return session.scalar(select(Judgement).where(*of))
-
-
-def backup(store: Store, path: str) -> None:
+def write(store: Store, path: str) -> None:
     """Write all of a board into a SQLite file, whole or not at all, while the board goes on.
 
     Every table is read in one transaction: the file is the board of one moment.

@@ -1,4 +1,4 @@
-"""The commands of whoever runs a board: serve, finalise, export, backup, restore, estimate."""
+"""The commands for running a board: serve, finalise, export, backup, restore, estimate."""
 
 import time
 
@@ -7,7 +7,7 @@ import click
 from ...errors import CheckFailed, UsageError
 from .. import options
 from ..groups import Command
-from .opening import STORE, of_class, takes_store
+from .store import STORE, of_class, takes_store
 
 
 @click.command(
@@ -17,52 +17,52 @@ from .opening import STORE, of_class, takes_store
 )
 @options.takes(
     *STORE,
-    click.option("--host", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="Where to listen."),
+    click.option("--host", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="Address to listen on."),
     click.option("--port", type=click.IntRange(1, 65535), default=8408, show_default=True),
     click.option("--ray", metavar="auto|off|ADDRESS", default="auto", show_default=True,
-                 help="Of a Ray cluster; auto starts one on this machine, off does without."),
+                 help="Ray cluster: auto starts one on this machine, off uses none."),
     click.option("--cpu-slots", type=click.IntRange(1, 1024), default=1, show_default=True,
-                 help="Submissions of CPU classes side by side, on this machine."),
-    click.option("--certificate", metavar="FILE.pem", help="For TLS."),
-    click.option("--key", metavar="FILE.pem", help="For TLS."),
-    click.option("--proxies", metavar="ADDRESS,...", help="Of proxies that have TLS, and whose headers are believed."),
-    click.option("--grader", metavar="COMMAND", help="In place of `fashion-infer grade`, with the same options."),
+                 help="Concurrent submissions of CPU classes on this machine."),
+    click.option("--certificate", metavar="FILE.pem", help="TLS certificate."),
+    click.option("--key", metavar="FILE.pem", help="TLS key."),
+    click.option("--proxies", metavar="ADDRESS,...", help="Trusted TLS proxies."),
+    click.option("--grader", metavar="COMMAND", help="Grader to run instead of `fashion-infer grade`."),
 )  # fmt: skip
 def serve(**values):
-    """Run a board: the service, its queue, and where none is named a Ray for it."""
+    """Run a board: the web service, its queue and its graders."""
     from ... import board
 
-    board.require(*([] if values["ray"] == "off" else ["ray"]))
-    from ...board.serving import serve as run
-    from ...board.settings import Settings
+    board.require(ray=values["ray"] != "off")
+    from ...board.server import serve as run
+    from ...board.settings import BoardSettings
 
-    run(Settings(**values))
+    run(BoardSettings(**values))
 
 
 @click.command("finalise", cls=Command, examples=("board finalise", "board finalise --class ece408-fa26 --leaders 20"))
 @click.option("--leaders", type=click.IntRange(1, 1000), default=10, show_default=True, help="Places to run again.")
-@click.option("--early", is_flag=True, help="Although the deadline is still to come.")
+@click.option("--early", is_flag=True, help="Even before the deadline.")
 @takes_store(of_class)
 def finalise(store, leaders, early, of_class):
-    """Run the leaders' submissions five times more, on fresh seeds; their medians rank. The board must be serving.
+    """Run the leaders' submissions five more times on fresh seeds and rank them by the medians.
 
-    It can be interrupted and called again: what is in is kept.
+    The board must be serving. You may interrupt the command and call it again: finished runs are kept.
     """
-    from ...board.store import finalising, people
+    from ...board.store import final_runs, people
     from ...board.store.models import Class
     from ...present.render import terminal
 
     with store.read() as session:
         found = people.the_class(session, of_class)
         if not early:
-            finalising.check(session, found)
+            final_runs.check(session, found)
     last = None
     while True:
         with store.write() as session:
             the_class = session.get_one(Class, found.id)
-            fresh = finalising.queue_leaders(session, the_class, leaders)
-            left = finalising.runs_left(session, the_class)
-            final = not fresh and finalising.close(session, the_class)
+            fresh = final_runs.queue_leaders(session, the_class, leaders)
+            left = final_runs.runs_left(session, the_class)
+            final = not fresh and final_runs.close(session, the_class)
         if not fresh and not left:
             break
         if left != last:
@@ -70,26 +70,28 @@ def finalise(store, leaders, early, of_class):
             last = left
         time.sleep(1)
     if not final:
-        raise CheckFailed("nobody has a rank: there is nothing to finalise")
-    terminal.notice("the ranking is final: board export has it")
+        raise CheckFailed("nobody is ranked: there is nothing to finalise")
+    terminal.notice("the ranking is final: see board export")
 
 
 @click.command(
-    "export", cls=Command, examples=("board export > ranking.csv", "board export --class ece408-fa26 --out ranking.csv")
+    "export", cls=Command, examples=("board export > ranking.csv", "board export --format canvas --out grades.csv")
 )
 @click.option("--out", metavar="FILE.csv", help="[default: standard output]")
+@click.option("--format", "kind", type=click.Choice(["ranking", "marks", "canvas", "moodle"]), default="ranking",
+              show_default=True, help="Columns: all, points alone, or those that Canvas or Moodle import.")  # fmt: skip
 @takes_store(of_class)
-def export(store, out, of_class):
-    """Write a class's ranking and points as CSV."""
+def export(store, out, kind, of_class):
+    """Write a class's ranking or marks as CSV."""
     from pathlib import Path
 
-    from ...board import exporting
+    from ...board import marks
     from ...board.store import people
     from ...errors import DataError
     from ...system.files import replacing
 
     with store.read() as session:
-        text = exporting.as_csv(session, people.the_class(session, of_class))
+        text = marks.as_csv(session, people.the_class(session, of_class), kind)
     if out is None:
         click.echo(text, nl=False)
         return
@@ -103,10 +105,10 @@ def export(store, out, of_class):
 @click.argument("file", metavar="FILE.sqlite")
 @takes_store()
 def backup(store, file):
-    """Write all of a board into one file, while it goes on. The file is as secret as the board's folder."""
-    from ...board import exporting
+    """Write the whole board into one file, while it runs. Keep the file as secret as the board's folder."""
+    from ...board import backup
 
-    exporting.backup(store, file)
+    backup.write(store, file)
 
 
 @click.command(
@@ -115,10 +117,10 @@ def backup(store, file):
 @click.argument("file", metavar="FILE.sqlite")
 @takes_store(makes=True)
 def restore(store, file):
-    """Fill an empty board from a backup, of whatever database the two are."""
-    from ...board import exporting
+    """Fill an empty board from a backup; the two may use different databases."""
+    from ...board import backup
 
-    exporting.restore(file, store)
+    backup.restore(file, store)
 
 
 @click.command(
@@ -127,24 +129,24 @@ def restore(store, file):
 @options.takes(
     click.option("--people", type=click.IntRange(1, 100_000), default=300, show_default=True),
     click.option("--submissions", type=options.Number(min=0.01, max=1000), default=12.0, show_default=True,
-                 help="Of a person, on average."),
+                 help="Submissions per person, on average."),
     click.option("--days", type=options.Number(min=0.1, max=365), default=14.0, show_default=True,
                  help="From the first submission to the deadline."),
     click.option("--rush-hours", type=options.Number(min=0.1), default=24.0, show_default=True,
                  help="Mean time before the deadline at which people submit."),
     click.option("--seconds", type=options.Number(min=0.01), default=30.0, show_default=True,
-                 help="Of a judging: `board status` says what yours take."),
+                 help="Seconds per judging."),
     click.option("--wait", type=options.Number(min=0.1), default=300.0, show_default=True,
-                 help="Seconds that 95 of 100 may wait at the most."),
+                 help="Target 95th-percentile wait, in seconds."),
 )  # fmt: skip
 def estimate(people, submissions, days, rush_hours, seconds, wait):
     """Estimate how many GPUs a class needs at its deadline, by simulating its queue."""
-    from ...board import estimating
+    from ...board import capacity
 
     if people * submissions > 2_000_000:
-        raise UsageError("that is more than 2,000,000 submissions")
-    request = estimating.Request(people, submissions, days, rush_hours, seconds)
-    found = estimating.estimate(request, wait)
+        raise UsageError("at most 2,000,000 submissions can be simulated")
+    load = capacity.ClassLoad(people, submissions, days, rush_hours, seconds)
+    found = capacity.estimate(load, wait)
     click.echo(" GPUs  median wait  95% wait within  longest wait  busy on the last day  last verdict after the end")
     for one in found:
         click.echo(
@@ -153,4 +155,4 @@ def estimate(people, submissions, days, rush_hours, seconds, wait):
         )
     if found[-1].p95 > wait:
         raise CheckFailed(f"{found[-1].graders} GPUs are not enough")
-    click.echo(f"{found[-1].graders} GPUs: 95 of 100 wait no longer than {wait:g} s")
+    click.echo(f"{found[-1].graders} GPUs: 95% wait at most {wait:g} s")

@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 
 from ...errors import FashionInferError
 from .audit import record
-from .models import Class, Content, Job, LogLine, Person, Submission
+from .models import Class, Content, JobRow, LogLine, Person, SubmissionRow
 from .queue import enqueue
 from .types import PENDING, RUNNING, now
 
@@ -33,7 +33,7 @@ class NotTaken(FashionInferError):
 class Taken(NamedTuple):
     """A submission that is stored. `fresh` is False for one that was there already."""
 
-    submission: Submission
+    submission: SubmissionRow
     fresh: bool
 
 
@@ -80,20 +80,20 @@ def accept(
     key = f"id:{key}"[:128] if key is not None else f"sha256:{digest}{':final' if final else ''}"
     # One submission of a person at a time: limits that are counted hold, and a key is looked up and written at once.
     session.execute(select(Person.id).where(Person.id == person.id).with_for_update())
-    known = session.scalar(select(Submission).where(Submission.person_id == person.id, Submission.key == key))
+    known = session.scalar(select(SubmissionRow).where(SubmissionRow.person_id == person.id, SubmissionRow.key == key))
     if known is not None:
         if known.digest != digest:
             raise NotTaken(f"the identifier is that of another submission, {known.id}", 409)
         return Taken(known, False)
     _check(session, person, of_class, content, at)
-    made = Submission(class_id=of_class.id, person_id=person.id, key=key, digest=digest, name=safe_name(name),
+    made = SubmissionRow(class_id=of_class.id, person_id=person.id, key=key, digest=digest, name=safe_name(name),
                       size=len(content), final=final, submitted_at=at)  # fmt: skip
     session.add(made)
     session.flush()
     session.add(Content(submission_id=made.id, content=content))
     session.add(LogLine(submission_id=made.id, at=at, text=f"{made.name}, {made.size} bytes, stored as {made.id}"))
     enqueue(session, made, of_class.backend, "first", at)
-    record(session, person.name, "submit", f"{made.id} {digest}", of_class, address)
+    record(session, person.name, "submit", f"{made.id} {digest}", of_class.id, address)
     session.flush()
     return Taken(made, True)
 
@@ -105,14 +105,14 @@ def _check(session: Session, person: Person, of_class: Class, content: bytes, at
         raise NotTaken("the submission is empty", 422)
     if len(content) > of_class.most_bytes:
         raise NotTaken(f"the submission has more than {of_class.most_bytes} bytes", 413)
-    own = select(func.count()).select_from(Submission).where(Submission.person_id == person.id)
-    if (session.scalar(own.where(Submission.status.in_(PENDING))) or 0) >= of_class.most_pending:
+    own = select(func.count()).select_from(SubmissionRow).where(SubmissionRow.person_id == person.id)
+    if (session.scalar(own.where(SubmissionRow.status.in_(PENDING))) or 0) >= of_class.most_pending:
         raise NotTaken(f"{of_class.most_pending} of your submissions wait or run: that is the most at a time", 429, 30)
     hour = timedelta(hours=1)
     since = session.scalars(
-        select(Submission.submitted_at)
-        .where(Submission.person_id == person.id, Submission.submitted_at > at - hour)
-        .order_by(Submission.submitted_at)
+        select(SubmissionRow.submitted_at)
+        .where(SubmissionRow.person_id == person.id, SubmissionRow.submitted_at > at - hour)
+        .order_by(SubmissionRow.submitted_at)
     ).all()
     if len(since) >= of_class.most_an_hour:
         free = since[len(since) - of_class.most_an_hour] + hour
@@ -128,10 +128,10 @@ def gpu_seconds_left(session: Session, person: Person, at: Optional[datetime] = 
     allowed = person.of_class.gpu_seconds
     if allowed is None:
         return None
-    own = Submission.person_id == person.id
-    used = session.scalar(select(func.sum(Submission.spent)).where(own))
+    own = SubmissionRow.person_id == person.id
+    used = session.scalar(select(func.sum(SubmissionRow.spent)).where(own))
     starts = session.scalars(
-        select(Job.started_at).join(Job.submission).where(own, Job.state == RUNNING, Job.purpose == "first")
+        select(JobRow.started_at).join(JobRow.submission).where(own, JobRow.state == RUNNING, JobRow.purpose == "first")
     ).all()
     at = at or now()
     return allowed - (used or 0.0) - sum((at - start).total_seconds() for start in starts if start is not None)

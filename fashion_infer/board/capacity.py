@@ -11,7 +11,7 @@ from typing import List, NamedTuple, Sequence
 import numpy as np
 
 
-class Request(NamedTuple):
+class ClassLoad(NamedTuple):
     """A class.
 
     Attributes
@@ -47,41 +47,41 @@ class Waits(NamedTuple):
     busy: float  # share of the graders' time in the day before the deadline
 
 
-def estimate(request: Request, most_p95: float, seed: int = 0) -> List[Waits]:
+def estimate(load: ClassLoad, most_p95: float, seed: int = 0) -> List[Waits]:
     """Waits with 1, 2, ... graders, up to the first number with which 95% wait no longer than `most_p95` seconds."""
     found: List[Waits] = []
-    arrivals, who, takes = _drawn(request, np.random.default_rng(seed))
+    arrivals, who, takes = _drawn(load, np.random.default_rng(seed))
     graders = 1
     while True:
-        found.append(simulated(request, graders, arrivals, who, takes))
+        found.append(simulated(load, graders, arrivals, who, takes))
         if found[-1].p95 <= most_p95 or graders >= 256:
             return found
         graders += 1
 
 
-def _drawn(request: Request, rng: np.random.Generator):
+def _drawn(load: ClassLoad, rng: np.random.Generator):
     """Moments (s from the first day), people and durations (s) of all submissions, in the order of time."""
-    count = int(rng.poisson(request.people * request.submissions))
-    deadline = request.days * 86400
-    before = rng.exponential(request.rush_hours * 3600, 4 * count + 100)
+    count = int(rng.poisson(load.people * load.submissions))
+    deadline = load.days * 86400
+    before = rng.exponential(load.rush_hours * 3600, 4 * count + 100)
     before = before[before <= deadline][:count]
     arrivals = np.sort(deadline - before)
-    who = rng.integers(0, request.people, len(arrivals))
-    shape = 1 / max(request.spread, 1e-3) ** 2
-    takes = rng.gamma(shape, request.seconds / shape, len(arrivals))
+    who = rng.integers(0, load.people, len(arrivals))
+    shape = 1 / max(load.spread, 1e-3) ** 2
+    takes = rng.gamma(shape, load.seconds / shape, len(arrivals))
     return arrivals, who, takes
 
 
 def simulated(
-    request: Request, graders: int, arrivals: Sequence[float], who: Sequence[int], takes: Sequence[float]
+    load: ClassLoad, graders: int, arrivals: Sequence[float], who: Sequence[int], takes: Sequence[float]
 ) -> Waits:
     """The queue with so many graders, submission by submission."""
     free = [0.0] * graders  # when each grader is free
     queue: List = []
-    last_round = [-1] * request.people
+    last_round = [-1] * load.people
     served = 0
     waits, ends, worked = [], [0.0], 0.0
-    deadline = request.days * 86400
+    deadline = load.days * 86400
     index, count = 0, len(arrivals)
     while index < count or queue:
         grader = free[0]

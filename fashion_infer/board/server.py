@@ -1,5 +1,6 @@
-"""`board serve`: the web service, and beside it the dispatcher's process, which is started again whenever it ends."""
+"""`board serve`: the web service, and the dispatcher's process, which is restarted whenever it ends."""
 
+import asyncio
 import contextlib
 import ipaddress
 import json
@@ -12,41 +13,70 @@ import threading
 import time
 from typing import Optional
 
+import h11
 import uvicorn
 from sqlalchemy.exc import DBAPIError
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from ..errors import DataError, DeviceError, UsageError
 from . import logs
 from .queue import lifeline
 from .service import create_app
-from .settings import Settings
+from .settings import BoardSettings
 
 _log = logging.getLogger("fashion_infer.board")
-_AGAIN = (0.5, 4.0)  # seconds before a dispatcher is started again: at first, and at most
+_AGAIN = (0.5, 4.0)  # seconds before a dispatcher is restarted: at first, and at most
+REQUEST_SECONDS = 60.0  # in which a request has to arrive
+
+
+class LimitedProtocol(H11Protocol):
+    """HTTP/1.1 that closes connections whose request does not arrive in time, from the first byte or none to the last.
+
+    uvicorn itself limits only the pause between two requests.
+    """
+
+    _timer: Optional[asyncio.TimerHandle] = None
+
+    def connection_made(self, transport) -> None:
+        """Wait for the first request."""
+        super().connection_made(transport)
+        self._timer = self.loop.call_later(REQUEST_SECONDS, self.transport.close)
+
+    def data_received(self, data: bytes) -> None:
+        """Wait for the rest of a request, or for nothing once it is complete."""
+        super().data_received(data)
+        if self.conn.their_state not in (h11.IDLE, h11.SEND_BODY):
+            self._cancel()
+        elif self._timer is None:
+            self._timer = self.loop.call_later(REQUEST_SECONDS, self.transport.close)
+
+    def connection_lost(self, exc) -> None:
+        """Stop waiting."""
+        self._cancel()
+        super().connection_lost(exc)
+
+    def _cancel(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = None
 
 
 class Keeper:
-    """Keeps a dispatcher alive.
+    """Keeps a dispatcher's process alive."""
 
-    Parameters
-    ----------
-    settings
-        Of the board.
-    """
-
-    def __init__(self, settings: Settings):
+    def __init__(self, settings: BoardSettings):
         self._settings = settings
         self._process: Optional[subprocess.Popen] = None
         self._ended = threading.Event()
-        # A dispatcher dies with the thread that started it (see lifeline): this one lives as long as the service.
+        # A dispatcher dies with the thread that started it (see lifeline): this thread lives as long as the service.
         self._thread = threading.Thread(target=self._keep, daemon=True)
 
     def start(self) -> None:
-        """Begin."""
+        """Start the dispatcher."""
         self._thread.start()
 
     def stop(self) -> None:
-        """End the dispatcher: its jobs go back when the next one starts."""
+        """End the dispatcher: its jobs return to the queue when the next one starts."""
         self._ended.set()
         if self._process is not None:
             self._process.terminate()
@@ -59,7 +89,7 @@ class Keeper:
         while not self._ended.is_set():
             began = time.monotonic()
             command = [sys.executable, "-m", f"{__package__}.queue.process"]
-            # What Ray prints is no answer of this command: all of it goes to stderr.
+            # What Ray prints is not this command's output: it goes to stderr.
             self._process = lifeline.start(command, stdin=subprocess.PIPE, stdout=sys.stderr)
             assert self._process.stdin is not None
             try:
@@ -75,27 +105,26 @@ class Keeper:
             self._ended.wait(pause)
 
 
-def serve(settings: Settings) -> None:
+def serve(settings: BoardSettings) -> None:
     """Serve until a signal.
 
     Raises
     ------
     UsageError
-        When one file of the two for TLS is not named, a proxy is no address, or plain HTTP would leave the machine.
+        When one of the two TLS files is missing, a proxy is not an address, or plain HTTP would leave the machine.
     DataError, DeviceError
         When a file for TLS or the database cannot be opened, or the port is taken.
     """
     _check_tls(settings)
     if not settings.secure and settings.host not in ("127.0.0.1", "::1", "localhost"):
-        raise UsageError("tokens must not travel in the open: give --certificate and --key, or --proxies ADDRESS where "
-                         "a proxy has TLS")  # fmt: skip
+        raise UsageError("tokens need TLS: give --certificate and --key, or --proxies ADDRESS of a proxy with TLS")
     logs.begin()
     app = create_app(settings)
     config = uvicorn.Config(
         app, settings.host, settings.port, log_config=None, access_log=False, server_header=False,
         ssl_certfile=settings.certificate, ssl_keyfile=settings.key, proxy_headers=settings.proxies is not None,
         forwarded_allow_ips=settings.proxies, timeout_keep_alive=30, h11_max_incomplete_event_size=64 << 10,
-        timeout_graceful_shutdown=5,
+        timeout_graceful_shutdown=5, http=LimitedProtocol,
     )  # fmt: skip
     keeper = Keeper(settings)
     try:
@@ -115,8 +144,8 @@ def serve(settings: Settings) -> None:
         app.state.store.close()
 
 
-def _check_tls(settings: Settings) -> None:
-    """Certificate, key and proxies, each by its name: uvicorn would say less of them."""
+def _check_tls(settings: BoardSettings) -> None:
+    """Check certificate, key and proxies, with clearer messages than uvicorn's."""
     if bool(settings.certificate) != bool(settings.key):
         raise UsageError("TLS needs both files: --certificate and --key")
     for option, path in (("--certificate", settings.certificate), ("--key", settings.key)):
@@ -127,10 +156,10 @@ def _check_tls(settings: Settings) -> None:
             raise DataError(f"cannot read {option} {path}: {error.strerror}") from None
     if settings.certificate and settings.key:
         try:
-            # The password is for a key that has one: OpenSSL would ask for it on the terminal.
+            # An empty password, or OpenSSL would ask for that of an encrypted key on the terminal.
             ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(settings.certificate, settings.key, "")
         except ssl.SSLError as error:
-            wrong = "are not of each other" if error.reason == "KEY_VALUES_MISMATCH" else (
+            wrong = "do not belong together" if error.reason == "KEY_VALUES_MISMATCH" else (
                 "are not a certificate and its key, both PEM and without a password")  # fmt: skip
             raise DataError(f"--certificate {settings.certificate} and --key {settings.key} {wrong}") from None
     for address in (settings.proxies or "").split(",") if settings.proxies is not None else ():

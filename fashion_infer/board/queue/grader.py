@@ -1,7 +1,8 @@
-"""Runs a grader on one submission: what a node does. Imports little, for it runs in Ray's workers."""
+"""Runs a grader on one submission. Imports little because it runs in Ray's workers."""
 
 import contextlib
 import json
+import math
 import os
 import platform
 import shlex
@@ -12,9 +13,9 @@ import threading
 import time
 from pathlib import Path
 from subprocess import DEVNULL, PIPE
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional
 
-from ..store.queue import Claimed, Outcome
+from ..store.queue import Claimed, JudgingOutcome
 from . import lifeline
 
 LONGEST = 1800.0  # seconds; the grader bounds a submission by itself, this is for a grader that hangs
@@ -23,20 +24,22 @@ _LOG, _OUTCOME, _UNABLE = "log", "outcome", "unable"
 
 
 class Event(NamedTuple):
-    """What a grader says: "log" with a line, at last "outcome", or "unable" where the machine could not judge."""
+    """A grader's message: "log" with a line, at the end "outcome", or "unable" when the machine could not judge."""
 
     kind: str
     text: str = ""
-    outcome: Optional[Outcome] = None
+    outcome: Optional[JudgingOutcome] = None
 
 
 def command_of(grader: Optional[str]) -> List[str]:
-    """A grader's command: that of the settings, else `fashion-infer grade` of this installation."""
+    """Return a grader's command: the settings' one, else `fashion-infer grade` of this installation."""
     return shlex.split(grader) if grader else [sys.executable, "-m", "fashion_infer", "grade"]
 
 
-def run(claimed: Claimed, grader: Optional[str] = None, longest: float = LONGEST) -> Iterator[Event]:
-    """Grade a submission in a process of its own, which starts the sandbox.
+def run(
+    claimed: Claimed, grader: Optional[str] = None, longest: float = LONGEST, started: Callable[[int], None] = lambda process: None
+) -> Iterator[Event]:
+    """Grade a submission in a separate process, which starts the sandbox.
 
     Parameters
     ----------
@@ -46,6 +49,8 @@ def run(claimed: Claimed, grader: Optional[str] = None, longest: float = LONGEST
         As in the settings.
     longest
         Seconds for the grader.
+    started
+        Called with the grader's process id, with which `end` stops it.
 
     Yields
     ------
@@ -65,7 +70,8 @@ def run(claimed: Claimed, grader: Optional[str] = None, longest: float = LONGEST
         process = lifeline.start(command, cwd=folder, stdin=DEVNULL, stdout=DEVNULL, stderr=PIPE)
         said = process.stderr
         assert said is not None
-        timer = threading.Timer(longest, _kill, (process.pid,))
+        started(process.pid)
+        timer = threading.Timer(longest, end, (process.pid,))
         timer.start()
         last = ""
         try:
@@ -77,14 +83,15 @@ def run(claimed: Claimed, grader: Optional[str] = None, longest: float = LONGEST
             process.wait()
         finally:
             timer.cancel()
-            _kill(process.pid)  # what it left behind in its session
+            end(process.pid)  # and what it left behind in its session
             process.wait()
             said.close()
         seconds = time.monotonic() - start
         yield _ended(out / "verdict.json", seconds, last, process.returncode)
 
 
-def _kill(process: int) -> None:
+def end(process: int) -> None:
+    """Kill a grader and everything in its session."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process, signal.SIGKILL)
 
@@ -95,15 +102,18 @@ def _ended(path: Path, seconds: float, last: str, code: int) -> Event:
         found = _outcome(json.loads(text), text, seconds)
     except (OSError, ValueError, KeyError, TypeError):
         why = last or f"the grader ended with exit code {code}"
-        return Event(_UNABLE, why, Outcome("failed", why, seconds=seconds, node=platform.node()))
+        return Event(_UNABLE, why, JudgingOutcome("failed", why, seconds=seconds, node=platform.node()))
     return Event(_UNABLE if found.status == "failed" else _OUTCOME, found.reason, found)
 
 
-def _outcome(verdict: Dict[str, Any], text: str, seconds: float) -> Outcome:
-    """An outcome of a verdict's document; ValueError when its status is none."""
+def _outcome(verdict: Dict[str, Any], text: str, seconds: float) -> JudgingOutcome:
+    """Return the outcome of a verdict's document; ValueError for an unknown status or a number that is not finite."""
     if verdict["status"] not in ("judged", "refused", "failed"):
         raise ValueError("no verdict")
-    return Outcome(
+    numbers = [verdict[name] for name in ("op_time_ms", "layer_time_ms", "points", "out_of")]
+    if not all(0 <= number < math.inf for number in numbers if number is not None):
+        raise ValueError("a number of the verdict is negative or not finite")
+    return JudgingOutcome(
         verdict["status"], verdict["reason"], bool(verdict["ranked"]), verdict["op_time_ms"], verdict["layer_time_ms"],
         float(verdict["points"]), float(verdict["out_of"]), text, seconds, platform.node(),
     )  # fmt: skip

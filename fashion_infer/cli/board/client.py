@@ -1,6 +1,7 @@
-"""The commands of whoever submits: login, status, log, cancel, history, ranking. They need no extra."""
+"""The commands for people who submit: login, status, log, cancel, history, ranking. They need no extra."""
 
 import sys
+from types import SimpleNamespace
 
 import click
 
@@ -8,14 +9,14 @@ from ...errors import UsageError
 from .. import options
 from ..groups import Command
 
-to = click.option("--to", "url", metavar="URL", help="The board [default: FASHION_INFER_BOARD, else the last login's].")
+to = click.option("--to", "url", metavar="URL", help="Board URL [default: FASHION_INFER_BOARD, else the last login's].")
 authority = click.option("--ca", "authority", metavar="FILE.pem", envvar="FASHION_INFER_BOARD_CA",
-                         help="Certificates to believe [default: login's, else public authorities'].")  # fmt: skip
+                         help="Certificate authority to trust [default: login's, else public ones].")  # fmt: skip
 BOARD = (to, authority)
 
 
 def client_of(url, authority):
-    """A client for the board that is meant."""
+    """Return a client for the board that the options name."""
     from ...board import credentials
     from ...board.client import Client
     from ...present.render import terminal
@@ -29,26 +30,26 @@ def client_of(url, authority):
     cls=Command,
     examples=("board login --to https://board.example:8408", "board login --to http://127.0.0.1:8408"),
 )
-@options.takes(click.option("--to", "url", metavar="URL", required=True, help="The board."), authority)
+@options.takes(click.option("--to", "url", metavar="URL", required=True, help="Board URL."), authority)
 def login(url, authority):
-    """Keep your token for a board, and FILE.pem's name: the token is asked for, or read from standard input."""
+    """Save your token for a board, and FILE.pem's path. Asks for the token, or reads it from standard input."""
     from ...board import credentials
     from ...board.client import Client
     from ...present.render import terminal
 
     token = click.prompt("token", hide_input=True, err=True) if sys.stdin.isatty() else sys.stdin.readline()
     if not token.strip():
-        raise UsageError("no token came on standard input")
+        raise UsageError("standard input has no token")
     who = Client(url, token.strip(), authority, terminal.notice).me()
     kept = credentials.remember(url, token.strip(), authority)
-    terminal.notice(f"{who['name']}, {who['role']} of {who['of_class']}; kept in {kept}")
+    terminal.notice(f"{who['name']}, {who['role']} of {who['of_class']}; saved in {kept}")
 
 
 @click.command("status", cls=Command, examples=("board status", "board status 3f2a"))
 @click.argument("identifier", metavar="[ID]", required=False)
 @options.takes(*BOARD)
 def status(identifier, url, authority):
-    """How the queue stands and what of yours is in it; with ID, how that submission stands."""
+    """Show the queue and your submissions in it, or the status of submission ID."""
     from ...present.render import terminal
 
     client = client_of(url, authority)
@@ -62,7 +63,7 @@ def status(identifier, url, authority):
     if who["deadline"]:
         terminal.say(f"deadline: {who['deadline']}")
     if who["gpu_seconds_left"] is not None:
-        terminal.say(f"left of your time on the device: {who['gpu_seconds_left']:.0f} s")
+        terminal.say(f"device time left: {who['gpu_seconds_left']:.0f} s")
     for one in client.history():
         if one["status"] in ("queued", "running"):
             terminal.say(line(client.submission(one["id"])))
@@ -70,13 +71,16 @@ def status(identifier, url, authority):
 
 @click.command("log", cls=Command, examples=("board log 3f2a", "board log 3f2a --follow"))
 @click.argument("identifier", metavar="ID")
-@click.option("--follow", is_flag=True, help="Until the submission has ended.")
+@click.option("--follow", is_flag=True, help="Wait until the submission has ended.")
 @options.takes(*BOARD)
 def log(identifier, follow, url, authority):
-    """Print the log of a submission."""
+    """Print the log of a submission and, once it is judged, the verdict."""
     from ...present.render import terminal
 
-    for text in client_of(url, authority).log(identifier, follow):
+    client = client_of(url, authority)
+    for text in client.log(identifier, follow):
+        terminal.say(text)
+    for text in verdict(client.submission(identifier)):
         terminal.say(text)
 
 
@@ -86,7 +90,7 @@ def log(identifier, follow, url, authority):
 @click.argument("identifier", metavar="ID")
 @options.takes(*BOARD)
 def cancel(identifier, url, authority):
-    """Take a submission out of the queue, or stop it."""
+    """Cancel a queued or running submission."""
     from ...present.render import terminal
 
     terminal.say(line(client_of(url, authority).cancel(identifier)))
@@ -117,13 +121,11 @@ def ranking(url, authority):
 
 
 def line(one):
-    """A submission in one line."""
-    start = (
-        f"{one['id']}  {one['submitted_at'][:16]}  {one['name']}{'  final' if one['final'] else ''}  {one['status']}"
-    )
+    """Return a submission in one line."""
+    final = "  final" if one["final"] else ""
+    start = f"{one['id']}  {one['submitted_at'][:16]}  {one['name']}{final}  {one['status']}"
     if one.get("wait"):
-        wait = one["wait"]
-        return f"{start}: {waits(wait)}"
+        return f"{start}: {waits(one['wait'])}"
     judged = one.get("judgement")
     if judged is None:
         return start
@@ -132,17 +134,31 @@ def line(one):
 
 
 def waits(wait):
-    """Where it stands, in words."""
+    """Return a position in the queue in words."""
     if wait["place"] == 0:
         return f"about {wait['end_in']:.0f} s to go"
     if wait["start_in"] is None:
-        return f"number {wait['place']} in the queue; no grader is up now, it begins when one is"
-    return f"number {wait['place']} in the queue, begins in about {wait['start_in']:.0f} s"
+        return f"number {wait['place']} in the queue; no grader is running, it starts when there is one"
+    return f"number {wait['place']} in the queue, starts in about {wait['start_in']:.0f} s"
 
 
 def outcome(judged):
-    """What a judging came to, in words."""
+    """Return the outcome of a judging in words."""
     if judged["status"] != "judged":
         return judged["reason"]
     time_ms = f", Op Time {judged['op_ms']:.4f} ms" if judged["op_ms"] is not None else ""
     return f"{judged['points']:g} of {judged['out_of']:g} points{time_ms}{'' if judged['ranked'] else ', not ranked'}"
+
+
+def verdict(one):
+    """Return the lines of a verdict, as the page has them: the sentence, the checks that lost points, the findings."""
+    from ...board import verdicts
+
+    judged, document = one.get("judgement"), one.get("verdict") or {}
+    if judged is None:
+        return []
+    lines = [verdicts.sentence(one["status"], SimpleNamespace(**judged), document)]
+    lines += [f"  {text}" for text in verdicts.lost(document)]
+    for found in verdicts.findings(document):
+        lines += [f"  {found.follows}: {found.text}", *([f"    {found.advice}"] if found.advice else [])]
+    return lines

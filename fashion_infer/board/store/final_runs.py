@@ -7,7 +7,7 @@ from sqlalchemy.orm import Session
 
 from ...errors import UsageError
 from .audit import record
-from .models import Class, Job, Submission
+from .models import Class, JobRow, SubmissionRow
 from .queue import enqueue
 from .ranking import RUNS, best_of
 from .types import DONE, PENDING, QUEUED, RUNNING, now
@@ -18,8 +18,8 @@ def check(session: Session, of_class: Class) -> None:
     if of_class.deadline is not None and now() < of_class.deadline:
         raise UsageError(f"the deadline of {of_class.name} is {of_class.deadline:%Y-%m-%d %H:%M} UTC; --early for now")
     waits = session.scalar(
-        select(func.count()).select_from(Submission)
-        .where(Submission.class_id == of_class.id, Submission.status.in_(PENDING))
+        select(func.count()).select_from(SubmissionRow)
+        .where(SubmissionRow.class_id == of_class.id, SubmissionRow.status.in_(PENDING))
     )  # fmt: skip
     if waits:
         raise UsageError(f"{waits} submissions of {of_class.name} wait or run: finalise when they are judged")
@@ -40,23 +40,23 @@ def queue_leaders(session: Session, of_class: Class, leaders: int, actor: str = 
     """
     fresh = []
     for best in best_of(session, of_class)[:leaders]:
-        there = set(session.scalars(select(Job.purpose).where(Job.submission_id == best.submission_id)))
+        there = set(session.scalars(select(JobRow.purpose).where(JobRow.submission_id == best.submission_id)))
         lacking = [f"final-{number}" for number in range(1, RUNS + 1) if f"final-{number}" not in there]
-        submission = session.get_one(Submission, best.submission_id)
+        submission = session.get_one(SubmissionRow, best.submission_id)
         for purpose in lacking:
             enqueue(session, submission, of_class.backend, purpose, now())
         if lacking:
             fresh.append(best.submission_id)
     if fresh:
         of_class.finalised_at = None
-        record(session, actor, "finalise", ", ".join(fresh), of_class)
+        record(session, actor, "finalise", ", ".join(fresh), of_class.id)
     return fresh
 
 
 def runs_left(session: Session, of_class: Class) -> int:
     """Final runs that wait or run."""
-    query = select(func.count()).select_from(Job).join(Job.submission)
-    final = (Submission.class_id == of_class.id, Job.purpose != "first", Job.state.in_((QUEUED, RUNNING)))
+    query = select(func.count()).select_from(JobRow).join(JobRow.submission)
+    final = (SubmissionRow.class_id == of_class.id, JobRow.purpose != "first", JobRow.state.in_((QUEUED, RUNNING)))
     return session.scalar(query.where(*final)) or 0
 
 
@@ -64,8 +64,8 @@ def close(session: Session, of_class: Class) -> bool:
     """Say that the ranking is final, once every run is in; whether it is. Who fell out made room for another: then
     `queue_leaders` has more to queue."""
     done = session.scalar(
-        select(func.count()).select_from(Job).join(Job.submission)
-        .where(Submission.class_id == of_class.id, Job.purpose != "first", Job.state == DONE)
+        select(func.count()).select_from(JobRow).join(JobRow.submission)
+        .where(SubmissionRow.class_id == of_class.id, JobRow.purpose != "first", JobRow.state == DONE)
     )  # fmt: skip
     if not done or runs_left(session, of_class):
         return False

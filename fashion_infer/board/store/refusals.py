@@ -1,4 +1,4 @@
-"""Refused sign-ins: counted, for anybody may send them. The audit log has a hundred rows a day of them at the most."""
+"""Refused sign-ins. Anybody may cause them, so they are counted: the audit log gets at most 101 rows of them a day."""
 
 import threading
 import time
@@ -9,21 +9,21 @@ from typing import Callable, NamedTuple, Optional
 from . import audit
 from .database import Store
 
-A_MINUTE = 20  # from an address, and with one person's tokens; beyond, the answer is to wait
-_WRITES = 10  # a minute: more of them wait for the next minute, and for whoever looks
-_KEYS = 10_000  # addresses that are told apart in a minute: memory
+A_MINUTE = 20  # from an address, and with one person's tokens, before they are told to wait
+_WRITES = 10  # a minute: more of them wait for the next minute, or for the audit log's page
+_KEYS = 10_000  # addresses that are told apart in a minute, to bound memory
 
 
-class Who(NamedTuple):
-    """Who was refused, as far as that is known."""
+class SignInAttempt(NamedTuple):
+    """A refused sign-in, as far as its author is known."""
 
     address: str
     actor: str = audit.SOMEBODY  # whose token it was, revoked or with another's secret
     class_id: Optional[int] = None
 
 
-class Refused:
-    """Of one service.
+class RefusedSignIns:
+    """The refused sign-ins of one service.
 
     Parameters
     ----------
@@ -37,10 +37,10 @@ class Refused:
         self._store, self._clock = store, clock
         self._lock = threading.Lock()
         self._minute, self._seen, self._written = -1, Counter[str](), 0
-        self._unwritten = Counter[Who]()
+        self._unwritten = Counter[SignInAttempt]()
 
-    def add(self, who: Who) -> Optional[int]:
-        """One more. Seconds to wait, where it was one too many; else None."""
+    def add(self, who: SignInAttempt) -> Optional[int]:
+        """Count one more. Return the seconds to wait when it was one too many, else None."""
         who = who._replace(address=network_of(who.address))
         now = self._clock()
         with self._lock:
@@ -49,7 +49,7 @@ class Refused:
                 self._seen.clear()
             self._seen.update(self._key(name) for name in (who.address, f"{who.class_id} {who.actor}"))
             named = [self._seen[who.address]] + ([self._seen[f"{who.class_id} {who.actor}"]] if who.class_id else [])
-            self._unwritten[who if len(self._unwritten) < audit.MOST_A_DAY else Who("")] += 1
+            self._unwritten[who if len(self._unwritten) < audit.MOST_A_DAY else SignInAttempt("")] += 1
             due = self._written < _WRITES
             self._written += due
         if due:
@@ -57,7 +57,7 @@ class Refused:
         return max(1, round(60 - now % 60)) if max(named) > A_MINUTE else None
 
     def write(self) -> None:
-        """Write what was only counted so far."""
+        """Write what was only counted so far into the audit log."""
         with self._lock:
             taken, self._unwritten = self._unwritten, Counter()
         if taken:
@@ -70,7 +70,7 @@ class Refused:
 
 
 def network_of(address: str) -> str:
-    """What one house has of addresses: of IPv6 the first half, for everybody has 2**64 of them."""
+    """Return the network of one household: for IPv6 the first half of the address, as each has 2**64 addresses."""
     try:
         found = ip_address(address)
     except ValueError:

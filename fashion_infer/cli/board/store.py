@@ -1,4 +1,4 @@
-"""Opens a board for the commands of whoever runs it."""
+"""Opens a board's database for the commands that run it."""
 
 import click
 
@@ -14,9 +14,9 @@ STORE = (data, database)
 
 
 def takes_store(*more, makes=False):
-    """A decorator that gives a command the options of a board's database, and hands it the opened store.
+    """Give a command the options of a board's database and the opened store.
 
-    Only a command that `makes` a board may find none, and where it fails there is none after it.
+    Only a command that `makes` a board may find none; when it fails, it leaves none.
     """
 
     def decorate(function):
@@ -24,9 +24,9 @@ def takes_store(*more, makes=False):
             from ... import board
 
             board.require()
-            from ...board.store import create_class
+            from ...board.store import creation
 
-            with create_class.opened(data, database, makes) as store:
+            with creation.opened(data, database, makes) as store:
                 return function(store, **values)
 
         command.__doc__, command.__name__ = function.__doc__, function.__name__

@@ -1,0 +1,78 @@
+"""Who asks, from where, and what they send: the parts of a request that the API and the pages share."""
+
+import hashlib
+from typing import Annotated, Iterator
+
+from fastapi import Depends, HTTPException, Request
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from sqlalchemy.orm import Session
+
+from .store.database import Store
+from .store.models import Person
+from .store.people import authenticate, sees_all
+
+_bearer = HTTPBearer(auto_error=False, description="A person's token, as `board join` printed it.")
+Credentials = Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]
+
+
+def store(request: Request) -> Store:
+    """The board's database."""
+    return request.app.state.store
+
+
+def reading(request: Request) -> Iterator[Session]:
+    """A session for queries alone."""
+    with store(request).read() as session:
+        yield session
+
+
+def address(request: Request) -> str:
+    """Where a request comes from, for the audit log."""
+    return request.client.host if request.client else ""
+
+
+def person_of(session: Session, credentials: HTTPAuthorizationCredentials | None) -> Person:
+    """The owner of a token; 401 when it is nobody's."""
+    found = authenticate(session, credentials.credentials) if credentials else None
+    if found is None:
+        raise HTTPException(401, "a token is needed, and this is none of this board's", {"WWW-Authenticate": "Bearer"})
+    return found.person
+
+
+OpenStore = Annotated[Store, Depends(store)]
+Reading = Annotated[Session, Depends(reading)]
+Address = Annotated[str, Depends(address)]
+
+
+def _person(session: Reading, credentials: Credentials) -> Person:
+    return person_of(session, credentials)
+
+
+Someone = Annotated[Person, Depends(_person)]
+
+
+def staff(who: Someone) -> Person:
+    """An assistant or an instructor; 403 for others."""
+    if not sees_all(who):
+        raise HTTPException(403, "this is for the staff of the class")
+    return who
+
+
+async def body(request: Request, most: int, what: str = "the submission") -> bytes:
+    """The body; 413 as soon as more than `most` bytes of it have come, whatever its header says."""
+    said = request.headers.get("content-length", "0")
+    content = bytearray()
+    if not said.isdigit() or int(said) <= most:
+        async for piece in request.stream():
+            content += piece
+            if len(content) > most:
+                break
+        else:
+            return bytes(content)
+    raise HTTPException(413, f"{what} has more than {most} bytes")
+
+
+def check_digest(content: bytes, sha256: str | None) -> None:
+    """422 when the content is not what its SHA-256 says."""
+    if sha256 is not None and hashlib.sha256(content).hexdigest() != sha256:
+        raise HTTPException(422, "the body does not match its SHA-256: send it again")

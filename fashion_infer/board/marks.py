@@ -1,0 +1,106 @@
+"""A class's ranking and marks as CSV: our own columns, and those that Canvas and Moodle import."""
+
+import csv
+import io
+from typing import Any, List, NamedTuple, Optional, Tuple
+
+from sqlalchemy.orm import Session
+
+from .store import queries
+from .store.models import Class, Judgement, Person, SubmissionRow
+from .store.ranking import RankedPlace, key_of, ranking
+from .store.types import STUDENT
+
+COLUMNS = ("place", "name", "team", "op_ms", "final_runs", "layer_ms", "points", "out_of", "submission", "submitted_at",
+           "submissions", "handed_in_as_final", "points_of_that")  # fmt: skip
+FORMATS = {"ranking": "Ranking", "marks": "Marks", "canvas": "Canvas", "moodle": "Moodle"}
+
+
+class StudentMarks(NamedTuple):
+    """A student's marks."""
+
+    person: Person
+    place: Optional[RankedPlace]
+    count: int  # of submissions
+    best: Optional[Judgement]  # that the student, or the team, is ranked by; without a rank the one with most points
+    final: Optional[SubmissionRow]  # submitted as the one that counts
+
+    @property
+    def counts(self) -> Optional[Judgement]:
+        """The judgement that makes the mark: of the final submission, else the best."""
+        return self.final.judgement if self.final is not None else self.best
+
+
+def marks(session: Session, of_class: Class) -> List[StudentMarks]:
+    """Return the marks of every student in the ranking's order; students without a rank come last, by name."""
+    staff = Person(class_id=of_class.id, role="instructor", team_id=None)  # whoever asks may see all names
+    places = {one.key: one for one in ranking(session, of_class, staff)}
+    found = []
+    for person, count, _ in queries.roster(session, of_class):
+        if person.role != STUDENT:
+            continue
+        own = queries.submissions(session, queries.by(person), 100_000)
+        place = places.get(key_of(person))
+        judged = [one.judgement for one in own if one.judgement is not None]
+        best = max(judged, key=lambda one: one.points, default=None)
+        if place is not None:
+            best = session.get_one(SubmissionRow, place.submission_id).judgement
+        final = next((one for one in own if one.final), None)
+        found.append(StudentMarks(person, place, count, best, final))
+    return sorted(found, key=lambda one: (one.place is None, one.place.place if one.place else 0, one.person.name))
+
+
+def as_csv(session: Session, of_class: Class, kind: str = "ranking") -> str:
+    """Return a table of `FORMATS`, a line for each student.
+
+    Names begin with a letter or a digit (`people.join` requires it): no spreadsheet takes one for a formula.
+    """
+    students = marks(session, of_class)
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerows({"ranking": _ranking, "marks": _marks, "canvas": _canvas,
+                                                    "moodle": _moodle}[kind](of_class, students))  # fmt: skip
+    return out.getvalue()
+
+
+def _ranking(of_class: Class, students: List[StudentMarks]) -> List[Tuple[Any, ...]]:
+    rows: List[Tuple[Any, ...]] = [COLUMNS]
+    for person, place, count, best, final in students:
+        rows.append((
+            place.place if place else "", person.name, person.team.name if person.team else "",
+            f"{place.op_ms:.6f}" if place else "", int(place.final) if place else "",
+            f"{place.layer_ms:.6f}" if place and place.layer_ms is not None else "", *_points(best),
+            best.submission_id if best else "", place.submitted_at.isoformat() if place else "", count,
+            final.id if final else "", _points(final.judgement if final else None)[0],
+        ))  # fmt: skip
+    return rows
+
+
+def _marks(of_class: Class, students: List[StudentMarks]) -> List[Tuple[Any, ...]]:
+    rows: List[Tuple[Any, ...]] = [("name", "team", "points", "out_of", "submission")]
+    for one in students:
+        team = one.person.team.name if one.person.team else ""
+        rows.append((one.person.name, team, *_points(one.counts), one.counts.submission_id if one.counts else ""))
+    return rows
+
+
+def _canvas(of_class: Class, students: List[StudentMarks]) -> List[Tuple[Any, ...]]:
+    """Return Canvas' gradebook: its importer finds a student by the SIS login, an assignment by its title."""
+    title = f"fashion-infer {of_class.name}"
+    most = max((one.counts.out_of for one in students if one.counts), default=100.0)
+    rows: List[Tuple[Any, ...]] = [("Student", "ID", "SIS User ID", "SIS Login ID", "Section", title),
+                                   ("    Points Possible", "", "", "", "", f"{most:g}")]  # fmt: skip
+    return rows + [(one.person.name, "", "", one.person.name, of_class.name, _points(one.counts)[0])
+                   for one in students]  # fmt: skip
+
+
+def _moodle(of_class: Class, students: List[StudentMarks]) -> List[Tuple[Any, ...]]:
+    """Return what Moodle's grade import maps: a username, a grade and a feedback."""
+    rows: List[Tuple[Any, ...]] = [("username", f"fashion-infer {of_class.name}", "feedback")]
+    for one in students:
+        rank = f"rank {one.place.place}, Op Time {one.place.op_ms:.3f} ms" if one.place else "not ranked"
+        rows.append((one.person.name, _points(one.counts)[0], rank))
+    return rows
+
+
+def _points(judgement: Optional[Judgement]) -> Tuple[str, str]:
+    return (f"{judgement.points:g}", f"{judgement.out_of:g}") if judgement is not None else ("", "")

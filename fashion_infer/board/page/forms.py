@@ -1,0 +1,178 @@
+"""The forms of the pages: signing in and out, submitting, cancelling, and what instructors change."""
+
+from typing import Annotated, Any, Optional
+
+from fastapi import APIRouter, Depends, Request
+from fastapi.responses import Response
+from starlette.concurrency import run_in_threadpool
+from starlette.formparsers import MultiPartException, MultiPartParser
+
+from ...errors import UsageError
+from ..access import Address, OpenStore, Reading, body
+from ..store import admission, class_settings, final_runs, people, queries, queue, sessions
+from ..store.audit import record
+from ..store.models import Person
+from ..store.refusals import SignInAttempt
+from . import session as web
+from .queue_cache import queues
+from .rendering import html, see
+from .session import Anyone, Fields, PageRoute, Posted, PostedByInstructor, Visit, number
+
+router = APIRouter(include_in_schema=False, default_response_class=Response, route_class=PageRoute)
+
+
+@router.get("/login")
+def login_page(request: Request) -> Response:
+    """Show the page to sign in."""
+    return _login(request)
+
+
+@router.post("/login")
+def login(request: Request, store: OpenStore, session: Reading, address: Address, fields: Fields) -> Response:
+    """Sign in with a token."""
+    web.check_site(request)
+    cookie, guard = web.gate(request)
+    if not cookie or fields.get("csrf") != guard:
+        return _login(request, 403, "This page was open for too long: try again.")
+    token, made = fields.get("token", "").strip(), None
+    known, meant = people.authenticate(session, token), people.named_by(session, token)
+    session.close()  # nobody waits for a lock because somebody tries tokens
+    if known is not None:
+        with store.write() as writing:
+            made = sessions.sign_in(writing, token, address)
+    if made is None:
+        return _refused(request, SignInAttempt(address), meant)
+    answer = see(request, "/")
+    web.set_cookie(request, answer, "board", made.cookie, int(sessions.LIFE.total_seconds()), "lax")
+    web.drop_cookie(request, answer, "gate")
+    return answer
+
+
+def _refused(request: Request, who: SignInAttempt, meant: Optional[Person]) -> Response:
+    """Refuse what is no token. A person with a valid one never waits for those who guess."""
+    if meant is not None:
+        who = who._replace(actor=meant.name, class_id=meant.class_id)
+    wait = request.app.state.refused.add(who)
+    if wait is None:
+        return _login(request, 401, "This is not a token of this board. Ask your instructor for a new one.")
+    answer = _login(request, 429, f"Too many invalid tokens came from here: try again in {wait} s.")
+    answer.headers["Retry-After"] = str(wait)
+    return answer
+
+
+def _login(request: Request, status: int = 200, notice: str = "") -> Response:
+    cookie, _ = web.gate(request)
+    fresh = "" if cookie else web.fresh_gate()
+    answer = html(request, "login.html", status, guard=web.gate_guard(fresh or cookie), notice=notice)
+    if fresh:
+        web.set_cookie(request, answer, "gate", fresh, 3600, "strict")
+    return answer
+
+
+@router.post("/logout")
+def logout(visit: Posted) -> Response:
+    """Sign out: the session ends on the server, not only in the browser."""
+    with visit.transaction() as session:
+        sessions.sign_out(session, visit.web)
+    answer = visit.see("/login")
+    web.drop_cookie(visit.request, answer, "board")
+    return answer
+
+
+async def _upload(visit: Anyone) -> Any:
+    """Return the file of an upload. No more of it is read than the class takes of a submission."""
+    web.check_site(visit.request)
+    content = await body(visit.request, visit.of_class.most_bytes + web.MOST_FORM)
+
+    async def pieces():
+        yield content
+
+    try:
+        form = await MultiPartParser(visit.request.headers, pieces(), max_files=1, max_fields=2).parse()
+    except (MultiPartException, KeyError):
+        raise UsageError("this form cannot be read") from None
+    visit.fields = {name: value for name, value in form.items() if isinstance(value, str)}
+    web.check_guard(visit)
+    file: Any = form.get("file")
+    if not getattr(file, "filename", None):
+        raise UsageError("choose a file: a kernel file or an archive")
+    return file.filename[-200:], await file.read()
+
+
+@router.post("/submit")
+async def submit(visit: Anyone, file: Annotated[Any, Depends(_upload)]) -> Response:
+    """Submit a file, as the API does."""
+
+    def keep() -> Response:
+        with visit.transaction() as session:
+            taken = admission.accept(session, visit.person, *file, None, "final" in visit.fields, visit.address)
+        queues(visit.request).forget()
+        return visit.see(f"/submissions/{taken.submission.id}")
+
+    return await run_in_threadpool(keep)
+
+
+@router.post("/submissions/{identifier}/cancel")
+def cancel(visit: Posted, identifier: str) -> Response:
+    """Cancel a submission."""
+    with visit.transaction() as session:
+        found = queries.find(session, identifier, visit.person)
+        if not queue.cancel(session, found, visit.person.name, visit.address):
+            raise UsageError(f"It cannot be cancelled any more: it is {found.status}.")
+    queues(visit.request).forget()
+    return visit.see(f"/submissions/{found.id}")
+
+
+@router.post("/class")
+def change(visit: PostedByInstructor) -> Response:
+    """Change the class's settings."""
+    with visit.transaction() as session:
+        changed = class_settings.change(visit.of_class, visit.fields)
+        if changed:
+            record(session, visit.person.name, "settings", ", ".join(changed), visit.of_class.id, visit.address)
+    return visit.see("/class")
+
+
+@router.post("/class/finalise")
+def finalise(visit: PostedByInstructor) -> Response:
+    """Run the leaders again; once their runs are in, call the ranking final."""
+    leaders = number(visit.fields.get("leaders"), 1000)
+    if not leaders:
+        raise UsageError("How many leaders run again? Enter a number from 1 on.")
+    with visit.transaction() as session:
+        final_runs.check(session, visit.of_class)
+        if not final_runs.queue_leaders(session, visit.of_class, leaders, visit.person.name):
+            final_runs.close(session, visit.of_class)
+    queues(visit.request).forget()
+    return visit.see("/class#end")
+
+
+@router.post("/people")
+def add(visit: PostedByInstructor) -> Response:
+    """Add people; the answer shows their tokens, which nobody can read again."""
+    wanted = class_settings.listed(visit.fields.get("people", ""))
+    with visit.transaction() as session:
+        joined = people.join(session, visit.of_class, wanted, visit.person.name, visit.address)
+        return _people(visit, [(one.person.name, one.token) for one in joined])
+
+
+@router.post("/people/{person}/token")
+def token(visit: PostedByInstructor, person: str) -> Response:
+    """Make a new token for a person, or revoke all of the person's tokens."""
+    with visit.transaction() as session:
+        found = session.get(Person, number(person, 2**31 - 1))
+        if found is None or found.class_id != visit.of_class.id:
+            raise queries.NotFound
+        if visit.fields.get("do") == "revoke":
+            if found.id == visit.person.id:
+                raise UsageError("You would lock yourself out: ask another instructor, or use the command line.")
+            people.revoke(session, found, visit.person.name, visit.address)
+            return visit.see("/people")
+        made = people.new_token(session, found)
+        record(session, visit.person.name, "new token", found.name, visit.of_class.id, visit.address)
+        return _people(visit, [(found.name, made)])
+
+
+def _people(visit: Visit, issued) -> Response:
+    visit.session.flush()
+    return visit.html("people.html", rows=queries.roster(visit.session, visit.of_class), issued=issued)

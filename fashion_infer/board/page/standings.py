@@ -1,0 +1,164 @@
+"""A class's ranking and its curves, computed once for all readers.
+
+The ranking of 300 people with 50 submissions each is read from 15,000 judgements. It changes when a judgement is added,
+which one small query detects, and is read far more often.
+"""
+
+import bisect
+import json
+import statistics
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import Dict, List, NamedTuple, Optional, Tuple
+
+from fastapi import Request
+from sqlalchemy import Row, func, select
+from sqlalchemy.orm import Session
+
+from ..store import ranking
+from ..store.models import Class, Judgement, Person, Team
+from ..store.ranking import Key, RankedPlace
+
+_KEPT = 10.0  # seconds at most: names and teams change without a judgement
+_SHARE = 4  # it is used for at least so many times as long as it took to compute
+_CROWD = 8  # people with a time before a median is drawn
+_DRAWN = 30.0  # seconds that a chart is used
+
+Curve = List[Tuple[float, float]]  # steps: seconds since the epoch, ms from then on
+
+
+class ClassStanding(NamedTuple):
+    """A class's ranking and curves, without what depends on the reader."""
+
+    stamp: Tuple
+    made: float  # when, by the monotonic clock
+    took: float  # seconds
+    places: List[RankedPlace]  # as a stranger sees them: with pseudonyms, unless names are open
+    names: Dict[Key, str]  # for the class's staff
+    best_of: Dict[Key, str]  # the submission that counts
+    curves: Dict[Key, Curve]  # best time so far of each person or team
+    best: Curve
+    median: Curve  # of all the bests so far
+    floor_ms: Optional[float]  # time to write the layers' outputs, as the leader's verdict has it
+
+
+class Standings:
+    """The standings of one service."""
+
+    def __init__(self) -> None:
+        self._known: Dict[int, ClassStanding] = {}
+        self._drawn: Dict[Tuple, Tuple[float, bytes]] = {}
+        self._locks: Dict[int, threading.Lock] = {}
+
+    def of(self, session: Session, of_class: Class) -> ClassStanding:
+        """Return a class's, with its last judgement unless that came a moment ago."""
+        last = session.scalar(select(func.max(Judgement.id)))
+        stamp = (last, of_class.names_open, of_class.cudnn_ms, of_class.finalised_at)
+        known = self._known.get(of_class.id)
+        if known is not None and _fresh(known, stamp):
+            return known
+        # Of many readers at once one computes it. The others get the one before, if there is any.
+        lock = self._locks.setdefault(of_class.id, threading.Lock())
+        if not lock.acquire(blocking=known is None):
+            assert known is not None
+            return known
+        try:
+            known = self._known.get(of_class.id)
+            if known is None or not _fresh(known, stamp):
+                known = self._known[of_class.id] = _made(session, of_class, stamp)
+            return known
+        finally:
+            lock.release()
+
+    def chart(self, session: Session, of_class: Class, key: Key, narrow: bool) -> bytes:
+        """Return a person's chart of the best times as SVG."""
+        which = of_class.id, key, narrow
+        made, text = self._drawn.get(which, (float("-inf"), b""))
+        if time.monotonic() - made > _DRAWN:
+            text = _chart(self.of(session, of_class), of_class, key, narrow)
+            if len(self._drawn) > 1000:
+                self._drawn.clear()
+            self._drawn[which] = time.monotonic(), text
+        return text
+
+
+def standings(request: Request) -> Standings:
+    """Return the service's standings."""
+    return request.app.state.standings
+
+
+def _chart(standing: ClassStanding, of_class: Class, key: Key, narrow: bool) -> bytes:
+    from ...present.charts import best_times
+
+    curves = [best_times.Steps("median", "peer", standing.median), best_times.Steps("best", "ours", standing.best),
+              best_times.Steps("you", "auto", standing.curves.get(key, []))]  # fmt: skip
+    levels = [best_times.Level("cuDNN", "ink", of_class.cudnn_ms or 0.0),
+              best_times.Level("write floor", "limit", standing.floor_ms or 0.0)]  # fmt: skip
+    deadline = of_class.deadline.timestamp() if of_class.deadline else None
+    with tempfile.TemporaryDirectory(prefix="fashion-infer-board-") as folder:
+        path = Path(folder) / "chart.svg"
+        best_times.draw(str(path), curves, levels, time.time(), deadline, narrow)
+        return path.read_bytes()
+
+
+def _fresh(known: ClassStanding, stamp: Tuple) -> bool:
+    age = time.monotonic() - known.made
+    return age < _KEPT and (known.stamp == stamp or (known.stamp[1:] == stamp[1:] and age < _SHARE * known.took))
+
+
+def _made(session: Session, of_class: Class, stamp: Tuple) -> ClassStanding:
+    start = time.monotonic()
+    rows = ranking.judged(session, of_class)
+    curves, best, median = _curves(rows)
+    places = ranking.ranking(session, of_class, None, rows)
+    leading = {key: one.submission_id for key, one in ranking.bests(rows).items()}
+    names = _names(session, of_class)
+    floor = _floor(session, leading[places[0].key] if places else None)
+    end = time.monotonic()
+    return ClassStanding(stamp, end, end - start, places, names, leading, curves, best, median, floor)
+
+
+def _names(session: Session, of_class: Class) -> Dict[Key, str]:
+    tables = ("person", Person), ("team", Team)
+    return {(what, row.id): row.name for what, table in tables
+            for row in session.execute(select(table.id, table.name).where(table.class_id == of_class.id))}  # fmt: skip
+
+
+def _curves(rows: List[Row]) -> Tuple[Dict[Key, Curve], Curve, Curve]:
+    """Return each one's best so far, the class's, and the median of all, as steps."""
+    curves: Dict[Key, Curve] = {}
+    best: Curve = []
+    median: Curve = []
+    bests: List[float] = []  # sorted
+    for row in rows:
+        if row.purpose != "first" or not row.ranked or row.op_ms is None:
+            continue
+        own = curves.setdefault(ranking.key_of(row), [])
+        if own and own[-1][1] <= row.op_ms:
+            continue
+        if own:
+            bests.pop(bisect.bisect_left(bests, own[-1][1]))
+        bisect.insort(bests, row.op_ms)
+        when = row.submitted_at.timestamp()
+        own.append((when, row.op_ms))
+        if not best or row.op_ms < best[-1][1]:
+            best.append((when, row.op_ms))
+        middle = statistics.median_low(bests)
+        if len(bests) >= _CROWD and (not median or median[-1][1] != middle):
+            median.append((when, middle))
+    return curves, best, median
+
+
+def _floor(session: Session, leader: Optional[str]) -> Optional[float]:
+    """Return the time in which the referee wrote as many bytes, by the leader's verdict."""
+    query = select(Judgement.verdict).where(Judgement.submission_id == leader, Judgement.purpose == "first")
+    text = session.scalar(query) if leader is not None else None
+    try:
+        verdict = json.loads(text or "{}")
+        n = verdict["times"][0]["n"]
+        layers = {times["layer"] for times in verdict["times"] if times["n"] == n}
+        return sum(float(verdict["fill_ms"][f"layer {layer}, n = {n}"]) for layer in layers) or None
+    except (ValueError, KeyError, IndexError, TypeError):
+        return None

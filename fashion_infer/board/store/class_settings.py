@@ -1,0 +1,80 @@
+"""Settings of a class and lists of people, as forms and the command line give them."""
+
+import csv
+import io
+import re
+from datetime import datetime
+from typing import Dict, List, Optional, Tuple
+
+from ...errors import UsageError
+from .models import Class
+
+_MOST_SECONDS = 1e9
+_MOST_PEOPLE = 1000  # in one form
+
+
+def change(of_class: Class, fields: Dict[str, str]) -> List[str]:
+    """Set a class's settings from its form and return what changed; UsageError for what cannot be read."""
+    deadline = fields.get("deadline", "").strip()
+    if deadline and not re.search(r"(Z|[+-]\d\d:?\d\d)$", deadline):
+        deadline += fields.get("zone", "").strip()  # a date picker knows of no zone
+    wanted = {
+        "deadline": moment(deadline),
+        "gpu_seconds": _number(fields.get("gpu_seconds", ""), "device seconds"),
+        "cudnn_ms": _number(fields.get("cudnn_ms", ""), "cuDNN's time"),
+        "names_open": fields.get("names_open") == "yes",
+    }
+    changed = []
+    for name, value in wanted.items():
+        if getattr(of_class, name) != value:
+            setattr(of_class, name, value)
+            changed.append(f"{name} = {value}")
+    return changed
+
+
+def moment(text: str, name: str = "a deadline") -> Optional[datetime]:
+    """Return a moment with its zone; None for ""; UsageError for anything else."""
+    text = text.strip()
+    if not text:
+        return None
+    try:
+        found = datetime.fromisoformat(text[:-1] + "+00:00" if text.endswith("Z") else text)
+    except ValueError:
+        raise UsageError(f"{name}: write it as 2026-12-05T23:59-06:00, not {text[:40]!r}") from None
+    if found.tzinfo is None:
+        raise UsageError(f"{name}: add the time zone, as in 2026-12-05T23:59-06:00")
+    if not 1970 < found.year < 9998:
+        raise UsageError(f"{name}: a year from 1971 to 9997")
+    return found
+
+
+def _number(text: str, what: str) -> Optional[float]:
+    text = text.strip()
+    if not text:
+        return None
+    try:
+        found = float(text)
+    except ValueError:
+        found = -1.0
+    if not 0 < found <= _MOST_SECONDS:
+        raise UsageError(f"{what}: a number above 0, or empty for none")
+    return found
+
+
+def listed(text: str, most: int = _MOST_PEOPLE) -> List[Tuple[str, str, str]]:
+    """Return (name, role, team) for each line of CSV, whose first line may name the columns; UsageError for others."""
+    try:
+        lines = [[cell.strip() for cell in line] for line in csv.reader(io.StringIO(text)) if any(map(str.strip, line))]
+    except csv.Error as error:
+        raise UsageError(f"the list of people is not CSV: {error}") from None
+    order = ["name", "role", "team"]
+    if lines and "name" in [cell.lower() for cell in lines[0]]:
+        order = [cell.lower() for cell in lines.pop(0)]
+    elif any(len(line) > 3 for line in lines):
+        raise UsageError("a line has a name or, separated by commas, a name, a role and a team")
+    if not lines:
+        raise UsageError("the list of people is empty: write one person per line")
+    if len(lines) > most:
+        raise UsageError(f"at most {most:,} people at a time")
+    named = [dict(zip(order, line)) for line in lines]
+    return [(one.get("name", ""), one.get("role", ""), one.get("team", "")) for one in named]

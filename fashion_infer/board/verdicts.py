@@ -1,0 +1,178 @@
+"""A verdict in words and tables, for the pages and for the command line. Needs no extra.
+
+The document contains words of the submission: a malformed part is left out.
+"""
+
+import math
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple, TypeVar
+
+_Made = TypeVar("_Made")
+
+
+class VerdictFinding(NamedTuple):
+    """A finding and the way to fix it. `follows` is "refused" or what else it led to."""
+
+    follows: str
+    text: str
+    advice: str
+
+
+class VerdictParts(NamedTuple):
+    """What a reader may see of a verdict; tables are `present.content.Table`."""
+
+    findings: List[VerdictFinding]
+    tables: List[Tuple[str, list]]  # heading, tables
+    printed: str
+    facts: List[Tuple[str, str]]
+
+
+NO_PARTS = VerdictParts([], [], "", [])
+
+
+def sentence(status: str, judgement: Any, verdict: Optional[Dict[str, Any]], times: bool = True) -> str:
+    """Return the outcome of a submission in one sentence; "" while it waits or runs.
+
+    Parameters
+    ----------
+    judgement
+        With the attributes of `store.models.Judgement`; None before the judging ended.
+    times
+        Whether the reader may see times.
+    """
+    if judgement is None:
+        return ""
+    if status == "failed":
+        return f"The grader could not judge it; this is not your fault: {judgement.reason}"
+    if status != "judged":
+        return judgement.reason
+    points = f"{judgement.points:g} of {judgement.out_of:g} points"
+    if judgement.ranked:
+        return f"Correct: {points}" + (f", Op Time {judgement.op_ms:.3f} ms." if times and judgement.op_ms else ".")
+    found = findings(verdict) if verdict else []
+    refused = next((one for one in found if one.follows == "refused"), None)
+    return f"Not ranked: {points}." if refused is None else f"Not ranked: {points}; {refused.text}"
+
+
+def findings(verdict: Dict[str, Any]) -> List[VerdictFinding]:
+    """Return the findings that can be read."""
+
+    def read() -> List[VerdictFinding]:
+        found = []
+        for one in verdict["findings"]:
+            text = f"{one['where']}: {one['text']}" if one["where"] else str(one["text"])
+            found.append(VerdictFinding(str(one["follows"]), text, str(one.get("advice", ""))))
+        return found
+
+    return _tried(read)
+
+
+def lost(verdict: Dict[str, Any]) -> List[str]:
+    """Return a line for each check that lost points."""
+
+    def read() -> List[str]:
+        return [f"{one['name']}: {float(one['points']):g} of {float(one['out_of']):g} points"
+                f"{': ' + str(one['message']) if one.get('message') else ''}"
+                for one in verdict["marks"] if float(one["points"]) < float(one["out_of"])]  # fmt: skip
+
+    return _tried(read)
+
+
+def parts(verdict: Dict[str, Any], everything: bool) -> VerdictParts:
+    """Return findings, tables and texts of a verdict.
+
+    Parameters
+    ----------
+    verdict
+        The grader's document.
+    everything
+        Whether the reader is staff; a student sees what the rubric shows.
+    """
+    from ..present.content import Table
+
+    show = shown(verdict)
+
+    def may(what: str) -> bool:
+        return everything or show.get(what, True) is True
+
+    points: List[Table] = _tried(lambda: [_marks(verdict, may("diagnosis"))])
+    profile: List[Table] = _tried(lambda: _throughput(verdict)) + _tried(lambda: _profile(verdict))
+    tables = [("Points", points), ("Profile", profile if may("times") else [])]
+    printed = verdict.get("printed")
+    return VerdictParts(
+        findings(verdict) if may("diagnosis") else [], [one for one in tables if one[1]],
+        printed if may("printed") and isinstance(printed, str) else "", _facts(verdict),
+    )  # fmt: skip
+
+
+def shown(verdict: Optional[Dict[str, Any]]) -> Dict[str, Any]:
+    """Return the rubric's `[show]`."""
+    return _dict(_dict(verdict or {}, "rubric"), "show")
+
+
+def _facts(verdict: Dict[str, Any]) -> List[Tuple[str, str]]:
+    submission, device, sandbox = (_dict(verdict, name) for name in ("submission", "device", "sandbox"))
+    named = (
+        ("Kernel file", submission.get("kernel")), ("Format", submission.get("format")),
+        ("Backend", verdict.get("backend")), ("Device", device.get("name") or device.get("gpu") or device.get("cpu")),
+        ("Sandbox", sandbox.get("available")), ("Judged", verdict.get("when")),
+    )  # fmt: skip
+    return [(name, str(value)[:300]) for name, value in named if value]
+
+
+def _dict(value: Dict[str, Any], name: str) -> Dict[str, Any]:
+    found = value.get(name)
+    return found if isinstance(found, dict) else {}
+
+
+def _tried(make: Callable[[], List[_Made]]) -> List[_Made]:
+    try:
+        return make()
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError, ArithmeticError):
+        return []
+
+
+def _marks(verdict: Dict[str, Any], diagnosis: bool):
+    from ..present.content import number, table
+
+    rows = []
+    for mark in verdict["marks"]:
+        points = number(float(mark["points"]), "g"), number(float(mark["out_of"]), "g")
+        rows.append([mark["name"], *points, *([mark["message"]] if diagnosis else [])])
+    return table("By check", ["check", ">points", ">of", *(["why"] if diagnosis else [])], rows)
+
+
+def _throughput(verdict: Dict[str, Any]):
+    """Return each layer's throughput beside the time to write its output."""
+    from ..bench.records import ConvolutionShape
+    from ..present.content import number, percent, table
+
+    shapes = {(s["case"]["layer"], s["case"]["shape"][0]): ConvolutionShape(*map(int, s["case"]["shape"]))
+              for s in verdict["samples"]}  # fmt: skip
+    rows = []
+    for times in verdict["times"]:
+        layer, n, op = times["layer"], times["n"], float(times["op"])
+        shape = shapes[layer, n]
+        fill = float(verdict["fill_ms"].get(f"layer {layer}, n = {n}", math.nan))
+        rows.append([
+            f"layer {layer}: {shape.title}", number(op, ".3f"), number(float(times["layer_time"]), ".3f"),
+            percent(float(times["spread"])), None if math.isnan(fill) else number(fill, ".3f"),
+            None if math.isnan(fill) else number(op / fill, ".1f"), number(shape.bytes / op / 1e6, ",.0f"),
+            number(shape.operations / op / 1e9, ".3f"),
+        ])  # fmt: skip
+    columns = ["layer", ">Op Time, ms", ">Layer Time, ms", ">spread", ">write floor, ms", ">times the floor", ">GB/s",
+               ">TFLOP/s"]  # fmt: skip
+    return [table("Layers, beside the time to write their output", columns, rows)] if rows else []
+
+
+def _profile(verdict: Dict[str, Any]):
+    """Return the timed calls as nvprof would list them."""
+    from ..present.profile import activities
+    from ..profiling import tables
+    from ..profiling.records import KERNEL, Record
+
+    records = []
+    for sample in verdict["samples"]:
+        if sample["timed"]:
+            name = f"layer {sample['case']['layer']}, {int(sample['case']['shape'][0]):,} images"
+            records.append(Record(KERNEL, name, 0, round(1e9 * float(sample["op_seconds"])), ""))
+    return [activities(tables.tabulate("Timed calls, by the referee's clock", records))] if records else []

@@ -1,0 +1,114 @@
+"""The best times of a class over the days of an assignment."""
+
+import threading
+from datetime import datetime, timezone
+from typing import List, NamedTuple, Optional, Sequence, Tuple
+
+from . import figure as figures
+
+_DAY = 86400.0
+_LOCK = threading.Lock()  # the common look is set by matplotlib's global parameters
+_SIZES = {False: (10.6, 3.6, 0.13), True: (4.4, 3.4, 0.28)}  # inches; the share of the width that the names take
+
+
+class Steps(NamedTuple):
+    """A time that only falls. `colour` is a name of `figure.PALETTE`."""
+
+    name: str
+    colour: str
+    points: Sequence[Tuple[float, float]]  # seconds since the epoch, ms
+
+
+class Level(NamedTuple):
+    """A time to compare with, the same on every day; 0 for none."""
+
+    name: str
+    colour: str
+    ms: float
+
+
+def draw(
+    path: str, curves: Sequence[Steps], levels: Sequence[Level], now: float, deadline: Optional[float], narrow: bool
+) -> None:
+    """Draw the curves up to now, and the levels.
+
+    Parameters
+    ----------
+    path
+        SVG or PNG.
+    curves, levels
+        Those without a point, and levels of 0, are left out.
+    now, deadline
+        Seconds since the epoch. The chart ends at the deadline when that is near, else now.
+    narrow
+        For a phone.
+
+    Raises
+    ------
+    DataError
+        When the file cannot be written.
+    """
+    with _LOCK:
+        _draw(path, [one for one in curves if one.points], [one for one in levels if one.ms > 0], now, deadline, narrow)
+
+
+@figures.themed
+def _draw(path, curves, levels, now, deadline, narrow):
+    width, height, share = _SIZES[narrow]
+    figure, (axes,) = figures.new(width, height)
+    times = [ms for one in curves for _, ms in one.points] + [one.ms for one in levels]
+    start, end, far = span(curves, now, deadline)
+    figures.log_axis(axes, "y", min(times, default=1) / 1.15, max(times, default=1) * 1.15, " ms", (1, 2, 5))
+    axes.grid(axis="y", linewidth=0.5)
+    axes.set_axisbelow(True)
+    axes.spines["left"].set_visible(False)
+    axes.tick_params(axis="y", length=0)
+    ends: List[Tuple[float, str, str]] = []
+    for one in levels:
+        axes.plot([_moment(start), _moment(end)], [one.ms, one.ms], "--", color=figures.LIGHT[one.colour], linewidth=1)
+        ends.append((one.ms, one.name, one.colour))
+    for one in curves:
+        when = [min(at, end) for at, _ in one.points] + [min(max(now, one.points[-1][0]), end)]
+        best = [ms for _, ms in one.points] + [one.points[-1][1]]
+        axes.step(list(map(_moment, when)), best, where="post", color=figures.LIGHT[one.colour], linewidth=1.8)
+        axes.plot(list(map(_moment, when[:-1])), best[:-1], "o", color=figures.LIGHT[one.colour], markersize=3)
+        ends.append((best[-1], one.name, one.colour))
+    if deadline is not None and start < deadline <= end:
+        axes.axvline(_moment(deadline), color=figures.LIGHT["limit"], linestyle=":", linewidth=1)
+        axes.annotate("deadline", (_moment(deadline), 1), (-4, -2), xycoords=("data", "axes fraction"), va="top",
+                      textcoords="offset points", ha="right", fontsize=figures.SMALL,
+                      color=figures.LIGHT["limit"])  # fmt: skip
+    axes.set_xlim(_moment(start), _moment(end + far * share))
+    _days(axes, narrow)
+    _names(axes, sorted(ends), _moment(end + 0.015 * far), height)
+    figures.save(figure, path)
+
+
+def span(curves: Sequence[Steps], now: float, deadline: Optional[float]) -> Tuple[float, float, float]:
+    """Return start and end of the days, and their length. A distant deadline would squeeze them into a corner."""
+    start = min((one.points[0][0] for one in curves), default=now - _DAY)
+    last = max((one.points[-1][0] for one in curves), default=now)
+    near = deadline is not None and deadline <= now + max(now - start, 2 * _DAY)
+    end = max(deadline if near and deadline is not None else now, start + 3600, last)
+    return start, end, end - start
+
+
+def _moment(seconds: float) -> datetime:
+    return datetime.fromtimestamp(seconds, timezone.utc)
+
+
+def _days(axes, narrow: bool) -> None:
+    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+
+    locator = AutoDateLocator(maxticks=4 if narrow else 9)
+    axes.xaxis.set_major_locator(locator)
+    axes.xaxis.set_major_formatter(ConciseDateFormatter(locator, show_offset=False))
+
+
+def _names(axes, ends: List[Tuple[float, str, str]], x: datetime, height: float) -> None:
+    low, high = axes.get_ylim()
+    places = figures.apart([ms for ms, _, _ in ends], low, high, int(height * 72 / 14))
+    for (ms, name, colour), place in zip(ends, places):
+        weight = "bold" if name == "you" else None
+        axes.annotate(f"{name} {ms:.3g}", (x, place), va="center", fontsize=figures.SMALL, fontweight=weight,
+                      color=figures.LIGHT[colour], annotation_clip=False)  # fmt: skip
