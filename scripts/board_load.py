@@ -136,7 +136,8 @@ def measure(trial, options) -> int:
         time.sleep(0.5)
     with store.read() as session:
         jobs = session.execute(
-            select(JobRow.id, JobRow.submission_id, JobRow.queued_at, JobRow.started_at, SubmissionRow.person_id).join(JobRow.submission)
+            select(JobRow.id, JobRow.submission_id, JobRow.queued_at, JobRow.started_at, SubmissionRow.person_id)
+            .join(JobRow.submission)
             .where(SubmissionRow.id.in_([identifier for _, identifier, _ in sent]))
         ).all()  # fmt: skip
         judged = set(session.scalars(select(Judgement.submission_id)))

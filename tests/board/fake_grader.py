@@ -1,7 +1,7 @@
 """A grader that does not run anything: waits, and writes a verdict. Takes the options of `fashion-infer grade`.
 
 A submission says in its text what is to happen: `ms=1.5`, `refuse`, `fail`, `crash`, `seconds=0.2`. Without these its
-time comes from its digest, so that every submission has one of its own.
+time comes from its digest, so that every submission has one of its own. With `wrong` its result is incorrect.
 """
 
 import hashlib
@@ -28,12 +28,15 @@ def main(words):
     status = "refused" if "refuse" in text else "failed" if "fail" in text else "judged"
     digest = hashlib.sha256(content).hexdigest()
     ms = float(said.get("ms", int(digest[:6], 16) / 1e5))
-    judged = status == "judged"
+    judged, wrong = status == "judged", "wrong" in text
+    finding = {"where": "layer 1", "text": "the last row differs", "follows": "refused", "advice": "check bounds"}
+    points = 0.0 if wrong or not judged else 10.0
     verdict = {
-        "kind": "fashion-infer verdict", "version": 1, "status": status,
-        "reason": "" if judged else f"it says {status}", "ranked": judged, "points": 10.0 if judged else 0.0,
-        "out_of": 10.0, "op_time_ms": ms if judged else None, "layer_time_ms": ms if judged else None,
-        "printed": text[:100], "findings": [], "times": [], "rubric": {"show": {}},
+        "kind": "fashion-infer verdict", "version": 1, "status": status, "reason": "" if judged else f"it says {status}",
+        "ranked": judged and not wrong, "points": points, "out_of": 10.0, "op_time_ms": ms if judged else None,
+        "layer_time_ms": ms if judged else None, "printed": text[:100], "times": [],
+        "findings": [finding] if wrong else [], "rubric": {"show": {}},
+        "marks": [{"name": "correct", "kind": "right", "points": points, "out_of": 10, "message": "why"}],
     }  # fmt: skip
     os.makedirs(out, exist_ok=True)
     with open(os.path.join(out, "verdict.json"), "w") as file:

@@ -45,7 +45,7 @@ QUESTIONS = {
     "expected": lambda kit, session: expectation.expected(session, waits(session), kit.now),
     "schedule": lambda kit, session: expectation.schedule(session, "cpu", kit.now),
     "how many wait": lambda kit, session: queries.waiting(session, "cpu"),
-    "the queue": lambda kit, session: queries.queue(session, kit.of_class(session), kit.person(session, "Ann")),
+    "the queue": lambda kit, session: queries.queue(session, "cpu"),
     "accept": lambda kit, session: kit.submit("Cid"),
 }
 

@@ -127,7 +127,7 @@ class TestPlace:
         ids = [kit.submit(rng.choice(["Ann", "Bob", "Cid"])) for _ in range(12)]
         with kit.store.read() as session:
             places = {one: expected(session, session.get_one(SubmissionRow, one), kit.now).place for one in ids}
-            lines = queries.queue(session, kit.of_class(session), kit.person(session, "Ina"))
+            lines = queries.queue(session, "cpu")
         assert [line.submission_id for line in lines] == sorted(ids, key=places.get)
         assert [line.place for line in lines] == list(range(1, 13))
         order = [kit.judge() for _ in ids]

@@ -1,16 +1,23 @@
 """What nobody must sign in for leaves little behind, however often it comes."""
 
+import contextlib
+import logging
 import re
+import socket
 import threading
+import time
 from datetime import timedelta
 
 import filled_board as fill
 import pytest
+import requests
+import uvicorn
 from sqlalchemy import func, select
 
 pytest.importorskip("fastapi")
 from fastapi.testclient import TestClient
 
+from fashion_infer.board import logs, server
 from fashion_infer.board.service import create_app
 from fashion_infer.board.settings import BoardSettings
 from fashion_infer.board.store import audit, people, sessions
@@ -193,3 +200,86 @@ def test_a_person_has_no_more_sessions_than_that(app):
     with app.state.store.read() as session:
         assert session.scalar(select(func.count()).select_from(WebSession)) == sessions.MOST
     assert client.get("/mine").status_code == 200 and first.get("/mine").status_code == 303
+
+
+@pytest.fixture
+def served(small, data, monkeypatch):
+    """A service on a port, in a thread, which waits half a second for a request; and its log records."""
+    monkeypatch.setattr(server, "REQUEST_SECONDS", 0.5)
+    app = create_app(BoardSettings(data=data))
+    config = uvicorn.Config(app, port=0, log_config=None, access_log=False, http=server.LimitedProtocol)
+    service = uvicorn.Server(config)
+    records, handler = [], logging.Handler()
+    handler.emit = records.append
+    thread = threading.Thread(target=service.run, daemon=True)
+    logging.getLogger().addHandler(handler)
+    thread.start()
+    while not service.started:
+        time.sleep(0.01)
+    records.clear()
+    yield service.servers[0].sockets[0].getsockname()[1], records
+    logging.getLogger().removeHandler(handler)
+    service.should_exit = True
+    thread.join(10)
+    app.state.store.close()
+
+
+POST = b"POST /login HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-www-form-urlencoded\r\n"
+
+
+@pytest.mark.parametrize("sent", [
+    b"", b"G", b"GET /login HTTP/1.1\r\n", b"GET /login HTTP/1.1\r\nHost: x\r\nX: ",
+    POST + b"Content-Length: 9\r\n\r\na=", POST + b"Transfer-Encoding: chunked\r\n\r\n2\r\na=\r\n",
+])  # fmt: skip
+@pytest.mark.parametrize("drip", [False, True])
+def test_a_request_that_does_not_end_is_ended(served, sent, drip):
+    """However slowly its bytes come."""
+    port, records = served
+    begin = time.monotonic()
+    with socket.create_connection(("127.0.0.1", port), timeout=20) as connection:
+        connection.sendall(sent)
+        connection.settimeout(0.1 if drip else 20)
+        received = None
+        while received != b"" and time.monotonic() < begin + 20:
+            try:
+                received = connection.recv(1000)
+            except TimeoutError:
+                if sent:
+                    with contextlib.suppress(OSError):
+                        connection.sendall(b"a")
+            except OSError:
+                received = b""
+    assert received == b"" and time.monotonic() < begin + 20 and len(records) <= 1
+
+
+def test_a_request_that_ends_is_not_cut_off_while_it_waits(served, small):
+    small.change(deadline=None)
+    one = small.submit("Ann")
+    port, _ = served
+    head = {"Authorization": f"Bearer {small.tokens['Ann']}"}
+    url = f"http://127.0.0.1:{port}/api/v1/submissions/{one}/log"
+    with requests.Session() as session:
+        last = session.get(url, headers=head).json()["lines"][-1]["number"]
+        for _ in range(2):  # on one connection
+            answer = session.get(url, headers=head, params={"after": last, "wait": 1.5}, timeout=30)
+            assert answer.status_code == 200 and answer.json()["lines"] == []
+
+
+def test_requests_of_nobody_write_at_most_one_line_each(served):
+    port, records = served
+    requests_ = [
+        b"\0\xff\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", b"GET /api/v1/me HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"GET /submissions/x HTTP/1.1\r\nHost: x\r\nCookie: board=\xff\r\n\r\n", POST + b"Content-Length: 3\r\n\r\n%%%",
+        b"GET /" + b"a" * 100_000, POST + b"Content-Length: 99999999\r\n\r\na", POST + b"Content-Length: 9\r\n\r\na",
+        b"GET /login HTTP/1.1\r\nHost: x\r\n" + b"X: y\r\n" * 20_000 + b"\r\n",
+        b"POST /submit HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n",
+    ]  # fmt: skip
+    for request in requests_:
+        with socket.create_connection(("127.0.0.1", port), timeout=20) as connection, contextlib.suppress(OSError):
+            connection.sendall(request)
+            connection.shutdown(socket.SHUT_WR)
+            while connection.recv(1000):
+                pass
+    assert len(records) <= len(requests_)
+    lines = [logs.JsonLines().format(record) for record in records]
+    assert not [line for line in lines if "\n" in line or "exception" in line], lines

@@ -2,6 +2,7 @@
 
 import os
 import random
+import re
 import stat
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import board_faults
 import board_trial
 import psutil
 import pytest
+import requests
 from profiles import pick
 from sqlalchemy import func, select
 
@@ -31,7 +33,7 @@ from fashion_infer.errors import DeviceError, UsageError
 from fashion_infer.grading.sandbox import available
 
 ATTACKS = Path(__file__).resolve().parents[1] / "attacks"
-HONEST = Path(board.__file__).parents[1] / "submissions" / "templates" / "conv.cpp"
+HONEST = Path(board.__file__).parents[1] / "kernel_files" / "templates" / "conv.cpp"
 
 
 def claimed(content, name="k.cu", rubric="", backend="cpu"):
@@ -52,6 +54,7 @@ class TestGrading:
 
     @pytest.mark.parametrize("content, kind, status", [
         (b"refuse", "outcome", "refused"), (b"fail", "unable", "failed"), (b"crash", "unable", "failed"),
+        (b"ms=inf", "unable", "failed"), (b"ms=nan", "unable", "failed"),  # no place for what is no time
     ])  # fmt: skip
     def test_other_ends(self, content, kind, status):
         *_, last = grader.run(claimed(content), board_trial.FAKE)
@@ -132,6 +135,41 @@ class TestDispatcher:
         with small.store.read() as session:
             assert session.scalars(select(Judgement)).all() == []
 
+    def test_a_cancelled_grader_ends_and_makes_room(self, small):
+        """On one slot: were it left running, eight could run at once."""
+        from fashion_infer.board.store import queue
+        from fashion_infer.board.store.models import SubmissionRow
+
+        small.change(deadline=None)
+        dispatcher = Dispatcher(small.store, Here(board_trial.FAKE, 1), "me")
+        this, ends = psutil.Process(), time.monotonic() + 60
+        before = set(this.children())
+        for number in range(3):
+            one = small.submit("Ann", b"seconds=600 %d" % number)
+            while not (running := set(this.children(recursive=True)) - before) or small.status(one) != "running":
+                assert time.monotonic() < ends
+                dispatcher.step()
+            assert len(running) == 1
+            with small.store.write() as session:
+                assert queue.cancel(session, session.get_one(SubmissionRow, one), "Ann")
+            while any(process.is_running() and process.status() != "zombie" for process in running):
+                assert time.monotonic() < ends
+                dispatcher._kept = 0.0  # as if some seconds had passed
+                dispatcher.step()
+        last = small.submit("Ann", b"ms=1")
+        self.until_dry(small, dispatcher)
+        assert small.status(last) == "judged"
+
+    def test_stopped_before_it_began_a_grader_does_not_run(self):
+        graders = Here(board_trial.FAKE, 1)
+        job = claimed(b"seconds=600")
+        graders.stop(job.lease)
+        graders.start(job)
+        end = time.monotonic() + 30
+        while not any(one.event.kind != "log" for one in graders.said()):
+            assert time.monotonic() < end
+            time.sleep(0.02)
+
     def test_a_database_that_fails_is_asked_again(self, small, dispatcher, monkeypatch):
         from sqlalchemy.exc import OperationalError
 
@@ -196,8 +234,20 @@ def test_without_the_extra_one_line_says_what_to_do(monkeypatch, invoke, tmp_pat
     for words in (("serve",), ("class", "list"), ("export",)):
         code, out, err = invoke("board", *words, "--data", str(tmp_path / "none"))
         assert (code, out) == (4, "")
-        assert err == "fashion-infer: a board needs fastapi: pip install 'fashion-infer[board]'\n"
+        assert "fashion-infer[board]" in err and err.count("\n") == 1
     assert not (tmp_path / "none").exists()
+
+
+def test_without_ray_a_board_runs_with_ray_off(monkeypatch, invoke, tmp_path):
+    import importlib.util
+
+    found = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name, *a: None if name == "ray" else found(name, *a))
+    code, out, err = invoke("board", "serve", "--data", str(tmp_path / "none"))
+    assert (code, out) == (4, "") and "fashion-infer[ray]" in err and err.count("\n") == 1
+    monkeypatch.setattr(server, "serve", lambda settings: None)
+    assert invoke("board", "serve", "--ray", "off", "--data", str(tmp_path / "none"))[0] == 0
+    assert invoke("board", "class", "new", "x", "--data", str(tmp_path / "some"))[0] == 0
 
 
 def test_an_older_python_is_told(monkeypatch):
@@ -300,15 +350,29 @@ class TestTrial:
         done = self.submit(trial, own_home, "p000", "ms=3.5", "--final", "--class", "trial")
         lines = done.stdout.splitlines()
         assert done.returncode == 0, done.stderr
-        assert "stored as" in lines[0] and "judged: 10 of 10 points, Op Time 3.500 ms" in lines
         assert lines[-1].endswith("k.cu  final  judged: 10 of 10 points, Op Time 3.5000 ms, rank 1")
-        assert "in the queue, begins in about" in done.stderr and done.stderr.count("\n") == 1
+        assert done.stderr.count("\n") == 1
+
+    def test_an_incorrect_one_is_explained_as_on_the_page(self, trial, own_home):
+        done = self.submit(trial, own_home, "p001", "wrong")
+        assert done.returncode == 0, done.stderr
+        said = done.stdout[done.stdout.index("Not ranked") :]
+        assert "layer 1: the last row differs" in said and "check bounds" in said and "correct: 0 of 10 points" in said
+        identifier = said.splitlines()[-1].split()[0]
+        environment = {**os.environ, "FASHION_INFER_BOARD_TOKEN": trial.tokens["p001"]}
+        line = [sys.executable, "-m", "fashion_infer", "board", "log", identifier, "--to", trial.url]
+        log = subprocess.run(line, env=environment, capture_output=True, text=True, timeout=120).stdout
+        assert log.endswith("\n".join(said.splitlines()[:-1]) + "\n")
+        with requests.Session() as browser:
+            guard = re.search(r'name="csrf" value="(\w+)"', browser.get(f"{trial.url}/login").text)[1]
+            browser.post(f"{trial.url}/login", data={"csrf": guard, "token": trial.tokens["p001"]})
+            page = browser.get(f"{trial.url}/submissions/{identifier}").text
+        assert all(text in page for text in ("layer 1: the last row differs", "check bounds", "why"))
 
     def test_what_is_refused_and_what_cannot_be_judged(self, trial, own_home):
-        for text, code, why in (("refuse", 1, "refused: it says refused"), ("fail", 4, "could not judge it"),
-                                ("", 2, "the submission is empty")):  # fmt: skip
+        for text, code in (("refuse", 1), ("fail", 4), ("", 2)):
             done = self.submit(trial, own_home, "p001", text)
-            assert done.returncode == code and why in done.stderr.splitlines()[-1], done.stderr
+            assert done.returncode == code, done.stderr
 
     def test_asking(self, trial, own_home, monkeypatch, invoke):
         self.submit(trial, own_home, "p002", "ms=1.5")

@@ -1,5 +1,7 @@
 """Signing in, the guard of forms, and what instructors do on the pages."""
 
+import csv
+import io
 import re
 from datetime import timedelta
 
@@ -7,6 +9,7 @@ import filled_board as fill
 import pytest
 
 pytest.importorskip("fastapi")
+from fashion_infer.board import marks
 from fashion_infer.board.page import forms as page_forms
 from fashion_infer.board.service import create_app
 from fashion_infer.board.settings import BoardSettings
@@ -143,26 +146,33 @@ def forms(app, person):
             yield route.path.format(identifier=waits, person=other), given.get(route.path, {"do": "revoke"})
 
 
+def attached(path):
+    """A file for the form that uploads one."""
+    return {"files": {"file": ("k.cu", b"code")}} if path == "/submit" else {}
+
+
 def test_every_form_needs_its_sessions_own_guard(app):
     client, other = client_of(app, "Ida"), client_of(app, "Ann")
     with app.state.store.write() as session:
         session.query(fill.models.Class).one().deadline = None
     paths = list(forms(app, "Ida"))
-    assert len(paths) == 6
+    assert len(paths) == 7
     before = {table: count(app, table) for table in ("Person", "Token", "WebSession", "AuditEntry")}
     for path, fields in paths:
         for csrf in ({}, {"csrf": ""}, {"csrf": "x"}, {"csrf": other.csrf}, {"csrf": client.csrf.upper()}):
-            assert client.post(path, data={**fields, **csrf}).status_code == 403
+            assert client.post(path, data={**fields, **csrf}, **attached(path)).status_code == 403
         for site in ("cross-site", "same-site"):
             data, headers = {**fields, "csrf": client.csrf}, {"Sec-Fetch-Site": site}
-            assert client.post(path, data=data, headers=headers).status_code == 403
-        assert client_of(app).post(path, data={**fields, "csrf": client.csrf}).headers["location"] == "/login"
+            assert client.post(path, data=data, headers=headers, **attached(path)).status_code == 403
+        nobody = client_of(app).post(path, data={**fields, "csrf": client.csrf}, **attached(path))
+        assert nobody.headers["location"] == "/login"
         assert client.get(path).status_code in (200, 404, 405)
     assert before == {table: count(app, table) for table in before}
     assert the(app, "Class").cudnn_ms is None and the(app, "SubmissionRow").status == "queued"
     # and with it each does what it is for: the test would pass on forms that never work
     for path, fields in sorted(paths, key=lambda one: "logout" in one[0]):
-        assert post(client, path, **fields).status_code in (200, 303, 422 if "finalise" in path else 303), path
+        answer = client.post(path, data={**fields, "csrf": client.csrf}, **attached(path))
+        assert answer.status_code in (200, 303, 422 if "finalise" in path else 303), path
 
 
 @pytest.mark.parametrize("name", ["Mallory", "Ann"])
@@ -291,6 +301,79 @@ def test_forms_are_bounded(app):
     assert client.post("/people", content=b"{}", headers={"Content-Type": "application/json"}).status_code == 415
     assert client.post("/people", files={"people": b"Zoe"}).status_code == 415
     assert count(app, "Person") == 4
+
+
+class TestUpload:
+    @pytest.fixture
+    def eve(self, app):
+        return client_of(app, "Eve")
+
+    def send(self, client, content=b"code", name="k.cu", **fields):
+        return client.post("/submit", data={"csrf": client.csrf, **fields}, files={"file": (name, content)})
+
+    def test_it_is_the_submission_that_the_api_would_make(self, app, eve):
+        answer = self.send(eve, b"\0\r\n\xff code", name="../../k.cu", final="yes")
+        found = the(app, "SubmissionRow")
+        assert answer.headers["location"] == f"/submissions/{found.id}"
+        assert (found.name, found.size, found.final, found.status) == ("k.cu", 9, True, "queued")
+        assert the(app, "Content").content == b"\0\r\n\xff code" and count(app, "JobRow") == 1
+        assert the(app, "AuditEntry", action="submit").actor == "Eve"
+        assert self.send(eve, b"\0\r\n\xff code", final="yes").headers["location"] == f"/submissions/{found.id}"
+        assert count(app, "SubmissionRow") == 1
+
+    def test_the_limits_are_the_apis(self, app, eve):
+        with app.state.store.write() as session:
+            session.query(fill.models.Class).one().most_bytes = 10
+        for content, status in ((b"", 422), (b"x" * 11, 413), (b"x" * 200_000, 413)):
+            assert self.send(eve, content).status_code == status
+        assert self.send(eve, b"x" * 10).status_code == 303
+        with app.state.store.write() as session:
+            session.query(fill.models.Class).one().deadline = fill.NOW - timedelta(hours=1)
+        assert self.send(eve, b"y").status_code == 403 and count(app, "SubmissionRow") == 1
+
+    @pytest.mark.parametrize("body, kind", [
+        (b"", "multipart/form-data"), (b"", "multipart/form-data; boundary=b"),
+        (b"--b", "multipart/form-data; boundary=b"),
+        (b"x", "text/plain"), (b"--b\r\n\r\n\r\n--b--", "multipart/form-data; boundary=b"),
+        (b"csrf=x&file=k.cu", "application/x-www-form-urlencoded"),
+    ])  # fmt: skip
+    def test_a_body_that_is_no_upload_is_refused(self, app, body, kind):
+        answer = client_of(app, "Eve").post("/submit", content=body, headers={"Content-Type": kind})
+        assert answer.status_code in (403, 422) and count(app, "SubmissionRow") == 0
+
+    def test_one_file_is_needed(self, app):
+        client = client_of(app, "Eve")
+        two = [("file", ("a.cu", b"a")), ("file", ("b.cu", b"b"))]
+        assert client.post("/submit", data={"csrf": client.csrf}, files=two).status_code == 422
+        text = {"csrf": client.csrf, "file": "k.cu"}
+        assert client.post("/submit", data=text, files={"other": b""}).status_code == 422
+        assert count(app, "SubmissionRow") == 0
+
+
+def test_marks_are_exported_for_a_learning_platform(app):
+    with app.state.store.write() as session:
+        person = {name: session.query(fill.models.Person).filter_by(name=name).one() for name in ("Eve", "Mallory")}
+        fill.judged(session, person["Eve"], 4.0)
+        fill.judged(session, person["Eve"], 9.0, ranked=False, final=True, when=fill.NOW - timedelta(hours=2))
+    client = client_of(app, "Ida")
+    rows = {name: list(csv.DictReader(io.StringIO(client.get(f"/class/{name}.csv").text))) for name in marks.FORMATS}
+    # The one that was submitted as final counts, although another ranks.
+    assert [(row["name"], row["points"]) for row in rows["marks"]] == [("Eve", "10"), ("Mallory", "")]
+    assert [(row["name"], row["place"], row["points"], row["points_of_that"]) for row in rows["ranking"]] == [
+        ("Eve", "1", "100", "10"), ("Mallory", "", "", "")]  # fmt: skip
+    possible, *canvas = rows["canvas"]
+    assert possible["fashion-infer one"] == "100"
+    assert [(row["SIS Login ID"], row["fashion-infer one"]) for row in canvas] == [("Eve", "10"), ("Mallory", "")]
+    assert [(row["username"], row["fashion-infer one"]) for row in rows["moodle"]] == [("Eve", "10"), ("Mallory", "")]
+    assert client.get("/class/none.csv").status_code == 404
+
+
+def test_a_deadline_of_a_date_picker_has_the_browsers_zone(app):
+    client = client_of(app, "Ida")
+    for zone, hour in (("+00:00", 3), ("-06:00", 9), ("+05:30", 21)):
+        assert post(client, "/class", deadline="2027-01-02T03:04", zone=zone).status_code == 303
+        assert the(app, "Class").deadline.hour == hour, zone
+    assert post(client, "/class", deadline="2027-01-02T03:04", zone="north").status_code == 422
 
 
 def test_a_session_lives_no_longer_than_half_a_day():

@@ -91,12 +91,15 @@ async def _upload(visit: Anyone) -> Any:
         form = await MultiPartParser(visit.request.headers, pieces(), max_files=1, max_fields=2).parse()
     except (MultiPartException, KeyError):
         raise UsageError("this form cannot be read") from None
-    visit.fields = {name: value for name, value in form.items() if isinstance(value, str)}
-    web.check_guard(visit)
-    file: Any = form.get("file")
-    if not getattr(file, "filename", None):
-        raise UsageError("choose a file: a kernel file or an archive")
-    return file.filename[-200:], await file.read()
+    try:
+        visit.fields = {name: value for name, value in form.items() if isinstance(value, str)}
+        web.check_guard(visit)
+        file: Any = form.get("file")
+        if not getattr(file, "filename", None):
+            raise UsageError("choose a file: a kernel file or an archive")
+        return file.filename[-200:], await file.read()
+    finally:
+        await form.close()
 
 
 @router.post("/submit")
