@@ -21,7 +21,7 @@ class StudentMarks(NamedTuple):
 
     person: Person
     place: Optional[RankedPlace]
-    count: int  # of submissions
+    submissions: int
     best: Optional[Judgement]  # that the student, or the team, is ranked by; without a rank the one with most points
     final: Optional[SubmissionRow]  # submitted as the one that counts
 

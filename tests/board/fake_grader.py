@@ -32,10 +32,10 @@ def main(words):
     finding = {"where": "layer 1", "text": "the last row differs", "follows": "refused", "advice": "check bounds"}
     points = 0.0 if wrong or not judged else 10.0
     verdict = {
-        "kind": "fashion-infer verdict", "version": 1, "status": status, "reason": "" if judged else f"it says {status}",
-        "ranked": judged and not wrong, "points": points, "out_of": 10.0, "op_time_ms": ms if judged else None,
-        "layer_time_ms": ms if judged else None, "printed": text[:100], "times": [],
-        "findings": [finding] if wrong else [], "rubric": {"show": {}},
+        "kind": "fashion-infer verdict", "version": 1, "status": status,
+        "reason": "" if judged else f"it says {status}", "ranked": judged and not wrong, "points": points,
+        "out_of": 10.0, "op_time_ms": ms if judged else None, "layer_time_ms": ms if judged else None,
+        "printed": text[:100], "times": [], "findings": [finding] if wrong else [], "rubric": {"show": {}},
         "marks": [{"name": "correct", "kind": "right", "points": points, "out_of": 10, "message": "why"}],
     }  # fmt: skip
     os.makedirs(out, exist_ok=True)

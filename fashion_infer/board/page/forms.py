@@ -108,7 +108,9 @@ async def submit(visit: Anyone, file: Annotated[Any, Depends(_upload)]) -> Respo
 
     def keep() -> Response:
         with visit.transaction() as session:
-            taken = admission.accept(session, visit.person, *file, None, "final" in visit.fields, visit.address)
+            name, content = file
+            final = "final" in visit.fields
+            taken = admission.accept(session, visit.person, name, content, final=final, address=visit.address)
         queues(visit.request).forget()
         return visit.see(f"/submissions/{taken.submission.id}")
 

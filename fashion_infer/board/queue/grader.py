@@ -37,8 +37,9 @@ def command_of(grader: Optional[str]) -> List[str]:
 
 
 def run(
-    claimed: Claimed, grader: Optional[str] = None, longest: float = LONGEST, started: Callable[[int], None] = lambda process: None
-) -> Iterator[Event]:
+    claimed: Claimed, grader: Optional[str] = None, longest: float = LONGEST,
+    started: Callable[[int], object] = lambda process: None,
+) -> Iterator[Event]:  # fmt: skip
     """Grade a submission in a separate process, which starts the sandbox.
 
     Parameters

@@ -11,6 +11,7 @@ import threading
 from typing import Any, Dict, Iterator, Optional
 
 from ..store.queue import Claimed
+from . import grader
 from .grader import Event
 from .graders import Graders
 
@@ -18,8 +19,8 @@ _OBJECTS = 100 << 20  # bytes of Ray's object store: a task's input is a submiss
 _ANSWER = 30.0  # seconds in which Ray says what it has
 
 
-def _task(claimed: Claimed, grader: Optional[str]):
-    yield from grader.run(claimed, grader)
+def _task(claimed: Claimed, command: Optional[str]):
+    yield from grader.run(claimed, command)
 
 
 class OnRay(Graders):
@@ -33,8 +34,8 @@ class OnRay(Graders):
         Judgings of CPU classes side by side, of one that is started.
     """
 
-    def __init__(self, grader: Optional[str], address: str, cpu: int):
-        super().__init__(grader)
+    def __init__(self, command: Optional[str], address: str, cpu: int):
+        super().__init__(command)
         local = address == "auto"
         if local:
             # Ray takes an address of the loopback for a mistake, and listens everywhere. Where this variable says that

@@ -8,7 +8,7 @@ from . import figure as figures
 
 _DAY = 86400.0
 _LOCK = threading.Lock()  # the common look is set by matplotlib's global parameters
-_SIZES = {False: (10.6, 3.6, 0.13), True: (4.4, 3.4, 0.28)}  # inches; the share of the width that the names take
+_SIZES = {False: (8.8, 3.2, 0.15), True: (3.7, 3.2, 0.32)}  # inches; the share of the width that the names take
 
 
 class Steps(NamedTuple):
