@@ -21,9 +21,9 @@ _ROWS = 200  # that are copied at a time: contents are among them
 
 
 def write(store: Store, path: str) -> None:
-    """Write all of a board into a SQLite file, whole or not at all, while the board goes on.
+    """Write a board into a SQLite file, completely or not at all, while it runs.
 
-    Every table is read in one transaction: the file is the board of one moment.
+    All tables are read in one transaction: the file has the board of one moment.
     """
     with _private(), replacing(path, DataError) as temporary:
         Path(temporary).unlink(missing_ok=True)
@@ -40,7 +40,7 @@ def write(store: Store, path: str) -> None:
 
 @contextlib.contextmanager
 def _private() -> Iterator[None]:
-    """What is written meanwhile can be read by nobody else: people's code and the hashes of their tokens are in it."""
+    """Make files in the block readable by their owner alone: they contain code and hashes of tokens."""
     before = os.umask(0o077)
     try:
         yield
@@ -49,15 +49,14 @@ def _private() -> Iterator[None]:
 
 
 def restore(path: str, store: Store) -> None:
-    """Fill an empty board, of whatever database, from a backup; DataError when it has classes already, or the file is
-    no backup."""
+    """Fill an empty board from a backup; DataError when it has classes, or the file is not a backup."""
     if not Path(path).is_file():
         raise DataError(f"there is no backup {path}")
     with store.read() as session:
         if session.scalar(select(Class.id).limit(1)) is not None:
-            raise DataError("the board has classes already: a backup goes into an empty one")
+            raise DataError("the board has classes: restore a backup into an empty one")
     with tempfile.TemporaryDirectory(prefix="fashion-infer-board-") as folder:
-        # A copy, for one of an older version is brought up to date first.
+        # A copy, because an older version is migrated first.
         try:
             with _private():
                 shutil.copyfile(path, Path(folder) / "backup")
@@ -66,17 +65,17 @@ def restore(path: str, store: Store) -> None:
         source = engine_of(file_url(Path(folder) / "backup"))
         try:
             if version_of(source) is None:
-                raise DataError(f"{path} is no backup of a board")
+                raise DataError(f"{path} is not a backup of a board")
             migrate(source)
             copy(source, store.engine)
         except (SQLAlchemyError, CommandError) as error:
-            raise DataError(f"{path} is no backup that this version reads: {str(error).splitlines()[0]}") from None
+            raise DataError(f"{path} is not a backup that this version reads: {str(error).splitlines()[0]}") from None
         finally:
             source.dispose()
 
 
 def copy(source: sqlalchemy.Engine, target: sqlalchemy.Engine) -> None:
-    """Every row of every table, from one database to an empty one, in a transaction on each side."""
+    """Copy every row of every table to an empty database, in one transaction on each side."""
     reading = source.execution_options(reading=True)
     if source.dialect.name == "postgresql":
         reading = source.execution_options(isolation_level="REPEATABLE READ")
@@ -86,7 +85,7 @@ def copy(source: sqlalchemy.Engine, target: sqlalchemy.Engine) -> None:
             for part in rows.partitions(_ROWS):
                 new.execute(insert(table), [dict(row) for row in part])
             if new.dialect.name == "postgresql" and "id" in table.c and isinstance(table.c.id.type, sqlalchemy.Integer):
-                # Rows that brought their own numbers: the next number is the table's to make.
+                # The copied rows brought their numbers: tell the table the next one.
                 new.exec_driver_sql(
                     f"SELECT setval(pg_get_serial_sequence('{table.name}', 'id'), "
                     f"(SELECT COALESCE(MAX(id), 0) + 1 FROM {table.name}), false)"

@@ -1,8 +1,8 @@
-"""How many graders a class needs: its queue, simulated up to the deadline and until the last verdict.
+"""Number of graders that a class needs, from a simulation of its queue until the last verdict.
 
-People submit as people do: later, and more often, the closer the deadline is. The moment of a submission before the
-deadline is drawn from an exponential distribution, cut at the first day. The queue is the board's own: round robin
-among people, then first come (see `store/queue.py`).
+People submit more often the closer the deadline is: the time from a submission to the deadline is drawn from an
+exponential distribution, cut at the first day. The order is the board's: round robin among people, then first come (see
+`store/queue.py`).
 """
 
 import heapq
@@ -12,20 +12,20 @@ import numpy as np
 
 
 class ClassLoad(NamedTuple):
-    """A class.
+    """A class and its submissions.
 
     Attributes
     ----------
     people, submissions
-        How many, and how often each submits on average.
+        Number of people, and of submissions per person on average.
     days
         From the first submission to the deadline.
     rush_hours
-        Mean hours before the deadline: half of all come in the last 0.69 of these.
+        Mean hours before the deadline: half of all submissions arrive in the last 0.69 of these.
     seconds
-        That a judging takes, on average.
+        Mean duration of a judging.
     spread
-        Of these: the standard deviation, as a share.
+        Standard deviation of the duration, as a fraction of the mean.
     """
 
     people: int = 300
@@ -37,18 +37,18 @@ class ClassLoad(NamedTuple):
 
 
 class Waits(NamedTuple):
-    """What people wait, in seconds from a submission to the start of its judging."""
+    """Waits, in seconds from a submission to the start of its judging."""
 
     graders: int
     median: float
     p95: float
     longest: float
     after_deadline: float  # from the deadline to the last verdict
-    busy: float  # share of the graders' time in the day before the deadline
+    busy: float  # fraction of the graders' time in the day before the deadline
 
 
 def estimate(load: ClassLoad, most_p95: float, seed: int = 0) -> List[Waits]:
-    """Waits with 1, 2, ... graders, up to the first number with which 95% wait no longer than `most_p95` seconds."""
+    """Return waits with 1, 2, ... graders, up to the first number with which 95% wait at most `most_p95` seconds."""
     found: List[Waits] = []
     arrivals, who, takes = _drawn(load, np.random.default_rng(seed))
     graders = 1
@@ -60,7 +60,7 @@ def estimate(load: ClassLoad, most_p95: float, seed: int = 0) -> List[Waits]:
 
 
 def _drawn(load: ClassLoad, rng: np.random.Generator):
-    """Moments (s from the first day), people and durations (s) of all submissions, in the order of time."""
+    """Return times (s from the first day), people and durations (s) of all submissions, in order of time."""
     count = int(rng.poisson(load.people * load.submissions))
     deadline = load.days * 86400
     before = rng.exponential(load.rush_hours * 3600, 4 * count + 100)
@@ -75,7 +75,7 @@ def _drawn(load: ClassLoad, rng: np.random.Generator):
 def simulated(
     load: ClassLoad, graders: int, arrivals: Sequence[float], who: Sequence[int], takes: Sequence[float]
 ) -> Waits:
-    """The queue with so many graders, submission by submission."""
+    """Simulate the queue with a number of graders."""
     free = [0.0] * graders  # when each grader is free
     queue: List = []
     last_round = [-1] * load.people
@@ -85,7 +85,7 @@ def simulated(
     index, count = 0, len(arrivals)
     while index < count or queue:
         grader = free[0]
-        # All that is there when the next grader is free, or the next one to come.
+        # Submissions that are there when the next grader is free, or else the next to arrive.
         while index < count and (arrivals[index] <= grader or not queue):
             turn = max(served, last_round[who[index]] + 1)
             last_round[who[index]] = turn

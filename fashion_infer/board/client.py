@@ -1,4 +1,4 @@
-"""Talks to a board. Needs nothing but requests: whoever submits does not need the extra `board`."""
+"""A client of a board. It needs requests alone: people who submit do not need the extra `board`."""
 
 import hashlib
 import os
@@ -15,33 +15,33 @@ from ..errors import CheckFailed, DataError, DeviceError, UsageError
 
 _TIMEOUT = (10, 60)  # seconds to connect, and for an answer
 _WAIT = 20  # seconds that a question for more of a log may wait at the board
-_BELIEVED = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE")  # who believes in other certificates says so here
+_TRUSTED = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE")
 _AGAIN = (502, 503, 504)  # what a proxy or a board says that is starting again
 _NO_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE")  # what OpenSSL makes of an answer in plain HTTP
 PATIENCE = 300.0  # seconds in which a board that does not answer is asked again
 
 
 class Client:
-    """One board, as one person.
+    """A board as one person sees it.
 
     Parameters
     ----------
     url
-        Of the board. Plain http only to this machine: a token must not travel in the open.
+        The board's. Plain http only to this machine: a token must not be sent unencrypted.
     token
-        The person's.
+        The person's token.
     authority
-        File of certificates to believe in; None for the one that the environment names (`_BELIEVED`), else for those
-        of the public authorities.
+        File of certificates to trust; None for the one that the environment names (`_TRUSTED`), else the public
+        authorities.
     notice
-        Called with a line for what a person should know meanwhile.
+        Called with a line that tells the user what happens.
 
     Raises
     ------
     UsageError
-        For a URL that is none.
+        For an invalid URL.
     DataError
-        For a file of certificates that has none.
+        For a file without certificates.
     """
 
     def __init__(
@@ -49,15 +49,15 @@ class Client:
     ):
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise UsageError(f"{url} is no board's address: https://HOST:PORT")
+            raise UsageError(f"{url} is not a board's address: https://HOST:PORT")
         if parts.scheme == "http" and parts.hostname not in ("127.0.0.1", "localhost", "::1"):
-            raise UsageError(f"{url} would carry your token in the open: a board elsewhere is reached by https")
+            raise UsageError(f"{url} would send your token unencrypted: use https")
         self._url = f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}/api/v1"
         self._session = requests.Session()
         self._session.headers["User-Agent"] = f"fashion-infer/{__version__}"
         self._session.auth = _Bearer(token)
-        # With each request: what the environment names goes before what a session of requests was told.
-        self._verify: Union[str, bool] = authority or next(filter(None, map(os.environ.get, _BELIEVED)), True)
+        # Given with each request: requests prefers the environment's file to a session's.
+        self._verify: Union[str, bool] = authority or next(filter(None, map(os.environ.get, _TRUSTED)), True)
         if parts.scheme == "https" and isinstance(self._verify, str):
             _check_authority(self._verify)
         self._notice = notice
@@ -84,27 +84,27 @@ class Client:
         return self._ask("POST", "/submissions", params=query, data=content).json()
 
     def submission(self, identifier: str) -> Dict[str, Any]:
-        """One, with its place or its verdict and rank."""
+        """Return a submission, with its place or its verdict and rank."""
         return self._get(f"/submissions/{_identifier(identifier)}")
 
     def history(self, limit: int = 100) -> List[Dict[str, Any]]:
-        """One's own, newest first."""
+        """Return the person's submissions, newest first."""
         return self._get("/submissions", limit=limit)
 
     def ranking(self) -> List[Dict[str, Any]]:
-        """Of the class."""
+        """Return the ranking of the class."""
         return self._get("/ranking")
 
     def queue(self) -> List[Dict[str, Any]]:
-        """That the class waits in."""
+        """Return the queue of the class."""
         return self._get("/queue")
 
     def cancel(self, identifier: str) -> Dict[str, Any]:
-        """Take one out of the queue."""
+        """Cancel a submission."""
         return self._ask("POST", f"/submissions/{_identifier(identifier)}/cancel").json()
 
     def log(self, identifier: str, follow: bool = True) -> Iterator[str]:
-        """The lines of a log; with `follow` until the submission has ended."""
+        """Yield the lines of a log; with `follow` until the submission has ended."""
         number, path = 0, f"/submissions/{_identifier(identifier)}/log"
         while True:
             found = self._get(path, after=number, wait=_WAIT if follow else 0)
@@ -121,18 +121,18 @@ class Client:
         end, pause, told = time.monotonic() + PATIENCE, 0.5, False
         while True:
             try:
-                # No redirect is followed: a token goes to whom it is for.
+                # No redirect is followed: the token is for this board alone.
                 answer = self._session.request(
                     method, self._url + path, timeout=_TIMEOUT, allow_redirects=False, verify=self._verify, **options
                 )
                 if answer.status_code not in _AGAIN:
                     return _checked(answer)
-                why = f"it says {answer.status_code}"
+                why = f"HTTP {answer.status_code}"
             except requests.exceptions.SSLError as error:
                 why = _short(error)
                 if "CERTIFICATE_VERIFY_FAILED" in why:
                     raise DataError(
-                        f"the board's certificate is not to be believed ({_plain(why)}): --ca FILE.pem names another"
+                        f"the board's certificate is not trusted ({_plain(why)}): name an authority by --ca FILE.pem"
                     ) from None
                 if any(word in why for word in _NO_TLS):
                     board = self._url.rpartition("/api")[0]
@@ -151,7 +151,7 @@ class Client:
 
 
 class _Bearer(requests.auth.AuthBase):
-    """The token. As `auth`, for in place of a mere header requests would send what ~/.netrc has of that host."""
+    """The token, as `auth`: requests would replace a mere header by what ~/.netrc has for that host."""
 
     def __init__(self, token: str):
         self._token = token
@@ -162,25 +162,25 @@ class _Bearer(requests.auth.AuthBase):
 
 
 def _check_authority(path: str) -> None:
-    """DataError for what is no file (or folder) of certificates."""
+    """Raise DataError unless the path is a file or folder of certificates."""
     try:
         if not os.path.isdir(path):
             ssl.create_default_context(cafile=path)
     except ssl.SSLError:
-        raise DataError(f"{path} has no certificate (PEM) to believe in") from None
+        raise DataError(f"{path} contains no certificate (PEM)") from None
     except OSError as error:
-        raise DataError(f"cannot read the certificates to believe in, {path}: {error.strerror}") from None
+        raise DataError(f"cannot read the certificates {path}: {error.strerror}") from None
 
 
 def _checked(answer: requests.Response) -> requests.Response:
-    """The answer; else what the board says as one of our errors."""
+    """Return the answer, or raise the board's message as an error of ours."""
     if answer.ok and answer.status_code < 300:
         return answer
     try:
         said = answer.json()["detail"]
         what = said if isinstance(said, str) else "; ".join(f"{one['loc'][-1]}: {one['msg']}" for one in said)
     except (ValueError, KeyError, TypeError, IndexError):
-        what = f"it says {answer.status_code}, and is perhaps no board"
+        what = f"HTTP {answer.status_code}; perhaps this is not a board"
     what = " ".join(str(what).split())[:300]
     if answer.status_code >= 500:
         raise DeviceError(f"the board failed: {what}")
@@ -189,7 +189,7 @@ def _checked(answer: requests.Response) -> requests.Response:
 
 def _identifier(text: str) -> str:
     if not text.isalnum() or len(text) > 32:
-        raise UsageError(f"{text[:40]!r} is no submission's identifier: `board history` lists yours")
+        raise UsageError(f"{text[:40]!r} is not a submission's identifier: `board history` lists yours")
     return text.lower()
 
 
@@ -199,5 +199,5 @@ def _short(error: Exception) -> str:
 
 
 def _plain(why: str) -> str:
-    """What OpenSSL says of a certificate, without its own names for it."""
+    """Return OpenSSL's reason for rejecting a certificate."""
     return why.partition("verify failed: ")[2].partition(" (_ssl")[0] or why

@@ -1,4 +1,4 @@
-"""Which board somebody uses, and the token for it: kept in the user's own folder, readable by nobody else."""
+"""The user's boards and tokens, in a file of the user's configuration folder that nobody else can read."""
 
 import json
 import os
@@ -10,8 +10,8 @@ from ..errors import DataError, UsageError
 URL, TOKEN = "FASHION_INFER_BOARD", "FASHION_INFER_BOARD_TOKEN"
 
 
-class Known(NamedTuple):
-    """A board, who one is there, and the file of certificates to believe it by; None for the usual ones."""
+class KnownBoard(NamedTuple):
+    """A board's URL, the user's token, and the file of the certificates to trust; None for the usual ones."""
 
     url: str
     token: str
@@ -24,7 +24,7 @@ def _file() -> Path:
 
 
 def _read() -> Dict[str, Tuple[str, Optional[str]]]:
-    """Token and file of certificates of each board, the last login's last."""
+    """Return token and certificates' file of each board; the last login comes last."""
     try:
         found = json.loads(_file().read_text(encoding="utf-8"))
         if not isinstance(found, dict):
@@ -38,8 +38,7 @@ def _read() -> Dict[str, Tuple[str, Optional[str]]]:
 
 
 def remember(url: str, token: str, authority: Optional[str] = None) -> Path:
-    """Keep a token, and the file of certificates to believe; the board is the one that is meant from then on. The file
-    where that is kept, which its owner alone can read."""
+    """Save a token and the file of the certificates to trust; the board becomes the default. Returns the file."""
     known = _read()
     known.pop(_plain(url), None)
     known[_plain(url)] = (token, authority and os.path.abspath(authority))
@@ -56,13 +55,13 @@ def remember(url: str, token: str, authority: Optional[str] = None) -> Path:
     return path
 
 
-def known(url: Optional[str]) -> Known:
-    """The board that is meant, and the token for it.
+def known(url: Optional[str]) -> KnownBoard:
+    """Return the board to use and the token for it.
 
     Parameters
     ----------
     url
-        What the user named; None for FASHION_INFER_BOARD, else the one that `board login` was last told of.
+        Given by the user; None for FASHION_INFER_BOARD, else the last `board login`.
 
     Raises
     ------
@@ -72,12 +71,12 @@ def known(url: Optional[str]) -> Known:
     here = _read()
     chosen = url or os.environ.get(URL) or (list(here)[-1] if here else None)
     if not chosen:
-        raise UsageError("which board? --to https://HOST:PORT, or `board login --to` once")
+        raise UsageError("no board: give --to https://HOST:PORT, or run `board login --to` once")
     kept, authority = here.get(_plain(chosen), ("", None))
     token = os.environ.get(TOKEN) or kept
     if not token:
         raise UsageError(f"no token for {chosen}: `board login --to {chosen}` asks for it, or set {TOKEN}")
-    return Known(chosen, token.strip(), authority)
+    return KnownBoard(chosen, token.strip(), authority)
 
 
 def _plain(url: str) -> str:

@@ -1,4 +1,4 @@
-"""Structured logs: a line of JSON for each event, on stderr."""
+"""Structured logs: one line of JSON per event, on stderr."""
 
 import json
 import logging
@@ -9,10 +9,10 @@ _OWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "task
 
 
 class JsonLines(logging.Formatter):
-    """One object a line: at, level, from, message, and what was given as `extra`."""
+    """One object per line: at, level, from, message, and the fields of `extra`."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line."""
+        """Return the line."""
         said = {
             "at": datetime.fromtimestamp(record.created, timezone.utc).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(), "from": record.name, "message": record.getMessage(),

@@ -7,7 +7,7 @@ from fastapi.responses import JSONResponse
 from starlette.datastructures import MutableHeaders
 
 from .. import __version__
-from .api import failures, health, routes
+from .api import failures, monitoring, routes
 from .page import routes as pages
 from .page.queue_cache import QueueCache
 from .page.standings import Standings
@@ -59,7 +59,7 @@ def create_app(settings: BoardSettings) -> FastAPI:
     app.state.queues, app.state.standings = QueueCache(), Standings()
     app.add_middleware(_Headers)
     failures.install(app)
-    app.include_router(health.router)
+    app.include_router(monitoring.router)
     app.include_router(routes.router, prefix="/api/v1")
     app.include_router(pages.router)
     return app

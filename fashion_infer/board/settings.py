@@ -1,29 +1,29 @@
-"""What a board is started with."""
+"""The settings of a board."""
 
 from typing import NamedTuple, Optional
 
 
 class BoardSettings(NamedTuple):
-    """Of `board serve`.
+    """The options of `board serve`.
 
     Attributes
     ----------
     data
         The board's folder.
     database
-        Its URL; None for SQLite in the folder.
+        The database's URL; None for SQLite in the folder.
     host, port
-        Where the service listens.
+        Address and port of the service.
     ray
-        "auto" for a local Ray, the address of one, or "off" for graders without Ray on this machine.
+        "auto" for a local Ray, a cluster's address, or "off" for graders on this machine without Ray.
     cpu_slots
-        Judgings of CPU classes side by side, of a local Ray.
+        Concurrent judgings of CPU classes on this machine.
     certificate, key
-        Files for TLS; None for plain HTTP, on the loopback or behind a proxy that has TLS.
+        TLS files; None for plain HTTP, on the loopback or behind a proxy with TLS.
     proxies
-        Addresses whose X-Forwarded-For and X-Forwarded-Proto are believed, as uvicorn takes them; None for none.
+        Addresses of proxies whose X-Forwarded-For and X-Forwarded-Proto are trusted; None for none.
     grader
-        The command of a grader, which `fashion-infer grade`'s options follow; None for that itself.
+        Command that takes the options of `fashion-infer grade`; None for that command.
     """
 
     data: str = "board"
@@ -39,5 +39,5 @@ class BoardSettings(NamedTuple):
 
     @property
     def secure(self) -> bool:
-        """Whether browsers reach it by TLS: cookies are then marked `Secure`."""
+        """Return whether browsers use TLS: cookies are then marked `Secure`."""
         return bool(self.certificate or self.proxies)

@@ -1,4 +1,4 @@
-"""What a client sends: a kernel file as it lies, or an archive of a folder, the same bytes for the same files."""
+"""The upload of a client: a kernel file, or a reproducible archive of several files."""
 
 import io
 import zipfile
@@ -8,38 +8,38 @@ from typing import List, NamedTuple
 from ..errors import UsageError
 from ..kernel_files import neighbours
 
-_MOST = 64 << 20  # bytes that are read at all; the board has its own limit
+_MOST = 64 << 20  # bytes; the board has its own limit
 
 
-class Packed(NamedTuple):
-    """A name and bytes."""
+class Upload(NamedTuple):
+    """The name and the bytes of an upload."""
 
     name: str
     content: bytes
 
 
-def packed(source: str) -> Packed:
-    """A file or a folder, ready to be sent.
+def packed(source: str) -> Upload:
+    """Pack a file or a folder.
 
-    A kernel file that includes others of its own folder becomes an archive with these. Of a folder, hidden files stay
-    at home.
+    A kernel file that includes others of its folder becomes an archive with them. Hidden files of a folder are left
+    out.
 
     Raises
     ------
     UsageError
-        When there is nothing of that name, it is empty, or it is far too large.
+        When the path does not exist, has no files, or is far too large.
     """
     path = Path(source)
     try:
         if path.is_dir():
-            return Packed(f"{path.resolve().name}.zip", _zip(path, _files(path)))
+            return Upload(f"{path.resolve().name}.zip", _zip(path, _files(path)))
         if not path.is_file():
             raise UsageError(f"there is no submission {source}")
         root = path.resolve().parent
         beside = [one for one in neighbours.of(path, root).all if one.is_file()]
         if beside:
-            return Packed(f"{path.stem}.zip", _zip(root, sorted({root / path.name, *beside})))
-        return Packed(path.name, _read(path))
+            return Upload(f"{path.stem}.zip", _zip(root, sorted({root / path.name, *beside})))
+        return Upload(path.name, _read(path))
     except OSError as error:
         raise UsageError(f"cannot read {source}: {error.strerror}") from None
 

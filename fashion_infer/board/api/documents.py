@@ -6,13 +6,13 @@ from typing import Any, Dict, List, Optional
 from pydantic import BaseModel, ConfigDict
 
 
-class Document(BaseModel):
+class ApiDocument(BaseModel):
     """A document, filled from the attributes of the store's rows."""
 
     model_config = ConfigDict(from_attributes=True)
 
 
-class WaitDocument(Document):
+class WaitDocument(ApiDocument):
     """A submission's position in the queue. The times are null while no grader is running."""
 
     place: int
@@ -21,7 +21,7 @@ class WaitDocument(Document):
     end_in: Optional[float]
 
 
-class JudgementDocument(Document):
+class JudgementDocument(ApiDocument):
     """The outcome of a judging."""
 
     purpose: str
@@ -36,7 +36,7 @@ class JudgementDocument(Document):
     finished_at: datetime
 
 
-class SubmissionDocument(Document):
+class SubmissionDocument(ApiDocument):
     """A submission."""
 
     id: str
@@ -54,7 +54,7 @@ class SubmissionDocument(Document):
     verdict: Optional[Dict[str, Any]] = None
 
 
-class LogLineDocument(Document):
+class LogLineDocument(ApiDocument):
     """A line of a log."""
 
     number: int
@@ -62,7 +62,7 @@ class LogLineDocument(Document):
     text: str
 
 
-class LogDocument(Document):
+class LogDocument(ApiDocument):
     """Lines of a log, and whether more will come."""
 
     lines: List[LogLineDocument]
@@ -70,7 +70,7 @@ class LogDocument(Document):
     ended: bool
 
 
-class RankDocument(Document):
+class RankDocument(ApiDocument):
     """A line of the ranking."""
 
     place: int
@@ -84,7 +84,7 @@ class RankDocument(Document):
     submission_id: Optional[str]
 
 
-class QueueDocument(Document):
+class QueueDocument(ApiDocument):
     """A line of the queue."""
 
     place: int
@@ -96,7 +96,7 @@ class QueueDocument(Document):
     queued_at: datetime
 
 
-class PersonDocument(Document):
+class PersonDocument(ApiDocument):
     """The person who asks, and the class."""
 
     name: str

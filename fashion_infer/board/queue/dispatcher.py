@@ -1,4 +1,4 @@
-"""Hands what waits to graders, keeps their leases, and writes what they find."""
+"""The dispatcher: passes waiting jobs to graders, renews their leases, and writes their judgements."""
 
 import logging
 import time
@@ -22,34 +22,34 @@ KEEPING = 5.0  # between two renewals of the leases, which hold for queue.LEASE
 
 
 class Dispatcher:
-    """One loop over a store and graders.
+    """A loop over a store and graders.
 
     Parameters
     ----------
     store
-        Where jobs wait.
+        The board's database.
     graders
-        Who runs them.
+        Run the jobs.
     owner
-        A name under which no other dispatcher lives: leases of an earlier one of this name are given back at once.
+        A name that no other running dispatcher has: an earlier one's jobs return to the queue at once.
     """
 
     def __init__(self, store: Store, graders: Graders, owner: str):
         self._store, self._graders, self._owner = store, graders, owner
         self._running: Dict[str, Claimed] = {}
-        self._unsaid: List[Said] = []  # what could not be written yet
-        self._began: Set[str] = set()  # leases whose grader has said something
-        self._rest = 0.0  # until when nothing is started: what dies at once would be started ten times a second
+        self._unsaid: List[Said] = []  # messages that could not be written yet
+        self._began: Set[str] = set()  # leases whose grader has sent a message
+        self._rest = 0.0  # until when nothing is started: a job that dies at once would start ten times a second
         self._kept = 0.0
         self._slots: Dict[str, int] = {}
 
     def recover(self) -> int:
-        """Give back what an earlier dispatcher of the same name had; how many jobs those were."""
+        """Return the jobs of an earlier dispatcher of the same name to the queue. Their number."""
         with self._store.write() as session:
             return queue.recover(session, self._owner)
 
     def run(self, going: Callable[[], bool]) -> None:
-        """Go on while `going` says so. A database that is away is waited for."""
+        """Run while `going` returns True, and wait for a database that is away."""
         recovered = False
         while going():
             try:
@@ -64,7 +64,7 @@ class Dispatcher:
             time.sleep(PAUSE)
 
     def step(self) -> None:
-        """Look once: what graders said, leases, free places."""
+        """Handle messages, leases and free slots once."""
         self._unsaid += self._graders.said()
         self._write()
         if time.monotonic() >= self._kept + KEEPING:
@@ -78,7 +78,7 @@ class Dispatcher:
                 busy[backend] += 1
 
     def _start(self, backend: str) -> bool:
-        """Start the next job of a backend; whether there was one."""
+        """Start the next job of a backend. Whether there was one."""
         with self._store.read() as session:
             if not waiting(session, backend):
                 return False
@@ -90,12 +90,12 @@ class Dispatcher:
         _log.info("started", extra={"submission": claimed.submission, "purpose": claimed.purpose})
         try:
             self._graders.start(claimed)
-        except Exception as error:  # of Ray's own kinds, and whatever is below it
+        except Exception as error:  # any Ray or transport error
             self._unsaid.append(Said(claimed.lease, Event(DIED, f"cannot start: {type(error).__name__}")))
         return True
 
     def _write(self) -> None:
-        """Write what was said, in its order. What cannot be written is kept for the next time."""
+        """Write messages in their order. Those that cannot be written are kept for the next time."""
         said = [one for one in self._unsaid if one.lease in self._running]
         if not said:
             self._unsaid = []
@@ -113,7 +113,7 @@ class Dispatcher:
                     if queue.finish(session, lease, event.outcome):
                         queue.log(session, claimed.submission, [_words(claimed, event.outcome)])
                 else:
-                    # What died before it began says something of Ray, and nothing of the submission.
+                    # A death before the start is Ray's fault, not the submission's.
                     queue.give_back(session, lease, event.text, event.outcome, lease in self._began)
         self._unsaid = []
         for claimed, event in ended:
@@ -124,7 +124,7 @@ class Dispatcher:
             _log.info("ended", extra={"submission": claimed.submission, "purpose": claimed.purpose, "how": event.kind})
 
     def _keep(self) -> None:
-        """Renew leases, stop graders whose lease is void, take over from dispatchers that died elsewhere."""
+        """Renew leases, stop graders whose lease is void, recover jobs of dispatchers that died elsewhere."""
         slots = self._graders.slots()
         with self._store.write() as session:
             held = queue.renew(session, list(self._running))
@@ -134,7 +134,7 @@ class Dispatcher:
                 queue.give_back(session, lease, "its grader is not there any more", counted=False)
             known = {state.backend for state in queue.states(session)}
             for backend, count in slots.items():
-                if count or backend in known:  # a cluster may lose all that it had
+                if count or backend in known:  # a cluster may lose all its nodes
                     state = queue.state_of(session, backend)
                     state.slots, state.seen_at = count, now()
         if {name for name, count in slots.items() if count} != {name for name, count in self._slots.items() if count}:
@@ -147,8 +147,7 @@ class Dispatcher:
             self._graders.stop(lease)
 
     def _stranded(self, slots: Dict[str, int]) -> List[str]:
-        """Leases of what was handed out and has not begun, and has no place any more since nodes went away: the last
-        ones. Ray would keep them until it has nodes again."""
+        """Return leases of jobs that Ray holds without running them because nodes went away: the last ones."""
         found: List[str] = []
         for backend, count in slots.items():
             leases = [lease for lease, claimed in self._running.items() if claimed.backend == backend]
@@ -158,7 +157,7 @@ class Dispatcher:
 
 
 def _words(claimed: Claimed, outcome: queue.JudgingOutcome) -> str:
-    """The last line of a log."""
+    """Return the last line of a log."""
     which = "" if claimed.purpose == "first" else f" ({claimed.purpose})"
     if outcome.status != "judged":
         return f"{outcome.status}{which}: {outcome.reason}"

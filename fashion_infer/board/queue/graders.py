@@ -33,7 +33,7 @@ class Graders:
         self._said: queue.SimpleQueue[Said] = queue.SimpleQueue()
 
     def slots(self) -> Dict[str, int]:
-        """How many can run side by side, by backend."""
+        """Return how many can run at the same time, by backend."""
         raise NotImplementedError
 
     def start(self, claimed: Claimed) -> None:
@@ -55,11 +55,11 @@ class Graders:
                 return found
 
     def well(self) -> bool:
-        """Whether graders can be started at all."""
+        """Return whether graders can be started."""
         return not self.broken
 
     def close(self) -> None:
-        """End all of them."""
+        """End all graders."""
 
     def _events(self, claimed: Claimed) -> Iterator[Event]:
         raise NotImplementedError
@@ -80,12 +80,12 @@ class Graders:
 
 
 class Here(Graders):
-    """Graders of this machine, without Ray.
+    """Graders on this machine, without Ray.
 
     Parameters
     ----------
     cpu, gpu
-        How many side by side.
+        How many run at the same time.
     """
 
     def __init__(self, grader: Optional[str], cpu: int, gpu: int = 0):
@@ -96,7 +96,7 @@ class Here(Graders):
         self._lock = threading.Lock()
 
     def slots(self) -> Dict[str, int]:
-        """As it was made."""
+        """Return the numbers that it was made with."""
         return dict(self._slots)
 
     def stop(self, lease: str) -> None:

@@ -1,4 +1,4 @@
-"""The dispatcher's process. Ray ends a process whose Ray died: it is not to be the service's."""
+"""The dispatcher's process, apart from the service because Ray ends a process whose Ray died."""
 
 import fcntl
 import hashlib
@@ -19,30 +19,30 @@ from .dispatcher import Dispatcher
 from .graders import Graders, Here
 
 _log = logging.getLogger("fashion_infer.board.queue")
-_CHECK = 10.0  # seconds between two looks whether Ray is well
+_CHECK = 10.0  # seconds between two health checks of Ray
 
 
 def main() -> None:
-    """Dispatch until a signal: the settings are a line of JSON on stdin."""
+    """Dispatch until a signal, with the settings from a line of JSON on stdin."""
     settings = BoardSettings(**json.loads(sys.stdin.readline()))
     logs.begin()
     Path(settings.data).mkdir(parents=True, exist_ok=True)
     with open(Path(settings.data) / "dispatcher.lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # a second service on the same folder waits here, until the first is gone
+        fcntl.flock(lock, fcntl.LOCK_EX)  # a second service on the same folder waits here
         dispatch(settings)
 
 
 def dispatch(settings: BoardSettings) -> None:
-    """Dispatch, as the only one of this folder."""
+    """Run the dispatcher (the caller holds the folder's lock)."""
     ended = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: ended.set())
     signal.signal(signal.SIGINT, lambda *_: ended.set())
     store = Store(url_of(settings.data, settings.database))
     try:
         graders = graders_of(settings)
-    except Exception as error:  # of Ray's: what it says goes on for pages
+    except Exception as error:  # any error of Ray's, whose messages have pages
         why = " ".join(str(error).split())[:300]
-        _log.error("Ray does not start, or cannot be joined", extra={"ray": settings.ray, "why": why})
+        _log.error("cannot start or join Ray", extra={"ray": settings.ray, "why": why})
         sys.exit(1)
     threading.Thread(target=_watch, args=(graders,), daemon=True).start()
     Dispatcher(store, graders, owner_of(settings)).run(lambda: not (ended.is_set() or graders.broken))
@@ -54,7 +54,7 @@ def dispatch(settings: BoardSettings) -> None:
 
 
 def graders_of(settings: BoardSettings) -> Graders:
-    """Where graders run."""
+    """Return the graders that the settings ask for."""
     if settings.ray == "off":
         return Here(settings.grader, settings.cpu_slots)
     from .ray_graders import OnRay
@@ -63,12 +63,12 @@ def graders_of(settings: BoardSettings) -> Graders:
 
 
 def owner_of(settings: BoardSettings) -> str:
-    """The name of the one dispatcher that this machine and folder can have: the lock sees to it."""
+    """Return the name of this machine and folder's dispatcher; the lock ensures that there is only one."""
     return hashlib.sha256(f"{socket.gethostname()} {Path(settings.data).resolve()}".encode()).hexdigest()[:16]
 
 
 def _watch(graders: Graders) -> None:
-    """End this process when graders cannot be started any more: whoever started it starts another, with a fresh Ray."""
+    """End this process when it cannot start graders any more: the service starts another, with a fresh Ray."""
     while True:
         time.sleep(_CHECK)
         if not graders.well():

@@ -1,7 +1,7 @@
-"""Graders on Ray: each submission a task with a GPU of its own, or with a CPU for a CPU class.
+"""Graders on Ray: each submission is a task with a GPU, or with a CPU for a CPU class.
 
-Ray is no security boundary: whoever reaches its ports runs code. A local Ray listens on the loopback alone and asks for
-a token; the grader's sandbox has no network at all, and no way to Ray's sockets in /tmp.
+Ray is not a security boundary: anybody who reaches its ports can run code. A local Ray listens on the loopback alone
+and asks for a token; the grader's sandbox has no network, and no access to Ray's sockets in /tmp.
 """
 
 import logging
@@ -29,17 +29,17 @@ class OnRay(Graders):
     Parameters
     ----------
     address
-        Of a running one; "auto" starts one on this machine that ends with this process.
+        A running cluster's; "auto" starts one on this machine that ends with this process.
     cpu
-        Judgings of CPU classes side by side, of one that is started.
+        Concurrent judgings of CPU classes, for a cluster that is started here.
     """
 
     def __init__(self, command: Optional[str], address: str, cpu: int):
         super().__init__(command)
         local = address == "auto"
         if local:
-            # Ray takes an address of the loopback for a mistake, and listens everywhere. Where this variable says that
-            # there are no clusters, as on a Mac, all of its ports are on the loopback: tests/board looks at each.
+            # Ray ignores a loopback address and listens everywhere, except where this variable says that there are no
+            # clusters, as on a Mac: then all of its ports are on the loopback.
             os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
             os.environ["RAY_AUTH_MODE"] = "token"
             os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
@@ -51,23 +51,23 @@ class OnRay(Graders):
         self._ray = ray
         common: Dict[str, Any] = {"log_to_driver": False, "logging_level": logging.WARNING}
         if local:
-            # "local": without it Ray would join whatever it finds running on this machine.
+            # "local": else Ray would join a cluster that runs on this machine.
             ray.init("local", num_cpus=cpu, include_dashboard=False, object_store_memory=_OBJECTS,
                      **common)  # fmt: skip
         else:
             ray.init(address=address, **common)
-        # The dispatcher itself gives a job to another grader: a task that Ray ran again would say all lines twice.
+        # The dispatcher retries: a task that Ray ran again would send all lines twice.
         self._remote = ray.remote(max_retries=0, num_returns="streaming")(_task)
         self._running: Dict[str, Any] = {}
         self._lock = threading.Lock()
 
     def slots(self) -> Dict[str, int]:
-        """What the cluster has at the moment."""
+        """Return the cluster's current resources."""
         resources = self._ray.cluster_resources()
         return {"cpu": int(resources.get("CPU", 0)), "gpu": int(resources.get("GPU", 0))}
 
     def start(self, claimed: Claimed) -> None:
-        """Make a task of it."""
+        """Start a task."""
         needs = {"num_cpus": 0, "num_gpus": 1} if claimed.backend == "gpu" else {"num_cpus": 1}
         named = f"{claimed.submission} {claimed.purpose}"
         with self._lock:
@@ -82,7 +82,7 @@ class OnRay(Graders):
             self._ray.cancel(task, force=True)
 
     def well(self) -> bool:
-        """Whether Ray answers."""
+        """Return whether Ray answers."""
         if self.broken:
             return False
         answered = threading.Event()
@@ -95,7 +95,7 @@ class OnRay(Graders):
         return answered.wait(_ANSWER)
 
     def close(self) -> None:
-        """Leave Ray; one of our own ends."""
+        """Leave Ray; a local one ends."""
         self._ray.shutdown()
 
     def _events(self, claimed: Claimed) -> Iterator[Event]:

@@ -1,4 +1,4 @@
-"""Taking a submission in: all limits are looked at, and all of it is stored, in one transaction."""
+"""Admission of a submission: all limits are checked and everything is stored in one transaction."""
 
 import hashlib
 import re
@@ -20,7 +20,7 @@ NAME_LENGTH = 100
 
 
 class NotTaken(FashionInferError):
-    """A submission that is not taken. `status` is for HTTP; `retry_after`, in seconds, where waiting helps."""
+    """A submission was not accepted. `status` is for HTTP; `retry_after`, in seconds, is set when waiting helps."""
 
     exit_code = 1
 
@@ -31,14 +31,14 @@ class NotTaken(FashionInferError):
 
 
 class Taken(NamedTuple):
-    """A submission that is stored. `fresh` is False for one that was there already."""
+    """A stored submission. `fresh` is False when it was there before."""
 
     submission: SubmissionRow
     fresh: bool
 
 
 def safe_name(name: str) -> str:
-    """A file's name with nothing of a path, and nothing that a shell, a page or a file system reads as its own."""
+    """Return a file's name without a path, and without characters that a shell, a page or a file system interprets."""
     last = PurePosixPath(name.replace("\\", "/")).name
     kept = re.sub(r"[^A-Za-z0-9._+-]", "_", last).lstrip(".-")
     stem, dot, suffix = kept.rpartition(".")
@@ -51,26 +51,26 @@ def accept(
     session: Session, person: Person, name: str, content: bytes, key: Optional[str] = None, final: bool = False,
     address: str = "", at: Optional[datetime] = None,
 ) -> Taken:  # fmt: skip
-    """Store a submission and queue it. Stored is: once the transaction that this is part of has been committed.
+    """Store a submission and queue it, within the caller's transaction.
 
     Parameters
     ----------
     person
-        Whose it is.
+        The author.
     name, content
         The file's name, which is made safe, and its bytes: a kernel file or an archive.
     key
-        The client's own identifier of it. The same key is the same submission, however often it is sent. None: its
-        digest (and `final`) is the key, so that the same bytes are judged once.
+        The client's own identifier. The same key is the same submission, however often it is sent. None: the digest
+        (and `final`) is the key, so that the same bytes are judged once.
     final
-        Handed in as the one that counts for marks.
+        Whether it counts for marks.
     at
-        The moment; None for now.
+        The time; None for now.
 
     Raises
     ------
     NotTaken
-        After the deadline, beyond a limit, for an empty or too large one, and for a key that is another submission's.
+        After the deadline, beyond a limit, for an empty or too large file, and for the key of another submission.
     """
     at = at or now()
     of_class = person.of_class
@@ -78,7 +78,7 @@ def accept(
     if key is not None and not _KEY.fullmatch(key):
         raise NotTaken("an identifier has letters, digits, dots, colons and dashes, at most 128", 422)
     key = f"id:{key}"[:128] if key is not None else f"sha256:{digest}{':final' if final else ''}"
-    # One submission of a person at a time: limits that are counted hold, and a key is looked up and written at once.
+    # One submission of a person at a time, so that counted limits hold and a key is unique.
     session.execute(select(Person.id).where(Person.id == person.id).with_for_update())
     known = session.scalar(select(SubmissionRow).where(SubmissionRow.person_id == person.id, SubmissionRow.key == key))
     if known is not None:
@@ -124,7 +124,7 @@ def _check(session: Session, person: Person, of_class: Class, content: bytes, at
 
 
 def gpu_seconds_left(session: Session, person: Person, at: Optional[datetime] = None) -> Optional[float]:
-    """Seconds of the device that a person has left, running judgings counted so far; None for no limit."""
+    """Return the seconds of the device that a person has left, with running judgings so far; None for no limit."""
     allowed = person.of_class.gpu_seconds
     if allowed is None:
         return None

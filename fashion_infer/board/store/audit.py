@@ -1,4 +1,4 @@
-"""The audit log: who did what, when, from where."""
+"""The audit log: person, action, time and address."""
 
 from datetime import datetime
 from typing import List, Optional
@@ -10,13 +10,13 @@ from .models import AuditEntry, Class
 from .types import now
 
 SOMEBODY = "somebody"
-MOST_A_DAY = 100  # rows of one kind that `count` makes a day; one more has all the others
+MOST_A_DAY = 100  # rows of one action that `count` adds per day; one more row has all others
 
 
 def record(
     session: Session, actor: str, action: str, what: str = "", class_id: Optional[int] = None, address: str = ""
 ) -> None:
-    """Add an entry, in the transaction of what it tells.
+    """Add an entry, in the transaction of the action.
 
     Parameters
     ----------
@@ -25,9 +25,9 @@ def record(
     action
         A word or two: "submit", "cancel", "sign in", "read code".
     what
-        Of what: an identifier, never a secret.
+        The object of the action: an identifier, never a secret.
     address
-        Where the request came from.
+        Origin of the request.
     """
     session.add(AuditEntry(actor=actor, action=action, what=what[:1000], class_id=class_id, address=address[:64]))
 
@@ -36,7 +36,7 @@ def count(
     session: Session, actor: str, action: str, times: int = 1, class_id: Optional[int] = None, address: str = "",
     what: str = "", at: Optional[datetime] = None,
 ) -> None:  # fmt: skip
-    """Add to the day's entry of this kind, for what anybody can do as often as they like.
+    """Add to the day's entry of an action that anybody can repeat at will.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Opens a board for one command, which may make it: whole, or not at all."""
+"""Creation of a board by one command, completely or not at all."""
 
 import contextlib
 import os
@@ -13,16 +13,16 @@ from .database import FILE, Store, file_url, url_of
 
 @contextlib.contextmanager
 def opened(data: str, database: Optional[str], makes: bool) -> Iterator[Store]:
-    """The store of the board that `data` and `database` name, closed at the end of the block.
+    """Open the board that `data` and `database` name until the end of the block.
 
-    With `makes`, a folder without a board has one when the block succeeds, and is as it was when it does not.
+    With `makes`, a folder without a board has one when the block succeeds, and is unchanged when it does not.
 
     Raises
     ------
     UsageError
-        When there is no board, without `makes`.
+        When there is no board and `makes` is False.
     DataError
-        When it cannot be opened, or made.
+        When it cannot be opened or created.
     """
     if database or not makes or os.path.exists(os.path.join(data, FILE)):
         with contextlib.closing(Store(url_of(data, database, makes))) as store:
@@ -37,7 +37,7 @@ def _made(data: str) -> Iterator[Store]:
     with contextlib.ExitStack() as undo:
         try:
             folder = undo.enter_context(folder_made(data, 0o700))
-            # In the folder, for a link does not cross file systems.
+            # In the folder, because links do not cross file systems.
             temporary = undo.enter_context(vanishing(partial(tempfile.mkdtemp, dir=folder, prefix=".new.")))
         except OSError as error:
             raise DataError(f"cannot make the board's folder {data}: {error.strerror}") from None

@@ -1,4 +1,4 @@
-"""Opens a board's database: SQLite in its folder, or what a URL names; makes and migrates its tables."""
+"""A board's database: SQLite in its folder, or another one by its URL. Creates and migrates the tables."""
 
 import os
 from pathlib import Path
@@ -14,27 +14,27 @@ from sqlalchemy.orm import Session, sessionmaker
 from ...errors import DataError, UsageError
 from ...system.text import excerpt
 
-HEAD = "0003"  # the last of the migrations: tables that are at it are opened without Alembic, which takes long
+HEAD = "0003"  # the last migration: tables at it are opened without Alembic, which is slow
 FILE = "board.sqlite"  # in a board's folder
 _BUSY_MS = 30_000  # that a writer waits for another one
 
 
 def file_url(path: Union[str, Path]) -> URL:
-    """The URL of an SQLite file. Of a text a question mark in a name would begin the URL's query."""
+    """Return the URL of an SQLite file. In a plain string, a question mark in the name would start a query."""
     return URL.create("sqlite", database=str(path))
 
 
 def url_of(data: str, database: Optional[str], make: bool = True) -> Union[str, URL]:
-    """The database's URL: `database`, else SQLite in the folder `data`, which is made.
+    """Return the database's URL: `database`, else SQLite in the folder `data`, which is created.
 
-    A PostgreSQL URL without a driver means psycopg 3. Without `make`, a folder that holds no board is a UsageError.
+    A PostgreSQL URL without a driver means psycopg 3. Without `make`, a folder without a board is a UsageError.
     """
     if database:
         scheme, _, rest = database.partition("://")
         return f"postgresql+psycopg://{rest}" if scheme in ("postgresql", "postgres") else database
     folder = Path(data)
-    if not make and not os.path.exists(folder / FILE):  # Path's own raises where a name is too long
-        raise UsageError(f"there is no board in {excerpt(data)}: board class new makes one")
+    if not make and not os.path.exists(folder / FILE):  # Path.exists raises for a name that is too long
+        raise UsageError(f"there is no board in {excerpt(data)}: create one by `board class new`")
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError as error:
@@ -43,14 +43,14 @@ def url_of(data: str, database: Optional[str], make: bool = True) -> Union[str, 
 
 
 def engine_of(url: Union[str, URL]) -> Engine:
-    """An engine; DataError for a URL that is none."""
+    """Return an engine; DataError for an invalid URL."""
     try:
         if sqlalchemy.make_url(url).get_backend_name() == "sqlite":
             engine = sqlalchemy.create_engine(url, connect_args={"timeout": _BUSY_MS / 1000})
             event.listen(engine, "connect", _sqlite)
             event.listen(engine, "begin", _immediate)
             return engine
-        # A connection that the database dropped is found out before it is used.
+        # A connection that the database dropped is detected before it is used.
         return sqlalchemy.create_engine(url, pool_pre_ping=True, pool_size=20, max_overflow=20)
     except (SQLAlchemyError, ImportError) as error:
         raise DataError(f"cannot use the database: {str(error).splitlines()[0]}") from None
@@ -60,19 +60,19 @@ def _sqlite(connection, record) -> None:
     connection.isolation_level = None  # transactions begin where `_immediate` says
     cursor = connection.cursor()
     cursor.execute("PRAGMA journal_mode=WAL")  # readers do not wait for the writer
-    cursor.execute("PRAGMA synchronous=FULL")  # what was committed outlives a power cut
+    cursor.execute("PRAGMA synchronous=FULL")  # committed data survives a power failure
     cursor.execute("PRAGMA foreign_keys=ON")
     cursor.close()
 
 
 def _immediate(connection) -> None:
-    """A transaction that will write takes the lock at once: one that turned writer midway could not wait for it."""
+    """Take the lock of a writing transaction at once: one that becomes a writer midway cannot wait for it."""
     reading = connection.get_execution_options().get("reading", False)
     connection.exec_driver_sql("BEGIN" if reading else "BEGIN IMMEDIATE")
 
 
 def version_of(engine: Engine) -> Optional[str]:
-    """The migration that the tables are at; None where there are none, or the database is not to be reached."""
+    """Return the tables' migration; None without tables, or when the database cannot be reached."""
     try:
         with engine.execution_options(reading=True).connect() as connection:
             return connection.exec_driver_sql("SELECT version_num FROM alembic_version").scalar()
@@ -116,11 +116,11 @@ class Store:
         self._read = sessionmaker(reading, expire_on_commit=False)
 
     def write(self):
-        """`with store.write() as session:` is a transaction, committed at its end unless an exception ends it."""
+        """Return a transaction for `with`, committed at the end of the block unless an exception ends it."""
         return self._write.begin()
 
     def read(self) -> Session:
-        """`with store.read() as session:` is a session for queries alone; nothing waits for it."""
+        """Return a session for `with`, for queries alone; nothing waits for it."""
         return self._read()
 
     def close(self) -> None:

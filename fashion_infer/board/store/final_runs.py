@@ -1,4 +1,4 @@
-"""The end of a class: the leaders' submissions run again, five times on fresh seeds, and their medians rank."""
+"""The final ranking: the leaders' submissions run five more times on fresh seeds and are ranked by the medians."""
 
 from typing import List
 
@@ -14,9 +14,9 @@ from .types import DONE, PENDING, QUEUED, RUNNING, now
 
 
 def check(session: Session, of_class: Class) -> None:
-    """UsageError while the class still hands in: before the deadline, or with submissions that wait or run."""
+    """Raise UsageError before the deadline, and while submissions wait or run."""
     if of_class.deadline is not None and now() < of_class.deadline:
-        raise UsageError(f"the deadline of {of_class.name} is {of_class.deadline:%Y-%m-%d %H:%M} UTC; --early for now")
+        raise UsageError(f"the deadline of {of_class.name} is {of_class.deadline:%Y-%m-%d %H:%M} UTC")
     waits = session.scalar(
         select(func.count()).select_from(SubmissionRow)
         .where(SubmissionRow.class_id == of_class.id, SubmissionRow.status.in_(PENDING))
@@ -26,7 +26,7 @@ def check(session: Session, of_class: Class) -> None:
 
 
 def queue_leaders(session: Session, of_class: Class, leaders: int, actor: str = "command line") -> List[str]:
-    """Queue what the final runs of the leaders still lack.
+    """Queue the final runs that the leaders still lack.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ def queue_leaders(session: Session, of_class: Class, leaders: int, actor: str = 
     Returns
     -------
     list of str
-        Submissions for which runs were queued. None: all runs of all leaders are queued, or in.
+        Submissions for which runs were queued; empty when all runs of all leaders are queued or done.
     """
     fresh = []
     for best in best_of(session, of_class)[:leaders]:
@@ -54,15 +54,14 @@ def queue_leaders(session: Session, of_class: Class, leaders: int, actor: str = 
 
 
 def runs_left(session: Session, of_class: Class) -> int:
-    """Final runs that wait or run."""
+    """Return the number of final runs that wait or run."""
     query = select(func.count()).select_from(JobRow).join(JobRow.submission)
     final = (SubmissionRow.class_id == of_class.id, JobRow.purpose != "first", JobRow.state.in_((QUEUED, RUNNING)))
     return session.scalar(query.where(*final)) or 0
 
 
 def close(session: Session, of_class: Class) -> bool:
-    """Say that the ranking is final, once every run is in; whether it is. Who fell out made room for another: then
-    `queue_leaders` has more to queue."""
+    """Declare the ranking final once every run is done. Whether it is."""
     done = session.scalar(
         select(func.count()).select_from(JobRow).join(JobRow.submission)
         .where(SubmissionRow.class_id == of_class.id, JobRow.purpose != "first", JobRow.state == DONE)

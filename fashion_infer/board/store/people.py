@@ -1,4 +1,4 @@
-"""Classes, people, their tokens: who is who, and who may what."""
+"""Classes, people, roles and tokens."""
 
 import hashlib
 import hmac
@@ -24,7 +24,7 @@ _TOKEN = re.compile(_PREFIX + "_(?P<selector>[0-9a-f]{16})_(?P<secret>[0-9a-f]{6
 
 
 class Joined(NamedTuple):
-    """Somebody who was added, with the token that nobody can read again."""
+    """A person who was added, with a token that cannot be read again."""
 
     person: Person
     token: str
@@ -40,7 +40,7 @@ def new_class(
     name
         Letters, digits, dots, dashes; unique.
     edition, backend, rubric
-        Of the course; "cpu" or "gpu"; TOML that `grading.rubric.parse` takes.
+        Course semester; "cpu" or "gpu"; TOML for `grading.rubric.parse`.
     deadline
         Aware; None for none.
     limits
@@ -49,7 +49,7 @@ def new_class(
     Raises
     ------
     UsageError
-        When the name is not one, or taken.
+        When the name is invalid or taken.
     """
     if not _CLASS.fullmatch(name):
         raise UsageError(f"a class's name has letters, digits, dots and dashes, at most 60: not {name!r}")
@@ -63,12 +63,12 @@ def new_class(
 
 
 def find_class(session: Session, name: str) -> Optional[Class]:
-    """The class of that name; None when there is none."""
+    """Return the class of that name; None when there is none."""
     return session.scalar(select(Class).where(Class.name == name))
 
 
 def the_class(session: Session, name: Optional[str]) -> Class:
-    """The class of that name, or the only one; UsageError when there is none."""
+    """Return the class of that name, or the only one; UsageError when there is none."""
     if name is None:
         every = session.scalars(select(Class).limit(2)).all()
         if len(every) != 1:
@@ -83,19 +83,19 @@ def the_class(session: Session, name: Optional[str]) -> Class:
 def join(
     session: Session, of_class: Class, people: Iterable[Tuple[str, str, str]], actor: str = _COMMAND, address: str = ""
 ) -> List[Joined]:
-    """Add people to a class, each with a fresh token. Who is in it already gets a further token.
+    """Add people to a class, each with a new token. People who are in it get an additional token.
 
     Parameters
     ----------
     people
         (name, role, team); "" for a student and for no team.
     actor, address
-        Who adds them, for the audit log.
+        The person who adds them, and where from, for the audit log.
 
     Raises
     ------
     UsageError
-        For a name or a role that is none, and for somebody named twice.
+        For an invalid name or role, and for a name that occurs twice.
     """
     joined, seen = [], set()
     for name, role, team in people:
@@ -120,7 +120,7 @@ def join(
 
 
 def find_person(session: Session, of_class: Class, name: str) -> Optional[Person]:
-    """Somebody of a class by name; None when there is nobody of it."""
+    """Return a person of a class by name; None when there is nobody of that name."""
     return session.scalar(select(Person).where(Person.class_id == of_class.id, Person.name == name))
 
 
@@ -136,14 +136,14 @@ def _team(session: Session, of_class: Class, name: str) -> Team:
 
 
 def new_token(session: Session, person: Person) -> str:
-    """A fresh token of a person: "fib_SELECTOR_SECRET". The database keeps the secret's hash alone."""
+    """Return a new token of a person, "fib_SELECTOR_SECRET". The database keeps only the secret's hash."""
     selector, secret = secrets.token_hex(8), secrets.token_hex(32)
     session.add(Token(person_id=person.id, selector=selector, hashed=hashed(secret)))
     return f"{_PREFIX}_{selector}_{secret}"
 
 
 def hashed(secret: str) -> str:
-    """SHA-256 in hexadecimal. Of 256 random bits it needs no salt, and no slow function: nobody can guess them."""
+    """Return SHA-256 in hexadecimal. Secrets of 256 random bits need neither salt nor a slow hash."""
     return hashlib.sha256(secret.encode("utf-8", "surrogateescape")).hexdigest()
 
 
@@ -151,9 +151,9 @@ _NOBODY = hashed("nobody")
 
 
 def authenticate(session: Session, token: str) -> Optional[Token]:
-    """The token that somebody shows, with its person; None when it is none of ours, or revoked.
+    """Return a token with its person; None when it is unknown or revoked.
 
-    The comparison takes the same time whatever differs, and a selector that is not known costs one too.
+    The comparison takes the same time whatever differs, also for an unknown selector.
     """
     parts = _TOKEN.fullmatch(token)
     if parts is None:
@@ -164,14 +164,14 @@ def authenticate(session: Session, token: str) -> Optional[Token]:
 
 
 def named_by(session: Session, token: str) -> Optional[Person]:
-    """Whose token somebody seems to mean, whether it is right or not: for the audit log."""
+    """Return the person whose selector a token has, whether the secret matches or not: for the audit log."""
     parts = _TOKEN.fullmatch(token)
     found = session.scalar(select(Token).where(Token.selector == parts["selector"])) if parts else None
     return found.person if found else None
 
 
 def revoke(session: Session, person: Person, actor: str = _COMMAND, address: str = "") -> int:
-    """End every token and every browser's session of a person; how many tokens those were."""
+    """End every token and every browser's session of a person. The number of tokens."""
     live = session.scalars(select(Token).where(Token.person_id == person.id, Token.revoked_at.is_(None))).all()
     for token in live:
         token.revoked_at = now()
@@ -182,5 +182,5 @@ def revoke(session: Session, person: Person, actor: str = _COMMAND, address: str
 
 
 def sees_all(viewer: Optional[Person]) -> bool:
-    """Whether somebody may see other people's names, code and logs: assistants and instructors of the same class."""
+    """Return whether a person may see names, code and logs of the class: assistants and instructors."""
     return viewer is not None and viewer.role != STUDENT

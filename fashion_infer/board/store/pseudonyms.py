@@ -1,4 +1,4 @@
-"""Names under which people stand in the ranking before others."""
+"""Names of people in the ranking that others see."""
 
 import secrets
 
@@ -23,7 +23,7 @@ _WHO = (
 
 
 def fresh(session: Session, of_class: Class) -> str:
-    """A pseudonym that nobody of the class has: says nothing of whose it is."""
+    """Return a random pseudonym that nobody in the class has."""
     taken = set(session.scalars(select(Person.pseudonym).where(Person.class_id == of_class.id)))
     taken |= set(session.scalars(select(Team.pseudonym).where(Team.class_id == of_class.id)))
     while True:

@@ -1,4 +1,4 @@
-"""The ranking, as the course had it: the smallest sum of Op Times of each person or team; others are pseudonyms."""
+"""The ranking as in the course: the smallest sum of Op Times of each person or team; others are pseudonyms."""
 
 import statistics
 from datetime import datetime
@@ -12,7 +12,7 @@ from .people import sees_all
 from .types import JUDGED
 
 RUNS = 5  # of a leader's submission at the end
-_ENOUGH = 3  # of them must be in order for a median
+_ENOUGH = 3  # of them must be correct for a median
 
 Key = Tuple[str, int]
 
@@ -26,14 +26,14 @@ class RankedPlace(NamedTuple):
     op_ms: float  # the best, or the median of the final runs
     layer_ms: Optional[float]
     final: bool  # of the final runs
-    submitted_at: datetime  # of the best: who was first wins a tie
+    submitted_at: datetime  # of the best; ties go to the earlier submission
     submissions: int  # that were judged
     submission_id: Optional[str]  # None where the viewer may not see it
-    key: Key  # ("team" or "person", id): for lines of a plot; not to be shown
+    key: Key  # ("team" or "person", id): not for display
 
 
 class RankedBest(NamedTuple):
-    """What somebody is ranked by. Sorted, the first is the winner."""
+    """The submission that a person or team is ranked by. Sorted, the first is the winner."""
 
     behind: bool  # no final runs
     op_ms: float
@@ -46,20 +46,20 @@ class RankedBest(NamedTuple):
 def ranking(
     session: Session, of_class: Class, viewer: Optional[Person], rows: Optional[List[Row]] = None
 ) -> List[RankedPlace]:
-    """The ranking of a class as somebody sees it.
+    """Return the ranking of a class as a viewer sees it.
 
     Parameters
     ----------
     viewer
-        Of the same class; None for a stranger, who sees pseudonyms.
+        A person of the same class; None for a stranger, who sees pseudonyms.
     rows
-        Of `judged`, where they were read already.
+        The result of `judged`, if it was read already.
 
     Returns
     -------
     list of RankedPlace
-        Whose final runs are in comes first, by their medians; then everybody else by the best time. Ties go by the
-        time of submission.
+        Submissions with final runs come first, by their medians, then all others by the best time. Ties go to the
+        earlier submission.
     """
     rows = judged(session, of_class) if rows is None else rows
     found = bests(rows)
@@ -88,7 +88,7 @@ def key_of(one: Any) -> Key:
 
 
 def judged(session: Session, of_class: Class) -> List[Row]:
-    """Every judgement of a class, in the order of submission. Rows and no objects: a class has thousands."""
+    """Return every judgement of a class in the order of submission, as rows: a class has thousands."""
     query = (
         select(
             Judgement.submission_id, Judgement.purpose, Judgement.ranked, Judgement.op_ms, Judgement.layer_ms,
@@ -105,13 +105,13 @@ def judged(session: Session, of_class: Class) -> List[Row]:
 
 
 def best_of(session: Session, of_class: Class) -> List[RankedBest]:
-    """What everybody of a class is ranked by, the first first."""
+    """Return the submissions that a class is ranked by, the winner first."""
     return sorted(bests(judged(session, of_class)).values())
 
 
 def bests(rows: List[Row]) -> Dict[Key, RankedBest]:
-    """Each person's or team's best. A submission whose final runs are in counts by their median, before any other; one
-    of which too few final runs were in order has no rank, and the next best takes its place."""
+    """Return each person's or team's best. A submission with final runs counts by their median, before any other; one
+    with too few correct final runs has no rank, and the next best takes its place."""
     finals: Dict[str, List[Row]] = {}
     for row in rows:
         if row.purpose != "first":

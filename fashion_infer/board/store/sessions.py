@@ -1,4 +1,4 @@
-"""Browsers that are signed in. The cookie's value is a secret of 256 bits; the database has its hash."""
+"""Sessions of browsers. The cookie's value is a secret of 256 bits; the database keeps its hash."""
 
 import hmac
 import secrets
@@ -18,14 +18,14 @@ MOST = 20  # browsers of a person: one more, and the oldest is signed out
 
 
 class SignedIn(NamedTuple):
-    """A fresh session, and the value of its cookie."""
+    """A new session, and the value of its cookie."""
 
     session: WebSession
     cookie: str
 
 
 def sign_in(session: Session, token: str, address: str = "") -> Optional[SignedIn]:
-    """Begin a browser's session with a person's token; None when the token is none."""
+    """Begin a browser's session with a person's token; None when the token is invalid."""
     found = authenticate(session, token)
     if found is None:
         return None
@@ -42,7 +42,7 @@ def sign_in(session: Session, token: str, address: str = "") -> Optional[SignedI
 
 
 def signed_in(session: Session, cookie: str) -> Optional[WebSession]:
-    """The session of a cookie; None when there is none, it is over, or its token was revoked."""
+    """Return the session of a cookie; None when there is none, it has expired, or its token was revoked."""
     query = select(WebSession).where(WebSession.hashed == hashed(cookie))
     whole = joinedload(WebSession.person).joinedload(Person.of_class)  # each page needs them: one query
     found = session.scalar(query.options(joinedload(WebSession.token), whole))
@@ -52,7 +52,7 @@ def signed_in(session: Session, cookie: str) -> Optional[WebSession]:
 
 
 def csrf_ok(of: WebSession, value: str) -> bool:
-    """Whether a form carries its session's CSRF token."""
+    """Return whether a form carries its session's CSRF token."""
     return hmac.compare_digest(of.csrf.encode(), value.encode("utf-8", "surrogateescape"))
 
 

@@ -1,4 +1,4 @@
-"""Column types and small things that every table shares."""
+"""Column types and constants that all tables share."""
 
 import secrets
 from datetime import datetime, timezone
@@ -9,22 +9,22 @@ from sqlalchemy.types import TypeDecorator
 
 STUDENT, ASSISTANT, INSTRUCTOR = "student", "assistant", "instructor"
 ROLES = (STUDENT, ASSISTANT, INSTRUCTOR)
-# A submission waits, runs, and ends as one of the other four. The first three of these are verdicts' own words.
+# A submission is queued, runs, and ends in one of the other four states.
 QUEUED, RUNNING, JUDGED, REFUSED, FAILED, CANCELLED = "queued", "running", "judged", "refused", "failed", "cancelled"
-DONE = "done"  # of a job, whatever its submission came to
+DONE = "done"  # of a job, whatever the outcome
 PENDING = (QUEUED, RUNNING)
 ENDED = (JUDGED, REFUSED, FAILED, CANCELLED)
-_LETTERS = "23456789abcdefghjkmnpqrstuvwxyz"  # none that looks like another
+_LETTERS = "23456789abcdefghjkmnpqrstuvwxyz"  # without lookalikes
 
 
 class Utc(TypeDecorator):
-    """A moment: aware and in UTC in Python, without a zone in the database."""
+    """A time: aware and in UTC in Python, without a zone in the database."""
 
     impl = DateTime(timezone=False)
     cache_ok = True
 
     def process_bind_param(self, value: Optional[datetime], dialect) -> Optional[datetime]:
-        """To the database. A moment without a zone is a mistake."""
+        """Convert for the database; ValueError for a time without a zone."""
         if value is None:
             return None
         if value.tzinfo is None:
@@ -32,15 +32,15 @@ class Utc(TypeDecorator):
         return value.astimezone(timezone.utc).replace(tzinfo=None)
 
     def process_result_value(self, value: Optional[datetime], dialect) -> Optional[datetime]:
-        """From the database."""
+        """Convert from the database."""
         return None if value is None else value.replace(tzinfo=timezone.utc)
 
 
 def now() -> datetime:
-    """This moment, in UTC."""
+    """Return the current time in UTC."""
     return datetime.now(timezone.utc)
 
 
 def short_id(letters: int = 12) -> str:
-    """A fresh identifier that people can type: 12 of 31 letters are 59 bits."""
+    """Return a new identifier that people can type: 12 of 31 letters are 59 bits."""
     return "".join(secrets.choice(_LETTERS) for _ in range(letters))

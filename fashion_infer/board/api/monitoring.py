@@ -1,0 +1,69 @@
+"""/healthz for supervisors and balancers, /metrics for Prometheus.
+
+Metrics are counted from the database: correct right after a restart, and the same from every service.
+"""
+
+import time
+
+from fastapi import APIRouter, Depends, Request, Response
+from fastapi.responses import JSONResponse
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Gauge, generate_latest
+from sqlalchemy import func, select, text
+from sqlalchemy.orm import Session
+
+from ..access import Reading, staff
+from ..store.models import Class, JobRow, Judgement, SubmissionRow
+from ..store.queries import waiting
+from ..store.queue import states
+from ..store.types import QUEUED, now
+
+router = APIRouter()
+_SILENT = 60  # seconds after which a dispatcher counts as dead
+
+
+@router.get("/healthz", responses={503: {"description": "Not well."}})
+def healthz(request: Request, session: Reading) -> JSONResponse:
+    """Return 200 when the database answers, dispatchers are alive, and every waiting job has a grader; else 503."""
+    session.execute(text("SELECT 1"))
+    queues = states(session)
+    seen = {one.backend: one.seen_at for one in queues if one.seen_at is not None}
+    silent = [backend for backend, at in seen.items() if (now() - at).total_seconds() > _SILENT]
+    if not seen and time.monotonic() - request.app.state.began > _SILENT:
+        silent = ["all"]  # none has ever reported
+    idle = [one.backend for one in queues if not one.slots and waiting(session, one.backend)]
+    what = {"status": "ill" if silent or idle else "ok", "database": "ok", "silent_dispatchers": silent,
+            "waiting_without_graders": idle}  # fmt: skip
+    return JSONResponse(what, 503 if silent or idle else 200)
+
+
+@router.get("/metrics", response_class=Response, dependencies=[Depends(staff)], responses={401: {}, 403: {}})
+def metrics(session: Reading) -> Response:
+    """Return metrics for Prometheus, which sends the token of an assistant or an instructor."""
+    return Response(_metrics(session), media_type=CONTENT_TYPE_LATEST)
+
+
+def _metrics(session: Session) -> bytes:
+    registry = CollectorRegistry()
+
+    def gauge(name: str, text: str, labels, rows) -> None:
+        made = Gauge(f"board_{name}", text, labels, registry=registry)
+        for *which, value in rows:
+            (made.labels(*which) if labels else made).set(value)
+
+    of_class, queue = ["of_class"], ["backend"]
+    submissions = select(Class.name, SubmissionRow.status, func.count()).join(SubmissionRow.of_class)
+    jobs = select(JobRow.backend, JobRow.state, func.count()).group_by(JobRow.backend, JobRow.state)
+    oldest = select(JobRow.backend, func.min(JobRow.queued_at)).where(JobRow.state == QUEUED).group_by(JobRow.backend)
+    seconds = select(Class.name, func.sum(Judgement.seconds)).join(Judgement.submission).join(SubmissionRow.of_class)
+    deaths = session.scalar(select(func.coalesce(func.sum(JobRow.attempts), 0)))
+    gauge("submissions", "Submissions by class and status.", [*of_class, "status"],
+          session.execute(submissions.group_by(Class.name, SubmissionRow.status)))  # fmt: skip
+    gauge("jobs", "Jobs by backend and state.", [*queue, "state"], session.execute(jobs))
+    gauge("oldest_waiting_seconds", "How long the oldest job has waited.", queue,
+          [(backend, (now() - since).total_seconds()) for backend, since in session.execute(oldest)])  # fmt: skip
+    gauge("device_seconds", "Seconds that judgings held a device.", of_class,
+          session.execute(seconds.group_by(Class.name)))  # fmt: skip
+    gauge("grader_deaths", "Times that a grader died under a job.", [], [(deaths or 0,)])
+    gauge("graders", "Judgings that can run at the same time.", queue,
+          [(state.backend, state.slots) for state in states(session)])  # fmt: skip
+    return generate_latest(registry)
