@@ -133,6 +133,7 @@ def _leave(request: Request) -> Any:
 
 def _visit(request: Request, store: OpenStore, session: Reading, address: Address) -> Visit:
     web = _signed_in(request, session) or _leave(request)
+    session.close()  # it opens again for the next query: meanwhile a form may arrive slowly
     request.state.visit = Visit(request, store, session, web, address)
     return request.state.visit
 
