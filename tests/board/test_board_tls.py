@@ -109,9 +109,9 @@ class TestClient:
             Client(trial.url.replace("localhost", "127.0.0.1"), "t", pairs[0][0]).me()
 
     def test_files_that_are_no_certificates(self, trial, run, kernel):
-        for file, why in (("/no/such.pem", "No such file"), (kernel, "has no certificate")):
+        for file in ("/no/such.pem", kernel):
             done = run("board", "status", "--to", trial.url, "--ca", file, token="t")
-            assert (done.returncode, done.stderr.count("\n")) == (3, 1) and why in done.stderr and file in done.stderr
+            assert (done.returncode, done.stderr.count("\n")) == (3, 1) and file in done.stderr
 
     def test_a_port_without_tls(self, pairs):
         with board_trial.trial(1, options=("--ray", "off")) as plain, pytest.raises(UsageError):
