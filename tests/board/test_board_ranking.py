@@ -1,0 +1,158 @@
+"""The ranking and its final runs, against what is computed here by hand."""
+
+import statistics
+from datetime import timedelta
+
+import pytest
+from sqlalchemy import select
+
+from fashion_infer.board.store import admission, final_runs, people
+from fashion_infer.board.store.models import Class, Person
+from fashion_infer.board.store.ranking import ranking
+from fashion_infer.board.store.types import now
+from fashion_infer.errors import UsageError
+
+
+def ranked(kit, viewer=None, **where):
+    """(name, ms, final) in the ranking's order, as somebody sees it."""
+    with kit.store.read() as session:
+        who = kit.person(session, viewer) if viewer else None
+        return [(one.name, one.op_ms, one.final) for one in ranking(session, kit.of_class(session), who)]
+
+
+def submit_and_judge(kit, who, *times, **outcome):
+    """Submissions of somebody with these times; their identifiers."""
+    found = []
+    for ms in times:
+        found.append(kit.submit(who))
+        assert kit.judge(ms, **outcome) == found[-1]
+    return found
+
+
+def run_finals(kit, leaders, runs):
+    """Run the leaders again with these times, None for a run that is not correct; in the order of the queue."""
+    with kit.store.write() as session:
+        assert final_runs.queue_leaders(session, kit.of_class(session), leaders)
+    for ms in runs:
+        kit.judge(ms or 1.0, ranked=ms is not None)
+
+
+def test_the_best_of_each_counts_and_ties_go_to_the_earlier(small):
+    kit = small
+    kit.change(names_open=True)
+    submit_and_judge(kit, "Ann", 9.0, 5.0, 7.0)
+    submit_and_judge(kit, "Bob", 3.0)
+    submit_and_judge(kit, "Cid", 3.0)
+    submit_and_judge(kit, "Ada", 0.5, ranked=False)
+    submit_and_judge(kit, "Ina", 0.1, status="refused", ranked=False)
+    assert ranked(kit) == [("Bob", 3.0, False), ("Cid", 3.0, False), ("Ann", 5.0, False)]
+
+
+def test_a_team_is_one(small):
+    kit = small
+    kit.change(names_open=True)
+    with kit.store.write() as session:
+        people.join(session, kit.of_class(session), [("Ann", "", "red"), ("Bob", "", "red")])
+    submit_and_judge(kit, "Ann", 4.0)
+    submit_and_judge(kit, "Bob", 2.0)
+    submit_and_judge(kit, "Cid", 3.0)
+    assert ranked(kit) == [("red", 2.0, False), ("Cid", 3.0, False)]
+
+
+@pytest.mark.parametrize("viewer, named, readable", [
+    (None, False, False), ("Bob", False, False), ("Ann", True, True), ("Ada", True, True), ("Ina", True, True),
+    ("stranger", False, False),
+])  # fmt: skip
+@pytest.mark.parametrize("open_", [False, True])
+def test_who_sees_whom(small, viewer, named, readable, open_):
+    kit = small
+    kit.change(names_open=open_)
+    (one,) = submit_and_judge(kit, "Ann", 4.0)
+    with kit.store.write() as session:
+        other = people.new_class(session, "d", "fa2017", "cpu", "")
+        (joined,) = people.join(session, other, [("X", "instructor", "")])
+        kit.people["stranger"] = joined.person.id
+    with kit.store.read() as session:
+        who = session.get(Person, kit.people[viewer]) if viewer else None
+        (place,) = ranking(session, session.get(Class, kit.class_id), who)
+    assert (place.name == "Ann", place.submission_id == one) == (named or open_, readable)
+    assert place.own == (viewer == "Ann")
+
+
+def test_medians_of_five_final_runs_come_first(small):
+    kit = small
+    kit.change(names_open=True)
+    submit_and_judge(kit, "Ann", 1.0)
+    submit_and_judge(kit, "Bob", 2.0)
+    submit_and_judge(kit, "Cid", 3.0)
+    runs = [[6.0, 4.0, 9.0, 5.0, 8.0], [3.0, 7.0, None, 4.5, None]]  # Bob's three correct runs are enough
+    run_finals(kit, 2, [ms for both in zip(*runs) for ms in both])
+    medians = [statistics.median(ms for ms in one if ms) for one in runs]
+    assert ranked(kit) == [("Bob", medians[1], True), ("Ann", medians[0], True), ("Cid", 3.0, False)]
+
+
+def test_with_two_correct_runs_the_next_best_takes_the_place(small):
+    kit = small
+    kit.change(names_open=True)
+    submit_and_judge(kit, "Ann", 1.0, 2.5)
+    submit_and_judge(kit, "Bob", 2.0)
+    run_finals(kit, 1, [1.0, None, None, None])
+    assert ranked(kit)[0] == ("Ann", 1.0, False)  # four of five: not decided yet
+    kit.judge(1.0)
+    assert ranked(kit) == [("Bob", 2.0, False), ("Ann", 2.5, False)]
+
+
+def test_it_is_final_once_every_run_is_done(small):
+    kit = small
+    kit.change(deadline=None)
+
+    def close():
+        with kit.store.write() as session:
+            return final_runs.close(session, kit.of_class(session))
+
+    submit_and_judge(kit, "Ann", 1.0)
+    assert not close()  # nothing has run again
+    run_finals(kit, 1, [1.0] * 4)
+    assert not close()
+    with kit.store.write() as session:
+        assert final_runs.runs_left(session, kit.of_class(session)) == 1
+        assert final_runs.queue_leaders(session, kit.of_class(session), 1) == []  # all five are queued already
+    kit.judge(1.0)
+    assert close()
+    with kit.store.read() as session:
+        assert kit.of_class(session).finalised_at is not None
+
+
+def test_nothing_is_final_before_the_deadline_or_while_somebody_waits(small):
+    kit = small
+    kit.change(deadline=now() + timedelta(hours=1))
+    with kit.store.read() as session, pytest.raises(UsageError):
+        final_runs.check(session, kit.of_class(session))
+    kit.change(deadline=None)
+    kit.submit("Ann")
+    for waits in (True, False):
+        with kit.store.read() as session:
+            if waits:
+                with pytest.raises(UsageError):
+                    final_runs.check(session, kit.of_class(session))
+            else:
+                final_runs.check(session, kit.of_class(session))
+        if waits:
+            kit.judge(1.0)
+
+
+def test_final_runs_use_up_nobodys_device_seconds(small):
+    kit = small
+    kit.change(gpu_seconds=100.0, deadline=None)
+    submit_and_judge(kit, "Ann", 1.0, seconds=20.0)
+
+    def left():
+        with kit.store.read() as session:
+            ann = session.scalar(select(Person).where(Person.name == "Ann"))
+            return admission.gpu_seconds_left(session, ann, kit.now)
+
+    assert left() == 80.0
+    run_finals(kit, 1, [1.0, 1.0])
+    kit.claim()
+    kit.pass_time(30)  # a final run is running
+    assert left() == 80.0
