@@ -74,7 +74,7 @@ class Client:
         Parameters
         ----------
         again
-            A submission of its own, even if the same bytes were handed in before.
+            Whether to judge the same bytes once more.
         """
         query = {"name": name, "sha256": hashlib.sha256(content).hexdigest(), "final": str(final).lower()}
         if of_class:

@@ -1,4 +1,4 @@
-"""Dependencies of the pages: who is signed in, with which role, and with a form that comes from a page of theirs."""
+"""Dependencies of the pages: a signed-in person, a role, and a form that comes from that person's page."""
 
 import contextlib
 import secrets
@@ -67,7 +67,7 @@ class Visit:
     web
         The browser's session.
     fields
-        Of a form.
+        The form's.
     """
 
     def __init__(self, request: Request, store: Store, session: Session, web: WebSession, address: str):

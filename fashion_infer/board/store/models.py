@@ -15,7 +15,7 @@ _NAMES = {"ix": "ix_%(column_0_label)s", "uq": "uq_%(table_name)s_%(column_0_nam
 
 
 class Base(DeclarativeBase):
-    """Of all tables."""
+    """Base of all tables."""
 
     metadata = MetaData(naming_convention=_NAMES)
     type_annotation_map: ClassVar = {datetime: Utc, str: String(200), float: Double()}
@@ -31,11 +31,11 @@ class Class(Base):
     backend: Mapped[str]  # "cpu" or "gpu": which queue
     rubric: Mapped[str] = mapped_column(Text)  # TOML
     deadline: Mapped[Optional[datetime]]
-    gpu_seconds: Mapped[Optional[float]]  # that a person may use up in all, of the device; None for no limit
+    gpu_seconds: Mapped[Optional[float]]  # of the device per person in all; None for no limit
     most_bytes: Mapped[int] = mapped_column(default=1 << 20)  # of an upload
     most_pending: Mapped[int] = mapped_column(default=4)  # submissions of a person that wait or run
     most_an_hour: Mapped[int] = mapped_column(default=30)  # submissions of a person
-    cudnn_ms: Mapped[Optional[float]]  # what cuDNN takes for the same layers on the same device: a line of the plot
+    cudnn_ms: Mapped[Optional[float]]  # cuDNN's time for the same layers on the same device: a line of the chart
     names_open: Mapped[bool] = mapped_column(default=False)  # everybody sees names in the ranking, not pseudonyms
     created_at: Mapped[datetime] = mapped_column(default=now)
     finalised_at: Mapped[Optional[datetime]]  # when the leaders' re-runs were all in
@@ -43,7 +43,7 @@ class Class(Base):
 
 
 class Team(Base):
-    """People of a class who are ranked as one."""
+    """People of a class who are ranked together."""
 
     __tablename__ = "teams"
     id: Mapped[int] = mapped_column(primary_key=True)
@@ -57,7 +57,7 @@ class Team(Base):
 
 
 class Person(Base):
-    """Somebody in one class. Who is in two classes is two rows, with two tokens."""
+    """A person in one class. A person in two classes has two rows and two tokens."""
 
     __tablename__ = "people"
     id: Mapped[int] = mapped_column(primary_key=True)
@@ -76,7 +76,7 @@ class Person(Base):
 
 
 class Token(Base):
-    """What a person shows to the API. Only a hash of it is here; `selector` is its public half, to find it by."""
+    """A person's token for the API: a hash of its secret half, and `selector`, the public half to find it by."""
 
     __tablename__ = "tokens"
     id: Mapped[int] = mapped_column(primary_key=True)
@@ -89,7 +89,7 @@ class Token(Base):
 
 
 class WebSession(Base):
-    """A browser that is signed in."""
+    """The session of a browser."""
 
     __tablename__ = "sessions"
     id: Mapped[int] = mapped_column(primary_key=True)
@@ -104,7 +104,7 @@ class WebSession(Base):
 
 
 class SubmissionRow(Base):
-    """What somebody handed in. Its bytes are a row of `contents`, written in the same transaction."""
+    """A submission. Its bytes are a row of `contents`, written in the same transaction."""
 
     __tablename__ = "submissions"
     id: Mapped[str] = mapped_column(String(32), primary_key=True, default=short_id)
@@ -114,7 +114,7 @@ class SubmissionRow(Base):
     digest: Mapped[str] = mapped_column(String(64))  # SHA-256 of the upload, hexadecimal
     name: Mapped[str]  # the file's, made safe
     size: Mapped[int]  # bytes
-    final: Mapped[bool] = mapped_column(default=False)  # handed in as the one that counts for marks
+    final: Mapped[bool] = mapped_column(default=False)  # submitted as the one that counts for marks
     status: Mapped[str] = mapped_column(String(20), default=QUEUED)
     spent: Mapped[float] = mapped_column(default=0.0)  # seconds of the device, of a first judging or until cancelled
     submitted_at: Mapped[datetime] = mapped_column(default=now)
@@ -150,7 +150,7 @@ class Content(Base):
 
 
 class JobRow(Base):
-    """One judging that is to be done: a submission's first, or one of a leader's five at the end."""
+    """A judging to do: a submission's first, or one of a leader's five final runs."""
 
     __tablename__ = "jobs"
     id: Mapped[int] = mapped_column(primary_key=True)
@@ -161,8 +161,8 @@ class JobRow(Base):
     round: Mapped[int]  # of the fair queue
     queued_at: Mapped[datetime] = mapped_column(default=now)
     started_at: Mapped[Optional[datetime]]
-    attempts: Mapped[int] = mapped_column(default=0)  # times that a grader died under it
-    lease: Mapped[Optional[str]] = mapped_column(String(64))  # who runs it; nobody else may end it
+    attempts: Mapped[int] = mapped_column(default=0)  # graders that died under it
+    lease: Mapped[Optional[str]] = mapped_column(String(64))  # only its holder may end the job
     lease_until: Mapped[Optional[datetime]]
     submission: Mapped[SubmissionRow] = relationship()
     __table_args__ = (UniqueConstraint("submission_id", "purpose"),
@@ -172,7 +172,7 @@ class JobRow(Base):
 
 
 class Judgement(Base):
-    """What a judging came to. One a submission and purpose: the database holds to that, not only the code."""
+    """The outcome of a judging. The database allows one for each submission and purpose."""
 
     __tablename__ = "judgements"
     id: Mapped[int] = mapped_column(primary_key=True)
@@ -206,17 +206,17 @@ class LogLine(Base):
 
 
 class QueueRow(Base):
-    """What a backend's queue needs to know beside its jobs."""
+    """The state of a backend's queue."""
 
     __tablename__ = "queues"
     backend: Mapped[str] = mapped_column(String(8), primary_key=True)
     round: Mapped[int] = mapped_column(default=0)  # of the job that was started last
-    slots: Mapped[int] = mapped_column(default=1)  # judgings that run side by side
-    seen_at: Mapped[Optional[datetime]]  # when its dispatcher said so
+    slots: Mapped[int] = mapped_column(default=1)  # concurrent judgings
+    seen_at: Mapped[Optional[datetime]]  # its dispatcher's last report
 
 
 class AuditEntry(Base):
-    """Who did what, when. Rows are only ever added; of what is refused, a day's count goes up."""
+    """An action in the audit log. Rows are only added; for refusals, the day's count is increased."""
 
     __tablename__ = "audit"
     id: Mapped[int] = mapped_column(primary_key=True)
