@@ -87,6 +87,6 @@ def test_moments_are_utc_whatever_their_zone():
     assert words.moment(when) == "6 Dec 2026, 05:59 UTC" and words.machine(when) == "2026-12-06T05:59:00Z"
 
 
-@given(some.floats(1e-3, 1e6))
+@given(some.floats(0.1, 1e6))
 def test_a_time_has_enough_digits_to_tell_two_apart(ms):
-    assert math.isclose(float(words.milliseconds(ms).replace(",", "")), ms, rel_tol=6e-2 if ms < 0.01 else 6e-3)
+    assert math.isclose(float(words.milliseconds(ms).replace(",", "")), ms, rel_tol=6e-3)
