@@ -200,8 +200,8 @@ class TestAccepting:
         with pytest.raises(NotTaken) as raised:
             kit.submit("Ann", seconds=600)
         assert raised.value.retry_after == 1800
-        kit.submit("Bob")
-        kit.submit("Ann", seconds=1800)
+        kit.submit("Bob", seconds=0)
+        kit.submit("Ann", seconds=1800)  # the hour is over to the second
 
     def test_seconds_of_the_device(self, kit):
         kit.change(gpu_seconds=100)
@@ -212,7 +212,7 @@ class TestAccepting:
         kit.pass_time(39)
         kit.submit("Ann", seconds=0)
         with pytest.raises(NotTaken) as raised:
-            kit.submit("Ann", seconds=2)
+            kit.submit("Ann", seconds=1)
         assert raised.value.status == 403
         kit.submit("Bob")
         assert kit.finish(running, seconds=1)
