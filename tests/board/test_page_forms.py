@@ -300,6 +300,9 @@ def test_forms_are_bounded(app):
     assert client.post("/people", content=b"\xff\xfe=1", headers=head).status_code == 422
     assert client.post("/people", content=b"{}", headers={"Content-Type": "application/json"}).status_code == 415
     assert client.post("/people", files={"people": b"Zoe"}).status_code == 415
+    for size, status in ((1 << 16, 403), ((1 << 16) + 1, 413)):  # in pieces, without a length in the header
+        pieces = (part for part in (b"people=", b"x" * (size - 7)))
+        assert client.post("/people", content=pieces, headers=head).status_code == status
     assert count(app, "Person") == 4
 
 
