@@ -1,10 +1,8 @@
 """Draws the charts of docs/ again from the JSON beside them, and writes kernels.md: run it without arguments.
 
 It also writes the times of kernels.json into the first page and the ladder's README, and draws the first page's picture
-(draw_ladder.py). Nothing is measured: it is for when the form of charts and pages has changed, or kernels.json. The
-pages of whole networks stay: they say how their figures were measured then, which has changed since. The JSON is
-written again without what its measurements do not have, what follows from the times, which `records.restored` works
-out, and what nothing here reads, with a contender's summary said once; and without indentation.
+(draw_ladder.py). Nothing is measured: run it when the form of charts and pages has changed, or kernels.json. The pages
+of whole networks stay: they say how their figures were measured then, which has changed since.
 """
 
 import json
@@ -20,15 +18,12 @@ from fashion_infer.present.charts import kernels, throughput
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
 NETWORKS = ("results-cpu", "results-cpu-avx2", "results-gpu", "results-gpu-editions")
-LEFT_OUT = ("samples_ms", "images_s", "tflop_s", "percent_of_limit", "faster_than")
 
 
 def main():
     for name in NETWORKS:
         throughput.draw(str(DOCS / f"{name}.svg"), measured(name))
     write_kernels(DOCS)
-    for name in ("kernels", *NETWORKS):
-        leave_out_empty(DOCS / f"{name}.json")
     write_times(ROOT / "README.md", ROOT / "custom_ops" / "conv" / "cuda" / "README.md")
     runpy.run_path(str(ROOT / "scripts" / "draw_ladder.py"), run_name="__main__")
 
@@ -69,34 +64,6 @@ def write_times(first_page, ladder):
             r"(, from )[\d.]+ ms to [\d.]+ ms; cuDNN takes [\d.]+ ms(, writing the output\s)[\d.]+ ms", caption, text
         )
         page.write_text(text, encoding="utf-8")
-
-
-def leave_out_empty(path):
-    """Take out of a file's measurements the fields that have no value, but for those that `bench.documents` asks for,
-    those that are left out, summaries that an earlier row of the same name has, our float32, and a status that is ok.
-    Why one is skipped goes too: no page says it."""
-    data = json.loads(path.read_text(encoding="utf-8"))
-    told = {}  # summaries, by name
-    for case in data["cases"]:
-        for row in case["rows"]:
-            for field in (*LEFT_OUT, *(["gb_s"] if row["kind"] != "limit" else [])):
-                row.pop(field, None)
-            summary = row.get("summary", told.get(row["name"]))
-            if summary == told.get(row["name"]):
-                row.pop("summary", None)
-            told[row["name"]] = summary
-            if row["kind"] == "ours" and row.get("precision") == "float32":
-                del row["precision"]
-            if row.get("status") == records.OK:
-                del row["status"]
-            if row.get("status") == records.SKIPPED:
-                row.pop("reason", None)
-            empty = {name for name, value in row.items() if value in (None, "", [], {})}
-            for field in empty - {"median_ms"}:
-                del row[field]
-    files.write_json(str(path), data)
-    lines = path.read_text(encoding="utf-8").splitlines()
-    path.write_text("".join(f"{line.lstrip()}\n" for line in lines), encoding="utf-8")  # indentation is 4 KB
 
 
 def measured(name):

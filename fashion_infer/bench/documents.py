@@ -7,7 +7,6 @@ from typing import Any, Dict, List, NamedTuple, Tuple
 
 from ..errors import DataError
 from ..system import inputs
-from . import records
 
 MOST = 64 << 20  # bytes of a file; `bench conv --kernels ladder` of every edition writes under 1 MB
 RUN, CONV, NET = "run", "bench conv", "bench net"
@@ -107,7 +106,7 @@ def _conv(path, data):
     times: Dict[str, MeasuredTime] = {}
     facts: Dict[str, str] = {}
     for case in data["cases"] if "cases" in data else data["layers"]:
-        for row in _rows(case):
+        for row in case["rows"]:
             ours = row["kind"] in _OURS
             what = f"{case['edition']} convolution {case['number']}: {row['name']}"
             _bench_row(times, what, row, ours)
@@ -126,18 +125,13 @@ def _net(path, data):
         for check in data["logits"]
     }
     for case in data["cases"]:
-        for row in _rows(case):
+        for row in case["rows"]:
             ours = row["kind"] in _OURS
             what = f"{case['edition']} {case['where']}, batch {case['batch']}: {row['name']}"
             _bench_row(times, what, row, ours)
             if ours:
                 facts[f"{what} ({case['checked']} checked)"] = _verdict(row)
     return MeasuredFile(path, NET, times, facts, _bench_settings(data), None, ())
-
-
-def _rows(case):
-    """Its measurements. Those of docs/ say a status only where it is not ok."""
-    return [{"status": records.OK, **row} for row in case["rows"]]
 
 
 def _verdict(row):

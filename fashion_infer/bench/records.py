@@ -215,17 +215,12 @@ class BenchResult:
 def restored(data: Dict[str, Any]) -> BenchResult:
     """A benchmark of convolutions or networks from the dictionary that `BenchResult.as_dict` gave.
 
-    Files from before the two were one kind of record lack some fields, which then have their defaults. Those of docs/
-    lack what follows from the times, which is worked out, say a contender's summary once, and of ours no precision
-    where it is float32, and no status where it is "ok". KeyError or TypeError for anything else.
+    Files from before the two were one kind of record lack some fields, which then have their defaults. KeyError or
+    TypeError for anything else.
     """
     cases = []
-    summaries: Dict[str, str] = {}
     for each in data["cases"]:
         rows = [Measurement(**{**row, "samples_ms": tuple(row.get("samples_ms", ()))}) for row in each["rows"]]
-        for row in rows:
-            row.summary = summaries[row.name] = row.summary or summaries.get(row.name, "")
-            row.precision = row.precision or ("float32" if row.kind == OURS and not row.file else "")
         shape = ConvolutionShape(**each["shape"]) if each.get("shape") else None
         case = BenchCase(**{**each, "rows": rows, "shape": shape})
         case.rate({})  # also files from before no percentage was above 100

@@ -184,6 +184,22 @@ def test_axe_finds_nothing(opened, address, width, scheme):
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
+def test_charts_keep_their_styles_among_others(opened, address, scheme):
+    """Without its style a shape is black, which the palette has no colour of, and a label has the page's size."""
+    page = opened(scheme=scheme, address=address)
+    shapes = """shapes => shapes.map(e => getComputedStyle(e)).map(s => [s.fill, s.stroke])"""
+    fills = page.locator(".picture svg :is(path:not(defs path), use)").evaluate_all(shapes)
+    assert len(fills) > 50 and not [pair for pair in fills if pair[0] == "rgb(0, 0, 0)"]
+    sizes = """texts => texts.map(e => parseFloat(getComputedStyle(e).fontSize))"""
+    assert {4 < size <= 12 for size in page.locator(".picture svg text").evaluate_all(sizes)} == {True}
+    # What joins points has no area.
+    lines = "[d]:not([d*='z' i]):not(defs path)"
+    joined = page.locator(f".picture svg path:is({lines})").evaluate_all(shapes)
+    assert len(joined) > 20 and {fill for fill, _ in joined} == {"none"}
+    assert len({stroke for _, stroke in joined} - {"none"}) >= 3
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
 def test_text_of_charts_stands_out_from_the_page(opened, scheme):
     page = opened(scheme=scheme)
     fills = """texts => [...new Set(texts.map(t => getComputedStyle(t).fill))]"""

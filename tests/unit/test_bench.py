@@ -2,7 +2,6 @@
 
 import importlib.util
 import json
-import runpy
 import sys
 import time
 from collections import Counter
@@ -26,7 +25,6 @@ from fashion_infer.graph.layers import Convolution, Dense, Flatten, MaxPool, Rel
 from fashion_infer.judging import reference as bench_reference
 from fashion_infer.library import bindings, kernels
 from fashion_infer.library import devices as library_devices
-from fashion_infer.present import files
 
 ROOT = Path(__file__).resolve().parents[2]
 CPU = ("bench", "conv", "--backend", "cpu", "--batch", "3", "--repeat", "2")
@@ -205,47 +203,6 @@ def test_the_floor_is_the_faster_way_to_write():
         assert work.complete()
     best = timing.summaries({fills[0]: [3e-3, 1e-3, 2e-3], fills[1]: [9e-3]})["fill"]
     assert (best.layout, best.median_ms) == (fills[0].layout, 2.0)
-
-
-def test_what_follows_from_the_times_need_not_be_in_the_file(tmp_path):
-    """As in docs/, whose files scripts/write_measured.py writes."""
-    contenders = ("fill", records.LIMIT, 1), ("a", records.OURS, 2), ("b", records.PEER, 6)
-    rows = [records.Measurement(name, kind, median_ms=ms) for name, kind, ms in contenders]
-    skipped = records.Measurement("c", records.OURS, status=records.SKIPPED, reason="why")
-    rows[1].precision = "float32"
-    case = records.BenchCase("fa2017", "device", 10, 1, rows, 1, ConvolutionShape(10, 1, 28, 28, 50, 5))
-    case.rate({"fill": 1152000})
-    rows.append(skipped)
-    result = records.BenchResult(records.CONVOLUTIONS, "gpu", {"name": "x"}, {}, "command", [10], 3, {}, cases=[case])
-    files.write_json(tmp_path / "file.json", result.as_dict())
-    script = runpy.run_path(str(ROOT / "scripts" / "write_measured.py"))
-    script["leave_out_empty"](tmp_path / "file.json")
-    text = (tmp_path / "file.json").read_text()
-    left_out = {"tflop_s", "faster_than", "precision", "reason"}
-    assert not left_out & set(text.split('"')) and text.count('"status"') == text.count('"status":"skipped"') == 1
-    *again, last = records.restored(json.loads(text)).cases[0].rows
-    assert [row.gb_s for row in again] == pytest.approx([1.152, 0.594180, 0.198060])
-    assert [(row.precision, row.status) for row in again] == [("", "ok"), ("float32", "ok"), ("", "ok")]
-    assert again[1].tflop_s == pytest.approx(0.0072) and again[1].percent_of_limit == 50
-    assert again[1].faster_than == {"b": 3} and again[2].faster_than == {} and again[0].images_s == 10000
-    assert last.status == "skipped"
-
-
-def test_a_summary_is_said_once(tmp_path):
-    rows = [
-        [records.Measurement(name, records.OURS, summary=said) for name, said in (("a", "x"), ("b", ""))] for _ in "12"
-    ]
-    rows.append([records.Measurement("a", records.OURS, summary="y"), records.Measurement("b", records.OURS)])
-    cases = [records.BenchCase("fa2017", "device", 10, 1, each) for each in rows]
-    result = records.BenchResult(records.NETWORKS, "gpu", {"name": "x"}, {}, "command", [10], 3, {}, cases=cases)
-    files.write_json(tmp_path / "file.json", result.as_dict())
-    script = runpy.run_path(str(ROOT / "scripts" / "write_measured.py"))
-    for _ in range(2):
-        script["leave_out_empty"](tmp_path / "file.json")
-        text = (tmp_path / "file.json").read_text()
-        assert text.count('"summary"') == 2
-        again = [[row.summary for row in case.rows] for case in records.restored(json.loads(text)).cases]
-        assert again == [["x", ""], ["x", ""], ["y", ""]]
 
 
 @pytest.mark.parametrize("name", list(cpu.Cpu.convolution_peers))

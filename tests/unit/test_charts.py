@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from fashion_infer.bench.records import BenchCase, BenchResult, ConvolutionShape, Measurement
 from fashion_infer.present import content
 from fashion_infer.present.charts import figure, images, kernels, roofline, throughput
-from fashion_infer.present.charts.smaller import smaller, with_classes
 from fashion_infer.present.render import html, markdown, terminal
 from fashion_infer.present.units import ceiling
 
@@ -63,73 +62,6 @@ def test_ladder_has_powers_of_ten_and_every_time(drawn):
     for said in ("0.543", "1.41", "272", "34.6"):
         assert texts.count(said) == 4
     assert texts.count("kernel-1") == 2  # small multiples, three in a row: names stand left of each row
-
-
-LONG = """<svg>
-<path d="M0 0L5.0 0z" style="fill: none"/>
-<path id="m1" d="M0 0L0 3.5
-" style="stroke: red; stroke-width: 0.8"/>
-<g clip-path="url(#p1)">
-<use xlink:href="#m1" x="10.0" y="2.05" style="fill: blue; stroke: blue"/>
-</g>
-<g clip-path="url(#p1)">
-<use xlink:href="#m1" x="20.0" y="2.0" style="fill: blue; stroke: blue"/>
-</g>
-<text style="fill: red" x="1.0" y="2.0">1.0 > style="a"</text>
-<text style="fill: red" x="1.0" y="3.0">2</text>
-<path d="M1.5 2L3 2.0" style="fill: none; stroke: red"/>
-<path d="M1.5 2L3 2.5L3 4" style="fill: none; stroke: red"/>
-<path d="M1 1" style="fill: red; opacity: 0.5"/>
-<path d="M2 2" style="fill: red; opacity: 0.5"/>
-<text transform="rotate(-1)" clip-path="url(#p1)">a</text>
-<text transform="rotate(-2)" clip-path="url(#p1)">b</text>
-</svg>"""
-SHORT = """<svg>
-<path id="m1" d="M0 0V3.5" style="fill: blue; stroke: red; stroke-width: 0.8"/>
-<g clip-path="url(#p1)">
-<use xlink:href="#m1" x="10" y="2.05"/>
-<use xlink:href="#m1" x="20" y="2"/>
-</g>
-<g style="fill: red">
-<text x="1" y="2">1.0 > style="a"</text>
-<text x="1" y="3">2</text>
-</g>
-<g style="fill: none; stroke: red">
-<path d="M1.5 2H3M1.5 2L3 2.5L3 4"/>
-</g>
-<path d="M1 1" style="fill: red; opacity: 0.5"/>
-<path d="M2 2" style="fill: red; opacity: 0.5"/>
-<text transform="rotate(-1)" clip-path="url(#p1)">a</text>
-<text transform="rotate(-2)" clip-path="url(#p1)">b</text>
-</svg>"""
-
-
-def test_what_elements_repeat_is_said_once():
-    assert smaller(LONG) == SHORT == smaller(SHORT)
-
-
-STYLED = """<svg>
-<style>text { a: b }</style>
-<text style="fill: red" x="1">1 > style="a"</text>
-<path style="fill: red" d="M1 1"/>
-<g style="fill: red">
-<path d="M1 1" style="fill: blue"/>
-<text>
-style="fill: red"</text>
-<path d="M1 2" style="fill: blue"/>
-</g>
-</svg>"""
-
-
-def test_a_style_of_three_elements_is_a_class():
-    text = with_classes(STYLED)
-    name = re.search(r"\.(s[0-9a-f]{5}) \{ fill: red \}</style>", text).group(1)
-    want = STYLED.replace("</style>", f" .{name} {{ fill: red }}</style>")
-    for begin in ("<text", "<path", "<g"):
-        want = want.replace(f'{begin} style="fill: red"', f'{begin} class="{name}"')
-    assert text == want == with_classes(text)
-    bare = STYLED.replace("<style>text { a: b }</style>", "")
-    assert with_classes(bare) == bare
 
 
 def test_an_axis_of_less_than_a_decade_has_ticks():

@@ -10,7 +10,6 @@ import numpy as np
 
 from ...errors import DataError, UsageError
 from ...system.files import replacing
-from .smaller import smaller, with_classes
 
 # Colours by what they are for, in a light and in a dark scheme. A chart is drawn in the light ones; in an SVG each
 # becomes the CSS variable of its name. As text all have a contrast of 4.5 and more with their paper.
@@ -79,45 +78,20 @@ def _svg(figure, path: str) -> str:
     """The figure with CSS variables for colours; the same figures give the same text."""
     import matplotlib
 
+    no_metadata = dict.fromkeys(("Creator", "Date", "Format", "Type"))
     with io.StringIO() as stream, matplotlib.rc_context({"svg.hashsalt": re.split(r"[/\\]", path)[-1]}):
-        figure.savefig(stream, format="svg", metadata={"Date": None})
+        figure.savefig(stream, format="svg", metadata=no_metadata)
         text = stream.getvalue()
     text = text[text.index("<svg") :]
-    text = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->", "", text, flags=re.DOTALL)
-    text = re.sub(r"font: ([a-z0-9 ]*?)([\d.]+px)[^;\"]*", r"font: \1\2 system-ui, sans-serif", text)  # matplotlib 3.7
+    # Text is in the reader's font; matplotlib 3.7 names its own in the shorthand, later ones beside the size.
+    text = re.sub(r"font: ([a-z0-9 ]*?)([\d.]+px)[^;\"]*", r"font: \1\2 system-ui, sans-serif", text)
     text = re.sub(r"font-family: [^;\"]*; ", "", text)
-    text = re.sub(r" (?:stroke-dashoffset: 0|stroke-linejoin: miter|text-anchor: start);", "", text)  # the defaults
-    text = re.sub(r' transform="rotate\(-0 [^)]*\)"', "", text)
-    # Of places a tenth of a pixel is enough. Of attributes alone: what a text says stays as it is.
-    text = re.sub(r'(?<= )(?:d|x|y)="[^"]*"', lambda found: re.sub(r"(\.\d)\d+", r"\1", found.group()), text)
-    text = re.sub(r'(?<= )d="[^"]*"', lambda found: re.sub(r"\s*([MLQCz])\s*", r"\1", found.group()), text)
-    # Nothing refers to what is called so, and a page may hold several charts: line2d_1, patch_2.
+    # line2d_1, patch_2: a page may hold several charts, and an id must occur once in it. Nothing refers to these.
     text = re.sub(r' id="[A-Za-z0-9.]+_\d+"', "", text)
-    text = re.sub(r'(?<=[#"])([mp][0-9a-f]{6})[0-9a-f]{4}(?=[")])', r"\1", text)  # hashes: these are enough
-    text = _without_bare_groups(text)
     for name, light in LIGHT.items():
         text = text.replace(light, f"var(--{name})")
     css = f"<style>{style()} {_FONT}</style>"
-    text = re.sub(r'<style type="text/css">.*?</style>', css, text, count=1, flags=re.DOTALL)
-    # SVG 2 has `href` without a namespace, and what reads SVG has long known it.
-    text = with_classes(smaller(re.sub(r"\n\s*", "\n", text))).replace(' xlink:href="#', ' href="#')
-    return text if "xlink:href=" in text else text.replace(' xmlns:xlink="http://www.w3.org/1999/xlink"', "", 1)
-
-
-def _without_bare_groups(text: str) -> str:
-    """The SVG without groups that have no attributes: they change nothing, and are a tenth of a chart's text."""
-    open_groups: List[bool] = []  # whether each is kept
-
-    def keep(found):
-        if found.group() == "</g>":
-            kept = open_groups.pop()
-        else:
-            kept = bool(found.group(1))
-            if not found.group(2):  # not <g/>, which ends at once
-                open_groups.append(kept)
-        return found.group() if kept else ""
-
-    return re.sub(r"<g((?: [^>]*[^>/])?)(/?)>|</g>", keep, text)
+    return re.sub(r'<style type="text/css">.*?</style>', css, text, count=1, flags=re.DOTALL)
 
 
 def style() -> str:
