@@ -1,14 +1,18 @@
-"""Draws docs/ladder.svg, the picture of the README, from docs/kernels.json: run it without arguments.
+"""Draws docs/ladder.svg from docs/kernels.json, and writes the tables of measured times: run it without arguments.
 
-One dot a kernel on a logarithmic axis; the colours follow the reader's light or dark scheme.
+The picture has one dot a kernel on a logarithmic axis; the colours follow the reader's light or dark scheme. A table
+stands in its page between `<!-- NAME, by scripts/draw_ladder.py -->` and `<!-- end -->`, NAME being one of TABLES.
 """
 
 import json
 import math
+import re
 from pathlib import Path
 from xml.sax.saxutils import escape
 
-DOCS = Path(__file__).resolve().parent.parent / "docs"
+ROOT = Path(__file__).resolve().parent.parent
+DOCS, LADDER = ROOT / "docs", ROOT / "custom_ops" / "conv" / "cuda"
+PAGES = (ROOT / "README.md", DOCS / "results.md", LADDER / "README.md")
 WIDTH, LEFT, RIGHT, TOP, ROW = 640, 178, 50, 84, 22
 FIRST, LAST = 0.2, 50  # milliseconds at the ends of the axis
 TICKS = (1, 10)
@@ -27,13 +31,109 @@ STYLE = """
 
 
 def main():
-    (DOCS / "ladder.svg").write_text(picture(json.loads((DOCS / "kernels.json").read_text())), encoding="utf-8")
+    (DOCS / "ladder.svg").write_text(picture(measured("kernels")), encoding="utf-8")
+    for page in PAGES:
+        page.write_text(with_tables(page.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+def measured(name):
+    """What docs/NAME.json has."""
+    return json.loads((DOCS / f"{name}.json").read_text(encoding="utf-8"))
+
+
+def with_tables(page):
+    """A page's text, its tables written anew."""
+    region = re.compile(r"(<!-- (\w+), by scripts/draw_ladder.py -->\n).*?(<!-- end -->)", re.DOTALL)
+    return region.sub(lambda found: f"{found[1]}\n{TABLES[found[2]]()}\n{found[3]}", page)
+
+
+def table(columns, rows):
+    """A Markdown table; a column whose title begins with ">" holds numbers."""
+    rules = ["--:" if column.startswith(">") else "---" for column in columns]
+    lines = [[column.lstrip(">") for column in columns], rules, *rows]
+    return "".join(f"| {' | '.join(map(str, line))} |\n" for line in lines)
+
+
+def medians(case):
+    """A case's medians in milliseconds, by contender; None where it was not timed."""
+    return {row["name"]: row["median_ms"] for row in case["rows"]}
+
+
+def steps():
+    """The ladder on fa2017's layer: each step beside the one before it."""
+    case, rows, before = measured("kernels")["cases"][0], [], None
+    for row in (row for row in case["rows"] if row["kind"] == "ours"):
+        (path,) = (path for path in LADDER.glob(f"{row['step']:02d}_*") if path.is_dir() or path.suffix == ".cu")
+        file, time = path.name + "/" * path.is_dir(), row["median_ms"]
+        ratio = f"{before / time:.2f}" if before else ""
+        rows.append([row["step"], f"[{file}]({file})", f"`{row['name']}`", row["summary"], f"{time:.3f}", ratio])
+        before = time
+    fill, cudnn = (medians(case)[name] for name in ("fill", "cudnn fp32"))
+    said = f"\nIn the same run, writing the output once took {fill:.3f} ms, and cuDNN {cudnn:.3f} ms.\n"
+    return table([">step", "file", "`--kernel`", "idea", ">ms", ">step before / this step"], rows) + said
+
+
+def layers():
+    """Every step on every layer of the course, in milliseconds."""
+    cases = measured("kernels")["cases"]
+    several = {case["edition"] for case in cases if case["number"] > 1}
+    titles = [f">{case['edition']}" + f" {case['number']}" * (case["edition"] in several) for case in cases]
+    times = [medians(case) for case in cases]
+    rows = [
+        [f"`{row['name']}`" if row["kind"] == "ours" else row["name"], *(cell(each[row["name"]]) for each in times)]
+        for row in cases[0]["rows"]
+        if row["name"] != "copy"
+    ]
+    return table(["`--kernel`", *titles], rows)
+
+
+def cell(ms):
+    """A time in three digits or more."""
+    return "" if ms is None else f"{ms:.0f}" if ms >= 100 else f"{ms:.3g}"
+
+
+def kernels():
+    """Five steps of fa2017's layer for the first page."""
+    case = measured("kernels")["cases"][0]
+    times = medians(case)
+    shown = ("global-accumulate", "image-grid", "compile-time", "register-tile", "tensor-core")
+    rows = [
+        [row["name"], row["summary"], f"{row['median_ms']:.3f}", f"{times['cudnn fp32'] / row['median_ms']:.2f}"]
+        for row in case["rows"]
+        if row["name"] in shown
+    ]
+    said = (
+        f"One layer, {case['batch']:,} images, on an {measured('kernels')['device']['name']}. Writing its output and\n"
+        f"computing nothing takes {times['fill']:.3f} ms, cuDNN {times['cudnn fp32']:.3f} ms.\n\n"
+    )
+    return said + table(["`--kernel`", "idea", ">ms", ">times faster than cuDNN"], rows)
+
+
+def networks():
+    """fa2017's network, 10,000 images, on each machine: ours and its peers."""
+    names = {"torch": "PyTorch", "torch-compile": "compiled", "onnxruntime": "ONNX Runtime", "mxnet": "MXNet"}
+    rows = []
+    for title, name, where in (
+        ("NVIDIA H200, images and scores on the device", "results-gpu", "device"),
+        ("the same, from pinned host memory to predictions on the host", "results-gpu", "host"),
+        ("two Zen 4 cores (AVX-512)", "results-cpu", "memory"),
+        ("two Zen 3 cores (AVX2)", "results-cpu-avx2", "memory"),
+    ):
+        cases = measured(name)["cases"]
+        case = next(case for case in cases if (case["where"], case["batch"]) == (where, 10000))
+        times = {contender.replace(" fp32", ""): ms for contender, ms in medians(case).items()}
+        peers = [f"{names[peer]} {cell(ms)}" for peer, ms in times.items() if peer in names]
+        rows.append([title, cell(times["fashion-infer"]), ", ".join(peers)])
+    return table(["machine", ">ours, ms", "others, ms"], rows)
+
+
+TABLES = {"steps": steps, "layers": layers, "kernels": kernels, "networks": networks}
 
 
 def picture(measured):
     """The SVG of the first layer of a file of `bench conv --json`."""
     layer = measured["cases"][0]
-    rows = {row["name"]: row for row in layer["rows"] if row.get("status", "ok") == "ok"}
+    rows = {row["name"]: row for row in layer["rows"] if row["status"] == "ok"}
     kernels = sorted((row for row in rows.values() if row["kind"] == "ours"), key=lambda row: row["step"])
     bottom = TOP + ROW * len(kernels)
     shape, device = layer["shape"], measured["device"]["name"]

@@ -13,7 +13,7 @@ import pytest
 import reference
 from test_sanitizers import tool
 
-from fashion_infer.library import bindings
+from fashion_infer.system import compilers
 
 ROOT = Path(__file__).resolve().parents[2]
 CPU_PLACES = range(len(reference.own_kernels("cpu")) + 1)
@@ -58,18 +58,12 @@ def add_for_the_cpu(conv, place):
 
 
 def add_for_the_gpu(conv, place):
-    """The same, with a row, a picture and a section of the ladder's page."""
+    """The same in the ladder."""
     cuda, number = conv / "cuda", len(GPU_PLACES)
     source = (cuda / "02_register_accumulate.cu").read_text(encoding="utf-8").replace("register_accumulate", "extra")
     (cuda / f"{number}_extra.cu").write_text(source.replace("Step 2:", f"Step {number}:"), encoding="utf-8")
     changed(cuda / "kernels.h", "#undef FOPS_RUN", "FOPS_RUN(run_extra);\n\n#undef FOPS_RUN")
     put(cuda / "table.cu", place, LINE % "takes_any, run_extra")
-    shutil.copy(cuda / "pictures" / "02_register_accumulate.svg", cuda / "pictures" / f"{number}_extra.svg")
-    text = (cuda / "README.md").read_text(encoding="utf-8")
-    last = re.search(rf"^\| {number - 1} \|.*\n", text, re.MULTILINE)
-    row = f"| {number} | [{number}_extra.cu]({number}_extra.cu) | `extra` | a copy of step 2 | not measured | |\n"
-    section = f"\n## {number}. A copy\n\n![Step {number}](pictures/{number}_extra.svg)\n"
-    (cuda / "README.md").write_text(text[: last.end()] + row + text[last.end() :] + section, encoding="utf-8")
 
 
 def run(command, **options):
@@ -146,7 +140,8 @@ def chosen_on_the_gpu(conv, folder):
     (folder / "ask.cu").write_text(ASK_GPU % ("\n".join(stand_ins), len(predicates)))
     ops = conv.parent
     includes = [f"-I{ops}", f"-I{ops / 'include'}", "--expt-relaxed-constexpr"]
-    run(["nvcc", "-std=c++17", "-O0", *includes, folder / "ask.cu", conv / "cuda" / "table.cu", "-o", folder / "ask"])
+    sources = [folder / "ask.cu", conv / "cuda" / "table.cu"]
+    run([compilers.find_nvcc(), "-std=c++17", "-O0", *includes, *sources, "-o", folder / "ask"])
     return run([folder / "ask"]).split()
 
 
@@ -167,7 +162,7 @@ def test_an_added_kernel_is_not_what_auto_picks_on_the_cpu(tmp_path):
         assert chosen_on_the_cpu(conv, tmp_path) == before, place
 
 
-@pytest.mark.skipif(not shutil.which("nvcc"), reason="needs nvcc")
+@pytest.mark.skipif(not compilers.find_nvcc(), reason="needs nvcc")
 def test_an_added_kernel_is_not_what_auto_picks_on_the_gpu(tmp_path):
     before = chosen_on_the_gpu(parts(tmp_path), tmp_path)
     assert set(before) >= {"few-products", "tensor-core", "register-tile", "implicit-gemm"}
@@ -188,13 +183,6 @@ def suite(tree, library, *files):
     said = run(command, cwd=str(tree), env={**os.environ, **options})
     assert " passed" in said and Path(library).exists()
     return said
-
-
-@pytest.mark.parametrize("place", profiles.drawn(GPU_PLACES, 1))
-def test_pages_with_an_added_kernel_of_the_gpu(place, tmp_path):
-    tree = copied(tmp_path)
-    add_for_the_gpu(tree / "custom_ops" / "conv", place)
-    suite(tree, bindings.library_path(), "tests/unit/test_docs.py")
 
 
 @pytest.fixture(scope="module")
