@@ -20,6 +20,7 @@ with pytest.MonkeyPatch.context() as patch:
 # They lie in the folder just named, as other helpers of the tests do.
 import order  # noqa: E402
 import profiles  # noqa: E402
+import skips  # noqa: E402
 from chromium import browser  # noqa: E402, F401
 from small_report import small_report, torch  # noqa: E402, F401
 
@@ -28,7 +29,13 @@ if "FASHION_INFER_DATA" not in os.environ and _SHARED.is_dir():
     os.environ["FASHION_INFER_DATA"] = str(_SHARED)
 
 
+def pytest_addoption(parser):
+    parser.addoption("--strict-skips", action="store_true", help="fail on a skip that tests/skips.py does not accept")
+
+
 def pytest_configure(config):
+    if skips.strict(config):
+        config.pluginmanager.register(skips.StrictSkips())
     profiles.load(config.getoption("hypothesis_profile", None))
     # pytest-xdist would hand out files with many tests first, and the longest have few.
     if hasattr(config.option, "loadscopereorder"):

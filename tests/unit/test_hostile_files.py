@@ -146,15 +146,6 @@ def test_a_block_device_is_refused(tmp_path, monkeypatch):
         files.check(tmp_path / "disk")
 
 
-def test_write_protected_files_stay(tmp_path):
-    if os.geteuid() == 0:
-        pytest.skip("nothing is write-protected for root")
-    (tmp_path / "a").write_text("old")
-    (tmp_path / "a").chmod(0o444)
-    with pytest.raises(DataError, match="write-protected"):
-        put(tmp_path / "a")
-
-
 @pytest.mark.parametrize("name", ["/dev/stdout", "/proc/self/fd/1", "/dev/fd/1"])
 def test_an_open_descriptor_is_written_where_it_stands(tmp_path, name):
     """Neither is the file behind it replaced, nor what the program printed before and after overwritten."""

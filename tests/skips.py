@@ -1,0 +1,47 @@
+"""Skips that CI accepts. Any other one means that a tool or package is missing, and fails the run.
+
+Active where CI=true, or with --strict-skips.
+"""
+
+import os
+import re
+import sys
+
+import pytest
+
+ACCEPTED = [
+    r"no CUDA device",
+    r"this machine has a GPU",
+    r"part of make test-all",
+]
+if sys.version_info < (3, 10):  # Ray, FastAPI and recent libraries to compare with are for later ones
+    ACCEPTED += [r"Ray", r"could not import '(fastapi|ray|torch|onnx)"]
+
+
+def strict(config):
+    """Whether unexpected skips fail."""
+    return config.getoption("strict_skips") or os.environ.get("CI") == "true"
+
+
+class StrictSkips:
+    """The plugin that turns unexpected skips, of tests and of whole files, into failures."""
+
+    @pytest.hookimpl(hookwrapper=True)
+    def pytest_runtest_makereport(self):
+        outcome = yield
+        judge(outcome.get_result())
+
+    @pytest.hookimpl(hookwrapper=True)
+    def pytest_make_collect_report(self):
+        outcome = yield
+        judge(outcome.get_result())
+
+
+def judge(report):
+    """Make the report of an unexpected skip one of a failure."""
+    if not report.skipped or hasattr(report, "wasxfail"):
+        return
+    path, line, reason = report.longrepr
+    if not re.search("|".join(ACCEPTED), reason):
+        report.outcome = "failed"
+        report.longrepr = f"{path}:{line}: {reason}: tests/skips.py does not accept this reason"
