@@ -8,7 +8,8 @@ import os
 import random
 
 NAMES = ("default", "all")
-MORE = 25  # examples under `all` for each one under `default`
+MORE = 25  # examples under `all` for each one that a test names
+FEWER = 3  # of those, what `default` divides them by
 
 _chosen = "default"
 
@@ -29,8 +30,8 @@ def load(option=None):
 
 
 def examples(count):
-    """How many examples a property is tried on: `count`, and 25 times as many under `all`."""
-    return count * pick(1, MORE)
+    """How many examples a property is tried on: a third of `count`, and 25 times `count` under `all`."""
+    return pick(-(-count // FEWER), count * MORE)
 
 
 def on_device(count):

@@ -1,5 +1,5 @@
 // Scratch memory that a thread keeps from one pass to the next: memory fresh from the system costs a page fault for
-// every 4 KB, 100 us for the scratch of a middling layer.
+// every 4 KB.
 #pragma once
 
 #include <cstdint>

@@ -96,8 +96,8 @@ class Pool {
   }
 
   // Keeps the helpers off the core that the caller is on. A scheduler that wakes a helper there leaves the two to share it
-  // for milliseconds: on two cores, 100 images in 64 channels of 14x14 then took 7.1 ms, as on one, in every second call
-  // behind another library's threads; 3.5 like this. Which cores there are to choose from is the caller's affinity.
+  // for longer than a call takes, so that two cores are as slow as one. Which cores there are to choose from is the
+  // caller's affinity.
   void keep_apart() {
     const int core = sched_getcpu();
     if (core == kept_from_ || core < 0 || workers() > kMostKept) return;
@@ -115,9 +115,8 @@ class Pool {
     inside_body = false;
   }
 
-  // Spins for some 200 microseconds while it waits for `met`: a thread that sleeps takes 50 to wake, and between two
-  // passes of one image the caller does other things for 20 or so. A single image through fa2017's fused network takes
-  // 0.20 ms with 25 microseconds, and 0.14 with 200; longer gains no more (medians, two EPYC cores).
+  // Spins while it waits for `met`, longer than a caller spends between two passes of one image: a thread that sleeps
+  // takes long to wake. docs/notebook.md has the times of shorter and longer spins.
   template <typename Condition>
   static void spin(const Condition& met) {
     for (int i = 0; i < 4000 && !met(); ++i) relax();

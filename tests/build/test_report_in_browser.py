@@ -149,7 +149,9 @@ def address(request, small_report, gpu_page):
     return (small_report.page if request.param == "cpu" else gpu_page).as_uri()
 
 
-WHERE = pytest.mark.parametrize("width, scheme", [(width, scheme) for width in WIDTHS for scheme in SCHEMES])
+# Others in every run.
+VIEWS = [(width, scheme) for width in WIDTHS for scheme in SCHEMES]
+WHERE = pytest.mark.parametrize("width, scheme", profiles.drawn(VIEWS, 3))
 
 
 @WHERE
@@ -173,7 +175,7 @@ def test_it_is_as_a_designer_wants_it(opened, address, width, scheme):
     assert page.evaluate(LOW_CONTRAST) == []
 
 
-@pytest.mark.parametrize("width, scheme", profiles.drawn([(w, s) for w in WIDTHS for s in SCHEMES], 2))
+@pytest.mark.parametrize("width, scheme", profiles.drawn(VIEWS, 1))
 def test_axe_finds_nothing(opened, address, width, scheme):
     axe = pytest.importorskip("axe_playwright_python.sync_playwright")
     page = opened(width, scheme, address, bypass_csp=True)

@@ -20,8 +20,8 @@ MODELS = list(zoo.MODELS)
 # Every model on the real test set in the mode that runs by default. What takes longer, operator mode, MXNet's own
 # convolution and the built-in set, on some models, others in every run; all of it in `make test-all`. `fashion-infer
 # verify`, which .ci/run calls, checks every figure in every mode.
-ON_DATA = [(model, "fashion-mnist") for model in profiles.drawn(MODELS, 6)]
-ON_DATA += [(model, "synthetic") for model in profiles.drawn(MODELS, 2)]
+ON_DATA = [(model, "fashion-mnist") for model in profiles.drawn(MODELS, 3)]
+ON_DATA += [(model, "synthetic") for model in profiles.drawn(MODELS, 1)]
 WAYS = [("operator", "custom"), ("operator", "builtin")]
 on_data = pytest.mark.parametrize("model, source", ON_DATA, indirect=["source"])
 

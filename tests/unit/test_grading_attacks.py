@@ -32,7 +32,7 @@ def asked(tmp_path_factory):
 
 
 @NEEDS
-@pytest.mark.parametrize("path", drawn(FILES, 3), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", drawn(FILES, 2), ids=lambda path: path.stem)
 def test_attack_ends_in_the_right_verdict_and_the_grader_is_well(path, asked):
     attacked, honest = judged(asked, path, HONEST)
     check(path, attacked)
