@@ -10,9 +10,17 @@ import subprocess
 import sys
 from pathlib import Path
 
-# libstdc++ asks glibc (2.32 and later) whether the process has one thread yet, to spare atomic operations. `No` is
-# always true enough.
-SINGLE_THREADED = '__attribute__((visibility("hidden"))) char __libc_single_threaded = 0;'
+# What a libstdc++ that was built with a newer glibc asks it for. Whether the process has one thread yet (2.32), to spare
+# atomic operations: `no` is always true enough. Random bits for std::random_device (2.36).
+NEWER = """
+#include <sys/random.h>
+__attribute__((visibility("hidden"))) char __libc_single_threaded = 0;
+__attribute__((visibility("hidden"))) unsigned arc4random(void) {
+  unsigned bits = 0;
+  while (getrandom(&bits, sizeof bits, 0) != sizeof bits) {}
+  return bits;
+}
+"""
 LOADERS = {"x86_64": "ld-linux-x86-64.so.2", "aarch64": "ld-linux-aarch64.so.1"}
 
 
@@ -28,15 +36,15 @@ def make(folder: Path, machine: str, glibc: str, compiler: str):
     subprocess.run([*command, "-o", str(folder / "empty.so")], check=True, env=environment)
     stubs = next(cache.glob("o/*/libc.so.6")).parent
 
-    (folder / "single.c").write_text(SINGLE_THREADED)
-    compile_c = [compiler, "-x", "c", "-c", "-fPIC", str(folder / "single.c"), "-o", str(folder / "single.o")]
+    (folder / "newer.c").write_text(NEWER)
+    compile_c = [compiler, "-x", "c", "-c", "-fPIC", str(folder / "newer.c"), "-o", str(folder / "newer.o")]
     subprocess.run(compile_c, check=True)
     # Before 2.34 threads and dlopen had libraries of their own.
     parts = [stubs / part for part in ("libc.so.6", "libpthread.so.0", "libdl.so.2", "librt.so.1")]
     for part in ("libc_nonshared.a", LOADERS[machine]):
         found = subprocess.run([compiler, f"-print-file-name={part}"], check=True, stdout=subprocess.PIPE, text=True)
         parts.append(Path(found.stdout.strip()))
-    group = " ".join(map(str, [*parts, folder / "single.o"]))
+    group = " ".join(map(str, [*parts, folder / "newer.o"]))
     (folder / "libc.so").write_text(f"GROUP ( AS_NEEDED ( {group} ) )\n")
     (folder / "libm.so").write_text(f"GROUP ( AS_NEEDED ( {stubs / 'libm.so.6'} ) )\n")
 

@@ -12,6 +12,8 @@ import pytest
 ACCEPTED = [
     r"no CUDA device",
     r"this machine has a GPU",
+    r"this build has CUDA",  # what a library without it does is tested where there is one
+    r"no wheel was made here",
     r"part of make test-all",
 ]
 if sys.version_info < (3, 10):  # Ray, FastAPI and recent libraries to compare with are for later ones

@@ -151,8 +151,11 @@ def test_an_old_glibc_is_what_a_library_asks_for(script, tmp_path):
     assert versions and max(versions) <= (2, 28)
 
 
-@pytest.mark.parametrize("wheel", sorted((ROOT / "dist").glob("*.whl")), ids=lambda path: path.name)
-def test_wheels_that_lie_here(wheel):
+WHEELS = sorted((ROOT / "dist").glob("*.whl")) or [pytest.param(None, marks=pytest.mark.skip("no wheel was made here"))]
+
+
+@pytest.mark.parametrize("wheel", WHEELS, ids=lambda path: path and path.name)
+def test_wheels_that_were_made_here(wheel):
     assert re.search(r"-py3-none-manylinux_2_28_(x86_64|aarch64)\.whl$", wheel.name)
     assert wheel.stat().st_size < 40e6
     with zipfile.ZipFile(wheel) as files:
