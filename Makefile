@@ -11,9 +11,9 @@ WORKERS ?= 2
 
 BIN := .venv/bin
 # A file's tests share dear results, so they stay in one process.
-PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --cov=fashion_infer
+PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(if $(COVERAGE),--cov=fashion_infer $(FLOOR))
 # What is named in ARGS covers its own part of the code alone: the floor is for the whole suite.
-COVERAGE = $(if $(ARGS),,--cov-fail-under=90)
+FLOOR = $(if $(ARGS),,--cov-fail-under=90)
 
 # A dataset that lies beside the checkout is used where it lies.
 ifeq ($(origin FASHION_INFER_DATA),undefined)
@@ -41,13 +41,14 @@ run: ## Run the inference (MODEL=, N=, BACKEND=auto|cpu|gpu, ARGS=)
 	$(ENV)
 	@$(BIN)/fashion-infer run --model $(MODEL) --n $(N) --backend $(BACKEND) $(ARGS)
 
-test: ## Run every test with coverage; of exhaustive sweeps a fresh random sample (WORKERS=2, ARGS= go to pytest)
+test: ## Run the tests; of sweeps a fresh random sample (WORKERS=2, COVERAGE=1, ARGS= go to pytest)
 	$(ENV) --extra=test
-	@$(PYTEST) $(COVERAGE) $(ARGS)
+	@$(PYTEST) $(ARGS)
 
-test-all: ## Run every test with every sweep in full (more than an hour; ARGS= go to pytest)
+test-all: COVERAGE = 1
+test-all: ## Run every test with every sweep in full and coverage (more than an hour; ARGS= go to pytest)
 	$(ENV) --extra=test
-	@HYPOTHESIS_PROFILE=all $(PYTEST) $(COVERAGE) $(ARGS)
+	@HYPOTHESIS_PROFILE=all $(PYTEST) $(ARGS)
 
 bench: ## Measure the convolution kernels (ARGS=)
 	$(ENV)

@@ -235,13 +235,3 @@ def test_doctor_shows_what_is_remembered(monkeypatch, tmp_path):
     assert found.found == ("with CUDA, by nvcc from PyPI; remembered: FASHION_INFER_CUDA=on FASHION_OPS_CUDA_ARCHS=80")
     (tmp_path / "fashion-infer.json").write_text(json.dumps({"library": {"nvcc": None}}))
     assert doctor._set_up()[0].found == "without CUDA"
-
-
-@pytest.mark.skipif(not shutil.which("make"), reason="needs make")
-@pytest.mark.parametrize("target", ["test", "test-all"])
-def test_coverage_is_asked_of_the_whole_suite_alone(target):
-    def command(*words):
-        return subprocess.run(["make", "-n", "-C", str(ROOT), target, *words], check=True, capture_output=True).stdout
-
-    assert b"--cov-fail-under" in command()
-    assert b"--cov-fail-under" not in command("ARGS=tests/unit/test_cli.py")
