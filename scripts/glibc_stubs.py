@@ -10,8 +10,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-# What a libstdc++ that was built with a newer glibc asks it for. Whether the process has one thread yet (2.32), to spare
-# atomic operations: `no` is always true enough. Random bits for std::random_device (2.36).
+# Names that a libstdc++ asks a newer glibc for. Whether the process has one thread yet (2.32), to spare atomic
+# operations: `no` is always true enough. Random bits for std::random_device (2.36).
 NEWER = """
 #include <sys/random.h>
 __attribute__((visibility("hidden"))) char __libc_single_threaded = 0;
