@@ -57,7 +57,7 @@ def one_line(run_program):
 # ---- kernel new, check, formats
 
 
-@pytest.mark.parametrize("name", CPU)
+@pytest.mark.parametrize("name", profiles.drawn(CPU, 2))
 def test_from_new_to_the_whole_network(run_program, tmp_path, name):
     file = tmp_path / formats.find(name).template
     new = run_program("kernel", "new", "--format", name)

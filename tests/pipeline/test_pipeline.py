@@ -94,8 +94,8 @@ def result():
 @pytest.mark.parametrize(
     "model, source, mode, operator",
     [
-        *((model, "fashion-mnist", "fused", "custom") for model in MODELS),
-        *((model, "synthetic", "fused", "custom") for model in profiles.drawn(MODELS, 2)),
+        *((model, "fashion-mnist", "fused", "custom") for model in profiles.drawn(MODELS, 4)),
+        *((model, "synthetic", "fused", "custom") for model in profiles.drawn(MODELS, 1)),
         *((model, source, *way) for model, source in ON_DATA for way in WAYS),
     ],
     indirect=["source"],
