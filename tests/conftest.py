@@ -10,9 +10,9 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 
-# The cores are shared by processes of tests, and a thread of NumPy's OpenBLAS that waits for another one spins: float64
-# references of 400 images of six models took 2.7 s of processor time with two threads and 1.35 with one. OpenBLAS asks
-# once, while it is loaded; the programs that tests start choose for themselves.
+# The cores are shared by processes of tests, and a thread of NumPy's OpenBLAS that waits for another one spins: two
+# threads take twice the processor time of one. OpenBLAS asks once, while it is loaded; the programs that tests start
+# choose for themselves.
 with pytest.MonkeyPatch.context() as patch:
     patch.setenv("OPENBLAS_NUM_THREADS", os.environ.get("OPENBLAS_NUM_THREADS", "1"))
     import numpy  # noqa: F401
