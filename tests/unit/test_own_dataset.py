@@ -221,7 +221,7 @@ def test_damaged_files_are_one_line(tmp_path, made):
 def test_labels_beyond_the_models_classes_are_refused_before_anything_runs(tmp_path, made, invoke):
     put(tmp_path, "npz", made[0], made[1].astype(int) + 1)
     code, out, err = invoke("run", "--data", "own", "--data-dir", tmp_path, *CPU)
-    assert code == 3 and "labels up to 10, but ece408-high tells 10 classes apart: 0 to 9" in err
+    assert code == 3 and "labels up to 10" in err
     assert "New Inference" not in out and err.count("\n") == 1
 
 
