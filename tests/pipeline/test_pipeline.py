@@ -20,7 +20,7 @@ MODELS = list(zoo.MODELS)
 # Every model on the real test set in the mode that runs by default. What takes longer, operator mode, MXNet's own
 # convolution and the built-in set, on some models, others in every run; all of it in `make test-all`. `fashion-infer
 # verify`, which .ci/run calls, checks every figure in every mode.
-ON_DATA = [(model, "fashion-mnist") for model in profiles.drawn(MODELS, 3)]
+ON_DATA = [(model, "fashion-mnist") for model in profiles.drawn(MODELS, 1)]
 ON_DATA += [(model, "synthetic") for model in profiles.drawn(MODELS, 1)]
 WAYS = [("operator", "custom"), ("operator", "builtin")]
 on_data = pytest.mark.parametrize("model, source", ON_DATA, indirect=["source"])
@@ -94,7 +94,7 @@ def result():
 @pytest.mark.parametrize(
     "model, source, mode, operator",
     [
-        *((model, "fashion-mnist", "fused", "custom") for model in profiles.drawn(MODELS, 4)),
+        *((model, "fashion-mnist", "fused", "custom") for model in profiles.drawn(MODELS, 3)),
         *((model, "synthetic", "fused", "custom") for model in profiles.drawn(MODELS, 1)),
         *((model, source, *way) for model, source in ON_DATA for way in WAYS),
     ],
@@ -254,7 +254,7 @@ def test_python_api(source):
         infer(backend="tpu", n=1, data="synthetic")
 
 
-@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("threads", profiles.drawn([1, 3], 1))
 def test_threads_from_the_start(threads, run_program):
     """In a process of its own: MXNet takes its number of threads once. On one data source in a run, on both in
     `make test-all`."""

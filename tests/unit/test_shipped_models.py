@@ -21,7 +21,7 @@ from fashion_infer.graph.layers import Convolution, Flatten, MaxPool, Relu, Tanh
 SYNTHETIC_PART = profiles.pick(2000, 10000)
 
 
-@pytest.fixture(scope="module", params=profiles.drawn(list(zoo.MODELS), 3))
+@pytest.fixture(scope="module", params=profiles.drawn(list(zoo.MODELS), 2))
 def name(request):
     return request.param
 
