@@ -72,7 +72,7 @@ fops_status find(fops_backend backend, const char* name, const fops_conv& conv, 
   const int count = kernel_count(backend);
   for (int i = 0; i < count; ++i)
     if (!strcmp(kernel_at(backend, i)->name, name)) return take(backend, *kernel_at(backend, i), conv, out);
-  char names[512] = "";
+  char names[900] = "";
   for (int i = 0; i < count; ++i) {
     const char* known = kernel_at(backend, i)->name;
     if (strlen(names) + strlen(known) + 3 > sizeof names) break;

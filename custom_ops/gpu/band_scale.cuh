@@ -7,7 +7,7 @@
 namespace fops {
 
 // The power of two for a block's `count` values; 0 where none fits them: an infinity or NaN is among them, or a value
-// that is not zero and, scaled, below `least`, where its low half would lose bits (0: never mind those). All kThreads
+// that is not zero and, scaled, below `minimum`, where its low half would lose bits (0: never mind those). All kThreads
 // threads of the team call it; `scratch` is one shared word.
 template <int kThreads, typename X, typename Team = WholeBlock>
 __device__ float band_scale(const X* source, int count, float least, unsigned* scratch, const Team& team = {}) {
@@ -26,7 +26,7 @@ __device__ float band_scale(const X* source, int count, float least, unsigned* s
 }
 
 // The power of two for the weights of a block's filters, and whether it fits them: none is an infinity or NaN, nor one
-// that is not zero and, scaled, below `least` (0: never mind those).
+// that is not zero and, scaled, below `minimum` (0: never mind those).
 struct WeightScale {
   float scale;
   bool fits;

@@ -7,10 +7,9 @@
 #include <utility>
 
 #include "gpu/check.h"
+#include "gpu/divide.cuh"
 
 namespace fops {
-
-__host__ __device__ constexpr long long ceil_div(long long a, long long b) { return (a + b - 1) / b; }
 
 // A grid's x side ends at 2^31 - 1 blocks; every kernel strides over its tasks, so a shorter grid is still right.
 inline unsigned grid_for(long long tasks) { return static_cast<unsigned>(std::min<long long>(tasks, INT_MAX)); }
@@ -47,7 +46,7 @@ inline bool shared_fits(size_t bytes) {
   return bytes <= static_cast<size_t>(limit);
 }
 
-// Whether a kernel with wgmma has code for this thread's device: what is empty is bound to fewer threads a block
+// Whether a kernel with wgmma has code for this thread's device: what is empty is bound to fewer threads per block
 // (bound_with_wgmma, gpu/isa/architecture.cuh).
 template <typename Function>
 bool has_code_here(Function kernel, int threads) {
@@ -57,8 +56,8 @@ bool has_code_here(Function kernel, int threads) {
   return false;
 }
 
-// Of this thread's device.
-inline fops_status count_multiprocessors(int* count) {
+// The number of SMs of this thread's device.
+inline fops_status count_sms(int* count) {
   int device = 0;
   FOPS_CUDA(cudaGetDevice(&device));
   FOPS_CUDA(cudaDeviceGetAttribute(count, cudaDevAttrMultiProcessorCount, device));
@@ -68,17 +67,17 @@ inline fops_status count_multiprocessors(int* count) {
 // As many blocks as the device holds at once: for kernels whose blocks stay and walk over the tasks.
 template <typename Function>
 fops_status resident_grid(Function kernel, int threads, size_t shared, long long tasks, unsigned* grid) {
-  int multiprocessors = 0, blocks = 0;
-  FOPS_TRY(count_multiprocessors(&multiprocessors));
+  int sms = 0, blocks = 0;
+  FOPS_TRY(count_sms(&sms));
   FOPS_CUDA(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel, threads, shared));
-  *grid = static_cast<unsigned>(std::min<long long>(tasks, std::max(1, blocks) * 1LL * multiprocessors));
+  *grid = static_cast<unsigned>(std::min<long long>(tasks, std::max(1, blocks) * 1LL * sms));
   return FOPS_OK;
 }
 
 // Launches a kernel that begins before the one before it in the stream has ended, where its code was made for GPUs that
 // can (sm_90). It calls wait_for_previous_kernel (gpu/isa/dependents.cuh) before it reads what that one writes, and
-// before it ends. Two launches one after the other take some 2 us less so. `cluster` blocks, which divide the grid, run
-// at the same time (sm_90).
+// before it ends. Two launches one after the other take less time so. `cluster` blocks, which divide the grid, run at
+// the same time (sm_90).
 template <typename... Parameters, typename... Arguments>
 fops_status launch_early(void (*kernel)(Parameters...), unsigned grid, unsigned cluster, int threads, size_t shared,
                          cudaStream_t stream, Arguments&&... arguments) {

@@ -1,8 +1,8 @@
 // Kernels that write much more than they read: reading in phases.
 //
-// DRAM takes time to change from writing to reading and back. Where a few bytes are read all the time, every one of them
-// interrupts the writing: on an H200 31 MB read beside 1,152 MB written take 17% longer than the writing alone. So all
-// blocks fetch some megabytes into L2 at the same moment, the ones that come next but one, and read from there:
+// DRAM takes time to change from writing to reading and back. Where a few bytes are read all the time, every one of
+// them interrupts the writing. So all blocks fetch some megabytes into L2 at the same moment, the ones that come next
+// but one, and read from there:
 //
 //   tasks taken     |  phase 0   |  phase 1   |  phase 2   | ...
 //   fetched into L2 | 0 1        | 2          | 3          |          DRAM reads for a moment, then writes alone
@@ -13,8 +13,7 @@
 
 namespace fops {
 
-// Less is read too often, more is pushed out of L2 before it is used (1 to 50, 5x5, 28x28: 2 MB 0.277 ms, 4 MB 0.271,
-// 8 MB 0.285, in no phases 0.304).
+// Less is read too often, more is pushed out of L2 before it is used (docs/notebook.md).
 constexpr long long kPhaseBytes = 4 << 20;
 
 struct Phases {
@@ -23,7 +22,7 @@ struct Phases {
   long long phase = 0, bytes = 0;  // bytes of a phase, and of all images
 };
 
-// For images of so many bytes and tasks each. `blocks` fetch; the copy engine's rules hold (16 bytes, aligned).
+// For images of so many bytes and tasks each. `blocks` fetch; TMA's rules hold (16 bytes, aligned).
 inline Phases phases_for(long long images, long long image_bytes, long long image_tasks, unsigned blocks) {
   Phases p;
   const long long each = std::max(1LL, kPhaseBytes / image_bytes);

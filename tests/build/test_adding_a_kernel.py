@@ -103,7 +103,9 @@ ASK_GPU = """
 #include <initializer_list>
 #include "conv/cuda/course_layers.h"
 #include "conv/cuda/kernels.h"
+#include "conv/hopper/table.h"
 namespace fops {
+std::vector<Kernel> hopper::variant_kernels() { return {}; }
 %s
 }
 int main() {

@@ -8,8 +8,7 @@
 //   +--------------+
 //
 // Costs: two barriers and a copy a channel. Gains: nothing on Hopper, where the L1 cache already served step 2 from the
-// same memory; on the GPUs of 2017 this was the large step, and the next ones stand on it. fa2017 11.3 ms, 0.87 of step
-// 2's speed; fa2019 24.5 and 45.6 ms.
+// same memory; on the GPUs of 2017 this was the large step, and the next ones stand on it.
 #include "conv/cuda/kernels.h"
 
 namespace fops {

@@ -5,8 +5,8 @@
 //            ...                                                          -> ...
 //
 // Costs: the weights of all filters lie in shared memory beside the image.
-// Gains: M - 1 of M stagings, for fa2017 49 of 50 copies of each image, with their barriers. fa2017 3.38 ms, 1.9 times
-// faster than step 4 (1.8 in 2017: 0.448 to 0.253 s); fa2019 5.65 and 24.2 ms: 12 and 24 filters give less to share.
+// Gains: M - 1 of M stagings, for fa2017 49 of 50 copies of each image, with their barriers. Layers of 12 and 24
+// filters have less to share.
 #include "conv/cuda/kernels.h"
 
 namespace fops {

@@ -5,8 +5,7 @@
 //              # # # # #     ...               addresses become a base and an immediate offset
 //
 // Costs: only the layers of course_layers.h. With several channels the window does change, and nothing is gained.
-// Gains: one load (a weight) a multiply-add in place of two. fa2017 1.118 ms, 2.4 times faster than step 6 and level
-// with cuDNN; fa2019 2.10 and 22.2 ms.
+// Gains: one load (a weight) a multiply-add in place of two.
 #include "conv/cuda/course_layers.h"
 #include "conv/cuda/kernels.h"
 

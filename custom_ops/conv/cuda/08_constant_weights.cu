@@ -5,9 +5,8 @@
 //   lane 0 1  ...  30 31         50 filters, 5 KB        |======================...=======|   does not fit
 //
 // Costs: one array a device, so that passes on several streams take turns.
-// Gains: with few filters twice the speed: fa2019's first layer 0.947 ms (2.10 in step 7), sp2018's 0.453 (0.978). With
-// 50 it is slower: 5 KB do not fit, and docs/notebook.md says what the compiler does then. fa2017 3.02 ms, 0.37 of step
-// 7's speed; fa2019 0.947 and 16.1 ms.
+// Gains: with few filters twice the speed. With 50 it is slower: 5 KB do not fit, and docs/notebook.md says what the
+// compiler does then.
 #include <mutex>
 
 #include "conv/cuda/course_layers.h"

@@ -4,10 +4,9 @@
 //   outputs of a thread     o o o o                   4 neighbours, of up to 12 filters
 //   weights of a tap      | k k k k | k k k k | k k - - |   10 filters: three 16-byte broadcasts
 //
-// Costs: registers. A row of 5 taps is 2 + 15 reads for 200 multiply-adds, where step 7 did one read for each; the
-// float32 pipes are the limit then: 14.4 GFLOP at 67 TFLOP/s are 0.215 ms, the stores 0.248.
-// Gains: the fastest without tensor cores. fa2017 0.470 ms, 3.0 times faster than step 10 and 2.4 times faster than
-// step 7; fa2019 1.196 and 3.77 ms.
+// Costs: registers. A row of 5 taps is 2 + 15 reads for 200 multiply-adds, where step 7 did one read for each.
+// The float32 pipes are the limit then.
+// Gains: the fastest without tensor cores.
 #include "conv/cuda/kernels.h"
 
 namespace fops {

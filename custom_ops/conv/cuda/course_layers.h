@@ -1,5 +1,5 @@
-// The eleven convolutions of the course's six networks, as types, for the kernels whose sizes are compile-time constants
-// (steps 7 and 8).
+// The eleven convolutions of the course's six networks, as types, for the kernels whose sizes are compile-time
+// constants (steps 7 and 8).
 #pragma once
 
 #include "conv/cuda/dims.h"

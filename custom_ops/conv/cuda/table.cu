@@ -1,8 +1,11 @@
 // The table of CUDA kernels, in the order of the ladder, and the choice that "auto" makes.
 #include "conv/cuda/table.h"
 
+#include <vector>
+
 #include "conv/cuda/course_layers.h"
 #include "conv/cuda/kernels.h"
+#include "conv/hopper/table.h"
 
 namespace fops {
 namespace {
@@ -48,15 +51,13 @@ constexpr const Kernel &kImplicitGemm = line_of(kKernels, run_implicit_gemm),
                        &kTensorCore = line_of(kKernels, run_tensor_core),
                        &kFewProducts = line_of(kKernels, run_few_products);
 
-// A 5x5 layer over one channel with up to so many outputs a filter is step 14's: 1 to 64, 14x14, one image 4.5 us, by
-// tensor cores 7.7, 78,125 images 0.97 ms and 0.79; 1 to 16, 312,500 images 1.25 ms and 1.91. With more outputs and
-// thousands of images tensor cores take half of its time.
+// A 5x5 layer over one channel with up to so many outputs a filter is step 14's, whose single images are faster there.
+// With more outputs and thousands of images tensor cores take half of its time.
 constexpr int kSmallPlane = 128;
 
-// The batch has no say: an image's result is the same to the last bit whatever lies beside it. (Of one image of 49
-// products an output, 21,632 outputs, register-accumulate would take 0.008 ms and tensor cores take 0.015.)
-// On the H200 every layer ran fastest in this order; a GPU before sm_80 has no mma of this shape. Without a device
-// (fops_conv_check on a build machine) the answer is that for a present-day one.
+// The batch has no say: an image's result is the same to the last bit whatever lies beside it. On the H200 every layer
+// ran fastest in this order; a GPU before sm_80 has no mma of this shape. Without a device (fops_conv_check on a build
+// machine) the answer is that for a present-day one.
 const Kernel* choose(const fops_conv& c) {
   int device = 0, major = 8;
   if (cudaGetDevice(&device) != cudaSuccess ||
@@ -74,6 +75,14 @@ const Kernel* choose(const fops_conv& c) {
 
 const Kernel& ladder(Kernel::Run run) { return line_of(kKernels, run); }
 
-KernelTable gpu_kernels() { return {kKernels, kCount, choose}; }
+// The ladder, and behind it the tensor-core variants by name. Never destroyed: other threads may still read it at exit.
+KernelTable gpu_kernels() {
+  static const std::vector<Kernel>& all = *[] {
+    auto* kernels = new std::vector<Kernel>(kKernels, kKernels + kCount);
+    for (const Kernel& variant : hopper::variant_kernels()) kernels->push_back(variant);
+    return kernels;
+  }();
+  return {all.data(), static_cast<int>(all.size()), choose};
+}
 
 }  // namespace fops

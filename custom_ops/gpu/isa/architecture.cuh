@@ -25,8 +25,8 @@
 
 namespace fops {
 
-// The bound on threads a block of a kernel with wgmma. Its code for other GPUs is empty, and bound to one warp: so the
-// host sees which it has (has_code_here, gpu/launch.h).
+// The bound on threads per block of a kernel with wgmma. Its code for other GPUs is empty, and bound to one warp: so
+// the host sees which it has (has_code_here, gpu/launch.h).
 #if defined(__CUDA_ARCH__) && !FOPS_SM_90A
 constexpr int bound_with_wgmma(int) { return 32; }
 #else

@@ -1,4 +1,4 @@
-// Copies that run beside the arithmetic: by the threads' own loads (cp.async, sm_80), by the copy engine (cp.async.bulk
+// Copies that run beside the arithmetic: by the threads' own loads (cp.async, sm_80), by TMA (cp.async.bulk
 // and tensor copies, sm_90), into L2 (prefetch), and what orders them.
 #pragma once
 
@@ -12,7 +12,7 @@
 
 namespace fops {
 
-// ---- a few bytes a thread, global to shared memory ----
+// ---- a few bytes per thread, global to shared memory ----
 
 // 4 bytes. `to` is an address in shared memory.
 __device__ inline void copy_async_4(uint32_t to, const void* from) {
@@ -49,7 +49,8 @@ __device__ inline void copy_async_wait_all() {
 
 // ---- global memory into L1 ----
 
-// The line that holds `from`: an ordinary load, of which nobody waits for the value. What follows it finds the line there.
+// The line that holds `from`: an ordinary load, of which nobody waits for the value. What follows it finds the line
+// there.
 __device__ inline void prefetch_l1(const float* from) {
   asm volatile("{.reg .f32 value; ld.global.nc.f32 value, [%0];}" ::"l"(from));
 }
@@ -65,7 +66,7 @@ __device__ inline void prefetch_l2(const void* from, Bytes bytes, int threads) {
   for (int i = threadIdx.x * 128; i < bytes; i += threads * 128) prefetch_l2(static_cast<const char*>(from) + i);
 }
 
-// `bytes` (a multiple of 16, and `from` aligned to 16) by one thread and the copy engine.
+// `bytes` (a multiple of 16, and `from` aligned to 16) by one thread and TMA.
 __device__ inline void bulk_prefetch_l2(const void* from, int bytes) {
 #if FOPS_SM_90
   asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from), "r"(bytes));
@@ -82,9 +83,9 @@ __device__ inline void bulk_prefetch_l2_kept(const void* from, int bytes) {
 #endif
 }
 
-// ---- blocks, shared to global memory, by the copy engine ----
+// ---- blocks, shared to global memory, by TMA ----
 
-constexpr bool kCopyEngine = FOPS_SM_90;  // whether it is there
+constexpr bool kHasTma = FOPS_SM_90;  // whether it is there
 
 // One asynchronous copy of `bytes` (a multiple of 16, both ends aligned to 16) from shared to global memory. Its lines
 // are marked to leave L2 first: outputs are not read again, and lines that linger are written to DRAM out of order.
@@ -147,20 +148,20 @@ __device__ inline void barrier_init(uint64_t* barrier, int arrivals) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(arrivals) : "memory");
 #endif
 }
-// Makes the barriers' first state visible to the copy engine.
+// Makes the barriers' first state visible to TMA.
 __device__ inline void barrier_init_end() {
 #if FOPS_SM_90A
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 #endif
 }
-// One arrival, and `bytes` that copies are still to bring.
+// One arrival, and `bytes` that copies are still to load.
 __device__ inline void barrier_expect(uint64_t* barrier, uint32_t bytes) {
 #if FOPS_SM_90A
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)), "r"(bytes)
                : "memory");
 #endif
 }
-// Of a barrier, or of its address in shared memory.
+// Arrives at a barrier, given by pointer or by its address in shared memory.
 __device__ inline void barrier_arrive(uint32_t barrier) {
 #if FOPS_SM_90A
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
@@ -196,12 +197,12 @@ __device__ inline bool barrier_done(uint64_t* barrier, uint32_t parity) {
   return done != 0;
 }
 
-// A place in a circular buffer that such barriers guard, and the parity of the round.
-struct Place {
-  int at = 0;
+// A stage of a circular buffer that such barriers guard, and the parity of the round.
+struct PipelineState {
+  int stage = 0;
   uint32_t phase = 0;
-  __device__ void next(int count) {
-    if (++at == count) at = 0, phase ^= 1;
+  __device__ void next(int stages) {
+    if (++stage == stages) stage = 0, phase ^= 1;
   }
 };
 

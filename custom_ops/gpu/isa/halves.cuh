@@ -30,7 +30,7 @@ __device__ inline Split split(float scaled) {
 }
 
 // The same with lo 2^11 times as large as it is, the size of hi: half's smallest numbers would lose its last bits. The
-// products with one low half then want sums of their own, brought back to size at the end. So a value from 2^-12 up
+// products with one low half then want sums of their own, loaded back to size at the end. So a value from 2^-12 up
 // loses one unit in its 24th bit at most, and a larger window of values has one scale in common.
 constexpr float kLowScale = 2048.0f;
 __device__ inline Split split_enlarged(float scaled) {
@@ -41,7 +41,7 @@ __device__ inline Split split_enlarged(float scaled) {
 // The smallest scaled magnitude but zero that a sum of n products may have in it. Below 2^-12 a value loses bits, up to
 // sqrt(n) / 4 units of the sqrt(n) that the bound leaves (docs/precision.md); with sqrt(n) / 2 some sums of pixels far
 // apart were at 1.04 to 1.3 of the bound.
-__host__ __device__ inline float least_scaled(float n) { return 0x1p-12f / fmaxf(1.0f, 0.25f * sqrtf(n)); }
+__host__ __device__ inline float min_scaled(float n) { return 0x1p-12f / fmaxf(1.0f, 0.25f * sqrtf(n)); }
 // Bits that order as magnitudes do, zero above all others.
 __device__ inline uint32_t nonzero_bits(float v) { return 2 * __float_as_uint(v) - 1; }
 
@@ -75,7 +75,7 @@ __device__ inline bool round_pair(float here, float next, uint32_t* hi, uint32_t
   return rest == 0.0f && (!kBoth || next - __high2float(rounded) == 0.0f);
 }
 
-// The power of two that brings `largest` into [2^13, 2^14); 1 for zero. It stops at 2^-60, so that the inverses of two
+// The power of two that loads `largest` into [2^13, 2^14); 1 for zero. It stops at 2^-60, so that the inverses of two
 // scales have a float as their product: with 2^-78 outputs of zeros were NaN where weights and other pixels were 1e26.
 // And it stops at 2^100: a sum of 2^19 products of scaled values, below 2^47, stays finite under one inverse after the
 // other.

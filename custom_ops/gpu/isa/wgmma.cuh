@@ -11,7 +11,7 @@
 
 namespace fops {
 
-// A tile in shared memory as wgmma reads it: rows of 64 halves (128 bytes) with the copy engine's 128-byte swizzle,
+// A tile in shared memory as wgmma reads it: rows of 64 halves (128 bytes) with TMA's 128-byte swizzle,
 // eight rows 1,024 bytes apart. 16 inputs further on is 32 bytes, 2 in a descriptor's units.
 __device__ inline uint64_t tile_descriptor(const void* tile) {
   return (shared_address(tile) & 0x3ffff) >> 4 | uint64_t{1} << 16 | uint64_t{1024 >> 4} << 32 | uint64_t{1} << 62;
@@ -81,7 +81,7 @@ __device__ void wgmma(float (&d)[kColumns / 2], uint64_t a, uint64_t b, int keep
 // Both in tiles of core matrices: of their descriptors the lower halves. A's eights of rows lie together, B's eights of
 // columns `eight` columns of 16 bytes apart.
 template <int kColumns>
-__device__ inline void wgmma_low(float (&d)[kColumns / 2], uint32_t a, uint32_t b, int keep, uint32_t eight = 8) {
+__device__ inline void wgmma_ss(float (&d)[kColumns / 2], uint32_t a, uint32_t b, int keep, uint32_t eight = 8) {
   wgmma<kColumns>(d, uint64_t{8} << 32 | a, uint64_t{eight} << 32 | b, keep);
 }
 
@@ -109,7 +109,7 @@ FOPS_DEFINE_WGMMA(160, 80, 80, 81, 82)
 // The same with A in registers: of their warp's 16 rows lanes hold row g in a[0] and a[2] and row g + 8 in a[1] and
 // a[3], columns 2t and 2t + 1 and those 8 further on. `b`: the lower half of the descriptor, as above.
 template <int kColumns>
-__device__ void wgmma_from(float (&d)[kColumns / 2], const uint32_t (&a)[4], uint32_t b, int keep);
+__device__ void wgmma_rs(float (&d)[kColumns / 2], const uint32_t (&a)[4], uint32_t b, int keep);
 #if FOPS_SM_90A
 #define FOPS_WGMMA_BODY(columns, sums, a_, b_, c_, d_, e_, keep_)                                             \
   asm volatile("{.reg .pred p; setp.ne.b32 p, %" #keep_ ", 0;\n"                                              \
@@ -122,7 +122,7 @@ __device__ void wgmma_from(float (&d)[kColumns / 2], const uint32_t (&a)[4], uin
 #endif
 #define FOPS_DEFINE_WGMMA(columns, sums, a_, b_, c_, d_, e_, keep_)                                                 \
   template <>                                                                                                       \
-  __device__ inline void wgmma_from<columns>(float(&d)[columns / 2], const uint32_t(&a)[4], uint32_t b, int keep) { \
+  __device__ inline void wgmma_rs<columns>(float(&d)[columns / 2], const uint32_t(&a)[4], uint32_t b, int keep) { \
     FOPS_WGMMA_BODY(columns, sums, a_, b_, c_, d_, e_, keep_);                                                      \
   }
 FOPS_DEFINE_WGMMA(24, 12, 12, 13, 14, 15, 16, 17)
@@ -176,7 +176,7 @@ FOPS_DEFINE_WGMMA(128, 64, 64, 65, 66, 67, 68, 69)
 
 // ---- the first factor in registers ----
 
-// sum[0] to sum[kCount - 1] += A (64 x 16, registers) * B (16 x 16 kCount, shared memory), 16 columns a row of `sum`.
+// sum[0] to sum[kCount - 1] += A (64 x 16, registers) * B (16 x 16 kCount, shared memory), 16 columns per row of `sum`.
 // `b`: the lower half of B's descriptor. Its eights of columns lie kEight units of 16 bytes apart.
 // Lanes hold rows g and g + 8 of their warp's 16 as mma's operands do: of A in a[0], a[2] and a[1], a[3]; of the sums,
 // row g in elements 0, 1, 4, 5 and row g + 8 in 2, 3, 6, 7, columns 2t, 2t + 1 and those 8 further on.
@@ -316,18 +316,15 @@ __device__ inline bool named_barrier_or(int number, int threads, bool value) {
       : "memory");
   return any != 0;
 }
-// A barrier among the 128 threads of warpgroup `group` of the block.
-__device__ inline void warpgroup_sync(int group) { named_barrier(group + 1, 128); }
-
 // A warpgroup gives up registers, or waits for those that others gave up.
 template <int kCount>
-__device__ inline void registers_down() {
+__device__ inline void setmaxnreg_dec() {
 #if FOPS_SM_90A
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kCount));
 #endif
 }
 template <int kCount>
-__device__ inline void registers_up() {
+__device__ inline void setmaxnreg_inc() {
 #if FOPS_SM_90A
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kCount));
 #endif

@@ -105,7 +105,7 @@ int64_t Buffers::largest() const {
 
 fops_status Buffers::reserve_doubts(int64_t n, int64_t words, cudaStream_t stream) {
   int multiprocessors = 0;
-  FOPS_TRY(count_multiprocessors(&multiprocessors));
+  FOPS_TRY(count_sms(&multiprocessors));
   const int64_t a_block = 2 * 4 * largest();
   const int64_t blocks = std::max<int64_t>(1, std::min<int64_t>({n, multiprocessors, kPlainBytes / a_block}));
   plain_blocks_ = static_cast<unsigned>(blocks);

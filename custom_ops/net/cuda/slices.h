@@ -6,8 +6,8 @@
 //               last one's download run beside that
 //
 // Two kinds of batches go at once. Batches of at most kGraphItems: a small one, or one in ordinary memory, is copied to
-// pinned memory of ours before. And uint8 images in the caller's pinned memory, as many as a slice holds, where the first
-// step is conv_pixels, which reads each once; float32 images it may read three times, for their scales.
+// pinned memory of ours before. And uint8 images in the caller's pinned memory, as many as a slice holds, where the
+// first step is conv_pixels, which reads each once; float32 images it may read three times, for their scales.
 #pragma once
 
 #include <vector>
@@ -18,8 +18,8 @@
 
 namespace fops {
 
-// What a pass reads and writes, in host memory. `out` receives each item's values, float, or with `classes` the index of
-// its largest one, int32_t.
+// What a pass reads and writes, in host memory. `out` receives each item's values, float, or with `classes` the index
+// of its largest one, int32_t.
 struct HostBatch {
   int64_t n;
   const void* data;

@@ -53,7 +53,7 @@ __device__ void direct(const Sizes& s, const float* image, const float* k, const
 // `bytes` from shared memory to global memory; the whole block calls it.
 template <int kThreads>
 __device__ inline void copy_out(const Sizes& s, void* to, const void* from, int bytes) {
-  if (s.vector_out && kCopyEngine) {
+  if (s.vector_out && kHasTma) {
     if (threadIdx.x == 0) bulk_store_kept(to, from, bytes);
   } else if (s.vector_out) {
     for (int i = threadIdx.x; i < bytes / 16; i += kThreads)
@@ -134,7 +134,7 @@ __global__ void __launch_bounds__(32 * Way::kWarps, Way::kBlocks)
     } else {
       copy_out<kThreads>(s, static_cast<float*>(y) + image * s.out_stride, to.floats, s.values * 4);
     }
-    if (s.vector_out && kCopyEngine)
+    if (s.vector_out && kHasTma)
       bulk_commit();
     else
       __syncthreads();

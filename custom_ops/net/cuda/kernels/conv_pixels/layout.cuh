@@ -25,8 +25,9 @@ constexpr int K = 5, kTaps = K * K;
 constexpr int kSteps = 2;     // of mma: 16 pairs of taps
 constexpr int kMostTwo = 32;  // filters, with two outputs a column: 64 registers of weights
 constexpr int kChunk = 8;     // outputs of a filter that a warp computes at a time
-// The smallest scaled magnitude of a pixel, or of a weight as tanh's argument has it, but zero. Low halves end at 2^-25:
-// below 1/2 a value loses bits, down to here half of sqrt(25) units of 2^-24, as much as its sum may lose anyway.
+// The smallest scaled magnitude of a pixel, or of a weight as tanh's argument has it, but zero. Low halves end at
+// 2^-25: below 1/2 a value loses bits, down to here half of sqrt(25) units of 2^-24, as much as its sum may lose
+// anyway.
 constexpr float kLeastPixel = 0.2f, kLeastWeight = static_cast<float>(kLeastPixel / kTanhArgument);
 constexpr size_t kMostShared = 98 * 1024;  // what every GPU from sm_80 on gives a block
 
@@ -45,8 +46,8 @@ __host__ __device__ constexpr Pair pair_of_one(int i) {
           i == 11};
 }
 
-// Two outputs a column: lane t has row t of the columns' first four, and of the fifth the pair t. Staged rows are an odd
-// multiple of 8 words apart, and eight windows next to each other a word each: all in different banks.
+// Two outputs a column: lane t has row t of the columns' first four, and of the fifth the pair t. Staged rows are an
+// odd multiple of 8 words apart, and eight windows next to each other a word each: all in different banks.
 __host__ __device__ constexpr Pair pair_of_two(int i) {
   return {i < 12 ? i % 4 : 4, i < 12 ? i / 4 * 2 : i % 4 * 2, i == 15};
 }

@@ -43,8 +43,8 @@ struct Unscaled {
 template <int kValue>
 using Number = std::integral_constant<int, kValue>;
 
-// One image's outputs. `way` lays the products out: OneOutput or TwoOutputs. Where the last round has chunks for half the
-// warps, or fewer, two warps share one: fa2017's 18 chunks take four warps 4.5 rounds, not 5.
+// One image's outputs. `way` lays the products out: OneOutput or TwoOutputs. Where the last round has chunks for half
+// the warps, or fewer, two warps share one: fa2017's 18 chunks take four warps 4.5 rounds, not 5.
 template <bool kExact, bool kUnit, bool kHalves, class Way>
 __device__ void multiply(const Way& way, const Sizes& s, const typename Way::Weights& weights, float unscale,
                          float rescale, const uint32_t* hi, const uint32_t* lo, const Outgoing& to) {

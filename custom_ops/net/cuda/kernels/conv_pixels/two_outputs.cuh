@@ -35,8 +35,9 @@ struct TwoOutputs {
     fifth = 4 * (4 * s.stride + min(t, 2));  // lane 3's has zeros for weights
   }
 
-  // Eight outputs of each filter of tiles kFrom to kTo - 1, from staged pixels, kOnce times: from output `chunk` on, and
-  // then each time `apart` outputs further. Products of one chunk and tile wait for one another, those of two overlap.
+  // Eight outputs of each filter of tiles kFrom to kTo - 1, from staged pixels, kOnce times: from output `chunk` on,
+  // and then each time `apart` outputs further. Products of one chunk and tile wait for one another, those of two
+  // overlap.
   template <bool kHalves, int kFrom, int kTo, int kOnce, bool kExact, bool kUnit>
   __device__ __forceinline__ void products(const Sizes& s, const Weights& weights,
                                            const Unscaled<kExact, kUnit>& scaled, const uint32_t* hi,

@@ -222,7 +222,7 @@ __global__ void __launch_bounds__(kThreads, 2)
       exact = !__syncthreads_or(!stage<false>(s, raw, kImageScale, hi, lo));
       unscale = 1.0f / kImageScale;
       if (!exact) {
-        const float scale = band_scale<kThreads>(raw, s.pixels, least_scaled(static_cast<float>(s.K * s.K)), &scratch);
+        const float scale = band_scale<kThreads>(raw, s.pixels, min_scaled(static_cast<float>(s.K * s.K)), &scratch);
         good = scale != 0.0f;
         if (good) stage<true>(s, raw, scale, hi, lo), unscale = 1.0f / scale;
         __syncthreads();

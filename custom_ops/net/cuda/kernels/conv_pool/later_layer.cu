@@ -85,7 +85,7 @@ __device__ void produce(const Sizes& s, const float* image, uint4* pixels, Found
   }
   if (thread == 0) found->count = 0;
   const float scale = scale_for(block_max(largest, scratch, team));
-  const uint32_t least = nonzero_bits(least_scaled(static_cast<float>(s.C * K * K)) / scale);
+  const uint32_t least = nonzero_bits(min_scaled(static_cast<float>(s.C * K * K)) / scale);
   if (thread == 0) *unscale = 1.0f / scale;
 #pragma unroll 2
   for (int i = thread; i < plane; i += kProducerThreads) {
@@ -190,13 +190,13 @@ __device__ __forceinline__ void consume(const Sizes& s, Shared& shared, const ui
   const int m = g + 8 * odd;
   const float filter_unscale = __uint_as_float(__ldg(packed + 2 * kSteps * 32 * 4 + m));
   const int tiles = (s.windows + kWindows - 1) / kWindows;
-  Place place;
+  PipelineState state;
   int tile = warp;
-  for (long long image = blockIdx.x; image < s.n; image += gridDim.x, place.next(kStages), tile -= tiles) {
-    barrier_wait(&shared.full[place.at], place.phase);
-    const float unscale = shared.unscale[place.at];
-    const uint4* from = pixels + place.at * s.pixels;
-    char* to = out + place.at * s.out_bytes;
+  for (long long image = blockIdx.x; image < s.n; image += gridDim.x, state.next(kStages), tile -= tiles) {
+    barrier_wait(&shared.full[state.stage], state.phase);
+    const float unscale = shared.unscale[state.stage];
+    const uint4* from = pixels + state.stage * s.pixels;
+    char* to = out + state.stage * s.out_bytes;
     for (; tile < tiles; tile += kConsumers) {
       const int in = min(tile * kWindows + g / kPool, s.windows - 1), in_row = divide(in, s.inverse_PW);
       const uint4* row = from + kPool * (in_row * s.W + in - in_row * s.PW) + g % kPool + t;
@@ -240,7 +240,7 @@ __device__ __forceinline__ void consume(const Sizes& s, Shared& shared, const ui
     }
     bulk_fence();
     __syncwarp();
-    if (lane == 0) barrier_arrive(&shared.done[place.at]);
+    if (lane == 0) barrier_arrive(&shared.done[state.stage]);
   }
 }
 
@@ -263,19 +263,19 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
   }
   __syncthreads();
   if (__shfl_sync(0xffffffffu, threadIdx.x / 32, 0) < kConsumers) {
-    registers_up<kConsumerRegisters>();
+    setmaxnreg_inc<kConsumerRegisters>();
     consume<K, kHalves>(s, shared, pixels, out, packed);
     return;
   }
-  registers_down<kProducerRegisters>();
+  setmaxnreg_dec<kProducerRegisters>();
   const long long step = gridDim.x;
-  Place place;
-  for (long long image = blockIdx.x; image - kStages * step < s.n; image += step, place.next(kStages)) {
-    char* const outputs = out + place.at * s.out_bytes;
+  PipelineState state;
+  for (long long image = blockIdx.x; image - kStages * step < s.n; image += step, state.next(kStages)) {
+    char* const outputs = out + state.stage * s.out_bytes;
     if (const long long before = image - kStages * step; before >= 0) {
-      barrier_wait(&shared.done[place.at], place.phase ^ 1);
-      if (shared.found[place.at].count > 0) {
-        repair<K, kHalves>(s, x + before * s.C * s.H * s.W, k, shared.found[place.at], outputs);
+      barrier_wait(&shared.done[state.stage], state.phase ^ 1);
+      if (shared.found[state.stage].count > 0) {
+        repair<K, kHalves>(s, x + before * s.C * s.H * s.W, k, shared.found[state.stage], outputs);
         bulk_fence();
         Producers().sync();
       }
@@ -283,10 +283,10 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
     }
     if (image >= s.n) continue;
     Producers().sync();  // all have read what was found
-    produce<K>(s, x + image * s.C * s.H * s.W, pixels + place.at * s.pixels, &shared.found[place.at],
-            &shared.unscale[place.at], &shared.scratch);
+    produce<K>(s, x + image * s.C * s.H * s.W, pixels + state.stage * s.pixels, &shared.found[state.stage],
+            &shared.unscale[state.stage], &shared.scratch);
     bulk_wait_read();  // the outputs' place is free again
-    barrier_arrive(&shared.full[place.at]);
+    barrier_arrive(&shared.full[state.stage]);
   }
   bulk_wait_read();  // shared memory outlives the copies that read it
 #endif

@@ -41,7 +41,7 @@ bool pack(const Stage& stage, const float* k, ConvPoolWeights* out) {
   const int taps = C * K * K, steps = Layout::steps(K), tiles = (M + Layout::kFilters - 1) / Layout::kFilters;
   // Low halves of their own size end at 2^-25: below 1/2 a value loses bits, down to here half of
   // sqrt(25) units of 2^-24, as much as its sum may lose anyway.
-  const float least = Layout::kLowScale > 1.0f ? least_scaled(static_cast<float>(taps)) : 0.2f;
+  const float least = Layout::kLowScale > 1.0f ? min_scaled(static_cast<float>(taps)) : 0.2f;
   std::vector<float> scales(tiles * Layout::kFilters, 1.0f);
   for (int m = 0; m < M; ++m) {
     scales[m] = filter_scale(k + m * taps, taps, least);

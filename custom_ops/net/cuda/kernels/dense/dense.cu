@@ -190,7 +190,7 @@ fops_status dense(const DenseWeights& weights, int64_t n, const __half* x_hi, co
   if (n < 0 || n > INT_MAX - 1024) return fail(FOPS_INVALID, "a dense layer of %lld rows", static_cast<long long>(n));
   if (products != 1 && products != 3) return fail(FOPS_INVALID, "a dense layer of %d products", products);
   int multiprocessors = 0;
-  FOPS_TRY(count_multiprocessors(&multiprocessors));
+  FOPS_TRY(count_sms(&multiprocessors));
   bool hopper = false;
   FOPS_TRY(dense_hopper_usable(weights, &hopper));
 
@@ -217,7 +217,8 @@ fops_status dense(const DenseWeights& weights, int64_t n, const __half* x_hi, co
   const int64_t outputs = n * weights.units;
   const bool few = count <= kFewSums, wide = weights.units % 4 == 0 && reinterpret_cast<uintptr_t>(y) % 16 == 0;
   const auto add = few ? wide ? add_few<4> : add_few<1> : add_partial;
-  const int threads = few ? kFewThreads : kAddUnits * kAddLanes, a_block = few ? kFewThreads * (wide ? 4 : 1) : kAddUnits;
+  const int threads = few ? kFewThreads : kAddUnits * kAddLanes,
+            a_block = few ? kFewThreads * (wide ? 4 : 1) : kAddUnits;
   FOPS_TRY(launch_early(add, grid_for(ceil_div(outputs, a_block)), 1, threads, 0, stream, n, weights.units, count,
                         segment, call.partial, epilogue(call), y));
   return launched("dense layer's sum of partial sums");

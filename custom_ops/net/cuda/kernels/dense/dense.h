@@ -34,8 +34,8 @@ struct DenseWeights {
 //     least = sum |w| + 2^14 * unscale * (weights that are below 1/2 once scaled, and not zero)
 //
 // for |x| is at most 2^14 x_unscale. Half of the sqrt(n) units of 2^-24 that the bound allows (docs/precision.md)
-// covers them where |y| is x_unscale * least / sqrt(n) or more. Other outputs get their bit here, and recompute.cu looks
-// at them again: 62 of a million sums of 7,200 random activations and weights.
+// covers them where |y| is x_unscale * least / sqrt(n) or more. Other outputs get their bit here, and recompute.cu
+// looks at them again: 62 of a million sums of 7,200 random activations and weights.
 struct Doubts {
   unsigned* bits = nullptr;  // (n, words), or null: nobody asks
   int words = 0;             // a row

@@ -89,7 +89,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
     if (++stage == kStages) stage = 0, phase ^= 1;
   };
   if (threadIdx.x >= kMultipliers) {
-    registers_down<40>();
+    setmaxnreg_dec<40>();
     if (threadIdx.x != kMultipliers) return;
     for (long long id = blockIdx.x; id < tasks.count; id += gridDim.x) {
       const Task task(tasks, id, kWide);
@@ -106,7 +106,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
       }
     }
   } else {
-    registers_up<232>();
+    setmaxnreg_inc<232>();
     const int group = threadIdx.x / 128, warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
     for (long long id = blockIdx.x; id < tasks.count; id += gridDim.x) {
       const Task task(tasks, id, kWide);
@@ -261,7 +261,7 @@ fops_status launch(const DenseCall& call) {
   constexpr size_t kShared = shared_bytes(kWide, kProducts);
   FOPS_TRY(allow_shared(kernel, kShared));
   int multiprocessors = 0;
-  FOPS_TRY(count_multiprocessors(&multiprocessors));
+  FOPS_TRY(count_sms(&multiprocessors));
   const unsigned grid = static_cast<unsigned>(std::min<long long>(tasks.count, multiprocessors));
   const bool finish = call.partial == nullptr;
   kernel<<<grid, kThreads, kShared, call.stream>>>(maps, tasks, epilogue(call), finish, finish ? call.y : call.partial);

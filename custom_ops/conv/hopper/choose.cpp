@@ -1,0 +1,341 @@
+// Candidates, their cost, the cheapest one: see choose.h.
+#include "conv/hopper/choose.h"
+
+#include <algorithm>
+#include <array>
+#include <climits>
+#include <numeric>
+
+#include "gpu/divide.cuh"
+
+namespace fops {
+namespace hopper {
+
+// ---- among variants ----
+
+namespace {
+
+struct Traits {
+  bool hopper_only;  // uses wgmma; any_shape does, too, but its own predicate asks for the code
+  bool half;         // has a kernel with a single product of halves
+};
+
+// In the order of Variant.
+constexpr Traits kTraits[kVariants] = {
+    {true, true},    // shifted_filters
+    {false, true},   // quad_columns
+    {false, true},   // pixel_columns
+    {false, false},  // pointwise
+    {true, false},   // column_major_split
+    {true, false},   // output_row_pairs
+    {true, false},   // column_major_tiles
+    {true, false},   // register_weights
+    {true, false},   // warpgroup_images
+    {true, false},   // image_bands
+    {false, true},   // column_strips
+    {false, true},   // any_shape
+    {false, true},   // channel_quads
+};
+
+bool is_candidate(Variant variant, bool half, int major) {
+  const Traits& traits = kTraits[static_cast<int>(variant)];
+  return (!traits.hopper_only || major == 9) && (!half || traits.half);
+}
+
+// Relative time; only the order counts. Specialised variants were measured faster than general ones on all that they
+// take (docs/notebook.md), so that a variant's cost is its place in the table. One pair depends on the shape: without
+// wgmma's float32 path, channel_quads computes as many filters as there are, where any_shape computes 32 at a time.
+double cost(Variant variant, const fops_conv& c, bool half, int major) {
+  const double place = static_cast<int>(variant);
+  if (variant != Variant::channel_quads) return place;
+  const bool wgmma_is_faster = major == 9 && !half && c.x_type == FOPS_FLOAT32;
+  const bool few_products = c.C * c.K * c.K <= (c.M <= 24 ? 600 : 320) && (c.C < 32 || c.M <= 16);
+  return few_products && !wgmma_is_faster ? static_cast<int>(Variant::any_shape) - 0.5 : place;
+}
+
+}  // namespace
+
+// Predicates plan a layer's tiles, which takes microseconds: they are asked in order of cost, until one holds.
+Variant choose_variant(const fops_conv& c, bool half, int major, const std::function<bool(Variant)>& takes) {
+  std::array<Variant, kVariants> order;
+  for (int i = 0; i < kVariants; ++i) order[i] = static_cast<Variant>(i);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](Variant a, Variant b) { return cost(a, c, half, major) < cost(b, c, half, major); });
+  for (const Variant variant : order)
+    if (is_candidate(variant, half, major) && takes(variant)) return variant;
+  return Variant::none;
+}
+
+// ---- among tilings of the any-shape variant ----
+
+// What Hopper gives a block, without what the kernel has beside pixels and weights.
+constexpr size_t kShared = 227 * 1024 - kSharedBytes - kOutgoingBytes - 1024;
+constexpr int kMinStages = 2, kPreferredStages = 4, kMaxReach = 8;
+constexpr int64_t kMaxStrips = 32, kMaxStripsPerImage = 0x7fff;  // side by side; their number has 16 bits
+
+// Terms of the cost, in cycles, fitted to measurements on an H200 (docs/notebook.md).
+constexpr double kEpilogue = 3000;               // storing a task's outputs
+constexpr int kPartsOfRows = 2, kLineStrips = 4;  // factor where outputs are parts of rows; strips that fill 128 bytes
+constexpr double kClusterSum = 4000;             // the barrier and the sums of blocks that share a task
+constexpr double kMinProduct = 33;               // a wgmma, however few its columns
+constexpr double kTwoStages = 1.3;               // factor of a wgmma where only two stages of weights fit
+// A staged pixel of a slot: what it adds to the products' time, loaded by threads or by TMA; and its time where staging
+// is the bottleneck, of rows and of strips.
+constexpr double kBeside = 2.2, kRowsBeside = 1.2, kAlone = 5.3, kStripsAlone = 8;
+
+// Whether rows of pixels by TMA are worth their shared memory, in place of longer chunks.
+static bool wants_rows(const fops_conv& c, const Chunks& chunks) {
+  return has_rows(c) && chunks.units({0, 8}) >= (many_images_per_row(c) ? 7 : 5);
+}
+
+// Slots per chunk: enough for eight steps, or five, over which a chunk's overhead is spread.
+static int slots_per_chunk(const fops_conv& c, const Chunks& chunks) {
+  int per_chunk = 2;
+  if (!chunks.full) return chunks.rest;
+  const int minimum = wants_rows(c, chunks) ? 5 : 8;
+  while (per_chunk < 8 && per_chunk / 2 * chunks.units({0, 8}) < minimum) per_chunk *= 2;
+  return std::min(per_chunk, chunks.slots());
+}
+
+// The sums that the kernel completes in some chunks: its chains, and one of small products per segment.
+static int sums_of(const Plan& plan, int begin, int end) {
+  int sums = 0;
+  for (int chunk = begin, chain = 0; chunk < end; ++chunk) {
+    const bool last = chunk == plan.chunk_count - 1, ends = last || (chunk + 1) % plan.segment == 0;
+    const int steps = last ? plan.last_steps : plan.first_steps, group = last ? plan.last_group : plan.first_group;
+    for (int at = 0; at < steps; at += group) {
+      chain += std::min(group, steps - at);
+      if (chain + group > plan.chain || (ends && at + group >= steps)) chain = 0, ++sums;
+    }
+    sums += ends;
+  }
+  return sums;
+}
+
+static int strip_width(const fops_conv& c) { return 8 + static_cast<int>(c.K) - 1; }
+static int64_t strips_per_image(const fops_conv& c) { return ceil_div(out_w(c), 8); }
+
+// The strips of a choice; none where it has none.
+static Strips strips_of(const fops_conv& c, const Choice& choice) {
+  if (!choice.strips) return {};
+  const int width = strip_width(c), per_image = static_cast<int>(strips_per_image(c));
+  return {choice.strips, choice.rows, width, per_image, static_cast<int>(ceil_div(out_h(c), choice.rows)),
+          inverse_of(width), inverse_of(choice.strips * width), per_image > 1 ? inverse_of(per_image) : 0};
+}
+
+// Pixels staged for a task, of a slot.
+static int64_t staged_of(const fops_conv& c, const Choice& choice, int64_t reach) {
+  const int64_t below = c.K - 1, eights = choice.eights();
+  const int64_t pixels = choice.strips ? (eights + below * choice.strips) * strip_width(c)
+                                       : 8 * eights - (choice.tiles == 1 ? reach : 0) + below * c.W + below;
+  return ceil_div(pixels, 8) * 8;
+}
+
+// Whether two buffers and the least stages fit into shared memory, and entries into 14 bits.
+static bool fits(const Choice& choice, int64_t per_chunk, int64_t staged) {
+  const int64_t room = static_cast<int64_t>(kShared), stages = kMinStages * choice.group() * choice.step_bytes();
+  return 4 * per_chunk * staged * 16 + stages <= room && per_chunk * staged <= 0x3fff;
+}
+
+// The number of slots whose rows TMA loads, 16 bytes at a time: kMaxPieces, two or none. Threads divide positions of
+// the task, images before it included, by an image's pixels. Many copies per row take longer than staging where filters
+// or tasks are few.
+constexpr uint32_t kManyTasks = 1024;
+static int raw_pieces(const fops_conv& c, const Choice& choice, const Plan& plan, int64_t room) {
+  const bool many_copies = !plan.by_image && many_images_per_row(c);
+  if (!has_rows(c) || c.x_type != FOPS_FLOAT32 || c.H * c.W + plan.staged >= 1 << 16 || choice.strips ||
+      choice.columns == kFewColumns || plan.steps <= plan.chain ||
+      (many_copies && (plan.tasks < kManyTasks || (choice.taps > 1 && !wants_rows(c, plan.chunks)))))
+    return 0;
+  const int64_t pieces = room / static_cast<int64_t>(plan.row_bytes());
+  return pieces >= kMaxPieces ? kMaxPieces : pieces >= 2 ? 2 : 0;
+}
+
+// Groups of weights that fit into shared memory beside so many buffers of pixels and the plan's pieces of rows.
+static int places_left(const Plan& plan, int buffers) {
+  const int64_t room = static_cast<int64_t>(kShared), rows = static_cast<int64_t>(plan.pieces * plan.row_bytes());
+  const int64_t left = room - rows - buffers * plan.buffer_bytes();
+  return static_cast<int>(std::min<int64_t>(kMaxStages, left / plan.group_bytes));
+}
+
+// False where the pixels of a task do not fit into shared memory, however few channels are staged at a time.
+// `per_chunk`: slots of a chunk, 0 for as many as fit.
+bool plan_for(const fops_conv& c, const Choice& choice, int per_chunk, Plan* plan) {
+  const int C = static_cast<int>(c.C), K = static_cast<int>(c.K);
+  const int64_t room = static_cast<int64_t>(kShared);
+  plan->threshold = 0.0f, plan->half = plan->early = false;  // the caller's
+  Chunks& chunks = plan->chunks = chunks_for(C, K);
+  chunks.taps = std::max(1, choice.taps);
+  plan->reach = (chunks.taps - 1) * chunks.shift;
+  plan->positions = choice.columns - plan->reach;
+  if (choice.tiles == 1) plan->positions *= 2;
+  const Strips& strips = plan->strips = strips_of(c, choice);
+  int64_t staged = staged_of(c, choice, plan->reach);
+  chunks.per_chunk = per_chunk > 0 ? per_chunk : slots_per_chunk(c, chunks);
+  while (!fits(choice, chunks.per_chunk, staged) && chunks.per_chunk > 1) chunks.per_chunk /= 2;
+  if (!fits(choice, chunks.per_chunk, staged)) return false;
+
+  plan->chunk_count = chunks.count();
+  plan->first_steps = chunks.steps_of(0);
+  plan->last_steps = chunks.steps_of(plan->chunk_count - 1);
+  plan->steps = (plan->chunk_count - 1) * plan->first_steps + plan->last_steps;
+  plan->chain = max_chain_steps(C * K * K);
+  plan->segment = static_cast<int>(ceil_div(kMinSegment, plan->first_steps));
+  plan->parts = choice.parts;
+  const int maximum = std::min(choice.group(), plan->chain);
+  const auto group = [&](int steps) { return static_cast<int>(ceil_div(steps, ceil_div(steps, maximum))); };
+  plan->first_group = group(plan->first_steps), plan->last_group = group(plan->last_steps);
+  plan->group_bytes = std::max(plan->first_group, plan->last_group) * choice.step_bytes();
+  plan->blocks = static_cast<int>(ceil_div(c.M, choice.filters()));
+  const int64_t last = (out_h(c) - 1) * c.W + out_w(c);  // positions up to an image's last output
+  const int64_t by_image = c.B * ceil_div(last, plan->positions);
+  const int64_t through = ceil_div((c.B - 1) * c.H * c.W + last, plan->positions);
+  int64_t spans = std::min(by_image, through);
+  if (strips.together) spans = ceil_div(c.B * strips.per_image, strips.together) * strips.pieces;
+  plan->by_image = by_image <= through;
+  if (spans * plan->blocks > INT_MAX) return false;
+  plan->spans = static_cast<uint32_t>(plan->by_image ? ceil_div(last, plan->positions) : through);
+  plan->tasks = static_cast<uint32_t>(spans * plan->blocks);
+
+  const auto sized = [&](int64_t to) {
+    staged = ceil_div(staged_of(c, choice, plan->reach), to) * to;
+    plan->staged = static_cast<int>(staged), plan->raw_row = static_cast<int>(staged) + 4;
+  };
+  int wanted = kPreferredStages;
+  sized(kLot);
+  const auto pieces = [&] {
+    return raw_pieces(c, choice, *plan, room - wanted * plan->group_bytes - 2 * plan->buffer_bytes());
+  };
+  plan->pieces = pieces();
+  if (plan->pieces == 2) wanted = kPreferredStages - 1, plan->pieces = pieces();  // four are worth a stage less
+  if (!plan->pieces) sized(8);
+  plan->inverse_staged = inverse_of(static_cast<uint32_t>(staged));
+  plan->inverse_pixels = ((uint64_t{1} << 42) + c.H * c.W - 1) / (c.H * c.W);
+  plan->inverse_image = inverse_of(static_cast<uint32_t>(c.H * c.W));
+  const int64_t left = room - static_cast<int64_t>(plan->pieces * plan->row_bytes());
+  plan->buffers = static_cast<int>(
+      std::max<int64_t>(2, std::min<int64_t>(kMaxBuffers, (left - wanted * plan->group_bytes) / plan->buffer_bytes())));
+  plan->stages = places_left(*plan, plan->buffers);
+  plan->kept = 0;
+  for (int part = 0; part < plan->parts; ++part)
+    plan->kept = std::max(plan->kept, sums_of(*plan, plan->begin(part), plan->begin(part + 1)));
+  return true;
+}
+
+// Where the units of a plan's steps lie.
+Steps steps_for(const fops_conv& c, const Plan& plan) {
+  const uint32_t width = static_cast<uint32_t>(plan.strips.together ? plan.strips.together * plan.strips.width : c.W);
+  const Chunks& chunks = plan.chunks;
+  Steps steps;
+  for (const int last : {0, 1}) {
+    const int chunk = last * (plan.chunk_count - 1);
+    const bool as_first = chunks.full_of(chunk) == chunks.full_of(0) && chunks.slots_of(chunk) == chunks.slots_of(0);
+    if (last && as_first) {  // computing it takes as long as choosing
+      std::copy_n(steps.places[0], plan.first_steps, steps.places[1]);
+      std::copy_n(steps.origins[0], 2 * plan.first_steps, steps.origins[1]);
+      break;
+    }
+    for (int step = 0; step < chunks.steps_of(chunk); ++step) {
+      steps.places[last][step] = place_of(chunks, chunk, step, static_cast<uint32_t>(plan.staged), width);
+      for (const int half : {0, 1}) steps.origins[last][2 * step + half] = origin_of(chunks, chunk, step, half);
+    }
+  }
+  return steps;
+}
+
+// Rows of a tile that few filters leave empty hold other taps, as long as a filter's row takes fewer steps then.
+Choice default_choice(const fops_conv& c) {
+  // With few products the product of two low halves matters: only stacked tiles compute it.
+  const bool stacked = c.M <= 32 || c.C * c.K * c.K < kMinProducts;
+  Choice choice = {stacked ? 1 : 0, !stacked && c.M > 64 ? 2 : 1, kMaxColumns, 1};
+  Chunks chunks = chunks_for(static_cast<int>(c.C), static_cast<int>(c.K));
+  const auto units = [&](int taps) {
+    chunks.taps = taps;
+    return chunks.full ? chunks.row_units({0, 8}) : chunks.row_units(chunks.slot(0));
+  };
+  for (int taps = 2; c.M * taps <= 32 && (taps - 1) * chunks.shift <= kMaxReach; taps *= 2)
+    if (units(taps) < units(choice.taps)) choice.taps = taps;
+  return choice;
+}
+
+// Estimated cycles: tasks of the busiest SM, times a task's products and epilogue, or its staging where that takes
+// longer. An instruction takes a cycle for two columns; with 12 more the sum is what was measured of deep layers.
+static double cycles(const Choice& choice, const Plan& plan, int sms) {
+  const int products = choice.taps > 0 ? 2 : 3, warpgroups = 2, parts = choice.parts, strips = choice.strips;
+  const double instructions = static_cast<double>(plan.steps) / parts * products * warpgroups;
+  const double product = std::max(kMinProduct, 12.0 + choice.columns / 2) * (plan.stages == 2 ? kTwoStages : 1);
+  const double pixels = static_cast<double>(plan.chunks.slots()) * plan.staged / parts;
+  const double beside = (plan.pieces ? kRowsBeside : kBeside) * pixels;
+  const bool whole_rows = !strips || strips >= plan.strips.per_image;
+  const double outputs = kEpilogue * (whole_rows ? 1 : std::max(kPartsOfRows, kLineStrips / strips));
+  const double alone = (strips ? kStripsAlone : kAlone) * pixels;
+  const double cluster_sum = parts > 1 ? kClusterSum : 0;
+  const int64_t rounds = ceil_div(int64_t{plan.tasks} * parts, sms);
+  return (std::max(instructions * product + beside + outputs, alone) + cluster_sum) * static_cast<double>(rounds);
+}
+
+// The cheapest way to cut a task of strips with as many columns; no strips where none fits. `without`: the plan without
+// strips, which has the same chunks.
+static Choice best_strips(const fops_conv& c, Choice choice, const Plan& without, int sms) {
+  const int64_t per_image = strips_per_image(c), eights = choice.eights();
+  // Places in x and y are below 2^31, counted from a task's first image.
+  const int64_t images = INT_MAX / (std::max(c.C, c.M) * c.H * c.W) - 1;
+  double minimum = 0;
+  Choice best = choice;
+  Plan plan = without;  // what the cost asks of it is computed again
+  plan.pieces = 0;
+  // Cuts an image's rows into `cuts` pieces; of cuts with equally many rows, only the first.
+  for (int64_t cuts = ceil_div(out_h(c), eights), rows, next; cuts <= out_h(c); cuts = next) {
+    rows = ceil_div(out_h(c), cuts), next = rows > 1 ? ceil_div(out_h(c), rows - 1) : out_h(c) + 1;
+    const int64_t together = std::min({eights / rows, c.B * per_image, kMaxStrips, images * per_image});
+    if (together < 1) break;
+    choice.strips = static_cast<int>(together), choice.rows = static_cast<int>(rows);
+    plan.strips = strips_of(c, choice);
+    plan.staged = static_cast<int>(staged_of(c, choice, 0));
+    if (!fits(choice, plan.chunks.per_chunk, plan.staged)) continue;
+    plan.stages = places_left(plan, 2);
+    plan.tasks = static_cast<uint32_t>(ceil_div(c.B * per_image, together) * plan.strips.pieces * without.blocks);
+    const double time = cycles(choice, plan, sms);
+    if (!best.strips || time < minimum) minimum = time, best = choice;
+  }
+  return best;
+}
+
+double cost(const Candidate& candidate, int sms) { return cycles(candidate.choice, candidate.plan, sms); }
+
+std::vector<Candidate> tilings(const fops_conv& c, const Plan& plan, int sms) {
+  const Choice first = default_choice(c);
+  std::vector<Candidate> candidates = {{first, plan}};
+  const auto planned = [&](const Choice& choice, Plan* other) {
+    return plan_for(c, choice, plan.chunks.per_chunk, other) && other->chunks.per_chunk == plan.chunks.per_chunk;
+  };
+  const auto add = [&](const Choice& choice) {
+    Plan other;
+    if (planned(choice, &other)) candidates.push_back({choice, other});
+  };
+  for (int tiles = first.tiles; tiles > 0; --tiles) {
+    for (const int columns : {kMaxColumns, 112, 72}) add({first.taps, tiles, columns, 1});
+    Plan without;
+    if (first.taps > 1 || c.K == 1 || strips_per_image(c) > kMaxStripsPerImage) continue;
+    if (!planned({first.taps, tiles, kMaxColumns, 1}, &without)) continue;
+    for (const int columns : {kMaxColumns, 96, kFewColumns}) {
+      if (columns == kFewColumns && tiles > 1) continue;
+      const Choice strips = best_strips(c, {first.taps, tiles, columns, 1}, without, sms);
+      if (strips.strips) add(strips);
+    }
+  }
+  const int segments = static_cast<int>(ceil_div(plan.chunk_count, plan.segment));
+  for (int parts = 1; parts <= std::min(segments, kMaxParts); parts *= 2)
+    if (parts == 1 || plan.steps > plan.chain) add({first.taps, 1, kFewColumns, parts});
+  return candidates;
+}
+
+Candidate choose_tiling(const fops_conv& c, const Plan& plan, int sms) {
+  const std::vector<Candidate> candidates = tilings(c, plan, sms);
+  return *std::min_element(candidates.begin(), candidates.end(), [&](const Candidate& a, const Candidate& b) {
+    return cost(a, sms) < cost(b, sms);
+  });
+}
+
+}  // namespace hopper
+}  // namespace fops

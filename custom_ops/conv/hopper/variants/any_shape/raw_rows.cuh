@@ -1,0 +1,163 @@
+// Any shape: rows of pixels that TMA loads, for threads to split from shared memory.
+//
+//   global memory   channel 0, a plane  .. | up to 3 | the task's pixels | ..     copies begin at 16 bytes; a task's
+//                                          |         |                   |        images follow one another in a row
+//   shared memory   row 0, of a slot's 8   | up to 3 | staged pixels | zeros
+//
+// In staging.cuh threads load pixels themselves, eight channels each, and wait for global memory, which takes longer.
+// It serves strips, and planes that are no whole 16 bytes.
+#pragma once
+
+#include "conv/hopper/pipeline.cuh"
+#include "conv/hopper/variants/any_shape/launch.h"
+#include "conv/hopper/variants/any_shape/staging.cuh"
+
+namespace fops {
+namespace hopper {
+
+// One row of a task's slots, as a lane loads it: where it begins in the first slot, up to three floats before the
+// task's first pixel, and how long it is.
+struct RowSpan {
+  const float* from;
+  int first, floats;  // of the task's first image, and of all its images
+  __device__ RowSpan(const Plan& plan, const Dims& d, const float* x, const Span& span, int lane) {
+    const int pixels = d.H * d.W, begin = span.first & ~3;  // copies begin at 16 bytes
+    const long long there = (plan.by_image ? 1 : d.B - span.image) * pixels - begin;
+    from = x + ((span.image * d.C + lane) * pixels + begin);
+    floats = static_cast<int>(min(static_cast<long long>(plan.raw_row), there)), first = min(floats, pixels - begin);
+  }
+};
+
+// The groups of steps whose weights are loaded together, task by task, for a warp that also does other things.
+struct Groups {
+  uint32_t task;
+  int chunk, left;      // in which chunk, and its steps from the group on
+  const uint8_t* from;  // the group's weights
+  __device__ Groups(const Plan& plan, const Packed& packed, uint32_t task, int step_bytes) : task(task) {
+    begin(plan, packed, step_bytes);
+  }
+  __device__ bool last(const Plan& plan) const { return chunk == plan.chunk_count - 1; }
+  __device__ int steps(const Plan& plan) const { return last(plan) ? plan.last_steps : plan.first_steps; }
+  __device__ int bytes(const Plan& plan, int step_bytes) const {
+    return min(left, last(plan) ? plan.last_group : plan.first_group) * step_bytes;
+  }
+  __device__ void begin(const Plan& plan, const Packed& packed, int step_bytes) {
+    chunk = 0, left = steps(plan), from = packed.tiles + task % plan.blocks * plan.steps * step_bytes;
+  }
+  __device__ void next(const Plan& plan, const Packed& packed, uint32_t stride, int step_bytes) {
+    from += bytes(plan, step_bytes);
+    if ((left -= last(plan) ? plan.last_group : plan.first_group) > 0) return;
+    if (++chunk < plan.chunk_count) left = steps(plan);
+    else if ((task += stride) < plan.tasks) begin(plan, packed, step_bytes);
+  }
+};
+
+// Pieces in shared memory: a slot's eight rows each, and their barriers. Pieces are counted through all tasks.
+struct RawRows {
+  float* rows;
+  uint64_t *full, *empty;  // `empty` counts the producer warps
+  uint32_t mask;           // pieces - 1
+  int per_row;             // floats
+  uint32_t log;            // of pieces: 1 of two, 2 of four
+
+  __device__ RawRows(const Plan& plan, float* rows, uint64_t* full, uint64_t* empty)
+      : rows(rows), full(full), empty(empty), mask(plan.pieces - 1), per_row(plan.raw_row), log(plan.pieces / 2) {}
+  __device__ float* piece(uint32_t number) const { return rows + (number & mask) * 8 * per_row; }
+  __device__ uint32_t parity(uint32_t number) const { return number >> log & 1; }
+  __device__ void wait(uint32_t number) const { barrier_wait(&full[number & mask], parity(number)); }
+
+  __device__ void init_barriers(int pieces) const {
+    for (int i = 0; i < pieces; ++i) barrier_init(&full[i], 1), barrier_init(&empty[i], kProducerThreads / 32);
+  }
+  // Zeros, by the whole block: what a row has behind its image is split as well, and is to have good halves.
+  __device__ void clear(const Plan& plan) const {
+    for (int i = threadIdx.x; i < plan.pieces * 2 * per_row; i += blockDim.x) reinterpret_cast<float4*>(rows)[i] = {};
+    bulk_fence();
+  }
+  // Whether there is room for a piece; and loads it, by a warp. `slot`: of the task.
+  __device__ bool room(uint32_t number) const { return warp_barrier_done(&empty[number & mask], parity(number) ^ 1); }
+  __device__ void load(uint32_t number, const Dims& d, const RowSpan& row, int slot, int lane) const {
+    uint64_t* barrier = &full[number & mask];
+    if (lane == 0) barrier_expect(barrier, 8 * 4 * row.floats);
+    __syncwarp();
+    if (lane < 8) {
+      const int pixels = d.H * d.W;
+      const float* from = row.from + 8LL * slot * pixels;
+      float* to = piece(number) + lane * per_row;
+      bulk_load(to, from, 4 * row.first, barrier);
+      from += row.first - pixels;  // an image further back, where its plane begins
+      for (int done = row.first; done < row.floats; done += pixels)
+        bulk_load(to + done, from += 1LL * d.C * pixels, 4 * min(row.floats - done, pixels), barrier);
+    }
+    __syncwarp();
+  }
+};
+
+// Splits the slots of a chunk out of their rows, the first of them piece `number`. The seven warps take lots of
+// kLot entries in turn, through slots and chunks. A warp's next lot is lot `at` of slot `slot`, counted from this
+// chunk's first slot; if that is behind the chunk, the warp has nothing to split in it.
+template <bool kByImage>
+__device__ Seen stage_raw(const Plan& plan, const Dims& d, const RawRows& raw, uint32_t number, const Span& span,
+                          int slots, const ImageScale* images, uint4* buffer, int& slot, int& at) {
+  const int lane = threadIdx.x % 32, lots = plan.staged / kLot, low_plane = plan.chunks.per_chunk * plan.staged;
+  const ImageScale own = of_image(images, 0);
+  const int images_behind = static_cast<int>(min(d.B - 1 - span.image, static_cast<long long>(plan.staged)));
+  Seen seen;
+  uint32_t smallest = ~0u;
+  int done = 0;  // slots that this warp will not read again
+  const auto let_go = [&](int until) {
+    for (; done < until; ++done) {
+      raw.wait(number + done);  // or pieces that this warp has nothing of would get ahead of it
+      __syncwarp();
+      if (lane == 0) barrier_arrive(&raw.empty[(number + done) & raw.mask]);
+    }
+  };
+  while (slot < slots) {
+    let_go(slot);
+    raw.wait(number + slot);
+    do {
+      const float* from = raw.piece(number + slot) + (span.first & 3) + kLot * at + lane;
+      float v[2][8];
+#pragma unroll
+      for (int e = 0; e < 8; ++e, from += raw.per_row) v[0][e] = from[0], v[1][e] = from[32];
+      uint32_t hi[2][4], lo[2][4], largest = 0;
+#pragma unroll
+      for (int n = 0; n < 2; ++n) {
+        ImageScale by = own;
+        if constexpr (!kByImage)
+          by = of_image(images, min(divide(span.first + kLot * at + lane + 32 * n, plan.inverse_image), images_behind));
+        uint32_t minimum = ~0u;
+#pragma unroll
+        for (int e = 0; e < 4; ++e) {
+          const SplitPair parts = split_pair(v[n][2 * e] * by.scale, v[n][2 * e + 1] * by.scale);
+          hi[n][e] = parts.hi, lo[n][e] = parts.lo;
+          largest = __vmaxu2(largest, parts.hi & 0x7fff7fffu);
+          minimum = min(minimum, min(nonzero_bits(v[n][2 * e]), nonzero_bits(v[n][2 * e + 1])));
+        }
+        seen.low |= lo[n][0] | lo[n][1] | lo[n][2] | lo[n][3];
+        if (kByImage) smallest = min(smallest, minimum);
+        else seen.needs_fallback |= minimum < nonzero_bits(by.minimum);
+      }
+      if (__any_sync(0xffffffffu, not_finite(largest))) {
+        seen.needs_fallback |= not_finite(largest);
+#pragma unroll
+        for (int n = 0; n < 2; ++n) drop_not_finite(hi[n], lo[n]);
+      }
+      uint4* entry = buffer + slot * plan.staged + kLot * at + lane;
+#pragma unroll
+      for (int n = 0; n < 2; ++n) {
+        entry[32 * n] = make_uint4(hi[n][0], hi[n][1], hi[n][2], hi[n][3]);
+        entry[32 * n + low_plane] = make_uint4(lo[n][0], lo[n][1], lo[n][2], lo[n][3]);
+      }
+    } while ((at += kProducerThreads / 32) < lots);
+    do at -= lots, ++slot;
+    while (at >= lots);
+  }
+  let_go(slots);
+  slot -= slots;
+  if (kByImage) seen.needs_fallback |= smallest < nonzero_bits(own.minimum);
+  return seen;
+}
+
+}  // namespace hopper
+}  // namespace fops

@@ -1,0 +1,12 @@
+// Any shape: the kernels whose tiles hold high and low halves of 32 filters.
+#include "conv/hopper/variants/any_shape/launch.cuh"
+
+namespace fops {
+namespace hopper {
+
+fops_status launch_stacked(const Call& call, const Choice& choice) { return launch_form<1, 1>(call, choice); }
+
+bool usable() { return has_code_here(tensor_core_any_shape<1, 1, Cut<kMaxColumns>, false>, kThreads); }
+
+}  // namespace hopper
+}  // namespace fops

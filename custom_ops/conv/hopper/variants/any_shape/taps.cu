@@ -1,0 +1,16 @@
+// Any shape: the kernels for few filters, whose rows hold several taps.
+#include "conv/hopper/variants/any_shape/launch.cuh"
+
+namespace fops {
+namespace hopper {
+
+fops_status launch_taps(const Call& call, const Choice& choice) {
+  switch (choice.taps) {
+    case 2: return launch_form<2, 1>(call, choice);
+    case 4: return launch_form<4, 1>(call, choice);
+    default: return launch_form<8, 1>(call, choice);
+  }
+}
+
+}  // namespace hopper
+}  // namespace fops

@@ -1,0 +1,12 @@
+// Any shape: the kernels for more than 32 filters, their low halves in tiles of their own.
+#include "conv/hopper/variants/any_shape/launch.cuh"
+
+namespace fops {
+namespace hopper {
+
+fops_status launch_tiles(const Call& call, const Choice& choice) {
+  return choice.tiles == 1 ? launch_form<0, 1>(call, choice) : launch_form<0, 2>(call, choice);
+}
+
+}  // namespace hopper
+}  // namespace fops

@@ -1,0 +1,129 @@
+// image_bands.cu for small batches: all operands of a block resident in shared memory.
+//
+//   A: 64 positions   x   B: 16, 24 or 32 filters, high and low halves   =   D of a warpgroup, straight to y
+//
+// Chains of sums are those of image_bands.cu, so an image's outputs have the same bits in every batch.
+// any_shape/any_shape_resident.cu says why small batches have kernels of their own.
+#include "conv/cuda/kernels.h"
+#include "conv/hopper/choose.h"
+#include "conv/hopper/pipeline.cuh"
+#include "conv/hopper/variants.h"
+#include "conv/hopper/variants/image_bands.cuh"
+#include "conv/hopper/variants/resident.cuh"
+#include "conv/hopper/variants/resident.h"
+
+namespace fops {
+namespace hopper {
+namespace {
+
+constexpr int kRows = 64;  // of a wgmma: positions of a warpgroup
+
+// kLong and kFew: see image_bands.cu, whose lane map this is, too.
+template <int kFilters, int kWarpgroups, bool kLong, bool kFew>
+__global__ void __launch_bounds__(bound_with_wgmma(kAllThreads), 1)
+    tensor_core_image_bands_resident(const __grid_constant__ Dims d, const __grid_constant__ Plan plan,
+                              const __grid_constant__ Steps steps, Divisor by_width, const float* __restrict__ x,
+                              const float* __restrict__ k, float* __restrict__ y) {
+#if FOPS_SM_90A
+  using Layout = ColumnTile<kFilters>;
+  constexpr int kPositions = kWarpgroups * kRows;
+  extern __shared__ __align__(128) uint8_t dynamic[];
+  __shared__ ResidentShared shared;
+  uint8_t* const tiles = dynamic;
+  uint4* const pixels = reinterpret_cast<uint4*>(tiles + plan.steps * Layout::kStepBytes);
+  const float* const image = x + 1LL * blockIdx.z * d.C * d.H * d.W;
+  const int warp = __shfl_sync(0xffffffffu, threadIdx.x / 32, 0);  // warp-uniform, which the compiler sees
+  const bool needs_fallback = prepare<Layout, kPositions>(d, plan, steps, by_width, image, k, d.M,
+                                                          blockIdx.x * kPositions, warp, tiles, pixels, shared);
+  if (warp >= 4 * kWarpgroups) return;
+
+  constexpr int kSmall = kFew ? 2 * kFilters : kFilters;
+  float both[kFilters] = {}, small[kSmall / 2] = {}, sum[kLong ? kFilters : 1] = {};
+  const uint32_t weights = static_cast<uint32_t>(core_descriptor(shared_address(tiles), Layout::kUnit, 128));
+  const uint32_t corner = static_cast<uint32_t>(core_descriptor(shared_address(pixels), 0, 128)) + warp / 4 * kRows;
+  const uint32_t low = plan.chunks.slots() * plan.staged;
+  const auto multiply = [&](int begin, int end) {
+    image_bands::multiply<kFilters, 1>(both, small, corner, low, weights, steps.places[1], begin, end);
+  };
+  multiply(0, min(plan.steps, plan.chain));
+  wgmma_wait(both);
+  if constexpr (kLong) {
+#pragma unroll
+    for (int i = 0; i < kFilters; ++i) sum[i] = both[i];
+    int begin = plan.chain;
+    do {  // at least once, which the compiler is to know: else it waits behind each wgmma ("serialized")
+      multiply(begin, min(begin + plan.chain, plan.steps));
+      wgmma_wait(both);
+#pragma unroll
+      for (int i = 0; i < kFilters; ++i) sum[i] += both[i];
+      begin += plan.chain;
+    } while (begin < plan.steps);
+  }
+  wgmma_wait(small);
+
+  const int lane = threadIdx.x % 32, t = lane % 4, row = warp * 16 + lane / 4, plane = d.OH * d.OW;
+  const float image_unscale = inverse_power(shared.image.scale);
+  const int at[2] = {shared.offsets[row], shared.offsets[row + 8]};
+  float* const out = y + 1LL * blockIdx.z * d.M * plane;
+#pragma unroll
+  for (int i = 0; i < kFilters / 2; ++i) {
+    const int m = i / 4 * 8 + 2 * t + i % 2;
+    float v;
+    if constexpr (kLong) v = image_bands::scaled_sum<kFew>(sum, small, i);
+    else v = image_bands::scaled_sum<kFew>(both, small, i);
+    if (m < d.M && at[i % 4 / 2] >= 0) out[m * plane + at[i % 4 / 2]] = v * shared.unscale[m] * image_unscale;
+  }
+  if (needs_fallback) {
+    __syncwarp();
+    named_barrier(kResidentFallback, 128 * kWarpgroups);  // what is stored here comes after the above
+    fallback_block<128 * kWarpgroups>(d, shared, image, k, out, 0, kFilters, kPositions);
+  }
+#endif
+}
+
+template <int kFilters, int kWarpgroups>
+fops_status launch(const fops_conv& c, const Plan& plan, size_t shared, const float* x, const float* k, float* y,
+                   cudaStream_t stream) {
+  auto* kernel = c.C * c.K * c.K < kMinProducts ? tensor_core_image_bands_resident<kFilters, kWarpgroups, false, true>
+                 : plan.steps > plan.chain      ? tensor_core_image_bands_resident<kFilters, kWarpgroups, true, false>
+                                                : tensor_core_image_bands_resident<kFilters, kWarpgroups, false, false>;
+  FOPS_TRY(allow_shared(kernel, shared));
+  const dim3 grid(plan.spans, 1, static_cast<unsigned>(c.B));
+  kernel<<<grid, kAllThreads, shared, stream>>>(dims(c), plan, steps_for(c, plan),
+                                                Divisor(static_cast<uint32_t>(c.W)), x, k, y);
+  return launched("tensor-core");
+}
+
+template <int kFilters>
+fops_status run(const fops_conv& c, const Plan& all, int sms, const float* x, const float* k, float* y,
+                cudaStream_t stream, bool* taken) {
+  constexpr int kStep = ColumnTile<kFilters>::kStepBytes;
+  Plan plan;
+  size_t shared = 0;
+  *taken = true;
+  for (const int warpgroups : {1, 2})
+    if (plan_resident(c, all, warpgroups * kRows, kFilters, kStep, sms, &plan, &shared))
+      return warpgroups == 1 ? launch<kFilters, 1>(c, plan, shared, x, k, y, stream)
+                             : launch<kFilters, 2>(c, plan, shared, x, k, y, stream);
+  *taken = false;
+  return FOPS_OK;
+}
+
+}  // namespace
+
+fops_status run_image_bands_resident(const fops_conv& c, const Chunks& chunks, int chain, int sms, const float* x,
+                              const float* k, float* y, cudaStream_t stream, bool* taken) {
+  Plan all = {};  // one chunk
+  all.chunks = chunks, all.chunk_count = 1, all.chain = chain;
+  all.steps = all.first_steps = all.last_steps = chunks.steps_of(0);
+  all.threshold = min_scaled(static_cast<float>(c.C * c.K * c.K));
+  switch (ceil_div(c.M, 8)) {
+    case 1:
+    case 2: return run<16>(c, all, sms, x, k, y, stream, taken);
+    case 3: return run<24>(c, all, sms, x, k, y, stream, taken);
+    default: return run<32>(c, all, sms, x, k, y, stream, taken);
+  }
+}
+
+}  // namespace hopper
+}  // namespace fops

@@ -1,0 +1,284 @@
+// output_row_pairs.cu: the tiling, and pixels and weights from global to shared memory.
+#pragma once
+
+#include "conv/hopper/pipeline.cuh"
+#include "conv/hopper/variants/image_bands.cuh"
+
+namespace fops {
+namespace output_row_pairs {
+
+using image_bands::Band;
+
+// Three consumer warpgroups multiply and store, tile after tile; a producer warpgroup splits the next bands' pixels.
+constexpr int kConsumerGroups = 3, kProducerThreads = 128, kThreads = 128 * kConsumerGroups + kProducerThreads;
+constexpr int kConsumerRegisters = 136, kProducerRegisters = 104;  // 3 x 136 + 104 = 512: all that there are
+constexpr int kBuffers = 2;                                        // of bands
+static_assert(kConsumerGroups < kRowPairsWeights, "the consumers' own barriers come before");
+constexpr int kTile = 64;            // positions a warpgroup computes at a time: a wgmma's rows
+constexpr int kStride = kTile + 4;   // floats between two filters' outputs on their way out: 4 banks
+
+// kFull: slots of eight channels; kPair: a slot of up to four channels behind them, of a pixel and its right neighbour.
+template <int K_, int kFull_, bool kPair_, int kFilters_, int kRows_>
+struct Form {
+  static constexpr int K = K_, kFull = kFull_, kFilters = kFilters_, kRows = kRows_;
+  static constexpr bool kPair = kPair_;
+  static constexpr int kSlots = kFull + kPair, kChannels = 8 * kFull + 4 * kPair;
+  static constexpr int kUnits = kFull * K + kPair * ((K + 1) / 2);  // of eight of the depth, a row of a filter
+  static constexpr int kSteps = (kUnits + 1) / 2;                   // of wgmma
+  static constexpr int kColumns = kRows * kFilters;
+  static constexpr int kStored = (K + 2 * (kRows - 1)) * kFilters;  // columns of weights, zeros at both ends
+  static constexpr int kWeights = kSteps * 4 * kStored;             // entries of 16 bytes
+
+  // A unit's slot, and its column of the filter, or the first of two. One too many is the last one again.
+  static constexpr __host__ __device__ int slot(int unit) { return unit < kFull * K ? unit / K : kFull; }
+  static constexpr __host__ __device__ int column(int unit) {
+    return unit < kFull * K ? unit % K : 2 * ((unit < kUnits ? unit : kUnits - 1) - kFull * K);
+  }
+  // The first step that lies a constant distance before `step`: the same slots, and both units as many columns to the
+  // left. A lane derives the places of `step` from that step's, and needs no register for them.
+  static constexpr __host__ __device__ int like(int step) {
+    int other = 0;
+    while (slot(2 * other) != slot(2 * step) || slot(2 * other + 1) != slot(2 * step + 1) ||
+           column(2 * step) - column(2 * other) != column(2 * step + 1) - column(2 * other + 1))
+      ++other;
+    return other;
+  }
+};
+
+struct Tiling {
+  int rows;                            // output rows per band
+  int bands;                           // bands per image
+  int pad;                             // entries between a group of rows of pixels and the next one
+  uint32_t inverse_OW, inverse_group;  // of an output row's positions, and of a group's pixels
+  Divisor by_bands;
+  float threshold;               // smallest scaled magnitude that can be split: see ImageScale
+  bool separate_weight_staging;  // weights that are not split yet have room of their own
+
+  __host__ __device__ int staged(const Dims& d) const { return (rows + d.K - 1) * d.W; }  // pixels
+};
+
+// A slot's rows of pixels lie in groups of kRows; a group begins `of` entries of 16 bytes behind the one before. Where
+// a tile's positions reach the end of an output row they go on in the next group. `pad` unused entries between the
+// groups put the first position there into the banks behind the last one's, so that load_matrices meets no bank
+// conflict. (Without them it took a fifth longer.)
+template <int kRows>
+struct Groups {
+  int pixels, of;
+  __host__ __device__ Groups(const Dims& d, const Tiling& tiling) : pixels(kRows * d.W), of(pixels + tiling.pad) {}
+  static __host__ int pad(const Dims& d) { return (8 - (kRows * d.W - d.OW) % 8) % 8; }
+  // Entries from one slot to the next. Behind a band's pixels a tile's last row may read a few more.
+  __host__ __device__ int slot_entries(const Dims& d, const Tiling& tiling) const {
+    return (tiling.staged(d) + pixels - 1) / pixels * of + d.K;
+  }
+  __device__ int entry(int pixel, const Tiling& tiling) const {
+    return pixel + divide(pixel, tiling.inverse_group) * tiling.pad;
+  }
+};
+
+// What the warpgroups of a block tell one another.
+template <int kFilters>
+struct Shared {
+  uint64_t full[kBuffers], empty[kBuffers];  // a band has been staged; all its tiles have been multiplied
+  uint64_t room_is_free;                     // see split_weights
+  float image_unscale[kBuffers];             // what undoes its image's scale
+  uint32_t needs_fallback[kBuffers];         // the number, from 1, of the last band with an unsplittable value
+  unsigned task[kBuffers];                   // which task that is; behind the last one a number that none has
+  unsigned slots[2];                         // of ProducerTiles
+  float unscale[kFilters];                   // what undoes the filters' scales
+};
+
+// Which band of which image.
+struct Task {
+  long long image;
+  int h0, rows;  // its first output row, and how many
+  __device__ Task(const Tiling& tiling, const Dims& d, unsigned task) {
+    const unsigned i = tiling.by_bands.divide(task);
+    image = i, h0 = static_cast<int>(task - i * tiling.bands) * tiling.rows, rows = min(tiling.rows, d.OH - h0);
+  }
+};
+
+// A band into shared memory, split: [slot][high, low][pixel]. kSharing threads share its pixels. `left`: values of a
+// plane from the band's first on; what lies past them meets outputs that are not stored, and is the last value again,
+// so that no branch comes between loads. So is what lies past the last channel, for zero weights.
+template <typename F, int kSharing>
+__device__ __forceinline__ Band stage_band(const Dims& d, const Tiling& tiling, const float* __restrict__ band,
+                                           int left, float scale, int thread, uint4* to) {
+  const Groups<F::kRows> groups(d, tiling);
+  const int plane = d.H * d.W, count = tiling.staged(d), slot_stride = groups.slot_entries(d, tiling);
+  Band seen;
+  constexpr int kOnce = 4 / F::kSlots, kRows = kOnce * F::kSlots;  // pixels of a thread at a time: 32 loads in flight
+#pragma unroll 1
+  for (int at = thread; at < count; at += kOnce * kSharing) {
+    float v[kRows][8], scales[kRows];
+#pragma unroll
+    for (int n = 0; n < kRows; ++n) {
+      const int pixel = min(at + n / F::kSlots * kSharing, left - 1), s = n % F::kSlots;
+      const float *here = band + pixel, *next = band + min(pixel + 1, left - 1);
+      scales[n] = scale;
+#pragma unroll
+      for (int e = 0; e < 8; ++e) {
+        const bool pair = s == F::kFull;
+        v[n][e] = __ldg((pair && e >= 4 ? next : here) + min(8 * s + (pair ? e % 4 : e), d.C - 1) * plane);
+      }
+    }
+#pragma unroll
+    for (int n = 0; n < kRows; ++n)
+#pragma unroll
+      for (int e = 0; e < (n % F::kSlots == F::kFull ? 4 : 8); ++e)
+        seen.smallest = min(seen.smallest, nonzero_bits(v[n][e]));
+    const image_bands::SplitRows<kRows> split(v, scales);
+    seen.infinite |= split.infinite;
+#pragma unroll
+    for (int n = 0; n < kRows; ++n)
+      if (const int pixel = at + n / F::kSlots * kSharing; pixel < count) {
+        const int s = n % F::kSlots, entry = groups.entry(pixel, tiling);
+        split.store(n, to + 2 * s * slot_stride + entry, to + (2 * s + 1) * slot_stride + entry);
+      }
+  }
+  return seen;
+}
+
+// A block's tasks, as the producer warps go through them (scheduler.cuh); they tell the others by Shared::task.
+struct ProducerTiles {
+  unsigned now, next, claimed;
+  int slot = 0;
+  __device__ ProducerTiles() : now(blockIdx.x), next(now + gridDim.x), claimed(next + gridDim.x) {}
+  __device__ void advance(unsigned* slots, unsigned* tile_counter) {
+    if (threadIdx.x % kProducerThreads == 0) {
+      slots[slot] = claimed;
+      // Waited for in the next task.
+      claimed = tile_counter ? 3 * gridDim.x + atomicAdd(tile_counter, 1u) : claimed + gridDim.x;
+    }
+    named_barrier(kRowPairsProducers, kProducerThreads);
+    now = next, next = slots[slot];
+    slot ^= 1;  // the other warps may still read this one
+  }
+};
+
+// Stages the band numbered `number`, from 1, in `buffer`. By kSharing threads.
+template <typename F, int kSharing>
+__device__ __forceinline__ void stage_task(const Dims& d, const Tiling& tiling, Shared<F::kFilters>& shared,
+                                           const float* __restrict__ x, unsigned at, const ImageScale& by,
+                                           int thread, uint32_t number, int buffer, uint4* pixel_stages) {
+  const Task task(tiling, d, at);
+  const int pixels = d.H * d.W, slot_stride = Groups<F::kRows>(d, tiling).slot_entries(d, tiling);
+  const Band seen = stage_band<F, kSharing>(d, tiling, x + task.image * d.C * pixels + task.h0 * d.W,
+                                            pixels - task.h0 * d.W, by.scale, thread,
+                                            pixel_stages + buffer * 2 * F::kSlots * slot_stride);
+  if (seen.infinite || seen.smallest < nonzero_bits(by.minimum)) shared.needs_fallback[buffer] = number;
+  if (thread == 0) shared.image_unscale[buffer] = 1.0f / by.scale, shared.task[buffer] = at;
+}
+
+// The block's first band, by all its threads: nothing else hides the time that it takes.
+template <typename F>
+__device__ __forceinline__ void stage_first(const Dims& d, const Tiling& tiling, Shared<F::kFilters>& shared,
+                                            const float* __restrict__ x, uint4* pixel_stages) {
+  const Task task(tiling, d, blockIdx.x);
+  const int count = d.C * d.H * d.W;
+  const ImageScale by = hopper::scale_of(x + task.image * count, count, tiling.threshold);
+  stage_task<F, kThreads>(d, tiling, shared, x, blockIdx.x, by, threadIdx.x, 1, 0, pixel_stages);
+}
+
+// What the fourth warpgroup does: band after band, each with its image's scale.
+template <typename F>
+__device__ __forceinline__ void stage_bands(const Dims& d, const Tiling& tiling, Shared<F::kFilters>& shared,
+                                            const float* __restrict__ x, uint4* pixel_stages, unsigned* tile_counter) {
+  const int thread = threadIdx.x % kProducerThreads, lane = thread % 32, warp = thread / 32, pixels = d.H * d.W;
+  const unsigned tasks = static_cast<unsigned>(d.B * tiling.bands);
+  const Groups<F::kRows> groups(d, tiling);
+  const int slot_stride = groups.slot_entries(d, tiling), rows = (slot_stride - d.K) / groups.of;
+  // Every warp looks at an image's sample, so that none waits for another.
+  const auto sample_of = [&](unsigned task) {
+    const int count = d.C * pixels;
+    return hopper::ImageSample<float>(x + Task(tiling, d, task).image * count, count);
+  };
+  const auto fetch = [&](unsigned task) {  // into L2
+    const Task its(tiling, d, task);
+    const char* from = reinterpret_cast<const char*>(x + its.image * d.C * pixels + its.h0 * d.W);
+    const int bytes = min(tiling.staged(d), pixels - its.h0 * d.W) * 4;
+    for (int c = warp; c < d.C; c += kProducerThreads / 32)
+      for (int i = lane * 128; i < bytes; i += 32 * 128) prefetch_l2(from + 4LL * c * pixels + i);
+  };
+  ProducerTiles schedule;
+  PipelineState state;
+  uint32_t number = 0;
+  if (!tiling.separate_weight_staging) {  // stage_first has staged it
+    schedule.advance(shared.slots, tile_counter);
+    number = 1;
+    if (schedule.now < tasks) fetch(schedule.now);
+    barrier_wait(&shared.room_is_free, 0);
+  }
+  // What a tile reads between two groups of rows and behind the last meets zero weights: no NaN may be there.
+  for (int i = thread; i < kBuffers * 2 * F::kSlots * rows; i += kProducerThreads) {
+    uint4* behind = pixel_stages + i / rows * slot_stride + i % rows * groups.of + groups.pixels;
+    for (int n = 0; n < tiling.pad + (i % rows == rows - 1 ? d.K : 0); ++n) behind[n] = make_uint4(0, 0, 0, 0);
+  }
+  if (!tiling.separate_weight_staging) {
+    barrier_arrive(&shared.full[0]);
+    state.next(kBuffers);
+  }
+  auto sample = sample_of(min(schedule.now, tasks - 1));
+#pragma unroll 1
+  for (; schedule.now < tasks; schedule.advance(shared.slots, tile_counter)) {
+    const ImageScale by = sample.scale(tiling.threshold);
+    ++number;
+    if (schedule.next < tasks) {  // while this one is staged
+      sample = sample_of(schedule.next);
+      fetch(schedule.next);
+    }
+    barrier_wait(&shared.empty[state.stage], state.phase ^ 1);
+    stage_task<F, kProducerThreads>(d, tiling, shared, x, schedule.now, by, thread, number, state.stage, pixel_stages);
+    barrier_arrive(&shared.full[state.stage]);
+    state.next(kBuffers);
+  }
+  barrier_wait(&shared.empty[state.stage], state.phase ^ 1);
+  if (thread == 0) shared.task[state.stage] = tasks;
+  barrier_arrive(&shared.full[state.stage]);
+}
+
+__host__ __device__ inline int room_stride(int taps) { return taps | 1; }  // odd: other filters, other banks
+
+// Weights into shared memory, split: [step][half of the depth][high, low][column][8 halves]; columns are [row of the
+// filters, the last one first][filter], between rows of zeros. `room`: where they lie unsplit meanwhile, for each is
+// read from several places. *unscale of F::kFilters filters undoes their scales. Returns whether a weight is
+// unsplittable. Called by the consumer threads. The others stage meanwhile, but where `room` lies where bands will:
+// then they wait for `room_is_free`.
+template <typename F>
+__device__ bool split_weights(const Dims& d, float threshold, const float* __restrict__ k, float* room,
+                              uint64_t* room_is_free, uint4* weights, float* unscale) {
+  constexpr int kAll = 128 * kConsumerGroups, kWarps = kAll / 32, K = F::K;
+  const int taps = d.C * K * K, stride = room_stride(taps);
+  static_assert(F::kFilters % kWarps == 0, "");
+  const bool needs_fallback = hopper::filter_scales<kWarps, F::kFilters / kWarps, 10>(
+      d, taps, threshold, k, unscale, [&](int m, int i, float v) { room[m * stride + i] = v; });
+  named_barrier(kRowPairsWeights, kAll);
+#pragma unroll 2
+  for (int i = threadIdx.x; i < 2 * F::kSteps * F::kStored; i += kAll) {
+    const int unit = i / F::kStored, column = i % F::kStored;
+    const int m = column % F::kFilters, p = K + F::kRows - 2 - column / F::kFilters, slot = F::slot(unit);
+    const float scale = 1.0f / unscale[m];
+    const bool real = unit < F::kUnits && p >= 0 && p < K, pair = slot == F::kFull;
+    float v[8];
+#pragma unroll
+    for (int e = 0; e < 8; ++e) {
+      const int c = 8 * slot + (pair ? e % 4 : e), q = F::column(unit) + (pair ? e / 4 : 0);
+      v[e] = real && c < d.C && q < K ? room[m * stride + (c * K + p) * K + q] * scale : 0.0f;
+    }
+    uint32_t hi[4], lo[4];
+#pragma unroll
+    for (int e = 0; e < 4; ++e) {
+      const SplitPair parts = split_pair(v[2 * e], v[2 * e + 1]);
+      hi[e] = parts.hi, lo[e] = parts.lo;
+    }
+    uint4* to = weights + 2 * unit * F::kStored + column;
+    to[0] = make_uint4(hi[0], hi[1], hi[2], hi[3]);
+    to[F::kStored] = make_uint4(lo[0], lo[1], lo[2], lo[3]);
+  }
+  bulk_fence();
+  __syncwarp();
+  if (threadIdx.x % 32 == 0) barrier_arrive(room_is_free);
+  return named_barrier_or(kRowPairsWeights, kAll, needs_fallback);
+}
+
+}  // namespace output_row_pairs
+}  // namespace fops

@@ -1,0 +1,207 @@
+// One channel, few filters: a column of the product is four neighbouring outputs, where pixel_columns.cu has one.
+//
+//   weights of output s of a column, K = 5:   s = 0   k0 k1 k2 k3 k4  0  0  0
+//                                             s = 1    0 k0 k1 k2 k3 k4  0  0
+//                                             s = 2    0  0 k0 k1 k2 k3 k4  0
+//                                             s = 3    0  0  0 k0 k1 k2 k3 k4
+//
+// With few filters, loading pixels takes longer than multiplying them. Here K + 3 pixels of a row serve four outputs.
+// With up to four filters a column has two rows of outputs: rows 0-3 of the product make the upper one, 4-7 the lower.
+// Costs: half as many products again, with zeros.
+// Gains: a third of the loads.
+#include "conv/hopper/variants/quad_columns.cuh"
+
+#include <type_traits>
+
+#include "conv/cuda/kernels.h"
+#include "conv/hopper/fallback.cuh"
+#include "conv/hopper/pipeline.cuh"
+#include "conv/hopper/scheduler.cuh"
+#include "conv/hopper/variants.h"
+#include "gpu/band_scale.cuh"
+#include "gpu/divide.cuh"
+
+namespace fops {
+namespace {
+
+using namespace quad_columns;
+
+// The lane map. One mma: D (16 x 8) += A (16 x 16) x B (16 x 8). Lane 4g + t of a warp, g = 0..7, t = 0..3, holds
+//
+//   A: weights of output s    pairs of pixels      B: pixels            D: sums, float32
+//                   0 1 2 3   4 5 6 7              column  g            columns  2t, 2t+1
+//   row g      hi   t -> a0   t -> a2   filter g   pair t      -> b0    row g      -> d0 d1   high sums
+//   row g + 8  lo   t -> a1   t -> a3              pair t + 4  -> b1    row g + 8  -> d2 d3   low sums
+//
+// Column g is column g / 2 + g % 2 * 4 of the eight of a turn, so that four lanes store 64 bytes in a row.
+
+struct Tiling {
+  int rows;         // output rows per band
+  int bands;        // bands per image
+  int words;        // of one staged copy of the pixels
+  bool vector_in;   // every band of x begins on the boundary of four pixels, and is a whole number of them
+  bool vector_out;  // y begins on a 16-byte boundary
+  Divisor by_bands;
+};
+
+constexpr int min_blocks(int K) { return K == 7 ? 3 : 4; }  // registers: 80 or 48 for the weights alone
+
+// A block stays on its SM, its weights in registers, and walks over bands. With more than eight filters
+// every second warp has the upper eight. The grid's z are slices of a small batch's bands: blocks that take turns at a
+// band's columns. Each stages all of it: the scale, and with it the results, are to be the same in every batch.
+template <int K, bool kTwoRows, typename X>
+__global__ void __launch_bounds__(kThreads, min_blocks(K))
+    tensor_core_quad_columns(Dims d, Tiling tiling, bool half, const X* __restrict__ x, const float* __restrict__ k,
+                             float* __restrict__ y, unsigned* tile_counter) {
+  constexpr int kTaps = K * K;
+  extern __shared__ __align__(16) uint32_t shared[];
+  __shared__ unsigned scratch, slot;
+  const int warp = threadIdx.x / 32, tiles = d.M > 8 ? 2 : 1, tile = warp % tiles;
+  uint32_t *hi = shared, *lo = shared + tiling.words;
+  X* waiting = reinterpret_cast<X*>(shared + 2 * tiling.words);
+
+  const float minimum = half ? 0.0f : min_scaled(kTaps);
+  const auto [filter_scale, fits] = weight_scale(k, d.M * kTaps, minimum, kThreads, &scratch);
+  uint32_t finite = fits;  // kept as it is: the compiler would keep, and spill, what it was computed from
+  asm volatile("" : "+r"(finite));
+  const float unscale = 1.0f / kImageScale / filter_scale;
+  uint32_t weights[kShifts][steps(K)][4];
+  load_weights<K, kTwoRows>(k, d.M, tile, filter_scale, half, weights);
+
+  Columns columns;
+  columns.OW = d.OW, columns.words_per_row = d.W / 2;
+  columns.per_row = d.OW / kShifts;
+  const int plane = d.OH * d.OW, pad = (kTwoRows ? d.W / 2 : 0) + kShifts;
+  const bool waits = kWaits<X> && tiling.vector_in;
+  // The pixels of a task, and how many.
+  const auto pixels_of = [&](unsigned task, const X** source) {
+    const long long image = tiling.by_bands.divide(task);
+    const int h0 = static_cast<int>(task - image * tiling.bands) * tiling.rows;
+    *source = x + (image * d.H + h0) * d.W;
+    return (min(tiling.rows, d.OH - h0) + K - 1) * d.W;
+  };
+  const X* next;
+  const unsigned tasks = static_cast<unsigned>(d.B * tiling.bands);
+  PersistentTiles schedule;
+  if (waits && schedule.now < tasks) {
+    const int count = pixels_of(schedule.now, &next);
+    fetch(next, count, waiting);
+  }
+  for (; schedule.now < tasks; schedule.advance(&slot)) {
+    const long long image = tiling.by_bands.divide(schedule.now);
+    const int h0 = static_cast<int>(schedule.now - image * tiling.bands) * tiling.rows;
+    const int rows = min(tiling.rows, d.OH - h0), count = (rows + K - 1) * d.W;
+    const X* source = x + (image * d.H + h0) * d.W;
+    float* out = y + image * d.M * plane + h0 * d.OW;
+
+    copy_async_wait_all();
+    bool exact = waits ? stage<false>(waiting, count, pad, true, kImageScale, hi, lo)
+                       : stage<false>(source, count, pad, tiling.vector_in, kImageScale, hi, lo);
+    exact = !__syncthreads_or(!exact);  // pixels are: this is all they cost
+    schedule.claim(&slot, tile_counter);
+    float scale = kImageScale;  // 0: none fits
+    const auto stage_again = [&](const X* from, bool vector) {
+      scale = finite ? band_scale<kThreads>(from, count, minimum, &scratch) : 0.0f;
+      if (scale != 0.0f) stage<true>(from, count, pad, vector, scale, hi, lo);
+    };
+    if (!exact || !finite) {
+      waits ? stage_again(waiting, true) : stage_again(source, tiling.vector_in);
+      __syncthreads();
+    }
+    // The next band is in flight while this one is multiplied, and not sooner: what waits may have been staged twice.
+    if (schedule.next < tasks) {
+      const int more = pixels_of(schedule.next, &next);
+      if (waits) fetch(next, more, waiting);
+      else prefetch_l2(next, more * static_cast<int>(sizeof(X)), kThreads);
+    }
+    if (scale == 0.0f) {
+      fallback_image_band(source - h0 * d.W, k, out - h0 * d.OW, 1, d.H, d.W, d.M, K, h0, rows,
+                  blockIdx.z * kThreads + threadIdx.x, gridDim.z * kThreads);
+      __syncthreads();
+      continue;
+    }
+    const float rescale = kImageScale / scale;
+
+    columns.rows = rows;
+    columns.count = (kTwoRows ? (rows + 1) / 2 : rows) * columns.per_row;
+    const int first = (blockIdx.z * kWarps + warp) / tiles * kColumns, step = gridDim.z * kWarps / tiles * kColumns;
+    const auto products = [&](auto exactly, auto vector) {
+      multiply<exactly, vector, K, kTwoRows>(weights, columns, tile, d.M, exactly ? unscale * rescale : unscale,
+                                             rescale, hi, lo, out, plane, first, step);
+    };
+    const bool simple = exact || half;
+    if (tiling.vector_out)
+      simple ? products(std::true_type(), std::true_type()) : products(std::false_type(), std::true_type());
+    else
+      simple ? products(std::true_type(), std::false_type()) : products(std::false_type(), std::false_type());
+    __syncthreads();
+  }
+}
+
+// Bytes of a band's outputs, evened out over an image's bands. Measured on an H200: docs/notebook.md.
+constexpr int64_t kBand = 40 << 10;
+constexpr size_t kEveryGpu = 98 * 1024;  // what every GPU from sm_80 on gives a block
+
+size_t shared_bytes(const Tiling& tiling, bool waits) {
+  return (2 + 2 * waits) * sizeof(uint32_t) * tiling.words;  // a waiting pixel takes as much as a pair
+}
+
+Tiling tiling_for(const fops_conv& c) {
+  Tiling tiling = {};
+  const int64_t OH = out_h(c), OW = out_w(c);
+  const int64_t maximum = std::max<int64_t>(1, kBand / 4 / c.M / OW);
+  int64_t rows = ceil_div(OH, ceil_div(OH, maximum));
+  while (rows < OH && rows % 2 != 0) ++rows;  // pairs of rows
+  tiling.rows = static_cast<int>(rows);
+  tiling.bands = static_cast<int>(ceil_div(OH, rows));
+  tiling.by_bands = Divisor(static_cast<uint32_t>(tiling.bands));
+  tiling.words = static_cast<int>(ceil_div((rows + c.K) * c.W / 2 + kShifts, 4) * 4);
+  return tiling;
+}
+
+template <int K, bool kTwoRows>
+fops_status run(const fops_conv& c, bool half, const void* x, const float* k, float* y, cudaStream_t stream) {
+  const Dims d = dims(c);
+  Tiling tiling = tiling_for(c);
+  const bool whole = tiling.bands == 1;
+  tiling.vector_out = reinterpret_cast<uintptr_t>(y) % 16 == 0;
+  tiling.vector_in = d.H * d.W % 4 == 0 && (whole || (tiling.rows * d.W % 4 == 0 && (K - 1) * d.W % 4 == 0)) &&
+                     reinterpret_cast<uintptr_t>(x) % (4 * (c.x_type == FOPS_UINT8 ? 1 : 4)) == 0;
+  return with_input(c, x, [&](auto typed) {
+    using In = std::remove_cv_t<std::remove_pointer_t<decltype(typed)>>;
+    auto* kernel = tensor_core_quad_columns<K, kTwoRows, In>;
+    const size_t shared = shared_bytes(tiling, kWaits<In> && tiling.vector_in);
+    FOPS_TRY(allow_shared(kernel, shared));
+    return in_pieces(d.B, tiling.bands, [&](long long first, long long count) {
+      Dims piece = d;
+      piece.B = count;
+      unsigned grid = 0;
+      FOPS_TRY(resident_grid(kernel, kThreads, shared, count * tiling.bands, &grid));
+      const int64_t columns = ceil_div(tiling.rows, kTwoRows ? 2 : 1) * (d.OW / kShifts) * (d.M > 8 ? 2 : 1);
+      unsigned slices = 1;
+      FOPS_TRY(slices_for(count * tiling.bands, ceil_div(columns, kWarps * kColumns), &slices));
+      TileCounter tile_counter(stream);
+      FOPS_TRY(tile_counter.reserve(count * tiling.bands, grid));
+      kernel<<<dim3(grid, 1, slices), kThreads, shared, stream>>>(
+          piece, tiling, half, typed + first * d.H * d.W, k, y + first * d.M * d.OH * d.OW, tile_counter.counters());
+      return launched("tensor-core");
+    });
+  });
+}
+
+}  // namespace
+
+bool takes_quad_columns(const fops_conv& c) {
+  return takes_any(c) && c.C == 1 && (c.K == 5 || c.K == 7) && c.M <= (c.K == 5 ? 16 : 8) && out_w(c) % kShifts == 0 &&
+         out_h(c) * out_w(c) % 8 == 0 && out_w(c) > kShifts && c.H <= 1 << 15 && c.W <= 1024 &&
+         shared_bytes(tiling_for(c), true) <= kEveryGpu;
+}
+
+fops_status run_quad_columns(const fops_conv& c, bool half, const void* x, const float* k, float* y,
+                                         cudaStream_t stream) {
+  if (c.K == 5)
+    return c.M <= 4 ? run<5, true>(c, half, x, k, y, stream) : run<5, false>(c, half, x, k, y, stream);
+  return c.M <= 4 ? run<7, true>(c, half, x, k, y, stream) : run<7, false>(c, half, x, k, y, stream);
+}
+
+}  // namespace fops

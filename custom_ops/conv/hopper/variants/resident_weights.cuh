@@ -1,0 +1,163 @@
+// Resident kernels: a block splits the weights of its own filters, to the layout that pack_weights gives the others.
+//
+//   raw     eight filters per warp, `pitch` floats apart, zeros behind each   a warp copies its own, and splits them
+//   table   where each of a unit's eight weights is, in a raw filter          computed by other warps meanwhile
+//   tiles   step after step                          lane 4 f + e has weights 2 e and 2 e + 1 of a unit of filter f
+#pragma once
+
+#include "conv/hopper/pipeline.cuh"
+#include "conv/hopper/split.cuh"
+
+namespace fops {
+namespace hopper {
+
+constexpr int kPackers = 256;                   // threads
+constexpr int kTogether = 8;                    // filters of a warp
+constexpr int kMaxResidentSteps = 64;           // at most
+constexpr int kUnitsAhead = 6;                  // that a warp splits together
+constexpr int kUnitsBehind = 4 * kUnitsAhead;   // the last one in the table, with zeros: warps may read so far
+
+// Floats from one raw filter to the next, the zeros behind it included: 4 more than a multiple of 32. So lanes with
+// eight filters and four pairs of channels, or neighbours, share a bank by twos at most; close together, eight would.
+__host__ __device__ inline int resident_pitch(int count) { return (count + 31) / 32 * 32 + 4; }
+__host__ __device__ inline size_t resident_raw_bytes(int count, int filters) {
+  return sizeof(float) * filters * resident_pitch(count);
+}
+
+// A unit's row of the table: byte offsets in a filter, two a word, of its eight weights; that of a zero where one is
+// missing, and for units behind the last.
+__device__ inline uint4 resident_weights_at(const Dims& d, const Plan& plan, const Steps& steps, int unit) {
+  int chunk = 0, step = unit / 2;
+  for (; chunk < plan.chunk_count - 1 && step >= plan.first_steps; ++chunk) step -= plan.first_steps;
+  const bool last = chunk == plan.chunk_count - 1;
+  const uint16_t origin = last && step >= plan.last_steps ? kNoUnit : steps.origins[last][2 * step + unit % 2];
+  const int channel = plan.chunks.slot(chunk * plan.chunks.per_chunk).channel + (origin >> 8);
+  const int p = origin >> 4 & 15, q = origin & 15, first = (channel * d.K + p) * d.K + q, zero = d.C * d.K * d.K;
+  const int channels = channel < 8 * plan.chunks.full ? 8 : plan.chunks.narrow, shift = __ffs(channels) - 1;
+  uint32_t words[4];
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    uint32_t at[2];
+#pragma unroll
+    for (int n = 0; n < 2; ++n) {
+      const int e = 2 * i + n, c = e & (channels - 1), column = e >> shift;
+      const bool real = (origin != kNoUnit) & (channel + c < d.C) & (q + column < d.K);
+      at[n] = sizeof(float) * (real ? first + c * d.K * d.K + column : zero);
+    }
+    words[i] = at[0] | at[1] << 16;
+  }
+  return make_uint4(words[0], words[1], words[2], words[3]);
+}
+
+// How a tile of filters lies in shared memory: bytes of a step, from its first unit to its second one, and from high
+// halves to low ones; and where a filter's row begins.
+struct RowTile {  // 64 filters, the low halves behind them
+  static constexpr int kFilters = kTileRows, kStepBytes = 2 * kTileBytes, kUnit = kTileDepth, kLow = kTileBytes;
+  __device__ static int row(int filter) { return filter * 16; }
+};
+struct StackedTile {  // 32 filters, high and low halves by eights
+  static constexpr int kFilters = kTileRows / 2, kStepBytes = kTileBytes, kUnit = kTileDepth, kLow = 8 * 16;
+  __device__ static int row(int filter) { return filter / 8 * 256 + filter % 8 * 16; }
+};
+template <int kCount>
+struct ColumnTile {  // unit after unit, with kCount filters' high halves, then the low ones: see image_bands.cu
+  static constexpr int kFilters = kCount, kStepBytes = 4 * kCount * 16, kUnit = 2 * kCount * 16, kLow = kCount * 16;
+  __device__ static int row(int filter) { return filter * 16; }
+};
+
+// Warps have eight filters each; where there are more warps they share the units.
+template <typename Layout>
+struct ResidentWeights {
+  static constexpr int kFilters = Layout::kFilters, kGroups = kFilters / kTogether, kWarps = kPackers / 32;
+  static constexpr int kShare = kWarps / kGroups;
+  static_assert(kShare == 1 || kShare == 2 || kShare == 4, "or their units do not follow one another evenly");
+
+  int lane, first, real, share;  // the warp's first filter, how many of its are there, and which units are its own
+  int count, pitch;              // weights of a filter; floats from one to the next
+  float* all;                    // the warp's raw filters
+  const char* raw;               // the lane's
+
+  __device__ ResidentWeights(const Dims& d, float* room, int filters)
+      : lane(threadIdx.x % 32), first(threadIdx.x / 32 % kGroups * kTogether), real(min(kTogether, filters - first)),
+        share(threadIdx.x / 32 / kGroups), count(d.C * d.K * d.K), pitch(resident_pitch(count)),
+        all(room + first * pitch), raw(reinterpret_cast<const char*>(all + lane / 4 * pitch)) {}
+
+  // Copies the warp's filters, or its share of them; k: the tile's. Not the last one again where fewer than eight are
+  // left: many blocks would then wait for the same lines of L2.
+  __device__ void fetch(const float* k) const {
+    const float* from = k + (first + lane / 4) * count;  // four lanes a filter
+    float* to = all + lane / 4 * pitch;
+    const int end = share < kShare && lane / 4 < real ? count : 0, begin = lane % 4 + 4 * share;
+    if (count % 4 == 0 && reinterpret_cast<uintptr_t>(k) % 16 == 0) {
+#pragma unroll 4
+      for (int i = 4 * begin; i < end; i += 16 * kShare)
+        copy_async_16(reinterpret_cast<__half*>(to + i), reinterpret_cast<const __half*>(from + i), true);
+    } else {
+#pragma unroll 4
+      for (int i = begin; i < end; i += 4 * kShare) copy_async_4(shared_address(to + i), from + i);
+    }
+    if (share == 0) all[lane / 4 * pitch + count + lane % 4] = 0.0f;
+    copy_async_wait_all();
+    __syncwarp();  // before a named barrier, too: lanes had different numbers of turns
+    if (kShare > 1) named_barrier(kResidentWeights, kPackers);
+  }
+
+  // The scale of the lane's filter; unscale[filter] undoes it, or is 0 where it has none: then *fits is false.
+  __device__ float choose_scale(float threshold, float* unscale, bool* fits) const {
+    uint32_t largest = 0, smallest = ~0u;  // twice a magnitude's bits, and as nonzero_bits
+#pragma unroll 4
+    for (int i = lane % 4; i < (count + 3) / 4; i += 4) {
+      const float4 v = reinterpret_cast<const float4*>(raw)[i];
+#pragma unroll
+      for (int n = 0; n < 4; ++n) {
+        const uint32_t twice = 2 * __float_as_uint(n == 0 ? v.x : n == 1 ? v.y : n == 2 ? v.z : v.w);
+        largest = max(largest, twice), smallest = min(smallest, twice - 1);
+      }
+    }
+#pragma unroll
+    for (int i = 1; i < 4; i *= 2) {
+      largest = max(largest, __shfl_xor_sync(0xffffffffu, largest, i));
+      smallest = min(smallest, __shfl_xor_sync(0xffffffffu, smallest, i));
+    }
+    const float maximum = __uint_as_float(largest / 2);  // NaN comes out as NaN: no number is less
+    const bool finite = maximum < kLargestScaled;
+    const float scale = finite ? scale_for(maximum) : 1.0f, undo = inverse_power(scale);
+    *fits = lane / 4 >= real || (finite && smallest >= nonzero_bits(threshold * undo));
+    if (lane % 4 == 0 && share == 0 && lane / 4 < real) unscale[first + lane / 4] = *fits ? undo : 0.0f;
+    return scale;
+  }
+
+  // Splits the warp's filters, or its share of their units, into the tiles.
+  __device__ void split(const uint4* table, int steps, float scale, uint8_t* tiles) const {
+    constexpr int kAhead = kUnitsAhead, kStep = Layout::kStepBytes;
+    if (share >= kShare) return;
+    const int units = (2 * steps - share + kShare - 1) / kShare;
+    const uint32_t* at = reinterpret_cast<const uint32_t*>(table + share) + lane % 4;
+    uint8_t* to = tiles + share / 2 * kStep + share % 2 * Layout::kUnit + Layout::row(first + lane / 4) + lane % 4 * 4;
+#pragma unroll 1
+    for (int begin = 0; begin < units; begin += kAhead) {
+      uint32_t place[kAhead];
+      float v[kAhead][2];
+#pragma unroll
+      for (int n = 0; n < kAhead; ++n) place[n] = at[4 * kShare * n];
+#pragma unroll
+      for (int n = 0; n < kAhead; ++n) {
+        v[n][0] = *reinterpret_cast<const float*>(raw + (place[n] & 0xffff)) * scale;
+        v[n][1] = *reinterpret_cast<const float*>(raw + (place[n] >> 16)) * scale;
+      }
+#pragma unroll
+      for (int n = 0; n < kAhead; ++n) {
+        const SplitPair parts = split_pair(v[n][0], v[n][1]);
+        uint8_t* const here = to + (kShare == 1 ? n / 2 * kStep + n % 2 * Layout::kUnit : n * (kShare / 2 * kStep));
+        if (begin + n < units) {
+          *reinterpret_cast<uint32_t*>(here) = parts.hi;
+          *reinterpret_cast<uint32_t*>(here + Layout::kLow) = parts.lo;
+        }
+      }
+      at += 4 * kShare * kAhead, to += kAhead * kShare / 2 * kStep;
+    }
+  }
+};
+
+}  // namespace hopper
+}  // namespace fops

@@ -1,0 +1,144 @@
+// shifted_filters.cu and shifted_filters_pipelined.cu: the tiling, the weights as operands, and the staging of a band.
+#pragma once
+
+#include "conv/cuda/dims.h"
+#include "gpu/divide.cuh"
+#include "gpu/isa/bulk_copy.cuh"
+#include "gpu/isa/halves.cuh"
+#include "gpu/isa/shared_memory.cuh"
+#include "gpu/largest.cuh"
+
+namespace fops {
+namespace shifted_filters {
+
+// Neighbouring outputs of a row that 8 pixels serve: a column of the product stands for so many.
+__host__ __device__ constexpr int shifts(int K) { return 9 - K; }
+// Filters of a wgmma's 64 rows: a filter has a row for each shift.
+__host__ __device__ constexpr int tile_filters(int K) { return 64 / shifts(K); }
+// Steps of a chain: K units of 8 pixels, two a step.
+__host__ __device__ constexpr int steps(int K) { return (K + 1) / 2; }
+// Units that a thread makes together: they overlap, and what they share is rounded once.
+__host__ __device__ constexpr int run(int K) { return K == 7 ? 4 : 2; }
+
+constexpr int kAhead = 2;  // bands of pixels that wait in shared memory
+
+// A block is of one part of the filters. Its tasks are pieces of bands.
+struct Tiling {
+  int filters, parts;  // of y; parts of d.M of them each
+  bool two;            // a part has a tile per warpgroup, `split` filters the first; else warpgroups share its columns
+  int split;
+  int rows, bands;     // output rows per band, bands per image
+  int per_row;         // columns per row
+  int front;           // 16-byte words in front of the pixels that wait: two bands' units, or at first the weights
+  int raw;             // pixels of a band, rounded up
+  int runs;            // of a row: see run()
+  int slices, turns;   // pieces of a band, and turns of a piece
+  unsigned tasks;      // bands of all images, times pieces
+  bool vector_in, vector_out;
+  uint32_t inverse_runs;
+  Divisor by_bands, by_slices;
+  __host__ __device__ int units(int K) const { return (rows + K - 1) * per_row; }
+};
+
+// Brings `count` pixels to where they wait, by all of the block's threads.
+template <int kThreads, typename X>
+__device__ void fetch(const X* source, int count, X* waiting) {
+#pragma unroll 4
+  for (int i = threadIdx.x; i < count; i += kThreads) waiting[i] = source[i];
+}
+
+// Makes units of `count` waiting pixels (even, as rows are): 8 neighbouring ones from every shifts(K)-th on, scaled and
+// rounded to half, and with kResidue what the rounding left. Past the last pixel lie zeros. Returns whether all that
+// this thread saw were exact in half.
+template <int K, bool kResidue, int kThreads, typename X>
+__device__ bool stage(const Tiling& tiling, int W, const X* waiting, int count, float scale, uint4* hi, uint4* lo,
+                      int thread = threadIdx.x) {
+  constexpr int kRun = run(K), kStep = shifts(K) / 2, kWords = 4 + (kRun - 1) * kStep;
+  bool exact = true;
+  for (int i = thread; i < (tiling.rows + K - 1) * tiling.runs; i += kThreads) {
+    const int row = divide(i, tiling.inverse_runs), column = (i - row * tiling.runs) * kRun;
+    const int first = row * W + column * shifts(K);
+    uint32_t high[kWords], low[kWords];
+#pragma unroll
+    for (int w = 0; w < kWords; ++w) {
+      float a = 0.0f, b = 0.0f;
+      if (first + 2 * w < count) {
+        const X* two = waiting + first + 2 * w;
+        if constexpr (sizeof(X) == 4) {
+          const float2 v = *reinterpret_cast<const float2*>(two);
+          a = v.x * scale, b = v.y * scale;
+        } else {
+          const uchar2 v = *reinterpret_cast<const uchar2*>(two);
+          a = v.x * scale, b = v.y * scale;
+        }
+      }
+      const __half2 rounded = __floats2half2_rn(a, b);
+      const float rest_a = a - __low2float(rounded), rest_b = b - __high2float(rounded);
+      exact = rest_a == 0.0f && rest_b == 0.0f && exact;  // not 0 for infinities and NaN either
+      high[w] = bits(rounded);
+      if (kResidue) low[w] = bits(__floats2half2_rn(rest_a * kLowScale, rest_b * kLowScale));
+    }
+    const int unit = row * tiling.per_row + column;
+#pragma unroll
+    for (int u = 0; u < kRun; ++u) {
+      if (column + u >= tiling.per_row) break;
+      store_shared(reinterpret_cast<uint32_t*>(hi + unit + u), high + u * kStep);
+      if (kResidue) store_shared(reinterpret_cast<uint32_t*>(lo + unit + u), low + u * kStep);
+    }
+  }
+  return exact;
+}
+
+// Which filter and outputs of a column a lane's row g of the product is; row g + 8 is one output further on.
+template <int K>
+struct Row {
+  int filter, shift;
+  __device__ Row(int warp, int g)
+      : filter(shifts(K) == 4 ? warp * 4 + g / 2 : warp * 8 + g), shift(shifts(K) == 4 ? g % 2 * 2 : 0) {}
+};
+
+// This lane's operands. `k`: of the tile's first filter, in shared memory; `filters`: how many it has.
+template <int K>
+__device__ void load_weights(const float* k, int filters, float scale, uint32_t (&hi)[steps(K)][4],
+                             uint32_t (&lo)[steps(K)][4]) {
+  const int lane = threadIdx.x % 32, t = lane % 4;
+  const Row<K> row(threadIdx.x / 32 % 4, lane / 4);
+#pragma unroll
+  for (int s = 0; s < steps(K); ++s)
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const int p = 2 * s + i / 2, q = 2 * t - row.shift - i % 2;
+      const bool real = row.filter < filters && p < K;
+      const float* taps = k + (row.filter * K + p) * K + q;
+      const SplitPair pair = split_pair(real && q >= 0 && q < K ? taps[0] * scale : 0.0f,
+                                        real && q + 1 >= 0 && q + 1 < K ? taps[1] * scale : 0.0f);
+      hi[s][i] = pair.hi, lo[s][i] = pair.lo;
+    }
+}
+
+// Operands of the last step's low weights for inexact pixels where K = 5. The step has one row of weights, so a unit is
+// free: here it has the first row's low weights, for low pixels. So one row in five of the products of two low halves
+// is made. Without it, 25 equal terms chosen to lose most were 1.03 times the bound from their sum.
+template <int K>
+struct LastStep {
+  uint32_t weights[4];
+  __device__ explicit LastStep(const uint32_t (&w_lo)[steps(K)][4]) {
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {  // of the size that a product of two enlarged halves has to have
+      weights[i] = w_lo[steps(K) - 1][i];
+      const uint32_t row = w_lo[0][i];
+      weights[2 + i] = bits(__hmul2(reinterpret_cast<const __half2&>(row), __float2half2_rn(1.0f / kLowScale)));
+    }
+  }
+  // How far the first row's low pixels are from the last row's high ones, for a descriptor; `low`: from high to low
+  // ones.
+  __device__ static uint32_t distance(int low, int per_row) { return (low - (K - 1) * per_row) << 16; }
+};
+
+}  // namespace shifted_filters
+
+// shifted_filters_pipelined.cu: many images, if it takes them (*taken), with the same results.
+fops_status run_shifted_filters_pipelined(const fops_conv&, const shifted_filters::Tiling&, const void* x,
+                                          const float* k, float* y, cudaStream_t, bool* taken);
+
+}  // namespace fops

@@ -1,0 +1,343 @@
+// Few filters over a few channels, on Hopper: one instruction for the five rows of sums that a pixel contributes to.
+//
+//   A: 64 columns, registers    B: 5 rows x 16 filters, shared        D: 64 columns x 5 rows x 16 filters, registers
+//   4 warps x 16 columns    x   | row 0 | 4 | 3 | 2 | 1 |         +=  one wgmma; six make a row of pixels
+//
+// The tiles of column_strips.cu, but wgmma is issued by four warps together, runs asynchronously and reads B from
+// shared memory. Two teams share an SM. In each, a producer warpgroup splits the next image's pixels while a consumer
+// warpgroup multiplies and stores; while one team adds up, the other multiplies.
+// Costs: the filters' rows are stored nearly twice. With few images several blocks compute one, some rows each.
+#include <type_traits>
+
+#include "conv/cuda/kernels.h"
+#include "conv/hopper/fallback.cuh"
+#include "conv/hopper/pipeline.cuh"
+#include "conv/hopper/variants.h"
+#include "conv/hopper/variants/pixel_words.cuh"
+#include "conv/hopper/variants/warpgroup_images_halves.cuh"
+#include "conv/hopper/variants/warpgroup_images_operands.cuh"
+#include "conv/hopper/variants/warpgroup_images_producer.cuh"
+#include "gpu/band_scale.cuh"
+
+namespace fops {
+namespace {
+
+// Pixel_words.cuh, warpgroup_images_producer.cuh: staging; warpgroup_images_operands.cuh: the operands.
+using namespace pixel_words;
+
+constexpr int kBlock = 2 * kTeams * kThreads;                     // first the consumer warpgroups
+constexpr int kConsumerRegisters = 184, kProducerRegisters = 72;  // registers per thread: an SM's, distributed
+constexpr int kManyImages = 32;                                   // of a block: from there on they come from a counter
+
+// The lane map. Lane 4g + t of warp w, g = 0..7, t = 0..3, holds
+//
+//   A: pixels               words  0 1 2 3   4 5 6 7        D: sums of one output row
+//      walk 16w + g                t -> a0   t -> a2           walk 16w + g      filters 2t, 2t+1 -> 0 1   8 on -> 4 5
+//      walk 16w + g + 8            t -> a1   t -> a3           walk 16w + g + 8  filters 2t, 2t+1 -> 2 3   8 on -> 6 7
+//
+// and the five output rows under way are sum[0] to sum[4], output row o in sum[o % 5]. B is a window of a circular
+// buffer:
+//
+//   place                0  1  2  3  4  5  6  7  8
+//   filters' row         0  4  3  2  1  0  4  3  2
+//   input row r % 5 = 0  [-----------]                      the window begins at place (5 - r) % 5: sum s then meets
+//                   = 1              [-----------]          the filters' row that it wants
+//                   = 2           [-----------]
+
+// The 64 rows of a wgmma are 64 walks down an image, a pixel a step: its columns, and below them the same columns of
+// the next band of rows.
+struct Walk {
+  int column, start;  // the output pixel where it begins; the last band ends with the image, and overlaps
+  bool real;          // false: one of the 64 too many. Its pixels are zeros, which take less power to multiply
+};
+struct Tiling {
+  int rows;    // output rows of a band
+  int bands;   // that a block makes of an image: all, or those of the piece with its blockIdx.y
+  int stride;  // floats between two filters' outputs in shared memory: 4 beyond a multiple of 8, for the banks
+  int plane;   // words of a staged plane, kPad included
+  int slots;   // staged images of a team
+  bool vector_in, vector_out;
+
+  // Whether the room of an image's outputs is enough for fallback_rows.
+  __device__ bool has_room() const { return kFilters * stride * sizeof(float) >= sizeof(FallbackScratch); }
+  __device__ Walk walk(int n, const Dims& d) const {
+    const int band = n / d.OW, want = band < bands ? (blockIdx.y * bands + band) * rows : d.OH;
+    return {n % d.OW, min(want, d.OH - rows), band < bands};
+  }
+};
+
+// The outputs in rows [first_row, end_row) of an image that depend on an unsplittable value, by the float32 fallback.
+// The others have been stored or are in flight. By a warpgroup.
+template <typename Y>
+__device__ __noinline__ void fallback_rows(const Dims& d, const ImageScale& by, const float* source,
+                                        const float* k, const Y& out, int first_row, int end_row, int group,
+                                        FallbackScratch& room) {
+  const int thread = threadIdx.x % kThreads;
+  bulk_wait_written();  // by the threads that have begun copies
+  warpgroup_sync(group);
+  if (thread == 0) room.found.count = 0;
+  warpgroup_sync(group);
+  find_unsplittable(d, source, by, first_row * d.W, (end_row - first_row + K - 1) * d.W, &room.found, thread, kThreads);
+  // All lanes have these alike. The shuffles show it to the compiler; else it waits behind each wgmma of the kernel.
+  const int first = __shfl_sync(0xffffffffu, first_row * d.OW, 0), end = __shfl_sync(0xffffffffu, end_row * d.OW, 0);
+#pragma unroll 1
+  for (int base = first; base < end; base += kThreads) {
+    warpgroup_sync(group);
+    if (thread == 0) room.listed = 0;
+    warpgroup_sync(group);
+    const int n = base + thread, corner = n / d.OW * d.W + n % d.OW;
+    room.offsets[thread] = n, room.corners[thread] = corner;
+    if (n < end && room.found.enters(d, source, corner, by))
+      room.list[atomicAdd(&room.listed, 1)] = thread;  // in any order: outputs are independent
+    warpgroup_sync(group);
+    fallback_outputs(d, source, k, out, room.offsets, room.corners, room.list, room.listed, 0, kFilters, thread,
+                  kThreads);
+  }
+  warpgroup_sync(group);
+}
+
+// Y: floats or halves (epilogue.cuh).
+template <int kWords, typename Y>
+__global__ void __launch_bounds__(bound_with_wgmma(kBlock), 1)
+    tensor_core_warpgroup_images(Dims d, Tiling tiling, const float* __restrict__ x, const float* __restrict__ k,
+                                 const Y y, unsigned* counters) {
+#if FOPS_SM_90A  // code for any other GPU holds an empty kernel
+  constexpr int kSteps = steps(kWords);
+  constexpr uint32_t kEight = 2 * kSteps * kCore / 4;  // from eight filters to the next, in 16 bytes
+  constexpr bool kHalves = std::is_same_v<Y, HalvesOut>;
+  extern __shared__ __align__(128) uint32_t dynamic[];
+  __shared__ Shared shared;
+  const int pixels = d.H * d.W, plane = d.OH * d.OW, taps = d.C * K * K;
+  const int group = __shfl_sync(0xffffffffu, threadIdx.x / kThreads, 0), team = group % kTeams;
+  Shared::Team& own = shared.teams[team];
+  // The circular buffer of weights, high and low; the teams' outputs, [filter][pixel]; their slots.
+  float* outputs = reinterpret_cast<float*>(dynamic + 2 * weight_words(kSteps));
+  float* outgoing = outputs + team * kFilters * tiling.stride;
+  uint32_t* words = dynamic + 2 * weight_words(kSteps) + kTeams * kFilters * tiling.stride;
+  const Slots slots = {words + team * tiling.slots * 2 * tiling.plane, tiling.slots, tiling.plane};
+
+  if (threadIdx.x % kThreads == 0 && group < kTeams) {
+    for (int i = 0; i < kMaxSlots; ++i) barrier_init(&own.full[i], kThreads), barrier_init(&own.empty[i], kThreads);
+    barrier_init_end();
+  }
+  const float minimum = min_scaled(static_cast<float>(taps));
+  const auto [filter_scale, finite] = weight_scale(k, d.M * taps, minimum, blockDim.x, &shared.scratch);
+#pragma unroll 6
+  for (int i = threadIdx.x; i < weight_words(kSteps); i += blockDim.x) {
+    const int row = (2 * K - i / place_words(kSteps)) % K;
+    const int m = i / (2 * kSteps * kCore) % 2 * 8 + i % kCore / 4;
+    const int word = i / kCore % (2 * kSteps) * 4 + i % 4;
+    const SplitPair split = weight_word<kWords>(k, d, filter_scale, m, row, word);
+    dynamic[i] = split.hi;
+    dynamic[weight_words(kSteps) + i] = split.lo;
+  }
+  for (int i = threadIdx.x; i < kTeams * slots.count * 2 * kPad; i += blockDim.x)
+    words[i / kPad * tiling.plane + pixels * kWords + i % kPad] = 0;
+  bulk_fence();
+  __syncthreads();
+
+  if (group >= kTeams) {
+    setmaxnreg_dec<kProducerRegisters>();
+    float unscale = finite ? 1.0f / filter_scale : 0.0f;
+    if constexpr (kHalves) unscale *= y.scale;
+    stage_images<kWords>(d, group, slots, tiling.vector_in, tiling.has_room(), minimum, unscale, x, counters, own);
+    return;
+  }
+  setmaxnreg_inc<kConsumerRegisters>();
+  const int rank = threadIdx.x % kThreads, lane = threadIdx.x % 32, warp = rank / 32, g = lane / 4, t = lane % 4;
+  const long long image_floats = static_cast<long long>(d.C) * pixels;
+  const uint32_t w = static_cast<uint32_t>(core_descriptor(shared_address(dynamic), 4 * kCore, 0));
+  const int first_row = blockIdx.y * tiling.bands * tiling.rows;  // and the one behind the last: of the piece
+  const int end_row = min(first_row + tiling.bands * tiling.rows, d.OH);
+  const Walk a = tiling.walk(warp * 16 + g, d), b = tiling.walk(warp * 16 + g + 8, d);
+  // Where a walk's words begin, and how many words further on those of its next row do. The zeros at a plane's end are
+  // for walks too many.
+  const auto corner = [&](const Walk& it) { return t + kWords * (it.real ? it.start * d.W + it.column : pixels); };
+  const int corner_a = corner(a), corner_b = corner(b);
+  const int row_a = a.real ? d.W * kWords : 0, row_b = b.real ? d.W * kWords : 0;
+  const int out_a = 2 * t * tiling.stride + a.start * d.OW + a.column;
+  const int out_b = 2 * t * tiling.stride + b.start * d.OW + b.column;
+
+  PipelineState state;
+#pragma unroll 1
+  for (;; state.next(slots.count)) {
+    barrier_wait(&own.full[state.stage], state.phase);
+    Staged staged = own.staged[state.stage];
+    staged.path = static_cast<Path>(__shfl_sync(0xffffffffu, static_cast<int>(staged.path), 0));  // of a warp
+    if (staged.path == Path::end) break;
+    const float* source = x + staged.image * image_floats;
+    const Y out = image_of(y, staged.image, d.M, plane);
+    if (staged.path == Path::fallback) {
+      barrier_arrive(&own.empty[state.stage]);
+      fallback_image_band(source, k, out, d.C, d.H, d.W, d.M, K, first_row, end_row - first_row, rank, kThreads);
+      continue;
+    }
+    const uint32_t* hi = slots.high(state.stage);
+
+    // Sum o % 5 is that of output row o of the walk; at input row r it meets the filters' row r - o. The tensor cores
+    // cut off what a sum has no room for, so behind two rows, and behind two more, `total` takes it over: one chain of
+    // all five rows lost 1.5 times what the bound allows. `small` holds the products that have one low half.
+    float sum[K][8] = {}, small[K][8] = {}, total[K][8] = {}, done[8] = {};
+    Operands<kSteps> now;
+    const uint32_t *from_a = hi + corner_a, *from_b = hi + corner_b;
+    uint32_t to_a = shared_address(outgoing + out_a), to_b = shared_address(outgoing + out_b);
+    int row = 1 - K;  // the output row that the next input row completes
+#pragma unroll
+    for (int s = 0; s < kSteps; ++s) now.load(s, from_a, from_b, tiling.plane);
+    const uint32_t one = 4 * tiling.stride;
+    const auto store = [&](bool real, uint32_t to, int e) {
+      store_shared_if(real, to, done[e]), store_shared_if(real, to + one, done[e + 1]);
+      store_shared_if(real, to + 8 * one, done[e + 4]), store_shared_if(real, to + 9 * one, done[e + 5]);
+    };
+    // Output row `row` - 1; before the first one is there, zeros in its place. Where bands overlap, two walks store the
+    // same values.
+    const auto store_done = [&] {
+      store(a.real, to_a, 0), store(b.real, to_b, 2);
+      const uint32_t by = row > 0 ? 4 * d.OW : 0;
+      to_a += by, to_b += by;
+    };
+    // Input row r, of which r % 5 is known: multiplies, and meanwhile stores what the row before completed and loads
+    // the next row's operands, the first step's while the second is multiplied. Returns whether there is more.
+    const auto step = [&](auto count, auto phase) {
+      constexpr int kCount = decltype(count)::value, kPhase = decltype(phase)::value, kDone = (kPhase + 1) % K;
+      wgmma_fence();
+#pragma unroll
+      for (int s = 0; s < kSteps; ++s) {
+        const int at = ((K - kPhase) % K * place_words(kSteps) + 2 * s * kCore) / 4;
+        wgmma_add<kCount, kEight>(small, now.high[s], w + weight_words(kSteps) / 4 + at);
+        wgmma_add<kCount, kEight>(small, now.low[s], w + at);
+        wgmma_add<kCount, kEight>(sum, now.high[s], w + at);
+        wgmma_commit();
+      }
+      if (kCount == K) store_done();
+      const bool more = row < tiling.rows - 1;
+      from_a += more ? row_a : 0, from_b += more ? row_b : 0;
+      if constexpr (kSteps == 2) {
+        wgmma_wait_but<1>();
+        now.keep(0);
+        now.load(0, from_a, from_b, tiling.plane);
+      }
+      wgmma_wait(sum);
+      wgmma_wait(small);
+      now.keep(kSteps - 1);
+      now.load(kSteps - 1, from_a, from_b, tiling.plane);
+#pragma unroll
+      for (int e = 0; e < 8; ++e) {
+        if (kCount >= 2) take_chain<false>(&total[(kPhase + K - 1) % K][e], sum[(kPhase + K - 1) % K][e]);
+        if (kCount >= 4) take_chain<true>(&total[(kPhase + K - 3) % K][e], sum[(kPhase + K - 3) % K][e]);
+        if (kCount == K)
+          take_sums(&done[e], total[kDone][e], sum[kDone][e], small[kDone][e], staged.unscale);
+      }
+      ++row;
+      return more;
+    };
+#define FOPS_STEP(count, phase) step(std::integral_constant<int, count>(), std::integral_constant<int, phase>())
+    FOPS_STEP(1, 0), FOPS_STEP(2, 1), FOPS_STEP(3, 2), FOPS_STEP(4, 3);  // the first sums have begun, the last not
+    bulk_wait_read();  // the image before this one has left `outgoing`; the barrier tells the others
+    warpgroup_sync(group);
+    while (FOPS_STEP(5, 4) && FOPS_STEP(5, 0) && FOPS_STEP(5, 1) && FOPS_STEP(5, 2) && FOPS_STEP(5, 3)) {
+    }
+    barrier_arrive(&own.empty[state.stage]);
+    store_done();
+#undef FOPS_STEP
+
+    bulk_fence();
+    warpgroup_sync(group);
+    if constexpr (kHalves) {
+      store_halves(d, outgoing, tiling.stride, out);
+    } else if (tiling.vector_out) {
+      // TMA writes whole lines while the group splits and multiplies its next image. One copy, where filters
+      // lie as closely in shared memory as in y; else one a filter.
+      const int copies = tiling.stride == plane ? 1 : d.M;
+      if (rank < copies) {
+        bulk_store(out + rank * plane, outgoing + rank * tiling.stride, d.M / copies * plane * 4);
+        bulk_commit();
+      }
+    } else {
+      for (int m = warp; m < d.M; m += kWarps)
+        for (int i = first_row * d.OW + lane; i < end_row * d.OW; i += 32)
+          out[m * plane + i] = outgoing[m * tiling.stride + i];
+      warpgroup_sync(group);
+    }
+    if (staged.path == Path::mixed)
+      fallback_rows(d, {staged.scale, minimum / staged.scale}, source, k, out, first_row, end_row, group,
+                 *reinterpret_cast<FallbackScratch*>(outgoing));
+  }
+  bulk_wait_read();  // shared memory outlives the copies that read it
+#endif
+}
+
+Tiling tiling_for(const fops_conv& c) {
+  Tiling tiling = {};
+  const int64_t OH = out_h(c), OW = out_w(c), words = (c.C + 1) / 2;
+  tiling.bands = static_cast<int>(kWalks / OW);
+  tiling.rows = static_cast<int>(ceil_div(OH, tiling.bands));
+  tiling.stride = static_cast<int>(ceil_div(OH * OW - 4, 8) * 8 + 4);
+  tiling.plane = static_cast<int>(ceil_div(c.H * c.W * words + kPad, 32) * 32);
+  return tiling;
+}
+
+template <int kWords, typename Y>
+fops_status run(const fops_conv& c, const float* x, const float* k, const Y& y, cudaStream_t stream) {
+  auto* kernel = tensor_core_warpgroup_images<kWords, Y>;
+  cudaFuncAttributes compiled;
+  FOPS_CUDA(cudaFuncGetAttributes(&compiled, kernel));
+  const Dims d = dims(c);
+  Tiling tiling = tiling_for(c);
+  tiling.vector_in = d.H * d.W % 4 == 0 && reinterpret_cast<uintptr_t>(x) % 16 == 0;
+  int device = 0, maximum = 0, sms = 0;
+  FOPS_CUDA(cudaGetDevice(&device));
+  FOPS_CUDA(cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, device));
+  unsigned pieces = 1;
+  if constexpr (std::is_same_v<Y, float*>) {
+    // With few images each is computed by as many blocks as there are SMs for; each block stages all of it.
+    tiling.rows = static_cast<int>(ceil_div(d.OH, tiling.bands * std::max<int64_t>(1, sms / d.B)));
+    pieces = static_cast<unsigned>(ceil_div(d.OH, tiling.bands * tiling.rows));
+    tiling.vector_out = pieces == 1 && d.OH * d.OW % 4 == 0 && reinterpret_cast<uintptr_t>(y) % 16 == 0;
+  }
+  FOPS_CUDA(cudaDeviceGetAttribute(&maximum, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
+  const int fixed = 4 * 2 * weight_words(steps(kWords)) + 4 * kTeams * kFilters * tiling.stride;
+  const int slot = 4 * kTeams * 2 * tiling.plane;  // one of each team
+  const int fit = (maximum - static_cast<int>(compiled.sharedSizeBytes) - fixed) / slot;
+  tiling.slots = std::max(1, std::min(fit, kMaxSlots));
+  const size_t shared = fixed + tiling.slots * slot;
+  FOPS_TRY(allow_shared(kernel, shared));
+  return in_pieces(c.B, 1, [&](long long first, long long count) {
+    Dims piece = d;
+    piece.B = count;
+    const unsigned grid = static_cast<unsigned>(std::min<long long>(count, sms));
+    TileCounter tile_counter(stream);
+    if (count >= kManyImages * grid) FOPS_TRY(tile_counter.reserve(count, grid));
+    kernel<<<dim3(grid, pieces), kBlock, shared, stream>>>(piece, tiling, x + first * image_floats(c), k,
+                                                           image_of(y, first, piece.M, piece.OH * piece.OW),
+                                                           tile_counter.counters());
+    return launched("tensor-core");
+  });
+}
+
+template <typename Y>
+fops_status run_any(const fops_conv& c, const void* x, const float* k, const Y& y, cudaStream_t stream) {
+  const float* input = static_cast<const float*>(x);
+  switch ((c.C + 1) / 2) {
+    case 1: return run<1>(c, input, k, y, stream);
+    case 2: return run<2>(c, input, k, y, stream);
+    default: return run<3>(c, input, k, y, stream);
+  }
+}
+
+}  // namespace
+
+bool takes_warpgroup_images(const fops_conv& c) {
+  return takes_column_strips(c) && out_w(c) <= kWalks && has_code_here(tensor_core_warpgroup_images<3, float*>, kBlock);
+}
+
+fops_status run_warpgroup_images(const fops_conv& c, const void* x, const float* k, float* y,
+                                      cudaStream_t stream) {
+  return run_any(c, x, k, y, stream);
+}
+fops_status run_warpgroup_images(const fops_conv& c, const void* x, const float* k, const HalvesOut& y,
+                                      cudaStream_t stream) {
+  return run_any(c, x, k, y, stream);
+}
+
+}  // namespace fops
