@@ -32,6 +32,8 @@ def times(kernel, n):
     output's n products one after the other what as many roundings are (docs/precision.md, "Plain chains")."""
     if kernel in ("auto", "tensor-core", "few-products"):
         return 1.0
+    if kernel.startswith("tensor-core/") and kernel != "tensor-core/column-strips":  # which has one long chain
+        return 1.0
     part = 16 if n <= 256 else 32
     roundings = part + math.ceil(n / part) + 1 if kernel == "implicit-gemm" and n > 25 else n
     return max(1.0, roundings / (4 + math.sqrt(n)))

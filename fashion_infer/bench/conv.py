@@ -91,7 +91,11 @@ class Convolutions(Benchmark):
         words = [word.strip() for word in self.request.kernels.split(",")]
         forced = iter(formats.insisted([word for word in words if paths.is_path(word)], self.request.formats))
         loaded = names_of_loaded()  # a file that was loaded before is in the library's table, too
-        ladder = [kernel.name for kernel in library.table(backend) if kernel.precision and kernel.name not in loaded]
+        ladder = [
+            kernel.name
+            for kernel in library.table(backend)
+            if kernel.precision and kernel.name not in loaded and not paths.is_variant(kernel.name)
+        ]
         names: List[Union[str, LoadedKernel]] = []
         for name in words:
             if paths.is_path(name):

@@ -7,8 +7,15 @@ SUFFIXES = (".cu", ".cuh", ".c", ".cc", ".cpp", ".cxx", ".h", ".hpp", ".py", ".s
 
 
 def is_path(kernel: str) -> bool:
-    """Whether a kernel's name is the path of a file: it has a slash, or a suffix that such files have."""
-    return "/" in kernel or PurePath(kernel).suffix.lower() in SUFFIXES
+    """Whether a kernel's name is the path of a file: it has a suffix of such files, or a slash and is no variant's."""
+    if PurePath(kernel).suffix.lower() in SUFFIXES:
+        return True
+    return "/" in kernel and not is_variant(kernel)
+
+
+def is_variant(kernel: str) -> bool:
+    """Whether a name has the form of a variant of one of the library's own kernels: "tensor-core/NAME"."""
+    return kernel.startswith("tensor-core/")
 
 
 def among(kernels: Sequence[str]) -> List[str]:

@@ -150,7 +150,7 @@ BATCHES += [(layer, 4300 if layer is MANY[0] else 1100, (1, 50, 1057)) for layer
 
 @pytest.mark.parametrize("kind", IMAGES)
 @pytest.mark.parametrize("layer, total, counts", BATCHES)
-@pytest.mark.parametrize("name", [name for name in NAMES if name.startswith("tensor-core")] or ["none"])
+@pytest.mark.parametrize("name", [name for name in NAMES if name in ("tensor-core", "tensor-core-half")] or ["none"])
 def test_work_shared_out_by_the_batch(name, layer, total, counts, kind):
     """Batches of so many images, from the front and from the back, give the bits of the whole."""
     (C, H, W, M, K), rng = layer, np.random.default_rng(1)
