@@ -1,4 +1,4 @@
-// Step 1: one thread an output (o), the running sum kept in global memory.
+// Step 1: one thread per output (o), the running sum kept in global memory.
 //
 //   . . . . . .      # # #      . . . .     The thread walks over its window of the image and over the filter (#).
 //   . # # # . .      # # #      . o . .     At every tap it reads the sum from memory, adds one product, and writes

@@ -3,8 +3,8 @@
 //   step 1    25 x ( load x, load k, load sum, store sum )
 //   step 2    25 x ( load x, load k, sum += x * k )  store sum
 //
-// Costs: two loads a multiply-add, from the L1 cache.
-// Gains: all of step 1's traffic but one store an output.
+// Costs: two loads per multiply-add, from the L1 cache.
+// Gains: all of step 1's traffic but one store per output.
 #include "conv/cuda/own_output.cuh"
 
 namespace fops {

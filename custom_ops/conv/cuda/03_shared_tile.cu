@@ -7,8 +7,8 @@
 //   | . . . . . .  |
 //   +--------------+
 //
-// Costs: two barriers and a copy a channel. Gains: nothing on Hopper, where the L1 cache already served step 2 from the
-// same memory; on the GPUs of 2017 this was the large step, and the next ones stand on it.
+// Costs: two barriers and a copy per channel. Gains: nothing on Hopper, where the L1 cache already served step 2 from
+// the same memory; on the GPUs of 2017 this was the large step, and the next ones stand on it.
 #include "conv/cuda/kernels.h"
 
 namespace fops {

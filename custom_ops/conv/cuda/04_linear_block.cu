@@ -15,7 +15,7 @@ namespace {
 
 constexpr int kThreads = 1024;
 
-// One block an image and filter (the B x M grid that step 5 replaces): each stages the whole image again.
+// One block per image and filter (the B x M grid that step 5 replaces): each stages the whole image again.
 template <typename X>
 __global__ void __launch_bounds__(kThreads)
     linear_block(Dims d, const X* __restrict__ x, const float* __restrict__ k, float* __restrict__ y) {

@@ -1,4 +1,4 @@
-// Step 5: one block an image; it stages the image once and walks over all filters.
+// Step 5: one block per image; it stages the image once and loops over all filters.
 //
 //   step 4   image -> block (image, filter 0)     step 5   image -> block -> filter 0
 //            image -> block (image, filter 1)                             -> filter 1

@@ -1,11 +1,11 @@
-// Step 7: every size a compile-time constant, one kernel a layer. Where the course of 2017 ended.
+// Step 7: every size a compile-time constant, one kernel per layer. Where the course of 2017 ended.
 //
 //   registers: # # # # #     k[0] -> y[0]      the 25 pixels of a window do not change from filter to filter, and the
 //              # # # # #     k[1] -> y[1]      compiler now sees it: they stay in registers
 //              # # # # #     ...               addresses become a base and an immediate offset
 //
 // Costs: only the layers of course_layers.h. With several channels the window does change, and nothing is gained.
-// Gains: one load (a weight) a multiply-add in place of two.
+// Gains: one load (a weight) per multiply-add in place of two.
 #include "conv/cuda/course_layers.h"
 #include "conv/cuda/kernels.h"
 

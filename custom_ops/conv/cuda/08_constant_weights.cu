@@ -4,7 +4,7 @@
 //     /  /  |  |  \  \           12 filters, 1.2 KB      |=============|
 //   lane 0 1  ...  30 31         50 filters, 5 KB        |======================...=======|   does not fit
 //
-// Costs: one array a device, so that passes on several streams take turns.
+// Costs: one array per device, so that passes on several streams take turns.
 // Gains: with few filters twice the speed. With 50 it is slower: 5 KB do not fit, and docs/notebook.md says what the
 // compiler does then.
 #include <mutex>

@@ -3,10 +3,10 @@
 //               outputs ->                      k (50 x 25)  x  u (25 x 576)  =  y (50 x 576)
 //   u:  tap 0   x x x x x x        one column = the pixels of one window;
 //       tap 1   x x x x x x        a pixel stands in up to 25 places
-//       ...                        the product: tiles of 32 x 32, a thread an output
+//       ...                        the product: tiles of 32 x 32, a thread per output
 //
 // Costs: K x K copies of every pixel: for fa2017 576 MB written and read again (twice, 50 filters being two tiles)
-// where 31 MB would do; and two reads of shared memory a multiply-add. Gains: any shape, by a program that is well
+// where 31 MB would do; and two reads of shared memory per multiply-add. Gains: any shape, by a program that is well
 // known.
 #include "conv/cuda/kernels.h"
 

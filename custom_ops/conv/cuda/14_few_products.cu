@@ -4,7 +4,7 @@
 //             then filter after filter: C K K x 4 multiply-adds          filter 1   o o o o   16 bytes
 //                                                                        ...
 //
-// A 1x1 layer or a 3x3 one over a single channel has 1 to 36 products an output: too few for tensor cores to earn what
+// A 1x1 layer or a 3x3 one over a single channel has 1 to 36 products per output: too few for tensor cores to earn what
 // splitting costs, and the float32 pipes hide them behind the stores.
 // Costs: an input is loaded for each tap that it meets, mostly from L1.
 #include <algorithm>
@@ -18,21 +18,19 @@ namespace {
 
 constexpr int kThreads = 128;
 constexpr int kMostProducts = 36;
-// Two an H200's multiprocessor. With 512 a block has fewer filters to load its inputs for: 4 to 32 channels, 3x3,
-// 112x112, one image take 8.2 us, not 6.7.
+// Two per SM of an H200. With more a block has fewer filters to load its inputs for.
 constexpr long long kEnoughBlocks = 264;
-constexpr int kLeastFilters = 4;          // a block
-constexpr int64_t kFewOutputs = 1 << 20;  // up to here a thread has one: 1 to 4, 3x3, 14x14 3.9 us, with four 5.0
+constexpr int kLeastFilters = 4;          // per block
+constexpr int64_t kFewOutputs = 1 << 20;  // up to here a thread has one, for more threads
 constexpr size_t kWeights = 48 * 1024;    // bytes in shared memory that every GPU gives without being asked
 
 // Products are padded to a multiple of four, a 16-byte read of weights.
 constexpr int padded(int64_t products) { return static_cast<int>((products + 3) / 4 * 4); }
 
 // A block takes kThreads kOutputs outputs, of one image or of several, and `filters` of the filters: all of them,
-// unless the pieces of a small batch would leave multiprocessors idle. With kVector a thread's outputs are neighbours
+// unless the pieces of a small batch would leave SMs idle. With kVector a thread's outputs are neighbours
 // in a plane, one 16-byte store; else they lie kThreads apart, so that a warp's stores still cover 128 bytes.
-// The bound is 128 registers: 3 to 64 channels, 3x3, 112x112, 100 images 0.156 ms; versions of 158 and 186 registers
-// took 0.172 and 0.183.
+// The bound is 128 registers: versions with more are slower, by their occupancy.
 template <int kTaps, int kOutputs, bool kVector, typename X>
 __global__ void __launch_bounds__(kThreads, kTaps == 28 && kOutputs > 1 ? 4 : 0)
     few_products(Dims d, Divisor by_plane, int filters, const X* __restrict__ x, const float* __restrict__ k,

@@ -1,4 +1,4 @@
-// Steps 1 and 2: a thread an output, blocks of 32 x 32 threads over each output plane. Which output is this thread's,
+// Steps 1 and 2: a thread per output, blocks of 32 x 32 threads over each output plane. Which output is this thread's,
 // and where its values lie, is worked out here, so that the two files show their idea alone.
 #pragma once
 

@@ -14,17 +14,17 @@ constexpr const char* kInShared = "float32 image and weights together within 96 
 constexpr const char* kCourse = "the convolutions of the course's networks";
 constexpr const char* kTensor =
     "one channel, K of 5 or 7, at most 64 filters (32 of 7x7); 2 to 64 float32 channels, K at most 7, at most 32 "
-    "filters and at least 64 products an output; on Hopper K at most 11 and at least 16 products an output";
+    "filters and at least 64 products per output; on Hopper K at most 11 and at least 16 products per output";
 
 constexpr Kernel kKernels[] = {
-    {"global-accumulate", "one thread an output, summing in global memory", "", "float32", takes_any,
+    {"global-accumulate", "one thread per output, summing in global memory", "", "float32", takes_any,
      run_global_accumulate},
     {"register-accumulate", "the sum in a register", "", "float32", takes_any, run_register_accumulate},
     {"shared-tile", "input tile and weights in shared memory, 32x32 threads", "K at most 32", "float32",
      takes_shared_tile, run_shared_tile},
-    {"linear-block", "1,024 threads in a line over the outputs, a block an image and filter",
+    {"linear-block", "1,024 threads in a line over the outputs, one block per image and filter",
      "image and one filter within 64 KB of shared memory", "float32", takes_linear_block, run_linear_block},
-    {"image-grid", "a block an image: staged once for all filters", kInShared, "float32", takes_image_in_shared,
+    {"image-grid", "one block per image: staged once for all filters", kInShared, "float32", takes_image_in_shared,
      run_image_grid},
     {"unrolled", "the loops over the taps unrolled", "K of 3, 5 or 7; image and weights within 96 KB of shared memory",
      "float32", takes_unrolled, run_unrolled},
@@ -42,7 +42,7 @@ constexpr Kernel kKernels[] = {
     {"tensor-core-half", "tensor cores, operands rounded to half", kTensor, "fp16", takes_tensor_core,
      run_tensor_core_half},
     {"few-products", "a thread's inputs in registers, filter after filter",
-     "at most 36 products an output (channels x K x K)", "float32", takes_few_products, run_few_products},
+     "at most 36 products per output (channels x K x K)", "float32", takes_few_products, run_few_products},
 };
 
 constexpr int kCount = sizeof kKernels / sizeof *kKernels;
@@ -51,8 +51,8 @@ constexpr const Kernel &kImplicitGemm = line_of(kKernels, run_implicit_gemm),
                        &kTensorCore = line_of(kKernels, run_tensor_core),
                        &kFewProducts = line_of(kKernels, run_few_products);
 
-// A 5x5 layer over one channel with up to so many outputs a filter is step 14's, whose single images are faster there.
-// With more outputs and thousands of images tensor cores take half of its time.
+// A 5x5 layer over one channel with up to so many outputs per filter is step 14's, whose single images are faster
+// there. With more outputs and thousands of images tensor cores take half of its time.
 constexpr int kSmallPlane = 128;
 
 // The batch has no say: an image's result is the same to the last bit whatever lies beside it. On the H200 every layer

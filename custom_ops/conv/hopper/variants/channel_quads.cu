@@ -255,11 +255,11 @@ constexpr size_t kEveryGpu = 98 * 1024;  // what every GPU from sm_80 on gives a
 
 template <int kGroups, bool kHalf, bool kLong = false>
 fops_status run(const fops_conv& c, const float* x, const float* k, float* y, cudaStream_t stream) {
-  int device = 0, multiprocessor = 0;
+  int device = 0, sm_shared = 0;
   FOPS_CUDA(cudaGetDevice(&device));
-  FOPS_CUDA(cudaDeviceGetAttribute(&multiprocessor, cudaDevAttrMaxSharedMemoryPerMultiprocessor, device));
+  FOPS_CUDA(cudaDeviceGetAttribute(&sm_shared, cudaDevAttrMaxSharedMemoryPerMultiprocessor, device));
   // Two blocks on an SM, where that allows more than kEveryGpu (1.5 KB a block are taken already).
-  const size_t limit = std::max<size_t>(kEveryGpu, multiprocessor / 2 - 1536);
+  const size_t limit = std::max<size_t>(kEveryGpu, sm_shared / 2 - 1536);
 
   const Dims d = dims(c);
   Tiling tiling;
