@@ -10,7 +10,7 @@ namespace fops {
 // that is not zero and, scaled, below `minimum`, where its low half would lose bits (0: never mind those). All kThreads
 // threads of the team call it; `scratch` is one shared word.
 template <int kThreads, typename X, typename Team = WholeBlock>
-__device__ float band_scale(const X* source, int count, float least, unsigned* scratch, const Team& team = {}) {
+__device__ float band_scale(const X* source, int count, float minimum, unsigned* scratch, const Team& team = {}) {
   float largest = 0.0f;
   uint32_t smallest = ~0u;
   for (int i = team.thread(); i < count; i += kThreads) {
@@ -20,7 +20,7 @@ __device__ float band_scale(const X* source, int count, float least, unsigned* s
   largest = block_max(largest, scratch, team);
   smallest = ~block_max(~smallest, scratch, team);
   float scale = kImageScale;
-  const auto fits = [&] { return least == 0.0f || smallest >= nonzero_bits(least / scale); };
+  const auto fits = [&] { return minimum == 0.0f || smallest >= nonzero_bits(minimum / scale); };
   if (largest * scale < kWindowLow || largest * scale > kWindowHigh || !fits()) scale = scale_for(largest);
   return largest < kLargestScaled && fits() ? scale : 0.0f;
 }
@@ -34,7 +34,7 @@ struct WeightScale {
 
 // All `threads` of the block call it; `scratch` is one shared word. Weights are read once, kAhead of a thread's at a
 // time: 64 filters of 25 taps are one wait for 256 threads.
-__device__ inline WeightScale weight_scale(const float* __restrict__ weights, int count, float least, int threads,
+__device__ inline WeightScale weight_scale(const float* __restrict__ weights, int count, float minimum, int threads,
                                            unsigned* scratch) {
   constexpr int kAhead = 8;
   float largest = 0.0f;
@@ -48,7 +48,7 @@ __device__ inline WeightScale weight_scale(const float* __restrict__ weights, in
   }
   largest = block_max(largest, scratch);
   const float scale = scale_for(largest);
-  const bool small = least > 0.0f && smallest < nonzero_bits(least / scale);
+  const bool small = minimum > 0.0f && smallest < nonzero_bits(minimum / scale);
   return {scale, !__syncthreads_or(small) && largest < kLargestScaled};
 }
 

@@ -46,7 +46,7 @@ class PhaseReader {
   __device__ void look() {
     if (index < phases.count) pass(*reinterpret_cast<const volatile unsigned*>(counter) + given);
   }
-  // The same for who knows that so many tasks are taken.
+  // The same for a caller that knows how many tasks are taken.
   __device__ void pass(unsigned taken) {
     if (index < phases.count && taken >= (index - 1) * phases.tasks) fetch();
   }

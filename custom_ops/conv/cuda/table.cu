@@ -55,7 +55,7 @@ constexpr const Kernel &kImplicitGemm = line_of(kKernels, run_implicit_gemm),
 // there. With more outputs and thousands of images tensor cores take half of its time.
 constexpr int kSmallPlane = 128;
 
-// The batch has no say: an image's result is the same to the last bit whatever lies beside it. On the H200 every layer
+// The batch size does not matter: an image's result has the same bits in every batch. On the H200 every layer
 // ran fastest in this order; a GPU before sm_80 has no mma of this shape. Without a device (fops_conv_check on a build
 // machine) the answer is that for a present-day one.
 const Kernel* choose(const fops_conv& c) {

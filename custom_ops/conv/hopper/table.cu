@@ -90,7 +90,7 @@ fops_status check_gpu(int major, const char* kernel) {
   return fail(FOPS_UNSUPPORTED, "%s needs a GPU of compute capability 8.0 or newer; this one has %d.x", kernel, major);
 }
 
-// A variant by name, as the library's table of kernels wants it.
+// A variant by name, as a kernel of the library's table.
 template <Variant kVariant>
 fops_status run_named(const fops_conv& c, const void* x, const float* k, float* y, void* stream) {
   int major = 0;

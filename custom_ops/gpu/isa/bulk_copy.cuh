@@ -49,7 +49,7 @@ __device__ inline void copy_async_wait_all() {
 
 // ---- global memory into L1 ----
 
-// The line that holds `from`: an ordinary load, of which nobody waits for the value. What follows it finds the line
+// The line that holds `from`: an ordinary load, whose value is not used. What follows it finds the line
 // there.
 __device__ inline void prefetch_l1(const float* from) {
   asm volatile("{.reg .f32 value; ld.global.nc.f32 value, [%0];}" ::"l"(from));
@@ -154,7 +154,7 @@ __device__ inline void barrier_init_end() {
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 #endif
 }
-// One arrival, and `bytes` that copies are still to load.
+// One arrival, and `bytes` that copies are still to deliver.
 __device__ inline void barrier_expect(uint64_t* barrier, uint32_t bytes) {
 #if FOPS_SM_90A
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)), "r"(bytes)

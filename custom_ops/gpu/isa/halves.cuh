@@ -30,7 +30,7 @@ __device__ inline Split split(float scaled) {
 }
 
 // The same with lo 2^11 times as large as it is, the size of hi: half's smallest numbers would lose its last bits. The
-// products with one low half then want sums of their own, loaded back to size at the end. So a value from 2^-12 up
+// products with one low half then have separate sums, scaled back at the end. So a value from 2^-12 up
 // loses one unit in its 24th bit at most, and a larger window of values has one scale in common.
 constexpr float kLowScale = 2048.0f;
 __device__ inline Split split_enlarged(float scaled) {
@@ -75,7 +75,7 @@ __device__ inline bool round_pair(float here, float next, uint32_t* hi, uint32_t
   return rest == 0.0f && (!kBoth || next - __high2float(rounded) == 0.0f);
 }
 
-// The power of two that loads `largest` into [2^13, 2^14); 1 for zero. It stops at 2^-60, so that the inverses of two
+// The power of two that scales `largest` into [2^13, 2^14); 1 for zero. It stops at 2^-60, so that the inverses of two
 // scales have a float as their product: with 2^-78 outputs of zeros were NaN where weights and other pixels were 1e26.
 // And it stops at 2^100: a sum of 2^19 products of scaled values, below 2^47, stays finite under one inverse after the
 // other.

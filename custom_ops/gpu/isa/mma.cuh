@@ -1,4 +1,4 @@
-// The matrix units by warp: mma.sync, and the load that loads its operands from shared memory.
+// The matrix units by warp: mma.sync, and the load of its operands from shared memory.
 #pragma once
 
 #include <cuda_fp16.h>

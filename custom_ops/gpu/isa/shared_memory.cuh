@@ -1,4 +1,4 @@
-// Shared memory by its own addresses: what instructions that do not take ordinary pointers want.
+// Shared memory by 32-bit addresses, for instructions that do not take generic pointers.
 #pragma once
 
 #include <cstdint>

@@ -299,7 +299,7 @@ __device__ inline void take_sums(float* done, float total, float& sum, float& sm
 __device__ inline void named_barrier(int number, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(number), "r"(threads) : "memory");
 }
-// Arrives there and goes on: what this thread has written, those see who wait for as many threads by `named_barrier`.
+// Arrives without waiting: threads that wait there by `named_barrier` see what this thread has written.
 __device__ inline void named_arrive(int number, int threads) {
   asm volatile("bar.arrive %0, %1;" ::"r"(number), "r"(threads) : "memory");
 }

@@ -24,7 +24,7 @@ using column_major::OutputColumn;
 // stores. The first one that stages has a warp without columns, which chooses the images' scales.
 constexpr int kThreads = 5 * 128, kConsumerThreads = 2 * 128, kStoreThreads = 128;
 // Registers of their threads. A block has as many as at its start, when all threads have the same: a warpgroup that
-// asked for one more would wait for ever.
+// asked for one more would wait forever.
 constexpr int kHighRegisters = 168, kLowRegisters = 152, kProducerRegisters = 56, kStoreRegisters = 48;
 constexpr int kAtStart = 65536 / kThreads / 8 * 8;
 static_assert(kHighRegisters + kLowRegisters + 2 * kProducerRegisters + kStoreRegisters <= kThreads / 128 * kAtStart,

@@ -112,7 +112,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), kBlocks)
     bulk_fence();
     const bool needs_fallback = __syncthreads_or(seen.infinite || seen.smallest < nonzero_bits(by.minimum));
 
-    // The next band in flight into L2, and a sample of its image, while this one is multiplied.
+    // Prefetches the next band into L2, and loads a sample of its image, while this one is multiplied.
     if (schedule.next < tasks) {
       sampled = sample(schedule.next);
       const long long its_image = tiling.by_bands.divide(schedule.next);
@@ -194,7 +194,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), kBlocks)
 #endif
 }
 
-// Hopper has 228 KB an SM; of them a block takes 1 KB beside its own, static ones among these.
+// Hopper has 228 KB per SM, of which each block reserves 1 KB; 512 bytes are static.
 constexpr size_t kShared = 228 * 1024 / kBlocks - 1024 - 512;
 
 // Weights, split; and behind them a band, split, and outputs.

@@ -75,7 +75,7 @@ struct Groups {
   }
 };
 
-// What the warpgroups of a block tell one another.
+// What the warpgroups of a block share.
 template <int kFilters>
 struct Shared {
   uint64_t full[kBuffers], empty[kBuffers];  // a band has been staged; all its tiles have been multiplied

@@ -127,7 +127,7 @@ __global__ void __launch_bounds__(32 * warps(kDirect), min_blocks(kDirect, kTile
       __syncthreads();
     }
 
-    // The next band in flight into L2 while this one is multiplied: its staging then waits for L2 alone.
+    // Prefetches the next band into L2 while this one is multiplied: its staging then waits for L2 alone.
     if (schedule.next < tasks) {
       const long long next = tiling.by_bands.divide(schedule.next);
       const int next_h0 = static_cast<int>(schedule.next - next * tiling.bands) * tiling.rows;
@@ -161,7 +161,7 @@ __global__ void __launch_bounds__(32 * warps(kDirect), min_blocks(kDirect, kTile
     __syncthreads();
     if (kHasTma && tiling.vector_out) {
       // One copy per filter. TMA writes whole lines while the block stages and multiplies its next band. A copy
-      // takes its warp some 50 cycles: each warp begins its own.
+      // takes its warp some time: each warp starts its own.
       if (lane == 0 && first < end) {
         for (int m = threadIdx.x / 32; m < d.M; m += kWarps)
           bulk_store(out + m * plane + first, rows_out + m * tiling.stride + first, (end - first) * 4);
