@@ -74,11 +74,11 @@ constexpr int kMinStages = 2, kPreferredStages = 4, kMaxReach = 8;
 constexpr int64_t kMaxStrips = 32, kMaxStripsPerImage = 0x7fff;  // side by side; their number has 16 bits
 
 // Terms of the cost, in cycles, fitted to measurements on an H200 (docs/notebook.md).
-constexpr double kEpilogue = 3000;               // storing a task's outputs
+constexpr double kEpilogue = 3000;                // storing a task's outputs
 constexpr int kPartsOfRows = 2, kLineStrips = 4;  // factor where outputs are parts of rows; strips that fill 128 bytes
-constexpr double kClusterSum = 4000;             // the barrier and the sums of blocks that share a task
-constexpr double kMinProduct = 33;               // a wgmma, however few its columns
-constexpr double kTwoStages = 1.3;               // factor of a wgmma where only two stages of weights fit
+constexpr double kClusterSum = 4000;              // the barrier and the sums of blocks that share a task
+constexpr double kMinProduct = 33;                // a wgmma, however few its columns
+constexpr double kTwoStages = 1.3;                // factor of a wgmma where only two stages of weights fit
 // A staged pixel of a slot: what it adds to the products' time, loaded by threads or by TMA; and its time where staging
 // is the bottleneck, of rows and of strips.
 constexpr double kBeside = 2.2, kRowsBeside = 1.2, kAlone = 5.3, kStripsAlone = 8;

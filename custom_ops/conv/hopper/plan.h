@@ -45,7 +45,7 @@ constexpr int max_chain_steps(int products) {
 // one after the other, then its products with a low half. A segment is as many chunks as have kMinSegment steps.
 constexpr int kMinSegment = 10;
 
-constexpr int kConsumerThreads = 256;               // two warpgroups
+constexpr int kConsumerThreads = 256;  // two warpgroups
 // Chunks of pixels, and groups of weights, in shared memory at a time.
 constexpr int kMaxBuffers = 4, kMaxStages = 8;
 // Slots whose pixel rows TMA keeps in shared memory: this many, or two.

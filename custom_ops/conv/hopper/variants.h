@@ -13,14 +13,14 @@ namespace hopper {
 // A row of the table. `run` takes floats, `run_to_halves` leaves halves for a dense layer, or is null.
 struct VariantRow {
   Variant variant;
-  const char* name;     // behind "tensor-core/"
+  const char* name;  // behind "tensor-core/"
   const char* summary;
-  const char* shapes;   // that it takes, in words
+  const char* shapes;  // that it takes, in words
   bool (*takes)(const fops_conv&);
   // `half` leaves out the products that restore float32 grade (step 13).
   fops_status (*run)(const fops_conv&, bool half, const void* x, const float* k, float* y, cudaStream_t);
   fops_status (*run_to_halves)(const fops_conv&, const void* x, const float* k, const HalvesOut& y, cudaStream_t);
-  HalvesOrder order;    // of these halves
+  HalvesOrder order;  // of these halves
 };
 
 }  // namespace hopper

@@ -67,7 +67,7 @@ __global__ void __launch_bounds__(32 * max_warps(kGroups), min_blocks(kGroups))
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
   const int threads = blockDim.x, warps = threads / 32;
   const int entry_stride = (tiling.rows + d.K - 1) * d.W, taps = d.C * d.K * d.K, depth = steps(d.C, d.K);
-  uint4* weights = shared;                                                // [step][tile][lane]
+  uint4* weights = shared;  // [step][tile][lane]
   float* outgoing = reinterpret_cast<float*>(shared + depth * kGroups * 32) + warp * 8 * kGroups * kStride;
   uint4* staged = shared + depth * kGroups * 32 + warps * 8 * kGroups * kStride / 4;  // [entry][pixel]
   // [quad]: bytes from a pixel's corner. Two steps more than there are, which the loop loads and does not use.

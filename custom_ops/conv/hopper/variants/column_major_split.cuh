@@ -32,7 +32,7 @@ static_assert(kHighRegisters + kLowRegisters + 2 * kProducerRegisters + kStoreRe
 // Tasks whose scales are in shared memory. A task may be one row of outputs: then storing is up to three tasks behind
 // multiplying, staging two ahead of it, and the choice of scales three.
 constexpr int kScales = 8;
-constexpr int kBuffers = 4;   // chunks of pixels in shared memory
+constexpr int kBuffers = 4;  // chunks of pixels in shared memory
 // Rows of outputs on their way. More of them, or of chunks, are slower: the first-level cache, which pixels are loaded
 // through, has what shared memory leaves.
 constexpr int kOutgoing = 3;

@@ -16,11 +16,11 @@
 namespace fops {
 namespace column_major {
 
-constexpr int kTileColumns = 64;            // of a task: the rows of a wgmma
-constexpr int kProducerThreads = 96;          // producer threads per row of pixels, a column each
-constexpr int kMinColumns = 8;      // of outputs; so columns side by side come from kMaxImages at most
+constexpr int kTileColumns = 64;      // of a task: the rows of a wgmma
+constexpr int kProducerThreads = 96;  // producer threads per row of pixels, a column each
+constexpr int kMinColumns = 8;        // of outputs; so columns side by side come from kMaxImages at most
 constexpr int kMaxImages = 9;
-constexpr int kStride = kTileColumns + 4;   // floats between two filters' outputs on their way: 4 banks
+constexpr int kStride = kTileColumns + 4;  // floats between two filters' outputs on their way: 4 banks
 
 struct Tiling {
   unsigned whole;    // tiles that are a task each, the first ones; the others are cut into bands, a task each
@@ -31,7 +31,7 @@ struct Tiling {
   bool pairs;        // whether two neighbouring outputs are 8 aligned bytes of one image
   Divisor by_columns, by_bands;
   uint32_t inverse_W;
-  float threshold;   // smallest scaled magnitude that can be split: see ImageScale
+  float threshold;  // smallest scaled magnitude that can be split: see ImageScale
 };
 
 // Whether a row of pixels of 64 columns has a thread for each of its columns.

@@ -11,7 +11,7 @@ namespace column_major {
 // Each team of two warpgroups has 64 columns. One multiplies, in turn with the other team's. The other one has three
 // producer warps, which split pixels and lay the words of a column's channels side by side, so that K columns are a run
 // that lanes read 16 bytes at a time; one warp stores.
-constexpr int kTeams = 2;             // of a block: a consumer warpgroup, and one that helps it
+constexpr int kTeams = 2;  // of a block: a consumer warpgroup, and one that helps it
 constexpr int kThreads = 2 * 128 * kTeams;
 constexpr int kScales = 4;            // tasks whose scales are in shared memory
 constexpr int kBuffers = 4;           // of a team's chunks
@@ -42,9 +42,9 @@ struct Shared {
   uint64_t full_out[kTeams][Form::kOutgoing], empty_out[kTeams][Form::kOutgoing];
   uint32_t needs_fallback[kTeams][kBuffers];  // the latest chunk, counted from 1, with an unsplittable value
   ImageScale scales[kTeams][kScales][kMaxImages];
-  float unscale[Form::kFilters];  // undoes a filter's scale
+  float unscale[Form::kFilters];              // undoes a filter's scale
   float image_unscale[kTeams][kTileColumns];  // undoes those of the columns' images
-  uint32_t weights_need_fallback;         // whether a weight is unsplittable
+  uint32_t weights_need_fallback;             // whether a weight is unsplittable
 };
 
 // The lane map. Lane 4g + t of warp w, g = 0..7, t = 0..3, holds, of a step's eight words of a pixel's row,

@@ -59,11 +59,11 @@ struct Shared {
   uint64_t full[kMaxRows], empty[kMaxRows];        // a row of pixels may be read; may be written
   uint64_t full_out[kGroups], empty_out[kGroups];  // a group's tile of outputs likewise
   // For the latest tasks. Rows of pixels are staged at most 2 K rows ahead, and a task has at least K.
-  ImageScale scales[kTasks][kProducerWarps];  // each warp computes it for itself
-  uint32_t needs_fallback[kTasks];              // the task, counted from 1, if a value is unsplittable
+  ImageScale scales[kTasks][kProducerWarps];       // each warp computes it for itself
+  uint32_t needs_fallback[kTasks];                 // the task, counted from 1, if a value is unsplittable
   uint32_t largest[kFilters], smallest[kFilters];  // of a filter's weights: a magnitude's bits, and as nonzero_bits
-  float unscale[kFilters];              // undoes a filter's scale
-  uint32_t weights_need_fallback;               // whether a weight is unsplittable
+  float unscale[kFilters];                         // undoes a filter's scale
+  uint32_t weights_need_fallback;                  // whether a weight is unsplittable
 };
 
 // One of four warps: splits every fourth row of pixels. A lane has two neighbours, and of the seven pixels to the right

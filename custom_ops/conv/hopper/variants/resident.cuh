@@ -12,9 +12,9 @@ namespace hopper {
 // Warps 0 to 7 pack weights, 8 to 15 split pixels, the last four compute where things are; the first ones multiply.
 constexpr int kPixelThreads = 256, kPlanners = 128, kAllThreads = kPackers + kPixelThreads + kPlanners;
 
-struct ResidentShared {                    // of fixed size; behind it tiles of weights, pixels, and raw weights
+struct ResidentShared {  // of fixed size; behind it tiles of weights, pixels, and raw weights
   uint4 table[2 * kMaxResidentSteps + kUnitsBehind];
-  float unscale[kTileRows];        // undoes a filter's scale; 0 where it has none
+  float unscale[kTileRows];  // undoes a filter's scale; 0 where it has none
   ImageScale image;
   int offsets[128], corners[128];  // of a position: where in y, filters aside, or -1; and in x
   int list[128], listed, all;      // positions that need the fallback; whether all are

@@ -26,8 +26,8 @@ constexpr int kParts = 2, kGroups = 2 * kParts;  // of a block: parts of the fil
 constexpr int kConsumerThreads = 128 * kGroups, kProducerThreads = 96, kTmaThread = kConsumerThreads + kProducerThreads,
               kThreads = kTmaThread + 32;
 constexpr int kConsumerRegisters = 104, kProducerRegisters = 64;  // registers per thread: an SM's, distributed
-constexpr int kImages = 2;                        // whose units are in shared memory
-constexpr int kMaxAhead = 8;                     // images whose pixels are in flight, or wait
+constexpr int kImages = 2;                                        // whose units are in shared memory
+constexpr int kMaxAhead = 8;                                      // images whose pixels are in flight, or wait
 constexpr unsigned kNone = ~0u;
 
 // `cut`: as shifted_filters.cu cuts it, in bands as high as an image and two tiles per part.

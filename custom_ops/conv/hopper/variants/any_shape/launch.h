@@ -13,7 +13,7 @@ namespace hopper {
 
 // What a call makes of weights and images, on the device.
 struct Packed {
-  float* unscale;      // of every filter: the factor that undoes its scale; 0 if some weight is unsplittable, which
+  float* unscale;  // of every filter: the factor that undoes its scale; 0 if some weight is unsplittable, which
                        // sends all outputs of its tile's filters to the fallback
   ImageScale* images;  // of every image
   float4* kept;        // [task][part][sum][columns / 8][kConsumerThreads]
