@@ -170,7 +170,8 @@ struct OutputColumn {
 
 // The outputs of a task that depend on an unsplittable value, or all of them, by the float32 fallback. By 128 threads,
 // which meet at `barrier`.
-static __device__ __noinline__ void fallback_task(const Dims& d, const Tiling& tiling, int barrier, bool all,
+// `inline` and not `static`: with a name that depends on the file's path, ptxas spills in the kernels that call it.
+inline __device__ __noinline__ void fallback_task(const Dims& d, const Tiling& tiling, int barrier, bool all,
                                                   unsigned at, const ImageScale* scales, const float* x, const float* k,
                                                   float* y, int filters, FallbackScratch& room) {
   const int pixels = d.H * d.W, plane = d.OH * d.OW, thread = threadIdx.x % 128;
