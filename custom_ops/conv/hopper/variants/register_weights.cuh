@@ -1,6 +1,7 @@
 // register_weights.cu: the tiling, what warps share, and the warps that do not multiply.
 #pragma once
 
+#include "conv/hopper/fallback.cuh"
 #include "conv/hopper/pipeline.cuh"
 #include "conv/hopper/split.cuh"
 #include "conv/hopper/variants/any_shape/staging.cuh"
@@ -217,6 +218,35 @@ __device__ __forceinline__ void store_outputs(const Dims& d, const Tiling& tilin
       }
     }
   }
+}
+
+// The outputs of a group's tiles that depend on an unsplittable value, or all of them, by the float32 fallback.
+// Outside of an anonymous namespace: with a name that depends on the file's path, ptxas spills in the kernels.
+template <int kColumns>
+__device__ __noinline__ void fallback_task(const Dims& d, const Tiling& tiling, bool all, const Task& task, int group,
+                                        const ImageScale& by, const float* x, const float* k, float* y,
+                                        FallbackScratch& room) {
+  const int thread = threadIdx.x % 128;
+  const float* source = x + task.image * d.C * d.H * d.W;
+  const auto together = [&] { named_barrier(kRegisterWeightsFallback + group, 128); };
+  together();
+  if (thread == 0) room.found.count = 0;
+  together();
+  if (!all) find_unsplittable(d, source, by, task.h0 * d.W, (task.rows + d.K - 1) * d.W, &room.found, thread, 128);
+  for (int row = 0; row < task.rows; ++row)
+    for (int tile = tiling.first_tile(group, row); tile < tiling.tiles; tile += kGroups) {
+      together();
+      if (thread == 0) room.listed = 0;
+      together();
+      const int h = task.h0 + row, column = tile * kColumns + thread, corner = h * d.W + column;
+      room.offsets[thread] = h * d.OW + column, room.corners[thread] = corner;
+      if (thread < kColumns && column < d.OW && (all || room.found.enters(d, source, corner, by)))
+        room.list[atomicAdd(&room.listed, 1)] = thread;  // in any order: outputs are independent
+      together();
+      fallback_outputs(d, source, k, y + task.image * d.M * d.OH * d.OW, room.offsets, room.corners, room.list,
+                    room.listed, blockIdx.y * kFilters, kFilters, thread, 128);
+    }
+  together();
 }
 
 }  // namespace register_weights

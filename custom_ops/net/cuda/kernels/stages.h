@@ -39,8 +39,8 @@ fops_status run_softmax(int64_t n, int64_t size, const Tensor& x, float* y, cuda
 // Of each of n items the index of the largest of `size` values (kernels/largest.cu).
 fops_status run_largest(int64_t n, int64_t size, const float* x, int32_t* y, cudaStream_t stream);
 
-// A dense layer of few units in float32, with an activation or softmax behind it: of up to kFewUnits units always, of up
-// to kMaxFewUnits and kMaxFewWeights weights, which L1 holds, where its input is not in halves.
+// A dense layer of few units in float32, with an activation or softmax behind it: of up to kFewUnits units always, of
+// up to kMaxFewUnits and kMaxFewWeights weights, which L1 holds, where its input is not in halves.
 constexpr int64_t kFewUnits = 16, kMaxFewUnits = 32, kMaxFewWeights = 48 << 10;
 fops_status run_few_units(int64_t n, int64_t inputs, int64_t units, const Tensor& x, const float* w, const float* bias,
                           Activation activation, bool softmax, float* y, cudaStream_t stream);
