@@ -17,7 +17,7 @@ fops_status describe(int device, fops_device_info* out) noexcept {
   snprintf(out->name, sizeof out->name, "%s", properties.name);
   out->major = properties.major;
   out->minor = properties.minor;
-  out->sms = properties.multiProcessorCount;
+  out->multiprocessors = properties.multiProcessorCount;
   FOPS_CUDA(cudaMemGetInfo(&out->memory_free, &out->memory_total));
   FOPS_CUDA(cudaDriverGetVersion(&out->driver_version));
   FOPS_CUDA(cudaRuntimeGetVersion(&out->runtime_version));
