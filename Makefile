@@ -24,8 +24,8 @@ ifeq ($(origin FASHION_INFER_DATA),undefined)
 endif
 
 # All that setting up has to say goes to stderr: stdout is the program's.
-ENV = @command -v $(PYTHON) >/dev/null || { echo "fashion-infer: there is no $(PYTHON) here: install Python 3.8 to \
-3.12, or name one: make PYTHON=/path/to/python" >&2; exit 1; }; $(PYTHON) scripts/make_env.py .venv \
+ENV = @command -v $(PYTHON) >/dev/null || { echo "fashion-infer: there is no $(PYTHON) here: install Python 3.8 or \
+newer, or name one: make PYTHON=/path/to/python" >&2; exit 1; }; $(PYTHON) scripts/make_env.py .venv \
 $(if $(filter file,$(origin PYTHON)),,--keep-to-this-python) $(if $(MXNET),--mxnet=$(MXNET)) \
 $(if $(filter gpu,$(BACKEND)),--cuda)
 

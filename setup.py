@@ -36,6 +36,19 @@ def tool(name):
     return shutil.which(name, path=sysconfig.get_path("scripts")) or shutil.which(name)
 
 
+def mxnet_folder(fetched):
+    """MXNet's folder, for its headers: the environment's, or one that pip puts into `fetched`."""
+    found = importlib.util.find_spec("mxnet")
+    if found and found.submodule_search_locations:
+        return found.submodule_search_locations[0]
+    if not (fetched / "mxnet").is_dir():
+        pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-deps"]
+        requirement = ROOT / "fashion_infer" / "_mxnet" / "requirement.txt"
+        done = subprocess.run([*pip, "--target", str(fetched), "-r", str(requirement)])
+        need(not done.returncode, "pip cannot get MXNet, whose headers it needs; the reason is above")
+    return fetched / "mxnet"
+
+
 class BuildOps(build_ext):
     """The 'extension module' is libfashion_ops.so, which no Python ABI binds."""
 
@@ -47,10 +60,8 @@ class BuildOps(build_ext):
         need(shutil.which(compiler), f"no C++ compiler '{compiler}' (Debian: apt install build-essential)")
         cmake = need(tool("cmake"), "no cmake (pip install cmake)")
         ninja = need(tool("ninja"), "no ninja (pip install ninja)")
-        mxnet = need(importlib.util.find_spec("mxnet"), "no MXNet to build for (pip install mxnet==1.9.1)")
         settings = {
             "CMAKE_MAKE_PROGRAM": ninja,
-            "MXNET_DIR": mxnet.submodule_search_locations[0],
             "FOPS_REQUIRE_MXNET": "ON",
             "FOPS_VERSION": self.distribution.get_version(),
         }
@@ -62,6 +73,7 @@ class BuildOps(build_ext):
             settings["CMAKE_CUDA_COMPILER"] = find_nvcc()
         build = Path(os.environ.get("FASHION_INFER_BUILD") or ROOT / "build" / "cmake")
         build.mkdir(parents=True, exist_ok=True)
+        settings["MXNET_DIR"] = mxnet_folder(build.parent / "mxnet")
         with open(build / ".lock", "w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             # Compiled objects are worth keeping; what CMake remembers of another environment's tools is not.
@@ -78,7 +90,7 @@ class BuildOps(build_ext):
 
     @staticmethod
     def cmake(command):
-        need(not subprocess.run(command).returncode, "the reason stands above")
+        need(not subprocess.run(command).returncode, "the reason is above")
 
 
 class PlatformWheel(bdist_wheel):

@@ -6,7 +6,6 @@
 0.8562
 """
 
-import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -14,13 +13,7 @@ if TYPE_CHECKING:
     from .errors import CheckFailed, CheckpointError, DataError, DeviceError, FashionInferError, UsageError
     from .result import Result
 
-if not (3, 8) <= sys.version_info[:2] <= (3, 12):
-    raise ImportError(
-        "fashion-infer needs Python 3.8 to 3.12, for MXNet 1.9.1's dependencies exist for no other: "
-        "this is Python {}.{}".format(*sys.version_info[:2])
-    )
-
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 # Where each name comes from. A room is imported when it is first asked for, so that `import fashion_infer` alone costs
 # nothing.
 _ERRORS = ("CheckFailed", "CheckpointError", "DataError", "DeviceError", "FashionInferError", "UsageError")

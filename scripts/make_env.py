@@ -1,52 +1,65 @@
 """Makes .venv with fashion-infer in it, editable, and the operator library built: what `make` does first.
 
-Run by any Python 3.6 or later, with the standard library alone; what it cannot serve gets one sentence.
-Nothing is done twice: the environment remembers what it was made from (.venv/fashion-infer.json), and of the three
-steps below only those are done again whose part has changed. `fashion-infer doctor` shows what is remembered.
+Run by any Python 3.6 or later with the standard library alone; a Python that cannot be used gets a one-line message.
+Nothing is done twice: .venv/fashion-infer.json records what was asked for and what the environment was made from.
+`fashion-infer doctor` shows it.
 """
 
 import argparse
+import configparser
+import hashlib
 import json
 import os
 import re
+import runpy
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
-from env_plan import FROM_PYPI, MXNET_WHEELS, ROOT, has_driver, make_plan, reason
+ROOT = Path(__file__).resolve().parent.parent
+OLDEST = (3, 8)
+MXNET_WHEELS = {"cpu": "mxnet", "cu112": "mxnet-cu112"}
+MXNET = ROOT / "fashion_infer" / "_mxnet" / "requirement.txt"
+# Variables that are set are recorded, so that a later call without them does not rebuild everything; a variable that is
+# set and empty is forgotten.
+SETTINGS = ("CXX", "CUDACXX", "FASHION_INFER_CUDA", "FASHION_OPS_CUDA_ARCHS")
+PACKAGE_SOURCES = (MXNET, ROOT / "setup.cfg", ROOT / "pyproject.toml", ROOT / "fashion_infer" / "__init__.py")
+LIBRARY_SOURCES = (ROOT / "custom_ops", ROOT / "setup.py", ROOT / "fashion_infer" / "__init__.py")
+COMPILED = {".cpp", ".cu", ".h", ".cuh", ".inc", ".txt", ".cmake", ".map", ".py"}
 
-OLDEST, NEWEST = (3, 8), (3, 12)
-NO_PYTHON = (
-    "install one of those (Fedora: dnf install python3.12; anywhere: uv python install 3.12) and name it: "
-    "`make PYTHON=/path/to/python3.12`"
-)
+compilers = runpy.run_path(str(ROOT / "fashion_infer" / "system" / "compilers.py"))
 
 
 def main():
     arguments = parse_arguments()
     venv = Path(arguments.venv)
-    python = existing_python(venv, arguments.keep_to_this_python) or new_python(venv)
-
+    python, version = existing_python(venv, arguments.keep_to_this_python) or new_python(venv)
     record = venv / "fashion-infer.json"
     before = json.loads(record.read_text()) if record.exists() else {}
-    wanted = make_plan(before, arguments.mxnet, arguments.extra, arguments.cuda)
-    changed = [step for step in STEPS if wanted[step] != before.get(step)]
-    if not (ROOT / "fashion_infer/lib/libfashion_ops.so").exists() and "library" not in changed:
-        changed.append("library")
-    done = {key: value for key, value in {**before, **wanted}.items() if key not in changed}
-    if not changed:
-        if done != before:
-            record.write_text(json.dumps(done))
-        return
-    if "library" in changed:
+    wanted = plan(before, arguments)
+    library = ROOT / "fashion_infer" / "lib" / "libfashion_ops.so"
+    stale = [part for part in ("package", "library") if wanted[part] != before.get(part)]
+    if not library.exists() and "library" not in stale:
+        stale.append("library")
+    if stale:
         require_compiler()
-    for step in filter(changed.__contains__, STEPS):
-        record.write_text(json.dumps(done))  # broken off, this step is to be done again
-        STEPS[step](python, venv, before, wanted)
-        done[step] = wanted[step]
-    record.write_text(json.dumps(done))
-    say("ready")
+        record.write_text(json.dumps({"asked": wanted["asked"], **{k: before[k] for k in before if k not in stale}}))
+        for name in SETTINGS:
+            os.environ.pop(name, None)
+        os.environ.update(
+            wanted["library"]["settings"], FASHION_INFER_CUDA="on" if wanted["library"]["cuda"] else "off"
+        )
+        if "package" in stale:
+            install_tools(python, venv, wanted["package"])
+        if "library" in stale:
+            build_library(python, wanted)
+        if "package" in stale:
+            install_package(python, version, wanted["package"]["extras"], before.get("package", {}).get("extras", ()))
+    if stale or wanted != before:
+        record.write_text(json.dumps(wanted))
+    if stale:
+        say("ready")
 
 
 def parse_arguments():
@@ -59,6 +72,55 @@ def parse_arguments():
     return parser.parse_args()
 
 
+def plan(before, arguments):
+    """What the environment is to be made from: what is asked for now, and what was asked for before."""
+    earlier = before.get("asked", {})
+    settings = dict(earlier.get("settings", {}))
+    settings.update((name, os.environ[name]) for name in SETTINGS if name in os.environ)
+    if arguments.cuda and os.environ.get("FASHION_INFER_CUDA") != "off":
+        settings["FASHION_INFER_CUDA"] = "on"
+    settings = {name: value for name, value in settings.items() if value}
+    cuda = settings.get("FASHION_INFER_CUDA", "auto")
+    if cuda not in ("auto", "on", "off"):
+        stop("FASHION_INFER_CUDA is none of on, off and auto")
+    mxnet = arguments.mxnet or earlier.get("mxnet", "cpu")
+    extras = {*earlier.get("extras", ()), *arguments.extra}
+    nvcc = settings.get("CUDACXX") or compilers["find_nvcc"](sites=())
+    # What was built with CUDA once stays so, also where the checkout is used on a machine without a GPU.
+    built = before.get("library", {}).get("cuda", False)
+    with_cuda = cuda == "on" or (cuda == "auto" and bool(built or (nvcc and compilers["has_driver"]())))
+    needed = {"cu112"} if mxnet == "cu112" else set()
+    if with_cuda and not nvcc:
+        needed.add("gpu")  # nvcc from PyPI
+    return {
+        "asked": {"mxnet": mxnet, "extras": sorted(extras), "settings": settings},
+        "package": {
+            "mxnet": mxnet,
+            "extras": sorted(extras | needed),
+            "place": str(ROOT),
+            "sources": digest(PACKAGE_SOURCES),
+        },
+        "library": {
+            "cuda": with_cuda,
+            "settings": {name: settings[name] for name in settings if with_cuda or name == "CXX"},
+            "place": str(ROOT),
+            "sources": digest(LIBRARY_SOURCES),
+        },
+    }
+
+
+def digest(sources):
+    """A digest of files, and of the compiled files of folders."""
+    found = hashlib.sha256()
+    for source in sources:
+        files = sorted(source.rglob("*")) if source.is_dir() else [source]
+        for file in files:
+            # custom_ops/submission is compiled with kernel files, not into the library.
+            if (file.suffix in COMPILED and "submission" not in file.parts) or file == source:
+                found.update(str(file.relative_to(ROOT)).encode() + b"\0" + file.read_bytes() + b"\0")
+    return found.hexdigest()
+
+
 def say(text):
     print(f"fashion-infer: {text}", file=sys.stderr, flush=True)
 
@@ -69,13 +131,13 @@ def stop(text):
 
 
 def run(*command):
-    """Run a command with all its output on stderr; end here when it fails, for it has said why."""
+    """Run a command with all its output on stderr; stop when it fails."""
     if subprocess.run([str(word) for word in command], cwd=str(ROOT), stdout=sys.stderr).returncode:
-        stop("setting up failed; the reason stands above. Run the same command again once it is mended")
+        stop("setting up failed; the reason is above. Run the same command again once it is fixed")
 
 
 def existing_python(venv, keep_to_this_python):
-    """The environment's Python when it is whole, else None."""
+    """The environment's Python and its version when it works, else None."""
     python = venv / "bin" / "python"
     probe = "import pip, sys; print(*sys.version_info[:2])"
     try:
@@ -88,86 +150,94 @@ def existing_python(venv, keep_to_this_python):
     if keep_to_this_python and version != sys.version_info[:2]:
         versions = (*version, *sys.version_info[:2])
         stop("{} holds Python {}.{}, not {}.{}: run `make clean` first".format(venv, *versions))
-    return python
+    return python, version
 
 
 def new_python(venv):
     """Make the environment, or leave nothing behind."""
-    require_supported_python()
+    if sys.version_info[:2] < OLDEST:
+        stop(
+            "needs Python 3.8 or newer, and this is {}.{}: try `make PYTHON=/path/to/python3`".format(*sys.version_info)
+        )
+    try:
+        import ensurepip  # noqa: F401  (Debian splits it off, with the use of venv)
+        import venv as _  # noqa: F401
+    except ImportError:
+        stop("this Python cannot make virtual environments (Debian: apt install python3-venv)")
     require_compiler()
     if venv.is_symlink() or venv.is_file():
         stop(f"{venv} is in the way: it is not an environment that was made here")
     shutil.rmtree(str(venv), ignore_errors=True)
-    say(f"making {venv} with Python {sys.version_info[0]}.{sys.version_info[1]}")
+    say("making {} with Python {}.{}".format(venv, *sys.version_info))
     try:
         run(sys.executable, "-m", "venv", venv.resolve())
     except BaseException:  # Ctrl-C as well
         shutil.rmtree(str(venv), ignore_errors=True)
         raise
-    return venv / "bin" / "python"
-
-
-def require_supported_python():
-    if not OLDEST <= sys.version_info[:2] <= NEWEST:
-        others = (f"python3.{minor}" for minor in range(NEWEST[1], OLDEST[1] - 1, -1))
-        other = next(filter(shutil.which, others), None)
-        advice = f"try `make PYTHON={other}`" if other else NO_PYTHON
-        why = "needs Python 3.8 to 3.12, for MXNet 1.9.1's dependencies exist for no other, and this is {}.{}: "
-        stop(why.format(*sys.version_info[:2]) + advice)
-    try:
-        import ensurepip  # noqa: F401  (Debian splits it off, with the use of venv)
-        import venv  # noqa: F401
-    except ImportError:
-        stop("this Python cannot make virtual environments (Debian: apt install python3-venv)")
+    return venv / "bin" / "python", sys.version_info[:2]
 
 
 def require_compiler():
     compiler = os.environ.get("CXX", "c++").split()[0]
     if not shutil.which(compiler):
-        stop(f"no C++ compiler '{compiler}' for the operator library (Debian: apt install build-essential)")
+        stop(
+            f"no C++ compiler '{compiler}' for the operator library "
+            "(Debian, Ubuntu: apt install build-essential; Fedora: dnf install gcc-c++)"
+        )
 
 
-def pip(python):
-    return [python, "-m", "pip", "--disable-pip-version-check", "-q"]
+def pip(python, *words):
+    # Python compiles what it imports: a tenth of the files. MXNet and NumPy 2 are no conflict.
+    quick = ["--no-compile", "--no-warn-conflicts"] if words[0] == "install" else []
+    run(python, "-m", "pip", "--disable-pip-version-check", "-q", words[0], *quick, *words[1:])
 
 
-def install_packages(python, venv, before, wanted):
-    wheel = MXNET_WHEELS[wanted["mxnet"]]
-    # The two MXNet wheels own the same folder: one goes before the other comes, once that is at hand.
-    for other in set(MXNET_WHEELS.values()) - {wheel}:
+def install_tools(python, venv, package):
+    """MXNet, and what the operator library is built with."""
+    say("installing MXNet and build tools")
+    wheel = MXNET_WHEELS[package["mxnet"]]
+    for other in set(MXNET_WHEELS.values()) - {wheel}:  # both own the same folder
         if list(venv.glob("lib/*/site-packages/{}-*.dist-info".format(other.replace("-", "_")))):
-            say(f"putting {wheel} in the place of {other}")
-            downloads = venv / "downloads"
-            run(*pip(python), "download", "--no-deps", "-d", downloads, f"{wheel}==1.9.1")
-            run(*pip(python), "uninstall", "-y", other)
-            run(*pip(python), "install", "--no-deps", *downloads.glob("*.whl"))
-            shutil.rmtree(str(downloads))
-    new = [name for name in wanted["packages"] if name not in (before.get("packages") or ())]
-    if new:
-        say("installing " + ", ".join(re.split("[<>=;]", name)[0] for name in new))
-    # Python compiles what it imports: of a tenth of the files, and not before the first answer.
-    run(*pip(python), "install", "--no-compile", *wanted["packages"])
+            pip(python, "uninstall", "-y", other)
+    # Without its dependencies: it asks for NumPy below 2, and needs no such thing.
+    pip(python, "install", "--no-deps", *(["-r", MXNET] if wheel == "mxnet" else [f"{wheel}==1.9.1"]))
+    build_system = re.search(r"^requires = \[(.*?)^\]", (ROOT / "pyproject.toml").read_text(), re.DOTALL | re.MULTILINE)
+    tools = re.findall(r'"(.+?)"', build_system.group(1))
+    pip(python, "install", *tools, *(requirements("gpu") if "gpu" in package["extras"] else []))
 
 
-def build_library(python, venv, before, wanted):
-    library = wanted["library"]
-    say("building the operator library" + reason(before.get("library"), library))
-    os.environ["FASHION_INFER_CUDA"] = "on" if library["nvcc"] else "off"
-    if library["nvcc"] not in (None, FROM_PYPI):
-        os.environ["CUDACXX"] = library["nvcc"]
-    if library["nvcc"] and not library["archs"] and not has_driver():
-        say("CUDA for every GPU takes minutes; FASHION_OPS_CUDA_ARCHS=80, for example, compiles for that one alone")
-    # On its own, for pip would hide the compiler's progress and bury its errors.
+def requirements(extra):
+    config = configparser.ConfigParser()
+    config.read(str(ROOT / "setup.cfg"))
+    if extra not in config["options.extras_require"]:
+        stop(f"there is no extra {extra}: {', '.join(config['options.extras_require'])}")
+    return config["options.extras_require"][extra].split("\n")[1:]
+
+
+def build_library(python, wanted):
+    cuda = wanted["library"]["cuda"]
+    say("building the operator library, {} CUDA".format("with" if cuda else "without"))
+    if not cuda and compilers["find_nvcc"](sites=()) and "FASHION_INFER_CUDA" not in wanted["asked"]["settings"]:
+        say("there is a CUDA compiler, but no NVIDIA driver: `make setup BACKEND=gpu` builds CUDA all the same")
+    # By itself, because pip hides the compiler's progress and wraps its errors.
     run(python, "setup.py", "-q", "build_ext", "--inplace")
 
 
-def install_package(python, venv, before, wanted):
+def install_package(python, version, extras, before):
+    new = [extra for extra in extras if extra not in before]
+    say("installing fashion-infer" + (" with " + ", ".join(new) if new else ""))
+    left_out = sorted({name for extra in new for name in requirements(extra) if not has_release(name, version)})
+    if left_out:
+        names = ", ".join(re.split(r"[^\w-]", name)[0] for name in left_out)
+        say("left out, because they need a newer Python: " + names)
     # Against the MXNet of this environment, and with its CUDA compiler: hence no isolated build.
-    run(*pip(python), "install", "--no-deps", "--no-build-isolation", "-e", ".")
+    pip(python, "install", "--no-build-isolation", "-e", ".[{}]".format(",".join(extras)) if extras else ".")
 
 
-# In this order. What each was done for is remembered under its name.
-STEPS = {"packages": install_packages, "library": build_library, "package": install_package}
+def has_release(requirement, version):
+    oldest = re.search(r'python_version *>= *"3\.(\d+)"', requirement)
+    return not oldest or version >= (3, int(oldest.group(1)))
+
 
 if __name__ == "__main__":
     try:

@@ -1,18 +1,17 @@
 """Import MXNet once: which build it is, what it needs first, and what a failed import says.
 
-MXNet is Apache MXNet 1.9.1, under the Apache License 2.0. It is installed beside this package; nothing of it is copied.
+MXNet is Apache MXNet 1.9.1, under the Apache License 2.0. Its wheel is installed beside this package, or
+downloaded (see `wheel`); nothing of it is copied.
 """
 
 import importlib
-import importlib.util
 import os
 import re
 import warnings
-from pathlib import Path
 
 from ..errors import DeviceError
-from ..system import limits
-from . import cuda_11
+from ..system import installation, limits
+from . import cuda_11, wheel
 from .lazy_import import fast_mxnet_import
 from .logs import quiet
 from .mxnet_lock import once
@@ -40,10 +39,10 @@ def load():
     Raises
     ------
     DeviceError
-        When MXNet is missing, or cannot be loaded on this machine; one sentence says what to do.
+        When MXNet can be neither downloaded nor loaded on this machine; one sentence says what to do.
     """
     if build() is None:
-        raise DeviceError("MXNet is not installed: pip install mxnet==1.9.1")
+        wheel.fetch()
     _check_room()
     import numpy
 
@@ -61,13 +60,13 @@ def load():
 
 
 def _check_room():
-    """Raise DeviceError where MXNet would find too little memory or too few threads: it aborts then, or crashes.
+    """Raise DeviceError where MXNet would find too little address space: it aborts then, or crashes.
 
-    Loading it took 490 MB of address space, each thread 8 MB of stack and 64 MB that malloc reserves. On two cores a
-    run had nine threads more than the interpreter, and 10,000 images took 1,000 to 1,120 MB in all, those of the
-    largest edition most: 1,210 are asked for. With 1,000 MB it ended in a crash or in libgomp's words.
+    Loading it took 490 MB, each thread 8 MB of stack and 64 MB that malloc reserves. On two cores a run had nine
+    threads more than the interpreter (two for each core, six besides), and 10,000 images took 1,000 to 1,120 MB in all,
+    those of the largest edition most: 1,210 are asked for.
     """
-    limits.check(limits.Need(490, 72, started=6, times=2), openmp_thread_count(), "MXNet")
+    limits.check(limits.AddressSpace(490 + 6 * 72, 2 * 72), openmp_thread_count(), "MXNet")
 
 
 def build():
@@ -78,10 +77,10 @@ def build():
     str or None
         "cpu", "cu112", or None when MXNet is not installed.
     """
-    spec = importlib.util.find_spec("mxnet")
-    if spec is None or spec.origin is None:  # an empty folder left behind has no origin
+    folder = wheel.locate()
+    if folder is None:
         return None
-    library = Path(spec.origin).parent / "libmxnet.so"
+    library = folder / "libmxnet.so"
     return "cu112" if library.is_file() and library.stat().st_size == _recorded_size("mxnet-cu112") else "cpu"
 
 
@@ -110,7 +109,7 @@ def _explain(error):
             "or MXNet's CPU build with `make setup MXNET=cpu`"
         )
     if name in cuda_11.LIBRARIES:
-        return f"mxnet-cu112 needs CUDA 11, and {name} was not found: pip install 'fashion-infer[cu112]'"
+        return f"mxnet-cu112 needs CUDA 11, and {name} was not found: {installation.extra('cu112')}"
     if name in _SYSTEM:
         every = ", ".join(_SYSTEM.values())
         package = f"Debian's package {_SYSTEM[name]}; MXNet needs {every}"

@@ -23,9 +23,3 @@ def of_scripts(monkeypatch):
 def make_env(of_scripts):
     """scripts/make_env.py, which `make` calls."""
     return of_scripts("make_env")
-
-
-@pytest.fixture
-def env_plan(of_scripts):
-    """scripts/env_plan.py, which decides what is made."""
-    return of_scripts("env_plan")

@@ -1,7 +1,10 @@
-"""What `make` decides before it works: which part is made anew, why, and what of earlier calls it remembers."""
+"""scripts/make_env.py: what it makes an environment from, which parts it makes again, and what it refuses."""
 
+import argparse
 import json
 import os
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -17,219 +20,217 @@ pytestmark = pytest.mark.skipif(not (ROOT / "setup.cfg").exists(), reason="needs
 
 
 @pytest.fixture
-def machine(make_env, monkeypatch):
-    """A function that plans on a machine as described; what it remembers goes from call to call."""
-    plans = sys.modules["env_plan"]
-    digests = {"library": "0", "package": "0"}
-    monkeypatch.setattr(
-        plans, "fingerprint", lambda sources: digests["package" if "setup.cfg" in sources else "library"]
-    )
+def plan(make_env, monkeypatch):
+    """A function that plans on a machine with these properties, after an earlier plan."""
 
-    class Machine:
-        edited = digests
-
-        def __init__(self):
-            self.remembered = {}
-
-        def plan(self, driver=False, nvcc=None, **asked):
-            environment = {name: asked.pop(name) for name in plans.SETTINGS if name in asked}
-            monkeypatch.setattr(plans, "has_driver", lambda: driver)
-            monkeypatch.setattr(plans, "machine_nvcc", lambda: os.environ.get("CUDACXX") or nvcc)
-            monkeypatch.setattr(plans.shutil, "which", lambda name: name)
-            before = self.remembered
-            saved = dict(os.environ)
-            try:
-                for name in plans.SETTINGS:
-                    os.environ.pop(name, None)
-                os.environ.update(environment)
-                self.remembered = plans.make_plan(before, **asked)
-                library = before.get("library"), self.remembered["library"]
-                self.why = plans.reason(*library) if library[0] != library[1] else None
-            finally:
-                os.environ.clear()
-                os.environ.update(saved)
-            return self.remembered["library"]["nvcc"]
-
-    return Machine()
-
-
-class TestCuda:
-    def test_without_a_driver_it_is_left_out_though_there_is_a_compiler(self, machine):
-        assert machine.plan(nvcc="/usr/bin/nvcc") is None
-        assert "make setup BACKEND=gpu" in machine.why
-
-    def test_with_a_driver_and_a_compiler_it_is_built(self, machine):
-        assert machine.plan(driver=True, nvcc="/usr/bin/nvcc") == "/usr/bin/nvcc"
-
-    def test_with_a_driver_alone_nothing_is_downloaded_unasked(self, machine):
-        assert machine.plan(driver=True) is None
-
-    @pytest.mark.parametrize("asked", [{"cuda": True}, {"FASHION_INFER_CUDA": "on"}], ids=["BACKEND=gpu", "variable"])
-    @pytest.mark.parametrize("driver", [False, True])
-    def test_asked_for_it_is_built_everywhere(self, machine, asked, driver):
-        assert machine.plan(driver, "/usr/bin/nvcc", **asked) == "/usr/bin/nvcc"
-        machine.remembered = {}
-        assert machine.plan(driver, None, **asked) == "PyPI"
-        assert "gpu" in machine.remembered["extras"]
-        assert any(name.startswith("nvidia-cuda-nvcc") for name in machine.remembered["packages"])
-
-    def test_the_variable_has_the_last_word(self, machine):
-        assert machine.plan(True, "/usr/bin/nvcc", cuda=True, FASHION_INFER_CUDA="off") is None
-
-    def test_what_it_may_be(self, machine):
-        with pytest.raises(SystemExit, match="none of on, off and auto"):
-            machine.plan(FASHION_INFER_CUDA="yes")
-
-
-class TestRemembered:
-    @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])  # each example begins anew
-    @given(
-        st.booleans(),
-        st.sampled_from([None, "/a/nvcc"]),
-        st.fixed_dictionaries(
-            {},
-            optional={
-                "FASHION_INFER_CUDA": st.sampled_from(["on", "off", "auto"]),
-                "FASHION_OPS_CUDA_ARCHS": st.sampled_from(["80", "90a-real"]),
-                "CXX": st.sampled_from(["g++-12", "clang++"]),
-                "CUDACXX": st.just("/b/nvcc"),
-                "cuda": st.just(True),
-                "mxnet": st.just("cu112"),
-                "more_extras": st.just(("test",)),
-            },
-        ),
-        st.booleans(),
-        st.sampled_from([None, "/a/nvcc"]),
-    )
-    def test_a_plain_call_changes_nothing(self, machine, driver, nvcc, asked, driver_later, nvcc_later):
-        """Whatever was asked for, and wherever the checkout is used next: only a driver that is new brings CUDA."""
-        machine.remembered = {}
-        built = machine.plan(driver, nvcc, **asked)
-        before = machine.remembered
-        unasked = not asked.get("cuda") and asked.get("FASHION_INFER_CUDA", "auto") == "auto"
-        found = asked.get("CUDACXX") or nvcc_later
-        later = machine.plan(driver_later, nvcc_later)
-        if built is None and unasked and driver_later and found:
-            assert later == found and machine.why == " again: now with CUDA"
-        else:
-            assert machine.remembered == before and machine.why is None
-
-    def test_architectures_count_only_where_cuda_is_built(self, machine):
-        machine.plan(nvcc="/n", FASHION_OPS_CUDA_ARCHS="80")
-        machine.plan(nvcc="/n", FASHION_OPS_CUDA_ARCHS="90a-real")
-        assert machine.why is None
-        machine.plan(nvcc="/n", cuda=True)
-        assert machine.why == " again: now with CUDA" and machine.remembered["library"]["archs"] == "90a-real"
-        machine.plan(nvcc="/n", FASHION_OPS_CUDA_ARCHS="80")
-        assert machine.why == " again: FASHION_OPS_CUDA_ARCHS is 80, and was 90a-real"
-
-    def test_a_variable_that_is_empty_is_forgotten(self, machine):
-        machine.plan(nvcc="/n", cuda=True, FASHION_OPS_CUDA_ARCHS="80")
-        machine.plan(nvcc="/n", FASHION_OPS_CUDA_ARCHS="")
-        assert machine.why == " again: FASHION_OPS_CUDA_ARCHS is not set, and was 80"
-        assert machine.remembered["settings"] == {"FASHION_INFER_CUDA": "on"}
-
-    def test_an_edit_is_the_reason(self, machine):
-        machine.plan()
-        machine.edited["library"] = "1"
-        machine.plan()
-        assert machine.why == " again: its sources have changed"
-
-
-class TestSteps:
-    @pytest.fixture
-    def ran(self, make_env, monkeypatch, tmp_path):
-        """A function: run make_env on an environment that exists; the steps that it took."""
-        taken = []
-        for step in list(make_env.STEPS):
-            monkeypatch.setitem(make_env.STEPS, step, lambda *_, step=step: taken.append(step))
-        for name in sys.modules["env_plan"].SETTINGS:
+    def call(before=None, driver=False, nvcc=None, mxnet=None, extra=(), cuda=False, **variables):
+        for name in make_env.SETTINGS:
             monkeypatch.delenv(name, raising=False)
-        monkeypatch.setattr(make_env, "existing_python", lambda *_: Path(sys.executable))
-        monkeypatch.setattr(make_env, "ROOT", tmp_path)
-        (tmp_path / "fashion_infer" / "lib").mkdir(parents=True)
-        (tmp_path / "fashion_infer" / "lib" / "libfashion_ops.so").touch()
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.setitem(make_env.compilers, "has_driver", lambda: driver)
+        monkeypatch.setitem(make_env.compilers, "find_nvcc", lambda sites: nvcc)
+        return make_env.plan(before or {}, argparse.Namespace(mxnet=mxnet, extra=extra, cuda=cuda))
 
-        def run(*arguments):
-            taken.clear()
-            monkeypatch.setattr(sys, "argv", ["make_env.py", str(tmp_path), *arguments])
-            saved = dict(os.environ)
-            try:
-                make_env.main()
-            finally:
-                os.environ.clear()
-                os.environ.update(saved)
-            return list(taken)
+    return call
 
-        run.record = tmp_path / "fashion-infer.json"
-        run.library = tmp_path / "fashion_infer" / "lib" / "libfashion_ops.so"
-        return run
 
-    def test_once_and_no_more(self, ran, capsys):
-        assert ran() == ["packages", "library", "package"]
-        assert ran() == []
-        assert capsys.readouterr().err.count("ready") == 1
+@pytest.mark.parametrize(
+    "machine, built, from_pypi",
+    [
+        ({"nvcc": "/n"}, False, False),
+        ({"driver": True}, False, False),
+        ({"driver": True, "nvcc": "/n"}, True, False),
+        ({"cuda": True}, True, True),
+        ({"cuda": True, "nvcc": "/n"}, True, False),
+        ({"FASHION_INFER_CUDA": "on"}, True, True),
+        ({"FASHION_INFER_CUDA": "on", "CUDACXX": "/c"}, True, False),
+        ({"driver": True, "nvcc": "/n", "cuda": True, "FASHION_INFER_CUDA": "off"}, False, False),
+    ],
+)
+def test_where_cuda_is_built(plan, machine, built, from_pypi):
+    found = plan(**machine)
+    assert found["library"]["cuda"] is built
+    assert ("gpu" in found["package"]["extras"]) is from_pypi
 
-    def test_an_edit_of_the_library_builds_and_installs_nothing(self, ran, monkeypatch):
-        ran()
-        plans = sys.modules["env_plan"]
-        real = plans.fingerprint
-        monkeypatch.setattr(plans, "fingerprint", lambda sources: real(sources) + "edited" * ("custom_ops" in sources))
-        assert ran() == ["library"]
 
-    def test_an_extra_installs_and_builds_nothing(self, ran):
-        ran()
-        assert ran("--extra=test") == ["packages"]
-        assert ran() == []
+def test_a_variable_of_no_known_value_is_refused(plan):
+    with pytest.raises(SystemExit):
+        plan(FASHION_INFER_CUDA="yes")
 
-    def test_a_library_that_is_gone(self, ran):
-        ran()
-        ran.library.unlink()
-        assert ran() == ["library"]
 
-    def test_broken_off_it_goes_on_there(self, ran, make_env, monkeypatch):
-        def broken(*_):
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.fixed_dictionaries(
+        {"driver": st.booleans(), "nvcc": st.sampled_from([None, "/n"])},
+        optional={
+            "FASHION_INFER_CUDA": st.sampled_from(["on", "off", "auto"]),
+            "FASHION_OPS_CUDA_ARCHS": st.sampled_from(["80", "90a-real"]),
+            "CXX": st.sampled_from(["g++-12", "clang++"]),
+            "CUDACXX": st.just("/b/nvcc"),
+            "cuda": st.just(True),
+            "mxnet": st.just("cu112"),
+            "extra": st.just(("test",)),
+        },
+    )
+)
+def test_a_later_plain_call_changes_nothing(plan, asked):
+    before = plan(**asked)
+    assert plan(before, asked["driver"], asked["nvcc"]) == before
+
+
+def test_what_was_built_with_cuda_stays_so_without_a_driver(plan):
+    before = plan(driver=True, nvcc="/n")
+    assert plan(before, nvcc="/n")["library"] == before["library"]
+
+
+def test_architectures_count_only_where_cuda_is_built(plan):
+    assert plan(FASHION_OPS_CUDA_ARCHS="80")["library"] == plan()["library"]
+    on = plan(cuda=True, FASHION_OPS_CUDA_ARCHS="80")
+    assert on["library"] != plan(on, FASHION_OPS_CUDA_ARCHS="90a-real")["library"]
+
+
+def test_an_empty_variable_is_forgotten(plan):
+    before = plan(CXX="clang++")
+    assert plan(before, CXX="")["asked"]["settings"] == {}
+
+
+@pytest.fixture
+def make(make_env, monkeypatch, tmp_path):
+    """A function that runs make_env on an environment that exists; the parts that it made."""
+    made = []
+    for part in ("install_tools", "build_library", "install_package"):
+        monkeypatch.setattr(make_env, part, lambda *_, part=part: made.append(part))
+    for name in make_env.SETTINGS:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(make_env, "existing_python", lambda *_: (Path(sys.executable), sys.version_info[:2]))
+    root = tmp_path / "checkout"
+    monkeypatch.setattr(make_env, "ROOT", root)
+    monkeypatch.setattr(make_env, "PACKAGE_SOURCES", (root / "setup.cfg",))
+    monkeypatch.setattr(make_env, "LIBRARY_SOURCES", (root / "custom_ops",))
+    for name in ("setup.cfg", "custom_ops/net/plan.cpp", "custom_ops/README.md", "custom_ops/submission/adapter.h"):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text("a")
+    call_library = root / "fashion_infer" / "lib" / "libfashion_ops.so"
+    call_library.parent.mkdir(parents=True)
+    call_library.touch()
+
+    def call(*arguments):
+        made.clear()
+        monkeypatch.setattr(sys, "argv", ["make_env.py", str(tmp_path), *arguments])
+        saved = dict(os.environ)
+        try:
+            make_env.main()
+        finally:
+            os.environ.clear()
+            os.environ.update(saved)
+        return list(made)
+
+    call.root, call.library = root, call_library
+    return call
+
+
+ALL = ["install_tools", "build_library", "install_package"]
+PACKAGE = ["install_tools", "install_package"]
+
+
+def test_nothing_is_made_twice(make):
+    assert make() == ALL
+    assert make() == []
+    (make.root / "custom_ops" / "README.md").write_text("b")
+    (make.root / "custom_ops" / "submission" / "adapter.h").write_text("b")
+    assert make() == []
+
+
+def test_a_change_makes_its_own_part(make):
+    make()
+    (make.root / "custom_ops" / "net" / "plan.cpp").write_text("b")
+    assert make() == ["build_library"]
+    make.library.unlink()
+    assert make() == ["build_library"]
+    make.library.touch()
+    assert make("--extra=test") == PACKAGE
+    (make.root / "setup.cfg").write_text("b")
+    assert make() == PACKAGE
+    assert make() == []
+
+
+def test_what_was_interrupted_is_made_again(make, make_env, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(make_env, "build_library", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            make("--extra=test")
+    assert make() == ALL
+
+
+def test_every_compiled_file_counts(make_env):
+    suffixes = {path.suffix for path in (ROOT / "custom_ops").rglob("*") if path.is_file()}
+    assert suffixes <= make_env.COMPILED | {".md", ".svg", ".json"}
+
+
+class TestNewPython:
+    @pytest.fixture
+    def refused(self, make_env, tmp_path, capsys):
+        """A function: the one line with which no environment is made."""
+
+        def call():
+            before = sorted(tmp_path.iterdir())
+            with pytest.raises(SystemExit, match="1"):
+                make_env.new_python(tmp_path / "venv")
+            assert sorted(tmp_path.iterdir()) == before
+            (line,) = capsys.readouterr().err.splitlines()
+            return line
+
+        return call
+
+    def test_an_old_python(self, make_env, monkeypatch, refused):
+        monkeypatch.setattr(make_env.sys, "version_info", (3, 7, 16))
+        assert "PYTHON=" in refused()
+
+    def test_no_venv_module(self, monkeypatch, refused):
+        monkeypatch.setitem(sys.modules, "ensurepip", None)
+        assert "apt install python3-venv" in refused()
+
+    def test_no_compiler(self, monkeypatch, refused):
+        monkeypatch.setenv("CXX", "no-such-compiler -O2")
+        assert "no-such-compiler" in refused()
+
+    def test_a_file_in_the_way(self, tmp_path, refused):
+        (tmp_path / "venv").write_text("mine")
+        refused()
+        assert (tmp_path / "venv").read_text() == "mine"
+
+    def test_interrupted_while_making(self, make_env, monkeypatch, tmp_path):
+        venv = tmp_path / "venv"
+
+        def run(*command):
+            venv.mkdir()
             raise KeyboardInterrupt
 
-        with monkeypatch.context() as patch:
-            patch.setitem(make_env.STEPS, "library", broken)
-            with pytest.raises(KeyboardInterrupt):
-                ran()
-        assert ran() == ["library", "package"]
+        monkeypatch.setattr(make_env, "run", run)
+        with pytest.raises(KeyboardInterrupt):
+            make_env.new_python(venv)
+        assert not venv.exists()
 
-    def test_a_record_of_an_older_version(self, ran):
-        ran.record.write_text(json.dumps({"mxnet": "cpu", "extras": ["test"], "sources": "0" * 64}))
-        assert ran() == ["packages", "library", "package"]
-        assert json.loads(ran.record.read_text())["extras"] == ["test"]
-
-
-def test_pages_are_no_sources(make_env, monkeypatch, tmp_path):
-    plans = sys.modules["env_plan"]
-    monkeypatch.setattr(plans, "ROOT", tmp_path)
-    for name in ("submission/adapter.h", "net/plan.cpp", "README.md"):
-        (tmp_path / "custom_ops" / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / "custom_ops" / name).write_text("a")
-    before = plans.fingerprint(["custom_ops"])
-    (tmp_path / "custom_ops" / "README.md").write_text("b")
-    (tmp_path / "custom_ops" / "submission" / "adapter.h").write_text("b")
-    assert plans.fingerprint(["custom_ops"]) == before
-    (tmp_path / "custom_ops" / "net" / "plan.cpp").write_text("b")
-    assert plans.fingerprint(["custom_ops"]) != before
+    def test_a_broken_environment_is_seen(self, make_env, tmp_path):
+        (tmp_path / "bin").mkdir()
+        (tmp_path / "bin" / "python").symlink_to("/nowhere")
+        assert make_env.existing_python(tmp_path, False) is None
 
 
-def test_every_compiled_file_is_a_source(make_env):
-    compiled = sys.modules["env_plan"].COMPILED
-    pages = {".md", ".svg", ".json"}
-    files = [path for path in (ROOT / "custom_ops").rglob("*") if path.is_file()]
-    assert {path.suffix for path in files} <= compiled | pages
-
-
-def test_doctor_shows_what_is_remembered(monkeypatch, tmp_path):
+def test_doctor_shows_the_record(monkeypatch, tmp_path, plan):
     monkeypatch.setattr(sys, "prefix", str(tmp_path))
     assert doctor._set_up() == []
-    record = {"library": {"nvcc": "PyPI"}, "settings": {"FASHION_INFER_CUDA": "on", "FASHION_OPS_CUDA_ARCHS": "80"}}
-    (tmp_path / "fashion-infer.json").write_text(json.dumps(record))
+    (tmp_path / "fashion-infer.json").write_text(json.dumps(plan(cuda=True, extra=("test",), CXX="clang++")))
     (found,) = doctor._set_up()
-    assert found.found == ("with CUDA, by nvcc from PyPI; remembered: FASHION_INFER_CUDA=on FASHION_OPS_CUDA_ARCHS=80")
-    (tmp_path / "fashion-infer.json").write_text(json.dumps({"library": {"nvcc": None}}))
-    assert doctor._set_up()[0].found == "without CUDA"
+    assert all(word in found.found for word in ("with CUDA", "test", "CXX=clang++"))
+
+
+@pytest.mark.skipif(not shutil.which("make"), reason="needs make")
+def test_make_lists_its_commands():
+    out = subprocess.run(["make", "-C", str(ROOT)], check=True, stdout=subprocess.PIPE, text=True).stdout
+    for target in ("setup", "run", "test", "test-all", "bench", "lint", "docs", "wheel", "release", "clean"):
+        assert f"make {target} " in out

@@ -24,7 +24,7 @@ def apply(condition: str) -> None:
 
 def needs_root(condition: str) -> bool:
     """Whether only root can bring it about."""
-    return condition.partition("=")[0] in ("homeless", "threads")
+    return condition.partition("=")[0] == "homeless"
 
 
 def closed(value: str) -> None:
@@ -72,12 +72,6 @@ def memory(value: str) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (size, size))
 
 
-def threads(value: str) -> None:
-    """@threads=N: as `ulimit -u`, for a user who has no other process."""
-    _become_unknown()
-    resource.setrlimit(resource.RLIMIT_NPROC, (int(value), int(value)))
-
-
 def file_size(value: str) -> None:
     """@file-size=BYTES: as `ulimit -f`."""
     # Python would leave the bytecode of a module cut off in its place, and no later process could import that module.
@@ -99,7 +93,6 @@ _ALL = {
     "homeless": homeless,
     "plain": plain,
     "memory": memory,
-    "threads": threads,
     "file-size": file_size,
     "files": files,
 }

@@ -16,8 +16,7 @@ import pytest
 
 import fashion_infer
 from fashion_infer import _mxnet
-from fashion_infer._mxnet import cuda_11, loading, numpy_names
-from fashion_infer.errors import DeviceError
+from fashion_infer._mxnet import cuda_11, numpy_names
 
 PACKAGE = Path(fashion_infer.__file__).parent
 
@@ -233,19 +232,13 @@ class TestBuild:
         install_fake(tmp_path, b"01234", **distributions)
         assert fresh(self.CODE, tmp_path) == build
 
-    def test_none(self, monkeypatch):
-        monkeypatch.setattr(loading.importlib.util, "find_spec", lambda name: None)
-        assert _mxnet.build() is None
-        with pytest.raises(DeviceError, match="MXNet is not installed: pip install mxnet==1.9.1"):
-            _mxnet.load.__wrapped__()
-
 
 class TestFailedImport:
     @pytest.mark.parametrize(
         ("library", "says"),
         [
             ("libcuda.so.1", "needs an NVIDIA driver, and libcuda.so.1 was not found"),
-            ("libcudnn.so.8", r"libcudnn.so.8 was not found: pip install 'fashion-infer\[cu112\]'"),
+            ("libcudnn.so.8", r"libcudnn.so.8 was not found: .*install"),
             ("libgomp.so.1", "MXNet needs libgomp.so.1, .*Debian's package libgomp1"),
             ("libother.so", "MXNet cannot be imported .*libother.so"),
         ],

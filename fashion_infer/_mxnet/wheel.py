@@ -1,0 +1,71 @@
+"""MXNet's wheel: installed beside this package, or downloaded into the user's cache when it is first needed.
+
+MXNet's metadata asks for NumPy below 2. MXNet runs with any NumPy (`numpy_names`), and no Python from 3.13 on has one
+below 2. Hence this package does not depend on mxnet by name: pip would replace the NumPy that is installed.
+"""
+
+import importlib.util
+import os
+import subprocess
+import sys
+import tempfile
+from functools import partial
+from pathlib import Path
+from typing import Optional
+
+from ..errors import DataError, DeviceError
+from ..system import installation, paths
+from ..system.temporary import vanishing
+
+VERSION = "1.9.1"
+REQUIREMENT = Path(__file__).with_name("requirement.txt")  # with the wheels' SHA-256
+
+
+def locate() -> Optional[Path]:
+    """The folder `mxnet` that this process would import; None when there is none.
+
+    The folder in the user's cache is put at the end of `sys.path`, so that MXNet of the environment goes before it.
+    """
+    spec = importlib.util.find_spec("mxnet")
+    if spec is None:
+        cached = _cached()
+        if cached and (cached / "mxnet").is_dir() and str(cached) not in sys.path:
+            sys.path.append(str(cached))
+            spec = importlib.util.find_spec("mxnet")
+    # An empty folder left behind has no origin.
+    return Path(spec.origin).parent if spec and spec.origin else None
+
+
+def fetch() -> None:
+    """Download MXNet into the user's cache, verified by its SHA-256.
+
+    Raises
+    ------
+    DeviceError
+        When that fails; the message names the command that installs MXNet.
+    """
+    cached = _cached()
+    by_hand = f"install it with `{installation.pip_install(f'--no-deps mxnet=={VERSION}')}`"
+    if cached is None:
+        raise DeviceError(f"MXNet {VERSION} is not installed, and this user has no cache to put it in: {by_hand}")
+    sys.stderr.write(f"fashion-infer: downloading MXNet {VERSION}, once, into {cached}\n")
+    try:
+        cached.parent.mkdir(parents=True, exist_ok=True)
+        with vanishing(partial(tempfile.mkdtemp, dir=cached.parent, prefix=".mxnet.")) as temporary:
+            options = ["--quiet", "--no-deps", "--require-hashes", "--target", temporary, "-r", str(REQUIREMENT)]
+            done = subprocess.run([*installation.pip(), "install", *options], stderr=subprocess.PIPE, text=True)
+            if done.returncode:
+                reason = (done.stderr.strip().splitlines() or ["pip failed"])[-1]
+                raise DeviceError(f"MXNet {VERSION} is not installed and could not be downloaded ({reason}): {by_hand}")
+            os.rename(temporary, cached)
+    except OSError as error:
+        if not cached.is_dir():  # no other process was faster
+            raise DeviceError(f"cannot write {cached} ({error.strerror}): {by_hand}") from None
+    importlib.invalidate_caches()
+
+
+def _cached() -> Optional[Path]:
+    try:
+        return paths.needed_cache() / f"mxnet-{VERSION}"
+    except DataError:
+        return None

@@ -1,0 +1,131 @@
+"""The command line that installs an extra, for each way in which the package may be installed; MXNet's download."""
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+from fashion_infer import _mxnet
+from fashion_infer._mxnet import loading, wheel
+from fashion_infer.errors import DeviceError
+from fashion_infer.system import installation
+
+ROOT = Path(__file__).resolve().parents[2]
+METADATA = """Metadata-Version: 2.1
+Name: fashion-infer
+Version: 1
+Provides-Extra: board
+Requires-Dist: numpy
+Requires-Dist: fastapi<1,>=0.115; extra == "board"
+Requires-Dist: left-out; python_version < "3" and extra == "board"
+Requires-Dist: torch; extra == "peers"
+"""
+
+
+@pytest.fixture
+def installed(tmp_path, monkeypatch):
+    """A function: installed from this URL, with this directory information; the words of the line for an extra."""
+    info = tmp_path / "site" / "fashion_infer-1.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text(METADATA)
+    found = metadata.Distribution.at(info)
+    monkeypatch.setattr(metadata, "distribution", lambda name: found)
+    monkeypatch.setattr(metadata, "requires", lambda name: found.requires)
+    monkeypatch.setattr(sys, "prefix", str(tmp_path / "elsewhere"))
+
+    def call(url=None, **directory):
+        if url:
+            (info / "direct_url.json").write_text(json.dumps({"url": url, "dir_info": directory}))
+        return shlex.split(installation.extra("board"))
+
+    return call
+
+
+def test_a_wheel(installed, tmp_path):
+    path = tmp_path / "with space" / "fashion_infer-1-py3-none-any.whl"
+    path.parent.mkdir()
+    path.touch()
+    assert installed(path.as_uri())[-2:] == ["install", f"{path}[board]"]
+
+
+def test_an_editable_installation(installed, tmp_path):
+    assert installed(tmp_path.as_uri(), editable=True)[-3:] == ["install", "-e", f"{tmp_path}[board]"]
+
+
+@pytest.mark.parametrize("url", [None, "file:///nowhere/fashion_infer-1-py3-none-any.whl"])
+def test_where_the_wheel_is_gone_the_extra_s_packages_are_named(installed, url):
+    words = installed(url)
+    assert words[-2] == "install" and words[-1] in ("fastapi<1,>=0.115", "fastapi>=0.115,<1")
+
+
+def test_a_checkout(monkeypatch):
+    monkeypatch.setattr(sys, "prefix", str(ROOT / ".venv"))
+    assert installation.extra("board") == "make setup EXTRAS=board"
+
+
+def test_the_line_installs_into_this_environment(installed, monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))  # no pip, or that of another environment
+    assert installed()[:3] == [sys.executable, "-m", "pip"]
+
+
+def test_no_line_names_a_package_of_ours_on_an_index():
+    """PyPI has no such package: anybody could take the name."""
+    tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True)
+    if tracked.returncode:
+        pytest.skip("needs a checkout")
+    line = re.compile(r"(pip3?|pipx|uv|uv tool) install [^\n]*(?<![/\w.-])fashion[-_]infer(?![-_/\w.])(?!-\*)")
+    wrong = []
+    for name in tracked.stdout.splitlines():
+        if name.startswith("tests/") or not (ROOT / name).is_file():
+            continue
+        text = (ROOT / name).read_text(encoding="utf-8", errors="replace")
+        wrong += [f"{name}: {found[0]}" for found in line.finditer(text)]
+    assert wrong == []
+
+
+class TestMxnet:
+    @pytest.fixture
+    def missing(self, bare, monkeypatch):
+        """MXNet is not installed; the folder in the user's cache that it is downloaded into."""
+        find = wheel.importlib.util.find_spec
+        hidden = {"mxnet"}
+        monkeypatch.setattr(wheel.importlib.util, "find_spec", lambda name: None if name in hidden else find(name))
+        monkeypatch.setattr(sys, "path", list(sys.path))
+        self.hidden = hidden
+        return bare / ".cache" / "fashion-infer" / f"mxnet-{wheel.VERSION}"
+
+    def pip(self, monkeypatch, code, text=""):
+        def run(command, **_):
+            if not code:
+                folder = Path(command[command.index("--target") + 1]) / "mxnet"
+                folder.mkdir()
+                (folder / "__init__.py").touch()
+            assert "--no-deps" in command and "--require-hashes" in command
+            return subprocess.CompletedProcess(command, code, "", text)
+
+        monkeypatch.setattr(wheel.subprocess, "run", run)
+
+    def test_it_is_downloaded_into_the_cache(self, missing, monkeypatch):
+        assert _mxnet.build() is None
+        self.pip(monkeypatch, 0)
+        wheel.fetch()
+        assert (missing / "mxnet" / "__init__.py").is_file()
+        assert [path.name for path in missing.parent.iterdir()] == [missing.name]
+        wheel.locate()
+        assert sys.path[-1] == str(missing)
+
+    def test_where_that_fails_the_message_names_a_command(self, missing, monkeypatch):
+        self.pip(monkeypatch, 1, "WARNING: x\nERROR: no connection\n")
+        with pytest.raises(DeviceError, match=r"no connection.*--no-deps mxnet=="):
+            loading.load.__wrapped__()
+        assert not missing.exists() and not list(missing.parent.iterdir())
+
+    def test_a_user_without_a_cache(self, missing, monkeypatch):
+        monkeypatch.setattr(wheel.paths, "cache", lambda: None)
+        with pytest.raises(DeviceError, match="--no-deps mxnet=="):
+            wheel.fetch()
