@@ -8,7 +8,7 @@ check_language(CUDA)
 if(NOT CMAKE_CUDA_COMPILER)
   if(FASHION_INFER_CUDA STREQUAL "on")
     message(FATAL_ERROR "FASHION_INFER_CUDA=on, but no working CUDA compiler was found: put nvcc on PATH, name it in "
-      "CUDACXX, or pip install 'fashion-infer[gpu]'")
+      "CUDACXX, or `make setup BACKEND=gpu`")
   endif()
   message(NOTICE "No CUDA compiler: building for the CPU alone")
   return()

@@ -9,6 +9,7 @@ import importlib.util
 import sys
 
 from ..errors import DeviceError
+from ..system import installation
 
 _NEEDS = ("sqlalchemy", "alembic", "fastapi", "uvicorn", "prometheus_client", "python_multipart")
 
@@ -19,6 +20,6 @@ def require(ray: bool = False) -> None:
         raise DeviceError(f"a board needs Python 3.10 or newer, this is {sys.version_info[0]}.{sys.version_info[1]}")
     missing = [name for name in _NEEDS if importlib.util.find_spec(name) is None]
     if missing:
-        raise DeviceError(f"a board needs {', '.join(missing)}: pip install 'fashion-infer[board]'")
+        raise DeviceError(f"a board needs {', '.join(missing)}: {installation.extra('board')}")
     if ray and importlib.util.find_spec("ray") is None:
-        raise DeviceError("graders on Ray need ray: serve with --ray off, or pip install 'fashion-infer[ray]'")
+        raise DeviceError(f"graders on Ray need ray: serve with --ray off, or {installation.extra('ray')}")

@@ -4,7 +4,7 @@ from typing import List, Optional
 
 from ..errors import DeviceError
 from ..library import devices, kernels
-from ..system import compilers
+from ..system import compilers, installation
 from .formats import KernelFile
 
 
@@ -26,7 +26,7 @@ def check(file: KernelFile, arch: Optional[str] = None, device: int = 0) -> None
         if compilers.find_cxx() is None:
             missing.append(f"no C++ compiler for {file.name} (Debian: apt install build-essential)")
         if on_gpu and compilers.find_nvcc() is None:
-            missing.append("it needs the CUDA compiler: pip install 'fashion-infer[gpu]'")
+            missing.append(f"it needs the CUDA compiler: {installation.extra('gpu')}")
     if on_gpu and arch is None:
         missing += _of_the_gpu(device)
     if missing:

@@ -3,8 +3,7 @@
 import importlib.util
 
 from ..errors import UsageError
-
-_EXTRA = "pip install 'fashion-infer[scale]' (Python 3.10 or newer)"
+from ..system import installation
 
 
 def check(cluster: bool) -> None:
@@ -12,4 +11,5 @@ def check(cluster: bool) -> None:
     wanted = {"pyarrow": "PyArrow", **({"ray": "Ray"} if cluster else {})}
     missing = [name for module, name in wanted.items() if importlib.util.find_spec(module) is None]
     if missing:
-        raise UsageError(f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} not installed: {_EXTRA}")
+        what = f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} not installed"
+        raise UsageError(f"{what}: {installation.extra('scale')} (Python 3.10 or newer)")

@@ -31,6 +31,7 @@ from fashion_infer.board.store.queue import Claimed
 from fashion_infer.board.upload import packed
 from fashion_infer.errors import DeviceError, UsageError
 from fashion_infer.grading.sandbox import available
+from fashion_infer.system import installation
 
 ATTACKS = Path(__file__).resolve().parents[1] / "attacks"
 HONEST = Path(board.__file__).parents[1] / "kernel_files" / "templates" / "conv.cpp"
@@ -234,7 +235,7 @@ def test_without_the_extra_one_line_says_what_to_do(monkeypatch, invoke, tmp_pat
     for words in (("serve",), ("class", "list"), ("export",)):
         code, out, err = invoke("board", *words, "--data", str(tmp_path / "none"))
         assert (code, out) == (4, "")
-        assert "fashion-infer[board]" in err and err.count("\n") == 1
+        assert installation.extra("board") in err and err.count("\n") == 1
     assert not (tmp_path / "none").exists()
 
 

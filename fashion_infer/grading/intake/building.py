@@ -8,7 +8,7 @@ from typing import List, NamedTuple, Optional, Tuple
 
 from ...errors import DeviceError
 from ...kernel_files import build as builds
-from ...system import cache_limits, compilers, resources
+from ...system import cache_limits, compilers, installation, resources
 from ..rubric import Limits
 from ..sandbox import Box, Broken, Layers, run
 from ..sandbox import Limits as BoxLimits
@@ -98,7 +98,7 @@ def _needed(recognised) -> Optional[str]:
     if recognised.format.backend != "gpu":
         return None
     if compilers.find_nvcc() is None:
-        raise DeviceError("GPU submissions need the CUDA compiler: pip install 'fashion-infer[gpu]'")
+        raise DeviceError(f"GPU submissions need the CUDA compiler: {installation.extra('gpu')}")
     return builds.gpu_arch(0)
 
 

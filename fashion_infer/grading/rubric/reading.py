@@ -6,6 +6,7 @@ from typing import Any, Dict, Optional
 
 from ...checkpoints import editions
 from ...errors import UsageError
+from ...system import installation
 from .model import BACKENDS, BETWEEN, KINDS, PRECISIONS, Check, Limits, Rubric, Show, Timing
 
 _MOST_IMAGES = 100_000
@@ -66,7 +67,7 @@ def parse(text: str, where: str) -> Rubric:
         try:
             import tomli as toml  # type: ignore[no-redef]
         except ImportError:
-            raise UsageError("rubrics need tomli on this Python: pip install 'fashion-infer[grade]'") from None
+            raise UsageError(f"rubrics need tomli on this Python: {installation.extra('grade')}") from None
     try:
         return of_dict(toml.loads(text))
     except toml.TOMLDecodeError as error:

@@ -7,6 +7,7 @@ import subprocess
 from typing import NamedTuple, Optional
 
 from ...errors import DeviceError
+from ...system import installation
 from ..inside import landlock, seccomp
 from . import cgroup
 
@@ -64,8 +65,8 @@ def required(unsandboxed: bool = False) -> Layers:
         return found._replace(bubblewrap=None, version="", refusal="--unsandboxed", landlock=0, seccomp=False)
     if not found.isolated:
         raise DeviceError(
-            f"no sandbox on this machine ({found.words}): install bubblewrap (Debian: apt install bubblewrap; else pip "
-            "install 'fashion-infer[grade]'), or pass --unsandboxed for code that you trust"
+            f"no sandbox on this machine ({found.words}): install bubblewrap (Debian: apt install bubblewrap; else "
+            f"{installation.extra('grade')}), or pass --unsandboxed for code that you trust"
         )
     return found
 

@@ -5,6 +5,7 @@ from typing import Any, Dict, List, Optional, Union
 from ...bench.grid import GridResult
 from ...bench.records import BenchCase, BenchResult, LogitsCheck
 from ...bench.stream import StreamResult
+from ...system import installation
 from ..content import Command, Missing, Page, Part, Picture, Text
 from . import convolutions, grid, networks, stream
 from .columns import case_parts
@@ -77,7 +78,7 @@ def not_compared(result: BenchResult) -> Optional[str]:
 def notice(result: BenchResult) -> Optional[str]:
     """`not_compared` for a terminal, where the reader can do something about it."""
     said = not_compared(result)
-    return f"{said}; pip install 'fashion-infer[peers]'" if said and "not installed" in said else said
+    return f"{said}; {installation.extra('peers')}" if said and "not installed" in said else said
 
 
 def device(known: Dict[str, Any]) -> str:

@@ -6,13 +6,11 @@ import time
 from typing import Any, Callable, Dict, List, Tuple
 
 from ...errors import DeviceError
+from ...system import installation
 from .. import records
 from ..demangle import demangle
 from ..records import Record
 
-INSTALL = (
-    "profiling on the GPU needs CUPTI's Python package: pip install 'fashion-infer[profile]' (Python 3.10 or newer)"
-)
 # A record takes some 100 to 200 bytes: one buffer holds a whole run of the largest network, and nothing is handed over
 # while it is measured.
 _BUFFER = 8 << 20
@@ -36,9 +34,9 @@ class CuptiSource:
             # A half-installed one (its own needs missing) says here which module it lacks.
             missing = getattr(error, "name", None) or "cupti"
             lacks = "" if missing.split(".")[0] == "cupti" else f"; {missing} is missing"
-            raise DeviceError(f"{INSTALL}{lacks}") from None
+            raise DeviceError(f"{_advice()}{lacks}") from None
         except Exception as error:
-            raise DeviceError(f"CUPTI cannot be loaded ({_one_line(error)}): {INSTALL}") from None
+            raise DeviceError(f"CUPTI cannot be loaded ({_one_line(error)}): {_advice()}") from None
         self._kinds = [getattr(self._cupti.ActivityKind, kind) for kind in _KINDS]
         self._on = self._registered = False
         self._raw: List[Tuple[str, Tuple]] = []
@@ -129,3 +127,8 @@ def _copy_name(kind: str) -> str:
 
 def _one_line(error: BaseException) -> str:
     return " ".join(str(error).split()) or type(error).__name__
+
+
+def _advice() -> str:
+    extra = installation.extra("profile")
+    return f"profiling on the GPU needs CUPTI's Python package: {extra} (Python 3.10 or newer)"
