@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Callable, List, NamedTuple, Optional, Tuple
 
 from ..errors import DeviceError
-from ..system import cache_limits, compilers, resources
+from ..system import cache_limits, compilers, installation, resources
 from . import neighbours
 from .formats import KernelFile
 
@@ -95,7 +95,7 @@ def build(
     command = _command(kernel_file, path, beside, arch)
     folder = cache_limits.made_folder(cache_limits.KERNELS)
     target = folder / f"{_key(kernel_file, beside, command)}.so"
-    with cache_limits.writing(folder), cache_limits.alone(target):
+    with cache_limits.writing(folder), cache_limits.lock(target):
         said = target.with_suffix(".log")
         if target.is_file() and said.is_file():
             cache_limits.use(target)
@@ -171,7 +171,7 @@ def _command(kernel_file: KernelFile, path: Path, beside: neighbours.Neighbours,
 
     nvcc = compilers.find_nvcc()
     if nvcc is None:
-        raise DeviceError(f"{kernel_file.path} needs the CUDA compiler: pip install 'fashion-infer[gpu]'")
+        raise DeviceError(f"{kernel_file.path} needs the CUDA compiler: {installation.extra('gpu')}")
     folders = compilers.cuda_folders(nvcc)
     host = [f"-Xcompiler={flag}" for flag in [*_HOST_FLAGS, *openmp]]
     link = [f"-Xlinker={flag}" for flag in _LINK_FLAGS]  # nvcc, too, takes a comma for a space

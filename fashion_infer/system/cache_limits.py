@@ -4,7 +4,6 @@ What was used least recently goes first. Files of other names in these folders a
 """
 
 import contextlib
-import fcntl
 import os
 import re
 import shutil
@@ -12,6 +11,8 @@ import tempfile
 import time
 from pathlib import Path
 from typing import Iterator, List, NamedTuple, Optional, Pattern
+
+import filelock
 
 from ..errors import DeviceError, UsageError
 from . import paths
@@ -25,7 +26,7 @@ class Unwritable(DeviceError):
     """The cache cannot be written: this machine's trouble, and no submission's."""
 
 
-class Kind(NamedTuple):
+class CacheKind(NamedTuple):
     """One sort of what is kept: the folder in the cache, the names in it, and how many seconds after its last use
     something stays, whatever the bound."""
 
@@ -34,30 +35,30 @@ class Kind(NamedTuple):
     seconds: float
 
 
-class Entry(NamedTuple):
+class CacheEntry(NamedTuple):
     """A file, or a folder with all that is in it."""
 
-    kind: Kind
+    kind: CacheKind
     path: Path
     size: int  # bytes
     used: float  # seconds since the epoch
 
 
-RESIZED = Kind("resized", re.compile(r"[a-z-]+-\d+-[0-9a-f]{16}\.npy"), 0)
+RESIZED = CacheKind("resized", re.compile(r"[a-z-]+-\d+-[0-9a-f]{16}\.npy"), 0)
 # Built in one process and loaded in others: by a grade's workers for as long as grading a class takes.
-KERNELS = Kind("kernels", re.compile(r"[0-9a-f]{32}\.so"), _DAY)
-GRADED = Kind("graded", re.compile(r"[0-9a-f]{32}"), _DAY)
+KERNELS = CacheKind("kernels", re.compile(r"[0-9a-f]{32}\.so"), _DAY)
+GRADED = CacheKind("graded", re.compile(r"[0-9a-f]{32}"), _DAY)
 KINDS = (RESIZED, KERNELS, GRADED)
-_TEMPORARY = re.compile(r"(build|stage|gone)-.*")  # folders in which something was being made
+_TEMPORARY = re.compile(r"(build|stage|gone)-.*|.*\.lock")  # what processes work in, and their locks
 
 
-def folder(kind: Kind) -> Optional[Path]:
+def folder(kind: CacheKind) -> Optional[Path]:
     """Where a kind lies; None for a user who has no cache."""
     own = paths.cache()
     return own and own / kind.folder
 
 
-def made_folder(kind: Kind) -> Path:
+def made_folder(kind: CacheKind) -> Path:
     """The same, made if need be.
 
     Raises
@@ -95,14 +96,14 @@ def bound() -> int:
     return int(given) * 10**6
 
 
-def entries(kind: Kind) -> List[Entry]:
+def entries(kind: CacheKind) -> List[CacheEntry]:
     """What is kept of a kind, in no order."""
     found, place = [], folder(kind)
     with contextlib.suppress(OSError):
         for path in place.iterdir() if place else ():
             with contextlib.suppress(OSError):  # another process evicts too
                 if kind.names.fullmatch(path.name) and (path.is_dir() if kind is GRADED else path.is_file()):
-                    found.append(Entry(kind, path, _size(path), path.stat().st_mtime))
+                    found.append(CacheEntry(kind, path, _size(path), path.stat().st_mtime))
     return found
 
 
@@ -118,45 +119,30 @@ def make_room(size: int, path: Path) -> None:
     total, most, now = sum(entry.size for entry in kept) + size, bound(), time.time()
     for entry in sorted(kept, key=lambda entry: entry.used):
         if total > most and now - entry.used >= entry.kind.seconds:
-            with contextlib.suppress(OSError):  # it is being built, or gone
+            with contextlib.suppress(OSError):  # it is being built (filelock.Timeout is one), or gone
                 _evict(entry)
                 total -= entry.size
     for place in filter(None, map(folder, KINDS)):
         with contextlib.suppress(OSError):
-            for left in place.iterdir():  # by a process that was killed
+            for left in place.iterdir():
                 if _TEMPORARY.fullmatch(left.name) and now - left.stat().st_mtime > _DAY:
-                    shutil.rmtree(left, ignore_errors=True)
+                    left.unlink() if left.is_file() else shutil.rmtree(left, ignore_errors=True)
 
 
-@contextlib.contextmanager
-def alone(path: Path, wait: bool = True) -> Iterator[None]:
-    """Be the only process that makes or removes a file. The lock is a file beside it, there only while it is held.
+def lock(path: Path, timeout: float = -1) -> filelock.BaseFileLock:
+    """The lock of the process that makes or removes a file: a context manager.
 
-    Raises
-    ------
-    OSError
-        When the lock cannot be made; BlockingIOError without `wait` when somebody has it.
+    Its file lies beside the file that it is for, and stays there; `make_room` removes it a day after its last use.
     """
-    lock = path.with_suffix(".lock")
-    while True:
-        with open(lock, "w") as held:
-            fcntl.flock(held, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-            # Who had it has removed it, perhaps: then it locks nothing any more.
-            if not _is_at(held.fileno(), lock):
-                continue
-            try:
-                yield
-            finally:
-                lock.unlink()
-            return
+    return filelock.FileLock(str(path.with_suffix(".lock")), timeout=timeout)
 
 
-def _evict(entry: Entry) -> None:
+def _evict(entry: CacheEntry) -> None:
     if entry.kind is GRADED:  # gone at once, for who looks
         with tempfile.TemporaryDirectory(dir=entry.path.parent, prefix="gone-") as temporary:
             entry.path.rename(Path(temporary) / "it")
     elif entry.kind is KERNELS:
-        with alone(entry.path, wait=False):
+        with lock(entry.path, timeout=0):
             entry.path.unlink()
             entry.path.with_suffix(".log").unlink()
     else:
@@ -166,10 +152,3 @@ def _evict(entry: Entry) -> None:
 def _size(path: Path) -> int:
     parts = [path] if path.is_file() else path.rglob("*")
     return sum(part.lstat().st_size for part in parts if not part.is_dir())
-
-
-def _is_at(descriptor: int, path: Path) -> bool:
-    try:
-        return os.path.samestat(os.fstat(descriptor), os.stat(path))
-    except FileNotFoundError:
-        return False

@@ -4,6 +4,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Optional, Union
 
+import platformdirs
+
 from ..errors import DataError, UsageError
 
 if TYPE_CHECKING:
@@ -39,11 +41,11 @@ def working_folder() -> Optional[Path]:
 
 def cache() -> Optional[Path]:
     """This program's folder in the user's cache (XDG_CACHE_HOME moves it); None for a user without a home."""
-    named = os.environ.get("XDG_CACHE_HOME")
-    if named:
-        return expanded(named) / "fashion-infer"
-    own = home()
-    return own and own / ".cache" / "fashion-infer"
+    try:
+        folder = platformdirs.user_cache_path("fashion-infer")
+    except RuntimeError:  # platformdirs 4.14 and later; earlier ones leave `~` as it is
+        return None
+    return folder if folder.is_absolute() else None
 
 
 def needed_cache() -> Path:
