@@ -1,4 +1,4 @@
-"""The state in which a command starts: Ctrl-C that is heeded, three open streams, warnings that stay warnings."""
+"""The state in which a command starts: Ctrl-C recorded, three open streams, warnings that stay warnings."""
 
 import io
 import os
@@ -19,7 +19,7 @@ def prepare() -> None:
     DataError
         When standard output is closed: the first file that the program opens would take its place, and be written to.
     """
-    interrupts.insist()
+    interrupts.record()
     closed = [number for number in _NAMES if not _is_open(number)]
     for number in closed:
         if os.open(os.devnull, os.O_RDWR) != number:  # the lowest free one

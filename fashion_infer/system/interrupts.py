@@ -1,45 +1,28 @@
-"""Ctrl-C, where Python would lose it."""
+"""Ctrl-C, and the blocks that it must not end halfway."""
 
 import signal
-import sys
 import threading
 from contextlib import contextmanager
 from typing import Iterator
 
-_PAUSE = 0.01  # seconds until a dropped interrupt comes again: by then the callback that dropped it has ended
 _pressed = False
 
 
-def insist() -> None:
-    """Have an interrupt that Python dropped come again: from now on, for as long as the process lives.
-
-    Python prints and drops what a callback of C raises: a destructor, or what frees the lock of an import. Of 1,600
-    interrupts of `data fetch` while it imported, 5 were dropped so, and the download went on.
-    """
-    before = sys.unraisablehook
-
-    def again(dropped: "sys.UnraisableHookArgs") -> None:
-        if not issubclass(dropped.exc_type, KeyboardInterrupt):
-            return before(dropped)
-        # To the main thread, whose wait it ends. Raised here and now it would be dropped once more.
-        timer = threading.Timer(_PAUSE, signal.pthread_kill, [threading.main_thread().ident, signal.SIGINT])
-        timer.daemon = True
-        timer.start()
-
-    sys.unraisablehook = again
+def record() -> None:
+    """Record Ctrl-C from now on: C code that is interrupted while it imports raises an ImportError or a TypeError."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _interrupt)
+
+
+def pressed() -> bool:
+    """Whether Ctrl-C was pressed since `record`: another error may have taken its KeyboardInterrupt's place."""
+    return _pressed
 
 
 def _interrupt(number: int, frame: object) -> None:
     global _pressed
     _pressed = True
     raise KeyboardInterrupt
-
-
-def pressed() -> bool:
-    """Whether Ctrl-C was pressed since `insist`: another error may have taken its KeyboardInterrupt's place."""
-    return _pressed
 
 
 @contextmanager

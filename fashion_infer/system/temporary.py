@@ -53,24 +53,15 @@ def folder_made(path: Union[str, Path], mode: int = 0o777) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def _undone(undo: _Undo) -> Iterator[None]:
-    """Call `undo` at the end of the block, whatever ends it; a second time where Ctrl-C came in the middle of that."""
+    """Call `undo` at the end of the block, whatever ends it."""
     with _terminating_cleanly():
+        _unfinished.append(undo)
         try:
-            try:
-                _unfinished.append(undo)
-                yield
-            finally:
-                _finish(undo)
-        except KeyboardInterrupt:
-            _finish(undo)
-            raise
-
-
-@interrupt_deferred()
-def _finish(undo: _Undo) -> None:
-    undo()
-    if undo in _unfinished:
-        _unfinished.remove(undo)
+            yield
+        finally:
+            with interrupt_deferred():
+                _unfinished.remove(undo)
+                undo()
 
 
 def _remove(paths: List[str]) -> None:

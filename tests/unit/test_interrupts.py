@@ -1,10 +1,8 @@
 """Ctrl-C and SIGTERM: they end the program, at once, by the right code, and leave nothing half-done."""
 
-import json
 import os
 import random
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -19,16 +17,12 @@ from fashion_infer.system.interrupts import interrupt_deferred
 ROOT = Path(__file__).resolve().parents[2]
 INTERRUPTED = (130, "fashion-infer: interrupted\n")
 CALL = """
-import ctypes, signal, sys, time, weakref
+import signal
 from fashion_infer.cli import main
 from fashion_infer.errors import DeviceError
 
 
-class Thing:
-    pass
-
-
-def interrupt(*_):
+def interrupt():
     signal.raise_signal(signal.SIGINT)
 
 
@@ -52,20 +46,6 @@ def ended(process):
     return process.returncode, err
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "Thing.__del__ = interrupt; Thing(); time.sleep(60)",
-        "thing = Thing(); kept = weakref.ref(thing, interrupt); del thing; time.sleep(60)",
-        "ctypes.CFUNCTYPE(None)(interrupt)(); time.sleep(60)",
-    ],
-    ids=["destructor", "weak reference", "callback of C"],
-)
-def test_an_interrupt_that_python_drops_comes_again(text, tmp_path):
-    """Python prints what such a function raises and goes on; as it does with what frees the lock of an import."""
-    assert ended(calling(text, tmp_path)) == INTERRUPTED
-
-
 @pytest.mark.parametrize("error", ["ImportError", "TypeError", "OSError", "SystemError"])
 def test_an_error_that_takes_an_interrupts_place(error, tmp_path):
     """C code that is interrupted while it imports raises an error of its own."""
@@ -77,11 +57,6 @@ def test_what_a_command_says_of_an_interrupt_is_said(tmp_path):
     """As `run --device ray` does, which interrupts itself when its nodes are lost."""
     text = "try: interrupt()\nexcept KeyboardInterrupt: raise DeviceError('they are lost')"
     assert ended(calling(text, tmp_path)) == (4, "fashion-infer: they are lost\n")
-
-
-def test_other_errors_of_a_destructor_are_printed_as_ever(tmp_path):
-    code, err = ended(calling("Thing.__del__ = lambda self: 1 / 0\nThing()", tmp_path))
-    assert code == 0 and "Exception ignored" in err and "ZeroDivisionError" in err
 
 
 def test_an_interrupt_while_an_import_makes_code_of_text(tmp_path, monkeypatch):
@@ -145,16 +120,26 @@ def test_ctrl_c_in_the_middle_of_a_slice(error):
         signal.signal(signal.SIGINT, before)
 
 
-@pytest.mark.parametrize("case", ["two files", "two new files", "report", "new report", "folder"])
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_signals_leave_nothing_half_written(case, number, tmp_path):
-    """At moments drawn from all that there are: each instruction of ours, and of the library's that we call."""
-    program = [sys.executable, str(ROOT / "tests" / "every_moment.py"), case, str(int(number))]
-    ended = subprocess.run(
-        [*program, str(profiles.examples(60)), str(tmp_path)], stdout=subprocess.PIPE, text=True, check=True
-    )
-    *failures, last = map(json.loads, ended.stdout.splitlines())
-    assert failures == [] and last["instructions"] > 100
+WRITE = """
+import os, signal, sys, time
+from pathlib import Path
+from fashion_infer.system import files, temporary
+place = Path(sys.argv[1])
+with temporary.folder_made(place / "a" / "b"), files.replacing_together([place / "x", place / "y"]) as news:
+    Path(news[0]).write_text("new")
+    print(1, flush=True)
+    time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("number, code", [(signal.SIGTERM, -signal.SIGTERM), (signal.SIGINT, -signal.SIGINT)])
+def test_signals_leave_nothing_half_written(number, code, tmp_path):
+    (tmp_path / "x").write_text("old")
+    process = interruptible([sys.executable, "-c", WRITE, str(tmp_path)], env={**os.environ, "PYTHONPATH": str(ROOT)})
+    assert process.stdout.readline() == "1\n"
+    process.send_signal(number)
+    assert ended(process)[0] == code
+    assert [path.name for path in tmp_path.iterdir()] == ["x"] and (tmp_path / "x").read_text() == "old"
 
 
 @pytest.fixture
