@@ -1,11 +1,12 @@
 """The examples at the end of every --help: they parse, and what they name exists."""
 
+import re
 import shlex
 
 import click
 import pytest
 
-from fashion_infer.cli import completing, main
+from fashion_infer.cli import candidates, main
 
 NAMES = {"auto", "none", "ladder"}
 
@@ -49,7 +50,7 @@ def test_no_option_takes_what_is_no_finite_number(invoke, value):
 
 def parsed(line):
     """The command of an example, and the context of its arguments; what a shell does with them is left out."""
-    words = shlex.split(line.partition(" > ")[0].partition(" | ")[0])
+    words = shlex.split(re.split(" >>? | [|] ", line)[0])
     command, context = main.cli, click.Context(main.cli, info_name=main.PROGRAM)
     while isinstance(command, click.Group):
         name = words.pop(0)
@@ -66,10 +67,10 @@ def test_examples_are_of_their_command_and_parse(words, line):
     # Names are among those that the shell would offer; files are not.
     for param in command.params:
         value = context.params[param.name]
-        if param.name in completing._NAMES and context.get_parameter_source(param.name).name == "COMMANDLINE":
+        if param.name in candidates.NAMES and context.get_parameter_source(param.name).name == "COMMANDLINE":
             for text in value if isinstance(value, tuple) else [value]:
                 for name in text.split(","):
-                    offered = completing.complete(context, param, name)
+                    offered = candidates.complete(context, param, name)
                     assert name in [item.value for item in offered] or "/" in name, (line, name)
 
 

@@ -1,0 +1,95 @@
+"""Candidates for the shell's completion of a value: names of models, editions, kernels and formats, files, folders.
+
+Click asks for them once the script of `fashion-infer completion show` runs. Rooms are imported when a name of theirs is
+asked for.
+"""
+
+import os
+
+from click.shell_completion import CompletionItem
+
+_FILES = ("FILE", "PATH", "PREFIX", "IMAGE", "SUBMISSION", ".json", ".csv")  # in what --help calls the value
+
+
+def complete(ctx, param, incomplete):
+    """The items that may stand where `incomplete` stands."""
+    from ..errors import FashionInferError
+
+    metavar = param.metavar or ""
+    try:
+        names = NAMES[param.name](ctx) if param.name in NAMES else {}
+    except (FashionInferError, ImportError, OSError):  # a shell has no place for an error
+        names = {}
+    items = [CompletionItem(name, help=summary) for name, summary in names.items() if name.startswith(incomplete)]
+    if "DIR" in metavar:
+        items.append(CompletionItem(incomplete, type="dir"))
+    elif param.name in _OR_FILE or any(word in metavar for word in _FILES):
+        items.append(CompletionItem(incomplete, type="file"))
+    return items
+
+
+def _models(ctx):
+    from ..checkpoints import editions, zoo
+
+    if ctx.params.get("edition"):
+        edition = editions.get(ctx.params["edition"]).name
+        return {model.short_name: model.summary for model in zoo.MODELS.values() if model.edition == edition}
+    return {model.name: model.summary for model in zoo.MODELS.values()}
+
+
+def _editions(ctx):
+    from ..checkpoints import editions
+
+    return dict.fromkeys([*editions.EDITIONS, *editions.ALIASES])
+
+
+def _kernels(ctx):
+    """Kernels of both backends, or of the one that is given before."""
+    from ..library import kernels
+
+    backend = ctx.params.get("backend")
+    backends = [backend] if backend in ("cpu", "gpu") else ["gpu", "cpu"]
+    found = {kernel.name: kernel.summary for each in backends for kernel in kernels.table(each)}
+    return {"auto": "the fastest for the shape", **found}
+
+
+def _formats(ctx):
+    from ..kernel_files import formats
+
+    found = {entry.name: f"{entry.years}: {entry.looked_for}" for entry in formats.FORMATS}
+    return {**found, **dict.fromkeys(formats.ALIASES)}
+
+
+def _programs(ctx):
+    from .. import course
+
+    return {name: program.summary for name, program in course.PROGRAMS.items()}
+
+
+def _saved(ctx):
+    from ..bench import history
+
+    return {file.stem: None for file in history.saved()}
+
+
+# By a parameter's name in the code. `name` is a model, except in `kernel new`, where it is a format.
+NAMES = {
+    "model": _models,
+    "models": _models,
+    "name": lambda ctx: _formats(ctx) if ctx.info_name == "new" else _models(ctx),
+    "edition": _editions,
+    "editions": _editions,
+    "kernel": _kernels,
+    "kernels": _kernels,
+    "more": _kernels,
+    "kernel_format": _formats,
+    "program": _programs,
+    "save": _saved,
+    "against_saved": _saved,
+}
+_OR_FILE = ("kernel", "kernels", "more")
+
+
+def asked():
+    """Whether a shell started this process to complete a command line."""
+    return "_FASHION_INFER_COMPLETE" in os.environ
