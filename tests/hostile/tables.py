@@ -11,9 +11,9 @@ _REMOVED = re.compile(r"-([A-Z][A-Z0-9_]*)")
 
 
 class Try(NamedTuple):
-    """One line of a table."""
+    """One command line of a table."""
 
-    where: str  # "options.txt:12"
+    where: str  # "options.txt"
     exit: int
     arguments: Tuple[str, ...]  # behind "fashion-infer"
     environment: Dict[str, Optional[str]]  # None: the variable is removed
@@ -24,18 +24,28 @@ class Try(NamedTuple):
 def read(path: Path) -> List[Try]:
     """The tries of one table."""
     tries, cold = [], False
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-        if line.strip() == "# cold":
+    lines = re.sub(r"\n +", " ", path.read_text(encoding="utf-8")).splitlines()
+    for line in filter(None, lines):
+        if line == "# cold":
             cold = True
-        if line.strip() and not line.startswith("#"):
-            tries.append(_parse(line, f"{path.name}:{number}", cold))
+        elif not line.startswith("#"):
+            code, bar, command = line.partition(" | ")
+            if not bar:
+                raise ValueError(f"{path.name}: not EXIT | COMMAND: {line}")
+            tries += [_parse(path.name, int(code), each, cold) for each in _expanded(command)]
     return tries
 
 
-def _parse(line: str, where: str, cold: bool) -> Try:
-    code, bar, command = line.partition(" | ")
-    if not bar:
-        raise ValueError(f"{where}: not EXIT | COMMAND")
+def _expanded(command: str) -> List[str]:
+    """The command with each of its alternatives `<a;b>`."""
+    found = re.search(r"<([^<>]+)>", command)
+    if not found:
+        return [command]
+    start, end = command[: found.start()], command[found.end() :]
+    return [each for one in found.group(1).split(";") for each in _expanded(start + one.strip() + end)]
+
+
+def _parse(where: str, code: int, command: str, cold: bool) -> Try:
     environment, conditions, words = {}, [], shlex.split(command)
     while words:
         variable, removed = _VARIABLE.fullmatch(words[0]), _REMOVED.fullmatch(words[0])
@@ -48,7 +58,7 @@ def _parse(line: str, where: str, cold: bool) -> Try:
         else:
             break
         del words[0]
-    return Try(where, int(code), tuple(words), environment, tuple(conditions), cold)
+    return Try(where, code, tuple(words), environment, tuple(conditions), cold)
 
 
 def filled(text: str, things: Path) -> str:
