@@ -11,8 +11,6 @@ import tempfile
 import venv
 from pathlib import Path
 
-from env_plan import version
-
 ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -27,6 +25,7 @@ def main():
     if wrong and arguments.tag:
         sys.exit(1)
     wheels = build(arguments.no_cuda)
+    check_metadata(wheels)
     check(next(wheel for wheel in wheels if "x86_64" in wheel.name))
     if wrong or arguments.no_cuda or not arguments.tag:
         print(f"dry run: no tag v{version()} was made (make release ARGS=--tag)")
@@ -52,6 +51,11 @@ def problems(root):
     return lines
 
 
+def version():
+    text = (ROOT / "fashion_infer" / "__init__.py").read_text()
+    return re.search(r'^__version__ = "(.+)"$', text, re.MULTILINE).group(1)
+
+
 def git(root, *words):
     return subprocess.run(["git", *words], check=True, cwd=str(root), stdout=subprocess.PIPE, text=True).stdout.strip()
 
@@ -65,6 +69,15 @@ def build(no_cuda):
     return [ROOT / line.split(" ")[0] for line in out.stdout.splitlines()]
 
 
+def check_metadata(wheels):
+    """Pack the sources too, and have twine check everything as an index would."""
+    pack = [sys.executable, "setup.py", "-q", "sdist"]
+    subprocess.run(pack, check=True, cwd=str(ROOT), stdout=subprocess.DEVNULL)
+    files = [ROOT / "dist" / f"fashion_infer-{version()}.tar.gz", *wheels]
+    if subprocess.run([sys.executable, "-m", "twine", "check", "--strict", *map(str, files)]).returncode:
+        sys.exit("fashion-infer: the metadata is not fit for an index; the reason is above")
+
+
 def check(wheel):
     """Install a wheel where nothing else is, and run it on the built-in set."""
     with tempfile.TemporaryDirectory() as folder:
@@ -74,7 +87,7 @@ def check(wheel):
         run = [str(programs / "fashion-infer"), "run", "--data", "synthetic", "--backend", "cpu", "--n", "1000"]
         for command in (install, run):
             if subprocess.run(command, cwd=folder).returncode:
-                sys.exit(f"fashion-infer: {wheel.name} does not work; the reason stands above")
+                sys.exit(f"fashion-infer: {wheel.name} does not work; the reason is above")
 
 
 if __name__ == "__main__":

@@ -41,7 +41,7 @@ class TestMetadata:
 
     def test_one_version_everywhere(self, metadata, script):
         assert f"Version: {fashion_infer.__version__}" in metadata
-        assert script("env_plan").version() == fashion_infer.__version__
+        assert script("release").version() == fashion_infer.__version__
         assert f"\nversion: {fashion_infer.__version__}\n" in (ROOT / "CITATION.cff").read_text()
 
     def test_extras(self, metadata):
@@ -57,17 +57,6 @@ class TestMetadata:
         config.read(ROOT / "setup.cfg")
         assert config["options.package_data"]["fashion_infer"] == "py.typed"
         assert (ROOT / "fashion_infer" / "py.typed").is_file()
-
-    def test_others_licences_are_named_where_their_work_is_used(self):
-        assert "MIT licence" in (ROOT / "models" / "README.md").read_text()
-        assert "MIT licence" in (ROOT / "README.md").read_text()
-        assert "Apache License 2.0" in (ROOT / "fashion_infer" / "_mxnet" / "loading.py").read_text()
-        assert "Apache License 2.0" in (ROOT / "custom_ops" / "CMakeLists.txt").read_text()
-
-    def test_the_hosted_ci_runs_ours(self):
-        assert re.search(r"^ *- run: \.ci/run$", (ROOT / ".github/workflows/ci.yml").read_text(), re.MULTILINE)
-        assert "make lint" in (ROOT / ".ci" / "run").read_text()
-        assert "FASHION_INFER_CUDA" in (ROOT / ".ci" / "run").read_text()
 
 
 class TestChecks:
