@@ -94,6 +94,8 @@ def run(
     kernel = kernel or _load_kernel(request)
     placed = request if kernel is None else _with_kernel(request, kernel)
     kernels.check_kernel(str(placed.kernel), placed.backend)
+    if placed.backend == "gpu":
+        devices.choose(placed.backend, placed.device)  # refused before anything is loaded
     images, model = load(placed, announce, images, model)
     with _mxnet.lock:
         bound = _bind(placed, images, model, kernel)

@@ -41,7 +41,9 @@ class Request:
     """The options of a run."""
 
     model: Optional[str] = option(None, "Shipped model, see `models list` [default: the edition's].", metavar="NAME")
-    n: Optional[int] = option(None, "Number of test images; Fashion-MNIST has 10000 [default: all].")
+    n: Optional[int] = option(
+        None, "Number of test images; Fashion-MNIST has 10000 [default: all].", flags=("-n", "--n")
+    )
     backend: str = option("auto", "Where to run; auto takes the GPU if there is one.", ("auto", "cpu", "gpu"))
     checkpoint: Optional[PathOrText] = option(
         None, "Instead of a model: FILE.h5, PREFIX of an MXNet checkpoint, or weights-86.bin.", metavar="PATH"

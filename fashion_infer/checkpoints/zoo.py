@@ -175,8 +175,9 @@ def get(name: str, edition: Optional[str] = None) -> Model:
     if name in MODELS:
         return MODELS[name]
     near = [model.name for model in MODELS.values() if model.short_name == name]
-    near = near or difflib.get_close_matches(name, MODELS, n=3, cutoff=0.4) or list(MODELS)
-    raise UsageError(f"unknown model '{name}'; did you mean {' or '.join(near)}? (`fashion-infer models list`)")
+    near = near or difflib.get_close_matches(name, MODELS, n=3)
+    suggestion = f"; did you mean {' or '.join(near)}?" if near else ""
+    raise UsageError(f"unknown model '{name}'{suggestion} (`fashion-infer models list`)")
 
 
 def of_edition(edition: str) -> List[Model]:

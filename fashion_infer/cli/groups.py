@@ -1,9 +1,11 @@
 """Commands whose help ends with examples; groups of them, which alone show their help and what to try next."""
 
+import difflib
+
 import click
 from click.shell_completion import CompletionItem
 
-_WHOLE = 1000  # characters of a summary that a list shows: all of its first sentence
+_WHOLE = 1000  # characters of a summary that a list shows: the whole first sentence
 
 
 class _Examples:
@@ -22,14 +24,28 @@ class _Examples:
                     formatter.write(f"{'':>{formatter.current_indent}}{ctx.find_root().info_name} {line}\n")
 
 
-class Command(_Examples, click.Command):
-    """A command with examples."""
+class ExampleCommand(_Examples, click.Command):
+    """A command with examples, which suggests --kernel for a file without an option."""
+
+    def parse_args(self, ctx, args):
+        """As click does, which would refuse arguments that are left over without a suggestion."""
+        taken = ctx.allow_extra_args
+        ctx.allow_extra_args = True
+        super().parse_args(ctx, args)
+        from ..kernel_files import paths
+
+        if ctx.args and not taken and not ctx.resilient_parsing:
+            word = ctx.args[0]
+            takes_kernel = any("--kernel" in param.opts for param in self.params)
+            suggestion = f"; did you mean `--kernel {word}`?" if takes_kernel and paths.is_path(word) else ""
+            ctx.fail(f"unexpected argument {word}{suggestion}")
+        return ctx.args
 
 
-class Group(_Examples, click.Group):
+class ExampleGroup(_Examples, click.Group):
     """A group of commands, whose summaries are not cut. `following` is the command that one would try next."""
 
-    command_class = Command
+    command_class = ExampleCommand
 
     def __init__(self, *arguments, following="", **options):
         # Click's own help for a group alone is an exit with 0 before version 8.2, and an error since.
@@ -40,8 +56,17 @@ class Group(_Examples, click.Group):
         """As click does. Where there is nothing to parse: the help, and a usage error, for nothing was done."""
         if not args and not ctx.resilient_parsing:
             click.echo(ctx.get_help())
-            raise click.UsageError(f"no command is named; next: try `{self.following}`")
+            raise click.UsageError(f"missing command; try `{self.following}`")
         return super().parse_args(ctx, args)
+
+    def resolve_command(self, ctx, args):
+        """As click does, with the nearest names where there is no such command."""
+        name = args[0]
+        if self.get_command(ctx, name) is None and not ctx.resilient_parsing and not name.startswith("-"):
+            near = difflib.get_close_matches(name, self.list_commands(ctx), n=3)
+            suggestion = f"; did you mean {' or '.join(near)}?" if near else ""
+            ctx.fail(f"no such command '{name}'{suggestion}")
+        return super().resolve_command(ctx, args)
 
     def summaries(self, ctx):
         """(name, summary) of each command, in the order of the list."""

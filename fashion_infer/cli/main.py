@@ -13,8 +13,8 @@ import click
 
 from .. import __version__
 from ..errors import FashionInferError
-from . import completing
-from .groups import Group
+from . import candidates
+from .groups import ExampleGroup
 
 PROGRAM = "fashion-infer"
 # name -> module of this folder that holds `command`, and the line that --help shows. A module is imported when its
@@ -24,7 +24,7 @@ COMMANDS = {
     "course": ("network.course", "Run one of the course's programs with its own arguments."),
     "predict": ("network.predict", "Classify pictures (PNG, JPEG, any size): class and probability."),
     "verify": ("network.verify", "Run every model with a known correctness; exit 1 on any difference."),
-    "completion": ("installation.completion", "The shell completes commands, options and names: bash, zsh, fish."),
+    "completion": ("installation.completion", "Shell completion of commands, options and names: bash, zsh, fish."),
     "doctor": ("installation.doctor", "Check the installation, devices, dataset and models."),
     "data": ("installation.data", "The dataset: where it is, and how to get it."),
     "models": ("installation.models", "The shipped models, and checkpoints in MXNet's format."),
@@ -54,7 +54,7 @@ class _Text(click.ParamType):
 
     def shell_complete(self, ctx, param, incomplete):
         """What a shell offers for it."""
-        return completing.complete(ctx, param, incomplete)
+        return candidates.complete(ctx, param, incomplete)
 
 
 def _refusing_empty(command):
@@ -67,7 +67,7 @@ def _refusing_empty(command):
     return command
 
 
-class LazyGroup(Group):
+class LazyGroup(ExampleGroup):
     """A group that knows its commands' names and summaries, and imports a command's module when it is called."""
 
     def list_commands(self, ctx):
@@ -80,11 +80,10 @@ class LazyGroup(Group):
             return None
         from ..system import limits
 
-        # On two cores importing takes 110 MB of address space; OpenBLAS starts a thread for each core. Where there is
-        # a limit it gets one, for it needs none, and 64 cores would take what MXNet needs.
-        need, cores = limits.Need(150, 40), len(os.sched_getaffinity(0))
-        limits.check(need, 1, PROGRAM)
-        if limits.has_limit() or limits.most(need, cores) < cores:
+        # On two cores importing takes 110 MB of address space. OpenBLAS starts a thread for each core and reserves
+        # 40 MB for it: with a limit it gets one, because 64 cores would take what MXNet needs.
+        if limits.has_limit():
+            limits.check(limits.AddressSpace(150, 40), 1, PROGRAM)
             os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
         return _refusing_empty(importlib.import_module(f"{__package__}.{COMMANDS[name][0]}").command)
 
@@ -174,7 +173,9 @@ def _heeding_interrupts(argv):
 
 def _call(argv):
     """Find the command and call it. Not by click's own `main`, which makes a broken pipe an exit with 1."""
-    if completing.is_asked():
+    if argv[:1] in (["help"], ["version"]):
+        argv = [*argv[1:], f"--{argv[0]}"]
+    if candidates.asked():
         return cli.main(args=argv, prog_name=PROGRAM)  # a shell that completes a command line
     with cli.make_context(PROGRAM, list(argv), obj=argv) as context:
         return cli.invoke(context)

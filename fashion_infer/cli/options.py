@@ -6,7 +6,9 @@ from typing import Optional
 
 import click
 
+from ..errors import DeviceError
 from ..request import BlockRequest, Request
+from ..system import compilers
 from ..system.isolation import TIMEOUT
 from .isolated_run import run_isolated
 
@@ -117,6 +119,9 @@ def takes_request(*options):
     def decorate(function):
         @functools.wraps(function)
         def command(*arguments, **values):
+            # Asked before anything is imported. With --ray the devices are those of other machines.
+            if values.get("backend") == "gpu" and not values.get("ray") and not compilers.count_cuda_devices():
+                raise DeviceError("there is no CUDA device on this machine (see `fashion-infer doctor`)")
             timeout = values.pop("timeout", TIMEOUT)
             run_isolated([values.get("kernel")], timeout)
             kind = BlockRequest if "ray" in values else Request

@@ -5,12 +5,12 @@ import click
 from ..errors import CheckFailed, DeviceError
 from . import options
 from .board.client import BOARD, client_of, line, outcome, verdict, waits
-from .groups import Command
+from .groups import ExampleCommand
 
 
 @click.command(
     "submit",
-    cls=Command,
+    cls=ExampleCommand,
     examples=("submit new-forward.cu --to https://board.example:8408", "submit conv.cu --class ece408-fa26 --final"),
 )
 @click.argument("source", metavar="SUBMISSION")

@@ -81,7 +81,7 @@ class Measured(NamedTuple):
     profiles: List[profiles.ReportProfile]  # operator mode, fused mode
     checks: List[verification.Check]
     verify_command: str
-    findings: List[doctor.Finding]
+    findings: List[doctor.InstalledPart]
     versions: Dict[str, str]
 
     @property

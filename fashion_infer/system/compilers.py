@@ -1,4 +1,4 @@
-"""Finds the compilers that the operator library, and kernel files of users, are built with.
+"""The compilers that the operator library and kernel files are built with, and the devices that CUDA offers.
 
 Standard library of Python 3.6 alone: scripts/make_env.py and setup.py run this file by its path, before the package can
 be imported.
@@ -36,6 +36,16 @@ def has_driver() -> bool:
     except OSError:
         return False
     return True
+
+
+def count_cuda_devices() -> int:
+    """The CUDA devices that the driver offers to this process; 0 without a driver."""
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return 0
+    count = ctypes.c_int()
+    return count.value if driver.cuInit(0) == 0 and driver.cuDeviceGetCount(ctypes.byref(count)) == 0 else 0
 
 
 def find_cxx() -> Optional[str]:

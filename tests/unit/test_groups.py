@@ -15,8 +15,8 @@ def test_a_group_alone_shows_its_help_and_what_is_next(invoke, words):
     code, out, err = invoke(*words)
     asked, help, _ = invoke(*words, "--help")
     assert code == 2 and asked == 0 and out == help and out.startswith("Usage: fashion-infer")
-    said, _, following = err.partition("; next: try `")
-    assert said == "fashion-infer: no command is named" and err.count("\n") == 1
+    said, _, following = err.partition("try `")
+    assert said.startswith("fashion-infer: ") and err.count("\n") == 1
     # What it names is a command that there is.
     program, *command = following.rstrip("`\n").split()
     assert program == "fashion-infer" and tuple(command[: len(words)]) == words

@@ -4,13 +4,13 @@ import click
 
 from ...errors import CheckFailed, UsageError
 from .. import options
-from ..groups import Command
+from ..groups import ExampleCommand
 from . import running
 
 
 @click.command(
     "compare",
-    cls=Command,
+    cls=ExampleCommand,
     examples=(
         "compare before.json after.json",
         "compare before.json after.json --check",

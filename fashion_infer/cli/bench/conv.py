@@ -5,7 +5,7 @@ import click
 from ...errors import UsageError
 from ...kernel_files import paths
 from .. import options
-from ..groups import Command
+from ..groups import ExampleCommand
 from ..isolated_run import run_isolated
 from . import running
 
@@ -26,7 +26,7 @@ GRID = (
 
 @click.command(
     "conv",
-    cls=Command,
+    cls=ExampleCommand,
     examples=(
         "bench conv --backend cpu --batch 100",
         "bench conv --kernels ./new-forward.cu ladder --against none",

@@ -2,13 +2,13 @@
 
 import click
 
-from ..groups import Group
+from ..groups import ExampleGroup
 from . import conv, net
 
 
 @click.group(
     "bench",
-    cls=Group,
+    cls=ExampleGroup,
     following="fashion-infer bench conv --batch 100",
     examples=("bench conv --backend cpu --batch 100", "bench net --against none --batch 1,100"),
 )

@@ -3,13 +3,13 @@
 import click
 
 from .. import options
-from ..groups import Command
+from ..groups import ExampleCommand
 from . import running
 
 
 @click.command(
     "net",
-    cls=Command,
+    cls=ExampleCommand,
     examples=("bench net --against none --batch 1,100", "bench net --edition fa2019 --markdown networks.md"),
 )
 @options.takes(

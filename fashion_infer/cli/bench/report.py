@@ -4,12 +4,14 @@ import click
 
 from ...errors import CheckFailed
 from .. import options
-from ..groups import Command
+from ..groups import ExampleCommand
 from ..isolated_run import run_isolated
 
 
 @click.command(
-    "report", cls=Command, examples=("report --out report --quick", "report --out report --kernel ./new-forward.cu")
+    "report",
+    cls=ExampleCommand,
+    examples=("report --out report --quick", "report --out report --kernel ./new-forward.cu"),
 )
 @options.takes(
     click.option("--out", required=True, metavar="DIR", help="Folder: new, empty, or a former report to replace."),

@@ -2,12 +2,12 @@
 
 import click
 
-from ..groups import Group
+from ..groups import ExampleGroup
 from . import classes, client, server
 
 
 @click.group(
-    "board", cls=Group, following="fashion-infer board serve --help", examples=("board serve", "board ranking")
+    "board", cls=ExampleGroup, following="fashion-infer board serve --help", examples=("board serve", "board ranking")
 )
 def command():
     """Class leaderboard: run it or query it."""

@@ -8,7 +8,7 @@ import click
 
 from ...errors import DataError, UsageError
 from .. import options
-from ..groups import Command, Group
+from ..groups import ExampleCommand, ExampleGroup
 from .store import of_class, takes_store
 
 _LIMITS = (
@@ -28,7 +28,7 @@ _LIMITS = (
 
 @click.group(
     "class",
-    cls=Group,
+    cls=ExampleGroup,
     following="fashion-infer board class new --help",
     examples=("board class new ece408-fa26 --edition fa2025", "board class list"),
 )
@@ -132,7 +132,7 @@ def every(store):
 
 @click.command(
     "join",
-    cls=Command,
+    cls=ExampleCommand,
     examples=("board join --class ece408-fa26 people.csv > tokens.csv", "board join --revoke people.csv"),
 )
 @click.argument("people", metavar="PEOPLE.csv")

@@ -7,7 +7,7 @@ import click
 
 from ...errors import UsageError
 from .. import options
-from ..groups import Command
+from ..groups import ExampleCommand
 
 to = click.option("--to", "url", metavar="URL", help="Board URL [default: FASHION_INFER_BOARD, else the last login's].")
 authority = click.option("--ca", "authority", metavar="FILE.pem", envvar="FASHION_INFER_BOARD_CA",
@@ -27,7 +27,7 @@ def client_of(url, authority):
 
 @click.command(
     "login",
-    cls=Command,
+    cls=ExampleCommand,
     examples=("board login --to https://board.example:8408", "board login --to http://127.0.0.1:8408"),
 )
 @options.takes(click.option("--to", "url", metavar="URL", required=True, help="Board URL."), authority)
@@ -45,7 +45,7 @@ def login(url, authority):
     terminal.notice(f"{who['name']}, {who['role']} of {who['of_class']}; saved in {kept}")
 
 
-@click.command("status", cls=Command, examples=("board status", "board status 3f2a"))
+@click.command("status", cls=ExampleCommand, examples=("board status", "board status 3f2a"))
 @click.argument("identifier", metavar="[ID]", required=False)
 @options.takes(*BOARD)
 def status(identifier, url, authority):
@@ -69,7 +69,7 @@ def status(identifier, url, authority):
             terminal.say(line(client.submission(one["id"])))
 
 
-@click.command("log", cls=Command, examples=("board log 3f2a", "board log 3f2a --follow"))
+@click.command("log", cls=ExampleCommand, examples=("board log 3f2a", "board log 3f2a --follow"))
 @click.argument("identifier", metavar="ID")
 @click.option("--follow", is_flag=True, help="Wait until the submission has ended.")
 @options.takes(*BOARD)
@@ -85,7 +85,7 @@ def log(identifier, follow, url, authority):
 
 
 @click.command(
-    "cancel", cls=Command, examples=("board cancel 3f2a", "board cancel 3f2a --to https://board.example:8408")
+    "cancel", cls=ExampleCommand, examples=("board cancel 3f2a", "board cancel 3f2a --to https://board.example:8408")
 )
 @click.argument("identifier", metavar="ID")
 @options.takes(*BOARD)
@@ -96,7 +96,7 @@ def cancel(identifier, url, authority):
     terminal.say(line(client_of(url, authority).cancel(identifier)))
 
 
-@click.command("history", cls=Command, examples=("board history", "board history --limit 5"))
+@click.command("history", cls=ExampleCommand, examples=("board history", "board history --limit 5"))
 @click.option("--limit", type=click.IntRange(1, 1000), default=100, show_default=True)
 @options.takes(*BOARD)
 def history(limit, url, authority):
@@ -107,7 +107,9 @@ def history(limit, url, authority):
         terminal.say(line(one))
 
 
-@click.command("ranking", cls=Command, examples=("board ranking", "board ranking --to https://board.example:8408"))
+@click.command(
+    "ranking", cls=ExampleCommand, examples=("board ranking", "board ranking --to https://board.example:8408")
+)
 @options.takes(*BOARD)
 def ranking(url, authority):
     """Print the ranking of your class."""

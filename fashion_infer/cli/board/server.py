@@ -6,13 +6,13 @@ import click
 
 from ...errors import CheckFailed, UsageError
 from .. import options
-from ..groups import Command
+from ..groups import ExampleCommand
 from .store import STORE, of_class, takes_store
 
 
 @click.command(
     "serve",
-    cls=Command,
+    cls=ExampleCommand,
     examples=("board serve", "board serve --data board --port 8408 --ray auto", "board serve --ray off --cpu-slots 2"),
 )
 @options.takes(
@@ -39,7 +39,9 @@ def serve(**values):
     run(BoardSettings(**values))
 
 
-@click.command("finalise", cls=Command, examples=("board finalise", "board finalise --class ece408-fa26 --leaders 20"))
+@click.command(
+    "finalise", cls=ExampleCommand, examples=("board finalise", "board finalise --class ece408-fa26 --leaders 20")
+)
 @click.option("--leaders", type=click.IntRange(1, 1000), default=10, show_default=True, help="Places to run again.")
 @click.option("--early", is_flag=True, help="Even before the deadline.")
 @takes_store(of_class)
@@ -75,7 +77,9 @@ def finalise(store, leaders, early, of_class):
 
 
 @click.command(
-    "export", cls=Command, examples=("board export > ranking.csv", "board export --format canvas --out grades.csv")
+    "export",
+    cls=ExampleCommand,
+    examples=("board export > ranking.csv", "board export --format canvas --out grades.csv"),
 )
 @click.option("--out", metavar="FILE.csv", help="[default: standard output]")
 @click.option("--format", "kind", type=click.Choice(["ranking", "marks", "canvas", "moodle"]), default="ranking",
@@ -100,7 +104,7 @@ def export(store, out, kind, of_class):
 
 
 @click.command(
-    "backup", cls=Command, examples=("board backup monday.sqlite", "board backup monday.sqlite --data board")
+    "backup", cls=ExampleCommand, examples=("board backup monday.sqlite", "board backup monday.sqlite --data board")
 )
 @click.argument("file", metavar="FILE.sqlite")
 @takes_store()
@@ -112,7 +116,7 @@ def backup(store, file):
 
 
 @click.command(
-    "restore", cls=Command, examples=("board restore monday.sqlite", "board restore monday.sqlite --data other")
+    "restore", cls=ExampleCommand, examples=("board restore monday.sqlite", "board restore monday.sqlite --data other")
 )
 @click.argument("file", metavar="FILE.sqlite")
 @takes_store(makes=True)
@@ -124,7 +128,7 @@ def restore(store, file):
 
 
 @click.command(
-    "estimate", cls=Command, examples=("board estimate", "board estimate --people 300 --seconds 30 --wait 60")
+    "estimate", cls=ExampleCommand, examples=("board estimate", "board estimate --people 300 --seconds 30 --wait 60")
 )
 @options.takes(
     click.option("--people", type=click.IntRange(1, 100_000), default=300, show_default=True),

@@ -3,10 +3,10 @@
 import click
 
 from .. import options
-from ..groups import Group
+from ..groups import ExampleGroup
 
 
-@click.group("data", cls=Group, following="fashion-infer data info", examples=("data info", "data fetch"))
+@click.group("data", cls=ExampleGroup, following="fashion-infer data info", examples=("data info", "data fetch"))
 def command():
     """The dataset: where it is, and how to get it."""
 

@@ -3,18 +3,30 @@
 import click
 
 from ...errors import CheckFailed
-from ..groups import Command
+from ..groups import ExampleCommand
 
 
-@click.command("doctor", cls=Command, examples=("doctor", "doctor > installation.txt"))
+@click.command("doctor", cls=ExampleCommand, examples=("doctor", "doctor > installation.txt"))
 def command():
     """Check Python, NumPy, MXNet, the operator library, devices, dataset and models; say what to do."""
     from ... import doctor
     from ...present import environment
+    from ...present.content import Text
     from ...present.render import terminal
 
-    findings = doctor.examine()
-    terminal.show([environment.findings(findings)])
+    findings = [*doctor.examine(), _sandbox()]
     broken = [f.what for f in findings if f.ok is False]
+    verdict = f"needs attention: {', '.join(broken)}" if broken else "everything that `run` needs is here"
+    terminal.show([Text(verdict), environment.findings(findings)])
     if broken:
-        raise CheckFailed(f"needs attention: {', '.join(broken)}")
+        raise CheckFailed(verdict)
+
+
+def _sandbox():
+    from ...doctor import InstalledPart
+    from ...grading import sandbox
+    from ...system import installation
+
+    layers = sandbox.available()
+    advice = "" if layers.isolated else f"apt install bubblewrap, or {installation.extra('grade')}"
+    return InstalledPart(True if layers.isolated else None, "sandbox for `grade`", layers.words, advice)

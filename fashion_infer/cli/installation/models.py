@@ -4,12 +4,12 @@ import click
 
 from ...errors import UsageError
 from .. import options
-from ..groups import Group
+from ..groups import ExampleGroup
 
 
 @click.group(
     "models",
-    cls=Group,
+    cls=ExampleGroup,
     following="fashion-infer models list",
     examples=("models list", "models export ece408-high --to ece408"),
 )

@@ -4,11 +4,13 @@ import click
 
 from ...errors import DataError
 from .. import options, scaling
-from ..groups import Command
+from ..groups import ExampleCommand
 
 
 @click.command(
-    "predict", cls=Command, examples=("predict shoe.png", "predict --show seen.png --model ece408-high shirts/*.jpg")
+    "predict",
+    cls=ExampleCommand,
+    examples=("predict shoe.png", "predict --show seen.png --model ece408-high shirts/*.jpg"),
 )
 @click.argument("pictures", nargs=-1, required=True, metavar="IMAGE...")
 @options.takes_request(

@@ -6,12 +6,12 @@ import click
 
 from ...errors import UsageError
 from .. import options
-from ..groups import Command
+from ..groups import ExampleCommand
 
 
 @click.command(
     "profile",
-    cls=Command,
+    cls=ExampleCommand,
     examples=(
         "profile",
         "profile --mode operator --kernel naive --n 1000",

@@ -6,12 +6,12 @@ import click
 
 from ...errors import DataError
 from .. import options, scaling
-from ..groups import Command
+from ..groups import ExampleCommand
 
 
 @click.command(
     "run",
-    cls=Command,
+    cls=ExampleCommand,
     examples=(
         "run",
         "run --model ece408-low --n 2000",

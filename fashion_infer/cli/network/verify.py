@@ -5,12 +5,12 @@ import click
 from ...errors import CheckFailed
 from ...kernel_files import paths
 from .. import options
-from ..groups import Command
+from ..groups import ExampleCommand
 
 
 @click.command(
     "verify",
-    cls=Command,
+    cls=ExampleCommand,
     examples=("verify", "verify --model ece408-high --backend cpu", "verify --kernel ./new-forward.cpp"),
 )
 @options.takes_request(

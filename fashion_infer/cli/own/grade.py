@@ -6,14 +6,14 @@ import click
 
 from ...errors import CheckFailed, DeviceError, UsageError
 from .. import options
-from ..groups import Command
+from ..groups import ExampleCommand
 
 FORMATS = ("text", "json", "gradescope", "prairielearn", "junit")
 
 
 @click.command(
     "grade",
-    cls=Command,
+    cls=ExampleCommand,
     examples=(
         "grade new-forward.cpp --backend cpu",
         "grade --edition fa2020 --out marks team-1.zip team-2.zip",

@@ -4,13 +4,13 @@ import click
 
 from ...errors import CheckFailed
 from .. import options
-from ..groups import Group
+from ..groups import ExampleGroup
 from ..isolated_run import run_isolated
 
 
 @click.group(
     "kernel",
-    cls=Group,
+    cls=ExampleGroup,
     following="fashion-infer kernel formats",
     examples=("kernel new --format minidnn > new-forward.cu", "kernel check new-forward.cu"),
 )
