@@ -4,7 +4,6 @@ import ctypes
 import math
 import os
 import re
-import runpy
 import subprocess
 import sys
 import types
@@ -130,12 +129,6 @@ class TestLoad:
         with pytest.raises(AttributeError, match="inver"):
             fashion_infer.inver  # noqa: B018
 
-    @pytest.mark.parametrize("version", [(3, 7, 16), (3, 13, 0)])
-    def test_a_python_that_cannot_be_served(self, monkeypatch, version):
-        monkeypatch.setattr(sys, "version_info", version)
-        with pytest.raises(ImportError, match=f"needs Python 3.8 to 3.12, .* is Python 3.{version[1]}$"):
-            runpy.run_path(str(PACKAGE / "__init__.py"))
-
 
 class TestThreads:
     def test_default_is_every_core_and_the_variable_goes(self):
@@ -238,7 +231,7 @@ class TestFailedImport:
         ("library", "says"),
         [
             ("libcuda.so.1", "needs an NVIDIA driver, and libcuda.so.1 was not found"),
-            ("libcudnn.so.8", r"libcudnn.so.8 was not found: .*install"),
+            ("libcudnn.so.8", r"libcudnn.so.8 was not found: .*cu112"),
             ("libgomp.so.1", "MXNet needs libgomp.so.1, .*Debian's package libgomp1"),
             ("libother.so", "MXNet cannot be imported .*libother.so"),
         ],
