@@ -49,8 +49,8 @@ def _origin() -> Tuple[Optional[str], bool]:
     whether the installation is editable."""
     try:
         text = metadata.distribution(_NAME).read_text("direct_url.json")
-    except metadata.PackageNotFoundError:
-        text = None
+    except metadata.PackageNotFoundError:  # imported from the checkout, and not installed
+        return str(_CHECKOUT), True
     found = json.loads(text) if text else {}
     parts = urlsplit(found.get("url", ""))
     path = unquote(parts.path)

@@ -63,6 +63,14 @@ def test_where_the_wheel_is_gone_the_extra_s_packages_are_named(installed, url):
     assert words[-2] == "install" and words[-1] in ("fastapi<1,>=0.115", "fastapi>=0.115,<1")
 
 
+def test_a_checkout_that_is_not_installed(installed, monkeypatch):
+    def missing(name):
+        raise metadata.PackageNotFoundError
+
+    monkeypatch.setattr(metadata, "distribution", missing)
+    assert installed()[-3:] == ["install", "-e", f"{ROOT}[board]"]
+
+
 def test_a_checkout(monkeypatch):
     monkeypatch.setattr(sys, "prefix", str(ROOT / ".venv"))
     assert installation.extra("board") == "make setup EXTRAS=board"

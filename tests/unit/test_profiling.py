@@ -24,7 +24,7 @@ from fashion_infer.profiling.sources import log as stages
 from fashion_infer.profiling.sources import mxnet as mxnet_source
 from fashion_infer.profiling.sources.cupti import CuptiSource
 from fashion_infer.result import LayerResult
-from fashion_infer.system import installation, process
+from fashion_infer.system import compilers, installation, process
 
 MANGLED = "_ZN4fops3runEPKff"
 
@@ -301,6 +301,7 @@ def test_missing_cupti(monkeypatch, invoke):
     without_cupti(monkeypatch)
     monkeypatch.setattr(kernels, "table", lambda backend="cpu": [kernels.Kernel("k", "", "", "float32")])
     monkeypatch.setattr(devices, "choose", lambda *_: devices.Choice("gpu", "cpu", None))
+    monkeypatch.setattr(compilers, "count_cuda_devices", lambda: 1)
     status, _, err = invoke("profile", "--data", "synthetic", "--n", "5", "--backend", "gpu")
     assert status == 4 and installation.extra("profile") in err and len(err.splitlines()) == 1
 
