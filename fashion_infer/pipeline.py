@@ -15,7 +15,8 @@ from .inference.layer_times import LayerTime
 from .inference.model import LoadedModel
 from .inference.predictor import GPU_BATCH_SIZE, Predictor
 from .inference.spread import NODES, SpreadPredictor
-from .judging import verdict
+from .judging import reasons, trials, verdict
+from .judging.calls import Tried
 from .judging.verdict import Verdict
 from .kernel_files import formats, loading
 from .kernel_files.loading import LoadedKernel
@@ -99,8 +100,9 @@ def run(
     images, model = load(placed, announce, images, model)
     with _mxnet.lock:
         bound = _bind(placed, images, model, kernel)
+        tried = _try_layers(bound) if judge and kernel else None
         execution = execute(bound, between)
-        found = _judge(bound, execution) if judge and kernel else None
+        found = _judge(bound, execution, tried) if tried is not None else None
         changed = None
         if request.precision != "float32":
             changed = compare(bound, execution.predictions, placed.but(precision="float32"))
@@ -207,7 +209,27 @@ def compare(run: Run, predictions: np.ndarray, other: Request) -> int:
     return int((predictions != scores.argmax(axis=1)).sum())
 
 
-def _judge(run: Run, execution: Execution) -> Verdict:
+def _try_layers(run: Run) -> List[Tried]:
+    """The trials of a run's kernel file on each of the network's layers, in processes of their own.
+
+    Raises
+    ------
+    CheckFailed
+        When the kernel writes outside of its tensors, crashes or does not end: it would harm this process.
+    """
+    assert run.kernel is not None
+    # One image through the library's kernels tells the shapes.
+    request = run.request.but(kernel="auto", mode="operator", batch_size=None)
+    _, times = bind_network(request, run.model, run.chosen, 1).predict(run.pixels[:1])
+    shapes = [(time.name, time.log[0].shape) for time in times if time.custom and time.log]
+    tried = trials.try_layers(run.kernel, [(name, (C, H, M, K)) for name, (_, C, H, _, M, K) in shapes])
+    for one in tried:
+        if one.code in reasons.HARMFUL:
+            raise CheckFailed(f"{run.kernel.name} is incorrect on layer {one.what}: {one.reason}")
+    return tried
+
+
+def _judge(run: Run, execution: Execution, tried: List[Tried]) -> Verdict:
     """The verdict on a run's kernel file: its predictions beside the library's own, and each layer by itself."""
     assert run.kernel is not None
     try:
@@ -216,7 +238,7 @@ def _judge(run: Run, execution: Execution) -> Verdict:
     except DeviceError as error:
         raise CheckFailed(f"{run.kernel.name} left the device in error: {error}") from None
     called = [(layer.name, layer.log[0][0].shape) for layer in execution.layers if layer.custom and layer.log[0]]
-    return verdict.judge(run.kernel, called, changed, execution.leaked, cast(int, run.request.device))
+    return verdict.judge(run.kernel, tried, called, changed, execution.leaked)
 
 
 def _load_kernel(request: Request) -> Optional[LoadedKernel]:

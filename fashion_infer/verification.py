@@ -85,15 +85,14 @@ def _checked_kernel(asked: Request, chosen: Sequence[zoo.Model]) -> LoadedKernel
     shapes = sorted({s for model in chosen for s in editions.convolution_shapes(editions.get(model.edition))})
     device = cast(int, asked.device)  # `asked.check` refuses `all` beside a file
     file = formats.recognise(asked.kernel, asked.kernel_format, asked.backend)
-    kernel = loading.load(file, device=device)
-    found = trials.check(kernel, shapes=shapes, device=device)
-    wrong = sum(not one.right for one in found.tried)
+    found = trials.check(file, shapes=shapes, device=device)
+    wrong = len(found.wrong)
     if wrong:
         raise CheckFailed(
-            f"{kernel.name} is wrong for {wrong} of {len(found.tried)} layers of these models, and no model was "
+            f"{file.name} is incorrect on {wrong} of {len(found.tried)} layers of these models, and no model was "
             f"run: `fashion-infer kernel check {shlex.quote(str(asked.kernel))}` says where"
         )
-    return kernel
+    return loading.load(file, device=device)
 
 
 def _ways_of_kernel(asked: Request) -> Iterator[Tuple[str, str, str]]:

@@ -11,4 +11,4 @@ def load(path, format=None, backend=None, **options):
 
 def check(path, format=None, backend=None, **options):
     """A kernel file, checked; options as `trials.check` takes them."""
-    return trials.check(load(path, format, backend), **options)
+    return trials.check(formats.recognise(path, format, backend), **options)

@@ -6,7 +6,7 @@ from typing import Callable, List, NamedTuple, Optional
 import numpy as np
 
 from ..errors import CheckFailed, FashionInferError, UsageError
-from ..judging import reference
+from ..judging import reference, trials
 from ..judging.diagnosis import Diagnosis, diagnose
 from ..kernel_files import plugin, requirements
 from ..kernel_files.loading import LoadedKernel
@@ -82,6 +82,12 @@ def checked(
         kernels.chosen_kernel(x.shape, weight.shape, backend, kernel.name)
     except UsageError as error:
         row.status, row.reason = SKIPPED, str(error)
+        return None
+    _, C, H, _ = x.shape
+    (tried,) = trials.try_layers(kernel, [(kernel.name, (C, H, weight.shape[0], weight.shape[2]))])
+    if not tried.right:
+        row.findings = tried.findings
+        row.status, row.reason, row.precision = WRONG, tried.line(), "wrong"
         return None
     file = work.kernel_file(kernel)
     op_times.drain()

@@ -4,7 +4,8 @@ from typing import NamedTuple, Optional, Tuple
 
 import numpy as np
 
-from . import reference
+from . import reasons, reference
+from .buffers import GUARD_BITS
 
 # Largest error over the largest output. float32 sums of these sizes stay below 2e-6 in any order; operands rounded to
 # tf32 or half give 1e-4 to 1e-3. Between the two there is a gap, and the bound lies in it.
@@ -13,6 +14,8 @@ FLOAT32, HALF = 2e-5, 1e-2
 # less than a share of _EVERYWHERE has changed, some places went wrong. FLOAT32 is too much for _CHANGED: of outputs
 # that were right in half precision 1 of 4, or 13 of 72, were beyond it, and they were called wrong.
 _CHANGED, _EVERYWHERE = 4e-6, 0.3
+_LIKE = 5e-4  # of the largest value: an output that is another computation's
+_FITTED = 1e-2  # a fitted share of a tap that counts as all of it
 
 
 class Diagnosis(NamedTuple):
@@ -26,15 +29,16 @@ class Diagnosis(NamedTuple):
     first: Optional[Tuple[int, ...]]  # image, filter, row, column of the first output that differs
     got: Optional[float]
     wanted: Optional[float]
-    reason: str  # likely, in words; "" when none shows
+    code: str  # of the likely reason, in `reasons`; "" for a correct output
+    reason: str  # that reason in words; "" when none shows
 
     @property
     def right(self) -> bool:
         """Whether the output is that of a correct kernel, in one precision or the other."""
         return self.precision != "wrong"
 
-    def line(self) -> str:
-        """Everything in one line."""
+    def line(self, reason: str = "") -> str:
+        """Everything in one line, with another reason than the likely one where the caller knows better."""
         if self.right:
             return f"right ({self.precision}; largest error {self.largest:.2g} of {self.scale:.4g})"
         where = ",".join(map(str, self.first or ()))
@@ -42,7 +46,8 @@ class Diagnosis(NamedTuple):
             f"{self.wrong:,} of {self.total:,} outputs differ, by up to {self.largest:.4g}; "
             f"the first is y[{where}]: {self.got:.6g} instead of {self.wanted:.6g}"
         )
-        return f"{text}; likely {self.reason}" if self.reason else text
+        why = reason or self.reason
+        return f"{text}: {why}" if why else text
 
 
 def diagnose(output: np.ndarray, x: np.ndarray, weight: np.ndarray, wanted: Optional[np.ndarray] = None) -> Diagnosis:
@@ -66,74 +71,80 @@ def diagnose(output: np.ndarray, x: np.ndarray, weight: np.ndarray, wanted: Opti
     largest = float(error.max())
     off = error > FLOAT32 * scale
     if not off.any():
-        return Diagnosis("float32", 0, error.size, largest, scale, None, None, None, "")
+        return Diagnosis("float32", 0, error.size, largest, scale, None, None, None, "", "")
     if largest <= HALF * scale and (error > _CHANGED * scale).mean() >= _EVERYWHERE:
-        return Diagnosis("tf32 or half", 0, error.size, largest, scale, None, None, None, "")
+        return Diagnosis("tf32 or half", 0, error.size, largest, scale, None, None, None, "", "")
+    why = _reason(output, off, x, weight, wanted)
     first = tuple(int(i) for i in np.unravel_index(int(off.argmax()), off.shape))
     return Diagnosis(
         "wrong", int(off.sum()), error.size, largest, scale, first, float(output[first]), float(wanted[first]),
-        _reason(output, off, x, weight, wanted, scale),
+        why.code, "" if why.code == reasons.INCORRECT else why.text,
     )  # fmt: skip
 
 
-def _reason(output, off, x, weight, wanted, scale) -> str:
-    for look in (_untouched, _images, _filters, _boundary):
-        found = look(output, off)
-        if found:
-            left = int(np.isnan(output).sum())
-            unwritten = f" ({left:,} outputs were not written: NaN left)" if left and look is not _untouched else ""
-            return found + unwritten
-    found = _other_sum(output, x, weight, wanted, scale)
-    left = int(np.isnan(output).sum())
-    if not found and left:
-        return f"not all of the output is written: {left:,} NaN left"
-    return found
+class Reason(NamedTuple):
+    """A likely reason: its code in `reasons`, and its sentence."""
+
+    code: str
+    text: str
 
 
-def _untouched(output, off) -> str:
-    if np.isnan(output).all():
-        return "nothing is written, or it is added to an output that nobody zeroed"
+def _why(code: str, *details: object) -> Reason:
+    return Reason(code, reasons.sentence(code, *details))
+
+
+def _reason(output, off, x, weight, wanted) -> Reason:
+    """The likely reason of a wrong output, from its pattern or from another computation that gives the same."""
+    if np.isnan(output).all() and not _guard(output).any():
+        return _why("not_written")
     if not output.any():
-        return "the output is all zero: a launch that failed, or nothing added up"
-    return ""
+        return _why("all_zero")
+    for found in (
+        _from(off.any(axis=(1, 2, 3)), off.mean(axis=(1, 2, 3)), "images_from"),
+        _from(off.any(axis=(0, 2, 3)), off.mean(axis=(0, 2, 3)), "filters_from"),
+        _border(output, off),
+        _outside(output),
+        _other_sum(output, off, x, weight, wanted),
+        _running_sum(output, wanted),
+    ):
+        if found is not None:
+            return found
+    return _why("not_all_written" if np.isnan(output).any() else reasons.INCORRECT)
 
 
-def _images(output, off) -> str:
-    """Wrong from some image on."""
-    return _from(off.any(axis=(1, 2, 3)), off.mean(axis=(1, 2, 3)), "image",
-                 "a grid limit, or memory for fewer images")  # fmt: skip
+def _guard(output) -> np.ndarray:
+    """Which outputs are the NaN of the guard zones: computed from what lies outside of the tensors."""
+    return np.isnan(output) & ((output.view(np.uint32) & 0x3FFFFF) == GUARD_BITS & 0x3FFFFF)
 
 
-def _filters(output, off) -> str:
-    """Wrong from some filter on."""
-    return _from(off.any(axis=(0, 2, 3)), off.mean(axis=(0, 2, 3)), "filter", "a grid or a tile for fewer filters")
+def _outside(output) -> Optional[Reason]:
+    return _why("reads_outside") if _guard(output).any() else None
 
 
-def _from(wrong, share, what: str, why: str) -> str:
+def _from(wrong, share, code: str) -> Optional[Reason]:
+    """Wrong from some image or filter on: everything there, for a single wrong one at the end may be anything."""
     first = int(wrong.argmax())
-    # From there on everything: a single wrong image at the end would also be "from there on".
-    if first > 0 and wrong[first:].all() and share[first:].min() > 0.5:
-        return f"wrong from {what} {first} on: {why}"
-    return ""
+    return _why(code, first) if first > 0 and wrong[first:].all() and share[first:].min() > 0.5 else None
 
 
-def _boundary(output, off) -> str:
-    """Wrong only in the last rows or columns."""
+def _border(output, off) -> Optional[Reason]:
+    """Wrong only in rows or columns at an edge."""
     places = off.any(axis=(0, 1))
     height, width = places.shape
-    row = height - _run(places.all(axis=1)[::-1])
-    column = width - _run(places.all(axis=0)[::-1])
-    inside = places.copy()
-    inside[row:, :] = inside[:, column:] = False
-    if inside.any() or (row == height and column == width) or row * column * 2 < height * width:
-        return ""
-    parts = []
-    if row < height:
-        parts.append("row" if row == height - 1 else f"{height - row} rows")
-    if column < width:
-        parts.append("column" if column == width - 1 else f"{width - column} columns")
-    verb = "is" if parts in (["row"], ["column"]) else "are"
-    return f"only the last {' and the last '.join(parts)} {verb} wrong: a boundary"
+    rows, columns = places.all(axis=1), places.all(axis=0)
+    top, left = _run(rows), _run(columns)
+    bottom, right = (_run(rows[::-1]), _run(columns[::-1])) if not places.all() else (0, 0)
+    inside = places[top : height - bottom, left : width - right]
+    if inside.any() or not inside.size or 2 * inside.size < places.size:
+        return None
+    if _guard(output)[off].any():  # a window that begins outside of the data
+        return _why("reads_outside")
+    sides = [("first", "row", top), ("last", "row", bottom), ("first", "column", left), ("last", "column", right)]
+    parts = [f"{where} {what}" if n == 1 else f"{where} {n} {what}s" for where, what, n in sides if n]
+    one = len(parts) == 1 and not parts[0].endswith("s")
+    unwritten = np.isnan(output)[off].all() or not output[off].any()
+    verb = f"{'is' if one else 'are'} {'not written' if unwritten else 'wrong'}"
+    return _why("border", f"the {' and the '.join(parts)} {verb}")
 
 
 def _run(flags) -> int:
@@ -141,27 +152,88 @@ def _run(flags) -> int:
     return len(flags) if flags.all() else int((~flags).argmax())
 
 
-def _other_sum(output, x, weight, wanted, scale) -> str:
-    """Another computation, done right."""
-    rows = slice(0, 2)  # two images tell
-    got, x, wanted = output[rows], x[rows], wanted[rows]
+def _other_sum(output, off, x, weight, wanted) -> Optional[Reason]:
+    """Another computation, done correctly."""
+    images = slice(0, 2)  # two images tell
+    got, x, wanted = output[images].astype(np.float64), x[images], wanted[images]
+    if np.isnan(got).any():
+        return None
+    scale = float(np.abs(wanted).max()) or 1.0
 
     def like(values) -> bool:
-        if values.shape != got.shape or np.isnan(got).any():
-            return False
-        return bool(np.abs(got - values).max() <= HALF * scale)
+        return values.shape == got.shape and bool(np.abs(got - values).max() <= _LIKE * np.abs(values).max())
 
-    if like(wanted.swapaxes(2, 3)):
-        return "transposed: rows and columns of the output are exchanged"
-    if like(reference.convolve(x, weight.swapaxes(2, 3))):
-        return "transposed: rows and columns of the weights are exchanged"
-    if like(reference.convolve(x, weight[:, :, ::-1, ::-1])):
-        return "the weights are flipped: this layer is a cross-correlation"
-    channels = x.shape[1]
-    if channels > 1 and like(reference.convolve(x[:, :1], weight[:, :1])):
-        return "only the first input channel is summed"
-    if channels > 1 and like(reference.convolve(x[:, -1:], weight[:, -1:])):
-        return "only the last input channel is left: the sum starts anew for each"
-    if like(2 * wanted):
-        return "twice the right values: added to an earlier result"
-    return ""
+    B, C, H, W = x.shape
+    M, _, K, _ = weight.shape
+    flat = np.ascontiguousarray(weight).reshape(-1)
+    candidates = [
+        ("doubled", lambda: 2 * wanted),
+        ("output_transposed", lambda: wanted.swapaxes(2, 3)),
+        ("weights_transposed", lambda: reference.convolve(x, weight.swapaxes(2, 3))),
+        ("weights_flipped", lambda: reference.convolve(x, weight[:, :, ::-1, ::-1])),
+    ]
+    if C > 1:
+        one_plane = np.ascontiguousarray(x).reshape(-1)[: B * H * W].reshape(B, 1, H, W)
+        candidates += [
+            ("weights_swapped", lambda: reference.convolve(x, flat.reshape(C, M, K, K).swapaxes(0, 1))),
+            ("weights_without_channel", lambda: reference.convolve(x, np.repeat(weight[:, :1], C, 1))),
+            ("weights_without_channel",
+             lambda: reference.convolve(x, np.repeat(flat[: M * K * K].reshape(M, 1, K, K), C, 1))),
+            ("input_without_channel", lambda: reference.convolve(np.repeat(x[:, :1], C, 1), weight)),
+            ("input_without_channel", lambda: reference.convolve(np.repeat(one_plane, C, 1), weight)),
+            ("first_channel", lambda: reference.convolve(x[:, :1], weight[:, :1])),
+            ("last_channel", lambda: reference.convolve(x[:, -1:], weight[:, -1:])),
+        ]  # fmt: skip
+    for code, computed in candidates:
+        if like(computed()):
+            return _why(code)
+    if K > 1 and like(_with_row_stride(x, weight, W - K + 1)):
+        return _why("row_stride", W - K + 1, W)
+    return _missing_taps(got, x, weight, wanted, scale)
+
+
+def _with_row_stride(x, weight, stride: int) -> np.ndarray:
+    """The output where rows of the data are taken to lie `stride` apart, and planes as they are."""
+    B, C, H, W = x.shape
+    M, _, K, _ = weight.shape
+    rows, columns = np.arange(H - K + 1), np.arange(W - K + 1)
+    sums = np.zeros((B, M, H - K + 1, W - K + 1))
+    planes = x.reshape(B, C, H * W).astype(np.float64)
+    for p in range(K):
+        for q in range(K):
+            at = (rows[:, None] + p) * stride + columns[None, :] + q
+            sums += np.einsum("bchw,mc->bmhw", planes[:, :, at], weight[:, :, p, q].astype(np.float64))
+    return sums
+
+
+def _missing_taps(got, x, weight, wanted, scale) -> Optional[Reason]:
+    """Taps (p, q) of the kernel whose products are not in the sum: what is missing is fitted by each tap's share."""
+    K = weight.shape[2]
+    if K == 1:
+        return None
+    height, width = got.shape[2:]
+    image, filters = x[:1].astype(np.float64), weight[: min(4, len(weight))].astype(np.float64)
+    shares = np.stack([
+        np.einsum("chw,mc->mhw", image[0, :, p : p + height, q : q + width], filters[:, :, p, q]).ravel()
+        for p in range(K) for q in range(K)
+    ], axis=1)  # fmt: skip
+    lacking = (wanted[0] - got[0])[: len(filters)].ravel()
+    if len(lacking) < 2 * K * K:
+        return None
+    fitted = np.linalg.lstsq(shares, lacking, rcond=None)[0]
+    missing = np.abs(fitted - 1) < _FITTED
+    exact = np.abs(shares[:, missing].sum(axis=1) - lacking).max() <= _LIKE * scale
+    if not exact or not missing.any() or missing.all():
+        return None
+    at = np.argwhere(missing.reshape(K, K))
+    named = ", ".join(f"({p}, {q})" for p, q in at[:3])
+    return _why("taps_missing", f"{named}{f' and {len(at) - 3} more' if len(at) > 3 else ''} of {K} x {K}")
+
+
+def _running_sum(output, wanted) -> Optional[Reason]:
+    """Each output is the sum of all before it as well."""
+    got, want = output[:1].astype(np.float64).ravel(), wanted[:1].ravel()
+    if len(got) < 8 or not np.isfinite(got).all():
+        return None
+    steps = np.quantile(np.abs(np.diff(got) - want[1:]), 0.9)  # a large sum rounds
+    return _why("sum_not_reset") if steps <= _FITTED * np.abs(want).max() else None

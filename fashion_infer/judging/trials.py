@@ -1,56 +1,106 @@
 """Trials of a kernel file: the layers of the course's networks, and sizes that it was not written for."""
 
-from typing import List, NamedTuple, Optional, Sequence, Tuple
-
-import numpy as np
+import os
+from pathlib import Path
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from ..checkpoints import editions
-from ..errors import FashionInferError, UsageError
-from ..kernel_files import plugin, requirements
+from ..kernel_files import loading
+from ..kernel_files.formats import KernelFile
 from ..kernel_files.loading import LoadedKernel
-from ..library import bindings, kernels, op_times
-from .diagnosis import Diagnosis, diagnose
+from ..system.isolation import TIMEOUT
+from . import processes, reasons
+from .calls import Shape, Tried, runs_threads
+from .processes import TrialJob, TrialShape
 
-Shape = Tuple[int, int, int, int]  # input channels, input size, filters, kernel size
-
+OTHER = "another size"
+GIVEN = "the given sizes"
+# What sizes fixed at compile time may come to on other sizes.
+_OF_FIXED_SIZES = (reasons.INCORRECT, "not_all_written", "not_written", "all_zero", "crash", "device_error")
 # Odd sizes, one of everything, a kernel as large as the image, more filters than a tile has.
 OTHER_SHAPES: Tuple[Shape, ...] = ((3, 13, 5, 3), (1, 1, 1, 1), (2, 6, 3, 6), (5, 37, 67, 4))
 _FEW = 3  # images a call, where nothing asks for more
-_SOME = 8  # images at either end, and between, that are compared first
+_MOST = 32  # images a call of a kernel with threads, however many processors there are
 _YEARS = {
     "mxnet": ("fa2017", "sp2018", "fa2018", "sp2019", "fa2019"),
     "minidnn": ("fa2020",),
 }
 
 
-class Tried(NamedTuple):
-    """One shape of a check."""
-
-    what: str  # the edition and the number of its layer, or "another size"
-    shape: Tuple[int, int, int, int, int, int]  # B, C, H, W, M, K
-    diagnosis: Optional[Diagnosis]  # None when the call failed
-    failure: str  # why it did; "" when it did not
-    op_seconds: float
-    layer_seconds: float  # 0 where the format has no phases
-    findings: Tuple[str, ...]
-
-    @property
-    def right(self) -> bool:
-        """Whether the output was right."""
-        return self.diagnosis is not None and self.diagnosis.right
-
-
 class Checked(NamedTuple):
     """What a check found."""
 
-    kernel: LoadedKernel
+    file: KernelFile
     tried: Tuple[Tried, ...]
-    reason: str  # that only several shapes together show; "" for none
+    edition: Optional[str] = None  # that the caller insisted on
+    reason: str = ""  # that only several shapes together show; "" for none
+
+    @property
+    def by_edition(self) -> Dict[str, List[Tried]]:
+        """The trials of each edition's layers, or of the sizes that were asked for; other sizes are left out."""
+        found: Dict[str, List[Tried]] = {}
+        for one in self.tried:
+            if one.what != OTHER:
+                name, layer, _ = one.what.partition(", layer ")
+                found.setdefault(name if layer else GIVEN, []).append(one)
+        return found
+
+    @property
+    def right_for(self) -> Tuple[str, ...]:
+        """The editions all of whose layers are correct."""
+        return tuple(name for name, tried in self.by_edition.items() if all(one.right for one in tried))
 
     @property
     def right(self) -> bool:
-        """Whether every layer of its editions is right; other sizes are extra."""
-        return all(one.right for one in self.tried if one.what != "another size")
+        """Whether the kernel is correct for one whole edition of its format, or for the one that was insisted on."""
+        return bool(self.right_for)
+
+    @property
+    def wrong(self) -> List[Tried]:
+        """The incorrect layers."""
+        return [one for one in self.tried if one.what != OTHER and not one.right]
+
+    @property
+    def precision(self) -> str:
+        """The least precise class of the correct layers: "float32" or "tf32 or half"; "wrong" where none is correct."""
+        classes = {one.diagnosis.precision for one in self.tried if one.right and one.diagnosis}
+        return next((name for name in ("tf32 or half", "float32") if name in classes), "wrong")
+
+    def as_dict(self) -> Dict[str, Any]:
+        """For JSON."""
+        return {
+            "file": str(self.file.path),
+            "format": self.file.format.name,
+            "backend": self.file.backend,
+            "verdict": self.sentence,
+            "correct": self.right,
+            "correct_for": self.right_for,
+            "precision": self.precision,
+            "layers": [one.as_dict() for one in self.tried],
+        }
+
+    @property
+    def sentence(self) -> str:
+        """The verdict in one sentence."""
+        wrong = self.wrong
+        layers = [one for one in self.tried if one.what != OTHER]
+        if not wrong:
+            others = [one for one in self.tried if one.what == OTHER and not one.right]
+            where = _listed(self.by_edition) if len(self.by_edition) > 1 else next(iter(self.by_edition), "no shape")
+            count = f", {_layers(layers)}" if len(layers) > 1 else ""
+            fails = f"; fails for other sizes, as {_size(others[0])}: {others[0].reason}" if others else ""
+            precision = "" if self.precision == "float32" else f" in {self.precision} precision"
+            return f"{self.file.name} is correct for {where}{count}{precision}{fails}"
+        why = f": {self.reason or _main_reason(wrong)}"
+        if not self.right:
+            return f"{self.file.name} is incorrect on {len(wrong)} of {len(layers)} course layers{why}"
+        right = [one for name in self.right_for for one in self.by_edition[name]]
+        failed = [name for name in self.by_edition if name not in self.right_for]
+        example = wrong[0]
+        return (
+            f"{self.file.name} is correct for {_listed(self.right_for)}, {_layers(right)}; "
+            f"fails for {_listed(failed)}, as {_size(example)} ({example.what}){why}"
+        )
 
 
 def years_of(format: str) -> Tuple[str, ...]:
@@ -58,100 +108,107 @@ def years_of(format: str) -> Tuple[str, ...]:
     return _YEARS.get(format.split("-")[0], ())
 
 
-def layers_of(format: str) -> List[Tuple[str, Shape]]:
-    """The convolutions that a format's years had, each with its edition's name."""
-    known = {name: tuple(editions.convolution_shapes(edition)) for name, edition in editions.EDITIONS.items()}
-    names = years_of(format) or tuple(sorted(known))
+def layers_of(format: str, edition: Optional[str] = None) -> List[Tuple[str, Shape]]:
+    """The convolutions that a format's years had, or those of one edition, each with its edition's name.
+
+    Raises
+    ------
+    UsageError
+        For an unknown edition.
+    """
+    names = (edition,) if edition else years_of(format) or tuple(sorted(editions.EDITIONS))
     return [
         (f"{name}, layer {number}", shape)
         for name in names
-        for number, shape in enumerate(known.get(name, ()), start=1)
+        for number, shape in enumerate(editions.convolution_shapes(editions.get(name)), start=1)
     ]
 
 
 def check(
-    kernel: LoadedKernel,
+    file: KernelFile,
     images: Optional[int] = None,
     shapes: Optional[Sequence[Shape]] = None,
     seed: int = 0,
     device: int = 0,
+    edition: Optional[str] = None,
+    timeout: float = TIMEOUT,
+    verbose: bool = False,
 ) -> Checked:
-    """Compare what a kernel file computes with the float64 reference, under examination.
+    """Compare what a kernel file computes with the float64 reference, each shape in a process of its own.
 
     Parameters
     ----------
-    kernel
-        The file, loaded.
+    file
+        The file, recognised.
     images
-        Images per call; None for 3 on the CPU, and on the GPU as many as the format's files ask for.
+        Images per call; None for a few on the CPU, and on the GPU as many as the format's files ask for.
     shapes
         Sizes to try in place of the editions' layers.
     seed
         Seed of the random images and weights.
     device
         Index of the GPU, for a file that runs on one.
+    edition
+        The one edition whose layers are tried; None for all of the file's format.
+    timeout
+        Seconds for all shapes, once the file is built.
+    verbose
+        Show the compiler's warnings on stderr.
 
     Returns
     -------
     Checked
         With everything that went wrong in a call.
+
+    Raises
+    ------
+    UsageError, DeviceError
+        When the file cannot be built or loaded, or is for a GPU and there is none; for an unknown edition.
     """
-    count = images or (kernel.batch_multiple if kernel.backend == "gpu" else _FEW)
-    wanted = layers_of(kernel.format) if shapes is None else [(_in_words(shape), shape) for shape in shapes]
-    todo = [(what, shape, count) for what, shape in wanted]
-    if shapes is None:
+    wanted = layers_of(file.format.name, edition) if shapes is None else [(_in_words(shape), shape) for shape in shapes]
+    file, library = loading.built(file, verbose, device=device)
+    thousands = file.backend == "gpu" and file.format.name.startswith(("mxnet", "minidnn"))
+    count = images or (loading.THOUSAND if thousands else _few(file))
+    asked = [TrialShape(what, shape, count) for what, shape in wanted]
+    if shapes is None and edition is None:
         # A file that asks for whole thousands may end the process over three.
-        few = count if kernel.backend == "gpu" and kernel.batch_multiple > 1 else _FEW
-        todo += [("another size", shape, few) for shape in OTHER_SHAPES]
-    tried: List[Tried] = []
-    for what, shape, size in todo:
-        if not _takes(kernel, shape):
-            continue
-        tried.append(try_shape(kernel, what, shape, size, seed, device))
-        if tried[-1].failure and not requirements.device_usable(kernel.backend):
-            break  # the rest would fail for that reason
-    return Checked(kernel, tuple(tried), _together(tried))
+        asked += [TrialShape(OTHER, shape, count if thousands else _FEW) for shape in OTHER_SHAPES]
+    tried = _try_each(file, library, asked, device, seed, timeout)
+    return Checked(file, tuple(tried), edition, _together(tried))
 
 
-def try_shape(kernel: LoadedKernel, what: str, shape: Shape, images: int, seed: int = 0, device: int = 0) -> Tried:
-    """One call on random pixels and weights, with its verdict."""
-    channels, size, filters, side = shape
-    rng = np.random.default_rng(seed)
-    x = rng.integers(0, 256, (images, channels, size, size)).astype(np.float32)
-    weight = rng.standard_normal((filters, channels, side, side)).astype(np.float32)
-    full = (images, channels, size, size, filters, side)
-    op_times.drain()
-    bindings.load().fops_examine(1)
-    try:
-        output = kernels.convolve(x.copy(), weight.copy(), kernel.name, kernel.backend, device, node=0)
-    except FashionInferError as error:
-        return Tried(what, full, None, str(error), 0.0, 0.0, ())
-    finally:
-        bindings.load().fops_examine(0)
-    time = op_times.drain()[-1]
-    return Tried(
-        what, full, _diagnosed(output, x, weight), "", time.seconds, time.layer_seconds, plugin.said(time.findings)
+def try_layers(kernel: LoadedKernel, layers: Sequence[Tuple[str, Shape]]) -> List[Tried]:
+    """The trials of layers of a network, with as few images per call as a check has.
+
+    Parameters
+    ----------
+    kernel
+        A kernel file that this process has loaded.
+    layers
+        Names and shapes.
+    """
+    file = kernel.file
+    count = kernel.batch_multiple if kernel.backend == "gpu" else _few(file)
+    asked = [TrialShape(name, shape, count) for name, shape in layers]
+    return _try_each(file, kernel.library, asked, kernel.device)
+
+
+def _try_each(
+    file: KernelFile,
+    library: Optional[Path],
+    asked: Sequence[TrialShape],
+    device: int,
+    seed: int = 0,
+    timeout: float = TIMEOUT,
+) -> List[Tried]:
+    return processes.try_each(
+        TrialJob(str(file.path), file.format.name, file.backend, library, tuple(asked), device, seed, timeout)
     )
 
 
-def _diagnosed(output: np.ndarray, x: np.ndarray, weight: np.ndarray) -> Diagnosis:
-    """The diagnosis; of many images that of some, unless something is wrong: all of 2,000 take seconds."""
-    if len(x) > 4 * _SOME:
-        picked = np.unique(np.r_[:_SOME, np.linspace(0, len(x) - 1, _SOME).astype(int), len(x) - _SOME : len(x)])
-        found = diagnose(output[picked], x[picked], weight)
-        if found.right and not np.isnan(output.max()):
-            return found
-    return diagnose(output, x, weight, _wanted(x, weight))
-
-
-def _takes(kernel: LoadedKernel, shape: Shape) -> bool:
-    """Whether a kernel takes a layer at all: LeetGPU's files have one channel."""
-    channels, size, filters, side = shape
-    try:
-        kernels.chosen_kernel((1, channels, size, size), (filters, channels, side, side), kernel.backend, kernel.name)
-    except UsageError:
-        return False
-    return True
+def _few(file: KernelFile) -> int:
+    """Images per call on the CPU: as many as threads meet over, where the file has threads."""
+    return min(_MOST, 2 * len(os.sched_getaffinity(0)) + 2) if runs_threads(file) else _FEW
 
 
 def _in_words(shape: Shape) -> str:
@@ -159,21 +216,36 @@ def _in_words(shape: Shape) -> str:
     return f"{channels} x {size} x {size} with {filters} filters of {side} x {side}"
 
 
-def _wanted(x: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    """The reference: float64 for few images; beyond that our own CPU kernel, which is tested against it."""
-    from . import reference
+def _size(one: Tried) -> str:
+    _, channels, height, width, filters, side = one.shape
+    return f"{filters} filters of {side} x {side} over {channels} x {height} x {width}"
 
-    if len(x) <= 32:
-        return reference.convolve(x, weight)
-    return kernels.convolve(x, weight, "shifted", "cpu")
+
+def _layers(tried: Sequence[Tried]) -> str:
+    return {1: "its layer", 2: "both layers"}.get(len(tried), f"all {len(tried)} layers")
+
+
+def _listed(names) -> str:
+    *most, last = names
+    return f"{', '.join(most)} and {last}" if most else last
+
+
+def _main_reason(wrong: Sequence[Tried]) -> str:
+    """The reason that most of the incorrect layers have."""
+    counts = {
+        one.code: sum(other.code == one.code for other in wrong) for one in wrong if one.code != reasons.INCORRECT
+    }
+    if not counts:
+        return reasons.sentence(reasons.INCORRECT)
+    code = max(counts, key=lambda name: counts[name])
+    text = next(one.reason for one in wrong if one.code == code)
+    return text if counts[code] == len(wrong) or len(wrong) == 1 else f"{text} (on {counts[code]} of them)"
 
 
 def _together(tried: Sequence[Tried]) -> str:
     """What several shapes show that one does not."""
-    layers = [one for one in tried if one.what != "another size"]
+    layers = [one for one in tried if one.what != OTHER]
     right, wrong = [one for one in layers if one.right], [one for one in layers if not one.right]
-    if right and wrong and not any(one.diagnosis and one.diagnosis.reason for one in wrong):
-        return f"right for {right[0].what} and not for {wrong[0].what}: sizes fixed at compile time"
-    if layers and not wrong and not all(one.right for one in tried):
-        return "right for the course's layers and not for every size: made for these layers"
+    if right and wrong and all(one.code in _OF_FIXED_SIZES for one in wrong):
+        return reasons.sentence("fixed_sizes")
     return ""

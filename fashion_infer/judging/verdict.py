@@ -1,12 +1,11 @@
 """Whether a kernel file is right, as far as a run shows: its layers beside the reference, predictions, memory."""
 
-import math
 from typing import Any, Callable, Dict, List, NamedTuple, Sequence, Tuple
 
 from ..kernel_files.loading import LoadedKernel
 from ..library import devices
-from .diagnosis import Diagnosis
-from .trials import Tried, try_shape
+from .buffers import Size
+from .calls import Tried, try_shape
 
 # A caching allocator, or a library's handle, takes memory only at the first calls. What takes a megabyte at every
 # slice is never given back.
@@ -24,7 +23,9 @@ class Verdict(NamedTuple):
     @property
     def precision(self) -> str:
         """The worst class of its layers: "float32", "tf32 or half", or "wrong"."""
-        classes = [one.diagnosis.precision if one.diagnosis else "wrong" for one in self.layers]
+        classes = [
+            "wrong" if not one.right or one.diagnosis is None else one.diagnosis.precision for one in self.layers
+        ]
         return next((name for name in ("wrong", "tf32 or half") if name in classes), "float32")
 
     @property
@@ -33,16 +34,18 @@ class Verdict(NamedTuple):
         for one in self.layers:
             if not one.right:
                 predictions = f"{self.changed:,} predictions differ; " if self.changed else ""
-                said = one.failure or f"layer {one.what}: {one.diagnosis.line() if one.diagnosis else ''}"
-                return f"{self.kernel.name} is wrong: {predictions}{said}"
+                return f"{self.kernel.name} is incorrect: {predictions}layer {one.what}: {one.line()}"
         if self.changed and self.precision == "float32":
             return (
-                f"{self.kernel.name} is wrong: {self.changed:,} predictions differ, though each layer is right when it "
-                "is called alone: results differ from call to call, or with what an earlier call left"
+                f"{self.kernel.name} is incorrect: {self.changed:,} predictions differ, though each layer is correct "
+                "when it is called alone: results differ from call to call, or with what an earlier call left"
             )
-        if self.leaked:
-            return f"{self.kernel.name} leaks {self.leaked / 2**20:,.0f} MiB of device memory at every slice of images"
         return ""
+
+    @property
+    def sentence(self) -> str:
+        """The verdict in one sentence."""
+        return self.wrong or f"{self.kernel.name} is correct ({self.precision})"
 
     def as_dict(self) -> Dict[str, Any]:
         """For JSON."""
@@ -50,53 +53,42 @@ class Verdict(NamedTuple):
             "file": str(self.kernel.path),
             "format": self.kernel.format,
             "backend": self.kernel.backend,
+            "verdict": self.sentence,
             "precision": self.precision,
             "wrong": self.wrong,
             "changed": self.changed,
             "leaked": self.leaked,
-            "layers": [
-                {
-                    "layer": one.what,
-                    "shape": one.shape,
-                    "failure": one.failure,
-                    "findings": one.findings,
-                    "diagnosis": one.diagnosis and _of_json(one.diagnosis),
-                }
-                for one in self.layers
-            ],
+            "layers": [{"layer": one.what, **one.as_dict()} for one in self.layers],
         }
-
-
-def _of_json(found: Diagnosis) -> Dict[str, Any]:
-    """The diagnosis for JSON, which has neither NaN nor infinity."""
-    return {
-        name: None if isinstance(value, float) and not math.isfinite(value) else value
-        for name, value in found._asdict().items()
-    }
 
 
 def judge(
     kernel: LoadedKernel,
-    layers: Sequence[Tuple[str, Tuple[int, int, int, int, int, int]]],
+    tried: Sequence[Tried],
+    layers: Sequence[Tuple[str, Size]],
     changed: int,
     leaked: int,
-    device: int = 0,
 ) -> Verdict:
-    """Call a kernel once more for each layer of a network, under examination, and compare with the reference.
+    """Judge a kernel on each layer of a network, and call it once more as a run did.
 
     Parameters
     ----------
     kernel
         The file.
+    tried
+        The trials of the layers.
     layers
         Names and sizes B, C, H, W, M, K of the calls that the run made: a kernel may be correct only for few images.
     changed, leaked
         As in `Verdict`.
-    device
-        Index of the GPU that the run had.
     """
-    tried = [try_shape(kernel, name, (C, H, M, K), B, device=device) for name, (B, C, H, _, M, K) in layers]
-    return Verdict(kernel, tuple(tried), changed, leaked)
+    sizes = dict(layers)
+    judged = []
+    for one in tried:
+        B, C, H, _, M, K = sizes[one.what]
+        many = try_shape(kernel, one.what, (C, H, M, K), B, device=kernel.device, once=True) if one.right else one
+        judged.append(many._replace(findings=tuple(dict.fromkeys(one.findings + many.findings))))
+    return Verdict(kernel, tuple(judged), changed, leaked)
 
 
 class MemoryWatch:

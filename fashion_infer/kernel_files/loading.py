@@ -18,6 +18,8 @@ class LoadedKernel(NamedTuple):
     file: KernelFile
     batch_multiple: int  # calls should have a multiple of this many images
     host_memory: bool  # on the GPU: the file copies by itself, and is called with host tensors
+    device: int = 0  # index of the GPU that it was loaded for
+    library: Optional[Path] = None  # what was built of it, where it is compiled
 
     @property
     def path(self) -> Path:
@@ -30,11 +32,18 @@ class LoadedKernel(NamedTuple):
         return self.file.format.name
 
 
+THOUSAND = 1000  # images: what files of the course's years on the GPU may need a multiple of
 _lock = threading.Lock()
 _loaded: Dict[Tuple[str, str], LoadedKernel] = {}  # by file name and what was built from it
 
 
-def load(file: KernelFile, verbose: bool = False, arch: Optional[str] = None, device: int = 0) -> LoadedKernel:
+def load(
+    file: KernelFile,
+    verbose: bool = False,
+    arch: Optional[str] = None,
+    device: int = 0,
+    library: Optional[Path] = None,
+) -> LoadedKernel:
     """Make a kernel file a kernel of the operator library, under the file's name.
 
     A file that was changed since it was loaded in this process becomes a second kernel, as in "new-forward.cu#2".
@@ -49,14 +58,16 @@ def load(file: KernelFile, verbose: bool = False, arch: Optional[str] = None, de
         GPU architecture to compile for, for instance "90a"; that of the device when None.
     device
         Index of the GPU that is going to run it.
+    library
+        What `built` made of it; built when None.
 
     Raises
     ------
     DeviceError
         When the file cannot be built or loaded, or is for a GPU and there is none.
     """
-    file = file.placed()
-    requirements.check(file, arch, device)
+    if library is None:
+        file, library = built(file, verbose, arch, device)
     if file.format.name == "python":
         from . import python
 
@@ -65,12 +76,8 @@ def load(file: KernelFile, verbose: bool = False, arch: Optional[str] = None, de
     elif file.format.name == "prebuilt":
         made = plugin.prebuilt(file.path, file.backend)
     else:
-        if file.backend == "gpu" and arch is None:
-            arch = build.gpu_arch(device)
-        built = build.build(file, arch)
-        if verbose and built.warnings:
-            print(built.warnings, end="", file=sys.stderr)
-        made = plugin.opened(built.library)
+        assert library is not None  # a format with an adapter
+        made = plugin.opened(library)
     with _lock:
         key = (file.name, made.key)
         if key not in _loaded:
@@ -80,7 +87,31 @@ def load(file: KernelFile, verbose: bool = False, arch: Optional[str] = None, de
             _loaded[key] = LoadedKernel(
                 name, made.backend, file, description.batch_multiple, bool(description.host_memory)
             )
-        return _loaded[key]._replace(file=file)
+        return _loaded[key]._replace(file=file, device=device, library=library)
+
+
+def built(
+    file: KernelFile, verbose: bool = False, arch: Optional[str] = None, device: int = 0
+) -> Tuple[KernelFile, Optional[Path]]:
+    """Build a kernel file, or find what was built of it; none of its code runs.
+
+    Parameters are those of `load`, and so are the errors raised.
+
+    Returns
+    -------
+    tuple
+        The file with the backend that it runs on, and the plug-in's library: None where nothing is compiled.
+    """
+    file = file.placed()
+    requirements.check(file, arch, device)
+    if file.format.adapter is None:
+        return file, None
+    if file.backend == "gpu" and arch is None:
+        arch = build.gpu_arch(device)
+    made = build.build(file, arch)
+    if verbose and made.warnings:
+        print(made.warnings, end="", file=sys.stderr)
+    return file, made.library
 
 
 def names_of_loaded() -> Set[str]:

@@ -5,13 +5,13 @@ import functools
 import hashlib
 import time
 from pathlib import Path
-from typing import Any, List, NamedTuple, Sequence, Tuple
+from typing import Any, Dict, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
 from ..errors import DeviceError
-from ..library import bindings
-from ..library.bindings import RUN_PLUGIN, PluginDescription
+from ..library import bindings, kernels
+from ..library.bindings import RUN_PLUGIN, PluginCall, PluginDescription
 from ..system import isolation
 
 ABI = 1
@@ -41,7 +41,7 @@ class Plugin(NamedTuple):
         return {number: name for name, number in bindings.BACKENDS.items()}[self.description.backend]
 
 
-_kept: List[Plugin] = []  # what was registered is never removed
+_kept: Dict[str, Plugin] = {}  # what was registered is never removed
 
 
 def opened(library: Path) -> Plugin:
@@ -142,9 +142,25 @@ def register(name: str, plugin: Plugin) -> None:
     UsageError, DeviceError
         When the name is taken, or the plug-in does not suit this library.
     """
-    _kept.append(plugin)
     pointer = ctypes.cast(ctypes.pointer(plugin.description), ctypes.c_void_p)
     bindings.check(bindings.load().fops_register_kernel(name.encode(), pointer))
+    _kept[name] = plugin
+
+
+def run_over_zeros(name: str, x: np.ndarray, weight: np.ndarray) -> Optional[np.ndarray]:
+    """The output of a registered CPU plug-in over zeros, where the library's calls poison it; None where it fails.
+
+    Parameters
+    ----------
+    name
+        As it was registered.
+    x, weight
+        (B,C,H,W) and (M,C,K,K), float32.
+    """
+    conv = kernels.describe(x.shape, weight.shape)
+    y = np.zeros((conv.B, conv.M, conv.H - conv.K + 1, conv.W - conv.K + 1), np.float32)
+    call = PluginCall(conv, *(bindings.address(tensor) for tensor in (x, weight, y)))
+    return y if _kept[name].description.run(ctypes.pointer(call)) == bindings.OK else None
 
 
 @functools.lru_cache(maxsize=None)

@@ -17,8 +17,7 @@ def verdict(found) -> List[Part]:
     kernel = found.kernel
     lines = [f"{kernel.name} (format {kernel.format}):"]
     for one in found.layers:
-        said = one.failure or one.diagnosis.line()
-        lines.append(f"  layer {one.what}: {'' if one.right else 'WRONG: '}{said}")
+        lines.append(f"  layer {one.what}: {'' if one.right else 'INCORRECT: '}{one.line()}")
         lines += [f"  layer {one.what}: {finding}" for finding in one.findings]
     lines.append(f"  predictions that differ from our kernels': {found.changed:,}; precision class: {found.precision}")
     if found.leaked:
@@ -26,41 +25,46 @@ def verdict(found) -> List[Part]:
     return [Text("\n".join(lines))]
 
 
-def check(found) -> List[Part]:
-    """The report of `kernel check` (`judging.trials.Checked`)."""
-    kernel, tried = found.kernel, found.tried
-    phases = any(one.layer_seconds for one in tried)
-    columns = [
-        "layer",
-        "input",
-        "filters",
-        ">images",
-        "output",
-        ">op time, ms",
-        *([">layer time, ms"] if phases else []),
-    ]
+def check(found, verbose: bool = False) -> List[Part]:
+    """The report of `kernel check` (`judging.trials.Checked`): the verdict, a table, one example.
+
+    With `verbose` each incorrect shape has its line, and each shape its times, which are those of one call.
+    """
+    file, tried = found.file, found.tried
+    columns = ["layer", "input", "filters", ">images", "verdict"]
+    columns += [">op time, ms", ">layer time, ms"] if verbose else []
     rows = []
     for one in tried:
         images, channels, height, width, filters, side = one.shape
-        row = [one.what, f"{channels} x {height} x {width}", f"{filters} of {side} x {side}", images]
-        row += [_word(one), None if one.failure else number(1e3 * one.op_seconds, ".3f")]
-        rows.append(row + ([number(1e3 * one.layer_seconds, ".3f")] if phases else []))
+        row = [one.what, f"{channels} x {height} x {width}", f"{filters} of {side} x {side}", images, _word(one)]
+        times = (one.op_seconds, one.layer_seconds) if verbose else ()
+        rows.append(row + [number(1e3 * seconds, ".3f") if seconds else None for seconds in times])
     parts: List[Part] = [
-        table(f"{kernel.name}, format {kernel.format}, on the {kernel.backend.upper()}", columns, rows)
+        Text(found.sentence),
+        table(f"{file.name}, format {file.format.name}, on the {file.backend.upper()}", columns, rows),
     ]
-    for one in tried:
-        if not one.right:
-            parts.append(Text(f"{one.what}: {one.failure or one.diagnosis.line()}"))
+    wrong = [one for one in tried if not one.right]
+    examples = [one for one in wrong if one.diagnosis and not one.diagnosis.right]
+    if verbose:
+        parts += [Text(f"{one.what}: {one.line()}") for one in wrong]
+    elif examples:
+        parts.append(Text(f"for example {examples[0].what}: {_example(examples[0].diagnosis)}"))
     for finding in dict.fromkeys(text for one in tried for text in one.findings):
         where = [one.what for one in tried if finding in one.findings and one.what != "another size"]
-        parts.append(Text(f"{finding} ({', '.join(where) or 'another size'})"))
-    return [*parts, *([Text(found.reason)] if found.reason else [])]
+        parts.append(Text(f"{finding} ({len(where)} of the layers)" if where else f"{finding} (another size)"))
+    return parts
+
+
+def _example(found) -> str:
+    where = ",".join(map(str, found.first))
+    share = f"{found.wrong:,} of {found.total:,} outputs differ"
+    return f"got y[{where}] = {found.got:.6g}, want {found.wanted:.6g}; {share}"
 
 
 def _word(one) -> str:
-    if one.failure:
-        return "FAILED"
-    return f"right, {one.diagnosis.precision}" if one.right else "WRONG"
+    if not one.right:
+        return one.code.replace("_", " ")
+    return f"correct, {one.diagnosis.precision}"
 
 
 def formats(known: Sequence) -> Table:

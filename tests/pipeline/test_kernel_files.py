@@ -65,15 +65,13 @@ def test_from_new_to_the_whole_network(run_program, tmp_path, name):
     file.write_text(new.stdout)
     check = run_program("kernel", "check", file)
     assert check.returncode == 0, check.stderr
-    assert f"{file.name}, format {name}, on the CPU" in check.stdout and "WRONG" not in check.stdout
+    assert check.stdout.startswith(f"{file.name} is correct for ")
     end = run_program(*RUN, "--kernel", file)
     assert end.returncode == 0, end.stderr
     lines = end.stdout.splitlines()
     builtin = run_program(*RUN, "--kernel", "naive", "--backend", "cpu").stdout.splitlines()
     assert lines[:3] == builtin[:3] and lines[3].startswith("Op Time: ") and lines[4] == builtin[4]
     assert f"{file.name} (format {name}):" in lines
-    assert "  layer new0: right (float32; largest error" in end.stdout
-    assert "predictions that differ from our kernels': 0; precision class: float32" in end.stdout
 
 
 def test_new_in_every_format(invoke):
@@ -91,17 +89,22 @@ def test_formats(invoke):
 
 def test_check_of_a_wrong_file(one_line):
     line, end = one_line(1, "kernel", "check", SAMPLES / "wrong" / "boundary.cpp")
-    assert line == "fashion-infer: boundary.cpp is wrong: 11 of its editions' layers"
-    assert "only the last column is wrong: a boundary" in end.stdout
+    assert line == f"fashion-infer: {end.stdout.splitlines()[0]}"
+    assert "11 of 11" in line and "the last column" in line and "want -" in end.stdout
+    _, end = one_line(1, "kernel", "check", SAMPLES / "wrong" / "boundary.cpp", "--edition", "fa2018", "--json")
+    found = json.loads(end.stdout)
+    assert [one["code"] for one in found["layers"]] == ["border"] * 2 and not found["correct"]
+    assert found["layers"][0]["diagnosis"]["first"] == [0, 0, 0, 65]
+    assert one_line(2, "kernel", "check", SAMPLES / "wrong" / "boundary.cpp", "--edition", "fa1917")
 
 
 def test_a_run_of_a_wrong_file_says_what_was_expected(one_line):
     file = SAMPLES / "wrong" / "first-channel.cpp"
     run = ("run", "--data", "synthetic", "--edition", "sp2018", "--n", "2000", "--kernel", file)
     line, end = one_line(1, *run)
-    assert "first-channel.cpp is wrong: " in line and "only the first input channel is summed" in line
+    assert "only the first input channel is summed" in line
     expected = dict(zoo.get("sp2018-ece408").expected[dataset.SYNTHETIC])[2000]
-    said = f"expected {expected}: this kernel is wrong (`fashion-infer kernel check {file}` says where)"
+    said = f"expected {expected}: this kernel is incorrect (`fashion-infer kernel check {file}` says where)"
     assert end.stderr.splitlines()[-2] == f"fashion-infer: {said}"
 
 
@@ -159,15 +162,13 @@ def test_what_is_a_path():
 @pytest.mark.parametrize(
     "file, words",
     [
-        ("boundary.cpp", ["outputs differ, by up to", "the first is y[0,0,0,23]: 0 instead of", "a boundary"]),
-        ("holes.cpp", ["not all of the output is written"]),
-        ("few-images.cpp", ["wrong from image 2 on: a grid limit"]),
-        ("nothing.cpp", ["nothing is written"]),
+        ("boundary.cpp", ["y[0,0,0,23]: 0 instead of", "the last column"]),
+        ("few-images.cpp", ["wrong from image 2 on"]),
+        ("race-over-taps.cpp", ["a race"]),
     ],
 )
 def test_a_wrong_kernel(one_line, file, words):
     line, end = one_line(1, *RUN, "--kernel", SAMPLES / "wrong" / file)
-    assert line.startswith(f"fashion-infer: {file} is wrong: ")
     assert all(word in line and word in end.stdout for word in words), line
     assert "precision class: wrong" in end.stdout and end.stdout.splitlines()[2] == "New Inference"
 
@@ -203,23 +204,27 @@ def test_everything_as_json(run_program):
 @pytest.mark.parametrize(
     "file, line",
     [
-        ("crashes.cpp", "crashes.cpp crashed: SIGSEGV (Segmentation fault)"),
-        ("exits.cpp", "exits.cpp ended the process with exit code 255"),
-        ("throws.cpp", "throws.cpp failed: New 'new0': kernel 'throws.cpp': the tile does not fit"),
+        ("crashes.cpp", "SIGSEGV"),
+        ("exits.cpp", "exit code 255"),
+        ("throws.cpp", "the tile does not fit"),
+        ("writes-before-start.cpp", "before the beginning of the output"),
+        ("writes-after-end.cpp", "past the end of the output"),
+        ("past-width.cpp", "past the end of the output"),
     ],
 )
 def test_a_bad_end_is_one_line(one_line, file, line):
     said, end = one_line(1, *RUN, "--kernel", SAMPLES / "wrong" / file)
-    assert said == f"fashion-infer: {line}"
+    assert said.startswith(f"fashion-infer: {file}") and line in said
     ours = ["[exits.cpp] not today"] if file == "exits.cpp" else []
     assert end.stderr.splitlines()[:-1] == ours
 
 
-@pytest.mark.parametrize("command", [RUN, ("verify",), ("profile", *RUN[1:]), ("kernel", "check")])
+@pytest.mark.parametrize("command", [RUN, ("profile", *RUN[1:]), ("kernel", "check")])
 def test_a_kernel_that_hangs(one_line, command):
     option = [] if command[0] == "kernel" else ["--kernel"]
-    line, _ = one_line(1, *command, *option, SAMPLES / "wrong" / "hangs.cpp", "--timeout", "1")
-    assert line == "fashion-infer: hangs.cpp did not end within 1 s (--timeout)"
+    line, end = one_line(1, *command, *option, SAMPLES / "wrong" / "hangs.cpp", "--timeout", "1")
+    assert "did not end within 1 s" in line
+    assert end.stdout.count("time limit") == (15 if option == [] else 0)  # what is known of every shape is shown
 
 
 def test_a_library_that_hangs_while_it_is_loaded(one_line, tmp_path):
@@ -286,7 +291,7 @@ def test_verify_with_a_kernel(run_program, one_line):
     assert "operator   custom   cpu" in end.stdout and "fused" not in end.stdout and "builtin" not in end.stdout
     wrong = SAMPLES / "wrong" / "boundary.cpp"
     line, end = one_line(1, "verify", "--model", "ece408-low", "--data", "synthetic", "--kernel", wrong)
-    assert "is wrong for 1 of 1 layers" in line and f"kernel check {wrong}" in line and not end.stdout
+    assert "1 of 1 layers" in line and f"kernel check {wrong}" in line and not end.stdout
 
 
 def test_verify_with_a_name(invoke):
@@ -318,7 +323,7 @@ def test_bench_with_files_and_the_ladder(run_program, tmp_path):
 def test_bench_of_a_wrong_file(one_line):
     line, end = one_line(1, *BENCH, "--kernels", SAMPLES / "wrong" / "few-images.cpp")
     assert line == "fashion-infer: wrong: few-images.cpp on fa2017 convolution 1"
-    assert "wrong from image 2 on: a grid limit" in end.stdout
+    assert "wrong from image 2 on" in end.stdout
 
 
 def test_bench_counts_images_among_all(one_line, tmp_path):
@@ -394,7 +399,7 @@ def test_the_example_in_the_header_compiles_and_runs(tmp_path):
     ]
     subprocess.run([*command, str(source), "-o", str(target)], check=True)
     found = kernel_loading.check(target, shapes=[(2, 13, 40, 4), (1, 64, 6, 5)], images=4)
-    assert found.right and found.kernel.format == "prebuilt"
+    assert found.right and found.file.format.name == "prebuilt"
 
 
 def test_a_library_by_a_name_without_a_slash(run_program, tmp_path):

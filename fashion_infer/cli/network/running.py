@@ -44,7 +44,7 @@ def _unexpected(request, result):
     if result.submission is not None and not result.submission.wrong:
         why = f"this kernel computes in {result.submission.precision}"
     elif result.submission is not None:
-        why = f"this kernel is wrong (`fashion-infer kernel check {shlex.quote(request.kernel)}` says where)"
+        why = f"this kernel is incorrect (`fashion-infer kernel check {shlex.quote(request.kernel)}` says where)"
     elif request.kernel != "auto":
         edition = zoo.chosen(request.model, request.edition).edition
         where = f"--edition {edition} --backend {result.backend} --kernels {request.kernel} --against none"

@@ -1,0 +1,158 @@
+"""The tensors of judged calls: data, weights and output in one allocation, with guard zones around each.
+
+    | guard | data | guard | weights | guard | output | guard |
+
+Guard zones hold NaN, so that a kernel that reads outside of a tensor computes NaN of that bit pattern, and one that
+writes there changes it. The zone behind the output has other bits: what is written there may be such a NaN.
+"""
+
+import ctypes
+import functools
+import mmap
+from typing import List, NamedTuple, Tuple
+
+import numpy as np
+
+from ..errors import CheckFailed, DeviceError
+from ..kernel_files.loading import LoadedKernel
+from ..library import bindings, kernels, op_times
+from ..library.op_times import OpTime
+
+_GUARD = 1 << 16  # bytes: a row of the largest layer, and more
+_ALIGNED = 256  # bytes, as cudaMalloc aligns
+_BYTE, _LAST_BYTE = 0xFF, 0xA5  # of the guard zones, and of the one behind the output
+GUARD_BITS = 0xFFFFFFFF  # a NaN that neither arithmetic nor the library's poison makes
+
+Size = Tuple[int, int, int, int, int, int]  # B, C, H, W, M, K
+
+
+class JudgedCall(NamedTuple):
+    """A call, and everything it left."""
+
+    output: np.ndarray  # (B,M,H-K+1,W-K+1) float32, a copy
+    record: OpTime
+    outside: str  # code of a write outside of the tensors, "" for none
+    inputs_changed: bool
+
+
+class HostBuffers:
+    """Tensors in host memory.
+
+    Parameters
+    ----------
+    kernel
+        The kernel that is going to be called.
+    size
+        B, C, H, W, M, K of the largest call: others have fewer images.
+    device
+        Index of the GPU, for a kernel that copies by itself.
+    """
+
+    def __init__(self, kernel: LoadedKernel, size: Size, device: int = 0):
+        self._kernel, self._device = kernel, device
+        self._map = mmap.mmap(-1, _layout(size)[-1])
+        self._bytes = np.frombuffer(self._map, np.uint8)
+
+    def call(self, x: np.ndarray, weight: np.ndarray) -> JudgedCall:
+        """One call on these inputs, float32; the output is poisoned before.
+
+        Raises
+        ------
+        DeviceError
+            When the call fails.
+        """
+        B, C, H, W = x.shape
+        size = B, C, H, W, weight.shape[0], weight.shape[2]
+        places = _layout(size)
+        self._bytes[:] = _BYTE
+        y_shape = (size[0], size[4], size[2] - size[5] + 1, size[3] - size[5] + 1)
+        tensors = [self._tensor(at, shape) for at, shape in zip(places, (x.shape, weight.shape, y_shape))]
+        tensors[0][...], tensors[1][...] = x, weight
+        self._bytes[places[2] + tensors[2].nbytes :] = _LAST_BYTE
+        op_times.drain()
+        bindings.load().fops_examine(1)
+        try:
+            self._run(tensors, places)
+        finally:
+            bindings.load().fops_examine(0)
+        same = all((a.view("u4") == b.view("u4")).all() for a, b in zip(tensors, (x, weight)))
+        return JudgedCall(tensors[2].copy(), op_times.drain()[-1], self._outside(tensors, places), not same)
+
+    def _run(self, tensors: List[np.ndarray], places: Tuple[int, ...]) -> None:
+        x, weight, y = tensors
+        kernels.prepare(x, weight, self._kernel.name, self._kernel.backend, self._device, node=0, out=y)()
+
+    def _tensor(self, at: int, shape: Tuple[int, ...]) -> np.ndarray:
+        return self._bytes[at : at + 4 * int(np.prod(shape))].view(np.float32).reshape(shape)
+
+    def _outside(self, tensors: List[np.ndarray], places: Tuple[int, ...]) -> str:
+        """The code of a write to a guard zone."""
+        begins = [0, *(at + tensor.nbytes for at, tensor in zip(places, tensors))]
+        zones = [self._bytes[begin:end] for begin, end in zip(begins, places)]
+        held = (_BYTE, _BYTE, _BYTE, _LAST_BYTE)
+        touched = [bool((zone != byte).any()) for zone, byte in zip(zones, held)]
+        if touched[3]:
+            return "writes_after_end"
+        if touched[2]:
+            return "writes_before_start"
+        return "writes_outside" if any(touched) else ""
+
+
+class DeviceBuffers(HostBuffers):  # pragma: no cover (needs a CUDA device; tests/gpu runs it)
+    """Tensors in a GPU's memory: an image of the host's, copied there before each call and back after it."""
+
+    def __init__(self, kernel: LoadedKernel, size: Size, device: int = 0):
+        super().__init__(kernel, size, device)
+        self._cuda = _driver(device)
+        self._memory = ctypes.c_uint64()
+        self._checked("cuMemAlloc_v2", ctypes.byref(self._memory), ctypes.c_size_t(len(self._bytes)))
+
+    def _run(self, tensors: List[np.ndarray], places: Tuple[int, ...]) -> None:
+        host, count = ctypes.c_void_p(self._bytes.ctypes.data), ctypes.c_size_t(len(self._bytes))
+        self._checked("cuMemcpyHtoD_v2", self._memory, host, count)
+        conv = kernels.describe(tensors[0].shape, tensors[1].shape)
+        x, weight, y = (self._memory.value + place for place in places[:3])
+        kernels.launch_timed(self._kernel.name, conv, x, weight, y, 0)
+        self._checked("cuCtxSynchronize")
+        self._checked("cuMemcpyDtoH_v2", host, self._memory, count)
+
+    def _checked(self, function: str, *arguments) -> None:
+        status = getattr(self._cuda, function)(*arguments)
+        if status == 2:
+            raise CheckFailed("the GPU has too little free memory to judge this shape")
+        if status:
+            raise DeviceError(f"CUDA error {status} in {function} after the kernel was called")
+
+    def __del__(self):
+        if self._memory.value:
+            self._cuda.cuMemFree_v2(self._memory)
+
+
+def allocate(kernel: LoadedKernel, size: Size, device: int = 0) -> HostBuffers:
+    """Buffers where a kernel wants its tensors."""
+    on_device = kernel.backend == "gpu" and not kernel.host_memory
+    return (DeviceBuffers if on_device else HostBuffers)(kernel, size, device)
+
+
+def _layout(size: Size) -> Tuple[int, int, int, int]:
+    """Where data, weights and output begin, and where everything ends; in bytes."""
+    B, C, H, W, M, K = size
+    at, places = 0, []
+    for floats in (B * C * H * W, M * C * K * K, B * M * (H - K + 1) * (W - K + 1)):
+        places.append(-(-(at + _GUARD) // _ALIGNED) * _ALIGNED)
+        at = places[-1] + 4 * floats
+    return (places[0], places[1], places[2], at + _GUARD)
+
+
+@functools.lru_cache(maxsize=None)
+def _driver(device: int) -> ctypes.CDLL:  # pragma: no cover (needs a CUDA device)
+    """CUDA's driver, with the primary context of a device, which the operator library has too, made current."""
+    cuda = ctypes.CDLL("libcuda.so.1")
+    context = ctypes.c_void_p()
+    handle = ctypes.c_int()
+    status = cuda.cuInit(0) or cuda.cuDeviceGet(ctypes.byref(handle), device)
+    status = status or cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), handle)
+    status = status or cuda.cuCtxSetCurrent(context)
+    if status:
+        raise DeviceError(f"GPU {device} cannot be used: CUDA error {status}")
+    return cuda

@@ -1,0 +1,326 @@
+"""The judged calls of one shape: on the same inputs and on fresh ones, with several numbers of threads.
+
+A kernel is incorrect when any call's output is not that of the float64 reference, when it writes outside of the output,
+or when it changes its inputs. Outputs on the same inputs are compared bit for bit first, which shows a race; where they
+differ, each is compared with the reference, for a sum that atomics add in any order is correct.
+"""
+
+import contextlib
+import ctypes
+import math
+import os
+import re
+import signal
+import time
+from typing import Any, ContextManager, Dict, Iterator, List, NamedTuple, Optional, Tuple
+
+import numpy as np
+
+from ..errors import DeviceError
+from ..kernel_files import neighbours, plugin
+from ..kernel_files.formats import KernelFile
+from ..kernel_files.loading import LoadedKernel
+from ..library import kernels
+from . import reasons, reference
+from .buffers import HostBuffers, JudgedCall, Size, allocate
+from .diagnosis import Diagnosis, diagnose
+
+Shape = Tuple[int, int, int, int]  # input channels, input size, filters, kernel size
+
+SAME_INPUTS = 5  # calls on the same inputs, at least
+RACE_CALLS, _MOST_RACE_CALLS = 24, 100  # further calls on the same inputs, of a kernel that runs threads
+_RACE_SECONDS = 0.25  # after which the least number of them is enough
+_THREADS = re.compile(r"\bomp\b|\bj?thread\b|\bpthread_create\b|std::async|\btbb\b|execution::par")
+_INTERVAL = 1e-4  # seconds between two interrupts of a thread
+_SOME = 8  # images at either end, and between, that are compared first where there are many
+
+
+class Tried(NamedTuple):
+    """What the calls of one shape showed."""
+
+    what: str  # the edition and the number of its layer, or "another size"
+    shape: Size
+    code: str  # of the reason why it is incorrect, in `reasons`; "" for a correct one
+    reason: str  # that reason in a sentence
+    diagnosis: Optional[Diagnosis] = None  # of the call that shows it; None when no call ended
+    op_seconds: float = 0.0  # of the first call
+    layer_seconds: float = 0.0  # 0 where the format has no phases
+    findings: Tuple[str, ...] = ()
+    calls: int = 0  # that ended
+
+    @property
+    def right(self) -> bool:
+        """Whether every call was correct."""
+        return not self.code
+
+    def line(self) -> str:
+        """Everything in one line."""
+        if self.diagnosis is None or (not self.right and self.diagnosis.right):
+            return self.reason
+        return self.diagnosis.line(self.reason)
+
+    def as_dict(self) -> Dict[str, Any]:
+        """For JSON, which has neither NaN nor infinity."""
+        facts = self._asdict()
+        if self.diagnosis is not None:
+            facts["diagnosis"] = {
+                name: None if isinstance(value, float) and not math.isfinite(value) else value
+                for name, value in self.diagnosis._asdict().items()
+            }
+        return facts
+
+
+def try_shape(
+    kernel: LoadedKernel,
+    what: str,
+    shape: Shape,
+    images: int,
+    seed: int = 0,
+    device: int = 0,
+    once: bool = False,
+    quiet: bool = False,
+) -> Tried:
+    """Call a kernel on random pixels and weights, in this process.
+
+    Parameters
+    ----------
+    kernel
+        The kernel.
+    what, shape
+        The shape, in words and in numbers.
+    images
+        Images per call.
+    seed
+        Of the inputs.
+    device
+        Index of the GPU.
+    once
+        Make a single call: of a batch as large as a run's, whose shape was tried with fewer images.
+    quiet
+        Close stderr after the first call: for a process that does nothing else, and a kernel that prints.
+    """
+    return _Trial(kernel, what, shape, images, seed, device, quiet).result(once)
+
+
+class _Trial:
+    def __init__(self, kernel: LoadedKernel, what: str, shape: Shape, images: int, seed: int, device: int, quiet: bool):
+        self.kernel, self.what, self.device = kernel, what, device
+        channels, side, filters, taps = shape
+        self._numbers = channels, side, filters, taps
+        self._rng = np.random.default_rng(seed)
+        self.size: Size = (images, channels, side, side, filters, taps)
+        self._first: Optional[JudgedCall] = None
+        self._findings: Dict[str, None] = {}
+        self._calls, self._quiet = 0, quiet
+        self._runs_threads = runs_threads(kernel.file)
+
+    def result(self, once: bool) -> Tried:
+        images = self.size[0]
+        more = images if once or images > 32 or self.kernel.batch_multiple > 1 else 2 * images + 1
+        self._buffers: HostBuffers = allocate(self.kernel, (more, *self.size[1:]), self.device)
+        try:
+            return self._judged(once, more)
+        except DeviceError as error:  # the kernel's message, or the device's
+            code = "device_error" if "CUDA error" in str(error) else "failed"
+            return self._tried(code, reasons.sentence(code, error), None)
+
+    def _judged(self, once: bool, more: int) -> Tried:
+        same = self._inputs(self.size[0])
+        first = self._call(*same)
+        found = _diagnosed(first.output, *same)
+        wrong = self._wrong(first, found)
+        if once:
+            return wrong or self._tried("", "", found)
+        if wrong is not None:
+            return self._explained(wrong, first, same)
+        # Fresh inputs between calls on the same ones, each with another number of threads.
+        same_calls, before = 1, [first]
+        for count in (2, 1, None):
+            for images in (self.size[0], *([more] if count is None else [])):
+                fresh = self._inputs(images)
+                with threads(count):
+                    call = self._call(*fresh)
+                found_fresh = _diagnosed(call.output, *fresh)
+                wrong = self._wrong(call, found_fresh)
+                if wrong is not None:
+                    return self._of_a_later_call(wrong, call, fresh, before, images != self.size[0])
+                before.append(call)
+            with threads(count):
+                call = self._call(*same)
+            same_calls += 1
+            wrong = self._compared(call, same, first)
+            if wrong is not None:
+                return wrong
+        parallel, start = self._parallel(), time.monotonic()
+        for number in range(_MOST_RACE_CALLS if parallel else SAME_INPUTS - same_calls):
+            if number >= RACE_CALLS and time.monotonic() - start > _RACE_SECONDS:
+                break
+            with threads((2, None, 8)[number % 3] if parallel else None), self._interrupted():
+                call = self._call(*same)
+            wrong = self._compared(call, same, first)
+            if wrong is not None:
+                return wrong
+        return self._tried("", "", found)
+
+    def _inputs(self, images: int) -> Tuple[np.ndarray, np.ndarray]:
+        channels, side, filters, taps = self._numbers
+        x = self._rng.integers(0, 256, (images, channels, side, side)).astype(np.float32)
+        return x, self._rng.standard_normal((filters, channels, taps, taps)).astype(np.float32)
+
+    def _call(self, x: np.ndarray, weight: np.ndarray) -> JudgedCall:
+        made = self._buffers.call(x, weight)
+        self._calls += 1
+        if self._quiet and self._calls == 1:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+        self._first = self._first or made
+        self._findings.update(dict.fromkeys(plugin.said(made.record.findings)))
+        return made
+
+    def _wrong(self, call: JudgedCall, found: Diagnosis) -> Optional[Tried]:
+        """The verdict on a call that is incorrect by itself; None for a correct one."""
+        if call.outside:
+            return self._tried(call.outside, reasons.sentence(call.outside), found)
+        if call.inputs_changed:
+            return self._tried("inputs_changed", reasons.sentence("inputs_changed"), found)
+        if found.right:
+            return None
+        return self._tried(found.code, found.reason or reasons.sentence(found.code), found)
+
+    def _compared(self, call: JudgedCall, inputs, first: JudgedCall) -> Optional[Tried]:
+        """The verdict on a further call on the same inputs, whose first was correct."""
+        if not call.outside and not call.inputs_changed and _same_bits(call.output, first.output):
+            return None
+        found = _diagnosed(call.output, *inputs)
+        wrong = self._wrong(call, found)
+        if wrong is None or call.outside or call.inputs_changed:
+            return wrong
+        code = "race" if self._parallel() else "unstable"
+        return self._tried(code, reasons.sentence(code), found)
+
+    def _of_a_later_call(self, wrong: Tried, call: JudgedCall, inputs, before: List[JudgedCall], more: bool) -> Tried:
+        """The verdict on a call on fresh inputs, after correct ones on others."""
+        if call.outside or call.inputs_changed:
+            return wrong
+        code = "later_call"
+        details: Optional[Tuple[int, ...]] = ()  # None to keep the sentence that there is
+        if any(_same_bits(call.output, one.output) for one in before):
+            code = "cached"
+        elif _like(call.output, reference.convolve(*inputs), before[-1].output):
+            code = "carries_over"
+        elif more and wrong.code in ("images_from", "not_all_written"):
+            code, details = wrong.code, None
+        elif self._repeats_differ(call, inputs):
+            code = "race" if self._parallel() else "unstable"
+        elif more:
+            code, details = "fixed_batch", (self.size[0], len(inputs[0]))
+        text = wrong.reason if details is None else reasons.sentence(code, *details)
+        return wrong._replace(code=code, reason=text)
+
+    def _explained(self, wrong: Tried, first: JudgedCall, inputs) -> Tried:
+        """A verdict on a first call, with what further calls on the same inputs tell of its reason."""
+        if first.outside or wrong.code in ("inputs_changed", "all_zero"):
+            return wrong
+        if wrong.code == "not_written" and self._accumulates(inputs):
+            return wrong._replace(code="accumulates", reason=reasons.sentence("accumulates"))
+        if wrong.code in (reasons.INCORRECT, "not_all_written", "sum_not_reset") and self._repeats_differ(
+            first, inputs
+        ):
+            code = "race" if self._parallel() else "sum_not_reset" if wrong.code == "sum_not_reset" else "unstable"
+            return wrong._replace(code=code, reason=reasons.sentence(code))
+        return wrong
+
+    def _repeats_differ(self, call: JudgedCall, inputs) -> bool:
+        """Whether further calls on the inputs of a call give other bits."""
+        for number in range(2 * SAME_INPUTS):
+            with threads((None, 1, 2)[number % 3]), self._interrupted():
+                if not _same_bits(self._call(*inputs).output, call.output):
+                    return True
+        return False
+
+    def _accumulates(self, inputs) -> bool:
+        """Whether a kernel that leaves an output of NaN gives the correct one over zeros."""
+        if self.kernel.backend != "cpu":
+            return False  # the library alone poisons a device's output
+        output = plugin.run_over_zeros(self.kernel.name, *inputs)
+        return output is not None and diagnose(output, *inputs).right
+
+    def _parallel(self) -> bool:
+        """Whether the kernel runs threads: on a GPU always, and on the CPU where it brought OpenMP or has threads."""
+        return self.kernel.backend == "gpu" or openmp() is not None or self._runs_threads
+
+    def _interrupted(self) -> ContextManager[None]:
+        alone = self._quiet and self.kernel.backend == "cpu" and self._parallel()
+        return interrupted() if alone else contextlib.nullcontext()
+
+    def _tried(self, code: str, reason: str, found: Optional[Diagnosis]) -> Tried:
+        record = self._first.record if self._first is not None else None
+        return Tried(
+            self.what, self.size, code, reason, found, record.seconds if record else 0.0,
+            record.layer_seconds if record else 0.0, tuple(self._findings), self._calls,
+        )  # fmt: skip
+
+
+def _same_bits(a: np.ndarray, b: np.ndarray) -> bool:
+    return a.shape == b.shape and bool((a.view("u4") == b.view("u4")).all())
+
+
+def _like(output: np.ndarray, wanted: np.ndarray, before: np.ndarray) -> bool:
+    """Whether an output is the correct one with an earlier output added."""
+    if before.shape != output.shape or not np.isfinite(output).all():
+        return False
+    both = wanted + before
+    return bool(np.abs(output - both).max() <= 1e-4 * np.abs(both).max())
+
+
+def _diagnosed(output: np.ndarray, x: np.ndarray, weight: np.ndarray) -> Diagnosis:
+    """The diagnosis; of many images that of some, unless something is wrong: all of 2,000 take seconds."""
+    if len(x) > 4 * _SOME:
+        picked = np.unique(np.r_[:_SOME, np.linspace(0, len(x) - 1, _SOME).astype(int), len(x) - _SOME : len(x)])
+        found = diagnose(output[picked], x[picked], weight)
+        if found.right and not np.isnan(output.max()):
+            return found
+        return diagnose(output, x, weight, kernels.convolve(x, weight, "shifted", "cpu"))
+    return diagnose(output, x, weight)
+
+
+def runs_threads(file: KernelFile) -> bool:
+    """Whether a kernel file's source, or that of its neighbours, names something that starts threads."""
+    if file.format.adapter is None:
+        return False
+    texts = (path.read_text(errors="replace") for path in [file.path, *neighbours.of(file.path).all])
+    return any(_THREADS.search(text) for text in texts)
+
+
+def openmp() -> Optional[ctypes.CDLL]:
+    """GCC's OpenMP runtime, where something in this process has loaded it."""
+    try:
+        return ctypes.CDLL("libgomp.so.1", mode=os.RTLD_NOLOAD)
+    except OSError:
+        return None
+
+
+@contextlib.contextmanager
+def threads(count: Optional[int]) -> Iterator[None]:
+    """OpenMP's parallel regions of this thread get so many threads; None for all processors."""
+    runtime = openmp()
+    if runtime is not None:
+        runtime.omp_set_num_threads(count or len(os.sched_getaffinity(0)))
+    yield
+
+
+@contextlib.contextmanager
+def interrupted() -> Iterator[None]:
+    """A timer stops a thread in the middle of its work, ten thousand times a second, while the others go on.
+
+    Threads that add to the same memory lose sums so, also where they seldom run at the same time. The signal's handler
+    is usleep itself, which takes the signal's number for microseconds.
+    """
+    libc = ctypes.CDLL(None)
+    libc.signal.argtypes, libc.signal.restype = [ctypes.c_int, ctypes.c_void_p], ctypes.c_void_p
+    before = libc.signal(signal.SIGALRM, ctypes.cast(libc.usleep, ctypes.c_void_p))
+    signal.setitimer(signal.ITIMER_REAL, _INTERVAL, _INTERVAL)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        libc.signal(signal.SIGALRM, before)

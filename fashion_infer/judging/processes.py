@@ -1,0 +1,194 @@
+"""Trials of a kernel file, a process per shape: a crash, an exit or the time limit ends that shape alone.
+
+A server process imports what every trial needs, without CUDA and without the kernel's code, and forks for each shape.
+The forked process loads the kernel, tries the shape, and sends what it found.
+"""
+
+import contextlib
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+import traceback
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Iterator, List, NamedTuple, Optional, Tuple, Union
+
+from ..errors import CheckFailed, FashionInferError, UsageError
+from ..kernel_files import formats, loading
+from ..library import kernels
+from . import reasons
+from .calls import Shape, Tried, try_shape
+
+# With the modules that this process finds, and no other: not those of a folder that the interpreter starts in.
+_SERVER = f"import sys; sys.path[:] = sys.argv[2].split(':'); from {__name__} import serve; serve(int(sys.argv[1]))"
+_LOOK = 0.05  # seconds between two looks at a process that sends nothing
+_LEAST, _MOST = 10.0, 60.0  # seconds for a shape, within the limit for all of them
+_HUNG, _SHORT = 2, 5.0  # after so many shapes that did not end, the others get so many seconds
+
+
+class TrialShape(NamedTuple):
+    """One shape to try."""
+
+    what: str
+    shape: Shape
+    images: int
+
+
+class TrialJob(NamedTuple):
+    """What a server process is asked to do."""
+
+    path: str
+    format: str
+    backend: str
+    library: Optional[Path]  # what was built of it, where it is compiled
+    asked: Tuple[TrialShape, ...]
+    device: int
+    seed: int
+    timeout: float  # seconds for all shapes
+
+
+Sent = Union[Tried, FashionInferError, None]  # None for a shape that the kernel does not take
+
+
+def try_each(job: TrialJob) -> List[Tried]:
+    """What the trial of each shape showed, in order; shapes that the kernel does not take are left out.
+
+    Raises
+    ------
+    FashionInferError
+        When the kernel cannot be loaded.
+    """
+    with _server() as server:
+        server.send(job)
+        try:
+            sent: List[Sent] = [server.recv() for _ in job.asked]
+        except (EOFError, ConnectionError):
+            raise CheckFailed(f"{job.path} ended the process that tries it") from None
+    errors = [each for each in sent if isinstance(each, FashionInferError)]
+    if errors:
+        raise errors[0]
+    return [each for each in sent if isinstance(each, Tried)]
+
+
+@contextlib.contextmanager
+def _server() -> Iterator[Connection]:
+    """A connection to a new server process, which ends with the block, and with it all that it started."""
+    ours, its = socket.socketpair()
+    path = ":".join(part for part in sys.path if part)
+    # What a kernel prints as it is loaded goes where the program's messages go.
+    server = subprocess.Popen(
+        [sys.executable, "-c", _SERVER, str(its.fileno()), path],
+        stdin=subprocess.DEVNULL, stdout=2, pass_fds=(its.fileno(),), start_new_session=True,
+    )  # fmt: skip
+    its.close()
+    try:
+        with Connection(ours.detach()) as connection:
+            yield connection
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(server.pid, signal.SIGKILL)
+        server.wait()
+
+
+# ---- in the server
+
+
+def serve(descriptor: int) -> None:
+    """Try the shapes of one job, each in a forked process, and send what was found."""
+    parent = Connection(descriptor)
+    job: TrialJob = parent.recv()
+    _warm_up(job)
+    end, hung = time.monotonic() + job.timeout, 0
+    usual = min(_MOST, max(_LEAST, job.timeout / max(1, len(job.asked))))
+    for asked in job.asked:
+        limit = min(_SHORT if hung >= _HUNG else usual, max(0.0, end - time.monotonic()))
+        found = _try_apart(job, asked, limit, parent) if limit else _ended(asked, "time_limit", f"{job.timeout:g}")
+        hung += isinstance(found, Tried) and found.code == "time_limit"
+        parent.send(found)
+
+
+def _warm_up(job: TrialJob) -> None:
+    """Import once what takes long."""
+    if job.format == "python":
+        with contextlib.suppress(Exception):
+            import torch  # noqa: F401
+
+
+def _recognised(job: TrialJob) -> formats.KernelFile:
+    insist = None if job.format == "prebuilt" else job.format
+    return formats.recognise(job.path, insist, job.backend)
+
+
+def _try_apart(job: TrialJob, asked: TrialShape, limit: float, parent: Connection) -> Sent:
+    receiving, sending = os.pipe()
+    child = os.fork()
+    if child == 0:
+        parent.close()
+        os.close(receiving)
+        _try_here(job, asked, Connection(sending, readable=False))
+    os.close(sending)
+    end, status = time.monotonic() + limit, None
+    with Connection(receiving, writable=False) as results:
+        while status is None:
+            ready, _, _ = select.select([results, parent], [], [], _LOOK)
+            if parent in ready:  # closed: nobody waits any more
+                os.killpg(0, signal.SIGKILL)
+            if results in ready:
+                with contextlib.suppress(EOFError):
+                    (found,) = results.recv()
+                    _end(child)
+                    return found
+            status = _status(child)
+            if status is None and time.monotonic() > end:
+                _end(child)
+                return _ended(asked, "time_limit", f"{limit:.3g}")
+    if os.WIFSIGNALED(status):
+        return _ended(asked, "crash", reasons.signal_name(os.WTERMSIG(status)))
+    return _ended(asked, "exit", os.WEXITSTATUS(status))
+
+
+def _try_here(job: TrialJob, asked: TrialShape, results: Connection) -> None:
+    """In the forked process: try the shape, send what was found, and end."""
+    found: Sent = None
+    try:
+        kernel = loading.load(_recognised(job), device=job.device, library=job.library)
+        if takes(kernel, asked.shape):
+            found = try_shape(kernel, *asked, seed=job.seed, device=job.device, quiet=True)
+    except FashionInferError as error:
+        found = error
+    except BaseException:  # ours: whatever a kernel raises has become a message
+        traceback.print_exc()
+        os._exit(70)
+    results.send((found,))
+    os._exit(0)
+
+
+def takes(kernel: loading.LoadedKernel, shape: Shape) -> bool:
+    """Whether a kernel takes a shape at all: LeetGPU's files have one channel."""
+    channels, size, filters, side = shape
+    try:
+        kernels.chosen_kernel((1, channels, size, size), (filters, channels, side, side), kernel.backend, kernel.name)
+    except UsageError:
+        return False
+    return True
+
+
+def _ended(asked: TrialShape, code: str, detail: object) -> Tried:
+    channels, side, filters, taps = asked.shape
+    size = (asked.images, channels, side, side, filters, taps)
+    return Tried(asked.what, size, code, reasons.sentence(code, detail))
+
+
+def _status(child: int) -> Optional[int]:
+    """How a child ended; None while it runs."""
+    ended, status = os.waitpid(child, os.WNOHANG)
+    return status if ended else None
+
+
+def _end(child: int) -> None:
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)

@@ -1,0 +1,154 @@
+"""The judge of kernel files on the CPU: every planted bug is refused, and with its reason."""
+
+from pathlib import Path
+
+import kernel_loading
+import pytest
+
+from fashion_infer.errors import UsageError
+from fashion_infer.judging import trials
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+WRONG = ROOT / "tests" / "submissions" / "wrong"
+RIGHT = ROOT / "tests" / "submissions" / "right"
+TEMPLATES = ROOT / "fashion_infer" / "kernel_files" / "templates"
+SMALL = [(2, 13, 40, 4), (1, 28, 6, 5)]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cache(tmp_path_factory):
+    """A cache of this module's own."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+PLANTED = {  # the code of the first shape
+    "accumulates": "accumulates",
+    "boundary": "border",
+    "boundary-tile": "border",
+    "cached-by-shape": "cached",
+    "carries-over": "carries_over",
+    "crashes": "crash",
+    "exits": "exit",
+    "few-filters": "filters_from",
+    "few-images": "images_from",
+    "first-channel": "first_channel",
+    "first-column": "border",
+    "first-row": "border",
+    "fixed-batch": "images_from",
+    "fixed-sizes": "incorrect",
+    "flipped": "weights_flipped",
+    "holes": "not_all_written",
+    "input-changed": "inputs_changed",
+    "input-without-channel": "input_without_channel",
+    "last-channel": "last_channel",
+    "last-row": "border",
+    "nothing": "not_written",
+    "past-height": "writes_after_end",
+    "past-width": "writes_after_end",
+    "race-over-taps": "race",
+    "reads-after-end": "reads_outside",
+    "reads-before-start": "reads_outside",
+    "row-stride": "row_stride",
+    "shared-sum": "race",
+    "sum-not-reset": "sum_not_reset",
+    "tap-missing": "taps_missing",
+    "throws": "failed",
+    "transposed-output": "output_transposed",
+    "transposed-weights": "weights_transposed",
+    "weights-swapped": "weights_swapped",
+    "weights-without-channel": "weights_without_channel",
+    "writes-after-end": "writes_after_end",
+    "writes-before-start": "writes_before_start",
+    "zero": "all_zero",
+}
+
+
+@pytest.mark.parametrize("name", sorted(PLANTED))
+def test_each_planted_bug_has_its_reason(name):
+    found = kernel_loading.check(WRONG / f"{name}.cpp", shapes=SMALL, images=4)
+    assert not found.right and found.tried[0].code == PLANTED[name]
+    assert all(one.right or one.code == PLANTED[name] for one in found.tried)
+
+
+@pytest.mark.parametrize(
+    "name, side",
+    [
+        ("boundary", "last column"),
+        ("last-row", "last row"),
+        ("first-row", "first row"),
+        ("first-column", "first column"),
+    ],
+)
+def test_the_side_of_a_border_is_named(name, side):
+    found = kernel_loading.check(WRONG / f"{name}.cpp", shapes=SMALL[1:], images=2)
+    assert side in found.sentence
+
+
+def test_fixed_sizes_are_what_several_shapes_show():
+    found = kernel_loading.check(WRONG / "fixed-sizes.cpp", shapes=[(1, 64, 6, 5), (2, 13, 4, 4)], images=2)
+    assert [one.right for one in found.tried] == [True, False]
+    assert found.reason and not found.right
+
+
+@pytest.mark.parametrize("name", ["doubles.cpp", "output-first.cpp", "not-extern-c.cpp"])
+def test_parameters_that_the_linker_would_take_are_refused(name):
+    with pytest.raises(UsageError):
+        kernel_loading.check(WRONG / name)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_race_is_found_each_time(seed):
+    found = kernel_loading.check(WRONG / "race-over-taps.cpp", shapes=[(1, 28, 50, 5)], seed=seed)
+    assert [one.code for one in found.tried] == ["race"]
+
+
+def test_half_precision_is_correct_and_told():
+    found = kernel_loading.check(WRONG / "half.cpp", shapes=SMALL, images=4)
+    assert found.right and found.precision == "tf32 or half"
+
+
+def test_threads_that_only_add_in_another_order_are_correct(tmp_path):
+    """Bits differ from call to call, and every call is within float32's bound."""
+    file = tmp_path / "reduces.cpp"
+    file.write_text(
+        (WRONG / "race-over-taps.cpp").read_text().replace("loops.h", str(WRONG / "loops.h"))
+        .replace("++w) y[", "++w)\n#pragma omp atomic\n                y[")
+    )  # fmt: skip
+    assert kernel_loading.check(file, shapes=[(2, 13, 8, 4)]).right
+
+
+def test_every_shape_is_called_several_times():
+    found = kernel_loading.check(TEMPLATES / "conv.cpp", shapes=SMALL)
+    assert all(one.calls >= 5 + 3 for one in found.tried)
+
+
+def test_a_crash_ends_its_shape_alone(tmp_path):
+    """Correct for fa2018 alone; a crash, an exit and an endless loop over other editions end nothing else."""
+    file = tmp_path / "one-edition.h"
+    text = (TEMPLATES / "new-forward.h").read_text()
+    ends = """{
+  if (x.size(2) == 28) abort();
+  if (x.size(2) == 64) exit(3);
+  if (x.size(2) == 70 || x.size(2) == 48)
+    for (volatile int on = 1; on;) {
+    }
+"""
+    start = text.index("{", text.index(" forward("))
+    file.write_text("#include <cstdlib>\n" + text[:start] + ends + text[start + 1 :])
+    found = kernel_loading.check(file, timeout=40)
+    codes = {one.what: one.code for one in found.tried}
+    assert codes["fa2017, layer 1"] == "crash" and codes["sp2018, layer 1"] == "exit"
+    assert codes["fa2019, layer 1"] == codes["sp2019, layer 1"] == "time_limit"
+    assert found.right and found.right_for == ("fa2018",)
+    assert not kernel_loading.check(file, edition="fa2017").right
+    assert kernel_loading.check(file, edition="fa2018").right
+
+
+def test_other_sizes_are_no_layers(tmp_path):
+    file = tmp_path / "conv.cpp"
+    file.write_text((TEMPLATES / "conv.cpp").read_text().replace("{\n", "{\n  if (H == 13) return;\n", 1))
+    found = kernel_loading.check(file)
+    assert found.right and not found.wrong
+    assert [one.code for one in found.tried if one.what == trials.OTHER and not one.right] == ["not_written"]
