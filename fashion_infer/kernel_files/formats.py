@@ -229,6 +229,14 @@ def _near_miss(code: str, suffix: str) -> str:
     return ""
 
 
+def _check_parameters(path: Path, code: str) -> None:
+    """UsageError where plain C's function has parameters of other types, or in another order."""
+    functions = [f for f in source.definitions(code, "conv_forward") if len(f.parameters) in (9, 10)]
+    wrong = signs.wrong_parameters(functions[0].parameters) if functions else ""
+    if wrong:
+        raise UsageError(f"{path}: {wrong}")
+
+
 def recognise(path, insist: Optional[str] = None, backend: Optional[str] = None) -> KernelFile:
     """Which format a file has, by its content.
 
@@ -267,6 +275,8 @@ def recognise(path, insist: Optional[str] = None, backend: Optional[str] = None)
     for entry in wanted:
         defines = entry.test(code, suffix)
         if defines is not None:
+            if entry.name in ("c-cpu", "c-gpu"):
+                _check_parameters(path, code)
             return KernelFile(
                 path, entry, tuple(defines), (backend if entry.backend == "any" else None) or entry.backend
             )

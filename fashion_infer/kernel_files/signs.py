@@ -73,6 +73,30 @@ def _c(code, suffix):
     return counts[0].parameters if counts else None
 
 
+_WIDER = re.compile(r"\b(?:double|half|__half|float|long|short|char|size_t|u?int(?:8|16|64)_t|ptrdiff_t)\b|\*")
+_OUTPUT = re.compile(r"\b(?:y|out|output|result)\w*$", re.IGNORECASE)
+
+
+def wrong_parameters(parameters: List[str]) -> str:
+    """What is wrong with the parameters of plain C's conv_forward, in words; "" for nothing.
+
+    The linker compares names alone: double* for float*, or the output first, would crash in the first call.
+    """
+    for number, parameter in enumerate(parameters[:3]):
+        if re.search(r"\b(?:double|half|__half|int|char|void)\b", parameter) and "*" in parameter:
+            return f"parameter {number + 1} is `{parameter}`, where float* belongs"
+    constant = [_const(parameter) for parameter in parameters[:3]]
+    named = [
+        bool(_OUTPUT.search(re.sub(r"__restrict(?:__)?|\[\]", "", parameter).strip())) for parameter in parameters[:3]
+    ]
+    if (constant[2] and not constant[0]) or (named[0] and not named[2]):
+        return "the output comes third, as in conv_forward(x, k, y, B, M, C, H, W, K), and not first"
+    for number, parameter in enumerate(parameters[3:9], start=4):
+        if _WIDER.search(parameter):
+            return f"parameter {number} is `{parameter}`, where int belongs"
+    return ""
+
+
 def c_gpu(code, suffix):
     parameters = _c(code, suffix)
     if not parameters or (suffix not in (".cu", ".cuh") and not re.search(r"\bcuda_runtime|\bcudaStream_t", code)):
