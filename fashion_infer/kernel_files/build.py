@@ -17,7 +17,7 @@ from typing import Callable, List, NamedTuple, Optional, Tuple
 
 from ..errors import DeviceError
 from ..system import cache_limits, compilers, installation, resources
-from . import neighbours
+from . import formats, neighbours
 from .formats import KernelFile
 
 _CUBLAS = {"cublas_v2.h": "cublas", "cublas.h": "cublas", "cublasXt.h": "cublas", "cublasLt.h": "cublasLt"}
@@ -45,6 +45,10 @@ class Built(NamedTuple):
     library: Path
     warnings: str  # what the compiler said; "" for nothing
     compiled: bool  # False when the cache had it
+
+
+class UnusableCompiler(DeviceError):
+    """The machine's compiler fails on a file that is known to be correct: no kernel file is at fault."""
 
 
 class Compiled(NamedTuple):
@@ -87,6 +91,8 @@ def build(
     ------
     cache_limits.Unwritable
         When the cache cannot be written.
+    UnusableCompiler
+        When the compiler fails on a known-good file of this format as well.
     DeviceError
         When there is no compiler, or it finds an error: the first one, with file and line.
     """
@@ -106,12 +112,32 @@ def build(
             done = compile([*command, f"-I{place}", "-o", str(place / "plugin.so")], place)
             if done.code:
                 (place / "room").write_bytes(bytes(_ROOM))  # fails where the disk is full: the file is not at fault
+                _blame_compiler(kernel_file, arch, compile, place)
                 raise DeviceError(first_error(done.output, kernel_file.path))
             (place / "log").write_text(done.output)
             cache_limits.make_room((place / "plugin.so").stat().st_size, target)
             os.replace(place / "log", said)
             os.replace(place / "plugin.so", target)
     return Built(target, done.output, True)
+
+
+def _blame_compiler(kernel_file: KernelFile, arch: Optional[str], compile: Compile, place: Path) -> None:
+    """Build the template of a kernel file's format; raise UnusableCompiler when that fails, too."""
+    folder = place / "known-good"
+    folder.mkdir()
+    template = folder / str(kernel_file.format.template)
+    template.write_text(formats.template(kernel_file.format.name))
+    (folder / "fops_submission.inc").write_text(f'#include "{template}"\n')
+    known = formats.recognise(template, kernel_file.format.name)
+    command = _command(known, template, neighbours.of(template, folder), arch)
+    done = compile([*command, f"-I{folder}", "-o", str(folder / "plugin.so")], place)
+    if done.code:
+        compiler = " ".join(compilers.cxx_command() or [])
+        why = first_error(done.output, template).partition(": ")[2]
+        raise UnusableCompiler(
+            f"the compiler ({compiler}) does not build a file that is known to be correct, so {kernel_file.name} is not "
+            f"at fault: {why}"
+        )
 
 
 def first_error(output: str, path: Path) -> str:
@@ -155,8 +181,8 @@ def _command(kernel_file: KernelFile, path: Path, beside: neighbours.Neighbours,
     flags += [f"-I{place}" for place in places]
     text = "".join(_text(file) for file in [path, *beside.all])
     openmp = ["-fopenmp"] if re.search(r"omp\.h|#\s*pragma\s+omp\b", text) else []
-    cxx = compilers.find_cxx()
-    if cxx is None:
+    cxx, words = compilers.find_cxx(), compilers.cxx_command()
+    if cxx is None or words is None:
         raise DeviceError(f"no C++ compiler for {kernel_file.path} (Debian: apt install build-essential)")
     sources = [*([path] if kernel_file.format.linked else []), *beside.helpers, adapter]
     if kernel_file.format.backend == "cpu":
@@ -166,7 +192,7 @@ def _command(kernel_file: KernelFile, path: Path, beside: neighbours.Neighbours,
         typed = [word for file in sources for word in ("-x", "c" if file.suffix == ".c" else "c++", str(file))]
         link = [f"-Wl,{flag}" for flag in _LINK_FLAGS]
         march = ["-march=native"] if platform.machine() in ("x86_64", "AMD64") else []
-        return [cxx, "-shared", "-O3", *march, *standard, "-Wall", *host, *openmp, *flags, *typed, "-x", "none",
+        return [*words, "-shared", "-O3", *march, *standard, "-Wall", *host, *openmp, *flags, *typed, "-x", "none",
                 *link, "-lpthread"]  # fmt: skip
 
     nvcc = compilers.find_nvcc()
@@ -222,12 +248,12 @@ def _key(kernel_file: KernelFile, beside: neighbours.Neighbours, command: List[s
 def _compilers(command: List[str]) -> Tuple[str, ...]:
     if "-ccbin" in command:
         return (command[0], command[command.index("-ccbin") + 1])
-    return (command[0],)
+    return (" ".join(command[: command.index("-shared")]),)
 
 
 @functools.lru_cache(maxsize=None)
 def _version(compiler: str) -> str:
-    run = subprocess.run([compiler, "--version"], stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    run = subprocess.run([*compiler.split(" "), "--version"], stdin=subprocess.DEVNULL, capture_output=True, text=True)
     return run.stdout
 
 

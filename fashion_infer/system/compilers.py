@@ -6,6 +6,7 @@ be imported.
 
 import ctypes
 import os
+import shlex
 import shutil
 import sys
 import sysconfig
@@ -49,8 +50,19 @@ def count_cuda_devices() -> int:
 
 
 def find_cxx() -> Optional[str]:
-    """The C++ compiler: named in CXX, else c++."""
-    return shutil.which((os.environ.get("CXX") or "c++").split()[0])
+    """The C++ compiler: named in CXX, else c++. Of several words, as in "ccache g++", the last program."""
+    command = cxx_command()
+    return [word for word in command if not word.startswith("-")][-1] if command else None
+
+
+def cxx_command() -> Optional[List[str]]:
+    """The words that call the C++ compiler, programs by their paths: CXX may be "ccache g++ -m64".
+
+    None where one of the programs is not there.
+    """
+    words = shlex.split(os.environ.get("CXX") or "") or ["c++"]
+    found = [word if word.startswith("-") else shutil.which(word) for word in words]
+    return None if None in found or words[0].startswith("-") else [str(word) for word in found]
 
 
 def cuda_folders(nvcc: str) -> List[Path]:

@@ -82,7 +82,7 @@ def build(submission: Submission, layers: Layers, limits: Limits, backend: str, 
 
     try:
         built = builds.build(recognised, arch, boxed, submission.folder)
-    except cache_limits.Unwritable:
+    except (cache_limits.Unwritable, builds.UnusableCompiler):
         raise
     except DeviceError as error:
         raise Refused(f"it does not build: {str(error).replace(f'{submission.folder}/', '')}") from None
