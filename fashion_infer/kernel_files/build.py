@@ -135,8 +135,8 @@ def _blame_compiler(kernel_file: KernelFile, arch: Optional[str], compile: Compi
         compiler = " ".join(compilers.cxx_command() or [])
         why = first_error(done.output, template).partition(": ")[2]
         raise UnusableCompiler(
-            f"the compiler ({compiler}) does not build a file that is known to be correct, so {kernel_file.name} is not "
-            f"at fault: {why}"
+            f"the compiler ({compiler}) does not build a file that is known to be correct, "
+            f"so {kernel_file.name} is not at fault: {why}"
         )
 
 

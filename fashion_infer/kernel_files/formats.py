@@ -144,9 +144,9 @@ FORMATS = (
     ),
     KernelFormat(
         "python",
-        "any; KernelBot's too",
+        "any; KernelBot's and LeetGPU's too",
         "any",
-        "def conv_forward(x, k) or def custom_kernel(data) in a .py file",
+        "conv_forward(x, k), custom_kernel(data) or solve with 7 parameters in a .py file",
         None,
         "conv.py",
         signs.python,
@@ -167,7 +167,7 @@ ALIASES = {"mxnet": "mxnet-gpu", "minidnn": "minidnn-2021", "c": "c-gpu"}
 # What a message names when no format fits; `kernel formats` has it all.
 _MARKS = (
     "forward<gpu, float>", "forward over Tensor<cpu, 4>", "GPUInterface::conv_forward_gpu", "conv_forward_cpu",
-    'extern "C" conv_forward', 'extern "C" solve', "Python's conv_forward or custom_kernel",
+    'extern "C" conv_forward', 'extern "C" solve', "Python's conv_forward, custom_kernel or solve",
 )  # fmt: skip
 _EXPORTS = (b"\0conv_forward\0", b"\0fops_kernel_plugin_main\0")
 

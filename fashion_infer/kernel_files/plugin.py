@@ -15,6 +15,7 @@ from ..library.bindings import RUN_PLUGIN, PluginCall, PluginDescription
 from ..system import isolation
 
 ABI = 1
+_ACCEPTS = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(bindings.ConvSize))
 FOUND = {
     1: "the output was complete before forward ran: work outside Op Time",
     2: "the output changed after Op Time was taken: work outside Op Time",
@@ -102,7 +103,7 @@ def prebuilt(library: Path, backend: str) -> Plugin:
     return described(run, backend, "prebuilt", key, host_memory=backend == "cpu")
 
 
-def described(run, backend: str, summary: str, key: str, host_memory: bool) -> Plugin:
+def described(run, backend: str, summary: str, key: str, host_memory: bool, takes=None) -> Plugin:
     """A plug-in around a Python function.
 
     Parameters
@@ -111,6 +112,8 @@ def described(run, backend: str, summary: str, key: str, host_memory: bool) -> P
         Takes a `bindings.PluginCall`; may set its op_seconds. What it raises becomes the pass's message.
     backend, summary, key, host_memory
         As in `PluginDescription` and `Plugin`.
+    takes
+        Whether it takes a `bindings.ConvSize`; None for every one.
     """
 
     def guarded(pointer):
@@ -124,8 +127,10 @@ def described(run, backend: str, summary: str, key: str, host_memory: bool) -> P
 
     callback = RUN_PLUGIN(guarded)
     number = bindings.BACKENDS[backend]
-    description = PluginDescription(ABI, number, host_memory, 0, 1, summary.encode(), b"", b"", None, callback)
-    return Plugin(description, key, callback)
+    accepts = _ACCEPTS(lambda conv: int(takes(conv.contents))) if takes else None
+    address = ctypes.cast(accepts, ctypes.c_void_p) if accepts else None
+    description = PluginDescription(ABI, number, host_memory, 0, 1, summary.encode(), b"", b"", address, callback)
+    return Plugin(description, key, (callback, accepts))
 
 
 def floats_at(address: int, shape: Sequence[int]) -> np.ndarray:

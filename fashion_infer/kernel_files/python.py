@@ -1,14 +1,18 @@
-"""Kernels in Python: `conv_forward(x, k)`, or KernelBot's `custom_kernel(data)`, over torch tensors.
+"""Kernels in Python over torch tensors: `conv_forward(x, k)`, KernelBot's `custom_kernel(data)`, LeetGPU's `solve`.
 
 The tensors are views of the library's own memory, on the host or on the device; only the result is copied. What the
 file needs besides torch it imports by itself.
 """
 
+import contextlib
 import hashlib
 import importlib.util
 import inspect
+import sys
 import time
+import types
 from pathlib import Path
+from typing import Any
 
 from ..errors import DeviceError, UsageError
 from . import plugin
@@ -37,7 +41,7 @@ def make(path: Path, backend: str, device: int = 0) -> plugin.Plugin:
         import torch
     except ImportError:
         raise DeviceError(f"{path} is a Python kernel, which needs PyTorch: pip install torch") from None
-    function = _function(path)
+    function, takes = _function(path)
     place = f"cuda:{device}" if backend == "gpu" else "cpu"
 
     def settle():
@@ -64,16 +68,17 @@ def make(path: Path, backend: str, device: int = 0) -> plugin.Plugin:
         settle()
 
     key = hashlib.sha256(path.read_bytes() + str(path.resolve()).encode() + place.encode()).hexdigest()
-    return plugin.described(run, backend, "python", key, host_memory=backend == "cpu")
+    return plugin.described(run, backend, "python", key, host_memory=backend == "cpu", takes=takes)
 
 
 def _function(path: Path):
-    """The file's function, as one of data, weights and the output's tensor."""
+    """The file's function as one of data, weights and the output's tensor, and which sizes it takes (None: all)."""
     spec = importlib.util.spec_from_file_location(f"fashion_infer_kernel_{abs(hash(path))}", path)
     assert spec is not None and spec.loader is not None  # so it is for every path that ends in .py
     module = importlib.util.module_from_spec(spec)
     try:
-        spec.loader.exec_module(module)
+        with _import_path(path.resolve().parent):
+            spec.loader.exec_module(module)
     except ImportError as error:
         raise DeviceError(f"{path} imports what is not here: {error}") from None
     except (Exception, SystemExit) as error:
@@ -81,10 +86,56 @@ def _function(path: Path):
         where = f"{path}:{line}" if line else str(path)
         raise UsageError(f"{where}: {type(error).__name__}: {error}") from None
     if callable(getattr(module, "conv_forward", None)):
-        return lambda x, k, y: module.conv_forward(x, k)
+        return (lambda x, k, y: module.conv_forward(x, k)), None
     if callable(getattr(module, "custom_kernel", None)):
-        return lambda x, k, y: module.custom_kernel((x, k, y))
-    raise UsageError(f"{path} defines neither conv_forward(x, k) nor custom_kernel(data)")
+        return _of_kernelbot(module.custom_kernel), None
+    if callable(getattr(module, "solve", None)):
+        return _of_leetgpu(module.solve), lambda conv: conv.C == 1
+    raise UsageError(f"{path} defines neither conv_forward(x, k), custom_kernel(data) nor solve")
+
+
+@contextlib.contextmanager
+def _import_path(folder: Path):
+    """Files beside the kernel can be imported, and KernelBot's `task`, whose types stand in annotations alone."""
+    sys.path.insert(0, str(folder))
+    if importlib.util.find_spec("task") is None:
+        task = types.ModuleType("task")
+        task.input_t = task.output_t = task.TestSpec = Any  # type: ignore[attr-defined]
+        sys.modules["task"] = task
+    try:
+        yield
+    finally:
+        sys.path.remove(str(folder))
+
+
+def _of_kernelbot(custom_kernel):
+    """KernelBot's function: data is (input, kernel, output), in the first version of its problem (input, kernel)."""
+    count = 3
+
+    def call(x, k, y):
+        nonlocal count
+        try:
+            return custom_kernel((x, k, y)[:count])
+        except ValueError as error:
+            if count == 2 or "too many values to unpack (expected 2" not in str(error):
+                raise
+            count = 2
+            return custom_kernel((x, k))
+
+    return call
+
+
+def _of_leetgpu(solve):
+    """LeetGPU's function, which convolves one image with one filter."""
+
+    def call(x, k, y):
+        for image in range(x.shape[0]):
+            for number in range(k.shape[0]):
+                one, taps = x[image, 0], k[number, 0]
+                solve(one, taps, y[image, number], *one.shape, *taps.shape)
+        return y
+
+    return call
 
 
 def _view(torch, address, shape, place):

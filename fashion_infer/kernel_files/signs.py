@@ -122,10 +122,21 @@ def python(code, suffix):
     if suffix != ".py":
         return None
     try:
-        names = {node.name for node in ast.parse(code).body if isinstance(node, ast.FunctionDef)}
+        names = {name for node in ast.parse(code).body for name in _bound_names(node)}
     except (SyntaxError, ValueError):
         return None
-    return () if names & {"conv_forward", "custom_kernel"} else None
+    return () if names & {"conv_forward", "custom_kernel", "solve"} else None
+
+
+def _bound_names(node: ast.stmt) -> List[str]:
+    """What a statement of a module defines, assigns or imports."""
+    if isinstance(node, ast.FunctionDef):
+        return [node.name]
+    if isinstance(node, ast.Assign):
+        return [target.id for target in node.targets if isinstance(target, ast.Name)]
+    if isinstance(node, ast.ImportFrom):
+        return [alias.asname or alias.name for alias in node.names]
+    return []
 
 
 def never(code, suffix):

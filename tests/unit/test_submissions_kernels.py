@@ -471,13 +471,30 @@ def conv(x, k):
     [
         LOOPS + "def conv_forward(x, k):\n    return conv(x, k)\n",
         LOOPS + "def custom_kernel(data):\n    x, k, y = data\n    y[...] = conv(x, k)\n    return y\n",
+        "from task import input_t, output_t\n"
+        + LOOPS
+        + "def custom_kernel(data: input_t) -> output_t:\n    x, k = data\n    return conv(x, k)\n",
+        LOOPS + "def twice(f):\n    return f\n\nconv_forward = twice(conv)\n",
+        "from impl import conv as conv_forward\n",
     ],
 )
 def test_python_kernels(torch_of_numpy, text):
     path = torch_of_numpy / "mine.py"
+    (torch_of_numpy / "impl.py").write_text(LOOPS)
     path.write_text(text)
     found = kernel_loading.check(path, shapes=SMALL, images=2)
     assert found.right and found.tried[0].op_seconds > 0
+
+
+def test_leetgpu_in_python_takes_one_channel(torch_of_numpy):
+    path = torch_of_numpy / "mine.py"
+    path.write_text(
+        LOOPS + "def solve(input, kernel, output, input_rows, input_cols, kernel_rows, kernel_cols):\n"
+        "    assert input.shape == (input_rows, input_cols) and kernel.shape == (kernel_rows, kernel_cols)\n"
+        "    output[...] = conv(input[None, None], kernel[None, None])[0, 0]\n"
+    )
+    found = kernel_loading.check(path, shapes=SMALL, images=2)
+    assert found.right and [one.shape[1] for one in found.tried] == [1]
 
 
 def test_python_kernels_that_fail(torch_of_numpy):
