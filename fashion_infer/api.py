@@ -2,11 +2,16 @@
 
 import inspect
 import textwrap
+import warnings
 from dataclasses import fields
 from inspect import Parameter
-from typing import TYPE_CHECKING, Any, Callable, TypeVar
+from os import PathLike
+from typing import TYPE_CHECKING, Any, Callable, Optional, TypeVar, Union
 
 from . import pipeline
+from .judging import trials
+from .judging.trials import Checked
+from .kernel_files import formats
 from .request import Request
 from .result import Result
 
@@ -83,4 +88,58 @@ def infer(*arguments: Any, **options: Any) -> NotebookResult:
     >>> from fashion_infer import infer
     >>> infer(model="ece408-high", n=100, backend="cpu").correctness  # doctest: +SKIP
     """
-    return NotebookResult(*pipeline.run(Request(*arguments, **options)))
+    result = NotebookResult(*pipeline.run(Request(*arguments, **options)))
+    if result.submission is not None and result.submission.wrong:
+        warnings.warn(result.submission.wrong, stacklevel=2)
+    return result
+
+
+class NotebookCheck(Checked):
+    """A check that a notebook shows as `kernel check` prints it."""
+
+    def __repr__(self) -> str:
+        """The verdict in one sentence."""
+        return f"<Checked: {self.sentence}>"
+
+    def _repr_html_(self) -> str:
+        from .present import kernel as present
+        from .present.render import html
+
+        return html.fragment(present.check(self))
+
+
+def check(
+    path: "Union[str, PathLike[str]]",
+    kernel_format: Optional[str] = None,
+    edition: Optional[str] = None,
+    backend: Optional[str] = None,
+    device: int = 0,
+) -> NotebookCheck:
+    """Judge a kernel file, as `fashion-infer kernel check` does, each shape in a process of its own.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The kernel file.
+    kernel_format : str, optional
+        Its format, for a file that has several.
+    edition : str, optional
+        The one edition that it must be correct for; else any whole edition of its format will do.
+    backend : {'cpu', 'gpu'}, optional
+        For a file that has both.
+    device : int, default 0
+        Index of the GPU.
+
+    Returns
+    -------
+    Checked
+        With right, sentence, and tried: what the calls of each shape showed, with the code of a reason.
+
+    Raises
+    ------
+    UsageError
+        When the file has no known format.
+    DeviceError
+        When it does not build, or is for a GPU and there is none.
+    """
+    return NotebookCheck(*trials.check(formats.recognise(path, kernel_format, backend), device=device, edition=edition))

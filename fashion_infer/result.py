@@ -82,7 +82,8 @@ class Result(NamedTuple):
     def __repr__(self) -> str:
         """What ran, and the correctness; the arrays are left out."""
         ran = f"{self.model}, {self.n} images of {self.data_source}, {self.backend}, {self.mode} mode"
-        return f"<Result: {ran}: correctness {self.correctness}>"
+        verdict = f"; {self.submission.sentence}" if self.submission is not None else ""
+        return f"<Result: {ran}: correctness {self.correctness}{verdict}>"
 
     def as_dict(self) -> Dict[str, Any]:
         """The JSON object that `run --json` prints; times in seconds, memory in bytes."""

@@ -14,7 +14,7 @@ import profiles
 import pytest
 import reference
 
-from fashion_infer import infer
+from fashion_infer import check, infer
 from fashion_infer.checkpoints import zoo
 from fashion_infer.data import dataset
 from fashion_infer.errors import CheckFailed, DeviceError, UsageError
@@ -345,8 +345,13 @@ def test_from_python():
     # The name that the library gave the file: with a number where another file of that name was there before.
     assert result.layers[0].kernel.partition("#")[0] == "conv.cpp"
     assert result.submission.wrong == "" and result.submission.precision == "float32"
-    wrong = infer("ece408-high", n=100, data="synthetic", kernel=str(SAMPLES / "wrong" / "boundary.cpp"))
-    assert "a boundary" in wrong.submission.wrong
+    with pytest.warns(UserWarning, match="boundary.cpp"):
+        wrong = infer("ece408-high", n=100, data="synthetic", kernel=str(SAMPLES / "wrong" / "boundary.cpp"))
+    assert wrong.submission.layers[0].code == "border"
+    assert "the last column" in repr(wrong) and "the last column" in wrong._repr_html_()
+    found = check(SAMPLES / "wrong" / "boundary.cpp", edition="sp2018")
+    assert not found.right and [one.code for one in found.tried] == ["border"] * 2
+    assert found.sentence in repr(found) and "the last column" in found._repr_html_()
     with pytest.raises(CheckFailed):
         infer("ece408-high", n=10, data="synthetic", kernel=str(SAMPLES / "wrong" / "throws.cpp"))
     with pytest.raises(UsageError):
