@@ -28,8 +28,7 @@ from .diagnosis import Diagnosis, diagnose
 Shape = Tuple[int, int, int, int]  # input channels, input size, filters, kernel size
 
 SAME_INPUTS = 5  # calls on the same inputs, at least
-RACE_CALLS, _MOST_RACE_CALLS = 24, 100  # further calls on the same inputs, of a kernel that runs threads
-_RACE_SECONDS = 0.25  # after which the least number of them is enough
+_MOST_RACE_CALLS = 100  # further calls on the same inputs, of a kernel that runs threads
 _THREADS = re.compile(r"\bomp\b|\bj?thread\b|\bpthread_create\b|std::async|\btbb\b|execution::par")
 _INTERVAL = 1e-4  # seconds between two interrupts of a thread
 _SOME = 8  # images at either end, and between, that are compared first where there are many
@@ -79,6 +78,7 @@ def try_shape(
     device: int = 0,
     once: bool = False,
     quiet: bool = False,
+    race_seconds: float = 0.0,
 ) -> Tried:
     """Call a kernel on random pixels and weights, in this process.
 
@@ -98,12 +98,24 @@ def try_shape(
         Make a single call: of a batch as large as a run's, whose shape was tried with fewer images.
     quiet
         Close stderr after the first call: for a process that does nothing else, and a kernel that prints.
+    race_seconds
+        Seconds for further calls of a kernel that runs threads.
     """
-    return _Trial(kernel, what, shape, images, seed, device, quiet).result(once)
+    return _Trial(kernel, what, shape, images, seed, device, quiet, race_seconds).result(once)
 
 
 class _Trial:
-    def __init__(self, kernel: LoadedKernel, what: str, shape: Shape, images: int, seed: int, device: int, quiet: bool):
+    def __init__(
+        self,
+        kernel: LoadedKernel,
+        what: str,
+        shape: Shape,
+        images: int,
+        seed: int,
+        device: int,
+        quiet: bool,
+        race_seconds: float,
+    ):
         self.kernel, self.what, self.device = kernel, what, device
         channels, side, filters, taps = shape
         self._numbers = channels, side, filters, taps
@@ -111,7 +123,7 @@ class _Trial:
         self.size: Size = (images, channels, side, side, filters, taps)
         self._first: Optional[JudgedCall] = None
         self._findings: Dict[str, None] = {}
-        self._calls, self._quiet = 0, quiet
+        self._calls, self._quiet, self._race_seconds = 0, quiet, race_seconds
         self._runs_threads = runs_threads(kernel.file)
 
     def result(self, once: bool) -> Tried:
@@ -153,7 +165,7 @@ class _Trial:
                 return wrong
         parallel, start = self._parallel(), time.monotonic()
         for number in range(_MOST_RACE_CALLS if parallel else SAME_INPUTS - same_calls):
-            if number >= RACE_CALLS and time.monotonic() - start > _RACE_SECONDS:
+            if number >= SAME_INPUTS and time.monotonic() - start > self._race_seconds:
                 break
             with threads((2, None, 8)[number % 3] if parallel else None), self._interrupted():
                 call = self._call(*same)

@@ -27,6 +27,7 @@ from .calls import Shape, Tried, try_shape
 _SERVER = f"import sys; sys.path[:] = sys.argv[2].split(':'); from {__name__} import serve; serve(int(sys.argv[1]))"
 _LOOK = 0.05  # seconds between two looks at a process that sends nothing
 _LEAST, _MOST = 10.0, 60.0  # seconds for a shape, within the limit for all of them
+_ALL_RACES, _MOST_RACES = 3.0, 1.0  # seconds of calls that look for a race: of all shapes, and of one
 _HUNG, _SHORT = 2, 5.0  # after so many shapes that did not end, the others get so many seconds
 
 
@@ -156,8 +157,9 @@ def _try_here(job: TrialJob, asked: TrialShape, results: Connection) -> None:
     found: Sent = None
     try:
         kernel = loading.load(_recognised(job), device=job.device, library=job.library)
+        races = min(_MOST_RACES, _ALL_RACES / len(job.asked))
         if takes(kernel, asked.shape):
-            found = try_shape(kernel, *asked, seed=job.seed, device=job.device, quiet=True)
+            found = try_shape(kernel, *asked, seed=job.seed, device=job.device, quiet=True, race_seconds=races)
     except FashionInferError as error:
         found = error
     except BaseException:  # ours: whatever a kernel raises has become a message

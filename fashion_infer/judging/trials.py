@@ -208,7 +208,7 @@ def _try_each(
 
 def _few(file: KernelFile) -> int:
     """Images per call on the CPU: as many as threads meet over, where the file has threads."""
-    return min(_MOST, 2 * len(os.sched_getaffinity(0)) + 2) if runs_threads(file) else _FEW
+    return min(_MOST, max(_FEW, 2 * len(os.sched_getaffinity(0)))) if runs_threads(file) else _FEW
 
 
 def _in_words(shape: Shape) -> str:
