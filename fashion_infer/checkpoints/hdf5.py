@@ -41,7 +41,8 @@ def load(path) -> Checkpoint:
 
     names: List[str] = []
     try:
-        with h5py.File(path, "r") as file:
+        # Without a lock: some network file systems have none, and a file that another process holds is readable.
+        with h5py.File(path, "r", locking=False) as file:
             if file.attrs.get("format") != FORMAT:
                 raise CheckpointError(f"{path} is HDF5, but not a checkpoint of this program")
             symbol = _text(_dataset(file, "symbol"))

@@ -1,6 +1,7 @@
 """Checkpoints on disk: both forms, bit for bit, and every way in which a file can be broken."""
 
 import contextlib
+import fcntl
 import json
 import random
 
@@ -45,6 +46,14 @@ def test_hdf5_keeps_every_bit(original, tmp_path):
     assert same_bits(loaded.weights, original.weights)
     assert loaded.symbol == original.symbol and loaded.attributes == original.attributes
     assert [p.name for p in tmp_path.iterdir()] == ["a.h5"]
+
+
+def test_hdf5_is_read_where_it_is_locked(original, tmp_path):
+    """As on a file system without locks, or while another process writes its copy."""
+    hdf5.save(tmp_path / "c.h5", original)
+    with open(tmp_path / "c.h5", "rb+") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        assert sorted(hdf5.load(tmp_path / "c.h5").weights) == sorted(original.weights)
 
 
 def test_quantized_rows(original, tmp_path):
