@@ -173,6 +173,20 @@ def test_a_wrong_kernel(one_line, file, words):
     assert "precision class: wrong" in end.stdout and end.stdout.splitlines()[2] == "New Inference"
 
 
+REFUSED = ("writes-after-end", "writes-before-start", "past-width", "cached-by-shape", "race-over-taps")
+
+
+@pytest.mark.parametrize("file", profiles.drawn(REFUSED, 2))
+def test_every_command_refuses_with_the_same_reason(one_line, file):
+    path = SAMPLES / "wrong" / f"{file}.cpp"
+    said = check(path, edition="fa2017").tried[0].reason
+    assert said
+    _, end = one_line(1, *BENCH, "--kernels", path)
+    assert said in " ".join(end.stdout.split())
+    assert said in one_line(1, *RUN, "--kernel", path)[0]
+    one_line(1, "verify", "--model", "ece408-low", "--data", "synthetic", "--kernel", path)
+
+
 def test_the_edition_that_a_file_is_made_for_is_said(one_line, tmp_path):
     file = tmp_path / "cpu-new-forward.cc"
     template = (TEMPLATES / file.name).read_text()
