@@ -16,6 +16,7 @@ from .inference.model import LoadedModel
 from .inference.predictor import GPU_BATCH_SIZE, Predictor
 from .inference.spread import NODES, SpreadPredictor
 from .judging import reasons, trials, verdict
+from .judging.buffers import Size
 from .judging.calls import Tried
 from .judging.verdict import Verdict
 from .kernel_files import formats, loading
@@ -100,9 +101,10 @@ def run(
     images, model = load(placed, announce, images, model)
     with _mxnet.lock:
         bound = _bind(placed, images, model, kernel)
-        tried = _try_layers(bound) if judge and kernel else None
+        # Not under a profiler, which would see one image more.
+        tried = _try_layers(bound, _probed_shapes(bound)) if judge and kernel and between is None else None
         execution = execute(bound, between)
-        found = _judge(bound, execution, tried) if tried is not None else None
+        found = _judge(bound, execution, tried) if judge and kernel else None
         changed = None
         if request.precision != "float32":
             changed = compare(bound, execution.predictions, placed.but(precision="float32"))
@@ -209,7 +211,14 @@ def compare(run: Run, predictions: np.ndarray, other: Request) -> int:
     return int((predictions != scores.argmax(axis=1)).sum())
 
 
-def _try_layers(run: Run) -> List[Tried]:
+def _probed_shapes(run: Run) -> List[Tuple[str, Size]]:
+    """Names and sizes of a run's custom layers, from one image through the library's own kernels."""
+    request = run.request.but(kernel="auto", mode="operator", batch_size=None)
+    _, times = bind_network(request, run.model, run.chosen, 1).predict(run.pixels[:1])
+    return [(time.name, time.log[0].shape) for time in times if time.custom and time.log]
+
+
+def _try_layers(run: Run, shapes: List[Tuple[str, Size]]) -> List[Tried]:
     """The trials of a run's kernel file on each of the network's layers, in processes of their own.
 
     Raises
@@ -218,10 +227,6 @@ def _try_layers(run: Run) -> List[Tried]:
         When the kernel writes outside of its tensors, crashes or does not end: it would harm this process.
     """
     assert run.kernel is not None
-    # One image through the library's kernels tells the shapes.
-    request = run.request.but(kernel="auto", mode="operator", batch_size=None)
-    _, times = bind_network(request, run.model, run.chosen, 1).predict(run.pixels[:1])
-    shapes = [(time.name, time.log[0].shape) for time in times if time.custom and time.log]
     tried = trials.try_layers(run.kernel, [(name, (C, H, M, K)) for name, (_, C, H, _, M, K) in shapes])
     for one in tried:
         if one.code in reasons.HARMFUL:
@@ -229,7 +234,7 @@ def _try_layers(run: Run) -> List[Tried]:
     return tried
 
 
-def _judge(run: Run, execution: Execution, tried: List[Tried]) -> Verdict:
+def _judge(run: Run, execution: Execution, tried: Optional[List[Tried]]) -> Verdict:
     """The verdict on a run's kernel file: its predictions beside the library's own, and each layer by itself."""
     assert run.kernel is not None
     try:
@@ -238,6 +243,7 @@ def _judge(run: Run, execution: Execution, tried: List[Tried]) -> Verdict:
     except DeviceError as error:
         raise CheckFailed(f"{run.kernel.name} left the device in error: {error}") from None
     called = [(layer.name, layer.log[0][0].shape) for layer in execution.layers if layer.custom and layer.log[0]]
+    tried = _try_layers(run, called) if tried is None else tried
     return verdict.judge(run.kernel, tried, called, changed, execution.leaked)
 
 

@@ -294,7 +294,9 @@ def test_what_a_kernel_prints_goes_to_stderr(run_program):
     end = run_program(*RUN, "--kernel", SAMPLES / "wrong" / "prints.cpp")
     assert end.returncode == 0 and "B = " not in end.stdout
     lines = end.stderr.splitlines()
-    assert lines.count("[prints.cpp] no newline") == lines.count("[prints.cpp] M = 50") and "[prints.cpp] B = 100" in lines
+    assert (
+        lines.count("[prints.cpp] no newline") == lines.count("[prints.cpp] M = 50") and "[prints.cpp] B = 100" in lines
+    )
 
 
 # ---- the other commands
