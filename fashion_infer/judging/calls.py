@@ -234,9 +234,8 @@ class _Trial:
             return wrong
         if wrong.code == "not_written" and self._accumulates(inputs):
             return wrong._replace(code="accumulates", reason=reasons.sentence("accumulates"))
-        if wrong.code in (reasons.INCORRECT, "not_all_written", "sum_not_reset") and self._repeats_differ(
-            first, inputs
-        ):
+        likely = self._parallel() or wrong.code in (reasons.INCORRECT, "not_all_written", "sum_not_reset")
+        if likely and self._repeats_differ(first, inputs):
             code = "race" if self._parallel() else "sum_not_reset" if wrong.code == "sum_not_reset" else "unstable"
             return wrong._replace(code=code, reason=reasons.sentence(code))
         return wrong
