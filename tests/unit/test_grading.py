@@ -1,12 +1,15 @@
 """Rubrics, the check of whole outputs, verdicts in every format, and the command."""
 
+import contextlib
 import json
 import os
 import re
+import socket
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,10 +20,10 @@ from profiles import drawn, examples
 from fashion_infer.checkpoints import editions
 from fashion_infer.errors import DataError, UsageError
 from fashion_infer.grading import formats, marks, results, rubric, verdict
-from fashion_infer.grading.referee import Observed, memory, samples, scrutiny
+from fashion_infer.grading.referee import Observed, memory, samples, scrutiny, session
 from fashion_infer.grading.referee.findings import KINDS, Finding
 from fashion_infer.grading.referee.inputs import Inputs, Seed, fresh
-from fashion_infer.grading.sandbox import available
+from fashion_infer.grading.sandbox import Broken, available
 from fashion_infer.graph.shapes import ConvolutionShape
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -156,6 +159,63 @@ def test_fresh_inputs_never_come_twice_and_follow_from_the_seed():
     assert (
         fresh(again.generator(1, 2), shape, False).x.tobytes() == fresh(seed.generator(1, 2), shape, False).x.tobytes()
     )
+
+
+def test_no_sequence_tells_the_seed_of_another():
+    seed = Seed(2**127 + 12345)
+    entropies = {seed.generator(*numbers).bit_generator.seed_seq.entropy for numbers in np.ndindex(3, 3, 3)}
+    assert len(entropies) == 27 and all(2**127 < entropy < 2**256 for entropy in entropies)
+    # NumPy's own seeding can be inverted: what a state gives away must not be the secret.
+    plain = np.random.SFC64(np.random.SeedSequence([seed.value, 1, 2]))
+    assert seed.generator(1, 2).bit_generator.random_raw() != plain.random_raw()
+
+
+def heard(message, ask):
+    """What a session makes of a worker's message, from a channel that a worker could write to."""
+    talk = session.Session.__new__(session.Session)
+    talk._channel, worker = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    talk._spins, talk._calls = False, 1
+    talk._sandbox = SimpleNamespace(remaining=1.0, watch=lambda: None, ended=lambda: None, freeze=lambda: 0.0)
+    with talk._channel, worker:
+        worker.send(message)
+        return ask(talk)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["loaded", "failed", "x"]), inner),
+    max_leaves=6,
+)
+
+
+@settings(deadline=None)
+@given(JSON.map(lambda value: json.dumps(value).encode()) | st.binary(min_size=1, max_size=40)
+       | st.sampled_from([b'{"loaded": 5}', b'{"loaded": {}}', b"[" * 50_000]))  # fmt: skip
+def test_whatever_a_worker_says_of_itself_is_a_description_or_a_broken_submission(message):
+    plugin = SimpleNamespace(kind="plugin", path="k.so")
+    with contextlib.suppress(Broken):
+        found = heard(message, lambda talk: talk.load(plugin, False))
+        assert isinstance(found, dict) and "zero_output" in found
+
+
+@settings(deadline=None)
+@given(st.lists(st.sampled_from(["done", "0", "1", "-1", "1e400", "inf", "nan", "-0.5", "1e-9", "x", ""]) |
+                st.floats().map(str), max_size=8))  # fmt: skip
+@example(["done", "0", "0", "-inf", "1.0", "0", ""])
+@example(["done", "0", "0", "1e-9", "nan", "0", ""])
+def test_times_of_a_worker_are_finite(fields):
+    with contextlib.suppress(Broken):
+        called = session._called(" ".join(fields).encode(), 0, 0.5)
+        assert abs(called.op_seconds) < float("inf") and abs(called.layer_seconds) < float("inf")
+
+
+def test_a_worker_that_has_gone_is_a_broken_submission():
+    def ask(talk):
+        talk._channel.shutdown(socket.SHUT_RDWR)
+        talk.load(SimpleNamespace(kind="plugin", path="k.so"), False)
+
+    with pytest.raises(Broken):
+        heard(b"x", ask)
 
 
 def test_shared_memory_cannot_be_cut_short():

@@ -222,5 +222,5 @@ def test_a_fill_is_tried_again_before_a_call_is_said_to_be_faster_than_it(again,
     notes.fill[case] = 1.0  # the first one, beside another program
     slot = SimpleNamespace(refill=lambda value: again)
     called = session.Called(0.3, 0, 0.3, 0.3, 0, "")
-    judging._clocks(SimpleNamespace(floor=0.5, on_device=False, latency=0.0), notes, case, called, [slot])
+    judging._clocks(SimpleNamespace(floor=0.5, on_device=False, latency=0.0), notes, case, called, False, [slot])
     assert [finding.kind for finding in notes.findings] == kinds and notes.fill[case] == again

@@ -59,9 +59,9 @@ REFUSED, NO_SUCH_CALL = 0x00050000 | errno.EPERM, 0x00050000 | errno.ENOSYS
 ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 
 
-def filtered(program, machine, number, argument=0):
+def filtered(program, machine, number, argument=0, second=0):
     """What the kernel does with a call: the few instructions that the filter has, one by one."""
-    data = struct.pack("=IIQ6Q", number, ARCHITECTURES[machine], 0, argument, 0, 0, 0, 0, 0)
+    data = struct.pack("=IIQ6Q", number, ARCHITECTURES[machine], 0, argument, second, 0, 0, 0, 0)
     code = [struct.unpack_from("=HBBI", program, at) for at in range(0, len(program), 8)]
     at = value = 0
     while True:
@@ -80,11 +80,13 @@ NUMBERS = {  # of Linux's own tables, not of ours
     "x86_64": {"read": 0, "mmap": 9, "ioctl": 16, "futex": 202, "fork": 57, "vfork": 58, "clone": 56, "clone3": 435,
                "execve": 59, "ptrace": 101, "socket": 41, "connect": 42, "kill": 62, "tgkill": 234, "bpf": 321,
                "memfd_create": 319, "io_uring_setup": 425, "mount": 165, "unshare": 272, "keyctl": 250,
-               "process_vm_readv": 310, "process_vm_writev": 311, "setsid": 112},
+               "process_vm_readv": 310, "process_vm_writev": 311, "setsid": 112, "fcntl": 72, "timer_create": 222,
+               "mq_open": 240, "mq_notify": 244, "shmget": 29, "semget": 64, "msgget": 68},
     "aarch64": {"read": 63, "mmap": 222, "ioctl": 29, "futex": 98, "clone": 220, "clone3": 435, "execve": 221,
                 "ptrace": 117, "socket": 198, "connect": 203, "kill": 129, "tgkill": 131, "bpf": 280,
                 "memfd_create": 279, "io_uring_setup": 425, "mount": 40, "unshare": 97, "keyctl": 219,
-                "process_vm_readv": 270, "process_vm_writev": 271, "setsid": 157},
+                "process_vm_readv": 270, "process_vm_writev": 271, "setsid": 157, "fcntl": 25, "timer_create": 107,
+                "mq_open": 180, "mq_notify": 184, "shmget": 194, "semget": 190, "msgget": 186},
 }  # fmt: skip
 NEVER = (
     "ptrace",
@@ -96,6 +98,12 @@ NEVER = (
     "process_vm_readv",
     "process_vm_writev",
     "setsid",
+    "timer_create",
+    "mq_open",
+    "mq_notify",
+    "shmget",
+    "semget",
+    "msgget",
 )
 
 
@@ -106,8 +114,8 @@ def test_the_filter_lets_through_what_computing_needs_and_nothing_else(machine, 
     program = seccomp.program(seccomp.Rules(processes, gpu, gpu, 0 if processes else 77), machine)
     numbers = NUMBERS[machine]
 
-    def answer(name, argument=0):
-        return filtered(program, machine, numbers[name], argument)
+    def answer(name, argument=0, second=0):
+        return filtered(program, machine, numbers[name], argument, second)
 
     assert all(answer(name) == ALLOW for name in ("read", "mmap", "ioctl", "futex"))
     assert all(answer(name) == REFUSED for name in NEVER)
@@ -118,6 +126,7 @@ def test_the_filter_lets_through_what_computing_needs_and_nothing_else(machine, 
     assert answer("memfd_create") == (ALLOW if gpu else REFUSED)
     assert answer("socket", 1) == answer("connect") == (ALLOW if gpu else REFUSED)
     assert answer("socket", 2) == REFUSED
+    assert answer("fcntl", 3, 10) == REFUSED and answer("fcntl", 10, 1030) == ALLOW  # F_SETSIG, F_DUPFD_CLOEXEC
     for name in ("kill", "tgkill"):
         assert answer(name, 77) == ALLOW and answer(name, 1) == (ALLOW if processes else REFUSED)
 

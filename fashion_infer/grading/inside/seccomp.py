@@ -18,6 +18,10 @@ _ALWAYS: Dict[str, Tuple[int, int]] = {
     "pidfd_getfd": (438, 438), "pidfd_send_signal": (424, 424), "process_madvise": (440, 440), "tkill": (200, 130),
     "process_mrelease": (448, 448), "move_pages": (279, 239), "migrate_pages": (256, 238), "setns": (308, 268),
     "rt_sigqueueinfo": (129, 138), "rt_tgsigqueueinfo": (297, 240), "setsid": (112, 157), "setpgid": (109, 154),
+    # what wakes a stopped process: a timer or a message that sends SIGCONT (F_SETSIG: see `program`)
+    "timer_create": (222, 107), "mq_notify": (244, 184),
+    # memory and queues that count for no process, and outlive all of them
+    "mq_open": (240, 180), "shmget": (29, 194), "msgget": (68, 186), "semget": (64, 190),
     # parts of the kernel with a long history of holes
     "bpf": (321, 280), "perf_event_open": (298, 241), "userfaultfd": (323, 282), "io_uring_setup": (425, 425),
     "io_uring_enter": (426, 426), "io_uring_register": (427, 427), "add_key": (248, 217), "request_key": (249, 218),
@@ -39,15 +43,16 @@ _SOCKETS = {"socket": (41, 198), "socketpair": (53, 199), "connect": (42, 203), 
 _PROCESSES = {"fork": (57, 0), "vfork": (58, 0), "execve": (59, 221), "execveat": (322, 281)}
 _MEMFD = {"memfd_create": (319, 279)}
 _KILL, _TGKILL, _CLONE, _CLONE3, _SOCKET = (62, 129), (234, 131), (56, 220), (435, 435), (41, 198)
+_FCNTL = (72, 25)
 _AUDIT = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 _X32 = 0x40000000  # numbers from here on are of x86_64's other calling convention
 
 _CLONE_THREAD = 0x00010000
 _CLONE_NEW = 0x7E020080  # any new namespace
-_AF_UNIX = 1
+_AF_UNIX, _F_SETSIG = 1, 10
 _LOAD, _EQUAL, _GREATER_EQUAL, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 _ALLOW, _ERRNO, _KILL_PROCESS = 0x7FFF0000, 0x00050000, 0x80000000
-_NUMBER_AT, _ARCHITECTURE_AT, _ARGUMENTS_AT = 0, 4, 16
+_NUMBER_AT, _ARCHITECTURE_AT, _ARGUMENTS_AT, _SECOND_AT = 0, 4, 16, 24
 
 _PR_SET_NO_NEW_PRIVS, _PR_SET_SECCOMP, _MODE_FILTER = 38, 22, 2
 
@@ -108,6 +113,9 @@ def program(rules: Rules, machine: str = "") -> bytes:
     code += [(_EQUAL, 0, 1, _CLONE3[column]), (_RETURN, 0, 0, _ERRNO | errno.ENOSYS)]
     clone = (_ANY_BIT, 1, 0, _CLONE_NEW) if rules.processes else (_ANY_BIT, 0, 1, _CLONE_THREAD)
     code += [(_EQUAL, 0, 4, _CLONE[column]), (_LOAD, 0, 0, _ARGUMENTS_AT), clone, (_RETURN, 0, 0, _ALLOW), refuse]
+    # A descriptor that sends SIGCONT when it may be read.
+    code += [(_EQUAL, 0, 4, _FCNTL[column]), (_LOAD, 0, 0, _SECOND_AT), (_EQUAL, 0, 1, _F_SETSIG), refuse,
+             (_RETURN, 0, 0, _ALLOW)]  # fmt: skip
     equalities = [(_KILL[column], rules.signals_to), (_TGKILL[column], rules.signals_to)] if rules.signals_to else []
     if rules.unix_sockets:
         equalities.append((_SOCKET[column], _AF_UNIX))

@@ -1,5 +1,6 @@
 """Fresh inputs for every call, from a seed that only the referee has."""
 
+import hashlib
 import secrets
 from typing import NamedTuple, Tuple
 
@@ -31,8 +32,15 @@ class Seed(NamedTuple):
         return f"{self.value:032x}"
 
     def generator(self, *numbers: int) -> np.random.Generator:
-        """Random numbers for one purpose, told apart by numbers; no sequence says anything of another."""
-        return np.random.Generator(np.random.SFC64(np.random.SeedSequence([self.value, *numbers])))
+        """Random numbers for one purpose, which the numbers name.
+
+        Each purpose has a key of its own: BLAKE2b of the numbers, keyed with the secret. A submission that recovers a
+        generator's state from the inputs of one call learns neither the secret nor any other sequence: not the inputs
+        of later calls, nor guard zones, signs, or the images that are compared.
+        """
+        purpose = ",".join(map(str, numbers)).encode()
+        key = hashlib.blake2b(purpose, digest_size=32, key=self.value.to_bytes(16, "big")).digest()
+        return np.random.Generator(np.random.SFC64(np.random.SeedSequence(int.from_bytes(key, "big"))))
 
 
 def fresh(rng: np.random.Generator, shape: ConvolutionShape, first: bool) -> Inputs:

@@ -31,6 +31,7 @@ class Plan(NamedTuple):
     timed: bool
     until: float = float("inf")  # by time.monotonic(): then one timed call is enough
     zeroed: bool = False  # the output holds zeros before a call, as MXNet's years had it, and not NaN
+    phases: bool = False  # the format has a prolog and an epilog: Op Time is the forward call's, by the adapter's clock
     examine: bool = False  # let the adapter look between its phases
 
 
@@ -141,9 +142,10 @@ def _sample(
         if called.findings & bit:
             notes.found(kind, case, "as the adapter saw between the phases")
     if not plan.examine:  # that takes time of its own
-        _clocks(tensors, notes, case, called, bracket)
+        _clocks(tensors, notes, case, called, plan.phases, bracket)
     first = number == 0 and called.seconds < _SLOW
-    op = min(called.op_seconds, called.seconds) if called.layer_seconds else called.seconds
+    # The format decides which clock counts, never a message.
+    op = min(max(called.op_seconds, 0.0), called.seconds) if plan.phases else called.seconds
     return Sample(case, run, number, plan.timed and not first, called.seconds, op, called.op_seconds, found.precision,
                   found.diagnosis.line())  # fmt: skip
 
@@ -161,7 +163,7 @@ def _wrong(session: Session, slot, notes: Notes, case: Case, number: int, called
         notes.found("wrong", case, said)
 
 
-def _clocks(tensors, notes: Notes, case: Case, called: Called, bracket: List) -> None:
+def _clocks(tensors, notes: Notes, case: Case, called: Called, phases: bool, bracket: List) -> None:
     """Compare the call's time with what is possible, and with the worker's own."""
     images, filters, height, width = case.shape.output
 
@@ -178,7 +180,7 @@ def _clocks(tensors, notes: Notes, case: Case, called: Called, bracket: List) ->
                 "too fast", case, f"{1e3 * called.seconds:.3f} ms, less than {tensors.floor:.0%} of the "
                 f"{1e3 * notes.fill[case]:.3f} ms that it takes to write the output and compute nothing",
             )  # fmt: skip
-    own = called.layer_seconds or called.op_seconds
-    if abs(own - called.seconds) > _DISAGREE * called.seconds + tensors.latency:
+    own = called.layer_seconds if phases else called.op_seconds
+    if min(own, called.op_seconds) < 0 or abs(own - called.seconds) > _DISAGREE * called.seconds + tensors.latency:
         notes.found("clocks", case, f"the submission's process says {1e3 * own:.3f} ms, the referee "
                     f"{1e3 * called.seconds:.3f} ms")  # fmt: skip

@@ -80,7 +80,7 @@ class Referee:
             self._tensors = self._made(places)
             try:
                 # Only an adapter with phases has something to look at between them.
-                self._one_run(right, Plan(_CALLS, False, examine=self._plugin.phases))
+                self._one_run(right, Plan(_CALLS, False, phases=self._plugin.phases, examine=self._plugin.phases))
                 if to_time and not self._notes.refused:
                     self._time(to_time)
             finally:
@@ -110,7 +110,7 @@ class Referee:
             if not few and (used > timing.seconds or self._steady(to_time)):
                 return
             runs += 1
-            self._one_run(to_time, Plan(timing.calls, True, start + timing.seconds))
+            self._one_run(to_time, Plan(timing.calls, True, start + timing.seconds, phases=self._plugin.phases))
 
     def _steady(self, to_time: Sequence[Case]) -> bool:
         timed = [sample for sample in self._notes.samples if sample.timed]

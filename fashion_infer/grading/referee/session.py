@@ -1,6 +1,7 @@
 """A worker as the referee has it: started, told what to do, timed, stopped between its calls, ended."""
 
 import json
+import math
 import select
 import socket
 import time
@@ -17,6 +18,7 @@ from .tensors import Shared
 _MOST = 1 << 16  # bytes of a message
 _LOOK = 0.05  # seconds between two looks at what the worker takes
 _NOT_ITS_OWN = "it wrote to a descriptor that is not its own"
+_CLOSED = "it closed the referee's channel"
 _LEAST = 1e-6  # seconds of a bracket: the way to the worker varies, and no call takes nothing
 _STARTING = 30.0  # seconds that a bare Python may take to confine itself
 
@@ -24,8 +26,8 @@ _STARTING = 30.0  # seconds that a bare Python may take to confine itself
 class Called(NamedTuple):
     """What one call came to."""
 
-    seconds: float  # by the referee's clock, from the worker's first instruction to its word that it is done
-    status: int  # an fops_status; what follows is the worker's own word
+    seconds: float  # by the referee's clock, from the worker's first instruction to its message that it is done
+    status: int  # an fops_status; what follows is what the worker says: information, whatever its format counts
     op_seconds: float
     layer_seconds: float
     findings: int
@@ -77,10 +79,12 @@ class Session:
         Raises
         ------
         Broken
-            When it cannot be loaded.
+            When it cannot be loaded, or describes itself in another way than a worker does.
         """
         self._send(load={"kind": plugin.kind, "path": str(plugin.path), "gpu": gpu, "device": device})
         found = self._answer("loaded", self._sandbox.remaining)
+        if not isinstance(found, dict) or not isinstance(found.get("zero_output"), (bool, int)):
+            raise Broken(_NOT_ITS_OWN)
         self._sandbox.freeze()
         return found
 
@@ -117,15 +121,15 @@ class Session:
         """
         word = b"go %d" % number
         if tensors.on_device:  # waking up takes longer than some kernels, and the inputs are not there yet
-            self._channel.send(b"wake")
+            self._tell(b"wake")
             self._sandbox.thaw()
             if self._receive(self._sandbox.remaining) != b"awake":
                 raise Broken(_NOT_ITS_OWN)
             tensors.show(bracket)
             start = time.perf_counter()
-            self._channel.send(word)
+            self._tell(word)
         else:
-            self._channel.send(word)
+            self._tell(word)
             start = time.perf_counter()
             self._sandbox.thaw()
         said = self._receive(self._sandbox.remaining)
@@ -158,7 +162,13 @@ class Session:
         self.close()
 
     def _send(self, **what: Any) -> None:
-        self._channel.send(json.dumps(what).encode())
+        self._tell(json.dumps(what).encode())
+
+    def _tell(self, message: bytes) -> None:
+        try:
+            self._channel.send(message)
+        except OSError:
+            raise Broken(self._sandbox.ended() or _CLOSED) from None
 
     def _answer(self, name: str, patience: float) -> Any:
         said = self._receive(patience)
@@ -167,7 +177,7 @@ class Session:
             if "failed" in answer:
                 raise Broken(f"it cannot be loaded: {answer['failed']}")
             return answer[name]
-        except (ValueError, TypeError, KeyError):
+        except (ValueError, TypeError, KeyError, RecursionError):  # of JSON nested too deeply
             raise Broken(_NOT_ITS_OWN) from None
 
     def _receive(self, patience: float) -> bytes:
@@ -187,7 +197,7 @@ class Session:
         except OSError:
             said = b""
         if not said:
-            raise Broken(self._sandbox.ended() or "it closed the referee's channel")
+            raise Broken(self._sandbox.ended() or _CLOSED)
         return said
 
 
@@ -196,9 +206,9 @@ def _called(said: bytes, number: int, seconds: float) -> Called:
     try:
         if fields[0] != b"done" or int(fields[1]) != number:
             raise ValueError
-        return Called(
-            seconds, int(fields[2]), float(fields[3]), float(fields[4]), int(fields[5]),
-            fields[6].decode(errors="replace")[:512],
-        )  # fmt: skip
+        op, layer = float(fields[3]), float(fields[4])
+        if not (math.isfinite(op) and math.isfinite(layer)):
+            raise ValueError
+        return Called(seconds, int(fields[2]), op, layer, int(fields[5]), fields[6].decode(errors="replace")[:512])
     except (ValueError, IndexError):
         raise Broken(_NOT_ITS_OWN) from None
