@@ -100,7 +100,8 @@ def _moment(seconds: float) -> datetime:
 def _days(axes, narrow: bool) -> None:
     from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 
-    locator = AutoDateLocator(maxticks=4 if narrow else 9)
+    # With fewer ticks some spans have no interval that fits, and Matplotlib warns.
+    locator = AutoDateLocator(minticks=2, maxticks=5 if narrow else 9)
     axes.xaxis.set_major_locator(locator)
     axes.xaxis.set_major_formatter(ConciseDateFormatter(locator, show_offset=False))
 
