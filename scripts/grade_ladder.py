@@ -22,7 +22,7 @@ from fashion_infer.bench.conv import Convolutions
 from fashion_infer.bench.request import BenchRequest
 from fashion_infer.grading import marks, rubric
 from fashion_infer.grading.device import Gpu, known
-from fashion_infer.grading.intake.building import Plugin
+from fashion_infer.grading.intake.building import BuiltSubmission
 from fashion_infer.grading.referee import Machine, Referee
 from fashion_infer.grading.referee.inputs import Seed
 from fashion_infer.grading.sandbox import required
@@ -84,7 +84,7 @@ def _ladder(folder: Path, rows: Dict[str, float], asked: Any, machine: Machine) 
     return wrong
 
 
-def _pair(pair: List[Plugin], asked: Any, machine: Machine, tries: int) -> int:
+def _pair(pair: List[BuiltSubmission], asked: Any, machine: Machine, tries: int) -> int:
     """A kernel and the same 5% slower, graded in turns: how often the slower one is not behind."""
     once = asked._replace(timing=asked.timing._replace(seconds=0.1, runs=1, calls=1))  # the least that a grade takes
     times: List[Tuple[float, ...]] = []
@@ -99,7 +99,7 @@ def _pair(pair: List[Plugin], asked: Any, machine: Machine, tries: int) -> int:
     return tries - right
 
 
-def _op(plugin: Plugin, asked: Any, machine: Machine) -> float:
+def _op(plugin: BuiltSubmission, asked: Any, machine: Machine) -> float:
     """The verdict's Op Time in ms."""
     found = Referee(plugin, asked, Seed.fresh(), machine).observe()
     op = marks.of(asked, found).op_ms
@@ -108,7 +108,7 @@ def _op(plugin: Plugin, asked: Any, machine: Machine) -> float:
     return op
 
 
-def _plugin(folder: Path, kernel: str, slower: int = 0) -> Plugin:
+def _plugin(folder: Path, kernel: str, slower: int = 0) -> BuiltSubmission:
     own = folder / f"{kernel}{'-slower' * bool(slower)}"
     own.mkdir(exist_ok=True)
     plugin = known.built(own, kernel, _FILL % slower if slower else "")

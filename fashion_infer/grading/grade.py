@@ -11,19 +11,19 @@ from ..system import cache_limits
 from . import marks, verdict
 from .intake import building, submission
 from .intake.archives import Refused
-from .intake.building import Plugin
+from .intake.building import BuiltSubmission
 from .intake.submission import Submission
 from .referee import Machine, Observed, Referee
 from .referee.findings import Finding, plain
 from .referee.inputs import Seed
 from .rubric import Rubric
 from .sandbox import required
-from .verdict import Verdict
+from .verdict import GradeVerdict
 
 _NOTHING = Observed((), (), {}, "", {})
 
 
-class Request(NamedTuple):
+class GradeRequest(NamedTuple):
     """What is asked.
 
     Attributes
@@ -54,7 +54,7 @@ class Request(NamedTuple):
     digest: Optional[str] = None
 
 
-def grade(request: Request, progress: Callable[[str], None] = lambda line: None) -> Iterator[Verdict]:
+def grade(request: GradeRequest, progress: Callable[[str], None] = lambda line: None) -> Iterator[GradeVerdict]:
     """Judge submissions.
 
     Parameters
@@ -66,7 +66,7 @@ def grade(request: Request, progress: Callable[[str], None] = lambda line: None)
 
     Yields
     ------
-    Verdict
+    GradeVerdict
         One a source, in their order.
 
     Raises
@@ -85,12 +85,12 @@ class _Ready(NamedTuple):
     """A submission that is built, or why it is not."""
 
     submission: Optional[Submission]
-    plugin: Optional[Plugin]
+    plugin: Optional[BuiltSubmission]
     refused: str
     failed: str
 
 
-def _judged(request, paths: Sequence[Path], machine: Machine, room: Path, progress) -> Iterator[Verdict]:
+def _judged(request, paths: Sequence[Path], machine: Machine, room: Path, progress) -> Iterator[GradeVerdict]:
     workers = max(1, (os.cpu_count() or 2) // 2)
     with ThreadPoolExecutor(workers) as pool:
         waiting: List[Future] = [pool.submit(_prepared, request, path, machine, room) for path in paths]
@@ -112,7 +112,7 @@ def _judged(request, paths: Sequence[Path], machine: Machine, room: Path, progre
                 ill = f"the GPU is not well since {path} ran: {reason}" if reason else None
 
 
-def _with_gpu(request: Request, ready: "_Ready", machine: Machine) -> Tuple["_Ready", Machine]:
+def _with_gpu(request: GradeRequest, ready: "_Ready", machine: Machine) -> Tuple["_Ready", Machine]:
     """The machine with its GPU, or the reason why there is none."""
     from .device import Gpu
 
@@ -122,7 +122,7 @@ def _with_gpu(request: Request, ready: "_Ready", machine: Machine) -> Tuple["_Re
         return ready._replace(plugin=None, failed=str(error)), machine
 
 
-def _prepared(request: Request, path: Path, machine: Machine, room: Path) -> _Ready:
+def _prepared(request: GradeRequest, path: Path, machine: Machine, room: Path) -> _Ready:
     staged = None
     backend = None if request.rubric.backend == "auto" else request.rubric.backend
     try:
@@ -138,7 +138,7 @@ def _prepared(request: Request, path: Path, machine: Machine, room: Path) -> _Re
         return _Ready(staged, None, "", str(error))
 
 
-def _verdict(request: Request, path: Path, ready: _Ready, machine: Machine) -> Verdict:
+def _verdict(request: GradeRequest, path: Path, ready: _Ready, machine: Machine) -> GradeVerdict:
     start = time.monotonic()
     staged = ready.submission
     seed = request.seed or Seed.fresh()
@@ -157,7 +157,7 @@ def _verdict(request: Request, path: Path, ready: _Ready, machine: Machine) -> V
             earned = marks.nothing(rubric, backend)
     findings: Tuple[Finding, ...] = observed.findings
     ranked = status == verdict.JUDGED and not machine.unsandboxed and not marks.refusals(findings)
-    return Verdict(
+    return GradeVerdict(
         path.resolve().name, str(path), status, reason, staged.digest if staged else "",
         staged.kernel.path.relative_to(staged.folder).as_posix() if staged else "",
         staged.kernel.format.name if staged else "", backend, rubric, seed, ranked,

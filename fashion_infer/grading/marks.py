@@ -5,7 +5,7 @@ from typing import List, NamedTuple, Optional, Sequence, Tuple
 from .referee import Observed
 from .referee.findings import MARKED, REFUSED, Finding
 from .referee.samples import Times, cases, times
-from .rubric import Check, Rubric
+from .rubric import Rubric, RubricCheck
 
 _OUTSIDE = ("work before", "clocks")  # of a format with phases: then Op Time is the worker's word, and not counted
 
@@ -78,17 +78,17 @@ def of(rubric: Rubric, observed: Observed) -> Marks:
     return Marks(tuple(marks), tuple(measured), op_ms, layer_ms)
 
 
-def _mark(check: Check, share: float, message: str) -> Mark:
+def _mark(check: RubricCheck, share: float, message: str) -> Mark:
     return Mark(check.name, check.kind, round(share * check.points, 4), check.points, share >= 1, message)
 
 
-def _wanted(check: Check, share: float) -> str:
+def _wanted(check: RubricCheck, share: float) -> str:
     if share >= check.steps[0][1]:
         return f"no more than {check.steps[0][0]:g} ms"
     return f"{share:.0%} of the points; all of them up to {check.steps[0][0]:g} ms"
 
 
-def _wrong(rubric: Rubric, check: Check, observed: Observed) -> str:
+def _wrong(rubric: Rubric, check: RubricCheck, observed: Observed) -> str:
     """Why a check has no points; "" when nothing speaks against it."""
     own = {case.words for case in cases(rubric.edition, check.n)}
     against = refusals(observed.findings)

@@ -9,10 +9,10 @@ from ..errors import DataError, UsageError
 from ..system.files import replacing_together
 from ..system.temporary import folder_made
 from .formats import FORMATS
-from .verdict import Verdict
+from .verdict import GradeVerdict
 
 
-def written(verdict: Verdict, form: str) -> str:
+def written(verdict: GradeVerdict, form: str) -> str:
     """A verdict in a format of `formats.FORMATS`, with a line's end."""
     return FORMATS[form].write(verdict).rstrip("\n") + "\n"
 
@@ -44,7 +44,7 @@ class Folder:
                 raise UsageError(f"cannot make the folder {path}: {error.strerror}") from None
             yield cls(path, sources)
 
-    def save(self, verdict: Verdict, form: str) -> None:
+    def save(self, verdict: GradeVerdict, form: str) -> None:
         """Write the verdict's document, and the format's file beside it: both, or neither and DataError."""
         folder = self._path / self._name(verdict) if self._several else self._path
         names = list(dict.fromkeys(("json", form)))
@@ -56,7 +56,7 @@ class Folder:
         except OSError as error:
             raise DataError(f"cannot make the folder {folder}: {error.strerror}") from None
 
-    def _name(self, verdict: Verdict) -> str:
+    def _name(self, verdict: GradeVerdict) -> str:
         stem = re.sub(r"[^\w.-]", "_", verdict.name).lstrip(".") or "submission"
         name, number = stem, 2
         while name in self._taken:

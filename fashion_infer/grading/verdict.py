@@ -25,7 +25,7 @@ VERSION = 1
 JUDGED, REFUSED, FAILED = "judged", "refused", "failed"
 
 
-class Verdict(NamedTuple):
+class GradeVerdict(NamedTuple):
     """One submission's. Times in milliseconds."""
 
     name: str
@@ -68,7 +68,7 @@ def processor() -> Dict[str, Any]:
     return {"cpu": names[0] if names else platform.machine(), "cores": len(os.sched_getaffinity(0))}
 
 
-def as_dict(verdict: Verdict) -> Dict[str, Any]:
+def as_dict(verdict: GradeVerdict) -> Dict[str, Any]:
     """For JSON."""
     return {
         "kind": KIND, "version": VERSION,
@@ -92,7 +92,7 @@ def as_dict(verdict: Verdict) -> Dict[str, Any]:
     }  # fmt: skip
 
 
-def as_json(verdict: Verdict) -> str:
+def as_json(verdict: GradeVerdict) -> str:
     """The document."""
     return json.dumps(as_dict(verdict), indent=1)
 
@@ -107,7 +107,7 @@ class Again(NamedTuple):
     backend: str
     marks: Tuple[Mark, ...]
 
-    def differences(self, verdict: Verdict) -> List[str]:
+    def differences(self, verdict: GradeVerdict) -> List[str]:
         """What a second verdict says of the checks that the first does not: a line each, none when they agree."""
         before = {(mark.name, mark.kind): mark for mark in self.marks}
         lines = []

@@ -9,7 +9,7 @@ ATTACKS = Path(__file__).resolve().parent
 
 
 def judged(asked, *sources, **options):
-    return list(grade.grade(grade.Request(tuple(map(str, sources)), asked, **options)))
+    return list(grade.grade(grade.GradeRequest(tuple(map(str, sources)), asked, **options)))
 
 
 def check(path, verdict):

@@ -83,7 +83,7 @@ def test_what_a_rubric_has_wrong_is_named(message, tmp_path):
 @settings(max_examples=examples(30))
 def test_points_fall_as_time_rises(times, between, ms):
     shares = np.linspace(1, 0, len(times))
-    check = rubric.Check("t", "time", 10, "any", (1,), tuple(zip(times, shares)), between)
+    check = rubric.RubricCheck("t", "time", 10, "any", (1,), tuple(zip(times, shares)), between)
     assert 0 <= check.share(ms * 1.1) <= check.share(ms) <= 1
     assert [check.share(time) for time in times] == pytest.approx(list(shares), abs=1e-9)
     if between == "stepped":
@@ -244,7 +244,7 @@ def a_verdict(status="judged", found=(), printed="", failed=False, show=None):
     seen = Observed(tuple(calls), tuple(found), {"seccomp": True}, printed, {"layer 1, n = 20": 0.1})
     earned = marks.of(asked, seen) if status == "judged" else marks.nothing(asked, "cpu")
     reason = "" if status == "judged" else "it says why"
-    return verdict.Verdict(
+    return verdict.GradeVerdict(
         "team <1> & \x00co", "team1", status, reason, "ab" * 32, "conv.cpp", "c-cpu", "cpu", asked, Seed(7), ranked,
         {"available": "all", "in_force": {}, "bubblewrap": True}, tuple(found), earned, seen.samples, seen.fill_ms,
         printed, 1.0, 2.0, {"cpu": "one"}, verdict.now(),

@@ -16,7 +16,7 @@ from profiles import drawn
 from fashion_infer.grading import marks, rubric
 from fashion_infer.grading.device import lag, tensors
 from fashion_infer.grading.inside import driver
-from fashion_infer.grading.intake.building import Plugin
+from fashion_infer.grading.intake.building import BuiltSubmission
 from fashion_infer.grading.referee import Machine, Referee, inputs, judging, samples, session
 from fashion_infer.grading.referee.memory import place
 from fashion_infer.grading.referee.tensors import NO_LAG, HostTensors
@@ -71,7 +71,7 @@ class Known:
     def built(folder):
         (folder / "known.cpp").write_text(PLUGIN % (ROOT, CONVOLVE, False))
         include = f"-I{resources.resource_dir('include')}"
-        return Plugin("plugin", compiled(folder / "known.so", include, folder / "known.cpp"), 0.0, False)
+        return BuiltSubmission("plugin", compiled(folder / "known.so", include, folder / "known.cpp"), 0.0, False)
 
     @staticmethod
     def queue(shape, x, k, y):
@@ -103,7 +103,7 @@ def judged(fake, folder, body, host_memory=False, device=None):
     compiled(target, f"-I{resources.resource_dir('include')}", source)
     asked = rubric.parse((ROOT / "tests" / "attacks" / "rubric.toml").read_text(), "small")
     asked = asked._replace(backend="gpu", limits=asked.limits._replace(seconds=10.0))
-    plugin = Plugin("plugin", target, 0.0, host_memory)
+    plugin = BuiltSubmission("plugin", target, 0.0, host_memory)
     found = Referee(plugin, asked, inputs.Seed.fresh(), Machine(available(), gpu=device or Device(fake))).observe()
     return found, marks.of(asked, found)
 

@@ -66,7 +66,7 @@ def command(submissions, edition, rubric, print_rubric, n, backend, device, file
     unknown = set(require) - {check.name for check in asked.checks}
     if unknown:
         raise UsageError(f"--require {sorted(unknown)[0]}: the rubric has no check of that name")
-    request = grade.Request(
+    request = grade.GradeRequest(
         tuple(submissions), asked, kernel_format, file, device, unsandboxed,
         again.seed if again else None, again.digest if again else None,
     )  # fmt: skip

@@ -8,7 +8,7 @@ from ...errors import DeviceError
 from ...graph.shapes import ConvolutionShape
 from ...library import bindings, kernels
 from ...system import compilers, resources
-from ..intake.building import Plugin
+from ..intake.building import BuiltSubmission
 
 KERNEL = "register-tile"
 _SOURCE = """
@@ -23,7 +23,7 @@ const fops_kernel_plugin* fops_kernel_plugin_main(void) { return &plugin; }
 """
 
 
-def built(folder: Path, kernel: str = KERNEL, before: str = "") -> Optional[Plugin]:
+def built(folder: Path, kernel: str = KERNEL, before: str = "") -> Optional[BuiltSubmission]:
     """A plug-in that passes its calls on to a kernel of the library; None where no compiler is.
 
     Parameters
@@ -51,7 +51,7 @@ def built(folder: Path, kernel: str = KERNEL, before: str = "") -> Optional[Plug
     done = subprocess.run(words, capture_output=True, text=True)
     if done.returncode:
         raise DeviceError(f"a kernel of ours does not compile: {' '.join(done.stderr.split())[:300]}")
-    return Plugin("plugin", target, 0.0, False, read=(str(library),))
+    return BuiltSubmission("plugin", target, 0.0, False, read=(str(library),))
 
 
 def queue(shape: ConvolutionShape, x: int, k: int, y: int) -> None:

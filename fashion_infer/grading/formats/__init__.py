@@ -2,14 +2,14 @@
 
 from typing import Callable, Dict, NamedTuple
 
-from ..verdict import Verdict, as_json
+from ..verdict import GradeVerdict, as_json
 from . import gradescope, junit, prairielearn, text
 
 
 class Format(NamedTuple):
     """A way to write a verdict."""
 
-    write: Callable[[Verdict], str]
+    write: Callable[[GradeVerdict], str]
     file: str  # what its file is called in a folder of results
 
 

@@ -2,11 +2,11 @@
 
 import json
 
-from ..verdict import Verdict
+from ..verdict import GradeVerdict
 from . import text
 
 
-def write(verdict: Verdict) -> str:
+def write(verdict: GradeVerdict) -> str:
     """The document, with a leaderboard of Op Times where the rubric has one and the verdict may be ranked."""
     tests = [
         {

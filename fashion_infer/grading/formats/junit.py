@@ -3,14 +3,14 @@
 import re
 import xml.etree.ElementTree as ElementTree
 
-from ..verdict import FAILED, Verdict
+from ..verdict import FAILED, GradeVerdict
 from . import text
 
 # What XML 1.0 has no way to write: a submission may print anything.
 _IMPOSSIBLE = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def write(verdict: Verdict) -> str:
+def write(verdict: GradeVerdict) -> str:
     """The document. A check without all of its points is a failure; where the machine failed, an error."""
     marks = verdict.marks.marks
     failed = [mark for mark in marks if not mark.passed]

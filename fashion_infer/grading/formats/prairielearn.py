@@ -3,13 +3,13 @@
 import json
 from typing import Any, Dict
 
-from ..verdict import FAILED, REFUSED, Verdict
+from ..verdict import FAILED, REFUSED, GradeVerdict
 from . import text
 
 _MOST = 1_000_000  # bytes: PrairieLearn refuses a document beyond
 
 
-def write(verdict: Verdict) -> str:
+def write(verdict: GradeVerdict) -> str:
     """The document. What this machine could not judge is not gradable; a submission that does not build is, at 0."""
     if verdict.status == FAILED:
         return json.dumps({"gradable": False, "message": f"The grader failed: {verdict.reason}", "format_errors": []})

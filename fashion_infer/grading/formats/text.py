@@ -4,10 +4,10 @@ from typing import List
 
 from ...system.text import shown
 from ..referee.findings import Finding
-from ..verdict import JUDGED, Verdict
+from ..verdict import JUDGED, GradeVerdict
 
 
-def write(verdict: Verdict) -> str:
+def write(verdict: GradeVerdict) -> str:
     """The verdict for whoever grades: everything."""
     lines = [f"{verdict.name}: {verdict.marks.points:g} of {verdict.marks.out_of:g} points"]
     if verdict.kernel:
@@ -44,7 +44,7 @@ def sentence(finding: Finding) -> str:
     return f"{finding.where}: {finding.text}" if finding.where else finding.text
 
 
-def for_student(verdict: Verdict) -> str:
+def for_student(verdict: GradeVerdict) -> str:
     """What the rubric lets a student see, beside the marks."""
     show, lines = verdict.rubric.show, []
     if verdict.status != JUDGED:
@@ -59,6 +59,6 @@ def for_student(verdict: Verdict) -> str:
     return "\n".join(lines)
 
 
-def message(verdict: Verdict, text: str) -> str:
+def message(verdict: GradeVerdict, text: str) -> str:
     """A mark's message as the rubric lets a student see it."""
     return text if verdict.rubric.show.diagnosis else ""

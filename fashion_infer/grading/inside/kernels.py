@@ -9,7 +9,7 @@ from typing import Any, Callable, Dict, NamedTuple
 from . import abi
 
 
-class Kernel(NamedTuple):
+class WorkerKernel(NamedTuple):
     """What was loaded."""
 
     run: Callable[[abi.Call], int]
@@ -20,7 +20,7 @@ class Kernel(NamedTuple):
     kept: Any = None
 
 
-def load(kind: str, path: str, gpu: bool) -> Kernel:
+def load(kind: str, path: str, gpu: bool) -> WorkerKernel:
     """Load a submission: from here on its code shares this process.
 
     Parameters
@@ -35,24 +35,24 @@ def load(kind: str, path: str, gpu: bool) -> Kernel:
     return {"plugin": _plugin, "c": _plain_c, "python": _python}[kind](path, gpu)
 
 
-def described(kernel: Kernel) -> Dict[str, Any]:
+def described(kernel: WorkerKernel) -> Dict[str, Any]:
     """What the referee is told."""
     return {name: getattr(kernel, name) for name in ("gpu", "host_memory", "zero_output", "batch_multiple")}
 
 
-def _plugin(path: str, gpu: bool) -> Kernel:
+def _plugin(path: str, gpu: bool) -> WorkerKernel:
     library = ctypes.CDLL(path)
     main = library.fops_kernel_plugin_main
     main.restype = ctypes.POINTER(abi.Description)
     found = main().contents
     run = found.run
-    return Kernel(
+    return WorkerKernel(
         lambda call: run(ctypes.byref(call)), found.backend == abi.GPU, bool(found.host_memory),
         bool(found.zero_output), found.batch_multiple, (library, found),
     )  # fmt: skip
 
 
-def _plain_c(path: str, gpu: bool) -> Kernel:
+def _plain_c(path: str, gpu: bool) -> WorkerKernel:
     function = ctypes.CDLL(path).conv_forward
     function.restype = None
     function.argtypes = [ctypes.c_void_p] * 3 + [ctypes.c_int] * 6 + ([ctypes.c_void_p] if gpu else [])
@@ -65,10 +65,10 @@ def _plain_c(path: str, gpu: bool) -> Kernel:
         call.op_seconds = -1.0 if gpu else time.perf_counter() - start
         return abi.OK
 
-    return Kernel(run, gpu, not gpu, False, 1)
+    return WorkerKernel(run, gpu, not gpu, False, 1)
 
 
-def _python(path: str, gpu: bool) -> Kernel:
+def _python(path: str, gpu: bool) -> WorkerKernel:
     import torch
 
     spec = importlib.util.spec_from_file_location("submission", path)
@@ -108,4 +108,4 @@ def _python(path: str, gpu: bool) -> Kernel:
         call.op_seconds = -1.0 if gpu else time.perf_counter() - start
         return abi.OK
 
-    return Kernel(run, gpu, not gpu, False, 1)
+    return WorkerKernel(run, gpu, not gpu, False, 1)

@@ -37,7 +37,7 @@ class Worker:
     def __init__(self, channel: socket.socket):
         self._channel = channel
         self._device: Optional[Any] = None
-        self._kernel: Optional[kernels.Kernel] = None
+        self._kernel: Optional[kernels.WorkerKernel] = None
         self._memory = 0
         self._calls = [abi.Call()]
         self._spin = False

@@ -9,9 +9,8 @@ from typing import List, NamedTuple, Optional, Tuple
 from ...errors import DeviceError
 from ...kernel_files import build as builds
 from ...system import cache_limits, compilers, installation, resources
-from ..rubric import Limits
-from ..sandbox import Box, Broken, Layers, run
-from ..sandbox import Limits as BoxLimits
+from ..rubric import RubricLimits
+from ..sandbox import Box, Broken, Layers, Limits, run
 from .archives import Refused
 from .submission import Submission
 
@@ -22,7 +21,7 @@ _PRINTED = 1 << 22
 _THREADS = 256
 
 
-class Plugin(NamedTuple):
+class BuiltSubmission(NamedTuple):
     """What the worker loads."""
 
     kind: str  # "plugin", "c" or "python": see `inside.kernels`
@@ -34,7 +33,9 @@ class Plugin(NamedTuple):
     packages: Tuple[str, ...] = ()  # folders of Python packages
 
 
-def build(submission: Submission, layers: Layers, limits: Limits, backend: str, unsandboxed: bool) -> Plugin:
+def build(
+    submission: Submission, layers: Layers, limits: RubricLimits, backend: str, unsandboxed: bool
+) -> BuiltSubmission:
     """Build a submission, or find what was built of it before.
 
     Parameters
@@ -62,15 +63,15 @@ def build(submission: Submission, layers: Layers, limits: Limits, backend: str, 
             raise DeviceError("submissions in Python need PyTorch: pip install torch")
         sites = tuple(path for path in sys.path if path.endswith("-packages") and Path(path).is_dir())
         # Triton compiles, with the system's compiler.
-        return Plugin("python", recognised.path, 0.0, host_memory, read=(*sites, *_SYSTEM), packages=sites)
+        return BuiltSubmission("python", recognised.path, 0.0, host_memory, read=(*sites, *_SYSTEM), packages=sites)
     if name == "prebuilt":
         plain = b"\0fops_kernel_plugin_main\0" not in recognised.path.read_bytes()
-        return Plugin("c" if plain else "plugin", recognised.path, 0.0, host_memory)
+        return BuiltSubmission("c" if plain else "plugin", recognised.path, 0.0, host_memory)
     arch = _needed(recognised)
 
     def boxed(command: List[str], place: Path) -> builds.Compiled:
         box = Box(
-            BoxLimits(limits.build_seconds, limits.build_memory, _DISK, _PRINTED, _THREADS, 1024),
+            Limits(limits.build_seconds, limits.build_memory, _DISK, _PRINTED, _THREADS, 1024),
             read=(*_SYSTEM, *_tools(command), str(submission.folder), *_ours()),
             write=(str(place),), processes=True, memory_files=True,
         )  # fmt: skip
@@ -87,7 +88,7 @@ def build(submission: Submission, layers: Layers, limits: Limits, backend: str, 
     except DeviceError as error:
         raise Refused(f"it does not build: {str(error).replace(f'{submission.folder}/', '')}") from None
     phases = recognised.format.adapter == "minidnn_phases.cu"
-    return Plugin("plugin", built.library, time.monotonic() - start, host_memory, phases, _linked(recognised))
+    return BuiltSubmission("plugin", built.library, time.monotonic() - start, host_memory, phases, _linked(recognised))
 
 
 def _needed(recognised) -> Optional[str]:

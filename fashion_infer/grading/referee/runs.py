@@ -8,7 +8,7 @@ looked at whole (`judging`).
 import time
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
-from ..intake.building import Plugin
+from ..intake.building import BuiltSubmission
 from ..rubric import Rubric
 from ..sandbox import Box, Broken, Layers, Limits
 from . import inputs
@@ -57,7 +57,7 @@ class Referee:
         Where.
     """
 
-    def __init__(self, plugin: Plugin, rubric: Rubric, seed: Seed, machine: Machine):
+    def __init__(self, plugin: BuiltSubmission, rubric: Rubric, seed: Seed, machine: Machine):
         self._plugin, self._rubric, self._machine = plugin, rubric, machine
         self._notes = Notes(rubric, seed)
         self._tensors: Any = None  # while it observes

@@ -9,7 +9,7 @@ from typing import Any, Dict, NamedTuple, Optional, Sequence
 
 from ...errors import DeviceError
 from ...graph.shapes import ConvolutionShape
-from ..intake.building import Plugin
+from ..intake.building import BuiltSubmission
 from ..sandbox import Box, Broken, Layers, start
 from ..sandbox.start import plan, python
 from .memory import Place
@@ -73,7 +73,7 @@ class Session:
             self.close()
             raise DeviceError(f"the sandbox failed: {error}; {printed[-300:].strip()}") from None
 
-    def load(self, plugin: Plugin, gpu: bool, device: Optional[Dict[str, Any]] = None) -> Dict[str, Any]:
+    def load(self, plugin: BuiltSubmission, gpu: bool, device: Optional[Dict[str, Any]] = None) -> Dict[str, Any]:
         """Load the submission: what it says of itself (`inside.kernels.described`).
 
         Raises

@@ -1,7 +1,23 @@
 """What is asked of submissions, for how many points, within which limits."""
 
-from .model import BACKENDS, BETWEEN, KINDS, PRECISIONS, Check, Limits, Rubric, Show, Timing, changed
+from .model import BACKENDS, BETWEEN, KINDS, PRECISIONS, Rubric, RubricCheck, RubricLimits, Show, Timing, changed
 from .reading import as_dict, default, default_text, of_dict, parse, read
 
-__all__ = ["BACKENDS", "BETWEEN", "KINDS", "PRECISIONS", "Check", "Limits", "Rubric", "Show", "Timing", "as_dict",
-           "changed", "default", "default_text", "of_dict", "parse", "read"]  # fmt: skip
+__all__ = [
+           "BACKENDS",
+           "BETWEEN",
+           "KINDS",
+           "PRECISIONS",
+           "Rubric",
+           "RubricCheck",
+           "RubricLimits",
+           "Show",
+           "Timing",
+           "as_dict",
+           "changed",
+           "default",
+           "default_text",
+           "of_dict",
+           "parse",
+           "read",
+]  # fmt: skip

@@ -9,7 +9,7 @@ BETWEEN = ("linear", "stepped")
 _MIB, _KIB = 1 << 20, 1 << 10
 
 
-class Check(NamedTuple):
+class RubricCheck(NamedTuple):
     """One line of the marks."""
 
     name: str
@@ -39,7 +39,7 @@ class Timing(NamedTuple):
     runs: int = 2
 
 
-class Limits(NamedTuple):
+class RubricLimits(NamedTuple):
     """How much a submission may take. Memory, disk and prints in bytes."""
 
     build_seconds: float = 120.0
@@ -66,12 +66,12 @@ class Rubric(NamedTuple):
     edition: str
     backend: str
     precision: str
-    checks: Tuple[Check, ...]
+    checks: Tuple[RubricCheck, ...]
     timing: Timing = Timing()
-    limits: Limits = Limits()
+    limits: RubricLimits = RubricLimits()
     show: Show = Show()
 
-    def checks_of(self, backend: str) -> List[Check]:
+    def checks_of(self, backend: str) -> List[RubricCheck]:
         """The checks for submissions of a backend."""
         return [check for check in self.checks if check.backend in ("any", backend)]
 

@@ -7,7 +7,7 @@ from typing import Any, Dict, Optional
 from ...checkpoints import editions
 from ...errors import UsageError
 from ...system import installation
-from .model import BACKENDS, BETWEEN, KINDS, PRECISIONS, Check, Limits, Rubric, Show, Timing
+from .model import BACKENDS, BETWEEN, KINDS, PRECISIONS, Rubric, RubricCheck, RubricLimits, Show, Timing
 
 _MOST_IMAGES = 100_000
 # CPU times differ more between machines than GPU times do: full points for twice, none from ten times what the plain
@@ -85,7 +85,7 @@ def of_dict(values: Dict[str, Any]) -> Rubric:
     if not isinstance(checks, list) or not checks:
         raise UsageError("a rubric has one [[check]] at least")
     limits = {}
-    for name, value in _numbers(values, "limits", {**Limits._field_defaults, **_UNITS}).items():
+    for name, value in _numbers(values, "limits", {**RubricLimits._field_defaults, **_UNITS}).items():
         field, unit = _UNITS.get(name, (name, 1))
         limits[field] = value * unit
     timing = _numbers(values, "timing", Timing._field_defaults)
@@ -98,7 +98,7 @@ def of_dict(values: Dict[str, Any]) -> Rubric:
     return Rubric(
         edition, _text(values, "backend", BACKENDS, "auto"), _text(values, "precision", PRECISIONS, "float32"),
         tuple(_check(check) for check in checks), Timing(**timing),
-        Limits(**{name: value if name.endswith("seconds") else int(value) for name, value in limits.items()}),
+        RubricLimits(**{name: value if name.endswith("seconds") else int(value) for name, value in limits.items()}),
         Show(**show),
     )  # fmt: skip
 
@@ -114,11 +114,11 @@ def as_dict(rubric: Rubric) -> Dict[str, Any]:
     }  # fmt: skip
 
 
-def _check(values: Any) -> Check:
+def _check(values: Any) -> RubricCheck:
     if not isinstance(values, dict):
         raise UsageError("a [[check]] is a table")
     name = _text(values, "name", None)
-    _known(values, Check._fields, f"check {name}: ")
+    _known(values, RubricCheck._fields, f"check {name}: ")
     kind = _text(values, "kind", KINDS)
     points = values.get("points", 0)
     n = values.get("n", [])
@@ -132,7 +132,7 @@ def _check(values: Any) -> Check:
     steps = values.get("steps", ())
     if kind == "time" and not _falling(steps):
         raise UsageError(f"check {name}: steps is a list of [ms, share], times rising, shares falling from 1 to 0")
-    return Check(
+    return RubricCheck(
         name, kind, points, _text(values, "backend", ("any", "cpu", "gpu"), "any"), counts,
         tuple((float(ms), float(share)) for ms, share in steps), _text(values, "between", BETWEEN, "linear"),
     )  # fmt: skip
