@@ -78,8 +78,8 @@ class _Arrivals:
         """Return how many times longer a job waits because of later submissions that are served before it.
 
         A job of the round that is being served is overtaken by nobody. One of a later round is, by submissions of
-        earlier rounds: they are assumed to arrive as in the last minute and to take `takes` seconds each. Nobody knows
-        for how long, so the factor is at most 2.
+        earlier rounds: they are assumed to arrive as in the last minute and to take `takes` seconds each. How
+        long that lasts is unknown, so the factor is at most 2.
         """
         before = [ago for round_of, ago in self._came if round_of < round_]
         if round_ <= self._serving or not before:

@@ -49,7 +49,7 @@ def stage(
         Where such folders lie. A folder's name is its content's digest: the same submission has the same one, and is
         built once.
     format, backend
-        To insist on, as `kernel_files.formats.recognise` takes them.
+        Format and backend to require, as `kernel_files.formats.recognise` takes them.
     file
         The kernel file's path in a folder or an archive; None to look for it.
 
