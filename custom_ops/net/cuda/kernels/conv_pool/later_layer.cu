@@ -239,8 +239,7 @@ __device__ __forceinline__ void consume(const Sizes& s, Shared& shared, const ui
       if (window < s.windows && m < s.M) put<kHalves>(s, to, m * s.windows + window, activate(s.activation, v));
     }
     bulk_fence();
-    __syncwarp();
-    if (lane == 0) barrier_arrive(&shared.done[state.stage]);
+    barrier_arrive(&shared.done[state.stage]);
   }
 }
 
@@ -257,7 +256,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
   if (threadIdx.x == 0) {
     for (int i = 0; i < kStages; ++i) {
       barrier_init(&shared.full[i], kProducerThreads);
-      barrier_init(&shared.done[i], kConsumers);
+      barrier_init(&shared.done[i], 32 * kConsumers);
     }
     barrier_init_end();
   }
