@@ -62,14 +62,18 @@ def medians(case):
 def steps():
     """The ladder on fa2017's layer: each step beside the one before it."""
     case, rows, before = measured("kernels")["cases"][0], [], None
-    for row in (row for row in case["rows"] if row["kind"] == "ours"):
+    for row in (row for row in case["rows"] if row["kind"] == "ours" and row["step"]):
         (path,) = (path for path in LADDER.glob(f"{row['step']:02d}_*") if path.is_dir() or path.suffix == ".cu")
         file, time = path.name + "/" * path.is_dir(), row["median_ms"]
         ratio = f"{before / time:.2f}" if before else ""
         rows.append([row["step"], f"[{file}]({file})", f"`{row['name']}`", row["summary"], f"{time:.3f}", ratio])
         before = time
     fill, cudnn = (medians(case)[name] for name in ("fill", "cudnn fp32"))
-    said = f"\nIn the same run, writing the output once took {fill:.3f} ms, and cuDNN {cudnn:.3f} ms.\n"
+    library = medians(case)["tensor-core"]
+    said = (
+        f"\nIn the same run, writing the output once took {fill:.3f} ms, cuDNN {cudnn:.3f} ms, and `tensor-core`, the\n"
+        f"library that `auto` takes from, {library:.3f} ms.\n"
+    )
     return table([">step", "file", "`--kernel`", "idea", ">ms", ">step before / this step"], rows) + said
 
 
@@ -134,7 +138,8 @@ def picture(measured):
     """The SVG of the first layer of a file of `bench conv --json`."""
     layer = measured["cases"][0]
     rows = {row["name"]: row for row in layer["rows"] if row["status"] == "ok"}
-    kernels = sorted((row for row in rows.values() if row["kind"] == "ours"), key=lambda row: row["step"])
+    ours = [row for row in rows.values() if row["kind"] == "ours"]
+    kernels = sorted(ours, key=lambda row: row["step"] or len(ours))
     bottom = TOP + ROW * len(kernels)
     shape, device = layer["shape"], measured["device"]["name"]
     title = f"{shape['B']:,} images, {shape['M']} filters of {shape['K']} x {shape['K']}, on an {device}"
@@ -156,7 +161,7 @@ def picture(measured):
         ]
     for index, row in enumerate(kernels):
         x, y = across(row["median_ms"]), TOP + ROW * index + ROW // 2
-        parts += [text(LEFT - 12, y + 4, f"{row['step']}. {row['name']}", "end")]
+        parts += [text(LEFT - 12, y + 4, f"{row['step']}. {row['name']}" if row["step"] else row["name"], "end")]
         parts += [f'<circle cx="{x:.1f}" cy="{y}" r="5"/>', text(x + 10, y + 4, f"{row['median_ms']:.3g}", "")]
     size = f'width="{WIDTH}" height="{bottom + 30}" viewBox="0 0 {WIDTH} {bottom + 30}"'
     body = "\n".join(parts)

@@ -30,7 +30,7 @@ class Bounded(NamedTuple):
 def times(kernel, n):
     """How many times the bound a CUDA kernel of float32 grade may reach: 1, or for the steps of the ladder that add an
     output's n products one after the other what as many roundings are (docs/precision.md, "Plain chains")."""
-    if kernel in ("auto", "tensor-core", "few-products"):
+    if kernel in ("auto", "tensor-core", "tensor-core-tile", "few-products"):
         return 1.0
     if kernel.startswith("tensor-core/") and kernel != "tensor-core/column-strips":  # which has one long chain
         return 1.0

@@ -7,7 +7,7 @@ from ..judging import reference
 from ..kernel_files import formats, paths
 from ..kernel_files.loading import LoadedKernel, load, names_of_loaded
 from ..library import kernels as library
-from . import checking, layers, user_kernels
+from . import checking, layers, peers, user_kernels
 from .protocol import Benchmark, Trial
 from .records import CONVOLUTIONS, COPY, DEVICE, FILL, LIMIT, MEMORY, OURS, BenchCase, Measurement
 from .timing import Contender
@@ -19,7 +19,7 @@ class Convolutions(Benchmark):
     """Convolutions of editions, or of a set of layers; kernels of the library and kernel files."""
 
     name = CONVOLUTIONS
-    peers = ("cudnn", "torch", "mxnet", "onnxruntime")
+    peers = peers.CONVOLUTION
 
     def check(self) -> None:
         """Find the layers and the kernels; kernel files are built and loaded."""
@@ -67,14 +67,14 @@ class Convolutions(Benchmark):
         limits = work.limits()
         case.rows += [Measurement(name, LIMIT, summary=_LIMITS[name]) for name in _names(limits)]
         timed = [limit for limit, _ in limits]
-        table = {info.name: (step, info) for step, info in enumerate(library.table(self.machine.backend), 1)}
+        table = {info.name: info for info in library.table(self.machine.backend)}
+        steps = library.steps(self.machine.backend)
         for name in dict.fromkeys(case.auto if name == "auto" else name for name in self._kernels):
             if isinstance(name, LoadedKernel):
                 row = user_kernels.row_of(name)
                 contender = user_kernels.checked(self.machine.backend, work, row, name, picked, want, x, weight)
             else:
-                step, info = table[name]
-                row = Measurement(name, OURS, step, info.summary, info.precision)
+                row = Measurement(name, OURS, steps.get(name), table[name].summary, table[name].precision)
                 contender = checking.checked(self.machine.backend, work, row, picked, want, x, weight)
             case.rows.append(row)
             timed += [contender] if contender else []

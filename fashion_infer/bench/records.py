@@ -42,7 +42,7 @@ class Measurement:
 
     name: str
     kind: str  # "ours", "peer" or "limit"
-    step: Optional[int] = None  # a kernel's place in the library's table, from 1
+    step: Optional[int] = None  # of the ladder, from 1, where the kernel is one
     summary: str = ""  # a kernel's idea; what a limit does
     precision: str = ""  # of ours: "float32", "tf32" or "fp16"; of a kernel file its class, as it was seen
     status: str = OK  # "ok", "wrong" or "skipped" (ours does not take this case)

@@ -1,6 +1,7 @@
 """The library's convolution kernels: their tables, and one convolution outside MXNet, for tests and benchmarks."""
 
-from typing import Any, Callable, List, NamedTuple, Optional, Sequence, Tuple
+import itertools
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -26,6 +27,13 @@ def table(backend: str = "cpu") -> List[Kernel]:
         check(load().fops_kernel_describe(BACKENDS[backend], index, info))
         kernels.append(Kernel(*(getattr(info, field).decode() for field in Kernel._fields)))
     return kernels
+
+
+def steps(backend: str = "cpu") -> Dict[str, int]:
+    """The steps of a backend's ladder by kernel name, counted from 1: the kernels before `tensor-core`, the library of
+    variants behind the CUDA ladder."""
+    names = itertools.takewhile(lambda name: name != "tensor-core", (kernel.name for kernel in table(backend)))
+    return {name: step for step, name in enumerate(names, 1)}
 
 
 def check_kernel(kernel: str, backend: str) -> None:

@@ -131,6 +131,7 @@ def chosen_on_the_cpu(conv, folder):
 def chosen_on_the_gpu(conv, folder):
     """The same: a predicate answers by a bit of M, so that every choice is met."""
     text = (conv / "cuda" / "kernels.h").read_text(encoding="utf-8")
+    text += "FOPS_RUN(run_tensor_core); bool takes_tensor_core(const fops_conv&);"  # of conv/hopper/table.h
     arguments = "const fops_conv&, const void*, const float*, float*, void*"
     stand_ins = [
         f"fops_status {name}({arguments}) {{ return FOPS_OK; }}" for name in re.findall(r"FOPS_RUN\((run_\w+)\);", text)

@@ -19,8 +19,7 @@ using namespace fops::hopper;
 
 // Variants that need wgmma, and those with a kernel for a single product of halves: a bit for each.
 constexpr unsigned bit(Variant v) { return 1u << static_cast<int>(v); }
-constexpr unsigned kHopper = bit(Variant::shifted_filters) | bit(Variant::column_major_split) |
-    bit(Variant::output_row_pairs) | bit(Variant::column_major_tiles) | bit(Variant::register_weights) |
+constexpr unsigned kHopper = bit(Variant::shifted_filters) | bit(Variant::output_row_pairs) | bit(Variant::column_major_tiles) | bit(Variant::register_weights) |
     bit(Variant::warpgroup_images) | bit(Variant::image_bands);
 constexpr unsigned kHalf = bit(Variant::shifted_filters) | bit(Variant::quad_columns) | bit(Variant::pixel_columns) |
     bit(Variant::column_strips) | bit(Variant::any_shape) | bit(Variant::channel_quads);
@@ -29,7 +28,8 @@ int main(int, char** arguments) {
   std::mt19937 random(std::atoi(arguments[1]));
   const auto below = [&](int n) { return static_cast<int>(random() % n); };
   for (int i = 0; i < 200000; ++i) {
-    const fops_conv c{1 + below(9), 1 + below(70), 30, 30, 1 + below(70), 1 + below(9),
+    const int side = 10 + below(60);
+    const fops_conv c{1 + below(9), 1 + below(70), side, side, 1 + below(70), 1 + below(9),
                       below(2) ? FOPS_FLOAT32 : FOPS_UINT8};
     const bool half = below(2);
     const int major = 8 + below(3);
@@ -49,11 +49,21 @@ int main(int, char** arguments) {
       continue;
     }
     if (!(allowed & bit(chosen))) fail("does not run this");
-    // A special variant goes before the two general ones, and these have their own rule.
+    // Before Hopper, and there where wgmma would compute mostly nothing, channel_quads goes before any_shape; a special
+    // variant goes before both, but for the latter case.
     const unsigned general = bit(Variant::any_shape) | bit(Variant::channel_quads);
+    const bool wgmma = major == 9 && !half && c.x_type == FOPS_FLOAT32;
+    const int64_t outputs = (side - c.K + 1) * (side - c.K + 1);
+    const bool empty = (outputs <= 144 && c.C <= 32 && c.C * c.M <= (c.K <= 5 ? 256 : 64)) ||
+                       (outputs <= 24 * 24 && c.C <= 4 && c.M <= 8 && c.K >= 5);
+    const unsigned one_channel =
+        bit(Variant::shifted_filters) | bit(Variant::quad_columns) | bit(Variant::pixel_columns);
+    if (wgmma && empty && (allowed & bit(Variant::channel_quads)) && !(allowed & one_channel)) {
+      if (chosen != Variant::channel_quads) fail("tiles that are mostly empty");
+      continue;
+    }
     if ((allowed & ~general) && (general & bit(chosen))) fail("a general variant before a special one");
     if (allowed == general) {
-      const bool wgmma = major == 9 && !half && c.x_type == FOPS_FLOAT32;
       const bool few = c.C * c.K * c.K <= (c.M <= 24 ? 600 : 320) && (c.C < 32 || c.M <= 16);
       if ((chosen == Variant::channel_quads) != (few && !wgmma)) fail("the wrong general variant");
     }

@@ -10,7 +10,7 @@ st = hypothesis.strategies
 pytestmark = pytest.mark.gpu
 NAMES = [name for name, _ in library.kernels()] or ["none"]
 PRECISION = dict(library.kernels())
-# Steps 12 and 13; their variants, "tensor-core/NAME", take some shapes only.
+# The library of variants, in both precisions; each variant, "tensor-core/NAME", takes some shapes only.
 TENSOR_CORE = [name for name in NAMES if name in ("tensor-core", "tensor-core-half")]
 
 
@@ -47,6 +47,12 @@ def images(torch, shape, kind, seed=0):
     return pixels.to(torch.uint8 if kind == "uint8" else torch.float32)
 
 
+def skip_unless_taken(name, x, k):
+    """Variants take some shapes only."""
+    if not library.takes(name, library.conv_of(x, k)):
+        pytest.skip(library.message())
+
+
 def weights(torch, shape, seed=1):
     return torch.randn(shape, generator=torch.Generator("cuda").manual_seed(seed), device="cuda")
 
@@ -57,8 +63,7 @@ def weights(torch, shape, seed=1):
 def test_course_layer(torch, name, layer, kind):
     C, H, W, M, K = library.COURSE_LAYERS[layer]
     x, k = images(torch, (257, C, H, W), kind), weights(torch, (M, C, K, K))
-    if not library.takes(name, library.conv_of(x, k)):
-        pytest.skip(library.message())
+    skip_unless_taken(name, x, k)
     limit = library.TOLERANCE[PRECISION[name]]
     if layer == "fa2017" and PRECISION[name] == "float32":
         limit = 2e-6
@@ -177,6 +182,7 @@ def test_infinities_and_nan_stay_in_their_windows(torch, name):
 @pytest.mark.parametrize("name", NAMES)
 def test_weights_changed_between_calls_are_seen(torch, name):
     x, k = images(torch, (64, 1, 28, 28), "pixels"), weights(torch, (50, 1, 5, 5))
+    skip_unless_taken(name, x, k)
     for seed in range(3):
         k.copy_(weights(torch, (50, 1, 5, 5), seed))
         assert error(torch, x, k, forward(torch, name, x, k)) <= library.TOLERANCE[PRECISION[name]]
@@ -188,6 +194,7 @@ def test_two_streams_at_once(torch, name):
     x = images(torch, (500, 1, 28, 28), "pixels")
     ks = [weights(torch, (50, 1, 5, 5), seed) for seed in range(2)]
     ys = [torch.empty(500, 50, 24, 24, device="cuda") for _ in range(2)]
+    skip_unless_taken(name, x, ks[0])
     torch.cuda.synchronize()
     for _ in range(5):
         for stream, k, y in zip(streams, ks, ys):
@@ -215,6 +222,7 @@ def test_a_stream_of_cupy(torch):
 @pytest.mark.parametrize("name", NAMES)
 def test_no_memory_is_lost(torch, name):
     x, k = images(torch, (20, 1, 28, 28), "pixels"), weights(torch, (50, 1, 5, 5))
+    skip_unless_taken(name, x, k)
     y = forward(torch, name, x, k)
     torch.cuda.synchronize()
     before = torch.cuda.mem_get_info()[0]

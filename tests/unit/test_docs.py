@@ -65,7 +65,7 @@ def test_every_file_that_a_page_names_exists(page):
 
 def test_every_step_has_a_section_with_its_file_and_picture():
     page = (LADDER / "README.md").read_text(encoding="utf-8")
-    steps = range(1, len(reference.own_kernels("gpu")) + 1)
+    steps = range(1, reference.own_kernels("gpu").index("tensor-core") + 1)  # the library behind the ladder
     for step in steps:
         assert list(LADDER.glob(f"{step:02d}_*")) and f"\n## {step}. " in page
         (picture,) = re.findall(rf"!\[Step {step}\]\((pictures/{step:02d}_\w+\.svg)\)", page)

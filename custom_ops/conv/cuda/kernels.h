@@ -18,7 +18,7 @@ FOPS_RUN(run_constant_weights);
 FOPS_RUN(run_im2col_gemm);
 FOPS_RUN(run_implicit_gemm);
 FOPS_RUN(run_register_tile);
-FOPS_RUN(run_tensor_core);
+FOPS_RUN(run_tensor_core_tile);
 FOPS_RUN(run_tensor_core_half);
 FOPS_RUN(run_few_products);
 
@@ -30,7 +30,7 @@ bool takes_image_in_shared(const fops_conv&);
 bool takes_compile_time(const fops_conv&);
 bool takes_unrolled(const fops_conv&);
 bool takes_register_tile(const fops_conv&);
-bool takes_tensor_core(const fops_conv&);
+bool takes_tensor_core_tile(const fops_conv&);
 bool takes_few_products(const fops_conv&);
 
 }  // namespace fops

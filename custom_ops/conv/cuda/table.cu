@@ -1,4 +1,4 @@
-// The table of CUDA kernels, in the order of the ladder, and the choice that "auto" makes.
+// The table of CUDA kernels, the ladder first, and the choice that "auto" makes.
 #include "conv/cuda/table.h"
 
 #include <vector>
@@ -37,12 +37,16 @@ constexpr Kernel kKernels[] = {
     {"register-tile", "direct, register-tiled in outputs and filters, 16-byte stores",
      "K of 3 or 5; image and weights within 99 KB of shared memory", "float32", takes_register_tile,
      run_register_tile},
-    {"tensor-core", "tensor cores on split operands, corrected to float32 grade", kTensor, "float32",
-     takes_tensor_core, run_tensor_core},
+    {"tensor-core-tile", "tensor cores on split operands: one channel, tiles of 8 filters by 8 outputs",
+     "one channel, K of 3, 5 or 7, at most 512 filters; image and weights within 96 KB of shared memory", "float32",
+     takes_tensor_core_tile, run_tensor_core_tile},
     {"tensor-core-half", "tensor cores, operands rounded to half", kTensor, "fp16", takes_tensor_core,
      run_tensor_core_half},
     {"few-products", "a thread's inputs in registers, filter after filter",
      "at most 36 products per output (channels x K x K)", "float32", takes_few_products, run_few_products},
+    // Behind the ladder: the library of conv/hopper/.
+    {"tensor-core", "tensor cores on split operands, the fastest variant for the shape", kTensor, "float32",
+     takes_tensor_core, run_tensor_core},
 };
 
 constexpr int kCount = sizeof kKernels / sizeof *kKernels;
@@ -51,9 +55,14 @@ constexpr const Kernel &kImplicitGemm = line_of(kKernels, run_implicit_gemm),
                        &kTensorCore = line_of(kKernels, run_tensor_core),
                        &kFewProducts = line_of(kKernels, run_few_products);
 
-// A 5x5 layer over one channel with up to so many outputs per filter is step 14's, whose single images are faster
-// there. With more outputs and thousands of images tensor cores take half of its time.
-constexpr int kSmallPlane = 128;
+// Where step 14 takes a shape and tensor cores are faster: 5x5 over one channel, but for planes of up to so many
+// outputs, whose single images are faster in step 14; on Hopper also few 3x3 filters over four channels.
+constexpr int kSmallPlane = 128, kLargePlane = 26 * 26;
+bool suits_tensor_cores(const fops_conv& c, int major) {
+  const int64_t outputs = out_h(c) * out_w(c);
+  const bool four_channels = c.C == 4 && c.K == 3 && c.M <= 32 && outputs >= kLargePlane && c.x_type == FOPS_FLOAT32;
+  return (c.C == 1 && c.K == 5 && outputs > kSmallPlane) || (four_channels && major == 9);
+}
 
 // The batch size does not matter: an image's result has the same bits in every batch. On the H200 every layer
 // ran fastest in this order; a GPU before sm_80 has no mma of this shape. Without a device (fops_conv_check on a build
@@ -65,7 +74,7 @@ const Kernel* choose(const fops_conv& c) {
     cudaGetLastError();
     major = 8;
   }
-  if (takes_few_products(c) && !(c.C == 1 && c.K == 5 && out_h(c) * out_w(c) > kSmallPlane)) return &kFewProducts;
+  if (takes_few_products(c) && !suits_tensor_cores(c, major)) return &kFewProducts;
   if (major >= 8 && takes_tensor_core(c)) return &kTensorCore;
   if (takes_register_tile(c)) return &kRegisterTile;
   return takes_any(c) ? &kImplicitGemm : nullptr;

@@ -26,7 +26,6 @@ constexpr Traits kTraits[kVariants] = {
     {false, true},   // quad_columns
     {false, true},   // pixel_columns
     {false, false},  // pointwise
-    {true, false},   // column_major_split
     {true, false},   // output_row_pairs
     {true, false},   // column_major_tiles
     {true, false},   // register_weights
@@ -42,15 +41,24 @@ bool is_candidate(Variant variant, bool half, int major) {
   return (!traits.hopper_only || major == 9) && (!half || traits.half);
 }
 
-// Relative time; only the order counts. Specialised variants were measured faster than general ones on all that they
-// take (docs/notebook.md), so that a variant's cost is its place in the table. One pair depends on the shape: without
-// wgmma's float32 path, channel_quads computes as many filters as there are, where any_shape computes 32 at a time.
+// Where wgmma's tiles would be mostly empty: planes of few outputs, or few filters over few channels.
+bool leaves_tiles_empty(const fops_conv& c) {
+  const int64_t outputs = out_h(c) * out_w(c);
+  const bool small_planes = outputs <= 144 && c.C <= 32 && c.C * c.M <= (c.K <= 5 ? 256 : 64);
+  const bool few_filters = outputs <= 24 * 24 && c.C <= 4 && c.M <= 8 && c.K >= 5;
+  return small_planes || few_filters;
+}
+
+// Relative time; only the order counts. Specialised variants were measured faster than general ones on nearly all that
+// they take (docs/notebook.md), so that a variant's cost is its place in the table. One depends on the shape:
+// channel_quads, with mma.sync, computes as many filters and outputs as there are.
 double cost(Variant variant, const fops_conv& c, bool half, int major) {
   const double place = static_cast<int>(variant);
   if (variant != Variant::channel_quads) return place;
-  const bool wgmma_is_faster = major == 9 && !half && c.x_type == FOPS_FLOAT32;
+  if (major == 9 && !half && c.x_type == FOPS_FLOAT32)
+    return leaves_tiles_empty(c) ? static_cast<int>(Variant::pointwise) - 0.5 : place;
   const bool few_products = c.C * c.K * c.K <= (c.M <= 24 ? 600 : 320) && (c.C < 32 || c.M <= 16);
-  return few_products && !wgmma_is_faster ? static_cast<int>(Variant::any_shape) - 0.5 : place;
+  return few_products ? static_cast<int>(Variant::any_shape) - 0.5 : place;
 }
 
 }  // namespace

@@ -18,7 +18,6 @@ enum class Variant {
   quad_columns,
   pixel_columns,
   pointwise,
-  column_major_split,
   output_row_pairs,
   column_major_tiles,
   register_weights,

@@ -31,9 +31,6 @@ enum NamedBarrier : int {
   kRowPairsWeights = 4,  // behind the warpgroups' own
   kRowPairsProducers = 5,
 
-  kColumnSplitFallback = 1,
-  kColumnSplitWeights = 2,
-
   kColumnTilesProducers = 1,  // 1 and 2: a team each, as below
   kColumnTilesFallback = 3,
   kColumnTilesWeights = 7,

@@ -1,4 +1,5 @@
-// The table of variants, a row each, and what calls them: step 12, step 13, and the fused mode's dense layers.
+// The table of variants, a row each, and what calls them: the kernel `tensor-core`, step 13, and the fused mode's dense
+// layers.
 #include "conv/hopper/table.h"
 #include "conv/cuda/table.h"
 
@@ -32,10 +33,6 @@ constexpr VariantRow kRows[] = {
      HalvesOrder::none},
     {Variant::pointwise, "pointwise", "weights in registers, one launch per call", "64 to 128 float32 channels, K of 1",
      takes_pointwise, float32_only<run_pointwise>, nullptr, HalvesOrder::none},
-    {Variant::column_major_split, "column-major-split",
-     "column-major tiles; one warpgroup multiplies high halves, one low halves",
-     "on Hopper: 11 or 12 float32 channels, 17 to 24 filters of 5x5, outputs at least 8 wide", takes_column_major_split,
-     float32_only<run_column_major_split>, run_output_row_pairs, HalvesOrder::side_by_side},
     {Variant::output_row_pairs, "output-row-pairs", "a position is a column of two outputs",
      "on Hopper: 11 or 12 float32 channels, 17 to 24 filters, K of 5 or 7", takes_output_row_pairs,
      float32_only<run_output_row_pairs>, run_output_row_pairs, HalvesOrder::side_by_side},
@@ -120,10 +117,20 @@ fops_status run_on_tensor_cores(bool half, const fops_conv& c, const void* x, co
   return row_of(variant).run(c, half, x, k, y, static_cast<cudaStream_t>(stream));
 }
 
-// Variants for Hopper alone are not asked: nearly all of their shapes are any_shape's as well.
-bool takes_on_tensor_cores(const fops_conv& c) { return variant_for(c, false, 0) != Variant::none; }
+fops_status check_tensor_cores(const char* kernel) {
+  int major = 0;
+  FOPS_TRY(compute_capability(&major));
+  return check_gpu(major, kernel);
+}
 
 }  // namespace hopper
+
+// Variants for Hopper alone are not asked: nearly all of their shapes are any_shape's as well.
+bool takes_tensor_core(const fops_conv& c) { return hopper::variant_for(c, false, 0) != hopper::Variant::none; }
+
+fops_status run_tensor_core(const fops_conv& c, const void* x, const float* k, float* y, void* stream) {
+  return hopper::run_on_tensor_cores(false, c, x, k, y, stream);
+}
 
 HalvesOrder halves_order(const fops_conv& c) {
   int major = 0;

@@ -2,8 +2,9 @@
 
 #include <cmath>
 
-#include "conv/cuda/kernels.h"
+#include "conv/cuda/halves_out.h"
 #include "conv/dispatch.h"
+#include "conv/hopper/table.h"
 #include "net/cuda/kernels/recompute.h"
 
 namespace fops {

@@ -45,13 +45,17 @@ __host__ __device__ constexpr int tiles_with_high(int groups) { return (groups +
 struct Tiling {
   int rows;   // output rows per band
   int bands;  // bands per image
+  int chain;  // steps of a chain, at most
   uint32_t inverse_OW;
 };
 
 // Steps whose sums the tensor cores add up before ordinary additions take them over. mma.sync adds 16 products in two
-// lots, each cut off toward zero: of n steps of one sign up to 2 n + 1 units of 2^-24, beside up to 4 for the product
-// of the low halves, where the bound allows 4 + 4 sqrt(n). 125 equal products, 8 steps, came to 15.7 of 15.2.
-constexpr int kMaxChain = 6;
+// lots, each cut off toward zero: of s steps of one sign up to 2 s + 1 units of 2^-24, beside up to 4 for the product
+// of the low halves, where the bound allows 4 + sqrt(products). 125 equal products in one chain of 8 steps came to 15.7
+// of 15.2, 100 in chains of 6 to 1.1 times the bound.
+constexpr int max_chain(int64_t products) {
+  return products >= 169 ? 6 : products >= 121 ? 5 : products >= 81 ? 4 : 3;
+}
 
 // A block stays on its SM with all weights split in shared memory and walks over bands of images. Pixels
 // are the columns of the product.
@@ -164,7 +168,7 @@ __global__ void __launch_bounds__(32 * max_warps(kGroups), min_blocks(kGroups))
       if (kWeightsAhead) load_weights(0, w_next);
       int offset = offsets[4 + t];
       for (int begin = 0, end; begin < depth; begin = end) {
-        end = kLong ? min(begin + kMaxChain, depth) : depth;
+        end = kLong ? min(begin + tiling.chain, depth) : depth;
 #pragma unroll 2
         for (int step = begin; step < end; ++step) {
           if (!kWeightsAhead) load_weights(step, w_next);
@@ -265,13 +269,14 @@ fops_status run(const fops_conv& c, const float* x, const float* k, float* y, cu
   Tiling tiling;
   tiling.rows = static_cast<int>(band_rows(c, limit));
   tiling.bands = static_cast<int>(ceil_div(d.OH, tiling.rows));
+  tiling.chain = max_chain(c.C * c.K * c.K);
   tiling.inverse_OW = inverse_of(d.OW);
   const int warps = warps_for(kGroups, tiling.rows, d.OW);
   const size_t shared = shared_bytes(c, tiling.rows, warps);
   const bool vector = d.OH * d.OW % 4 == 0 && (tiling.bands == 1 || tiling.rows * d.OW % 4 == 0) &&
                       reinterpret_cast<uintptr_t>(y) % 16 == 0;
   if constexpr (!kHalf && !kLong)
-    if (steps(c.C, c.K) > kMaxChain) return run<kGroups, kHalf, true>(c, x, k, y, stream);
+    if (steps(c.C, c.K) > tiling.chain) return run<kGroups, kHalf, true>(c, x, k, y, stream);
   auto* kernel = tensor_core_channel_quads<kGroups, kHalf, kLong>;
   FOPS_TRY(allow_shared(kernel, shared));
   unsigned grid = 0;

@@ -1,5 +1,4 @@
-// What column_major_tiles.cu and column_major_split.cu share: tasks of 64 columns of outputs, the order in which
-// weights are split, and the fallback.
+// column_major_tiles.cu: tasks of 64 columns of outputs, the order in which weights are split, and the fallback.
 #pragma once
 
 #include <algorithm>

@@ -232,7 +232,7 @@ bool tiling_for(const fops_conv& c, Tiling* tiling) {
     if (!chunks_of(C, K, narrow, &one.chunks)) continue;
     one.chunks.per_chunk = one.chunks.slots();
     one.steps = one.chunks.steps_of(0);
-    one.chain = max_chain_steps(C * K * K);
+    one.chain = C * K * K < kMinProducts ? kMaxSteps : max_chain_steps(C * K * K);  // few products are one chain
     if (one.steps > kMaxSteps || !cut(c, 1, &one)) continue;
     // To stage a slot takes as long as two steps, and bands stage the rows between them twice.
     const float cost = one.steps + 2.0f * one.chunks.slots() * (one.rows + K - 1) / one.rows;
