@@ -12,7 +12,7 @@ import numpy as np
 
 from ..errors import UsageError
 from ..library import kernels as library
-from . import checking, exact, request, standings
+from . import checking, exact, peers, request, standings
 from .layers import IMAGE_CHANNELS
 from .protocol import Benchmark, Trial
 from .records import (
@@ -39,7 +39,6 @@ MAX_BYTES = 2 * 10**9
 BATCHES = {"gpu": (1, 100, LARGEST), "cpu": (1, 100)}  # by default: on a CPU 2 GB take minutes
 SAMPLE = 300
 _MIN_RUNS, _MAX_RUNS = 3, 20
-_USUAL_PEERS = "cudnn,mxnet,onnxruntime"
 
 Batch = Union[int, str]
 
@@ -108,7 +107,7 @@ class Grid(Benchmark):
     """`auto` at points of the grid."""
 
     name = CONVOLUTIONS
-    peers = ("cudnn", "mxnet", "onnxruntime", "torch")
+    peers = peers.CONVOLUTION
     result_type = GridResult
 
     def cases(self) -> List[BenchCase]:
@@ -122,8 +121,8 @@ class Grid(Benchmark):
         ]
 
     def usual_peers(self) -> str:
-        """cuDNN on a GPU, MXNet and ONNX Runtime on a CPU."""
-        return _USUAL_PEERS
+        """Those of the grid."""
+        return ",".join(peer.name for peer in self.peers if peer.in_grid)
 
     def options(self) -> Dict[str, Any]:
         """The options that measure this again."""

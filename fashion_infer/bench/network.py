@@ -8,7 +8,7 @@ from ..checkpoints import editions
 from ..errors import DeviceError, UsageError
 from ..judging import reference
 from ..library.fused import FusedNetwork
-from . import random_network, request
+from . import peers, random_network, request
 from .protocol import Benchmark, Trial
 from .random_network import RandomNetwork
 from .records import HOST, NETWORKS, OK, OURS, SKIPPED, STAGE, WRONG, BenchCase, LogitsCheck, Measurement
@@ -45,7 +45,7 @@ class Networks(Benchmark):
     """Whole networks of editions with random weights, at every precision, from every place."""
 
     name = NETWORKS
-    peers = ("torch", "torch-compile", "onnxruntime", "mxnet")
+    peers = peers.NETWORK
 
     def check(self) -> None:
         """Find the editions."""

@@ -7,10 +7,11 @@ peers, clocks, rows, ratios, what is left out, and errors of frameworks.
 import functools
 import time
 from dataclasses import dataclass
-from typing import Any, Callable, ClassVar, Dict, List, Optional, Tuple, Type, Union
+from typing import Any, Callable, ClassVar, Dict, List, Optional, Sequence, Type, Union
 
 from ..errors import DeviceError
 from ..library import build
+from . import peers as others
 from . import request as requests
 from .machines import open_machine
 from .records import PEER, BenchCase, BenchResult, LogitsCheck, Measurement
@@ -38,7 +39,7 @@ class Benchmark:
     """
 
     name: ClassVar[str]  # the command: `bench NAME`
-    peers: ClassVar[Tuple[str, ...]]  # that it knows
+    peers: ClassVar[Sequence[others.Peer]]  # that it knows
     result_type: ClassVar[Type[BenchResult]] = BenchResult
 
     def __init__(self, request: BenchRequest):
@@ -103,7 +104,7 @@ class Benchmark:
         """
         self.check()
         request = self.request
-        asked = requests.peer_names(request.against or self.usual_peers(), self.peers)
+        asked = requests.peer_names(request.against or self.usual_peers(), others.names(self.peers))
         requests.check_numbers(request)
         self.machine = open_machine(request.backend, request.device)
         cases = self.cases()
@@ -140,7 +141,7 @@ class Benchmark:
 
     def _empty(self, cases: List[BenchCase], peers: List[str]) -> BenchResult:
         request = self.request
-        identity, versions = self.machine.describe([name for name in peers if requests.package_of(name)])
+        identity, versions = self.machine.describe([name for name in peers if others.named(name).package])
         command = requests.command(self.name, request.backend, self.options())
         return self.result_type(
             self.name,

@@ -5,9 +5,7 @@ import shlex
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from ..errors import DeviceError, UsageError
-
-# The package that a peer needs, where it is not called as the peer is; None where the machine looks for itself.
-_PACKAGES = {"cudnn": None, "torch-compile": "torch"}
+from . import peers as others
 
 
 class BenchRequest(NamedTuple):
@@ -89,7 +87,7 @@ def available(
     """
     present, missing = [], {}
     for name in peers:
-        package = package_of(name)
+        package = others.named(name).package
         if name not in here:
             if asked:
                 missing[name] = f"it is no peer on the {backend.upper()}"
@@ -98,11 +96,6 @@ def available(
         else:
             present.append(name)
     return present, missing
-
-
-def package_of(peer: str) -> Optional[str]:
-    """The package that a peer is imported from; None where the machine looks for itself."""
-    return _PACKAGES.get(peer, peer)
 
 
 def command(what: str, backend: str, options: Mapping[str, Any]) -> str:

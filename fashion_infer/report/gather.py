@@ -7,7 +7,7 @@ from datetime import datetime, timezone
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple, TypeVar
 
 from .. import devices, doctor, pipeline, verification
-from ..bench import ceilings
+from ..bench import ceilings, peers
 from ..bench.conv import Convolutions
 from ..bench.network import BATCHES, Networks
 from ..bench.records import BenchResult
@@ -30,7 +30,6 @@ _REPEAT = 8
 # would be 60 times. The quick way's 100 runs are the fewest that have a 99th percentile.
 _BATCHES = {"cpu": (1, 16, 256, 2000), "gpu": BATCHES}
 _QUICK_BATCHES, _QUICK_RUNS = {"cpu": (1, 8, 64), "gpu": (1, 16, 1000)}, 100
-_PEERS = {"cpu": "torch,onnxruntime,mxnet", "gpu": "torch"}  # not torch-compile: minutes a batch size on a GPU
 
 # The parts of a report, each with the share of the time that is over when it begins, as --quick took on two cores.
 PARTS = {
@@ -225,7 +224,8 @@ def _convolutions(request: ReportRequest, edition: str, backend: str) -> BenchRe
 
 def _networks(request: ReportRequest, edition: str, backend: str) -> BenchRequest:
     batches, repeat = (_QUICK_BATCHES, _QUICK_RUNS) if request.quick else (_BATCHES, None)
-    return BenchRequest((edition,), backend, request.device, _PEERS[backend], batches[backend], repeat)
+    against = ",".join(peer.name for peer in peers.NETWORK if peer.in_report and backend in peer.network)
+    return BenchRequest((edition,), backend, request.device, against, batches[backend], repeat)
 
 
 def _profile(request, model, backend, result) -> profiles.ReportProfile:

@@ -11,10 +11,9 @@ from ... import _mxnet
 from ...graph.layers import walk
 from ...kernel_files.loading import LoadedKernel
 from ...library import build, kernels, thread_pool
-from ..peers import mxnet, onnxruntime, torch, torch_compile
+from .. import peers as others
 from ..random_network import RandomNetwork
 from ..records import COPY, FILL, MEMORY, ConvolutionShape
-from ..request import package_of
 from ..timing import Contender, WallClock
 from ..user_kernels import FileContender, LogClock
 from .memory import check_memory, proc
@@ -29,17 +28,8 @@ class Cpu:
 
     backend = "cpu"
     precisions = ("float32",)
-    convolution_peers: ClassVar[Dict[str, Callable]] = {
-        "mxnet": mxnet.convolution,
-        "torch": torch.convolution,
-        "onnxruntime": onnxruntime.convolution,
-    }
-    network_peers: ClassVar[Dict[str, Callable]] = {
-        "torch": torch.network,
-        "torch-compile": torch_compile.network,
-        "onnxruntime": onnxruntime.network,
-        "mxnet": mxnet.network,
-    }
+    convolution_peers: ClassVar[Dict[str, Callable]] = others.convolutions("cpu")
+    network_peers: ClassVar[Dict[str, Callable]] = others.networks("cpu")
     convolution_defaults = 1000, 12
     network_repeat = 12
     point_seconds = 1.0
@@ -53,7 +43,7 @@ class Cpu:
     def describe(self, peers: Sequence[str]) -> Tuple[Dict, Dict]:
         """The machine's identity, and versions."""
         device = {"name": _cpu_name(), "instructions": build.cpu_isa(), "threads": self.threads}
-        packages = dict.fromkeys(package_of(peer) for peer in peers)
+        packages = dict.fromkeys(others.named(peer).package for peer in peers)
         return device, {"numpy": np.__version__, **{package: _version(package) for package in packages}}
 
     def check_convolution(self, shape: ConvolutionShape) -> None:
@@ -90,7 +80,7 @@ class Cpu:
         """Refuse a batch that memory does not hold. A peer keeps its two largest activations, and its heap half as much
         again: three of them took 10.4 GB for 10,000 images of fa2017."""
         largest = max(int(np.prod(step.output)) for step in walk(network.layers, network.shape))
-        packages = {package_of(peer) for peer in peers}
+        packages = {others.named(peer).package for peer in peers}
         check_memory(batch * (12 * largest * len(packages) + 9 * int(np.prod(network.shape))))
 
     def network(self, where: str, network: RandomNetwork, images: np.ndarray) -> "CpuNetwork":

@@ -9,7 +9,7 @@ from ...errors import DeviceError
 from ...kernel_files.loading import LoadedKernel
 from ...library import devices as library_devices
 from ...library import fused, kernels, thread_pool
-from ..peers import cudnn, torch, torch_compile
+from .. import peers as others
 from ..random_network import RandomNetwork
 from ..records import COPY, DEVICE, FILL, HOST, STAGE, ConvolutionShape
 from ..timing import Contender, WallClock
@@ -29,11 +29,8 @@ class Cuda:
 
     backend = "gpu"
     precisions = fused.PRECISIONS
-    convolution_peers: ClassVar[Dict[str, Callable]] = {"cudnn": cudnn.convolution}
-    network_peers: ClassVar[Dict[str, Callable]] = {
-        "torch": torch.network_on_gpu,
-        "torch-compile": torch_compile.network_on_gpu,
-    }
+    convolution_peers: ClassVar[Dict[str, Callable]] = others.convolutions("gpu")
+    network_peers: ClassVar[Dict[str, Callable]] = others.networks("gpu")
     convolution_defaults = 10000, 20
     network_repeat = 20
     point_seconds = 0.25

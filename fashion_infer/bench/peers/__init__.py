@@ -1,4 +1,4 @@
-"""Alternatives to our kernels and networks, one file per peer. The files of `machines` list which peers run where.
+"""Alternatives to our kernels and networks: a row of `PEERS` and a file each.
 
 A peer's functions return contenders, whose samples are outputs as NumPy. They raise ImportError or DeviceError where
 the peer cannot be loaded. On the CPU they take, of one convolution, x (B,C,H,W) and weight (M,C,K,K), and of a network
@@ -6,3 +6,58 @@ a RandomNetwork and images x (n,C,H,W), all float32, and the number of threads. 
 `machines.tensors`, and of a network images (n,C,H,W) uint8 and whether these lie in pinned host memory and the
 predictions go back to it; else the images are widened to float32 on the device beforehand, and the scores stay there.
 """
+
+import importlib
+from typing import Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence
+
+
+class Peer(NamedTuple):
+    """A program of others that benchmarks compare with."""
+
+    name: str  # in `--against`
+    title: str
+    package: Optional[str]  # that it is imported from; None where the machine looks for itself
+    convolution: Mapping[str, str]  # backend: "module.function" of this folder
+    network: Mapping[str, str]
+    in_grid: bool = True  # compared with on the grid, unless --against names others
+    in_report: bool = True
+
+
+# torch-compile takes minutes for each batch size on a GPU.
+PEERS = (
+    Peer("cudnn", "cuDNN", None, {"gpu": "cudnn.convolution"}, {}),
+    Peer("torch", "PyTorch", "torch", {"cpu": "torch.convolution"},
+         {"cpu": "torch.network", "gpu": "torch.network_on_gpu"}, in_grid=False),
+    Peer("torch-compile", "PyTorch, compiled", "torch", {},
+         {"cpu": "torch_compile.network", "gpu": "torch_compile.network_on_gpu"}, in_report=False),
+    Peer("onnxruntime", "ONNX Runtime", "onnxruntime", {"cpu": "onnxruntime.convolution"},
+         {"cpu": "onnxruntime.network"}),
+    Peer("mxnet", "MXNet", "mxnet", {"cpu": "mxnet.convolution"}, {"cpu": "mxnet.network"}),
+)  # fmt: skip
+CONVOLUTION = tuple(peer for peer in PEERS if peer.convolution)
+NETWORK = tuple(peer for peer in PEERS if peer.network)
+
+
+def names(peers: Sequence[Peer]) -> List[str]:
+    """What `--against` calls them."""
+    return [peer.name for peer in peers]
+
+
+def named(name: str) -> Peer:
+    """The peer of this name; KeyError for an unknown one."""
+    return {peer.name: peer for peer in PEERS}[name]
+
+
+def convolutions(backend: str) -> Dict[str, Callable]:
+    """The functions that measure one convolution on a backend, by peer."""
+    return {peer.name: _function(peer.convolution[backend]) for peer in CONVOLUTION if backend in peer.convolution}
+
+
+def networks(backend: str) -> Dict[str, Callable]:
+    """The functions that measure a whole network on a backend, by peer."""
+    return {peer.name: _function(peer.network[backend]) for peer in NETWORK if backend in peer.network}
+
+
+def _function(path: str) -> Callable:
+    module, name = path.split(".")
+    return getattr(importlib.import_module(f"{__name__}.{module}"), name)

@@ -2,6 +2,7 @@
 
 import click
 
+from ...bench import peers
 from ...errors import UsageError
 from ...kernel_files import paths
 from .. import options
@@ -29,8 +30,9 @@ GRID = (
     cls=ExampleCommand,
     examples=(
         "bench conv --backend cpu --batch 100",
-        "bench conv --kernels ./new-forward.cu ladder --against none",
-        "bench conv --edition fa2020 --json layers.json --plot layers.svg",
+        "kernel new --format c-cpu > conv.cpp",
+        "bench conv --backend cpu --batch 100 --kernels ./conv.cpp ladder --against none",
+        "bench conv --edition fa2020 --batch 100 --json layers.json --plot layers.svg",
         "bench conv --backend cpu --batch 100 --save before",
     ),
 )
@@ -55,7 +57,9 @@ GRID = (
         help="Force the kernel files' format: one for all of them, or one for each in their order.",
     ),
     options.timeout,
-    click.option("--against", metavar="PEER,...", help="cudnn, torch, mxnet, onnxruntime, none [default: all here]."),
+    click.option(
+        "--against", metavar="PEER,...", help=f"{', '.join(peers.names(peers.CONVOLUTION))}, none [default: all here]."
+    ),
     click.option("--batch", type=int, help="Images [default: 10000 on a GPU, 1000 on a CPU]."),
     click.option("--repeat", type=int, help="Timed runs [default: 20 on a GPU, 12 on a CPU]."),
     click.option(

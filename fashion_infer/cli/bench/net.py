@@ -2,6 +2,7 @@
 
 import click
 
+from ...bench import peers
 from .. import options
 from ..groups import ExampleCommand
 from . import running
@@ -17,7 +18,9 @@ from . import running
     options.backend,
     options.devices,
     click.option(
-        "--against", metavar="PEER,...", help="torch, torch-compile, onnxruntime, mxnet, none [default: all here]."
+        "--against",
+        metavar="PEER,...",
+        help=f"{', '.join(peers.names(peers.NETWORK))}, none [default: all here].",
     ),
     click.option("--batch", metavar="N,...", multiple=True, help="Images; may be repeated [default: 1,16,256,10000]."),
     click.option(

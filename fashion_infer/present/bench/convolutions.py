@@ -2,6 +2,7 @@
 
 from typing import List
 
+from ...bench import peers
 from ...bench.conclusions import Conclusion, conclusions, faster_than_auto
 from ...bench.records import LIMIT, PEER, WRONG, BenchResult
 from ..content import Part, Section, Table, Text, number, table
@@ -24,7 +25,6 @@ _FILES = (
     "that the host's part of a launch, some microseconds, is in it. Layer ms is prolog, forward and epilog. The class "
     "is that of its results: float32, tf32 or half, or wrong."
 )
-_PROPER_NAMES = {"cudnn": "cuDNN", "torch": "PyTorch", "mxnet": "MXNet", "onnxruntime": "ONNX Runtime"}
 _GPU = {"where": "on the device, timed by its events", "slow": "8 ms"}
 _CPU = {"where": "in memory that is used again", "slow": "2 s"}
 
@@ -92,7 +92,8 @@ def sentence(one: Conclusion) -> str:
     said = [f"{name}: correct" + (f" on {one.cases} layers" if one.cases > 1 else "")]
     if one.peer:
         peer, *precision = one.peer[0].split()
-        said.append(_ratio(one.peer[1], " ".join([_PROPER_NAMES.get(peer, peer), *precision])))
+        titles = {known.name: known.title for known in peers.PEERS}
+        said.append(_ratio(one.peer[1], " ".join([titles.get(peer, peer), *precision])))
     if one.percent_of_floor is not None:
         digits = 0 if one.percent_of_floor >= 10 else 1
         said.append(f"{one.percent_of_floor:.{digits}f}% of the write floor's speed")
