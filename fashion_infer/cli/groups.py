@@ -9,19 +9,25 @@ _WHOLE = 1000  # characters of a summary that a list shows: the whole first sent
 
 
 class _Examples:
-    """Help that ends with command lines to copy: `examples`, each behind the program's name."""
+    """Help that ends with command lines to copy: `examples`, each behind the program's name.
+
+    They run one after the other in an empty folder. An example that needs more is a pair: the line, and what it needs.
+    """
 
     def __init__(self, *arguments, examples=(), **options):
         super().__init__(*arguments, **options)
-        self.examples = tuple(examples)
+        self.examples = tuple((each, "") if isinstance(each, str) else each for each in examples)
 
     def format_epilog(self, ctx, formatter):
         """The examples. Click would wrap them, and a line that is wrapped cannot be copied."""
         super().format_epilog(ctx, formatter)
         if self.examples:
             with formatter.section("Examples"):
-                for line in self.examples:
-                    formatter.write(f"{'':>{formatter.current_indent}}{ctx.find_root().info_name} {line}\n")
+                margin = " " * formatter.current_indent
+                for line, needs in self.examples:
+                    formatter.write(f"{margin}{ctx.find_root().info_name} {line}\n")
+                    if needs:
+                        formatter.write(f"{margin}    needs {needs}\n")
 
 
 class ExampleCommand(_Examples, click.Command):

@@ -11,7 +11,10 @@ from .groups import ExampleCommand
 @click.command(
     "submit",
     cls=ExampleCommand,
-    examples=("submit new-forward.cu --to https://board.example:8408", "submit conv.cu --class ece408-fa26 --final"),
+    examples=(
+        ("submit new-forward.cu", "your kernel file, and a board (`board login`)"),
+        ("submit conv.cu --class ece408-fa26 --final", "the same"),
+    ),
 )
 @click.argument("source", metavar="SUBMISSION")
 @options.takes(

@@ -12,9 +12,10 @@ from . import running
     "compare",
     cls=ExampleCommand,
     examples=(
+        "run --json > before.json",
+        "run --json > after.json",
         "compare before.json after.json",
-        "compare before.json after.json --check",
-        "compare --last --fail-above 5%",
+        ("compare --last --fail-above 5%", "two benchmarks that were saved (`bench conv --save NAME`)"),
     ),
 )
 @options.takes(

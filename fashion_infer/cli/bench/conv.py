@@ -29,10 +29,9 @@ GRID = (
     "conv",
     cls=ExampleCommand,
     examples=(
-        "bench conv --backend cpu --batch 100",
         "kernel new --format c-cpu > conv.cpp",
-        "bench conv --backend cpu --batch 100 --kernels ./conv.cpp ladder --against none",
-        "bench conv --edition fa2020 --batch 100 --json layers.json --plot layers.svg",
+        "bench conv --backend cpu --batch 100 --kernels conv.cpp ladder",
+        "bench conv --edition fa2020 --batch 99 --json a.json --plot a.svg",
         "bench conv --backend cpu --batch 100 --save before",
     ),
 )

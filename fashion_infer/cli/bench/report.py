@@ -11,7 +11,10 @@ from ..isolated_run import run_isolated
 @click.command(
     "report",
     cls=ExampleCommand,
-    examples=("report --out report --quick", "report --out report --kernel ./new-forward.cu"),
+    examples=(
+        "report --out report --quick",
+        ("report --out report --kernel ./new-forward.cu", "your kernel file, and a GPU"),
+    ),
 )
 @options.takes(
     click.option("--out", required=True, metavar="DIR", help="Folder: new, empty, or a former report to replace."),

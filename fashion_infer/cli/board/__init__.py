@@ -7,7 +7,10 @@ from . import classes, client, server
 
 
 @click.group(
-    "board", cls=ExampleGroup, following="fashion-infer board serve --help", examples=("board serve", "board ranking")
+    "board",
+    cls=ExampleGroup,
+    following="fashion-infer board serve --help",
+    examples=("board class new ece408-fa26", ("board serve", "Ctrl-C to end it"), ("board ranking", client.JOINED)),
 )
 def command():
     """Class leaderboard: run it or query it."""

@@ -89,6 +89,7 @@ def _with_edition(text, edition):
 @classes.command(
     "set",
     examples=(
+        "board class new ece408-fa26 --edition fa2025",
         "board class set ece408-fa26 --open-names",
         "board class set ece408-fa26 --deadline 2026-12-05T23:59-06:00",
     ),
@@ -115,7 +116,7 @@ def change(store, class_name, open_names, **limits):
         record(session, "command line", "class set", ", ".join(f"{f} = {v}" for f, v in changes.items()), found.id)
 
 
-@classes.command("list", examples=("board class list", "board class list --data board"))
+@classes.command("list", examples=("board class new ece408-fa26 --edition fa2025", "board class list"))
 @takes_store()
 def every(store):
     """List the classes."""
@@ -133,7 +134,12 @@ def every(store):
 @click.command(
     "join",
     cls=ExampleCommand,
-    examples=("board join --class ece408-fa26 people.csv > tokens.csv", "board join --revoke people.csv"),
+    examples=(
+        "board class new ece408-fa26",
+        "echo ada > people.csv",
+        "board join --class ece408-fa26 people.csv > tokens.csv",
+        "board join --revoke people.csv",
+    ),
 )
 @click.argument("people", metavar="PEOPLE.csv")
 @click.option("--revoke", is_flag=True, help="Revoke the people's tokens instead of making new ones.")

@@ -13,6 +13,7 @@ to = click.option("--to", "url", metavar="URL", help="Board URL [default: FASHIO
 authority = click.option("--ca", "authority", metavar="FILE.pem", envvar="FASHION_INFER_BOARD_CA",
                          help="Certificate authority to trust [default: login's, else public ones].")  # fmt: skip
 BOARD = (to, authority)
+JOINED = "a board that you have joined (`board login`)"  # what an example needs
 
 
 def client_of(url, authority):
@@ -28,7 +29,7 @@ def client_of(url, authority):
 @click.command(
     "login",
     cls=ExampleCommand,
-    examples=("board login --to https://board.example:8408", "board login --to http://127.0.0.1:8408"),
+    examples=(("board login --to https://board.example:8408", "the board's address, and your token"),),
 )
 @options.takes(click.option("--to", "url", metavar="URL", required=True, help="Board URL."), authority)
 def login(url, authority):
@@ -45,7 +46,9 @@ def login(url, authority):
     terminal.notice(f"{who['name']}, {who['role']} of {who['of_class']}; saved in {kept}")
 
 
-@click.command("status", cls=ExampleCommand, examples=("board status", "board status 3f2a"))
+@click.command(
+    "status", cls=ExampleCommand, examples=(("board status", JOINED), ("board status 3f2a", "a submission's number"))
+)
 @click.argument("identifier", metavar="[ID]", required=False)
 @options.takes(*BOARD)
 def status(identifier, url, authority):
@@ -69,7 +72,7 @@ def status(identifier, url, authority):
             terminal.say(line(client.submission(one["id"])))
 
 
-@click.command("log", cls=ExampleCommand, examples=("board log 3f2a", "board log 3f2a --follow"))
+@click.command("log", cls=ExampleCommand, examples=(("board log 3f2a --follow", "a submission's number"),))
 @click.argument("identifier", metavar="ID")
 @click.option("--follow", is_flag=True, help="Wait until the submission has ended.")
 @options.takes(*BOARD)
@@ -84,9 +87,7 @@ def log(identifier, follow, url, authority):
         terminal.say(text)
 
 
-@click.command(
-    "cancel", cls=ExampleCommand, examples=("board cancel 3f2a", "board cancel 3f2a --to https://board.example:8408")
-)
+@click.command("cancel", cls=ExampleCommand, examples=(("board cancel 3f2a", "a submission's number"),))
 @click.argument("identifier", metavar="ID")
 @options.takes(*BOARD)
 def cancel(identifier, url, authority):
@@ -96,7 +97,7 @@ def cancel(identifier, url, authority):
     terminal.say(line(client_of(url, authority).cancel(identifier)))
 
 
-@click.command("history", cls=ExampleCommand, examples=("board history", "board history --limit 5"))
+@click.command("history", cls=ExampleCommand, examples=(("board history --limit 5", JOINED),))
 @click.option("--limit", type=click.IntRange(1, 1000), default=100, show_default=True)
 @options.takes(*BOARD)
 def history(limit, url, authority):
@@ -107,9 +108,7 @@ def history(limit, url, authority):
         terminal.say(line(one))
 
 
-@click.command(
-    "ranking", cls=ExampleCommand, examples=("board ranking", "board ranking --to https://board.example:8408")
-)
+@click.command("ranking", cls=ExampleCommand, examples=(("board ranking", JOINED),))
 @options.takes(*BOARD)
 def ranking(url, authority):
     """Print the ranking of your class."""

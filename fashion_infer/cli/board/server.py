@@ -13,7 +13,10 @@ from .store import STORE, of_class, takes_store
 @click.command(
     "serve",
     cls=ExampleCommand,
-    examples=("board serve", "board serve --data board --port 8408 --ray auto", "board serve --ray off --cpu-slots 2"),
+    examples=(
+        ("board serve", "Ctrl-C to end it"),
+        ("board serve --ray off --cpu-slots 2 --data board --port 8408", "Ctrl-C to end it"),
+    ),
 )
 @options.takes(
     *STORE,
@@ -40,7 +43,9 @@ def serve(**values):
 
 
 @click.command(
-    "finalise", cls=ExampleCommand, examples=("board finalise", "board finalise --class ece408-fa26 --leaders 20")
+    "finalise",
+    cls=ExampleCommand,
+    examples=(("board finalise --class ece408-fa26 --leaders 20", "a class whose deadline has passed"),),
 )
 @click.option("--leaders", type=click.IntRange(1, 1000), default=10, show_default=True, help="Places to run again.")
 @click.option("--early", is_flag=True, help="Even before the deadline.")
@@ -79,7 +84,11 @@ def finalise(store, leaders, early, of_class):
 @click.command(
     "export",
     cls=ExampleCommand,
-    examples=("board export > ranking.csv", "board export --format canvas --out grades.csv"),
+    examples=(
+        "board class new ece408-fa26",
+        "board export > ranking.csv",
+        "board export --format canvas --out grades.csv",
+    ),
 )
 @click.option("--out", metavar="FILE.csv", help="[default: standard output]")
 @click.option("--format", "kind", type=click.Choice(["ranking", "marks", "canvas", "moodle"]), default="ranking",
@@ -103,9 +112,7 @@ def export(store, out, kind, of_class):
         Path(temporary).write_text(text, encoding="utf-8")
 
 
-@click.command(
-    "backup", cls=ExampleCommand, examples=("board backup monday.sqlite", "board backup monday.sqlite --data board")
-)
+@click.command("backup", cls=ExampleCommand, examples=("board class new ece408-fa26", "board backup monday.sqlite"))
 @click.argument("file", metavar="FILE.sqlite")
 @takes_store()
 def backup(store, file):
@@ -116,7 +123,13 @@ def backup(store, file):
 
 
 @click.command(
-    "restore", cls=ExampleCommand, examples=("board restore monday.sqlite", "board restore monday.sqlite --data other")
+    "restore",
+    cls=ExampleCommand,
+    examples=(
+        "board class new ece408-fa26",
+        "board backup monday.sqlite",
+        "board restore monday.sqlite --data other",
+    ),
 )
 @click.argument("file", metavar="FILE.sqlite")
 @takes_store(makes=True)

@@ -6,12 +6,16 @@ from .. import options
 from ..groups import ExampleGroup
 
 
-@click.group("data", cls=ExampleGroup, following="fashion-infer data info", examples=("data info", "data fetch"))
+@click.group(
+    "data", cls=ExampleGroup, following="fashion-infer data info", examples=("data info", ("data fetch", "a network"))
+)
 def command():
     """The dataset: where it is, and how to get it."""
 
 
-@command.command("info", examples=("data info", "data info --data own --data-dir pictures/"))
+@command.command(
+    "info", examples=("data info", ("data info --data own --data-dir pictures/", "a folder of pictures for each class"))
+)
 @options.takes(*options.OWN_DATA)
 def info(data_dir, data, images, labels):
     """Show where Fashion-MNIST is looked for and what was found there; or what a dataset of one's own holds."""
@@ -33,7 +37,9 @@ def info(data_dir, data, images, labels):
     terminal.show([environment.kept(str(folder), found, cache_limits.bound(), cache_limits.BOUND)])
 
 
-@command.command("fetch", examples=("data fetch", "data fetch --train --to fashion-mnist"))
+@command.command(
+    "fetch", examples=(("data fetch", "a network"), ("data fetch --train --to fashion-mnist", "a network"))
+)
 @click.option("--to", metavar="DIR", help="Folder [default: the user's cache].")
 @click.option("--train", is_flag=True, help="The training set too (26 MB more).")
 def fetch(to, train):

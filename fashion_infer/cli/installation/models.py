@@ -17,7 +17,7 @@ def command():
     """The shipped models, and checkpoints in other formats."""
 
 
-@command.command("list", examples=("models list", "models list | grep fa2020"))
+@command.command("list", examples=("models list",))
 def list_models():
     """List the shipped models."""
     from ...checkpoints import originals, zoo
@@ -34,7 +34,7 @@ def list_models():
     terminal.show([environment.models(rows)])
 
 
-@command.command("fetch", examples=("models fetch ece408-high --original", "models fetch ece408-low --original"))
+@command.command("fetch", examples=(("models fetch ece408-high --original", "a network"),))
 @click.argument("name")
 @click.option("--original", is_flag=True, help="The course's own weights, from their public repository.")
 @options.takes(options.edition)
@@ -76,7 +76,12 @@ def export(name, target, epoch, edition):
 
 
 @command.command(
-    "import", examples=("models import ece408 --to ece408.h5", "models import weights-86.bin --to fa2020.h5")
+    "import",
+    examples=(
+        "models export ece408-high --to ece408",
+        "models import ece408 --to ece408.h5",
+        ("models import weights-86.bin --to fa2020.h5", "the course's file of weights"),
+    ),
 )
 @click.argument("prefix", metavar="PREFIX")
 @options.takes(options.epoch, options.trust_symbol, click.option("--to", "path", metavar="FILE.h5", required=True))

@@ -6,7 +6,9 @@ from .. import options
 from ..groups import ExampleCommand
 
 
-@click.command("course", cls=ExampleCommand, examples=("course m2.1 ece408-high 10000", "course m3.1 ece408-low 2000"))
+@click.command(
+    "course", cls=ExampleCommand, examples=("course m2.1 ece408-high 10000", ("course m3.1 ece408-low 2000", "a GPU"))
+)
 @click.argument("program", metavar="PROGRAM")
 @click.argument("model", required=False)
 @click.argument("n", type=int, required=False)

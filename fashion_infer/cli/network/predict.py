@@ -10,7 +10,7 @@ from ..groups import ExampleCommand
 @click.command(
     "predict",
     cls=ExampleCommand,
-    examples=("predict shoe.png", "predict --show seen.png --model ece408-high shirts/*.jpg"),
+    examples=(("predict shoe.png", "a picture"), ("predict --show seen.png shirts/*.jpg", "pictures")),
 )
 @click.argument("pictures", nargs=-1, required=True, metavar="IMAGE...")
 @options.takes_request(

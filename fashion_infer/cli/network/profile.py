@@ -15,7 +15,7 @@ from ..groups import ExampleCommand
     examples=(
         "profile",
         "profile --mode operator --kernel naive --n 1000",
-        "profile --backend gpu --trace timeline.json",
+        ("profile --backend gpu --trace timeline.json", "a GPU"),
     ),
 )
 @options.takes_request(

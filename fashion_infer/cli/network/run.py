@@ -15,7 +15,8 @@ from ..groups import ExampleCommand
     examples=(
         "run",
         "run --model ece408-low --n 2000",
-        "run --edition fa2020 --backend cpu --kernel ./new-forward.cpp",
+        "kernel new --format c-cpu > conv.cpp",
+        "run --edition fa2020 --backend cpu --n 1000 --kernel ./conv.cpp",
     ),
 )
 @options.takes_request(

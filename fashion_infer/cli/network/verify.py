@@ -11,7 +11,12 @@ from ..groups import ExampleCommand
 @click.command(
     "verify",
     cls=ExampleCommand,
-    examples=("verify", "verify --model ece408-high --backend cpu", "verify --kernel ./new-forward.cpp"),
+    examples=(
+        "verify",
+        "verify --model ece408-high --backend cpu",
+        "kernel new --format c-cpu > conv.cpp",
+        "verify --kernel ./conv.cpp",
+    ),
 )
 @options.takes_request(
     click.option("--model", "models", metavar="NAME", multiple=True, help="Only this model; may be repeated."),

@@ -15,8 +15,9 @@ FORMATS = ("text", "json", "gradescope", "prairielearn", "junit")
     "grade",
     cls=ExampleCommand,
     examples=(
-        "grade new-forward.cpp --backend cpu",
-        "grade --edition fa2020 --out marks team-1.zip team-2.zip",
+        "kernel new --format c-cpu > conv.cpp",
+        "grade conv.cpp --backend cpu --n 100",
+        ("grade --edition fa2020 --out marks team-1.zip team-2.zip", "submissions, and a GPU"),
         "grade --print-rubric",
     ),
 )

@@ -11,13 +11,13 @@ from ..groups import ExampleGroup
     "kernel",
     cls=ExampleGroup,
     following="fashion-infer kernel formats",
-    examples=("kernel new --format minidnn > new-forward.cu", "kernel check new-forward.cu"),
+    examples=("kernel new --format c-cpu > conv.cpp", "kernel check conv.cpp"),
 )
 def command():
     """Work with your own kernel files: list formats, start one, check one."""
 
 
-@command.command("formats", examples=("kernel formats", "kernel formats | less"))
+@command.command("formats", examples=("kernel formats",))
 def formats():
     """List the formats of kernel files: who has them, and by what a file is recognised."""
     from ...kernel_files import formats
@@ -38,7 +38,14 @@ def new(name):
     click.echo(formats.template(name), nl=False)
 
 
-@command.command("check", examples=("kernel check new-forward.cu", "kernel check conv.cpp --edition fa2020 --verbose"))
+@command.command(
+    "check",
+    examples=(
+        "kernel new --format c-cpu > conv.cpp",
+        "kernel check conv.cpp --edition fa2020 --verbose",
+        ("kernel check new-forward.cu", "your kernel file, and a GPU"),
+    ),
+)
 @click.argument("file", metavar="FILE")
 @options.takes(
     options.kernel_format,
