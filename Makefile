@@ -29,7 +29,7 @@ newer, or name one: make PYTHON=/path/to/python" >&2; exit 1; }; $(PYTHON) scrip
 $(if $(filter file,$(origin PYTHON)),,--keep-to-this-python) $(if $(MXNET),--mxnet=$(MXNET)) \
 $(if $(filter gpu,$(BACKEND)),--cuda)
 
-.PHONY: help setup run test test-all bench lint docs wheel release clean
+.PHONY: help setup run test test-all mutants bench lint docs wheel release clean
 
 help: ## List these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -49,6 +49,10 @@ test-all: COVERAGE = 1
 test-all: ## Run every test with every sweep in full and coverage (more than an hour; ARGS= go to pytest)
 	$(ENV) --extra=test
 	@HYPOTHESIS_PROFILE=all $(PYTEST) $(ARGS)
+
+mutants: ## Put random faults into a copy of the code, and count those that the nearest tests notice (N=300, ARGS="--seed 1")
+	$(ENV) --extra=test --extra=mutants
+	@$(BIN)/python scripts/mutants.py --count $(if $(filter file,$(origin N)),300,$(N)) $(ARGS)
 
 bench: ## Measure the convolution kernels (ARGS=)
 	$(ENV)

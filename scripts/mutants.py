@@ -1,0 +1,126 @@
+#!/usr/bin/env python3
+"""Mutation testing of the rooms that decide: of random small faults in them, how many do the nearest tests notice?
+
+    scripts/mutants.py [--count 300] [--seed N] [--only PART] [--workers 2]
+
+Draws so many faults over all modules of ROOMS with cosmic-ray (extra `mutants`), puts each into a copy of the checkout,
+runs the tests of its room there, and prints every fault that they let pass, as a difference. A fault that changes
+nothing that anybody can see (a default that is never used) lives on rightly: that is for the reader to say. --only
+draws from modules whose path holds PART. Exit status 1 when a room's tests fail without a fault.
+"""
+
+import argparse
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from cosmic_ray.commands.init import _all_work_items as all_faults
+from cosmic_ray.mutating import apply_mutation
+from cosmic_ray.plugins import get_operator
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "fashion_infer"
+# A room, or a part of one, and its tests, those that end soonest first. The first entry whose path fits counts.
+ROOMS = {
+    "grading": "unit/test_grading_inside.py unit/test_grading.py unit/test_grading_device.py",
+    "board/store": "board/test_board_store.py board/test_board_ranking.py board/test_board_queue.py board/test_board_api.py "
+    "board/test_page_access.py board/test_page_queue.py",
+    "judging": "unit/test_judging.py unit/test_submissions_diagnose.py unit/test_submissions_kernels.py",
+    "library": "unit/test_operator.py unit/test_threads.py unit/test_devices.py unit/test_fused.py",
+    "graph": "unit/test_layers.py unit/test_hostile_symbols.py unit/test_fused.py",
+    "checkpoints": "unit/test_checkpoint.py unit/test_hostile_checkpoints.py unit/test_originals.py",
+    "pipeline.py": "pipeline/test_pipeline.py unit/test_request.py",
+}
+SECONDS = 300  # for the tests of one fault; a fault that makes them hang is noticed
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--count", type=int, default=300, help="faults to draw [default: 300]")
+    parser.add_argument("--seed", type=int, help="[default: random]")
+    parser.add_argument("--only", default="", help="draw from modules whose path holds this")
+    parser.add_argument("--workers", type=int, default=2, help="faults to try at a time [default: 2]")
+    given = parser.parse_args()
+    seed = random.randrange(1 << 32) if given.seed is None else given.seed
+    faults = drawn(given.only, given.count, seed)
+    print(f"{len(faults)} faults, seed {seed}", flush=True)
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(given.workers) as pool:
+        copies = [copy_of_checkout(Path(folder) / str(worker)) for worker in range(given.workers)]
+        rooms = sorted({room_of(fault) for fault in faults})
+        broken = [room for room in rooms if noticed(copies[0], room)]
+        if broken:
+            sys.exit(f"without a fault the tests of these fail: {', '.join(broken)}")
+        survivors = list(filter(None, pool.map(lambda fault: tried(copies, fault), faults)))
+    print("".join(survivors) + f"noticed {len(faults) - len(survivors)} of {len(faults)}, seed {seed}")
+
+
+def drawn(part, count, seed):
+    """So many random faults: (path in the checkout, operator, its arguments, occurrence)."""
+    modules = sorted(path for room in ROOMS for path in ([PACKAGE / room] if room.endswith(".py") else
+                     (PACKAGE / room).rglob("*.py")) if part in str(path.relative_to(ROOT)))  # fmt: skip
+    every = [item.mutations[0] for item in all_faults(modules, {})]
+    chosen = random.Random(seed).sample(every, min(count, len(every)))
+    return [
+        (Path(each.module_path).relative_to(ROOT), each.operator_name, each.operator_args, each.occurrence)
+        for each in chosen
+    ]
+
+
+def room_of(fault):
+    """The entry of ROOMS that a fault belongs to."""
+    path = str((ROOT / fault[0]).relative_to(PACKAGE))
+    return next(room for room in ROOMS if path.startswith(room))
+
+
+def copy_of_checkout(folder):
+    """A copy of the tracked files, and of the library that was built."""
+    names = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    for name in [*filter(None, names.split("\0")), "fashion_infer/lib/libfashion_ops.so"]:
+        if (ROOT / name).exists():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, folder / name)
+    return folder
+
+
+def noticed(copy, room):
+    """Whether a room's tests fail in a copy of the checkout."""
+    files = [f"tests/{name}" for name in ROOMS[room].split() if (copy / "tests" / name).exists()]
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-n", "0", "-p", "no:cacheprovider", *files]
+    # No bytecode: it is told from its source by the second and the size, which a fault may share.
+    environment = {**os.environ, "PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"}
+    try:
+        done = subprocess.run(
+            command, cwd=copy, env=environment, timeout=SECONDS, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+    except subprocess.TimeoutExpired:
+        return True
+    return done.returncode != 0
+
+
+def tried(copies, fault):
+    """A fault's difference if its room's tests let it pass, else None."""
+    path, operator, arguments, occurrence = fault
+    copy = copies.pop()
+    try:
+        before = (copy / path).read_bytes()
+        apply_mutation(copy / path, get_operator(operator)(**arguments), occurrence)
+        difference = subprocess.run(
+            ["diff", "-u", "--label", str(path), "--label", operator, ROOT / path, copy / path],
+            capture_output=True,
+            text=True,
+        ).stdout
+        found = noticed(copy, room_of(fault))
+        (copy / path).write_bytes(before)
+    finally:
+        copies.append(copy)
+    print("." if found else f"\n{difference}", end="", file=sys.stderr, flush=True)
+    return None if found else difference
+
+
+if __name__ == "__main__":
+    sys.exit(main())
