@@ -31,7 +31,7 @@ GRID = (
     examples=(
         "kernel new --format c-cpu > conv.cpp",
         "bench conv --backend cpu --batch 100 --kernels conv.cpp ladder",
-        "bench conv --edition fa2020 --batch 99 --json a.json --plot a.svg",
+        "bench conv --edition fa2020 --batch 99 --json a.json",
         "bench conv --backend cpu --batch 100 --save before",
     ),
 )
