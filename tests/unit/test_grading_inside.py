@@ -59,9 +59,10 @@ REFUSED, NO_SUCH_CALL = 0x00050000 | errno.EPERM, 0x00050000 | errno.ENOSYS
 ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 
 
-def filtered(program, machine, number, argument=0, second=0):
+def filtered(program, machine, number, *arguments):
     """What the kernel does with a call: the few instructions that the filter has, one by one."""
-    data = struct.pack("=IIQ6Q", number, ARCHITECTURES[machine], 0, argument, second, 0, 0, 0, 0)
+    given = (*arguments, 0, 0, 0, 0, 0, 0)[:6]
+    data = struct.pack("=IIQ6Q", number, ARCHITECTURES[machine], 0, *given)
     code = [struct.unpack_from("=HBBI", program, at) for at in range(0, len(program), 8)]
     at = value = 0
     while True:
@@ -81,41 +82,39 @@ NUMBERS = {  # of Linux's own tables, not of ours
                "execve": 59, "ptrace": 101, "socket": 41, "connect": 42, "kill": 62, "tgkill": 234, "bpf": 321,
                "memfd_create": 319, "io_uring_setup": 425, "mount": 165, "unshare": 272, "keyctl": 250,
                "process_vm_readv": 310, "process_vm_writev": 311, "setsid": 112, "fcntl": 72, "timer_create": 222,
-               "mq_open": 240, "mq_notify": 244, "shmget": 29, "semget": 64, "msgget": 68},
+               "mq_open": 240, "mq_notify": 244, "shmget": 29, "semget": 64, "msgget": 68, "shmat": 30, "shmctl": 31,
+               "msgsnd": 69, "mq_timedsend": 242, "io_setup": 206, "io_submit": 209, "vmsplice": 278,
+               "setpriority": 141, "ioprio_set": 251, "prctl": 157, "sched_setaffinity": 203, "prlimit64": 302,
+               "sched_setscheduler": 144, "sched_setattr": 314},
     "aarch64": {"read": 63, "mmap": 222, "ioctl": 29, "futex": 98, "clone": 220, "clone3": 435, "execve": 221,
                 "ptrace": 117, "socket": 198, "connect": 203, "kill": 129, "tgkill": 131, "bpf": 280,
                 "memfd_create": 279, "io_uring_setup": 425, "mount": 40, "unshare": 97, "keyctl": 219,
                 "process_vm_readv": 270, "process_vm_writev": 271, "setsid": 157, "fcntl": 25, "timer_create": 107,
-                "mq_open": 180, "mq_notify": 184, "shmget": 194, "semget": 190, "msgget": 186},
+                "mq_open": 180, "mq_notify": 184, "shmget": 194, "semget": 190, "msgget": 186, "shmat": 196,
+                "shmctl": 195, "msgsnd": 189, "mq_timedsend": 182, "io_setup": 0, "io_submit": 2, "vmsplice": 75,
+                "setpriority": 140, "ioprio_set": 30, "prctl": 167, "sched_setaffinity": 122, "prlimit64": 261,
+                "sched_setscheduler": 119, "sched_setattr": 274},
 }  # fmt: skip
 NEVER = (
-    "ptrace",
-    "bpf",
-    "io_uring_setup",
-    "mount",
-    "unshare",
-    "keyctl",
-    "process_vm_readv",
-    "process_vm_writev",
-    "setsid",
-    "timer_create",
-    "mq_open",
-    "mq_notify",
-    "shmget",
-    "semget",
-    "msgget",
-)
+    "ptrace bpf io_uring_setup mount unshare keyctl process_vm_readv process_vm_writev setsid timer_create mq_open "
+    "mq_notify shmget semget msgget shmat shmctl msgsnd mq_timedsend io_setup io_submit vmsplice setpriority ioprio_set"
+).split()
+OF_ITSELF = "sched_setaffinity", "prlimit64", "sched_setscheduler", "sched_setattr"
+F_SETOWN, F_SETSIG, F_SETOWN_EX, F_SETLEASE, F_DUPFD_CLOEXEC = 8, 10, 15, 1024, 1030
+FIOSETOWN, SIOCSPGRP, FIONBIO = 0x8901, 0x8902, 0x5421
+PDEATHSIG, NAME = 1, 15  # of prctl
+SHARED, SHARED_VALIDATE, PRIVATE, ANONYMOUS = 1, 3, 2, 32  # of mmap
 
 
 @pytest.mark.parametrize("machine", ARCHITECTURES)
 @pytest.mark.parametrize("processes", [False, True])
 @pytest.mark.parametrize("gpu", [False, True])
 def test_the_filter_lets_through_what_computing_needs_and_nothing_else(machine, processes, gpu):
-    program = seccomp.program(seccomp.Rules(processes, gpu, gpu, 0 if processes else 77), machine)
+    program = seccomp.program(seccomp.Rules(processes, gpu, gpu, gpu, 0 if processes else 77), machine)
     numbers = NUMBERS[machine]
 
-    def answer(name, argument=0, second=0):
-        return filtered(program, machine, numbers[name], argument, second)
+    def answer(name, *arguments):
+        return filtered(program, machine, numbers[name], *arguments)
 
     assert all(answer(name) == ALLOW for name in ("read", "mmap", "ioctl", "futex"))
     assert all(answer(name) == REFUSED for name in NEVER)
@@ -126,7 +125,16 @@ def test_the_filter_lets_through_what_computing_needs_and_nothing_else(machine, 
     assert answer("memfd_create") == (ALLOW if gpu else REFUSED)
     assert answer("socket", 1) == answer("connect") == (ALLOW if gpu else REFUSED)
     assert answer("socket", 2) == REFUSED
-    assert answer("fcntl", 3, 10) == REFUSED and answer("fcntl", 10, 1030) == ALLOW  # F_SETSIG, F_DUPFD_CLOEXEC
+    assert all(answer("fcntl", 3, command) == REFUSED for command in (F_SETOWN, F_SETSIG, F_SETOWN_EX, F_SETLEASE))
+    assert answer("fcntl", F_SETSIG, F_DUPFD_CLOEXEC) == answer("ioctl", FIOSETOWN, FIONBIO) == ALLOW
+    assert answer("ioctl", 3, FIOSETOWN) == answer("ioctl", 3, SIOCSPGRP) == REFUSED
+    assert answer("prctl", PDEATHSIG) == REFUSED and answer("prctl", NAME) == ALLOW
+    for name in OF_ITSELF:
+        assert answer(name, 0) == ALLOW and answer(name, 1) == REFUSED
+        assert answer(name, 77) == (REFUSED if processes else ALLOW)
+    for flags in (SHARED, SHARED | ANONYMOUS, SHARED_VALIDATE):
+        assert answer("mmap", 0, 4096, 3, flags) == (ALLOW if gpu else REFUSED)
+    assert answer("mmap", 0, 4096, 3, PRIVATE | ANONYMOUS) == ALLOW
     for name in ("kill", "tgkill"):
         assert answer(name, 77) == ALLOW and answer(name, 1) == (ALLOW if processes else REFUSED)
 

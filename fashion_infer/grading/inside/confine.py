@@ -26,7 +26,8 @@ def confine(plan: Dict[str, Any]) -> Dict[str, Any]:
     ----------
     plan
         read, write, devices: paths for Landlock. limits: rlimits by their names without "RLIMIT_", in bytes, seconds
-        or numbers. processes, unix_sockets, memory_files: as in `seccomp.Rules`. unsandboxed: only the rlimits.
+        or numbers. processes, unix_sockets, memory_files, shared_memory: as in
+        `seccomp.Rules`. unsandboxed: only the rlimits.
 
     Returns
     -------
@@ -46,9 +47,8 @@ def confine(plan: Dict[str, Any]) -> Dict[str, Any]:
     layers["landlock"] = landlock.restrict(plan["read"], plan["write"], plan["devices"])
     if seccomp.supported():
         signals_to = 0 if plan["processes"] else os.getpid()
-        seccomp.install(
-            seccomp.Rules(plan["processes"], plan["unix_sockets"], plan["memory_files"], signals_to=signals_to)
-        )
+        allowed = (plan[name] for name in ("processes", "unix_sockets", "memory_files", "shared_memory"))
+        seccomp.install(seccomp.Rules(*allowed, signals_to=signals_to))
         layers["seccomp"] = True
     return layers
 

@@ -11,21 +11,27 @@ import platform
 import struct
 from typing import Dict, List, NamedTuple, Tuple
 
-# Numbers on x86_64 and aarch64; 0 where an architecture has no such call (number 0 is harmless on both).
+_NONE = -1  # an architecture has no such call; 0 is a number like any other: io_setup on aarch64
+# Numbers on x86_64 and aarch64.
 _ALWAYS: Dict[str, Tuple[int, int]] = {
     # other processes, and their memory
     "ptrace": (101, 117), "process_vm_readv": (310, 270), "process_vm_writev": (311, 271), "kcmp": (312, 272),
     "pidfd_getfd": (438, 438), "pidfd_send_signal": (424, 424), "process_madvise": (440, 440), "tkill": (200, 130),
     "process_mrelease": (448, 448), "move_pages": (279, 239), "migrate_pages": (256, 238), "setns": (308, 268),
     "rt_sigqueueinfo": (129, 138), "rt_tgsigqueueinfo": (297, 240), "setsid": (112, 157), "setpgid": (109, 154),
-    # what wakes a stopped process: a timer or a message that sends SIGCONT (F_SETSIG: see `program`)
-    "timer_create": (222, 107), "mq_notify": (244, 184),
-    # memory and queues that count for no process, and outlive all of them
-    "mq_open": (240, 180), "shmget": (29, 194), "msgget": (68, 186), "semget": (64, 190),
+    # what wakes a stopped process, or works for it meanwhile (F_SETSIG and others: see `_BY_ARGUMENT`)
+    "timer_create": (222, 107), "mq_notify": (244, 184), "io_setup": (206, 0), "io_submit": (209, 2),
+    # memory and queues that count for no process, and outlive all of them; those of others, by number
+    "mq_open": (240, 180), "mq_unlink": (241, 181), "mq_timedsend": (242, 182), "mq_timedreceive": (243, 183),
+    "shmget": (29, 194), "shmat": (30, 196), "shmctl": (31, 195), "msgget": (68, 186), "msgsnd": (69, 189),
+    "msgrcv": (70, 188), "msgctl": (71, 187), "semget": (64, 190), "semop": (65, 193), "semctl": (66, 191),
+    "semtimedop": (220, 192), "vmsplice": (278, 75),
+    # how others are scheduled: a user's processes, the referee among them
+    "setpriority": (141, 140), "ioprio_set": (251, 30),
     # parts of the kernel with a long history of holes
     "bpf": (321, 280), "perf_event_open": (298, 241), "userfaultfd": (323, 282), "io_uring_setup": (425, 425),
     "io_uring_enter": (426, 426), "io_uring_register": (427, 427), "add_key": (248, 217), "request_key": (249, 218),
-    "keyctl": (250, 219), "personality": (135, 92), "modify_ldt": (154, 0), "memfd_secret": (447, 447),
+    "keyctl": (250, 219), "personality": (135, 92), "modify_ldt": (154, _NONE), "memfd_secret": (447, 447),
     "fanotify_init": (300, 262), "name_to_handle_at": (303, 264), "open_by_handle_at": (304, 265),
     # mounts and namespaces
     "mount": (165, 40), "umount2": (166, 39), "pivot_root": (155, 41), "chroot": (161, 51), "unshare": (272, 97),
@@ -35,24 +41,37 @@ _ALWAYS: Dict[str, Tuple[int, int]] = {
     # the machine
     "kexec_load": (246, 104), "kexec_file_load": (320, 294), "init_module": (175, 105), "finit_module": (313, 273),
     "delete_module": (176, 106), "reboot": (169, 142), "acct": (163, 89), "settimeofday": (164, 170),
-    "clock_settime": (227, 112), "adjtimex": (159, 171), "clock_adjtime": (305, 266), "iopl": (172, 0),
-    "ioperm": (173, 0), "syslog": (103, 116), "vhangup": (153, 58), "sethostname": (170, 161),
-    "setdomainname": (171, 162), "lookup_dcookie": (212, 18), "uselib": (134, 0), "sysfs": (139, 0),
+    "clock_settime": (227, 112), "adjtimex": (159, 171), "clock_adjtime": (305, 266), "iopl": (172, _NONE),
+    "ioperm": (173, _NONE), "syslog": (103, 116), "vhangup": (153, 58), "sethostname": (170, 161),
+    "setdomainname": (171, 162), "lookup_dcookie": (212, 18), "uselib": (134, _NONE), "sysfs": (139, _NONE),
 }  # fmt: skip
 _SOCKETS = {"socket": (41, 198), "socketpair": (53, 199), "connect": (42, 203), "bind": (49, 200), "listen": (50, 201)}
-_PROCESSES = {"fork": (57, 0), "vfork": (58, 0), "execve": (59, 221), "execveat": (322, 281)}
+_PROCESSES = {"fork": (57, _NONE), "vfork": (58, _NONE), "execve": (59, 221), "execveat": (322, 281)}
 _MEMFD = {"memfd_create": (319, 279)}
 _KILL, _TGKILL, _CLONE, _CLONE3, _SOCKET = (62, 129), (234, 131), (56, 220), (435, 435), (41, 198)
-_FCNTL = (72, 25)
+_MMAP = (9, 222)
+# Refused when an argument (from 0) has one of these values.
+_BY_ARGUMENT = {
+    # F_SETOWN and FIOSETOWN name who gets a descriptor's signals: the referee would end of them. F_SETSIG says which
+    # signal: SIGCONT. A lease makes others wait who open the file.
+    "fcntl": ((72, 25), 1, {"F_SETOWN": 8, "F_SETSIG": 10, "F_SETOWN_EX": 15, "F_SETLEASE": 1024, "F_NOTIFY": 1026}),
+    "ioctl": ((16, 29), 1, {"FIOSETOWN": 0x8901, "SIOCSPGRP": 0x8902}),
+    "prctl": ((157, 167), 0, {"PR_SET_PDEATHSIG": 1}),
+}
+# Their first argument is a process: itself or none other. Of the same user, a referee's affinity and limits could be set.
+_OF_ITSELF = {
+    "sched_setaffinity": (203, 122), "prlimit64": (302, 261), "sched_setscheduler": (144, 119),
+    "sched_setparam": (142, 118), "sched_setattr": (314, 274),
+}  # fmt: skip
 _AUDIT = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 _X32 = 0x40000000  # numbers from here on are of x86_64's other calling convention
 
 _CLONE_THREAD = 0x00010000
 _CLONE_NEW = 0x7E020080  # any new namespace
-_AF_UNIX, _F_SETSIG = 1, 10
+_AF_UNIX, _MAP_SHARED = 1, 1
 _LOAD, _EQUAL, _GREATER_EQUAL, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 _ALLOW, _ERRNO, _KILL_PROCESS = 0x7FFF0000, 0x00050000, 0x80000000
-_NUMBER_AT, _ARCHITECTURE_AT, _ARGUMENTS_AT, _SECOND_AT = 0, 4, 16, 24
+_NUMBER_AT, _ARCHITECTURE_AT, _ARGUMENTS_AT = 0, 4, 16
 
 _PR_SET_NO_NEW_PRIVS, _PR_SET_SECCOMP, _MODE_FILTER = 38, 22, 2
 
@@ -65,6 +84,7 @@ class Rules(NamedTuple):
     # Landlock (from its version 6 on) keeps them from the sockets of others.
     unix_sockets: bool = False
     memory_files: bool = False  # memfd_create, which CUDA uses
+    shared_memory: bool = False  # mappings that are shared: they count for no process once they are out of its sight
     signals_to: int = 0  # the only process that it may send signals to: itself
 
 
@@ -107,21 +127,27 @@ def program(rules: Rules, machine: str = "") -> bytes:
     if machine == "x86_64":
         code += [(_GREATER_EQUAL, 0, 1, _X32), refuse]
     for numbers in denied.values():
-        if numbers[column]:
+        if numbers[column] != _NONE:
             code += [(_EQUAL, 0, 1, numbers[column]), refuse]
     # The C library takes ENOSYS for an old kernel, and calls clone, whose flags a filter can see.
     code += [(_EQUAL, 0, 1, _CLONE3[column]), (_RETURN, 0, 0, _ERRNO | errno.ENOSYS)]
     clone = (_ANY_BIT, 1, 0, _CLONE_NEW) if rules.processes else (_ANY_BIT, 0, 1, _CLONE_THREAD)
     code += [(_EQUAL, 0, 4, _CLONE[column]), (_LOAD, 0, 0, _ARGUMENTS_AT), clone, (_RETURN, 0, 0, _ALLOW), refuse]
-    # A descriptor that sends SIGCONT when it may be read.
-    code += [(_EQUAL, 0, 4, _FCNTL[column]), (_LOAD, 0, 0, _SECOND_AT), (_EQUAL, 0, 1, _F_SETSIG), refuse,
-             (_RETURN, 0, 0, _ALLOW)]  # fmt: skip
+    allow, first = (_RETURN, 0, 0, _ALLOW), (_LOAD, 0, 0, _ARGUMENTS_AT)
+    for called, argument, values in _BY_ARGUMENT.values():
+        tests = [step for value in values.values() for step in ((_EQUAL, 0, 1, value), refuse)]
+        code += [(_EQUAL, 0, 2 + len(tests), called[column]), (_LOAD, 0, 0, _ARGUMENTS_AT + 8 * argument), *tests, allow]
+    for called in _OF_ITSELF.values():
+        code += [(_EQUAL, 0, 5, called[column]), first, (_EQUAL, 1, 0, 0), (_EQUAL, 0, 1, rules.signals_to), allow,
+                 refuse]  # fmt: skip
+    if not rules.shared_memory:
+        code += [(_EQUAL, 0, 4, _MMAP[column]), (_LOAD, 0, 0, _ARGUMENTS_AT + 8 * 3), (_ANY_BIT, 0, 1, _MAP_SHARED),
+                 refuse, allow]  # fmt: skip
     equalities = [(_KILL[column], rules.signals_to), (_TGKILL[column], rules.signals_to)] if rules.signals_to else []
     if rules.unix_sockets:
         equalities.append((_SOCKET[column], _AF_UNIX))
     for number, value in equalities:  # by their first argument
-        code += [(_EQUAL, 0, 4, number), (_LOAD, 0, 0, _ARGUMENTS_AT), (_EQUAL, 0, 1, value),
-                 (_RETURN, 0, 0, _ALLOW), refuse]  # fmt: skip
+        code += [(_EQUAL, 0, 4, number), first, (_EQUAL, 0, 1, value), allow, refuse]
     code.append((_RETURN, 0, 0, _ALLOW))
     return b"".join(struct.pack("=HBBI", *instruction) for instruction in code)
 

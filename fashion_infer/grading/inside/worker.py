@@ -74,9 +74,9 @@ class Worker:
 
     def _begin(self, plan: Dict[str, Any]) -> None:
         confine.keep_only(self._channel.fileno(), plan["memory"], *plan["keep"])
+        self._memory = _mapped(plan["memory"])  # what is confined may share no memory
         layers = confine.confine(plan)
         sys.path += plan.get("packages", [])
-        self._memory = _mapped(plan["memory"])
         self._say(layers=layers)
 
     def _load(self, kind: str, path: str, gpu: bool, device: Optional[Dict[str, Any]] = None) -> None:

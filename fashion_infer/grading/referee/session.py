@@ -60,9 +60,10 @@ class Session:
         self._channel, inner = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._spins, self._calls = shared.device is not None, 1
         memory = shared.host
+        box = box._replace(shared=memory.size)
         with inner:
             command, inherited = python("worker", str(inner.fileno())), (inner.fileno(), memory.descriptor)
-            self._sandbox = start(box, layers, command, (*inherited, *shared.descriptors), memory.size)
+            self._sandbox = start(box, layers, command, (*inherited, *shared.descriptors))
         try:
             asked = {**plan(box, layers, unsandboxed), "memory": memory.descriptor, "packages": list(packages),
                      "keep": list(shared.descriptors)}  # fmt: skip
@@ -130,8 +131,7 @@ class Session:
             self._tell(word)
         else:
             self._tell(word)
-            start = time.perf_counter()
-            self._sandbox.thaw()
+            start = self._sandbox.thaw()
         said = self._receive(self._sandbox.remaining)
         done = time.perf_counter() + tensors.settled()
         stopped = self._sandbox.freeze()

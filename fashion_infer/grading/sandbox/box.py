@@ -1,6 +1,8 @@
 """What a box holds: which paths, how much of everything, and bubblewrap's words for it."""
 
+import contextlib
 import os
+import re
 import sys
 import sysconfig
 from pathlib import Path
@@ -15,6 +17,8 @@ _DEVICES = ("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom")
 _KERNEL = ("/proc/self", "/proc/cpuinfo", "/proc/meminfo", "/sys/devices/system/cpu", "/sys/devices/system/node")
 _NOBODY = "65534"
 TEMPORARY = "/tmp"
+_ADDRESSES, _MANY_ADDRESSES = 4 << 30, 32 << 30  # bytes of addresses: of compiled code; of PyTorch, and of compilers
+_MORE_TASKS = 8  # bubblewrap's own, and enough for the referee to see that there are too many
 
 
 class Limits(NamedTuple):
@@ -38,6 +42,7 @@ class Box(NamedTuple):
     processes: bool = False  # may it start others?
     gpu: bool = False  # CUDA asks for more: Unix sockets, files in memory, descriptors
     memory_files: bool = False
+    shared: int = 0  # bytes of tensors that it maps beside its own memory
     library_path: str = ""  # where the loader looks first
 
 
@@ -104,6 +109,11 @@ def plan(box: Box, namespaces: bool, unsandboxed: bool, landlock: int = 0) -> Di
     limits["CPU"] = int(box.limits.seconds * (os.cpu_count() or 1)) + 5
     if not box.gpu:  # CUDA reserves huge ranges of addresses
         limits["DATA"] = box.limits.memory + (1 << 30)
+        # Page tables take 1/512 of the addresses that were touched. Each thread's allocator reserves 128 MiB of them.
+        room = _MANY_ADDRESSES if box.processes else _ADDRESSES
+        limits["AS"] = box.limits.memory + box.shared + room + (os.cpu_count() or 1) * (128 << 20)
+    if os.geteuid() != 0:  # root's processes are never counted
+        limits["NPROC"] = box.limits.threads + _MORE_TASKS + (0 if namespaces and _counted_apart() else _tasks_of_user())
     kernel = ("/proc", "/sys") if namespaces else (*_KERNEL, *(("/proc/driver", "/sys") if box.gpu else ()))
     return {
         "limits": limits,
@@ -115,5 +125,21 @@ def plan(box: Box, namespaces: bool, unsandboxed: bool, landlock: int = 0) -> Di
         # Else an abstract socket would reach the host's.
         "unix_sockets": box.gpu and (namespaces or landlock >= SCOPES_SINCE),
         "memory_files": box.gpu or box.memory_files,
+        "shared_memory": box.gpu or box.processes,
         "unsandboxed": unsandboxed,
     }
+
+
+def _counted_apart() -> bool:
+    """Whether RLIMIT_NPROC counts a user namespace's tasks alone: since Linux 5.14."""
+    return tuple(int(number) for number in re.findall(r"\d+", os.uname().release)[:2]) >= (5, 14)
+
+
+def _tasks_of_user() -> int:
+    """Threads of all processes of this user now."""
+    count = 0
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError):
+            about = os.stat(f"/proc/{name}/task")
+            count += about.st_nlink - 2 if about.st_uid == os.getuid() else 0
+    return count

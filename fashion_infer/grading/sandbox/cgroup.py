@@ -52,6 +52,18 @@ class Group:
         """The command, in this cgroup from its first instruction on."""
         return ["/bin/sh", "-c", 'echo $$ > "$0" && exec "$@"', str(self.path / "cgroup.procs"), *command]
 
+    def freeze(self) -> None:
+        """Keep all that is in it from running, whatever signals it gets."""
+        self._frozen("1")
+
+    def thaw(self) -> None:
+        """Let it run."""
+        self._frozen("0")
+
+    def _frozen(self, state: str) -> None:
+        with contextlib.suppress(OSError):  # since Linux 5.2
+            (self.path / "cgroup.freeze").write_text(state)
+
     def remove(self) -> None:
         """Kill what is left, and remove it."""
         with contextlib.suppress(OSError):

@@ -7,19 +7,35 @@ import subprocess
 import threading
 import time
 from pathlib import Path
-from typing import Iterator, List, Optional, Tuple
+from typing import Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 from .box import Limits
 from .cgroup import Group
 
-_PAGE = os.sysconf("SC_PAGESIZE")
+_IN_MEMORY = ("/dev/zero", "/memfd:", "/SYSV", "/dev/shm/")  # mappings of what lies in memory alone
 _KEPT = 1 << 14  # bytes of what it prints that a verdict keeps
 _STOPPED = "TtZX"  # states of a thread that runs no instruction until it is continued
+# Seconds of processor time of a thread while it is stopped: one that was interrupted on its way into the stop gets there
+# a few microseconds later. Where the kernel counts ticks alone, two.
+_STILL, _STILL_TICKS = 100e-6, 2
 _PATIENCE = 5.0  # seconds for a thread to stop: one in the middle of a system call ends that first
 
 
 class Broken(Exception):
     """A box that ended, or was ended: the message says why."""
+
+
+class Used(NamedTuple):
+    """What a thread has run."""
+
+    nanoseconds: int
+    ticks: int
+
+    def still(self, before: "Used") -> bool:
+        """Whether it has not run since."""
+        if self.nanoseconds:
+            return self.nanoseconds - before.nanoseconds <= 1e9 * _STILL
+        return self.ticks - before.ticks < _STILL_TICKS
 
 
 class Sandboxed:
@@ -46,6 +62,7 @@ class Sandboxed:
         self._printed = bytearray()
         self._count = 0
         self._stopped: List[int] = []
+        self._ran: Dict[str, Used] = {}  # by each thread that is stopped, until it was
         self._drain = threading.Thread(target=self._read, daemon=True)
         self._drain.start()
 
@@ -78,12 +95,16 @@ class Sandboxed:
         end = time.monotonic() + _PATIENCE
         self._stop(self._stopped, end)
         at = time.perf_counter()
+        self._ran = _used(self._stopped)
         while True:  # looking for others takes milliseconds
             members = self.members()
             self._stop(members, end)
+            self._ran = {**_used(members), **self._ran}
             if set(members) <= set(self._stopped):
                 break
             self._stopped = members
+        if self._group is not None:
+            self._group.freeze()
         if self._since:
             self._used, self._since = self._used + time.monotonic() - self._since, 0.0
         return at
@@ -95,11 +116,23 @@ class Sandboxed:
             if time.monotonic() > end:
                 raise Broken("it could not be stopped")
 
-    def thaw(self) -> None:
-        """Continue what was stopped."""
-        self._since = time.monotonic()
+    def thaw(self) -> float:
+        """Continue what was stopped: when, by time.perf_counter().
+
+        Raises
+        ------
+        Broken
+            When any of it ran meanwhile.
+        """
+        for thread, used in _used(self._stopped).items():
+            if not used.still(self._ran.get(thread, Used(0, 0))):
+                raise Broken("it ran while it was stopped")
+        at, self._since = time.perf_counter(), time.monotonic()
+        if self._group is not None:
+            self._group.thaw()
         for pid in self._stopped:
             _signal(pid, signal.SIGCONT)
+        return at
 
     def watch(self) -> None:
         """Raise Broken when it takes more than it may."""
@@ -112,8 +145,8 @@ class Sandboxed:
         members = self._stopped or self.members()
         if sum(map(_threads, members)) > self._limits.threads:
             raise Broken(f"it started more than {self._limits.threads} threads")
-        private, resident = (sum(values) for values in zip((0, 0), *map(_memory, members)))
-        if private > self._limits.memory or resident - self._shared > self._limits.memory:
+        private, shared, files = (sum(values) for values in zip((0, 0, 0), *map(_memory, members)))
+        if private + max(0, shared - self._shared) > self._limits.memory or files > self._limits.memory + self._shared:
             raise Broken(f"it took more than {_size(self._limits.memory)} of memory")
 
     def ended(self, patience: float = 1.0) -> Optional[str]:
@@ -185,11 +218,15 @@ def _group_of(pid: int) -> int:
 
 
 def _states(pid: int) -> List[str]:
+    return [fields[0] for fields in (_stat(f"{task}/stat") for task in _tasks(pid)) if fields]
+
+
+def _tasks(pid: int) -> List[str]:
+    """The folders of its threads."""
     try:
-        tasks = os.listdir(f"/proc/{pid}/task")
+        return [f"/proc/{pid}/task/{task}" for task in os.listdir(f"/proc/{pid}/task")]
     except OSError:
         return []
-    return [fields[0] for fields in (_stat(f"/proc/{pid}/task/{task}/stat") for task in tasks) if fields]
 
 
 def _threads(pid: int) -> int:
@@ -197,13 +234,40 @@ def _threads(pid: int) -> int:
     return int(fields[17]) if fields else 0
 
 
-def _memory(pid: int) -> Tuple[int, int]:
-    """Bytes of its own, and bytes in all."""
+def _used(members: List[int]) -> "Dict[str, Used]":
+    """What each thread of some processes has run."""
+    found = {}
+    for pid in members:
+        for task in _tasks(pid):
+            fields = _stat(f"{task}/stat")
+            if fields:
+                found[task] = Used(_nanoseconds(task), int(fields[11]) + int(fields[12]))
+    return found
+
+
+def _nanoseconds(task: str) -> int:
+    """On a processor; 0 where the kernel does not count it."""
+    with contextlib.suppress(OSError, ValueError):
+        return int(Path(f"{task}/schedstat").read_text().split()[0])
+    return 0
+
+
+def _memory(pid: int) -> Tuple[int, int, int]:
+    """Bytes of its own, page tables included; that it shares, resident or not; and of resident files."""
     try:
-        fields = Path(f"/proc/{pid}/statm").read_text().split()
+        lines = Path(f"/proc/{pid}/status").read_text(errors="replace").splitlines()
+        maps = Path(f"/proc/{pid}/maps").read_text(errors="replace").splitlines()
     except OSError:
-        return 0, 0
-    return (int(fields[1]) - int(fields[2])) * _PAGE, int(fields[1]) * _PAGE
+        return 0, 0, 0
+    sizes = {line.split(":")[0]: 1024 * int(line.split()[1]) for line in lines if line.endswith(" kB")}
+    mapped = 0
+    for line in maps:
+        fields = line.split(None, 5)
+        if fields[1][3] == "s" and fields[-1].startswith(_IN_MEMORY):
+            start, end = (int(address, 16) for address in fields[0].split("-"))
+            mapped += end - start
+    own = sum(sizes.get(name, 0) for name in ("RssAnon", "VmSwap", "VmPTE"))
+    return own, max(mapped, sizes.get("RssShmem", 0)), sizes.get("RssFile", 0)
 
 
 def _signal(pid: int, number: int) -> None:

@@ -30,7 +30,7 @@ def plan(box: Box, layers: Layers, unsandboxed: bool) -> Dict[str, Any]:
     return boxes.plan(box, layers.bubblewrap is not None, unsandboxed, layers.landlock)
 
 
-def start(box: Box, layers: Layers, command: Sequence[str], descriptors: Sequence[int], shared: int = 0) -> Sandboxed:
+def start(box: Box, layers: Layers, command: Sequence[str], descriptors: Sequence[int]) -> Sandboxed:
     """Start a command, which confines itself, in a box.
 
     Parameters
@@ -41,8 +41,6 @@ def start(box: Box, layers: Layers, command: Sequence[str], descriptors: Sequenc
         As `python` makes it.
     descriptors
         Those that the command inherits; no others.
-    shared
-        Bytes of tensors that it maps.
 
     Raises
     ------
@@ -54,7 +52,7 @@ def start(box: Box, layers: Layers, command: Sequence[str], descriptors: Sequenc
         folder = cgroup.parent()
         if folder is not None:
             with contextlib.suppress(OSError):
-                group = cgroup.Group(folder, box.limits.memory + shared, box.limits.threads)
+                group = cgroup.Group(folder, box.limits.memory + box.shared, box.limits.threads)
     told, info = os.pipe()
     words = list(command)
     if layers.bubblewrap:
@@ -80,7 +78,7 @@ def start(box: Box, layers: Layers, command: Sequence[str], descriptors: Sequenc
                 first = json.loads(pipe.read())["child-pid"]
             except (ValueError, KeyError):
                 raise DeviceError(f"bubblewrap failed: {_said(process)}") from None
-    return Sandboxed(process, first, box.limits, group, shared)
+    return Sandboxed(process, first, box.limits, group, box.shared)
 
 
 class Ran(NamedTuple):
