@@ -4,7 +4,9 @@ import contextlib
 import json
 import os
 import re
+import shutil
 import socket
+import struct
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
@@ -22,7 +24,7 @@ from fashion_infer.errors import DataError, UsageError
 from fashion_infer.grading import formats, marks, results, rubric, verdict
 from fashion_infer.grading.referee import Observed, memory, samples, scrutiny, session
 from fashion_infer.grading.referee.findings import KINDS, Finding
-from fashion_infer.grading.referee.inputs import Inputs, Seed, fresh
+from fashion_infer.grading.referee.inputs import Inputs, Seed, Stream, fresh, shuffled
 from fashion_infer.grading.sandbox import Broken, available
 from fashion_infer.graph.shapes import ConvolutionShape
 
@@ -113,9 +115,9 @@ SHAPES = st.builds(
 @given(SHAPES, st.integers(0, 2**32 - 1), st.booleans())
 @settings(max_examples=examples(40))
 def test_a_right_output_is_right_whatever_the_signs(shape, seed, first):
-    rng = np.random.default_rng(seed)
-    inputs = fresh(rng, shape, first)
-    found = scrutiny.scrutinise(direct(inputs).astype(np.float32), inputs, shape, rng)
+    stream = Stream(b"%d" % seed)
+    inputs = fresh(stream, shape, first)
+    found = scrutiny.scrutinise(direct(inputs).astype(np.float32), inputs, shape, stream)
     assert found.precision == "float32" and found.deviation < 5e-6
 
 
@@ -123,8 +125,8 @@ def test_a_right_output_is_right_whatever_the_signs(shape, seed, first):
 @example(ConvolutionShape(2, 1, 9, 9, 1, 5), 645631082, "half")  # 40 of 50 outputs are within FLOAT32
 @settings(max_examples=examples(40))
 def test_a_wrong_output_is_found_wherever_it_is_wrong(shape, seed, how):
-    rng = np.random.default_rng(seed)
-    inputs = fresh(rng, shape, True)
+    rng, stream = np.random.default_rng(seed), Stream(b"%d" % seed)
+    inputs = fresh(stream, shape, True)
     want = direct(inputs)
     scale, image = np.abs(want).max(), rng.integers(shape.B)
     y = want.astype(np.float32)
@@ -141,7 +143,7 @@ def test_a_wrong_output_is_found_wherever_it_is_wrong(shape, seed, how):
         wrong = y[slice(image, image + 1 if how == "image" else None)]
         assume(want[0, 0].size >= 9)  # of fewer sums with random signs all may cancel
         wrong += rng.uniform(0.1, 0.2, wrong.shape) * scale
-    found = scrutiny.scrutinise(y, inputs, shape, rng)
+    found = scrutiny.scrutinise(y, inputs, shape, stream)
     if how == "half":
         assert found.precision != "wrong"
         return
@@ -151,23 +153,60 @@ def test_a_wrong_output_is_found_wherever_it_is_wrong(shape, seed, how):
         assert found.diagnosis.first[0] == image
 
 
+def test_errors_that_cancel_in_plain_sums_are_found_all_the_same():
+    """Two filters that are off by the same, or the opposite: signs alone would let one of the two pass."""
+    shape = ConvolutionShape(400, 1, 9, 9, 4, 3)
+    for _ in range(10):
+        inputs = fresh(Stream.fresh(), shape, True)
+        want = direct(inputs)
+        for sign in (1, -1):
+            y = want.astype(np.float32)
+            error = np.abs(want).max() * np.random.default_rng().uniform(0.1, 1, y[8:-8, 0].shape)
+            y[8:-8, 1] += error
+            y[8:-8, 2] += sign * error
+            assert not scrutiny.scrutinise(y, inputs, shape, Stream.fresh()).right
+
+
 def test_fresh_inputs_never_come_twice_and_follow_from_the_seed():
     seed, shape = Seed.fresh(), ConvolutionShape(4, 1, 8, 8, 2, 3)
-    seen = {fresh(seed.generator(*numbers), shape, True).x.tobytes() for numbers in np.ndindex(3, 3, 3)}
+    seen = {fresh(seed.stream(*numbers), shape, True).x.tobytes() for numbers in np.ndindex(3, 3, 3)}
     assert len(seen) == 27 and Seed.fresh() != seed
     again = Seed(int(seed.hex, 16))
-    assert (
-        fresh(again.generator(1, 2), shape, False).x.tobytes() == fresh(seed.generator(1, 2), shape, False).x.tobytes()
-    )
+    assert fresh(again.stream(1, 2), shape, False).x.tobytes() == fresh(seed.stream(1, 2), shape, False).x.tobytes()
 
 
-def test_no_sequence_tells_the_seed_of_another():
-    seed = Seed(2**127 + 12345)
-    entropies = {seed.generator(*numbers).bit_generator.seed_seq.entropy for numbers in np.ndindex(3, 3, 3)}
-    assert len(entropies) == 27 and all(2**127 < entropy < 2**256 for entropy in entropies)
-    # NumPy's own seeding can be inverted: what a state gives away must not be the secret.
-    plain = np.random.SFC64(np.random.SeedSequence([seed.value, 1, 2]))
-    assert seed.generator(1, 2).bit_generator.random_raw() != plain.random_raw()
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl")
+@given(st.binary(max_size=64), st.integers(1, 500))
+@settings(max_examples=examples(6))
+def test_a_stream_is_shake128_of_its_key_and_a_counter(key, count):
+    def openssl(number):
+        command = ["openssl", "dgst", "-shake128", "-xoflen", str(count), "-binary"]
+        return subprocess.run(command, input=key + struct.pack(">Q", number), capture_output=True, check=True).stdout
+
+    stream = Stream(key)
+    assert [stream.bytes(count) for _ in range(2)] == [openssl(1), openssl(2)]
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_inputs_are_spread_evenly(first):
+    """Means, variances and neighbours, each within six standard errors."""
+    shape = ConvolutionShape(3, 2, 500, 500, 400, 11)  # more than one block of bytes
+    inputs = fresh(Stream.fresh(), shape, first)
+    x = inputs.x.astype(np.float64).reshape(-1)
+    x = (x - 127.5) / 128 if first else x
+    assert abs(x).max() < 1 and (not first or (inputs.x == np.rint(inputs.x)).all())
+    assert abs(x.mean()) < 6 * 0.58 / x.size**0.5 and abs(x.var() - 1 / 3) < 6 * 0.3 / x.size**0.5
+    assert abs((x[1:] * x[:-1]).mean()) < 6 / 3 / x.size**0.5
+    k = inputs.k.astype(np.float64).reshape(-1)
+    assert abs(k.mean()) < 6 / k.size**0.5 and abs(k.var() - 1) < 6 * 1.42 / k.size**0.5
+    assert abs((k**4).mean() - 3) < 6 * 9.8 / k.size**0.5
+    if not first:  # half precision keeps few of them
+        assert (inputs.x.astype(np.float16) != inputs.x).mean() > 0.9
+
+
+@given(st.integers(0, 30))
+def test_an_order_has_each_thing_once(count):
+    assert sorted(shuffled(Stream.fresh(), list(range(count)))) == list(range(count))
 
 
 def heard(message, ask):

@@ -136,11 +136,11 @@ def test_what_a_kernel_does_to_device_memory_is_seen(fake, tmp_path, body, kind)
 def test_inputs_are_shown_when_they_are_due_and_not_before(fake):
     shape = ConvolutionShape(5, 2, 8, 8, 3, 3)
     device = Device(fake).tensors([place(shape), place(shape._replace(B=9))])
-    rng = np.random.default_rng()
+    stream = inputs.Stream.fresh()
     bracket = device.bracket(True)
     assert len(bracket) == 10 and device.bracket(False) == bracket[:1]
-    places = [slot.prepare(shape, rng) for slot in bracket]
-    filled = [inputs.fresh(rng, shape, True) for _ in bracket]
+    places = [slot.prepare(shape, stream) for slot in bracket]
+    filled = [inputs.fresh(stream, shape, True) for _ in bracket]
     for slot, each in zip(bracket, filled):
         assert slot.fill(each, float("nan")) >= 0 and not slot.same_inputs(each)
     device.show(bracket)

@@ -4,13 +4,16 @@ import ctypes
 import errno
 import os
 import struct
+import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
 from fashion_infer.grading.inside import abi, seccomp
 from fashion_infer.grading.sandbox import Box, Broken, Limits, available, cgroup, layers, run
+from fashion_infer.grading.sandbox.start import start
 from fashion_infer.kernel_files import plugin
 from fashion_infer.library import bindings
 from fashion_infer.system import compilers, resources
@@ -206,6 +209,34 @@ def test_nothing_outlives_a_box(held):
     assert token not in subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True).stdout
 
 
+SPINS = "import threading\nfor _ in range(3): threading.Thread(target=lambda: [0 for _ in iter(int, 1)]).start()"
+
+
+@HELD
+@pytest.mark.parametrize("held", WITH)
+def test_what_ran_while_it_was_stopped_is_broken(held):
+    box = Box(Limits(60, 256 << 20, 1 << 20, 1 << 16, 32))
+    running = start(box, held, [PYTHON, "-I", "-S", "-B", "-c", SPINS], ())
+    try:
+        while sum(len(os.listdir(f"/proc/{pid}/task")) for pid in running.members()) < 4:
+            time.sleep(0.01)
+        for _ in range(20):  # nothing wakes it
+            running.freeze()
+            time.sleep(0.005)
+            running.thaw()
+            time.sleep(0.002)
+        running.freeze()
+        for pid in running.members():
+            os.kill(pid, signal.SIGCONT)
+        time.sleep(0.1)
+        for pid in running.members():  # as it would, before the referee looks
+            os.kill(pid, signal.SIGSTOP)
+        with pytest.raises(Broken):
+            running.thaw()
+    finally:
+        running.kill()
+
+
 def test_a_machine_without_bubblewrap_says_why(monkeypatch, tmp_path):
     layers.available.cache_clear()
     try:
@@ -233,6 +264,10 @@ def test_a_cgroup_is_taken_where_its_controllers_are_handed_on(monkeypatch, tmp_
     group = cgroup.Group(tmp_path, 123 << 20, 64)
     assert (group.path / "memory.max").read_text() == str(123 << 20)
     assert (group.path / "pids.max").read_text() == "64" and not group.out_of_memory
+    group.freeze()
+    assert (group.path / "cgroup.freeze").read_text() == "1"
+    group.thaw()
+    assert (group.path / "cgroup.freeze").read_text() == "0"
     (group.path / "memory.events").write_text("low 0\noom 1\noom_kill 1\n")
     assert group.out_of_memory
     done = subprocess.run(group.entered(["/bin/echo", "a b"]), capture_output=True, text=True)

@@ -86,9 +86,9 @@ def beside(brackets: Sequence[Bracket]) -> float:
 
 
 def _brackets(session: Session, tensors: Any, kernel: Any) -> List[Bracket]:
-    bracket, rng = tensors.bracket(True), np.random.default_rng(0)
-    session.case(_SHAPE, [slot.prepare(_SHAPE, rng) for slot in bracket], tensors.on_device)
-    given = inputs.fresh(rng, _SHAPE, True)
+    bracket, stream = tensors.bracket(True), inputs.Stream(b"")
+    session.case(_SHAPE, [slot.prepare(_SHAPE, stream) for slot in bracket], tensors.on_device)
+    given = inputs.fresh(stream, _SHAPE, True)
     swept = np.zeros(_SWEPT, np.float32)
     seen = []
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from ...graph.shapes import ConvolutionShape
 from ..inside import driver
-from ..referee.inputs import Inputs
+from ..referee.inputs import Inputs, Stream
 from ..referee.memory import Memory, Place, place
 from ..referee.tensors import NO_LAG, Lag, Shared
 
@@ -64,6 +64,12 @@ class DeviceTensors:
             _Slot(address, number * largest, staged + number * inputs, host, a_look) for number in range(count)
         ]
 
+    def clear(self) -> None:
+        """Leave nothing that an earlier process of the submission wrote."""
+        self._small.clear()
+        _set(self._block.address, 0, self._block.size // 4)
+        driver.synchronize()
+
     def bracket(self, timed: bool) -> List["_Slot"]:
         """What is called between two looks at the clock: several calls where they are timed."""
         return self._slots if timed else self._slots[:1]
@@ -103,10 +109,10 @@ class _Slot:
         self._guards: List[Tuple[int, bytes]] = []
         self.y: Optional[np.ndarray] = None  # the output, once taken; the next slot's takes its place
 
-    def prepare(self, shape: ConvolutionShape, rng: np.random.Generator) -> Place:
+    def prepare(self, shape: ConvolutionShape, stream: Stream) -> Place:
         """Make room for calls of a shape, with fresh guard zones."""
         self._lies, self._shape = place(shape, self._start), shape
-        self._guards = [(start, rng.bytes(stop - start)) for start, stop in self._lies.guards]
+        self._guards = [(start, stream.bytes(stop - start)) for start, stop in self._lies.guards]
         for start, data in self._guards:
             _up(self._shared + start, np.frombuffer(data, np.uint8))
         return self._lies

@@ -1,4 +1,4 @@
-"""Fresh inputs for every call, from a seed that only the referee has."""
+"""Fresh inputs for every call, from a secret that only the referee has."""
 
 import hashlib
 import secrets
@@ -8,12 +8,61 @@ import numpy as np
 
 from ...graph.shapes import ConvolutionShape
 
+_BLOCK = 1 << 20  # bytes at a time, each a hash of its own
+# 65,536 values between -1 and 1. No power of two, so that they are no halves either, nor sums of few.
+_STEP = np.float32(1 / 32768.9)
+
 
 class Inputs(NamedTuple):
     """Data and weights of one call."""
 
     x: np.ndarray
     k: np.ndarray
+
+
+class Stream:
+    """Random bytes of a key: SHAKE128 of the key and a counter.
+
+    Who sees any of it, as a submission sees its inputs, learns neither the key nor what else comes of it.
+    """
+
+    def __init__(self, key: bytes):
+        self._key, self._blocks = key, 0
+
+    @classmethod
+    def fresh(cls) -> "Stream":
+        """One that did not exist before now."""
+        return cls(secrets.token_bytes(32))
+
+    def bytes(self, count: int) -> bytes:
+        """The next bytes."""
+        blocks = [self._block(min(_BLOCK, count - start)) for start in range(0, count, _BLOCK)]
+        return b"".join(blocks)
+
+    def words(self, count: int) -> np.ndarray:
+        """The next numbers of 64 bits."""
+        return np.frombuffer(self.bytes(8 * count), "<u8")
+
+    def uniform(self, count: int) -> np.ndarray:
+        """The next numbers above 0, up to 1, in float64."""
+        return ((self.words(count) >> np.uint64(11)) + np.uint64(1)) * 2.0**-53
+
+    def normal(self, count: int) -> np.ndarray:
+        """The next numbers of a normal distribution, in float64."""
+        half = -(-count // 2)
+        radius, angle = np.sqrt(-2 * np.log(self.uniform(half))), 2 * np.pi * self.uniform(half)
+        return np.r_[radius * np.cos(angle), radius * np.sin(angle)][:count]
+
+    def fill(self, values: np.ndarray, dtype: str) -> None:
+        """Give a flat array the next numbers of an unsigned type."""
+        size = _BLOCK // np.dtype(dtype).itemsize
+        for start in range(0, len(values), size):
+            piece = values[start : start + size]
+            piece[...] = np.frombuffer(self._block(piece.size * np.dtype(dtype).itemsize), dtype)
+
+    def _block(self, count: int) -> bytes:
+        self._blocks += 1
+        return hashlib.shake_128(self._key + self._blocks.to_bytes(8, "big")).digest(count)
 
 
 class Seed(NamedTuple):
@@ -31,40 +80,36 @@ class Seed(NamedTuple):
         """As a verdict writes it."""
         return f"{self.value:032x}"
 
-    def generator(self, *numbers: int) -> np.random.Generator:
-        """Random numbers for one purpose, which the numbers name.
+    def stream(self, *numbers: int) -> Stream:
+        """Random bytes for one purpose, which the numbers name.
 
-        Each purpose has a key of its own: BLAKE2b of the numbers, keyed with the secret. A submission that recovers a
-        generator's state from the inputs of one call learns neither the secret nor any other sequence: not the inputs
-        of later calls, nor guard zones, signs, or the images that are compared.
+        Each purpose has a key of its own: BLAKE2b of the numbers, keyed with the secret.
         """
         purpose = ",".join(map(str, numbers)).encode()
-        key = hashlib.blake2b(purpose, digest_size=32, key=self.value.to_bytes(16, "big")).digest()
-        return np.random.Generator(np.random.SFC64(np.random.SeedSequence(int.from_bytes(key, "big"))))
+        return Stream(hashlib.blake2b(purpose, digest_size=32, key=self.value.to_bytes(16, "big")).digest())
 
 
-def fresh(rng: np.random.Generator, shape: ConvolutionShape, first: bool) -> Inputs:
+def fresh(stream: Stream, shape: ConvolutionShape, first: bool) -> Inputs:
     """Inputs of one call.
 
     Parameters
     ----------
-    rng
+    stream
         Of this call alone.
     shape
         Its sizes.
     first
         Whether the layer is its network's first: then x holds pixels, 0 to 255, else values between -1 and 1.
     """
-    if first:
-        x = rng.integers(0, 256, shape.data, dtype=np.uint8).astype(np.float32)
-    else:
-        x = rng.random(shape.data, dtype=np.float32)
-        x *= 2
-        x -= 1
-    return Inputs(x, rng.standard_normal(shape.weights, dtype=np.float32))
+    x = np.empty(int(np.prod(shape.data)), np.float32)
+    stream.fill(x, "u1" if first else "<u2")
+    if not first:
+        x -= np.float32(32767.5)
+        x *= _STEP
+    k = stream.normal(int(np.prod(shape.weights))).astype(np.float32)
+    return Inputs(x.reshape(shape.data), k.reshape(shape.weights))
 
 
-def shuffled(rng: np.random.Generator, things) -> Tuple:
+def shuffled(stream: Stream, things) -> Tuple:
     """The things in a random order."""
-    order = rng.permutation(len(things))
-    return tuple(things[int(index)] for index in order)
+    return tuple(things[int(index)] for index in np.argsort(stream.words(len(things)), kind="stable"))

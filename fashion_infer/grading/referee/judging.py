@@ -7,7 +7,7 @@ from ..rubric import Rubric
 from ..sandbox import Broken
 from . import inputs
 from .findings import Finding, plain
-from .inputs import Seed
+from .inputs import Seed, Stream
 from .samples import Case, Sample
 from .scrutiny import CLASSES, Found, scrutinise
 from .session import Called, Session
@@ -80,12 +80,12 @@ def judge(session: Session, tensors, notes: Notes, case: Case, run: int, plan: P
         wanted = tensors.bracket(plan.timed and number > 0 and _short(notes, case))
         if len(wanted) != len(bracket):
             bracket = wanted
-            lies = [slot.prepare(case.shape, notes.seed.generator(*ours, 1, at)) for at, slot in enumerate(bracket)]
+            lies = [slot.prepare(case.shape, notes.seed.stream(*ours, 1, at)) for at, slot in enumerate(bracket)]
             session.case(case.shape, lies, tensors.on_device, plan.examine)
         # The second call alone says how long one takes: the first loads code.
         alone = tensors.on_device and number == 1 and not _known(notes, case)
         given = [
-            inputs.fresh(notes.seed.generator(*ours, 2, number, index), case.shape, case.layer == 1)
+            inputs.fresh(notes.seed.stream(*ours, 2, number, index), case.shape, case.layer == 1)
             for index in range(len(bracket))
         ]
         seconds = min(slot.fill(each, 0.0 if plan.zeroed else float("nan")) for slot, each in zip(bracket, given))
@@ -94,8 +94,7 @@ def judge(session: Session, tensors, notes: Notes, case: Case, run: int, plan: P
         if called.status != 0:
             raise Broken(called.message or f"it failed with status {called.status}")
         looks = [
-            _looked_at(session, slot, notes, case, number, called, each, notes.seed.generator(*ours, 3, number, index))
-            for index, (slot, each) in enumerate(zip(bracket, given))
+            _looked_at(session, slot, notes, case, number, called, each) for slot, each in zip(bracket, given)
         ]
         worst = max(looks, key=lambda found: CLASSES.index(found.precision))
         counts = plan._replace(timed=plan.timed and not alone)
@@ -119,10 +118,10 @@ def _short(notes: Notes, case: Case) -> bool:
     return min(_known(notes, case), default=_LONG) < _LONG
 
 
-def _looked_at(session, slot, notes: Notes, case: Case, number: int, called: Called, given, secret) -> Found:
+def _looked_at(session, slot, notes: Notes, case: Case, number: int, called: Called, given) -> Found:
     """Look at what one call has left."""
     slot.take()
-    found = scrutinise(slot.y, given, case.shape, secret)
+    found = scrutinise(slot.y, given, case.shape, Stream.fresh())
     if not found.right:
         _wrong(session, slot, notes, case, number, called, found.diagnosis.line())
     elif found.precision != "float32" and notes.rubric.precision == "float32":

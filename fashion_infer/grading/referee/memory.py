@@ -71,6 +71,10 @@ class Memory:
         with contextlib.suppress(BufferError):
             self._map.close()
 
+    def clear(self) -> None:
+        """Leave nothing of what an earlier process wrote."""
+        fill(self._bytes.view(np.float32), 0.0)
+
     def tensor(self, at: int, size: Tuple[int, ...]) -> np.ndarray:
         """The float32 tensor at a place; no copy."""
         return self._bytes[at : at + 4 * int(np.prod(size))].view(np.float32).reshape(size)

@@ -119,7 +119,7 @@ class Referee:
 
     def _one_run(self, todo: Sequence[Case], plan: Plan) -> None:
         """One fresh process; again a fresh one for what is left when it breaks."""
-        waiting = list(inputs.shuffled(self._notes.seed.generator(self._run, 0), todo))
+        waiting = list(inputs.shuffled(self._notes.seed.stream(self._run, 0), todo))
         while waiting and self._broken < _MOST_BROKEN:
             self._run += 1
             case: Optional[Case] = None
@@ -147,4 +147,5 @@ class Referee:
         )  # fmt: skip
         if self._rubric.backend == "gpu" and gpu is not None:
             box = gpu.shown(box)
+        self._tensors.clear()
         return Session(box, self._machine.layers, self._tensors.shared, self._machine.unsandboxed, plugin.packages)

@@ -1,13 +1,16 @@
 """Whether an output is right: all of it, after every call, in a fraction of the time of a second convolution.
 
 Some images, picked after the call, are compared element by element with float64. The rest is compared in sums. With
-secret random signs s (one an image) and r (one a filter), drawn after the call, and because a convolution is linear,
+secret random factors s (one an image) and r (one a filter), drawn after the call, and because a convolution is linear,
 
     sum over b, m of s[b] r[m] y[b,m]  =  conv(sum over b of s[b] x[b], sum over m of r[m] k[m])
 
 for groups of 8 images: the right side in float64, at 1/(8 M) of the layer's work. An element that is wrong
-shows in its group's sum whatever the signs; several that are wrong would have to cancel by luck. Rounding errors of a
-right output are independent, so that they grow with the root of the number of summands.
+shows in its group's sum whatever the factors; several that are wrong would have to cancel by luck. Factors of 1 and -1
+would let two errors of one size cancel in every second call; so they lie between 3/4 and 5/4, of either sign. Rounding
+errors of a right output are independent, so that they grow with the root of the number of summands.
+
+Nothing of what is checked follows from the seed: it is drawn when the call is over, and did not exist before.
 """
 
 from concurrent.futures import ThreadPoolExecutor
@@ -18,7 +21,7 @@ import numpy as np
 from ...graph.shapes import ConvolutionShape
 from ...judging import reference
 from ...judging.diagnosis import FLOAT32, HALF, Diagnosis, diagnose
-from .inputs import Inputs
+from .inputs import Inputs, Stream
 from .memory import WORKERS
 
 _GROUP = 8  # images
@@ -44,7 +47,7 @@ class Found(NamedTuple):
         return self.precision != "wrong"
 
 
-def scrutinise(y: np.ndarray, inputs: Inputs, shape: ConvolutionShape, rng: np.random.Generator) -> Found:
+def scrutinise(y: np.ndarray, inputs: Inputs, shape: ConvolutionShape, stream: Stream) -> Found:
     """Look at one call's output.
 
     Parameters
@@ -55,12 +58,12 @@ def scrutinise(y: np.ndarray, inputs: Inputs, shape: ConvolutionShape, rng: np.r
         What the referee gave; not what lies in shared memory now.
     shape
         The call's sizes.
-    rng
-        Signs and images are drawn from it now, after the call.
+    stream
+        Factors and images are drawn from it: one that is made after the call.
     """
-    picked = _picked(rng, shape.B)
+    picked = _picked(stream, shape.B)
     found = diagnose(y[picked], inputs.x[picked], inputs.k)
-    off = _deviations(y, inputs, shape, rng, found.scale)
+    off = _deviations(y, inputs, shape, stream, found.scale)
     worst = float(off.max())
     precision = found.precision
     if precision != "wrong":
@@ -71,15 +74,21 @@ def scrutinise(y: np.ndarray, inputs: Inputs, shape: ConvolutionShape, rng: np.r
     return Found(precision, found, worst)
 
 
-def _picked(rng: np.random.Generator, images: int) -> np.ndarray:
+def _picked(stream: Stream, images: int) -> np.ndarray:
     """The first, the last, and some between that nobody knows before."""
-    return np.unique(np.r_[0, images - 1, rng.integers(0, images, _PICKED - 2)])
+    between = stream.words(_PICKED - 2) % np.uint64(images)
+    return np.unique(np.r_[0, images - 1, between.astype(np.int64)])
 
 
-def _deviations(y, inputs, shape, rng, scale) -> np.ndarray:
+def _factors(stream: Stream, count: int) -> np.ndarray:
+    words = stream.words(count)
+    return np.where(words & np.uint64(1), 1.0, -1.0) * (0.75 + 0.5 * 2.0**-64 * words)
+
+
+def _deviations(y, inputs, shape, stream, scale) -> np.ndarray:
     """For each group of images the largest deviation of a sum, as an error of one element over the output's scale."""
-    signs = rng.integers(0, 2, shape.B) * 2.0 - 1.0
-    across = rng.integers(0, 2, shape.M) * 2.0 - 1.0
+    # Of the same values in float32, in which the sums of x are made.
+    factors, across = (_factors(stream, count).astype(np.float32).astype(np.float64) for count in (shape.B, shape.M))
     kernel = np.tensordot(across, inputs.k.astype(np.float64), 1)  # (C,K,K)
 
     def chunk(start: int) -> np.ndarray:
@@ -89,7 +98,7 @@ def _deviations(y, inputs, shape, rng, scale) -> np.ndarray:
     def deviations(start: int) -> np.ndarray:
         stop = min(start + _CHUNK, shape.B)
         groups = np.arange(0, stop - start, _GROUP)
-        s = signs[start:stop]
+        s = factors[start:stop]
         height, width = shape.output[2:]
         # In float32, whose error is 2% of what is allowed; three times as fast as BLAS, which shares no cores.
         part = np.einsum("m,bmp->bp", across.astype(np.float32), y[start:stop].reshape(stop - start, shape.M, -1))

@@ -7,7 +7,7 @@ import numpy as np
 
 from ...graph.shapes import ConvolutionShape
 from . import memory
-from .inputs import Inputs
+from .inputs import Inputs, Stream
 from .memory import Memory, Place, place
 
 
@@ -52,10 +52,14 @@ class HostTensors:
         self.shared = Shared(self._memory, (), {"size": 0, "descriptor": -1} if gpu else None)
         self._guards: List[Tuple[np.ndarray, bytes]] = []
 
-    def prepare(self, shape: ConvolutionShape, rng: np.random.Generator) -> Place:
+    def clear(self) -> None:
+        """Leave nothing that an earlier process of the submission wrote."""
+        self._memory.clear()
+
+    def prepare(self, shape: ConvolutionShape, stream: Stream) -> Place:
         """Make room for calls of a shape, with fresh guard zones."""
         lies = place(shape)
-        self._guards = [(self._memory.zone(guard), rng.bytes(guard[1] - guard[0])) for guard in lies.guards]
+        self._guards = [(self._memory.zone(guard), stream.bytes(guard[1] - guard[0])) for guard in lies.guards]
         for zone, data in self._guards:
             zone[:] = np.frombuffer(data, np.uint8)
         self._x, self._k, self.y = (

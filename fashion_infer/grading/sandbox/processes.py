@@ -127,9 +127,9 @@ class Sandboxed:
         for thread, used in _used(self._stopped).items():
             if not used.still(self._ran.get(thread, Used(0, 0))):
                 raise Broken("it ran while it was stopped")
-        at, self._since = time.perf_counter(), time.monotonic()
         if self._group is not None:
-            self._group.thaw()
+            self._group.thaw()  # what is stopped stays so until it is continued
+        at, self._since = time.perf_counter(), time.monotonic()
         for pid in self._stopped:
             _signal(pid, signal.SIGCONT)
         return at
