@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Callable, List, NamedTuple, Optional, Tuple
 
 from ..errors import DeviceError
-from ..system import cache_limits, compilers, installation, resources
+from ..system import cache_limits, compilers, inputs, installation, resources
+from ..system.temporary import vanishing
 from . import formats, neighbours
 from .formats import KernelFile
 
@@ -32,6 +33,7 @@ _ERROR = re.compile(
     re.MULTILINE,
 )
 _ROOM = 8 << 20  # bytes: more than a compiler leaves between its stages for any of the course's files
+_LARGEST = 1 << 28  # bytes of a library
 # What the compiler does not say.
 _HINTS = {
     "texture": "texture references left CUDA with version 12: read through a pointer, or a texture object",
@@ -106,31 +108,37 @@ def build(
         if target.is_file() and said.is_file():
             cache_limits.use(target)
             return Built(target, said.read_text(), False)
-        with tempfile.TemporaryDirectory(dir=folder, prefix="build-") as temporary:
-            place = Path(temporary)
+        with vanishing(lambda: tempfile.mkdtemp(dir=folder, prefix="build-")) as temporary:
+            # The compiler's own folder: what it was given may have made it write anything there, links and FIFOs.
+            # Afterwards nothing there is opened but the library, and nothing written.
+            outside = Path(temporary)
+            place = outside / "compiler"
+            place.mkdir()
             (place / "fops_submission.inc").write_text(f'#include "{path}"\n')
             done = compile([*command, f"-I{place}", "-o", str(place / "plugin.so")], place)
             if done.code:
-                (place / "room").write_bytes(bytes(_ROOM))  # fails where the disk is full: the file is not at fault
-                _blame_compiler(kernel_file, arch, compile, place)
+                (outside / "room").write_bytes(bytes(_ROOM))  # fails where the disk is full: the file is not at fault
+                _blame_compiler(kernel_file, arch, compile, outside)
                 raise DeviceError(first_error(done.output, kernel_file.path))
-            (place / "log").write_text(done.output)
-            cache_limits.make_room((place / "plugin.so").stat().st_size, target)
-            os.replace(place / "log", said)
-            os.replace(place / "plugin.so", target)
+            (outside / "log").write_text(done.output)
+            data = inputs.read_own(place / "plugin.so", _LARGEST, DeviceError, "what the compiler made, ")
+            (outside / "plugin.so").write_bytes(data)
+            cache_limits.make_room(len(data), target)
+            os.replace(outside / "log", said)
+            os.replace(outside / "plugin.so", target)
     return Built(target, done.output, True)
 
 
-def _blame_compiler(kernel_file: KernelFile, arch: Optional[str], compile: Compile, place: Path) -> None:
+def _blame_compiler(kernel_file: KernelFile, arch: Optional[str], compile: Compile, outside: Path) -> None:
     """Build the template of a kernel file's format; raise UnusableCompiler when that fails, too."""
-    folder = place / "known-good"
+    folder = outside / "known-good"
     folder.mkdir()
     template = folder / str(kernel_file.format.template)
     template.write_text(formats.template(kernel_file.format.name))
     (folder / "fops_submission.inc").write_text(f'#include "{template}"\n')
     known = formats.recognise(template, kernel_file.format.name)
     command = _command(known, template, neighbours.of(template, folder), arch)
-    done = compile([*command, f"-I{folder}", "-o", str(folder / "plugin.so")], place)
+    done = compile([*command, f"-I{folder}", "-o", str(folder / "plugin.so")], folder)
     if done.code:
         compiler = " ".join(compilers.cxx_command() or [])
         why = first_error(done.output, template).partition(": ")[2]
@@ -179,6 +187,7 @@ def _command(kernel_file: KernelFile, path: Path, beside: neighbours.Neighbours,
               resources.resource_dir("include")]  # fmt: skip
     flags = [f'-DFOPS_FORMAT="{kernel_file.format.name}"', *(f"-D{name}" for name in kernel_file.defines)]
     flags += [f"-I{place}" for place in places]
+    flags += ["-include", str(ours / "headers" / "first_token.h")]
     text = "".join(_text(file) for file in [path, *beside.all])
     openmp = ["-fopenmp"] if re.search(r"omp\.h|#\s*pragma\s+omp\b", text) else []
     cxx, words = compilers.find_cxx(), compilers.cxx_command()

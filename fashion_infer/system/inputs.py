@@ -49,6 +49,27 @@ def read(path: _Path, most: int, error: Type[FashionInferError] = DataError, wha
         raise error(f"cannot read {what}{path}: {_reason(problem)}") from None
 
 
+def read_own(path: _Path, most: int, error: Type[FashionInferError] = DataError, what: str = "") -> bytes:
+    """`read` where others may have put anything under a name: no link, and no file that has another owner or name.
+
+    Raises
+    ------
+    error
+        When the file is not this user's, alone, regular, or has more than `most` bytes.
+    """
+    try:
+        with open_regular(path, os.O_NOFOLLOW) as stream:
+            status = os.fstat(stream.fileno())
+            if status.st_uid != os.geteuid() or status.st_nlink != 1:
+                raise OSError(errno.EPERM, "it is another's file")
+            data = stream.read(most + 1)
+    except OSError as problem:
+        raise error(f"cannot read {what}{path}: {_reason(problem)}") from None
+    if len(data) > most:
+        raise error(f"cannot read {what}{path}: it is larger than the {most:,} bytes that such a file may have")
+    return data
+
+
 def check_readable(path: _Path, error: Type[FashionInferError] = DataError, what: str = "") -> int:
     """`check`, and the file is opened and closed again: whether this process may read it."""
     size = check(path, error, what)
@@ -59,9 +80,9 @@ def check_readable(path: _Path, error: Type[FashionInferError] = DataError, what
     return size
 
 
-def open_regular(path: _Path) -> BinaryIO:
+def open_regular(path: _Path, flags: int = 0) -> BinaryIO:
     """Open a regular file to read its bytes; OSError for anything else, without waiting for a writer."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | flags)
     try:
         _check_regular(os.fstat(descriptor))
     except OSError:

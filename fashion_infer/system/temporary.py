@@ -4,6 +4,7 @@ import contextlib
 import os
 import shutil
 import signal
+import subprocess
 import threading
 from pathlib import Path
 from typing import Callable, Iterator, List, Union
@@ -67,7 +68,10 @@ def _undone(undo: _Undo) -> Iterator[None]:
 def _remove(paths: List[str]) -> None:
     for path in paths:
         if os.path.isdir(path) and not os.path.islink(path):
-            shutil.rmtree(path, ignore_errors=True)
+            with contextlib.suppress(RecursionError):
+                shutil.rmtree(path, ignore_errors=True)
+            if os.path.isdir(path):  # folders in folders without end, or closed ones
+                subprocess.run(["/bin/sh", "-c", 'chmod -R u+rwx "$0"; rm -rf "$0"', path], stderr=subprocess.DEVNULL)
         else:
             with contextlib.suppress(OSError):
                 os.unlink(path)

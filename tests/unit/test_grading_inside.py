@@ -186,13 +186,19 @@ print(len(os.listdir("/proc/self/fd")), sorted(os.environ))
     [
         ("while True: pass", "did not end within 1 s"),
         ("a = []\nwhile True: a.append(bytearray(1 << 22))", "memory"),
+        (
+            "import mmap\na = []\nwhile True:\n  m = mmap.mmap(-1, 1 << 22)\n  m.write(bytes(1 << 22))\n  a.append(m)\n"
+            "  import ctypes\n  ctypes.CDLL(None).madvise(ctypes.c_void_p(ctypes.addressof(ctypes.c_char.from_buffer(m))), "
+            "ctypes.c_size_t(1 << 22), 4)",  # MADV_DONTNEED: it is resident no more, and there still
+            "memory",
+        ),
         ("while True: print('x' * 1000)", "printed more than 64 KiB"),
         (
             "import os, time\nfor _ in range(99):\n  if os.fork() == 0: time.sleep(9); os._exit(0)\ntime.sleep(9)",
             "32 threads",
         ),
     ],
-    ids=["time", "memory", "output", "processes"],
+    ids=["time", "memory", "shared memory", "output", "processes"],
 )
 def test_a_box_ends_what_takes_too_much(held, code, reason):
     seconds = 1 if "did not end" in reason else 20

@@ -181,6 +181,68 @@ def test_a_compiler_of_several_words(own, monkeypatch, tmp_path):
     assert cxx in (tmp_path / "launched").read_text() and compilers.find_cxx() == cxx
 
 
+def nested(place, other):
+    """More folders in folders than Python's own removal goes down."""
+    folder = os.open(place, os.O_RDONLY)
+    for _ in range(1500):
+        os.mkdir("d", dir_fd=folder)
+        inner = os.open("d", os.O_RDONLY, dir_fd=folder)
+        os.close(folder)
+        folder = inner
+    os.close(folder)
+
+
+PLANTED = {
+    "folders without end": nested,
+    "a link to the library of another": lambda place, other: (place / "plugin.so").symlink_to(other),
+    "a second name of another's file": lambda place, other: os.link(other, place / "plugin.so"),
+    "a FIFO": lambda place, other: os.mkfifo(place / "plugin.so"),
+    "a folder": lambda place, other: (place / "plugin.so").mkdir(),
+    "nothing": lambda place, other: None,
+    "too much": lambda place, other: os.truncate(os.open(place / "plugin.so", os.O_CREAT | os.O_RDWR), 1 << 40),
+}
+
+
+@pytest.mark.parametrize("how", PLANTED)
+@pytest.mark.parametrize("code", [0, 1])
+def test_what_a_compiler_left_in_its_folder_is_not_trusted(own, tmp_path, cache, how, code):
+    other = tmp_path / "other"
+    other.write_bytes(b"not to be changed")
+    places = []
+
+    def compile(command, place):
+        if code and places:  # the known file, which tells whose fault it is
+            assert not list(place.glob("*.gch"))
+            return build.compile_here(command, place)
+        places.append(place)
+        for name in ("log", "room", "known-good", "support.h.gch"):
+            (place / name).symlink_to(other)
+        PLANTED[how](place, other)
+        return build.Compiled(code, "conv.cpp:1:1: error: no such thing")
+
+    with pytest.raises(DeviceError):
+        build.build(formats.recognise(own.path), compile=compile)
+    assert other.read_bytes() == b"not to be changed" and not places[0].exists()
+    assert not [path for path in (cache / "fashion-infer" / "kernels").rglob("build-*")]
+    assert build.build(formats.recognise(own.path)).compiled
+
+
+def test_a_precompiled_header_beside_a_file_is_not_loaded(tmp_path):
+    """It is a compiler's memory as a file: whoever wrote it has the compiler do anything."""
+    cxx = compilers.find_cxx()
+    if "Free Software Foundation" not in subprocess.run([cxx, "--version"], capture_output=True, text=True).stdout:
+        pytest.skip("only GCC looks for one")
+    file = tmp_path / "conv.cpp"
+    file.write_text('#include "size.h"\n' + (TEMPLATES / "conv.cpp").read_text())
+    (tmp_path / "size.h").write_text("int from_the_precompiled_header[1];\n")
+    flags = build._command(formats.recognise(file), file, build.neighbours.of(file, None), None)
+    flags = [flag for flag in flags[: flags.index("-x")] if flag not in (cxx, "-shared", "-include") and "first" not in flag]
+    subprocess.run([cxx, *flags, "-x", "c++-header", tmp_path / "size.h", "-o", tmp_path / "size.h.gch"], check=True)
+    (tmp_path / "size.h").write_text("int from_the_header_itself[1];\n")
+    library = build.build(formats.recognise(file)).library.read_bytes()
+    assert b"from_the_header_itself" in library and b"from_the_precompiled_header" not in library
+
+
 @pytest.mark.parametrize("path", ["/bin/false", "no headers"])
 def test_a_compiler_that_builds_nothing_is_to_blame(own, monkeypatch, tmp_path, path):
     compiler = path
