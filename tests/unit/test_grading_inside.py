@@ -215,6 +215,36 @@ def test_nothing_outlives_a_box(held):
     assert token not in subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True).stdout
 
 
+REACHES = """
+import fcntl, os, resource, sys
+other = int(sys.argv[1])
+limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+for attempt in (
+    lambda: os.sched_setaffinity(other, os.sched_getaffinity(0)),
+    lambda: os.sched_setscheduler(other, os.SCHED_OTHER, os.sched_param(0)),
+    lambda: resource.prlimit(other, resource.RLIMIT_NOFILE, limit),
+    lambda: os.setpriority(os.PRIO_PROCESS, other, 0),
+    lambda: os.setpriority(os.PRIO_USER, 0, 0),
+    lambda: fcntl.fcntl(os.pipe()[0], fcntl.F_SETOWN, other),
+):
+    try:
+        attempt()
+        print("got through")
+    except PermissionError:
+        pass
+os.sched_setaffinity(0, os.sched_getaffinity(0))
+resource.setrlimit(resource.RLIMIT_NOFILE, limit)
+print("itself")
+"""
+
+
+@HELD
+@pytest.mark.parametrize("held", WITH)
+def test_a_box_sets_nobody_elses_affinity_priority_and_limits(held):
+    done = boxed(held, REACHES, os.getpid() if held is BARE else 1, processes=True)
+    assert done.output == "itself\n", done.output
+
+
 SPINS = "import threading\nfor _ in range(3): threading.Thread(target=lambda: [0 for _ in iter(int, 1)]).start()"
 
 
