@@ -24,7 +24,7 @@ from fashion_infer.errors import DataError, UsageError
 from fashion_infer.grading import formats, marks, results, rubric, verdict
 from fashion_infer.grading.referee import Observed, memory, samples, scrutiny, session
 from fashion_infer.grading.referee.findings import KINDS, Finding
-from fashion_infer.grading.referee.inputs import Inputs, Seed, Stream, fresh, shuffled
+from fashion_infer.grading.referee.inputs import Inputs, SecretStream, Seed, fresh, shuffled
 from fashion_infer.grading.sandbox import Broken, available
 from fashion_infer.graph.shapes import ConvolutionShape
 
@@ -115,7 +115,7 @@ SHAPES = st.builds(
 @given(SHAPES, st.integers(0, 2**32 - 1), st.booleans())
 @settings(max_examples=examples(40))
 def test_a_right_output_is_right_whatever_the_signs(shape, seed, first):
-    stream = Stream(b"%d" % seed)
+    stream = SecretStream(b"%d" % seed)
     inputs = fresh(stream, shape, first)
     found = scrutiny.scrutinise(direct(inputs).astype(np.float32), inputs, shape, stream)
     assert found.precision == "float32" and found.deviation < 5e-6
@@ -125,7 +125,7 @@ def test_a_right_output_is_right_whatever_the_signs(shape, seed, first):
 @example(ConvolutionShape(2, 1, 9, 9, 1, 5), 645631082, "half")  # 40 of 50 outputs are within FLOAT32
 @settings(max_examples=examples(40))
 def test_a_wrong_output_is_found_wherever_it_is_wrong(shape, seed, how):
-    rng, stream = np.random.default_rng(seed), Stream(b"%d" % seed)
+    rng, stream = np.random.default_rng(seed), SecretStream(b"%d" % seed)
     inputs = fresh(stream, shape, True)
     want = direct(inputs)
     scale, image = np.abs(want).max(), rng.integers(shape.B)
@@ -157,14 +157,14 @@ def test_errors_that_cancel_in_plain_sums_are_found_all_the_same():
     """Two filters that are off by the same, or the opposite: signs alone would let one of the two pass."""
     shape = ConvolutionShape(400, 1, 9, 9, 4, 3)
     for _ in range(10):  # in too few images to be among those that are compared by value
-        inputs = fresh(Stream.fresh(), shape, True)
+        inputs = fresh(SecretStream.fresh(), shape, True)
         want = direct(inputs)
         for sign in (1, -1):
             y = want.astype(np.float32)
             error = np.abs(want).max() * np.random.default_rng().uniform(0.1, 1, y[80:84, 0].shape)
             y[80:84, 1] += error
             y[80:84, 2] += sign * error
-            assert scrutiny.scrutinise(y, inputs, shape, Stream.fresh()).precision != "float32"
+            assert scrutiny.scrutinise(y, inputs, shape, SecretStream.fresh()).precision != "float32"
 
 
 def test_fresh_inputs_never_come_twice_and_follow_from_the_seed():
@@ -183,15 +183,15 @@ def test_a_stream_is_shake128_of_its_key_and_a_counter(key, count):
         command = ["openssl", "dgst", "-shake128", "-xoflen", str(count), "-binary"]
         return subprocess.run(command, input=key + struct.pack(">Q", number), capture_output=True, check=True).stdout
 
-    stream = Stream(key)
-    assert [stream.bytes(count) for _ in range(2)] == [openssl(1), openssl(2)]
+    stream = SecretStream(key)
+    assert [stream.take(count) for _ in range(2)] == [openssl(1), openssl(2)]
 
 
 @pytest.mark.parametrize("first", [True, False])
 def test_inputs_are_spread_evenly(first):
     """Means, variances and neighbours, each within six standard errors."""
     shape = ConvolutionShape(3, 2, 500, 500, 400, 11)  # more than one block of bytes
-    inputs = fresh(Stream.fresh(), shape, first)
+    inputs = fresh(SecretStream.fresh(), shape, first)
     x = inputs.x.astype(np.float64).reshape(-1)
     x = (x - 127.5) / 128 if first else x
     assert abs(x).max() < 1 and (not first or (inputs.x == np.rint(inputs.x)).all())
@@ -206,7 +206,7 @@ def test_inputs_are_spread_evenly(first):
 
 @given(st.integers(0, 30))
 def test_an_order_has_each_thing_once(count):
-    assert sorted(shuffled(Stream.fresh(), list(range(count)))) == list(range(count))
+    assert sorted(shuffled(SecretStream.fresh(), list(range(count)))) == list(range(count))
 
 
 def heard(message, ask):

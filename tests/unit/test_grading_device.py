@@ -136,7 +136,7 @@ def test_what_a_kernel_does_to_device_memory_is_seen(fake, tmp_path, body, kind)
 def test_inputs_are_shown_when_they_are_due_and_not_before(fake):
     shape = ConvolutionShape(5, 2, 8, 8, 3, 3)
     device = Device(fake).tensors([place(shape), place(shape._replace(B=9))])
-    stream = inputs.Stream.fresh()
+    stream = inputs.SecretStream.fresh()
     bracket = device.bracket(True)
     assert len(bracket) == 10 and device.bracket(False) == bracket[:1]
     places = [slot.prepare(shape, stream) for slot in bracket]

@@ -86,7 +86,7 @@ def beside(brackets: Sequence[Bracket]) -> float:
 
 
 def _brackets(session: Session, tensors: Any, kernel: Any) -> List[Bracket]:
-    bracket, stream = tensors.bracket(True), inputs.Stream(b"")
+    bracket, stream = tensors.bracket(True), inputs.SecretStream(b"")
     session.case(_SHAPE, [slot.prepare(_SHAPE, stream) for slot in bracket], tensors.on_device)
     given = inputs.fresh(stream, _SHAPE, True)
     swept = np.zeros(_SWEPT, np.float32)

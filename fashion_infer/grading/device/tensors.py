@@ -13,7 +13,7 @@ import numpy as np
 
 from ...graph.shapes import ConvolutionShape
 from ..inside import driver
-from ..referee.inputs import Inputs, Stream
+from ..referee.inputs import Inputs, SecretStream
 from ..referee.memory import Memory, Place, place
 from ..referee.tensors import NO_LAG, Lag, Shared
 
@@ -109,10 +109,10 @@ class _Slot:
         self._guards: List[Tuple[int, bytes]] = []
         self.y: Optional[np.ndarray] = None  # the output, once taken; the next slot's takes its place
 
-    def prepare(self, shape: ConvolutionShape, stream: Stream) -> Place:
+    def prepare(self, shape: ConvolutionShape, stream: SecretStream) -> Place:
         """Make room for calls of a shape, with fresh guard zones."""
         self._lies, self._shape = place(shape, self._start), shape
-        self._guards = [(start, stream.bytes(stop - start)) for start, stop in self._lies.guards]
+        self._guards = [(start, stream.take(stop - start)) for start, stop in self._lies.guards]
         for start, data in self._guards:
             _up(self._shared + start, np.frombuffer(data, np.uint8))
         return self._lies

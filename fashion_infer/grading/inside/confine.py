@@ -47,8 +47,11 @@ def confine(plan: Dict[str, Any]) -> Dict[str, Any]:
     layers["landlock"] = landlock.restrict(plan["read"], plan["write"], plan["devices"])
     if seccomp.supported():
         signals_to = 0 if plan["processes"] else os.getpid()
-        allowed = (plan[name] for name in ("processes", "unix_sockets", "memory_files", "shared_memory"))
-        seccomp.install(seccomp.Rules(*allowed, signals_to=signals_to))
+        seccomp.install(
+            seccomp.Rules(
+                plan["processes"], plan["unix_sockets"], plan["memory_files"], plan["shared_memory"], signals_to
+            )
+        )
         layers["seccomp"] = True
     return layers
 

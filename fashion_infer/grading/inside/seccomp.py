@@ -58,7 +58,8 @@ _BY_ARGUMENT = {
     "ioctl": ((16, 29), 1, {"FIOSETOWN": 0x8901, "SIOCSPGRP": 0x8902}),
     "prctl": ((157, 167), 0, {"PR_SET_PDEATHSIG": 1}),
 }
-# Their first argument is a process: itself or none other. Of the same user, a referee's affinity and limits could be set.
+# Their first argument is a process: itself and none other. Else one could set the affinity and limits of a referee that
+# is the same user's.
 _OF_ITSELF = {
     "sched_setaffinity": (203, 122), "prlimit64": (302, 261), "sched_setscheduler": (144, 119),
     "sched_setparam": (142, 118), "sched_setattr": (314, 274),
@@ -136,7 +137,8 @@ def program(rules: Rules, machine: str = "") -> bytes:
     allow, first = (_RETURN, 0, 0, _ALLOW), (_LOAD, 0, 0, _ARGUMENTS_AT)
     for called, argument, values in _BY_ARGUMENT.values():
         tests = [step for value in values.values() for step in ((_EQUAL, 0, 1, value), refuse)]
-        code += [(_EQUAL, 0, 2 + len(tests), called[column]), (_LOAD, 0, 0, _ARGUMENTS_AT + 8 * argument), *tests, allow]
+        tests = [(_LOAD, 0, 0, _ARGUMENTS_AT + 8 * argument), *tests, allow]
+        code += [(_EQUAL, 0, len(tests), called[column]), *tests]
     for called in _OF_ITSELF.values():
         code += [(_EQUAL, 0, 5, called[column]), first, (_EQUAL, 1, 0, 0), (_EQUAL, 0, 1, rules.signals_to), allow,
                  refuse]  # fmt: skip

@@ -20,7 +20,7 @@ class Inputs(NamedTuple):
     k: np.ndarray
 
 
-class Stream:
+class SecretStream:
     """Random bytes of a key: SHAKE128 of the key and a counter.
 
     Who sees any of it, as a submission sees its inputs, learns neither the key nor what else comes of it.
@@ -30,18 +30,18 @@ class Stream:
         self._key, self._blocks = key, 0
 
     @classmethod
-    def fresh(cls) -> "Stream":
+    def fresh(cls) -> "SecretStream":
         """One that did not exist before now."""
         return cls(secrets.token_bytes(32))
 
-    def bytes(self, count: int) -> bytes:
+    def take(self, count: int) -> bytes:
         """The next bytes."""
         blocks = [self._block(min(_BLOCK, count - start)) for start in range(0, count, _BLOCK)]
         return b"".join(blocks)
 
     def words(self, count: int) -> np.ndarray:
         """The next numbers of 64 bits."""
-        return np.frombuffer(self.bytes(8 * count), "<u8")
+        return np.frombuffer(self.take(8 * count), "<u8")
 
     def uniform(self, count: int) -> np.ndarray:
         """The next numbers above 0, up to 1, in float64."""
@@ -80,16 +80,16 @@ class Seed(NamedTuple):
         """As a verdict writes it."""
         return f"{self.value:032x}"
 
-    def stream(self, *numbers: int) -> Stream:
+    def stream(self, *numbers: int) -> SecretStream:
         """Random bytes for one purpose, which the numbers name.
 
         Each purpose has a key of its own: BLAKE2b of the numbers, keyed with the secret.
         """
         purpose = ",".join(map(str, numbers)).encode()
-        return Stream(hashlib.blake2b(purpose, digest_size=32, key=self.value.to_bytes(16, "big")).digest())
+        return SecretStream(hashlib.blake2b(purpose, digest_size=32, key=self.value.to_bytes(16, "big")).digest())
 
 
-def fresh(stream: Stream, shape: ConvolutionShape, first: bool) -> Inputs:
+def fresh(stream: SecretStream, shape: ConvolutionShape, first: bool) -> Inputs:
     """Inputs of one call.
 
     Parameters
@@ -110,6 +110,6 @@ def fresh(stream: Stream, shape: ConvolutionShape, first: bool) -> Inputs:
     return Inputs(x.reshape(shape.data), k.reshape(shape.weights))
 
 
-def shuffled(stream: Stream, things) -> Tuple:
+def shuffled(stream: SecretStream, things) -> Tuple:
     """The things in a random order."""
     return tuple(things[int(index)] for index in np.argsort(stream.words(len(things)), kind="stable"))

@@ -7,7 +7,7 @@ from ..rubric import Rubric
 from ..sandbox import Broken
 from . import inputs
 from .findings import Finding, plain
-from .inputs import Seed, Stream
+from .inputs import SecretStream, Seed
 from .samples import Case, Sample
 from .scrutiny import CLASSES, Found, scrutinise
 from .session import Called, Session
@@ -93,9 +93,7 @@ def judge(session: Session, tensors, notes: Notes, case: Case, run: int, plan: P
         called = session.call(number, tensors, bracket)
         if called.status != 0:
             raise Broken(called.message or f"it failed with status {called.status}")
-        looks = [
-            _looked_at(session, slot, notes, case, number, called, each) for slot, each in zip(bracket, given)
-        ]
+        looks = [_looked_at(session, slot, notes, case, number, called, each) for slot, each in zip(bracket, given)]
         worst = max(looks, key=lambda found: CLASSES.index(found.precision))
         counts = plan._replace(timed=plan.timed and not alone)
         sample = _sample(tensors, notes, case, run, number, called, worst, counts, bracket)
@@ -121,7 +119,7 @@ def _short(notes: Notes, case: Case) -> bool:
 def _looked_at(session, slot, notes: Notes, case: Case, number: int, called: Called, given) -> Found:
     """Look at what one call has left."""
     slot.take()
-    found = scrutinise(slot.y, given, case.shape, Stream.fresh())
+    found = scrutinise(slot.y, given, case.shape, SecretStream.fresh())
     if not found.right:
         _wrong(session, slot, notes, case, number, called, found.diagnosis.line())
     elif found.precision != "float32" and notes.rubric.precision == "float32":

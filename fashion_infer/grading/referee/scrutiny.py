@@ -21,7 +21,7 @@ import numpy as np
 from ...graph.shapes import ConvolutionShape
 from ...judging import reference
 from ...judging.diagnosis import FLOAT32, HALF, Diagnosis, diagnose
-from .inputs import Inputs, Stream
+from .inputs import Inputs, SecretStream
 from .memory import WORKERS
 
 _GROUP = 8  # images
@@ -47,7 +47,7 @@ class Found(NamedTuple):
         return self.precision != "wrong"
 
 
-def scrutinise(y: np.ndarray, inputs: Inputs, shape: ConvolutionShape, stream: Stream) -> Found:
+def scrutinise(y: np.ndarray, inputs: Inputs, shape: ConvolutionShape, stream: SecretStream) -> Found:
     """Look at one call's output.
 
     Parameters
@@ -74,13 +74,13 @@ def scrutinise(y: np.ndarray, inputs: Inputs, shape: ConvolutionShape, stream: S
     return Found(precision, found, worst)
 
 
-def _picked(stream: Stream, images: int) -> np.ndarray:
+def _picked(stream: SecretStream, images: int) -> np.ndarray:
     """The first, the last, and some between that nobody knows before."""
     between = stream.words(_PICKED - 2) % np.uint64(images)
     return np.unique(np.r_[0, images - 1, between.astype(np.int64)])
 
 
-def _factors(stream: Stream, count: int) -> np.ndarray:
+def _factors(stream: SecretStream, count: int) -> np.ndarray:
     words = stream.words(count)
     return np.where(words & np.uint64(1), 1.0, -1.0) * (0.75 + 0.5 * 2.0**-64 * words)
 

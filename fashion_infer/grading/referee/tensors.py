@@ -7,7 +7,7 @@ import numpy as np
 
 from ...graph.shapes import ConvolutionShape
 from . import memory
-from .inputs import Inputs, Stream
+from .inputs import Inputs, SecretStream
 from .memory import Memory, Place, place
 
 
@@ -56,10 +56,10 @@ class HostTensors:
         """Leave nothing that an earlier process of the submission wrote."""
         self._memory.clear()
 
-    def prepare(self, shape: ConvolutionShape, stream: Stream) -> Place:
+    def prepare(self, shape: ConvolutionShape, stream: SecretStream) -> Place:
         """Make room for calls of a shape, with fresh guard zones."""
         lies = place(shape)
-        self._guards = [(self._memory.zone(guard), stream.bytes(guard[1] - guard[0])) for guard in lies.guards]
+        self._guards = [(self._memory.zone(guard), stream.take(guard[1] - guard[0])) for guard in lies.guards]
         for zone, data in self._guards:
             zone[:] = np.frombuffer(data, np.uint8)
         self._x, self._k, self.y = (

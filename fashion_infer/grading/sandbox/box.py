@@ -113,7 +113,8 @@ def plan(box: Box, namespaces: bool, unsandboxed: bool, landlock: int = 0) -> Di
         room = _MANY_ADDRESSES if box.processes else _ADDRESSES
         limits["AS"] = box.limits.memory + box.shared + room + (os.cpu_count() or 1) * (128 << 20)
     if os.geteuid() != 0:  # root's processes are never counted
-        limits["NPROC"] = box.limits.threads + _MORE_TASKS + (0 if namespaces and _counted_apart() else _tasks_of_user())
+        others = 0 if namespaces and _counted_apart() else _tasks_of_user()
+        limits["NPROC"] = box.limits.threads + _MORE_TASKS + others
     kernel = ("/proc", "/sys") if namespaces else (*_KERNEL, *(("/proc/driver", "/sys") if box.gpu else ()))
     return {
         "limits": limits,

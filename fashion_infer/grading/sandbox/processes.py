@@ -15,8 +15,8 @@ from .cgroup import Group
 _IN_MEMORY = ("/dev/zero", "/memfd:", "/SYSV", "/dev/shm/")  # mappings of what lies in memory alone
 _KEPT = 1 << 14  # bytes of what it prints that a verdict keeps
 _STOPPED = "TtZX"  # states of a thread that runs no instruction until it is continued
-# Seconds of processor time of a thread while it is stopped: one that was interrupted on its way into the stop gets there
-# a few microseconds later. Where the kernel counts ticks alone, two.
+# Seconds of processor time of a thread while it is stopped: one that was interrupted on its way into the stop gets
+# there a few microseconds later. Where the kernel counts ticks alone, two.
 _STILL, _STILL_TICKS = 100e-6, 2
 _PATIENCE = 5.0  # seconds for a thread to stop: one in the middle of a system call ends that first
 
