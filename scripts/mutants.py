@@ -28,8 +28,8 @@ PACKAGE = ROOT / "fashion_infer"
 # A room, or a part of one, and its tests, those that end soonest first. The first entry whose path fits counts.
 ROOMS = {
     "grading": "unit/test_grading_inside.py unit/test_grading.py unit/test_grading_device.py",
-    "board/store": "board/test_board_store.py board/test_board_ranking.py board/test_board_queue.py board/test_board_api.py "
-    "board/test_page_access.py board/test_page_queue.py",
+    "board/store": "board/test_board_store.py board/test_board_ranking.py board/test_board_queue.py "
+    "board/test_board_api.py board/test_page_access.py board/test_page_queue.py",
     "judging": "unit/test_judging.py unit/test_submissions_diagnose.py unit/test_submissions_kernels.py",
     "library": "unit/test_operator.py unit/test_threads.py unit/test_devices.py unit/test_fused.py",
     "graph": "unit/test_layers.py unit/test_hostile_symbols.py unit/test_fused.py",

@@ -19,7 +19,8 @@ using namespace fops::hopper;
 
 // Variants that need wgmma, and those with a kernel for a single product of halves: a bit for each.
 constexpr unsigned bit(Variant v) { return 1u << static_cast<int>(v); }
-constexpr unsigned kHopper = bit(Variant::shifted_filters) | bit(Variant::output_row_pairs) | bit(Variant::column_major_tiles) | bit(Variant::register_weights) |
+constexpr unsigned kHopper = bit(Variant::shifted_filters) | bit(Variant::output_row_pairs) |
+    bit(Variant::column_major_tiles) | bit(Variant::register_weights) |
     bit(Variant::warpgroup_images) | bit(Variant::image_bands);
 constexpr unsigned kHalf = bit(Variant::shifted_filters) | bit(Variant::quad_columns) | bit(Variant::pixel_columns) |
     bit(Variant::column_strips) | bit(Variant::any_shape) | bit(Variant::channel_quads);

@@ -25,7 +25,8 @@ def walked(command=main.cli, words=()):
 
 ALL = list(walked())
 LINES = sorted({line for _, command in ALL for line, _ in command.examples if not line.startswith("echo ")})
-SLOW = ("", "verify", "report", "bench conv", "bench net", "bench", "profile", "compare")  # whole in `make test-all` alone
+# Commands whose examples run in `make test-all` alone.
+SLOW = ("", "verify", "report", "bench conv", "bench net", "bench", "profile", "compare")
 RUN = [(words, command) for words, command in ALL if profiles.pick(" ".join(words) not in SLOW, True)]
 
 
