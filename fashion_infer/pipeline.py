@@ -305,6 +305,7 @@ def _result(
         class_names=_class_names(images, model, execution.scores.shape[1]),
         submission=found,
         expected=models.expected(request, images.source, run.n),
+        normalisation=model.normalisation and model.normalisation._asdict(),
         waited=execution.waited,
     )
 

@@ -4,6 +4,8 @@ The command line's options, and the signature and docstring of `fashion_infer.in
 module imports little, because the command line reads it to print its help.
 """
 
+import math
+import numbers
 import operator
 import os
 from dataclasses import dataclass, field, fields, replace
@@ -14,6 +16,7 @@ from .kernel_files import paths
 from .system.paths import PathOrText
 
 MAX_THREADS = 1024
+NORMALISATION = ("scale", "mean", "std")
 AnyRequest = TypeVar("AnyRequest", bound="Request")
 
 
@@ -62,6 +65,11 @@ class Request:
         "shipped", "Shipped weights, or the course's own after `models fetch --original`.", ("shipped", "original")
     )
     input_size: Optional[int] = option(None, "Input width and height in pixels [default: what fits the network].")
+    scale: Optional[float] = option(
+        None, "What the checkpoint's network divides pixels of 0 to 255 by, as 255 [default: the checkpoint's, or 1]."
+    )
+    mean: Optional[float] = option(None, "Mean that it subtracts from scaled pixels [default: the checkpoint's, or 0].")
+    std: Optional[float] = option(None, "What it divides them by then [default: the checkpoint's, or 1].")
     data_dir: Optional[PathOrText] = option(None, "Folder of the dataset.", metavar="DIR")
     data: Optional[str] = option(
         None,
@@ -149,6 +157,7 @@ class Request:
                 check_known(each.name, value, each.metadata["choices"])
         self._check_n()
         self._check_model()
+        self._check_normalisation()
         self._check_kernel_file()
         check_mode(self.mode_or_default, self.precision, self.backend, self.kernel)
         check_batch_size(self.batch_size)
@@ -177,6 +186,13 @@ class Request:
         if not self.checkpoint:
             zoo.chosen(self.model, self.edition)
 
+    def _check_normalisation(self) -> None:
+        for name in NORMALISATION:
+            if getattr(self, name) is not None:
+                if not self.checkpoint:
+                    raise UsageError(f"--{name} is for a checkpoint of yours: the shipped models take pixels 0 to 255")
+                check_normalisation(name, getattr(self, name))
+
     def _check_kernel_file(self) -> None:
         if self.kernel_file and self.device == "all":
             raise UsageError("a kernel file runs on one GPU: leave --device all out, or name the GPU by its index")
@@ -195,6 +211,9 @@ def _check_kind(name: str, kind: Any, value: Any) -> None:
         return
     elif kind in (int, Optional[int]):
         _check_number(name, value, "a whole number")
+    elif kind == Optional[float]:
+        if not isinstance(value, numbers.Real) or isinstance(value, bool):
+            raise UsageError(f"{name} must be a number, not {value!r}")
     elif kind is bool:
         import numpy as np
 
@@ -211,6 +230,17 @@ def _check_number(name: str, value: Any, wanted: str) -> None:
         operator.index(value)  # NumPy's whole numbers too
     except TypeError:
         raise UsageError(f"{name} must be {wanted}, not {value!r}") from None
+
+
+def is_normalising(name: str, value: float) -> bool:
+    """Whether pixels can be normalised by a scale, mean or standard deviation of this value in float32."""
+    return math.isfinite(value) and (abs(value) <= 1e30 if name == "mean" else 1e-30 <= value <= 1e30)
+
+
+def check_normalisation(name: str, value: float) -> None:
+    """Raise UsageError unless `is_normalising`."""
+    if not is_normalising(name, value):
+        raise UsageError(f"{name} must be a {'finite' if name == 'mean' else 'positive'} number, not {value:g}")
 
 
 def check_known(what: str, value: str, known: Sequence[str]) -> None:

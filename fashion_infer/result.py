@@ -72,6 +72,7 @@ class Result(NamedTuple):
     class_names: Tuple[str, ...]
     submission: "Optional[Verdict]" = None  # of a kernel that is a file: whether it is right
     expected: Optional[float] = None  # the correctness that this model shows on these images, where one is known
+    normalisation: Optional[Dict[str, float]] = None  # scale, mean and std of pixels; None for 0 to 255
     waited: Tuple[Optional[float], ...] = ()  # of each repeat: seconds that its threads waited for a processor, summed
 
     @property

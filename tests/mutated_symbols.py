@@ -76,11 +76,29 @@ def bases():
     nodes[8]["inputs"] = [[5, 0, 0], [6, 0, 0], [7, 0, 0]]
     branches.update(arg_nodes=[0, 1, 6, 7], heads=[[8, 0, 0]])
     found.append(branches)
+    found.append(_normalised())
     old = copy.deepcopy(found[1])
     for node in old["nodes"]:
         node["attr"] = node.pop("attrs", {})
     old["attrs"] = {"mxnet_version": ["int", 1100]}
     return [*found, old]
+
+
+def _normalised():
+    """Batch normalisation, a PReLU, and a residual sum behind a convolution."""
+    nodes = json.loads(symbol.build([Convolution(4, 3), Dense(3)], SHAPE, "builtin"))["nodes"]
+    weights = ["gamma", "beta", "moving_mean", "moving_var", "alpha"]
+    nodes[3:3] = [{"op": "null", "name": name, "inputs": []} for name in weights]
+    norm = {
+        "op": "BatchNorm",
+        "name": "norm",
+        "inputs": [[2, 0, 0], *([i, 0, (i > 4 and 1) or 0] for i in range(3, 7))],
+    }
+    slope = {"op": "LeakyReLU", "name": "slope", "attrs": {"act_type": "prelu"}, "inputs": [[8, 0, 0], [7, 0, 0]]}
+    total = {"op": "elemwise_add", "name": "sum", "inputs": [[9, 0, 0], [2, 0, 0]]}
+    nodes[8:8] = [norm, slope, total]
+    nodes[-1]["inputs"] = [[10, 0, 0], [11, 0, 0], [12, 0, 0]]
+    return {"nodes": nodes, "arg_nodes": [0, 1, *range(3, 8), 11, 12], "heads": [[13, 0, 0]], "attrs": {}}
 
 
 def symbols(seed, every_operator=()):

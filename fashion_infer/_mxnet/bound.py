@@ -10,7 +10,7 @@ import numpy as np
 
 from ..errors import CheckpointError, DeviceError
 from ..graph import rewrite
-from ..graph.symbol import Graph
+from ..graph.symbol import Graph, slopes
 from ..system.interrupts import interrupt_deferred
 from ..system.text import excerpt
 from .loading import load
@@ -65,6 +65,7 @@ class BoundGraph:
         self._input_shape, self._dtype = tuple(input_shape), dtype
         self._graph = graph
         self._data = self._find_data()
+        self._given = self._shapes_of_slopes(weights)
         with quiet():
             self._symbol = self._load_symbol()
             self._check_memory()
@@ -139,6 +140,12 @@ class BoundGraph:
                 return rewrite.name_of(number)
         raise CheckpointError("the network has no input called 'data'")
 
+    def _shapes_of_slopes(self, weights: Mapping[str, np.ndarray]) -> Dict[str, Tuple[int, ...]]:
+        """Of the PReLUs that have one slope for all channels: MXNet infers one for each where it is not told."""
+        names = {number: self._graph["nodes"][number]["name"] for number in slopes(self._graph)}
+        single = [i for i, name in names.items() if name in weights and weights[name].shape == (1,)]
+        return {rewrite.name_of(i): (1,) for i in single}
+
     def _load_symbol(self):
         try:
             loaded = self._mx.sym.load_json(json.dumps(rewrite.numbered(self._graph)))
@@ -165,7 +172,7 @@ class BoundGraph:
                 )
 
     def _fit(self, weights: Mapping[str, np.ndarray]) -> Dict[str, Any]:
-        """The arguments other than the data, as MXNet arrays, checked against the shapes that the network infers."""
+        """The weights, with auxiliary states, as MXNet arrays, checked against the shapes that the network infers."""
         arguments = {}
         for key, shape in self._infer_shapes(1).items():
             if key == self._data:
@@ -185,23 +192,22 @@ class BoundGraph:
         return arguments
 
     def _infer_shapes(self, batch: int) -> Dict[str, Tuple[int, ...]]:
-        """Shapes of the arguments by MXNet's names for them; the output's is checked."""
+        """Shapes of the arguments and auxiliary states by MXNet's names for them; the output's is checked."""
         shapes, outputs, auxiliary = self._inferred(self._symbol, batch)
-        if auxiliary:
-            raise CheckpointError("the network has auxiliary states (batch normalisation), which are not supported")
-        if not all(shape and 0 not in shape for shape in [*shapes, *outputs]):
+        if not all(shape and 0 not in shape for shape in [*shapes, *outputs, *auxiliary]):
             raise CheckpointError("the network does not fit the images: MXNet cannot infer its shapes")
         if len(outputs[0]) != 2 or outputs[0][0] != batch:
             raise CheckpointError(
                 f"the network's output has shape {tuple(outputs[0])} for {batch} images: it must be ({batch}, classes)"
             )
         self.classes = outputs[0][1]
-        return dict(zip(self._symbol.list_arguments(), shapes))
+        names = [*self._symbol.list_arguments(), *self._symbol.list_auxiliary_states()]
+        return dict(zip(names, [*shapes, *auxiliary]))
 
     def _inferred(self, of: Any, batch: int) -> Tuple[List[Tuple[int, ...]], ...]:
         """Shapes of a symbol's arguments, outputs and auxiliary states; () or one with a 0 is not known."""
         try:
-            return of.infer_shape_partial(**{self._data: (batch, *self._input_shape)})
+            return of.infer_shape_partial(**{**self._given, self._data: (batch, *self._input_shape)})
         except self._mx.MXNetError as error:
             raise CheckpointError(f"the network does not fit the images: {self._explain(error)}") from None
 
@@ -214,8 +220,11 @@ class BoundGraph:
                     if name not in arguments:
                         dtype = self._dtype if name == self._data else np.float32
                         arguments[name] = mx.nd.zeros(shape, self._context, dtype)
+                states = {name: arguments.pop(name) for name in self._symbol.list_auxiliary_states()}
                 with quiet():
-                    self._executors[batch] = self._symbol.bind(self._context, args=arguments, grad_req="null")
+                    self._executors[batch] = self._symbol.bind(
+                        self._context, args=arguments, grad_req="null", aux_states=states
+                    )
             except mx.MXNetError as error:
                 kind = CheckpointError if "Error in operator" in str(error) else DeviceError
                 raise kind(f"MXNet cannot set the network up: {self._explain(error)}") from None

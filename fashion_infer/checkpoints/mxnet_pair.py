@@ -6,7 +6,7 @@ from typing import Any, Dict, List, Tuple
 from .. import _mxnet
 from ..errors import CheckpointError, UsageError
 from ..graph.structure import LARGEST_TEXT
-from ..graph.symbol import parse, variables
+from ..graph.symbol import auxiliary, parse, variables
 from ..system.files import replacing_together
 from ..system.inputs import open_regular
 from ..system.text import excerpt
@@ -65,7 +65,12 @@ def save(prefix: str, checkpoint: Checkpoint, epoch: int = 1) -> List[Path]:
     symbol_path, params_path = _pair(prefix, epoch)
     with replacing_together([symbol_path, params_path]) as (symbol_temporary, params_temporary):
         Path(symbol_temporary).write_text(checkpoint.symbol, encoding="utf-8")
-        arrays = {f"arg:{k}": mx.nd.array(v, dtype=v.dtype) for k, v in checkpoint.weights.items()}
+        graph = parse(checkpoint.symbol, "the network")
+        moving = {graph["nodes"][number]["name"] for number in auxiliary(graph)}
+        arrays = {
+            f"{'aux' if name in moving else 'arg'}:{name}": mx.nd.array(values, dtype=values.dtype)
+            for name, values in checkpoint.weights.items()
+        }
         try:
             mx.nd.save(params_temporary, arrays)
         except mx.MXNetError:

@@ -7,6 +7,7 @@ from typing import Optional
 import click
 
 from ..errors import DeviceError
+from ..request import NORMALISATION as names_of_normalisation
 from ..request import BlockRequest, Request
 from ..system import compilers
 from ..system.isolation import TIMEOUT
@@ -54,6 +55,8 @@ def of_request(name, *, choices=None):
         settings["type"] = _DeviceType()
     elif field.type in (int, Optional[int]):
         settings["type"] = int
+    elif field.type == Optional[float]:
+        settings["type"] = float
     elif field.type is bool:
         settings["is_flag"] = True
     return click.option(*(field.metadata["flags"] or [f"--{name.replace('_', '-')}"]), **settings)
@@ -71,9 +74,11 @@ timeout = click.option(
     metavar="SECONDS",
     help="For a kernel file, once it is compiled.",
 )
+NORMALISATION = tuple(map(of_request, names_of_normalisation))
 KERNEL = (kernel, kernel_format, timeout)
 MODEL = (
     *(of_request("model"), edition, of_request("checkpoint"), epoch, trust_symbol),
+    *NORMALISATION,
     *map(of_request, ("input_size", "weights", "operator")),
 )
 DEVICE = (backend, devices, threads)

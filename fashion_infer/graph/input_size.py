@@ -1,15 +1,18 @@
 """Which image size a network was made for, from the weights of its first fully connected layer."""
 
-from typing import List, Mapping, Sequence
+from typing import Dict, List, Mapping, Sequence, Tuple
 
 import numpy as np
 
 from ..errors import CheckpointError
 from ..system.text import excerpt
+from .operators import TABLE
 from .symbol import BUILTIN_OPERATOR, CUSTOM_OPERATOR, Graph, Node, attributes, flag, sizes
 
 LARGEST = 512
-_KEEP_THE_SIZE = ("Activation", "Flatten", "LeakyReLU", "Dropout", "identity", "tanh", "relu", "sigmoid")
+# Channels and pixels a side of what a node makes; (0, 0) where the image is too small for it.
+_Item = Tuple[int, int]
+_ONE_VALUE_A_CHANNEL = ("mean", "max", "sum")
 
 
 def infer(graph: Graph, weights: Mapping[str, np.ndarray], preferred: Sequence[int] = ()) -> int:
@@ -29,46 +32,57 @@ def infer(graph: Graph, weights: Mapping[str, np.ndarray], preferred: Sequence[i
     Raises
     ------
     CheckpointError
-        When no size up to 512 fits, or the network begins with something else than convolution, pooling and tanh.
+        When no size up to 512 fits, or a node before that layer changes the size in another way than convolutions,
+        pools, concatenations and borders do.
     """
     nodes = graph["nodes"]
-    before: List[Node] = []
-    for node in nodes:
-        if node["op"] == "FullyConnected":
-            name = nodes[node["inputs"][1][0]]["name"] if len(node["inputs"]) > 1 else "its weight"
-            if name not in weights or not weights[name].ndim:
-                raise CheckpointError(f"the checkpoint lacks {excerpt(name)}")
-            width = weights[name].shape[-1]
-            break
-        if node["op"] != "null":
-            before.append(node)
-    else:
+    first = next((number for number, node in enumerate(nodes) if node["op"] == "FullyConnected"), None)
+    if first is None:
         raise CheckpointError("the network has no fully connected layer to tell its input size from: give --input-size")
+    dense = nodes[first]
+    name = nodes[dense["inputs"][1][0]]["name"] if len(dense["inputs"]) > 1 else "its weight"
+    if name not in weights or not weights[name].ndim:
+        raise CheckpointError(f"the checkpoint lacks {excerpt(name)}")
+    width = weights[name].shape[-1]
     for size in [*preferred, *range(1, LARGEST + 1)]:
-        if _width(before, size) == width:
+        channels, side = _item(nodes[:first], dense["inputs"][0][0], size)
+        if channels * side * side == width:
             return size
-    name = excerpt(node["name"])
+    name = excerpt(dense["name"])
     raise CheckpointError(f"no image of up to {LARGEST} pixels gives the {width} inputs of {name}")
 
 
-def _width(nodes: List[Node], size: int) -> int:
-    """Inputs of the first fully connected layer for images of one channel; 0 when they are too small."""
-    channels = 1
-    for node in nodes:
-        kind = node["op"]
-        if kind == "Pooling" and flag(node, "global_pool"):
-            size = 1
-        elif kind in (CUSTOM_OPERATOR, BUILTIN_OPERATOR, "Pooling"):
-            size = _windows(node, size)
-            if size < 1:
-                return 0
-            if kind != "Pooling":
-                channels = _first(node, "num_filter", 0)
-        elif kind not in _KEEP_THE_SIZE:
-            raise CheckpointError(
-                f"the input size cannot be inferred through node '{excerpt(node['name'])}': give --input-size"
-            )
-    return channels * size * size
+def _item(nodes: Sequence[Node], last: int, size: int) -> _Item:
+    """What the node of number `last` makes of images of one channel."""
+    items: Dict[int, _Item] = {}
+    for number, node in enumerate(nodes):
+        given = [items[entry[0]] for entry in node["inputs"] if entry[0] in items]
+        if node["op"] == "null":
+            if node["name"] == "data":
+                items[number] = (1, size)
+        elif given:
+            items[number] = (0, 0) if (0, 0) in given else _after(node, given)
+    return items.get(last, (0, 0))
+
+
+def _after(node: Node, given: List[_Item]) -> _Item:
+    kind, (channels, size) = node["op"], given[0]
+    if kind in (CUSTOM_OPERATOR, BUILTIN_OPERATOR, "Pooling"):
+        side = 1 if kind == "Pooling" and flag(node, "global_pool") else _windows(node, size)
+        if side < 1:
+            return 0, 0
+        return (channels if kind == "Pooling" else _first(node, "num_filter", 0)), side
+    if kind in _ONE_VALUE_A_CHANNEL:
+        return channels, 1
+    if kind in ("Concat", "concat"):
+        return sum(item[0] for item in given), size
+    if kind in ("Pad", "pad"):
+        return channels, size + sum(sizes(node, "pad_width")[-2:])
+    if kind not in TABLE:
+        raise CheckpointError(
+            f"the input size cannot be inferred through node '{excerpt(node['name'])}': give --input-size"
+        )
+    return max(given, key=lambda item: item[1])  # an element at a time; what has one value a channel is spread
 
 
 def _windows(node: Node, size: int) -> int:

@@ -12,6 +12,7 @@ from typing import Callable, Dict, List, Mapping, NamedTuple, Tuple
 from ..errors import CheckpointError
 from ..system.text import excerpt
 from .structure import Graph, Node
+from .symbol import BATCH_NORM, FIRST_MOVING, auxiliary
 
 TRUST = "--trust-symbol"
 _LARGEST_WINDOW = 4096  # pixels, the largest image
@@ -65,10 +66,20 @@ def _real(text: str) -> bool:
     return re.fullmatch(r"[-+]?(\d{1,20}(\.\d{0,20})?|\.\d{1,20})([eE][-+]?\d{1,2})?", text, re.ASCII) is not None
 
 
+_BORDERS = "(0, 0, 0, 0, 1, 1, 1, 1)"
+
+
+def _borders(text: str) -> bool:
+    """The `pad_width` of four dimensions, of which the pixels are padded."""
+    numbers = _numbers(text)
+    return len(numbers) == 8 and not any(numbers[:4]) and all(number <= _LARGEST_WINDOW for number in numbers)
+
+
 _WINDOW, _STEP, _BORDER = _size(1, optional=False), _size(1), _size(0)
 _FLAG, _NUMBER = _word(*_TRUE, *_FALSE), Values("a number", _real, "0.5")
 _OPTIONAL = Values("a number or None", lambda text: text == "None" or _real(text), "0.5")
 _UNITS, _AXIS, _LAYOUT = _whole(1, _MOST_UNITS), _word("-1", "1"), _word("None", "NCHW", "NHWC")
+_CHANNELS = _word("1")
 _SPEED = {  # of cuDNN and of memory: they change no result
     "workspace": _whole(0, 1 << 16),
     "cudnn_tune": _word("None", "off", "limited_workspace", "fastest"),
@@ -94,6 +105,20 @@ def _with_bias(attributes: Mapping[str, str]) -> int:
 
 _ELEMENTWISE, _PAIR = Operator(_takes(1)), Operator(_takes(2))
 _SCALAR = Operator(_takes(1), {"scalar": _NUMBER, "is_int": _FLAG}, ("scalar",))
+# Over the pixels: a keepdims of True leaves (n, C, 1, 1).
+_OVER_PIXELS = Operator(
+    _takes(1), {"axis": _word("(2, 3)", "(2,3)", "[2, 3]"), "keepdims": _FLAG, "exclude": _word(*_FALSE)}, ("axis",)
+)
+_SUM = Operator(lambda attributes: int(attributes["num_args"]), {"num_args": _whole(1, 64)}, ("num_args",))
+_PAD = Operator(
+    _takes(1),
+    {
+        "mode": _word("constant", "edge", "reflect"),
+        "pad_width": Values("eight numbers, four of them 0, such as (0, 0, 0, 0, 1, 1, 1, 1)", _borders, _BORDERS),
+        "constant_value": _NUMBER,
+    },
+    ("mode", "pad_width"),
+)
 _FLATTEN = Operator(_takes(1))
 _SOFTMAX = Operator(
     _takes(1),
@@ -115,8 +140,27 @@ _OUTPUT = Operator(
 )
 _CONCAT = Operator(
     lambda attributes: int(attributes["num_args"]),
-    {"num_args": _whole(1, 64), "dim": _word("1")},
+    {"num_args": _whole(1, 64), "dim": _CHANNELS},
     ("num_args",),
+)
+
+# The batch stays, and what follows it becomes one dimension.
+_RESHAPE = Operator(
+    _takes(1), {"shape": _word("(0, -1)", "(0,-1)", "[0, -1]", "(0L, -1L)"), "reverse": _word(*_FALSE)}, ("shape",)
+)
+_UNARY = (
+    *("tanh", "relu", "sigmoid", "softsign", "identity", "_copy", "BlockGrad"),
+    *("abs", "negative", "square", "sqrt", "exp", "log", "erf"),
+)
+_BINARY = (
+    *("elemwise_add", "_plus", "_Plus", "elemwise_sub", "_minus", "_Minus", "elemwise_mul", "_mul", "_Mul"),
+    *("elemwise_div", "_div", "_Div", "_maximum", "_Maximum", "_minimum", "_Minimum"),
+    *(f"broadcast_{what}" for what in ("add", "plus", "sub", "minus", "mul", "div", "maximum", "minimum")),
+)
+_WITH_SCALAR = (
+    *("_plus_scalar", "_PlusScalar", "_minus_scalar", "_MinusScalar", "_mul_scalar", "_MulScalar"),
+    *("_div_scalar", "_DivScalar", "_rminus_scalar", "_RMinusScalar", "_rdiv_scalar", "_RDivScalar"),
+    *("_power_scalar", "_PowerScalar", "_maximum_scalar", "_MaximumScalar", "_minimum_scalar", "_MinimumScalar"),
 )
 
 TABLE: Dict[str, Operator] = {
@@ -155,12 +199,22 @@ TABLE: Dict[str, Operator] = {
     "Activation": Operator(
         _takes(1), {"act_type": _word("relu", "sigmoid", "tanh", "softrelu", "softsign")}, ("act_type",)
     ),
-    "LeakyReLU": Operator(_takes(1), {"act_type": _word("leaky", "elu", "selu", "gelu"), "slope": _NUMBER}),
+    # Of `rrelu` the slope at inference is the middle of its bounds.
+    "LeakyReLU": Operator(
+        lambda attributes: 2 if attributes.get("act_type") == "prelu" else 1,
+        {
+            "act_type": _word("leaky", "elu", "selu", "gelu", "prelu", "rrelu"),
+            "slope": _NUMBER,
+            "lower_bound": _NUMBER,
+            "upper_bound": _NUMBER,
+        },
+    ),
     "Pooling": Operator(
         _takes(1),
         {
             "kernel": _WINDOW,
-            "pool_type": _word("max", "avg", "sum"),
+            "pool_type": _word("max", "avg", "sum", "lp"),
+            "p_value": _word("1", "2", "3", "None"),
             "global_pool": _FLAG,
             "pooling_convention": _word("valid", "full"),
             "stride": _STEP,
@@ -179,10 +233,45 @@ TABLE: Dict[str, Operator] = {
     "log_softmax": _SOFTMAX,
     "Concat": _CONCAT,
     "concat": _CONCAT,
-    **dict.fromkeys(("tanh", "relu", "sigmoid", "identity", "_copy"), _ELEMENTWISE),
-    **dict.fromkeys(("elemwise_add", "_plus", "_Plus", "broadcast_add"), _PAIR),
-    **dict.fromkeys(("_plus_scalar", "_minus_scalar", "_mul_scalar", "_div_scalar"), _SCALAR),
+    "BatchNorm": Operator(
+        _takes(5),
+        {
+            "eps": _NUMBER,
+            "momentum": _NUMBER,
+            "fix_gamma": _FLAG,
+            "use_global_stats": _FLAG,
+            "output_mean_var": _word(*_FALSE),
+            "axis": _CHANNELS,
+            "cudnn_off": _FLAG,
+            "min_calib_range": _word("None"),
+            "max_calib_range": _word("None"),
+        },
+    ),
+    "LRN": Operator(
+        _takes(1), {"nsize": _whole(1, 255), "alpha": _NUMBER, "beta": _NUMBER, "knorm": _NUMBER}, ("nsize",)
+    ),
+    "InstanceNorm": Operator(_takes(3), {"eps": _NUMBER}),
+    "LayerNorm": Operator(_takes(3), {"axis": _word("-1"), "eps": _NUMBER, "output_mean_var": _word(*_FALSE)}),
+    "GroupNorm": Operator(
+        _takes(3), {"num_groups": _UNITS, "eps": _NUMBER, "output_mean_var": _word(*_FALSE)}, ("num_groups",)
+    ),
+    "L2Normalization": Operator(_takes(1), {"eps": _NUMBER, "mode": _word("instance", "channel", "spatial")}),
+    "clip": Operator(_takes(1), {"a_min": _NUMBER, "a_max": _NUMBER}, ("a_min", "a_max")),
+    "hard_sigmoid": Operator(_takes(1), {"alpha": _NUMBER, "beta": _NUMBER}),
+    "SoftmaxActivation": Operator(_takes(1), {"mode": _word("instance", "channel")}),
+    "Reshape": _RESHAPE,
+    "reshape": _RESHAPE,
+    "Pad": _PAD,
+    "pad": _PAD,
+    **dict.fromkeys(("mean", "max", "sum"), _OVER_PIXELS),
+    **dict.fromkeys(("add_n", "ElementWiseSum"), _SUM),
+    **dict.fromkeys(_UNARY, _ELEMENTWISE),
+    **dict.fromkeys(_BINARY, _PAIR),
+    **dict.fromkeys(_WITH_SCALAR, _SCALAR),
 }
+
+
+_PARAMETRIC = (BATCH_NORM, "InstanceNorm", "LayerNorm", "GroupNorm", "LeakyReLU")  # behind their data come weights
 
 
 def check(graph: Graph, source: str) -> None:
@@ -204,8 +293,26 @@ def check(graph: Graph, source: str) -> None:
         why = _refusal(node)
         if why:
             raise CheckpointError(f"{source}: node '{excerpt(node['name'])}' {why}")
+    _check_weights(graph, source)
     if any(head[1:] != [0, 0] for head in graph["heads"]):
         raise CheckpointError(f"{source}: its output is not the first one of a node")
+
+
+def _check_weights(graph: Graph, source: str) -> None:
+    """Check that nodes read weights where MXNet expects them: a BatchNorm whose gamma is computed crashes it."""
+    nodes, moving = graph["nodes"], set(auxiliary(graph))
+    for node in nodes:
+        for place, (number, *_) in enumerate(node["inputs"]):
+            given = nodes[number]
+            if place and node["op"] in _PARAMETRIC and (given["op"] != "null" or given["name"] == "data"):
+                raise CheckpointError(
+                    f"{source}: node '{excerpt(node['name'])}' reads {excerpt(given['name'])}, which is no weight"
+                )
+            if number in moving and not (node["op"] == BATCH_NORM and place >= FIRST_MOVING):
+                raise CheckpointError(
+                    f"{source}: node '{excerpt(node['name'])}' reads {excerpt(given['name'])}, which is the mean or "
+                    "variance of a batch normalisation"
+                )
 
 
 def _refusal(node: Node) -> str:
@@ -229,6 +336,8 @@ def _refusal(node: Node) -> str:
     for key in operator.required:
         if key not in attributes:
             return f"lacks its {key}"
+    if attributes.get("pool_type") == "lp" and attributes.get("p_value", "None") == "None":
+        return "lacks its p_value"
     if name == "Pooling" and attributes.get("global_pool") not in _TRUE:
         if "kernel" not in attributes:
             return "lacks its kernel"
@@ -238,6 +347,10 @@ def _refusal(node: Node) -> str:
     wanted = operator.inputs(attributes)
     if len(node["inputs"]) != wanted:
         return f"has {len(node['inputs'])} inputs, and a {name} like it takes {wanted}"
-    if any(entry[1:] != [0, 0] for entry in node["inputs"]):
+    moving = FIRST_MOVING if name == BATCH_NORM else wanted
+    if any(entry[1:] != [0, 0] for entry in node["inputs"][:moving]) or any(
+        entry[1:] not in ([0, 0], [0, 1])
+        for entry in node["inputs"][moving:]  # their version: training changes them
+    ):
         return "takes another output of a node than its first"
     return ""

@@ -3,7 +3,7 @@
 import contextlib
 import json
 import re
-from typing import Optional
+from typing import Dict, List, NamedTuple, Optional
 
 from ..errors import CheckpointError
 from ..system.text import excerpt
@@ -17,6 +17,37 @@ _HEEDED = ("kernel", "num_filter", "stride", "dilate", "pad", "num_group", "no_b
 _OF_SPEED = ("workspace", "cudnn_tune", "cudnn_off")
 _NUMBERED = re.compile(r"(?<![0-9A-Za-z_])node(\d+)(?![0-9A-Za-z])")
 _NOT_PLAIN = re.compile(r"[^A-Za-z0-9_.+/ -]")  # in a message that comes back from the library
+
+
+class Normalisation(NamedTuple):
+    """What a network was trained on: (pixel / scale - mean) / std, with pixels from 0 to 255."""
+
+    scale: float = 1.0
+    mean: float = 0.0
+    std: float = 1.0
+
+
+def normalising(graph: Graph, by: Normalisation) -> Graph:
+    """The same network with nodes behind `data` that normalise pixels, in float32 and in this order.
+
+    The order is that of Gluon's ToTensor and Normalize, and of torchvision's: so the results are theirs bit for bit.
+    """
+    steps = [("_div_scalar", "scale", by.scale, 1.0), ("_minus_scalar", "mean", by.mean, 0.0)]
+    steps = [step for step in [*steps, ("_div_scalar", "std", by.std, 1.0)] if step[2] != step[3]]
+    nodes: List[Node] = []
+    places: Dict[int, int] = {}
+    for number, node in enumerate(graph["nodes"]):
+        inputs = [[places[entry[0]], *entry[1:]] for entry in node["inputs"]]
+        nodes.append({**node, "inputs": inputs})
+        places[number] = len(nodes) - 1
+        if node["op"] == "null" and node["name"] == "data":
+            for op, name, value, _ in steps:
+                values = {"scalar": repr(float(value))}
+                nodes.append({"op": op, "name": f"data_{name}", "inputs": [[len(nodes) - 1, 0, 0]], "attrs": values})
+            places[number] = len(nodes) - 1
+    variables = [number for number, node in enumerate(nodes) if node["op"] == "null"]
+    heads = [[places[entry[0]], *entry[1:]] for entry in graph["heads"]]
+    return {**graph, "nodes": nodes, "arg_nodes": variables, "heads": heads}
 
 
 def with_operator(graph: Graph, operator: str) -> Graph:

@@ -16,6 +16,8 @@ from .structure import Graph, Node
 CUSTOM_OPERATOR = "New"
 BUILTIN_OPERATOR = "Convolution"
 OPERATORS = ("custom", "builtin")
+BATCH_NORM = "BatchNorm"
+FIRST_MOVING = 3  # of its inputs: before the means and variances come the data, gamma and beta
 
 
 def build(
@@ -122,6 +124,18 @@ def parse(text: str, source: str) -> Graph:
 def variables(graph: Graph) -> List[str]:
     """Names of the variables: the data, the weights, the label."""
     return [node["name"] for node in graph["nodes"] if node["op"] == "null"]
+
+
+def auxiliary(graph: Graph) -> List[int]:
+    """Numbers of the nodes that MXNet keeps apart from weights: means and variances of batch normalisations."""
+    norms = (node for node in graph["nodes"] if node["op"] == BATCH_NORM)
+    return [entry[0] for node in norms for entry in node["inputs"][FIRST_MOVING:]]
+
+
+def slopes(graph: Graph) -> List[int]:
+    """Numbers of the nodes that are the slopes of PReLUs: one for each channel, or one for all."""
+    nodes = (node for node in graph["nodes"] if attributes(node).get("act_type") == "prelu")
+    return [entry[0] for node in nodes for entry in node["inputs"][1:]]
 
 
 def attributes(node: Node) -> Dict[str, str]:

@@ -7,8 +7,11 @@ from ..checkpoints import editions, originals, zoo
 from ..checkpoints.checkpoint import Checkpoint
 from ..checkpoints.load import load as load_checkpoint
 from ..data import dataset
+from ..errors import CheckpointError
 from ..graph import input_size, rewrite, symbol
-from ..request import Request
+from ..graph.rewrite import Normalisation
+from ..request import NORMALISATION, Request, is_normalising
+from ..system.text import excerpt
 
 
 class LoadedModel(NamedTuple):
@@ -18,6 +21,7 @@ class LoadedModel(NamedTuple):
     checkpoint: Checkpoint
     operator: str  # "custom" or "builtin"
     input_size: int  # pixels a side
+    normalisation: Optional[Normalisation] = None  # of pixels; part of the checkpoint's network
 
     @property
     def class_names(self) -> Tuple[str, ...]:
@@ -40,6 +44,10 @@ def load(request: Request) -> LoadedModel:
     """
     label, checkpoint = _checkpoint(request)
     graph = symbol.parse(checkpoint.symbol, "the network")
+    normalisation = _normalisation(request, checkpoint)
+    if normalisation is not None:
+        graph = rewrite.normalising(graph, normalisation)
+        checkpoint = checkpoint._replace(symbol=json.dumps(graph))
     operator = request.operator
     if operator is None:
         operator = "custom" if symbol.convolutions(graph, symbol.CUSTOM_OPERATOR) else "builtin"
@@ -52,7 +60,20 @@ def load(request: Request) -> LoadedModel:
     if not size:
         known = [edition.input_size for edition in editions.EDITIONS.values()]
         size = input_size.infer(graph, checkpoint.weights, known)
-    return LoadedModel(label, checkpoint, operator, size)
+    return LoadedModel(label, checkpoint, operator, size, normalisation)
+
+
+def _normalisation(request: Request, checkpoint: Checkpoint) -> Optional[Normalisation]:
+    """What the request says of the network's pixels, and where it says nothing the checkpoint; None for 0 to 255."""
+    facts = {name: checkpoint.attributes[name] for name in NORMALISATION if name in checkpoint.attributes}
+    for name, value in facts.items():
+        if type(value) not in (int, float) or not is_normalising(name, value):
+            raise CheckpointError(
+                f"{request.checkpoint}: its {name} is {excerpt(value)}, which pixels cannot be normalised by"
+            )
+    asked = {name: getattr(request, name) for name in NORMALISATION if getattr(request, name) is not None}
+    found = Normalisation(**{name: float(value) for name, value in {**facts, **asked}.items()})
+    return found if found != Normalisation() else None
 
 
 def expected(request: Request, source: str, n: int) -> Optional[float]:

@@ -52,7 +52,8 @@ def test_it_never_reaches_mxnet(what):
 
 
 def test_trust_lifts_the_list_and_not_the_structure(images):
-    odd = changed(network(), lambda g: node(g, "Flatten").update(op="Reshape", attrs={"shape": "(0, -1)"}))
+    odd = changed(network(), lambda g: node(g, "Flatten").update(op="Reshape", attrs={"shape": "(-1, 676)"}))
+    assert "shape=(-1, 676)" in refusal(odd)
     wanted = Predictor(network(), SHAPE).predict(images)[0]
     for mode in MODES:
         got = Predictor(odd._replace(trusted=True), SHAPE, mode=mode).predict(images)[0]
@@ -75,7 +76,8 @@ def test_trust_lifts_the_list_and_not_the_structure(images):
         ("Convolution", {"no_bias": "maybe"}, "no_bias=maybe"),
         ("Convolution", {"colour": "red"}, "has the attribute colour"),
         ("Pooling", {"kernel": None}, "lacks its kernel"),
-        ("Pooling", {"pool_type": "lp"}, "pool_type=lp"),
+        ("Pooling", {"pool_type": "median"}, "pool_type=median"),
+        ("Pooling", {"pool_type": "lp"}, "lacks its p_value"),
         ("FullyConnected", {"num_hidden": "٣"}, "num_hidden="),
     ],
 )

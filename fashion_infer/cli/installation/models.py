@@ -3,6 +3,7 @@
 import click
 
 from ...errors import UsageError
+from ...request import check_normalisation
 from .. import options
 from ..groups import ExampleGroup
 
@@ -84,19 +85,25 @@ def export(name, target, epoch, edition):
     ),
 )
 @click.argument("prefix", metavar="PREFIX")
-@options.takes(options.epoch, options.trust_symbol, click.option("--to", "path", metavar="FILE.h5", required=True))
-def import_pair(prefix, epoch, trust_symbol, path):
+@options.takes(
+    *(options.epoch, options.trust_symbol, *options.NORMALISATION),
+    click.option("--to", "path", metavar="FILE.h5", required=True),
+)
+def import_pair(prefix, epoch, trust_symbol, path, **normalisation):
     """Write an MXNet checkpoint, or a weights-86.bin, as one HDF5 file.
 
     It has the weights that the network names, as float32: every weight that is a float32 bit for bit. A line says when
-    one had to be rounded.
+    one had to be rounded. --scale, --mean and --std, which say how its pixels are normalised, are kept in it.
     """
     from ...checkpoints import hdf5, load
     from ...present.render import terminal
 
     if not path.endswith(".h5"):
         raise UsageError(f"the file must be called NAME.h5, not {path}")
+    given = {name: value for name, value in normalisation.items() if value is not None}
+    for name, value in given.items():
+        check_normalisation(name, value)
     found = load.load(prefix, epoch, trust_symbol)
-    hdf5.save(path, found)
+    hdf5.save(path, found._replace(attributes={**found.attributes, **given}))
     terminal.notice(found.notice)
     terminal.say(path)
