@@ -38,6 +38,7 @@ _LARGEST = 1 << 28  # bytes of a library
 _HINTS = {
     "texture": "texture references left CUDA with version 12: read through a pointer, or a texture object",
 }
+_LONGEST_PATH = 100  # characters of a header's path in the course's tree
 _UNDEFINED = re.compile(r"undefined reference to [`'](?P<name>.+?)'")
 
 
@@ -115,7 +116,9 @@ def build(
             place = outside / "compiler"
             place.mkdir()
             (place / "fops_submission.inc").write_text(f'#include "{path}"\n')
-            done = compile([*command, f"-I{place}", "-o", str(place / "plugin.so")], place)
+            done = compile(
+                [*command, f"-I{place}", *_course_tree(beside.missing, place), "-o", str(place / "plugin.so")], place
+            )
             if done.code:
                 (outside / "room").write_bytes(bytes(_ROOM))  # fails where the disk is full: the file is not at fault
                 _blame_compiler(kernel_file, arch, compile, outside)
@@ -127,6 +130,35 @@ def build(
             os.replace(outside / "log", said)
             os.replace(outside / "plugin.so", target)
     return Built(target, done.output, True)
+
+
+def _course_tree(missing: List[str], place: Path) -> List[str]:
+    """Supply headers that a file names by their places in the course's tree, as "../../src/layer/custom/matmul.h".
+
+    Returns
+    -------
+    list of str
+        The compiler's options for a folder in `place` from which these paths lead to our headers.
+    """
+    ours = {header.name: header for header in (resources.resource_dir("submission") / "headers/minidnn").glob("*.h")}
+    below = place / "tree"
+    flags = []
+    for name in missing:
+        if "/" not in name or _last(name) not in ours or name.startswith("/") or len(name) > _LONGEST_PATH:
+            continue
+        folder = below.joinpath(*(["below"] * name.count("..")))
+        header = Path(os.path.normpath(folder / name))
+        if below not in header.parents:
+            continue
+        folder.mkdir(parents=True, exist_ok=True)
+        header.parent.mkdir(parents=True, exist_ok=True)
+        header.write_text(f'#include "{ours[_last(name)]}"\n')
+        flags.append(f"-I{folder}")
+    return list(dict.fromkeys(flags))
+
+
+def _last(name: str) -> str:
+    return name.rpartition("/")[2]
 
 
 def _blame_compiler(kernel_file: KernelFile, arch: Optional[str], compile: Compile, outside: Path) -> None:
@@ -183,7 +215,7 @@ def _command(kernel_file: KernelFile, path: Path, beside: neighbours.Neighbours,
     ours = resources.resource_dir("submission")
     adapter = ours / "adapters" / str(kernel_file.format.adapter)
     # A header that lies beside the file goes before ours.
-    places = [path.parent, ours / "adapters", *(ours / "headers" / name for name in _HEADERS),
+    places = [path.parent, *beside.folders, ours / "adapters", *(ours / "headers" / name for name in _HEADERS),
               resources.resource_dir("include")]  # fmt: skip
     flags = [f'-DFOPS_FORMAT="{kernel_file.format.name}"', *(f"-D{name}" for name in kernel_file.defines)]
     flags += [f"-I{place}" for place in places]
@@ -193,7 +225,8 @@ def _command(kernel_file: KernelFile, path: Path, beside: neighbours.Neighbours,
     cxx, words = compilers.find_cxx(), compilers.cxx_command()
     if cxx is None or words is None:
         raise DeviceError(f"no C++ compiler for {kernel_file.path} (Debian: apt install build-essential)")
-    sources = [*([path] if kernel_file.format.linked else []), *beside.helpers, adapter]
+    supplied = [ours / "headers" / "minidnn" / "matmul.cu"] if "matmul.h" in map(_last, beside.missing) else []
+    sources = [*([path] if kernel_file.format.linked else []), *beside.helpers, *supplied, adapter]
     if kernel_file.format.backend == "cpu":
         c = any(file.suffix == ".c" for file in sources)
         standard = [] if c else ["-std=c++17"]

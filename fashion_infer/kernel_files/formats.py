@@ -6,7 +6,7 @@ from typing import List, NamedTuple, Optional, Sequence, Tuple
 
 from ..errors import DeviceError, UsageError
 from ..system import inputs
-from . import signs, source
+from . import neighbours, signs, source
 
 
 class KernelFormat(NamedTuple):
@@ -217,7 +217,7 @@ def template(name: str) -> str:
 def _near_miss(code: str, suffix: str) -> str:
     """What the file has that is almost a kernel, to end a message with."""
     if suffix == ".py":
-        return ""
+        return signs.python_near_miss(code)
     if source.definitions(code, "solution"):
         return (
             " (it has solution, as Tensara's problems do: their convolutions pad with zeros, and these layers do not)"
@@ -272,11 +272,14 @@ def recognise(path, insist: Optional[str] = None, backend: Optional[str] = None)
     text = data.decode("utf-8", "replace")
     suffix = path.suffix.lower()
     code = text if suffix == ".py" else source.stripped(text)
-    for entry in wanted:
-        defines = entry.test(code, suffix)
+    # A file may only include its kernel's file. What lies outside of its folder is not read: it may not be trusted.
+    beside = [] if suffix == ".py" else neighbours.of(path, path.resolve().parent).included
+    whole = "\n".join([code, *(source.stripped(neighbours.text_of(file)) for file in beside)])
+    for seen, entry in [(seen, entry) for seen in dict.fromkeys((code, whole)) for entry in wanted]:
+        defines = entry.test(seen, suffix)
         if defines is not None:
             if entry.name in ("c-cpu", "c-gpu"):
-                _check_parameters(path, code)
+                _check_parameters(path, seen)
             return KernelFile(
                 path, entry, tuple(defines), (backend if entry.backend == "any" else None) or entry.backend
             )

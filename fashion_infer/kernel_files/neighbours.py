@@ -6,6 +6,8 @@ from typing import List, NamedTuple, Optional
 
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*["<]([^">\n]+)[">]', re.MULTILINE)
 _HEADERS = (".h", ".hpp", ".cuh", ".hh", ".inc")
+# Where the course's tree has its headers, and how far below its root files of milestones lie, as project/m3/req_0.
+_COURSE, _MOST_LEVELS = "src/layer/custom", 4
 _SOURCES = (".cu", ".cpp", ".cc", ".cxx", ".c")
 
 
@@ -14,6 +16,8 @@ class Neighbours(NamedTuple):
 
     included: List[Path]
     helpers: List[Path]  # compiled as well: matmul.cu where matmul.h is included
+    folders: List[Path]  # of the course's tree around the file, for the compiler's -I
+    missing: List[str]  # names of #include lines that lead to no file of the user's
 
     @property
     def all(self) -> List[Path]:
@@ -34,16 +38,22 @@ def of(path: Path, within: Optional[Path] = None) -> Neighbours:
         A folder outside of which nothing is looked at, for a file that is not trusted; None for anywhere.
     """
     path = path.resolve()
+    course = [folder / _COURSE for folder in list(path.parents)[:_MOST_LEVELS]]
+    if within is not None:
+        course = [folder for folder in course if within.resolve() in folder.parents]
+    course = [folder for folder in course if folder.is_dir()][:1]
     included, helpers, waiting = [], [], [path]
+    missing: List[str] = []
     while waiting:
         file = waiting.pop()
-        for name in included_by(_text(file)):
-            for folder in (file.parent, path.parent):
+        for name in included_by(text_of(file)):
+            for folder in (file.parent, path.parent, *course):
                 found = (folder / name).resolve()
                 inside = within is None or within.resolve() in found.parents
                 if inside and found.is_file() and found != path:
                     break
             else:
+                missing.append(name)
                 continue
             if found in included:
                 continue
@@ -54,7 +64,8 @@ def of(path: Path, within: Optional[Path] = None) -> Neighbours:
                     helpers.append(helper)
                     waiting.append(helper)
     # A source that another file includes is in the program already.
-    return Neighbours(sorted(included), sorted(helper for helper in helpers if helper not in included))
+    helpers = sorted(helper for helper in helpers if helper not in included)
+    return Neighbours(sorted(included), helpers, course, missing)
 
 
 def included_by(text: str) -> List[str]:
@@ -68,7 +79,8 @@ def _sources(header: Path) -> List[Path]:
     return [found for found in (header.with_suffix(suffix) for suffix in _SOURCES) if found.is_file()]
 
 
-def _text(path: Path) -> str:
+def text_of(path: Path) -> str:
+    """A source's text; "" where it cannot be read."""
     try:
         return path.read_text(errors="replace")
     except OSError:

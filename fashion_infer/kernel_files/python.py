@@ -96,7 +96,11 @@ def _function(path: Path):
 
 @contextlib.contextmanager
 def _import_path(folder: Path):
-    """Files beside the kernel can be imported, and KernelBot's `task`, whose types stand in annotations alone."""
+    """Files beside the kernel can be imported, and KernelBot's `task`, whose types stand in annotations alone.
+
+    What is imported from the folder is forgotten afterwards: another kernel may have a file of the same name.
+    """
+    before = set(sys.modules)
     sys.path.insert(0, str(folder))
     if importlib.util.find_spec("task") is None:
         task = types.ModuleType("task")
@@ -106,6 +110,9 @@ def _import_path(folder: Path):
         yield
     finally:
         sys.path.remove(str(folder))
+        for name in set(sys.modules) - before:
+            if Path(getattr(sys.modules[name], "__file__", None) or "").parent == folder:
+                del sys.modules[name]
 
 
 def _of_kernelbot(custom_kernel):

@@ -128,12 +128,31 @@ def python(code, suffix):
     return () if names & {"conv_forward", "custom_kernel", "solve"} else None
 
 
+def python_near_miss(code: str) -> str:
+    """What a Python file has that is almost a kernel, to end a message with."""
+    try:
+        body = ast.parse(code).body
+    except (SyntaxError, ValueError) as error:
+        line = getattr(error, "lineno", None)
+        return f" ({f'line {line}: ' if line else ''}{getattr(error, 'msg', error)})"
+    for node in body:
+        if isinstance(node, ast.ClassDef) and "forward" in [getattr(inner, "name", "") for inner in node.body]:
+            return f" (it has the class {node.name}: add conv_forward = a function of x and k that calls it)"
+    functions = [node for node in body if isinstance(node, ast.FunctionDef)]
+    if functions:
+        last = functions[-1]
+        return f" (it has {last.name} with {len(last.args.args)} parameters)"
+    return ""
+
+
 def _bound_names(node: ast.stmt) -> List[str]:
     """What a statement of a module defines, assigns or imports."""
     if isinstance(node, ast.FunctionDef):
         return [node.name]
     if isinstance(node, ast.Assign):
         return [target.id for target in node.targets if isinstance(target, ast.Name)]
+    if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+        return [node.target.id]
     if isinstance(node, ast.ImportFrom):
         return [alias.asname or alias.name for alias in node.names]
     return []

@@ -222,3 +222,45 @@ def test_neighbours_are_followed(tmp_path):
     names = [str(file.relative_to(tmp_path)) for file in found.included]
     assert names == ["a.h", "k.h", "sub/b.cuh", "sub/c.h"]
     assert [str(file.relative_to(tmp_path)) for file in found.helpers] == ["sub/b.cu"]
+
+
+def test_a_file_that_includes_its_kernels_file(tmp_path):
+    (tmp_path / "m3.cu").write_text((SAMPLES / "right/matmul/new-forward.cu").read_text())
+    assert formats.recognise(named(tmp_path, '#include "m3.cu"\n')).format.name == "minidnn-2021"
+
+
+def test_headers_of_the_courses_tree(tmp_path):
+    """A milestone's file finds them from its own folder, and what is compiled with them."""
+    custom, milestone = tmp_path / "src/layer/custom", tmp_path / "m3/req_0"
+    for folder in (custom, milestone):
+        folder.mkdir(parents=True)
+    for name in ("matmul.h", "matmul.cu"):
+        (custom / name).write_text("")
+    (milestone / "kernel.cu").write_text('#include "matmul.h"\n#include "gpu-new-forward.h"\n')
+    found = neighbours.of(milestone / "kernel.cu")
+    assert found.all == [custom / "matmul.h", custom / "matmul.cu"]
+    assert (found.folders, found.missing) == ([custom], ["gpu-new-forward.h"])
+    assert neighbours.of(milestone / "kernel.cu", milestone).all == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["conv_forward = torch.compile(f)\n", "from impl import conv_forward\n", "conv_forward: object = f\n",
+     "from task import input_t\ndef custom_kernel(data: input_t):\n    return data\n"],
+)  # fmt: skip
+def test_python_in_other_words(tmp_path, text):
+    assert formats.recognise(named(tmp_path, text, ".py")).format.name == "python"
+
+
+@pytest.mark.parametrize(
+    "text, words",
+    [
+        ("def convolve(x, k):\n    pass\n", "convolve with 2 parameters"),
+        ("class Net:\n    def forward(self, x):\n        pass\n", "the class Net"),
+        ("def f(:\n", "line 1"),
+    ],
+)
+def test_what_python_has_instead_is_said(tmp_path, text, words):
+    with pytest.raises(UsageError) as refused:
+        formats.recognise(named(tmp_path, text, ".py"))
+    assert words in str(refused.value)

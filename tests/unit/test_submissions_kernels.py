@@ -631,3 +631,19 @@ def test_a_forked_process_has_a_capture_of_its_own(capfd):
     kernels.convolve(x, weight, "tells its process")
     lines = capfd.readouterr().err.splitlines()
     assert lines == [f"[tells its process] {pid}" for pid in (os.getpid(), child, os.getpid())]
+
+
+# ---- the course's tree
+
+
+@pytest.mark.parametrize("header", ["matmul.h", "../../src/layer/custom/matmul.h"])
+def test_the_courses_matrix_product_is_supplied(tmp_path, header):
+    """A milestone's file, in a folder of its own, without the course's tree around it."""
+    text = (SAMPLES / "right/matmul/new-forward.cu").read_text()
+    text = text.replace("matmul.h", header).replace("gpu-new-forward.h", header.replace("matmul", "gpu-new-forward"))
+    text = text.replace("matrixMultiply<<<", "matrixMultiplyShared<<<").replace(
+        "taps, n);", "taps, taps, n, Map_out, n);"
+    )
+    path = tmp_path / "new-forward.cu"
+    path.write_text(text)
+    assert build.build(formats.recognise(path), arch="80").library.is_file()
