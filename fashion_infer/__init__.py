@@ -9,7 +9,7 @@
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .api import check, infer
+    from .api import bench_conv, check, compare, infer
     from .errors import CheckFailed, CheckpointError, DataError, DeviceError, FashionInferError, UsageError
     from .result import Result
 
@@ -17,7 +17,8 @@ __version__ = "0.2.0"
 # Where each name comes from. A room is imported when it is first asked for, so that `import fashion_infer` alone costs
 # nothing.
 _ERRORS = ("CheckFailed", "CheckpointError", "DataError", "DeviceError", "FashionInferError", "UsageError")
-_ROOMS = {"Result": "result", "check": "api", "infer": "api", **dict.fromkeys(_ERRORS, "errors")}
+_FUNCTIONS = ("bench_conv", "check", "compare", "infer")
+_ROOMS = {"Result": "result", **dict.fromkeys(_FUNCTIONS, "api"), **dict.fromkeys(_ERRORS, "errors")}
 __all__ = [
     "CheckFailed",
     "CheckpointError",
@@ -27,7 +28,9 @@ __all__ = [
     "Result",
     "UsageError",
     "__version__",
+    "bench_conv",
     "check",
+    "compare",
     "infer",
 ]
 

@@ -1,6 +1,8 @@
 """The functions of the package for Python programs and notebooks."""
 
 import inspect
+import json
+import os
 import textwrap
 import warnings
 from dataclasses import fields
@@ -8,10 +10,15 @@ from inspect import Parameter
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Callable, Optional, TypeVar, Union
 
-from . import pipeline
+from . import devices, pipeline
+from .bench import documents, user_kernels, verdicts
+from .bench.conv import Convolutions
+from .bench.records import BenchResult
+from .bench.request import BenchRequest
+from .bench.verdicts import Comparison
 from .judging import trials
 from .judging.trials import Checked
-from .kernel_files import formats
+from .kernel_files import formats, paths
 from .request import Request
 from .result import Result
 
@@ -143,3 +150,123 @@ def check(
         When it does not build, or is for a GPU and there is none.
     """
     return NotebookCheck(*trials.check(formats.recognise(path, kernel_format, backend), device=device, edition=edition))
+
+
+class NotebookBench(BenchResult):
+    """A benchmark that a notebook shows as `bench conv` prints it."""
+
+    def _repr_html_(self) -> str:
+        from .present.bench import pages
+        from .present.render import html
+
+        return html.fragment([part for case in self.cases for part in pages.done(case)] + pages.closing(self))
+
+
+class _NotebookConvolutions(Convolutions):
+    result_type = NotebookBench
+
+
+def bench_conv(
+    *kernels: "Union[str, PathLike[str]]",
+    edition: str = "fa2017",
+    backend: str = "auto",
+    device: int = 0,
+    against: Optional[str] = None,
+    batch: Optional[int] = None,
+    repeat: Optional[int] = None,
+    kernel_format: Optional[str] = None,
+) -> NotebookBench:
+    """Check convolution kernels against float64 and time them, as `fashion-infer bench conv` does.
+
+    Kernel files run in this process: if one crashes, the process crashes.
+
+    Parameters
+    ----------
+    *kernels : str or path-like
+        Names of kernels and paths of kernel files, as ``"./conv.cpp"``; none for all of the library's.
+    edition : str, default 'fa2017'
+        Whose convolutions are timed.
+    backend : {'auto', 'cpu', 'gpu'}, default 'auto'
+        Where they run; kernel files say it themselves.
+    device : int, default 0
+        Index of the GPU.
+    against : str, optional
+        Peers, with commas between them, or ``"none"``; else all that are installed.
+    batch : int, optional
+        Images; else 10,000 on a GPU and 1,000 on a CPU.
+    repeat : int, optional
+        Timed runs; else 20 on a GPU and 12 on a CPU.
+    kernel_format : str, optional
+        Format of the kernel files, for a file that has several.
+
+    Returns
+    -------
+    BenchResult
+        With cases, whose rows have times in milliseconds; an incorrect kernel is in `wrong`, and is not timed.
+
+    Raises
+    ------
+    UsageError
+        For an unknown edition, kernel or peer, and for numbers below 1.
+    DeviceError
+        When a file does not build, or is for a GPU and there is none.
+    """
+    names = [os.fspath(kernel) for kernel in kernels]
+    files = paths.among(names)
+    asked = None if backend == "auto" else backend
+    where = user_kernels.backend_of(files, kernel_format, asked) if files else devices.choose(backend, device).backend
+    request = BenchRequest(
+        editions=(edition,),
+        backend=where,
+        device=device,
+        against=against,
+        batches=() if batch is None else (batch,),
+        repeat=repeat,
+        kernels=",".join(names) or "all",
+        formats=kernel_format,
+    )
+    found: NotebookBench = _NotebookConvolutions(request).measure()
+    return found
+
+
+class NotebookComparison(Comparison):
+    """A comparison that a notebook shows as `compare` prints it."""
+
+    def _repr_html_(self) -> str:
+        from .present import comparison
+        from .present.render import html
+
+        return html.fragment(comparison.parts(self))
+
+
+Measured = Union[Result, BenchResult, str, "PathLike[str]"]
+
+
+def compare(first: Measured, second: Measured) -> NotebookComparison:
+    """Compare two runs or two benchmarks, as `fashion-infer compare` does.
+
+    Parameters
+    ----------
+    first, second : Result, BenchResult, str or path-like
+        What `infer` or `bench_conv` gave, or paths of files of `run --json` or `bench --json`; the second is judged
+        against the first.
+
+    Returns
+    -------
+    Comparison
+        With lines, each a time in both in milliseconds with its verdict, and facts that must not change.
+
+    Raises
+    ------
+    UsageError
+        When they are of different kinds or numbers of images, or have nothing in common.
+    DataError
+        When a file is damaged or was not written by this package.
+    """
+    return NotebookComparison(*verdicts.compare_files(_measured("the first", first), _measured("the second", second)))
+
+
+def _measured(name: str, given: Measured) -> documents.MeasuredFile:
+    if isinstance(given, (Result, BenchResult)):
+        return documents.parse(name, json.loads(json.dumps(given.as_dict())))
+    return documents.read(os.fspath(given))

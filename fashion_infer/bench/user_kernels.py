@@ -1,14 +1,14 @@
 """Kernel files among the contenders of `bench conv`: timed by what the library logged, checked and diagnosed."""
 
 import statistics
-from typing import Callable, List, NamedTuple, Optional
+from typing import Callable, List, NamedTuple, Optional, Sequence
 
 import numpy as np
 
 from ..errors import CheckFailed, FashionInferError, UsageError
 from ..judging import reference, trials
 from ..judging.diagnosis import Diagnosis, diagnose
-from ..kernel_files import plugin, requirements
+from ..kernel_files import formats, plugin, requirements
 from ..kernel_files.loading import LoadedKernel
 from ..library import bindings, kernels, op_times
 from .records import OURS, SKIPPED, WRONG, Measurement
@@ -47,6 +47,26 @@ class FileContender(NamedTuple):
 
     contender: Contender  # with a LogClock
     complete: Callable[[], bool]  # whether nothing of the output of the last run is NaN
+
+
+def backend_of(files: Sequence[str], names: Optional[str], backend: Optional[str]) -> str:
+    """The one backend that all kernel files run on; UsageError where they differ.
+
+    Parameters
+    ----------
+    files
+        Their paths.
+    names
+        Their formats, as `formats.insisted` takes them.
+    backend
+        For files that have several.
+    """
+    forced = formats.insisted(files, names)
+    found = {file: formats.recognise(file, format, backend).placed().backend for file, format in zip(files, forced)}
+    if len(set(found.values())) > 1:
+        said = ", ".join(f"{file} is for the {where.upper()}" for file, where in found.items())
+        raise UsageError(f"one benchmark is on one backend: {said}")
+    return found[files[0]]
 
 
 def row_of(kernel: LoadedKernel) -> Measurement:

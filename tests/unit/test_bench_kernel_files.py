@@ -1,5 +1,6 @@
 """Kernel files among the contenders of `bench conv`; the device is made up of NumPy, as in test_bench.py."""
 
+import json
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -9,6 +10,7 @@ import pytest
 import reference
 from test_bench import Tensors
 
+import fashion_infer
 from fashion_infer.bench import timing, user_kernels
 from fashion_infer.bench.machines import cuda
 from fashion_infer.errors import CheckFailed, DeviceError
@@ -103,3 +105,18 @@ def test_whether_a_device_answers(monkeypatch):
 
     monkeypatch.setattr(requirements.devices, "cuda_devices", fails)
     assert requirements.device_usable("cpu") and not requirements.device_usable("gpu")
+
+
+def test_from_python(tmp_path):
+    """Two results, and a result and a file, compare as the command's files do."""
+    path = Path(fashion_infer.__file__).parent / "kernel_files/templates/conv.cpp"
+    first, second = (fashion_infer.bench_conv(path, against="none", batch=5, repeat=4) for _ in range(2))
+    (case,) = first.cases
+    assert first.wrong == [] and path.name in [row.name for row in case.rows]
+    written = tmp_path / "second.json"
+    written.write_text(json.dumps(second.as_dict()))
+    by_result, by_file = (fashion_infer.compare(first, other) for other in (second, written))
+    assert [line.b for line in by_result.lines] == [line.b for line in by_file.lines]
+    assert path.name in first._repr_html_() and path.name in by_result._repr_html_()
+    with pytest.raises(fashion_infer.UsageError):
+        fashion_infer.compare(first, fashion_infer.infer("ece408-high", 5, "cpu", data="synthetic"))

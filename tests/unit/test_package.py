@@ -6,12 +6,12 @@ import sys
 import pytest
 
 import fashion_infer
-from fashion_infer import errors, pipeline, result
+from fashion_infer import api, errors, result
 
 
 def test_every_name_is_what_its_room_has():
     for name in fashion_infer.__all__:
-        rooms = [room for room in (errors, pipeline, result, fashion_infer) if hasattr(room, name)]
+        rooms = [room for room in (errors, api, result, fashion_infer) if hasattr(room, name)]
         assert getattr(fashion_infer, name) is getattr(rooms[0], name)
         assert name in dir(fashion_infer)
     kinds = {name for name, value in vars(errors).items() if isinstance(value, type)}

@@ -85,6 +85,7 @@ def command(editions, backend, device, more, kernels, kernel_format, timeout, ag
     kernels = [*kernels, *more]
     run_isolated(kernels, timeout)
     from ... import devices
+    from ...bench import user_kernels
     from ...bench.conv import Convolutions
     from ...bench.request import BenchRequest
     from ...present.charts import kernels as chart
@@ -92,7 +93,7 @@ def command(editions, backend, device, more, kernels, kernel_format, timeout, ag
     own = paths.among(kernels)
 
     def make():
-        where = _backend_of(own, kernel_format, backend) if own else devices.choose(backend, device).backend
+        where = user_kernels.backend_of(own, kernel_format, backend) if own else devices.choose(backend, device).backend
         asked = BenchRequest(
             editions=editions or ("fa2017",),
             backend=where,
@@ -123,15 +124,3 @@ def _grid(backend, device, against, grid, outputs):
         return Grid(BenchRequest(backend=where, device=device, against=against, batches=batches, **options))
 
     running.run(make, chart.draw, **outputs)
-
-
-def _backend_of(files, names, backend):
-    """The one backend that all files run on."""
-    from ...kernel_files import formats
-
-    forced = [None] * len(files) if names is None else formats.insisted(files, names)
-    found = {file: formats.recognise(file, format, backend).placed().backend for file, format in zip(files, forced)}
-    if len(set(found.values())) > 1:
-        said = ", ".join(f"{file} is for the {where.upper()}" for file, where in found.items())
-        raise UsageError(f"one benchmark is on one backend: {said}")
-    return found[files[0]]
