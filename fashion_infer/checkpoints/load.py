@@ -1,6 +1,7 @@
 """Load a checkpoint from a path, whichever form it has there."""
 
 import os
+import re
 from pathlib import Path
 
 from ..errors import CheckpointError
@@ -10,6 +11,7 @@ from ..system.paths import PathOrText
 from . import confined, minidnn, mxnet_pair
 from .checkpoint import Checkpoint
 
+_OF_A_PAIR = re.compile(r"(?P<prefix>.+)(?:-\d{4}\.params|-symbol\.json)", re.DOTALL)
 _HDF5 = b"\x89HDF\r\n\x1a\n"
 
 
@@ -47,6 +49,9 @@ def _load(path: str, epoch: int) -> Checkpoint:
         named = Path(path).suffix == minidnn.SUFFIX and beginning != _HDF5
         if named or minidnn.recognised(beginning):
             return minidnn.load(path)
+        pair = _OF_A_PAIR.fullmatch(path)
+        if beginning != _HDF5 and pair:
+            raise CheckpointError(f"{path} is one file of a pair: give its prefix, {pair.group('prefix')}")
         if beginning != _HDF5:
             raise CheckpointError(f"{path} is not a whole HDF5 checkpoint: it does not begin as HDF5 files do")
         return confined.load(path)

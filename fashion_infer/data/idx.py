@@ -14,7 +14,7 @@ import numpy as np
 
 from ..errors import DataError
 from ..system import inputs
-from .locate import FILES
+from .locate import FILES, file_of
 
 IMAGES_MAGIC, LABELS_MAGIC = 2051, 2049  # two zero bytes, 8 for unsigned byte, the number of dimensions
 MOST = 512 << 20  # bytes of a file's content: 684,000 images of 28x28
@@ -104,13 +104,13 @@ def read_pair(folder: Path, split: str = "test") -> Tuple[np.ndarray, np.ndarray
     DataError
         When a file is damaged, or the two do not belong together.
     """
-    images_name, labels_name = FILES[split]
-    images = read_idx(folder / images_name, IMAGES_MAGIC, 3)
-    labels = read_idx(folder / labels_name, LABELS_MAGIC, 1)
+    images_file, labels_file = (file_of(folder, name) for name in FILES[split])
+    images = read_idx(images_file, IMAGES_MAGIC, 3, images_file.suffix == ".gz")
+    labels = read_idx(labels_file, LABELS_MAGIC, 1, labels_file.suffix == ".gz")
     if images.shape[1:] != (28, 28):
-        raise DataError(f"{folder / images_name} holds images of {images.shape[1:]}, not (28, 28)")
+        raise DataError(f"{images_file} holds images of {images.shape[1:]}, not (28, 28)")
     if len(images) != len(labels):
         raise DataError(f"{folder} holds {len(images)} images but {len(labels)} labels: fetch the dataset again")
     if labels.size and labels.max() > 9:
-        raise DataError(f"{folder / labels_name} has a label above 9: fetch it again")
+        raise DataError(f"{labels_file} has a label above 9: fetch it again")
     return images[:, None], labels

@@ -21,6 +21,13 @@ MD5 = {
     "train-images-idx3-ubyte.gz": "8d4fb7e6c68d591d4c3dfef9ec88bf0d",
     "train-labels-idx1-ubyte.gz": "25c81989df183df01b3e8a0aad5dffbe",
 }
+# The same files, unpacked: the MD5 sum of each, and its bytes.
+UNPACKED = {
+    "t10k-images-idx3-ubyte": ("8181f5470baa50b63fa0f6fddb340f0a", 7_840_016),
+    "t10k-labels-idx1-ubyte": ("15d484375f8d13e6eb1aabb0c3f46965", 10_008),
+    "train-images-idx3-ubyte": ("f4a8712d7a061bf5bd6d2ca38dc4d50a", 47_040_016),
+    "train-labels-idx1-ubyte": ("9018921c3c673c538a1fc5bad174d6f9", 60_008),
+}
 # Bytes of a file, and a little more: nothing larger is read, or taken from a mirror.
 MOST = {
     "t10k-images-idx3-ubyte.gz": 4_422_102 + 4096,
@@ -78,17 +85,25 @@ def inspect(folder: Path, split: str = "test") -> Optional[str]:
     str or None
         "missing", or a sentence naming the damaged file; None when both files are there and their MD5 sums are right.
     """
-    if not all((folder / name).is_file() for name in FILES[split]):
+    files = [file_of(folder, name) for name in FILES[split]]
+    if not all(file.is_file() for file in files):
         return "missing"
-    for name in FILES[split]:
+    for file in files:
+        expected, most = UNPACKED[file.name] if file.name in UNPACKED else (MD5[file.name], MOST[file.name])
         try:
             # Not by pooch.file_hash, which reads whatever lies there, however large it is.
-            digest = hashlib.md5(inputs.read(folder / name, MOST[name])).hexdigest()
+            digest = hashlib.md5(inputs.read(file, most)).hexdigest()
         except DataError as error:
             return str(error)
-        if digest != MD5[name]:
-            return f"{folder / name} is damaged (MD5 {digest}, expected {MD5[name]})"
+        if digest != expected:
+            return f"{file} is damaged (MD5 {digest}, expected {expected})"
     return None
+
+
+def file_of(folder: Path, name: str) -> Path:
+    """A file of `FILES` in a folder: unpacked where it lies there only so."""
+    packed, unpacked = folder / name, folder / name[: -len(".gz")]
+    return unpacked if unpacked.is_file() and not os.path.lexists(packed) else packed
 
 
 def find(data_dir: Optional[PathOrText] = None, split: str = "test") -> Optional[Path]:

@@ -9,6 +9,7 @@ A file appears under its name only when it is whole and verified: another try go
 import hashlib
 import logging
 import os
+import time
 from pathlib import Path
 from typing import BinaryIO, Callable, Sequence
 
@@ -18,6 +19,7 @@ from ..system.temporary import folder_made
 
 # Seconds to connect, and to wait for the next bytes: a machine without a network should fall back soon.
 TIMEOUT = (5, 30)
+LONGEST = 900.0  # seconds for a file from one address, however steadily it sends
 
 
 def md5(path: Path) -> str:
@@ -70,6 +72,8 @@ def fetch_file(
                     with replacing(path, _Unwritable) as temporary:
                         _download(address, temporary, most)
                         found = digest(Path(temporary))
+                        if found != expected and path.suffix == ".gz" and _unpacked(temporary):
+                            raise _Undelivered("it was unpacked on its way (Content-Encoding: gzip)")
                         if found != expected:
                             raise _Undelivered(f"what came is damaged (digest {found}, expected {expected})")
                     return
@@ -93,6 +97,12 @@ def _is_there(path: Path, digest: Callable[[Path], str], expected: str, most: in
     return False
 
 
+def _unpacked(file: str) -> bool:
+    """Whether it begins as an IDX file does."""
+    with open(file, "rb") as stream:
+        return stream.read(2) == b"\0\0"
+
+
 class _Undelivered(Exception):
     """An address did not deliver: the next one may."""
 
@@ -102,15 +112,17 @@ class _Unwritable(FashionInferError):
 
 
 class _Bounded:
-    """A file that takes so many bytes."""
+    """A file that takes so many bytes, for `LONGEST` seconds."""
 
     def __init__(self, stream: BinaryIO, most: int):
-        self.stream, self.most = stream, most
+        self.stream, self.most, self.end = stream, most, time.monotonic() + LONGEST
 
     def write(self, chunk: bytes) -> None:
         self.most -= len(chunk)
         if self.most < 0:
             raise _Undelivered("it sends more than the file can have")
+        if time.monotonic() > self.end:
+            raise _Undelivered(f"it sent for {LONGEST:.0f} s and was not at its end")
         self.stream.write(chunk)
 
     def flush(self) -> None:
@@ -134,6 +146,10 @@ def _download(address: str, path: str, most: int) -> None:
             pooch.HTTPDownloader(progressbar=bar, timeout=TIMEOUT)(address, _Bounded(stream, most), None)
     except requests.exceptions.RequestException as error:
         raise _Undelivered(_reason(error)) from None
+    except OSError as error:
+        if "CA certificate" not in str(error):
+            raise
+        raise _Undelivered(f"{error}: set REQUESTS_CA_BUNDLE to a file of certificates, or leave it out") from None
     except (ValueError, ArithmeticError, http.client.HTTPException):
         raise _Undelivered("its answer is damaged") from None
 
@@ -149,4 +165,10 @@ def _reason(error: Exception) -> str:
         return "timed out"
     if isinstance(error, requests.exceptions.ChunkedEncodingError):
         return "connection broke"
+    if isinstance(error, requests.exceptions.SSLError):
+        return "its TLS certificate is not accepted: is the clock right, or a proxy in between (REQUESTS_CA_BUNDLE)?"
+    if isinstance(error, requests.exceptions.InvalidSchema):
+        return " ".join(str(error).split())  # SOCKS without its package
+    if isinstance(error, requests.exceptions.ProxyError):
+        return "the proxy that HTTP_PROXY or HTTPS_PROXY names does not connect"
     return "no connection"

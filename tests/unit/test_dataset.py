@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from fashion_infer.data import dataset, locate, synthetic
+from fashion_infer.data import idx as reading
 from fashion_infer.errors import DataError, UsageError
 
 IMAGES, LABELS = locate.FILES["test"]
@@ -163,3 +164,19 @@ def test_the_real_set(data_dir):
     images, labels = dataset.load_split("test")
     assert images.shape == (10000, 1, 28, 28) and np.bincount(labels).tolist() == [1000] * 10
     assert images.flags.c_contiguous and abs(images.mean() - 73.1) < 0.1
+
+
+def test_genuine_files_that_are_unpacked(tmp_path, monkeypatch):
+    """As `gunzip` leaves them; other content under the names is damaged."""
+    images, labels = np.arange(2 * 784, dtype=np.uint8).reshape(2, 28, 28), np.array([3, 9], np.uint8)
+    for name, magic, array in ((IMAGES, 2051, images), (LABELS, 2049, labels)):
+        content = idx(magic, array.shape, array.tobytes())
+        (tmp_path / name[:-3]).write_bytes(content)
+        monkeypatch.setitem(locate.UNPACKED, name[:-3], (hashlib.md5(content).hexdigest(), len(content)))
+    assert locate.find(tmp_path) == tmp_path
+    found = reading.read_pair(tmp_path)
+    np.testing.assert_array_equal(found[0][:, 0], images)
+    np.testing.assert_array_equal(found[1], labels)
+    (tmp_path / LABELS[:-3]).write_bytes(content[:-1] + b"x")
+    with pytest.raises(DataError):
+        locate.find(tmp_path)

@@ -63,6 +63,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 while not self.server.release.is_set():
                     self.server.sent += self.wfile.write(bytes(65536))
             return
+        if behaviour == "unpacked":
+            content = bytes(len(content))
         if behaviour == "corrupt":
             content = bytes([content[0] ^ 1]) + content[1:]
         if behaviour in ("truncated", "stalled") or (behaviour == "flaky" and name == NAMES[1]):
@@ -259,3 +261,31 @@ def test_ctrl_c_while_fetching(server, tmp_path):
     assert process.returncode == 130
     assert err.splitlines()[-1] == "fashion-infer: interrupted" and "Traceback" not in err
     assert not (tmp_path / "a").exists()
+
+
+@pytest.mark.parametrize(
+    "variable, value, words",
+    [("REQUESTS_CA_BUNDLE", "/nowhere.pem", "REQUESTS_CA_BUNDLE"), ("HTTPS_PROXY", "http://127.0.0.1:1", "proxy")],
+)
+def test_what_the_machine_lacks_is_named(bare, monkeypatch, tmp_path, variable, value, words):
+    monkeypatch.setenv("FASHION_INFER_MIRRORS", "https://127.0.0.1:1/")
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    monkeypatch.delenv("no_proxy", raising=False)
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(DataError) as error:
+        download.fetch(tmp_path / "a")
+    assert words in str(error.value) and not (tmp_path / "a").exists()
+
+
+def test_a_mirror_that_sends_for_too_long(server, monkeypatch, tmp_path):
+    server("good")
+    monkeypatch.setattr(retrieve, "LONGEST", -1.0)
+    with pytest.raises(DataError):
+        download.fetch(tmp_path / "a")
+
+
+def test_a_mirror_that_unpacks(server, tmp_path):
+    server("unpacked")
+    with pytest.raises(DataError) as error:
+        download.fetch(tmp_path / "a")
+    assert "Content-Encoding" in str(error.value)

@@ -206,3 +206,10 @@ def test_a_moving_mean_that_is_something_else_too(normalised, place):
     norm["inputs"][3] = [*norm["inputs"][place][:2], 1]
     with pytest.raises(CheckpointError):
         operators.check(graph, "it")
+
+
+@pytest.mark.parametrize("end", ["-0001.params", "-symbol.json"])
+def test_one_file_of_a_pair(normalised, end):
+    with pytest.raises(CheckpointError) as error:
+        load.load(normalised[0] + end)
+    assert f"prefix, {normalised[0]}" in str(error.value)
