@@ -1,9 +1,10 @@
 """Whether a kernel file is right, as far as a run shows: its layers beside the reference, predictions, memory."""
 
-from typing import Any, Callable, Dict, List, NamedTuple, Sequence, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from ..kernel_files.loading import LoadedKernel
 from ..library import devices
+from ..system import process_memory
 from .buffers import Size
 from .calls import Tried, try_shape
 
@@ -92,10 +93,11 @@ def judge(
 
 
 class MemoryWatch:
-    """Device memory from slice to slice of a run."""
+    """Device memory from slice to slice of a run: that of this process, or all of the device where none is known."""
 
     def __init__(self, kernel: LoadedKernel, device: int):
         self._free: List[int] = []
+        self._own: List[Optional[int]] = []
         self._ask: Callable[[], int] = lambda: devices.cuda_devices()[device].memory_free
         self._on = kernel.backend == "gpu"
 
@@ -103,11 +105,14 @@ class MemoryWatch:
         """After a slice."""
         if self._on:
             self._free.append(self._ask())
+            self._own.append(process_memory.own())
 
     @property
     def leaked(self) -> int:
         """Bytes that were not given back, on average over the slices behind the first."""
-        steps = [before - after for before, after in zip(self._free, self._free[1:])]
+        own = [used for used in self._own if used is not None]
+        free = [-used for used in own] if len(own) == len(self._free) else self._free
+        steps = [before - after for before, after in zip(free, free[1:])]
         # One step says nothing: it may be the first slice of its size. Memory that comes back was another program's,
         # and what is taken once, however late, is kept to be used again.
         if len(steps) < 2 or min(steps) < 0 or 2 * sum(step >= _LEAK for step in steps) <= len(steps):

@@ -1,5 +1,6 @@
 """What a wrong output looks like, on arrays."""
 
+import os
 from types import SimpleNamespace
 
 import numpy as np
@@ -12,6 +13,7 @@ from fashion_infer.judging import reasons
 from fashion_infer.judging import verdict as judging
 from fashion_infer.judging.calls import Tried
 from fashion_infer.judging.diagnosis import Diagnosis, diagnose
+from fashion_infer.system import process_memory
 
 
 @pytest.fixture(scope="module")
@@ -153,6 +155,21 @@ def test_memory_from_slice_to_slice(monkeypatch, free, leaked):
     monkeypatch.setattr(judging.devices, "cuda_devices", lambda: [left.pop(0)])
     watch = judging.MemoryWatch(SimpleNamespace(backend="gpu"), 0)
     for _ in free:
+        watch()
+    assert watch.leaked == leaked
+
+
+@pytest.mark.parametrize("used, leaked", [([10, 10, 10, 10], 0), ([10, 18, 26, 34], 8 * MIB)])
+def test_memory_of_this_process_alone(monkeypatch, used, leaked):
+    """Other programs take 50 MiB of the device at every slice."""
+    free = [SimpleNamespace(memory_free=mib * MIB) for mib in (500, 450, 400, 350)]
+    listed = [
+        [process_memory.ListedProcess(os.getpid(), mib * MIB), process_memory.ListedProcess(1, 1)] for mib in used
+    ]
+    monkeypatch.setattr(judging.devices, "cuda_devices", lambda: [free.pop(0)])
+    monkeypatch.setattr(process_memory, "_listed", lambda: listed.pop(0))
+    watch = judging.MemoryWatch(SimpleNamespace(backend="gpu"), 0)
+    for _ in used:
         watch()
     assert watch.leaked == leaked
 

@@ -1,0 +1,58 @@
+"""Device memory that this process holds, by the driver's account (NVML): that of other programs is left out."""
+
+import ctypes
+import os
+from typing import List, NamedTuple, Optional
+
+_UNKNOWN = 2**64 - 1  # where the driver does not account by process
+_MOST = 1024  # processes on a device
+
+
+class _Process(ctypes.Structure):
+    """`nvmlProcessInfo_t`, as version 3 of the call below fills it."""
+
+    _fields_ = [
+        ("pid", ctypes.c_uint),
+        ("used", ctypes.c_ulonglong),
+        ("instance", ctypes.c_uint),
+        ("compute_instance", ctypes.c_uint),
+    ]
+
+
+class ListedProcess(NamedTuple):
+    """A process with a context on a device."""
+
+    pid: int
+    used: int  # bytes
+
+
+def own() -> Optional[int]:
+    """Bytes of device memory that this process holds, on all devices.
+
+    None where the driver does not say: without NVML, and in a container that sees processes by other numbers, unless
+    only one is listed.
+    """
+    try:
+        listed = _listed()
+    except (OSError, AttributeError):
+        return None
+    found = [one.used for one in listed if one.pid == os.getpid()] or [one.used for one in listed if len(listed) == 1]
+    return sum(found) if found and _UNKNOWN not in found else None
+
+
+def _listed() -> List[ListedProcess]:
+    nvml = ctypes.CDLL("libnvidia-ml.so.1")
+    if nvml.nvmlInit_v2():
+        return []
+    try:
+        count, found = ctypes.c_uint(), []
+        nvml.nvmlDeviceGetCount_v2(ctypes.byref(count))
+        for index in range(count.value):
+            device, number, processes = ctypes.c_void_p(), ctypes.c_uint(_MOST), (_Process * _MOST)()
+            if nvml.nvmlDeviceGetHandleByIndex_v2(index, ctypes.byref(device)):
+                continue
+            if not nvml.nvmlDeviceGetComputeRunningProcesses_v3(device, ctypes.byref(number), processes):
+                found += [ListedProcess(one.pid, one.used) for one in processes[: number.value]]
+        return found
+    finally:
+        nvml.nvmlShutdown()
