@@ -38,8 +38,9 @@ class Verdict(NamedTuple):
                 return f"{self.kernel.name} is incorrect: {predictions}layer {one.what}: {one.line()}"
         if self.changed and self.precision == "float32":
             return (
-                f"{self.kernel.name} is incorrect: {self.changed:,} predictions differ, though each layer is correct "
-                "when it is called alone: results differ from call to call, or with what an earlier call left"
+                f"{self.kernel.name} differs between calls: {self.changed:,} predictions differ, though each layer is "
+                "correct when it is called alone: it keeps weights or results of an earlier call, or a copy (to a "
+                "symbol, on another stream) is not ordered with the launch"
             )
         return ""
 
