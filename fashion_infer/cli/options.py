@@ -14,8 +14,8 @@ from ..system.isolation import TIMEOUT
 from .isolated_run import run_isolated
 
 
-class Number(click.FloatRange):
-    """A finite number of a range: click's own takes NaN, which is outside of none, and of an open range infinity."""
+class Finite(click.types.FloatParamType):
+    """A finite number: click's own takes NaN and infinity."""
 
     def convert(self, value, param, ctx):
         """The number; a UsageError of click's for any other text."""
@@ -23,6 +23,10 @@ class Number(click.FloatRange):
         if not math.isfinite(found):
             self.fail(f"{value} is not a finite number.", param, ctx)
         return found
+
+
+class Number(click.FloatRange, Finite):
+    """A finite number of a range: NaN is outside of none."""
 
 
 class _DeviceType(click.ParamType):
@@ -56,7 +60,7 @@ def of_request(name, *, choices=None):
     elif field.type in (int, Optional[int]):
         settings["type"] = int
     elif field.type == Optional[float]:
-        settings["type"] = float
+        settings["type"] = Finite()
     elif field.type is bool:
         settings["is_flag"] = True
     return click.option(*(field.metadata["flags"] or [f"--{name.replace('_', '-')}"]), **settings)
