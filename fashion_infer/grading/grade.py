@@ -106,7 +106,7 @@ def _judged(request, paths: Sequence[Path], machine: Machine, room: Path, progre
                 ready, machine = _with_gpu(request, ready, machine)
             if on_gpu and ill is not None:
                 ready = ready._replace(plugin=None, failed=ill)
-            yield _verdict(request, path, ready, machine)
+            yield _bounded(request, path, ready, machine)
             if on_gpu and ill is None and machine.gpu is not None:
                 reason = machine.gpu.ill()
                 ill = f"the GPU is not well since {path} ran: {reason}" if reason else None
@@ -126,7 +126,9 @@ def _prepared(request: GradeRequest, path: Path, machine: Machine, room: Path) -
     staged = None
     backend = None if request.rubric.backend == "auto" else request.rubric.backend
     try:
-        staged = submission.stage(path, room, request.format, backend, request.file)
+        staged = submission.stage(
+            path, room, request.format, backend, request.file, machine.layers, machine.unsandboxed
+        )
         if request.digest is not None and staged.digest != request.digest:
             raise UsageError(f"{path} is not the submission of the verdict: its SHA-256 is {staged.digest}")
         where = _backend(request.rubric, staged)
@@ -136,6 +138,25 @@ def _prepared(request: GradeRequest, path: Path, machine: Machine, room: Path) -
         return _Ready(staged, None, plain(str(error)), "")
     except DeviceError as error:
         return _Ready(staged, None, "", str(error))
+    except UsageError:
+        raise  # of the command, as a digest that differs
+    except Exception as error:
+        return _Ready(staged, None, "", _unexpected(error))
+
+
+def _bounded(request: GradeRequest, path: Path, ready: _Ready, machine: Machine) -> GradeVerdict:
+    """The boundary around a submission: whatever happens within becomes its verdict, and the next one is judged."""
+    try:
+        found = _verdict(request, path, ready, machine)
+        verdict.as_json(found)  # ValueError for a number that is none
+        return found
+    except Exception as error:
+        return _verdict(request, path, _Ready(ready.submission, None, "", _unexpected(error)), machine)
+
+
+def _unexpected(error: Exception) -> str:
+    words = plain(" ".join(f"{type(error).__name__}: {error}".split())[:300])
+    return f"the grader ended in judging it, by {words}"
 
 
 def _verdict(request: GradeRequest, path: Path, ready: _Ready, machine: Machine) -> GradeVerdict:
@@ -158,7 +179,8 @@ def _verdict(request: GradeRequest, path: Path, ready: _Ready, machine: Machine)
     findings: Tuple[Finding, ...] = observed.findings
     ranked = status == verdict.JUDGED and not machine.unsandboxed and not marks.refusals(findings)
     return GradeVerdict(
-        path.resolve().name, str(path), status, reason, staged.digest if staged else "",
+        os.fsencode(path.resolve().name).decode(errors="replace"), str(path), status, reason,
+        staged.digest if staged else "",
         staged.kernel.path.relative_to(staged.folder).as_posix() if staged else "",
         staged.kernel.format.name if staged else "", backend, rubric, seed, ranked,
         {"available": machine.layers.words, "in_force": observed.layers, "bubblewrap": bool(machine.layers.bubblewrap)},

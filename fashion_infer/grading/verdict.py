@@ -93,8 +93,8 @@ def as_dict(verdict: GradeVerdict) -> Dict[str, Any]:
 
 
 def as_json(verdict: GradeVerdict) -> str:
-    """The document."""
-    return json.dumps(as_dict(verdict), indent=1)
+    """The document; ValueError where a number is not finite."""
+    return json.dumps(as_dict(verdict), indent=1, allow_nan=False)
 
 
 class Again(NamedTuple):

@@ -48,10 +48,13 @@ def of(path: Path, within: Optional[Path] = None) -> Neighbours:
         file = waiting.pop()
         for name in included_by(text_of(file)):
             for folder in (file.parent, path.parent, *course):
-                found = (folder / name).resolve()
-                inside = within is None or within.resolve() in found.parents
-                if inside and found.is_file() and found != path:
-                    break
+                try:
+                    found = (folder / name).resolve()
+                    inside = within is None or within.resolve() in found.parents
+                    if inside and found.is_file() and found != path:
+                        break
+                except (OSError, ValueError, RuntimeError):  # a name too long, with a NUL, or of links in a circle
+                    continue
             else:
                 missing.append(name)
                 continue

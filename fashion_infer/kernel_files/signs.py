@@ -123,7 +123,7 @@ def python(code, suffix):
         return None
     try:
         names = {name for node in ast.parse(code).body for name in _bound_names(node)}
-    except (SyntaxError, ValueError):
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # the last two: nested too deeply
         return None
     return () if names & {"conv_forward", "custom_kernel", "solve"} else None
 

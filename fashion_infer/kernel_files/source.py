@@ -5,12 +5,12 @@ from typing import List, NamedTuple
 
 _TOKEN = re.compile(
     r"""
-      //(?:[^\n\\]|\\.)*                                     # a comment to the end of the line
+      //[^\n\\]*(?:\\.[^\n\\]*)*                              # a comment to the end of the line
     | /\*.*?(?:\*/|\Z)
     | R"(?P<delimiter>[^()\\\s]{0,16})\(.*?\)(?P=delimiter)"   # a raw string
     | (?P<linkage>extern\s*"C")
-    | "(?:[^"\\\n]|\\.)*"
-    | (?<![0-9A-Za-z_])'(?:[^'\\\n]|\\.)*'                      # a character, not the ' in 10'000
+    | "[^"\\\n]*(?:\\.[^"\\\n]*)*"
+    | (?<![0-9A-Za-z_])'[^'\\\n]*(?:\\.[^'\\\n]*)*'                # a character, not the ' in 10'000
     """,
     re.DOTALL | re.VERBOSE,
 )

@@ -40,11 +40,12 @@ def read(path: _Path, most: int, error: Type[FashionInferError] = DataError, wha
     error
         When the file cannot be read, is no regular file, or is larger.
     """
-    if check(path, error, what) > most:
+    size = check(path, error, what)
+    if size > most:
         raise error(f"cannot read {what}{path}: it is larger than the {most:,} bytes that such a file may have")
     try:
         with open_regular(path) as stream:
-            return stream.read(most)
+            return stream.read(size)  # no more: memory for all of it is taken at once
     except OSError as problem:
         raise error(f"cannot read {what}{path}: {_reason(problem)}") from None
 

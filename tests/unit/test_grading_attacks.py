@@ -1,6 +1,7 @@
 """Attacks on the grader, on the CPU: each ends in the right verdict, and an honest kernel after it has full marks."""
 
 import errno
+import gzip
 import io
 import os
 import tarfile
@@ -11,8 +12,8 @@ import pytest
 from attacks.verdicts import ATTACKS, check, judged
 from profiles import drawn
 
-from fashion_infer.grading import grade, rubric
-from fashion_infer.grading.intake import archives, submission
+from fashion_infer.grading import grade, rubric, verdict
+from fashion_infer.grading.intake import archives, reading, submission
 from fashion_infer.grading.referee.findings import KINDS
 from fashion_infer.grading.sandbox import available, layers
 from fashion_infer.system import cache_limits, compilers
@@ -172,6 +173,66 @@ def test_a_file_takes_no_neighbour_from_outside_of_its_folder(tmp_path):
     room = tmp_path / "room"
     room.mkdir()
     assert submission.stage(file, room).files == ("conv.cpp", "mine.h")
+
+
+def _pax(kind, size):
+    entry = tarfile.TarInfo("x")
+    entry.type, entry.size = kind, size
+    return gzip.compress(entry.tobuf(tarfile.PAX_FORMAT) + b"1" * size, 1)
+
+
+HOSTILE = {
+    "long comment.cpp": lambda: b"//" + b"\\a" * (10 << 20) + b"\n" + CODE,
+    "long header.tar.gz": lambda: _pax(b"x", 400 << 20),
+    "long name.tar.gz": lambda: _pax(b"L", 400 << 20),
+    "opened often.cpp": lambda: b'extern "C" ' + b"conv_forward(" * 100_000,
+    "deep.py": lambda: b"x = " + b"(" * 100_000,
+    "deeper.py": lambda: b"x = " + b"-" * 1_000_000 + b"1",
+    "no UTF-8 \udcff.cpp": lambda: CODE,
+}
+
+
+@NEEDS
+@pytest.mark.parametrize("name", HOSTILE)
+def test_what_takes_too_much_to_be_read_is_refused(name, tmp_path, monkeypatch):
+    monkeypatch.setattr(reading, "_SECONDS", 3.0)
+    (tmp_path / "room").mkdir()
+    (tmp_path / name).write_bytes(HOSTILE[name]())
+    for held in (available(), available()._replace(bubblewrap=None)):
+        with pytest.raises(submission.Refused):
+            submission.stage(tmp_path / name, tmp_path / "room", layers=held)
+    assert list((tmp_path / "room").iterdir()) == []
+
+
+@NEEDS
+def test_a_box_reads_what_this_process_reads(tmp_path):
+    (tmp_path / "room").mkdir()
+    (tmp_path / "mine.h").write_text("")
+    file = tmp_path / "conv.cpp"
+    file.write_bytes(b'#include "mine.h"\n#include "%b"\n#include "a\0b"\n' % (b"a" * 5000) + CODE)
+    plain = submission.stage(file, tmp_path / "room")
+    assert plain.files == ("conv.cpp", "mine.h") and plain.kernel.format.name == "c-cpu"
+    for held in (available(), available()._replace(bubblewrap=None)):
+        assert submission.stage(file, tmp_path / "room", layers=held) == plain
+
+
+@NEEDS
+@pytest.mark.parametrize("error", [RecursionError(), MemoryError(), BrokenPipeError(), ValueError("no"), KeyError("a")])
+@pytest.mark.parametrize("where", ["_prepared", "observe", "number"])
+def test_whatever_a_submission_causes_is_its_verdict_and_the_next_is_judged(where, error, asked, monkeypatch):
+    def fails(*_, **__):
+        monkeypatch.undo()
+        raise error
+
+    if where == "_prepared":
+        monkeypatch.setattr(grade.submission, "stage", fails)
+    elif where == "observe":
+        monkeypatch.setattr(grade.Referee, "observe", fails)
+    else:
+        monkeypatch.setattr(verdict, "as_json", fails)
+    first, second = sorted(judged(asked, HONEST, HONEST), key=lambda one: one.status)
+    assert (first.status, first.ranked, first.marks.points) == ("failed", False, 0)
+    assert second.status == "judged" and second.marks.points == 100
 
 
 def test_the_page_on_threats_names_every_attack():

@@ -1,8 +1,10 @@
 """Takes an archive or a folder apart into a fresh folder: plain files only, few and small, none outside of it."""
 
 import errno
+import lzma
 import os
 import stat
+import struct
 import tarfile
 import zipfile
 import zlib
@@ -65,7 +67,18 @@ def unpack(source: Path, target: Path) -> List[Path]:
             with content, open(place, "xb") as out:
                 room = _copy(content, out, room)
             found.append(relative)
-    except (zipfile.BadZipFile, tarfile.TarError, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
+    except (
+        zipfile.BadZipFile,
+        tarfile.TarError,
+        zlib.error,
+        EOFError,
+        NotImplementedError,
+        RuntimeError,
+        lzma.LZMAError,
+        struct.error,
+        OverflowError,
+        IndexError,
+    ) as error:
         raise Refused(f"the archive is damaged, or of a kind that is not taken: {error}") from None
     except FileExistsError as error:
         raise Refused(f"it has {Path(error.filename).name} twice") from None
@@ -76,13 +89,26 @@ def unpack(source: Path, target: Path) -> List[Path]:
     return sorted(found)
 
 
+def listed(folder: Path) -> List[Path]:
+    """The files of a folder that `unpack` filled, sorted; Refused when anything else lies there."""
+    found = []
+    for name, content in _folder(folder):
+        content.close()
+        found.append(Path(name))
+    return sorted(found)
+
+
 def _safe(name: str):
     """The path below the target; None for what is left out."""
+    try:
+        name.encode("utf-8")
+    except UnicodeEncodeError:
+        raise Refused(f"{name!r} is a name that is no UTF-8") from None
     path = PurePosixPath(name.replace("\\", "/"))
     if path.is_absolute() or ".." in path.parts or "\0" in name or (path.parts and ":" in path.parts[0]):
-        raise Refused(f"{name!r} leads out of its folder")
+        raise Refused(f"{name[:200]!r} leads out of its folder")
     if len(path.parts) > _MOST_DEPTH:
-        raise Refused(f"{name!r} lies too deep")
+        raise Refused(f"{name[:200]!r} lies too deep")
     if any(part.startswith(".") or part == "__MACOSX" for part in path.parts):
         return None
     return Path(*path.parts)

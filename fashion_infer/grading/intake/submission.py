@@ -1,21 +1,17 @@
 """A submission: a file, a folder or an archive, staged where nothing but it lies, and the kernel file in it."""
 
 import hashlib
-import shutil
 import tempfile
 from pathlib import Path
-from typing import List, NamedTuple, Optional, Tuple
+from typing import NamedTuple, Optional, Tuple
 
 from ...errors import UsageError
-from ...kernel_files import formats, neighbours, paths
 from ...kernel_files.formats import KernelFile
 from ...system import cache_limits
-from . import archives
+from . import archives, reading
 from .archives import Refused
 
-# What the course called them; the first of these that a folder has is its kernel file.
-_NAMES = ("new-forward.cu", "new-forward.cuh", "m3-forward.cu", "conv.cu", "submission.py", "new-forward.h",
-          "cpu-new-forward.cc", "conv.cpp", "conv.c", "conv.py")  # fmt: skip
+__all__ = ["Refused", "Submission", "check", "stage"]
 
 
 class Submission(NamedTuple):
@@ -31,14 +27,17 @@ class Submission(NamedTuple):
 def check(source: str) -> Path:
     """The path of a submission; UsageError when there is nothing of that name."""
     path = Path(source)
-    if not path.exists():
-        raise UsageError(f"there is no submission {source}")
+    try:
+        path.stat()
+    except (OSError, ValueError):  # of a name that is too long, or has a NUL
+        raise UsageError(f"there is no submission {source}") from None
     return path
 
 
 def stage(
-    source: Path, room: Path, format: Optional[str] = None, backend: Optional[str] = None, file: Optional[str] = None
-) -> Submission:
+    source: Path, room: Path, format: Optional[str] = None, backend: Optional[str] = None, file: Optional[str] = None,
+    layers=None, unsandboxed: bool = False,
+) -> Submission:  # fmt: skip
     """Copy a submission into a folder of its own, and find its kernel file.
 
     Parameters
@@ -52,18 +51,26 @@ def stage(
         Format and backend to require, as `kernel_files.formats.recognise` takes them.
     file
         The kernel file's path in a folder or an archive; None to look for it.
+    layers, unsandboxed
+        The sandbox to read it in; without layers it is read in this process, for a source that is trusted.
 
     Raises
     ------
     Refused
-        When it is unsafe to unpack, or has no kernel.
+        When it is unsafe to unpack, has no kernel, or takes too much to be read.
+    DeviceError
+        When this machine cannot read it.
     """
-    single = not (source.is_dir() or archives.is_archive(source))
+    wanted = reading.Wanted(format, backend, file)
     with cache_limits.writing(room), tempfile.TemporaryDirectory(dir=room, prefix="stage-") as temporary:
         fresh = Path(temporary) / "files"
         fresh.mkdir()
-        files = _single(source, fresh) if single else archives.unpack(source, fresh)
-        names = tuple(path.as_posix() for path in files)
+        if layers is None:
+            kernel = reading.read(source, fresh, wanted)
+        else:
+            kernel = reading.read_boxed(source, fresh, wanted, layers, unsandboxed)
+        relative = kernel.path.relative_to(fresh.resolve() if layers is not None else fresh)
+        names = tuple(path.as_posix() for path in archives.listed(fresh))
         digest = _digest(fresh, names)
         folder = room / digest[:32]
         cache_limits.make_room(sum((fresh / name).lstat().st_size for name in names), folder)
@@ -73,59 +80,7 @@ def stage(
             if not folder.is_dir():  # else it is there already
                 raise
         cache_limits.use(folder)
-    if single:
-        kernel = _recognised(folder / source.name, format, backend)
-    else:
-        kernel = _kernel(folder, files, format, backend, file)
-    return Submission(source, folder, names, digest, kernel)
-
-
-def _single(source: Path, folder: Path) -> List[Path]:
-    if not source.is_file():
-        raise Refused("it is neither a file nor a folder")
-    beside = [path for path in neighbours.of(source, source.resolve().parent).all if path.is_file()]
-    root = source.resolve().parent
-    files = [Path(source.name)]
-    for path in beside:
-        files.append(path.relative_to(root))
-    if sum(path.stat().st_size for path in [source, *beside]) > archives.MOST_BYTES:
-        raise Refused(f"it has more than {archives.MOST_BYTES >> 20} MiB")
-    for relative in files:
-        (folder / relative).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(root / relative, folder / relative)
-    return sorted(files)
-
-
-def _recognised(path: Path, format: Optional[str], backend: Optional[str]) -> KernelFile:
-    try:
-        return formats.recognise(path, format, backend)
-    except UsageError as error:
-        raise Refused(str(error).replace(f"{path.parent}/", "")) from None
-
-
-def _kernel(folder, files, format, backend, wanted) -> KernelFile:
-    if wanted is not None:
-        if Path(wanted) not in files:
-            raise Refused(f"it has no file {wanted}")
-        return _recognised(folder / wanted, format, backend)
-    found = {}
-    for path in files:
-        if path.suffix.lower() in paths.SUFFIXES:
-            try:
-                found[path] = formats.recognise(folder / path, format, backend)
-            except UsageError:
-                continue
-    for name in _NAMES:
-        named = sorted((path for path in found if path.name == name), key=lambda path: len(path.parts))
-        if named:
-            return found[named[0]]
-    if len(found) == 1:
-        return next(iter(found.values()))
-    if not found:
-        looked = ", ".join(str(path) for path in files[:5]) or "no file at all"
-        raise Refused(f"no file in it has a kernel of a known format ({looked}): `fashion-infer kernel formats`")
-    raise Refused(f"several files in it have kernels: {', '.join(map(str, sorted(found)[:5]))}; name one of them "
-                  f"{_NAMES[0]}")  # fmt: skip
+    return Submission(source, folder, names, digest, kernel._replace(path=folder / relative))
 
 
 def _digest(folder: Path, names: Tuple[str, ...]) -> str:

@@ -1,0 +1,177 @@
+"""Takes a submission apart and recognises its kernel: in a box of its own, because both read a stranger's bytes.
+
+An archive's headers, a regular expression or Python's parser may be made to take any time and memory. The box bounds
+both, and what it leaves is looked at again from outside: plain files only.
+"""
+
+import json
+import os
+import resource
+import shutil
+import sys
+from pathlib import Path
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+
+from ...errors import DeviceError, UsageError
+from ...kernel_files import formats, neighbours, paths
+from ...kernel_files.formats import KernelFile
+from . import archives
+from .archives import Refused
+
+# What the course called them; the first of these that a folder has is its kernel file.
+_NAMES = ("new-forward.cu", "new-forward.cuh", "m3-forward.cu", "conv.cu", "submission.py", "new-forward.h",
+          "cpu-new-forward.cc", "conv.cpp", "conv.c", "conv.py")  # fmt: skip
+_SECONDS, _MEMORY, _DISK, _PRINTED = 15.0, 320 << 20, archives.MOST_BYTES + (1 << 20), 1 << 14
+_BEGUN = "reading"  # the child's first line: what ends it from here on is the submission
+_WORDS = 600  # characters of a refusal
+
+
+class Wanted(NamedTuple):
+    """What the caller requires of a submission: a format, a backend, the kernel file's path; None for anything."""
+
+    format: Optional[str] = None
+    backend: Optional[str] = None
+    file: Optional[str] = None
+
+
+def read(source: Path, folder: Path, wanted: Wanted) -> KernelFile:
+    """Copy a submission's files into an empty folder, and find its kernel file there, in this process.
+
+    Raises
+    ------
+    Refused
+        When it is unsafe to unpack, or has no kernel.
+    """
+    try:
+        single = not (source.is_dir() or archives.is_archive(source))
+        files = _single(source, folder) if single else archives.unpack(source, folder)
+        if single:
+            return _recognised(folder / source.name, wanted)
+        return _kernel(folder, files, wanted)
+    except (RecursionError, MemoryError) as error:
+        raise Refused(f"reading it takes more than this program allows ({type(error).__name__})") from None
+
+
+def read_boxed(source: Path, folder: Path, wanted: Wanted, layers: Any, unsandboxed: bool) -> KernelFile:
+    """`read`, in a box without network that may write to `folder` alone, with limits of time, memory and output.
+
+    Parameters
+    ----------
+    layers, unsandboxed
+        The sandbox.
+
+    Raises
+    ------
+    Refused
+        As in `read`, and when it takes more than the limits.
+    DeviceError
+        When the box fails.
+    """
+    from ..sandbox import Box, Broken, Limits, run
+
+    package = Path(__file__).resolve().parents[2]
+    source, folder = Path(os.path.abspath(source)), Path(os.path.realpath(folder))
+    shown = source if source.is_dir() else source.resolve().parent
+    box = Box(
+        Limits(_SECONDS, _MEMORY, _DISK, _PRINTED, 16),
+        read=(str(package.parent), str(shown), str(source)), write=(str(folder),), processes=True,
+    )  # fmt: skip
+    code = f"import sys; sys.path.insert(0, {str(package.parent)!r}); from {__name__} import main; main()"
+    asked = json.dumps([os.fspath(source), os.fspath(folder), *wanted])
+    try:
+        ran = run(box, layers, [os.path.realpath(sys.executable), "-I", "-S", "-B", "-c", code, asked], unsandboxed)
+    except Broken as error:
+        raise Refused(f"it cannot be read: {error}") from None
+    begun, _, rest = ran.output.partition("\n")
+    if begun.strip() != _BEGUN:
+        raise DeviceError(f"the process that reads submissions failed: {ran.output[-300:].strip()}")
+    return _answered(rest, folder, ran.code)
+
+
+def _answered(said: str, folder: Path, code: int) -> KernelFile:
+    """What the child found; it read a stranger's bytes, so nothing of its answer is taken unseen."""
+    try:
+        found: Dict[str, Any] = json.loads(said)
+        if "refused" in found:
+            raise Refused(str(found["refused"])[:_WORDS])
+        if "failed" in found:
+            raise OSError(int(found["failed"]), os.strerror(int(found["failed"])), str(folder))
+        kernel = folder / str(found["kernel"])
+        if ".." in kernel.parts or folder not in kernel.parents or found["backend"] not in ("cpu", "gpu", "any"):
+            raise ValueError
+        defines = tuple(str(one) for one in found["defines"])
+        if not all(one.replace("_", "").isalnum() and one.startswith("FOPS_") for one in defines):
+            raise ValueError
+        return KernelFile(kernel, formats.find(str(found["format"])), defines, found["backend"])
+    except (ValueError, KeyError, TypeError, RecursionError, UsageError):
+        raise Refused(f"it cannot be read: its reader ended with exit code {code}") from None
+
+
+def main() -> None:
+    """Run as `main [SOURCE, FOLDER, FORMAT, BACKEND, FILE]` in JSON: print what was found, in JSON."""
+    source, folder, *wanted = json.loads(sys.argv[1])
+    resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
+    print(_BEGUN, flush=True)
+    try:
+        kernel = read(Path(source), Path(folder), Wanted(*wanted))
+        found: Dict[str, Any] = {"kernel": kernel.path.relative_to(folder).as_posix(), "format": kernel.format.name,
+                                 "defines": kernel.defines, "backend": kernel.backend}  # fmt: skip
+    except Refused as error:
+        found = {"refused": str(error)[:_WORDS]}
+    except OSError as error:  # this machine's: `archives.unpack` has made a refusal of every other
+        found = {"failed": error.errno or 0}
+    print(json.dumps(found))
+
+
+def _single(source: Path, folder: Path) -> List[Path]:
+    if not source.is_file():
+        raise Refused("it is neither a file nor a folder")
+    try:
+        source.name.encode("utf-8")
+    except UnicodeEncodeError:
+        raise Refused(f"{source.name!r} is a name that is no UTF-8") from None
+    root = source.resolve().parent
+    if source.stat().st_size > archives.MOST_BYTES:
+        raise Refused(f"it has more than {archives.MOST_BYTES >> 20} MiB")
+    beside = [path for path in neighbours.of(source, root).all if path.is_file()]
+    files = [Path(source.name), *(path.relative_to(root) for path in beside)]
+    if len(files) > archives.MOST_FILES:
+        raise Refused(f"it has more than {archives.MOST_FILES} files")
+    if sum(path.stat().st_size for path in [source, *beside]) > archives.MOST_BYTES:
+        raise Refused(f"it has more than {archives.MOST_BYTES >> 20} MiB")
+    for relative in files:
+        (folder / relative).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(source if relative == files[0] else root / relative, folder / relative)
+    return sorted(files)
+
+
+def _recognised(path: Path, wanted: Wanted) -> KernelFile:
+    try:
+        return formats.recognise(path, wanted.format, wanted.backend)
+    except UsageError as error:
+        raise Refused(str(error).replace(f"{path.parent}/", "")) from None
+
+
+def _kernel(folder: Path, files: List[Path], wanted: Wanted) -> KernelFile:
+    if wanted.file is not None:
+        if Path(wanted.file) not in files:
+            raise Refused(f"it has no file {wanted.file}")
+        return _recognised(folder / wanted.file, wanted)
+    found = {}
+    for path in files:
+        if path.suffix.lower() in paths.SUFFIXES:
+            try:
+                found[path] = formats.recognise(folder / path, wanted.format, wanted.backend)
+            except UsageError:
+                continue
+    for name in _NAMES:
+        named = sorted((path for path in found if path.name == name), key=lambda path: len(path.parts))
+        if named:
+            return found[named[0]]
+    if len(found) == 1:
+        return next(iter(found.values()))
+    if not found:
+        looked = ", ".join(str(path) for path in files[:5]) or "no file at all"
+        raise Refused(f"no file in it has a kernel of a known format ({looked}): `fashion-infer kernel formats`")
+    several: Tuple[str, ...] = tuple(map(str, sorted(found)[:5]))
+    raise Refused(f"several files in it have kernels: {', '.join(several)}; name one of them {_NAMES[0]}")
