@@ -71,14 +71,18 @@ fops_status fops_network_create(const fops_node* nodes, int node_count, const in
 
 void fops_network_destroy(fops_network* network) { delete network; }
 
-int fops_network_input_count(const fops_network* network) { return static_cast<int>(plan_of(network).inputs.size()); }
+int fops_network_input_count(const fops_network* network) {
+  return network ? static_cast<int>(plan_of(network).inputs.size()) : 0;
+}
 
 const char* fops_network_input_name(const fops_network* network, int index) {
+  if (!network) return "";
   const auto& inputs = plan_of(network).inputs;
   return index >= 0 && index < static_cast<int>(inputs.size()) ? inputs[index].c_str() : "";
 }
 
 int64_t fops_network_input_size(const fops_network* network, int index) {
+  if (!network) return 0;
   const auto& shapes = plan_of(network).shapes;
   if (index < 0 || index >= static_cast<int>(shapes.size()) || shapes[index].empty()) return 0;
   int64_t count = 1;
@@ -86,11 +90,14 @@ int64_t fops_network_input_size(const fops_network* network, int index) {
   return count;
 }
 
-int fops_network_data(const fops_network* network) { return plan_of(network).data; }
+int fops_network_data(const fops_network* network) { return network ? plan_of(network).data : -1; }
 
-int fops_network_stage_count(const fops_network* network) { return static_cast<int>(plan_of(network).stages.size()); }
+int fops_network_stage_count(const fops_network* network) {
+  return network ? static_cast<int>(plan_of(network).stages.size()) : 0;
+}
 
 fops_status fops_network_stage(const fops_network* network, int index, fops_stage_info* out) {
+  if (!network) return fail(FOPS_INVALID, "no network was given");
   const auto& stages = plan_of(network).stages;
   if (!out || index < 0 || index >= static_cast<int>(stages.size()))
     return fail(FOPS_INVALID, "stage index %d is outside 0 to %d", index, static_cast<int>(stages.size()) - 1);

@@ -162,7 +162,8 @@ FOPS_API fops_status fops_network_create(const fops_node* nodes, int node_count,
                                          fops_network** out);
 FOPS_API void fops_network_destroy(fops_network* network);
 
-/* Its inputs, in the order of the graph's variables; `data` is the index of the one that holds the items. */
+/* Its inputs, in the order of the graph's variables; `data` is the index of the one that holds the items. Of a network
+ * that is NULL the counts and sizes are 0, a name is "", `data` is -1, and a stage is FOPS_INVALID. */
 FOPS_API int fops_network_input_count(const fops_network* network);
 FOPS_API const char* fops_network_input_name(const fops_network* network, int index);
 /* How many values an input must have: 0 for one that no stage reads; of the data, one item's. */

@@ -10,8 +10,9 @@ from typing import Any, Dict, List, NamedTuple, Tuple
 import numpy as np
 
 from .. import __version__
-from ..errors import DataError
+from ..errors import DataError, UsageError
 from ..library import build
+from ..system import inputs
 from . import rubric as rubrics
 from .marks import Mark, Marks
 from .referee.findings import Finding
@@ -21,6 +22,7 @@ from .rubric import Rubric
 
 KIND = "fashion-infer verdict"
 VERSION = 1
+_LARGEST = 64 << 20  # bytes of a verdict's file
 # The submission was run, or could not be for what it is; or this machine could not judge it.
 JUDGED, REFUSED, FAILED = "judged", "refused", "failed"
 
@@ -121,14 +123,34 @@ class Again(NamedTuple):
 def read(path: str) -> Again:
     """Read what is needed to judge again; DataError when it is no verdict."""
     try:
-        found = json.loads(Path(path).read_text(encoding="utf-8"))
+        found = json.loads(inputs.read(path, _LARGEST, DataError, "the verdict ").decode("utf-8"))
         if found["kind"] != KIND or found["version"] != VERSION:
             raise ValueError(f"it is of kind {found['kind']}, version {found['version']}")
-        marks = tuple(Mark(**mark) for mark in found["marks"])
-        submission = found["submission"]
-        return Again(submission["source"], submission["sha256"], Seed(int(found["seed"], 16)),
-                     rubrics.of_dict(found["rubric"]), found["backend"], marks)  # fmt: skip
-    except OSError as error:
-        raise DataError(f"cannot read the verdict {path}: {error.strerror}") from None
-    except (ValueError, KeyError, TypeError) as error:
-        raise DataError(f"{path} is no verdict of this version ({error})") from None
+        marks = tuple(_mark(mark) for mark in found["marks"])
+        submission, backend = found["submission"], found["backend"]
+        source = submission["source"]
+        if not isinstance(source, str) or not source or "\0" in source:
+            raise ValueError("its source is no path")
+        if backend not in ("cpu", "gpu"):
+            raise ValueError("its backend is none")
+        digest, seed = _hexadecimal(submission["sha256"], (0, 64)), _hexadecimal(found["seed"], (32,))
+        return Again(source, digest, Seed(int(seed, 16)), rubrics.of_dict(found["rubric"]), backend, marks)
+    except (ValueError, KeyError, TypeError, RecursionError, UsageError) as error:
+        why = " ".join(str(error).split())[:200] or type(error).__name__
+        raise DataError(f"{path} is no verdict of this version ({why})") from None
+
+
+def _hexadecimal(value: Any, lengths: Tuple[int, ...]) -> str:
+    if not isinstance(value, str) or len(value) not in lengths or set(value) - set("0123456789abcdef"):
+        raise ValueError("a digest or the seed is no hexadecimal number")
+    return value
+
+
+def _mark(values: Any) -> Mark:
+    mark = Mark(**values)
+    points = (mark.points, mark.out_of)
+    if not all(isinstance(text, str) for text in (mark.name, mark.kind, mark.message)) or not all(
+        isinstance(number, (int, float)) and 0 <= number <= 1e12 for number in points
+    ):
+        raise ValueError("a mark is none")
+    return mark

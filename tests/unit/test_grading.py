@@ -9,6 +9,7 @@ import socket
 import struct
 import subprocess
 import sys
+import tempfile
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 from types import SimpleNamespace
@@ -396,6 +397,53 @@ def test_a_verdict_is_read_again_and_nothing_else_is(tmp_path):
             verdict.read(str(path))
     with pytest.raises(DataError, match="cannot read"):
         verdict.read(str(tmp_path / "none.json"))
+
+
+_ODD = st.sampled_from([None, 5, -1, True, "", "-1", "a" * 40, [], [5], {}, 1e308, float("inf"), float("nan"), 10**400,
+                        {"a": {"b": 1}}, [[1]], "x\0y", "\ud800", "line\nline"])  # fmt: skip
+
+
+def _places(value, path=()):
+    """Every place in a document."""
+    for key in value if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ():
+        yield (*path, key)
+        yield from _places(value[key], (*path, key))
+
+
+DOCUMENT = json.loads(verdict.as_json(VERDICTS["full"]))
+PLACES = [one for one in _places(DOCUMENT) if one[0] in ("rubric", "marks", "submission", "seed", "backend", "kind")]
+
+
+@settings(max_examples=examples(800))
+@given(st.sampled_from(PLACES), _ODD)
+def test_a_verdict_with_an_odd_value_is_one_or_is_refused(place, value):
+    document = json.loads(json.dumps(DOCUMENT))
+    inner = document
+    for key in place[:-1]:
+        inner = inner[key]
+    inner[place[-1]] = value
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "verdict.json"
+        path.write_text(json.dumps(document))
+        try:
+            again = verdict.read(str(path))
+        except DataError as error:
+            assert "\n" not in str(error)
+            return
+    assert isinstance(again.source, str) and re.fullmatch("([0-9a-f]{64})?", again.digest)
+    assert again.seed.value < 1 << 128 and again.backend in ("cpu", "gpu")
+    assert rubric.of_dict(json.loads(json.dumps(rubric.as_dict(again.rubric), allow_nan=False))) == again.rubric
+    assert again.rubric.limits.seconds <= 86_400 and again.rubric.timing.seconds <= 86_400
+    again.differences(VERDICTS["wrong"])
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, "a = " + "[" * 100_000, "a = " + "9" * 5000, "\xff", "\0"])
+def test_what_is_no_document_is_refused_in_a_line(text, tmp_path, invoke):
+    path = tmp_path / "file"
+    path.write_bytes(text.encode("latin-1"))
+    for arguments, expected in ((["--repeat", path], 3), ([HONEST, "--rubric", path], 2)):
+        code, _, err = invoke("grade", *arguments)
+        assert code == expected and err.count("\n") == 1, err
 
 
 # ---- the command --------------------------------------------------------------------------------------------------

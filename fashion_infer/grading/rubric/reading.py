@@ -1,15 +1,17 @@
 """A rubric's text: reading it, the default of an edition, and what a verdict keeps of it."""
 
-import math
 from pathlib import Path
 from typing import Any, Dict, Optional
 
 from ...checkpoints import editions
 from ...errors import UsageError
-from ...system import installation
+from ...system import inputs, installation
 from .model import BACKENDS, BETWEEN, KINDS, PRECISIONS, Rubric, RubricCheck, RubricLimits, Show, Timing
 
 _MOST_IMAGES = 100_000
+_LARGEST = 1 << 20  # bytes of a rubric's file
+_MOST = 100  # checks, numbers of images, steps, layers
+_MOST_NUMBER, _MOST_SECONDS, _MOST_TIMES = 1e12, 86_400, 10_000
 # CPU times differ more between machines than GPU times do: full points for twice, none from ten times what the plain
 # seven loops took on two cores of 2025 (ms a thousand multiplications and additions of a layer, all layers together).
 _LOOPS = 0.4e-9
@@ -52,9 +54,9 @@ def read(path: str, edition: Optional[str] = None) -> Rubric:
         When it cannot be read, or something in it is not known or out of range.
     """
     try:
-        text = Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"cannot read the rubric {path}: {getattr(error, 'strerror', None) or error}") from None
+        text = inputs.read(path, _LARGEST, UsageError, "the rubric ").decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise UsageError(f"cannot read the rubric {path}: {error}") from None
     found = parse(text, path)
     return found if edition is None else found._replace(edition=editions.get(edition) and edition)
 
@@ -70,7 +72,7 @@ def parse(text: str, where: str) -> Rubric:
             raise UsageError(f"rubrics need tomli on this Python: {installation.extra('grade')}") from None
     try:
         return of_dict(toml.loads(text))
-    except toml.TOMLDecodeError as error:
+    except (toml.TOMLDecodeError, RecursionError, ValueError) as error:  # of what is nested, of an integer too long
         raise UsageError(f"{where} is not TOML: {error}") from None
     except UsageError as error:
         raise UsageError(f"{where}: {error}") from None
@@ -82,13 +84,17 @@ def of_dict(values: Dict[str, Any]) -> Rubric:
     edition = _text(values, "edition", None)
     editions.get(edition)
     checks = values.get("check")
-    if not isinstance(checks, list) or not checks:
-        raise UsageError("a rubric has one [[check]] at least")
+    if not isinstance(checks, list) or not 0 < len(checks) <= _MOST:
+        raise UsageError(f"a rubric has 1 to {_MOST} [[check]]")
     limits = {}
     for name, value in _numbers(values, "limits", {**RubricLimits._field_defaults, **_UNITS}).items():
         field, unit = _UNITS.get(name, (name, 1))
         limits[field] = value * unit
+        if value > (_MOST_SECONDS if name.endswith("seconds") else _MOST_NUMBER / unit):
+            raise UsageError(f"limits.{name} is too large")
     timing = _numbers(values, "timing", Timing._field_defaults)
+    if timing.get("seconds", 0) > _MOST_SECONDS or any(timing.get(n, 1) > _MOST_TIMES for n in ("calls", "runs")):
+        raise UsageError("a number of [timing] is too large")
     for name in ("calls", "runs"):
         timing[name] = int(timing.get(name, getattr(Timing(), name)))
     show = values.get("show", {})
@@ -125,7 +131,7 @@ def _check(values: Any) -> RubricCheck:
     counts = tuple(n) if isinstance(n, (list, tuple)) else (n,)
     if not _number(points) or points < 0:
         raise UsageError(f"check {name}: points is a number, 0 or more")
-    if not all(isinstance(count, int) and 1 <= count <= _MOST_IMAGES for count in counts):
+    if not all(_whole(count, _MOST_IMAGES) for count in counts) or len(counts) > _MOST:
         raise UsageError(f"check {name}: n is 1 to {_MOST_IMAGES:,}, or a list of such numbers")
     if (kind == "right" and not counts) or (kind == "time" and len(counts) != 1):
         raise UsageError(f"check {name}: of kind {kind} needs n" + (", one number" if kind == "time" else ""))
@@ -141,17 +147,21 @@ def _check(values: Any) -> RubricCheck:
 def _falling(steps: Any) -> bool:
     try:
         pairs = [(float(ms), float(share)) for ms, share in steps]
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return False
     times, shares = [ms for ms, _ in pairs], [share for _, share in pairs]
     return (
-        bool(pairs) and all(map(math.isfinite, times)) and times[0] >= 0 and all(0 <= s <= 1 for s in shares)
+        0 < len(pairs) <= _MOST and all(map(_number, times)) and times[0] >= 0 and all(0 <= s <= 1 for s in shares)
         and all(a < b for a, b in zip(times, times[1:])) and all(a >= b for a, b in zip(shares, shares[1:]))
     )  # fmt: skip
 
 
 def _number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= _MOST_NUMBER
+
+
+def _whole(value: Any, most: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= most
 
 
 def _numbers(values: Dict[str, Any], table: str, known) -> Dict[str, Any]:
@@ -167,6 +177,8 @@ def _text(values: Dict[str, Any], name: str, known, default: Optional[str] = Non
     value = values.get(name, default)
     if not isinstance(value, str) or not value or (known and value not in known):
         raise UsageError(f"{name} is one of {', '.join(known)}" if known else f"{name} is missing")
+    if len(value) > _MOST or not value.isprintable():
+        raise UsageError(f"{name} is one printable line of {_MOST} characters at most")
     return value
 
 
@@ -175,4 +187,9 @@ def _known(values: Any, known, where: str) -> None:
         raise UsageError(f"{where.rstrip('.')} is a table")
     unknown = [name for name in values if name not in known]
     if unknown:
-        raise UsageError(f"{where}{unknown[0]} is not known; known: {', '.join(known)}")
+        raise UsageError(f"{where}{_line(unknown[0])} is not known; known: {', '.join(known)}")
+
+
+def _line(name: Any) -> str:
+    """A name as messages have it."""
+    return "".join(character if character.isprintable() else " " for character in str(name))[:_MOST]
