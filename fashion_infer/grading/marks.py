@@ -60,7 +60,7 @@ def of(rubric: Rubric, observed: Observed) -> Marks:
             what = f"right for n = {', '.join(map(str, check.n))}"
             marks.append(_mark(check, 0.0 if wrong else 1.0, wrong or what))
             continue
-        found = [times(observed.samples, case) for case in cases(rubric.edition, check.n)]
+        found = [times(observed.samples, case) for case in cases(rubric.edition, check.n, rubric.layers)]
         whole = [one for one in found if one is not None]
         measured += whole
         if wrong or len(whole) < len(found):
@@ -90,7 +90,7 @@ def _wanted(check: RubricCheck, share: float) -> str:
 
 def _wrong(rubric: Rubric, check: RubricCheck, observed: Observed) -> str:
     """Why a check has no points; "" when nothing speaks against it."""
-    own = {case.words for case in cases(rubric.edition, check.n)}
+    own = {case.words for case in cases(rubric.edition, check.n, rubric.layers)}
     against = refusals(observed.findings)
     for finding in against:
         # Whatever is refused anywhere is no measurement; a right answer elsewhere stays one.

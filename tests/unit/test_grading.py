@@ -18,11 +18,11 @@ import numpy as np
 import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
-from profiles import drawn, examples
+from profiles import drawn, examples, pick
 
 from fashion_infer.checkpoints import editions
 from fashion_infer.errors import DataError, UsageError
-from fashion_infer.grading import formats, marks, results, rubric, verdict
+from fashion_infer.grading import formats, grade, marks, results, rubric, verdict
 from fashion_infer.grading.referee import Observed, memory, samples, scrutiny, session
 from fashion_infer.grading.referee.findings import KINDS, Finding
 from fashion_infer.grading.referee.inputs import Inputs, SecretStream, Seed, fresh, shuffled
@@ -46,8 +46,76 @@ def test_every_edition_has_a_default_rubric_that_says_its_name_and_survives_a_ve
         kinds = [check.kind for check in found.checks_of(backend)]
         assert kinds == ["build", "right", "time"] and sum(c.points for c in found.checks_of(backend)) == 100
     assert rubric.of_dict(json.loads(json.dumps(rubric.as_dict(found)))) == found
-    (gpu,) = [check for check in found.checks if check.backend == "gpu"]
-    assert [gpu.share(ms) for ms in (1, 60, 80, 100, 101)] == [1, 1, 0.5, 0, 0]
+    for check in [check for check in found.checks if check.kind == "time"]:
+        (full, _), (none, _) = check.steps
+        assert [check.share(ms) for ms in (0, full, (full + none) / 2, none, none + 1)] == [
+            1,
+            1,
+            pytest.approx(0.5),
+            0,
+            0,
+        ]
+        (fewer,) = [one for one in rubric.changed(found, None, 100).checks if one[:4] == check[:4]]
+        assert fewer.n == (100,) and fewer.steps[0][0] == pytest.approx(full / 100)
+
+
+LAYERS = """
+[[layer]]
+channels = 3
+input_size = 32
+filters = 64
+kernel_size = 3
+
+[[layer]]
+channels = 2
+input_size = 9
+filters = 4
+kernel_size = 9
+images = 2
+"""
+
+
+def test_a_rubric_lists_layers_of_its_own():
+    text = rubric.default_text("fa2017").replace('edition = "fa2017"', "") + LAYERS
+    found = rubric.parse(text, "own")
+    assert rubric.of_dict(json.loads(json.dumps(rubric.as_dict(found)))) == found and found.edition == ""
+    shapes = [tuple(one.shape) for one in samples.cases("", [1, 5], found.layers)]
+    assert shapes == [(1, 3, 32, 32, 64, 3), (5, 3, 32, 32, 64, 3), (1, 2, 9, 9, 4, 9), (2, 2, 9, 9, 4, 9)]
+    for old, new in (("input_size = 32", "input_size = 2"), ("filters = 64", "filters = 0"), ("filters = 4", ""),
+                     ("channels = 3", "channels = true"), ("images = 2", "images = 0"),
+                     ("[[layer]]", 'edition = "fa2017"\n[[layer]]'), ("channels = 2", "chanels = 2"),
+                     ("channels = 3\ninput_size = 32", "channels = 4096\ninput_size = 4096")):  # fmt: skip
+        assert old in text
+        with pytest.raises(UsageError):
+            rubric.parse(text.replace(old, new), "own")
+
+
+@pytest.mark.skipif(not available().isolated, reason="no sandbox on this machine")
+def test_a_class_with_a_network_of_its_own_is_graded_and_checked(invoke, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    own = tmp_path / "rubric.toml"
+    own.write_text(re.sub("edition = .*", "", Path(SMALL).read_text()) + LAYERS)
+    code, said, err = invoke("grade", HONEST, "--rubric", own, "--out", tmp_path / "out")
+    found = json.loads((tmp_path / "out" / "verdict.json").read_text())
+    assert code == 0 and found["points"] == 100 and "edition" not in found["rubric"], err
+    assert {tuple(one["case"]["shape"][1:]) for one in found["samples"]} == {(3, 32, 32, 64, 3), (2, 9, 9, 4, 9)}
+    assert invoke("kernel", "check", HONEST, "--layer", "3,32,64,3")[0] == 0
+    assert invoke("kernel", "check", WRONG / "boundary.cpp", "--layer", "3,32,64,3", "--layer", "2,9,4,3")[0] == 1
+    for layer in ("3,32,64", "3,2,64,3", "a,b,c,d", "0,3,3,3"):
+        assert invoke("kernel", "check", HONEST, "--layer", layer)[0] == 2
+    code, said, _ = invoke("kernel", "new", "--format", "c-cpu", "--layer", "3,32,64,3")
+    assert code == 0 and said.endswith(HONEST.read_text()) and "3 to 64" in said.splitlines()[0]
+
+
+@pytest.mark.skipif(not available().isolated, reason="no sandbox on this machine")
+@pytest.mark.parametrize("n", [None, 200])
+def test_the_starter_earns_the_points_for_correctness_alone(n, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    asked = rubric.changed(rubric.default(pick("sp2019", "fa2017")), "cpu", n or 1000)
+    (found,) = grade.grade(
+        grade.GradeRequest((str(HONEST),), asked._replace(timing=rubric.Timing(seconds=0.1, calls=2)))
+    )
+    assert [mark.points for mark in found.marks.marks] == [10, 50, 0]
 
 
 TEXT = rubric.default_text("fa2017")
@@ -60,7 +128,7 @@ WRONGS = {
     "points is a number": ("points = 10", 'points = "ten"'),
     "n is 1 to": ("n = [100, 1000]", "n = [0]"),
     "needs n": ("n = [100, 1000]", ""),
-    "steps is a list": ("[[60, 1.0], [100, 0.0]]", "[[100, 1.0], [60, 0.0]]"),
+    "steps is a list": ("[[0.72, 1.0], [2.2, 0.0]]", "[[100, 1.0], [60, 0.0]]"),
     "not TOML": ("[timing]", "[timing"),
     "timing.speed is not known": ("spread = 0.01", "speed = 0.01"),
     "limits.seconds is a number": ("\nseconds = 120", "\nseconds = -1"),

@@ -74,9 +74,9 @@ def new(store, class_name, edition, rubric, backend, **limits):
     where = backend or (asked.backend if asked.backend != "auto" else "gpu")
     deadline = _deadline(limits)
     with store.write() as session:
-        people.new_class(session, class_name, asked.edition, where, text, deadline, **_limits(limits))
+        people.new_class(session, class_name, asked.network, where, text, deadline, **_limits(limits))
     then = f"board join --class {class_name} people.csv > tokens.csv"
-    click.echo(f"class {class_name}: {asked.edition} on the {where}; next: {then}")
+    click.echo(f"class {class_name}: {asked.network} on the {where}; next: {then}")
 
 
 def _with_edition(text, edition):

@@ -2,9 +2,31 @@
 
 import click
 
-from ...errors import CheckFailed
+from ...errors import CheckFailed, UsageError
 from .. import options
 from ..groups import ExampleGroup
+
+
+class Sizes(click.ParamType):
+    """A layer's sizes: C,SIZE,M,K."""
+
+    name = "sizes"
+
+    def convert(self, value, param, ctx):
+        """The four numbers; a usage error for anything else."""
+        words = value.split(",") if isinstance(value, str) else value
+        if len(words) != 4 or not all(str(word).isdecimal() and 1 <= int(word) <= 4096 for word in words):
+            self.fail(f"{value} is not CHANNELS,INPUT SIZE,FILTERS,KERNEL SIZE, as 3,32,64,3", param, ctx)
+        sizes = tuple(map(int, words))
+        if sizes[3] > sizes[1]:
+            self.fail(f"{value}: the kernel is larger than the input", param, ctx)
+        return sizes
+
+
+_LAYERS = click.option(
+    "--layer", "layers", multiple=True, type=Sizes(), metavar="C,SIZE,M,K",
+    help="A layer of another network: channels, input size, filters, kernel size; may be repeated.",
+)  # fmt: skip
 
 
 @click.group(
@@ -31,11 +53,15 @@ def formats():
     "new", examples=("kernel new --format minidnn > new-forward.cu", "kernel new --format c-cpu > conv.cpp")
 )
 @click.option("--format", "name", required=True, metavar="NAME", help="See `kernel formats`; mxnet, minidnn, c too.")
-def new(name):
+@_LAYERS
+def new(name, layers):
     """Print a naive kernel to start from: `kernel new --format minidnn > new-forward.cu`."""
     from ...kernel_files import formats
 
-    click.echo(formats.template(name), nl=False)
+    text, mark = formats.template(name), "#" if formats.find(name).name == "python" else "//"
+    for number, (channels, size, filters, side) in enumerate(layers, start=1):
+        click.echo(f"{mark} Layer {number}: {channels} to {filters} channels, {side}x{side}, on {size}x{size}.")
+    click.echo(text, nl=False)
 
 
 @command.command(
@@ -49,6 +75,7 @@ def new(name):
 @click.argument("file", metavar="FILE")
 @options.takes(
     options.kernel_format,
+    _LAYERS,
     click.option("--edition", metavar="NAME", help="Insist on one edition [default: those of the file's format]."),
     options.backend,
     options.device,
@@ -56,7 +83,7 @@ def new(name):
     click.option("--verbose", "-v", is_flag=True, help="Show every layer's finding, and the compiler's warnings."),
     click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead."),
 )
-def check(file, kernel_format, edition, backend, device, timeout, verbose, as_json):
+def check(file, kernel_format, layers, edition, backend, device, timeout, verbose, as_json):
     """Build a kernel file, and judge it on every layer of its editions and on sizes it was not written for.
 
     Each shape is tried in a process of its own. Exit 0 when the file is correct for one whole edition of its format
@@ -69,8 +96,12 @@ def check(file, kernel_format, edition, backend, device, timeout, verbose, as_js
     from ...present import kernel as present
     from ...present.render import terminal
 
+    if layers and edition:
+        raise UsageError("--layer is in place of an edition's layers: leave --edition out")
     recognised = formats.recognise(file, kernel_format, backend)
-    found = trials.check(recognised, device=device, edition=edition, timeout=timeout, verbose=verbose)
+    found = trials.check(
+        recognised, shapes=layers or None, device=device, edition=edition, timeout=timeout, verbose=verbose
+    )
     if as_json:
         click.echo(json.dumps(found.as_dict(), indent=2))
     else:

@@ -12,7 +12,7 @@ def write(verdict: GradeVerdict) -> str:
     lines = [f"{verdict.name}: {verdict.marks.points:g} of {verdict.marks.out_of:g} points"]
     if verdict.kernel:
         lines[0] += (
-            f" ({verdict.kernel}, format {verdict.format}, {verdict.rubric.edition} on the {verdict.backend.upper()})"
+            f" ({verdict.kernel}, format {verdict.format}, {verdict.rubric.network} on the {verdict.backend.upper()})"
         )
     if verdict.status != JUDGED:
         lines.append(f"  {verdict.status}: {verdict.reason}")

@@ -91,7 +91,8 @@ class Referee:
 
     def _cases(self, kind: str) -> List[Case]:
         checks = [check for check in self._rubric.checks_of(self._rubric.backend) if check.kind == kind]
-        return cases(self._rubric.edition, sorted({n for check in checks for n in check.n}))
+        counts = sorted({n for check in checks for n in check.n})
+        return cases(self._rubric.edition, counts, self._rubric.layers)
 
     def _made(self, places: Sequence[Place]):
         """The tensors, where the submission's format has them."""

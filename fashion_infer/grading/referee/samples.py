@@ -5,10 +5,11 @@ from typing import List, NamedTuple, Optional, Sequence, Tuple
 
 from ...checkpoints import editions
 from ...graph.shapes import ConvolutionShape
+from ..rubric import RubricLayer
 
 
 class Case(NamedTuple):
-    """A layer of the edition with a number of images."""
+    """A layer with a number of images."""
 
     layer: int  # from 1
     shape: ConvolutionShape
@@ -45,14 +46,15 @@ class Times(NamedTuple):
     samples: Tuple[float, ...]  # Op Times
 
 
-def cases(edition: str, counts: Sequence[int]) -> List[Case]:
-    """Every layer of an edition with every number of images."""
-    shapes = list(editions.convolution_shapes(editions.get(edition)))
-    return [
-        Case(number, ConvolutionShape(n, channels, size, size, filters, side))
-        for number, (channels, size, filters, side) in enumerate(shapes, start=1)
+def cases(edition: str, counts: Sequence[int], layers: Sequence[RubricLayer] = ()) -> List[Case]:
+    """Every layer of an edition, or of those that a rubric lists, with every number of images."""
+    shapes = layers or [RubricLayer(*sizes) for sizes in editions.convolution_shapes(editions.get(edition))]
+    found = [
+        Case(number, ConvolutionShape(min(n, images or n), channels, size, size, filters, side))
+        for number, (channels, size, filters, side, images) in enumerate(shapes, start=1)
         for n in counts
     ]
+    return list(dict.fromkeys(found))
 
 
 def spread(values: Sequence[float]) -> float:

@@ -1,6 +1,18 @@
 """What is asked of submissions, for how many points, within which limits."""
 
-from .model import BACKENDS, BETWEEN, KINDS, PRECISIONS, Rubric, RubricCheck, RubricLimits, Show, Timing, changed
+from .model import (
+    BACKENDS,
+    BETWEEN,
+    KINDS,
+    PRECISIONS,
+    Rubric,
+    RubricCheck,
+    RubricLayer,
+    RubricLimits,
+    Show,
+    Timing,
+    changed,
+)
 from .reading import as_dict, default, default_text, of_dict, parse, read
 
 __all__ = [
@@ -10,6 +22,7 @@ __all__ = [
            "PRECISIONS",
            "Rubric",
            "RubricCheck",
+           "RubricLayer",
            "RubricLimits",
            "Show",
            "Timing",

@@ -60,16 +60,32 @@ class Show(NamedTuple):
     leaderboard: bool = True
 
 
+class RubricLayer(NamedTuple):
+    """A convolution of a class's own network."""
+
+    channels: int
+    input_size: int  # pixels a side
+    filters: int
+    kernel_size: int
+    images: int = 0  # at most so many of it in a call; 0 for as many as a check names
+
+
 class Rubric(NamedTuple):
     """All of it."""
 
-    edition: str
+    edition: str  # "" where it lists layers
     backend: str
     precision: str
     checks: Tuple[RubricCheck, ...]
     timing: Timing = Timing()
     limits: RubricLimits = RubricLimits()
     show: Show = Show()
+    layers: Tuple[RubricLayer, ...] = ()  # in place of the edition's
+
+    @property
+    def network(self) -> str:
+        """What is convolved, in words: the edition, or the layers."""
+        return self.edition or "layers " + "; ".join(",".join(map(str, layer[:4])) for layer in self.layers)
 
     def checks_of(self, backend: str) -> List[RubricCheck]:
         """The checks for submissions of a backend."""
@@ -77,6 +93,14 @@ class Rubric(NamedTuple):
 
 
 def changed(rubric: Rubric, backend: Optional[str], n: Optional[int]) -> Rubric:
-    """A rubric for another backend, or with other numbers of images in its time checks; None leaves what it has."""
-    checks = tuple(check._replace(n=(n,)) if n and check.kind == "time" else check for check in rubric.checks)
+    """A rubric for another backend, or with other numbers of images in its time checks; None leaves what it has.
+
+    Times to reach grow and shrink with the images.
+    """
+    checks = tuple(_scaled(check, n) if n and check.kind == "time" else check for check in rubric.checks)
     return rubric._replace(backend=backend or rubric.backend, checks=checks)
+
+
+def _scaled(check: RubricCheck, n: int) -> RubricCheck:
+    steps = tuple((ms * n / check.n[0], share) for ms, share in check.steps)
+    return check._replace(n=(n,), steps=steps)

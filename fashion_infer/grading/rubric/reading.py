@@ -1,22 +1,23 @@
 """A rubric's text: reading it, the default of an edition, and what a verdict keeps of it."""
 
 from pathlib import Path
-from typing import Any, Dict, Optional
+from typing import Any, Dict, Optional, Tuple
 
 from ...checkpoints import editions
 from ...errors import UsageError
 from ...system import inputs, installation
-from .model import BACKENDS, BETWEEN, KINDS, PRECISIONS, Rubric, RubricCheck, RubricLimits, Show, Timing
+from .model import BACKENDS, BETWEEN, KINDS, PRECISIONS, Rubric, RubricCheck, RubricLayer, RubricLimits, Show, Timing
 
 _MOST_IMAGES = 100_000
+_MOST_SIDE, _MOST_WEIGHTS = 4096, 1 << 24
 _LARGEST = 1 << 20  # bytes of a rubric's file
 _MOST = 100  # checks, numbers of images, steps, layers
 _MOST_NUMBER, _MOST_SECONDS, _MOST_TIMES = 1e12, 86_400, 10_000
-# CPU times differ more between machines than GPU times do: full points for twice, none from ten times what the plain
-# seven loops took on two cores of 2025 (ms a thousand multiplications and additions of a layer, all layers together).
-_LOOPS = 0.4e-9
+# Seconds per multiply-add: for all points, and for none. The seven plain loops, which wait for one addition after the
+# other on any CPU, and one thread per output on an H200 take longer than for none.
+_CPU, _GPU = (0.1e-9, 0.4e-9), (0.1e-12, 0.3e-12)
 _MIB, _KIB = 1 << 20, 1 << 10
-_TOP = ("edition", "backend", "precision", "check", "timing", "limits", "show")
+_TOP = ("edition", "layer", "backend", "precision", "check", "timing", "limits", "show")
 _UNITS = {"build_memory_mib": ("build_memory", _MIB), "memory_mib": ("memory", _MIB), "disk_mib": ("disk", _MIB),
           "printed_kib": ("printed", _KIB)}  # fmt: skip
 
@@ -27,10 +28,11 @@ def default_text(edition: str) -> str:
         filters * channels * side**2 * (size - side + 1) ** 2
         for channels, size, filters, side in editions.convolution_shapes(editions.get(edition))
     )
-    loops = 1e3 * 10000 * work * _LOOPS
-    full, none = (float(f"{loops * factor:.1g}") for factor in (2, 10))
     text = (Path(__file__).parent / "default.toml").read_text(encoding="utf-8")
-    return text.replace("{edition}", edition).replace("{cpu_full}", f"{full:g}").replace("{cpu_none}", f"{none:g}")
+    for name, rates in (("cpu", _CPU), ("gpu", _GPU)):
+        for which, rate in zip(("full", "none"), rates):
+            text = text.replace(f"{{{name}_{which}}}", f"{float(f'{1e7 * work * rate:.2g}'):g}")
+    return text.replace("{edition}", edition)
 
 
 def default(edition: str) -> Rubric:
@@ -58,6 +60,8 @@ def read(path: str, edition: Optional[str] = None) -> Rubric:
     except UnicodeDecodeError as error:
         raise UsageError(f"cannot read the rubric {path}: {error}") from None
     found = parse(text, path)
+    if edition is not None and found.layers:
+        raise UsageError(f"{path} lists layers: leave --edition out")
     return found if edition is None else found._replace(edition=editions.get(edition) and edition)
 
 
@@ -81,8 +85,12 @@ def parse(text: str, where: str) -> Rubric:
 def of_dict(values: Dict[str, Any]) -> Rubric:
     """A rubric of a table, as TOML or a verdict has it."""
     _known(values, _TOP, "")
-    edition = _text(values, "edition", None)
-    editions.get(edition)
+    layers = _layers(values)
+    edition = "" if layers else _text(values, "edition", None)
+    if layers and values.get("edition"):
+        raise UsageError("a rubric has an edition or [[layer]] tables, not both")
+    if edition:
+        editions.get(edition)
     checks = values.get("check")
     if not isinstance(checks, list) or not 0 < len(checks) <= _MOST:
         raise UsageError(f"a rubric has 1 to {_MOST} [[check]]")
@@ -105,7 +113,7 @@ def of_dict(values: Dict[str, Any]) -> Rubric:
         edition, _text(values, "backend", BACKENDS, "auto"), _text(values, "precision", PRECISIONS, "float32"),
         tuple(_check(check) for check in checks), Timing(**timing),
         RubricLimits(**{name: value if name.endswith("seconds") else int(value) for name, value in limits.items()}),
-        Show(**show),
+        Show(**show), layers,
     )  # fmt: skip
 
 
@@ -113,11 +121,36 @@ def as_dict(rubric: Rubric) -> Dict[str, Any]:
     """A rubric as `of_dict` takes it."""
     limits = rubric.limits._asdict()
     return {
-        "edition": rubric.edition, "backend": rubric.backend, "precision": rubric.precision,
+        **({"layer": [{name: value for name, value in layer._asdict().items() if value}
+                      for layer in rubric.layers]} if rubric.layers else {"edition": rubric.edition}),
+        "backend": rubric.backend, "precision": rubric.precision,
         "check": [{name: value for name, value in check._asdict().items() if value not in ((), "any")}
                   for check in rubric.checks],
         "timing": rubric.timing._asdict(), "limits": limits, "show": rubric.show._asdict(),
     }  # fmt: skip
+
+
+def _layers(values: Dict[str, Any]) -> Tuple[RubricLayer, ...]:
+    given = values.get("layer", [])
+    if not isinstance(given, list) or len(given) > _MOST:
+        raise UsageError(f"[[layer]] is a table, {_MOST} of them at most")
+    return tuple(_layer(number, each) for number, each in enumerate(given, start=1))
+
+
+def _layer(number: int, values: Any) -> RubricLayer:
+    _known(values, RubricLayer._fields, f"layer {number}.")
+    layer = RubricLayer(*(values.get(name, 0) for name in RubricLayer._fields))
+    for name, value in zip(RubricLayer._fields, layer):
+        most = _MOST_IMAGES if name == "images" else _MOST_SIDE
+        if (name in values or name != "images") and not _whole(value, most):
+            raise UsageError(f"layer {number}: {name} is a whole number from 1 to {most:,}")
+    if layer.kernel_size > layer.input_size:
+        raise UsageError(f"layer {number}: kernel_size is larger than input_size")
+    if layer.filters * layer.channels * layer.kernel_size**2 > _MOST_WEIGHTS or max(
+        layer.channels, layer.filters
+    ) * layer.input_size**2 > _MOST_WEIGHTS:  # fmt: skip
+        raise UsageError(f"layer {number}: more than {_MOST_WEIGHTS:,} weights, or values of an image")
+    return layer
 
 
 def _check(values: Any) -> RubricCheck:
