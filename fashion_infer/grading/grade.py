@@ -98,9 +98,10 @@ def _judged(request, paths: Sequence[Path], machine: Machine, room: Path, progre
             for future in waiting:
                 future.result()
         ill: Optional[str] = None
-        for path, future in zip(paths, waiting):
+        start = time.monotonic()
+        for number, (path, future) in enumerate(zip(paths, waiting)):
             ready = future.result()
-            progress(f"judging {path}")
+            progress(f"judging {path}{_left(start, number, len(paths))}")
             on_gpu = ready.plugin is not None and _backend(request.rubric, ready.submission) == "gpu"
             if on_gpu and ill is None and machine.gpu is None:
                 ready, machine = _with_gpu(request, ready, machine)
@@ -110,6 +111,14 @@ def _judged(request, paths: Sequence[Path], machine: Machine, room: Path, progre
             if on_gpu and ill is None and machine.gpu is not None:
                 reason = machine.gpu.ill()
                 ill = f"the GPU is not well since {path} ran: {reason}" if reason else None
+
+
+def _left(start: float, done: int, count: int) -> str:
+    """Which of several it is, and how long all of them will take at the pace of those before."""
+    if count == 1:
+        return ""
+    seconds = (time.monotonic() - start) / done * (count - done) if done else 0.0
+    return f" ({done + 1} of {count}" + (f", about {seconds / 60:.0f} min left)" if done else ")")
 
 
 def _with_gpu(request: GradeRequest, ready: "_Ready", machine: Machine) -> Tuple["_Ready", Machine]:

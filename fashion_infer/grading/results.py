@@ -1,20 +1,26 @@
 """Verdicts as files: a folder for each submission."""
 
 import contextlib
+import csv
+import json
+import os
 import re
 from pathlib import Path
-from typing import Iterator, Sequence, Set
+from typing import Any, Dict, Iterator, Optional, Sequence
 
 from ..errors import DataError, UsageError
+from ..system import inputs
 from ..system.files import replacing_together
 from ..system.temporary import folder_made
+from . import verdict
 from .formats import FORMATS
+from .rubric import Rubric
 from .verdict import GradeVerdict
 
 
-def written(verdict: GradeVerdict, form: str) -> str:
+def written(found: GradeVerdict, form: str) -> str:
     """A verdict in a format of `formats.FORMATS`, with a line's end."""
-    return FORMATS[form].write(verdict).rstrip("\n") + "\n"
+    return FORMATS[form].write(found).rstrip("\n") + "\n"
 
 
 class Folder:
@@ -31,7 +37,7 @@ class Folder:
     def __init__(self, path: str, sources: Sequence[str]):
         self._path = Path(path)
         self._several = len(sources) > 1
-        self._taken: Set[str] = set()
+        self._names = _names(sources)
 
     @classmethod
     @contextlib.contextmanager
@@ -44,22 +50,69 @@ class Folder:
                 raise UsageError(f"cannot make the folder {path}: {error.strerror}") from None
             yield cls(path, sources)
 
-    def save(self, verdict: GradeVerdict, form: str) -> None:
+    def kept(self, source: str, asked: Rubric) -> Optional[Dict[str, Any]]:
+        """The document of a submission of several that was judged by this rubric before; None where there is none."""
+        return _document(self._path / self._names[source] / FORMATS["json"].file, source, asked)
+
+    def summary(self, documents: Sequence[Dict[str, Any]]) -> Path:
+        """Write marks.csv, a row for each submission; its path."""
+        path = self._path / "marks.csv"
+        checks = list(dict.fromkeys(mark["name"] for one in documents for mark in one["marks"]))
+        with replacing_together([path], DataError) as (temporary,), open(temporary, "w", newline="") as file:
+            rows = csv.writer(file, lineterminator="\n")
+            rows.writerow(["submission", "status", "ranked", "points", "out_of", "op_time_ms", *checks, "reason"])
+            for one in documents:
+                points = {mark["name"]: f"{mark['points']:g}" for mark in one["marks"]}
+                time = one["op_time_ms"]
+                rows.writerow([
+                    _cell(one["submission"]["name"]), one["status"], int(one["ranked"]), f"{one['points']:g}",
+                    f"{one['out_of']:g}", "" if time is None else f"{time:.6f}",
+                    *(points.get(name, "") for name in checks), _cell(one["reason"]),
+                ])  # fmt: skip
+        return path
+
+    def file(self, form: str) -> Path:
+        """Where the format's file of a single submission is."""
+        return self._path / FORMATS[form].file
+
+    def save(self, found: GradeVerdict, form: str) -> None:
         """Write the verdict's document, and the format's file beside it: both, or neither and DataError."""
-        folder = self._path / self._name(verdict) if self._several else self._path
+        folder = self._path / self._names[found.source] if self._several else self._path
         names = list(dict.fromkeys(("json", form)))
         files = [folder / FORMATS[name].file for name in names]
         try:
             with folder_made(folder), replacing_together(files, DataError) as temporaries:
                 for name, temporary in zip(names, temporaries):
-                    Path(temporary).write_text(written(verdict, name), encoding="utf-8")
+                    Path(temporary).write_text(written(found, name), encoding="utf-8")
         except OSError as error:
             raise DataError(f"cannot make the folder {folder}: {error.strerror}") from None
 
-    def _name(self, verdict: GradeVerdict) -> str:
-        stem = re.sub(r"[^\w.-]", "_", verdict.name).lstrip(".") or "submission"
+
+def _names(sources: Sequence[str]) -> Dict[str, str]:
+    """A folder's name for each source, by the path that a verdict has of it."""
+    found: Dict[str, str] = {}
+    for source in sources:
+        name = os.fsencode(Path(source).resolve().name).decode(errors="replace")
+        stem = re.sub(r"[^\w.-]", "_", name).lstrip(".") or "submission"
         name, number = stem, 2
-        while name in self._taken:
+        while name in found.values():
             name, number = f"{stem}-{number}", number + 1
-        self._taken.add(name)
-        return name
+        found.setdefault(str(Path(source)), name)
+    return found
+
+
+def _document(path: Path, source: str, asked: Rubric) -> Optional[Dict[str, Any]]:
+    """A verdict's document as this program wrote it; None for anything else, and for one that could not be judged."""
+    try:
+        found = json.loads(inputs.read(path, verdict.LARGEST, DataError))
+        again = verdict.read(str(path))
+        if again.source != source or again.rubric._replace(backend=asked.backend) != asked:
+            return None
+        return found if found["status"] in (verdict.JUDGED, verdict.REFUSED) else None
+    except (DataError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+
+
+def _cell(text: str) -> str:
+    """Text that no spreadsheet takes for a formula."""
+    return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r") else text

@@ -22,7 +22,7 @@ from .rubric import Rubric
 
 KIND = "fashion-infer verdict"
 VERSION = 1
-_LARGEST = 64 << 20  # bytes of a verdict's file
+LARGEST = 64 << 20  # bytes of a verdict's file
 # The submission was run, or could not be for what it is; or this machine could not judge it.
 JUDGED, REFUSED, FAILED = "judged", "refused", "failed"
 
@@ -123,7 +123,7 @@ class Again(NamedTuple):
 def read(path: str) -> Again:
     """Read what is needed to judge again; DataError when it is no verdict."""
     try:
-        found = json.loads(inputs.read(path, _LARGEST, DataError, "the verdict ").decode("utf-8"))
+        found = json.loads(inputs.read(path, LARGEST, DataError, "the verdict ").decode("utf-8"))
         if found["kind"] != KIND or found["version"] != VERSION:
             raise ValueError(f"it is of kind {found['kind']}, version {found['version']}")
         marks = tuple(_mark(mark) for mark in found["marks"])

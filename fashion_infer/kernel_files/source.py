@@ -1,7 +1,8 @@
 """Reads C and C++ source as far as recognising a format needs: without comments and strings, its functions by name."""
 
+import functools
 import re
-from typing import List, NamedTuple
+from typing import Dict, List, NamedTuple
 
 _TOKEN = re.compile(
     r"""
@@ -14,6 +15,7 @@ _TOKEN = re.compile(
     """,
     re.DOTALL | re.VERBOSE,
 )
+_BODY = re.compile(r"\s*(?:noexcept\s*)?\{")
 
 
 class Function(NamedTuple):
@@ -46,21 +48,23 @@ def definitions(code: str, name: str) -> List[Function]:
     """
     found = []
     for match in re.finditer(rf"(?<![\w.>])(?:{name})\s*\(", code):
-        end = _closing(code, match.end())
-        if end and re.match(r"\s*(?:noexcept\s*)?\{", code[end:]):
+        end = _closed(code).get(match.end())
+        if end and _BODY.match(code, end):
             inside = code[match.end() : end - 1]
             found.append(Function(match.group()[:-1].strip(), _split(inside)))
     return found
 
 
-def _closing(code: str, start: int) -> int:
-    """The index after the parenthesis that closes the one before `start`; 0 when none does."""
-    depth = 1
-    for index in range(start, len(code)):
-        depth += {"(": 1, ")": -1}.get(code[index], 0)
-        if depth == 0:
-            return index + 1
-    return 0
+@functools.lru_cache(maxsize=2)
+def _closed(code: str) -> Dict[int, int]:
+    """By the index after a parenthesis that opens, the index after the one that closes it; all of them in one pass."""
+    found, waiting = {}, []
+    for match in re.finditer(r"[()]", code):
+        if match.group() == "(":
+            waiting.append(match.end())
+        elif waiting:
+            found[waiting.pop()] = match.end()
+    return found
 
 
 def _split(parameters: str) -> List[str]:

@@ -1,6 +1,7 @@
 """Rubrics, the check of whole outputs, verdicts in every format, and the command."""
 
 import contextlib
+import csv
 import json
 import os
 import re
@@ -554,6 +555,18 @@ def test_a_folder_of_submissions_from_the_command_line(invoke, tmp_path, monkeyp
     assert folders["team"]["ranked"] and not folders[wrong.name]["ranked"]
     assert folders["team"]["sandbox"]["in_force"]["seccomp"] and folders["team"]["samples"]
     assert sorted(path.name for path in (out / "team").iterdir()) == ["junit.xml", "verdict.json"]
+
+    rows = list(csv.DictReader((out / "marks.csv").open()))
+    assert [(row["submission"], row["points"], row["right"]) for row in rows] == [
+        ("team", "100", "50"), (wrong.name, "10", "0"), ("notes.txt", "0", "0")
+    ]  # fmt: skip
+    again = ("grade", team, wrong, nothing, "--rubric", SMALL, "--out", out, "--resume")
+    (out / wrong.name / "verdict.json").write_text("{}")
+    before = (out / "team" / "verdict.json").read_text()
+    assert invoke(*again)[0] == 0 and (out / "team" / "verdict.json").read_text() == before
+    assert json.loads((out / wrong.name / "verdict.json").read_text())["points"] == 10
+    assert list(csv.DictReader((out / "marks.csv").open()))[1]["points"] == "10"
+    assert invoke(*again, "--require", "right")[0] == 1 and invoke("grade", team, "--resume", "--out", out)[0] == 2
 
     (tmp_path / "empty").mkdir()
     monkeypatch.chdir(tmp_path / "empty")

@@ -1,6 +1,7 @@
 """`fashion-infer grade`."""
 
 import contextlib
+from pathlib import Path
 
 import click
 
@@ -33,14 +34,15 @@ FORMATS = ("text", "json", "gradescope", "prairielearn", "junit")
     click.option("--kernel-format", metavar="NAME", help="The kernel file's format, to insist on one."),
     click.option("--format", "form", type=click.Choice(FORMATS), default="text", show_default=True),
     click.option("--out", metavar="DIR", help="Write a folder of results for each submission, the verdict among them."),
+    click.option("--resume", is_flag=True, help="Of several submissions, leave out those with a verdict in --out."),
     click.option("--require", multiple=True, metavar="CHECK", help="Exit 1 when this check fails; may be repeated."),
     click.option(
         "--repeat", metavar="VERDICT.json", help="Judge again what a verdict is of, with its seed and rubric."
     ),
     click.option("--unsandboxed", is_flag=True, help="Without a sandbox, for code that you trust; never ranked."),
 )
-def command(submissions, edition, rubric, print_rubric, n, backend, device, file, kernel_format, form, out, require,
-            repeat, unsandboxed):  # fmt: skip
+def command(submissions, edition, rubric, print_rubric, n, backend, device, file, kernel_format, form, out, resume,
+            require, repeat, unsandboxed):  # fmt: skip
     """Grade kernels that one does not trust, in a sandbox, by a referee with its own clock.
 
     SUBMISSION is a kernel file, a folder or an archive. Exit 0 when all were judged, whatever the marks; 1 when a check
@@ -62,6 +64,9 @@ def command(submissions, edition, rubric, print_rubric, n, backend, device, file
         raise UsageError("name a submission: a kernel file, a folder or an archive")
     if len(submissions) > 1 and form != "text" and not out:
         raise UsageError(f"--format {form} is a document for each submission: name a folder for them, --out DIR")
+    submissions = tuple(dict.fromkeys(str(Path(source)) for source in submissions)) if resume else submissions
+    if resume and (not out or len(submissions) < 2):
+        raise UsageError("--resume is of several submissions, with the folder of their results: --out DIR")
     asked = again.rubric if again else rubrics.read(rubric, edition) if rubric else rubrics.default(edition or "fa2017")
     asked = rubrics.changed(asked, backend or (again.backend if again else None), n)
     unknown = set(require) - {check.name for check in asked.checks}
@@ -71,25 +76,51 @@ def command(submissions, edition, rubric, print_rubric, n, backend, device, file
         tuple(submissions), asked, kernel_format, file, device, unsandboxed,
         again.seed if again else None, again.digest if again else None,
     )  # fmt: skip
-    found = []
+    found, documents, kept = [], {}, []
     with results.Folder.made(out, submissions) if out else contextlib.nullcontext() as folder:
-        for one in grade.grade(request, terminal.notice):
+        if resume:
+            documents = {source: folder.kept(source, asked) for source in submissions}
+            documents = {source: one for source, one in documents.items() if one is not None}
+            request = request._replace(sources=tuple(source for source in submissions if source not in documents))
+            kept = list(documents.values())
+            terminal.notice(f"{len(documents)} of {len(submissions)} were judged before")
+        for one in grade.grade(request, terminal.notice) if request.sources else ():
             found.append(one)
             if folder:
                 folder.save(one, form)
+            if len(submissions) > 1:
+                documents[one.source] = verdict.as_dict(one)
             if form == "text" or not folder:
                 click.echo(results.written(one, form), nl=False)
+        if len(submissions) > 1:
+            ordered = [documents[str(Path(source))] for source in submissions if str(Path(source)) in documents]
+            terminal.notice("\n".join(_table(ordered)))
+            if folder:
+                terminal.notice(f"marks of all: {folder.summary(ordered)}")
+        elif folder and form != "text":
+            terminal.notice(f"wrote {folder.file(form)}")
     if again is not None:
         terminal.notice("; ".join(again.differences(found[0])) or "every check as in the verdict")
-    _end(found, require)
+    _end(found, kept, require)
 
 
-def _end(found, require):
+def _table(documents):
+    """The lines of a class's summary."""
+    width = max(len(one["submission"]["name"]) for one in documents)
+    for one in documents:
+        time = "" if one["op_time_ms"] is None else f"{one['op_time_ms']:.3f} ms"
+        points = f"{one['points']:g} of {one['out_of']:g}"
+        yield f"{one['submission']['name']:<{width}}  {one['status']:<8} {points:>12}  {time:>14}"
+
+
+def _end(found, kept, require):
     """The exit code."""
     failed = [one for one in found if not one.judged]
     if failed:
         raise DeviceError(f"could not judge {', '.join(one.name for one in failed)}: {failed[0].reason}")
     lacking = [f"{one.name}: {mark.name}" for one in found for mark in one.marks.marks
                if mark.name in require and not mark.passed]  # fmt: skip
+    lacking += [f"{one['submission']['name']}: {mark['name']}" for one in kept for mark in one["marks"]
+                if mark["name"] in require and not mark["passed"]]  # fmt: skip
     if lacking:
         raise CheckFailed(f"required, and failed: {', '.join(lacking)}")

@@ -26,7 +26,10 @@ class Refused(Exception):
 
 def is_archive(path: Path) -> bool:
     """Whether a file is a zip or a tar archive, by its content."""
-    return zipfile.is_zipfile(path) or tarfile.is_tarfile(path)
+    try:
+        return zipfile.is_zipfile(path) or tarfile.is_tarfile(path)
+    except (EOFError, OSError, ValueError, zlib.error, lzma.LZMAError, struct.error, OverflowError):
+        return True  # a compressed file that is damaged: unpacking it says so
 
 
 def unpack(source: Path, target: Path) -> List[Path]:
