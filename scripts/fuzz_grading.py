@@ -8,6 +8,7 @@ addresses; every hundredth goes through the box itself.
 """
 
 import argparse
+import copy
 import io
 import json
 import multiprocessing
@@ -54,7 +55,8 @@ _ODD = [
     {"a": []},
 ]
 _STARTERS = [formats.template(one.name).encode() for one in formats.FORMATS if one.template]
-_WORDS = [b"(", b")", b"{", b"}", b'"', b"'", b"/*", b"*/", b"//", b"\\\n", b'R"x(', b'extern "C"', b"conv_forward(", b"\0",
+_WORDS = [b"(", b")", b"{", b"}", b'"', b"'", b"/*", b"*/", b"//", b"\\\n", b'R"x(', b'extern "C"', b"conv_forward(",
+          b"\0",
           b'#include "a.h"\n', b'#include "' + b"a" * 5000 + b'"\n', b"\xff\xfe", b"template<", b"forward<gpu, float>(",
           b"GPUInterface::conv_forward_gpu(", b"lambda x: ", b"    " * 50]  # fmt: skip
 
@@ -168,7 +170,7 @@ def document(rng: random.Random) -> str:
             keys.append((inner, rng.choice(list(inner) if isinstance(inner, dict) else range(len(inner)))))
             inner = inner[keys[-1][1]]
         if keys:
-            keys[-1][0][keys[-1][1]] = rng.choice(_ODD)
+            keys[-1][0][keys[-1][1]] = copy.deepcopy(rng.choice(_ODD))
     data = json.dumps(found).encode()
     data = changed(rng, data, [b"[", b"{", b"NaN", b"9" * 400]) if rng.random() < 0.3 else data
     with tempfile.NamedTemporaryFile() as file:

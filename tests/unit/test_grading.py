@@ -572,7 +572,7 @@ def test_a_folder_of_submissions_from_the_command_line(invoke, tmp_path, monkeyp
     monkeypatch.chdir(tmp_path / "empty")
     code, said, _ = invoke("grade", ".", nothing, "--rubric", SMALL, "--out", tmp_path / "refused")
     assert code == 0 and said.startswith("empty: 0 of")
-    assert {path.name for path in (tmp_path / "refused").iterdir()} == {"empty", "notes.txt"}
+    assert {path.name for path in (tmp_path / "refused").iterdir()} == {"empty", "notes.txt", "marks.csv"}
 
     code, _, err = invoke("grade", wrong, "--rubric", SMALL, "--require", "right", "--require", "builds")
     assert code == 1 and f"required, and failed: {wrong.name}: right" in err
