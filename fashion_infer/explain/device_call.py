@@ -1,0 +1,124 @@
+"""Calls of a built kernel on the GPU in a process of their own: what compute-sanitizer, ncu and CUPTI look into.
+
+`python -m fashion_infer.explain.device_call LIBRARY IMAGES CHANNELS SIDE FILTERS TAPS CALLS [trace]` needs neither the
+operator library nor a framework. It prints a line of JSON with the times of its calls and, with `trace`, CUPTI's records
+of the last one. What it allocates is as long as the tensors are, to the byte, so that memcheck sees a read past them.
+"""
+
+import ctypes
+import importlib
+import json
+import re
+import sys
+import time
+from pathlib import Path
+from typing import Any, Dict, List, Sequence
+
+import numpy as np
+
+from ..kernel_files import plugin
+from ..library import bindings
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the calls; the exit code is that of the kernel's plug-in."""
+    library = Path(arguments[0])
+    images, channels, side, filters, taps, calls = map(int, arguments[1:7])
+    made = plugin.opened(library)
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 256, (images, channels, side, side)).astype(np.float32)
+    k = rng.standard_normal((filters, channels, taps, taps)).astype(np.float32)
+    y = np.empty((images, filters, side - taps + 1, side - taps + 1), np.float32)
+    driver = _Driver()
+    on_host = bool(made.description.host_memory)
+    places = [t.ctypes.data for t in (x, k, y)] if on_host else [driver.copied(x), driver.copied(k), driver.room(y)]
+    call = bindings.PluginCall(bindings.ConvSize(images, channels, side, side, filters, taps, 0), *places)
+    recorder, missing, seconds, status = None, "", [], 0
+    for number in range(calls):
+        if number == calls - 1 and "trace" in arguments[7:]:
+            try:
+                recorder = _Recorder()
+            except Exception as error:  # no CUPTI, or another profiler holds it
+                missing = " ".join(f"{type(error).__name__}: {error}".split())
+        start = time.perf_counter()
+        status = made.description.run(ctypes.pointer(call))
+        settled = driver.settle()
+        seconds.append(time.perf_counter() - start)
+        status = status or settled
+        if status:
+            break
+    records = recorder.taken() if recorder else []
+    said = call.message.decode(errors="replace")
+    print(json.dumps({"seconds": seconds, "status": status, "said": said, "no_cupti": missing, "records": records}))
+    return int(bool(status))
+
+
+class _Driver:
+    """Memory of the context that the CUDA runtime uses, too."""
+
+    def __init__(self) -> None:
+        self._cuda = ctypes.CDLL("libcuda.so.1")
+        self._context = ctypes.c_void_p()
+        self._do("cuInit", 0)
+        self._do("cuDevicePrimaryCtxRetain", ctypes.byref(self._context), 0)
+        self._do("cuCtxSetCurrent", self._context)
+
+    def _do(self, name: str, *arguments: Any) -> None:
+        status = getattr(self._cuda, name)(*arguments)
+        if status:
+            raise SystemExit(f"{name}: CUDA error {status}")
+
+    def room(self, tensor: np.ndarray) -> int:
+        place = ctypes.c_uint64()
+        self._do("cuMemAlloc_v2", ctypes.byref(place), ctypes.c_size_t(tensor.nbytes))
+        return place.value
+
+    def copied(self, tensor: np.ndarray) -> int:
+        place = self.room(tensor)
+        source = ctypes.c_void_p(tensor.ctypes.data)
+        self._do("cuMemcpyHtoD_v2", ctypes.c_uint64(place), source, ctypes.c_size_t(tensor.nbytes))
+        return place
+
+    def settle(self) -> int:
+        return int(self._cuda.cuCtxSynchronize())
+
+
+class _Recorder:
+    """CUPTI's records from its making on: kernels with their launches, copies, and calls of the CUDA runtime."""
+
+    def __init__(self) -> None:
+        self._cupti = importlib.import_module("cupti.cupti")
+        self._records: List[Dict[str, Any]] = []
+        kinds = self._cupti.ActivityKind
+        self._kinds = [kinds.CONCURRENT_KERNEL, kinds.MEMCPY, kinds.MEMSET, kinds.RUNTIME]
+        self._cupti.activity_register_callbacks(lambda: (8 << 20, 0), self._completed)
+        for kind in self._kinds:
+            self._cupti.activity_enable(kind)
+
+    def taken(self) -> List[Dict[str, Any]]:
+        self._cupti.activity_flush_all(1)
+        for kind in self._kinds:
+            self._cupti.activity_disable(kind)
+        return self._records
+
+    def _completed(self, activities: Any) -> None:
+        kinds = self._cupti.ActivityKind
+        for one in activities:
+            record = {"start": one.start, "ns": one.end - one.start}
+            if one.kind == kinds.CONCURRENT_KERNEL:
+                record.update(kind="kernel", name=one.name)
+                for field in ("grid", "block"):
+                    record[field] = [getattr(one, f"{field}_{axis}", None) for axis in "xyz"]
+                for field in ("registers_per_thread", "static_shared_memory", "dynamic_shared_memory"):
+                    record[field] = getattr(one, field, None)
+            elif one.kind == kinds.RUNTIME:
+                domain = self._cupti.CallbackDomain.RUNTIME_API
+                name = self._cupti.get_callback_name(domain, one.cbid)
+                record.update(kind="call", name=re.sub(r"(_v\d+)?(_ptsz|_ptds)?$", "", name))
+            else:
+                record.update(kind="copy" if one.kind == kinds.MEMCPY else "set", bytes=one.bytes)
+            self._records.append(record)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,20 @@
+"""What is said of a kernel: a line, what it costs, and what mends it."""
+
+from dataclasses import dataclass
+from typing import Any, Mapping, Optional
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One reason why a kernel is wrong or slow."""
+
+    code: str  # a stable identifier, as in "missing_barrier"
+    what: str  # one line
+    file: Optional[str]
+    line: Optional[int]
+    source: Optional[str]  # the line's text
+    share: Optional[float]  # estimated fraction of the kernel's time that it costs; None when it makes it wrong
+    remedy: str
+    step: Optional[str]  # of the ladder, as docs/kernels.json names it
+    gain: Optional[float]  # times faster than the step before, by docs/kernels.json
+    evidence: Mapping[str, Any]

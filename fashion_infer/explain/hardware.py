@@ -1,0 +1,360 @@
+"""What holds a GPU kernel back, from what it executed: ncu's tables, its launch, and what its layer needs.
+
+Every figure is a count: instructions executed, threads launched, bytes moved. Shares are estimates of the kernel's time
+by the limit that each count stands against, and order the findings.
+"""
+
+import math
+import re
+from pathlib import Path
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+
+from .findings import Finding
+
+WARP = 32
+_DIVISION = 18  # instructions of a 32-bit integer division, whose reciprocal is one of them
+REMEDIES: Dict[str, Tuple[str, str]] = {  # code: remedy, step of the ladder
+    "sum_in_global_memory": ("add up in a register and store once", "register-accumulate"),
+    "no_reuse": ("stage the tile of the image and the weights in shared memory", "shared-tile"),
+    "idle_threads": ("map the block's threads in a line onto the outputs", "linear-block"),
+    "restaged_input": ("stage an image once and compute all filters from it", "image-grid"),
+    "loop_overhead": ("make K a template parameter and unroll the loops over the taps", "unrolled"),
+    "two_reads_per_product": ("make the sizes constants, so that a window stays in registers", "compile-time"),
+    "reads_per_product": ("give a thread several outputs and filters: a read serves them all", "register-tile"),
+    "weights_in_shared": ("put the weights in constant memory, which a product reads at no cost", "constant-weights"),
+    "unrolled_in_memory": ("gather the matrix's tiles from the image in place of storing it", "implicit-gemm"),
+    "address_arithmetic": ("compute addresses once a row: several neighbouring outputs a thread", "register-tile"),
+    "float32_pipes": ("use the tensor cores on split operands", "tensor-core"),
+    "integer_division": ("take / and % out of the inner loop: count rows and columns along", "unrolled"),
+    "uncoalesced_reads": ("let neighbouring threads read neighbouring columns", "linear-block"),
+    "uncoalesced_writes": ("let neighbouring threads write neighbouring columns", "linear-block"),
+    "bank_conflicts": ("pad the row in shared memory by one float, or index so that neighbours read neighbours", ""),
+    "too_many_registers": ("compute fewer outputs a thread, or bound the registers with __launch_bounds__", ""),
+    "spills": ("keep arrays' indices constants and fewer values alive, so that all stay in registers", ""),
+    "small_grid": ("make more blocks: one an image, or an image and filter, or smaller tiles", "image-grid"),
+    "tail": ("choose the blocks' size so that the last wave is full, or let resident blocks walk over the tasks", ""),
+    "atomics": ("let one thread own an output and sum over the channels itself", "register-accumulate"),
+    "allocation_in_call": ("allocate before the timed call", ""),
+    "copies_in_call": ("keep the tensors on the device; copy before the timed call", ""),
+    "synchronisation_in_call": ("queue the kernels and synchronise once at the end", ""),
+}
+
+
+class Layer(NamedTuple):
+    """A convolution's sizes as it was called."""
+
+    images: int
+    channels: int
+    side: int
+    filters: int
+    taps: int
+
+    @property
+    def outputs(self) -> int:
+        """Numbers in the output."""
+        return self.images * self.filters * (self.side - self.taps + 1) ** 2
+
+    @property
+    def products(self) -> int:
+        """Multiply-adds that the definition asks for."""
+        return self.outputs * self.channels * self.taps**2
+
+    @property
+    def input_bytes(self) -> int:
+        """Bytes of the images."""
+        return 4 * self.images * self.channels * self.side**2
+
+
+class Instructions:
+    """A kernel's instructions: what each executed, by operation and by source line."""
+
+    def __init__(self, rows: Sequence[Mapping[str, Any]], path: Path):
+        self.rows, self._name = rows, path.name
+
+    def of(self, pattern: str) -> List[Mapping[str, Any]]:
+        """Those whose operation a pattern matches."""
+        return [row for row in self.rows if re.search(rf"(?:^|\s){pattern}", _operation(row))]
+
+    def warps(self, rows: Optional[Sequence[Mapping[str, Any]]] = None) -> float:
+        """How often warps executed instructions."""
+        return sum(row.get("inst_executed", 0.0) for row in (self.rows if rows is None else rows))
+
+    def threads(self, rows: Sequence[Mapping[str, Any]]) -> float:
+        """How often threads executed them."""
+        return sum(row.get("thread_inst_executed", WARP * row.get("inst_executed", 0.0)) for row in rows)
+
+    def total(self, rows: Sequence[Mapping[str, Any]], metric: str) -> float:
+        """A metric added up."""
+        return sum(row.get(metric, 0.0) for row in rows)
+
+    def samples(self, rows: Optional[Sequence[Mapping[str, Any]]] = None, reasons: str = ".*") -> float:
+        """Samples of warps at these instructions, of the stall reasons that a pattern matches."""
+        name = re.compile(rf"smsp__pcsamp_warps_issue_stalled_(?:{reasons})$")
+        return sum(
+            value
+            for row in (self.rows if rows is None else rows)
+            for key, value in row.items()
+            if name.match(key) and isinstance(value, (int, float)) and not key.endswith("_not_issued")
+        )
+
+    def line(self, rows: Sequence[Mapping[str, Any]], weight: Callable[[Mapping[str, Any]], float]) -> Optional[int]:
+        """The user's line with the largest weight."""
+        lines: Dict[int, float] = {}
+        for row in rows:
+            if row.get("file") and Path(row["file"]).name == self._name and row.get("line"):
+                lines[row["line"]] = lines.get(row["line"], 0.0) + weight(row)
+        return max(lines, key=lambda line: lines[line]) if lines else None
+
+
+def _operation(row: Mapping[str, Any]) -> str:
+    return re.sub(r"^\s*@!?U?P\w+\s+", "", str(row.get("sass", "")))
+
+
+def _executed(row: Mapping[str, Any]) -> float:
+    return float(row.get("inst_executed", 0.0))
+
+
+class _Found:
+    """Collects findings of one kernel."""
+
+    def __init__(self, path: Path, kernel: str, gains: Mapping[str, float]):
+        self.path, self.kernel, self.gains = path, kernel, gains
+        self.lines = path.read_text(errors="replace").splitlines()
+        self.all: List[Finding] = []
+
+    def add(self, code: str, share: float, what: str, line: Optional[int], **evidence: Any) -> None:
+        remedy, step = REMEDIES[code]
+        source = self.lines[line - 1].strip() if line and line <= len(self.lines) else None
+        evidence["kernel"] = self.kernel
+        self.all.append(
+            Finding(code, what, str(self.path) if line else None, line, source, max(0.0, min(0.99, share)), remedy,
+                    step or None, self.gains.get(step), evidence)
+        )  # fmt: skip
+
+
+def findings(
+    tables: Mapping[str, Any], path: Path, layer: Layer, gains: Optional[Mapping[str, float]] = None
+) -> List[Finding]:
+    """What ncu's tables (`ncu_tables`) say of the kernels of one call, largest share of the call first."""
+    kernels = [kernel for kernel in tables["kernels"] if kernel["metrics"].get("gpu__time_duration.sum")]
+    whole = sum(kernel["metrics"]["gpu__time_duration.sum"] for kernel in kernels) or 1.0
+    found: List[Finding] = []
+    for kernel in kernels:
+        weight = kernel["metrics"]["gpu__time_duration.sum"] / whole
+        if weight < 0.05:
+            continue
+        one = _Found(path, kernel["name"], gains or {})
+        _of_kernel(one, kernel["metrics"], Instructions(kernel["instructions"], path), layer, kernel.get("rules", ()))
+        found += [_scaled(finding, weight) for finding in one.all]
+    best: Dict[str, Finding] = {}
+    for finding in sorted(found, key=lambda one: -(one.share or 0.0)):
+        best.setdefault(finding.code, finding)
+    return list(best.values())
+
+
+def _scaled(finding: Finding, weight: float) -> Finding:
+    return Finding(**{**finding.__dict__, "share": (finding.share or 0.0) * weight})
+
+
+def _of_kernel(found: _Found, m: Mapping[str, float], code: Instructions, layer: Layer, rules: Sequence[Any]) -> None:
+    _launch(found, m, layer)
+    if not code.rows:
+        return
+    said = {rule.get("rule_identifier", ""): rule.get("speedup_estimation") for rule in rules}
+    all_warps = code.warps() or 1.0
+    products = code.warps(code.of(r"(FFMA|FMUL|HMMA|HFMA2)")) or 1.0
+    tensor = bool(code.of(r"(HMMA|HGMMA|WGMMA)"))
+    reads, writes = code.of(r"LDG"), code.of(r"STG")
+    stalled = code.samples() or 1.0
+    waiting = code.samples(reasons="long_scoreboard|lg_throttle|drain|membar|barrier") / stalled
+    shared_wait = code.samples(reasons="mio_throttle|short_scoreboard|barrier") / stalled
+
+    # Sums in global memory: as many stores as products.
+    stores = code.threads(writes)
+    if stores > 4 * layer.outputs and layer.products >= 8 * layer.outputs:
+        if code.threads(reads) > 2 * stores:
+            found.add("sum_in_global_memory", 0.9 * (1 - layer.outputs / stores),
+                      f"{stores:,.0f} stores for {layer.outputs:,} outputs: the sum is kept in global memory",
+                      code.line(writes, _executed), stores=stores, outputs=layer.outputs, rules=said)  # fmt: skip
+        elif stores > 1.5 * layer.images * layer.channels * layer.side**2:
+            found.add("unrolled_in_memory", 0.85,
+                      f"{4 * stores:,.0f} bytes are stored for {4 * layer.outputs:,} bytes of output",
+                      code.line(writes, _executed), stores=stores, outputs=layer.outputs, rules=said)  # fmt: skip
+
+    adds = code.of(r"(RED|ATOM(?!S))")
+    if code.threads(adds) > 0.5 * layer.outputs:
+        share = max(0.5, code.samples(adds) / stalled)
+        found.add("atomics", 0.3 + 0.7 * share, f"{code.threads(adds):,.0f} atomic additions for {layer.outputs:,} outputs",
+                  code.line(adds, _executed), additions=code.threads(adds), outputs=layer.outputs)  # fmt: skip
+
+    # Sectors that a warp's access touches beside those that its bytes fill.
+    moved = code.total([*reads, *writes], "memory_l2_theoretical_sectors_global") or 1.0
+    for what, rows, verb in (("uncoalesced_reads", reads, "reads"), ("uncoalesced_writes", writes, "writes")):
+        sectors = code.total(rows, "memory_l2_theoretical_sectors_global")
+        excess = sectors - code.total(rows, "memory_l2_theoretical_sectors_global_ideal")
+        if sectors and excess > 0.5 * sectors and excess > 0.2 * moved:
+            line = code.line(rows, lambda row: row.get("memory_l2_theoretical_sectors_global", 0.0)
+                             - row.get("memory_l2_theoretical_sectors_global_ideal", 0.0))  # fmt: skip
+            found.add(what, (excess / moved) * max(waiting, 0.6),
+                      f"{excess / sectors:.0%} of the 32-byte sectors that it {verb} hold nothing that the warp needs",
+                      line, sectors=sectors, excess=excess, waiting=waiting, rules=said)  # fmt: skip
+
+    in_shared = [*code.of(r"LDS"), *code.of(r"STS")]
+    wavefronts = code.total(in_shared, "memory_l1_wavefronts_shared")
+    excess = wavefronts - code.total(in_shared, "memory_l1_wavefronts_shared_ideal")
+    if wavefronts and excess > 0.4 * wavefronts:
+        line = code.line(in_shared, lambda row: row.get("memory_l1_wavefronts_shared", 0.0)
+                         - row.get("memory_l1_wavefronts_shared_ideal", 0.0))  # fmt: skip
+        found.add("bank_conflicts", excess / wavefronts * max(shared_wait, 0.5),
+                  f"{excess / wavefronts:.0%} of the passes through shared memory are bank conflicts", line,
+                  wavefronts=wavefronts, excess=excess, waiting=shared_wait, rules=said)  # fmt: skip
+
+    local = [*code.of(r"LDL"), *code.of(r"STL")]
+    if code.warps(local) > 0.02 * all_warps:
+        share = max(code.warps(local) / all_warps * 2, code.samples(local) / stalled, 0.5)
+        found.add("spills", share, f"{code.warps(local) / all_warps:.0%} of the instructions move registers to and from memory",
+                  code.line(local, _executed), local=code.warps(local), instructions=all_warps)  # fmt: skip
+
+    registers = m.get("launch__registers_per_thread", 0.0)
+    limit, others = m.get("launch__occupancy_limit_registers"), [
+        m[f"launch__occupancy_limit_{name}"] for name in ("blocks", "shared_mem", "warps")
+        if f"launch__occupancy_limit_{name}" in m
+    ]  # fmt: skip
+    warps = m.get("sm__warps_active.avg.pct_of_peak_sustained_active", 100.0)
+    if registers > 96 and limit is not None and others and limit < min(others) and warps < 35:
+        found.add("too_many_registers", 0.75 * (1 - warps / 100) * max(waiting, 0.7),
+                  f"{registers:.0f} registers a thread leave room for {limit:.0f} blocks a multiprocessor: "
+                  f"{warps:.0f}% of its warps", None, registers=registers, blocks=limit, warps=warps)  # fmt: skip
+
+    quotients = code.of(r"MUFU\.RCP")
+    dividing = _DIVISION * code.warps(quotients) / all_warps
+    if dividing > 0.25:
+        line = code.line(quotients, _executed)
+        found.add("integer_division", min(0.95, dividing),
+                  f"about {min(1.0, dividing):.0%} of the instructions are divisions and remainders", line,
+                  divisions=code.warps(quotients), instructions=all_warps)  # fmt: skip
+
+    _reuse(found, code, layer, all_warps, products, tensor, waiting)
+
+
+def _reuse(found: _Found, code: Instructions, layer: Layer, all_warps: float, products: float, tensor: bool,
+           waiting: float) -> None:  # fmt: skip
+    """Reads beside products, and what else is executed for one."""
+    reads = code.of(r"LDG")
+    read = code.threads(reads)
+    tiles = code.of(r"LDS")
+    floats = layer.input_bytes / 4 + layer.filters * layer.channels * layer.taps**2
+    per_product = code.warps(reads) / products
+    hot = code.line(code.of(r"FFMA"), _executed)
+    if per_product > 0.5 and not code.warps(tiles):
+        found.add("no_reuse", min(0.8, 0.3 + 0.1 * per_product),
+                  f"{per_product:.1f} reads of global memory a multiply-add: no value is used twice",
+                  code.line(reads, _executed), reads=read, products=layer.products, needed=floats)  # fmt: skip
+    elif read > 3 * floats and code.warps(tiles):
+        staging = code.samples(reads) + code.samples(code.of(r"(STS|BAR)"))
+        share = max(staging / (code.samples() or 1.0), code.warps(reads) / all_warps * 4)
+        found.add("restaged_input", min(0.8, share + 0.15),
+                  f"{read / floats:.0f} times the image and weights are read from global memory",
+                  code.line(reads, _executed), reads=read, needed=floats)  # fmt: skip
+    if tensor:
+        return
+    arithmetic = code.warps(code.of(r"(FFMA|FMUL|FADD|LDS|LDG|LDC|LDGSTS|STG|STS)"))
+    other = 1 - arithmetic / all_warps
+    per_shared = code.warps(tiles) / products
+    loops = code.warps(code.of(r"(BRA|ISETP)")) / products
+    if loops > 0.3:
+        found.add("loop_overhead", min(0.7, other),
+                  f"{other:.0%} of the instructions are loop counters, branches and addresses", hot,
+                  other=other, branches=loops)  # fmt: skip
+    elif other > 0.35:
+        found.add("address_arithmetic", other, f"{other:.0%} of the instructions compute addresses", hot, other=other)
+    if per_shared > 1.2:
+        found.add("two_reads_per_product", min(0.6, per_shared / (per_shared + 2)),
+                  f"{per_shared:.1f} reads of shared memory a multiply-add", code.line(tiles, _executed),
+                  reads=per_shared)  # fmt: skip
+    elif per_shared > 0.6:
+        found.add("weights_in_shared", min(0.5, per_shared / (per_shared + 1)),
+                  f"{per_shared:.1f} reads of shared memory a multiply-add, of weights that all threads share",
+                  code.line(tiles, _executed), reads=per_shared)  # fmt: skip
+    elif per_shared > 0.2 or 0.2 < per_product:
+        reads_each = max(per_shared, per_product)
+        found.add("reads_per_product", min(0.5, reads_each / (reads_each + 1)),
+                  f"{reads_each:.2f} reads a multiply-add", code.line([*tiles, *reads], _executed),
+                  reads=reads_each)  # fmt: skip
+    executed = code.warps(code.of(r"FFMA")) / all_warps
+    if executed > 0.5:
+        found.add("float32_pipes", 0.3 * executed, f"{executed:.0%} of the instructions are multiply-adds already", hot,
+                  multiply_adds=executed)  # fmt: skip
+
+
+def _launch(found: _Found, m: Mapping[str, float], layer: Layer) -> None:
+    """The launch beside the layer: threads without an output, blocks beside multiprocessors, the last wave."""
+    blocks, threads = m.get("launch__grid_size", 0.0), m.get("launch__block_size", 0.0)
+    sms = m.get("device__attribute_multiprocessor_count", 0.0) or m.get("launch__sm_count", 0.0)
+    launch = next((number for number, line in enumerate(found.lines, 1) if "<<<" in line), None)
+    idle = 1 - layer.outputs / (blocks * threads) if blocks * threads else 0.0
+    efficiency = m.get("smsp__thread_inst_executed_per_inst_executed.ratio", float(WARP)) / WARP
+    if idle > 0.2:
+        found.add("idle_threads", 0.3 + idle / 2,
+                  f"{blocks:,.0f} blocks of {threads:,.0f} threads for {layer.outputs:,} outputs: "
+                  f"{idle:.0%} of the threads compute nothing", launch, threads=blocks * threads,
+                  outputs=layer.outputs, lanes=efficiency)  # fmt: skip
+    elif efficiency < 0.6:
+        found.add("idle_threads", 1 - efficiency, f"{1 - efficiency:.0%} of a warp's lanes are idle on average", launch,
+                  lanes=efficiency)  # fmt: skip
+    if sms and blocks and blocks < sms:
+        found.add("small_grid", 0.6 + 0.4 * (1 - blocks / sms),
+                  f"{blocks:,.0f} blocks leave {sms - blocks:,.0f} of {sms:,.0f} multiprocessors idle", launch,
+                  blocks=blocks, multiprocessors=sms)  # fmt: skip
+    waves = m.get("launch__waves_per_multiprocessor", 0.0)
+    last = math.ceil(waves) - waves
+    if 1 < waves < 6 and last > 0.1:
+        found.add("tail", last / math.ceil(waves), f"{waves:.2f} waves of blocks: the last one fills {1 - last:.0%} of the GPU",
+                  launch, waves=waves)  # fmt: skip
+
+
+_OUTSIDE = (
+    ("allocation_in_call", r"\bcuda(?:Malloc|Free)\w*\s*\("),
+    ("copies_in_call", r"\bcuda(?:Memcpy)\w*\s*\("),
+    ("synchronisation_in_call", r"\bcuda(?:Device|Stream)Synchronize\s*\("),
+)
+
+
+def outside(call: Mapping[str, Any], kernel_ns: float, path: Path, host_memory: bool = False) -> List[Finding]:
+    """Time of a call outside of its kernels.
+
+    Parameters
+    ----------
+    call
+        What `device_call` printed.
+    kernel_ns
+        Time of the kernels where CUPTI did not say it, by ncu; 0 where nothing did.
+    path
+        The user's file.
+    host_memory
+        The format hands over host tensors: its copies and allocations are the format's own.
+    """
+    records = call.get("records", [])
+    kernels = sum(record["ns"] for record in records if record["kind"] == "kernel") or kernel_ns
+    seconds = min(call.get("seconds") or [0.0])
+    if not kernels or not seconds or host_memory:
+        return []
+    share = 1 - kernels * 1e-9 / seconds
+    if share < 0.2 or seconds - kernels * 1e-9 < 50e-6:
+        return []
+    found = _Found(path, "", {})
+    for code, pattern in _OUTSIDE:
+        lines = [number for number, row in enumerate(found.lines, 1) if re.search(pattern, row.split("//")[0])]
+        times: Dict[str, float] = {}
+        for record in records:
+            if record["kind"] == "call" and re.match(pattern.replace(r"\s*\(", "").replace(r"\b", ""), record["name"]):
+                times[record["name"]] = times.get(record["name"], 0.0) + record["ns"]
+        if not lines or (records and not times):
+            continue
+        own = min(share, sum(times.values()) * 1e-9 / seconds) if times else share
+        if code == "synchronisation_in_call":
+            own = min(own, 0.1)  # a wait for the kernels is their time
+        found.add(code, own, f"{share:.0%} of the call passes outside of its kernels: "
+                  + ", ".join(sorted(times) or [found.lines[lines[0] - 1].strip()]), lines[0],
+                  seconds=seconds, kernel_seconds=kernels * 1e-9, calls=times)  # fmt: skip
+    return sorted(found.all, key=lambda one: -(one.share or 0.0))

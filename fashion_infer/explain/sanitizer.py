@@ -1,0 +1,192 @@
+"""What compute-sanitizer says of a kernel, as findings with the source's line."""
+
+import functools
+import re
+from pathlib import Path
+from typing import Dict, List, NamedTuple, Optional, Tuple
+
+from .findings import Finding
+
+TOOLS = ("memcheck", "racecheck", "synccheck", "initcheck")  # in the order in which they explain a wrong output
+_PLACE = re.compile(r"(?:\+0x[0-9a-f]+ in |\(\)?\+0x[0-9a-f]+ in |\bin )(?P<file>[^\s()]+\.[A-Za-z]+):(?P<line>\d+)")
+_PLACE_OLD = re.compile(r"(?P<file>[^\s()]+\.(?:cuh?|h|hpp|cpp|cc|inc)):(?P<line>\d+)")
+_ACCESS = re.compile(r"Invalid __(?P<space>\w+)__ (?P<how>read|write|atomic) of size (?P<size>\d+)")
+_RACE = re.compile(r"Race reported between (?P<first>Write|Read)\b.*?access at")
+_HAZARD = re.compile(r"\b(?P<first>Write|Read)(?:\(\d+\))? access (?:by|at)", re.IGNORECASE)
+_UNINITIALISED = re.compile(r"Uninitialized __(?P<space>\w+)__ memory read", re.IGNORECASE)
+_API = re.compile(r"Program hit (?P<name>\w+)(?: \(error \d+\))?.*?on CUDA API call to (?P<call>\w+)")
+_BARRIER = re.compile(r"Barrier error detected\.?\s*(?P<why>.*)")
+_TAIL = re.compile(r"__sync(?:threads|warp)\b")
+
+
+class Report(NamedTuple):
+    """One error of compute-sanitizer: its first line, the lines below it, and the places that these name."""
+
+    tool: str
+    head: str
+    below: Tuple[str, ...]
+
+    @property
+    def places(self) -> List[Tuple[str, int]]:
+        """Files and lines on the device, those of the access first."""
+        found = []
+        for line in (self.head, *self.below):
+            if "Host Frame" in line or "backtrace" in line:
+                break
+            match = _PLACE.search(line) or _PLACE_OLD.search(line)
+            if match:
+                found.append((match.group("file"), int(match.group("line"))))
+        return found
+
+
+def reports(text: str, tool: str) -> List[Report]:
+    """The errors in what a tool printed or saved: lines of `=========`, or XML."""
+    if text.lstrip().startswith("<"):
+        text = _of_xml(text)
+    made: List[Report] = []
+    block: List[str] = []
+    for line in [*text.splitlines(), "========="]:
+        if not line.startswith("========="):
+            continue
+        inner = line[len("=========") :]
+        # A report's first line is set off by one space, those below it by more.
+        if not inner.strip() or not inner.startswith("  "):
+            if block and _begins(block[0]):
+                made.append(Report(tool, block[0], tuple(block[1:])))
+            block = [inner.strip()] if inner.strip() else []
+        elif block:
+            block.append(inner.strip())
+    return made
+
+
+def _begins(line: str) -> bool:
+    patterns = (_ACCESS, _RACE, _HAZARD, _UNINITIALISED, _API, _BARRIER)
+    return any(pattern.search(line) for pattern in patterns) or "Invalid" in line or "Error: " in line
+
+
+def _of_xml(text: str) -> str:
+    """The same errors as lines, whatever the elements are named: a record's texts in their order."""
+    import xml.etree.ElementTree as tree
+
+    try:
+        root = tree.fromstring(text)
+    except tree.ParseError:
+        return ""
+    lines = []
+    records = root.findall(".//record") or list(root)
+    for record in records:
+        texts = [part.strip() for part in record.itertext() if part.strip()]
+        file = record.findtext(".//file") or record.findtext(".//fileName") or record.findtext(".//filename")
+        line = record.findtext(".//line") or record.findtext(".//lineNumber")
+        first = next((i for i, part in enumerate(texts) if _begins(part)), 0)
+        if texts:
+            lines.append(f"========= {texts[first]}")
+            if file and line:
+                lines.append(f"=========     at kernel in {file}:{line}")
+            lines += [f"=========     {part}" for part in texts[first + 1 :]]
+    return "\n".join(lines)
+
+
+def findings(found: List[Report], path: Path, text: Optional[str] = None) -> List[Finding]:
+    """Findings of reports, one for each pair of code and lines, those that explain most first.
+
+    Parameters
+    ----------
+    found
+        From `reports`, of all tools.
+    path
+        The user's file: reports of other files are left out.
+    text
+        The file's text; read when None.
+    """
+    lines = (path.read_text(errors="replace") if text is None else text).splitlines()
+    made: Dict[Tuple[str, Optional[int]], Finding] = {}
+    for report in sorted(found, key=lambda one: TOOLS.index(one.tool) if one.tool in TOOLS else len(TOOLS)):
+        places = [(Path(file).name, line) for file, line in report.places]
+        own = [line for file, line in places if file == path.name]
+        if places and not own:
+            continue
+        finding = _finding(report, path, lines, own)
+        if finding is not None:
+            made.setdefault((finding.code, finding.line), finding)
+    return list(made.values())
+
+
+def _finding(report: Report, path: Path, lines: List[str], own: List[int]) -> Optional[Finding]:
+    name = path.name
+    line = own[0] if own else None
+    make = functools.partial(_made, report=report, path=path, lines=lines, places=own)
+    race = _RACE.search(report.head)
+    if race or (report.tool == "racecheck" and own):
+        other = own[1] if len(own) > 1 else line
+        if line is None:
+            return None
+        first, second = _written_first(report, line, other or line)
+        missing = f"{name}:{first} writes shared memory that :{second} uses in the same phase"
+        between = any(_TAIL.search(row) for row in lines[min(first, second) : max(first, second) - 1])
+        wrap = " of the next round of the loop" if between or second < first else ""
+        return make(
+            "missing_barrier",
+            f"{missing}{wrap}: a __syncthreads() is missing between them",
+            first,
+            "put a __syncthreads() between the lines, where all threads of the block reach it",
+        )
+    access = _ACCESS.search(report.head)
+    if access:
+        said = " ".join(report.below)
+        space, how = access.group("space"), access.group("how")
+        if "misaligned" in said:
+            return make(
+                "misaligned_access",
+                f"{name}:{line} accesses {access.group('size')} bytes at an address that is no multiple of them: "
+                "a row of the image or of the output need not begin there",
+                line,
+                "read float by float where the row's length is no multiple of the vector's",
+            )
+        code = f"out_of_bounds_{'read' if how == 'read' else 'write'}"
+        verb, tensor = ("reads", "the input or the weights") if how == "read" else ("writes", "the output")
+        what = f"{name}:{line} {verb} past {tensor if space == 'global' else space + ' memory'}"
+        why = "a thread whose row or column (h + p, w + q) lies outside has no bound"
+        return make(code, f"{what}: {why}", line, "compare the index with the tensor's size before the access")
+    if _UNINITIALISED.search(report.head):
+        shared = "shared" in report.head
+        code = "uninitialised_shared" if shared else "uninitialised_read"
+        memory = "shared memory" if shared else "device memory"
+        return make(
+            code,
+            f"{name}:{line} reads {memory} that nothing has written: a sum without its zero, or a tile without its halo",
+            line,
+            "write every element before it is read, also those outside of the image",
+        )
+    if _BARRIER.search(report.head) or report.tool == "synccheck":
+        return make(
+            "divergent_barrier",
+            f"{name}:{line} has a barrier that not all threads of the block reach",
+            line,
+            "move the __syncthreads() out of the condition; keep threads without an output in the loop",
+        )
+    api = _API.search(report.head)
+    if api and "Launch" in api.group("call"):
+        if api.group("name") in ("cudaErrorIllegalAddress", "cudaErrorLaunchFailure"):
+            return None
+        launches = [number for number, row in enumerate(lines, 1) if "<<<" in row]
+        at = own[0] if own else (launches[0] if launches else None)
+        return make(
+            "wrong_launch",
+            f"{name}:{at} launches no kernel ({api.group('name')}): more threads, shared memory or blocks than the GPU has",
+            at,
+            "keep a block to 1,024 threads and 48 KB of shared memory, and every side of the grid above 0",
+        )
+    return None
+
+
+def _written_first(report: Report, line: int, other: int) -> Tuple[int, int]:
+    """The lines as (writes, uses)."""
+    return (other, line) if re.search(r"between Read\b", report.head) else (line, other)
+
+
+def _made(code: str, what: str, line: Optional[int], remedy: str, report: Report, path: Path, lines: List[str],
+          places: List[int]) -> Finding:  # fmt: skip
+    source = lines[line - 1].strip() if line and line <= len(lines) else None
+    evidence = {"tool": report.tool, "said": [report.head, *report.below[:12]], "lines": places}
+    return Finding(code, what, str(path), line, source, None, remedy, None, None, evidence)
