@@ -1,8 +1,8 @@
 """Calls of a built kernel on the GPU in a process of their own: what compute-sanitizer, ncu and CUPTI look into.
 
-`python -m fashion_infer.explain.device_call LIBRARY IMAGES CHANNELS SIDE FILTERS TAPS CALLS [trace]` needs neither the
-operator library nor a framework. It prints a line of JSON with the times of its calls and, with `trace`, CUPTI's records
-of the last one. What it allocates is as long as the tensors are, to the byte, so that memcheck sees a read past them.
+`python -m fashion_infer.explain.device_call LIBRARY IMAGES CHANNELS SIDE FILTERS TAPS CALLS [trace]` needs neither
+the operator library nor a framework. It prints a line of JSON with the times of its calls and, with `trace`, CUPTI's
+records of the last one. What it allocates is as long as the tensors are, so that memcheck sees a read past them.
 """
 
 import ctypes

@@ -93,13 +93,18 @@ def by_verdict(path: Path, codes: Sequence[str]) -> List[Finding]:
             found = "stale_output", what, adding[0], "begin the sum at zero, and store it"
         elif code in ("not_all_written", "images_from", "not_written", "all_zero", "carries_over") and stores:
             what = "is not reached for every output: what lay there before stays"
-            found = "stale_output", what, stores[-1][0], "let the grid and the condition cover every image, row and column"
+            found = (
+                "stale_output",
+                what,
+                stores[-1][0],
+                "let the grid and the condition cover every output",
+            )
         else:
             continue
         name, what, line, remedy = found
         evidence = {"verdict": code, "stores": stores}
-        return [Finding(name, f"{path.name}:{line} {what}", str(path), line, lines[line - 1].strip(), None, remedy, None,
-                        None, evidence)]  # fmt: skip
+        return [Finding(name, f"{path.name}:{line} {what}", str(path), line, lines[line - 1].strip(), None, remedy,
+                        None, None, evidence)]  # fmt: skip
     return []
 
 
@@ -148,7 +153,15 @@ def _help(tool: str) -> str:
 
 
 def _call(library: Optional[Path], layer: Layer, calls: int, *more: str) -> List[str]:
-    return [sys.executable, "-m", "fashion_infer.explain.device_call", str(library), *map(str, layer), str(calls), *more]
+    return [
+        sys.executable,
+        "-m",
+        "fashion_infer.explain.device_call",
+        str(library),
+        *map(str, layer),
+        str(calls),
+        *more,
+    ]
 
 
 def _ran(command: Sequence[str], seconds: float) -> str:
@@ -241,7 +254,7 @@ def slow(
     file: KernelFile, layers: Sequence[Any], seconds: float, profiler: bool = True, arch: Optional[str] = None,
     say: Callable[[str], None] = lambda line: None,
 ) -> List[Finding]:  # fmt: skip
-    """What holds a correct kernel back, largest share first; parameters and errors are those of `measure`, a layer each.
+    """What holds a correct kernel back, largest share first; parameters and errors are those of `measure`.
 
     Of a code that several layers show, the finding with the largest share is kept.
     """
@@ -271,8 +284,8 @@ def _profiled(call: Sequence[str], end: float) -> Dict[str, Any]:
     ncu = counters.find()
     with tempfile.TemporaryDirectory(prefix="fashion-infer-") as folder:
         report = Path(folder) / "report.ncu-rep"
-        command = [ncu, "--set", "full", "--import-source", "yes", "--clock-control", "none", "--target-processes", "all",
-                   "--launch-count", "12", "-f", "-o", str(report), *call]  # fmt: skip
+        command = [ncu, "--set", "full", "--import-source", "yes", "--clock-control", "none",
+                   "--target-processes", "all", "--launch-count", "12", "-f", "-o", str(report), *call]  # fmt: skip
         said = _ran(command, end - time.monotonic())
         if "ERR_NVGPUCTRPERM" in said:
             raise DeviceError(counters.FORBIDDEN)
@@ -287,7 +300,7 @@ def _profiled(call: Sequence[str], end: float) -> Dict[str, Any]:
             if done.returncode == 0 and done.stdout:
                 return dict(json.loads(done.stdout))
             why = (done.stderr.strip().splitlines() or [why])[-1]
-    raise DeviceError(f"ncu's Python module ncu_report cannot be used ({why}): it lies in extras/python of Nsight Compute")
+    raise DeviceError(f"ncu's Python module ncu_report cannot be used ({why})")
 
 
 def _module(ncu: str) -> str:
@@ -317,7 +330,9 @@ def _of_records(raw: Mapping[str, Any]) -> Dict[str, Any]:
 
 _ENTRY = re.compile(r"Compiling entry function '(?P<name>[^']+)'")
 _STACK = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
-_USED = re.compile(r"Used (\d+) registers(?:, used \d+ barriers)?(?:, \d+ bytes cumulative stack size)?(?:, (\d+) bytes smem)?")
+_USED = re.compile(
+    r"Used (\d+) registers(?:, used \d+ barriers)?(?:, \d+ bytes cumulative stack size)?(?:, (\d+) bytes smem)?"
+)
 
 
 def usage(file: KernelFile, arch: Optional[str] = None) -> List[Dict[str, Any]]:

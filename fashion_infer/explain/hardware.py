@@ -184,7 +184,8 @@ def _of_kernel(found: _Found, m: Mapping[str, float], code: Instructions, layer:
     adds = code.of(r"(RED|ATOM(?!S))")
     if code.threads(adds) > 0.5 * layer.outputs:
         share = max(0.5, code.samples(adds) / stalled)
-        found.add("atomics", 0.3 + 0.7 * share, f"{code.threads(adds):,.0f} atomic additions for {layer.outputs:,} outputs",
+        found.add("atomics", 0.3 + 0.7 * share,
+                  f"{code.threads(adds):,.0f} atomic additions for {layer.outputs:,} outputs",
                   code.line(adds, _executed), additions=code.threads(adds), outputs=layer.outputs)  # fmt: skip
 
     # Sectors that a warp's access touches beside those that its bytes fill.
@@ -212,7 +213,8 @@ def _of_kernel(found: _Found, m: Mapping[str, float], code: Instructions, layer:
     local = [*code.of(r"LDL"), *code.of(r"STL")]
     if code.warps(local) > 0.02 * all_warps:
         share = max(code.warps(local) / all_warps * 2, code.samples(local) / stalled, 0.5)
-        found.add("spills", share, f"{code.warps(local) / all_warps:.0%} of the instructions move registers to and from memory",
+        found.add("spills", share,
+                  f"{code.warps(local) / all_warps:.0%} of the instructions move registers to and from memory",
                   code.line(local, _executed), local=code.warps(local), instructions=all_warps)  # fmt: skip
 
     registers = m.get("launch__registers_per_thread", 0.0)
@@ -259,10 +261,11 @@ def _reuse(found: _Found, code: Instructions, layer: Layer, all_warps: float, pr
     if tensor:
         return
     arithmetic = code.warps(code.of(r"(FFMA|FMUL|FADD|LDS|LDG|LDC|LDGSTS|STG|STS)"))
-    other = 1 - arithmetic / all_warps
+    dividing = _DIVISION * code.warps(code.of(r"MUFU\.RCP")) / all_warps
+    other = max(0.0, 1 - arithmetic / all_warps - dividing)
     per_shared = code.warps(tiles) / products
     loops = code.warps(code.of(r"(BRA|ISETP)")) / products
-    if loops > 0.3:
+    if loops > 0.3 and other > 0.1:
         found.add("loop_overhead", min(0.7, other),
                   f"{other:.0%} of the instructions are loop counters, branches and addresses", hot,
                   other=other, branches=loops)  # fmt: skip
@@ -276,7 +279,7 @@ def _reuse(found: _Found, code: Instructions, layer: Layer, all_warps: float, pr
         found.add("weights_in_shared", min(0.5, per_shared / (per_shared + 1)),
                   f"{per_shared:.1f} reads of shared memory a multiply-add, of weights that all threads share",
                   code.line(tiles, _executed), reads=per_shared)  # fmt: skip
-    elif per_shared > 0.2 or 0.2 < per_product:
+    elif per_shared > 0.2 or per_product > 0.2:
         reads_each = max(per_shared, per_product)
         found.add("reads_per_product", min(0.5, reads_each / (reads_each + 1)),
                   f"{reads_each:.2f} reads a multiply-add", code.line([*tiles, *reads], _executed),
@@ -309,7 +312,8 @@ def _launch(found: _Found, m: Mapping[str, float], layer: Layer) -> None:
     waves = m.get("launch__waves_per_multiprocessor", 0.0)
     last = math.ceil(waves) - waves
     if 1 < waves < 6 and last > 0.1:
-        found.add("tail", last / math.ceil(waves), f"{waves:.2f} waves of blocks: the last one fills {1 - last:.0%} of the GPU",
+        found.add("tail", last / math.ceil(waves),
+                  f"{waves:.2f} waves of blocks: the last one fills {1 - last:.0%} of the GPU",
                   launch, waves=waves)  # fmt: skip
 
 

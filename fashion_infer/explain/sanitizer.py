@@ -61,7 +61,7 @@ def reports(text: str, tool: str) -> List[Report]:
 
 def _begins(line: str) -> bool:
     patterns = (_ACCESS, _RACE, _HAZARD, _UNINITIALISED, _API, _BARRIER)
-    return any(pattern.search(line) for pattern in patterns) or "Invalid" in line or "Error: " in line
+    return any(pattern.search(line) for pattern in patterns)
 
 
 def _of_xml(text: str) -> str:
@@ -154,7 +154,7 @@ def _finding(report: Report, path: Path, lines: List[str], own: List[int]) -> Op
         memory = "shared memory" if shared else "device memory"
         return make(
             code,
-            f"{name}:{line} reads {memory} that nothing has written: a sum without its zero, or a tile without its halo",
+            f"{name}:{line} reads {memory} that nothing has written: a sum without zero, a tile without halo",
             line,
             "write every element before it is read, also those outside of the image",
         )
@@ -173,7 +173,7 @@ def _finding(report: Report, path: Path, lines: List[str], own: List[int]) -> Op
         at = own[0] if own else (launches[0] if launches else None)
         return make(
             "wrong_launch",
-            f"{name}:{at} launches no kernel ({api.group('name')}): more threads, shared memory or blocks than the GPU has",
+            f"{name}:{at} launches nothing ({api.group('name')}): more threads, shared memory or blocks than there are",
             at,
             "keep a block to 1,024 threads and 48 KB of shared memory, and every side of the grid above 0",
         )

@@ -1,3 +1,4 @@
+# ruff: noqa: E501
 """Kernel files with one planted fault each, made of few parts: 12 slow ones and 10 wrong ones.
 
 A planted line of a wrong one, or one of two, ends in `// here`.
@@ -33,7 +34,9 @@ _SUM = """  for (int c = 0; c < C; ++c)
 """
 _X = "x[((b * C + c) * H + h + p) * W + w + q]"
 _Y = "y[((b * M + m) * Ho + h) * Wo + w]"
-_TILES = "forward<<<dim3((Wo + {side} - 1) / {side}, (Ho + {side} - 1) / {side}, B * M), dim3({side}, {side})>>>({names});"
+_TILES = (
+    "forward<<<dim3((Wo + {side} - 1) / {side}, (Ho + {side} - 1) / {side}, B * M), dim3({side}, {side})>>>({names});"
+)
 _STAGE = """  extern __shared__ float image[];
   float* weights = image + C * H * W;
   for (int i = threadIdx.x; i < C * H * W; i += blockDim.x) image[i] = x[b * C * H * W + i];
@@ -159,11 +162,14 @@ def _conflicts():
 
 
 def _divisions():
-    body = _TILE.format(side=16) + f"""  if (h >= Ho || w >= Wo) return;
+    body = (
+        _TILE.format(side=16)
+        + f"""  if (h >= Ho || w >= Wo) return;
   float sum = 0;
   for (int t = 0; t < C * K * K; ++t)
     sum += x[((b * C + t / (K * K)) * H + h + t / K % K) * W + w + t % K] * k[m * C * K * K + t];
   {_Y} = sum;"""
+    )
     return _file(body, _TILES.format(side=16, names=NAMES))
 
 
@@ -180,7 +186,7 @@ def _atomics():
 
 
 def _allocates():
-    call = f"""float* copy = nullptr;
+    call = """float* copy = nullptr;
   const size_t bytes = sizeof(float) * B * C * H * W;
   cudaMalloc(&copy, bytes);
   cudaMemcpy(copy, x, bytes, cudaMemcpyDeviceToDevice);
@@ -327,9 +333,15 @@ fops_status finish(fops_status status) noexcept { return status; }
 void forget_releases() noexcept {}
 }
 """
-    return text + stubs + f"""
+    if "takes_image_in_shared(const fops_conv& c)" not in text:  # step 5 has it, and others ask it
+        stubs += "bool fops::takes_image_in_shared(const fops_conv&) { return true; }\n"
+    return (
+        text
+        + stubs
+        + f"""
 extern "C" void conv_forward({PARAMETERS}, cudaStream_t stream) {{
   const fops_conv c = {{B, C, H, W, M, K, FOPS_FLOAT32}};
   fops::{name}(c, x, k, y, stream);
 }}
 """
+    )

@@ -1,0 +1,38 @@
+"""Planted faults on the GPU: the first finding names the plant, where compute-sanitizer and ncu are there."""
+
+import planted_kernels as planted
+import pytest
+
+from fashion_infer.errors import DeviceError
+from fashion_infer.explain import gpu
+from fashion_infer.kernel_files import formats
+from fashion_infer.profiling import counters
+
+
+def needs(tool):
+    try:
+        tool()
+    except DeviceError as error:
+        pytest.skip(str(error))
+
+
+def test_wrong_kernels_are_explained_by_their_line(tmp_path):
+    needs(gpu.find_sanitizer)
+    named = 0
+    for name, (_, text) in planted.WRONG.items():
+        path = tmp_path / f"{name}.cu"
+        path.write_text(text)
+        found = gpu.wrong(formats.recognise(path), [planted.Case(name)], 60)
+        named += bool(found) and found[0].line in planted.marked(text)
+    assert named >= 9
+
+
+def test_slow_kernels_are_explained_by_their_plant(tmp_path):
+    needs(counters.find)
+    named = 0
+    for name, ((images, channels, side, filters, taps), text) in planted.SLOW.items():
+        path = tmp_path / f"{name}.cu"
+        path.write_text(text)
+        found = gpu.slow(formats.recognise(path), [(images, channels, side, side, filters, taps)], 60)
+        named += bool(found) and found[0].code in planted.SAME.get(name, {name})
+    assert named >= 11

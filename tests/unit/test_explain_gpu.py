@@ -1,0 +1,207 @@
+"""What the tools say of a GPU kernel, as text and JSON of their shape: no GPU is needed."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from fashion_infer.explain import gpu, hardware, sanitizer
+from fashion_infer.explain.hardware import Layer
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "gpu"))
+import planted_kernels as planted
+
+MEMCHECK = """========= COMPUTE-SANITIZER
+========= Invalid __global__ read of size {size} bytes
+=========     at forward(const float *, float *)+0x2a0 in {file}:{line}
+=========     by thread (3,0,0) in block (7,0,0)
+=========     {why}
+=========     Saved host backtrace up to driver entry point at kernel launch time
+=========         Host Frame: conv_forward in {file}:40 [0x1234] in plugin.so
+=========
+========= ERROR SUMMARY: 1 error
+"""
+PAST = "Access at 0x7f2c00000510 is out of bounds"
+RACECHECK = """========= Error: Race reported between Write access at forward(const float *)+0x3b0 in {file}:{first}
+=========     and Read access at forward(const float *)+0x4f0 in {file}:{second} [8192 hazards]
+=========
+========= RACECHECK SUMMARY: 1 hazard displayed (1 error, 0 warnings)
+"""
+SYNCCHECK = """========= Barrier error detected. Divergent thread(s) in block.
+=========     at forward(const float *)+0x100 in {file}:{line}
+=========     by thread (14,0,0) in block (0,0,0)
+=========
+"""
+INITCHECK = """========= Uninitialized __global__ memory read of size 4 bytes
+=========     at forward(const float *)+0x5c0 in {file}:{line}
+=========     by thread (0,0,0) in block (0,0,0)
+=========
+"""
+LAUNCH = """========= Program hit cudaErrorInvalidConfiguration (error 9) due to "invalid configuration argument" on CUDA API \
+call to cudaLaunchKernel_ptsz.
+=========     Saved host backtrace up to driver entry point at error
+=========         Host Frame: conv_forward [0x9c1f] in plugin.so
+=========
+"""
+
+
+def lines(name, folder):
+    path = folder / "new-forward.cu"
+    path.write_text(planted.WRONG[name][1])
+    return path, sorted(planted.marked(path.read_text()))
+
+
+@pytest.mark.parametrize(
+    "name, tool, text, why",
+    [
+        ("missing_barrier", "racecheck", RACECHECK, ""),
+        ("out_of_bounds_read", "memcheck", MEMCHECK, PAST),
+        ("misaligned_access", "memcheck", MEMCHECK, "Address 0x7f2c00000504 is misaligned"),
+        ("divergent_barrier", "synccheck", SYNCCHECK, ""),
+        ("wrong_launch", "memcheck", LAUNCH, ""),
+    ],
+)
+def test_a_report_becomes_the_line(name, tool, text, why, tmp_path):
+    path, marked = lines(name, tmp_path)
+    said = text.format(file=path.name, line=marked[0], first=marked[0], second=marked[0] + 5, size=4, why=why)
+    (found,) = sanitizer.findings(sanitizer.reports(said, tool), path)
+    assert found.code == name and found.line == marked[0]
+    assert found.source == path.read_text().splitlines()[marked[0] - 1].strip()
+    assert found.share is None and found.evidence["said"]
+
+
+def test_reports_of_other_files_are_left_out(tmp_path):
+    path, _ = lines("out_of_bounds_read", tmp_path)
+    said = MEMCHECK.format(file="device.cuh", line=3, size=4, why=PAST)
+    assert sanitizer.reports(said, "memcheck") and not sanitizer.findings(sanitizer.reports(said, "memcheck"), path)
+
+
+def test_an_xml_report_says_the_same(tmp_path):
+    path, marked = lines("out_of_bounds_read", tmp_path)
+    said = (
+        "<ComputeSanitizerOutput><record><kind>Invalid</kind><what>Invalid __global__ read of size 4 bytes</what>"
+        f"<where><func>forward</func><file>/a/{path.name}</file><line>{marked[0]}</line></where></record>"
+        "</ComputeSanitizerOutput>"
+    )
+    (found,) = sanitizer.findings(sanitizer.reports(said, "memcheck"), path)
+    assert (found.code, found.line) == ("out_of_bounds_read", marked[0])
+
+
+@pytest.mark.parametrize("name, verdict", [("race_on_output", "race"), ("stale_output", "accumulates")])
+def test_the_verdict_names_the_store_where_no_tool_has_a_line(name, verdict, tmp_path):
+    path, marked = lines(name, tmp_path)
+    (found,) = gpu.by_verdict(path, [verdict])
+    assert (found.code, [found.line]) == (name, marked)
+
+
+def test_a_correct_verdict_names_nothing(tmp_path):
+    path, _ = lines("race_on_output", tmp_path)
+    assert gpu.by_verdict(path, [""]) == []
+
+
+LAYER = Layer(100, 1, 28, 50, 5)
+
+
+def kernel(rows, grid=5000, block=1024, **metrics):
+    """A kernel of ncu's tables; a row is (line, instruction, warps' executions, further metrics)."""
+    made = [
+        {"pc": number, "file": "/a/conv.cu", "line": line, "sass": sass, "inst_executed": count,
+         "thread_inst_executed": 32 * count, **more}
+        for number, (line, sass, count, more) in enumerate(rows)
+    ]  # fmt: skip
+    known = {"gpu__time_duration.sum": 1e6, "launch__grid_size": grid, "launch__block_size": block,
+             "device__attribute_multiprocessor_count": 132, **metrics}  # fmt: skip
+    return {"kernels": [{"name": "forward", "metrics": known, "rules": [], "instructions": made}]}
+
+
+def codes(tables, tmp_path, layer=LAYER):
+    path = tmp_path / "conv.cu"
+    path.write_text("// a line\n" * 40)
+    return [finding.code for finding in hardware.findings(tables, path, layer)]
+
+
+WARPS = LAYER.products // 32
+
+
+@pytest.mark.parametrize(
+    "code, rows, more",
+    [
+        ("sum_in_global_memory", [(5, "LDG.E R1", 3 * WARPS, {}), (5, "FFMA R1", WARPS, {}), (5, "STG.E", WARPS, {})], {}),
+        ("no_reuse", [(5, "@P0 LDG.E R1", 2 * WARPS, {}), (5, "FFMA R1", WARPS, {})], {}),
+        (
+            "uncoalesced_reads",
+            [(5, "LDG.E R1", WARPS, {"memory_l2_theoretical_sectors_global": 32 * WARPS,
+                                     "memory_l2_theoretical_sectors_global_ideal": 4 * WARPS}),
+             (6, "FFMA R1", WARPS, {})],
+            {},
+        ),
+        (
+            "bank_conflicts",
+            [(5, "LDS R1", WARPS, {"memory_l1_wavefronts_shared": 32 * WARPS, "memory_l1_wavefronts_shared_ideal": WARPS}),
+             (6, "FFMA R1", WARPS, {}), (7, "BRA", WARPS, {"smsp__pcsamp_warps_issue_stalled_mio_throttle": 9})],
+            {},
+        ),
+        ("spills", [(5, "LDL R1", WARPS, {}), (6, "FFMA R1", 2 * WARPS, {})], {}),
+        ("integer_division", [(5, "MUFU.RCP R1", WARPS, {}), (6, "FFMA R1", WARPS, {}), (6, "IMAD", 18 * WARPS, {})], {}),
+        ("small_grid", [(6, "FFMA R1", WARPS, {})], {"grid": 16, "block": 256}),
+        ("idle_threads", [(6, "FFMA R1", WARPS, {})], {"grid": 5000, "block": 4096}),
+        ("atomics", [(6, "RED.E.ADD.F32", WARPS, {}), (6, "FFMA R1", WARPS, {})], {}),
+        ("tail", [(6, "LDS R1", WARPS // 8, {}), (6, "FFMA R1", WARPS, {})],
+         {"grid": 300, "block": 256, "launch__waves_per_multiprocessor": 1.1}),
+    ],
+)  # fmt: skip
+def test_counts_become_the_finding(code, rows, more, tmp_path):
+    assert codes(kernel(rows, **{"grid": 2000, "block": 256, **more}), tmp_path)[0] == code
+
+
+def test_a_finding_has_its_evidence_and_the_step_that_mends_it(tmp_path):
+    path = tmp_path / "conv.cu"
+    path.write_text("// a line\n" * 40)
+    rows = [(5, "LDG.E R1", 2 * WARPS, {}), (6, "FFMA R1", WARPS, {})]
+    gains = gpu.gains_of(LAYER)
+    found = hardware.findings(kernel(rows, grid=2000), path, LAYER, gains)
+    assert all(one.evidence and 0 <= one.share < 1 for one in found)
+    (no_reuse,) = [one for one in found if one.code == "no_reuse"]
+    assert (no_reuse.line, no_reuse.step, no_reuse.gain) == (5, "shared-tile", gains["shared-tile"])
+
+
+def test_gains_are_ratios_of_the_page():
+    page = json.loads((Path(__file__).resolve().parents[2] / "docs" / "kernels.json").read_text())
+    (rows,) = [case["rows"] for case in page["cases"] if case["edition"] == "fa2017"]
+    times = {row["name"]: row["median_ms"] for row in rows}
+    assert gpu.gains_of(LAYER)["register-accumulate"] == times["global-accumulate"] / times["register-accumulate"]
+
+
+def test_time_outside_of_the_kernels_names_the_call(tmp_path):
+    path = tmp_path / "conv.cu"
+    path.write_text(planted.SLOW["allocation_in_call"][1])
+    records = [{"kind": "kernel", "ns": 1e5}, {"kind": "call", "name": "cudaMalloc", "ns": 8e5}]
+    found = hardware.outside({"seconds": [1e-3], "records": records}, 0, path)
+    assert found[0].code == "allocation_in_call" and "cudaMalloc" in found[0].source
+    assert hardware.outside({"seconds": [1e-3], "records": [{"kind": "kernel", "ns": 9e5}]}, 0, path) == []
+
+
+def test_registers_and_spills_of_the_assembler():
+    said = """ptxas info    : Compiling entry function '_Z7forwardPKf' for 'sm_90a'
+ptxas info    : Function properties for _Z7forwardPKf
+    8 bytes stack frame, 24 bytes spill stores, 32 bytes spill loads
+ptxas info    : Used 32 registers, used 1 barriers, 1332 bytes smem, 400 bytes cmem[0]
+"""
+    assert gpu.used(said) == [{"kernel": "_Z7forwardPKf", "registers": 32, "spills": 56, "stack": 8, "shared": 1332}]
+
+
+def test_the_hot_loop_stands_beside_its_lines(tmp_path):
+    path = tmp_path / "conv.cu"
+    path.write_text("int a;\nsum += x * k;\nint b;\n")
+    text = """\t//## File "/a/conv.cu", line 1
+        /*0000*/                   MOV R1, c[0x0][0x28] ;
+.L_x_0:
+\t//## File "/a/conv.cu", line 2
+        /*0010*/                   FFMA R4, R2, R3, R4 ;
+        /*0020*/               @P0 BRA `(.L_x_0) ;
+\t//## File "/a/conv.cu", line 3
+        /*0030*/                   EXIT ;
+"""
+    assert gpu.beside_source(text, path).splitlines()[0] == "conv.cu:2: sum += x * k;"
+    assert [row.split()[0] for row in gpu.beside_source(text, path).splitlines()[1:]] == ["FFMA", "@P0"]
