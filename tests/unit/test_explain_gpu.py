@@ -1,3 +1,4 @@
+# ruff: noqa: E501
 """What the tools say of a GPU kernel, as text and JSON of their shape: no GPU is needed."""
 
 import json
