@@ -181,6 +181,8 @@ def _ran(command: Sequence[str], seconds: float) -> str:
 
 def _layer(case: Any, images: Optional[int]) -> Layer:
     """A layer of a trial, a size of 6 numbers, or a shape of 4; with another number of images where one is named."""
+    if isinstance(case, Layer):
+        return case
     numbers = tuple(getattr(case, "shape", case))
     if len(numbers) == 6:  # images, channels, height, width, filters, taps
         batch, channels, side, _, filters, taps = numbers
