@@ -1,11 +1,13 @@
 """Why a kernel for the GPU is wrong or slow: compute-sanitizer, ncu, CUPTI and the compiler, on calls in a process."""
 
 import concurrent.futures
+import contextlib
 import glob
 import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -17,7 +19,7 @@ from ..errors import DeviceError
 from ..kernel_files import build, loading, neighbours
 from ..kernel_files.formats import KernelFile
 from ..profiling import counters
-from ..system import child_process, compilers, resources
+from ..system import compilers, resources
 from . import hardware, sanitizer
 from .findings import Finding
 from .hardware import Layer
@@ -27,6 +29,7 @@ NO_SANITIZER = (
     "have compute-sanitizer on the PATH"
 )
 _IMAGES = 1000  # of a call that is profiled, where the caller names no number
+_TOOL = 25  # seconds of a tool at most: a barrier that is not reached by all may wait for ever
 _FEW = 2  # images of a call under a sanitizer
 # Whose reason needs the number of images that showed it.
 _MANY = ("images_from", "fixed_batch", "not_all_written")
@@ -65,7 +68,7 @@ def wrong(
     def one(job: Tuple[Any, str]) -> str:
         case, name = job
         layer = _layer(case, None if getattr(case, "code", "") in _MANY else _FEW)
-        return _ran([*_sanitizer_command(tool, name), *_call(library, layer, 2)], end - time.monotonic())
+        return _ran([*_sanitizer_command(tool, name), *_call(library, layer, 2)], min(_TOOL, end - time.monotonic()))
 
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
         for number, ((_, name), said) in enumerate(zip(jobs, pool.map(one, jobs))):
@@ -168,15 +171,25 @@ def _ran(command: Sequence[str], seconds: float) -> str:
     """What a program printed; of one that was stopped, what it had printed by then."""
     if seconds <= 1:
         return ""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(part for part in sys.path if part)}
     try:
-        done = child_process.run(command, seconds)
-    except subprocess.TimeoutExpired as error:
-        parts = [part.decode(errors="replace") if isinstance(part, bytes) else part or "" for part in
-                 (error.stdout, error.stderr)]  # fmt: skip
-        return "\n".join(parts)
+        run = subprocess.Popen(
+            list(command), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            errors="replace", env=environment, start_new_session=True,
+        )  # fmt: skip
     except OSError as error:
         return str(error)
-    return done.stdout + "\n" + done.stderr
+    try:
+        return run.communicate(timeout=seconds)[0]
+    except subprocess.TimeoutExpired:
+        # The tool's child, too: a kernel that waits at a barrier for ever would keep the GPU.
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(run.pid, signal.SIGKILL)
+        return run.communicate()[0]
+    except BaseException:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(run.pid, signal.SIGKILL)
+        raise
 
 
 def _layer(case: Any, images: Optional[int]) -> Layer:
