@@ -12,6 +12,8 @@ from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Seq
 from .findings import Finding
 
 WARP = 32
+_RESTAGED = 0.45  # of a kernel that stages each image for each filter: what step 5 of the ladder gained
+_LOOPS = 0.5  # of the instructions around a product: they run beside others, and no step gained more by unrolling
 _DIVISION = 18  # instructions of a 32-bit integer division, whose reciprocal is one of them
 REMEDIES: Dict[str, Tuple[str, str]] = {  # code: remedy, step of the ladder
     "sum_in_global_memory": ("add up in a register and store once", "register-accumulate"),
@@ -181,6 +183,10 @@ def _of_kernel(found: _Found, m: Mapping[str, float], code: Instructions, layer:
                       f"{4 * stores:,.0f} bytes are stored for {4 * layer.outputs:,} bytes of output",
                       code.line(writes, _executed), stores=stores, outputs=layer.outputs, rules=said)  # fmt: skip
 
+    elif stores > 4 * layer.input_bytes / 4 and not code.of(r"(FFMA|HMMA)"):
+        found.add("unrolled_in_memory", 0.99, f"{stores:,.0f} stores and no product: the input is written out as a matrix",
+                  code.line(writes, _executed), stores=stores, outputs=layer.outputs, rules=said)  # fmt: skip
+
     adds = code.of(r"(RED|ATOM(?!S))")
     if code.threads(adds) > 0.5 * layer.outputs:
         share = max(0.5, code.samples(adds) / stalled)
@@ -223,17 +229,18 @@ def _of_kernel(found: _Found, m: Mapping[str, float], code: Instructions, layer:
         if f"launch__occupancy_limit_{name}" in m
     ]  # fmt: skip
     warps = m.get("sm__warps_active.avg.pct_of_peak_sustained_active", 100.0)
-    if registers > 96 and limit is not None and others and limit < min(others) and warps < 35:
-        found.add("too_many_registers", 0.75 * (1 - warps / 100) * max(waiting, 0.7),
+    if registers > 96 and limit is not None and others and limit <= min(others) and warps < 35:
+        found.add("too_many_registers", 0.9 * (1 - warps / 100) * max(waiting, 0.7),
                   f"{registers:.0f} registers a thread leave room for {limit:.0f} blocks a multiprocessor: "
                   f"{warps:.0f}% of its warps", None, registers=registers, blocks=limit, warps=warps)  # fmt: skip
 
     quotients = code.of(r"MUFU\.RCP")
     dividing = _DIVISION * code.warps(quotients) / all_warps
-    if dividing > 0.25:
+    if dividing > 0.2 or code.warps(quotients) > 0.3 * products:
         line = code.line(quotients, _executed)
-        found.add("integer_division", min(0.95, dividing),
-                  f"about {min(1.0, dividing):.0%} of the instructions are divisions and remainders", line,
+        # A remainder takes some twenty instructions, which mostly wait for one another.
+        found.add("integer_division", min(0.95, max(dividing, 0.55)),
+                  f"{code.warps(quotients) / products:.1f} divisions or remainders a multiply-add", line,
                   divisions=code.warps(quotients), instructions=all_warps)  # fmt: skip
 
     _reuse(found, code, layer, all_warps, products, tensor, waiting)
@@ -255,7 +262,10 @@ def _reuse(found: _Found, code: Instructions, layer: Layer, all_warps: float, pr
     elif read > 3 * floats and code.warps(tiles):
         staging = code.samples(reads) + code.samples(code.of(r"(STS|BAR)"))
         share = max(staging / (code.samples() or 1.0), code.warps(reads) / all_warps * 4)
-        found.add("restaged_input", min(0.8, share + 0.15),
+        if any(one.code == "uncoalesced_reads" for one in found.all):
+            share /= 2  # the same reads
+        # Each further time costs barriers and a block's start, which no sample of these instructions shows.
+        found.add("restaged_input", min(0.8, max(share + 0.15, _RESTAGED if read > 8 * floats else 0.0)),
                   f"{read / floats:.0f} times the image and weights are read from global memory",
                   code.line(reads, _executed), reads=read, needed=floats)  # fmt: skip
     if tensor:
@@ -266,7 +276,7 @@ def _reuse(found: _Found, code: Instructions, layer: Layer, all_warps: float, pr
     per_shared = code.warps(tiles) / products
     loops = code.warps(code.of(r"(BRA|ISETP)")) / products
     if loops > 0.3 and other > 0.1:
-        found.add("loop_overhead", min(0.7, other),
+        found.add("loop_overhead", _LOOPS * min(0.7, other),
                   f"{other:.0%} of the instructions are loop counters, branches and addresses", hot,
                   other=other, branches=loops)  # fmt: skip
     elif other > 0.35:
@@ -279,7 +289,7 @@ def _reuse(found: _Found, code: Instructions, layer: Layer, all_warps: float, pr
         found.add("weights_in_shared", min(0.5, per_shared / (per_shared + 1)),
                   f"{per_shared:.1f} reads of shared memory a multiply-add, of weights that all threads share",
                   code.line(tiles, _executed), reads=per_shared)  # fmt: skip
-    elif per_shared > 0.2 or per_product > 0.2:
+    elif per_shared > 0.2 or (per_product > 0.2 and not any(one.code == "no_reuse" for one in found.all)):
         reads_each = max(per_shared, per_product)
         found.add("reads_per_product", min(0.5, reads_each / (reads_each + 1)),
                   f"{reads_each:.2f} reads a multiply-add", code.line([*tiles, *reads], _executed),
@@ -297,7 +307,7 @@ def _launch(found: _Found, m: Mapping[str, float], layer: Layer) -> None:
     launch = next((number for number, line in enumerate(found.lines, 1) if "<<<" in line), None)
     idle = 1 - layer.outputs / (blocks * threads) if blocks * threads else 0.0
     efficiency = m.get("smsp__thread_inst_executed_per_inst_executed.ratio", float(WARP)) / WARP
-    if idle > 0.2:
+    if idle > 0.2 and efficiency < 0.99:  # threads that are idle by whole warps cost nothing
         found.add("idle_threads", 0.3 + idle / 2,
                   f"{blocks:,.0f} blocks of {threads:,.0f} threads for {layer.outputs:,} outputs: "
                   f"{idle:.0%} of the threads compute nothing", launch, threads=blocks * threads,
