@@ -1,11 +1,11 @@
-"""What is said of a kernel: a line, what it costs, and what mends it."""
+"""What is said of a kernel: a line, what it costs, and the remedy."""
 
-from dataclasses import dataclass
-from typing import Any, Mapping, Optional
+from dataclasses import asdict, dataclass
+from typing import Any, Dict, Mapping, Optional
 
 
 @dataclass(frozen=True)
-class Finding:
+class KernelFinding:
     """One reason why a kernel is wrong or slow."""
 
     code: str  # a stable identifier, as in "missing_barrier"
@@ -15,6 +15,10 @@ class Finding:
     source: Optional[str]  # the line's text
     share: Optional[float]  # estimated fraction of the kernel's time that it costs; None when it makes it wrong
     remedy: str
-    step: Optional[str]  # of the ladder, as docs/kernels.json names it
+    step: Optional[str]  # of the ladder, as docs/kernels.json names it; on the CPU one of our kernels
     gain: Optional[float]  # times faster than the step before, by docs/kernels.json
     evidence: Mapping[str, Any]
+
+    def as_dict(self) -> Dict[str, Any]:
+        """For JSON."""
+        return asdict(self)

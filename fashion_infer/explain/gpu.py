@@ -21,7 +21,7 @@ from ..kernel_files.formats import KernelFile
 from ..profiling import counters
 from ..system import compilers, resources
 from . import hardware, sanitizer
-from .findings import Finding
+from .findings import KernelFinding
 from .hardware import Layer
 
 NO_SANITIZER = (
@@ -38,7 +38,7 @@ _STORE = r"\b(?:{names})\s*(?:\[[^;]*\]|\([^;]*?\))\s*(?P<how>\+?=)(?!=)"
 
 def wrong(
     file: KernelFile, cases: Sequence[Any], seconds: float, arch: Optional[str] = None, keep: Optional[Path] = None
-) -> List[Finding]:
+) -> List[KernelFinding]:
     """The lines that make a kernel wrong, by compute-sanitizer's four tools over few images of the layers.
 
     Parameters
@@ -80,7 +80,7 @@ def wrong(
     return made or by_verdict(file.path, codes)
 
 
-def by_verdict(path: Path, codes: Sequence[str]) -> List[Finding]:
+def by_verdict(path: Path, codes: Sequence[str]) -> List[KernelFinding]:
     """What the judge's verdict says together with the line that stores the output, where no tool found a line."""
     text = path.read_text(errors="replace")
     lines = text.splitlines()
@@ -106,8 +106,20 @@ def by_verdict(path: Path, codes: Sequence[str]) -> List[Finding]:
             continue
         name, what, line, remedy = found
         evidence = {"verdict": code, "stores": stores}
-        return [Finding(name, f"{path.name}:{line} {what}", str(path), line, lines[line - 1].strip(), None, remedy,
-                        None, None, evidence)]  # fmt: skip
+        return [
+            KernelFinding(
+                name,
+                f"{path.name}:{line} {what}",
+                str(path),
+                line,
+                lines[line - 1].strip(),
+                None,
+                remedy,
+                None,
+                None,
+                evidence,
+            )
+        ]
     return []
 
 
@@ -174,9 +186,15 @@ def _ran(command: Sequence[str], seconds: float) -> str:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(part for part in sys.path if part)}
     try:
         run = subprocess.Popen(
-            list(command), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-            errors="replace", env=environment, start_new_session=True,
-        )  # fmt: skip
+            list(command),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            env=environment,
+            start_new_session=True,
+        )
     except OSError as error:
         return str(error)
     try:
@@ -210,7 +228,7 @@ class Slow:
     def __init__(self, raw: Mapping[str, Any]):
         self.raw = raw
 
-    def findings(self, path: Path, host_memory: bool = False) -> List[Finding]:
+    def findings(self, path: Path, host_memory: bool = False) -> List[KernelFinding]:
         """Findings of the layer, largest share first."""
         layer = Layer(*self.raw["layer"])
         gains = gains_of(layer)
@@ -224,9 +242,13 @@ class Slow:
 
 
 def measure(
-    file: KernelFile, layer: Any, seconds: float, profiler: bool = True, arch: Optional[str] = None,
+    file: KernelFile,
+    layer: Any,
+    seconds: float,
+    profiler: bool = True,
+    arch: Optional[str] = None,
     say: Callable[[str], None] = lambda line: None,
-) -> Slow:  # fmt: skip
+) -> Slow:
     """Call a kernel on a layer: alone, and with `profiler` under ncu.
 
     Parameters
@@ -266,14 +288,18 @@ def measure(
 
 
 def slow(
-    file: KernelFile, layers: Sequence[Any], seconds: float, profiler: bool = True, arch: Optional[str] = None,
+    file: KernelFile,
+    layers: Sequence[Any],
+    seconds: float,
+    profiler: bool = True,
+    arch: Optional[str] = None,
     say: Callable[[str], None] = lambda line: None,
-) -> List[Finding]:  # fmt: skip
+) -> List[KernelFinding]:
     """What holds a correct kernel back, largest share first; parameters and errors are those of `measure`.
 
     Of a code that several layers show, the finding with the largest share is kept.
     """
-    found: Dict[str, Finding] = {}
+    found: Dict[str, KernelFinding] = {}
     for number, layer in enumerate(layers):
         part = seconds / len(layers)
         measured = measure(file, layer, part, profiler, arch, say if number == 0 else lambda line: None)
@@ -299,8 +325,23 @@ def _profiled(call: Sequence[str], end: float) -> Dict[str, Any]:
     ncu = counters.find()
     with tempfile.TemporaryDirectory(prefix="fashion-infer-") as folder:
         report = Path(folder) / "report.ncu-rep"
-        command = [ncu, "--set", "full", "--import-source", "yes", "--clock-control", "none",
-                   "--target-processes", "all", "--launch-count", "12", "-f", "-o", str(report), *call]  # fmt: skip
+        command = [
+            ncu,
+            "--set",
+            "full",
+            "--import-source",
+            "yes",
+            "--clock-control",
+            "none",
+            "--target-processes",
+            "all",
+            "--launch-count",
+            "12",
+            "-f",
+            "-o",
+            str(report),
+            *call,
+        ]
         said = _ran(command, end - time.monotonic())
         if "ERR_NVGPUCTRPERM" in said:
             raise DeviceError(counters.FORBIDDEN)
@@ -334,9 +375,11 @@ def _of_records(raw: Mapping[str, Any]) -> Dict[str, Any]:
     for record in raw.get("call", {}).get("records", []):
         if record["kind"] == "kernel":
             grid, block = ([side or 1 for side in record[name]] for name in ("grid", "block"))
-            metrics = {"gpu__time_duration.sum": record["ns"],
-                       "launch__grid_size": grid[0] * grid[1] * grid[2],
-                       "launch__block_size": block[0] * block[1] * block[2]}  # fmt: skip
+            metrics = {
+                "gpu__time_duration.sum": record["ns"],
+                "launch__grid_size": grid[0] * grid[1] * grid[2],
+                "launch__block_size": block[0] * block[1] * block[2],
+            }
             if record.get("registers_per_thread"):
                 metrics["launch__registers_per_thread"] = record["registers_per_thread"]
             kernels.append({"name": record["name"], "metrics": metrics, "rules": [], "instructions": []})
@@ -375,7 +418,7 @@ def used(said: str) -> List[Dict[str, Any]]:
     return [kernel for kernel in kernels if "fops_adapter" not in kernel["kernel"]]
 
 
-def _of_compiler(kernels: Sequence[Mapping[str, Any]], path: Path, gains: Mapping[str, float]) -> List[Finding]:
+def _of_compiler(kernels: Sequence[Mapping[str, Any]], path: Path, gains: Mapping[str, float]) -> List[KernelFinding]:
     found = []
     for kernel in kernels:
         if kernel["spills"] or kernel["stack"] > 64:
@@ -387,7 +430,9 @@ def _of_compiler(kernels: Sequence[Mapping[str, Any]], path: Path, gains: Mappin
         else:
             continue
         remedy, step = hardware.REMEDIES[code]
-        found.append(Finding(code, what, None, None, None, share, remedy, step or None, gains.get(step), dict(kernel)))
+        found.append(
+            KernelFinding(code, what, None, None, None, share, remedy, step or None, gains.get(step), dict(kernel))
+        )
     return found
 
 

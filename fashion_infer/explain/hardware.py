@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
-from .findings import Finding
+from .findings import KernelFinding
 
 WARP = 32
 _RESTAGED = 0.45  # of a kernel that stages each image for each filter: what step 5 of the ladder gained
@@ -122,25 +122,35 @@ class _Found:
     def __init__(self, path: Path, kernel: str, gains: Mapping[str, float]):
         self.path, self.kernel, self.gains = path, kernel, gains
         self.lines = path.read_text(errors="replace").splitlines()
-        self.all: List[Finding] = []
+        self.all: List[KernelFinding] = []
 
     def add(self, code: str, share: float, what: str, line: Optional[int], **evidence: Any) -> None:
         remedy, step = REMEDIES[code]
         source = self.lines[line - 1].strip() if line and line <= len(self.lines) else None
         evidence["kernel"] = self.kernel
         self.all.append(
-            Finding(code, what, str(self.path) if line else None, line, source, max(0.0, min(0.99, share)), remedy,
-                    step or None, self.gains.get(step), evidence)
-        )  # fmt: skip
+            KernelFinding(
+                code,
+                what,
+                str(self.path) if line else None,
+                line,
+                source,
+                max(0.0, min(0.99, share)),
+                remedy,
+                step or None,
+                self.gains.get(step),
+                evidence,
+            )
+        )
 
 
 def findings(
     tables: Mapping[str, Any], path: Path, layer: Layer, gains: Optional[Mapping[str, float]] = None
-) -> List[Finding]:
+) -> List[KernelFinding]:
     """What ncu's tables (`ncu_tables`) say of the kernels of one call, largest share of the call first."""
     kernels = [kernel for kernel in tables["kernels"] if kernel["metrics"].get("gpu__time_duration.sum")]
     whole = sum(kernel["metrics"]["gpu__time_duration.sum"] for kernel in kernels) or 1.0
-    found: List[Finding] = []
+    found: List[KernelFinding] = []
     for kernel in kernels:
         weight = kernel["metrics"]["gpu__time_duration.sum"] / whole
         if weight < 0.05:
@@ -148,14 +158,14 @@ def findings(
         one = _Found(path, kernel["name"], gains or {})
         _of_kernel(one, kernel["metrics"], Instructions(kernel["instructions"], path), layer, kernel.get("rules", ()))
         found += [_scaled(finding, weight) for finding in one.all]
-    best: Dict[str, Finding] = {}
+    best: Dict[str, KernelFinding] = {}
     for finding in sorted(found, key=lambda one: -(one.share or 0.0)):
         best.setdefault(finding.code, finding)
     return list(best.values())
 
 
-def _scaled(finding: Finding, weight: float) -> Finding:
-    return Finding(**{**finding.__dict__, "share": (finding.share or 0.0) * weight})
+def _scaled(finding: KernelFinding, weight: float) -> KernelFinding:
+    return KernelFinding(**{**finding.__dict__, "share": (finding.share or 0.0) * weight})
 
 
 def _of_kernel(found: _Found, m: Mapping[str, float], code: Instructions, layer: Layer, rules: Sequence[Any]) -> None:
@@ -175,24 +185,48 @@ def _of_kernel(found: _Found, m: Mapping[str, float], code: Instructions, layer:
     stores = code.threads(writes)
     if stores > 4 * layer.outputs and layer.products >= 8 * layer.outputs:
         if code.threads(reads) > 2 * stores:
-            found.add("sum_in_global_memory", 0.9 * (1 - layer.outputs / stores),
-                      f"{stores:,.0f} stores for {layer.outputs:,} outputs: the sum is kept in global memory",
-                      code.line(writes, _executed), stores=stores, outputs=layer.outputs, rules=said)  # fmt: skip
+            found.add(
+                "sum_in_global_memory",
+                0.9 * (1 - layer.outputs / stores),
+                f"{stores:,.0f} stores for {layer.outputs:,} outputs: the sum is kept in global memory",
+                code.line(writes, _executed),
+                stores=stores,
+                outputs=layer.outputs,
+                rules=said,
+            )
         elif stores > 1.5 * layer.images * layer.channels * layer.side**2:
-            found.add("unrolled_in_memory", 0.85,
-                      f"{4 * stores:,.0f} bytes are stored for {4 * layer.outputs:,} bytes of output",
-                      code.line(writes, _executed), stores=stores, outputs=layer.outputs, rules=said)  # fmt: skip
+            found.add(
+                "unrolled_in_memory",
+                0.85,
+                f"{4 * stores:,.0f} bytes are stored for {4 * layer.outputs:,} bytes of output",
+                code.line(writes, _executed),
+                stores=stores,
+                outputs=layer.outputs,
+                rules=said,
+            )
 
     elif stores > 4 * layer.input_bytes / 4 and not code.of(r"(FFMA|HMMA)"):
-        found.add("unrolled_in_memory", 0.99, f"{stores:,.0f} stores and no product: the input is written out as a matrix",
-                  code.line(writes, _executed), stores=stores, outputs=layer.outputs, rules=said)  # fmt: skip
+        found.add(
+            "unrolled_in_memory",
+            0.99,
+            f"{stores:,.0f} stores and no product: the input is written out as a matrix",
+            code.line(writes, _executed),
+            stores=stores,
+            outputs=layer.outputs,
+            rules=said,
+        )
 
     adds = code.of(r"(RED|ATOM(?!S))")
     if code.threads(adds) > 0.5 * layer.outputs:
         share = max(0.5, code.samples(adds) / stalled)
-        found.add("atomics", 0.3 + 0.7 * share,
-                  f"{code.threads(adds):,.0f} atomic additions for {layer.outputs:,} outputs",
-                  code.line(adds, _executed), additions=code.threads(adds), outputs=layer.outputs)  # fmt: skip
+        found.add(
+            "atomics",
+            0.3 + 0.7 * share,
+            f"{code.threads(adds):,.0f} atomic additions for {layer.outputs:,} outputs",
+            code.line(adds, _executed),
+            additions=code.threads(adds),
+            outputs=layer.outputs,
+        )
 
     # Sectors that a warp's access touches beside those that its bytes fill.
     moved = code.total([*reads, *writes], "memory_l2_theoretical_sectors_global") or 1.0
@@ -200,54 +234,97 @@ def _of_kernel(found: _Found, m: Mapping[str, float], code: Instructions, layer:
         sectors = code.total(rows, "memory_l2_theoretical_sectors_global")
         excess = sectors - code.total(rows, "memory_l2_theoretical_sectors_global_ideal")
         if sectors and excess > 0.5 * sectors and excess > 0.2 * moved:
-            line = code.line(rows, lambda row: row.get("memory_l2_theoretical_sectors_global", 0.0)
-                             - row.get("memory_l2_theoretical_sectors_global_ideal", 0.0))  # fmt: skip
-            found.add(what, (excess / moved) * max(waiting, 0.6),
-                      f"{excess / sectors:.0%} of the 32-byte sectors that it {verb} hold nothing that the warp needs",
-                      line, sectors=sectors, excess=excess, waiting=waiting, rules=said)  # fmt: skip
+            line = code.line(
+                rows,
+                lambda row: (
+                    row.get("memory_l2_theoretical_sectors_global", 0.0)
+                    - row.get("memory_l2_theoretical_sectors_global_ideal", 0.0)
+                ),
+            )
+            found.add(
+                what,
+                (excess / moved) * max(waiting, 0.6),
+                f"{excess / sectors:.0%} of the 32-byte sectors that it {verb} hold nothing that the warp needs",
+                line,
+                sectors=sectors,
+                excess=excess,
+                waiting=waiting,
+                rules=said,
+            )
 
     in_shared = [*code.of(r"LDS"), *code.of(r"STS")]
     wavefronts = code.total(in_shared, "memory_l1_wavefronts_shared")
     excess = wavefronts - code.total(in_shared, "memory_l1_wavefronts_shared_ideal")
     if wavefronts and excess > 0.4 * wavefronts:
-        line = code.line(in_shared, lambda row: row.get("memory_l1_wavefronts_shared", 0.0)
-                         - row.get("memory_l1_wavefronts_shared_ideal", 0.0))  # fmt: skip
-        found.add("bank_conflicts", excess / wavefronts * max(shared_wait, 0.5),
-                  f"{excess / wavefronts:.0%} of the passes through shared memory are bank conflicts", line,
-                  wavefronts=wavefronts, excess=excess, waiting=shared_wait, rules=said)  # fmt: skip
+        line = code.line(
+            in_shared,
+            lambda row: row.get("memory_l1_wavefronts_shared", 0.0) - row.get("memory_l1_wavefronts_shared_ideal", 0.0),
+        )
+        found.add(
+            "bank_conflicts",
+            excess / wavefronts * max(shared_wait, 0.5),
+            f"{excess / wavefronts:.0%} of the passes through shared memory are bank conflicts",
+            line,
+            wavefronts=wavefronts,
+            excess=excess,
+            waiting=shared_wait,
+            rules=said,
+        )
 
     local = [*code.of(r"LDL"), *code.of(r"STL")]
     if code.warps(local) > 0.02 * all_warps:
         share = max(code.warps(local) / all_warps * 2, code.samples(local) / stalled, 0.5)
-        found.add("spills", share,
-                  f"{code.warps(local) / all_warps:.0%} of the instructions move registers to and from memory",
-                  code.line(local, _executed), local=code.warps(local), instructions=all_warps)  # fmt: skip
+        found.add(
+            "spills",
+            share,
+            f"{code.warps(local) / all_warps:.0%} of the instructions move registers to and from memory",
+            code.line(local, _executed),
+            local=code.warps(local),
+            instructions=all_warps,
+        )
 
     registers = m.get("launch__registers_per_thread", 0.0)
-    limit, others = m.get("launch__occupancy_limit_registers"), [
-        m[f"launch__occupancy_limit_{name}"] for name in ("blocks", "shared_mem", "warps")
-        if f"launch__occupancy_limit_{name}" in m
-    ]  # fmt: skip
+    limit, others = (
+        m.get("launch__occupancy_limit_registers"),
+        [
+            m[f"launch__occupancy_limit_{name}"]
+            for name in ("blocks", "shared_mem", "warps")
+            if f"launch__occupancy_limit_{name}" in m
+        ],
+    )
     warps = m.get("sm__warps_active.avg.pct_of_peak_sustained_active", 100.0)
     if registers > 96 and limit is not None and others and limit <= min(others) and warps < 35:
-        found.add("too_many_registers", 0.9 * (1 - warps / 100) * max(waiting, 0.7),
-                  f"{registers:.0f} registers a thread leave room for {limit:.0f} blocks a multiprocessor: "
-                  f"{warps:.0f}% of its warps", None, registers=registers, blocks=limit, warps=warps)  # fmt: skip
+        found.add(
+            "too_many_registers",
+            0.9 * (1 - warps / 100) * max(waiting, 0.7),
+            f"{registers:.0f} registers a thread leave room for {limit:.0f} blocks a multiprocessor: "
+            f"{warps:.0f}% of its warps",
+            None,
+            registers=registers,
+            blocks=limit,
+            warps=warps,
+        )
 
     quotients = code.of(r"MUFU\.RCP")
     dividing = _DIVISION * code.warps(quotients) / all_warps
     if dividing > 0.2 or code.warps(quotients) > 0.3 * products:
         line = code.line(quotients, _executed)
         # A remainder takes some twenty instructions, which mostly wait for one another.
-        found.add("integer_division", min(0.95, max(dividing, 0.55)),
-                  f"{code.warps(quotients) / products:.1f} divisions or remainders a multiply-add", line,
-                  divisions=code.warps(quotients), instructions=all_warps)  # fmt: skip
+        found.add(
+            "integer_division",
+            min(0.95, max(dividing, 0.55)),
+            f"{code.warps(quotients) / products:.1f} divisions or remainders a multiply-add",
+            line,
+            divisions=code.warps(quotients),
+            instructions=all_warps,
+        )
 
     _reuse(found, code, layer, all_warps, products, tensor, waiting)
 
 
-def _reuse(found: _Found, code: Instructions, layer: Layer, all_warps: float, products: float, tensor: bool,
-           waiting: float) -> None:  # fmt: skip
+def _reuse(
+    found: _Found, code: Instructions, layer: Layer, all_warps: float, products: float, tensor: bool, waiting: float
+) -> None:
     """Reads beside products, and what else is executed for one."""
     reads = code.of(r"LDG")
     read = code.threads(reads)
@@ -256,18 +333,29 @@ def _reuse(found: _Found, code: Instructions, layer: Layer, all_warps: float, pr
     per_product = code.warps(reads) / products
     hot = code.line(code.of(r"FFMA"), _executed)
     if per_product > 0.5 and not code.warps(tiles):
-        found.add("no_reuse", min(0.8, 0.3 + 0.1 * per_product),
-                  f"{per_product:.1f} reads of global memory a multiply-add: no value is used twice",
-                  code.line(reads, _executed), reads=read, products=layer.products, needed=floats)  # fmt: skip
+        found.add(
+            "no_reuse",
+            min(0.8, 0.3 + 0.1 * per_product),
+            f"{per_product:.1f} reads of global memory a multiply-add: no value is used twice",
+            code.line(reads, _executed),
+            reads=read,
+            products=layer.products,
+            needed=floats,
+        )
     elif read > 3 * floats and code.warps(tiles):
         staging = code.samples(reads) + code.samples(code.of(r"(STS|BAR)"))
         share = max(staging / (code.samples() or 1.0), code.warps(reads) / all_warps * 4)
         if any(one.code == "uncoalesced_reads" for one in found.all):
             share /= 2  # the same reads
         # Each further time costs barriers and a block's start, which no sample of these instructions shows.
-        found.add("restaged_input", min(0.8, max(share + 0.15, _RESTAGED if read > 8 * floats else 0.0)),
-                  f"{read / floats:.0f} times the image and weights are read from global memory",
-                  code.line(reads, _executed), reads=read, needed=floats)  # fmt: skip
+        found.add(
+            "restaged_input",
+            min(0.8, max(share + 0.15, _RESTAGED if read > 8 * floats else 0.0)),
+            f"{read / floats:.0f} times the image and weights are read from global memory",
+            code.line(reads, _executed),
+            reads=read,
+            needed=floats,
+        )
     if tensor:
         return
     arithmetic = code.warps(code.of(r"(FFMA|FMUL|FADD|LDS|LDG|LDC|LDGSTS|STG|STS)"))
@@ -276,28 +364,50 @@ def _reuse(found: _Found, code: Instructions, layer: Layer, all_warps: float, pr
     per_shared = code.warps(tiles) / products
     loops = code.warps(code.of(r"(BRA|ISETP)")) / products
     if loops > 0.3 and other > 0.1:
-        found.add("loop_overhead", _LOOPS * min(0.7, other),
-                  f"{other:.0%} of the instructions are loop counters, branches and addresses", hot,
-                  other=other, branches=loops)  # fmt: skip
+        found.add(
+            "loop_overhead",
+            _LOOPS * min(0.7, other),
+            f"{other:.0%} of the instructions are loop counters, branches and addresses",
+            hot,
+            other=other,
+            branches=loops,
+        )
     elif other > 0.35:
         found.add("address_arithmetic", other, f"{other:.0%} of the instructions compute addresses", hot, other=other)
     if per_shared > 1.2:
-        found.add("two_reads_per_product", min(0.6, per_shared / (per_shared + 2)),
-                  f"{per_shared:.1f} reads of shared memory a multiply-add", code.line(tiles, _executed),
-                  reads=per_shared)  # fmt: skip
+        found.add(
+            "two_reads_per_product",
+            min(0.6, per_shared / (per_shared + 2)),
+            f"{per_shared:.1f} reads of shared memory a multiply-add",
+            code.line(tiles, _executed),
+            reads=per_shared,
+        )
     elif per_shared > 0.6:
-        found.add("weights_in_shared", min(0.5, per_shared / (per_shared + 1)),
-                  f"{per_shared:.1f} reads of shared memory a multiply-add, of weights that all threads share",
-                  code.line(tiles, _executed), reads=per_shared)  # fmt: skip
+        found.add(
+            "weights_in_shared",
+            min(0.5, per_shared / (per_shared + 1)),
+            f"{per_shared:.1f} reads of shared memory a multiply-add, of weights that all threads share",
+            code.line(tiles, _executed),
+            reads=per_shared,
+        )
     elif per_shared > 0.2 or (per_product > 0.2 and not any(one.code == "no_reuse" for one in found.all)):
         reads_each = max(per_shared, per_product)
-        found.add("reads_per_product", min(0.5, reads_each / (reads_each + 1)),
-                  f"{reads_each:.2f} reads a multiply-add", code.line([*tiles, *reads], _executed),
-                  reads=reads_each)  # fmt: skip
+        found.add(
+            "reads_per_product",
+            min(0.5, reads_each / (reads_each + 1)),
+            f"{reads_each:.2f} reads a multiply-add",
+            code.line([*tiles, *reads], _executed),
+            reads=reads_each,
+        )
     executed = code.warps(code.of(r"FFMA")) / all_warps
     if executed > 0.5:
-        found.add("float32_pipes", 0.3 * executed, f"{executed:.0%} of the instructions are multiply-adds already", hot,
-                  multiply_adds=executed)  # fmt: skip
+        found.add(
+            "float32_pipes",
+            0.3 * executed,
+            f"{executed:.0%} of the instructions are multiply-adds already",
+            hot,
+            multiply_adds=executed,
+        )
 
 
 def _launch(found: _Found, m: Mapping[str, float], layer: Layer) -> None:
@@ -308,23 +418,43 @@ def _launch(found: _Found, m: Mapping[str, float], layer: Layer) -> None:
     idle = 1 - layer.outputs / (blocks * threads) if blocks * threads else 0.0
     efficiency = m.get("smsp__thread_inst_executed_per_inst_executed.ratio", float(WARP)) / WARP
     if idle > 0.2 and efficiency < 0.99:  # threads that are idle by whole warps cost nothing
-        found.add("idle_threads", 0.3 + idle / 2,
-                  f"{blocks:,.0f} blocks of {threads:,.0f} threads for {layer.outputs:,} outputs: "
-                  f"{idle:.0%} of the threads compute nothing", launch, threads=blocks * threads,
-                  outputs=layer.outputs, lanes=efficiency)  # fmt: skip
+        found.add(
+            "idle_threads",
+            0.3 + idle / 2,
+            f"{blocks:,.0f} blocks of {threads:,.0f} threads for {layer.outputs:,} outputs: "
+            f"{idle:.0%} of the threads compute nothing",
+            launch,
+            threads=blocks * threads,
+            outputs=layer.outputs,
+            lanes=efficiency,
+        )
     elif efficiency < 0.6:
-        found.add("idle_threads", 1 - efficiency, f"{1 - efficiency:.0%} of a warp's lanes are idle on average", launch,
-                  lanes=efficiency)  # fmt: skip
+        found.add(
+            "idle_threads",
+            1 - efficiency,
+            f"{1 - efficiency:.0%} of a warp's lanes are idle on average",
+            launch,
+            lanes=efficiency,
+        )
     if sms and blocks and blocks < sms:
-        found.add("small_grid", 0.6 + 0.4 * (1 - blocks / sms),
-                  f"{blocks:,.0f} blocks leave {sms - blocks:,.0f} of {sms:,.0f} multiprocessors idle", launch,
-                  blocks=blocks, multiprocessors=sms)  # fmt: skip
+        found.add(
+            "small_grid",
+            0.6 + 0.4 * (1 - blocks / sms),
+            f"{blocks:,.0f} blocks leave {sms - blocks:,.0f} of {sms:,.0f} multiprocessors idle",
+            launch,
+            blocks=blocks,
+            multiprocessors=sms,
+        )
     waves = m.get("launch__waves_per_multiprocessor", 0.0)
     last = math.ceil(waves) - waves
     if 1 < waves < 6 and last > 0.1:
-        found.add("tail", last / math.ceil(waves),
-                  f"{waves:.2f} waves of blocks: the last one fills {1 - last:.0%} of the GPU",
-                  launch, waves=waves)  # fmt: skip
+        found.add(
+            "tail",
+            last / math.ceil(waves),
+            f"{waves:.2f} waves of blocks: the last one fills {1 - last:.0%} of the GPU",
+            launch,
+            waves=waves,
+        )
 
 
 _OUTSIDE = (
@@ -334,7 +464,7 @@ _OUTSIDE = (
 )
 
 
-def outside(call: Mapping[str, Any], kernel_ns: float, path: Path, host_memory: bool = False) -> List[Finding]:
+def outside(call: Mapping[str, Any], kernel_ns: float, path: Path, host_memory: bool = False) -> List[KernelFinding]:
     """Time of a call outside of its kernels.
 
     Parameters
@@ -368,7 +498,14 @@ def outside(call: Mapping[str, Any], kernel_ns: float, path: Path, host_memory: 
         own = min(share, sum(times.values()) * 1e-9 / seconds) if times else share
         if code == "synchronisation_in_call":
             own = min(own, 0.1)  # a wait for the kernels is their time
-        found.add(code, own, f"{share:.0%} of the call passes outside of its kernels: "
-                  + ", ".join(sorted(times) or [found.lines[lines[0] - 1].strip()]), lines[0],
-                  seconds=seconds, kernel_seconds=kernels * 1e-9, calls=times)  # fmt: skip
+        found.add(
+            code,
+            own,
+            f"{share:.0%} of the call passes outside of its kernels: "
+            + ", ".join(sorted(times) or [found.lines[lines[0] - 1].strip()]),
+            lines[0],
+            seconds=seconds,
+            kernel_seconds=kernels * 1e-9,
+            calls=times,
+        )
     return sorted(found.all, key=lambda one: -(one.share or 0.0))

@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 from typing import Dict, List, NamedTuple, Optional, Tuple
 
-from .findings import Finding
+from .findings import KernelFinding
 
 TOOLS = ("memcheck", "racecheck", "synccheck", "initcheck")  # in the order in which they explain a wrong output
 _PLACE = re.compile(r"(?:\+0x[0-9a-f]+ in |\(\)?\+0x[0-9a-f]+ in |\bin )(?P<file>[^\s()]+\.[A-Za-z]+):(?P<line>\d+)")
@@ -87,7 +87,7 @@ def _of_xml(text: str) -> str:
     return "\n".join(lines)
 
 
-def findings(found: List[Report], path: Path, text: Optional[str] = None) -> List[Finding]:
+def findings(found: List[Report], path: Path, text: Optional[str] = None) -> List[KernelFinding]:
     """Findings of reports, one for each pair of code and lines, those that explain most first.
 
     Parameters
@@ -100,7 +100,7 @@ def findings(found: List[Report], path: Path, text: Optional[str] = None) -> Lis
         The file's text; read when None.
     """
     lines = (path.read_text(errors="replace") if text is None else text).splitlines()
-    made: Dict[Tuple[str, Optional[int]], Finding] = {}
+    made: Dict[Tuple[str, Optional[int]], KernelFinding] = {}
     for report in sorted(found, key=lambda one: TOOLS.index(one.tool) if one.tool in TOOLS else len(TOOLS)):
         places = [(Path(file).name, line) for file, line in report.places]
         own = [line for file, line in places if file == path.name]
@@ -112,7 +112,7 @@ def findings(found: List[Report], path: Path, text: Optional[str] = None) -> Lis
     return list(made.values())
 
 
-def _finding(report: Report, path: Path, lines: List[str], own: List[int]) -> Optional[Finding]:
+def _finding(report: Report, path: Path, lines: List[str], own: List[int]) -> Optional[KernelFinding]:
     name = path.name
     line = own[0] if own else None
     make = functools.partial(_made, report=report, path=path, lines=lines, places=own)
@@ -185,8 +185,16 @@ def _written_first(report: Report, line: int, other: int) -> Tuple[int, int]:
     return (other, line) if re.search(r"between Read\b", report.head) else (line, other)
 
 
-def _made(code: str, what: str, line: Optional[int], remedy: str, report: Report, path: Path, lines: List[str],
-          places: List[int]) -> Finding:  # fmt: skip
+def _made(
+    code: str,
+    what: str,
+    line: Optional[int],
+    remedy: str,
+    report: Report,
+    path: Path,
+    lines: List[str],
+    places: List[int],
+) -> KernelFinding:
     source = lines[line - 1].strip() if line and line <= len(lines) else None
     evidence = {"tool": report.tool, "said": [report.head, *report.below[:12]], "lines": places}
-    return Finding(code, what, str(path), line, source, None, remedy, None, None, evidence)
+    return KernelFinding(code, what, str(path), line, source, None, remedy, None, None, evidence)

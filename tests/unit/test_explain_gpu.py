@@ -146,7 +146,7 @@ WARPS = LAYER.products // 32
         ("spills", [(5, "LDL R1", WARPS, {}), (6, "FFMA R1", 2 * WARPS, {})], {}),
         ("integer_division", [(5, "MUFU.RCP R1", WARPS, {}), (6, "FFMA R1", WARPS, {}), (6, "IMAD", 18 * WARPS, {})], {}),
         ("small_grid", [(6, "FFMA R1", WARPS, {})], {"grid": 16, "block": 256}),
-        ("idle_threads", [(6, "FFMA R1", WARPS, {})], {"grid": 5000, "block": 4096}),
+        ("idle_threads", [(6, "FFMA R1", WARPS, {})], {"grid": 5000, "block": 4096, "smsp__thread_inst_executed_per_inst_executed.ratio": 24.0}),
         ("atomics", [(6, "RED.E.ADD.F32", WARPS, {}), (6, "FFMA R1", WARPS, {})], {}),
         ("tail", [(6, "LDS R1", WARPS // 8, {}), (6, "FFMA R1", WARPS, {})],
          {"grid": 300, "block": 256, "launch__waves_per_multiprocessor": 1.1}),

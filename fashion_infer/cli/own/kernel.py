@@ -1,8 +1,12 @@
 """`fashion-infer kernel`."""
 
+import os
+import time
+
 import click
 
-from ...errors import CheckFailed, UsageError
+from ...errors import CheckFailed, FashionInferError, UsageError
+from ...present.content import Text
 from .. import options
 from ..groups import ExampleGroup
 
@@ -64,6 +68,9 @@ def new(name, layers):
     click.echo(text, nl=False)
 
 
+_WATCH = click.option("--watch", is_flag=True, help="Do it again at every change of the file, until Ctrl-C.")
+
+
 @command.command(
     "check",
     examples=(
@@ -82,8 +89,9 @@ def new(name, layers):
     options.timeout,
     click.option("--verbose", "-v", is_flag=True, help="Show every layer's finding, and the compiler's warnings."),
     click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead."),
+    _WATCH,
 )
-def check(file, kernel_format, layers, edition, backend, device, timeout, verbose, as_json):
+def check(file, kernel_format, layers, edition, backend, device, timeout, verbose, as_json, watch):
     """Build a kernel file, and judge it on every layer of its editions and on sizes it was not written for.
 
     Each shape is tried in a process of its own. Exit 0 when the file is correct for one whole edition of its format
@@ -91,20 +99,96 @@ def check(file, kernel_format, layers, edition, backend, device, timeout, verbos
     """
     import json
 
+    from ...explain import explanation
     from ...judging import trials
     from ...kernel_files import formats
+    from ...present import explanation as reasons
     from ...present import kernel as present
     from ...present.render import terminal
 
     if layers and edition:
         raise UsageError("--layer is in place of an edition's layers: leave --edition out")
-    recognised = formats.recognise(file, kernel_format, backend)
-    found = trials.check(
-        recognised, shapes=layers or None, device=device, edition=edition, timeout=timeout, verbose=verbose
-    )
-    if as_json:
-        click.echo(json.dumps(found.as_dict(), indent=2))
-    else:
-        terminal.show(present.check(found, verbose))
-    if not found.right:
-        raise CheckFailed(found.sentence)
+
+    def once():
+        recognised = formats.recognise(file, kernel_format, backend)
+        found = trials.check(
+            recognised, shapes=layers or None, device=device, edition=edition, timeout=timeout, verbose=verbose
+        )
+        if as_json:
+            click.echo(json.dumps(found.as_dict(), indent=2))
+        else:
+            terminal.show(present.check(found, verbose))
+        if not found.right:
+            if not as_json:
+                why, missing = explanation.why_wrong(found)
+                terminal.show([*reasons.why(why), *(Text(line) for line in missing)])
+            raise CheckFailed(found.sentence)
+
+    _watched(file, watch, once)
+
+
+@command.command(
+    "explain",
+    examples=(
+        "kernel new --format c-cpu > conv.cpp",
+        "kernel explain conv.cpp",
+        "kernel explain conv.cpp --edition fa2020 --layer 2 --asm",
+    ),
+)
+@click.argument("file", metavar="FILE")
+@options.takes(
+    options.kernel_format,
+    click.option("--edition", metavar="NAME", help="Edition whose layer is looked at [default: the file's first]."),
+    click.option("--layer", type=click.IntRange(min=1), metavar="N", help="Number of the layer [default: the last]."),
+    options.backend,
+    options.device,
+    click.option("--sanitize", is_flag=True, help="Run the sanitizers on a correct file, too."),
+    click.option("--asm", is_flag=True, help="List the hot loop's instructions beside their lines."),
+    click.option("--json", "path", metavar="FILE", help="Write everything that was found as JSON."),
+    click.option("--no-profiler", is_flag=True, help="Leave ncu out."),
+    _WATCH,
+)
+def explain(file, kernel_format, edition, layer, backend, device, sanitize, asm, path, no_profiler, watch):
+    """Find the line that makes a kernel wrong; of a correct one, what makes it slow and which step shows the remedy.
+
+    Exit 1 when the file is incorrect.
+    """
+    from ...explain import explanation
+    from ...kernel_files import formats
+    from ...present import explanation as present
+    from ...present import files
+    from ...present.render import terminal
+
+    def once():
+        recognised = formats.recognise(file, kernel_format, backend)
+        found = explanation.explain(recognised, edition, layer, device, sanitize, asm, not no_profiler)
+        if path:
+            files.write_json(path, found.as_dict())
+        terminal.show(present.page(found))
+        if not found.right:
+            raise CheckFailed(found.checked.sentence)
+
+    _watched(file, watch, once)
+
+
+def _watched(file, watch, once):
+    """Do something once, or with `watch` again at every change of the file, until Ctrl-C."""
+    if not watch:
+        once()
+        return
+    while True:
+        seen = _stamp(file)
+        try:
+            once()
+        except FashionInferError as error:
+            click.echo(f"fashion-infer: {error}", err=True)
+        click.echo(f"watching {file}; Ctrl-C ends", err=True)
+        while _stamp(file) == seen:
+            time.sleep(0.2)
+
+
+def _stamp(file):
+    try:
+        return os.stat(file).st_mtime_ns
+    except OSError:  # an editor replaces the file
+        return None

@@ -1,0 +1,181 @@
+"""The explanation of one kernel file: the judge's verdict, how it stands, and the findings behind it."""
+
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+
+from ..bench.conclusions import Conclusion, conclusions
+from ..bench.conv import Convolutions
+from ..bench.records import OURS
+from ..bench.request import BenchRequest
+from ..errors import DeviceError, UsageError
+from ..judging import trials
+from ..judging.calls import Tried
+from ..judging.trials import Checked
+from ..kernel_files.formats import KernelFile
+from . import cpu, gpu
+from .findings import KernelFinding
+
+SECONDS = 60  # for the sanitizers, and for the profilers of one layer
+_MOST = 5  # findings
+_BATCH, _REPEAT = {"cpu": 100, "gpu": 1000}, 5
+
+
+class Explanation(NamedTuple):
+    """What is known of a kernel file, and why.
+
+    `standing` and `between` are of a correct file that was timed: how it stands beside peers, the write floor and our
+    best, and the kernels of ours (the next slower, the next faster one) that its time lies between.
+    """
+
+    checked: Checked
+    layer: str  # that was looked at; "" for an incorrect file
+    findings: Tuple[KernelFinding, ...]
+    missing: Tuple[str, ...] = ()  # tools that are not here, and how to get them
+    standing: Optional[Conclusion] = None
+    milliseconds: Optional[float] = None
+    between: Tuple[Optional[str], Optional[str]] = (None, None)
+    listing: str = ""
+
+    @property
+    def right(self) -> bool:
+        """Whether the file is correct."""
+        return self.checked.right
+
+    def as_dict(self) -> Dict[str, Any]:
+        """For JSON."""
+        return {
+            "verdict": self.checked.sentence,
+            "right": self.right,
+            "layer": self.layer,
+            "milliseconds": self.milliseconds,
+            "between": list(self.between),
+            "standing": self.standing._asdict() if self.standing else None,
+            "findings": [one.as_dict() for one in self.findings],
+            "missing": list(self.missing),
+            "listing": self.listing,
+        }
+
+
+def explain(
+    file: KernelFile,
+    edition: Optional[str] = None,
+    layer: Optional[int] = None,
+    device: int = 0,
+    sanitize: bool = False,
+    asm: bool = False,
+    profiler: bool = True,
+) -> Explanation:
+    """Judge a kernel file, and find the lines that make it wrong, or what holds it back.
+
+    Parameters
+    ----------
+    file
+        The file, recognised.
+    edition, layer
+        The edition, and the number of its layer, that are looked at; else the first edition that the file is correct
+        for, and its last layer.
+    device
+        Index of the GPU.
+    sanitize
+        Run the sanitizers though the file is correct.
+    asm
+        List the hot loop's instructions.
+    profiler
+        Whether ncu may be used.
+
+    Raises
+    ------
+    UsageError
+        For an unknown edition or layer.
+    DeviceError
+        When the file does not build, or is for a GPU and there is none.
+    """
+    checked = trials.check(file, device=device, edition=edition)
+    file = checked.file
+    side: Any = cpu if file.backend == "cpu" else gpu
+    missing: List[str] = []
+    if not checked.right or sanitize:
+        found, missing = why_wrong(checked)
+        return Explanation(checked, "", tuple(found), tuple(missing), listing=_listing(side, file, asm, missing))
+    chosen = checked.right_for[0]
+    layers = checked.by_edition[chosen]
+    number = layer or len(layers)
+    if not 1 <= number <= len(layers):
+        raise UsageError(f"{chosen} has {len(layers)} layers: --layer is 1 to {len(layers)}")
+    tried = layers[number - 1]
+    found = []
+    if file.format.adapter is None:
+        missing.append("findings by line are for C, C++ and CUDA files")
+    else:
+        try:
+            options: Dict[str, Any] = {} if file.backend == "cpu" else {"profiler": profiler, "say": missing.append}
+            found = side.slow(file, [tried], SECONDS, **options)
+        except DeviceError as error:
+            missing.append(str(error))
+    standing, milliseconds, between = _standing(file, chosen, number, device)
+    return Explanation(
+        checked,
+        tried.what,
+        tuple(found[:_MOST]),
+        tuple(missing),
+        standing,
+        milliseconds,
+        between,
+        _listing(side, file, asm, missing),
+    )
+
+
+def why_wrong(checked: Checked) -> Tuple[List[KernelFinding], List[str]]:
+    """The lines that make a file wrong, and what is missing here to find them."""
+    file, cases = checked.file, _cases(checked)
+    if file.format.adapter is None:
+        return [], ["findings by line are for C, C++ and CUDA files"]
+    try:
+        found = (cpu if file.backend == "cpu" else gpu).wrong(file, cases, SECONDS)
+    except DeviceError as error:
+        return [], [str(error)]
+    return found[:_MOST], []
+
+
+def _cases(checked: Checked) -> List[Tried]:
+    """The trials that the sanitizers repeat: the smallest incorrect layers, or layers of a file that is correct."""
+    cases = checked.wrong or [one for one in checked.tried if not one.right] or list(checked.tried)
+    return sorted(cases, key=lambda one: one.shape[1] * one.shape[2] * one.shape[3])
+
+
+def _listing(side: Any, file: KernelFile, asm: bool, missing: List[str]) -> str:
+    if not asm or file.format.adapter is None:
+        return ""
+    try:
+        return str(side.listing(file))
+    except DeviceError as error:
+        missing.append(str(error))
+        return ""
+
+
+def _standing(
+    file: KernelFile, edition: str, number: int, device: int
+) -> Tuple[Optional[Conclusion], Optional[float], Tuple[Optional[str], Optional[str]]]:
+    """The file beside our kernels and the peers that are here, on one layer."""
+    against = None if file.backend == "gpu" else "torch,mxnet"
+    asked = BenchRequest(
+        (edition,),
+        file.backend,
+        device,
+        against,
+        (_BATCH[file.backend],),
+        _REPEAT,
+        kernels=f"{file.path},ladder",
+        formats=file.format.name,
+    )
+    result = Convolutions(asked).measure()
+    case = result.cases[number - 1]
+    one = result.__class__(**{**result.__dict__, "cases": [case]})
+    row = next((row for row in case.rows if row.file), None)
+    if row is None or row.median_ms is None:
+        return None, None, (None, None)
+    ours = sorted(
+        (each.median_ms, each.name) for each in case.rows if each.kind == OURS and not each.file and each.median_ms
+    )
+    slower = next((name for time, name in ours if time >= row.median_ms), None)
+    faster = next((name for time, name in reversed(ours) if time < row.median_ms), None)
+    return next(iter(conclusions(one)), None), row.median_ms, (slower, faster)

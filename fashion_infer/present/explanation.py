@@ -1,0 +1,53 @@
+"""The page of `kernel explain`: the answer in a paragraph, then the findings."""
+
+from typing import List, Optional
+
+from .bench import convolutions
+from .content import Part, Text
+
+_WIDTH = 100  # characters of a source line that is quoted
+
+
+def page(found) -> List[Part]:
+    """An explanation (`explain.explanation.Explanation`): verdict, standing, findings, what is missing."""
+    parts: List[Part] = [Text(_answer(found))]
+    parts += why(found.findings, found.right)
+    parts += [Text(line) for line in found.missing]
+    if found.listing:
+        parts.append(Text(found.listing))
+    return parts
+
+
+def why(findings, right: bool = False) -> List[Part]:
+    """Findings, numbered: what, where, what it costs, the remedy, and the step of the ladder."""
+    if not findings:
+        return []
+    lines = ["What holds it back, largest first:"] if right else ["Why:"]
+    for number, one in enumerate(findings, 1):
+        cost = f", about {one.share:.0%} of the time" if one.share is not None else ""
+        lines.append(f"{number}. {one.what}{cost}")
+        if one.source:
+            lines.append(f"     {one.line}: {one.source[:_WIDTH]}")
+        lines.append(f"   remedy: {one.remedy}{_step(one)}")
+    return [Text("\n".join(lines))]
+
+
+def _step(one) -> str:
+    if not one.step:
+        return ""
+    gain = f", {one.gain:.1f} x faster than the step before it" if one.gain else ""
+    return f" (see our kernel {one.step}{gain})"
+
+
+def _answer(found) -> str:
+    said = f"{found.checked.sentence.rstrip('.')}."
+    if found.milliseconds is None:
+        return said
+    said += f"\n{found.layer}: {found.milliseconds:.3g} ms"
+    slower, faster = found.between
+    if slower and faster:
+        said += f", between our kernels {slower} and {faster}"
+    elif slower or faster:
+        said += f", {'faster' if slower else 'slower'} than all of our kernels"
+    standing: Optional[str] = convolutions.sentence(found.standing) if found.standing else None
+    return f"{said}\n{standing}." if standing else f"{said}."

@@ -1,0 +1,92 @@
+"""`kernel explain`, and what `kernel check` adds, on planted kernels for the CPU: wrong lines, and slow ones."""
+
+import json
+import shutil
+from pathlib import Path
+
+import planted_cpu
+import profiles
+import pytest
+
+from fashion_infer.errors import CheckFailed
+from fashion_infer.explain import cpu, explanation, hardware
+from fashion_infer.judging.calls import Tried
+from fashion_infer.kernel_files import formats
+
+pytestmark = pytest.mark.skipif(not shutil.which("c++"), reason="needs a C++ compiler")
+VERDICTS = {"stale_output": "accumulates", "race_on_output": "race"}  # what the judge says where no sanitizer does
+
+
+def recognised(tmp_path, text):
+    (tmp_path / "conv.cpp").write_text(text)
+    return formats.recognise(str(tmp_path / "conv.cpp"))
+
+
+@pytest.mark.parametrize("name", planted_cpu.WRONG)
+def test_the_line_of_a_fault(tmp_path, name):
+    text = planted_cpu.WRONG[name]
+    tried = Tried("layer", (2, 4, 14, 14, 6, 5), VERDICTS.get(name, "writes_after_end"), "")
+    first = cpu.wrong(recognised(tmp_path, text), [tried], 60)[0]
+    assert first.line in planted_cpu.marked(text)
+    assert first.source == text.splitlines()[first.line - 1].strip() and first.evidence and first.share is None
+
+
+@pytest.mark.parametrize("name", profiles.drawn(list(planted_cpu.SLOW), 3))
+def test_what_makes_it_slow(tmp_path, name):
+    text = planted_cpu.SLOW[name]
+    found = cpu.slow(recognised(tmp_path, text), [Tried("layer", (10, 4, 40, 40, 16, 7), "", "")], 60)
+    assert found[0].code == planted_cpu.SAME.get(name, name)
+    assert all(one.evidence and 0 < one.share < 1 for one in found)
+    assert [one.share for one in found] == sorted((one.share for one in found), reverse=True)
+
+
+def test_nothing_is_said_of_a_correct_kernel_by_the_sanitizers(tmp_path):
+    file = recognised(tmp_path, planted_cpu.naive())
+    assert cpu.wrong(file, [Tried("layer", (2, 4, 14, 14, 6, 5), "", "")], 60) == []
+
+
+def test_an_explanation_of_a_correct_file(tmp_path, invoke):
+    path = tmp_path / "conv.cpp"
+    path.write_text(planted_cpu.SLOW["one_thread"])
+    code, out, _ = invoke("kernel", "explain", str(path), "--edition", "sp2019", "--asm", "--json", str(tmp_path / "a"))
+    found = json.loads((tmp_path / "a").read_text())
+    assert code == 0 and found["right"] and found["milliseconds"] > 0 and found["layer"] == "sp2019, layer 2"
+    assert found["findings"][0]["code"] == "one_thread" and found["findings"][0]["what"] in out
+    # Our naive kernel is slower, our best one faster.
+    assert all(found["between"]) and "row[w]" in found["listing"]
+
+
+def test_check_says_why(tmp_path, invoke):
+    text = planted_cpu.WRONG["out_of_bounds_write"]
+    (tmp_path / "conv.cpp").write_text(text)
+    code, out, _ = invoke("kernel", "check", str(tmp_path / "conv.cpp"), "--edition", "sp2019")
+    assert code == CheckFailed.exit_code and f"conv.cpp:{planted_cpu.marked(text)[0]} " in out
+    code, out, _ = invoke("kernel", "explain", str(tmp_path / "conv.cpp"), "--edition", "sp2019")
+    assert code == CheckFailed.exit_code and f"conv.cpp:{planted_cpu.marked(text)[0]} " in out
+
+
+def test_a_layer_that_the_edition_does_not_have(tmp_path, invoke):
+    (tmp_path / "conv.cpp").write_text(planted_cpu.naive())
+    code, _, err = invoke("kernel", "explain", str(tmp_path / "conv.cpp"), "--edition", "fa2017", "--layer", "2")
+    assert code == 2 and err.count("\n") == 1
+
+
+def test_without_a_sanitizer_a_line_says_how_to_get_it(tmp_path, invoke, monkeypatch):
+    monkeypatch.setattr(cpu, "_SANITIZE", ["-fsanitize=nothing-of-the-kind"])
+    (tmp_path / "conv.cpp").write_text(planted_cpu.WRONG["write_before"])
+    code, out, _ = invoke("kernel", "check", str(tmp_path / "conv.cpp"), "--edition", "sp2019")
+    assert code == CheckFailed.exit_code and "apt install" in out
+
+
+def test_every_finding_has_its_place_on_the_page():
+    page = (Path(__file__).resolve().parents[2] / "docs" / "why.md").read_text(encoding="utf-8")
+    for code in {**cpu.REMEDIES, **hardware.REMEDIES}:
+        assert f"`{code}`" in page, code
+
+
+def test_cases_are_the_smallest_incorrect_layers(tmp_path):
+    layers = [
+        Tried(f"fa2018, layer {side}", (3, 1, side, side, 6, 5), code, "") for side, code in ((40, "race"), (9, ""))
+    ]
+    checked = explanation.Checked(recognised(tmp_path, planted_cpu.naive()), tuple(layers), None, "")
+    assert [one.what for one in explanation._cases(checked)] == ["fa2018, layer 40"]
