@@ -100,7 +100,7 @@ class LazyGroup(ExampleGroup):
 )
 @click.version_option(__version__, prog_name=PROGRAM)
 def cli():
-    """Fashion-MNIST through hand-written convolution operators in MXNet: is it right, and how fast is it?"""
+    """Fashion-MNIST through hand-written convolution operators in MXNet: is it correct, and how fast is it?"""
 
 
 def main(argv=None):

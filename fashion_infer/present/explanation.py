@@ -35,7 +35,7 @@ def why(findings, right: bool = False) -> List[Part]:
 def _step(one) -> str:
     if not one.step:
         return ""
-    gain = f", {one.gain:.1f} x faster than the step before it" if one.gain else ""
+    gain = f", {one.gain:.1f} x faster than the step before it" if one.gain and one.gain > 1.05 else ""
     return f" (see our kernel {one.step}{gain})"
 
 

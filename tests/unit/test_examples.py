@@ -98,6 +98,7 @@ def test_a_wrong_example_is_seen():
         test_examples_parse("run --model ece408-middle")
 
 
+@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("words, command", RUN, ids=[" ".join(words) or "program" for words, _ in RUN])
 def test_examples_run_one_after_the_other_in_an_empty_folder(words, command, tmp_path):
     if words[:1] == ("board",):

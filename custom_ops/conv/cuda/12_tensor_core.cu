@@ -105,7 +105,7 @@ __global__ void __launch_bounds__(kThreads) tensor_core_tile(Dims d, const X* __
         for (int e = 0; e < 2; ++e) {  // registers 0 and 1: of high weights, 2 and 3: of low ones
           const float lows = sum[e + 2] + small[e] + small[e + 2] / kLowScale;
           if (m < d.M && first + 2 * t + e < plane)
-            __stcs(out + m * plane + first + 2 * t + e, (sum[e] + lows / kLowScale) * unscale);
+            out[m * plane + first + 2 * t + e] = (sum[e] + lows / kLowScale) * unscale;
         }
       }
     }

@@ -41,7 +41,7 @@ __device__ inline Split split_enlarged(float scaled) {
 // The smallest scaled magnitude but zero that a sum of n products may have in it. Below 2^-12 a value loses bits, up to
 // sqrt(n) / 4 units of the sqrt(n) that the bound leaves (docs/precision.md), none of few products; with sqrt(n) / 2 some
 // sums of pixels far apart were at 1.04 to 1.3 of the bound, with sqrt(n) / 4 those of 50 products at 1.04.
-__host__ __device__ inline float min_scaled(float n) { return 0x1p-12f / (n > 75.0f ? 0.25f * sqrtf(n) : 1.0f); }
+__host__ __device__ inline float min_scaled(float n) { return 0x1p-12f / (n >= 64.0f ? 0.25f * sqrtf(n) : 1.0f); }
 // Bits that order as magnitudes do, zero above all others.
 __device__ inline uint32_t nonzero_bits(float v) { return 2 * __float_as_uint(v) - 1; }
 

@@ -7,8 +7,6 @@
 // halves that one step of an mma needs. The kernel splits its weights itself, so that a call is one launch.
 // Costs: the weights of 128 channels are 64 registers per lane; more channels run any_shape.cu.
 // Gains: no second launch, which any_shape.cu needs for the weights.
-#include <algorithm>
-
 #include "conv/cuda/kernels.h"
 #include "conv/hopper/fallback.cuh"
 #include "conv/hopper/scheduler.cuh"
@@ -262,8 +260,7 @@ fops_status launch(const fops_conv& c, const float* x, const float* k, float* y,
   const long long plane = c.H * c.W, parts = ceil_div(c.M, 16 * kFilterWarps);
   Tiling tiling = {};
   tiling.vector = plane % 4 == 0 && reinterpret_cast<uintptr_t>(y) % 16 == 0;
-  // Chains are short here, so that 64 products keep the bound without a tighter threshold than 76 have.
-  tiling.threshold = min_scaled(std::max(76.0f, static_cast<float>(c.C)));
+  tiling.threshold = min_scaled(static_cast<float>(c.C));
   // As many positions as kStaged takes, or so few that most SMs have a task.
   long long maximum = kStaged / (kSteps * 64);
   while (maximum > 2 * kChunk && 2 * c.B * ceil_div(plane, maximum) * parts <= sms) maximum /= 2;

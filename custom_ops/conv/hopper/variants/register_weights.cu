@@ -285,7 +285,8 @@ fops_status launch(const fops_conv& c, const float* x, const float* k, float* y,
     piece.B = count;
     Tiling tiling = {};
     tiling.tiles = tiles_of(c), tiling.width = tiling.tiles * kColumns;
-    tiling.threshold = min_scaled(static_cast<float>(piece.C * piece.K * piece.K));
+    const int products = piece.C * piece.K * piece.K;  // three channels of 5x5 passed the bound with the usual threshold
+    tiling.threshold = min_scaled(products <= 75 ? 1.0f : static_cast<float>(products));
     tiling.pairs = piece.OW % 2 == 0 && reinterpret_cast<uintptr_t>(y) % 8 == 0;
     tiling.row_stages = row_stages_of(c);
     // As many images per block as there are for all; the others in bands, each of which stages K - 1 rows of pixels
