@@ -9,7 +9,7 @@
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .api import bench_conv, check, compare, infer
+    from .api import bench_conv, check, compare, explain_kernel, infer
     from .errors import CheckFailed, CheckpointError, DataError, DeviceError, FashionInferError, UsageError
     from .result import Result
 
@@ -17,7 +17,7 @@ __version__ = "0.2.0"
 # Where each name comes from. A room is imported when it is first asked for, so that `import fashion_infer` alone costs
 # nothing.
 _ERRORS = ("CheckFailed", "CheckpointError", "DataError", "DeviceError", "FashionInferError", "UsageError")
-_FUNCTIONS = ("bench_conv", "check", "compare", "infer")
+_FUNCTIONS = ("bench_conv", "check", "compare", "explain_kernel", "infer")
 _ROOMS = {"Result": "result", **dict.fromkeys(_FUNCTIONS, "api"), **dict.fromkeys(_ERRORS, "errors")}
 __all__ = [
     "CheckFailed",
@@ -31,6 +31,7 @@ __all__ = [
     "bench_conv",
     "check",
     "compare",
+    "explain_kernel",
     "infer",
 ]
 

@@ -16,6 +16,7 @@ from .bench.conv import Convolutions
 from .bench.records import BenchResult
 from .bench.request import BenchRequest
 from .bench.verdicts import Comparison
+from .explain.explanation import Explanation, explain
 from .judging import trials
 from .judging.trials import Checked
 from .kernel_files import formats, paths
@@ -150,6 +151,68 @@ def check(
         When it does not build, or is for a GPU and there is none.
     """
     return NotebookCheck(*trials.check(formats.recognise(path, kernel_format, backend), device=device, edition=edition))
+
+
+class NotebookExplanation(Explanation):
+    """An explanation that a notebook shows as `kernel explain` prints it."""
+
+    def __repr__(self) -> str:
+        """The verdict in one sentence, and the findings' codes."""
+        return f"<Explanation: {self.checked.sentence}; {', '.join(one.code for one in self.findings) or 'no finding'}>"
+
+    def _repr_html_(self) -> str:
+        from .present import explanation as present
+        from .present.render import html
+
+        return html.fragment(present.page(self))
+
+
+def explain_kernel(
+    path: "Union[str, PathLike[str]]",
+    kernel_format: Optional[str] = None,
+    edition: Optional[str] = None,
+    layer: Optional[int] = None,
+    backend: Optional[str] = None,
+    device: int = 0,
+    sanitize: bool = False,
+    asm: bool = False,
+    profiler: bool = True,
+) -> NotebookExplanation:
+    """Find the line that makes a kernel file wrong, or what makes it slow, as `fashion-infer kernel explain` does.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The kernel file.
+    kernel_format : str, optional
+        Its format, for a file that has several.
+    edition, layer : str and int, optional
+        The edition, and the number of its layer, that are looked at.
+    backend : {'cpu', 'gpu'}, optional
+        For a file that has both.
+    device : int, default 0
+        Index of the GPU.
+    sanitize : bool, default False
+        Run the sanitizers on a correct file, too.
+    asm : bool, default False
+        List the hot loop's instructions.
+    profiler : bool, default True
+        Whether ncu may be used.
+
+    Returns
+    -------
+    Explanation
+        With checked (the verdict), findings (code, file, line, share of the time, remedy, step), and missing tools.
+
+    Raises
+    ------
+    UsageError
+        When the file has no known format, or the edition no such layer.
+    DeviceError
+        When it does not build, or is for a GPU and there is none.
+    """
+    file = formats.recognise(path, kernel_format, backend)
+    return NotebookExplanation(*explain(file, edition, layer, device, sanitize, asm, profiler))
 
 
 class NotebookBench(BenchResult):

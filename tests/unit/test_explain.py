@@ -8,6 +8,7 @@ import planted_cpu
 import profiles
 import pytest
 
+import fashion_infer
 from fashion_infer.errors import CheckFailed
 from fashion_infer.explain import cpu, explanation, hardware
 from fashion_infer.judging.calls import Tried
@@ -54,6 +55,14 @@ def test_an_explanation_of_a_correct_file(tmp_path, invoke):
     assert found["findings"][0]["code"] == "one_thread" and found["findings"][0]["what"] in out
     # Our naive kernel is slower, our best one faster.
     assert all(found["between"]) and "row[w]" in found["listing"]
+
+
+def test_in_a_notebook(tmp_path):
+    text = planted_cpu.WRONG["write_before"]
+    (tmp_path / "conv.cpp").write_text(text)
+    found = fashion_infer.explain_kernel(tmp_path / "conv.cpp", edition="sp2019")
+    assert not found.right and found.findings[0].line in planted_cpu.marked(text)
+    assert found.findings[0].what in found._repr_html_() and found.findings[0].code in repr(found)
 
 
 def test_check_says_why(tmp_path, invoke):
