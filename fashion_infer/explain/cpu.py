@@ -37,6 +37,7 @@ REMEDIES: Dict[str, Tuple[str, Optional[str]]] = {  # code: remedy, our CPU kern
     "not_vectorised": ("let the innermost loop walk along w, with a fixed number of taps outside of it", "shifted"),
 }
 _SANITIZE = ["-fsanitize=address,undefined", "-fno-omit-frame-pointer", "-g", "-O1"]
+_CASE = 20  # seconds of a case under a sanitizer at most
 _RUN = {"ASAN_OPTIONS": "detect_leaks=0:halt_on_error=1:symbolize=1", "UBSAN_OPTIONS": "print_stacktrace=1"}
 _TENSORS = {"tensor_of_input": "the input", "tensor_of_weights": "the weights", "tensor_of_output": "the output"}
 _FRAME = re.compile(r"#\d+ \S+ in (?P<function>\S+)(?: [^/\n]*)? (?P<file>/[^:\n]+):(?P<line>\d+)")
@@ -74,7 +75,7 @@ def wrong(file: KernelFile, cases: Sequence[Any], seconds: float) -> List[Kernel
         program = _program(file, Path(folder), _SANITIZE)
         for case in list(cases)[:2]:
             _, channels, side, _, filters, taps = case.shape
-            left = end - time.monotonic()
+            left = min(_CASE, end - time.monotonic())
             if left <= 1 or found:
                 break
             command = [str(program), *map(str, (2, channels, side, filters, taps, 2))]

@@ -99,3 +99,10 @@ def test_cases_are_the_smallest_incorrect_layers(tmp_path):
     ]
     checked = explanation.Checked(recognised(tmp_path, planted_cpu.naive()), tuple(layers), None, "")
     assert [one.what for one in explanation._cases(checked)] == ["fa2018, layer 40"]
+
+
+def test_a_file_that_does_not_end_is_not_called_again(tmp_path, monkeypatch):
+    monkeypatch.setattr(cpu, "wrong", lambda *_: pytest.fail("it was called"))
+    tried = Tried("fa2018, layer 1", (3, 1, 9, 9, 6, 5), "time_limit", "")
+    checked = explanation.Checked(recognised(tmp_path, planted_cpu.naive()), (tried,), None, "")
+    assert explanation.why_wrong(checked) == ([], [])
