@@ -20,7 +20,7 @@ from ..kernel_files import plugin
 from ..library import bindings
 
 
-def main(arguments: Sequence[str]) -> int:
+def main(arguments: Sequence[str]) -> int:  # pragma: no cover (needs a GPU; tests/gpu runs it)
     """Run the calls; the exit code is that of the kernel's plug-in."""
     library = Path(arguments[0])
     images, channels, side, filters, taps, calls = map(int, arguments[1:7])
@@ -53,7 +53,7 @@ def main(arguments: Sequence[str]) -> int:
     return int(bool(status))
 
 
-class _Driver:
+class _Driver:  # pragma: no cover (needs a GPU; tests/gpu runs it)
     """Memory of the context that the CUDA runtime uses, too."""
 
     def __init__(self) -> None:
@@ -83,7 +83,7 @@ class _Driver:
         return int(self._cuda.cuCtxSynchronize())
 
 
-class _Recorder:
+class _Recorder:  # pragma: no cover (needs a GPU; tests/gpu runs it)
     """CUPTI's records from its making on: kernels with their launches, copies, and calls of the CUDA runtime."""
 
     def __init__(self) -> None:

@@ -19,7 +19,7 @@ from ..errors import DeviceError
 from ..kernel_files import build, loading, neighbours
 from ..kernel_files.formats import KernelFile
 from ..profiling import counters
-from ..system import compilers, resources
+from ..system import compilers, installation, resources
 from . import hardware, sanitizer
 from .findings import KernelFinding
 from .hardware import Layer
@@ -36,7 +36,7 @@ _MANY = ("images_from", "fixed_batch", "not_all_written")
 _STORE = r"\b(?:{names})\s*(?:\[[^;]*\]|\([^;]*?\))\s*(?P<how>\+?=)(?!=)"
 
 
-def wrong(
+def wrong(  # pragma: no cover (needs a GPU; tests/gpu runs it)
     file: KernelFile, cases: Sequence[Any], seconds: float, arch: Optional[str] = None, keep: Optional[Path] = None
 ) -> List[KernelFinding]:
     """The lines that make a kernel wrong, by compute-sanitizer's four tools over few images of the layers.
@@ -241,7 +241,7 @@ class Slow:
         return sorted(found, key=lambda one: -(one.share or 0.0))
 
 
-def measure(
+def measure(  # pragma: no cover (needs a GPU; tests/gpu runs it)
     file: KernelFile,
     layer: Any,
     seconds: float,
@@ -278,7 +278,7 @@ def measure(
     said = _ran(_call(library, size, 4, "trace"), end - time.monotonic())
     raw["call"] = _last_json(said)
     if raw["call"].get("no_cupti"):
-        say(f"CUPTI does not record here ({raw['call']['no_cupti']}): pip install 'fashion-infer[profile]'")
+        say(f"CUPTI does not record here ({raw['call']['no_cupti']}): {installation.extra('profile')}")
     if profiler:
         try:
             raw["ncu"] = _profiled(_call(library, size, 1), end)
@@ -287,7 +287,7 @@ def measure(
     return Slow(raw)
 
 
-def slow(
+def slow(  # pragma: no cover (needs a GPU; tests/gpu runs it)
     file: KernelFile,
     layers: Sequence[Any],
     seconds: float,
@@ -320,7 +320,7 @@ def _last_json(said: str) -> Dict[str, Any]:
     return {"seconds": [], "records": [], "failed": said[-2000:]}
 
 
-def _profiled(call: Sequence[str], end: float) -> Dict[str, Any]:
+def _profiled(call: Sequence[str], end: float) -> Dict[str, Any]:  # pragma: no cover (needs a GPU; tests/gpu runs it)
     """ncu's tables of a call; DeviceError without ncu, its module, or the right to read counters."""
     ncu = counters.find()
     with tempfile.TemporaryDirectory(prefix="fashion-infer-") as folder:
@@ -393,7 +393,9 @@ _USED = re.compile(
 )
 
 
-def usage(file: KernelFile, arch: Optional[str] = None) -> List[Dict[str, Any]]:
+def usage(
+    file: KernelFile, arch: Optional[str] = None
+) -> List[Dict[str, Any]]:  # pragma: no cover (needs a GPU; tests/gpu runs it)
     """Registers, spills and shared memory of each kernel of a file, by `nvcc -Xptxas -v`."""
     path = file.path.resolve()
     arch = arch or build.gpu_arch(0)
@@ -460,7 +462,7 @@ _LABEL = re.compile(r"^(?P<label>\.L_x_\d+):")
 _JUMP = re.compile(r"BRA\S*\s.*`\((?P<label>\.L_x_\d+)\)")
 
 
-def listing(file: KernelFile, arch: Optional[str] = None) -> str:
+def listing(file: KernelFile, arch: Optional[str] = None) -> str:  # pragma: no cover (needs a GPU; tests/gpu runs it)
     """The instructions of each kernel's hot loop beside their source lines, with the compiler's command above.
 
     Raises
