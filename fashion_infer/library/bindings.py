@@ -231,7 +231,7 @@ def element_type(dtype: Any) -> int:
 
 
 def address(array: np.ndarray) -> int:
-    """Where a contiguous array's first element lies. (Its `ctypes.data` takes 1.8 us, this 0.7; a small network 50.)"""
+    """Where a contiguous array's first element lies: sooner than its `ctypes.data`, which small networks would feel."""
     if array.flags.writeable and array.size:
         return ctypes.addressof(ctypes.c_byte.from_buffer(array.data))
     return array.ctypes.data

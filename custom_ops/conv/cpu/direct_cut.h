@@ -35,9 +35,8 @@ struct Layout {
 static inline bool merges_fit(const fops_conv& c) { return kMaskedLoads && (kLanes - 2) / out_w(c) < kMerges; }
 static inline bool pieces_fit(const fops_conv& c) { return out_w(c) % kLanes == 0 || merges_fit(c); }
 
-// A copy costs about as much as so many multiply-adds, and a dropped column M K of them for each channel and q. By two
-// Zen 4 cores it is between 24 (one image, 128 to 128 channels, 5x5, on 112x112: 47.0 ms in place, 52.2 copied) and 27
-// (100 images, 32 to 32, 5x5, on 28x28: 17.0 and 15.0).
+// A copy costs about as much as so many multiply-adds, and a dropped column M K of them for each channel and q. On two
+// Zen 4 cores, one image of 112x112 with 128 channels was faster in place, 100 of 28x28 with 32 channels copied.
 constexpr int64_t kCopy = 25;
 
 static inline bool copies_pay(const fops_conv& c) {
@@ -62,8 +61,8 @@ struct Cut {
 };
 
 // Chunks of the channels of copies. A chunk leaves room for a band four times as high as what it shares with the next
-// band: with all channels, a band of 128 to 32, 7x7, on 28x28 was one row, which copied seven (100 images: 170 ms in
-// place of 98). And it gives a tile 100 products or more.
+// band: with all channels, a band of 128 to 32, 7x7, on 28x28 would be one row, which copies seven. And it gives a tile
+// 100 products or more.
 static inline int64_t chunks_of(const fops_conv& c) {
   const int64_t height = std::min(out_h(c), std::max<int64_t>(16, 4 * (c.K - 1))) + c.K - 1;
   const int64_t fit = kCopiesBytes / (height * c.K * out_w(c) * 4), least = ceil_div(100, c.K * c.K);

@@ -27,9 +27,8 @@ namespace {
 constexpr int64_t kBandBytes = 512 << 10;
 
 // An output larger than this is in no near cache when it is written: its lines are prefetched while sums are computed.
-// fa2017's 10,000 images in MXNet's graph, 11.5 MB of output a slice of 100 and all the other layers in between:
-// 0.0497 s with that, 0.0528 without (medians of four runs each in turn, two Xeon cores). 1,000 images, 115 MB, alone:
-// 14.4 and 17.9 ms.
+// That is faster for fa2017 in MXNet's graph, where a slice of 100 images has 11.5 MB of output and all the other layers
+// come in between, and for the layer alone.
 constexpr int64_t kFarBytes = 4 << 20;
 
 }  // namespace
@@ -40,7 +39,7 @@ fops_status conv_shifted(const fops_conv& conv, const void* x, const float* k, f
 
   // Items: images, bands of rows, groups of filter blocks. A band has as many rows as keep S near kBandBytes. Where there
   // are few images, groups share the work; bands only where there are few filters too, for two bands both copy the rows
-  // that they share: one image, 3 to 128 channels, 7x7, 14x14, took 0.094 ms in eight bands.
+  // that they share.
   const int64_t wanted = threads > 1 ? (2 * threads + conv.B - 1) / conv.B : 1;
   const int64_t blocks = filter_blocks(conv.M), groups = std::min(blocks, wanted);
   const int64_t row_bytes = conv.C * conv.K * W_out * 4, parts = (wanted + groups - 1) / groups;

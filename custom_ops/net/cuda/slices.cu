@@ -9,7 +9,7 @@
 namespace fops {
 namespace {
 
-constexpr int64_t kLeastPart = 1 << 20;    // bytes: 0.02 ms on the bus, some launches' worth
+constexpr int64_t kLeastPart = 1 << 20;    // bytes: on the bus some launches' worth of time
 constexpr int64_t kLeastPinned = 1 << 16;  // bytes: less is sooner copied than looked up, and keeps its graph
 
 // The device's time when something began and ended, in nanoseconds.
@@ -79,8 +79,8 @@ fops_status Slices::run_at_once(const Sliced& all) {
   void* const result = all.out_pinned ? batch.out : slot.host_out.as();
   if (!all.in_pinned) memcpy(slot.host_in.as(), batch.data, static_cast<size_t>(in_bytes));
 
-  // Kernels that touch each byte once may do so over the bus; the others get copies. So do many items' scores: those of
-  // 10,000, 4 bytes at a time, take 0.17 ms there.
+  // Kernels that touch each byte once may do so over the bus; the others get copies. So do many items' scores, which
+  // would pass it 4 bytes at a time.
   const Step::Kind last = steps.back().kind;
   const bool copy_in = !reads_over_bus(all.buffers), few = n <= kGraphItems;
   const bool copy_out = !batch.classes && !(few && (last == Step::Kind::few_units || last == Step::Kind::softmax));

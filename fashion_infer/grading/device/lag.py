@@ -1,8 +1,8 @@
 """How long the way to a worker and back takes here, measured with a kernel of ours.
 
 A call in a sandbox takes longer than its kernels: two words between processes, a launch by a processor that did other
-work meanwhile, the device's turn from one context to another and back, and a device that begins cold. On an H200 that
-is 0.25 to 0.3 ms, once for all the calls of a bracket, and no part of a submission's time.
+work meanwhile, the device's turn from one context to another and back, and a device that begins cold. That is
+paid once for all the calls of a bracket, and is no part of a submission's time.
 
 The lag is what a bracket of a kernel of ours takes by the referee's clock, less what the same calls take in the
 referee's own process by the device's events, one behind the other: `bench conv` times so. It is measured before any
@@ -27,9 +27,9 @@ from ..referee.tensors import NO_LAG, Lag
 from ..sandbox import Box, Broken, Limits
 from . import known
 
-_SHAPE = ConvolutionShape(5000, 1, 28, 28, 50, 5)  # 0.24 ms on an H200
+_SHAPE = ConvolutionShape(5000, 1, 28, 28, 50, 5)
 _CALLS, _WARM = 15, 3
-# Between two brackets a referee looks at outputs with all cores, which leaves caches cold: 0.01 to 0.06 ms of the lag.
+# Between two brackets a referee looks at outputs with all cores, which leaves caches cold: a part of the lag.
 _SWEPT = 64 << 20  # floats
 _LIMITS = Limits(seconds=30.0, memory=4 << 30, disk=64 << 20, printed=1 << 16)
 

@@ -17,8 +17,8 @@ from ..referee.inputs import Inputs, SecretStream
 from ..referee.memory import Memory, Place, place
 from ..referee.tensors import NO_LAG, Lag, Shared
 
-# Calls between two looks at the clock. What a look costs is measured and taken off (lag.py), and differs from kernel to
-# kernel by 0.04 ms (0.25 to 0.29 on an H200): a tenth of that is 1% of 0.34 ms.
+# Calls between two looks at the clock. What a look costs is measured and taken off (lag.py), but differs a little from
+# kernel to kernel: a tenth of that difference is what a call's time may be off.
 _BRACKET = 10
 _LOOKS = 5  # fills of one float: what is left of a fill is the device's part
 _SHARE = 0.25  # of the free memory that the tensors may take for that

@@ -12,11 +12,11 @@ from .samples import Case, Sample
 from .scrutiny import CLASSES, Found, scrutinise
 from .session import Called, Session
 
-_LONG = 20e-3  # seconds: beyond that what a call takes beside its kernels, 0.3 ms at most, is below 2%
+_LONG = 20e-3  # seconds: beyond that what a call takes beside its kernels is below 2%
 _SLOW = 0.5  # seconds: what a first call costs once is no part worth leaving out of a longer one
 _FLOOR_BYTES = 32 << 20  # below that outputs stay in caches
-# Seconds by which the way to a worker differs from what was measured of it (device/lag.py), once for a bracket: of one
-# call 0.05 ms less were seen than of ten, and 0.02 more or less from call to call.
+# Seconds by which the way to a worker differs from what was measured of it (device/lag.py), once for a bracket, with
+# room to spare: it differs between brackets of one call and of ten, and from call to call.
 _JITTER = 100e-6
 _AGAIN = 5  # fills before a call is said to be faster than possible
 _DISAGREE = 0.2  # share by which two honest clocks differ at most, beside what waking up takes
@@ -169,7 +169,7 @@ def _clocks(tensors, notes: Notes, case: Case, called: Called, phases: bool, bra
         return called.seconds < floor
 
     if 4 * images * filters * height * width >= _FLOOR_BYTES and too_fast():
-        # The first fill of memory takes longer, and so does one beside other programs: 68 ms beside a kernel's 28.
+        # The first fill of memory takes longer, and so does one beside other programs.
         again = min(slot.refill(0.0) for slot in bracket for _ in range(_AGAIN))
         notes.fill[case] = min(again, notes.fill[case])
         if too_fast():

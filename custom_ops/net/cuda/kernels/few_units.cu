@@ -7,8 +7,7 @@
 //
 // A weight that is loaded serves both items. Up to 1,024 items have a warp each: more warps hide more of the time that
 // loads take. Up to 256 inputs are shared by half a warp.
-// Costs: 25 shuffles an item of 10 units. For 10,000 items of 500 values: 20 MB, 0.005 ms at 4.3 TB/s, and 0.1 GFLOP,
-// 0.002 ms.
+// Costs: 25 shuffles an item of 10 units. For 10,000 items of 500 values: 20 MB and 0.1 GFLOP.
 // Gains: no matrix units and no padding for 10 units, and no kernel of its own for the softmax.
 #include <type_traits>
 
@@ -53,8 +52,8 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
   for (int i = 0; i < kItems; ++i) row[i] = x + min(first + i, n - 1) * inputs;  // past the end: the last item again
 
-  // A lane's reads of an item that are under way together: fa2017's network of 1,000 images takes 79 us with one, 75
-  // with four; of 10,000, where a warp has two items, this kernel takes 17.7 with one, 14.5 with two, 15.6 with four.
+  // A lane's reads of an item that are under way together. Four are faster than one for 1,000 images; for 10,000,
+  // where a warp has two items, two are fastest.
   constexpr int kAhead = kWide == 1 ? 8 : kItems == 1 ? 4 : 2;
   float sum[kItems][kUnits] = {};
   for (int begin = 0; begin < inputs; begin += kTogether) {
@@ -72,7 +71,7 @@ __global__ void __launch_bounds__(kThreads)
             load(row[i] + at, v[n][i]);
           } else {
 #pragma unroll
-            for (int e = 0; e < kWide; ++e) v[n][i][e] = 0.0f;  // without it each load is a branch: 77 us, not 75
+            for (int e = 0; e < kWide; ++e) v[n][i][e] = 0.0f;  // without it each load is a branch
           }
         }
 #pragma unroll

@@ -58,7 +58,7 @@ __device__ float map_at(const MapDims& d, const X* item, int i) {
 
 // A thread has one place of an item and walks over items: what depends on the place, four divisions among it, is worked
 // out once, and the loads of several items are in flight together. With a division for each output sp2018's change to
-// halves took 0.45 ms, twice as long as its bytes.
+// halves is bound by divisions, not by its bytes.
 template <typename F>
 __device__ void for_items(const MapDims& d, F f) {
 #pragma unroll 4

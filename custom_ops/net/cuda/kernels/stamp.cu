@@ -5,7 +5,7 @@
 //
 // Costs: a kernel of one thread. The clock ticks every 32 ns on an H200; where it ticks once a microsecond, that is
 // little of what is timed by it, a part of an upload of a megabyte or more.
-// Gains: a kernel of 46 us lay 48 to 110 us between two events. docs/notebook.md has the measurements.
+// Gains: two events may show more than twice a short kernel's time. docs/notebook.md has the measurements.
 #include "gpu/isa/clock.cuh"
 #include "net/cuda/kernels/stages.h"
 

@@ -2,9 +2,7 @@
 //
 // The plain layer is bound by its stores (fa2017: 1,152 MB). Here a quarter of that leaves, as halves for the next
 // layer, and tanh, which rises, comes after the pool: a quarter of the tanh too.
-// Costs: only this shape. Gains: fa2017, 10,000 uint8 images on an H200: 0.165 ms to halves, 0.156 ms to floats
-// (PyTorch's three kernels 2.52); sp2018's first layer 0.172, fa2019's 0.364. docs/notebook.md: limits, and what was
-// tried.
+// Costs: only this shape. Gains: one kernel for three layers. docs/notebook.md: limits, and what was tried.
 #include "gpu/band_scale.cuh"
 #include "gpu/isa/bulk_copy.cuh"
 #include "gpu/isa/halves.cuh"

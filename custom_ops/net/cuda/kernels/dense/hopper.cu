@@ -6,10 +6,9 @@
 //   high|low  +-----------------------+      puts zeros where the matrix ends. While one group of warps adds its sums
 //             | 4 warps x 16 rows     |      to the total, the other keeps the matrix units busy.
 //             +-----------------------+
-// Costs: 222 GFLOP for fa2017's 72 (three products, padding): 0.28 ms at the 790 TFLOP/s that dense half products
-// reach.
-// Gains: 10,000 x 7200 -> 500 on an H200 0.302 ms, error 4.5e-7 (torch 1.55 in fp32, 0.216 in tf32). docs/notebook.md
-// has the other sizes, the clock that limits it, and what was tried.
+// Costs: 222 GFLOP for fa2017's 72 (three products, padding).
+// Gains: near what dense half products reach, and float32's accuracy. docs/notebook.md has sizes, the clock that limits
+// it, and what was tried.
 #include <atomic>
 
 #include "gpu/isa/bulk_copy.cuh"
@@ -141,7 +140,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
         }
         if (!last || epilogue.doubts.bits == nullptr) return;
         // Every branch is taken by whole warps: else the compiler no longer knows that the steps above are the same for
-        // all lanes, and their addresses leave the uniform registers (fa2017's layer 0.335 ms, 0.299 without).
+        // all lanes, and their addresses leave the uniform registers, which is slower.
         uint32_t doubtful[(kWide / 2 + 31) / 32] = {}, any = 0;
 #pragma unroll
         for (int i = 0; i < kWide / 2; ++i) {
