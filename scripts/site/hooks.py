@@ -62,10 +62,14 @@ def on_page_markdown(markdown, page, config, files):
 
 
 def on_page_content(html, page, config, files):
-    """A browser breaks a line behind any hyphen, as in "--kernel": not within a word of code."""
+    """A browser breaks a line behind any hyphen, as in "--kernel": not within a word of code that fits a phone."""
 
     def kept_whole(code):
-        return re.sub(r"[^\s<>]*-[^\s<>]*", r'<span class="whole">\g<0></span>', code.group())
+        return re.sub(
+            r"(?<![^\s<>])(?=[^\s<>]{1,30}(?:[\s<>]|$))[^\s<>]*-[^\s<>]*",
+            r'<span class="whole">\g<0></span>',
+            code.group(),
+        )
 
     return re.sub(r"(?<=<code>)[^<]*(?=</code>)", kept_whole, html)
 
