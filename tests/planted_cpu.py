@@ -94,6 +94,7 @@ WRONG = {
     "out_of_bounds_write": naive(store="y[((b * M + m) * (size_t)Ho + h) * Wo + w + Wo] = sum", write="  // HERE"),
     "out_of_bounds_read": naive(term="x[((b * C + c) * (size_t)H + h + p) * W + w + q + H * W] * k[((m * C + c) * K + p) * K + q]", read="  // HERE"),
     "write_before": naive(store=_STORE + "; y[-1] = 1", write="  // HERE"),
+    "null_pointer": naive(store="*(float*)(size_t)(8 * K) = sum", write="  // HERE"),
     "use_after_free": naive(before="static float* copy(const float* k, int n) { float* c = (float*)malloc(n * 4); for (int i = 0; i < n; ++i) c[i] = k[i]; free(c); return c; }\n", term="copy(k, K * K)[q] * x[w]", read="  // HERE"),
     "stale_output": naive(store="y[((b * M + m) * (size_t)Ho + h) * Wo + w] += sum", write="  // HERE"),
     "race_on_output": _HEAD.format(before="") + """\

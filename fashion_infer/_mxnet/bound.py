@@ -141,7 +141,7 @@ class BoundGraph:
         raise CheckpointError("the network has no input called 'data'")
 
     def _shapes_of_slopes(self, weights: Mapping[str, np.ndarray]) -> Dict[str, Tuple[int, ...]]:
-        """Of the PReLUs that have one slope for all channels: MXNet infers one for each where it is not told."""
+        """Shapes of the slopes of PReLUs that have one slope for all channels; MXNet would infer one per channel."""
         names = {number: self._graph["nodes"][number]["name"] for number in slopes(self._graph)}
         single = [i for i, name in names.items() if name in weights and weights[name].shape == (1,)]
         return {rewrite.name_of(i): (1,) for i in single}

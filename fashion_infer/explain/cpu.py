@@ -7,18 +7,17 @@ A sanitizer's runtime cannot be loaded late into Python, so the file is compiled
 import os
 import re
 import resource
-import shutil
-import subprocess
 import tempfile
 import time
 from pathlib import Path
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from ..errors import DeviceError
-from ..kernel_files import build, neighbours
+from ..kernel_files import build
 from ..kernel_files.formats import KernelFile
 from ..system import resources
-from .findings import KernelFinding
+from . import programs
+from .findings import KernelFinding, at_line
 
 REMEDIES: Dict[str, Tuple[str, Optional[str]]] = {  # code: remedy, our CPU kernel that does so
     "out_of_bounds_read": ("bound the loop, or the index, by the tensor's own sides", None),
@@ -37,11 +36,11 @@ REMEDIES: Dict[str, Tuple[str, Optional[str]]] = {  # code: remedy, our CPU kern
     "not_vectorised": ("let the innermost loop walk along w, with a fixed number of taps outside of it", "shifted"),
 }
 _SANITIZE = ["-fsanitize=address,undefined", "-fno-omit-frame-pointer", "-g", "-O1"]
+_BUILD = 60  # seconds of a compilation at most
 _CASE = 20  # seconds of a case under a sanitizer at most
 _RUN = {"ASAN_OPTIONS": "detect_leaks=0:halt_on_error=1:symbolize=1", "UBSAN_OPTIONS": "print_stacktrace=1"}
 _TENSORS = {"tensor_of_input": "the input", "tensor_of_weights": "the weights", "tensor_of_output": "the output"}
 _FRAME = re.compile(r"#\d+ \S+ in (?P<function>\S+)(?: [^/\n]*)? (?P<file>/[^:\n]+):(?P<line>\d+)")
-_RACES = ("race", "unstable", "threads_differ", "sum_shared")
 _STALE = ("accumulates", "carries_over", "not_all_written", "not_written", "sum_not_reset")
 
 
@@ -72,14 +71,15 @@ def wrong(file: KernelFile, cases: Sequence[Any], seconds: float) -> List[Kernel
     end = time.monotonic() + seconds
     found: List[KernelFinding] = []
     with tempfile.TemporaryDirectory(prefix="fashion-infer-") as folder:
-        program = _program(file, Path(folder), _SANITIZE)
+        place = Path(folder)
+        program = _program(file, place, _SANITIZE)
         for case in list(cases)[:2]:
             _, channels, side, _, filters, taps = case.shape
             left = min(_CASE, end - time.monotonic())
             if left <= 1 or found:
                 break
             command = [str(program), *map(str, (2, channels, side, filters, taps, 2))]
-            found += of_report(_said(command, left, folder), file.path)
+            found += of_report(_said(command, left, place), file.path)
     return found or of_verdict(file.path, [case.code for case in cases])
 
 
@@ -104,13 +104,16 @@ def of_report(said: str, path: Path) -> List[KernelFinding]:
         return found[:1]
     text = report["text"]
     own = next((int(frame["line"]) for frame in _FRAME.finditer(text) if Path(frame["file"]).name == path.name), None)
-    access = re.search(r"^(READ|WRITE) of size (\d+)", text, re.MULTILINE)
-    writes = bool(access and access[1] == "WRITE")
+    access = re.search(r"^(READ|WRITE) of size \d+|caused by a (READ|WRITE) memory access", text, re.MULTILINE)
+    writes = bool(access and "WRITE" in access[0])
     tensor = next((words for name, words in _TENSORS.items() if name in text), "its memory")
     side = "before" if re.search(r"bytes (?:before|to the left of)", text) else "past"
     if report["kind"] == "heap-use-after-free":
         code, what = "use_after_free", "uses memory that was given back"
-    elif report["kind"] in ("heap-buffer-overflow", "global-buffer-overflow", "stack-buffer-overflow", "SEGV"):
+    elif report["kind"] == "SEGV":
+        code = "out_of_bounds_write" if writes else "out_of_bounds_read"
+        what = f"{'writes' if writes else 'reads'} at an address that is no memory of the program"
+    elif report["kind"] in ("heap-buffer-overflow", "global-buffer-overflow", "stack-buffer-overflow"):
         code = "out_of_bounds_write" if writes else "out_of_bounds_read"
         bound = "the end of" if side == "past" else "the beginning of"
         what = f"{'writes' if writes else 'reads'} {side} {bound} {tensor}: its row or column has no bound there"
@@ -126,7 +129,7 @@ def of_verdict(path: Path, codes: Sequence[str]) -> List[KernelFinding]:
     parallel = [number for number, line in enumerate(lines, 1) if re.search(r"#\s*pragma\s+omp\s+parallel", line)]
     adding = [number for number, line in enumerate(lines, 1) if re.search(r"\]\s*\+=|\)\s*\+=", line.split("//")[0])]
     for code in codes:
-        if code in _RACES and parallel:
+        if code == "race" and parallel:
             behind = [number for number in adding if number > parallel[0]]
             line = behind[0] if behind else parallel[0]
             what = (
@@ -161,12 +164,12 @@ def slow(file: KernelFile, layers: Sequence[Any], seconds: float) -> List[Kernel
     end = time.monotonic() + seconds
     with tempfile.TemporaryDirectory(prefix="fashion-infer-") as folder:
         place = Path(folder)
-        command = _command(file, place)
-        said = _said([*command, "-fopt-info-vec-all", "-o", str(place / "plugin.so")], end - time.monotonic(), folder)
+        command = build.command_in(place, file)
+        said = _said([*command, "-fopt-info-vec-all", "-o", str(place / "plugin.so")], end - time.monotonic(), place)
         program = _program(file, place, ["-O3", *(["-march=native"] if "-march=native" in command else [])])
         text = _assembly(file, place)
         _, channels, side, _, filters, taps = layers[0].shape
-        run = _timed([str(program), *map(str, (64, channels, side, filters, taps, 3))], end - time.monotonic(), folder)
+        run = _timed([str(program), *map(str, (64, channels, side, filters, taps, 3))], end - time.monotonic(), place)
     return of_compiler(file.path, said, text, run)
 
 
@@ -275,7 +278,7 @@ def listing(file: KernelFile) -> str:
     """
     with tempfile.TemporaryDirectory(prefix="fashion-infer-") as folder:
         place = Path(folder)
-        command, text = _command(file, place), _assembly(file, place)
+        command, text = build.command_in(place, file), _assembly(file, place)
     lines = file.path.read_text(errors="replace").splitlines()
     loop = _hot_loop(lines) or (1, len(lines))
     shown = [" ".join(command)]
@@ -286,69 +289,39 @@ def listing(file: KernelFile) -> str:
     return "\n".join(shown)
 
 
-def _command(file: KernelFile, place: Path) -> List[str]:
-    """The command that builds the plug-in."""
-    path = file.path.resolve()
-    (place / "fops_submission.inc").write_text(f'#include "{path}"\n')
-    return [*build._command(file, path, neighbours.of(path), None), f"-I{place}"]
-
-
 def _assembly(file: KernelFile, place: Path) -> str:
     """The instructions of the translation unit that holds the kernel, compiled as the program compiles, with lines."""
-    command, path = _command(file, place), str(file.path.resolve())
+    command, path = build.command_in(place, file), str(file.path.resolve())
     sources = [word for before, word in zip(command, command[1:]) if before in ("c", "c++") or word == path]
     kept = path if path in sources else next(word for word in sources if "adapters" in word)
     dropped = {*sources, "-shared", "-lpthread"} - {kept}
     words = [word for word in command if word not in dropped and not word.startswith("-Wl,")]
-    _said([*words, "-g", "-S", "-o", str(place / "out.s")], 60, str(place))
+    _said([*words, "-g", "-S", "-o", str(place / "out.s")], _BUILD, place)
     return (place / "out.s").read_text() if (place / "out.s").is_file() else ""
 
 
 def _program(file: KernelFile, place: Path, flags: Sequence[str]) -> Path:
     """The program that calls a kernel, compiled with it."""
-    command = _command(file, place)
+    command = build.command_in(place, file)
     driver = resources.resource_dir("submission") / "sanitized_call.cpp"
     kept = [word for word in command if word not in ("-shared", "-O3") and not word.startswith("-Wl,")]
     target = place / ("checked" if "-fsanitize=address,undefined" in flags else "timed")
-    done = subprocess.run(
-        [*kept, "-x", "c++", "-std=c++17", str(driver), "-x", "none", *flags, "-lstdc++", "-lm", "-o", str(target)],
-        cwd=place,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-    )
-    if done.returncode:
-        line = next((one for one in done.stdout.splitlines() if "error" in one), done.stdout.strip()[-200:])
-        raise DeviceError(
-            f"the compiler cannot build {file.name} with its sanitizers ({line.strip()}): "
-            "install GCC's (Debian: apt install libasan8 libubsan1)"
-        )
+    linked = ["-x", "c++", "-std=c++17", str(driver), "-x", "none", *flags, "-lstdc++", "-lm", "-o", str(target)]
+    said = _said([*kept, *linked], _BUILD, place)
+    if not target.is_file():
+        line = next((one for one in said.splitlines() if "error" in one), said.strip()[-200:])
+        hint = ": install GCC's sanitizers (Debian: apt install libasan8 libubsan1)" if re.search("san", line) else ""
+        raise DeviceError(f"{file.name} cannot be built once more to be explained ({line.strip()}){hint}")
     return target
 
 
-def _said(command: Sequence[str], seconds: float, folder: str) -> str:
-    try:
-        done = subprocess.run(
-            list(command),
-            cwd=folder,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            timeout=max(1.0, seconds),
-            env={**os.environ, **_RUN, "LC_ALL": "C"},
-        )
-    except subprocess.TimeoutExpired as error:
-        return error.output.decode(errors="replace") if isinstance(error.output, bytes) else (error.output or "")
-    return done.stdout
+def _said(command: Sequence[str], seconds: float, folder: Path) -> str:
+    return programs.output(command, seconds, folder, {**_RUN, "LC_ALL": "C"})
 
 
-def _timed(command: Sequence[str], seconds: float, folder: str) -> CpuRun:
+def _timed(command: Sequence[str], seconds: float, place: Path) -> CpuRun:
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
-    _said(command, seconds, folder)
+    _said(command, seconds, place)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     return CpuRun(time.monotonic() - began, used)
@@ -426,15 +399,5 @@ def _line_of(per_line: Mapping[int, Sequence[str]], loop: Optional[Tuple[int, in
 def _made(
     path: Path, code: str, line: Optional[int], what: str, evidence: Mapping[str, Any], share: Optional[float] = None
 ) -> KernelFinding:
-    lines = path.read_text(errors="replace").splitlines()
     remedy, kernel = REMEDIES[code]
-    where = f"{path.name}:{line} " if line else ""
-    source = lines[line - 1].strip() if line and line <= len(lines) else None
-    return KernelFinding(
-        code, f"{where}{what}", str(path) if line else None, line, source, share, remedy, kernel, None, dict(evidence)
-    )
-
-
-def available() -> bool:
-    """Whether there is a compiler here that `wrong` may use."""
-    return shutil.which("c++") is not None or shutil.which("g++") is not None
+    return at_line(path, line, code, f"{path.name}:{line} {what}" if line else what, remedy, evidence, share, kernel)

@@ -4,7 +4,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 from ..bench.conclusions import Conclusion, conclusions
 from ..bench.conv import Convolutions
-from ..bench.records import OURS
+from ..bench.records import OURS, BenchCase
 from ..bench.request import BenchRequest
 from ..errors import DeviceError, UsageError
 from ..judging import trials
@@ -155,6 +155,18 @@ def _listing(side: Any, file: KernelFile, asm: bool, missing: List[str]) -> str:
         return ""
 
 
+class _OneConvolution(Convolutions):
+    """The convolution of an edition that has this number, counted from 1."""
+
+    def __init__(self, request: BenchRequest, number: int):
+        super().__init__(request)
+        self._number = number
+
+    def cases(self) -> List[BenchCase]:
+        """The one case."""
+        return [case for case in super().cases() if case.number == self._number]
+
+
 def _standing(
     file: KernelFile, edition: str, number: int, device: int
 ) -> Tuple[Optional[Conclusion], Optional[float], Tuple[Optional[str], Optional[str]]]:
@@ -170,9 +182,8 @@ def _standing(
         kernels=f"{file.path},ladder",
         formats=file.format.name,
     )
-    result = Convolutions(asked).measure()
-    case = result.cases[number - 1]
-    one = result.__class__(**{**result.__dict__, "cases": [case]})
+    result = _OneConvolution(asked, number).measure()
+    (case,) = result.cases
     row = next((row for row in case.rows if row.file), None)
     if row is None or row.median_ms is None:
         return None, None, (None, None)
@@ -181,4 +192,4 @@ def _standing(
     )
     slower = next((name for time, name in ours if time >= row.median_ms), None)
     faster = next((name for time, name in reversed(ours) if time < row.median_ms), None)
-    return next(iter(conclusions(one)), None), row.median_ms, (slower, faster)
+    return next(iter(conclusions(result)), None), row.median_ms, (slower, faster)

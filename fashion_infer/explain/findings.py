@@ -1,6 +1,7 @@
 """What is said of a kernel: a line, what it costs, and the remedy."""
 
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, Dict, Mapping, Optional
 
 
@@ -22,3 +23,20 @@ class KernelFinding:
     def as_dict(self) -> Dict[str, Any]:
         """For JSON."""
         return asdict(self)
+
+
+def at_line(
+    path: Path,
+    line: Optional[int],
+    code: str,
+    what: str,
+    remedy: str,
+    evidence: Mapping[str, Any],
+    share: Optional[float] = None,
+    step: Optional[str] = None,
+    gain: Optional[float] = None,
+) -> KernelFinding:
+    """A finding that quotes its line; one of the whole file where there is no line."""
+    lines = path.read_text(errors="replace").splitlines() if line else []
+    source = lines[line - 1].strip() if line and line <= len(lines) else None
+    return KernelFinding(code, what, str(path) if line else None, line, source, share, remedy, step, gain, evidence)

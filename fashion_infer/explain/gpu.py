@@ -1,13 +1,11 @@
 """Why a kernel for the GPU is wrong or slow: compute-sanitizer, ncu, CUPTI and the compiler, on calls in a process."""
 
 import concurrent.futures
-import contextlib
 import glob
 import json
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -16,12 +14,12 @@ from pathlib import Path
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from ..errors import DeviceError
-from ..kernel_files import build, loading, neighbours
+from ..kernel_files import build, loading
 from ..kernel_files.formats import KernelFile
 from ..profiling import counters
 from ..system import compilers, installation, resources
-from . import hardware, sanitizer
-from .findings import KernelFinding
+from . import hardware, programs, sanitizer
+from .findings import KernelFinding, at_line
 from .hardware import Layer
 
 NO_SANITIZER = (
@@ -83,7 +81,6 @@ def wrong(  # pragma: no cover (needs a GPU; tests/gpu runs it)
 def by_verdict(path: Path, codes: Sequence[str]) -> List[KernelFinding]:
     """What the judge's verdict says together with the line that stores the output, where no tool found a line."""
     text = path.read_text(errors="replace")
-    lines = text.splitlines()
     stores = list(_stores(text))
     for code in codes:
         adding = [number for number, how in stores if how == "+="]
@@ -106,20 +103,7 @@ def by_verdict(path: Path, codes: Sequence[str]) -> List[KernelFinding]:
             continue
         name, what, line, remedy = found
         evidence = {"verdict": code, "stores": stores}
-        return [
-            KernelFinding(
-                name,
-                f"{path.name}:{line} {what}",
-                str(path),
-                line,
-                lines[line - 1].strip(),
-                None,
-                remedy,
-                None,
-                None,
-                evidence,
-            )
-        ]
+        return [at_line(path, line, name, f"{path.name}:{line} {what}", remedy, evidence)]
     return []
 
 
@@ -180,34 +164,8 @@ def _call(library: Optional[Path], layer: Layer, calls: int, *more: str) -> List
 
 
 def _ran(command: Sequence[str], seconds: float) -> str:
-    """What a program printed; of one that was stopped, what it had printed by then."""
-    if seconds <= 1:
-        return ""
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(part for part in sys.path if part)}
-    try:
-        run = subprocess.Popen(
-            list(command),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            env=environment,
-            start_new_session=True,
-        )
-    except OSError as error:
-        return str(error)
-    try:
-        return run.communicate(timeout=seconds)[0]
-    except subprocess.TimeoutExpired:
-        # The tool's child, too: a kernel that waits at a barrier for ever would keep the GPU.
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(run.pid, signal.SIGKILL)
-        return run.communicate()[0]
-    except BaseException:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(run.pid, signal.SIGKILL)
-        raise
+    """What a program printed that finds this package as this process does."""
+    return programs.output(command, seconds, more={"PYTHONPATH": os.pathsep.join(part for part in sys.path if part)})
 
 
 def _layer(case: Any, images: Optional[int]) -> Layer:
@@ -397,12 +355,9 @@ def usage(
     file: KernelFile, arch: Optional[str] = None
 ) -> List[Dict[str, Any]]:  # pragma: no cover (needs a GPU; tests/gpu runs it)
     """Registers, spills and shared memory of each kernel of a file, by `nvcc -Xptxas -v`."""
-    path = file.path.resolve()
-    arch = arch or build.gpu_arch(0)
     with tempfile.TemporaryDirectory(prefix="fashion-infer-") as folder:
-        (Path(folder) / "fops_submission.inc").write_text(f'#include "{path}"\n')
-        command = build._command(file, path, neighbours.of(path), arch)
-        said = _ran([*command, f"-I{folder}", "-Xptxas=-v", "-o", f"{folder}/plugin.so"], 120)
+        command = build.command_in(Path(folder), file, arch or build.gpu_arch(0))
+        said = _ran([*command, "-Xptxas=-v", "-o", f"{folder}/plugin.so"], 120)
     return used(said)
 
 
@@ -476,8 +431,8 @@ def listing(file: KernelFile, arch: Optional[str] = None) -> str:  # pragma: no 
     cuobjdump, nvdisasm = shutil.which("cuobjdump", path=beside), shutil.which("nvdisasm", path=beside)
     if not cuobjdump or not nvdisasm:
         raise DeviceError("--asm needs cuobjdump and nvdisasm, which come with the CUDA toolkit: have them on the PATH")
-    command = build._command(file, file.path.resolve(), neighbours.of(file.path.resolve()), arch or build.gpu_arch(0))
     with tempfile.TemporaryDirectory(prefix="fashion-infer-") as folder:
+        command = build.command_in(Path(folder), file, arch or build.gpu_arch(0))
         subprocess.run([cuobjdump, "-xelf", "all", str(library)], cwd=folder, capture_output=True, timeout=60)
         texts = [_ran([nvdisasm, "-g", "-c", str(cubin)], 60) for cubin in sorted(Path(folder).glob("*.cubin"))]
     return " ".join(command) + "\n" + beside_source("\n".join(texts), file.path)

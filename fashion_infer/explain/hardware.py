@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
-from .findings import KernelFinding
+from .findings import KernelFinding, at_line
 
 WARP = 32
 _RESTAGED = 0.45  # of a kernel that stages each image for each filter: what step 5 of the ladder gained
@@ -126,22 +126,9 @@ class _Found:
 
     def add(self, code: str, share: float, what: str, line: Optional[int], **evidence: Any) -> None:
         remedy, step = REMEDIES[code]
-        source = self.lines[line - 1].strip() if line and line <= len(self.lines) else None
+        share, gain = max(0.0, min(0.99, share)), self.gains.get(step)
         evidence["kernel"] = self.kernel
-        self.all.append(
-            KernelFinding(
-                code,
-                what,
-                str(self.path) if line else None,
-                line,
-                source,
-                max(0.0, min(0.99, share)),
-                remedy,
-                step or None,
-                self.gains.get(step),
-                evidence,
-            )
-        )
+        self.all.append(at_line(self.path, line, code, what, remedy, evidence, share, step or None, gain))
 
 
 def findings(

@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 from typing import Dict, List, NamedTuple, Optional, Tuple
 
-from .findings import KernelFinding
+from .findings import KernelFinding, at_line
 
 TOOLS = ("memcheck", "racecheck", "synccheck", "initcheck")  # in the order in which they explain a wrong output
 _PLACE = re.compile(r"(?:\+0x[0-9a-f]+ in |\(\)?\+0x[0-9a-f]+ in |\bin )(?P<file>[^\s()]+\.[A-Za-z]+):(?P<line>\d+)")
@@ -115,7 +115,7 @@ def findings(found: List[Report], path: Path, text: Optional[str] = None) -> Lis
 def _finding(report: Report, path: Path, lines: List[str], own: List[int]) -> Optional[KernelFinding]:
     name = path.name
     line = own[0] if own else None
-    make = functools.partial(_made, report=report, path=path, lines=lines, places=own)
+    make = functools.partial(_made, report=report, path=path, places=own)
     race = _RACE.search(report.head)
     if race or (report.tool == "racecheck" and own):
         other = own[1] if len(own) > 1 else line
@@ -192,9 +192,7 @@ def _made(
     remedy: str,
     report: Report,
     path: Path,
-    lines: List[str],
     places: List[int],
 ) -> KernelFinding:
-    source = lines[line - 1].strip() if line and line <= len(lines) else None
     evidence = {"tool": report.tool, "said": [report.head, *report.below[:12]], "lines": places}
-    return KernelFinding(code, what, str(path), line, source, None, remedy, None, None, evidence)
+    return at_line(path, line, code, what, remedy, evidence)

@@ -115,10 +115,7 @@ def build(
             outside = Path(temporary)
             place = outside / "compiler"
             place.mkdir()
-            (place / "fops_submission.inc").write_text(f'#include "{path}"\n')
-            done = compile(
-                [*command, f"-I{place}", *_course_tree(beside.missing, place), "-o", str(place / "plugin.so")], place
-            )
+            done = compile([*command, *_supplied(path, beside, place), "-o", str(place / "plugin.so")], place)
             if done.code:
                 (outside / "room").write_bytes(bytes(_ROOM))  # fails where the disk is full: the file is not at fault
                 _blame_compiler(kernel_file, arch, compile, outside)
@@ -130,6 +127,29 @@ def build(
             os.replace(outside / "log", said)
             os.replace(outside / "plugin.so", target)
     return Built(target, done.output, True)
+
+
+def command_in(
+    place: Path, kernel_file: KernelFile, arch: Optional[str] = None, within: Optional[Path] = None
+) -> List[str]:
+    """The compiler's command for a kernel file, but for the output; what it needs beside the file lies in `place` then.
+
+    Parameters are those of `build`.
+
+    Raises
+    ------
+    DeviceError
+        When there is no compiler.
+    """
+    path = kernel_file.path.resolve()
+    beside = neighbours.of(path, within)
+    return [*_command(kernel_file, path, beside, arch), *_supplied(path, beside, place)]
+
+
+def _supplied(path: Path, beside: neighbours.Neighbours, place: Path) -> List[str]:
+    """Write what a build needs beside the file into `place`, and return the compiler's options for it."""
+    (place / "fops_submission.inc").write_text(f'#include "{path}"\n')
+    return [f"-I{place}", *_course_tree(beside.missing, place)]
 
 
 def _course_tree(missing: List[str], place: Path) -> List[str]:
@@ -167,10 +187,8 @@ def _blame_compiler(kernel_file: KernelFile, arch: Optional[str], compile: Compi
     folder.mkdir()
     template = folder / str(kernel_file.format.template)
     template.write_text(formats.template(kernel_file.format.name))
-    (folder / "fops_submission.inc").write_text(f'#include "{template}"\n')
     known = formats.recognise(template, kernel_file.format.name)
-    command = _command(known, template, neighbours.of(template, folder), arch)
-    done = compile([*command, f"-I{folder}", "-o", str(folder / "plugin.so")], folder)
+    done = compile([*command_in(folder, known, arch, folder), "-o", str(folder / "plugin.so")], folder)
     if done.code:
         compiler = " ".join(compilers.cxx_command() or [])
         why = first_error(done.output, template).partition(": ")[2]

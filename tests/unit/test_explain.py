@@ -46,6 +46,14 @@ def test_nothing_is_said_of_a_correct_kernel_by_the_sanitizers(tmp_path):
     assert cpu.wrong(file, [Tried("layer", (2, 4, 14, 14, 6, 5), "", "")], 60) == []
 
 
+def test_a_file_that_names_a_header_by_its_place_in_the_courses_tree(tmp_path):
+    text = formats.template("minidnn-cpu").replace('"cpu-new-forward.h"', '"../../src/layer/custom/cpu-new-forward.h"')
+    assert "../../src" in text
+    (tmp_path / "cpu-new-forward.cc").write_text(text)
+    file = formats.recognise(str(tmp_path / "cpu-new-forward.cc"))
+    assert cpu.wrong(file, [Tried("layer", (2, 4, 14, 14, 6, 5), "", "")], 60) == []
+
+
 def test_an_explanation_of_a_correct_file(tmp_path, invoke):
     path = tmp_path / "conv.cpp"
     path.write_text(planted_cpu.SLOW["one_thread"])

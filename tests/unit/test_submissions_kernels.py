@@ -228,7 +228,7 @@ def test_what_a_compiler_left_in_its_folder_is_not_trusted(own, tmp_path, cache,
 
 
 def test_a_precompiled_header_beside_a_file_is_not_loaded(tmp_path):
-    """It is a compiler's memory as a file: whoever wrote it has the compiler do anything."""
+    """A precompiled header is the compiler's memory as a file: its author controls the compiler."""
     cxx = compilers.find_cxx()
     if "Free Software Foundation" not in subprocess.run([cxx, "--version"], capture_output=True, text=True).stdout:
         pytest.skip("only GCC looks for one")
