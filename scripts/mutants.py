@@ -5,8 +5,9 @@
 
 Draws so many faults over all modules of ROOMS with cosmic-ray (extra `mutants`), puts each into a copy of the checkout,
 runs the tests of its room there, and prints every fault that they let pass, as a difference. A fault that changes
-nothing that anybody can see (a default that is never used) lives on rightly: that is for the reader to say. --only
-draws from modules whose path holds PART. Exit status 1 when a room's tests fail without a fault.
+nothing that anybody can see (a default that is never used) lives on rightly: that is for the reader to say. A fault
+under which the tests take PATIENCE times as long as without is counted apart, as neither: it hangs, or the machine is
+busy. --only draws from modules whose path holds PART. Exit status 1 when a room's tests fail without a fault.
 """
 
 import argparse
@@ -16,6 +17,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -36,7 +39,9 @@ ROOMS = {
     "checkpoints": "unit/test_checkpoint.py unit/test_hostile_checkpoints.py unit/test_originals.py",
     "pipeline.py": "pipeline/test_pipeline.py unit/test_request.py",
 }
-SECONDS = 300  # for the tests of one fault; a fault that makes them hang is noticed
+PATIENCE = 4  # how many times as long as without a fault a room's tests may take
+SECONDS = 1800  # for a room's tests without a fault
+NOTICED, UNNOTICED, TOO_LONG = "noticed", "unnoticed", "too long"
 
 
 def main():
@@ -52,11 +57,10 @@ def main():
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(given.workers) as pool:
         copies = [copy_of_checkout(Path(folder) / str(worker)) for worker in range(given.workers)]
         rooms = sorted({room_of(fault) for fault in faults})
-        broken = [room for room in rooms if noticed(copies[0], room)]
-        if broken:
-            sys.exit(f"without a fault the tests of these fail: {', '.join(broken)}")
-        survivors = list(filter(None, pool.map(lambda fault: tried(copies, fault), faults)))
-    print("".join(survivors) + f"noticed {len(faults) - len(survivors)} of {len(faults)}, seed {seed}")
+        limits = {room: PATIENCE * seconds_without_fault(copies[0], room) for room in rooms}
+        outcomes = Counter(pool.map(lambda fault: tried(copies, fault, limits[room_of(fault)]), faults))
+    judged = outcomes[NOTICED] + outcomes[UNNOTICED]
+    print(f"noticed {outcomes[NOTICED]} of {judged}, {outcomes[TOO_LONG]} took too long, seed {seed}")
 
 
 def drawn(part, count, seed):
@@ -87,23 +91,30 @@ def copy_of_checkout(folder):
     return folder
 
 
-def noticed(copy, room):
-    """Whether a room's tests fail in a copy of the checkout."""
+def seconds_without_fault(copy, room):
+    """The time of a room's tests; exits when they fail."""
+    start = time.monotonic()
+    if outcome(copy, room, SECONDS) != UNNOTICED:
+        sys.exit(f"without a fault the tests of {room} fail, or take more than {SECONDS} s")
+    return time.monotonic() - start
+
+
+def outcome(copy, room, limit):
+    """What a room's tests say of a copy of the checkout, within a limit in seconds."""
     files = [f"tests/{name}" for name in ROOMS[room].split() if (copy / "tests" / name).exists()]
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-n", "0", "-p", "no:cacheprovider", *files]
     # No bytecode: it is told from its source by the second and the size, which a fault may share.
     environment = {**os.environ, "PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"}
+    silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     try:
-        done = subprocess.run(
-            command, cwd=copy, env=environment, timeout=SECONDS, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        )
+        done = subprocess.run(command, cwd=copy, env=environment, timeout=limit, **silent)
     except subprocess.TimeoutExpired:
-        return True
-    return done.returncode != 0
+        return TOO_LONG
+    return NOTICED if done.returncode else UNNOTICED
 
 
-def tried(copies, fault):
-    """A fault's difference if its room's tests let it pass, else None."""
+def tried(copies, fault, limit):
+    """A fault's outcome; its difference is printed unless it is noticed."""
     path, operator, arguments, occurrence = fault
     copy = copies.pop()
     try:
@@ -114,12 +125,13 @@ def tried(copies, fault):
             capture_output=True,
             text=True,
         ).stdout
-        found = noticed(copy, room_of(fault))
+        found = outcome(copy, room_of(fault), limit)
         (copy / path).write_bytes(before)
     finally:
         copies.append(copy)
-    print("." if found else f"\n{difference}", end="", file=sys.stderr, flush=True)
-    return None if found else difference
+    if found != NOTICED:
+        print(f"{found}:\n{difference}", flush=True)
+    return found
 
 
 if __name__ == "__main__":
