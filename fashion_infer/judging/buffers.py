@@ -53,8 +53,15 @@ class HostBuffers:
         self._map = mmap.mmap(-1, _layout(size)[-1])
         self._bytes = np.frombuffer(self._map, np.uint8)
 
-    def call(self, x: np.ndarray, weight: np.ndarray) -> JudgedCall:
-        """One call on these inputs, float32; the output is poisoned before.
+    def call(self, x: np.ndarray, weight: np.ndarray, over: float = np.nan) -> JudgedCall:
+        """One call on these inputs, float32.
+
+        Parameters
+        ----------
+        x, weight
+            (B,C,H,W) and (M,C,K,K), float32.
+        over
+            Value of every output before the call; the library puts NaN into an output in host memory in any case.
 
         Raises
         ------
@@ -67,7 +74,7 @@ class HostBuffers:
         self._bytes[:] = _BYTE
         y_shape = (size[0], size[4], size[2] - size[5] + 1, size[3] - size[5] + 1)
         tensors = [self._tensor(at, shape) for at, shape in zip(places, (x.shape, weight.shape, y_shape))]
-        tensors[0][...], tensors[1][...] = x, weight
+        tensors[0][...], tensors[1][...], tensors[2][...] = x, weight, over
         self._bytes[places[2] + tensors[2].nbytes :] = _LAST_BYTE
         op_times.drain()
         bindings.load().fops_examine(1)

@@ -23,7 +23,7 @@ from ..kernel_files.loading import LoadedKernel
 from ..library import kernels
 from . import reasons, reference
 from .buffers import HostBuffers, JudgedCall, Size, allocate
-from .diagnosis import Diagnosis, diagnose
+from .diagnosis import Diagnosis, computed_of_nan, diagnose
 
 Shape = Tuple[int, int, int, int]  # input channels, input size, filters, kernel size
 
@@ -232,11 +232,11 @@ class _Trial:
         """A verdict on a first call, with what further calls on the same inputs tell of its reason."""
         if first.outside or wrong.code in ("inputs_changed", "all_zero"):
             return wrong
-        if wrong.code == "not_written" and self._accumulates(inputs):
+        if wrong.code in ("not_written", "reads_outside") and self._accumulates(first, inputs):
             return wrong._replace(code="accumulates", reason=reasons.sentence("accumulates"))
         likely = self._parallel() or wrong.code in (reasons.INCORRECT, "not_all_written", "sum_not_reset")
         if likely and self._repeats_differ(first, inputs):
-            code = "race" if self._parallel() else "sum_not_reset" if wrong.code == "sum_not_reset" else "unstable"
+            code = wrong.code if wrong.code == "sum_not_reset" else "race" if self._parallel() else "unstable"
             return wrong._replace(code=code, reason=reasons.sentence(code))
         return wrong
 
@@ -248,12 +248,17 @@ class _Trial:
                     return True
         return False
 
-    def _accumulates(self, inputs) -> bool:
+    def _accumulates(self, first: JudgedCall, inputs) -> bool:
         """Whether a kernel that leaves an output of NaN gives the correct one over zeros."""
-        if self.kernel.backend != "cpu":
-            return False  # the library alone poisons a device's output
-        output = plugin.run_over_zeros(self.kernel.name, *inputs)
-        return output is not None and diagnose(output, *inputs).right
+        if not np.isnan(first.output).all():
+            return False
+        if self.kernel.backend == "cpu":
+            output = plugin.run_over_zeros(self.kernel.name, *inputs)
+            return output is not None and diagnose(output, *inputs).right
+        if self.kernel.host_memory:
+            # The file allocates the output itself, over the adapter's NaN; the guard zones stay on the host.
+            return computed_of_nan(first.output).all()
+        return diagnose(self._buffers.call(*inputs, over=0.0).output, *inputs).right
 
     def _parallel(self) -> bool:
         """Whether the kernel runs threads: on a GPU always, and on the CPU where it brought OpenMP or has threads."""

@@ -95,7 +95,7 @@ def _why(code: str, *details: object) -> Reason:
 
 def _reason(output, off, x, weight, wanted) -> Reason:
     """The likely reason of a wrong output, from its pattern or from another computation that gives the same."""
-    if np.isnan(output).all() and not _guard(output).any():
+    if np.isnan(output).all() and not computed_of_nan(output).any():
         return _why("not_written")
     if not output.any():
         return _why("all_zero")
@@ -112,13 +112,13 @@ def _reason(output, off, x, weight, wanted) -> Reason:
     return _why("not_all_written" if np.isnan(output).any() else reasons.INCORRECT)
 
 
-def _guard(output) -> np.ndarray:
-    """Which outputs are the NaN of the guard zones: computed from what lies outside of the tensors."""
+def computed_of_nan(output: np.ndarray) -> np.ndarray:
+    """Which outputs are the NaN of the guard zones, or that of a GPU's arithmetic: computed of what is no tensor's."""
     return np.isnan(output) & ((output.view(np.uint32) & 0x3FFFFF) == GUARD_BITS & 0x3FFFFF)
 
 
 def _outside(output) -> Optional[Reason]:
-    return _why("reads_outside") if _guard(output).any() else None
+    return _why("reads_outside") if computed_of_nan(output).any() else None
 
 
 def _from(wrong, share, code: str) -> Optional[Reason]:
@@ -137,7 +137,7 @@ def _border(output, off) -> Optional[Reason]:
     inside = places[top : height - bottom, left : width - right]
     if inside.any() or not inside.size or 2 * inside.size < places.size:
         return None
-    if _guard(output)[off].any():  # a window that begins outside of the data
+    if computed_of_nan(output)[off].any():  # a window that begins outside of the data
         return _why("reads_outside")
     sides = [("first", "row", top), ("last", "row", bottom), ("first", "column", left), ("last", "column", right)]
     parts = [f"{where} {what}" if n == 1 else f"{where} {n} {what}s" for where, what, n in sides if n]

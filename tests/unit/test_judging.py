@@ -4,6 +4,7 @@ from pathlib import Path
 
 import kernel_loading
 import pytest
+from planted_bugs import PLANTED
 
 from fashion_infer.errors import UsageError
 from fashion_infer.judging import trials
@@ -21,48 +22,6 @@ def cache(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         yield
-
-
-PLANTED = {  # the code of the first shape
-    "accumulates": "accumulates",
-    "boundary": "border",
-    "boundary-tile": "border",
-    "cached-by-shape": "cached",
-    "carries-over": "carries_over",
-    "crashes": "crash",
-    "exits": "exit",
-    "few-filters": "filters_from",
-    "few-images": "images_from",
-    "first-channel": "first_channel",
-    "first-column": "border",
-    "first-row": "border",
-    "fixed-batch": "images_from",
-    "fixed-sizes": "incorrect",
-    "flipped": "weights_flipped",
-    "holes": "not_all_written",
-    "input-changed": "inputs_changed",
-    "input-without-channel": "input_without_channel",
-    "last-channel": "last_channel",
-    "last-row": "border",
-    "nothing": "not_written",
-    "past-height": "writes_after_end",
-    "past-width": "writes_after_end",
-    "race-over-taps": "race",
-    "reads-after-end": "reads_outside",
-    "reads-before-start": "reads_outside",
-    "row-stride": "row_stride",
-    "shared-sum": "race",
-    "sum-not-reset": "sum_not_reset",
-    "tap-missing": "taps_missing",
-    "throws": "failed",
-    "transposed-output": "output_transposed",
-    "transposed-weights": "weights_transposed",
-    "weights-swapped": "weights_swapped",
-    "weights-without-channel": "weights_without_channel",
-    "writes-after-end": "writes_after_end",
-    "writes-before-start": "writes_before_start",
-    "zero": "all_zero",
-}
 
 
 @pytest.mark.parametrize("name", sorted(PLANTED))

@@ -7,7 +7,7 @@ namespace fops_adapter {
 
 static int run(fops_plugin_call* call) {
   return guarded(call, [call]() -> int {
-    poison_free_memory(Sizes(call->conv).outputs() * sizeof(float));
+    poison_free_memory(Sizes(call->conv).outputs());
     cudaGetLastError();
     const double start = now();
     fops_forward(call);

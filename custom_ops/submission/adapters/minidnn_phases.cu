@@ -35,7 +35,7 @@ static int look(fops_plugin_call* call, const Sizes& s) {
   const size_t n = s.outputs(), bytes = n * sizeof(float);
   const Values wanted(call->y, call->y + n);
   std::fill(call->y, call->y + n, NAN);
-  poison_free_memory(bytes);
+  poison_free_memory(n);
   FopsPointers on_device;
   fops_prolog(call, &on_device);
   int status = settle(call, "conv_forward_gpu_prolog");
@@ -51,8 +51,7 @@ static int look(fops_plugin_call* call, const Sizes& s) {
     cudaMemcpy(before.data(), on_device.y, bytes, cudaMemcpyDeviceToHost);
     zeroed = std::all_of(before.begin(), before.end(), [](float v) { return v == 0; });
     // What forward writes shows on NaN. A prolog that zeroes may have a forward that adds: then nothing is touched.
-    if (!zeroed) cudaMemset(on_device.y, 0xFF, bytes);
-    cudaDeviceSynchronize();
+    if (!zeroed) poison(on_device.y, n);
   }
   fops_forward(call, &on_device);
   status = settle(call, "conv_forward_gpu");
@@ -82,7 +81,7 @@ static int look(fops_plugin_call* call, const Sizes& s) {
 static int run(fops_plugin_call* call) {
   return guarded(call, [call]() -> int {
     const Sizes s(call->conv);
-    poison_free_memory(s.outputs() * sizeof(float));
+    poison_free_memory(s.outputs());
     cudaGetLastError();
     FopsPointers on_device;
     const double start = now();
