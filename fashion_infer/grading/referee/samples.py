@@ -58,13 +58,17 @@ def cases(edition: str, counts: Sequence[int], layers: Sequence[RubricLayer] = (
 
 
 def spread(values: Sequence[float]) -> float:
-    """Between the quartiles, over the median; of fewer than four between the ends. Infinity for one alone."""
+    """Interquartile range over the median; of fewer than four values, their range over it.
+
+    Infinity for a single value, and where the median is 0, as of a clock that stands still.
+    """
     if len(values) < 2:
         return float("inf")
     if len(values) < 4:
-        return (max(values) - min(values)) / statistics.median(values)
-    low, middle, high = statistics.quantiles(values, n=4)
-    return (high - low) / middle
+        low, middle, high = min(values), statistics.median(values), max(values)
+    else:
+        low, middle, high = statistics.quantiles(values, n=4)
+    return (high - low) / middle if middle else float("inf")
 
 
 def times(samples: Sequence[Sample], case: Case) -> Optional[Times]:
