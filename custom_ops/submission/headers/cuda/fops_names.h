@@ -4,23 +4,24 @@
 #ifdef __cplusplus
 #include <cuda_runtime.h>
 
-// Lanes of a warp run apart: each shuffle has a mask today. CUDA declares the old ones to the host's compiler still.
+// Lanes of a warp run apart: each shuffle has a mask today, and the old ones took the active lanes. A full mask would wait
+// for ever in a branch of some lanes. CUDA declares the old ones to the host's compiler still.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 700
 template <typename T>
 __device__ T __shfl(T value, int lane, int width = 32) {
-  return __shfl_sync(0xffffffffu, value, lane, width);
+  return __shfl_sync(__activemask(), value, lane, width);
 }
 template <typename T>
 __device__ T __shfl_up(T value, unsigned lanes, int width = 32) {
-  return __shfl_up_sync(0xffffffffu, value, lanes, width);
+  return __shfl_up_sync(__activemask(), value, lanes, width);
 }
 template <typename T>
 __device__ T __shfl_down(T value, unsigned lanes, int width = 32) {
-  return __shfl_down_sync(0xffffffffu, value, lanes, width);
+  return __shfl_down_sync(__activemask(), value, lanes, width);
 }
 template <typename T>
 __device__ T __shfl_xor(T value, int lanes, int width = 32) {
-  return __shfl_xor_sync(0xffffffffu, value, lanes, width);
+  return __shfl_xor_sync(__activemask(), value, lanes, width);
 }
 #endif
 
