@@ -84,7 +84,7 @@ def by_verdict(path: Path, codes: Sequence[str]) -> List[KernelFinding]:
     stores = list(_stores(text))
     for code in codes:
         adding = [number for number, how in stores if how == "+="]
-        if code in ("race", "unstable", "sum_not_reset") and adding:
+        if code in ("race", "unstable", "sum_not_reset", "taps_missing") and adding:
             what = "adds to the output without an atomic, and several threads add to the same output"
             remedy = "let one thread own an output, or use atomicAdd on an output of zeros"
             found = "race_on_output", what, adding[0], remedy

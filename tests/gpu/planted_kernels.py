@@ -278,7 +278,7 @@ WRONG = {
     "misaligned_access": (_SMALL, _file(
         _tiles(16).replace("      for (int q = 0; q < K; ++q) sum", "      for (int q = 0; q < K; q += 4) {\n"
                            "        const float4 in = *reinterpret_cast<const float4*>(&" + _X + ");  // here\n"
-                           "        sum").replace(f"sum += {_X} *", "sum += in.x *").replace(
+                           "        sum").replace(f"sum += {_X} *", "sum += (in.x + in.y + in.z + in.w) *").replace(
                                "* K + q];\n", "* K + q];\n      }\n"),
         _TILES.format(side=16, names=NAMES),
     )),
