@@ -257,8 +257,9 @@ class _Trial:
             return output is not None and diagnose(output, *inputs).right
         if self.kernel.host_memory:
             # The file allocates the output itself, over the adapter's NaN; the guard zones stay on the host.
-            return computed_of_nan(first.output).all()
-        return diagnose(self._buffers.call(*inputs, over=0.0).output, *inputs).right
+            return bool(computed_of_nan(first.output).all())
+        x, weight = inputs
+        return diagnose(self._buffers.call(x, weight, over=0.0).output, x, weight).right
 
     def _parallel(self) -> bool:
         """Whether the kernel runs threads: on a GPU always, and on the CPU where it brought OpenMP or has threads."""
