@@ -32,5 +32,5 @@ def check(path, verdict):
         if told[0][0] == "work before":
             assert any("(Layer Time)" in mark.message for mark in verdict.marks.marks), verdict.marks
         elif kind != "clocks":
-            right = 50 if verdict.findings[0].where.endswith("n = 20") else 0  # what was right with fewer images stays so
-            assert verdict.marks.points <= 10 + right and verdict.marks.op_ms is None and not verdict.ranked
+            fewer = 50 if verdict.findings[0].where.endswith("n = 20") else 0  # were right before
+            assert verdict.marks.points <= 10 + fewer and verdict.marks.op_ms is None and not verdict.ranked

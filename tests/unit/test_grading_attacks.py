@@ -38,7 +38,7 @@ def test_attack_ends_in_the_right_verdict_and_the_grader_is_well(path, asked):
     attacked, honest = judged(asked, path, HONEST)
     check(path, attacked)
     # Where tests share their cores a worker may wake up so late that the clocks disagree: marked, and costs nothing.
-    found = [finding.kind for finding in honest.findings if finding.kind != "clocks"]
+    found = [finding for finding in honest.findings if finding.kind != "clocks"]
     assert (honest.marks.points, found, honest.ranked) == (100, [], True)
     assert attacked.sandbox["in_force"].get("seccomp", True) and attacked.sandbox["available"] == available().words
 
@@ -52,7 +52,7 @@ def test_without_bubblewrap_the_other_layers_hold(path, asked, monkeypatch):
     attacked, honest = judged(asked, path, HONEST)
     assert not attacked.sandbox["bubblewrap"] and "no bubblewrap (a test)" in attacked.sandbox["available"]
     check(path, attacked)
-    assert honest.marks.points == 100
+    assert honest.marks.points == 100, honest.findings
 
 
 def test_without_any_layer_it_refuses_unless_told(asked, monkeypatch):

@@ -2,6 +2,7 @@
 
 import ctypes
 import errno
+import json
 import os
 import signal
 import struct
@@ -13,7 +14,8 @@ import pytest
 
 from fashion_infer.grading.inside import abi, seccomp
 from fashion_infer.grading.sandbox import Box, Broken, Limits, available, cgroup, layers, run
-from fashion_infer.grading.sandbox.start import start
+from fashion_infer.grading.sandbox import box as boxes
+from fashion_infer.grading.sandbox.start import python, start
 from fashion_infer.kernel_files import plugin
 from fashion_infer.library import bindings
 from fashion_infer.system import compilers, resources
@@ -88,7 +90,7 @@ NUMBERS = {  # of Linux's own tables, not of ours
                "mq_open": 240, "mq_notify": 244, "shmget": 29, "semget": 64, "msgget": 68, "shmat": 30, "shmctl": 31,
                "msgsnd": 69, "mq_timedsend": 242, "io_setup": 206, "io_submit": 209, "vmsplice": 278,
                "setpriority": 141, "ioprio_set": 251, "prctl": 157, "sched_setaffinity": 203, "prlimit64": 302,
-               "sched_setscheduler": 144, "sched_setattr": 314},
+               "sched_setscheduler": 144, "sched_setattr": 314, "setresuid": 117},
     "aarch64": {"read": 63, "mmap": 222, "ioctl": 29, "futex": 98, "clone": 220, "clone3": 435, "execve": 221,
                 "ptrace": 117, "socket": 198, "connect": 203, "kill": 129, "tgkill": 131, "bpf": 280,
                 "memfd_create": 279, "io_uring_setup": 425, "mount": 40, "unshare": 97, "keyctl": 219,
@@ -96,11 +98,11 @@ NUMBERS = {  # of Linux's own tables, not of ours
                 "mq_open": 180, "mq_notify": 184, "shmget": 194, "semget": 190, "msgget": 186, "shmat": 196,
                 "shmctl": 195, "msgsnd": 189, "mq_timedsend": 182, "io_setup": 0, "io_submit": 2, "vmsplice": 75,
                 "setpriority": 140, "ioprio_set": 30, "prctl": 167, "sched_setaffinity": 122, "prlimit64": 261,
-                "sched_setscheduler": 119, "sched_setattr": 274},
+                "sched_setscheduler": 119, "sched_setattr": 274, "setresuid": 147},
 }  # fmt: skip
 NEVER = ("ptrace", "bpf", "io_uring_setup", "mount", "unshare", "keyctl", "process_vm_readv", "process_vm_writev",
-         "setsid", "timer_create", "mq_open", "mq_notify", "shmget", "semget", "msgget", "shmat", "shmctl", "msgsnd",
-         "mq_timedsend", "io_setup", "io_submit", "vmsplice", "setpriority", "ioprio_set")  # fmt: skip
+         "setsid", "setresuid", "timer_create", "mq_open", "mq_notify", "shmget", "semget", "msgget", "shmat", "shmctl",
+         "msgsnd", "mq_timedsend", "io_setup", "io_submit", "vmsplice", "setpriority", "ioprio_set")  # fmt: skip
 OF_ITSELF = "sched_setaffinity", "prlimit64", "sched_setscheduler", "sched_setattr"
 F_SETOWN, F_SETSIG, F_SETOWN_EX, F_SETLEASE, F_DUPFD_CLOEXEC = 8, 10, 15, 1024, 1030
 FIOSETOWN, SIOCSPGRP, FIONBIO = 0x8901, 0x8902, 0x5421
@@ -193,7 +195,7 @@ print(len(os.listdir("/proc/self/fd")), sorted(os.environ))
         ),
         ("while True: print('x' * 1000)", "printed more than 64 KiB"),
         (
-            "import os, time\nfor _ in range(99):\n  if os.fork() == 0: time.sleep(9); os._exit(0)\ntime.sleep(9)",
+            "import os, time\ntry:\n  for _ in range(99): os.fork() or time.sleep(9)\nfinally:\n  time.sleep(9)",
             "32 threads",
         ),
     ],
@@ -270,6 +272,51 @@ def test_what_ran_while_it_was_stopped_is_broken(held):
             running.thaw()
     finally:
         running.kill()
+
+
+@HELD
+@pytest.mark.parametrize("held", WITH)
+def test_a_stop_is_a_look_however_short_the_call_before_was(held):
+    running = start(Box(Limits(60, 256 << 20, 1 << 20, 1 << 16, 2)), held, [PYTHON, "-I", "-S", "-B", "-c", SPINS], ())
+    try:
+        while sum(len(os.listdir(f"/proc/{pid}/task")) for pid in running.members()) < 4:
+            time.sleep(0.01)
+        with pytest.raises(Broken, match="2 threads"):
+            running.freeze()
+    finally:
+        running.kill()
+
+
+MANY = """
+import os, threading, time
+for count in range(500):
+    try:
+        threading.Thread(target=time.sleep, args=(30,)).start()
+    except RuntimeError:
+        break
+for change in (lambda: os.setuid(0), lambda: os.setreuid(0, 0), lambda: os.setresuid(0, 0, 0)):
+    try:
+        change()
+        print("got through")
+    except PermissionError:
+        pass
+print(count, open("/proc/self/maps").readable(), flush=True)
+os._exit(0)
+"""
+
+
+@HELD
+@pytest.mark.skipif(not (BARE.landlock and BARE.seccomp), reason="no Landlock, or no seccomp")
+def test_the_kernel_refuses_threads_beyond_the_limit(tmp_path):
+    plan = boxes.plan(Box(Limits(60, 256 << 20, 1 << 20, 1 << 16, 32), processes=True), False, False)
+    if "NPROC" not in plan["limits"]:
+        pytest.skip("root without CAP_SYS_PTRACE, whose tasks are not counted")
+    others = plan["limits"]["NPROC"] - 40
+    with open(tmp_path / "report", "wb") as report:
+        words = python("confine", json.dumps(plan), str(report.fileno()), PYTHON, "-I", "-S", "-B", "-c", MANY)
+        done = subprocess.run(words, pass_fds=[report.fileno()], capture_output=True, text=True, timeout=60)
+    count, readable = done.stdout.split()
+    assert int(count) <= 40 + others and readable == "True", done
 
 
 def test_a_machine_without_bubblewrap_says_why(monkeypatch, tmp_path):

@@ -26,8 +26,8 @@ def confine(plan: Dict[str, Any]) -> Dict[str, Any]:
     ----------
     plan
         read, write, devices: paths for Landlock. limits: rlimits by their names without "RLIMIT_", in bytes, seconds
-        or numbers. processes, unix_sockets, memory_files, shared_memory: as in
-        `seccomp.Rules`. unsandboxed: only the rlimits.
+        or numbers. user: the real user to become, by which tasks are counted; 0 for none. processes, unix_sockets,
+        memory_files, shared_memory: as in `seccomp.Rules`. unsandboxed: only the rlimits.
 
     Returns
     -------
@@ -35,12 +35,18 @@ def confine(plan: Dict[str, Any]) -> Dict[str, Any]:
         The layers that are in force: rlimits, capabilities (bool: dropped), landlock (version or 0), seccomp (bool).
     """
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    for name, value in plan["limits"].items():
+    limits = dict(plan["limits"])
+    if plan["user"]:
+        try:
+            os.setresuid(plan["user"], -1, -1)
+        except OSError:  # in a user namespace that has no such user
+            del limits["NPROC"]
+    for name, value in limits.items():
         number = getattr(resource, f"RLIMIT_{name}")
         hard = resource.getrlimit(number)[1]
         value = value if hard == resource.RLIM_INFINITY else min(value, hard)
         resource.setrlimit(number, (value, value))
-    layers: Dict[str, Any] = {"rlimits": sorted(plan["limits"]), "capabilities": False, "landlock": 0, "seccomp": False}
+    layers: Dict[str, Any] = {"rlimits": sorted(limits), "capabilities": False, "landlock": 0, "seccomp": False}
     if plan.get("unsandboxed"):
         return layers
     layers["capabilities"] = _drop_capabilities()

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import re
+import secrets
 import sys
 import sysconfig
 from pathlib import Path
@@ -18,6 +19,7 @@ _KERNEL = ("/proc/self", "/proc/cpuinfo", "/proc/meminfo", "/sys/devices/system/
 _NOBODY = "65534"
 TEMPORARY = "/tmp"
 _ADDRESSES, _MANY_ADDRESSES = 4 << 30, 32 << 30  # bytes of addresses: of compiled code; of PyTorch, and of compilers
+_CAP_SYS_PTRACE = 19
 _MORE_TASKS = 8  # bubblewrap's own, and enough for the referee to see that there are too many
 
 
@@ -112,12 +114,14 @@ def plan(box: Box, namespaces: bool, unsandboxed: bool, landlock: int = 0) -> Di
         # Page tables take 1/512 of the addresses that were touched. Each thread's allocator reserves 128 MiB of them.
         room = _MANY_ADDRESSES if box.processes else _ADDRESSES
         limits["AS"] = box.limits.memory + box.shared + room + (os.cpu_count() or 1) * (128 << 20)
-    if os.geteuid() != 0:  # root's processes are never counted
-        others = 0 if namespaces and _counted_apart() else _tasks_of_user()
+    user = 0 if namespaces or unsandboxed or box.write or box.gpu else _fresh_user()
+    if user or os.geteuid() != 0:
+        others = 0 if user or (namespaces and _counted_apart()) else _tasks_of_user()
         limits["NPROC"] = box.limits.threads + _MORE_TASKS + others
     kernel = ("/proc", "/sys") if namespaces else (*_KERNEL, *(("/proc/driver", "/sys") if box.gpu else ()))
     return {
         "limits": limits,
+        "user": user,
         "read": [*existing(box), *kernel],
         # CUDA names its threads, and gives up where it may not.
         "write": [*([TEMPORARY] if namespaces else []), *box.write, *(["/proc/self/task"] if box.gpu else [])],
@@ -129,6 +133,19 @@ def plan(box: Box, namespaces: bool, unsandboxed: bool, landlock: int = 0) -> Di
         "shared_memory": box.gpu or box.processes,
         "unsandboxed": unsandboxed,
     }
+
+
+def _fresh_user() -> int:
+    """For root, whose tasks are never counted, the number of a user that has none; 0 where it is of no use.
+
+    It becomes the real user alone, by which tasks are counted: files are opened as before. Compilers and shells do
+    other things where the two users differ. Nor could the referee look at the memory of such a process without
+    CAP_SYS_PTRACE.
+    """
+    if os.geteuid() != 0:
+        return 0
+    (capabilities,) = re.findall(r"CapEff:\s*(\w+)", Path("/proc/self/status").read_text())
+    return 1 << 30 | secrets.randbits(29) if int(capabilities, 16) >> _CAP_SYS_PTRACE & 1 else 0
 
 
 def _counted_apart() -> bool:

@@ -7,9 +7,9 @@ import subprocess
 import threading
 import time
 from pathlib import Path
-from typing import Dict, Iterator, List, NamedTuple, Optional, Tuple
+from typing import Collection, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple
 
-from .box import Limits
+from .box import Box
 from .cgroup import Group
 
 _IN_MEMORY = ("/dev/zero", "/memfd:", "/SYSV", "/dev/shm/")  # mappings of what lies in memory alone
@@ -47,16 +47,12 @@ class Sandboxed:
         What was started: bubblewrap, or the box's own first process.
     first
         Number of the namespace's first process; None without one.
-    limits, group
+    box, group
         What holds it; no group where the referee watches memory.
-    shared
-        Bytes of tensors that it maps: they do not count as its own.
     """
 
-    def __init__(
-        self, process: subprocess.Popen, first: Optional[int], limits: Limits, group: Optional[Group], shared: int
-    ):
-        self._process, self._first, self._limits, self._group, self._shared = process, first, limits, group, shared
+    def __init__(self, process: subprocess.Popen, first: Optional[int], box: Box, group: Optional[Group]):
+        self._process, self._first, self._box, self._limits, self._group = process, first, box, box.limits, group
         self._namespace = _namespace(first) if first else None
         self._used, self._since = 0.0, time.monotonic()  # while it is stopped its time stands still
         self._printed = bytearray()
@@ -65,6 +61,8 @@ class Sandboxed:
         self._ran: Dict[str, Used] = {}  # by each thread that is stopped, until it was
         self._drain = threading.Thread(target=self._read, daemon=True)
         self._drain.start()
+        self.thread = threading.get_ident()
+        _running.add(self)
 
     @property
     def printed(self) -> str:
@@ -90,7 +88,7 @@ class Sandboxed:
         Raises
         ------
         Broken
-            When one does not stop.
+            When one does not stop, or it has more threads or memory than it may.
         """
         end = time.monotonic() + _PATIENCE
         self._stop(self._stopped, end)
@@ -107,6 +105,7 @@ class Sandboxed:
             self._group.freeze()
         if self._since:
             self._used, self._since = self._used + time.monotonic() - self._since, 0.0
+        self._look(self._stopped)  # what took no longer than the time between two looks
         return at
 
     def _stop(self, members: List[int], end: float) -> None:
@@ -140,14 +139,19 @@ class Sandboxed:
             raise Broken(f"it did not end within {self._limits.seconds:g} s")
         if self._count > self._limits.printed:
             raise Broken(f"it printed more than {_size(self._limits.printed)}")
+        # To look for others takes milliseconds.
+        self._look(self.members() if self._box.processes or not self._stopped else self._stopped)
+
+    def _look(self, members: List[int]) -> None:
+        """At threads and memory, where no cgroup bounds them."""
         if self._group is not None:
             return
-        members = self._stopped or self.members()
         if sum(map(_threads, members)) > self._limits.threads:
             raise Broken(f"it started more than {self._limits.threads} threads")
         private, shared, files = (sum(values) for values in zip((0, 0, 0), *map(_memory, members)))
-        if private + max(0, shared - self._shared) > self._limits.memory or files > self._limits.memory + self._shared:
-            raise Broken(f"it took more than {_size(self._limits.memory)} of memory")
+        most, own = self._limits.memory, self._box.shared
+        if private + max(0, shared - own) > most or files > most + own:
+            raise Broken(f"it took more than {_size(most)} of memory")
 
     def ended(self, patience: float = 1.0) -> Optional[str]:
         """How it ended by itself, in words; None while it runs."""
@@ -172,15 +176,20 @@ class Sandboxed:
 
     def kill(self) -> None:
         """End all of it."""
+        _running.discard(self)
+        self.end()
+        self._process.wait()
+        if self._group is not None:
+            self._group.remove()
+        self._drain.join(1.0)
+
+    def end(self) -> None:
+        """End its processes, and let whoever waits for them clear up."""
         if self._first is not None:
             _signal(self._first, signal.SIGKILL)  # and with it the kernel ends the whole namespace
         # The group at once: of processes that fork, one after the other would never be all.
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
-        if self._group is not None:
-            self._group.remove()
-        self._drain.join(1.0)
 
     def _read(self) -> None:
         assert self._process.stdout is not None
@@ -191,6 +200,16 @@ class Sandboxed:
                     return
                 self._count += len(data)
                 self._printed += data[: max(0, _KEPT - len(self._printed))]
+
+
+_running: Set[Sandboxed] = set()
+
+
+def end_all(threads: Collection[int]) -> None:
+    """End the boxes that some threads, by their identifiers, have started."""
+    for running in list(_running):
+        if running.thread in threads:
+            running.end()
 
 
 def _numbers() -> Iterator[int]:

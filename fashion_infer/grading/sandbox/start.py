@@ -78,7 +78,7 @@ def start(box: Box, layers: Layers, command: Sequence[str], descriptors: Sequenc
                 first = json.loads(pipe.read())["child-pid"]
             except (ValueError, KeyError):
                 raise DeviceError(f"bubblewrap failed: {_said(process)}") from None
-    return Sandboxed(process, first, box.limits, group, box.shared)
+    return Sandboxed(process, first, box, group)
 
 
 class Ran(NamedTuple):
