@@ -1,10 +1,11 @@
-"""The road of `fashion-infer grade`: submissions are staged and built side by side, and judged one after the other."""
+"""The road of `fashion-infer grade`: submissions are staged, built and checked side by side, and timed one by one."""
 
 import os
+import threading
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Callable, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 from ..errors import DeviceError, FashionInferError, UsageError
 from ..system import cache_limits
@@ -13,11 +14,11 @@ from .intake import building, submission
 from .intake.archives import Refused
 from .intake.building import BuiltSubmission
 from .intake.submission import Submission
-from .referee import Machine, Observed, Referee
+from .referee import Machine, Observed, Referee, Turns
 from .referee.findings import Finding, plain
 from .referee.inputs import Seed
 from .rubric import Rubric
-from .sandbox import required
+from .sandbox import end_all, required
 from .verdict import GradeVerdict
 
 _NOTHING = Observed((), (), {}, "", {})
@@ -81,6 +82,33 @@ def grade(request: GradeRequest, progress: Callable[[str], None] = lambda line: 
     return _judged(request, paths, machine, cache_limits.made_folder(cache_limits.GRADED), progress)
 
 
+def identities(request: GradeRequest) -> Dict[str, Tuple[str, str, str]]:
+    """Digest, kernel file and format of each source that can be read, as it is now; raises as `grade` does."""
+    paths = [submission.check(source) for source in request.sources]
+    machine = Machine(required(request.unsandboxed), request.unsandboxed)
+    room = cache_limits.made_folder(cache_limits.GRADED)
+
+    def of(path: Path) -> Optional[Tuple[str, str, str]]:
+        try:
+            return _identity(_staged(request, path, machine, room))
+        except Exception:  # `grade` says it in a verdict
+            return None
+
+    with ThreadPoolExecutor(_at_once()) as pool:
+        found = zip(request.sources, pool.map(of, paths))
+    return {source: identity for source, identity in found if identity is not None}
+
+
+def _identity(staged: Submission) -> Tuple[str, str, str]:
+    kernel = staged.kernel
+    return staged.digest, kernel.path.relative_to(staged.folder).as_posix(), kernel.format.name
+
+
+def _at_once() -> int:
+    """How many submissions are looked at side by side."""
+    return max(1, len(os.sched_getaffinity(0)) // 2)
+
+
 class _Ready(NamedTuple):
     """A submission that is built, or why it is not."""
 
@@ -91,34 +119,90 @@ class _Ready(NamedTuple):
 
 
 def _judged(request, paths: Sequence[Path], machine: Machine, room: Path, progress) -> Iterator[GradeVerdict]:
-    workers = max(1, (os.cpu_count() or 2) // 2)
-    with ThreadPoolExecutor(workers) as pool:
-        waiting: List[Future] = [pool.submit(_prepared, request, path, machine, room) for path in paths]
-        if request.rubric.backend != "gpu":  # on the CPU a compiler beside a measurement would be part of it
-            for future in waiting:
-                future.result()
-        ill: Optional[str] = None
-        start = time.monotonic()
-        for number, (path, future) in enumerate(zip(paths, waiting)):
-            ready = future.result()
-            progress(f"judging {path}{_left(start, number, len(paths))}")
-            on_gpu = ready.plugin is not None and _backend(request.rubric, ready.submission) == "gpu"
-            if on_gpu and ill is None and machine.gpu is None:
-                ready, machine = _with_gpu(request, ready, machine)
-            if on_gpu and ill is not None:
-                ready = ready._replace(plugin=None, failed=ill)
-            yield _bounded(request, path, ready, machine)
-            if on_gpu and ill is None and machine.gpu is not None:
-                reason = machine.gpu.ill()
-                ill = f"the GPU is not well since {path} ran: {reason}" if reason else None
+    count = _at_once()
+    threads: Set[int] = set()
+    futures: List[Future] = []
+    turns, pace = Turns(min(count, len(paths))), _Pace(len(paths), progress)
+
+    def later(*what) -> Future:
+        futures.append(pool.submit(*what))
+        return futures[-1]
+
+    with ThreadPoolExecutor(count, initializer=lambda: threads.add(threading.get_ident())) as pool:
+        try:
+            waiting = [later(_prepared, request, path, machine, room) for path in paths]
+            beside: Dict[int, Future] = {}
+            if request.rubric.backend != "gpu":  # on the CPU a compiler beside a measurement would be part of it
+                all_ready = [future.result() for future in waiting]
+                pace.start()
+                if turns.count > 1:
+                    beside = {
+                        number: later(_in_turn, request, paths[number], ready, machine, turns, pace)
+                        for number, ready in enumerate(all_ready) if not _on_gpu(request, ready)
+                    }  # fmt: skip
+            ill: Optional[str] = None
+            for number, (path, future) in enumerate(zip(paths, waiting)):
+                ready = future.result()
+                if number in beside:
+                    yield beside[number].result()
+                    continue
+                on_gpu = _on_gpu(request, ready)
+                if on_gpu and ill is None and machine.gpu is None:
+                    ready, machine = _with_gpu(request, ready, machine)
+                if on_gpu and ill is not None:
+                    ready = ready._replace(plugin=None, failed=ill)
+                with turns.alone():
+                    found = _in_turn(request, path, ready, machine, None, pace)
+                yield found
+                if on_gpu and ill is None and machine.gpu is not None:
+                    reason = machine.gpu.ill()
+                    ill = f"the GPU is not well since {path} ran: {reason}" if reason else None
+        finally:  # of a command that is interrupted, what still runs would hold it up
+            for future in futures:
+                future.cancel()
+            while any(future.running() for future in futures):
+                end_all(threads)
+                time.sleep(0.02)
 
 
-def _left(start: float, done: int, count: int) -> str:
-    """Which of several it is, and how long all of them will take at the pace of those before."""
-    if count == 1:
-        return ""
-    seconds = (time.monotonic() - start) / done * (count - done) if done else 0.0
-    return f" ({done + 1} of {count}" + (f", about {seconds / 60:.0f} min left)" if done else ")")
+class _Pace:
+    """Which of several submissions it is, and how long all of them will take at the pace of those before."""
+
+    def __init__(self, count: int, progress: Callable[[str], None]):
+        self._count, self._progress = count, progress
+        self._begun = self._done = 0
+        self.start()
+
+    def start(self) -> None:
+        """Count the time from here on."""
+        self._start = time.monotonic()
+
+    def begin(self, path: Path) -> None:
+        """Say that one begins."""
+        self._begun += 1
+        left = ""
+        if self._count > 1:
+            seconds = (time.monotonic() - self._start) / max(1, self._done) * (self._count - self._done)
+            left = f" ({self._begun} of {self._count}" + (
+                f", about {seconds / 60:.0f} min left)" if self._done else ")"
+            )
+        self._progress(f"judging {path}{left}")
+
+    def end(self) -> None:
+        """Count one that is judged."""
+        self._done += 1
+
+
+def _in_turn(request, path: Path, ready: "_Ready", machine: Machine, turns: Optional[Turns], pace: _Pace):
+    pace.begin(path)
+    try:
+        return _bounded(request, path, ready, machine, turns)
+    finally:
+        pace.end()
+
+
+def _on_gpu(request: GradeRequest, ready: "_Ready") -> bool:
+    return ready.plugin is not None and _backend(request.rubric, ready.submission) == "gpu"
 
 
 def _with_gpu(request: GradeRequest, ready: "_Ready", machine: Machine) -> Tuple["_Ready", Machine]:
@@ -131,13 +215,15 @@ def _with_gpu(request: GradeRequest, ready: "_Ready", machine: Machine) -> Tuple
         return ready._replace(plugin=None, failed=str(error)), machine
 
 
+def _staged(request: GradeRequest, path: Path, machine: Machine, room: Path) -> Submission:
+    backend = None if request.rubric.backend == "auto" else request.rubric.backend
+    return submission.stage(path, room, request.format, backend, request.file, machine.layers, machine.unsandboxed)
+
+
 def _prepared(request: GradeRequest, path: Path, machine: Machine, room: Path) -> _Ready:
     staged = None
-    backend = None if request.rubric.backend == "auto" else request.rubric.backend
     try:
-        staged = submission.stage(
-            path, room, request.format, backend, request.file, machine.layers, machine.unsandboxed
-        )
+        staged = _staged(request, path, machine, room)
         if request.digest is not None and staged.digest != request.digest:
             raise UsageError(f"{path} is not the submission of the verdict: its SHA-256 is {staged.digest}")
         where = _backend(request.rubric, staged)
@@ -153,14 +239,16 @@ def _prepared(request: GradeRequest, path: Path, machine: Machine, room: Path) -
         return _Ready(staged, None, "", _unexpected(error))
 
 
-def _bounded(request: GradeRequest, path: Path, ready: _Ready, machine: Machine) -> GradeVerdict:
+def _bounded(
+    request: GradeRequest, path: Path, ready: _Ready, machine: Machine, turns: Optional[Turns]
+) -> GradeVerdict:
     """The boundary around a submission: whatever happens within becomes its verdict, and the next one is judged."""
     try:
-        found = _verdict(request, path, ready, machine)
+        found = _verdict(request, path, ready, machine, turns)
         verdict.as_json(found)  # ValueError for a number that is none
         return found
     except Exception as error:
-        return _verdict(request, path, _Ready(ready.submission, None, "", _unexpected(error)), machine)
+        return _verdict(request, path, _Ready(ready.submission, None, "", _unexpected(error)), machine, turns)
 
 
 def _unexpected(error: Exception) -> str:
@@ -168,7 +256,9 @@ def _unexpected(error: Exception) -> str:
     return f"the grader ended in judging it, by {words}"
 
 
-def _verdict(request: GradeRequest, path: Path, ready: _Ready, machine: Machine) -> GradeVerdict:
+def _verdict(
+    request: GradeRequest, path: Path, ready: _Ready, machine: Machine, turns: Optional[Turns]
+) -> GradeVerdict:
     start = time.monotonic()
     staged = ready.submission
     seed = request.seed or Seed.fresh()
@@ -180,7 +270,7 @@ def _verdict(request: GradeRequest, path: Path, ready: _Ready, machine: Machine)
         earned = marks.nothing(rubric, backend)
     else:
         try:
-            observed = Referee(ready.plugin, rubric, seed, machine).observe()
+            observed = Referee(ready.plugin, rubric, seed, machine, turns).observe()
             earned = marks.of(rubric, observed)
         except FashionInferError as error:
             status, reason = verdict.FAILED, str(error)
@@ -189,9 +279,7 @@ def _verdict(request: GradeRequest, path: Path, ready: _Ready, machine: Machine)
     ranked = status == verdict.JUDGED and not machine.unsandboxed and not marks.refusals(findings)
     return GradeVerdict(
         os.fsencode(path.resolve().name).decode(errors="replace"), str(path), status, reason,
-        staged.digest if staged else "",
-        staged.kernel.path.relative_to(staged.folder).as_posix() if staged else "",
-        staged.kernel.format.name if staged else "", backend, rubric, seed, ranked,
+        *(_identity(staged) if staged else ("", "", "")), backend, rubric, seed, ranked,
         {"available": machine.layers.words, "in_force": observed.layers, "bubblewrap": bool(machine.layers.bubblewrap)},
         findings, earned, observed.samples, observed.fill_ms, observed.printed,
         ready.plugin.seconds if ready.plugin else 0.0, time.monotonic() - start,

@@ -6,7 +6,7 @@ import json
 import os
 import re
 from pathlib import Path
-from typing import Any, Dict, Iterator, Optional, Sequence
+from typing import Any, Dict, Iterator, Optional, Sequence, Tuple
 
 from ..errors import DataError, UsageError
 from ..system import inputs
@@ -50,9 +50,22 @@ class Folder:
                 raise UsageError(f"cannot make the folder {path}: {error.strerror}") from None
             yield cls(path, sources)
 
-    def kept(self, source: str, asked: Rubric) -> Optional[Dict[str, Any]]:
-        """The document of a submission of several that was judged by this rubric before; None where there is none."""
-        return _document(self._path / self._names[source] / FORMATS["json"].file, source, asked)
+    def kept(self, identities: Dict[str, Tuple[str, str, str]], asked: Rubric) -> Dict[str, Dict[str, Any]]:
+        """The documents of those submissions of several that this rubric has judged before, as they are now.
+
+        Parameters
+        ----------
+        identities
+            As `grade.identities` finds them.
+        asked
+            The rubric.
+        """
+        found = {}
+        for source, identity in identities.items():
+            document = _document(self._path / self._names[source] / FORMATS["json"].file, source, asked)
+            if document and tuple(document["submission"][key] for key in ("sha256", "kernel", "format")) == identity:
+                found[source] = document
+        return found
 
     def summary(self, documents: Sequence[Dict[str, Any]]) -> Path:
         """Write marks.csv, a row for each submission; its path."""

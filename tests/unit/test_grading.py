@@ -2,6 +2,7 @@
 
 import contextlib
 import csv
+import itertools
 import json
 import os
 import re
@@ -11,7 +12,10 @@ import struct
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 import xml.etree.ElementTree as ElementTree
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -24,10 +28,10 @@ from profiles import drawn, examples, pick
 from fashion_infer.checkpoints import editions
 from fashion_infer.errors import DataError, UsageError
 from fashion_infer.grading import formats, grade, marks, results, rubric, verdict
-from fashion_infer.grading.referee import Observed, memory, samples, scrutiny, session
+from fashion_infer.grading.referee import Observed, memory, runs, samples, scrutiny, session
 from fashion_infer.grading.referee.findings import KINDS, Finding
 from fashion_infer.grading.referee.inputs import Inputs, SecretStream, Seed, fresh, shuffled
-from fashion_infer.grading.sandbox import Broken, available
+from fashion_infer.grading.sandbox import Broken, available, processes
 from fashion_infer.graph.shapes import ConvolutionShape
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -564,6 +568,10 @@ def test_a_folder_of_submissions_from_the_command_line(invoke, tmp_path, monkeyp
     (out / wrong.name / "verdict.json").write_text("{}")
     before = (out / "team" / "verdict.json").read_text()
     assert invoke(*again)[0] == 0 and (out / "team" / "verdict.json").read_text() == before
+    (team / "conv.cpp").write_bytes(b"\n" + HONEST.read_bytes())  # another submission, where the one before was
+    code, _, err = invoke(*again)
+    assert code == 0 and "1 of 3" in err and json.loads((out / "team" / "verdict.json").read_text())["points"] == 100
+    assert (out / "team" / "verdict.json").read_text() != before
     assert json.loads((out / wrong.name / "verdict.json").read_text())["points"] == 10
     assert list(csv.DictReader((out / "marks.csv").open()))[1]["points"] == "10"
     assert invoke(*again, "--require", "right")[0] == 1 and invoke("grade", team, "--resume", "--out", out)[0] == 2
@@ -582,6 +590,70 @@ def test_a_folder_of_submissions_from_the_command_line(invoke, tmp_path, monkeyp
     (team / "conv.cpp").write_bytes(HONEST.read_bytes() + b"\n")
     code, _, err = invoke("grade", "--repeat", out / "team" / "verdict.json")
     assert code == 2 and "is not the submission of the verdict" in err
+
+
+@pytest.mark.skipif(not available().isolated, reason="no sandbox on this machine")
+def test_submissions_are_checked_side_by_side_and_timed_alone(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(6)))
+    busy, together, number = [], threading.Barrier(2, timeout=60), itertools.count()
+    whole, timed = runs.Referee._one_run, runs.Referee._time
+
+    def checked(referee, *what):
+        busy.append(referee)
+        if next(number) < 2:
+            together.wait()
+        whole(referee, *what)
+        busy.remove(referee)
+
+    def alone(referee, *what):
+        assert not busy
+        timed(referee, *what)
+        assert not busy
+
+    monkeypatch.setattr(runs.Referee, "_one_run", checked)
+    monkeypatch.setattr(runs.Referee, "_time", alone)
+    attacks = ROOT / "tests" / "attacks" / "cpu"
+    sources = [HONEST, WRONG / "zero.cpp", HONEST, attacks / "aborts.cpp", tmp_path / "no-kernel", HONEST]
+    sources[4].mkdir()
+    said = []
+    request = grade.GradeRequest(tuple(map(str, sources)), rubric.read(SMALL))
+    found = list(grade.grade(request, said.append))
+    assert [one.source for one in found] == [str(source) for source in sources]
+    assert [one.marks.points for one in found] == [100, 10, 100, 10, 0, 100], [one.findings for one in found]
+    assert found[4].status == "refused" and len(said) == 6
+    calls = [sample.run for sample in found[1].samples]  # judged again alone, with the inputs of a single submission
+    assert calls and set(calls) == {1}
+
+
+@pytest.mark.skipif(not available().isolated, reason="no sandbox on this machine")
+def test_a_class_that_is_given_up_leaves_nothing_that_runs(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(6)))
+    asked = rubric.read(SMALL)
+    endless = ROOT / "tests" / "attacks" / "cpu" / "never-returns.cpp"
+    sources = (str(tmp_path / "empty"), str(endless), str(endless), str(HONEST))
+    Path(sources[0]).mkdir()
+    start = time.monotonic()
+    class_ = grade.grade(grade.GradeRequest(sources, asked._replace(limits=asked.limits._replace(seconds=300))))
+    assert next(class_).status == "refused"
+    class_.close()
+    assert time.monotonic() - start < 150 and not processes._running
+
+
+@given(st.lists(st.booleans(), max_size=12), st.integers(1, 4))
+def test_whoever_is_alone_is_alone(who, count):
+    turns, inside, most = runs.Turns(count), [], []
+
+    def one(alone):
+        with turns.alone() if alone else turns.beside():
+            inside.append(alone)
+            most.append((len(inside), any(inside)))
+            inside.remove(alone)
+
+    with ThreadPoolExecutor(12) as pool:
+        list(pool.map(one, who))
+    assert len(most) == len(who) and all(number <= (1 if alone else count) for number, alone in most)
 
 
 def test_formats_of_the_command_are_those_of_the_room():

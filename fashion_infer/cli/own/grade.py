@@ -34,7 +34,11 @@ FORMATS = ("text", "json", "gradescope", "prairielearn", "junit")
     click.option("--kernel-format", metavar="NAME", help="The kernel file's format, to insist on one."),
     click.option("--format", "form", type=click.Choice(FORMATS), default="text", show_default=True),
     click.option("--out", metavar="DIR", help="Write a folder of results for each submission, the verdict among them."),
-    click.option("--resume", is_flag=True, help="Of several submissions, leave out those with a verdict in --out."),
+    click.option(
+        "--resume",
+        is_flag=True,
+        help="Of several submissions, leave out those with a verdict in --out, if they are the same still.",
+    ),
     click.option("--require", multiple=True, metavar="CHECK", help="Exit 1 when this check fails; may be repeated."),
     click.option(
         "--repeat", metavar="VERDICT.json", help="Judge again what a verdict is of, with its seed and rubric."
@@ -79,8 +83,7 @@ def command(submissions, edition, rubric, print_rubric, n, backend, device, file
     found, documents, kept = [], {}, []
     with results.Folder.made(out, submissions) if out else contextlib.nullcontext() as folder:
         if resume:
-            documents = {source: folder.kept(source, asked) for source in submissions}
-            documents = {source: one for source, one in documents.items() if one is not None}
+            documents = folder.kept(grade.identities(request), asked)
             request = request._replace(sources=tuple(source for source in submissions if source not in documents))
             kept = list(documents.values())
             terminal.notice(f"{len(documents)} of {len(submissions)} were judged before")

@@ -5,8 +5,10 @@ every number of images; the later ones are timed. Every call of either has fresh
 looked at whole (`judging`).
 """
 
+import contextlib
+import threading
 import time
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 from ..intake.building import BuiltSubmission
 from ..rubric import Rubric
@@ -15,13 +17,50 @@ from . import inputs
 from .findings import Finding
 from .inputs import Seed
 from .judging import Notes, Plan, judge
-from .memory import Place, place
+from .memory import place
 from .samples import Case, Sample, cases, spread
 from .session import Session
 from .tensors import HostTensors
 
 _CALLS = 2  # of each case in the run that is not timed: what is kept from one call shows in the next
 _MOST_BROKEN = 2  # runs that may break before the rest is left
+
+
+class Turns:
+    """Who may use the machine: several submissions that are asked whether they are right, or one that is timed.
+
+    Parameters
+    ----------
+    count
+        How many side by side.
+    """
+
+    def __init__(self, count: int):
+        self.count = count
+        self._free, self._next = threading.Semaphore(count), threading.Lock()
+
+    @contextlib.contextmanager
+    def beside(self) -> Iterator[None]:
+        """With others that are not timed."""
+        with self._taken(1):
+            yield
+
+    @contextlib.contextmanager
+    def alone(self) -> Iterator[None]:
+        """With no other."""
+        with self._taken(self.count):
+            yield
+
+    @contextlib.contextmanager
+    def _taken(self, count: int) -> Iterator[None]:
+        with self._next:  # who waits for all of it is not overtaken by those who need one part
+            for _ in range(count):
+                self._free.acquire()
+        try:
+            yield
+        finally:
+            for _ in range(count):
+                self._free.release()
 
 
 class Machine(NamedTuple):
@@ -55,12 +94,20 @@ class Referee:
         The secret.
     machine
         Where.
+    turns
+        Of several submissions; None for one alone.
     """
 
-    def __init__(self, plugin: BuiltSubmission, rubric: Rubric, seed: Seed, machine: Machine):
-        self._plugin, self._rubric, self._machine = plugin, rubric, machine
-        self._notes = Notes(rubric, seed)
+    def __init__(
+        self, plugin: BuiltSubmission, rubric: Rubric, seed: Seed, machine: Machine, turns: Optional[Turns] = None
+    ):
+        self._plugin, self._rubric, self._seed, self._machine = plugin, rubric, seed, machine
+        self._turns = turns or Turns(1)
         self._tensors: Any = None  # while it observes
+        self._begin()
+
+    def _begin(self) -> None:
+        self._notes = Notes(self._rubric, self._seed)
         self._layers: Dict[str, Any] = {}
         self._printed = ""
         self._run = 0
@@ -75,16 +122,17 @@ class Referee:
             When the machine fails.
         """
         right, to_time = self._cases("right"), self._cases("time")
-        places = [place(case.shape) for case in [*right, *to_time]]
-        if places:
-            self._tensors = self._made(places)
-            try:
-                # Only an adapter with phases has something to look at between them.
-                self._one_run(right, Plan(_CALLS, False, phases=self._plugin.phases, examine=self._plugin.phases))
-                if to_time and not self._notes.refused:
-                    self._time(to_time)
-            finally:
-                self._tensors.close()
+        # Only an adapter with phases has something to look at between them.
+        plan = Plan(_CALLS, False, phases=self._plugin.phases, examine=self._plugin.phases)
+        with self._turns.beside(), self._made(right):
+            self._one_run(right, plan)
+        if self._notes.refused and self._turns.count > 1:  # what the others have a part in costs nobody points
+            self._begin()
+            with self._turns.alone(), self._made(right):
+                self._one_run(right, plan)
+        if to_time and not self._notes.refused:
+            with self._turns.alone(), self._made(to_time):
+                self._time(to_time)
         notes = self._notes
         fill = {case.words: 1e3 * seconds for case, seconds in notes.fill.items()}
         return Observed(tuple(notes.samples), tuple(notes.findings), self._layers, self._printed, fill)
@@ -94,12 +142,22 @@ class Referee:
         counts = sorted({n for check in checks for n in check.n})
         return cases(self._rubric.edition, counts, self._rubric.layers)
 
-    def _made(self, places: Sequence[Place]):
-        """The tensors, where the submission's format has them."""
+    @contextlib.contextmanager
+    def _made(self, asked: Sequence[Case]) -> Iterator[None]:
+        """With tensors for some cases, where the submission's format has them."""
         gpu = self._machine.gpu if self._rubric.backend == "gpu" else None
+        places = [place(case.shape) for case in asked]
+        if not places:
+            yield
+            return
         if gpu is not None and not self._plugin.host_memory:
-            return gpu.tensors(places, gpu.lag(self._machine))
-        return HostTensors(max(lie.end for lie in places), gpu is not None)
+            self._tensors = gpu.tensors(places, gpu.lag(self._machine))
+        else:
+            self._tensors = HostTensors(max(lie.end for lie in places), gpu is not None)
+        try:
+            yield
+        finally:
+            self._tensors.close()
 
     def _time(self, to_time: Sequence[Case]) -> None:
         """Fresh processes until the spread is small, or the time is up."""
