@@ -205,7 +205,7 @@ def many(kind: str, seeds, answers) -> None:
                 {"messages": message, "archives": archive, "documents": document}[kind](random.Random(f"{kind} {seed}"))
             ] += 1
         except _Late:
-            ends["ended by time"] += 1  # as the box ends it
+            ends[f"ended by time, as the box ends it: seed {seed}"] += 1
         except BaseException as error:
             answers.put(("bad", f"{kind}, seed {seed}: {type(error).__name__}: {error}"[:300]))
         longest = max(longest, time.monotonic() - start)

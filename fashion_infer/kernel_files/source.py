@@ -46,10 +46,12 @@ def definitions(code: str, name: str) -> List[Function]:
     name
         A regular expression for the name, with its class where it has one.
     """
-    found = []
+    found: List[Function] = []
+    past = 0  # of one within the parameters of another all would be read as often as they are nested
     for match in re.finditer(rf"(?<![\w.>])(?:{name})\s*\(", code):
         end = _closed(code).get(match.end())
-        if end and _BODY.match(code, end):
+        if end and match.start() >= past and _BODY.match(code, end):
+            past = end
             inside = code[match.end() : end - 1]
             found.append(Function(match.group()[:-1].strip(), _split(inside)))
     return found
@@ -69,12 +71,11 @@ def _closed(code: str) -> Dict[int, int]:
 
 def _split(parameters: str) -> List[str]:
     """Parameters at the commas that stand in no brackets."""
-    parts, depth = [""], 0
-    for character in parameters:
-        depth += {"(": 1, "<": 1, "[": 1, ")": -1, ">": -1, "]": -1}.get(character, 0)
-        if character == "," and depth == 0:
-            parts.append("")
-        else:
-            parts[-1] += character
-    found = [" ".join(part.split()) for part in parts]
+    starts, ends, depth = [0], [], 0
+    for match in re.finditer(r"[()<>[\],]", parameters):
+        depth += {"(": 1, "<": 1, "[": 1, ",": 0}.get(match.group(), -1)
+        if match.group() == "," and depth == 0:
+            ends.append(match.start())
+            starts.append(match.end())
+    found = [" ".join(parameters[start:end].split()) for start, end in zip(starts, [*ends, len(parameters)])]
     return [] if found == [""] or found == ["void"] else found

@@ -160,6 +160,15 @@ def test_columns_that_are_none(tmp_path, values):
         read_all([tmp_path / "a.parquet"], 3)
 
 
+def test_a_picture_that_is_a_path_alone_is_no_damaged_one(images, tmp_path):
+    write_parquet(
+        tmp_path / "a.parquet",
+        pyarrow.array([{"bytes": png(images[0][0, 0]), "path": "x.png"}, {"bytes": None, "path": "y.png"}]),
+    )
+    with pytest.raises(DataError, match="no bytes"):
+        read_all([tmp_path / "a.parquet"], 3)
+
+
 def test_a_column_of_another_name(tmp_path):
     write_parquet(tmp_path / "a.parquet", pyarrow.array([[1] * 4]), name="fourth")
     with pytest.raises(DataError):

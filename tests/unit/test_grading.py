@@ -51,6 +51,8 @@ def test_every_edition_has_a_default_rubric_that_says_its_name_and_survives_a_ve
         kinds = [check.kind for check in found.checks_of(backend)]
         assert kinds == ["build", "right", "time"] and sum(c.points for c in found.checks_of(backend)) == 100
     assert rubric.of_dict(json.loads(json.dumps(rubric.as_dict(found)))) == found
+    # What the default writes out is what holds where a rubric says nothing.
+    assert rubric.parse(rubric.default_text(edition).partition("[limits]")[0], "short").limits == found.limits
     for check in [check for check in found.checks if check.kind == "time"]:
         (full, _), (none, _) = check.steps
         assert [check.share(ms) for ms in (0, full, (full + none) / 2, none, none + 1)] == [

@@ -205,6 +205,14 @@ def test_template_arguments_are_one_parameter():
     ]
 
 
+def test_nested_and_long_parameters_are_read_once():
+    """Each again for those around it, or for those before it, would take minutes."""
+    nested = "f(int a, " * 20_000 + ") {" * 20_000
+    assert [len(one.parameters) for one in source.definitions(nested, "f")] == [2]
+    (long,) = source.definitions(f"f({'x' * (8 << 20)}, int b) {{", "f")
+    assert long.parameters == ["x" * (8 << 20), "int b"]
+
+
 def test_neighbours_are_followed(tmp_path):
     (tmp_path / "sub").mkdir()
     files = {
