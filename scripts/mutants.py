@@ -104,8 +104,14 @@ def seconds_without_fault(copy, room):
     """The time of a room's tests; exits when they fail."""
     start = time.monotonic()
     if outcome(copy, room, SECONDS) != UNNOTICED:
+        print(output_of(copy).read_text()[-2000:])
         sys.exit(f"without a fault the tests of {room} fail, or take more than {SECONDS} s")
     return time.monotonic() - start
+
+
+def output_of(copy):
+    """The file with what the last tests in a copy printed."""
+    return copy.with_suffix(".log")
 
 
 def outcome(copy, room, limit):
@@ -114,14 +120,10 @@ def outcome(copy, room, limit):
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-n", "0", "-p", "no:cacheprovider", *files]
     # No bytecode: it is told from its source by the second and the size, which a fault may share.
     environment = {**os.environ, "PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"}
-    tests = subprocess.Popen(
-        command,
-        cwd=copy,
-        env=environment,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
+    with output_of(copy).open("w") as output:
+        tests = subprocess.Popen(
+            command, cwd=copy, env=environment, stdout=output, stderr=output, start_new_session=True
+        )
     try:
         return NOTICED if tests.wait(limit) else UNNOTICED
     except subprocess.TimeoutExpired:

@@ -70,6 +70,16 @@ def _refusing_empty(command):
 class LazyGroup(ExampleGroup):
     """A group that knows its commands' names and summaries, and imports a command's module when it is called."""
 
+    def parse_args(self, ctx, args):
+        """As click does; an option of `run` without `run` is answered with the whole line."""
+        line = " ".join(args)
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            if any(error.option_name in param.opts for param in self.get_command(ctx, "run").params):
+                ctx.fail(f"no such option {error.option_name}; did you mean `{PROGRAM} run {line}`?")
+            raise
+
     def list_commands(self, ctx):
         """The names, in the order of the table."""
         return list(COMMANDS)

@@ -50,6 +50,8 @@ def test_empty_and_unknown_names(invoke):
         ("run --model ece408-hihg", "ece408-high", "fa2020"),
         ("run --model zzz", "models list", "did you mean"),
         ("run conv.cpp", "`--kernel conv.cpp`", ""),
+        ("-n 5", "run -n 5`", ""),
+        ("-q", "", "did you mean"),
         ("run fa2019", "", "--kernel"),
         ("models list conv.cpp", "", "--kernel"),
     ],

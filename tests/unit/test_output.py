@@ -31,3 +31,12 @@ def test_what_fits_is_not_wrapped(capsys):
     lines = [line.strip() for line in capsys.readouterr().out.splitlines() if line.strip()]
     assert len(lines) == 3 and lines[0].split() == ["layer", "op", "time,", "s"]
     assert lines[2].split() == ["flatten0+fullyconnected0+activation1", "0.000123"]
+
+
+def test_a_path_is_broken_between_its_names(monkeypatch, capsys):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "40")
+    path = "/home/student/fashion-infer/fashion_infer/lib/libfashion_ops.so"
+    terminal.show([content.table("", ["what", "found"], [["the operator library", path]])])
+    shown = capsys.readouterr().out
+    assert all(name in shown for name in path.split("/"))

@@ -1,5 +1,6 @@
 """Content on a terminal or in a pipe: results on stdout, notices on stderr."""
 
+import re
 from typing import Callable, Iterable, List, Optional, Sequence
 
 import click
@@ -7,7 +8,8 @@ import click
 from ...system.text import shown
 from ..content import Command, Part, Picture, Strip, Table
 
-_LEAST_TEXT = 20  # characters that a column of text keeps; what is longer is folded: the names of fused stages
+_LEAST_TEXT = 20  # characters that a column of text keeps; a longer word is folded, where it can within a path's name
+_PIECE = re.compile(r"[^/+]*[/+]|[^/+]+")  # of a word that is too long: a path's folder, one of the fused stages
 _PIPE = 120  # columns of a file or a pipe, which has no width of its own
 _BETWEEN = 3  # columns that the frame takes of each of the table's
 _COLOURS = {"ok": "green", "WRONG": "bold red"}  # of verdicts, on a terminal; rich leaves them out with NO_COLOR
@@ -69,8 +71,13 @@ def _show(table: Table) -> None:
     if not console.is_terminal:
         console.width = _PIPE
     texts = [[column.name, *(row[index].text for row in table.rows)] for index, column in enumerate(table.columns)]
-    least = [_longest(" ".join(cells).split(), cell_len) for cells in texts]
-    least = [n if column.numeric else min(n, _LEAST_TEXT) for n, column in zip(least, table.columns)]
+    words = [" ".join(cells).split() for cells in texts]
+    least = [
+        _longest(found, cell_len)
+        if column.numeric
+        else min(_longest([piece for word in found for piece in _PIECE.findall(word)], cell_len), _LEAST_TEXT)
+        for found, column in zip(words, table.columns)
+    ]
     most = [_longest([line for text in cells for line in text.split("\n")], cell_len) for cells in texts]
     frame = _BETWEEN * len(most) + 1
     widths = _shrunk(most, least, console.width - frame)
@@ -79,10 +86,25 @@ def _show(table: Table) -> None:
     for column, width in zip(table.columns, widths):
         grid.add_column(column.name, justify="right" if column.numeric else "left", overflow="fold", width=width)
     for row in table.rows:
-        grid.add_row(*(Text(cell.text, _COLOURS.get(cell.text, "")) for cell in row))
+        cells = zip(row, widths)
+        grid.add_row(*(Text(_broken(cell.text, n, cell_len), _COLOURS.get(cell.text, "")) for cell, n in cells))
     with console.capture() as drawn:  # rich's own writing makes a broken pipe an exit with 1
         console.print(grid, crop=False)
     click.echo(drawn.get(), nl=False)
+
+
+def _broken(text: str, width: int, length: Callable[[str], int]) -> str:
+    """The text with a new line in each word that is wider than the column: behind the last piece that fits."""
+
+    def broken(word):
+        lines = [""]
+        for piece in _PIECE.findall(word.group()):
+            if lines[-1] and length(lines[-1] + piece) > width:
+                lines.append("")
+            lines[-1] += piece
+        return "\n".join(lines)
+
+    return re.sub(r"\S+", broken, text)
 
 
 def _longest(texts: Sequence[str], length: Callable[[str], int]) -> int:
