@@ -57,7 +57,7 @@ class BuildOps(build_ext):
 
     def build_extension(self, ext):
         compiler = os.environ.get("CXX", "c++").split()[0]
-        need(shutil.which(compiler), f"no C++ compiler '{compiler}' (Debian: apt install build-essential)")
+        need(shutil.which(compiler), f"no C++ compiler '{compiler}' ({compilers['CXX_PACKAGES']})")
         cmake = need(tool("cmake"), "no cmake (pip install cmake)")
         ninja = need(tool("ninja"), "no ninja (pip install ninja)")
         settings = {

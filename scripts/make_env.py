@@ -180,10 +180,7 @@ def new_python(venv):
 def require_compiler():
     compiler = os.environ.get("CXX", "c++").split()[0]
     if not shutil.which(compiler):
-        stop(
-            f"no C++ compiler '{compiler}' for the operator library "
-            "(Debian, Ubuntu: apt install build-essential; Fedora: dnf install gcc-c++)"
-        )
+        stop("no C++ compiler '{}' for the operator library ({})".format(compiler, compilers["CXX_PACKAGES"]))
 
 
 def pip(python, *words):

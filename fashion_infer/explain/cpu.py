@@ -310,7 +310,11 @@ def _program(file: KernelFile, place: Path, flags: Sequence[str]) -> Path:
     said = _said([*kept, *linked], _BUILD, place)
     if not target.is_file():
         line = next((one for one in said.splitlines() if "error" in one), said.strip()[-200:])
-        hint = ": install GCC's sanitizers (Debian: apt install libasan8 libubsan1)" if re.search("san", line) else ""
+        hint = (
+            ": install GCC's sanitizers (Debian: apt install libasan8 libubsan1; Fedora: dnf install libasan libubsan)"
+            if re.search("san", line)
+            else ""
+        )
         raise DeviceError(f"{file.name} cannot be built once more to be explained ({line.strip()}){hint}")
     return target
 

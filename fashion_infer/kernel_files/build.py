@@ -242,7 +242,7 @@ def _command(kernel_file: KernelFile, path: Path, beside: neighbours.Neighbours,
     openmp = ["-fopenmp"] if re.search(r"omp\.h|#\s*pragma\s+omp\b", text) else []
     cxx, words = compilers.find_cxx(), compilers.cxx_command()
     if cxx is None or words is None:
-        raise DeviceError(f"no C++ compiler for {kernel_file.path} (Debian: apt install build-essential)")
+        raise DeviceError(f"no C++ compiler for {kernel_file.path} ({compilers.CXX_PACKAGES})")
     supplied = [ours / "headers" / "minidnn" / "matmul.cu"] if "matmul.h" in map(_last, beside.missing) else []
     sources = [*([path] if kernel_file.format.linked else []), *beside.helpers, *supplied, adapter]
     if kernel_file.format.backend == "cpu":

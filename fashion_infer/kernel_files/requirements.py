@@ -24,7 +24,7 @@ def check(file: KernelFile, arch: Optional[str] = None, device: int = 0) -> None
     missing: List[str] = []
     if file.format.adapter:
         if compilers.find_cxx() is None:
-            missing.append(f"no C++ compiler for {file.name} (Debian: apt install build-essential)")
+            missing.append(f"no C++ compiler for {file.name} ({compilers.CXX_PACKAGES})")
         if on_gpu and compilers.find_nvcc() is None:
             missing.append(f"it needs the CUDA compiler: {installation.extra('gpu')}")
     if on_gpu and arch is None:

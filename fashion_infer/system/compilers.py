@@ -13,6 +13,9 @@ import sysconfig
 from pathlib import Path
 from typing import List, Optional, Sequence
 
+# What to install where there is no C++ compiler.
+CXX_PACKAGES = "Debian, Ubuntu: apt install build-essential; Fedora: dnf install gcc-c++"
+
 
 def find_nvcc(sites: Optional[Sequence[str]] = None) -> Optional[str]:
     """The CUDA compiler: named in CUDACXX, on PATH, in the wheels of extra `gpu`, or in its usual place.

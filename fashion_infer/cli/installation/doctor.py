@@ -28,5 +28,5 @@ def _sandbox():
     from ...system import installation
 
     layers = sandbox.available()
-    advice = "" if layers.isolated else f"apt install bubblewrap, or {installation.extra('grade')}"
+    advice = "" if layers.isolated else f"install the system's package bubblewrap, or {installation.extra('grade')}"
     return InstalledPart(True if layers.isolated else None, "sandbox for `grade`", layers.words, advice)

@@ -95,7 +95,7 @@ def _needed(recognised) -> Optional[str]:
     """The GPU's architecture for a GPU format; DeviceError where this machine cannot build it, which is not the
     submission's fault."""
     if compilers.find_cxx() is None:
-        raise DeviceError("no C++ compiler to build submissions with (Debian: apt install build-essential)")
+        raise DeviceError(f"no C++ compiler to build submissions with ({compilers.CXX_PACKAGES})")
     if recognised.format.backend != "gpu":
         return None
     if compilers.find_nvcc() is None:

@@ -65,7 +65,7 @@ def required(unsandboxed: bool = False) -> Layers:
         return found._replace(bubblewrap=None, version="", refusal="--unsandboxed", landlock=0, seccomp=False)
     if not found.isolated:
         raise DeviceError(
-            f"no sandbox on this machine ({found.words}): install bubblewrap (Debian: apt install bubblewrap; else "
+            f"no sandbox on this machine ({found.words}): install the system's package bubblewrap (else "
             f"{installation.extra('grade')}), or pass --unsandboxed for code that you trust"
         )
     return found
