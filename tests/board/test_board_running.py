@@ -210,7 +210,7 @@ class TestClient:
         assert credentials.known(None) == there == credentials.known("https://b.example")
         credentials.remember("https://c.example", "t2")
         assert credentials.known(None).token == "t2" and credentials.known("https://b.example/").token == "t1"
-        with pytest.raises(UsageError, match="no token for"):
+        with pytest.raises(UsageError):
             credentials.known("https://d.example")
 
     def test_the_same_folder_is_the_same_bytes(self, tmp_path):

@@ -349,7 +349,7 @@ class TestCompiler:
 
     def test_no_compiler(self, torch, monkeypatch):
         monkeypatch.setattr(shutil, "which", lambda name: None)
-        with pytest.raises(DeviceError, match=r"needs a C\+\+ compiler"):
+        with pytest.raises(DeviceError):
             torch_compile.compiled(torch, None, torch.zeros(1))
 
     def test_as_a_peer(self, torch, monkeypatch, small):

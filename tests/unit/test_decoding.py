@@ -132,15 +132,16 @@ def test_the_child_opens_few_files_and_writes_none(tmp_path):
 
 
 def test_a_file_is_no_larger_than_a_picture_may_be(tmp_path):
-    path = tmp_path / "a.png"
-    with open(path, "wb") as file:
-        file.truncate(pictures.MOST_BYTES + 1)
-    with pytest.raises(DataError, match="more than 1024 MiB"):
-        decoding.read([str(path)])
+    path = draw(tmp_path / "a.png", np.random.default_rng(1))
+    os.truncate(path, pictures.MOST_BYTES)  # zeros behind the picture, which is read nevertheless
+    assert len(decoding.read([path])) == 1
+    os.truncate(path, pictures.MOST_BYTES + 1)
+    with pytest.raises(DataError):
+        decoding.read([path])
 
 
 def test_no_process_can_be_started(tmp_path, monkeypatch):
     monkeypatch.setattr(confinement.sys, "executable", str(tmp_path / "none"))
     path = draw(tmp_path / "a.png", np.random.default_rng(1))
-    with pytest.raises(DataError, match=r"cannot start a process to read .*a.png: No such file or directory"):
+    with pytest.raises(DataError):
         decoding.read([path])

