@@ -16,6 +16,7 @@ from .findings import KernelFinding
 
 SECONDS = 60  # for the sanitizers, and for the profilers of one layer
 _MOST = 5  # findings
+_NO_LINES = "findings by line are for C, C++ and CUDA files"
 _BATCH, _REPEAT = {"cpu": 100, "gpu": 1000}, 5
 
 
@@ -92,7 +93,6 @@ def explain(
     checked = trials.check(file, device=device, edition=edition)
     file = checked.file
     side: Any = cpu if file.backend == "cpu" else gpu
-    missing: List[str] = []
     if not checked.right or sanitize:
         found, missing = why_wrong(checked)
         return Explanation(checked, "", tuple(found), tuple(missing), listing=_listing(side, file, asm, missing))
@@ -102,20 +102,12 @@ def explain(
     if not 1 <= number <= len(layers):
         raise UsageError(f"{chosen} has {len(layers)} layers: --layer is 1 to {len(layers)}")
     tried = layers[number - 1]
-    found = []
-    if file.format.adapter is None:
-        missing.append("findings by line are for C, C++ and CUDA files")
-    else:
-        try:
-            options: Dict[str, Any] = {} if file.backend == "cpu" else {"profiler": profiler, "say": missing.append}
-            found = side.slow(file, [tried], SECONDS, **options)
-        except DeviceError as error:
-            missing.append(str(error))
+    found, missing = why_slow(file, tried, profiler)
     standing, milliseconds, between = _standing(file, chosen, number, device)
     return Explanation(
         checked,
         tried.what,
-        tuple(found[:_MOST]),
+        tuple(found),
         tuple(missing),
         standing,
         milliseconds,
@@ -124,15 +116,32 @@ def explain(
     )
 
 
-def why_wrong(checked: Checked) -> Tuple[List[KernelFinding], List[str]]:
-    """The lines that make a file wrong, and what is missing here to find them."""
+def why_slow(
+    file: KernelFile, tried: Tried, profiler: bool = True, seconds: float = SECONDS
+) -> Tuple[List[KernelFinding], List[str]]:
+    """What holds a correct file back on a layer, and what is missing here to find it; in so many seconds at most."""
+    if file.format.adapter is None:
+        return [], [_NO_LINES]
+    missing: List[str] = []
+    try:
+        if file.backend == "cpu":
+            found = cpu.slow(file, [tried], seconds)
+        else:
+            found = gpu.slow(file, [tried], seconds, profiler=profiler, say=missing.append)
+    except DeviceError as error:
+        return [], [*missing, str(error)]
+    return found[:_MOST], missing
+
+
+def why_wrong(checked: Checked, seconds: float = SECONDS) -> Tuple[List[KernelFinding], List[str]]:
+    """The lines that make a file wrong, and what is missing here to find them; in so many seconds at most."""
     file, cases = checked.file, _cases(checked)
     if file.format.adapter is None:
-        return [], ["findings by line are for C, C++ and CUDA files"]
+        return [], [_NO_LINES]
     if not cases:  # a file that does not end would not end here either
         return [], []
     try:
-        found = (cpu if file.backend == "cpu" else gpu).wrong(file, cases, SECONDS)
+        found = (cpu if file.backend == "cpu" else gpu).wrong(file, cases, seconds)
     except DeviceError as error:
         return [], [str(error)]
     return found[:_MOST], []

@@ -3,7 +3,7 @@
 from typing import List, Optional
 
 from .bench import convolutions
-from .content import Part, Text
+from .content import Part, Text, number, table
 
 _WIDTH = 100  # characters of a source line that is quoted
 
@@ -23,13 +23,24 @@ def why(findings, right: bool = False) -> List[Part]:
     if not findings:
         return []
     lines = ["What holds it back, largest first:"] if right else ["Why:"]
-    for number, one in enumerate(findings, 1):
+    for place, one in enumerate(findings, 1):
         cost = f", about {one.share:.0%} of the time" if one.share is not None else ""
-        lines.append(f"{number}. {one.what}{cost}")
+        lines.append(f"{place}. {one.what}{cost}")
         if one.source:
             lines.append(f"     {one.line}: {one.source[:_WIDTH]}")
         lines.append(f"   remedy: {one.remedy}{_step(one)}")
     return [Text("\n".join(lines))]
+
+
+def findings(found, right: bool) -> List[Part]:
+    """The same on a page, as a table."""
+    columns, caption = ["finding", "line", "remedy"], "Why it is incorrect"
+    rows = [[one.what, one.source and one.source[:_WIDTH], one.remedy] for one in found]
+    if right:
+        columns += [">% of the time", "our kernel that shows it"]
+        caption = "What holds it back, largest first; shares are estimates"
+        rows = [[*row, one.share and number(100 * one.share, ".0f"), one.step] for row, one in zip(rows, found)]
+    return [table(caption, columns, rows)] if rows else []
 
 
 def _step(one) -> str:

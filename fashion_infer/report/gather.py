@@ -14,13 +14,15 @@ from ..bench.records import BenchResult
 from ..bench.request import BenchRequest
 from ..checkpoints import zoo
 from ..data import dataset
-from ..errors import DeviceError
-from ..kernel_files import paths
+from ..errors import CheckFailed, DeviceError
+from ..explain import explanation
+from ..kernel_files import formats, loading, paths
+from ..kernel_files.formats import KernelFile
 from ..library import devices as library_devices
 from ..library import kernels, thread_pool
 from ..request import Request as RunRequest
 from ..result import Result, versions
-from . import profiles
+from . import kernel_file, profiles
 from .request import ReportRequest
 
 # --quick is for two cores in under two minutes, four passes being the fewest whose quartiles say something.
@@ -30,11 +32,13 @@ _REPEAT = 8
 # would be 60 times. The quick way's 100 runs are the fewest that have a 99th percentile.
 _BATCHES = {"cpu": (1, 16, 256, 2000), "gpu": BATCHES}
 _QUICK_BATCHES, _QUICK_RUNS = {"cpu": (1, 8, 64), "gpu": (1, 16, 1000)}, 100
+_QUICK_EXPLAIN = 20  # seconds for the sanitizers or profilers of a kernel file
 
 # The parts of a report, each with the share of the time that is over when it begins, as --quick took on two cores.
 PARTS = {
     "baselines": 0.0,
     "the model in both modes": 0.04,
+    "the kernel file": 0.08,
     "convolution kernels": 0.09,
     "the whole network by batch size": 0.27,
     "profile": 0.35,
@@ -80,6 +84,8 @@ class Measured(NamedTuple):
     profiles: List[profiles.ReportProfile]  # operator mode, fused mode
     checks: List[verification.Check]
     verify_command: str
+    kernel: Optional[kernel_file.ExplainedKernel]  # the user's file; None where the report is of none
+    explain_command: str
     findings: List[doctor.InstalledPart]
     versions: Dict[str, str]
 
@@ -93,8 +99,8 @@ class Measured(NamedTuple):
             if not c.ok
         ]
         operator, fused = self.runs
-        if operator.submission is not None and operator.submission.wrong:
-            found.append(operator.submission.wrong)
+        if self.kernel is not None and self.kernel.wrong:
+            found.append(self.kernel.wrong)
         changed = int((operator.predictions != fused.predictions).sum())
         return [*found, *([f"{changed} predictions differ between the modes"] if changed else [])]
 
@@ -108,7 +114,7 @@ def within(tick: Tick, part: str) -> Tick:
 
 
 def measure(request: ReportRequest, tick: Tick = lambda share, what: None) -> Measured:
-    """Measure everything that a report shows: a minute in the quick way on two cores, some minutes else.
+    """Measure everything that a report shows: about a minute in the quick way on two cores, some minutes else.
 
     Parameters
     ----------
@@ -125,7 +131,8 @@ def measure(request: ReportRequest, tick: Tick = lambda share, what: None) -> Me
         When --backend gpu was asked for and there is none. What else is missing is said in the report.
     """
     began, started = time.monotonic(), datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
-    chosen = devices.choose(_backend(request), request.device, "fused")
+    backend, file = _placed(request)
+    chosen = devices.choose(backend, request.device, "fused")
     model = zoo.get(request.model) if request.model else zoo.default()
     if request.n is not None:
         dataset.check_n(request.n)
@@ -136,13 +143,25 @@ def measure(request: ReportRequest, tick: Tick = lambda share, what: None) -> Me
     within(tick, "baselines")
     baselines = _baselines(request, model.edition, images, chosen)
     within(tick, "the model in both modes")
-    runs, commands = [], []
-    for mode in ("operator", "fused"):
-        options: Dict[str, Any] = {"backend": chosen.backend, "device": request.device, "mode": mode, "repeat": repeat}
-        if request.kernel and mode == "operator":
-            options.update(kernel=request.kernel, kernel_format=request.kernel_format)
-        runs.append(pipeline.run(RunRequest(model.name, **options), images))
-        commands.append(request.run_command(model.name, n, chosen.backend, mode, repeat, *_kernel(request, mode)))
+    usable, harm = request, ""  # the request of what runs the whole network, and why the kernel file is left out of it
+    try:
+        operator = pipeline.run(_run(request, model.name, chosen.backend, "operator", repeat), images)
+    except CheckFailed as error:
+        if file is None:
+            raise
+        usable, harm = request._replace(kernel=None, kernel_format=None), str(error)
+        operator = pipeline.run(_run(usable, model.name, chosen.backend, "operator", repeat), images)
+    runs = [operator, pipeline.run(_run(request, model.name, chosen.backend, "fused", repeat), images)]
+    commands = [
+        request.run_command(model.name, n, chosen.backend, run.mode, repeat, *_kernel(usable, run.mode)) for run in runs
+    ]
+    explained, seconds = None, _QUICK_EXPLAIN if request.quick else explanation.SECONDS
+    if file is not None:
+        within(tick, "the kernel file")
+    if harm:
+        explained = kernel_file.harmful(file, model.edition, request.device, harm, seconds)
+    elif operator.submission is not None:
+        explained = kernel_file.explained(operator.submission, model.edition, seconds)
     done = within(tick, "convolution kernels")
     ladder = Convolutions(_convolutions(request, model.edition, chosen.backend))
     convolutions, no_convolutions = _attempt(lambda: ladder.measure(tick=done))
@@ -150,7 +169,7 @@ def measure(request: ReportRequest, tick: Tick = lambda share, what: None) -> Me
     whole = Networks(_networks(request, model.edition, chosen.backend))
     networks, no_networks = _attempt(lambda: whole.measure(tick=done))
     within(tick, "profile")
-    profiled = [_profile(request, model.name, chosen.backend, result) for result in runs]
+    profiled = [_profile(usable, model.name, chosen.backend, result) for result in runs]
     roof, no_roof = profiled[-1].figures.ceilings, ""
     if not roof:
         roof, no_roof = _attempt(lambda: ceilings.measured_apart(chosen.backend, request.device, thread_pool.size()))
@@ -179,6 +198,8 @@ def measure(request: ReportRequest, tick: Tick = lambda share, what: None) -> Me
         profiles=profiled,
         checks=checks,
         verify_command=request.verify_command(names),
+        kernel=explained,
+        explain_command=request.explain_command(model.edition),
         findings=doctor.examine(),
         versions=versions(),
         seconds=time.monotonic() - began,
@@ -242,18 +263,25 @@ def _kernel(request: ReportRequest, mode: str) -> List[str]:
     return request.kernel_options() if mode == "operator" else []
 
 
-def _backend(request: ReportRequest) -> str:
-    """The backend that was asked for, or that the kernel runs on; the kernel is known, and built, from here on."""
+def _placed(request: ReportRequest) -> Tuple[str, Optional[KernelFile]]:
+    """The backend that was asked for, or that the kernel runs on, and the kernel file, built, where there is one."""
     RunRequest(kernel=request.kernel or "auto", kernel_format=request.kernel_format).check()
     if request.kernel is None:
-        return request.backend
+        return request.backend, None
     if not paths.is_path(request.kernel):
         kernels.check_kernel(request.kernel, request.backend)
-        return request.backend
-    from ..kernel_files import formats, loading
+        return request.backend, None
+    loaded = loading.load(
+        formats.recognise(request.kernel, request.kernel_format, request.backend), device=request.device
+    )
+    return loaded.backend, loaded.file
 
-    file = formats.recognise(request.kernel, request.kernel_format, request.backend)
-    return loading.load(file, device=request.device).backend
+
+def _run(request: ReportRequest, model: str, backend: str, mode: str, repeat: int) -> RunRequest:
+    options: Dict[str, Any] = {"backend": backend, "device": request.device, "mode": mode, "repeat": repeat}
+    if request.kernel and mode == "operator":
+        options.update(kernel=request.kernel, kernel_format=request.kernel_format)
+    return RunRequest(model, **options)
 
 
 def _no_gpu(request, chosen) -> str:

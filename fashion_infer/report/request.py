@@ -36,6 +36,11 @@ class ReportRequest(NamedTuple):
         words = ["fashion-infer", "verify", *(word for name in models for word in ("--model", name))]
         return shlex.join([*words, "--backend", self.backend, *self._device(), *self._where()])
 
+    def explain_command(self, edition: str) -> str:
+        """The command line that explains the kernel file again."""
+        words = ["fashion-infer", "kernel", "explain", str(self.kernel), *self.kernel_options()[2:]]
+        return shlex.join([*words, "--edition", edition, *self._device()])
+
     def kernel_options(self) -> List[str]:
         """The options that name the kernel."""
         words = ["--kernel", self.kernel] if self.kernel else []

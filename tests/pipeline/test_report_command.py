@@ -11,6 +11,21 @@ from fashion_infer.report import gather
 FILE = Path(__file__).resolve().parents[2] / "fashion_infer" / "kernel_files" / "templates" / "conv.cpp"
 
 
+HARMFUL = Path(__file__).resolve().parents[1] / "submissions" / "wrong" / "past-height.cpp"
+
+
+@pytest.mark.skipif(profiles.pick(True, False), reason="takes 30 s: part of make test-all")
+def test_a_kernel_that_harms_has_a_report_all_the_same(run_program, tmp_path):
+    out = tmp_path / "report"
+    words = ("report", "--out", out, "--quick", "--n", 200, "--data", "synthetic", "--kernel", HARMFUL)
+    done = run_program(*words, timeout=600)
+    assert done.returncode == 1 and "past-height.cpp" in done.stderr
+    written = (out / "report.md").read_text()
+    assert written.partition("\n\n## ")[0].count(": **WRONG**") == 4
+    assert "kernel explain" in written and "past-height.cpp:" in written
+    assert json.loads((out / "run-operator.json").read_text()).get("submission") is None
+
+
 # One of the two in a run: each takes 15 s.
 @pytest.mark.parametrize("kernel", profiles.drawn([None, FILE], 1), ids=lambda file: "file" if file else "built-in")
 def test_report(kernel, run_program, invoke, small_report, monkeypatch, tmp_path):
@@ -28,7 +43,7 @@ def test_report(kernel, run_program, invoke, small_report, monkeypatch, tmp_path
     assert [path.name for path in tmp_path.iterdir()] == ["report"]
     if kernel:
         assert f"--kernel {FILE} --format c-cpu" in written
-        assert "conv.cpp (format c-cpu)" in written and "write floor: fill" in written
+        assert "## Your kernel: conv.cpp" in written and "kernel explain" in written and "write floor: fill" in written
         assert json.loads((out / "run-operator.json").read_text())["submission"]["wrong"] == ""
         names = [row["name"] for row in json.loads((out / "bench-conv.json").read_text())["cases"][0]["rows"]]
         assert "conv.cpp" in names and "shifted" in names

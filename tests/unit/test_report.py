@@ -5,7 +5,6 @@ import json
 import re
 import subprocess
 from html.parser import HTMLParser
-from types import SimpleNamespace
 from xml.etree import ElementTree
 
 import numpy as np
@@ -15,6 +14,7 @@ from fashion_infer import devices, verification
 from fashion_infer.bench import ceilings as limits
 from fashion_infer.bench.records import BenchCase, ConvolutionShape, Measurement
 from fashion_infer.errors import DataError, DeviceError, UsageError
+from fashion_infer.explain.findings import KernelFinding
 from fashion_infer.library import devices as library_devices
 from fashion_infer.library import kernels
 from fashion_infer.present import content
@@ -22,7 +22,7 @@ from fashion_infer.present.charts import roofline
 from fashion_infer.present.render import html, markdown
 from fashion_infer.present.report import pages, strip
 from fashion_infer.profiling.throughput import Throughput
-from fashion_infer.report import folder, gather, make, profiles
+from fashion_infer.report import folder, gather, kernel_file, make, profiles
 from fashion_infer.report.request import ReportRequest
 
 NAMES = ["correctness", "mistakes", "baseline", "ladder", "roofline", "network", "op-times", "profile", "environment"]
@@ -139,7 +139,9 @@ class TestFigures:
     def test_progress_rises_through_all_parts(self, small_report):
         shares = [share for share, _ in small_report.steps]
         assert shares == sorted(shares) and shares[0] == 0 and shares[-1] < 1
-        assert list(dict.fromkeys(what for _, what in small_report.steps)) == list(gather.PARTS)
+        assert list(dict.fromkeys(what for _, what in small_report.steps)) == [
+            name for name in gather.PARTS if name != "the kernel file"
+        ]
 
     def test_every_section_gives_its_command(self, small_report):
         parts, _ = rendered(small_report.measured)
@@ -278,18 +280,23 @@ class TestStrip:
         assert facts["Distance to the write floor"].figure == "--"  # what something beats is no floor
 
     def test_a_kernel_file_is_what_it_speaks_of(self, small_report):
-        judged = SimpleNamespace(kernel=SimpleNamespace(name="mine"), precision="float32", wrong="")
-        operator, fused = small_report.measured.runs
+        finding = KernelFinding("c", "reads far apart", "mine", 3, "sum += x;", 0.5, "turn it", "quick", None, {})
+        known = kernel_file.ExplainedKernel("mine", "float32", "", "fa2017, layer 1", (finding,), ("no ncu",))
         measured = small_report.measured._replace(
-            runs=[operator._replace(submission=judged), fused],
-            convolutions=self.bench(small_report, (2.0,), (8.0,), file="./mine"),
+            kernel=known, convolutions=self.bench(small_report, (2.0,), (8.0,), file="./mine")
         )
         facts = self.facts(measured)
         assert facts["Against the best peer"].figure == "4.00 x"  # not the whole network's, which is ours
         assert facts["Distance to the write floor"].figure == "4.00 x" and "mine" in facts["Verdict"].note
-        judged.wrong = "layer new0 differs"
-        facts = self.facts(measured)
-        assert {fact.figure for fact in facts.values()} == {"WRONG"}
+        parts, made = rendered(measured)
+        assert made.sections[0].name == "kernel"
+        assert [(row[0].text, row[1].text, row[3].value) for part in parts["kernel"] if part.kind == "table"
+                for row in part.rows] == [("reads far apart", "sum += x;", 50)]  # fmt: skip
+        assert "no ncu" in texts(parts["kernel"])
+        measured = measured._replace(kernel=known._replace(wrong="layer new0 differs"))
+        assert {fact.figure for fact in self.facts(measured).values()} == {"WRONG"}
+        assert measured.wrong == ["layer new0 differs"]
+        assert "layer new0 differs" in texts(rendered(measured)[0]["kernel"])
 
     def test_without_benchmarks(self, small_report):
         nothing = small_report.measured._replace(convolutions=None, no_convolutions="a", networks=None, no_networks="b")

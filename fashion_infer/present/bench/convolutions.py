@@ -91,15 +91,20 @@ def sentence(one: Conclusion) -> str:
         return f"{name}: WRONG, {one.wrong}"
     said = [f"{name}: correct" + (f" on {one.cases} layers" if one.cases > 1 else "")]
     if one.peer:
-        peer, *precision = one.peer[0].split()
-        titles = {known.name: known.title for known in peers.PEERS}
-        said.append(_ratio(one.peer[1], " ".join([titles.get(peer, peer), *precision])))
+        said.append(_ratio(one.peer[1], peer_title(one.peer[0])))
     if one.percent_of_floor is not None:
         digits = 0 if one.percent_of_floor >= 10 else 1
         said.append(f"{one.percent_of_floor:.{digits}f}% of the write floor's speed")
     if one.best:
         said.append(_ratio(1 / one.best[1], f"our best ({one.best[0]})"))
     return ", ".join(said)
+
+
+def peer_title(row: str) -> str:
+    """The title of a peer's row, whose precision may stand behind its name."""
+    name, *precision = row.split()
+    titles = {known.name: known.title for known in peers.PEERS}
+    return " ".join([titles.get(name, name), *precision])
 
 
 def _ratio(times: float, than: str) -> str:

@@ -3,7 +3,9 @@
 from pathlib import Path
 from typing import Callable, Collection, Dict, List, Optional
 
-from .. import environment, profile, run, verify
+from ...bench.conclusions import conclusions
+from .. import environment, explanation, profile, run, verify
+from ..bench import convolutions
 from ..bench import pages as benchmarks
 from ..charts import kernels as kernels_chart
 from ..charts import roofline as roofline_chart
@@ -71,8 +73,24 @@ def page(measured, out: str, pictures: Collection[str]) -> Page:
         Section("profile", "Profile", _profile(measured)),
         Section("environment", "Environment", _environment(measured)),
     ]
+    if measured.kernel is not None:
+        sections.insert(0, Section("kernel", f"Your kernel: {measured.kernel.name}", _kernel(measured)))
     head: List[Part] = [strip.strip(measured), *_head(measured, out)]
     return Page("fashion-infer report", head, sections, "quick" if measured.request.quick else "")
+
+
+def _kernel(measured) -> List[Part]:
+    """The user's kernel file: the verdict, how it stands, and why."""
+    kernel = measured.kernel
+    known = [] if kernel.wrong or measured.convolutions is None else conclusions(measured.convolutions)
+    said = [convolutions.sentence(one) for one in known]
+    said = said or [kernel.wrong or f"{kernel.name} is correct ({kernel.precision})"]
+    parts: List[Part] = [Text(f"{sentence}.") for sentence in said]
+    parts.append(Command(measured.explain_command))
+    parts += explanation.findings(kernel.findings, not kernel.wrong)
+    if not kernel.findings and not kernel.missing:
+        parts.append(Text("No line was found to blame." if kernel.wrong else "Nothing was found that holds it back."))
+    return [*parts, *(Missing(f"{line}.") for line in kernel.missing)]
 
 
 def _head(measured, out: str) -> List[Part]:

@@ -3,7 +3,7 @@
 from typing import Optional
 
 from ...bench.conclusions import Conclusion, conclusions
-from ..bench import networks
+from ..bench import convolutions, networks
 from ..content import Fact, Strip
 
 _PEER, _FLOOR = "Against the best peer", "Distance to the write floor"
@@ -13,10 +13,10 @@ def strip(measured) -> Strip:
     """Whether it is correct, how it stands against the best peer and the write floor, and what predictions differ."""
     known = conclusions(measured.convolutions) if measured.convolutions else []
     one = known[0] if known else None
-    submission = measured.runs[0].submission
+    kernel = measured.kernel
     facts = [_verdict(measured), _against_peers(measured, one), _against_the_floor(one), _differing(measured)]
-    if submission is not None and submission.wrong:  # how fast an incorrect kernel is says nothing
-        facts = [facts[0], *(Fact(fact.name, "WRONG", submission.wrong, "wrong") for fact in facts[1:])]
+    if kernel is not None and kernel.wrong:  # how fast an incorrect kernel is says nothing
+        facts = [facts[0], *(Fact(fact.name, "WRONG", kernel.wrong, "wrong") for fact in facts[1:])]
     return Strip(facts)
 
 
@@ -25,9 +25,9 @@ def _verdict(measured) -> Fact:
     checked = f"{passed} of {len(measured.checks)} checks of the models passed"
     if measured.wrong:
         return Fact("Verdict", "WRONG", f"{'; '.join(measured.wrong)}; {checked}", "wrong")
-    submission = measured.runs[0].submission
-    if submission is not None:
-        return Fact("Verdict", "correct", f"{submission.kernel.name}, {submission.precision}; {checked}", "ok")
+    kernel = measured.kernel
+    if kernel is not None:
+        return Fact("Verdict", "correct", f"{kernel.name}, {kernel.precision}; {checked}", "ok")
     bench = measured.convolutions
     kernels = len({row.name for case in bench.cases for row in case.rows if row.error is not None}) if bench else 0
     return Fact("Verdict", "correct", f"{checked}; {kernels} kernels and peers compared with float64", "ok")
@@ -43,7 +43,11 @@ def _against_peers(measured, one: Optional[Conclusion]) -> Fact:
             what = f"the speed of {peer.title}: whole network, batches of {largest.batch:,}"
             return Fact(_PEER, f"{peer.median_ms / ours.median_ms:.2f} x", what)  # type: ignore[operator]
     if one is not None and one.peer:
-        return Fact(_PEER, f"{one.peer[1]:.2f} x", f"the speed of {one.peer[0]}: {one.name}, convolutions")
+        return Fact(
+            _PEER,
+            f"{one.peer[1]:.2f} x",
+            f"the speed of {convolutions.peer_title(one.peer[0])}: {one.name}, convolutions",
+        )
     return Fact(_PEER, "--", "no peer was measured here")
 
 
@@ -56,7 +60,7 @@ def _against_the_floor(one: Optional[Conclusion]) -> Fact:
 def _differing(measured) -> Fact:
     operator, fused = measured.runs
     changed = int((operator.predictions != fused.predictions).sum())
-    submission = operator.submission
+    kernel = measured.kernel
     state = "wrong" if changed else "ok"
-    between = "between the two modes" if submission is None else f"between {submission.kernel.name} and our kernels"
+    between = "between the two modes" if kernel is None else f"between {kernel.name} and our kernels"
     return Fact("Predictions that differ", f"{changed:,}", f"of {operator.n:,}, {between}", state)

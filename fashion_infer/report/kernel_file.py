@@ -1,0 +1,42 @@
+"""What a report says of the user's kernel file: the judge's verdict, and the findings behind it."""
+
+from typing import NamedTuple, Tuple
+
+from ..checkpoints import editions
+from ..explain import explanation
+from ..explain.findings import KernelFinding
+from ..judging import trials
+from ..judging.trials import Checked
+from ..judging.verdict import Verdict
+from ..kernel_files.formats import KernelFile
+
+
+class ExplainedKernel(NamedTuple):
+    """A kernel file, judged and explained on the layers of one edition."""
+
+    name: str
+    precision: str  # of a correct file
+    wrong: str  # why it is incorrect; ""
+    layer: str  # that the findings are of; "" of an incorrect file
+    findings: Tuple[KernelFinding, ...]
+    missing: Tuple[str, ...]  # tools that are not here, and how to get them
+
+
+def explained(verdict: Verdict, edition: str, seconds: float) -> ExplainedKernel:
+    """Explain a file that ran with a network of this edition, in so many seconds at most."""
+    file, tried, name = verdict.kernel.file, verdict.layers, verdict.kernel.name
+    if verdict.wrong:
+        return _wrong(name, Checked(file, tried), verdict.wrong, seconds)
+    found, missing = explanation.why_slow(file, tried[-1], seconds=seconds)
+    return ExplainedKernel(name, verdict.precision, "", f"{edition}, layer {len(tried)}", tuple(found), tuple(missing))
+
+
+def harmful(file: KernelFile, edition: str, device: int, wrong: str, seconds: float) -> ExplainedKernel:
+    """Explain a file that no network could run with: it crashes, does not end or writes outside of its tensors."""
+    shapes = list(editions.convolution_shapes(editions.get(edition)))
+    return _wrong(file.name, trials.check(file, shapes=shapes, device=device), wrong, seconds)
+
+
+def _wrong(name: str, checked: Checked, wrong: str, seconds: float) -> ExplainedKernel:
+    found, missing = explanation.why_wrong(checked, seconds)
+    return ExplainedKernel(name, "", wrong, "", tuple(found), tuple(missing))
