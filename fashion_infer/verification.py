@@ -1,7 +1,7 @@
 """Whether every model has its published correctness, in every way to run it."""
 
 import shlex
-from typing import Iterator, List, NamedTuple, Sequence, Tuple, cast
+from typing import Callable, Iterator, List, NamedTuple, Sequence, Tuple, cast
 
 from . import devices, pipeline
 from .checkpoints import editions, originals, zoo
@@ -12,6 +12,8 @@ from .kernel_files import formats, loading
 from .kernel_files.loading import LoadedKernel
 from .library import kernels
 from .request import Request
+
+_EVERY_MODEL = 4_000_000  # products that take about as long as everything but the convolutions
 
 
 class Check(NamedTuple):
@@ -33,7 +35,9 @@ class Check(NamedTuple):
         return self.got == self.expected
 
 
-def verify(models: Sequence[str], asked: Request) -> List[Check]:
+def verify(
+    models: Sequence[str], asked: Request, tick: Callable[[float, List[Check]], None] = lambda share, checks: None
+) -> List[Check]:
     """Check the models (all when none is named) at every n that `zoo` has a figure for, in every way to run them.
 
     These are the fused mode and the operator mode with our operator, on the backend (with "auto" on the CPU and, where
@@ -47,6 +51,8 @@ def verify(models: Sequence[str], asked: Request) -> List[Check]:
     asked
         Backend, device, threads, and where the dataset is. With a kernel only the operator mode with our operator runs,
         and every convolution goes through that kernel: a name, or a file.
+    tick
+        Called after each run with the share of the work that is done, 0 to 1, and the run's checks.
 
     Raises
     ------
@@ -65,19 +71,30 @@ def verify(models: Sequence[str], asked: Request) -> List[Check]:
     else:
         ways = list(_ways(asked) if asked.kernel == "auto" else _ways_of_kernel(asked))
     images = dataset.load(dataset.TEST_SIZE, asked.data_dir, asked.data)
-    checks = []
-    for model in chosen:
+    runs = [
+        (model, weights, way) for model in chosen for weights in _weights(model.name, images.source) for way in ways
+    ]
+    checks: List[Check] = []
+    total, done = sum(_work(model) for model, _, _ in runs), 0
+    for model, weights, (mode, operator, backend) in runs:
         figures = model.expected[images.source]
         largest = max(n for n, _ in figures)
         part = images._replace(images=images.images[:largest], labels=images.labels[:largest])
-        for weights in _weights(model.name, images.source):
-            for mode, operator, backend in ways:
-                request = asked.but(model=model.name, operator=operator, weights=weights, backend=backend, mode=mode)
-                result = pipeline.run(request, images=part, kernel=kernel, judge=False)
-                hits = result.predictions == result.labels
-                way = (model.name, weights, mode, operator, result.backend, images.source)
-                checks += [Check(*way, n, expected, int(hits[:n].sum()) / n) for n, expected in figures]
+        request = asked.but(model=model.name, operator=operator, weights=weights, backend=backend, mode=mode)
+        result = pipeline.run(request, images=part, kernel=kernel, judge=False)
+        hits = result.predictions == result.labels
+        name = (model.name, weights, mode, operator, result.backend, images.source)
+        found = [Check(*name, n, expected, int(hits[:n].sum()) / n) for n, expected in figures]
+        checks += found
+        done += _work(model)
+        tick(done / total, found)
     return checks
+
+
+def _work(model: zoo.Model) -> int:
+    """About how long a model's runs take beside those of others: products of the convolutions for an image."""
+    shapes = editions.convolution_shapes(editions.get(model.edition))
+    return _EVERY_MODEL + sum(C * M * K * K * (S - K + 1) ** 2 for C, S, M, K in shapes)
 
 
 def _checked_kernel(asked: Request, chosen: Sequence[zoo.Model]) -> LoadedKernel:

@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import json
+import time
 from typing import Any, Iterator
 
 import click
@@ -65,21 +66,17 @@ def refuse(**given: Any) -> None:
 
 @contextlib.contextmanager
 def bar(images: int) -> Iterator[Any]:
-    """A progress bar on stderr, on a terminal; gives what `scale.classify` calls."""
-    from rich import progress
-    from rich.console import Console
+    """Progress on stderr, a line every few seconds where that is no terminal; gives what `scale.classify` calls."""
+    from ..present.render.progress import ProgressBar
 
-    columns = (
-        progress.BarColumn(),
-        progress.TextColumn("{task.completed:,.0f} of {task.total:,.0f} images"),
-        progress.TextColumn("{task.fields[rate]:,.0f}/s on {task.fields[nodes]} node(s)"),
-        progress.TimeRemainingColumn(),
-    )
-    console = Console(stderr=True)
-    with progress.Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as shown:
-        task = shown.add_task("", total=images, rate=0.0, nodes=0)
+    with ProgressBar("images", lines=True, every=2) as shown:
+        began, before = time.monotonic(), None
 
         def advance(done: int, nodes: int) -> None:
-            shown.update(task, completed=done, nodes=nodes, rate=shown.tasks[0].speed or 0.0)
+            nonlocal before
+            before = done if before is None else before  # of a run that goes on
+            rate = (done - before) / max(time.monotonic() - began, 1e-3)
+            where = f" on {nodes} node(s)" if nodes else ""
+            shown.tick(done / max(images, 1), f"{done:,} of {images:,}, {rate:,.0f}/s{where}")
 
         yield advance

@@ -15,3 +15,10 @@ def checks(found: Sequence, caption: str = "", verdict_first: bool = False) -> T
     if verdict_first:
         columns, *rows = [[line[0], line[-1], *line[-4:-1], *line[1:-4]] for line in (columns, *rows)]
     return table(caption, columns, rows)
+
+
+def line(found: Sequence) -> str:
+    """The checks of one run in a line."""
+    one = found[0]
+    verdicts = ", ".join(f"{'ok' if c.ok else 'WRONG'} on {c.n:,} images ({c.got:g})" for c in found)
+    return f"{one.model}, {one.weights} weights, {one.mode} mode, {one.operator}, {one.backend}: {verdicts}"

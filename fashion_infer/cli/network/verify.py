@@ -32,8 +32,10 @@ def command(request, models):
     from ... import verification
     from ...present import verify as present
     from ...present.render import terminal
+    from ...present.render.progress import ProgressBar
 
-    checks = verification.verify(models, request)
+    with ProgressBar("verify", lines=True, results=True) as bar:
+        checks = verification.verify(models, request, lambda share, found: bar.tick(share, present.line(found)))
     terminal.show([present.checks(checks)])
     if checks[0].source == "synthetic" and request.data != "synthetic":
         terminal.notice("Fashion-MNIST was not found: verified on the built-in synthetic set")

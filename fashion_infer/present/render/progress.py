@@ -19,9 +19,13 @@ class ProgressBar:
         Whether to write a line for each new part where stderr is no terminal.
     estimate
         What is written when the work begins, for want of a measured time.
+    every
+        Seconds from the beginning to the first line, and between lines, at least.
+    results
+        Whether the lines are results, which a terminal shows, too, above the bar.
     """
 
-    def __init__(self, title: str, lines: bool = False, estimate: str = ""):
+    def __init__(self, title: str, lines: bool = False, estimate: str = "", every: float = 0.0, results: bool = False):
         from rich import progress
         from rich.console import Console
 
@@ -41,10 +45,11 @@ class ProgressBar:
             disable=not on_terminal,
         )
         self._task = self._bar.add_task("", total=1.0, what="")
-        self._title, self._lines = title, lines and not on_terminal
+        self._title, self._lines = title, lines and (results or not on_terminal)
         self._part: Optional[str] = None
         self._estimate = estimate
-        self._began = time.monotonic()
+        self._began = self._wrote = time.monotonic()
+        self._every = every
 
     def __enter__(self) -> "ProgressBar":
         self._bar.start()
@@ -61,10 +66,12 @@ class ProgressBar:
             self._estimate = ""
         self._bar.update(self._task, completed=share, what=what)
         self._bar.refresh()
-        if self._lines and what != self._part:
-            self._part, passed = what, time.monotonic() - self._began
-            left = f", about {passed * (1 - share) / share:.0f} s left" if share > 0 else ""
-            click.echo(f"{self._title}: {what} ({share:.0%} done{left})", err=True)
+        now = time.monotonic()
+        if self._lines and what != self._part and now - self._wrote >= self._every:
+            self._part, self._wrote, passed = what, now, now - self._began
+            left = f", about {passed * (1 - share) / share:.0f} s left" if 0 < share < 1 else ""
+            with self.hidden():
+                click.echo(f"{self._title}: {what} ({share:.0%} done{left})", err=True)
 
     @contextlib.contextmanager
     def hidden(self) -> Iterator[None]:
