@@ -10,7 +10,7 @@ ARGS    ?=
 WORKERS ?= 2
 
 BIN := .venv/bin
-# A file's tests share dear results, so they stay in one process.
+# A file's tests share expensive results, so they stay in one process.
 PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(if $(COVERAGE),--cov=fashion_infer $(FLOOR))
 # What is named in ARGS covers its own part of the code alone: the floor is for the whole suite.
 FLOOR = $(if $(ARGS),,--cov-fail-under=90)
@@ -58,13 +58,14 @@ bench: ## Measure the convolution kernels (ARGS=)
 	$(ENV)
 	@$(BIN)/fashion-infer bench conv $(ARGS)
 
-lint: ## Check the Python files' style and types
+lint: ## Check the Python files' style and types, and the words of pages and messages
 	$(ENV) --extra=test
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
+	@$(BIN)/python scripts/plain_words.py
 
-docs: ## Build the documentation as a web site, build/site/index.html; a link that leads nowhere is an error
+docs: ## Build the documentation as a web site, build/site/index.html; a broken link is an error
 	$(ENV) --extra=docs
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 	@echo "the site is there: build/site/index.html"

@@ -33,7 +33,7 @@ COMMANDS = {
     "report": ("bench.report", "Measure everything, and write it as one page."),
     "kernel": ("own.kernel", "Work with your own kernel files: list formats, start one, check one."),
     "grade": ("own.grade", "Grade kernels that one does not trust: sandbox, referee, verdict."),
-    "submit": ("submit", "Hand in a kernel to the class's board; ends with verdict and rank."),
+    "submit": ("submit", "Submit a kernel to the class's board; ends with verdict and rank."),
     "board": ("board", "The class's board: serve one, or ask one."),
     "compare": ("bench.compare", "Two files of measurements side by side, with ratios and verdicts."),
 }

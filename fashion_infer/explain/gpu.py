@@ -383,7 +383,7 @@ def _of_compiler(kernels: Sequence[Mapping[str, Any]], path: Path, gains: Mappin
             what = f"{kernel['spills']} bytes of registers are spilled, {kernel['stack']} bytes of arrays lie in memory"
         elif kernel["registers"] > 128:
             code, share = "too_many_registers", 0.3
-            what = f"{kernel['registers']} registers a thread: few warps fit a multiprocessor"
+            what = f"{kernel['registers']} registers per thread: few warps fit an SM"
         else:
             continue
         remedy, step = hardware.REMEDIES[code]

@@ -284,8 +284,7 @@ def _of_kernel(found: _Found, m: Mapping[str, float], code: Instructions, layer:
         found.add(
             "too_many_registers",
             0.9 * (1 - warps / 100) * max(waiting, 0.7),
-            f"{registers:.0f} registers a thread leave room for {limit:.0f} blocks a multiprocessor: "
-            f"{warps:.0f}% of its warps",
+            f"{registers:.0f} registers per thread leave room for {limit:.0f} blocks per SM: {warps:.0f}% of its warps",
             None,
             registers=registers,
             blocks=limit,
@@ -398,7 +397,7 @@ def _reuse(
 
 
 def _launch(found: _Found, m: Mapping[str, float], layer: Layer) -> None:
-    """The launch beside the layer: threads without an output, blocks beside multiprocessors, the last wave."""
+    """The launch beside the layer: threads without an output, blocks beside SMs, the last wave."""
     blocks, threads = m.get("launch__grid_size", 0.0), m.get("launch__block_size", 0.0)
     sms = m.get("device__attribute_multiprocessor_count", 0.0) or m.get("launch__sm_count", 0.0)
     launch = next((number for number, line in enumerate(found.lines, 1) if "<<<" in line), None)
@@ -427,7 +426,7 @@ def _launch(found: _Found, m: Mapping[str, float], layer: Layer) -> None:
         found.add(
             "small_grid",
             0.6 + 0.4 * (1 - blocks / sms),
-            f"{blocks:,.0f} blocks leave {sms - blocks:,.0f} of {sms:,.0f} multiprocessors idle",
+            f"{blocks:,.0f} blocks leave {sms - blocks:,.0f} of {sms:,.0f} SMs idle",
             launch,
             blocks=blocks,
             multiprocessors=sms,
@@ -463,7 +462,7 @@ def outside(call: Mapping[str, Any], kernel_ns: float, path: Path, host_memory: 
     path
         The user's file.
     host_memory
-        The format hands over host tensors: its copies and allocations are the format's own.
+        The format passes host tensors: its copies and allocations are the format's own.
     """
     records = call.get("records", [])
     kernels = sum(record["ns"] for record in records if record["kind"] == "kernel") or kernel_ns

@@ -51,6 +51,6 @@ def output(
 
 
 def _end(run: subprocess.Popen) -> None:
-    """End a program and its children: a kernel that waits at a barrier for ever would keep the GPU."""
+    """End a program and its children: a kernel that never leaves a barrier would keep the GPU."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(run.pid, signal.SIGKILL)

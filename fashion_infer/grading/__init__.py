@@ -7,7 +7,7 @@
                                                            seccomp, rlimits, no capabilities
     referee/     runs: cases, order                        inside/worker: loads the plug-in
       judging      each call: inputs, clock, look             |
-      inputs       a secret seed                              |  stopped, but for the time of its calls
+      inputs       a secret seed                              |  stopped, except during its calls
       tensors      shared memory, guard zones <-------------> |  x, k (shown when due) and y
       session      "go" / "done", the clock  <--------------> |  one channel; what else it says is information
       scrutiny     the whole output, by float64               |

@@ -108,5 +108,5 @@ def refusals(findings: Sequence[Finding]) -> List[Finding]:
 
 
 def marked(findings: Sequence[Finding]) -> List[Finding]:
-    """The findings that are told."""
+    """The findings that are reported."""
     return [finding for finding in findings if finding.follows == MARKED]

@@ -1,3 +1,3 @@
-"""How results are shown. A file a subject typesets a result once, as `content`; the renderers of
+"""How results are shown. One file per subject typesets a result once, as `content`; the renderers of
 `render` show that on a terminal, in Markdown and in HTML; `charts` draws.
 """

@@ -24,7 +24,7 @@ def datasets(rows: Sequence[Sequence[str]]) -> Table:
 
 
 def own_dataset(found) -> Table:
-    """A dataset of the user's own (a `data.own.Own`)."""
+    """Your own dataset (a `data.own.Own`)."""
     side = found.images.shape[-1]
     row = [found.location, f"{len(found.images):,}", f"{side} x {side}", found.classes]
     return table("", ["file", ">images", "pixels", ">classes"], [row])

@@ -13,7 +13,7 @@ def marked(name: str, findings: Sequence[str]) -> str:
 
 
 def verdict(found) -> List[Part]:
-    """A kernel file after a run of a network (a `judging.verdict.Verdict`): a line a layer, and more."""
+    """A kernel file after a run of a network (a `judging.verdict.Verdict`): one line per layer, and more."""
     kernel = found.kernel
     lines = [f"{kernel.name} (format {kernel.format}):"]
     for one in found.layers:

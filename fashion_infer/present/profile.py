@@ -42,7 +42,7 @@ def parts(
 
 
 def _folded(found: tables.ProfileTable, shown: Table) -> Table:
-    """Calls into CUDA or MXNet are many, and seldom what one came for."""
+    """Calls into CUDA or MXNet are many, and rarely the question."""
     return shown._replace(folded=found.title == "API calls")
 
 
@@ -130,7 +130,7 @@ def _row(found: Throughput, ceilings: Optional[Dict[str, float]], backend: str) 
 
 
 def hardware_counters(kernels: Sequence[counters.KernelCounters]) -> List[Part]:
-    """A table a kernel."""
+    """One table per kernel."""
     found: List[Part] = []
     for kernel in kernels:
         rows = []

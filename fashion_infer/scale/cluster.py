@@ -99,7 +99,7 @@ def _stream(
     count: int,
     separate_readers: Optional[bool],
 ) -> Any:
-    """A Ray data set of one row a block, whose column `done` is what came of it; `given` is what `_Worker` takes."""
+    """A Ray data set of one row per block, whose column `done` is what came of it; `given` is what `_Worker` takes."""
     import ray.data
 
     nodes.hush()

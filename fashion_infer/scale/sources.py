@@ -53,7 +53,7 @@ def of(names: Sequence[str]) -> List[Source]:
     Raises
     ------
     DataError
-        When a name leads nowhere, a file is of no kind that is known, or what it says of itself is not so.
+        When a name does not exist, a file is of an unknown kind, or its header is wrong.
     """
     found: List[Source] = []
     for name in names:

@@ -18,7 +18,7 @@ def command():
 )
 @options.takes(*options.OWN_DATA)
 def info(data_dir, data, images, labels):
-    """Show where Fashion-MNIST is looked for and what was found there; or what a dataset of one's own holds."""
+    """Show where Fashion-MNIST is looked for and what was found there; or what your own dataset holds."""
     from ...data import dataset, locate, own
     from ...present import environment
     from ...present.render import terminal

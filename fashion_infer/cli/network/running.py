@@ -25,7 +25,7 @@ def notices(request, result):
     """What the user may not expect: other data than Fashion-MNIST, another backend, another correctness."""
     if result.data_source == "synthetic" and request.data != "synthetic":
         terminal.notice(
-            "Fashion-MNIST is neither on this machine nor to be had from the network: running on the built-in "
+            "Fashion-MNIST was not found locally and could not be downloaded: running on the built-in "
             "synthetic set instead (`fashion-infer data info` shows where it was looked for)"
         )
     terminal.notice(result.notice)

@@ -1,1 +1,1 @@
-"""Commands for kernel files: one's own, and those of others."""
+"""Commands for kernel files: your own, and untrusted ones."""

@@ -8,7 +8,7 @@ from ..verdict import JUDGED, GradeVerdict
 
 
 def write(verdict: GradeVerdict) -> str:
-    """The verdict for whoever grades: everything."""
+    """The verdict for the grader: everything."""
     lines = [f"{verdict.name}: {verdict.marks.points:g} of {verdict.marks.out_of:g} points"]
     if verdict.kernel:
         lines[0] += (

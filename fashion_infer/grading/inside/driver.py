@@ -101,7 +101,7 @@ class Block:
     size
         Bytes; rounded up where it is made.
     descriptor
-        What the other process handed over; None to make the memory.
+        Descriptor that the other process passed; None to make the memory.
     """
 
     def __init__(self, device: int, size: int, descriptor: Any = None):

@@ -36,7 +36,7 @@ def load(kind: str, path: str, gpu: bool) -> WorkerKernel:
 
 
 def described(kernel: WorkerKernel) -> Dict[str, Any]:
-    """What the referee is told."""
+    """Report to the referee."""
     return {name: getattr(kernel, name) for name in ("gpu", "host_memory", "zero_output", "batch_multiple")}
 
 

@@ -19,7 +19,7 @@ KINDS: Dict[str, Kind] = {
     "wrong": Kind(REFUSED, "the output is wrong", "run `fashion-infer kernel check FILE` until every layer is right"),
     "precision": Kind(REFUSED, "not float32", "this rubric asks for float32: no half precision, no TF32"),
     "call number": Kind(
-        REFUSED, "right in one call and wrong in another", "compute every call anew, from the inputs that it gets"
+        REFUSED, "right in one call and wrong in another", "compute every call again, from the inputs that it gets"
     ),
     "inputs changed": Kind(REFUSED, "it changes its inputs", "leave data and weights as they are"),
     "guard zones": Kind(REFUSED, "it writes outside of the output", "write nothing outside of the output"),

@@ -12,7 +12,7 @@ from .memory import Memory, Place, place
 
 
 class Shared(NamedTuple):
-    """What a worker is told of the memory that it shares."""
+    """Description of the shared memory, for the worker."""
 
     host: Memory
     descriptors: Tuple[int, ...]  # beside the host memory's

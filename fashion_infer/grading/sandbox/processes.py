@@ -184,7 +184,7 @@ class Sandboxed:
         self._drain.join(1.0)
 
     def end(self) -> None:
-        """End its processes, and let whoever waits for them clear up."""
+        """End its processes, and let those who wait for them clean up."""
         if self._first is not None:
             _signal(self._first, signal.SIGKILL)  # and with it the kernel ends the whole namespace
         # The group at once: of processes that fork, one after the other would never be all.

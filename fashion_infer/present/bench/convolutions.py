@@ -1,4 +1,4 @@
-"""`bench conv`: a table a convolution, and the answer in a sentence."""
+"""`bench conv`: one table per convolution, and the answer in a sentence."""
 
 from typing import List
 

@@ -1,1 +1,1 @@
-"""Pictures of results, drawn by matplotlib: a file a chart, over the common `figure`."""
+"""Pictures of results, drawn by matplotlib: one file per chart, over the common `figure`."""
