@@ -275,9 +275,9 @@ def bench_conv(
         When a file does not build, or is for a GPU and there is none.
     """
     names = [os.fspath(kernel) for kernel in kernels]
-    files = paths.among(names)
     asked = None if backend == "auto" else backend
-    where = user_kernels.backend_of(files, kernel_format, asked) if files else devices.choose(backend, device).backend
+    files = user_kernels.recognised(paths.among(names), kernel_format, asked)
+    where = files[0].backend if files else devices.choose(backend, device).backend
     request = BenchRequest(
         editions=(edition,),
         backend=where,
@@ -286,6 +286,7 @@ def bench_conv(
         batches=() if batch is None else (batch,),
         repeat=repeat,
         kernels=",".join(names) or "all",
+        files=files,
         formats=kernel_format,
     )
     found: NotebookBench = _NotebookConvolutions(request).measure()

@@ -4,7 +4,7 @@ from typing import Any, Dict, List, Union
 
 from ..errors import DeviceError
 from ..judging import reference
-from ..kernel_files import formats, paths
+from ..kernel_files import paths
 from ..kernel_files.loading import LoadedKernel, load, names_of_loaded
 from ..library import kernels as library
 from . import checking, layers, peers, user_kernels
@@ -89,7 +89,7 @@ class Convolutions(Benchmark):
         """The kernels by name, and kernel files loaded."""
         backend = self.request.backend
         words = [word.strip() for word in self.request.kernels.split(",")]
-        forced = iter(formats.insisted([word for word in words if paths.is_path(word)], self.request.formats))
+        files = iter(self.request.files)
         loaded = names_of_loaded()  # a file that was loaded before is in the library's table, too
         ladder = [
             kernel.name
@@ -99,7 +99,7 @@ class Convolutions(Benchmark):
         names: List[Union[str, LoadedKernel]] = []
         for name in words:
             if paths.is_path(name):
-                names.append(load(formats.recognise(name, next(forced), backend), device=self.request.device))
+                names.append(load(next(files), device=self.request.device))
             elif name in ("all", "ladder"):
                 if not ladder:
                     raise DeviceError(

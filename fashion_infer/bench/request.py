@@ -5,6 +5,7 @@ import shlex
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from ..errors import DeviceError, UsageError
+from ..kernel_files.formats import KernelFile
 from . import peers as others
 
 
@@ -27,8 +28,10 @@ class BenchRequest(NamedTuple):
     kernels
         Of `bench conv`: names separated by commas, "all" or "ladder" for all of the library's, and paths of kernel
         files.
+    files
+        Of `bench conv`: the kernel files that `kernels` names, in its order.
     formats
-        Of `bench conv`: forces the formats of the kernel files: one name for all, or one for each.
+        Of `bench conv`: the formats that the user forced on them, as `options` shows them.
     layers
         Of `bench conv`: a set of `layers.SETS`, in place of `editions`.
     full, seed
@@ -46,6 +49,7 @@ class BenchRequest(NamedTuple):
     batches: Tuple[Any, ...] = ()
     repeat: Optional[int] = None
     kernels: str = "all"
+    files: Tuple[KernelFile, ...] = ()
     formats: Optional[str] = None
     layers: Optional[str] = None
     full: bool = False

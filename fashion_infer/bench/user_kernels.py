@@ -1,7 +1,7 @@
 """Kernel files among the contenders of `bench conv`: timed by what the library logged, checked and diagnosed."""
 
 import statistics
-from typing import Callable, List, NamedTuple, Optional, Sequence
+from typing import Callable, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -9,6 +9,7 @@ from ..errors import CheckFailed, FashionInferError, UsageError
 from ..judging import reference, trials
 from ..judging.diagnosis import Diagnosis, diagnose
 from ..kernel_files import formats, plugin, requirements
+from ..kernel_files.formats import KernelFile
 from ..kernel_files.loading import LoadedKernel
 from ..library import bindings, kernels, op_times
 from .records import OURS, SKIPPED, WRONG, Measurement
@@ -49,8 +50,8 @@ class FileContender(NamedTuple):
     complete: Callable[[], bool]  # whether nothing of the output of the last run is NaN
 
 
-def backend_of(files: Sequence[str], names: Optional[str], backend: Optional[str]) -> str:
-    """The one backend that all kernel files run on; UsageError where they differ.
+def recognised(files: Sequence[str], names: Optional[str], backend: Optional[str]) -> Tuple[KernelFile, ...]:
+    """Kernel files that run on one backend; UsageError where theirs differ.
 
     Parameters
     ----------
@@ -62,11 +63,11 @@ def backend_of(files: Sequence[str], names: Optional[str], backend: Optional[str
         For files that have several.
     """
     forced = formats.insisted(files, names)
-    found = {file: formats.recognise(file, format, backend).placed().backend for file, format in zip(files, forced)}
-    if len(set(found.values())) > 1:
-        said = ", ".join(f"{file} is for the {where.upper()}" for file, where in found.items())
+    found = [formats.recognise(file, format, backend).placed() for file, format in zip(files, forced)]
+    if len({file.backend for file in found}) > 1:
+        said = ", ".join(f"{file.path} is for the {file.backend.upper()}" for file in found)
         raise UsageError(f"one benchmark is on one backend: {said}")
-    return found[files[0]]
+    return tuple(found)
 
 
 def row_of(kernel: LoadedKernel) -> Measurement:

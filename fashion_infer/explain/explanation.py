@@ -189,6 +189,7 @@ def _standing(
         (_BATCH[file.backend],),
         _REPEAT,
         kernels=f"{file.path},ladder",
+        files=(file,),
         formats=file.format.name,
     )
     result = _OneConvolution(asked, number).measure()

@@ -16,8 +16,8 @@ from ..checkpoints import zoo
 from ..data import dataset
 from ..errors import CheckFailed, DeviceError
 from ..explain import explanation
-from ..kernel_files import formats, loading, paths
-from ..kernel_files.formats import KernelFile
+from ..kernel_files import formats, paths
+from ..kernel_files.loading import LoadedKernel, load
 from ..library import devices as library_devices
 from ..library import kernels, thread_pool
 from ..request import Request as RunRequest
@@ -131,8 +131,8 @@ def measure(request: ReportRequest, tick: Tick = lambda share, what: None) -> Me
         When --backend gpu was asked for and there is none. What else is missing is said in the report.
     """
     began, started = time.monotonic(), datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
-    backend, file = _placed(request)
-    chosen = devices.choose(backend, request.device, "fused")
+    kernel = _loaded(request)
+    chosen = devices.choose(kernel.backend if kernel else request.backend, request.device, "fused")
     model = zoo.get(request.model) if request.model else zoo.default()
     if request.n is not None:
         dataset.check_n(request.n)
@@ -143,11 +143,11 @@ def measure(request: ReportRequest, tick: Tick = lambda share, what: None) -> Me
     within(tick, "baselines")
     baselines = _baselines(request, model.edition, images, chosen)
     within(tick, "the model in both modes")
-    usable, harm = request, ""  # the request of what runs the whole network, and why the kernel file is left out of it
+    usable, harm = request, ""  # what runs the whole network, and why the kernel file is left out of it
     try:
-        operator = pipeline.run(_run(request, model.name, chosen.backend, "operator", repeat), images)
+        operator = pipeline.run(_run(request, model.name, chosen.backend, "operator", repeat), images, kernel=kernel)
     except CheckFailed as error:
-        if file is None:
+        if kernel is None:
             raise
         usable, harm = request._replace(kernel=None, kernel_format=None), str(error)
         operator = pipeline.run(_run(usable, model.name, chosen.backend, "operator", repeat), images)
@@ -156,14 +156,14 @@ def measure(request: ReportRequest, tick: Tick = lambda share, what: None) -> Me
         request.run_command(model.name, n, chosen.backend, run.mode, repeat, *_kernel(usable, run.mode)) for run in runs
     ]
     explained, seconds = None, _QUICK_EXPLAIN if request.quick else explanation.SECONDS
-    if file is not None:
+    if kernel is not None:
         within(tick, "the kernel file")
-    if harm:
-        explained = kernel_file.harmful(file, model.edition, request.device, harm, seconds)
+    if kernel is not None and harm:
+        explained = kernel_file.harmful(kernel.file, model.edition, request.device, harm, seconds)
     elif operator.submission is not None:
         explained = kernel_file.explained(operator.submission, model.edition, seconds)
     done = within(tick, "convolution kernels")
-    ladder = Convolutions(_convolutions(request, model.edition, chosen.backend))
+    ladder = Convolutions(_convolutions(request, model.edition, chosen.backend, kernel))
     convolutions, no_convolutions = _attempt(lambda: ladder.measure(tick=done))
     done = within(tick, "the whole network by batch size")
     whole = Networks(_networks(request, model.edition, chosen.backend))
@@ -237,10 +237,15 @@ def _baselines(request, edition, images, chosen) -> List[Baseline]:
     return found
 
 
-def _convolutions(request: ReportRequest, edition: str, backend: str) -> BenchRequest:
+def _convolutions(
+    request: ReportRequest, edition: str, backend: str, kernel: Optional[LoadedKernel] = None
+) -> BenchRequest:
     less: Dict[str, Any] = {"batches": (_QUICK_BATCH[backend],), "repeat": _QUICK_REPEAT} if request.quick else {}
     named = f"{request.kernel},ladder" if request.kernel else "all"
-    return BenchRequest((edition,), backend, request.device, kernels=named, formats=request.kernel_format, **less)
+    files = (kernel.file,) if kernel else ()
+    return BenchRequest(
+        (edition,), backend, request.device, kernels=named, files=files, formats=request.kernel_format, **less
+    )
 
 
 def _networks(request: ReportRequest, edition: str, backend: str) -> BenchRequest:
@@ -263,18 +268,16 @@ def _kernel(request: ReportRequest, mode: str) -> List[str]:
     return request.kernel_options() if mode == "operator" else []
 
 
-def _placed(request: ReportRequest) -> Tuple[str, Optional[KernelFile]]:
-    """The backend that was asked for, or that the kernel runs on, and the kernel file, built, where there is one."""
+def _loaded(request: ReportRequest) -> Optional[LoadedKernel]:
+    """The kernel file, recognised, built and loaded once for all parts; None for a kernel of the library."""
     RunRequest(kernel=request.kernel or "auto", kernel_format=request.kernel_format).check()
     if request.kernel is None:
-        return request.backend, None
+        return None
     if not paths.is_path(request.kernel):
         kernels.check_kernel(request.kernel, request.backend)
-        return request.backend, None
-    loaded = loading.load(
-        formats.recognise(request.kernel, request.kernel_format, request.backend), device=request.device
-    )
-    return loaded.backend, loaded.file
+        return None
+    file = formats.recognise(request.kernel, request.kernel_format, request.backend)
+    return load(file, device=request.device)
 
 
 def _run(request: ReportRequest, model: str, backend: str, mode: str, repeat: int) -> RunRequest:

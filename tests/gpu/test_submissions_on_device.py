@@ -12,6 +12,7 @@ import profiles
 import pytest
 
 from fashion_infer import _mxnet
+from fashion_infer.bench import user_kernels
 from fashion_infer.bench.conv import Convolutions
 from fashion_infer.bench.request import BenchRequest
 from fashion_infer.errors import DeviceError
@@ -204,10 +205,11 @@ def test_pixels_are_widened_on_the_way(name):
 BENCH = ("new-forward-2021.cu", "conv.cu", "new-forward.cuh", "new-forward-2020.cu")
 
 
-def measured(files, batch, **options):
+def measured(files, batch):
     """`bench conv` of some files and one step of the ladder."""
     names = ",".join([*map(str, files), "register-tile"])
-    request = BenchRequest(("fa2017",), "gpu", 0, "none", (batch,), 2, names, **options)
+    recognised = user_kernels.recognised(list(map(str, files)), None, "gpu")
+    request = BenchRequest(("fa2017",), "gpu", 0, "none", (batch,), 2, names, recognised)
     result = Convolutions(request).measure()
     return {row.name: row for row in result.cases[0].rows}
 

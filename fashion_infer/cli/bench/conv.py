@@ -93,7 +93,8 @@ def command(editions, backend, device, more, kernels, kernel_format, timeout, ag
     own = paths.among(kernels)
 
     def make():
-        where = user_kernels.backend_of(own, kernel_format, backend) if own else devices.choose(backend, device).backend
+        files = user_kernels.recognised(own, kernel_format, backend)
+        where = files[0].backend if files else devices.choose(backend, device).backend
         asked = BenchRequest(
             editions=editions or ("fa2017",),
             backend=where,
@@ -102,6 +103,7 @@ def command(editions, backend, device, more, kernels, kernel_format, timeout, ag
             batches=() if batch is None else (batch,),
             repeat=repeat,
             kernels=",".join(kernels) or "all",
+            files=files,
             formats=kernel_format,
             layers=layers,
         )
