@@ -284,9 +284,10 @@ def recognise(path, insist: Optional[str] = None, backend: Optional[str] = None)
                 path, entry, tuple(defines), (backend if entry.backend == "any" else None) or entry.backend
             )
     looked_for = wanted[0].looked_for if insist else ", ".join(_MARKS)
-    other = next((entry for entry in FORMATS if entry not in wanted and entry.test(code, suffix) is not None), None)
-    near = f" (it has {other.name}, for the {other.backend.upper()})" if other else _near_miss(code, suffix)
-    start = insist or ("c-cpu" if backend == "cpu" else "c-gpu")
+    other = next((entry for entry in FORMATS if entry not in wanted and entry.test(whole, suffix) is not None), None)
+    where = f", for the {other.backend.upper()}" if other and other.backend != "any" else ""
+    near = f" (it has {other.name}{where})" if other else _near_miss(code, suffix)
+    start = insist if insist and wanted[0].template else ("c-cpu" if backend == "cpu" else "c-gpu")
     raise UsageError(
         f"{path} has no kernel of {'format ' + insist if insist else 'a known format'}: looked for {looked_for}{near}; "
         f"`fashion-infer kernel new --format {start}` writes one to start from"

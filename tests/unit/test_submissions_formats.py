@@ -138,6 +138,23 @@ def test_insisting_narrows_the_search(tmp_path):
         formats.recognise(both, "fortran")
 
 
+@pytest.mark.parametrize("entry", [entry for entry in formats.FORMATS if entry.template])
+def test_a_file_without_the_signs_of_the_format_that_is_insisted_on(tmp_path, entry, invoke):
+    """Each format's template is of no other format."""
+    path = tmp_path / entry.template
+    path.write_text(formats.template(entry.name))
+    for other in formats.FORMATS:
+        if other is entry:
+            assert formats.recognise(path, other.name).format is entry
+            continue
+        with pytest.raises(UsageError) as refused:
+            formats.recognise(path, other.name)
+        assert "\n" not in str(refused.value)
+    other = "minidnn-2023" if entry.name != "minidnn-2023" else "c-gpu"
+    code, out, err = invoke("kernel", "check", path, "--format", other)
+    assert code == 2 and not out and err.count("\n") == 1
+
+
 def test_files_that_cannot_be_kernels(tmp_path):
     with pytest.raises(UsageError):
         formats.recognise(tmp_path / "missing.cu")
