@@ -5,6 +5,8 @@ import json
 import re
 from typing import Dict, List, NamedTuple, Optional
 
+import numpy as np
+
 from ..errors import CheckpointError
 from ..system.text import excerpt
 from .symbol import BUILTIN_OPERATOR, CUSTOM_OPERATOR, Graph, Node, attributes, flag, sizes
@@ -25,6 +27,17 @@ class Normalisation(NamedTuple):
     scale: float = 1.0
     mean: float = 0.0
     std: float = 1.0
+
+    def of(self, pixels: np.ndarray) -> np.ndarray:
+        """Normalised pixels, float32: in the steps of `normalising`, with the same bits."""
+        found = pixels.astype(np.float32)
+        if self.scale != 1:
+            found /= np.float32(self.scale)
+        if self.mean:
+            found -= np.float32(self.mean)
+        if self.std != 1:
+            found /= np.float32(self.std)
+        return found
 
 
 def normalising(graph: Graph, by: Normalisation) -> Graph:

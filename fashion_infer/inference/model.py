@@ -21,6 +21,7 @@ class LoadedModel(NamedTuple):
     checkpoint: Checkpoint
     operator: str  # "custom" or "builtin"
     input_size: int  # pixels a side
+    network: str  # the checkpoint's, as JSON, without its normalisation of pixels
     normalisation: Optional[Normalisation] = None  # of pixels; part of the checkpoint's network
 
     @property
@@ -45,14 +46,15 @@ def load(request: Request) -> LoadedModel:
     label, checkpoint = _checkpoint(request)
     graph = symbol.parse(checkpoint.symbol, "the network")
     normalisation = _normalisation(request, checkpoint)
-    if normalisation is not None:
-        graph = rewrite.normalising(graph, normalisation)
-        checkpoint = checkpoint._replace(symbol=json.dumps(graph))
     operator = request.operator
     if operator is None:
         operator = "custom" if symbol.convolutions(graph, symbol.CUSTOM_OPERATOR) else "builtin"
     else:
         graph = rewrite.with_operator(graph, operator)
+        checkpoint = checkpoint._replace(symbol=json.dumps(graph))
+    network = checkpoint.symbol
+    if normalisation is not None:
+        graph = rewrite.normalising(graph, normalisation)
         checkpoint = checkpoint._replace(symbol=json.dumps(graph))
     size = request.input_size
     if size is None and "edition" in checkpoint.attributes:
@@ -60,7 +62,7 @@ def load(request: Request) -> LoadedModel:
     if not size:
         known = [edition.input_size for edition in editions.EDITIONS.values()]
         size = input_size.infer(graph, checkpoint.weights, known)
-    return LoadedModel(label, checkpoint, operator, size, normalisation)
+    return LoadedModel(label, checkpoint, operator, size, network, normalisation)
 
 
 def _normalisation(request: Request, checkpoint: Checkpoint) -> Optional[Normalisation]:

@@ -8,6 +8,7 @@ import numpy as np
 
 from .. import __version__
 from ..errors import UsageError
+from ..graph.rewrite import Normalisation
 from ..inference.model import LoadedModel
 from ..library.fused import FusedNetwork
 from ..request import BlockRequest
@@ -23,6 +24,7 @@ class Spec(NamedTuple):
     symbol: str
     weights: Dict[str, np.ndarray]
     input_size: int
+    normalisation: Optional[Normalisation]  # of pixels, before the network
     backend: str  # "cpu" or "gpu"
     device: int
     threads: Optional[int]  # None for the cores that the process may use
@@ -70,7 +72,7 @@ def plan(
     """
     checkpoint, size = model.checkpoint, model.input_size
     try:
-        FusedNetwork(checkpoint.symbol, checkpoint.weights, shape=(1, size, size))
+        FusedNetwork(model.network, checkpoint.weights, shape=(1, size, size))
     except UsageError as error:
         raise UsageError(f"only fused networks take many images at once, and {model.label} is none: {error}") from None
     blocks = Blocks(of, request.block_size or default_size(of, size))
@@ -90,9 +92,10 @@ def plan(
         "invert": invert,
     }
     spec = Spec(
-        symbol=checkpoint.symbol,
+        symbol=model.network,
         weights=checkpoint.weights,
         input_size=size,
+        normalisation=model.normalisation,
         backend=request.backend,
         device=request.device if isinstance(request.device, int) else 0,  # of those that Ray lets a worker see
         threads=request.threads,

@@ -86,11 +86,12 @@ class BlockWorker:
         return Done(block.index, block.count, correct, self._node, os.getpid(), began, time.time())
 
     def _scores(self, images: np.ndarray) -> np.ndarray:
-        size = _SLICE[self._spec.backend]
+        size, normalisation = _SLICE[self._spec.backend], self._spec.normalisation
         found = np.empty((len(images), int(np.prod(self._networks[0].stages[-1].output))), np.float32)
 
         def work(network: FusedNetwork, start: int) -> None:
-            network.forward(images[start : start + size], out=found[start : start + size])
+            some = images[start : start + size]
+            network.forward(normalisation.of(some) if normalisation else some, out=found[start : start + size])
 
         if len(self._networks) == 1:
             for start in range(0, len(images), size):

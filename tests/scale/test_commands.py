@@ -10,8 +10,13 @@ import pytest
 import results
 
 from fashion_infer import infer
+from fashion_infer.checkpoints import hdf5
 from fashion_infer.cli import scaling
+from fashion_infer.data import dataset
+from fashion_infer.errors import DataError
+from fashion_infer.inference import model
 from fashion_infer.present.render import progress
+from fashion_infer.request import Request
 
 RUN = ("run", "--data", "synthetic", "--backend", "cpu")
 
@@ -64,6 +69,30 @@ def test_predict_takes_files_and_folders(invoke, images, one_process, tmp_path):
     found = results.table(tmp_path / "out")
     assert np.array_equal(results.column(found, "class"), one_process.predictions)
     assert set(found["source"].to_pylist()) == {str(tmp_path / "in" / "a.npy")}
+
+
+def test_normalised_pixels(invoke, tmp_path):
+    """A network of normalised pixels: our shipped one behind a scale, which its weights undo."""
+    shipped = model.load(Request("ece408-high")).checkpoint
+    first = next(name for name in shipped.weights if shipped.weights[name].ndim == 4)
+    weights = {**shipped.weights, first: shipped.weights[first] * np.float32(255)}
+    hdf5.save(tmp_path / "own.h5", shipped._replace(weights=weights, attributes={"edition": "fa2017", "scale": 255.0}))
+    words = (*RUN, "--n", "300", "--checkpoint", tmp_path / "own.h5")
+    code, _, err = invoke(*words, "--out", tmp_path / "out", "--block-size", "128", "--scores")
+    assert code == 0 and not err
+    one = infer(n=300, data="synthetic", backend="cpu", checkpoint=str(tmp_path / "own.h5"))
+    found = results.table(tmp_path / "out")
+    assert np.array_equal(results.column(found, "class"), one.predictions)
+    assert one.correctness > 0.8
+    # Another normalisation is another job.
+    assert invoke(*words, "--mean", "0.3", "--out", tmp_path / "out")[0] == DataError.exit_code
+    assert invoke(*words, "--mean", "0.3", "--out", tmp_path / "other")[0] == 0
+    other = infer(n=300, data="synthetic", backend="cpu", checkpoint=str(tmp_path / "own.h5"), mean=0.3)
+    assert np.array_equal(results.column(results.table(tmp_path / "other"), "class"), other.predictions)
+    np.save(tmp_path / "pixels.npy", dataset.load(300, source="synthetic").images)
+    words = ("predict", tmp_path / "pixels.npy", "--backend", "cpu", "--checkpoint", tmp_path / "own.h5")
+    assert invoke(*words, "--out", tmp_path / "predicted")[0] == 0
+    assert np.array_equal(results.column(results.table(tmp_path / "predicted"), "class"), one.predictions)
 
 
 REFUSED = [
@@ -137,7 +166,7 @@ def test_a_network_that_is_not_fused(invoke, tmp_path, monkeypatch):
         model = load(request)
         text = model.checkpoint.symbol.replace('"tanh"', '"softrelu"')
         assert text != model.checkpoint.symbol
-        return model._replace(checkpoint=model.checkpoint._replace(symbol=text))
+        return model._replace(network=text)
 
     monkeypatch.setattr(models, "load", changed)
     code, _, err = invoke(*RUN, "--n", "10", "--out", tmp_path / "out")
