@@ -65,7 +65,46 @@ SLOW = {
         }}
 }}
 """,
-    "alias": shifted(restrict="", outer=_OMP, mark="  // HERE"),
+    "alias": _HEAD.format(before="") + f"""\
+{_OMP}  for (int b = 0; b < B; ++b)
+    for (int m = 0; m < M; ++m)
+      for (int h = 0; h < Ho; ++h)
+        for (int w = 0; w < Wo; ++w) {{
+          float* out = y + ((b * M + m) * (size_t)Ho + h) * Wo + w;
+          *out = 0;
+          for (int c = 0; c < C; ++c)
+            for (int p = 0; p < K; ++p)
+              for (int q = 0; q < K; ++q)
+                *out += {_TERM};  // HERE
+        }}
+}}
+""",
+    "no_restrict": _HEAD.format(before="") + f"""\
+{_OMP}  for (int b = 0; b < B; ++b)
+    for (int m = 0; m + 6 <= M || m < M; m += 6)
+      for (int h = 0; h < Ho; ++h) {{
+        float* row[6];
+        for (int i = 0; i < 6; ++i) row[i] = y + ((b * (size_t)M + (m + i < M ? m + i : m)) * Ho + h) * Wo;
+        for (int i = 0; i < 6; ++i)
+          for (int w = 0; w < Wo; ++w) row[i][w] = 0;
+        for (int c = 0; c < C; ++c)
+          for (int p = 0; p < K; ++p)
+            for (int q = 0; q < K; ++q) {{
+              const float* from = x + ((size_t)(b * C + c) * H + h + p) * W + q;
+              float weight[6];
+              for (int i = 0; i < 6; ++i) weight[i] = m + i < M ? k[(((m + i) * C + c) * K + p) * K + q] : 0;
+              for (int w = 0; w < Wo; ++w) {{
+                row[0][w] += weight[0] * from[w];  // HERE
+                row[1][w] += weight[1] * from[w];
+                row[2][w] += weight[2] * from[w];
+                row[3][w] += weight[3] * from[w];
+                row[4][w] += weight[4] * from[w];
+                row[5][w] += weight[5] * from[w];
+              }}
+            }}
+      }}
+}}
+""",
     "int_to_float": shifted(before="int table[64];\n", outer=_OMP, inner="row[w] += weight * from[w] + table[w % 64];  // HERE"),
     "false_sharing": _HEAD.format(before="#include <omp.h>\n") + f"""\
   static float sums[256];
@@ -88,8 +127,48 @@ SLOW = {
     "call_in_loop": shifted(before='__attribute__((noinline)) static float product(float a, float b) { asm(""); return a * b; }\n', outer=_OMP, inner="row[w] += product(weight, from[w]);  // HERE"),
     "double": shifted(outer=_OMP, inner="row[w] = row[w] + 1.0 * weight * from[w];  // HERE"),
 }  # fmt: skip
-SLOW["no_restrict"] = SLOW["alias"]
 SAME = {"no_restrict": "alias"}
+# A tile of filters and columns in registers, on all cores: the tutorial's last kernel.
+FAST = """\
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+
+const int F = 5, T = 8;                                 // a tile: so many filters, and outputs beside each other
+typedef float Row __attribute__((vector_size(4 * T)));  // T floats, which stay in one register
+
+template <int f>
+static void tile(const float* in, const float* weight, float* out, int C, int H, int W, int K, int t) {
+  Row sums[f] = {};
+  for (int c = 0; c < C; ++c)
+    for (int p = 0; p < K; ++p)
+      for (int q = 0; q < K; ++q) {
+        Row pixels = {};
+        std::memcpy(&pixels, &in[(c * H + p) * W + q], 4 * t);
+        for (int i = 0; i < f; ++i) sums[i] += weight[((i * C + c) * K + p) * K + q] * pixels;
+      }
+  for (int i = 0; i < f; ++i) std::memcpy(&out[(size_t)i * (H - K + 1) * (W - K + 1)], &sums[i], 4 * t);
+}
+
+extern "C" void conv_forward(const float* x, const float* k, float* y, int B, int M, int C, int H, int W, int K) {
+  const int Ho = H - K + 1, Wo = W - K + 1;
+#pragma omp parallel for
+  for (int b = 0; b < B; ++b)
+    for (int m = 0; m < M; m += F)
+      for (int h = 0; h < Ho; ++h)
+        for (int w = 0; w < Wo; w += T) {
+          const int left = std::max(0, std::min(w, Wo - T));  // the last tile begins earlier, so that it is whole
+          const float* in = &x[((size_t)b * C * H + h) * W + left];
+          const float* weight = &k[(size_t)m * C * K * K];
+          float* out = &y[(((size_t)b * M + m) * Ho + h) * Wo + left];
+          if (M - m >= F && Wo >= T)
+            tile<F>(in, weight, out, C, H, W, K, T);
+          else
+            for (int i = 0; i < std::min(F, M - m); ++i)
+              tile<1>(in, weight + (size_t)i * C * K * K, out + (size_t)i * Ho * Wo, C, H, W, K, std::min(T, Wo));
+        }
+}
+"""
 WRONG = {
     "out_of_bounds_write": naive(store="y[((b * M + m) * (size_t)Ho + h) * Wo + w + Wo] = sum", write="  // HERE"),
     "out_of_bounds_read": naive(term="x[((b * C + c) * (size_t)H + h + p) * W + w + q + H * W] * k[((m * C + c) * K + p) * K + q]", read="  // HERE"),

@@ -1,8 +1,10 @@
 // A program around a plug-in of a kernel file for the CPU: one layer, as many calls as asked for. It is compiled together
-// with the file under AddressSanitizer and UndefinedBehaviorSanitizer, which cannot be loaded into a running Python.
+// with the file: under AddressSanitizer and UndefinedBehaviorSanitizer, which cannot be loaded into a running Python; or
+// with sampled_call.h, which says where the time goes.
 //
 //   sanitized_call IMAGES CHANNELS SIDE FILTERS TAPS CALLS
 //
+// Under samples it makes so many calls at most, and no further one after a second.
 // Each tensor comes from a function of its own, whose name stands in the sanitizer's report on its memory.
 #include <math.h>
 #include <stdint.h>
@@ -10,6 +12,9 @@
 #include <stdlib.h>
 
 #include "fashion_ops_plugin.h"
+#ifdef FOPS_SAMPLES
+#include "sampled_call.h"
+#endif
 
 extern "C" const fops_kernel_plugin* fops_kernel_plugin_main(void);
 
@@ -40,10 +45,20 @@ int main(int count, char** words) {
     fops_plugin_call one = {};
     one.conv = {B, C, S, S, M, K, FOPS_FLOAT32};
     one.x = x, one.k = k, one.y = y;
+#ifdef FOPS_SAMPLES
+    fops_samples::begin();
     const int status = plugin->run(&one);
+    fops_samples::end();
+    if (fops_samples::processor > 1) numbers[5] = call + 1;
+#else
+    const int status = plugin->run(&one);
+#endif
     printf("call %lld: status %d, %g s\n", static_cast<long long>(call), status, one.op_seconds);
     free(y);
   }
+#ifdef FOPS_SAMPLES
+  fops_samples::print();
+#endif
   free(x), free(k);
   return 0;
 }

@@ -6,17 +6,16 @@ A sanitizer's runtime cannot be loaded late into Python, so the file is compiled
 
 import os
 import re
-import resource
 import tempfile
 import time
 from pathlib import Path
-from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from ..errors import DeviceError
 from ..kernel_files import build
 from ..kernel_files.formats import KernelFile
 from ..system import resources
-from . import programs
+from . import programs, samples
 from .findings import KernelFinding, at_line
 
 REMEDIES: Dict[str, Tuple[str, Optional[str]]] = {  # code: remedy, our CPU kernel that does so
@@ -33,6 +32,17 @@ REMEDIES: Dict[str, Tuple[str, Optional[str]]] = {  # code: remedy, our CPU kern
     "one_thread": ("share images or filters among threads: #pragma omp parallel for", "direct"),
     "strided_inner_loop": ("let the innermost loop walk along w, where neighbours lie side by side", "shifted"),
     "alias": ("copy the pointers into __restrict__ ones: the compiler then need not fear that y overlaps x", "shifted"),
+    "serial_sum": (
+        "turn the loops around: add one weight's products to a whole row of outputs, whose sums wait for nothing",
+        "shifted",
+    ),
+    "sum_in_memory": ("keep the sums of several filters and neighbouring outputs in registers", "direct"),
+    "parallel_inside": (
+        "make the outermost loop the parallel one, over images, so that a call begins one region",
+        "direct",
+    ),
+    "integer_division": ("count rows and columns along in nested loops, in place of / and %", "shifted"),
+    "no_products": ("read the input where the product needs it, or copy once what several products use", "direct"),
     "not_vectorised": ("let the innermost loop walk along w, with a fixed number of taps outside of it", "shifted"),
 }
 _SANITIZE = ["-fsanitize=address,undefined", "-fno-omit-frame-pointer", "-g", "-O1"]
@@ -41,14 +51,19 @@ _CASE = 20  # seconds of a case under a sanitizer at most
 _RUN = {"ASAN_OPTIONS": "detect_leaks=0:halt_on_error=1:symbolize=1", "UBSAN_OPTIONS": "print_stacktrace=1"}
 _TENSORS = {"tensor_of_input": "the input", "tensor_of_weights": "the weights", "tensor_of_output": "the output"}
 _FRAME = re.compile(r"#\d+ \S+ in (?P<function>\S+)(?: [^/\n]*)? (?P<file>/[^:\n]+):(?P<line>\d+)")
+_IMAGES, _CALLS = 64, 500  # images of a call; calls at most, for the program ends after a second
+_REGIONS = 200  # parallel regions of a call: more than one for each image, several times
+_WAITING = 0.15  # of the time: below it, a thread may wait because the machine does something else
+_LIBRARY = 0.2  # of the time: below it, no other place than the hot loop is worth a finding
+_STORED = 0.3  # stores for each multiply-add: registers would keep the sums of several taps
+_NEAR = 6  # lines between a statement and the head of its loop
+_BOUNDS = (
+    (r"^(?:C|in_?c\w*|Channel\w*|channels?)$", "channels"),
+    (r"^(?:M|Map_out|out_?c\w*|filters?)$", "filters"),
+    (r"^(?:B|N|Batch\w*|images?)$", "images"),
+    (r"^(?:H\w*|OH|out_?h\w*|h_?out|height\w*)\b(?:\s*-\s*K\s*\+\s*1)?$", "rows"),
+)
 _STALE = ("accumulates", "carries_over", "not_all_written", "not_written", "sum_not_reset")
-
-
-class CpuRun(NamedTuple):
-    """A call's seconds, and the processor's time beside them: what threads worked together."""
-
-    seconds: float
-    processor: float
 
 
 def wrong(file: KernelFile, cases: Sequence[Any], seconds: float) -> List[KernelFinding]:
@@ -144,8 +159,8 @@ def of_verdict(path: Path, codes: Sequence[str]) -> List[KernelFinding]:
     return []
 
 
-def slow(file: KernelFile, layers: Sequence[Any], seconds: float) -> List[KernelFinding]:
-    """What holds a correct kernel back, largest share first.
+def slow(file: KernelFile, layers: Sequence[Any], seconds: float) -> "CpuSpeed":
+    """What holds a correct kernel back, largest share first, and what was measured of it.
 
     Parameters
     ----------
@@ -165,111 +180,177 @@ def slow(file: KernelFile, layers: Sequence[Any], seconds: float) -> List[Kernel
     with tempfile.TemporaryDirectory(prefix="fashion-infer-") as folder:
         place = Path(folder)
         command = build.command_in(place, file)
-        said = _said([*command, "-fopt-info-vec-all", "-o", str(place / "plugin.so")], end - time.monotonic(), place)
-        program = _program(file, place, ["-O3", *(["-march=native"] if "-march=native" in command else [])])
-        text = _assembly(file, place)
+        report = place / "vectors.txt"
+        _said([*command, f"-fopt-info-vec-all={report}", "-o", str(place / "plugin.so")], _BUILD, place)
+        said = report.read_text(errors="replace") if report.is_file() else ""
+        program = _program(file, place, [*samples.FLAGS, "-O3"])
         _, channels, side, _, filters, taps = layers[0].shape
-        run = _timed([str(program), *map(str, (64, channels, side, filters, taps, 3))], end - time.monotonic(), place)
-    return of_compiler(file.path, said, text, run)
+        words = map(str, (_IMAGES, channels, side, filters, taps, _CALLS))
+        run = samples.of(program, _said([str(program), *words], end - time.monotonic(), place), file.path)
+    return CpuSpeed(of_run(file.path, said, run), run)
 
 
-def of_compiler(path: Path, said: str, assembly: str, run: CpuRun) -> List[KernelFinding]:
-    """Findings in GCC's report on vectors, the instructions of the file's lines, and the time of a call."""
+class CpuSpeed(NamedTuple):
+    """Findings, and what was measured."""
+
+    findings: List[KernelFinding]
+    run: samples.CpuRun
+
+    def figures(self, shape: Sequence[int]) -> Dict[str, Any]:
+        """Figures beside this machine's: GFLOP/s, threads, and bytes beside the caches; {} where none was measured."""
+        if not self.run.seconds:
+            return {}
+        _, channels, side, _, filters, taps = shape
+        outputs = filters * (side - taps + 1) ** 2
+        return {
+            "images": _IMAGES,
+            "gflop_s": 2e-9 * _IMAGES * outputs * channels * taps**2 / self.run.seconds,
+            "peak_gflop_s": 1e-9 * self.run.peak,
+            "threads": self.run.threads,
+            "processors": len(os.sched_getaffinity(0)),
+            "image_bytes": 4 * (channels * side**2 + outputs),
+            "weight_bytes": 4 * filters * channels * taps**2,
+            "caches": caches(),
+        }
+
+
+def caches() -> Dict[str, int]:
+    """Bytes of the first processor's caches for data, as {"L1": 32768}; {} where the system does not say."""
+    found: Dict[str, int] = {}
+    for place in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
+        try:
+            kind, level, size = ((place / name).read_text().strip() for name in ("type", "level", "size"))
+        except OSError:
+            continue
+        match = re.match(r"(\d+)([KM]?)$", size)
+        if kind != "Instruction" and match:
+            found[f"L{level}"] = int(match[1]) << {"": 0, "K": 10, "M": 20}[match[2]]
+    return found
+
+
+def of_run(path: Path, said: str, run: samples.CpuRun) -> List[KernelFinding]:
+    """Findings in where the time went, in the instructions of the hot loop, and in GCC's report on vectors."""
     lines = path.read_text(errors="replace").splitlines()
-    loop = _hot_loop(lines)
+    hot = run.loop_lines[0] if run.loop_lines else None
+    share = run.loop_share
     found: List[KernelFinding] = []
 
-    def add(code: str, share: float, line: Optional[int], what: str, **evidence: Any) -> None:
-        found.append(_made(path, code, line, what, evidence, share))
+    def add(code: str, part: float, line: Optional[int], what: str, **evidence: Any) -> None:
+        found.append(_made(path, code, line, what, evidence, min(part, 0.99)))
 
     cores = len(os.sched_getaffinity(0))
-    threads = re.search(r"#\s*pragma\s+omp\s+parallel|std::(?:jthread|thread|async)|pthread_create", "\n".join(lines))
-    per_line = _by_line(assembly, path)
-    inner = [text for number, texts in per_line.items() if loop and loop[0] <= number <= loop[1] for text in texts]
-    shared = [
-        number
-        for number, line in enumerate(lines, 1)
-        if re.search(r"\[[^\]]*(?:omp_get_thread_num|\btid\b|\bthread\b|\bt\b)[^\]]*\]\s*\+=", line)
-    ]
-    missed = [
-        (int(number), text)
-        for name, number, text in re.findall(r"^([^:\n]+):(\d+):\d+: missed: (.*)$", said, re.MULTILINE)
-        if Path(name).name == path.name
-    ]
-    vectors = [
-        int(number)
-        for name, number in re.findall(r"^([^:\n]+):(\d+):\d+: optimized: loop vectorized", said, re.MULTILINE)
-        if Path(name).name == path.name
-    ]
-    aliased = re.search(rf"{re.escape(path.name)}:(\d+):\d+: (?:optimized|note|missed):[^\n]*(?:alias|versioned)", said)
-    vectorised = bool(loop and any(loop[0] - 1 <= number <= loop[1] for number in vectors))
-    calls = [text for text in inner if re.match(r"call\b", text)]
-    if shared:
+    if cores > 1 and run.threads == 1:
+        add(
+            "one_thread",
+            1 - 1 / cores,
+            None,
+            f"one of {cores} processors works",
+            threads=run.threads,
+            seconds=run.seconds,
+            processor_seconds=run.processor,
+        )
+    inside = [number for number, text in enumerate(lines, 1) if re.search(r"#\s*pragma\s+omp\s+parallel", text)]
+    if run.regions > _REGIONS and run.waiting > _WAITING:
+        add(
+            "parallel_inside",
+            run.waiting,
+            inside[-1] if inside else None,
+            f"begins {run.regions:,.0f} parallel regions a call, and threads wait for {run.waiting:.0%} of their time",
+            regions=run.regions,
+            waiting=run.waiting,
+        )
+    for name, part, line in run.libraries[:1]:
+        if part > _LIBRARY:
+            add("call_in_loop", part, line, f"spends {part:.0%} of the time in {name}", function=name, share=part)
+    shared = _shared_sums(lines)
+    if shared and run.threads != 1:
         add(
             "false_sharing",
-            0.7,
+            0.85 * share,
             shared[0],
             "threads add to neighbouring numbers, which share a cache line",
             lines=shared,
         )
-    if any(re.search(r"cvt(?:t?ss2sd|ps2pd|sd2ss|pd2ps)|(?:add|mul|fmadd\w*)[sp]d\b", text) for text in inner):
-        add(
-            "double",
-            0.6,
-            _line_of(per_line, loop, r"[sp]d\b|ss2sd|ps2pd"),
-            "computes in double: half as many numbers in a vector, and conversions",
-            instructions=inner[:20],
-        )
-    if any(re.search(r"cvt(?:si2ss|dq2ps)", text) for text in inner):
-        add(
-            "int_to_float",
-            0.5,
-            _line_of(per_line, loop, r"si2ss|dq2ps"),
-            "converts integers to float for every product",
-            instructions=inner[:20],
-        )
-    if calls:
-        add(
-            "call_in_loop",
-            0.65,
-            _line_of(per_line, loop, r"call\b"),
-            "calls a function for every product",
-            calls=sorted(set(calls))[:5],
-        )
-    if cores > 1 and not threads:
-        add(
-            "one_thread",
-            0.9 * (1 - 1 / cores),
-            None,
-            f"one of {cores} processors works",
-            seconds=run.seconds,
-            processor_seconds=run.processor,
-        )
-    stride = _stride(lines, loop)
-    if stride and not vectorised:
-        add(
-            "strided_inner_loop",
-            0.75,
-            loop[1] if loop else None,
-            f"the innermost loop goes over {stride}, whose numbers lie far apart in memory: no vectors",
-            missed=[text for _, text in missed][:5],
-        )
-    elif (aliased and not vectorised) or (aliased and "__restrict" not in "".join(lines)):
-        add(
-            "alias",
-            0.55 if not vectorised else 0.3,
-            loop[0] if loop else int(aliased[1]),
-            "may write what it reads, as far as the compiler sees: vectors only behind a test, or none",
-            said=aliased[0],
-        )
-    elif not vectorised and loop:
-        reason = next((text for number, text in missed if loop[0] - 1 <= number <= loop[1]), "no reason given")
-        add("not_vectorised", 0.6, loop[0], f"is no vector loop: {reason}", missed=reason)
+    if hot:
+        _of_loop(add, path, lines, said, run, hot)
     return sorted(found, key=lambda one: -(one.share or 0.0))
 
 
-def listing(file: KernelFile) -> str:
-    """The instructions of the hot loop beside their source lines, with the compiler's command above.
+def _shared_sums(lines: Sequence[str]) -> List[int]:
+    """Lines that add to an array at the number of the thread, without a distance between the threads' numbers."""
+    names = {"omp_get_thread_num()"}
+    for line in lines:
+        match = re.search(r"\b(\w+)\s*=\s*omp_get_thread_num\s*\(\s*\)", line)
+        names |= {match[1]} if match else set()
+    index = "|".join(re.escape(name) for name in names)
+    return [number for number, line in enumerate(lines, 1) if re.search(rf"\[\s*(?:{index})\s*\]\s*\+=", line)]
+
+
+def _of_loop(
+    add: Callable[..., None], path: Path, lines: Sequence[str], said: str, run: samples.CpuRun, hot: int
+) -> None:
+    """Findings in the instructions of the innermost loop that takes most time."""
+    loop, share = samples.MachineLoop(run.loop), run.loop_share
+    called = loop.of("call")
+    names = sorted({name.partition("@")[0] for text in called for name in re.findall(r"<(.+)>$", text)})
+    if called and not any(part > _LIBRARY for _, part, _ in run.libraries[:1]):
+        words = f"calls {', '.join(names[:2]) or 'a function'} in the innermost loop"
+        add("call_in_loop", 0.8 * share, hot, words, calls=called[:5])
+    if loop.of(r"i?div[bwlq]?\b"):
+        add("integer_division", 0.8 * share, hot, "divides integers, or takes remainders, in the innermost loop",
+            instructions=loop.of(r"i?div[bwlq]?\b"))  # fmt: skip
+    doubles = loop.of(r"v?(?:cvtss2sd|cvtps2pd|f?n?m?(?:add|sub|mul)\d*[sp]d)\b")
+    if doubles:
+        add("double", 0.6 * share, hot, "computes in double: half as many numbers in a vector, and conversions",
+            instructions=doubles[:10])  # fmt: skip
+    integers = loop.of(r"v?cvt(?:si2ss|dq2ps|usi2ss|udq2ps)")
+    if integers:
+        add("int_to_float", 0.6 * share, hot, "converts integers to float for every product",
+            instructions=integers[:10])  # fmt: skip
+    if called or not run.loop:
+        return
+    products, missed = (
+        loop.products,
+        [
+            text
+            for name, number, text in re.findall(r"^([^:\n]+):(\d+):\d+: missed: +(.*)$", said, re.MULTILINE)
+            if Path(name).name == path.name and int(number) in run.loop_lines
+        ],
+    )
+    over = _goes_over(lines, hot)
+    if not products:
+        if share > _LIBRARY:
+            add("no_products", share, hot, f"takes {share:.0%} of the time and multiplies nothing", loop=run.loop[:20])
+    elif loop.of(r"v?gather"):
+        add("strided_inner_loop", 0.8 * share, hot, "gathers numbers that lie far apart in memory",
+            instructions=loop.of(r"v?gather"))  # fmt: skip
+    elif not loop.vectors and over:
+        add("strided_inner_loop", 0.85 * share, hot, f"goes over {over}, which lie far apart in memory: no vectors",
+            over=over, missed=missed[:5])  # fmt: skip
+    elif not loop.vectors and loop.chained and not loop.stores:
+        add("serial_sum", 0.8 * share, hot, "adds up one output, each addition waiting for the one before: no vectors",
+            additions=loop.sums[:10])  # fmt: skip
+    elif not loop.vectors and loop.overlapping:
+        words = "stores its sums for every product: as far as the compiler sees, y may overlap what it reads"
+        add("alias", 0.75 * share, hot, words, instructions=loop.overlapping[:10])
+    elif not loop.vectors:
+        reason = missed[0] if missed else "the compiler gives no reason"
+        add("not_vectorised", 0.7 * share, hot, f"uses no vectors: {reason}", missed=reason)
+    if loop.vectors and products and loop.stores >= _STORED * products:
+        add("sum_in_memory", 0.55 * share, hot,
+            f"loads and stores its sums in the innermost loop: {loop.stores} stores for {products} multiply-adds",
+            stores=loop.stores, products=products)  # fmt: skip
+
+
+def listing(file: KernelFile, hot: Sequence[int] = ()) -> str:
+    """The instructions of the hot lines beside their source lines, with the compiler's command above.
+
+    Parameters
+    ----------
+    file
+        A kernel file for the CPU, compiled by us.
+    hot
+        The lines; the whole file without them.
 
     Raises
     ------
@@ -280,10 +361,9 @@ def listing(file: KernelFile) -> str:
         place = Path(folder)
         command, text = build.command_in(place, file), _assembly(file, place)
     lines = file.path.read_text(errors="replace").splitlines()
-    loop = _hot_loop(lines) or (1, len(lines))
     shown = [" ".join(command)]
     for number, texts in sorted(_by_line(text, file.path).items()):
-        if loop[0] <= number <= loop[1]:
+        if number <= len(lines) and (not hot or number in hot):
             shown.append(f"{file.path.name}:{number}: {lines[number - 1].strip()}")
             shown += [f"    {one}" for one in texts]
     return "\n".join(shown)
@@ -323,51 +403,13 @@ def _said(command: Sequence[str], seconds: float, folder: Path) -> str:
     return programs.output(command, seconds, folder, {**_RUN, "LC_ALL": "C"})
 
 
-def _timed(command: Sequence[str], seconds: float, place: Path) -> CpuRun:
-    before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
-    _said(command, seconds, place)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return CpuRun(time.monotonic() - began, used)
-
-
-def _hot_loop(lines: Sequence[str]) -> Optional[Tuple[int, int]]:
-    """First and last line of the innermost loop with a product: the deepest `for` and what is indented below it."""
-    deepest: Optional[Tuple[int, int, int]] = None
-    for number, line in enumerate(lines, 1):
-        if not re.match(r"\s*for\s*\(", line):
-            continue
-        indent = len(line) - len(line.lstrip())
-        last = number
-        for below in range(number + 1, min(len(lines), number + 40) + 1):
-            text = lines[below - 1]
-            if text.strip() and len(text) - len(text.lstrip()) <= indent and not text.strip().startswith("//"):
-                break
-            last = below
-        body = "\n".join(lines[number - 1 : last])
-        if "*" in body and (deepest is None or indent >= deepest[0]):
-            deepest = indent, number, last
-    return deepest and (deepest[1], deepest[2])
-
-
-def _stride(lines: Sequence[str], loop: Optional[Tuple[int, int]]) -> str:
-    """What the innermost loop goes over, if not columns: channels, filters, rows or images."""
-    if not loop:
-        return ""
-    header = lines[loop[0] - 1]
-    variable = re.search(r"for\s*\([^;]*?\b(\w+)\s*=", header)
-    bound = re.search(r";\s*\w+\s*<=?\s*([^;]+);", header)
-    if not variable or not bound:
-        return ""
-    limit = bound[1].strip()
-    for pattern, words in (
-        (r"^(?:C|Channel\w*|channels?)$", "channels"),
-        (r"^(?:M|Map_out|filters?)$", "filters"),
-        (r"^(?:B|Batch|images?)$", "images"),
-        (r"(?:^H|H_out|Ho|Height|OH|\bH\b)", "rows"),
-    ):
-        if re.search(pattern, limit):
-            return words
+def _goes_over(lines: Sequence[str], hot: int) -> str:
+    """What the loop of the hot line goes over, if neither columns nor taps: channels, filters, rows or images."""
+    for number in range(hot, max(0, hot - _NEAR), -1):
+        header = re.search(r"\bfor\s*\([^;]*;\s*\w+\s*<=?\s*(?P<bound>[^;]+);", lines[number - 1])
+        if header:
+            bound = header["bound"].strip()
+            return next((words for pattern, words in _BOUNDS if re.search(pattern, bound)), "")
     return ""
 
 
@@ -386,18 +428,6 @@ def _by_line(assembly: str, path: Path) -> Dict[int, List[str]]:
         elif line is not None and re.match(r"\t[a-z]", row) and not row.startswith("\t."):
             found.setdefault(line, []).append(row.strip().replace("\t", " "))
     return found
-
-
-def _line_of(per_line: Mapping[int, Sequence[str]], loop: Optional[Tuple[int, int]], pattern: str) -> Optional[int]:
-    """The line of the loop that most such instructions belong to."""
-    first, last = loop or (1, 1 << 30)
-    counts = {
-        number: sum(bool(re.search(pattern, text)) for text in texts)
-        for number, texts in per_line.items()
-        if first <= number <= last
-    }
-    best = max(counts, key=lambda number: counts[number], default=None)
-    return best if best is not None and counts[best] else None
 
 
 def _made(

@@ -1,6 +1,6 @@
 """The explanation of one kernel file: the judge's verdict, how it stands, and the findings behind it."""
 
-from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from ..bench.conclusions import Conclusion, conclusions
 from ..bench.conv import Convolutions
@@ -35,6 +35,7 @@ class Explanation(NamedTuple):
     milliseconds: Optional[float] = None
     between: Tuple[Optional[str], Optional[str]] = (None, None)
     listing: str = ""
+    figures: Mapping[str, Any] = {}  # on a CPU what a call reached, beside what this machine has
 
     @property
     def right(self) -> bool:
@@ -53,6 +54,7 @@ class Explanation(NamedTuple):
             "findings": [one.as_dict() for one in self.findings],
             "missing": list(self.missing),
             "listing": self.listing,
+            "figures": dict(self.figures),
         }
 
 
@@ -102,35 +104,44 @@ def explain(
     if not 1 <= number <= len(layers):
         raise UsageError(f"{chosen} has {len(layers)} layers: --layer is 1 to {len(layers)}")
     tried = layers[number - 1]
-    found, missing = why_slow(file, tried, profiler)
+    slow = why_slow(file, tried, profiler)
+    missing = list(slow.missing)
     standing, milliseconds, between = _standing(file, chosen, number, device)
     return Explanation(
         checked,
         tried.what,
-        tuple(found),
+        slow.findings,
         tuple(missing),
         standing,
         milliseconds,
         between,
-        _listing(side, file, asm, missing),
+        _listing(side, file, asm, missing, slow.hot),
+        slow.figures,
     )
 
 
-def why_slow(
-    file: KernelFile, tried: Tried, profiler: bool = True, seconds: float = SECONDS
-) -> Tuple[List[KernelFinding], List[str]]:
-    """What holds a correct file back on a layer, and what is missing here to find it; in so many seconds at most."""
+class SlowReport(NamedTuple):
+    """What holds a correct file back on a layer."""
+
+    findings: Tuple[KernelFinding, ...] = ()
+    missing: Tuple[str, ...] = ()  # tools that are not here, or could not run
+    figures: Mapping[str, Any] = {}  # on a CPU what a call reached, beside what this machine has
+    hot: Sequence[int] = ()  # lines of the loop with the most samples, on a CPU
+
+
+def why_slow(file: KernelFile, tried: Tried, profiler: bool = True, seconds: float = SECONDS) -> SlowReport:
+    """Findings on a correct file's speed on a layer, in so many seconds at most."""
     if file.format.adapter is None:
-        return [], [_NO_LINES]
+        return SlowReport(missing=(_NO_LINES,))
     missing: List[str] = []
     try:
         if file.backend == "cpu":
-            found = cpu.slow(file, [tried], seconds)
-        else:
-            found = gpu.slow(file, [tried], seconds, profiler=profiler, say=missing.append)
+            speed = cpu.slow(file, [tried], seconds)
+            return SlowReport(tuple(speed.findings[:_MOST]), (), speed.figures(tried.shape), speed.run.loop_lines)
+        found = gpu.slow(file, [tried], seconds, profiler=profiler, say=missing.append)
+        return SlowReport(tuple(found[:_MOST]), tuple(missing))
     except DeviceError as error:
-        return [], [*missing, str(error)]
-    return found[:_MOST], missing
+        return SlowReport(missing=(*missing, str(error)))
 
 
 def why_wrong(checked: Checked, seconds: float = SECONDS) -> Tuple[List[KernelFinding], List[str]]:
@@ -154,11 +165,11 @@ def _cases(checked: Checked) -> List[Tried]:
     return sorted(cases, key=lambda one: one.shape[1] * one.shape[2] * one.shape[3])
 
 
-def _listing(side: Any, file: KernelFile, asm: bool, missing: List[str]) -> str:
+def _listing(side: Any, file: KernelFile, asm: bool, missing: List[str], hot: Sequence[int] = ()) -> str:
     if not asm or file.format.adapter is None:
         return ""
     try:
-        return str(side.listing(file))
+        return str(side.listing(file, hot) if hot else side.listing(file))
     except DeviceError as error:
         missing.append(str(error))
         return ""

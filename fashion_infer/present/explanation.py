@@ -11,11 +11,31 @@ _WIDTH = 100  # characters of a source line that is quoted
 def page(found) -> List[Part]:
     """An explanation (`explain.explanation.Explanation`): verdict, standing, findings, what is missing."""
     parts: List[Part] = [Text(_answer(found))]
+    parts += [Text(_reached(found.figures))] if found.figures else []
     parts += why(found.findings, found.right)
+    if found.right and found.figures and not found.findings:
+        parts.append(Text("Nothing that this command looks for holds it back."))
     parts += [Text(line) for line in found.missing]
     if found.listing:
         parts.append(Text(found.listing))
     return parts
+
+
+def _reached(figures) -> str:
+    """A call's figures beside those of this machine."""
+    part = figures["gflop_s"] / figures["peak_gflop_s"] if figures["peak_gflop_s"] else 0.0
+    names = ", ".join(f"{name} {_size(number)}" for name, number in figures["caches"].items())
+    return (
+        f"In a call with {figures['images']} images: {figures['gflop_s']:.3g} GFLOP/s, {part:.1%} of the "
+        f"{figures['peak_gflop_s']:,.0f} that all processors reach here on registers alone; {figures['threads']} of "
+        f"{figures['processors']} processors worked.\nAn image with its output has {_size(figures['image_bytes'])}, "
+        f"the weights {_size(figures['weight_bytes'])}; the caches hold {names or 'an unknown number of bytes'}."
+    )
+
+
+def _size(count: int) -> str:
+    """Bytes in words."""
+    return f"{count / 1024:,.3g} KiB" if count < 1 << 20 else f"{count / (1 << 20):,.3g} MiB"
 
 
 def why(findings, right: bool = False) -> List[Part]:

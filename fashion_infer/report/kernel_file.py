@@ -27,8 +27,8 @@ def explained(verdict: Verdict, edition: str, seconds: float) -> ExplainedKernel
     file, tried, name = verdict.kernel.file, verdict.layers, verdict.kernel.name
     if verdict.wrong:
         return _wrong(name, Checked(file, tried), verdict.wrong, seconds)
-    found, missing = explanation.why_slow(file, tried[-1], seconds=seconds)
-    return ExplainedKernel(name, verdict.precision, "", f"{edition}, layer {len(tried)}", tuple(found), tuple(missing))
+    slow = explanation.why_slow(file, tried[-1], seconds=seconds)
+    return ExplainedKernel(name, verdict.precision, "", f"{edition}, layer {len(tried)}", slow.findings, slow.missing)
 
 
 def harmful(file: KernelFile, edition: str, device: int, wrong: str, seconds: float) -> ExplainedKernel:

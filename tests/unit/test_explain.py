@@ -1,6 +1,7 @@
 """`kernel explain`, and what `kernel check` adds, on planted kernels for the CPU: wrong lines, and slow ones."""
 
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 
 import fashion_infer
 from fashion_infer.errors import CheckFailed
-from fashion_infer.explain import cpu, explanation, hardware
+from fashion_infer.explain import cpu, explanation, hardware, samples
 from fashion_infer.judging.calls import Tried
 from fashion_infer.kernel_files import formats
 
@@ -35,7 +36,7 @@ def test_the_line_of_a_fault(tmp_path, name):
 @pytest.mark.parametrize("name", profiles.drawn(list(planted_cpu.SLOW), 3))
 def test_what_makes_it_slow(tmp_path, name):
     text = planted_cpu.SLOW[name]
-    found = cpu.slow(recognised(tmp_path, text), [Tried("layer", (10, 4, 40, 40, 16, 7), "", "")], 60)
+    found, _ = cpu.slow(recognised(tmp_path, text), [Tried("layer", (10, 4, 40, 40, 16, 7), "", "")], 60)
     assert found[0].code == planted_cpu.SAME.get(name, name)
     assert all(one.evidence and 0 < one.share < 1 for one in found)
     assert [one.share for one in found] == sorted((one.share for one in found), reverse=True)
@@ -63,6 +64,47 @@ def test_an_explanation_of_a_correct_file(tmp_path, invoke):
     assert found["findings"][0]["code"] == "one_thread" and found["findings"][0]["what"] in out
     # Our naive kernel is slower, our best one faster.
     assert all(found["between"]) and "row[w]" in found["listing"]
+    figures = found["figures"]
+    assert 0 < figures["gflop_s"] < figures["peak_gflop_s"] and figures["threads"] == 1
+
+
+def test_nothing_holds_a_fast_kernel_back(tmp_path):
+    """Sums in registers, on all cores: nothing is found, and every processor worked."""
+    speed = cpu.slow(recognised(tmp_path, planted_cpu.FAST), [Tried("layer", (10, 4, 40, 40, 16, 7), "", "")], 60)
+    assert [one.code for one in speed.findings] == []
+    assert speed.run.threads == len(os.sched_getaffinity(0)) and speed.run.loop_share > 0.2
+
+
+def test_without_binutils_the_figures_remain(tmp_path, monkeypatch):
+    monkeypatch.setattr(samples.programs, "output", lambda *_: "sh: not found")
+    (tmp_path / "conv.cpp").write_text(planted_cpu.naive())
+    said = "call 0: status 0, 1 s\nmeasured 0.5 0.9 3 1e11\nsample 7 1a2b - -\n"
+    run = samples.of(tmp_path / "program", said, tmp_path / "conv.cpp")
+    assert (run.seconds, run.regions, run.threads, run.loop) == (0.5, 3, 1, ())
+    assert [one.code for one in cpu.of_run(tmp_path / "conv.cpp", "", run._replace(threads=2))] == []
+    figures = cpu.CpuSpeed([], run).figures((3, 12, 33, 33, 24, 7))
+    assert figures["image_bytes"] == 4 * (12 * 33 * 33 + 24 * 27 * 27) and figures["weight_bytes"] == 4 * 24 * 12 * 49
+    assert figures["gflop_s"] == pytest.approx(2 * figures["images"] * 24 * 27 * 27 * 12 * 49 / 0.5 / 1e9)
+    assert cpu.CpuSpeed([], samples.of(tmp_path / "program", "killed", tmp_path / "conv.cpp")).figures((1,) * 6) == {}
+
+
+LOOP = ("vmovups (%rax),%zmm0", "vfmadd213ps (%r9),%zmm1,%zmm0", "vmovups %zmm0,(%r9)", "add $0x40,%rax")
+
+
+@pytest.mark.parametrize(
+    "texts, vectors, stores, chained, overlapping",
+    [
+        (LOOP, True, 1, False, 1),  # its output's address stays
+        ((*LOOP, "add $0x40,%r9d"), True, 1, False, 0),
+        (("vmulss (%rax),%xmm1,%xmm2", "vaddss %xmm2,%xmm0,%xmm0", "vaddss %xmm3,%xmm0,%xmm0"), False, 0, True, 0),
+        ([f"vfmadd231ss (%rax),%xmm1,%xmm{n}" for n in range(2, 8)], False, 0, False, 0),  # six sums side by side
+        (("movss (%rsi),%xmm0", "movss %xmm0,(%rdi,%rcx,4)", "addss (%rsi),%xmm0", "inc %rcx"), False, 1, True, 1),
+    ],
+)
+def test_what_a_machines_loop_does(texts, vectors, stores, chained, overlapping):
+    loop = samples.MachineLoop(texts)
+    assert (loop.vectors, loop.stores, loop.chained) == (vectors, stores, chained)
+    assert len(loop.overlapping) == overlapping
 
 
 def test_in_a_notebook(tmp_path):

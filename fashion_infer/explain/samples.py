@@ -1,0 +1,187 @@
+"""Where a kernel's time goes on the CPU: samples of its threads, by source line and by the machine's loops.
+
+custom_ops/submission/sampled_call.h takes the samples; binutils' addr2line and objdump say what lies there.
+"""
+
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
+
+from . import programs
+
+FLAGS = ["-g", "-DFOPS_SAMPLES", "-Wl,--wrap=GOMP_parallel", "-ldl", "-lpthread"]
+_TOOL = 20  # seconds of addr2line or objdump at most
+_WORKED = 0.05  # of an even share of the samples: a thread with less did no part of the work
+_BRANCH = re.compile(r"(?:j(?!mp)\w+|b\.\w+|cbn?z|tbn?z)\b.*?\b(?P<to>[0-9a-f]+) <")
+_ADD = r"v?(?:fn?m(?:add|sub)\w*|add)"
+_STORE = r"v?mov\w+ %[xyz]mm\d+,(?:-?0x[0-9a-f]+)?\((?!%rsp|%rbp)"
+_FLOATS = r"v?(?:f?n?m(?:add|sub|ul)\w*|add|sub|mov[aul]\w*|movss|broadcasts)[sp]?[sd]?\b"
+_CALL = re.compile(r"(?:callq?|bl)\s+[0-9a-f]+ <(?P<name>.+)>$")
+
+
+class CpuRun(NamedTuple):
+    """What was measured of a kernel's calls."""
+
+    seconds: float = 0.0  # of the fastest call
+    processor: float = 0.0  # seconds of all its threads
+    regions: float = 0.0  # parallel regions that a call begins
+    peak: float = 0.0  # operations a second of this machine, in multiply-adds on registers; 0 where not measured
+    samples: int = 0
+    threads: int = 0  # that had a part in the work
+    waiting: float = 0.0  # share of the samples in OpenMP's own code
+    lines: Tuple[Tuple[int, float], ...] = ()  # the file's lines with their shares, the largest first
+    loop: Tuple[str, ...] = ()  # instructions of the innermost loop that takes most time
+    loop_share: float = 0.0
+    loop_lines: Tuple[int, ...] = ()  # the file's lines of the loop's samples, the most frequent first
+    libraries: Tuple[Tuple[str, float, Optional[int]], ...] = ()  # a function of a library, its share, the line calling
+
+
+class MachineLoop:
+    """The instructions of a loop: x86 in AT&T's order, where the target comes last."""
+
+    def __init__(self, texts: Sequence[str]):
+        self.texts = texts
+        self.vectors = bool(self.of(rf"{_ADD}p[sd]\b"))  # whether it adds vectors
+        self.sums = self.of(rf"{_ADD}[sp][sd]\b")
+        self.products = len(self.of(r"v?(?:fn?m(?:add|sub)\w*|mul)[sp][sd]\b"))
+        self.stores = len(self.of(_STORE))
+
+    def of(self, pattern: str) -> List[str]:
+        """Those that a pattern matches from their beginning."""
+        return [text for text in self.texts if re.match(pattern, text)]
+
+    @property
+    def overlapping(self) -> List[str]:
+        """Stores to one address in every round, and loads repeated after a store: what the compiler must do that fears
+        for its inputs, since a register would have served.
+        """
+        found: List[str] = []
+        written = {_register(text) for text in self.texts}
+        loaded: Dict[str, bool] = {}  # of a memory operand that was loaded: whether a store came since
+        for text in self.texts:
+            operands = re.findall(r"(?:-?0x[0-9a-f]+)?\([^)]*\)", text)
+            if re.match(_STORE, text):
+                found += [text] if not {_name(name) for name in re.findall(r"%\w+", operands[-1])} & written else []
+                loaded = dict.fromkeys(loaded, True)
+                continue
+            if operands and re.match(_FLOATS, text):
+                found += [text] if loaded.get(operands[0]) else []
+                loaded[operands[0]] = False
+            changed = _register(text)
+            loaded = {at: after for at, after in loaded.items() if changed not in map(_name, re.findall(r"%\w+", at))}
+        return found
+
+    @property
+    def chained(self) -> bool:
+        """Whether most additions need the result of another one just before, so that they cannot run side by side."""
+        depth: Dict[str, int] = {}  # of each register: additions that its value waits for
+        for text in self.texts:
+            *sources, target = re.findall(r"%[xyz](mm\d+)", text) or [""]
+            if target:
+                added = text in self.sums
+                waited = max((depth.get(name, 0) for name in [*sources, *([target] if added else [])]), default=0)
+                depth[target] = waited + added
+        return bool(self.sums) and max(depth.values(), default=0) >= 0.6 * len(self.sums)
+
+
+def _name(register: str) -> str:
+    """A general register without its width: %rax and %eax are one."""
+    return re.sub(r"^[re](?=[a-z])|(?<=\d)[dwb]$", "", register.lstrip("%"))
+
+
+def _register(text: str) -> str:
+    """The general register that an instruction writes; "" for none."""
+    match = re.search(r"[ ,](%r\w+|%e\w+)$", text)
+    return _name(match[1]) if match and not re.match(r"cmp|test|bt\b|push", text) else ""
+
+
+def of(program: Path, said: str, path: Path) -> CpuRun:
+    """What a run of the program `sampled_call.h` printed, with the lines of the file and the loop of the samples."""
+    calls = len(re.findall(r"^call \d+: status 0", said, re.MULTILINE))
+    measured = re.search(r"^measured (\S+) (\S+) (\d+) (\S+)$", said, re.MULTILINE)
+    if not calls or not measured:
+        return CpuRun()
+    rows = re.findall(r"^sample (\d+) ([0-9a-f]+) (\S+) (\S+)$", said, re.MULTILINE)
+    places = [(thread, int(at, 16), Path(file).name, name) for thread, at, file, name in rows]
+    waiting = [place for place in places if "gomp" in place[2]]
+    working = [place for place in places if "gomp" not in place[2]]
+    run = CpuRun(
+        float(measured[1]), float(measured[2]) / calls, int(measured[3]) / calls, float(measured[4]), len(rows)
+    )
+    if not working:
+        return run
+    by_thread = Counter(place[0] for place in working)
+    even = len(working) / len(by_thread)
+    lines = _lines(program, sorted({at for _, at, _, _ in working if at}), path)
+    by_line = Counter(lines[at] for _, at, _, _ in working if at in lines)
+    by_function: Dict[Tuple[str, Optional[int]], int] = Counter(
+        (name if name != "-" else file, lines.get(at)) for _, at, file, name in working if file != "-"
+    )
+    hits = Counter(at for _, at, _, _ in working)
+    inside, instructions = _loop(program, hits)
+    in_loop = Counter(lines[at] for _, at, _, _ in working if at in lines and inside[0] <= at <= inside[1])
+    return run._replace(
+        threads=sum(number >= _WORKED * even for number in by_thread.values()),
+        waiting=len(waiting) / len(rows),
+        lines=tuple((line, number / len(working)) for line, number in by_line.most_common()),
+        loop=tuple(instructions),
+        loop_share=sum(number for at, number in hits.items() if inside[0] <= at <= inside[1]) / len(working),
+        loop_lines=tuple(line for line, _ in in_loop.most_common()),
+        libraries=tuple(
+            (name, number / len(working), line)
+            for (name, line), number in sorted(by_function.items(), key=lambda item: -item[1])
+        ),
+    )
+
+
+def _lines(program: Path, addresses: Sequence[int], path: Path) -> Dict[int, int]:
+    """The file's line of each address: where a function is inlined, the outermost place in the file."""
+    if not addresses:
+        return {}
+    command = ["addr2line", "-a", "-i", "-e", str(program), *(f"{at:x}" for at in addresses)]
+    found: Dict[int, int] = {}
+    at = 0
+    for row in programs.output(command, _TOOL).splitlines():
+        if row.startswith("0x"):
+            at = int(row, 16)
+            continue
+        file, _, line = row.partition(" (discriminator")[0].rpartition(":")
+        if Path(file).name == path.name and line.isdecimal() and at not in found:
+            found[at] = int(line)
+    return found
+
+
+def _loop(program: Path, hits: Dict[int, int]) -> Tuple[Tuple[int, int], List[str]]:
+    """The smallest loop with at least half the samples of the loop that has most: its addresses and instructions.
+
+    The samples of a function that the loop calls are the loop's, for it waits for them.
+    """
+    code: List[Tuple[int, str]] = []
+    owner: Dict[int, str] = {}
+    function = ""
+    for row in programs.output(["objdump", "-dC", "--no-show-raw-insn", str(program)], _TOOL).splitlines():
+        head = re.match(r"[0-9a-f]+ <(.+)>:$", row)
+        if head:
+            function = head[1]
+        body = re.match(r"\s+([0-9a-f]+):\s+(\S.*)$", row)
+        if body:
+            code.append((int(body[1], 16), re.sub(r"\s+", " ", body[2].partition("#")[0]).strip()))
+            owner[code[-1][0]] = function
+    by_function: Dict[str, int] = Counter()
+    for at, number in hits.items():
+        by_function[owner.get(at, "")] += number
+    loops = []
+    for at, text in code:
+        branch = _BRANCH.match(text)
+        if branch and int(branch["to"], 16) < at and owner.get(int(branch["to"], 16)) == owner[at]:
+            first = int(branch["to"], 16)
+            inside = [word for place, word in code if first <= place <= at]
+            called = {match["name"] for word in inside for match in [_CALL.match(word)] if match} - {owner[at]}
+            own = sum(number for place, number in hits.items() if first <= place <= at)
+            loops.append((own + sum(by_function[name] for name in called), first, at, inside))
+    most = max((score for score, *_ in loops), default=0)
+    if not most:
+        return (0, -1), []
+    _, first, last, inside = min((one for one in loops if one[0] >= most / 2), key=lambda one: one[2] - one[1])
+    return (first, last), inside
