@@ -10,6 +10,10 @@ from pathlib import Path
 import profiles
 import pytest
 
+from fashion_infer.explain import cpu
+from fashion_infer.judging.calls import Tried
+from fashion_infer.kernel_files import formats
+
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "tutorial.md"
 NOTEBOOK = ROOT / "docs" / "tutorial.ipynb"
@@ -51,6 +55,20 @@ def test_notebook_is_the_page():
     assert json.loads(NOTEBOOK.read_text(encoding="utf-8")) == WRITER["notebook"](page), (
         "run scripts/write_notebook.py after a change of docs/tutorial.md"
     )
+
+
+def test_each_remedy_takes_its_finding_away(tmp_path, monkeypatch):
+    """The page's kernels, each made from the one before by the first finding's remedy."""
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1})
+    first = formats.template("c-cpu")
+    rows, tiles = [code for _, title, code in WRITER["BLOCK"].findall(PAGE.read_text(encoding="utf-8")) if title]
+    cores = rows.replace("  for (size_t b", "#pragma omp parallel for\n  for (size_t b", 1)
+    texts = {"serial_sum": first, "one_thread": rows, "sum_in_memory": cores, None: tiles}
+    for code in profiles.drawn(list(texts), 1):
+        (tmp_path / "conv.cpp").write_text(texts[code])
+        file = formats.recognise(tmp_path / "conv.cpp")
+        layer = Tried("fa2017, layer 1", (100, 1, 28, 28, 50, 5), "", "")
+        assert next((one.code for one in cpu.slow(file, [layer], 60).findings), None) == code
 
 
 def test_only_figures_and_verdicts_may_differ():
