@@ -183,12 +183,14 @@ def _watched(file, watch, once):
         except FashionInferError as error:
             click.echo(f"fashion-infer: {error}", err=True)
         click.echo(f"watching {file}; Ctrl-C ends", err=True)
-        while _stamp(file) == seen:
+        while _stamp(file) in (seen, None):
             time.sleep(0.2)
 
 
 def _stamp(file):
+    """What a change of the file changes; None while an editor replaces it."""
     try:
-        return os.stat(file).st_mtime_ns
-    except OSError:  # an editor replaces the file
+        found = os.stat(file)
+    except OSError:
         return None
+    return found.st_mtime_ns, found.st_ino, found.st_size

@@ -1,0 +1,48 @@
+"""`kernel check --watch`: again at every save, whichever way an editor saves, until Ctrl-C."""
+
+import os
+import shutil
+import signal
+import sys
+import time
+
+import planted_cpu
+import pytest
+from interruptible import interruptible
+
+pytestmark = pytest.mark.skipif(not shutil.which("c++"), reason="needs a C++ compiler")
+
+
+@pytest.mark.parametrize("command", ["check", "explain"])
+def test_again_at_every_save_until_ctrl_c(tmp_path, command):
+    path = tmp_path / "conv.cpp"
+    path.write_text("int main() { return 0; }\n")  # no kernel: refused, and watched
+    words = ("kernel", command, str(path), "--edition", "fa2017", "--watch")
+    process = interruptible([sys.executable, "-m", "fashion_infer", *words])
+    try:
+        said = [_until_watching(process)]
+        path.unlink()
+        time.sleep(0.5)
+        (tmp_path / "saved").write_text("extern \"C\" int conv_forward;\n")
+        os.replace(tmp_path / "saved", path)
+        said.append(_until_watching(process))
+        path.write_text(planted_cpu.WRONG["stale_output"])
+        said.append(_until_watching(process))
+        assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=30)
+    finally:
+        process.kill()
+    # The moment without a file went by in silence.
+    assert [lines.count("no kernel") for lines in said] == [1, 1, 0] and "incorrect" in said[2]
+    assert "incorrect" in out and process.returncode == 130 and "Traceback" not in err
+
+
+def _until_watching(process):
+    """What the program said on stderr until it waits for the next change."""
+    said = ""
+    while not said.endswith("ends\n"):
+        line = process.stderr.readline()
+        assert line, said
+        said += line
+    return said
