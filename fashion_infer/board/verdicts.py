@@ -4,6 +4,7 @@ The document contains words of the submission: a malformed part is left out.
 """
 
 import math
+import shlex
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple, TypeVar
 
 _Made = TypeVar("_Made")
@@ -115,8 +116,17 @@ def _facts(verdict: Dict[str, Any]) -> List[Tuple[str, str]]:
         ("Kernel file", submission.get("kernel")), ("Format", submission.get("format")),
         ("Backend", verdict.get("backend")), ("Device", device.get("name") or device.get("gpu") or device.get("cpu")),
         ("Sandbox", sandbox.get("available")), ("Judged", verdict.get("when")),
+        ("Why", _command(verdict) if shown(verdict).get("explain") is True else None),
     )  # fmt: skip
     return [(name, str(value)[:300]) for name, value in named if value]
+
+
+def _command(verdict: Dict[str, Any]) -> str:
+    """The command that explains the file on its owner's machine: the board runs no profiler, and no code outside of
+    the sandbox."""
+    kernel, edition = _dict(verdict, "submission").get("kernel"), _dict(verdict, "rubric").get("edition")
+    chosen = f" --edition {shlex.quote(edition)}" if isinstance(edition, str) and edition else ""
+    return f"fashion-infer kernel explain {shlex.quote('./' + kernel)}{chosen}" if isinstance(kernel, str) else ""
 
 
 def _dict(value: Dict[str, Any], name: str) -> Dict[str, Any]:

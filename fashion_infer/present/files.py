@@ -94,7 +94,7 @@ def write_page(path: str, page: Page) -> None:
 
 
 def _lines(value: Any, depth: int = 0) -> str:
-    """JSON with a line for each measurement, which lies four levels deep: one line per number would be most of the file."""
+    """JSON with one line per measurement, four levels deep: one line per number would be most of the file."""
     if depth == 4 or not value or not isinstance(value, (dict, list)):
         return _compact(value)
     inside = "\n" + " " * (depth + 1)

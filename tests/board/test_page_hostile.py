@@ -1,6 +1,7 @@
 """What people hand in on a page: names, logs, findings, files. None of it is more than text."""
 
 import json
+import shlex
 import unicodedata
 from html.parser import HTMLParser
 
@@ -168,6 +169,17 @@ def test_a_rubric_hides_from_students_what_it_says(app, what):
         said = repr(verdicts.parts(document, everything))
         for name, marks in signs.items():
             assert all((mark in said) == (everything or name != what) for mark in marks), (name, everything)
+
+
+@pytest.mark.parametrize("kernel", ["conv.cpp", "-o x; rm.cu", "it's.cu", 5])
+def test_the_command_that_explains_a_file_where_the_class_allows_it(kernel):
+    document = fill.verdict(4.0, [], "")
+    document["submission"]["kernel"], document["rubric"]["edition"] = kernel, "fa2020"
+    assert "Why" not in dict(verdicts.parts(document, False).facts)
+    document["rubric"]["show"]["explain"] = True
+    said = dict(verdicts.parts(document, False).facts).get("Why", "")
+    words = ["fashion-infer", "kernel", "explain", f"./{kernel}", "--edition", "fa2020"]
+    assert shlex.split(said) == (words if isinstance(kernel, str) else [])
 
 
 @pytest.mark.parametrize("what", ["diagnosis", "times", "printed"])

@@ -23,7 +23,7 @@ def test_again_at_every_save_until_ctrl_c(tmp_path, command):
         said = [_until_watching(process)]
         path.unlink()
         time.sleep(0.5)
-        (tmp_path / "saved").write_text("extern \"C\" int conv_forward;\n")
+        (tmp_path / "saved").write_text('extern "C" int conv_forward;\n')
         os.replace(tmp_path / "saved", path)
         said.append(_until_watching(process))
         path.write_text(planted_cpu.WRONG["stale_output"])

@@ -58,6 +58,7 @@ class Show(NamedTuple):
     times: bool = True
     printed: bool = True
     leaderboard: bool = True
+    explain: bool = False  # the command that explains the file on the student's own machine
 
 
 class RubricLayer(NamedTuple):
