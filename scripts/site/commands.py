@@ -12,7 +12,7 @@ def page(group, program):
         lines.append(f"    {' '.join(usage)}")
         records = filter(None, (option.get_help_record(context) for option in context.command.get_params(context)))
         rows = [f"| `{cell(names)}` | {cell(said)} |" for names, said in records]
-        lines.append("\n".join(["| option | |", "| --- | --- |", *rows]))
+        lines.append("\n".join(["| option | meaning |", "| --- | --- |", *rows]))
         lines.append("\n".join(f"    {program} {example}" for example in context.command.examples))
     return "\n\n".join(filter(None, lines)) + "\n"
 

@@ -74,6 +74,11 @@ def on_page_content(html, page, config, files):
     return re.sub(r"(?<=<code>)[^<]*(?=</code>)", kept_whole, html)
 
 
+def on_post_page(output, page, config):
+    """The theme's dialog gets a name for screen readers."""
+    return output.replace('role="dialog"', 'role="dialog" aria-label="Search"')
+
+
 def name(path):
     """The path as the site has it."""
     return path.relative_to(ROOT).as_posix()

@@ -10,12 +10,38 @@ from fashion_infer import infer
 from fashion_infer.cli.main import PROGRAM, cli
 from fashion_infer.request import Request
 
-# Of a class with fields: its file, its name, and its methods and properties that are shown behind the fields.
-CLASSES = (
-    ("request.py", "Request", ("but", "check")),
-    ("result.py", "Result", ("op_times", "as_dict")),
-    ("result.py", "LayerResult", ("median", "layer_seconds", "as_dict")),
+_BEGINNING = (
+    "With this page you run a network, judge, explain and time a kernel file, and compare measurements from Python. It "
+    "has every function of `fashion_infer`, and what each returns and raises. `from fashion_infer import infer` is the "
+    "way in; `fashion_infer.__version__` is the version."
 )
+# Each function of the package with what it returns: of a class with fields its file, its name, and its methods and
+# properties that are shown behind the fields.
+API = (
+    (None, (
+        ("request.py", "Request", ("but", "check")),
+        ("result.py", "Result", ("op_times", "as_dict")),
+        ("result.py", "LayerResult", ("median", "layer_seconds", "as_dict")),
+    )),
+    ("check", (
+        ("judging/trials.py", "Checked", ("right", "right_for", "wrong", "precision", "sentence", "as_dict")),
+        ("judging/calls.py", "Tried", ("right", "line")),
+    )),
+    ("explain_kernel", (
+        ("explain/explanation.py", "Explanation", ("right", "as_dict")),
+        ("explain/findings.py", "KernelFinding", ()),
+    )),
+    ("bench_conv", (
+        ("bench/records.py", "BenchResult", ("wrong", "as_dict")),
+        ("bench/records.py", "BenchCase", ("name", "title")),
+        ("bench/records.py", "Measurement", ("title", "timed")),
+    )),
+    ("compare", (
+        ("bench/verdicts.py", "Comparison", ("faults",)),
+        ("bench/verdicts.py", "ComparedTime", ("ratio",)),
+        ("bench/verdicts.py", "ComparedFact", ()),
+    )),
+)  # fmt: skip
 
 
 def generated(root):
@@ -31,15 +57,16 @@ def generated(root):
 
 def python(package):
     """The Python page: directives that mkdocstrings fills in, and tables of fields."""
-    parts = ["# Python", "`from fashion_infer import infer` is the way in; what it returns and raises is below it."]
-    parts.append(function(infer))
-    for file, name, members in CLASSES:
-        path = f"fashion_infer.{file[:-3]}.{name}"
-        parts += [
-            f"::: {path}\n    options:\n      members: false",
-            options() if name == "Request" else fields((package / file).read_text("utf-8"), name),
-        ]
-        parts += [f"::: {path}.{member}\n    options:\n      heading_level: 3" for member in members]
+    parts = ["# Python", _BEGINNING]
+    for name, classes in API:
+        parts.append(f"::: fashion_infer.api.{name}" if name else function(infer))
+        for file, shown, members in classes:
+            path = f"fashion_infer.{file[:-3].replace('/', '.')}.{shown}"
+            parts += [
+                f"::: {path}\n    options:\n      members: false",
+                options() if shown == "Request" else fields((package / file).read_text("utf-8"), shown),
+            ]
+            parts += [f"::: {path}.{member}\n    options:\n      heading_level: 3" for member in members]
     return "\n\n".join([*parts, "::: fashion_infer.errors"]) + "\n"
 
 
@@ -52,7 +79,7 @@ def function(called):
 
 def options():
     """The fields of a request as a table."""
-    rows = ["| field | type | default | |", "| --- | --- | --- | --- |"]
+    rows = ["| field | type | default | meaning |", "| --- | --- | --- | --- |"]
     for name, parameter in inspect.signature(infer).parameters.items():
         kind = inspect.formatannotation(parameter.annotation).replace("typing.", "")
         text = Request.__dataclass_fields__[name].metadata["help"]
@@ -64,7 +91,7 @@ def fields(source, name):
     """A class's fields as a table: name, type, default, and the comment behind it."""
     (found,) = [node for node in ast.parse(source).body if isinstance(node, ast.ClassDef) and node.name == name]
     lines = source.splitlines()
-    rows = ["| field | type | default | |", "| --- | --- | --- | --- |"]
+    rows = ["| field | type | default | meaning |", "| --- | --- | --- | --- |"]
     for node in found.body:
         if isinstance(node, ast.AnnAssign):
             words = [ast.get_source_segment(source, part) if part else "" for part in (node.annotation, node.value)]

@@ -12,6 +12,7 @@ import click
 import profiles
 import pytest
 
+import fashion_infer
 from fashion_infer.cli.main import cli
 from fashion_infer.request import Request
 from fashion_infer.result import LayerResult, Result
@@ -90,6 +91,8 @@ def test_reference_has_what_the_package_exports(site):
     text = (site / "reference" / "python.html").read_text(encoding="utf-8")
     for name in ("api.infer", "result.Result", "result.Result.op_times", "errors.DataError"):
         assert f'id="fashion_infer.{name}"' in text
+    headings = set(re.findall(r'<h\d id="fashion_infer[\w.]*\.(\w+)"', text))
+    assert set(fashion_infer.__all__) - headings == {"__version__"} and "__version__" in text
     for name in (*(field.name for field in dataclasses.fields(Request)), *Result._fields, *LayerResult._fields):
         assert f"<code>{name}</code>" in text
 
@@ -122,4 +125,21 @@ def test_in_a_browser_from_disk(browser, site, width, scheme):
     page.wait_for_url("**/docs/*.html*")
     assert [url for url in asked if not url.startswith(("file:", "data:", "blob:", "about:"))] == []
     assert said == []
+    context.close()
+
+
+@pytest.mark.parametrize("width, scheme", VIEWS)
+def test_axe_finds_nothing(browser, site, width, scheme):
+    """On a sample of the pages, and on all of them but the many that show a source in `make test-all`."""
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+    pages = sorted(path for path in site.rglob("*.html") if not re.search(r"\.\w+\.html$", path.name))
+    pages.remove(site / "404.html")  # has its style at a server's root alone
+    pages = [site / "index.html", site / "reference" / "python.html", *profiles.drawn(pages, 3)]
+    pages += profiles.drawn(sorted(site.rglob("*.cu.html")), 1)[:3]
+    context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme, bypass_csp=True)
+    page = context.new_page()
+    for path in pages:
+        page.goto(path.as_uri(), wait_until="networkidle")
+        found = axe.run(page, options={"resultTypes": ["violations"]})
+        assert found.violations_count == 0, f"{path}: {found.generate_report()}"
     context.close()
