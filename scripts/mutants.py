@@ -11,11 +11,9 @@ busy. --only draws from modules whose path holds PART. Exit status 1 when a room
 """
 
 import argparse
-import contextlib
 import os
 import random
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -43,6 +41,10 @@ ROOMS = {
 }
 PATIENCE = 4  # how many times as long as without a fault a room's tests may take
 SECONDS = 1800  # for a room's tests without a fault
+# In a name space of processes, which end with it: `os.killpg(0, SIGKILL)` with 1 in place of 0 ends every process that
+# it sees, and a test that hangs has started others.
+ALONE = ["unshare", *([] if os.geteuid() == 0 else ["--user", "--map-current-user"]),
+         "--pid", "--mount-proc", "--fork", "--kill-child"]  # fmt: skip
 NOTICED, UNNOTICED, TOO_LONG = "noticed", "unnoticed", "too long"
 
 
@@ -55,6 +57,8 @@ def main():
     given = parser.parse_args()
     seed = random.randrange(1 << 32) if given.seed is None else given.seed
     faults = drawn(given.only, given.count, seed)
+    if subprocess.run([*ALONE, "true"]).returncode:
+        sys.exit("a fault may end every process of yours: this needs name spaces of processes, which unshare makes")
     print(f"{len(faults)} faults, seed {seed}", flush=True)
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(given.workers) as pool:
         copies = [copy_of_checkout(Path(folder) / str(worker)) for worker in range(given.workers)]
@@ -121,18 +125,13 @@ def outcome(copy, room, limit):
     # No bytecode: it is told from its source by the second and the size, which a fault may share.
     environment = {**os.environ, "PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"}
     with output_of(copy).open("w") as output:
-        tests = subprocess.Popen(
-            command, cwd=copy, env=environment, stdout=output, stderr=output, start_new_session=True
-        )
-    try:
-        return NOTICED if tests.wait(limit) else UNNOTICED
-    except subprocess.TimeoutExpired:
-        return TOO_LONG
-    finally:
-        # With what they started: a server that hangs would hold the machine for the faults that follow.
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(tests.pid, signal.SIGKILL)
-        tests.wait()
+        try:
+            done = subprocess.run(
+                [*ALONE, *command], cwd=copy, env=environment, stdout=output, stderr=output, timeout=limit
+            )
+        except subprocess.TimeoutExpired:
+            return TOO_LONG
+    return NOTICED if done.returncode else UNNOTICED
 
 
 def tried(copies, fault, limit):
