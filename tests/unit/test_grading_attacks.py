@@ -32,10 +32,16 @@ def asked(tmp_path_factory):
         yield rubric.read(str(ATTACKS / "rubric.toml"))
 
 
+def with_an_honest_one(asked, path):
+    """The verdict of an attack, and of an honest kernel after it, which has time where tests share their cores."""
+    patient = asked._replace(limits=asked.limits._replace(seconds=30.0))
+    return [*judged(asked, path), *judged(patient, HONEST)]
+
+
 @NEEDS
 @pytest.mark.parametrize("path", drawn(FILES, 2), ids=lambda path: path.stem)
 def test_attack_ends_in_the_right_verdict_and_the_grader_is_well(path, asked):
-    attacked, honest = judged(asked, path, HONEST)
+    attacked, honest = with_an_honest_one(asked, path)
     check(path, attacked)
     # Where tests share their cores a worker may wake up so late that the clocks disagree: marked, and costs nothing.
     found = [finding for finding in honest.findings if finding.kind != "clocks"]
@@ -49,7 +55,7 @@ def test_attack_ends_in_the_right_verdict_and_the_grader_is_well(path, asked):
 def test_without_bubblewrap_the_other_layers_hold(path, asked, monkeypatch):
     bare = available()._replace(bubblewrap=None, refusal="a test")
     monkeypatch.setattr(layers, "available", lambda: bare)
-    attacked, honest = judged(asked, path, HONEST)
+    attacked, honest = with_an_honest_one(asked, path)
     assert not attacked.sandbox["bubblewrap"] and "no bubblewrap (a test)" in attacked.sandbox["available"]
     check(path, attacked)
     assert honest.marks.points == 100, honest.findings
