@@ -17,7 +17,7 @@ namespace {
 
 struct Traits {
   bool hopper_only;  // uses wgmma; any_shape does, too, but its own predicate asks for the code
-  bool half;         // has a kernel with a single product of halves
+  bool half;         // has a kernel that uses a single product of halves
 };
 
 // In the order of Variant.
@@ -49,9 +49,9 @@ bool leaves_tiles_empty(const fops_conv& c) {
   return small_planes || few_filters;
 }
 
-// Relative time; only the order counts. Specialised variants were measured faster than general ones on nearly all that
-// they take (docs/notebook.md), so that a variant's cost is its place in the table. One depends on the shape:
-// channel_quads, with mma.sync, computes as many filters and outputs as there are.
+// Relative time; only the order counts. Specialised variants were measured faster than general ones on nearly all
+// shapes that they take (docs/notebook.md), so a variant's cost is its place in the table. One cost depends on the
+// shape: channel_quads, with mma.sync, computes as many filters and outputs as there are.
 double cost(Variant variant, const fops_conv& c, bool half, int major) {
   const double place = static_cast<int>(variant);
   if (variant != Variant::channel_quads) return place;
@@ -63,7 +63,7 @@ double cost(Variant variant, const fops_conv& c, bool half, int major) {
 
 }  // namespace
 
-// Predicates plan a layer's tiles, which takes microseconds: they are asked in order of cost, until one holds.
+// Predicates plan a layer's tiles, which takes microseconds, so they are called in order of cost until one holds.
 Variant choose_variant(const fops_conv& c, bool half, int major, const std::function<bool(Variant)>& takes) {
   std::array<Variant, kVariants> order;
   for (int i = 0; i < kVariants; ++i) order[i] = static_cast<Variant>(i);
@@ -76,27 +76,27 @@ Variant choose_variant(const fops_conv& c, bool half, int major, const std::func
 
 // ---- among tilings of the any-shape variant ----
 
-// What Hopper gives a block, without what the kernel has beside pixels and weights.
+// Shared memory of a block on Hopper, less what the kernel needs besides pixels and weights.
 constexpr size_t kShared = 227 * 1024 - kSharedBytes - kOutgoingBytes - 1024;
 constexpr int kMinStages = 2, kPreferredStages = 4, kMaxReach = 8;
 constexpr int64_t kMaxStrips = 32, kMaxStripsPerImage = 0x7fff;  // side by side; their number has 16 bits
 
 // Terms of the cost, in cycles, fitted to measurements on an H200 (docs/notebook.md).
 constexpr double kEpilogue = 3000;                // storing a task's outputs
-constexpr int kPartsOfRows = 2, kLineStrips = 4;  // factor where outputs are parts of rows; strips that fill 128 bytes
+constexpr int kPartsOfRows = 2, kLineStrips = 4;  // factor if outputs are parts of rows; strips per 128 bytes
 constexpr double kClusterSum = 4000;              // the barrier and the sums of blocks that share a task
 constexpr double kMinProduct = 33;                // a wgmma, however few its columns
 constexpr double kTwoStages = 1.3;                // factor of a wgmma where only two stages of weights fit
-// A staged pixel of a slot: what it adds to the products' time, loaded by threads or by TMA; and its time where staging
-// is the bottleneck, of rows and of strips.
+// Costs of a staged pixel of a slot: the time it adds to the products, loaded by threads or by TMA, and its time where
+// staging is the bottleneck, for rows and for strips.
 constexpr double kBeside = 2.2, kRowsBeside = 1.2, kAlone = 5.3, kStripsAlone = 8;
 
-// Whether rows of pixels by TMA are worth their shared memory, in place of longer chunks.
+// Whether loading rows of pixels by TMA is worth the shared memory that longer chunks could use.
 static bool wants_rows(const fops_conv& c, const Chunks& chunks) {
   return has_rows(c) && chunks.units({0, 8}) >= (many_images_per_row(c) ? 7 : 5);
 }
 
-// Slots per chunk: enough for eight steps, or five, over which a chunk's overhead is spread.
+// Slots per chunk: enough for eight steps, or five, to spread a chunk's overhead.
 static int slots_per_chunk(const fops_conv& c, const Chunks& chunks) {
   int per_chunk = 2;
   if (!chunks.full) return chunks.rest;
@@ -105,7 +105,7 @@ static int slots_per_chunk(const fops_conv& c, const Chunks& chunks) {
   return std::min(per_chunk, chunks.slots());
 }
 
-// The sums that the kernel completes in some chunks: its chains, and one of small products per segment.
+// The number of sums that the kernel completes in some chunks: its chains, and one sum of small products per segment.
 static int sums_of(const Plan& plan, int begin, int end) {
   int sums = 0;
   for (int chunk = begin, chain = 0; chunk < end; ++chunk) {
@@ -123,7 +123,7 @@ static int sums_of(const Plan& plan, int begin, int end) {
 static int strip_width(const fops_conv& c) { return 8 + static_cast<int>(c.K) - 1; }
 static int64_t strips_per_image(const fops_conv& c) { return ceil_div(out_w(c), 8); }
 
-// The strips of a choice; none where it has none.
+// The strips of a choice, if it has any.
 static Strips strips_of(const fops_conv& c, const Choice& choice) {
   if (!choice.strips) return {};
   const int width = strip_width(c), per_image = static_cast<int>(strips_per_image(c));
@@ -131,7 +131,7 @@ static Strips strips_of(const fops_conv& c, const Choice& choice) {
           inverse_of(width), inverse_of(choice.strips * width), per_image > 1 ? inverse_of(per_image) : 0};
 }
 
-// Pixels staged for a task, of a slot.
+// Pixels staged per slot for a task.
 static int64_t staged_of(const fops_conv& c, const Choice& choice, int64_t reach) {
   const int64_t below = c.K - 1, eights = choice.eights();
   const int64_t pixels = choice.strips ? (eights + below * choice.strips) * strip_width(c)
@@ -139,7 +139,7 @@ static int64_t staged_of(const fops_conv& c, const Choice& choice, int64_t reach
   return ceil_div(pixels, 8) * 8;
 }
 
-// Whether two buffers and the least stages fit into shared memory, and entries into 14 bits.
+// Whether two buffers and the minimum number of stages fit into shared memory, and entry numbers into 14 bits.
 static bool fits(const Choice& choice, int64_t per_chunk, int64_t staged) {
   const int64_t room = static_cast<int64_t>(kShared), stages = kMinStages * choice.group() * choice.step_bytes();
   return 4 * per_chunk * staged * 16 + stages <= room && per_chunk * staged <= 0x3fff;
@@ -159,19 +159,20 @@ static int raw_pieces(const fops_conv& c, const Choice& choice, const Plan& plan
   return pieces >= kMaxPieces ? kMaxPieces : pieces >= 2 ? 2 : 0;
 }
 
-// Groups of weights that fit into shared memory beside so many buffers of pixels and the plan's pieces of rows.
+// The number of groups of weights that fit into shared memory beside `buffers` buffers of pixels and the plan's pieces
+// of rows.
 static int places_left(const Plan& plan, int buffers) {
   const int64_t room = static_cast<int64_t>(kShared), rows = static_cast<int64_t>(plan.pieces * plan.row_bytes());
   const int64_t left = room - rows - buffers * plan.buffer_bytes();
   return static_cast<int>(std::min<int64_t>(kMaxStages, left / plan.group_bytes));
 }
 
-// False where the pixels of a task do not fit into shared memory, however few channels are staged at a time.
-// `per_chunk`: slots of a chunk, 0 for as many as fit.
+// False if the pixels of a task do not fit into shared memory, however few channels are staged at a time. `per_chunk`:
+// slots per chunk, 0 for as many as fit.
 bool plan_for(const fops_conv& c, const Choice& choice, int per_chunk, Plan* plan) {
   const int C = static_cast<int>(c.C), K = static_cast<int>(c.K);
   const int64_t room = static_cast<int64_t>(kShared);
-  plan->threshold = 0.0f, plan->half = plan->early = false;  // the caller's
+  plan->threshold = 0.0f, plan->half = plan->early = false;  // set by the caller
   Chunks& chunks = plan->chunks = chunks_for(C, K);
   chunks.taps = std::max(1, choice.taps);
   plan->reach = (chunks.taps - 1) * chunks.shift;
@@ -215,7 +216,7 @@ bool plan_for(const fops_conv& c, const Choice& choice, int per_chunk, Plan* pla
     return raw_pieces(c, choice, *plan, room - wanted * plan->group_bytes - 2 * plan->buffer_bytes());
   };
   plan->pieces = pieces();
-  if (plan->pieces == 2) wanted = kPreferredStages - 1, plan->pieces = pieces();  // four are worth a stage less
+  if (plan->pieces == 2) wanted = kPreferredStages - 1, plan->pieces = pieces();  // four are worth one stage less
   if (!plan->pieces) sized(8);
   plan->inverse_staged = inverse_of(static_cast<uint32_t>(staged));
   plan->inverse_pixels = ((uint64_t{1} << 42) + c.H * c.W - 1) / (c.H * c.W);
@@ -230,7 +231,7 @@ bool plan_for(const fops_conv& c, const Choice& choice, int per_chunk, Plan* pla
   return true;
 }
 
-// Where the units of a plan's steps lie.
+// Offsets of the units of a plan's steps.
 Steps steps_for(const fops_conv& c, const Plan& plan) {
   const uint32_t width = static_cast<uint32_t>(plan.strips.together ? plan.strips.together * plan.strips.width : c.W);
   const Chunks& chunks = plan.chunks;
@@ -238,7 +239,7 @@ Steps steps_for(const fops_conv& c, const Plan& plan) {
   for (const int last : {0, 1}) {
     const int chunk = last * (plan.chunk_count - 1);
     const bool as_first = chunks.full_of(chunk) == chunks.full_of(0) && chunks.slots_of(chunk) == chunks.slots_of(0);
-    if (last && as_first) {  // computing it takes as long as choosing
+    if (last && as_first) {  // computing it again takes as long as choosing
       std::copy_n(steps.places[0], plan.first_steps, steps.places[1]);
       std::copy_n(steps.origins[0], 2 * plan.first_steps, steps.origins[1]);
       break;
@@ -251,9 +252,10 @@ Steps steps_for(const fops_conv& c, const Plan& plan) {
   return steps;
 }
 
-// Rows of a tile that few filters leave empty hold other taps, as long as a filter's row takes fewer steps then.
+// With few filters, rows of a tile that would be empty hold other taps, as long as that reduces the steps of a filter's
+// row.
 Choice default_choice(const fops_conv& c) {
-  // With few products the product of two low halves matters: only stacked tiles compute it.
+  // With few products the product of two low halves matters, and only stacked tiles compute it.
   const bool stacked = c.M <= 32 || c.C * c.K * c.K < kMinProducts;
   Choice choice = {stacked ? 1 : 0, !stacked && c.M > 64 ? 2 : 1, kMaxColumns, 1};
   Chunks chunks = chunks_for(static_cast<int>(c.C), static_cast<int>(c.K));
@@ -266,8 +268,8 @@ Choice default_choice(const fops_conv& c) {
   return choice;
 }
 
-// Estimated cycles: tasks of the busiest SM, times a task's products and epilogue, or its staging where that takes
-// longer. An instruction takes a cycle for two columns; with 12 more the sum is what was measured of deep layers.
+// Estimated cycles: the tasks of the busiest SM, times the larger of a task's products with epilogue and its staging.
+// An instruction takes one cycle per two columns, plus 12, as measured on deep layers.
 static double cycles(const Choice& choice, const Plan& plan, int sms) {
   const int products = choice.taps > 0 ? 2 : 3, warpgroups = 2, parts = choice.parts, strips = choice.strips;
   const double instructions = static_cast<double>(plan.steps) / parts * products * warpgroups;
@@ -282,17 +284,17 @@ static double cycles(const Choice& choice, const Plan& plan, int sms) {
   return (std::max(instructions * product + beside + outputs, alone) + cluster_sum) * static_cast<double>(rounds);
 }
 
-// The cheapest way to cut a task of strips with as many columns; no strips where none fits. `without`: the plan without
+// The cheapest way to cut a task into strips with the given columns; no strips if none fit. `without`: the plan without
 // strips, which has the same chunks.
 static Choice best_strips(const fops_conv& c, Choice choice, const Plan& without, int sms) {
   const int64_t per_image = strips_per_image(c), eights = choice.eights();
-  // Places in x and y are below 2^31, counted from a task's first image.
+  // Offsets in x and y, counted from a task's first image, stay below 2^31.
   const int64_t images = INT_MAX / (std::max(c.C, c.M) * c.H * c.W) - 1;
   double minimum = 0;
   Choice best = choice;
-  Plan plan = without;  // what the cost asks of it is computed again
+  Plan plan = without;  // the fields that the cost reads are computed again
   plan.pieces = 0;
-  // Cuts an image's rows into `cuts` pieces; of cuts with equally many rows, only the first.
+  // Cuts an image's rows into `cuts` pieces; skips numbers of cuts that give the same number of rows.
   for (int64_t cuts = ceil_div(out_h(c), eights), rows, next; cuts <= out_h(c); cuts = next) {
     rows = ceil_div(out_h(c), cuts), next = rows > 1 ? ceil_div(out_h(c), rows - 1) : out_h(c) + 1;
     const int64_t together = std::min({eights / rows, c.B * per_image, kMaxStrips, images * per_image});

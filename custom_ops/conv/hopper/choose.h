@@ -36,9 +36,10 @@ Variant choose_variant(const fops_conv& c, bool half, int major, const std::func
 
 // ---- among tilings of the any-shape variant ----
 
-// How tasks are cut. An output has the same bits with every choice. `columns` are positions of a wgmma: 128, or 112 and
-// 72 where an image's end would leave most of 128 empty, or 32 where tasks would be few; then `parts` blocks may share
-// the depth as well. With strips, 128, 96 or 32: `strips` of them side by side, `rows` output rows each.
+// How tasks are cut. An output has the same bits with every choice. `columns` is the number of positions of a wgmma. It
+// is 128, or 112 or 72 where an image's end would leave most of 128 empty, or 32 where tasks would be few; then `parts`
+// blocks may also share the depth. With strips it is 128, 96 or 32: a task has `strips` strips side by side, `rows`
+// output rows each.
 struct Choice {
   int taps, tiles, columns, parts;  // taps: see Form
   int strips = 0, rows = 0;
@@ -46,14 +47,14 @@ struct Choice {
   int step_bytes() const { return tiles * (taps > 0 ? 1 : 2) * kTileBytes; }
   // Steps whose weights are loaded together. They decide where chains end, so they are the same for one tile and two.
   int group() const { return taps > 0 ? 8 : 4; }
-  int eights() const { return columns / 8 * (tiles == 1 ? 2 : 1); }  // of positions, a task
+  int eights() const { return columns / 8 * (tiles == 1 ? 2 : 1); }  // groups of eight positions per task
 };
 
-// The tiling for large batches: where chunks and chains end is the same for every other tiling of the layer.
+// The tiling for large batches. Chunks and chains end at the same places in every other tiling of the layer.
 Choice default_choice(const fops_conv& c);
 
-// Fills in the plan of a choice, but for its threshold. False where the pixels of a task do not fit into shared memory,
-// however few channels are staged at a time. `per_chunk`: slots of a chunk, 0 for as many as fit.
+// Fills in the plan of a choice, except for its threshold. False if the pixels of a task do not fit into shared memory,
+// however few channels are staged at a time. `per_chunk`: slots per chunk, 0 for as many as fit.
 bool plan_for(const fops_conv& c, const Choice& choice, int per_chunk, Plan* plan);
 
 struct Candidate {
@@ -61,16 +62,16 @@ struct Candidate {
   Plan plan;
 };
 
-// The tilings worth a comparison, the default one, whose plan is given, first.
+// The tilings worth comparing. The default one, whose plan is given, comes first.
 std::vector<Candidate> tilings(const fops_conv& c, const Plan& plan, int sms);
 
 // Estimated time of a candidate, in cycles.
 double cost(const Candidate& candidate, int sms);
 
-// The candidate of least cost; the first of equals.
+// The cheapest candidate; the first one among equals.
 Candidate choose_tiling(const fops_conv& c, const Plan& plan, int sms);
 
-// Where the units of a plan's steps lie.
+// Offsets of the units of a plan's steps.
 Steps steps_for(const fops_conv& c, const Plan& plan);
 
 }  // namespace hopper

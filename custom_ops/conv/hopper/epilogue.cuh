@@ -20,7 +20,7 @@ __host__ __device__ inline HalvesOut image_of(const HalvesOut& y, long long imag
   return advanced(y, image * y.stride);
 }
 
-// Where filter m's output at position `at` of a plane lies in an image.
+// Offset in an image of filter m's output at position `at` of a plane.
 __host__ __device__ inline long long output_at(const float*, int m, int at, int, int plane) {
   return 1LL * m * plane + at;
 }
@@ -37,8 +37,8 @@ struct TwoHalves {
       : hi(__floats2half2_rn(a, b)), lo(__floats2half2_rn(a - __low2float(hi), b - __high2float(hi))) {}
 };
 
-// A store to global memory. Where `to` comes out of a structure the compiler does not know that it is global, and emits
-// a generic store.
+// A store to global memory. Where `to` comes from a structure, the compiler does not know that it is global and would
+// emit a generic store.
 template <typename T>
 __device__ inline void store_global(T* to, T v) {
   __builtin_assume(__isGlobal(to));
@@ -71,8 +71,8 @@ __device__ inline void put_four(const HalvesOut& y, long long at, float4 v) {
   store_global(reinterpret_cast<uint64_t*>(y.lo + at), uint64_t{bits(b.lo)} << 32 | bits(a.lo));
 }
 
-// Stores `count` outputs of each of M filters, with the kWarps warps of a block, a filter per warp. Filters lie
-// `stride` floats apart in shared memory and `plane` apart in y; `vector`: 16 bytes per lane. Ends with the block's
+// Stores `count` outputs of each of M filters, with the kWarps warps of a block, one filter per warp at a time. Filters
+// are `stride` floats apart in shared memory and `plane` apart in y; `vector`: 16 bytes per lane. Ends with the block's
 // barrier.
 template <int kWarps>
 __device__ inline void store_filters(float* out, int plane, const float* staged, int stride, int M, int count,

@@ -9,7 +9,7 @@ namespace fops {
 // Whether the outputs at a position depend on an unsplittable value.
 template <typename X>
 __device__ __noinline__ bool any_unsplittable(const Dims& d, const X* x, int corner, const ImageScale& by) {
-  bool found = false;  // without a way out in between, so that loads overlap
+  bool found = false;  // no early exit, so that loads overlap
   const int taps = d.C * d.K * d.K;
   int p = 0, q = 0;
   const X* at = x + corner;
@@ -24,12 +24,13 @@ __device__ __noinline__ bool any_unsplittable(const Dims& d, const X* x, int cor
   return found;
 }
 
-// The unsplittable pixels under a task's outputs, in any channel: one in 100 million of a network's activations. They
-// are searched once; `any_unsplittable` reads each pixel again for every output that it enters. In shared memory.
+// The unsplittable pixels under a task's outputs, in any channel: about one in 100 million of a network's activations.
+// The search runs once per task, whereas `any_unsplittable` reads each pixel again for every output that uses it. In
+// shared memory.
 struct Unsplittable {
   static constexpr int kMax = 31;
-  int count;          // may exceed kMax: then not all of them are here
-  int pixels[kMax];   // where they lie from x on, channels aside
+  int count;          // may exceed kMax: then the list is incomplete
+  int pixels[kMax];   // their offsets in x, in channel 0
 
   // Whether the outputs at `corner`, an offset in x, depend on one of them.
   template <typename X>
@@ -77,7 +78,7 @@ __device__ __noinline__ void fallback_outputs(const Dims& d, const X* x, const f
 #pragma unroll 1
   for (int unit = uniform(thread / 32); unit < units; unit += warps) {
     const int m = m0 + unit % pairs * kFilters, n = unit / pairs * kPositions;
-    const float* weights[kFilters];  // past the last filter, and the last position, the last one again
+    const float* weights[kFilters];  // past the last filter or position: the last one again
     const X* corner[kPositions];
 #pragma unroll
     for (int a = 0; a < kFilters; ++a) weights[a] = k + 1LL * min(m + a, end - 1) * taps;
@@ -123,7 +124,7 @@ __device__ __noinline__ void fallback_outputs(const Dims& d, const X* x, const f
   }
 }
 
-// What a group of 128 threads needs for it, in shared memory.
+// Shared memory of a group of 128 threads for the fallback.
 struct FallbackScratch {
   int offsets[128], corners[128];  // see fallback_outputs
   int list[128], listed;

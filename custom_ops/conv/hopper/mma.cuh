@@ -1,5 +1,5 @@
-// The products of several steps in straight code: in a loop over steps the address arithmetic of each product took as
-// long as the tensor cores.
+// The products of several steps, unrolled: in a loop over steps the address arithmetic of each product took as long as
+// the tensor cores.
 #pragma once
 
 #include "gpu/isa/wgmma.cuh"
@@ -14,7 +14,7 @@ namespace hopper {
 using UpToFour = std::integer_sequence<int, 4, 3, 1, 2>;
 using UpToEight = std::integer_sequence<int, 7, 4, 5, 1, 6, 3, 8, 2>;
 
-// Calls `body` with `steps` as a constant, which is one of kFirst, kOthers, asked for in this order.
+// Calls `body` with `steps` as a compile-time constant: one of kFirst, kOthers, tried in this order.
 template <int kFirst, int... kOthers, typename Body>
 __device__ __forceinline__ void with_steps(std::integer_sequence<int, kFirst, kOthers...>, int steps,
                                            const Body& body) {
@@ -23,7 +23,8 @@ __device__ __forceinline__ void with_steps(std::integer_sequence<int, kFirst, kO
   body(std::integral_constant<int, kFirst>());
 }
 
-// kSteps products of weights, kStepBytes a step, and pixels, `places` further on; `keep`: added to what `sum` has.
+// kSteps products of weights, kStepBytes per step, and pixels at offsets `places`. `keep`: whether to add to `sum` or
+// overwrite it.
 template <int kSteps, int kStepBytes, int kRegisters>
 __device__ __forceinline__ void multiply_steps(float (&sum)[kRegisters], uint32_t weights, uint32_t pixels,
                                                const uint32_t* places, uint32_t eight, int keep) {

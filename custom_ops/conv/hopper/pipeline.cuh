@@ -1,4 +1,4 @@
-// Pipelines between producer and consumer warps of a block: the named barriers of every kernel, and what is common
+// Pipelines between producer and consumer warps of a block: the named barriers of every kernel, and the code common
 // to their circular buffers, whose stages mbarriers guard (PipelineState in gpu/isa/bulk_copy.cuh).
 //
 //   producer   wait(empty[stage], phase ^ 1)   write the stage   arrive(full[stage])    next
@@ -19,19 +19,19 @@ __device__ inline bool warp_barrier_done(uint64_t* barrier, uint32_t parity) {
 enum NamedBarrier : int {
   kWarpgroupBarrier = 1,  // 1 to 4: the threads of a warpgroup
 
-  kAnyShapeConsumers = 2,  // 2 and 3: a consumer warpgroup each
+  kAnyShapeConsumers = 2,  // 2 and 3: one per consumer warpgroup
 
   kResidentFallback = 1,
-  kResidentTable = 2,    // where a unit's weights are
+  kResidentTable = 2,    // the table of where a unit's weights are is ready
   kResidentWeights = 3,  // raw weights have been copied
 
-  kRegisterWeightsFallback = 1,  // 1 and 2: a consumer warpgroup each
+  kRegisterWeightsFallback = 1,  // 1 and 2: one per consumer warpgroup
   kRegisterWeightsSplit = 3,
 
-  kRowPairsWeights = 4,  // behind the warpgroups' own
+  kRowPairsWeights = 4,  // after the warpgroups' barriers
   kRowPairsProducers = 5,
 
-  kColumnTilesProducers = 1,  // 1 and 2: a team each, as below
+  kColumnTilesProducers = 1,  // 1 and 2: one per team, as below
   kColumnTilesFallback = 3,
   kColumnTilesWeights = 7,
   kColumnTilesTurn = 8,

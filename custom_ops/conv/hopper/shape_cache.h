@@ -1,5 +1,5 @@
-// What was planned for a layer, for its next call: a network calls the same layers again and again, and planning one
-// takes as long as a small kernel.
+// Caches the plan of a layer for its next call: a network calls the same layers repeatedly, and planning a layer takes
+// as long as a small kernel.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -13,7 +13,7 @@
 namespace fops {
 
 // Caches what `work_out` returns for a layer on the current device, and for a `kind` of question. Each thread has its
-// own.
+// own cache.
 template <typename Answer>
 class ShapeCache {
  public:
@@ -26,7 +26,7 @@ class ShapeCache {
     for (const int64_t word : key) hash = (hash ^ static_cast<size_t>(word)) * 0x9e3779b97f4a7c15u;
     Entry& entry = entries_[hash >> 32 & (kEntries - 1)];
     if (!entry.known || entry.key != key) {
-      entry.known = false;  // should `work_out` throw
+      entry.known = false;  // in case `work_out` throws
       entry.answer = work_out(), entry.key = key, entry.known = true;
     }
     return entry.answer;

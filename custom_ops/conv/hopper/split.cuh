@@ -1,5 +1,5 @@
-// From float32 to halves: the scale of an image and of a filter, the split into high and low halves, and which values
-// have no good split. gpu/isa/halves.cuh has the arithmetic.
+// Float32 to halves: scales of images and filters, the split into high and low halves, and which values have no good
+// split. gpu/isa/halves.cuh has the arithmetic.
 #pragma once
 
 #include "conv/cuda/dims.h"
@@ -10,11 +10,11 @@
 
 namespace fops {
 
-// An image's values are multiplied by a power of two of its own before they are split, so that an image's result
-// depends on nothing but the image. A value is unsplittable if, scaled, it is beyond half's largest, infinite, NaN, or
-// below `minimum` but not zero. Outputs that depend on it need the fallback.
+// Each image's values are multiplied by the image's own power of two before they are split, so that its result depends
+// on that image alone. A value is unsplittable if, scaled, it exceeds half's largest value, is infinite or NaN, or is
+// nonzero and below `minimum`. Outputs that depend on it need the fallback.
 struct ImageScale {
-  float scale, minimum;  // powers of two but for the threshold in `minimum`
+  float scale, minimum;  // powers of two, except for the threshold in `minimum`
 };
 
 template <typename X>
@@ -26,35 +26,35 @@ __device__ inline bool is_unsplittable(X x, const ImageScale& by) {
 
 namespace hopper {
 
-constexpr int kSamples = 8;  // values of an image that a thread looks at: 256 in all
+constexpr int kSamples = 8;  // values of an image that each lane samples: 256 in all
 
 // Where row `row` of a tile keeps the 16 bytes of its unit `half`.
 __device__ inline int row_bytes(int row, int half) { return half * kTileDepth + row * 16; }
 
-// A sample's place in an image of `count` values; behind the last one it is the last one again. Four neighbours make a
-// run, for memory gives 32 bytes at a time. From run to run the stride is odd, so that the runs are no column of the
-// image, whose sides are often even. An image of up to 256 values is looked at whole.
+// A sample's index in an image of `count` values, limited to the last one. Four neighbours make a run, because memory
+// is read 32 bytes at a time. The stride between runs is odd, so that they do not fall into one column of the image,
+// whose sides are often even. An image of up to 256 values is sampled completely.
 __device__ inline int sample_at(int sample, int count) {
   constexpr int kRun = 4, kRuns = 32 * kSamples / kRun;
   const int stride = max(kRun, (count / kRuns - 1) | 1);
   return min(sample / kRun * stride + sample % kRun, count - 1);
 }
 
-// An image's scale, which brings the largest of a sample into [2^11, 2^12): a factor of 16 is left for values that the
-// sample missed.
+// An image's scale, which brings the largest value of a sample into [2^11, 2^12). That leaves a factor of 16 for values
+// that the sample missed.
 __device__ inline float sampled_scale(float largest) {
   return scale_for(largest < INFINITY ? largest : 1.0f) * 0.25f;  // [2^13, 2^14) / 4
 }
 
-// A warp's sample of an image: the constructor starts the loads, `scale` waits for them. Bytes need none. `lane`: this
-// thread's; a caller with few registers reads it again.
+// A warp's sample of an image: the constructor starts the loads, `scale` waits for them. Bytes need no sample. `lane`:
+// this thread's lane; a caller with few registers reads it again.
 template <typename X>
 struct ImageSample {
   float v[kSamples];
   __device__ ImageSample(const X* image, int count, uint32_t lane = threadIdx.x % 32) {
     if constexpr (sizeof(X) > 1)
 #pragma unroll
-      for (int i = 0; i < kSamples; ++i)  // without a branch, or one load would wait for the other
+      for (int i = 0; i < kSamples; ++i)  // no branch, so that loads overlap
         v[i] = __ldg(image + sample_at(32 * i + lane, count));
   }
   __device__ ImageScale scale(float threshold) const {
@@ -79,17 +79,18 @@ __device__ void choose_scale(const X* image, int count, float threshold, ImageSc
   if (lane == 0) *to = by;
 }
 
-// Fetches the sample of an image into L2, by a warp.
+// Fetches the sample of an image into L2. Called by a warp.
 __device__ inline void prefetch_sample(const float* image, int count) {
 #pragma unroll 1
   for (int i = threadIdx.x % 32; i < 32 * kSamples; i += 32) prefetch_l2(image + sample_at(i, count));
 }
 
-// The scale of each filter, by kWarps warps, kEach filters each: unscale[m] undoes filter m's. `keep(m, i, weight)`
-// sees the weights, i from 0 to taps - 1. Returns whether one that this lane's warp saw is unsplittable.
+// Computes the scale of each filter, with kWarps warps, kEach filters each: unscale[m] undoes filter m's scale.
+// `keep(m, i, weight)` receives the weights, i from 0 to taps - 1. Returns whether a weight that this lane's warp saw
+// is unsplittable.
 //
-// A lane loads kOnce weights of each filter together, without a branch in between: past the last weight and the last
-// filter it loads the last one again.
+// A lane loads kOnce weights of each filter together, without a branch in between: past the last weight or filter it
+// loads the last one again.
 template <int kWarps, int kEach, int kOnce, typename Keep>
 __device__ __forceinline__ bool filter_scales(const Dims& d, int taps, float threshold, const float* __restrict__ k,
                                               float* unscale, Keep keep) {
@@ -117,7 +118,7 @@ __device__ __forceinline__ bool filter_scales(const Dims& d, int taps, float thr
   bool needs_fallback = false;
 #pragma unroll
   for (int n = 0; n < kEach; ++n) {
-    const float maximum = __uint_as_float(warp_max(largest[n]) / 2);  // NaN comes out as NaN: no number is less
+    const float maximum = __uint_as_float(warp_max(largest[n]) / 2);  // NaN stays NaN: its bits exceed every number's
     const bool finite = maximum < kLargestScaled;
     const float scale = finite ? scale_for(maximum) : 1.0f;
     needs_fallback |= !finite || smallest[n] < nonzero_bits(threshold / scale);
@@ -140,10 +141,10 @@ __device__ __forceinline__ void split_eight(Pair pair, uint4* hi, uint4* lo) {
   *lo = make_uint4(low[0], low[1], low[2], low[3]);
 }
 
-// A filter's eight weights at a unit, split: `channels` of them a column (8, 4, 2 or 1), from (channel, p, q) on.
+// A filter's eight weights at a unit, split: `channels` weights per column (8, 4, 2 or 1), from (channel, p, q) on.
 __device__ inline void split_unit(const float* filter, int channel, int p, int q, int channels, const Dims& d,
                                   float scale, uint4* hi, uint4* lo) {
-  const int shift = __ffs(channels) - 1;  // a division by a variable would take as long as all else
+  const int shift = __ffs(channels) - 1;  // dividing by a variable would take as long as everything else
   const auto weight = [&](int e) {
     const int c = channel + (e & (channels - 1)), column = q + (e >> shift);
     return c < d.C && column < d.K ? filter[(c * d.K + p) * d.K + column] * scale : 0.0f;
@@ -157,7 +158,7 @@ __device__ inline bool not_finite(uint32_t halves) {
   return max(magnitudes & 0xffffu, magnitudes >> 16) >= 0x7c00u;
 }
 
-// Sets values without a finite high half to zero: as infinities they would spoil outputs whose weight there is zero.
+// Sets values without a finite high half to zero: infinities would spoil outputs whose weight there is zero.
 __device__ inline void drop_not_finite(uint32_t& hi, uint32_t& lo) {
   const uint32_t keep = (not_finite(hi & 0xffffu) ? 0u : 0xffffu) | (not_finite(hi >> 16) ? 0u : ~0xffffu);
   hi &= keep, lo &= keep;
@@ -167,7 +168,7 @@ __device__ inline void drop_not_finite(uint32_t (&hi)[4], uint32_t (&lo)[4]) {
   for (int e = 0; e < 4; ++e) drop_not_finite(hi[e], lo[e]);
 }
 
-// What a thread has seen of the values that it split: low halves other than zero, and unsplittable values.
+// Properties of the values that a thread split: nonzero low halves, unsplittable values.
 struct Seen {
   uint32_t low = 0;
   bool needs_fallback = false;

@@ -1,5 +1,5 @@
-// The table of variants, a row each, and what calls them: the kernel `tensor-core`, step 13, and the fused mode's dense
-// layers.
+// The table of variants, one row each, and the functions that call them: the kernel `tensor-core`, step 13, and the
+// fused mode's dense layers.
 #include "conv/hopper/table.h"
 #include "conv/cuda/table.h"
 
@@ -14,7 +14,7 @@ namespace fops {
 namespace hopper {
 namespace {
 
-// For the table: a variant that has float32 grade alone.
+// For the table: wraps a variant that has only float32 grade.
 using FloatRun = fops_status(const fops_conv&, const void* x, const float* k, float* y, cudaStream_t);
 template <FloatRun* kRun>
 fops_status float32_only(const fops_conv& c, bool, const void* x, const float* k, float* y, cudaStream_t stream) {
@@ -125,7 +125,7 @@ fops_status check_tensor_cores(const char* kernel) {
 
 }  // namespace hopper
 
-// Variants for Hopper alone are not asked: nearly all of their shapes are any_shape's as well.
+// Skips variants that need Hopper: any_shape also takes nearly all of their shapes.
 bool takes_tensor_core(const fops_conv& c) { return hopper::variant_for(c, false, 0) != hopper::Variant::none; }
 
 fops_status run_tensor_core(const fops_conv& c, const void* x, const float* k, float* y, void* stream) {

@@ -1,4 +1,4 @@
-// The tensor-core kernels: each variant takes some shapes. table.cu lists them, choose.cpp picks one.
+// The tensor-core kernels: each variant takes some shapes. table.cu lists the variants, choose.cpp picks one.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -13,20 +13,20 @@ namespace hopper {
 // A row of the table. `run` takes floats, `run_to_halves` leaves halves for a dense layer, or is null.
 struct VariantRow {
   Variant variant;
-  const char* name;  // behind "tensor-core/"
+  const char* name;  // the part after "tensor-core/"
   const char* summary;
-  const char* shapes;  // that it takes, in words
+  const char* shapes;  // the shapes that it takes, in words
   bool (*takes)(const fops_conv&);
   // `half` leaves out the products that restore float32 grade (step 13).
   fops_status (*run)(const fops_conv&, bool half, const void* x, const float* k, float* y, cudaStream_t);
   fops_status (*run_to_halves)(const fops_conv&, const void* x, const float* k, const HalvesOut& y, cudaStream_t);
-  HalvesOrder order;  // of these halves
+  HalvesOrder order;  // the order of these halves
 };
 
 }  // namespace hopper
 
-// What each file of variants/ offers: whether it takes a shape, on this thread's device where it needs wgmma, and a
-// pass.
+// The functions of each file of variants/: whether it takes a shape (on this thread's device, if it needs wgmma), and a
+// run.
 #define FOPS_TAKES(name) bool takes_##name(const fops_conv&)
 #define FOPS_RUN(name) fops_status run_##name(const fops_conv&, const void* x, const float* k, float* y, cudaStream_t)
 #define FOPS_RUN_HALF(name) \

@@ -26,14 +26,14 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
 #if FOPS_SM_90A
   constexpr int K = Form::K, kFilters = Form::kFilters, kWords = Form::kWords;
   constexpr int kPhase = Form::kPhase, kPlaces = Form::kPlaces, kSteps = Form::kSteps, kStored = Form::kStored;
-  constexpr int kSums = kFilters / 2;  // of a place, a lane
+  constexpr int kSums = kFilters / 2;  // sums per place and lane
   extern __shared__ __align__(128) uint4 dynamic[];
   __shared__ Shared<Form> shared;
   uint4* weights = dynamic;
   uint2* all_pixel_stages = reinterpret_cast<uint2*>(weights + kSteps * 4 * kStored);
   float* outgoing_all = reinterpret_cast<float*>(all_pixel_stages + kTeams * kBuffers * tiling.chunk);
 
-  // A column's words run on behind its pixels, where they meet zero weights: no NaN may be there.
+  // A column's words extend past its pixels, where weights are zero: no NaN may be there.
   for (int i = threadIdx.x; i < kTeams * kBuffers * tiling.chunk / 2; i += kThreads)
     reinterpret_cast<uint4*>(all_pixel_stages)[i] = make_uint4(0, 0, 0, 0);
   if (threadIdx.x == 0) {
@@ -52,7 +52,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
   }
   __syncthreads();
 
-  const int group = __shfl_sync(0xffffffffu, threadIdx.x / 128, 0);  // warp-uniform, which the compiler sees
+  const int group = __shfl_sync(0xffffffffu, threadIdx.x / 128, 0);  // shows the compiler: warp-uniform
   const int team = group % kTeams;
   uint2* pixel_stages = all_pixel_stages + team * kBuffers * tiling.chunk;
   float* outgoing = outgoing_all + team * Form::kOutgoing * Form::kOutputs;
@@ -66,26 +66,26 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
 
   setmaxnreg_inc<Form::kConsumerRegisters>();
   static_assert(kTeams * Form::kOutgoing * Form::kOutputs >= kFilters * 2 * kWords * K * K, "room for all weights");
-  split_weights(d, tiling.threshold, k, outgoing_all, weights, shared);  // no outputs are there yet
+  split_weights(d, tiling.threshold, k, outgoing_all, weights, shared);  // there are no outputs yet
   const bool weights_need_fallback = shared.weights_need_fallback;
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4, g = lane / 4, t = lane % 4;
   const int row_words = tiling.positions * kWords;
   const uint32_t corner = static_cast<uint32_t>(core_descriptor(shared_address(weights), 2 * kStored * 16, 128));
 
-  // A phase's products of high halves, [place][sum of a lane], and the products with one low half. `sum`: of the phases
-  // before.
+  // A phase's products of high halves, [place][sum of a lane], and the products with one low half. `sum`: the sums of
+  // the previous phases.
   float all_high[kPlaces * kSums] = {}, all_small[kPlaces * kSums] = {}, sum[kPlaces][kSums] = {};
   Operands now[2];
   PipelineState state, out;
-  uint32_t number = 0;  // of the chunk
-  // The teams multiply in turn, a phase each, and hand over when half of the steps are under way: while one multiplies
-  // the other adds up. When each began as soon as it could, both multiplied at half the speed and then both added up.
+  uint32_t number = 0;  // number of the chunk
+  // The teams multiply in turn, one phase each, and switch when half of the steps are issued: while one multiplies, the
+  // other adds up. When each began as soon as it could, both multiplied at half the speed and then both added up.
   const auto wait_turn = [&] { named_barrier(kColumnTilesTurn + team, 128 * kTeams); };
   const auto pass_turn = [&] { named_arrive(kColumnTilesTurn + (team ^ 1), 128 * kTeams); };
   if (team == 1) pass_turn();
   for (unsigned round = 0, base = blockIdx.x * kTeams; base < tiling.tasks; ++round, base += gridDim.x * kTeams) {
     const unsigned at = base + team;
-    if (at >= tiling.tasks) {  // the other team has one more
+    if (at >= tiling.tasks) {  // the other team has one more task
       const int rows = Task(tiling, d, base).rows + K - 1;
       for (int row = 0; row < rows; row += kPhase) wait_turn(), pass_turn();
       break;
@@ -95,10 +95,10 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
     const int from_a = a.position * kWords + 2 * t, from_b = b.position * kWords + 2 * t;
     barrier_wait(&shared.full[team][state.stage], state.phase);
     bool needs_fallback = shared.needs_fallback[team][state.stage] == ++number;
-    // What undoes the scales is in shared memory: the columns', by their warp, and the filters'.
+    // The factors that undo the scales are in shared memory: the columns', stored by their warp, and the filters'.
     const ImageScale* scales = shared.scales[team][round % kScales];
     const int last_image = task.images(d) - 1;
-    __syncwarp();  // the task before has read its own
+    __syncwarp();  // the previous task has read its factors
     if (t == 0) {
       shared.image_unscale[team][warp * 16 + g] = 1.0f / scales[min(a.image, last_image)].scale;
       shared.image_unscale[team][warp * 16 + g + 8] = 1.0f / scales[min(b.image, last_image)].scale;
@@ -110,8 +110,8 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
       now[step % 2].load(words + from_a, words + from_b);
     };
     load(0), load(1);
-    int in_chunk = 0;  // rows of it that have been multiplied
-    // The next phase, for these places: products, and sums meanwhile the other team multiplies.
+    int in_chunk = 0;  // rows of the chunk that have been multiplied
+    // The next phase, for these places: its products, then its sums while the other team multiplies.
     const auto phase = [&](auto places) {
       constexpr int kFirst = decltype(places)::kFirst, kLast = decltype(places)::kLast;
       constexpr int kColumns = decltype(places)::kCount * kFilters, kAll = kPhase * kSteps;
@@ -121,7 +121,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
       wait_turn();
 #pragma unroll
       for (int s = 0; s < kAll; ++s) {
-        // The phase's second row of pixels meets the filters' rows a place further on.
+        // The phase's second row of pixels is multiplied with the filters' rows one place further on.
         const uint32_t b = corner + s % kSteps * 4 * kStored + (s / kSteps + kFirst) * kFilters;
         wgmma_fence();
         wgmma_rs<kColumns>(high, now[s % 2].high, b, s > 0);
@@ -143,7 +143,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
           }
           if (kComplete) barrier_wait(&shared.empty_out[team][out.stage], out.phase ^ 1);
         }
-        if (s > 0) {  // the next step's words: their registers are free behind the step before this one
+        if (s > 0) {  // the next step's words: the previous step freed their registers
           wgmma_wait_but<1>();
           now[(s + 1) % 2].keep();
           load(s + 1 == kAll ? 0 : s + 1);
@@ -214,7 +214,7 @@ fops_status launch(const fops_conv& c, const float* x, const float* k, float* y,
     piece.B = count;
     Tiling tiling = cut_into_column_tiles(piece, Form::kPhase, static_cast<long long>(kTeams) * sms);
     tiling.pairs = piece.OW % 2 == 0 && reinterpret_cast<uintptr_t>(y) % 8 == 0;
-    tiling.chunk = Form::kRows * tiling.positions * Form::kWords + 8;  // and what the last column's words run on
+    tiling.chunk = Form::kRows * tiling.positions * Form::kWords + 8;  // and the words past the last column's
     const size_t shared = shared_bytes<Form>(tiling);
     FOPS_TRY(allow_shared(kernel, shared));
     const long long blocks = std::min<long long>(ceil_div(tiling.tasks, kTeams), sms);
@@ -224,7 +224,7 @@ fops_status launch(const fops_conv& c, const float* x, const float* k, float* y,
   });
 }
 
-using Fa2020 = Form<7, 16, 2, 2>;  // its second layer
+using Fa2020 = Form<7, 16, 2, 2>;  // fa2020's second layer
 
 bool usable() { return has_code_here(tensor_core_column_major_tiles<Fa2020>, kThreads); }
 

@@ -1,4 +1,5 @@
-// column_major_tiles.cu: the warps that do not multiply. Three of a team are producers, which stage pixels; one stores.
+// column_major_tiles.cu: the warps that do not multiply. Each team has three producer warps, which stage pixels, and
+// one that stores.
 #pragma once
 
 #include <type_traits>
@@ -22,8 +23,8 @@ struct Pixel {
     v[2 * word] = __ldg(from + 2 * word * plane);
     v[2 * word + 1] = __ldg(from + (2 * word + 1) * plane);
   }
-  // Stores a word of high and one of low halves for each pair of channels. `then(word)` comes behind a pair's last use.
-  // Returns whether a value is unsplittable.
+  // Stores a word of high and one of low halves for each pair of channels. `then(word)` is called after a pair's last
+  // use. Returns whether a value is unsplittable.
   template <typename Then>
   __device__ __forceinline__ bool split(const ImageScale& by, uint2* to, bool used, Then then) {
     uint2 split[kWords];
@@ -37,7 +38,7 @@ struct Pixel {
       then(w);
     }
     const bool infinite = hopper::not_finite(largest);
-    if (infinite)  // it would reach outputs whose weight there is zero
+    if (infinite)  // it would spoil outputs whose weight there is zero
 #pragma unroll
       for (int w = 0; w < kWords; ++w)
         if (hopper::not_finite(split[w].x)) split[w] = make_uint2(0, 0);
@@ -51,8 +52,8 @@ struct Pixel {
   }
 };
 
-// Stages a team's pixels, chunk by chunk: `stages` is [buffer][row of pixels][position][word]. A thread has a column of
-// them, and two rows in registers: the next two are in flight while these are split.
+// Stages a team's pixels, chunk by chunk: `stages` is [buffer][row of pixels][position][word]. A thread has one column
+// of them, and two rows in registers: the next two are in flight while these are split.
 template <typename Form>
 __device__ __forceinline__ void stage_pixels(const Dims& d, const Tiling& tiling, Shared<Form>& shared, int team,
                                              const float* __restrict__ x, uint2* pixel_stages) {
@@ -60,7 +61,7 @@ __device__ __forceinline__ void stage_pixels(const Dims& d, const Tiling& tiling
   static_assert(kRows % kBatch == 0, "");
   const int plane = d.H * d.W, row_words = tiling.positions * kWords;
   PipelineState state;
-  uint32_t number = 0;  // of the chunk
+  uint32_t number = 0;  // number of the chunk
   for (unsigned round = 0, at = blockIdx.x * kTeams + team; at < tiling.tasks; ++round, at += gridDim.x * kTeams) {
     const Task task(tiling, d, at);
     const uint32_t thread = thread_anew() % 128;
@@ -69,9 +70,9 @@ __device__ __forceinline__ void stage_pixels(const Dims& d, const Tiling& tiling
     const int input_rows = task.rows + Form::K - 1, images = task.images(d);
     const int last_row = min(input_rows, d.H - task.h0) - 1;
     const Column column(tiling, d, task, thread);
-    const int image = min(column.image, images - 1);  // of columns behind the last
+    const int image = min(column.image, images - 1);  // clamps columns past the last
     const float* from = x + (task.image + image) * 1LL * d.C * plane + task.h0 * d.W + min(column.at, d.W - 1);
-    // What lies below the last row meets outputs that are not stored, and is the last row again.
+    // Rows below the last one affect only outputs that are not stored: the last row is read again.
     const auto row_from = [&](int row) { return from + min(row, last_row) * d.W; };
     const auto prefetch = [&](int row) {
       if (lane < d.C) prefetch_l2(row_from(row) + lane * plane);
@@ -84,7 +85,8 @@ __device__ __forceinline__ void stage_pixels(const Dims& d, const Tiling& tiling
 #pragma unroll 1
     for (int row = kBatch; row < kAhead; ++row) prefetch(row);
     ImageScale* scales = shared.scales[team][round % kScales];
-    // As the compiler sees, of this task: it would keep the samples' places from task to task, and spill.
+    // Shows the compiler that these belong to this task: otherwise it would keep the samples' addresses across tasks,
+    // and spill.
     uint32_t floats = d.C * plane;
     keep_register(floats);
     for (int i = thread / 32; i < images; i += kProducerThreads / 32)
@@ -118,9 +120,9 @@ __device__ __forceinline__ void stage_pixels(const Dims& d, const Tiling& tiling
 
 // Where a lane's outputs of a row go.
 struct Target {
-  float* to;       // of the first filter
-  uint32_t bytes;  // from one filter to the next
-  int filters;     // how many: none where the lane's column is behind the last
+  float* to;       // address for the first filter
+  uint32_t bytes;  // distance from one filter to the next
+  int filters;     // number of filters; 0 if the lane's column is past the last
 };
 
 __device__ __forceinline__ void keep(float& v) { keep_register(v); }
@@ -133,10 +135,10 @@ __device__ __forceinline__ void store_global(uint64_t to, float2 v) {
   asm volatile("st.global.v2.f32 [%0], {%1, %2};" ::"l"(to), "f"(v.x), "f"(v.y) : "memory");
 }
 
-// A lane's outputs of a row: `from` is [filter][column]. Eight filters are loaded before the first is stored; the
-// compiler would put each load in front of its store, and wait. kAll: the target has kFilters or none, so that a lane
-// asks once and not for each. An address is the one before and `bytes`, two instructions; of to + m * bytes the
-// compiler makes three or four (a phase 213 in place of 165).
+// Stores a lane's outputs of a row: `from` is [filter][column]. Eight filters are loaded before the first is stored;
+// the compiler would put each load right before its store, and wait. kAll: the target has kFilters filters or none, so
+// that a lane checks once and not per filter. Each address is the previous one plus `bytes`, two instructions; for to +
+// m * bytes the compiler emits three or four (213 per phase instead of 165).
 template <int kFilters, bool kAll, typename Value>
 __device__ __forceinline__ void store_row(const float* from, const Target& target) {
   constexpr int kOnce = 8;
@@ -157,7 +159,7 @@ __device__ __forceinline__ void store_row(const float* from, const Target& targe
 }
 
 // Stores a team's outputs, row by row: `outgoing` is [phase][row][filter][column]. kPairs: a lane's two columns are
-// neighbours whose outputs are 8 aligned bytes; else they are 32 apart. kAll: there are kFilters.
+// neighbours whose outputs are 8 aligned bytes; else they are 32 apart. kAll: there are kFilters filters.
 template <typename Form, bool kPairs, bool kAll>
 __device__ __forceinline__ void store_outputs(const Dims& d, const Tiling& tiling, Shared<Form>& shared, int team,
                                               const float* x, const float* outgoing, float* y) {
@@ -165,8 +167,8 @@ __device__ __forceinline__ void store_outputs(const Dims& d, const Tiling& tilin
   constexpr int kFilters = Form::kFilters;
   const int lane = threadIdx.x % 32, plane = d.OH * d.OW, mine = kPairs ? 2 * lane : lane;  // mine: the first column
   PipelineState state;
-  // Staging is some 16 rows ahead. What it chooses the next task's scales from is fetched into L2 a little before: what
-  // is fetched much earlier has left L2 again, and is read twice.
+  // Staging is some 16 rows ahead. The samples for the next task's scales are fetched into L2 shortly before: if
+  // fetched much earlier, they leave L2 again and are read twice.
   constexpr int kFetch = kBuffers * Form::kRows + 6;
   for (unsigned at = blockIdx.x * kTeams + team; at < tiling.tasks; at += gridDim.x * kTeams) {
     const Task task(tiling, d, at);
@@ -176,7 +178,7 @@ __device__ __forceinline__ void store_outputs(const Dims& d, const Tiling& tilin
                     4 * static_cast<uint32_t>(plane), task.image + output.image < d.B ? d.M : 0};
     };
     Target first = target(mine), second = target(kPairs ? mine : mine + 32);
-    const int rows = d.OH - task.h0;  // that there are, from the band's first on
+    const int rows = d.OH - task.h0;  // remaining rows from the band's first on
     const int fetch_row = max(0, task.rows - kFetch) / Form::kPhase * Form::kPhase;
 #pragma unroll 1
     for (int row = 0; row < task.rows; row += Form::kPhase) {

@@ -20,19 +20,19 @@ struct Tiling {
   int rows;                         // output rows per band
   int bands;                        // bands per image
   int steps;                        // wgmma steps over all units
-  int chain;                        // of them that are added up in one sum, at most
-  uint32_t places[kMaxSteps];       // of place_of
-  uint16_t origins[2 * kMaxSteps];  // of origin_of
+  int chain;                        // maximum number of steps that are added up in one sum
+  uint32_t places[kMaxSteps];       // see place_of
+  uint16_t origins[2 * kMaxSteps];  // see origin_of
   uint32_t inverse_W, inverse_staged;
   Divisor by_bands;
-  int piece;        // filters whose weights lie as they are where bands will lie: all, or 8, 4, 2 or 1 at a time
+  int piece;        // filters whose raw weights are in the bands' space at a time: all, or 8, 4, 2 or 1
   float threshold;  // smallest scaled magnitude that can be split: see ImageScale
 
   __host__ __device__ int staged(const Dims& d) const { return (rows + d.K - 1) * d.W; }  // positions
 };
 
-// Steps `begin` to `end` of 64 positions' products: `both` starts from zero, with the pixels' high halves times the
-// filters' high halves, then their low ones; `small` goes on, with the pixels' low halves, `low` entries behind the
+// Steps `begin` to `end` of the products of 64 positions. `both` starts from zero: the pixels' high halves times the
+// filters' high halves, then their low halves. `small` continues, with the pixels' low halves, `low` entries after the
 // high ones. `corner` and `weights`: lower halves of descriptors, whose units, 16 bytes, are an entry and a filter.
 template <int kFilters, int kUnroll, int kSmallSums>
 __device__ __forceinline__ void multiply(float (&both)[kFilters], float (&small)[kSmallSums], uint32_t corner,
@@ -49,8 +49,8 @@ __device__ __forceinline__ void multiply(float (&both)[kFilters], float (&small)
   wgmma_commit();
 }
 
-// Sum i of a lane: of filter i / 4 * 8 + 2 t + i % 2, still scaled. `total`: the chains' sums of `both`. kFew: see
-// image_bands.cu.
+// Sum i of a lane belongs to filter i / 4 * 8 + 2 t + i % 2, and is still scaled. `total`: the chains' sums of `both`.
+// kFew: see image_bands.cu.
 template <bool kFew, int kFilters, int kSmallSums>
 __device__ __forceinline__ float scaled_sum(const float (&total)[kFilters], const float (&small)[kSmallSums], int i) {
   float v = total[kFilters / 2 + i] + small[i];
@@ -58,20 +58,20 @@ __device__ __forceinline__ float scaled_sum(const float (&total)[kFilters], cons
   return total[i] + v * (1.0f / kLowScale);
 }
 
-// What was seen of a band's values.
+// Properties of a band's values.
 struct Band {
-  uint32_t smallest = ~0u;  // magnitude but zero, as nonzero_bits
-  bool infinite = false;    // whether one has no high half
+  uint32_t smallest = ~0u;  // smallest nonzero magnitude, as nonzero_bits
+  bool infinite = false;    // whether a value has no high half
 };
 
-// `slots` slots from `channel` on, kChannels each, of `count` positions of a band; all threads share all slots'
-// positions, for a band of one row of 14 is shorter than a warp. `left`: values of a plane from the band's first on;
-// what lies past them, and past the last channel, meets zero weights and is the last value again, so that no branch
-// comes between loads. kMany: more slots than one, which spares a division an entry.
+// Stages `slots` slots from `channel` on, kChannels each, for `count` positions of a band. All threads share the
+// positions of all slots, because a band of one row of 14 is shorter than a warp. `left`: values of a plane from the
+// band's first on. Past them, and past the last channel, weights are zero and the last value is read again, so that
+// there is no branch between loads. kMany: more than one slot; without it, one division per entry is saved.
 template <int kChannels, bool kMany>
 __device__ void stage_slots(const Dims& d, const float* band, int left, int channel, int slots, int count,
                             uint32_t inverse_count, float scale, uint4* high_to, uint4* low_to, Band* seen) {
-  constexpr int kEntries = 2;  // a thread's at a time: 16 loads in flight
+  constexpr int kEntries = 2;  // entries per thread at a time: 16 loads in flight
   const int pixels = d.H * d.W, entries = slots * count;
 #pragma unroll 1
   for (int i = threadIdx.x; i < entries; i += kEntries * kThreads) {
@@ -104,8 +104,8 @@ __device__ void stage_slots(const Dims& d, const float* band, int left, int chan
   }
 }
 
-// All slots of a band: [slot][position] high halves, and the low ones `low` entries behind them. A band of fewer rows
-// than others is staged to their length.
+// Stages all slots of a band: [slot][position] high halves, and the low ones `low` entries after them. A band of fewer
+// rows than others is staged to the same length.
 __device__ inline Band stage_band(const Tiling& tiling, const Dims& d, const float* band, int left, float scale,
                                   uint4* to, int low) {
   Band seen;
@@ -132,14 +132,14 @@ __device__ inline Band stage_band(const Tiling& tiling, const Dims& d, const flo
   return seen;
 }
 
-// Weights into shared memory, split: [unit][high, low][filter]. They are read several times, so they are copied there
-// as they are first, where bands will lie: of a single image this takes longer than all else. *unscale of kFilters
-// filters undoes their scales. Returns whether a weight is unsplittable.
+// Splits weights into shared memory: [unit][high, low][filter]. They are read several times, so they are first copied,
+// unchanged, to where bands will be: for a single image this step takes longer than everything else. *unscale of
+// kFilters filters undoes their scales. Returns whether a weight is unsplittable.
 template <int kFilters>
 __device__ bool split_weights(const Dims& d, const Tiling& tiling, const float* k, float* room, uint4* weights,
                               float* unscale) {
   const int lane = threadIdx.x % 32, warp = __shfl_sync(0xffffffffu, threadIdx.x / 32, 0);
-  const int taps = d.C * d.K * d.K, stride = taps | 1;  // odd: other filters, other banks
+  const int taps = d.C * d.K * d.K, stride = taps | 1;  // odd, so that filters are in different banks
   bool needs_fallback = false;
 #pragma unroll 1
   for (int first = 0; first < kFilters; first += tiling.piece) {
@@ -151,15 +151,15 @@ __device__ bool split_weights(const Dims& d, const Tiling& tiling, const float* 
       for (int i = lane; i < taps; i += 32) copy_async_4(to + 4 * i, from + i);
     }
     copy_async_wait_all();
-    __syncwarp();  // a warp's filters are its own up to the barrier
+    __syncwarp();  // until the block's barrier only this warp uses its filters
     for (int m = warp; m < tiling.piece; m += kThreads / 32) {
-      uint32_t largest = 0, smallest = ~0u;  // as nonzero_bits and twice a magnitude's bits
+      uint32_t largest = 0, smallest = ~0u;  // twice a magnitude's bits; nonzero_bits
 #pragma unroll 4
       for (int i = lane; m < real && i < taps; i += 32) {
         const uint32_t twice = 2 * __float_as_uint(room[m * stride + i]);
         largest = max(largest, twice), smallest = min(smallest, twice - 1);
       }
-      // NaN, which no number is less than, comes out as NaN.
+      // NaN stays NaN: its bits exceed every number's.
       const float maximum = __uint_as_float(warp_max(largest) / 2);
       const bool finite = maximum < kLargestScaled;
       const float scale = finite ? scale_for(maximum) : 1.0f;
@@ -181,7 +181,7 @@ __device__ bool split_weights(const Dims& d, const Tiling& tiling, const float* 
       weights[unit * 2 * kFilters + first + m] = hi;
       weights[unit * 2 * kFilters + kFilters + first + m] = lo;
     }
-    if (first + tiling.piece < kFilters) __syncthreads();  // before the next ones are copied there
+    if (first + tiling.piece < kFilters) __syncthreads();  // before the next filters are copied there
   }
   return __syncthreads_or(needs_fallback);
 }

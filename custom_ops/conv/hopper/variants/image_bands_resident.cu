@@ -16,9 +16,9 @@ namespace fops {
 namespace hopper {
 namespace {
 
-constexpr int kRows = 64;  // of a wgmma: positions of a warpgroup
+constexpr int kRows = 64;  // rows of a wgmma: one per position of a warpgroup
 
-// kLong and kFew: see image_bands.cu, whose lane map this is, too.
+// kLong and kFew: see image_bands.cu, which has the same lane map.
 template <int kFilters, int kWarpgroups, bool kLong, bool kFew>
 __global__ void __launch_bounds__(bound_with_wgmma(kAllThreads), 1)
     tensor_core_image_bands_resident(const __grid_constant__ Dims d, const __grid_constant__ Plan plan,
@@ -32,7 +32,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(kAllThreads), 1)
   uint8_t* const tiles = dynamic;
   uint4* const pixels = reinterpret_cast<uint4*>(tiles + plan.steps * Layout::kStepBytes);
   const float* const image = x + 1LL * blockIdx.z * d.C * d.H * d.W;
-  const int warp = __shfl_sync(0xffffffffu, threadIdx.x / 32, 0);  // warp-uniform, which the compiler sees
+  const int warp = __shfl_sync(0xffffffffu, threadIdx.x / 32, 0);  // shows the compiler: warp-uniform
   const bool needs_fallback = prepare<Layout, kPositions>(d, plan, steps, by_width, image, k, d.M,
                                                           blockIdx.x * kPositions, warp, tiles, pixels, shared);
   if (warp >= 4 * kWarpgroups) return;
@@ -51,7 +51,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(kAllThreads), 1)
 #pragma unroll
     for (int i = 0; i < kFilters; ++i) sum[i] = both[i];
     int begin = plan.chain;
-    do {  // at least once, which the compiler is to know: else it waits behind each wgmma ("serialized")
+    do {  // shows the compiler at least one pass; else it waits after each wgmma ("serialized")
       multiply(begin, min(begin + plan.chain, plan.steps));
       wgmma_wait(both);
 #pragma unroll
@@ -75,7 +75,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(kAllThreads), 1)
   }
   if (needs_fallback) {
     __syncwarp();
-    named_barrier(kResidentFallback, 128 * kWarpgroups);  // what is stored here comes after the above
+    named_barrier(kResidentFallback, 128 * kWarpgroups);  // these stores come after those above
     fallback_block<128 * kWarpgroups>(d, shared, image, k, out, 0, kFilters, kPositions);
   }
 #endif

@@ -1,6 +1,6 @@
 // Several channels and few filters, on Hopper: a position is a column of two outputs.
 //
-//   pixels, row h    row 0             A row of pixels contributes through two rows of the filters. They lie in shared
+//   pixels, row h    row 0             A row of pixels contributes through two rows of the filters. They are in shared
 //           h + 1    rows 1 and 0      memory in reverse order, so that these two are neighbours:
 //           h + K    row K - 1         B: | row 1, for output h | row 0, for output h + 1 |
 //
@@ -23,7 +23,8 @@ namespace {
 
 using namespace output_row_pairs;
 
-// The outputs of a tile that depend on an unsplittable value, or all of them, by the float32 fallback. By a warpgroup.
+// Recomputes the outputs of a tile that depend on an unsplittable value, or all of them, by the float32 fallback.
+// Called by a warpgroup.
 template <int kFilters, int kRows, typename Y>
 __device__ __noinline__ void fallback_tile(const Dims& d, const Tiling& tiling, int group, const Task& task, int first,
                                         int positions, bool all, float scale, const float* x, const float* k,
@@ -52,13 +53,14 @@ __device__ __noinline__ void fallback_tile(const Dims& d, const Tiling& tiling, 
 
 // The operands of a row of pixels, halves of one kind, for each step.
 //
-// Lane l of warp w of a warpgroup names a row of four 8 x 8 matrices, which load_matrices gives as wgmma wants them:
+// Lane l of warp w of a warpgroup names a row of four 8 x 8 matrices, which load_matrices loads in the layout that
+// wgmma needs:
 //   position 16 w + l % 16, the step's unit l / 16
 template <typename F>
 struct Operands {
   static constexpr int kSteps = F::kSteps;
   uint32_t of[kSteps][4];
-  // Loads steps kBegin to kEnd - 1. units[s] + behind: where this lane's unit of step s lies in shared memory. Only
+  // Loads steps kBegin to kEnd - 1. units[s] + behind: address of this lane's unit of step s in shared memory. Only
   // units[Form::like(s)] is read, so that steps share registers.
   template <int kBegin, int kEnd>
   __device__ __forceinline__ void load(const uint32_t (&units)[kSteps], uint32_t behind) {
@@ -83,14 +85,14 @@ struct Operands {
   }
 };
 
-// A tile's outputs, scaled, as halves, filters side by side; there are all kFilters of them. Each warp puts the
-// outputs of a row of its 16 positions, `first` and on, into the order that they have in memory, in `room`: high
-// halves, then low ones. Then a lane stores a unit of eight at a time, and the warp's units are neighbours.
+// Stores a tile's outputs, scaled, as halves, filters side by side; all kFilters filters are present. Each warp puts
+// the outputs of a row of its 16 positions, from `first` on, into memory order in `room`: high halves, then low ones.
+// Then a lane stores a unit of eight at a time, and the warp's units are neighbours.
 template <int kFilters, int kRows, int kSums>
 __device__ __forceinline__ void store_halves(const Dims& d, const Tiling& tiling, const Task& task, int first,
                                              int positions, const float (&sum)[kSums], const HalvesOut& out,
                                              uint4* room) {
-  constexpr int kEach = kFilters / 8, kUnits = 16 * kEach;  // units of a position; of a row, high or low
+  constexpr int kEach = kFilters / 8, kUnits = 16 * kEach;  // units per position; per row, high or low
   static_assert(2 * kUnits % 32 == 0, "");
   static_assert(4 * 2 * kUnits * sizeof(uint4) <= kFilters * kStride * sizeof(float), "four warps' outputs have room");
   const int lane = threadIdx.x % 32;
@@ -104,7 +106,7 @@ __device__ __forceinline__ void store_halves(const Dims& d, const Tiling& tiling
   }
 #pragma unroll
   for (int row = 0; row < kRows; ++row) {
-    __syncwarp();  // the row before, and the tile before, have been read
+    __syncwarp();  // the previous row and the previous tile have been read
 #pragma unroll
     for (int part = 0; part < 2; ++part)
 #pragma unroll
@@ -135,13 +137,13 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
 #if FOPS_SM_90A
   constexpr bool kHalves = std::is_same_v<Y, HalvesOut>;
   constexpr int kFilters = F::kFilters, kRows = F::kRows, kStored = F::kStored, kColumns = F::kColumns;
-  constexpr int kSteps = F::kSteps, kSums = kFilters / 2;  // sums: of an output row, a lane
+  constexpr int kSteps = F::kSteps, kSums = kFilters / 2;  // kSums: per output row and lane
   constexpr int kHalf = (kSteps + 1) / 2;                  // steps whose high halves are loaded first
-  constexpr int kInputRows = F::K + kRows - 1;             // of pixels that a group of output rows needs
+  constexpr int kInputRows = F::K + kRows - 1;             // rows of pixels that a group of output rows needs
   static_assert(kInputRows % kRows == 0, "rows of pixels are multiplied a group at a time");
   extern __shared__ __align__(128) uint4 dynamic[];
   __shared__ Shared<kFilters> shared;
-  // Warp-uniform, which the compiler sees.
+  // The shuffle shows the compiler that this is warp-uniform.
   const int warp = __shfl_sync(0xffffffffu, threadIdx.x / 32, 0), group = warp / 4;
   const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
   const Groups<kRows> groups(d, tiling);
@@ -172,13 +174,13 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
   float* outgoing_all = reinterpret_cast<float*>(pixel_stages + kBuffers * band_stride);
   float* outgoing = outgoing_all + group * kFilters * kStride;
   float* room = tiling.separate_weight_staging ? outgoing_all + kConsumerGroups * kFilters * kStride
-                             : reinterpret_cast<float*>(pixel_stages + band_stride);  // behind the first band
+                             : reinterpret_cast<float*>(pixel_stages + band_stride);  // after the first band
   const bool weights_need_fallback =
       split_weights<F>(d, tiling.threshold, k, room, &shared.room_is_free, weights, shared.unscale);
   const uint32_t corner = static_cast<uint32_t>(core_descriptor(shared_address(weights), 2 * kStored * 16, 128));
   const int plane = d.OH * d.OW;
-  const uint32_t to_lows = 16 * slot_stride, row_bytes = 16 * d.W, to_group = row_bytes + 16 * tiling.pad;  // bytes
-  uint32_t units[kSteps];  // where this lane's unit of a step lies, in bytes from its position's pixel on
+  const uint32_t to_lows = 16 * slot_stride, row_bytes = 16 * d.W, to_group = row_bytes + 16 * tiling.pad;  // in bytes
+  uint32_t units[kSteps];  // offset in bytes of this lane's unit of a step from its position's pixel
 #pragma unroll
   for (int s = 0; s < kSteps; ++s)
     units[s] = 16 * (lane < 16 ? 2 * F::slot(2 * s) * slot_stride + F::column(2 * s)
@@ -186,11 +188,11 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
   const unsigned tasks = static_cast<unsigned>(d.B * tiling.bands);
   PipelineState state;
   uint32_t number = 0;
-  int tile = group;  // the next one of this warpgroup, counted from the task's first
+  int tile = group;  // this warpgroup's next tile, counted from the task's first
 #pragma unroll 1
   for (;;) {
     barrier_wait(&shared.full[state.stage], state.phase);
-    const unsigned at = __shfl_sync(0xffffffffu, shared.task[state.stage], 0);  // uniform, which the compiler sees
+    const unsigned at = __shfl_sync(0xffffffffu, shared.task[state.stage], 0);  // shuffle: a uniform value
     if (at >= tasks) break;
     const Task task(tiling, d, at);
     const Y out = advanced(image_of(y, task.image, d.M, plane), output_at(y, 0, task.h0 * d.OW, d.M, plane));
@@ -207,29 +209,29 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
       const int first = tile * kTile;
       const int mine = min(first + warp % 4 * 16 + lane % 16, positions - 1), its = divide(mine, tiling.inverse_OW);
       const uint4* pixels = pixel_stages + state.stage * band_stride + its * groups.of + mine - its * d.OW;
-      uint32_t at_units[kSteps];  // of the row of pixels that is loaded next
+      uint32_t at_units[kSteps];  // the same for the row of pixels that is loaded next
 #pragma unroll
       for (int s = 0; s < kSteps; ++s) at_units[s] = shared_address(pixels) + units[s];
-      // high: the products of high halves of a row of pixels, [output row][sum of a lane]; and of all rows the products
-      // with one low half. `sum`: of the rows before.
+      // high: the products of high halves of a row of pixels, [output row][sum of a lane]. Then the products of all
+      // rows with one low half. `sum`: the sums of the previous rows.
       float high[kRows * kSums] = {}, small[kRows * kSums] = {}, sum[kRows * kSums] = {};
       Operands<F> highs, lows;
       lows.template load<0, kSteps>(at_units, to_lows);
 #pragma unroll 1
       for (int left = kInputRows - kRows; left >= 0; left -= kRows) {
         // All lanes have the same value. The shuffle shows that to the compiler, which then keeps it, and the places of
-        // all steps, in uniform registers: four instructions less a product.
+        // all steps, in uniform registers: four instructions less per product.
         const uint32_t windows = __shfl_sync(0xffffffffu, corner + left * kFilters, 0);
         const uint32_t to_next = left > 0 ? to_group : 0;
 #pragma unroll
-        for (int row = kRows - 1; row >= 0; --row) {  // of this group of rows of pixels, counted from the last
+        for (int row = kRows - 1; row >= 0; --row) {  // rows of this group of rows of pixels, counted from the last
           const uint32_t window = windows + row * kFilters;
           wgmma_fence();
 #pragma unroll
           for (int s = 0; s < kSteps; ++s) wgmma_rs<kColumns>(small, lows.of[s], window + s * 4 * kStored, 1);
           wgmma_commit();
-          // As soon as half of the last row's steps are done their registers take this row's high halves, then the
-          // others.
+          // As soon as half of the last row's steps are done, their registers take this row's high halves; then the
+          // other half follows.
           wgmma_wait_but<2>();
           highs.template keep<0, kHalf>();
           highs.template load<0, kHalf>(at_units, 0);
@@ -251,7 +253,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
           wgmma_commit();
           wgmma_wait_but<3>();
           lows.template keep<0, kSteps>();
-          // After the last row it is read once more: a branch around these loads is slower. (What lies behind it may be
+          // After the last row, that row is read again: a branch around these loads is slower. (The row after it may be
           // written meanwhile.)
 #pragma unroll
           for (int s = 0; s < kSteps; ++s) at_units[s] += row > 0 ? row_bytes : to_next;
@@ -275,7 +277,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
           sum[row * kSums + i] = (sum[row * kSums + i] + small[row * kSums + i] * (1.0f / kLowScale)) * back;
       }
       if constexpr (kHalves) {
-        if (out.relu)  // one branch, not two instructions an output
+        if (out.relu)  // one branch instead of two instructions per output
 #pragma unroll
           for (int i = 0; i < kRows * kSums; ++i) sum[i] = with_relu(out, sum[i]);
         store_halves<kFilters, kRows>(d, tiling, task, first + warp % 4 * 16, positions, sum, out,
@@ -313,13 +315,13 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
 #endif
 }
 
-// Tasks per block from which on they come from a counter, which takes a launch to zero.
+// Minimum tasks per block for which they come from a counter; zeroing the counter takes a launch.
 constexpr long long kManyTasks = 32;
 
-// What a block may have, static ones left out.
+// Bytes of shared memory that a block may have, except static ones.
 constexpr size_t kShared = 227 * 1024 - 512;
 
-// Bytes of split weights, a band, all warpgroups' outputs, and unsplit weights.
+// Bytes of split weights, a band, the outputs of all warpgroups, and unsplit weights.
 template <typename F>
 struct Bytes {
   size_t weights, band, outgoing, room;
@@ -332,8 +334,8 @@ struct Bytes {
   size_t maximum() const { return weights + kBuffers * band + outgoing + room; }
 };
 
-// As few bands as fit beside the weights, but no fewer than `minimum` while a band has more positions than a tile.
-// False where none fit.
+// As few bands as fit beside the weights, but at least `minimum` while a band has more positions than a tile. False if
+// none fit.
 template <typename F>
 bool cut(const fops_conv& c, int64_t minimum, Tiling* tiling) {
   const int64_t groups = ceil_div(out_h(c), F::kRows);
@@ -378,10 +380,10 @@ fops_status launch(const fops_conv& c, const float* x, const float* k, const Y& 
   });
 }
 
-using Fa2019 = Form<5, 1, true, 24, 2>;  // the second layers
+using Fa2019 = Form<5, 1, true, 24, 2>;  // the courses' second layers
 using Fa2018 = Form<7, 1, true, 24, 2>;
 
-// Calls `f` with the form that takes a shape; false where none does.
+// Calls `f` with the form that takes a shape; false if no form does.
 template <typename Call>
 bool with_form(const fops_conv& c, Call f) {
   const auto takes = [&](auto form) {

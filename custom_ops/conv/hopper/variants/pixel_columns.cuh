@@ -20,8 +20,8 @@ struct alignas(4 * sizeof(X)) Four {
   X at[4];
 };
 
-// Stages `count` pixels, in the order they lie in memory, as words (x[i], x[i+1]) scaled and rounded to half, and with
-// kResidue what the rounding left. Returns whether this thread's values were all exact in half.
+// Stages `count` pixels, in memory order, as words (x[i], x[i+1]) scaled and rounded to half, and with kResidue also
+// the rounding residue. Returns whether all values that this thread saw are exact in half.
 template <bool kResidue, int kThreads, typename X>
 __device__ bool stage(const X* source, int count, bool vector, float scale, uint32_t* hi, uint32_t* lo) {
   bool exact = true;
@@ -56,7 +56,7 @@ __device__ bool stage(const X* source, int count, bool vector, float scale, uint
   return exact;
 }
 
-// The halves of M filters, in the registers that the mma wants.
+// Loads the halves of M filters into the registers that the mma needs.
 template <int K, int kTiles>
 __device__ void load_weights(const float* k, int M, float scale, bool half, uint32_t (&weights)[kTiles][steps(K)][4]) {
   const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
@@ -73,7 +73,7 @@ __device__ void load_weights(const float* k, int M, float scale, bool half, uint
     }
 }
 
-// A lane's pairs of pixels under the output numbered `output` of a band. offset: where they lie from its corner, in
+// Loads a lane's pairs of pixels under output number `output` of a band. offset: their distances from its corner, in
 // bytes.
 template <int K>
 __device__ __forceinline__ void load_pairs(const uint32_t* words, int output, uint32_t inverse_OW,
@@ -85,7 +85,7 @@ __device__ __forceinline__ void load_pairs(const uint32_t* words, int output, ui
 
 // The products of outputs `first` to `end` of one band, from staged pixels to outputs: `to_band` is global memory
 // (kDirect) or the staging rows. `first` is a multiple of kChunk, `end` another or the band's end.
-// Filters are the rows of the product, eight a tile: row g of a tile holds the high halves of filter 8 tile + g's
+// Filters are the rows of the product, eight per tile: row g of a tile holds the high halves of filter 8 tile + g's
 // weights and row g + 8 the low ones, so that both sums end in the same lane. Pixels are the columns: column n of mma
 // tile j is pixel 4 (n / 2) + 2j + n % 2 of the chunk, so that a lane ends with four neighbouring pixels, one 16-byte
 // store.
@@ -100,7 +100,7 @@ __device__ void multiply(const uint32_t (&weights)[kTiles][steps(K)][4], const i
     for (int j = 0; j < 2; ++j)
       load_pairs<K>(words, min(chunk + g / 2 * 4 + 2 * j + g % 2, end - 1), inverse_OW, offset, in[j]);
   };
-  uint32_t in[2][2 * kSteps], ahead[2][2 * kSteps];  // this chunk's pixels, and the next one's, loaded early
+  uint32_t in[2][2 * kSteps], ahead[2][2 * kSteps];  // pixels of this chunk, and of the next, loaded early
   load(first + warp * kChunk, hi, ahead);
   for (int chunk = first + warp * kChunk; chunk < end; chunk += kWarps * kChunk) {
 #pragma unroll
@@ -115,7 +115,7 @@ __device__ void multiply(const uint32_t (&weights)[kTiles][steps(K)][4], const i
     float* to = to_band + g * stride + chunk + 4 * t;
 #pragma unroll
     for (int tile = 0; tile < kTiles; ++tile, to += 8 * stride) {
-      float sum[2][4] = {}, small[2][4] = {};  // small: of the pixels' low halves
+      float sum[2][4] = {}, small[2][4] = {};  // small: for the pixels' low halves
 #pragma unroll
       for (int step = 0; step < kSteps; ++step)
 #pragma unroll

@@ -15,9 +15,9 @@
 namespace fops {
 namespace pixel_columns {
 
-constexpr int kFiltersOfTile = 4;  // two tiles have eight together
+constexpr int kFiltersOfTile = 4;  // two tiles together have eight
 
-// Into registers, as load_weights does.
+// Loads weights into registers, like load_weights.
 template <int K, int kTiles>
 __device__ void load_pair_weights(const float* k, int M, float scale, bool half,
                                   uint32_t (&weights)[kTiles][steps(K)][4]) {
@@ -45,7 +45,7 @@ __device__ void load_pair_weights(const float* k, int M, float scale, bool half,
   }
 }
 
-// As `multiply`, into the staging rows; `end` is even, as an output row is.
+// Like `multiply`, into the staging rows; `end` is even, since an output row is.
 template <bool kExact, int kWarps, int K, int kTiles>
 __device__ void multiply_pairs(const uint32_t (&weights)[kTiles][steps(K)][4], const int (&offset)[2 * steps(K)],
                                float unscale, float rescale, const uint32_t* hi, const uint32_t* lo, float* to_band,
@@ -57,15 +57,15 @@ __device__ void multiply_pairs(const uint32_t (&weights)[kTiles][steps(K)][4], c
   const auto load = [&](int chunk, const uint32_t* words, uint32_t(&in)[2 * kSteps]) {
     load_pairs<K>(words, min(chunk + 2 * g, end - 2), inverse_OW, offset, in);
   };
-  // What makes a sum of high halves, and one of low ones, a part of an output.
+  // Factors that turn this lane's sum and the other lane's into parts of an output.
   const float mine = odd ? unscale * kBack : unscale, others = odd ? unscale : unscale * kBack;
-  uint32_t in[2][2 * kSteps];  // this chunk's pixels, and the next one's, loaded early
+  uint32_t in[2][2 * kSteps];  // pixels of this chunk, and of the next, loaded early
   load(first + warp * kChunk, hi, in[0]);
   const auto products = [&](int chunk, const uint32_t(&now)[2 * kSteps], uint32_t(&next)[2 * kSteps]) {
     load(chunk + kWarps * kChunk, hi, next);
     uint32_t rest[2 * kSteps];
     if (!kExact) load(chunk, lo, rest);
-    float sum[kTiles][4] = {}, small[kTiles][4] = {};  // small: of the pixels' low halves
+    float sum[kTiles][4] = {}, small[kTiles][4] = {};  // small: for the pixels' low halves
 #pragma unroll
     for (int step = 0; step < kSteps; ++step)
 #pragma unroll

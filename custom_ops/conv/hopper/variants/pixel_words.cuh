@@ -1,4 +1,4 @@
-// What column_strips.cu and warpgroup_images.cu share: how pixels are staged and weights are taken.
+// Code shared by column_strips.cu and warpgroup_images.cu: staging pixels and taking weights.
 //
 // A staged pixel is kWords words of two channels each, in a plane of high and one of low halves. The taps of a filter's
 // row, over all channels, are then 5 kWords neighbouring words: one or two mma steps of eight words. Words past the
@@ -33,7 +33,7 @@ __device__ inline float own_largest(Threads own, const float* source, int C, int
   return largest;
 }
 
-// What was seen of the values: the largest magnitude rounded, two halves of bits, and the smallest but zero.
+// Properties of the values: the largest magnitude, rounded, as the bits of two halves, and the smallest nonzero one.
 struct Seen {
   unsigned top = 0;
   uint32_t smallest = ~0u;
@@ -45,13 +45,13 @@ struct Seen {
     top = __vmaxu2(top, *hi & 0x7fff7fffu);
     smallest = min(smallest, min(nonzero_bits(a), nonzero_bits(b)));
   }
-  // The largest as the bits of a half; above all halves where some value lies below `minimum`.
+  // The largest magnitude as the bits of a half; above all halves if some value is below `minimum`.
   __device__ unsigned top_or_small(float minimum) const {
     return smallest < nonzero_bits(minimum) ? 0x10000u : max(top & 0xffffu, top >> 16);
   }
 };
 
-// Splits this thread's pixels, kGroups of four at a time, all their loads in flight together.
+// Splits this thread's pixels, kGroups groups of four at a time, with all their loads in flight together.
 template <int kWords, int kGroups = 2>
 __device__ Seen split_own(Threads own, const float* source, int C, int pixels, bool vector, float scale,
                               uint32_t* hi, uint32_t* lo) {

@@ -31,23 +31,23 @@ namespace {
 // with four neighbouring outputs of two filters: 16-byte stores.
 
 constexpr int kWarps = 8, kThreads = 32 * kWarps, kChunk = 16;
-constexpr int kMaxSteps = 8;  // of 16 channels
+constexpr int kMaxSteps = 8;  // steps of 16 channels
 
 // Steps whose sums the tensor cores add up before ordinary additions take them over. mma.sync adds 16 products in two
-// lots, each cut off toward zero: of n steps of one sign up to 2 n + 1 units of 2^-24, beside up to 4 for the product
-// of the low halves, where the bound allows 4 + sqrt(C): 12 for 64 channels.
+// groups, each truncated toward zero. So n steps of one sign lose up to 2 n + 1 units of 2^-24, plus up to 4 for the
+// product of the low halves. The bound allows 4 + sqrt(C): 12 for 64 channels.
 constexpr int kChain = 2;
 
 struct Tiling {
-  int positions, tiles;  // of a task, a multiple of kChunk; of an image
+  int positions, tiles;  // positions per task, a multiple of kChunk; tiles per image
   bool vector;           // whether four outputs in a row are 16 aligned bytes
   float threshold;       // smallest scaled magnitude that can be split: see ImageScale
   uint32_t inverse_positions;
   Divisor by_tiles;
 };
 
-// Where a position's 16 bytes for lanes t lie: so that neither the lanes that write, of eight positions, nor those that
-// read, of two positions, meet in a bank.
+// Where a position's 16 bytes for lanes t are stored: neither the lanes that write, for eight positions, nor those that
+// read, for two positions, have bank conflicts.
 __device__ inline int entry_of(int position, int t) { return position * 4 + (t ^ (position >> 1 & 3)); }
 
 template <int kSteps, int kFilterWarps>
@@ -79,7 +79,7 @@ __global__ void __launch_bounds__(kThreads, 2)
       for (int i = 0; i < left + 31; i += 32) prefetch_l1(from + c * plane + min(i, left - 1));
   }
 
-  // A lane has a quarter of two filters' weights; a filter's scale is of all four lanes.
+  // A lane has a quarter of two filters' weights; a filter's scale covers all four lanes.
   uint32_t w_hi[kSteps][4], w_lo[kSteps][4];
   float unscale[2];
   bool weights_need_fallback = false;
@@ -112,7 +112,7 @@ __global__ void __launch_bounds__(kThreads, 2)
         largest = max(largest, __shfl_xor_sync(0xffffffffu, largest, i));
         smallest = min(smallest, __shfl_xor_sync(0xffffffffu, smallest, i));
       }
-      const bool finite = __uint_as_float(largest) < kLargestScaled;  // no NaN is less
+      const bool finite = __uint_as_float(largest) < kLargestScaled;  // false for NaN: its bits exceed every number's
       scale[row] = finite ? scale_for(__uint_as_float(largest)) : 1.0f;
       weights_need_fallback |= !finite || smallest < nonzero_bits(tiling.threshold / scale[row]);
       unscale[row] = 1.0f / scale[row];
@@ -136,7 +136,7 @@ __global__ void __launch_bounds__(kThreads, 2)
 
     const unsigned top = warp_max(__float_as_uint(sampled));
     if (lane == 0) tops[warp] = top;
-    __syncthreads();  // and the task before this one has been read
+    __syncthreads();  // also: the previous task has been read
     schedule.claim(&slot, tile_counter);
     unsigned largest = 0;
 #pragma unroll
@@ -144,8 +144,8 @@ __global__ void __launch_bounds__(kThreads, 2)
     const float scale = hopper::sampled_scale(__uint_as_float(largest)), image_unscale = 1.0f / scale;
     const ImageScale by = {scale, tiling.threshold / scale};
 
-    // A thread splits 16 channels of a position. What lies past the last channel meets zero weights, and past the last
-    // position outputs that are not stored: it is the last one again.
+    // A thread splits 16 channels of a position. Past the last channel (zero weights) or the last position (outputs
+    // that are not stored) it reads the last one again.
     uint32_t smallest = ~0u;
     bool infinite = false;
 #pragma unroll 1
@@ -175,7 +175,7 @@ __global__ void __launch_bounds__(kThreads, 2)
     }
     const bool needs_fallback = __syncthreads_or(infinite || smallest < nonzero_bits(by.minimum));
 
-    // The next positions on their way into L2, and a sample of their image, while these are multiplied.
+    // Fetches the next positions and a sample of their image into L2 while these are multiplied.
     if (schedule.next < tasks) {
       sampled = sample(schedule.next);
       const long long its_image = tiling.by_tiles.divide(schedule.next);
@@ -188,7 +188,7 @@ __global__ void __launch_bounds__(kThreads, 2)
 
 #pragma unroll 1
     for (int chunk = warp / kFilterWarps * kChunk; chunk < left; chunk += kGroups * kChunk) {
-      float sum[2][4] = {}, small[2][4] = {};  // small: the products of which one half is low
+      float sum[2][4] = {}, small[2][4] = {};  // small: products with one low half
 #pragma unroll
       for (int begin = 0; begin < kSteps; begin += kChain) {
         float high[2][4];
@@ -249,7 +249,7 @@ __global__ void __launch_bounds__(kThreads, 2)
   }
 }
 
-// Bytes of a task's positions. Of 16 to 64 KB the last was best or close to it.
+// Bytes of a task's positions. Among sizes from 16 to 64 KB, 64 KB was best or close to it.
 constexpr long long kStaged = 64 << 10;
 
 template <int kSteps, int kFilterWarps>
@@ -261,7 +261,7 @@ fops_status launch(const fops_conv& c, const float* x, const float* k, float* y,
   Tiling tiling = {};
   tiling.vector = plane % 4 == 0 && reinterpret_cast<uintptr_t>(y) % 16 == 0;
   tiling.threshold = min_scaled(static_cast<float>(c.C));
-  // As many positions as kStaged takes, or so few that most SMs have a task.
+  // As many positions as fit into kStaged, or fewer, so that most SMs have a task.
   long long maximum = kStaged / (kSteps * 64);
   while (maximum > 2 * kChunk && 2 * c.B * ceil_div(plane, maximum) * parts <= sms) maximum /= 2;
   tiling.positions = static_cast<int>(ceil_div(ceil_div(plane, ceil_div(plane, maximum)), kChunk) * kChunk);

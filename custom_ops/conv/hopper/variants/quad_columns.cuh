@@ -10,14 +10,14 @@ namespace quad_columns {
 
 constexpr int kWarps = 4;
 constexpr int kThreads = 32 * kWarps;
-constexpr int kShifts = 4;   // neighbouring outputs of a column
-constexpr int kColumns = 8;  // of an mma: a warp computes 32 outputs of a filter at a time
+constexpr int kShifts = 4;   // neighbouring outputs per column
+constexpr int kColumns = 8;  // columns of an mma: a warp computes 32 outputs of a filter at a time
 
-// A column's patch: the pixels that its outputs meet, K + kTwoRows rows of K + 3, in pairs (x[2i], x[2i + 1]), each one
-// register of two halves. Columns begin at every fourth pixel, so that every pixel lies in one pair alone.
+// A column's patch: the pixels that its outputs use, K + kTwoRows rows of K + 3, in pairs (x[2i], x[2i + 1]), each one
+// register of two halves. Columns begin at every fourth pixel, so that every pixel is in only one pair.
 __host__ __device__ constexpr int pairs_per_row(int K) { return (K + kShifts) / 2; }
 __host__ __device__ constexpr int patch_rows(int K, bool two_rows) { return K + two_rows; }
-// mma steps of 8 pairs: 3 for K = 5, 5 for K = 7, with one row of outputs as with two.
+// mma steps of 8 pairs: 3 for K = 5, 5 for K = 7, with one row of outputs or two.
 __host__ __device__ constexpr int steps(int K) { return ((K + 1) * pairs_per_row(K) + 7) / 8; }
 
 // Which pair of a column is operand i of lane t. A lane has two runs of neighbouring pairs:
@@ -37,24 +37,25 @@ struct alignas(4 * sizeof(X)) Four {
   X at[4];
 };
 
-// Whether images wait in shared memory: then their way from L2 is gone while the band before them is multiplied.
+// Whether images wait in shared memory: then they are loaded from L2 while the previous band is multiplied.
 template <typename X>
 constexpr bool kWaits = sizeof(X) == sizeof(float);
 
-// Brings `count` pixels to where they wait: every thread those that it stages itself, so that no barrier is needed.
+// Copies `count` pixels to where they wait. Every thread copies the pixels that it stages itself, so no barrier is
+// needed.
 template <typename X>
 __device__ void fetch(const X* source, int count, X* waiting) {
   for (int i = 4 * threadIdx.x; i < count; i += 4 * kThreads)
     copy_async_16(reinterpret_cast<__half*>(waiting + i), reinterpret_cast<const __half*>(source + i), true);
 }
 
-// Stages `count` pixels (even) as pairs, in the order they lie in memory, scaled and rounded to half, and with kResidue
-// what the rounding left; behind them `pad` words of zeros, which patches of the last rows and columns meet with zero
-// weights. Returns whether this thread's values were all exact in half.
+// Stages `count` pixels (even) as pairs, in memory order, scaled and rounded to half, and with kResidue also the
+// rounding residue. `pad` words of zeros follow, which patches of the last rows and columns multiply with zero weights.
+// Returns whether all values that this thread saw are exact in half.
 template <bool kResidue, typename X>
 __device__ __forceinline__ bool stage(const X* source, int count, int pad, bool vector, float scale, uint32_t* hi,
                                       uint32_t* lo) {
-  uint32_t rests = 0;  // the bits of all that rounding left: those of infinities and NaN are not 0 either
+  uint32_t rests = 0;  // the bits of all rounding residues; nonzero for infinities and NaN too
   const auto put = [&](float a, float b, int word) {
     const float va = a * scale, vb = b * scale;
     const __half2 rounded = __floats2half2_rn(va, vb);
@@ -81,7 +82,7 @@ __device__ __forceinline__ bool stage(const X* source, int count, int pad, bool 
   return rests == 0;
 }
 
-// Where row g of the products' filter tile lies: which filter, and which of two output rows.
+// What row g of the products' filter tile is: which filter, and which of two output rows.
 template <bool kTwoRows>
 struct Row {
   int filter, below;
@@ -111,18 +112,18 @@ __device__ void load_weights(const float* k, int M, int tile, float scale, bool 
 
 // A band's outputs as columns of four, row after row (kTwoRows: pair of rows after pair).
 struct Columns {
-  int OW, words_per_row;  // of the output, of staged pairs
-  int per_row;            // columns
-  int count, rows;        // of the band
+  int OW, words_per_row;  // width of the output, and of a row of staged pairs
+  int per_row;            // columns per row
+  int count, rows;        // columns and rows of the band
 };
 
-// A lane's column, as it advances a turn at a time: an address, without a division in the loop.
+// A lane's column, which advances one turn at a time: an address, without a division in the loop.
 struct ColumnCursor {
   int in_row;     // the column in its row
   unsigned at;    // bytes from the beginning
-  int further;    // a turn's columns past whole rows,
-  unsigned jump;  // and what they are in memory
-  unsigned back;  // what the end of a row adds
+  int further;    // columns of a turn beyond whole rows,
+  unsigned jump;  // and their bytes in memory
+  unsigned back;  // bytes that the end of a row adds
   int per_row;
 
   __device__ ColumnCursor(int column, int step, int per_row, unsigned unit, unsigned line)
@@ -134,28 +135,28 @@ struct ColumnCursor {
   }
 };
 
-// The products of a band, from staged pixels to outputs, a filter every `plane` floats. Lane 4g + t ends with row g's
-// outputs in columns t and t + 4 of eight, 16 bytes each (kVector: that is a store). `first`, `step`: which columns are
+// The products of a band, from staged pixels to outputs, with filters `plane` floats apart. Lane 4g + t ends with row
+// g's outputs in columns t and t + 4 of eight, 16 bytes each (kVector: one store). `first`, `step`: which columns are
 // this warp's.
 template <bool kExact, bool kVector, int K, bool kTwoRows>
 __device__ __forceinline__ void multiply(const uint32_t (&weights)[kShifts][steps(K)][4], const Columns& columns,
                                          int tile, int M, float unscale, float rescale, const uint32_t* hi,
                                          const uint32_t* lo, float* to_band, int plane, int first, int step) {
   constexpr int kSteps = steps(K), kLines = kTwoRows ? 2 : 1;
-  // The tensor cores cut a sum off once for each 8 products: what is taken apart into chains, and added up in float32,
-  // stays within the bound (docs/precision.md): 25 or 49 products, of which exact pixels leave nothing but that.
+  // The tensor cores truncate a sum once per 8 products. Chains added up in float32 stay within the bound
+  // (docs/precision.md): 25 or 49 products, for which truncation is the only error of exact pixels.
   constexpr int kChains = kExact ? (K == 7 ? 2 : 1) : 3, kChain = (kSteps + kChains - 1) / kChains;
   using Pair = PairOf<K>;
   const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
   const Row<kTwoRows> row(tile, g);
-  // This lane's two runs of pairs, from a column's corner, in bytes. A row behind the last has zero weights.
+  // This lane's two runs of pairs, from a column's corner, in bytes. A row past the last has zero weights.
   const auto run = [&](const Pair& pair) {
     return 4 * (min(pair.row, patch_rows(K, kTwoRows) - 1) * columns.words_per_row + pair.at);
   };
   const int run_0 = run(Pair(t, 0)), run_1 = run(Pair(t, Pair::kRun));
   const unsigned line = 4 * kLines * columns.words_per_row;
   ColumnCursor from(first + g % 2 * 4 + g / 2, step, columns.per_row, 8, line);
-  // Columns past the last have pixels of it, and are not stored.
+  // Columns past the last read its pixels, and are not stored.
   const unsigned last = (columns.count / columns.per_row - 1) * line + (columns.per_row - 1) * 8;
   const auto load = [&](const uint32_t* words, uint32_t(&in)[2 * kSteps]) {
     const char* corner = reinterpret_cast<const char*>(words) + min(from.at, last);
@@ -178,7 +179,7 @@ __device__ __forceinline__ void multiply(const uint32_t (&weights)[kShifts][step
     float high[kShifts][2], low[kShifts][2];
 #pragma unroll
     for (int s = 0; s < kShifts; ++s) {
-      float sum[kChains][4], small[4] = {};  // small: of the pixels' low halves
+      float sum[kChains][4], small[4] = {};  // small: for the pixels' low halves
 #pragma unroll
       for (int i = 0; i < kSteps; ++i) {
         if (!kExact) mma(small, weights[s][i], rest[2 * i], rest[2 * i + 1]);
@@ -193,7 +194,7 @@ __device__ __forceinline__ void multiply(const uint32_t (&weights)[kShifts][step
         if (!kExact) low[s][e] += small[e] + small[e + 2] * (1.0f / kLowScale);
       }
     }
-    // The next columns' pixels are in flight while this one's sums are put together.
+    // The next columns' pixels are in flight while this column's sums are combined.
     from.advance();
     load(hi, in);
 #pragma unroll

@@ -1,4 +1,4 @@
-// register_weights.cu: the tiling, what warps share, and the warps that do not multiply.
+// register_weights.cu: the tiling, shared state, and the warps that do not multiply.
 #pragma once
 
 #include "conv/hopper/fallback.cuh"
@@ -9,43 +9,43 @@
 namespace fops {
 namespace register_weights {
 
-constexpr int kFilters = 64;  // of a block: the rows of a wgmma
+constexpr int kFilters = 64;  // filters per block: the rows of a wgmma
 constexpr int kGroups = 2;    // consumer warpgroups
-// Warps that split pixels; that store outputs, half of a group's each.
+// Warps that split pixels, and warps that store outputs, half of a group's each.
 constexpr int kProducerWarps = 4, kStoreWarps = 4;
 constexpr int kThreads = 128 * kGroups + 32 * (kProducerWarps + kStoreWarps);
-constexpr int kConsumerRegisters = 208, kProducerRegisters = 48;  // registers per thread: an SM's, distributed
-constexpr int kMaxSteps = 11, kMaxRows = 16;                      // of wgmma; of pixels in shared memory
-constexpr int kTasks = 4;                                         // whose scales are kept
-constexpr int kMinColumns = 33;                                   // of outputs
+constexpr int kConsumerRegisters = 208, kProducerRegisters = 48;  // registers per thread: together all of an SM's
+constexpr int kMaxSteps = 11, kMaxRows = 16;                      // steps of wgmma; rows of pixels in shared memory
+constexpr int kTasks = 4;                                         // tasks whose scales are kept
+constexpr int kMinColumns = 33;                                   // columns of outputs
 
-// Floats between two filters' outputs on their way: 8 or 24 beyond a multiple of 32, for the banks.
+// Floats between two filters' outputs in shared memory: 8 or 24 beyond a multiple of 32, to avoid bank conflicts.
 __host__ __device__ constexpr int outgoing_stride(int columns) { return columns % 16 ? columns : columns + 8; }
 
 // A band is some output rows of an image. Shared memory has a circular buffer of rows of pixels, [row][high, low]
 // [channel][column], 16 bytes per column: its pixel and the seven to the right of it. A step's second unit may be a row
-// below its first: so the buffer's first row is there again behind its last.
+// below its first, so the buffer's first row is repeated after its last.
 struct Tiling {
-  unsigned whole;     // images that are a task each; of the others a band is
+  unsigned whole;     // images that are one task each; in the others each band is one
   int rows, bands;    // output rows of a band; bands of an image
   int row_stages;     // rows of pixels
-  int tiles, width;   // of a row of outputs: tiles, and their columns in all
+  int tiles, width;   // per row of outputs: tiles, and their total columns
   unsigned tasks;
   Divisor by_bands;
-  uint32_t places[kMaxSteps];  // of a step's first unit, behind the output row's first pixels | how far the second lies
-                                // behind it << 16
+  uint32_t places[kMaxSteps];  // a step's first unit, from the output row's first pixels on | distance to the
+                                // second << 16
   bool pairs;         // whether two neighbouring outputs are 8 aligned bytes
   float threshold;    // smallest scaled magnitude that can be split: see ImageScale
 
-  __host__ __device__ int low(int C) const { return C * width; }  // from the high halves of a row to the low ones
+  __host__ __device__ int low(int C) const { return C * width; }  // from a row's high halves to its low ones
   __host__ __device__ int row_entries(int C) const { return 2 * C * width; }
-  // Tiles go to the groups in turn, through all rows of a band: the first one of a row that is a group's.
+  // The groups take tiles in turn, through all rows of a band. Returns a group's first tile in a row.
   __device__ int first_tile(int group, int row) const { return (group + row * tiles) % kGroups; }
 };
 
 struct Task {
   long long image;
-  int h0, rows;  // the first output row, and how many there are
+  int h0, rows;  // the first output row, and the number of rows
   __device__ Task(const Tiling& tiling, const Dims& d, unsigned at) : image(at), h0(0), rows(d.OH) {
     if (at < tiling.whole) return;
     at -= tiling.whole;
@@ -57,27 +57,27 @@ struct Task {
 };
 
 struct Shared {
-  uint64_t full[kMaxRows], empty[kMaxRows];        // a row of pixels may be read; may be written
-  uint64_t full_out[kGroups], empty_out[kGroups];  // a group's tile of outputs likewise
+  uint64_t full[kMaxRows], empty[kMaxRows];        // a row of pixels may be read; may be overwritten
+  uint64_t full_out[kGroups], empty_out[kGroups];  // the same for a group's tile of outputs
   // For the latest tasks. Rows of pixels are staged at most 2 K rows ahead, and a task has at least K.
   ImageScale scales[kTasks][kProducerWarps];       // each warp computes it for itself
   uint32_t needs_fallback[kTasks];                 // the task, counted from 1, if a value is unsplittable
-  uint32_t largest[kFilters], smallest[kFilters];  // of a filter's weights: a magnitude's bits, and as nonzero_bits
+  uint32_t largest[kFilters], smallest[kFilters];  // per filter's weights: a magnitude's bits; nonzero_bits
   float unscale[kFilters];                         // undoes a filter's scale
   uint32_t weights_need_fallback;                  // whether a weight is unsplittable
 };
 
-// One of four warps: splits every fourth row of pixels. A lane has two neighbours, and of the seven pixels to the right
-// of each what its neighbours have: 28 lanes of 32 have columns of their own.
+// Run by each of four warps: splits every fourth row of pixels. A lane loads two neighbouring pixels and gets the seven
+// to the right of each from other lanes: 28 lanes of 32 have their own columns.
 __device__ __forceinline__ void stage_pixels(const Dims& d, const Tiling& tiling, Shared& shared, int warp,
                                              const float* __restrict__ x, uint4* staged) {
-  constexpr int kColumns = 56, kBatch = 6;  // of a warp's turn; turns whose loads are in flight together
+  constexpr int kColumns = 56, kBatch = 6;  // columns per turn of a warp; turns whose loads are in flight together
   constexpr unsigned kAll = 0xffffffffu;
   const int lane = threadIdx.x % 32, pixels = d.H * d.W, low = tiling.low(d.C), row_entries = tiling.row_entries(d.C);
   const int turns_per_row = (tiling.width + kColumns - 1) / kColumns, turns = d.C * turns_per_row;
-  // Lanes whose two entries would lie in the same banks as another's store the second one first.
+  // Lanes whose two entries would conflict with another lane's banks store the second entry first.
   const int second_first = lane >> 2 & 1;
-  int slot = warp, row = warp;  // of this warp's next row of pixels: in the stages, and in the task
+  int slot = warp, row = warp;  // this warp's next row of pixels: its stage, and its row in the task
   uint32_t phase = 1;
   unsigned round = 0;
   for (unsigned at = blockIdx.x; at < tiling.tasks; at += gridDim.x, ++round) {
@@ -101,7 +101,7 @@ __device__ __forceinline__ void stage_pixels(const Dims& d, const Tiling& tiling
           const int column = u * kColumns + 2 * lane;
           const float* source = from + c * pixels;
           const bool real = first + n < turns;
-          // What lies past the row's end meets zero weights.
+          // Pixels past the row's end are multiplied by zero weights.
           v[n][0] = real && column < d.W ? __ldg(source + column) : 0.0f;
           v[n][1] = real && column + 1 < d.W ? __ldg(source + column + 1) : 0.0f;
           if (++u == turns_per_row) u = 0, ++c;
@@ -114,7 +114,7 @@ __device__ __forceinline__ void stage_pixels(const Dims& d, const Tiling& tiling
           largest = __vmaxu2(largest, own[n].hi & 0x7fff7fffu);
           smallest = min(smallest, min(nonzero_bits(v[n][0]), nonzero_bits(v[n][1])));
         }
-        if (hopper::not_finite(largest))  // it would reach outputs whose weight there is zero
+        if (hopper::not_finite(largest))  // it would spoil outputs whose weight there is zero
 #pragma unroll
           for (int n = 0; n < kBatch; ++n) hopper::drop_not_finite(own[n].hi, own[n].lo);
         __syncwarp();
@@ -161,12 +161,12 @@ __device__ __forceinline__ void stage_pixels(const Dims& d, const Tiling& tiling
   }
 }
 
-// One of the two warps that store a group's outputs, half of the filters each. `outgoing`: the group's.
+// Run by each of the two warps that store a group's outputs, half of the filters each. `outgoing`: the group's.
 template <int kColumns>
 __device__ __forceinline__ void store_outputs(const Dims& d, const Tiling& tiling, Shared& shared, int group, int half,
                                               const float* outgoing, float* __restrict__ y) {
   constexpr int kStride = outgoing_stride(kColumns), kOnce = 4;  // filters whose outputs are in flight together
-  constexpr int kPairs = (kColumns / 2 + 31) / 32, kSingles = (kColumns + 31) / 32;  // a lane has of a row
+  constexpr int kPairs = (kColumns / 2 + 31) / 32, kSingles = (kColumns + 31) / 32;  // per lane and row
   const int lane = threadIdx.x % 32, plane = d.OH * d.OW, m0 = blockIdx.y * kFilters + half * kFilters / 2;
   const int filters = min(kFilters / 2, d.M - m0);
   uint32_t phase = 0;
@@ -220,8 +220,8 @@ __device__ __forceinline__ void store_outputs(const Dims& d, const Tiling& tilin
   }
 }
 
-// The outputs of a group's tiles that depend on an unsplittable value, or all of them, by the float32 fallback.
-// Outside of an anonymous namespace: with a name that depends on the file's path, ptxas spills in the kernels.
+// Recomputes the outputs of a group's tiles that depend on an unsplittable value, or all of them, by the float32
+// fallback. Outside an anonymous namespace: with a name that depends on the file's path, ptxas spills in the kernels.
 template <int kColumns>
 __device__ __noinline__ void fallback_task(const Dims& d, const Tiling& tiling, bool all, const Task& task, int group,
                                         const ImageScale& by, const float* x, const float* k, float* y,

@@ -1,4 +1,5 @@
-// What any_shape_resident.cu and image_bands_resident.cu share: small batches, all operands resident in shared memory.
+// Code shared by any_shape_resident.cu and image_bands_resident.cu: small batches, all operands resident in shared
+// memory.
 #pragma once
 
 #include "conv/hopper/fallback.cuh"
@@ -9,24 +10,24 @@
 namespace fops {
 namespace hopper {
 
-// Warps 0 to 7 pack weights, 8 to 15 split pixels, the last four compute where things are; the first ones multiply.
+// Warps 0 to 7 pack weights, 8 to 15 split pixels, the last four compute addresses; then the first warps multiply.
 constexpr int kPixelThreads = 256, kPlanners = 128, kAllThreads = kPackers + kPixelThreads + kPlanners;
 
-struct ResidentShared {  // of fixed size; behind it tiles of weights, pixels, and raw weights
+struct ResidentShared {  // of fixed size; followed by tiles of weights, pixels, and raw weights
   uint4 table[2 * kMaxResidentSteps + kUnitsBehind];
-  float unscale[kTileRows];  // undoes a filter's scale; 0 where it has none
+  float unscale[kTileRows];  // factor that undoes a filter's scale; 0 where the filter has none
   ImageScale image;
-  int offsets[128], corners[128];  // of a position: where in y, filters aside, or -1; and in x
-  int list[128], listed, all;      // positions that need the fallback; whether all are
+  int offsets[128], corners[128];  // per position: offset in y for filter 0, or -1; offset in x
+  int list[128], listed, all;      // positions that need the fallback, their number; whether all positions do
 };
 
-// Splits a block's pixels, all chunks of them, by kPixelThreads threads. Returns whether one is unsplittable.
+// Splits all chunks of a block's pixels, with kPixelThreads threads. Returns whether a pixel is unsplittable.
 template <typename X>
 __device__ __forceinline__ bool stage_all(const Dims& d, const Plan& plan, const X* image, int first, uint4* to,
                                           ImageScale* scale) {
-  constexpr int kRows = 2;  // of eight values, a thread's at a time
+  constexpr int kRows = 2;  // rows of eight values per thread at a time
   const int thread = threadIdx.x - kPackers, pixels = d.H * d.W, rows = plan.chunks.slots() * plan.staged;
-  const int low = plan.chunks.per_chunk * plan.staged;  // from high halves to low ones
+  const int low = plan.chunks.per_chunk * plan.staged;  // distance from high halves to low halves
   const ImageSample<X> sample(image, d.C * pixels);     // in flight with the first pixels
   Seen seen;
   ImageScale by = {};
@@ -44,7 +45,7 @@ __device__ __forceinline__ bool stage_all(const Dims& d, const Plan& plan, const
 #pragma unroll
         for (int e = 0; e < 8; ++e) v[n][e] = static_cast<float>(__ldg(from + e * pixels));
       } else {
-        // What lies past an end meets zero weights, or positions that are not stored.
+        // Values past an end are multiplied by zero weights or belong to positions that are not stored.
         const int channels = s < plan.chunks.full ? 8 : plan.chunks.narrow, shift = __ffs(channels) - 1;
 #pragma unroll
         for (int e = 0; e < 8; ++e)
@@ -56,7 +57,7 @@ __device__ __forceinline__ bool stage_all(const Dims& d, const Plan& plan, const
     if (by.scale == 0.0f) by = sample.scale(plan.threshold);
 #pragma unroll
     for (int n = 0; n < kRows; ++n) {
-      const int row = begin + n * kPixelThreads;  // a chunk has its low halves behind it
+      const int row = begin + n * kPixelThreads;  // a chunk's low halves follow it
       if (row < rows) seen.split_row(v[n], by, to + chunk[n] * low + row, to + (chunk[n] + 1) * low + row);
     }
   }
@@ -64,7 +65,7 @@ __device__ __forceinline__ bool stage_all(const Dims& d, const Plan& plan, const
   return seen.needs_fallback;
 }
 
-// A block's tile of filters, which `k` has, into `tiles`, and its kPositions positions from `first` on into `pixels`.
+// Splits a block's tile of filters, from `k`, into `tiles`, and its kPositions positions from `first` on into `pixels`.
 // Returns, in all threads, whether any value is unsplittable.
 template <typename Layout, int kPositions, typename X>
 __device__ __forceinline__ bool prepare(const Dims& d, const Plan& plan, const Steps& steps, const Divisor& by_width,
@@ -79,7 +80,7 @@ __device__ __forceinline__ bool prepare(const Dims& d, const Plan& plan, const S
     const float scale = own.choose_scale(plan.threshold, shared.unscale, &fits);
     needs_fallback = !fits;
     __syncwarp();
-    named_barrier(kResidentTable, kPackers + kPlanners);  // the table is there
+    named_barrier(kResidentTable, kPackers + kPlanners);  // the table is ready
     own.split(shared.table, plan.steps, scale, tiles);
   } else if (warp < (kPackers + kPixelThreads) / 32) {
     needs_fallback = stage_all(d, plan, image, first, pixels, &shared.image);
@@ -88,7 +89,7 @@ __device__ __forceinline__ bool prepare(const Dims& d, const Plan& plan, const S
     for (int unit = thread; unit < 2 * plan.steps + kUnitsBehind; unit += kPlanners)
       shared.table[unit] = resident_weights_at(d, plan, steps, unit);
     __syncwarp();
-    named_arrive(kResidentTable, kPackers + kPlanners);  // nobody waits for packers here
+    named_arrive(kResidentTable, kPackers + kPlanners);  // packers only arrive; nothing waits for them here
     if (thread < kPositions) {
       const int position = first + thread, h = static_cast<int>(by_width.divide(position)), w = position - h * d.W;
       shared.offsets[thread] = h < d.OH && w < d.OW ? h * d.OW + w : -1;
@@ -99,7 +100,7 @@ __device__ __forceinline__ bool prepare(const Dims& d, const Plan& plan, const S
   return __syncthreads_or(needs_fallback);
 }
 
-// The outputs that depend on an unsplittable value, or all of them, by the consumer threads.
+// Recomputes the outputs that depend on an unsplittable value, or all of them, with the consumer threads.
 template <int kThreads, typename X>
 __device__ __noinline__ void fallback_block(const Dims& d, ResidentShared& shared, const X* image, const float* k,
                                             float* y, int m0, int filters, int columns) {
@@ -119,15 +120,15 @@ __device__ __noinline__ void fallback_block(const Dims& d, ResidentShared& share
                 kThreads);
 }
 
-// The plan of blocks with so many positions and filters each, and their shared memory; false where they do not fit, or
-// are more than there are SMs. `usual`: the chunks and steps of a large batch.
+// The plan of blocks with the given positions and filters each, and their shared memory; false if they do not fit or
+// outnumber the SMs. `usual`: the chunks and steps of a large batch.
 inline bool plan_resident(const fops_conv& c, const Plan& usual, int positions, int filters, int step_bytes,
                          int sms, Plan* plan, size_t* shared) {
   const int64_t below = c.K - 1, last = (out_h(c) - 1) * c.W + out_w(c), staged = positions + below * c.W + below;
   *plan = usual;
   plan->staged = static_cast<int>(ceil_div(staged, 8) * 8);
   if (plan->steps > kMaxResidentSteps || plan->chunks.slots() * int64_t{plan->staged} >= 1 << 16 ||  // see `divide`
-      // And `fits` in choose.cpp.
+      // See also `fits` in choose.cpp.
       plan->chunks.per_chunk * plan->staged > 0x3fff)
     return false;
   plan->inverse_staged = inverse_of(static_cast<uint32_t>(plan->staged));

@@ -1,4 +1,4 @@
-// Small batches: kernels whose blocks have all their operands resident in shared memory.
+// Kernels for small batches, whose blocks have all their operands resident in shared memory.
 #pragma once
 
 #include "conv/hopper/plan.h"
@@ -7,8 +7,8 @@
 namespace fops {
 namespace hopper {
 
-// A pass where each SM has a block at most; else *taken is false. run_at_once is for any_shape.cu's layers
-// without taps in rows of their own, with the usual plan's chunks and steps; run_bands_at_once for those of
+// Run if each SM gets at most one block; else set *taken to false. run_resident is for any_shape.cu's layers
+// without taps in separate rows, with the usual plan's chunks and steps; run_image_bands_resident for those of
 // image_bands.cu.
 fops_status run_resident(const fops_conv& c, const Plan& usual, bool stacked, int sms, const void* x,
                         const float* k, float* y, cudaStream_t stream, bool* taken);

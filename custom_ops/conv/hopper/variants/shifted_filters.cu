@@ -5,7 +5,7 @@
 //                             output 4n + 2    0  0 k0 k1 k2 k3 k4  0
 //                             output 4n + 3    0  0  0 k0 k1 k2 k3 k4
 //
-// A wgmma takes eight pixels of a column at a time: they serve 9 - K outputs, so 16 filters fill its 64 rows (K = 7:
+// A wgmma takes eight pixels of a column at a time. They serve 9 - K outputs, so 16 filters fill its 64 rows (K = 7:
 // 32).
 // Costs: products with zeros, 3 of 8 (1 of 8).
 // Gains: pixels are read once for all outputs of a column, by the tensor cores themselves.
@@ -33,12 +33,12 @@ using namespace shifted_filters;
 // So a lane has two neighbouring outputs of each of two columns. With K = 7 these are four in a row. With K = 5 lanes
 // g and g + 1 swap: the even one then has all four outputs of the first column, the odd one those of the second.
 
-// Four warpgroups per SM: with six the weights hardly fit, and stores get in each other's way. With K = 5 in blocks of
-// two, of which one stages half as much, with K = 7 of one.
+// Four warpgroups per SM: with six the weights hardly fit, and stores get in each other's way. With K = 5 a block has
+// two warpgroups, which halves what each stages; with K = 7 it has one.
 constexpr int groups(int K) { return K == 5 ? 2 : 1; }
 constexpr int kBlockGroups = 4;
 
-// `tile_counter`: a part's counter of tasks that are taken; without, blocks have equal shares.
+// `tile_counter`: counts the tasks taken of each part; without it, blocks have equal shares.
 template <int K, int kColumns, bool kHalf, typename X>
 __global__ void __launch_bounds__(bound_with_wgmma(128 * groups(K)), kBlockGroups / groups(K))
     tensor_core_shifted_filters(const __grid_constant__ Dims whole, const __grid_constant__ Tiling tiling,
@@ -57,7 +57,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(128 * groups(K)), kBlockGroup
   d.M = min(d.M, tiling.filters - m0);
   k += m0 * kTaps;
   const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
-  // Warp-uniform, which the compiler sees.
+  // The shuffle shows the compiler that this is warp-uniform.
   const int warp = __shfl_sync(0xffffffffu, threadIdx.x / 32, 0), group = warp / 4, unit_count = tiling.units(K);
   uint4* units = dynamic;  // [band in turn][high, low][row][column]
   X* waiting = reinterpret_cast<X*>(units + tiling.front);
@@ -73,11 +73,11 @@ __global__ void __launch_bounds__(bound_with_wgmma(128 * groups(K)), kBlockGroup
   };
   const auto source_of = [&](const BandPiece& at) { return x + at.image * (d.H * d.W) + at.h0 * d.W; };
   const auto count_of = [&](const BandPiece& at) { return (at.rows + K - 1) * d.W; };
-  // Blocks take what is next, for SMs differ by a tenth in how fast they write, and y is written best
+  // Blocks take the next task, because SMs differ by a tenth in how fast they write, and y is written best
   // from its beginning to its end. Whole bands come by TMA.
   const unsigned block = blockIdx.x / tiling.parts, stride = gridDim.x / tiling.parts;
   unsigned claimed = block;
-  const auto load_next = [&](unsigned slot) {  // thread 0: what it claimed last; tile_counter another
+  const auto load_next = [&](unsigned slot) {  // thread 0 loads what it claimed last, and claims another
     const unsigned task = claimed;
     queue[slot] = task;
     if (tiling.vector_in && task < tiling.tasks) {
@@ -97,7 +97,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(128 * groups(K)), kBlockGroup
   __syncthreads();
   for (unsigned i = 0; threadIdx.x == 0 && i < kAhead; ++i) load_next(i);
 
-  // One scale for all weights. They are read several times: the first time they go to where bands will lie.
+  // One scale for all weights. They are read several times: the first time they are copied to where bands will be.
   float* weights = reinterpret_cast<float*>(dynamic);
   float largest = 0.0f;
   uint32_t smallest = ~0u;
@@ -112,14 +112,14 @@ __global__ void __launch_bounds__(bound_with_wgmma(128 * groups(K)), kBlockGroup
   const float minimum = kHalf ? 0.0f : min_scaled(kTaps);
   const bool good = largest < kLargestScaled && (kHalf || smallest >= nonzero_bits(minimum / filter_scale));
   const int first_filter = tiling.two && group ? tiling.split : 0;
-  const int filters = (tiling.two && !group ? min(tiling.split, d.M) : d.M) - first_filter;  // of this warpgroup's tile
+  const int filters = (tiling.two && !group ? min(tiling.split, d.M) : d.M) - first_filter;  // this warpgroup's tile
   uint32_t w_hi[kSteps][4], w_lo[kSteps][4];
   load_weights<K>(weights + first_filter * kTaps, filters, filter_scale, w_hi, w_lo);
-  const LastStep<K> last_step(w_lo);  // here: from where it is used the compiler would wait behind each wgmma (C7520)
+  const LastStep<K> last_step(w_lo);  // made here: where it is used, the compiler would wait after each wgmma (C7520)
   const bool finite = __syncthreads_and(good);
 
   const Row<K> row(warp % 4, g);
-  const int lane_column = 2 * t + (kShift == 4 ? g % 2 : 0);  // whose four outputs this lane stores
+  const int lane_column = 2 * t + (kShift == 4 ? g % 2 : 0);  // column whose four outputs this lane stores
   float both[kColumns / 2], small[kColumns / 2];
   for (unsigned i = 0;; ++i) {
     const unsigned task = queue[i % kAhead];
@@ -139,7 +139,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(128 * groups(K)), kBlockGroup
     }
     bool exact = stage<K, false, kThreads>(tiling, d.W, here, count, kImageScale, hi, hi + unit_count);
     bulk_fence();
-    exact = !__syncthreads_or(!exact);  // pixels are: this is all they cost
+    exact = !__syncthreads_or(!exact);  // image pixels are exact: this is all they cost
     float rescale = 1.0f;
     if (!exact || !finite) {
       const float scale = finite ? band_scale<kThreads>(here, count, minimum, &scratch) : 0.0f;
@@ -160,7 +160,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(128 * groups(K)), kBlockGroup
 
     const int step = kColumns * (tiling.two ? 1 : kGroups);
     int first = at.piece * tiling.turns * step + (tiling.two ? 0 : group * kColumns);
-    // The lower half of a descriptor. Its units are 16 bytes: a unit further on is 1 more.
+    // The lower half of a descriptor. Its units are 16 bytes: the next unit is 1 more.
     const uint32_t corner = core_descriptor(shared_address(hi), 0, 128);
     const auto product = [&](float(&sum)[kColumns / 2], const uint32_t(&a)[4], int s, int low, int keep) {
       const int two = 2 * s + 1 < K ? tiling.per_row : 0;  // from the first unit to the second
@@ -213,9 +213,9 @@ __global__ void __launch_bounds__(bound_with_wgmma(128 * groups(K)), kBlockGroup
         first += step;
       } while (++turn < turns);
     } else {
-      // The high halves' sums in two chains of two steps: of one sign a chain of n loses up to n + 1 units of 2^-24,
-      // and the products of two low halves, left out, 4. The bound allows 9 with K = 5, where one chain may need 8
-      // (docs/precision.md), so there some of them are made.
+      // The high halves' sums in two chains of two steps. With terms of one sign a chain of n steps loses up to n + 1
+      // units of 2^-24, and leaving out the products of two low halves loses 4. The bound allows 9 with K = 5, where
+      // one chain may need 8 (docs/precision.md), so some of these products are computed there.
       constexpr int kFirst = (kSteps + 1) / 2;
       do {
         wgmma_fence();
@@ -247,14 +247,14 @@ __global__ void __launch_bounds__(bound_with_wgmma(128 * groups(K)), kBlockGroup
 }
 
 size_t shared_bytes(const Tiling& t, size_t pixel) {
-  constexpr size_t kPast = 16 * 2 * 64;  // a turn that ends behind the last column reads so far
+  constexpr size_t kPast = 16 * 2 * 64;  // a turn that ends past the last column reads this far
   return 16 * static_cast<size_t>(t.front) + std::max(kPast, kAhead * pixel * t.raw);
 }
 
 // A band of less than 3 K rows stages many pixels twice.
 constexpr int64_t kBandColumns = 256;
 
-// Bands do not depend on the batch: their scales would, and with them results.
+// Bands do not depend on the batch: otherwise their scales, and with them results, would.
 bool tiling_for(const fops_conv& c, Tiling* tiling) {
   const int K = static_cast<int>(c.K);
   Tiling& t = *tiling;
@@ -263,10 +263,10 @@ bool tiling_for(const fops_conv& c, Tiling* tiling) {
   const int64_t part = ceil_div(c.M, t.parts);
   t.two = part > tile_filters(K), t.split = static_cast<int>(t.two ? ceil_div(part, 2) : part);
   t.per_row = static_cast<int>(OW / shifted_filters::shifts(K));
-  t.runs = static_cast<int>(std::max<int64_t>(2, ceil_div(t.per_row, shifted_filters::run(K))));  // 2: for divide
+  t.runs = static_cast<int>(std::max<int64_t>(2, ceil_div(t.per_row, shifted_filters::run(K))));  // at least 2, for divide
   t.inverse_runs = inverse_of(static_cast<uint32_t>(t.runs));
   const int64_t maximum = std::max<int64_t>(3 * K, kBandColumns / t.per_row);
-  const size_t room = 228 * 1024 * groups(K) / kBlockGroups - 1024 - 256;  // 1 KB is each block's own, 256 bytes static
+  const size_t room = 228 * 1024 * groups(K) / kBlockGroups - 1024 - 256;  // 1 KB is reserved per block, 256 bytes are static
   for (int64_t bands = std::max<int64_t>(1, (OH + maximum / 2) / maximum); bands <= OH; ++bands) {
     const int64_t rows = ceil_div(OH, bands);
     t.rows = static_cast<int>(std::min(OH, rows + rows % 2));  // even: pixels of a band begin where TMA can
@@ -299,7 +299,7 @@ fops_status run(const fops_conv& c, Tiling t, const void* x, const float* k, flo
     unsigned grid = 0;
     constexpr int kThreads = 128 * groups(K);
     FOPS_TRY(resident_grid(kernel, kThreads, shared, INT_MAX, &grid));
-    // A small batch is cut further: into pieces of bands, each of which stages all of its band.
+    // A small batch is cut further, into pieces of bands. The block of each piece stages its whole band.
     const int64_t bands = d.B * t.bands, room = grid / (bands * t.parts);
     const int64_t turns = ceil_div(t.rows * t.per_row, kColumns * (t.two ? 1 : groups(K)));
     t.turns = static_cast<int>(ceil_div(turns, std::max<int64_t>(1, std::min(turns, room))));
@@ -318,8 +318,8 @@ bool usable() { return has_code_here(tensor_core_shifted_filters<5, 48, false, f
 
 }  // namespace
 
-// Outputs go straight to global memory, so planes are whole 32-byte sectors; for others pixel_columns.cu is faster. Of
-// few filters and outputs most of a turn is empty.
+// Outputs go straight to global memory, so planes are whole 32-byte sectors; for others pixel_columns.cu is faster.
+// With few filters and outputs, most of a turn is empty.
 bool takes_shifted_filters(const fops_conv& c) {
   Tiling t = {};
   return takes_any(c) && c.C == 1 && (c.K == 5 || c.K == 7) && c.M > 8 && c.M <= 512 &&
@@ -336,7 +336,7 @@ fops_status run_any(const fops_conv& c, const void* x, const float* k, float* y,
   Tiling t = {};
   if (!tiling_for(c, &t)) return fail(FOPS_UNSUPPORTED, "tensor-core: this shape does not fit into shared memory");
   if (c.K == 7) return run<7, 48, kHalf>(c, t, x, k, y, stream);
-  // The length of a turn that computes less past a band's last column.
+  // The turn length that computes less past a band's last column.
   const int64_t columns = t.rows * t.per_row, a = t.two ? 64 : 128, b = a / 4 * 3;
   return ceil_div(columns, a) * a <= ceil_div(columns, b) * b ? run<5, 64, kHalf>(c, t, x, k, y, stream)
                                                               : run<5, 48, kHalf>(c, t, x, k, y, stream);

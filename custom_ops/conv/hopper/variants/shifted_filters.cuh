@@ -11,27 +11,27 @@
 namespace fops {
 namespace shifted_filters {
 
-// Neighbouring outputs of a row that 8 pixels serve: a column of the product stands for so many.
+// Number of neighbouring outputs of a row that 8 pixels serve: a column of the product stands for that many.
 __host__ __device__ constexpr int shifts(int K) { return 9 - K; }
-// Filters of a wgmma's 64 rows: a filter has a row for each shift.
+// Filters per 64 rows of a wgmma: a filter has one row per shift.
 __host__ __device__ constexpr int tile_filters(int K) { return 64 / shifts(K); }
-// Steps of a chain: K units of 8 pixels, two a step.
+// Steps per chain: K units of 8 pixels, two per step.
 __host__ __device__ constexpr int steps(int K) { return (K + 1) / 2; }
-// Units that a thread makes together: they overlap, and what they share is rounded once.
+// Units that a thread makes together: they overlap, and shared pixels are rounded once.
 __host__ __device__ constexpr int run(int K) { return K == 7 ? 4 : 2; }
 
 constexpr int kAhead = 2;  // bands of pixels that wait in shared memory
 
-// A block is of one part of the filters. Its tasks are pieces of bands.
+// A block computes one part of the filters. Its tasks are pieces of bands.
 struct Tiling {
-  int filters, parts;  // of y; parts of d.M of them each
+  int filters, parts;  // filters of y; parts of d.M filters each
   bool two;            // a part has a tile per warpgroup, `split` filters the first; else warpgroups share its columns
   int split;
   int rows, bands;     // output rows per band, bands per image
   int per_row;         // columns per row
   int front;           // 16-byte words in front of the pixels that wait: two bands' units, or at first the weights
   int raw;             // pixels of a band, rounded up
-  int runs;            // of a row: see run()
+  int runs;            // runs per row: see run()
   int slices, turns;   // pieces of a band, and turns of a piece
   unsigned tasks;      // bands of all images, times pieces
   bool vector_in, vector_out;
@@ -40,16 +40,16 @@ struct Tiling {
   __host__ __device__ int units(int K) const { return (rows + K - 1) * per_row; }
 };
 
-// Brings `count` pixels to where they wait, by all of the block's threads.
+// Copies `count` pixels to where they wait, with all threads of the block.
 template <int kThreads, typename X>
 __device__ void fetch(const X* source, int count, X* waiting) {
 #pragma unroll 4
   for (int i = threadIdx.x; i < count; i += kThreads) waiting[i] = source[i];
 }
 
-// Makes units of `count` waiting pixels (even, as rows are): 8 neighbouring ones from every shifts(K)-th on, scaled and
-// rounded to half, and with kResidue what the rounding left. Past the last pixel lie zeros. Returns whether all that
-// this thread saw were exact in half.
+// Makes units from `count` waiting pixels (even, as rows are). A unit is 8 neighbouring pixels from every shifts(K)-th
+// on, scaled and rounded to half, and with kResidue also the rounding residue. Past the last pixel are zeros. Returns
+// whether all pixels that this thread saw are exact in half.
 template <int K, bool kResidue, int kThreads, typename X>
 __device__ bool stage(const Tiling& tiling, int W, const X* waiting, int count, float scale, uint4* hi, uint4* lo,
                       int thread = threadIdx.x) {
@@ -89,7 +89,8 @@ __device__ bool stage(const Tiling& tiling, int W, const X* waiting, int count, 
   return exact;
 }
 
-// Which filter and outputs of a column a lane's row g of the product is; row g + 8 is one output further on.
+// Which filter, and which output of a column, a lane's row g of the product belongs to; row g + 8 is one output further
+// on.
 template <int K>
 struct Row {
   int filter, shift;
@@ -97,7 +98,8 @@ struct Row {
       : filter(shifts(K) == 4 ? warp * 4 + g / 2 : warp * 8 + g), shift(shifts(K) == 4 ? g % 2 * 2 : 0) {}
 };
 
-// This lane's operands. `k`: of the tile's first filter, in shared memory; `filters`: how many it has.
+// This lane's operands. `k`: the weights from the tile's first filter on, in shared memory; `filters`: how many filters
+// the tile has.
 template <int K>
 __device__ void load_weights(const float* k, int filters, float scale, uint32_t (&hi)[steps(K)][4],
                              uint32_t (&lo)[steps(K)][4]) {
@@ -118,26 +120,26 @@ __device__ void load_weights(const float* k, int filters, float scale, uint32_t 
 
 // Operands of the last step's low weights for inexact pixels where K = 5. The step has one row of weights, so a unit is
 // free: here it has the first row's low weights, for low pixels. So one row in five of the products of two low halves
-// is made. Without it, 25 equal terms chosen to lose most were 1.03 times the bound from their sum.
+// is computed. Without it, the sum of 25 equal terms chosen to lose most was off by 1.03 times the bound.
 template <int K>
 struct LastStep {
   uint32_t weights[4];
   __device__ explicit LastStep(const uint32_t (&w_lo)[steps(K)][4]) {
 #pragma unroll
-    for (int i = 0; i < 2; ++i) {  // of the size that a product of two enlarged halves has to have
+    for (int i = 0; i < 2; ++i) {  // at the scale of a product of two enlarged halves
       weights[i] = w_lo[steps(K) - 1][i];
       const uint32_t row = w_lo[0][i];
       weights[2 + i] = bits(__hmul2(reinterpret_cast<const __half2&>(row), __float2half2_rn(1.0f / kLowScale)));
     }
   }
-  // How far the first row's low pixels are from the last row's high ones, for a descriptor; `low`: from high to low
-  // ones.
+  // Distance from the last row's high pixels to the first row's low ones, for a descriptor; `low`: the distance from
+  // high to low ones.
   __device__ static uint32_t distance(int low, int per_row) { return (low - (K - 1) * per_row) << 16; }
 };
 
 }  // namespace shifted_filters
 
-// shifted_filters_pipelined.cu: many images, if it takes them (*taken), with the same results.
+// Runs shifted_filters_pipelined.cu for many images, if it takes them (*taken), with the same results.
 fops_status run_shifted_filters_pipelined(const fops_conv&, const shifted_filters::Tiling&, const void* x,
                                           const float* k, float* y, cudaStream_t, bool* taken);
 

@@ -3,9 +3,9 @@
 //   TMA warp: pixels   ->   3 producer warps: units   ->   16 consumer warps: wgmma   ->   TMA: outputs
 //   of 8 images             of 2 images                    a tile per warpgroup            a copy per filter and chunk
 //
-// Writing y limits such a layer: fa2017's is 37 times as large as x. So each warp's outputs are copied by TMA while it
+// Writing y limits such a layer: fa2017's is 37 times as large as x. So TMA copies each warp's outputs while the warp
 // computes the next ones, and x is read in phases (gpu/phases.cuh).
-// Costs: a block takes a whole SM, and time to begin: smaller batches run shifted_filters.cu, which gives the same
+// Costs: a block takes a whole SM, and time to start. Smaller batches run shifted_filters.cu, which gives the same
 // bits.
 #include "conv/hopper/fallback.cuh"
 #include "conv/hopper/pipeline.cuh"
@@ -17,37 +17,37 @@
 namespace fops {
 namespace {
 
-// The lane map. It is that of shifted_filters.cu: lane 4g + t has two neighbouring outputs, from g % 2 * 2 on, of
-// filter g / 2 of its warp's four, and of columns 8j + 2t and 8j + 2t + 1.
+// The lane map is that of shifted_filters.cu: lane 4g + t has two neighbouring outputs, from g % 2 * 2 on, of filter g
+// / 2 of its warp's four, and of columns 8j + 2t and 8j + 2t + 1.
 
 constexpr int K = 5, kTaps = K * K, kSteps = shifted_filters::steps(K), kShift = shifted_filters::shifts(K);
-constexpr int kColumns = 48;                     // of a turn
-constexpr int kParts = 2, kGroups = 2 * kParts;  // of a block: parts of the filters, and warpgroups, a tile each
+constexpr int kColumns = 48;                     // columns per turn
+constexpr int kParts = 2, kGroups = 2 * kParts;  // parts of the filters per block; consumer warpgroups, one tile each
 constexpr int kConsumerThreads = 128 * kGroups, kProducerThreads = 96, kTmaThread = kConsumerThreads + kProducerThreads,
               kThreads = kTmaThread + 32;
-constexpr int kConsumerRegisters = 104, kProducerRegisters = 64;  // registers per thread: an SM's, distributed
-constexpr int kImages = 2;                                        // whose units are in shared memory
-constexpr int kMaxAhead = 8;                                      // images whose pixels are in flight, or wait
+constexpr int kConsumerRegisters = 104, kProducerRegisters = 64;  // registers per thread: together all of an SM's
+constexpr int kImages = 2;                                        // images whose units are in shared memory
+constexpr int kMaxAhead = 8;                                      // images whose pixels are in flight or waiting
 constexpr unsigned kNone = ~0u;
 
-// `cut`: as shifted_filters.cu cuts it, in bands as high as an image and two tiles per part.
+// `cut`: the tiling of shifted_filters.cu, with bands as high as an image and two tiles per part.
 struct Tiling {
   shifted_filters::Tiling cut;
-  int turns;          // of a chunk
-  int slots, stride;  // of a warp: chunks of outputs on their way; floats of one from a filter to the next
-  int ahead;          // images: see kMostAhead
+  int turns;          // turns per chunk
+  int slots, stride;  // per warp: chunks of outputs in flight; floats from a filter to the next
+  int ahead;          // images whose pixels are in flight or waiting: see kMaxAhead
 };
 
 // An image's units, ready to be multiplied.
 struct Work {
-  unsigned image;  // kNone: there is no more
+  unsigned image;  // kNone: there are no more
   bool exact;      // whether all pixels are exact in half
-  float rescale;   // undoes the image's scale, where it has one of its own; 0: no scale fits it
+  float rescale;   // undoes the image's scale, if it has one; 0: no scale fits it
 };
 
 struct Shared {
-  uint64_t arrived[kMaxAhead], drained[kMaxAhead];  // pixels are there; their room is free
-  uint64_t full[kImages], empty[kImages];           // units are there; their room is free
+  uint64_t arrived[kMaxAhead], drained[kMaxAhead];  // pixels have arrived; their space is free
+  uint64_t full[kImages], empty[kImages];           // units are ready; their space is free
   unsigned images[kMaxAhead];
   Work work[kImages];
   unsigned scratch;
@@ -58,7 +58,7 @@ struct Producers {
   __device__ void sync() const { named_barrier(kPipelinedProducers, kProducerThreads); }
 };
 
-// One thread: takes the block's next image, and has its pixels loaded. SMs differ by a tenth in how fast
+// One thread: takes the block's next image and starts the load of its pixels. SMs differ by a tenth in how fast
 // they write, and y is written best from its beginning to its end.
 template <typename X>
 __device__ void load_pixels(const Dims& d, const Tiling& tiling, const Phases& phases, Shared& shared, const X* x,
@@ -78,7 +78,7 @@ __device__ void load_pixels(const Dims& d, const Tiling& tiling, const Phases& p
   }
 }
 
-// Three warps: pixels become units, [image in turn][high, low][unit].
+// Three warps: turn pixels into units, [image in turn][high, low][unit].
 template <typename X>
 __device__ void stage_images(const Dims& d, const Tiling& tiling, Shared& shared, const X* waiting, uint4* units) {
   const Producers team;
@@ -133,7 +133,8 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
     barrier_init_end();
   }
 
-  // Filters, counted from the block's first one: of the block, of this warpgroup's part, its tile, and this warp.
+  // Filters of the block, of this warpgroup's part, of its tile, and of this warp, counted from the block's first
+  // filter.
   const int warp = __shfl_sync(0xffffffffu, threadIdx.x / 32, 0), group = warp / 4 % kGroups;
   const int pair = static_cast<int>(blockIdx.x % (cut.parts / kParts)), m0 = pair * kParts * d.M;
   const int of_block = min(kParts * d.M, cut.filters - m0), m_part = group / 2 * d.M;
@@ -142,7 +143,8 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
   const int m_warp = m_tile + warp % 4 * 4, of_warp = min(4, of_tile - warp % 4 * 4);
   k += m0 * kTaps;
 
-  // One scale for all weights of a part. They are read several times: the first time they go to where outputs will lie.
+  // One scale for all weights of a part. They are read several times: the first time they are copied to where outputs
+  // will be.
   float filter_scale = 1.0f;
   bool finite = true;
   for (int p = 0; p < kParts; ++p) {
@@ -172,7 +174,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
   setmaxnreg_inc<kConsumerRegisters>();
   uint32_t w_hi[kSteps][4], w_lo[kSteps][4];
   shifted_filters::load_weights<K>(outgoing + m_tile * kTaps, of_tile, filter_scale, w_hi, w_lo);
-  named_barrier(kPipelinedConsumers, kConsumerThreads);  // outputs may lie there
+  named_barrier(kPipelinedConsumers, kConsumerThreads);  // the outputs' space may be written
   const float unscale = 1.0f / kImageScale / filter_scale;
   const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4, columns = d.OH * cut.per_row;
   const bool mine = g / 2 < of_warp;
@@ -180,7 +182,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
   const bool odd = g / 2 % 2;
   const int second = odd ? -4 * kShift : 4 * kShift;
   const int lane_at = g / 2 * tiling.stride + (2 * t + odd) * kShift + g % 2 * 2;
-  // [filter of the block][slot][output of a chunk], but that a warp's filters have their slots in common.
+  // [filter of the block][slot][output of a chunk], except that a warp's filters share their slots.
   float* const slots = outgoing + m_warp * tiling.slots * tiling.stride;
   int slot = 0;
   float high[kColumns / 2], low[kColumns / 2];
@@ -193,7 +195,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
       fallback_image_band(x + 1LL * work.image * (d.H * d.W), k + m_part * kTaps, out + m_part * plane, 1, d.H, d.W,
                           of_part, K, 0, d.OH, threadIdx.x % 256, 256);
     } else {
-      // The lower half of a descriptor. Its units are 16 bytes: a unit further on is 1 more.
+      // The lower half of a descriptor. Its units are 16 bytes: the next unit is 1 more.
       const uint32_t corner = core_descriptor(shared_address(units + at.stage * 2 * unit_count), 0, 128);
       for (int first = 0; first < columns; first += tiling.turns * kColumns) {
         const int some = min(tiling.turns * kColumns, columns - first);

@@ -22,12 +22,12 @@
 namespace fops {
 namespace {
 
-// Pixel_words.cuh, warpgroup_images_producer.cuh: staging; warpgroup_images_operands.cuh: the operands.
+// Staging is in pixel_words.cuh and warpgroup_images_producer.cuh, the operands in warpgroup_images_operands.cuh.
 using namespace pixel_words;
 
-constexpr int kBlock = 2 * kTeams * kThreads;                     // first the consumer warpgroups
-constexpr int kConsumerRegisters = 184, kProducerRegisters = 72;  // registers per thread: an SM's, distributed
-constexpr int kManyImages = 32;                                   // of a block: from there on they come from a counter
+constexpr int kBlock = 2 * kTeams * kThreads;                     // consumer warpgroups come first
+constexpr int kConsumerRegisters = 184, kProducerRegisters = 72;  // registers per thread: together all of an SM's
+constexpr int kManyImages = 32;                                   // minimum images per block for a counter
 
 // The lane map. Lane 4g + t of warp w, g = 0..7, t = 0..3, holds
 //
@@ -41,24 +41,24 @@ constexpr int kManyImages = 32;                                   // of a block:
 //   place                0  1  2  3  4  5  6  7  8
 //   filters' row         0  4  3  2  1  0  4  3  2
 //   input row r % 5 = 0  [-----------]                      the window begins at place (5 - r) % 5: sum s then meets
-//                   = 1              [-----------]          the filters' row that it wants
+//                   = 1              [-----------]          the filters' row that it needs
 //                   = 2           [-----------]
 
-// The 64 rows of a wgmma are 64 walks down an image, a pixel a step: its columns, and below them the same columns of
+// The 64 rows of a wgmma are 64 walks down an image, one pixel per step: the image's columns, then the same columns of
 // the next band of rows.
 struct Walk {
   int column, start;  // the output pixel where it begins; the last band ends with the image, and overlaps
-  bool real;          // false: one of the 64 too many. Its pixels are zeros, which take less power to multiply
+  bool real;          // false for surplus walks, whose pixels are zeros: these take less power to multiply
 };
 struct Tiling {
   int rows;    // output rows of a band
-  int bands;   // that a block makes of an image: all, or those of the piece with its blockIdx.y
+  int bands;   // bands of an image that a block computes: all, or those of piece blockIdx.y
   int stride;  // floats between two filters' outputs in shared memory: 4 beyond a multiple of 8, for the banks
   int plane;   // words of a staged plane, kPad included
   int slots;   // staged images of a team
   bool vector_in, vector_out;
 
-  // Whether the room of an image's outputs is enough for fallback_rows.
+  // Whether the space of an image's outputs is enough for fallback_rows.
   __device__ bool has_room() const { return kFilters * stride * sizeof(float) >= sizeof(FallbackScratch); }
   __device__ Walk walk(int n, const Dims& d) const {
     const int band = n / d.OW, want = band < bands ? (blockIdx.y * bands + band) * rows : d.OH;
@@ -66,19 +66,20 @@ struct Tiling {
   }
 };
 
-// The outputs in rows [first_row, end_row) of an image that depend on an unsplittable value, by the float32 fallback.
-// The others have been stored or are in flight. By a warpgroup.
+// Recomputes the outputs in rows [first_row, end_row) of an image that depend on an unsplittable value, by the float32
+// fallback. The others have been stored or are in flight. Called by a warpgroup.
 template <typename Y>
 __device__ __noinline__ void fallback_rows(const Dims& d, const ImageScale& by, const float* source,
                                         const float* k, const Y& out, int first_row, int end_row, int group,
                                         FallbackScratch& room) {
   const int thread = threadIdx.x % kThreads;
-  bulk_wait_written();  // by the threads that have begun copies
+  bulk_wait_written();  // for the threads that started copies
   warpgroup_sync(group);
   if (thread == 0) room.found.count = 0;
   warpgroup_sync(group);
   find_unsplittable(d, source, by, first_row * d.W, (end_row - first_row + K - 1) * d.W, &room.found, thread, kThreads);
-  // All lanes have these alike. The shuffles show it to the compiler; else it waits behind each wgmma of the kernel.
+  // These are the same in all lanes. The shuffles show that to the compiler; otherwise it waits after each wgmma of the
+  // kernel.
   const int first = __shfl_sync(0xffffffffu, first_row * d.OW, 0), end = __shfl_sync(0xffffffffu, end_row * d.OW, 0);
 #pragma unroll 1
   for (int base = first; base < end; base += kThreads) {
@@ -147,11 +148,11 @@ __global__ void __launch_bounds__(bound_with_wgmma(kBlock), 1)
   const int rank = threadIdx.x % kThreads, lane = threadIdx.x % 32, warp = rank / 32, g = lane / 4, t = lane % 4;
   const long long image_floats = static_cast<long long>(d.C) * pixels;
   const uint32_t w = static_cast<uint32_t>(core_descriptor(shared_address(dynamic), 4 * kCore, 0));
-  const int first_row = blockIdx.y * tiling.bands * tiling.rows;  // and the one behind the last: of the piece
+  const int first_row = blockIdx.y * tiling.bands * tiling.rows;  // first row of the piece, and end
   const int end_row = min(first_row + tiling.bands * tiling.rows, d.OH);
   const Walk a = tiling.walk(warp * 16 + g, d), b = tiling.walk(warp * 16 + g + 8, d);
-  // Where a walk's words begin, and how many words further on those of its next row do. The zeros at a plane's end are
-  // for walks too many.
+  // Where a walk's words begin, and the distance in words to those of its next row. The zeros at a plane's end are for
+  // surplus walks.
   const auto corner = [&](const Walk& it) { return t + kWords * (it.real ? it.start * d.W + it.column : pixels); };
   const int corner_a = corner(a), corner_b = corner(b);
   const int row_a = a.real ? d.W * kWords : 0, row_b = b.real ? d.W * kWords : 0;
@@ -163,7 +164,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(kBlock), 1)
   for (;; state.next(slots.count)) {
     barrier_wait(&own.full[state.stage], state.phase);
     Staged staged = own.staged[state.stage];
-    staged.path = static_cast<Path>(__shfl_sync(0xffffffffu, static_cast<int>(staged.path), 0));  // of a warp
+    staged.path = static_cast<Path>(__shfl_sync(0xffffffffu, static_cast<int>(staged.path), 0));  // uniform in a warp
     if (staged.path == Path::end) break;
     const float* source = x + staged.image * image_floats;
     const Y out = image_of(y, staged.image, d.M, plane);
@@ -174,9 +175,9 @@ __global__ void __launch_bounds__(bound_with_wgmma(kBlock), 1)
     }
     const uint32_t* hi = slots.high(state.stage);
 
-    // Sum o % 5 is that of output row o of the walk; at input row r it meets the filters' row r - o. The tensor cores
-    // cut off what a sum has no room for, so behind two rows, and behind two more, `total` takes it over: one chain of
-    // all five rows lost 1.5 times what the bound allows. `small` holds the products that have one low half.
+    // Sum o % 5 belongs to output row o of the walk; at input row r the filters' row r - o is added to it. The tensor
+    // cores truncate sums, so after two rows, and after two more, `total` takes the sum over: one chain of all five
+    // rows lost 1.5 times what the bound allows. `small` holds the products that have one low half.
     float sum[K][8] = {}, small[K][8] = {}, total[K][8] = {}, done[8] = {};
     Operands<kSteps> now;
     const uint32_t *from_a = hi + corner_a, *from_b = hi + corner_b;
@@ -189,15 +190,16 @@ __global__ void __launch_bounds__(bound_with_wgmma(kBlock), 1)
       store_shared_if(real, to, done[e]), store_shared_if(real, to + one, done[e + 1]);
       store_shared_if(real, to + 8 * one, done[e + 4]), store_shared_if(real, to + 9 * one, done[e + 5]);
     };
-    // Output row `row` - 1; before the first one is there, zeros in its place. Where bands overlap, two walks store the
-    // same values.
+    // Stores output row `row` - 1, or zeros in its place before the first one is complete. Where bands overlap, two
+    // walks store the same values.
     const auto store_done = [&] {
       store(a.real, to_a, 0), store(b.real, to_b, 2);
       const uint32_t by = row > 0 ? 4 * d.OW : 0;
       to_a += by, to_b += by;
     };
-    // Input row r, of which r % 5 is known: multiplies, and meanwhile stores what the row before completed and loads
-    // the next row's operands, the first step's while the second is multiplied. Returns whether there is more.
+    // Input row r, with r % 5 known at compile time. Multiplies, and meanwhile stores the output row that the previous
+    // input row completed. Loads the next row's operands, those of the first step while the second is multiplied.
+    // Returns whether there are more rows.
     const auto step = [&](auto count, auto phase) {
       constexpr int kCount = decltype(count)::value, kPhase = decltype(phase)::value, kDone = (kPhase + 1) % K;
       wgmma_fence();
@@ -232,8 +234,8 @@ __global__ void __launch_bounds__(bound_with_wgmma(kBlock), 1)
       return more;
     };
 #define FOPS_STEP(count, phase) step(std::integral_constant<int, count>(), std::integral_constant<int, phase>())
-    FOPS_STEP(1, 0), FOPS_STEP(2, 1), FOPS_STEP(3, 2), FOPS_STEP(4, 3);  // the first sums have begun, the last not
-    bulk_wait_read();  // the image before this one has left `outgoing`; the barrier tells the others
+    FOPS_STEP(1, 0), FOPS_STEP(2, 1), FOPS_STEP(3, 2), FOPS_STEP(4, 3);  // the first sums have begun, not the last
+    bulk_wait_read();  // the previous image has left `outgoing`; the barrier tells the other threads
     warpgroup_sync(group);
     while (FOPS_STEP(5, 4) && FOPS_STEP(5, 0) && FOPS_STEP(5, 1) && FOPS_STEP(5, 2) && FOPS_STEP(5, 3)) {
     }
@@ -246,8 +248,8 @@ __global__ void __launch_bounds__(bound_with_wgmma(kBlock), 1)
     if constexpr (kHalves) {
       store_halves(d, outgoing, tiling.stride, out);
     } else if (tiling.vector_out) {
-      // TMA writes whole lines while the group splits and multiplies its next image. One copy, where filters
-      // lie as closely in shared memory as in y; else one a filter.
+      // TMA writes whole lines while the group splits and multiplies its next image. It takes one copy where filters
+      // are as close in shared memory as in y, else one per filter.
       const int copies = tiling.stride == plane ? 1 : d.M;
       if (rank < copies) {
         bulk_store(out + rank * plane, outgoing + rank * tiling.stride, d.M / copies * plane * 4);
@@ -290,14 +292,14 @@ fops_status run(const fops_conv& c, const float* x, const float* k, const Y& y, 
   FOPS_CUDA(cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, device));
   unsigned pieces = 1;
   if constexpr (std::is_same_v<Y, float*>) {
-    // With few images each is computed by as many blocks as there are SMs for; each block stages all of it.
+    // With few images, each is computed by as many blocks as there are SMs for, and each block stages the whole image.
     tiling.rows = static_cast<int>(ceil_div(d.OH, tiling.bands * std::max<int64_t>(1, sms / d.B)));
     pieces = static_cast<unsigned>(ceil_div(d.OH, tiling.bands * tiling.rows));
     tiling.vector_out = pieces == 1 && d.OH * d.OW % 4 == 0 && reinterpret_cast<uintptr_t>(y) % 16 == 0;
   }
   FOPS_CUDA(cudaDeviceGetAttribute(&maximum, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
   const int fixed = 4 * 2 * weight_words(steps(kWords)) + 4 * kTeams * kFilters * tiling.stride;
-  const int slot = 4 * kTeams * 2 * tiling.plane;  // one of each team
+  const int slot = 4 * kTeams * 2 * tiling.plane;  // bytes of one slot per team
   const int fit = (maximum - static_cast<int>(compiled.sharedSizeBytes) - fixed) / slot;
   tiling.slots = std::max(1, std::min(fit, kMaxSlots));
   const size_t shared = fixed + tiling.slots * slot;

@@ -10,8 +10,9 @@
 namespace fops {
 namespace pixel_words {
 
-// kOnce times four outputs of a thread, from place `first` on: all loads before the stores. A place behind `last`
-// counts as `last`, and is stored again with the same values: a branch for each four would let no two of them overlap.
+// Stores kOnce times four outputs of a thread, from place `first` on: all loads before the stores. A place past `last`
+// counts as `last` and is stored again with the same values, because a branch per four outputs would keep them from
+// overlapping.
 template <int kOnce>
 __device__ __forceinline__ void some_fours(const float* outgoing, const HalvesOut& out, float minimum, int first,
                                            int last) {
@@ -25,7 +26,7 @@ __device__ __forceinline__ void some_fours(const float* outgoing, const HalvesOu
                                                  larger_or_nan(v[n].z, minimum), larger_or_nan(v[n].w, minimum)});
 }
 
-// Outputs by fours: `count` of them, a multiple of four.
+// Stores `count` outputs, a multiple of four, four at a time.
 __device__ __forceinline__ void store_fours(const float* outgoing, int count, const HalvesOut& out, int rank) {
   constexpr int kStep = 4 * kThreads, kOnce = 4, kRest = 2;
   const float minimum = out.relu ? 0.0f : -INFINITY;
@@ -37,7 +38,7 @@ __device__ __forceinline__ void store_fours(const float* outgoing, int count, co
   for (; base < count; base += kRest * kStep) some_fours<kRest>(outgoing, out, minimum, base + 4 * rank, count - 4);
 }
 
-// By a consumer warpgroup, at an image's end: among the sums' instructions there are no registers for it, and
+// Called by a consumer warpgroup at an image's end: there are no registers for it while sums are computed, and
 // the producer warpgroup has no time. `stride`: floats between two filters' outputs, which have been scaled by
 // out.scale.
 __device__ __forceinline__ void store_halves(const Dims& d, const float* outgoing, int stride, HalvesOut out) {

@@ -7,17 +7,17 @@
 namespace fops {
 namespace pixel_words {
 
-constexpr int kWarps = 4, kThreads = 32 * kWarps;  // of a warpgroup, which computes an image
+constexpr int kWarps = 4, kThreads = 32 * kWarps;  // warps and threads of a warpgroup, which computes an image
 constexpr int kWalks = 64;
 
 // The circular buffer of weights: the filters' rows 0, 4, 3, 2, 1, 0, 4, 3, 2, so that five neighbours from place (5 -
-// r) % 5 on are what the sums want at input row r. Each as wgmma reads it: "core matrices" of 8 filters by 4 words, 128
-// bytes, first along the filters' words, then along filters. High halves, then low ones.
+// r) % 5 on are what the sums need at input row r. Each row has the layout that wgmma reads: "core matrices" of 8
+// filters by 4 words, 128 bytes, first along the filters' words, then along filters. High halves, then low ones.
 constexpr int kPlaces = 2 * K - 1, kCore = 32;  // words of a core matrix
 __host__ __device__ constexpr int place_words(int kSteps) { return kFilters / 8 * 2 * kSteps * kCore; }
 __host__ __device__ constexpr int weight_words(int kSteps) { return kPlaces * place_words(kSteps); }
 
-// The largest `value` of a warpgroup. `tops` is a shared word a warp.
+// The largest `value` of a warpgroup. `tops` has one shared word per warp.
 __device__ inline unsigned group_max(unsigned value, int group, unsigned* tops) {
   value = warp_max(value);
   if (threadIdx.x % 32 == 0) tops[threadIdx.x % kThreads / 32] = value;

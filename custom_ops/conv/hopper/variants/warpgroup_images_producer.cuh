@@ -8,31 +8,32 @@
 namespace fops {
 namespace pixel_words {
 
-constexpr int kTeams = 2, kMaxSlots = 2;  // of a block; of a team: staged images, as many as shared memory holds
+constexpr int kTeams = 2, kMaxSlots = 2;  // teams per block; staged images per team, as many as shared memory holds
 
-// How an image's outputs are made. halves: by the tensor cores. mixed: so, but those that an unsplittable value
-// is part of again, by the float32 fallback. fallback: all of them by the float32 fallback. end: there is no more
+// How an image's outputs are computed. halves: on the tensor cores. mixed: also, but those that use an unsplittable
+// value
+// are then recomputed by the float32 fallback. fallback: all of them by the float32 fallback. end: there is no next
 // image.
 enum class Path : int { halves, mixed, fallback, end };
-// What the multiplying warpgroup has to know of the image in a slot.
+// What the consumer warpgroup needs to know about the image in a slot.
 struct Staged {
   unsigned image;
-  float scale, unscale;  // its pixels', and what undoes that and the weights' scale
+  float scale, unscale;  // the pixels' scale; factor that undoes it and the weights' scale
   Path path;
 };
 
 struct Shared {
-  unsigned scratch;  // of weight_scale
+  unsigned scratch;  // for weight_scale
   struct Team {
     uint64_t full[kMaxSlots], empty[kMaxSlots];  // barriers: a slot's image has been staged; it is no longer needed
     Staged staged[kMaxSlots];
-    unsigned next, tops[2][kWarps];  // the slot of scheduler.cuh; two of group_max, in use one after the other
+    unsigned next, tops[2][kWarps];  // the slot of scheduler.cuh; two buffers for group_max, used in turn
   } teams[kTeams];
 };
 
 struct Slots {
   uint32_t* words;
-  int count, plane;  // words of a plane, kPad included: a slot is one of high and one of low halves
+  int count, plane;  // words of a plane, kPad included: a slot is a plane of high and one of low halves
   __device__ uint32_t* high(int slot) const { return words + slot * 2 * plane; }
 };
 
@@ -43,9 +44,9 @@ struct ByTeam {
   static __device__ bool asks() { return threadIdx.x % kThreads == 0; }
 };
 
-// Stages a team's images, and behind the last one tells the other warpgroup the end. `group`: this warpgroup's number
-// in the block. `minimum`: see min_scaled. `weights_unscale`: what undoes the weights' scale, times HalvesOut::scale; 0
-// where the weights have no scale.
+// Stages a team's images, and after the last one signals the end to the other warpgroup. `group`: this warpgroup's
+// number in the block. `minimum`: see min_scaled. `weights_unscale`: the factor that undoes the weights' scale, times
+// HalvesOut::scale; 0 if the weights have no scale.
 template <int kWords>
 __device__ __forceinline__ void stage_images(const Dims& d, int group, const Slots& slots, bool vector, bool has_room,
                                              float minimum, float weights_unscale, const float* __restrict__ x,
@@ -63,12 +64,12 @@ __device__ __forceinline__ void stage_images(const Dims& d, int group, const Slo
 #pragma unroll 1
   while (schedule.now < d.B) {
     const float* source = x + schedule.now * image_floats;
-    // The next image is in flight into L2 while this one is split.
+    // The next image is prefetched into L2 while this one is split.
     if (schedule.next < d.B && vector && own.rank == 0)
       bulk_prefetch_l2(x + schedule.next * image_floats, d.C * pixels * 4);
     barrier_wait(&team.empty[state.stage], state.phase ^ 1);
     uint32_t *hi = slots.high(state.stage), *lo = hi + slots.plane;
-    warpgroup_sync(group);  // the image before this one: its tops and `next` have been read
+    warpgroup_sync(group);  // the previous image's tops and `next` have been read
     schedule.claim(&team.next, counters);
     float scale = kImageScale;
     const Seen seen = split_own<kWords, 1>(own, source, d.C, pixels, vector, scale, hi, lo);
@@ -85,7 +86,7 @@ __device__ __forceinline__ void stage_images(const Dims& d, int group, const Slo
       if (!(weights_unscale > 0.0f) || !(largest < kLargestScaled) || (mixed && !has_room)) path = Path::fallback;
       if (path != Path::fallback) split_own<kWords, 1>(own, source, d.C, pixels, vector, scale, hi, lo);
     }
-    // With HalvesOut::scale in it, it may be no float. As a power of two it is exact down to 2^-149.
+    // Times HalvesOut::scale, the factor may not be a float; a power of two is exact down to 2^-149.
     const float unscale = weights_unscale / scale;
     if (!(unscale > 0.0f && unscale < __int_as_float(0x7f800000))) path = Path::fallback;
     publish({schedule.now, scale, unscale, path});
