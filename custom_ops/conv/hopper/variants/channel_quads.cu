@@ -1,8 +1,8 @@
-// Several input channels: both operands split, an implicit GEMM out of shared memory.
+// Several input channels: an implicit GEMM from shared memory with both operands split.
 //
 //   activation x weight = high x high + high x low + low x high        three products of halves, float32 sums
 //
-// Activations are not exact in half, so both operands are split. An image, split once, serves all filters and taps, and
+// Activations are not exact in half, so both operands are split. An image is split once for all filters and taps, and
 // one 16-byte read of it is the operand of five mma instructions (24 filters).
 // Costs: three times the products, and the padding of filters to groups of eight.
 // Gains: the tensor cores' rate; docs/notebook.md has what limits it.
@@ -38,26 +38,26 @@ using namespace channel_quads;
 //                                    rows 8-15 high of 1   low of 0    low of 2
 
 // Filters are the rows of the product, in groups of eight: first the groups' high halves, then their low halves, two
-// groups an mma tile. kGroups = 3 (24 filters): tiles (hi0, hi1), (hi2, lo0), (lo1, lo2), none of it padding. All
-// tiles meet the pixels' high halves; those with a high half in them meet the low ones too.
+// groups per mma tile. kGroups = 3 (24 filters): tiles (hi0, hi1), (hi2, lo0), (lo1, lo2), without padding. All tiles
+// are multiplied with the pixels' high halves; those that contain a high half also with the low ones.
 __host__ __device__ constexpr int tiles_with_high(int groups) { return (groups + 1) / 2; }
 
 struct Tiling {
   int rows;   // output rows per band
   int bands;  // bands per image
-  int chain;  // steps of a chain, at most
+  int chain;  // maximum steps per chain
   uint32_t inverse_OW;
 };
 
 // Steps whose sums the tensor cores add up before ordinary additions take them over. mma.sync adds 16 products in two
-// lots, each cut off toward zero: of s steps of one sign up to 2 s + 1 units of 2^-24, beside up to 4 for the product
-// of the low halves, where the bound allows 4 + sqrt(products). 125 equal products in one chain of 8 steps came to 15.7
-// of 15.2, 100 in chains of 6 to 1.1 times the bound.
+// groups, each truncated toward zero. So s steps of one sign lose up to 2 s + 1 units of 2^-24, plus up to 4 for the
+// product of the low halves. The bound allows 4 + sqrt(products). 125 equal products in one chain of 8 steps lost 15.7
+// of 15.2 units, 100 in chains of 6 lost 1.1 times the bound.
 constexpr int max_chain(int64_t products) {
   return products >= 169 ? 6 : products >= 121 ? 5 : products >= 81 ? 4 : 3;
 }
 
-// A block stays on its SM with all weights split in shared memory and walks over bands of images. Pixels
+// A block stays on its SM with all weights, split, in shared memory and processes one band after another. Pixels
 // are the columns of the product.
 // kLong: more steps than a chain may have.
 template <int kGroups, bool kHalf, bool kLong>
@@ -74,7 +74,7 @@ __global__ void __launch_bounds__(32 * max_warps(kGroups), min_blocks(kGroups))
   uint4* weights = shared;  // [step][tile][lane]
   float* outgoing = reinterpret_cast<float*>(shared + depth * kGroups * 32) + warp * 8 * kGroups * kStride;
   uint4* staged = shared + depth * kGroups * 32 + warps * 8 * kGroups * kStride / 4;  // [entry][pixel]
-  // [quad]: bytes from a pixel's corner. Two steps more than there are, which the loop loads and does not use.
+  // [quad]: bytes from a pixel's corner. Two extra steps at the end, which the loop loads but does not use.
   int* offsets = reinterpret_cast<int*>(staged + entries(d.C) * entry_stride);
 
   const float minimum = kHalf ? 0.0f : min_scaled(static_cast<float>(taps));
@@ -98,7 +98,7 @@ __global__ void __launch_bounds__(32 * max_warps(kGroups), min_blocks(kGroups))
     }
     weights[i] = make_uint4(registers[0], registers[1], registers[2], registers[3]);
   }
-  for (int i = threadIdx.x; i < (depth + 2) * 4; i += threads) {  // past the last quad: any entry, against zero weights
+  for (int i = threadIdx.x; i < (depth + 2) * 4; i += threads) {  // past the last quad: any entry, as weights are zero
     const Quad quad = quad_at(i, d.C, d.K);
     offsets[i] = i < quads(d.C, d.K) ? 16 * (quad.entry * entry_stride + quad.p * d.W + quad.q) : 0;
   }
@@ -112,7 +112,7 @@ __global__ void __launch_bounds__(32 * max_warps(kGroups), min_blocks(kGroups))
     const float* source = x + (image * d.C * d.H + h0) * d.W;
     float* out = y + image * d.M * plane + h0 * d.OW;
 
-    __syncthreads();  // the band before this one has been read
+    __syncthreads();  // the previous band has been read
     float scale = kImageScale;
     Seen seen = stage(source, d.C, staged_pixels, d.H * d.W, scale, staged, entry_stride);
     const bool high = __syncthreads_or(seen.top > __half_as_ushort(__float2half_rn(kWindowHigh)) ||
@@ -142,7 +142,7 @@ __global__ void __launch_bounds__(32 * max_warps(kGroups), min_blocks(kGroups))
     }
 
     for (int chunk = warp * kChunk; chunk < pixels; chunk += warps * kChunk) {
-      const char* corner[kColumns];  // of this lane's pixel (column g) in each tile
+      const char* corner[kColumns];  // corner of this lane's pixel (column g) in each tile
 #pragma unroll
       for (int n = 0; n < kColumns; ++n) {
         const int pixel = min(chunk + 8 * n + g, pixels - 1);
@@ -155,9 +155,9 @@ __global__ void __launch_bounds__(32 * max_warps(kGroups), min_blocks(kGroups))
       // This lane's two sums of filter g in group i, columns 2t and 2t + 1 of tile n.
       const auto outgoing_at = [&](int i, int n) { return outgoing + (i * 8 + g) * kStride + 8 * n + 2 * t; };
       float sum[kTiles][kColumns][4] = {};
-      float small[kHalf ? 1 : kHigh][kColumns][4] = {};  // of the pixels' low halves
-      // The operands of the next step are in flight while this one's are multiplied: always the pixels, and where
-      // registers allow the weights too.
+      float small[kHalf ? 1 : kHigh][kColumns][4] = {};  // products of the pixels' low halves
+      // The operands of the next step are in flight while this step's are multiplied: always the pixels and, where
+      // registers allow, the weights too.
       constexpr bool kWeightsAhead = kGroups == 3;
       uint4 in[kColumns], next[kColumns], w_next[kTiles];
       const auto load_weights = [&](int step, uint4(&to)[kTiles]) {
@@ -192,7 +192,7 @@ __global__ void __launch_bounds__(32 * max_warps(kGroups), min_blocks(kGroups))
 #pragma unroll
             for (int n = 0; n < kColumns; ++n) mma(sum[tile][n], w[tile], in[n].x, in[n].y);
         }
-        // The sums of chains that are done wait where the outputs will: registers have no room for them.
+        // Sums of finished chains are kept where the outputs will be: registers have no room for them.
         if (kLong && end < depth) {
 #pragma unroll
           for (int i = 0; i < kGroups; ++i)
@@ -207,8 +207,8 @@ __global__ void __launch_bounds__(32 * max_warps(kGroups), min_blocks(kGroups))
         }
       }
 
-      // Out through shared memory, so that a warp writes runs of 48 pixels and not of 8. Group i is rows g + 8 (i % 2)
-      // of tile i / 2; its low half is group kGroups + i, in the same lane.
+      // Outputs go through shared memory, so that a warp writes runs of 48 pixels, not of 8. Group i is rows g + 8 (i %
+      // 2) of tile i / 2; its low half is group kGroups + i, in the same lane.
 #pragma unroll
       for (int i = 0; i < kGroups; ++i) {
 #pragma unroll
@@ -255,14 +255,14 @@ __global__ void __launch_bounds__(32 * max_warps(kGroups), min_blocks(kGroups))
   }
 }
 
-constexpr size_t kEveryGpu = 98 * 1024;  // what every GPU from sm_80 on gives a block
+constexpr size_t kEveryGpu = 98 * 1024;  // shared memory per block on every GPU from sm_80 on
 
 template <int kGroups, bool kHalf, bool kLong = false>
 fops_status run(const fops_conv& c, const float* x, const float* k, float* y, cudaStream_t stream) {
   int device = 0, sm_shared = 0;
   FOPS_CUDA(cudaGetDevice(&device));
   FOPS_CUDA(cudaDeviceGetAttribute(&sm_shared, cudaDevAttrMaxSharedMemoryPerMultiprocessor, device));
-  // Two blocks on an SM, where that allows more than kEveryGpu (1.5 KB a block are taken already).
+  // Two blocks per SM, where that allows more than kEveryGpu (1.5 KB per block are already taken).
   const size_t limit = std::max<size_t>(kEveryGpu, sm_shared / 2 - 1536);
 
   const Dims d = dims(c);

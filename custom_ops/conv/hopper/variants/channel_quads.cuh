@@ -12,8 +12,8 @@
 namespace fops {
 namespace channel_quads {
 
-// By groups of eight filters: 8-pixel mma tiles a warp computes at a time, the most warps per block, and the blocks
-// that an SM's registers are to hold. Few filters need few registers, so more blocks hide one another's staging.
+// Per number of groups of eight filters: 8-pixel mma tiles that a warp computes at a time, maximum warps per block, and
+// blocks that an SM's registers must hold. Few filters need few registers, so more blocks hide one another's staging.
 __host__ __device__ constexpr int columns(int) { return 4; }
 __host__ __device__ constexpr int max_warps(int groups) { return groups <= 2 ? 4 : 6; }
 __host__ __device__ constexpr int min_blocks(int groups) { return groups <= 2 ? 4 : 2; }
@@ -34,7 +34,7 @@ __host__ __device__ constexpr int quads(int C, int K) {
 }
 __host__ __device__ constexpr int steps(int C, int K) { return (quads(C, K) + 3) / 4; }
 
-// What a quad is: its entry, the tap whose pixel holds that entry, and whether it is one of a rest.
+// A quad: its entry, the tap whose pixel holds that entry, and whether it belongs to the channels left over.
 struct Quad {
   int p, q, entry;
   bool rest;
@@ -47,8 +47,8 @@ __device__ inline Quad quad_at(int i, int C, int K) {
   return {rest / per_row, rest % per_row * 2, full, true};
 }
 
-// What was seen of the values: the largest magnitude rounded, two halves of bits (infinities and NaN above all), and
-// the smallest but zero.
+// Properties of the values: the largest magnitude, rounded, as the bits of two halves (infinities and NaN are above all
+// others), and the smallest nonzero one.
 struct Seen {
   unsigned top = 0;
   uint32_t smallest = ~0u;
@@ -64,7 +64,7 @@ __device__ inline uint4 split4(float a, float b, float c, float d, float scale, 
 }
 
 // Stages kEntries entries of every pixel, from channel `first` on: kEntries * kPixels * 4 loads in flight together.
-// Whatever lies past the last channel or pixel is the last one again, so that no branch comes between the loads.
+// Past the last channel or pixel it reads the last one again, so that there is no branch between the loads.
 template <int kEntries, int kPixels>
 __device__ void stage_full(const float* source, int first, int C, int pixels, int image_pixels, float scale,
                            uint4* staged, int entry_stride, Seen* seen) {
@@ -92,7 +92,8 @@ __device__ void stage_full(const float* source, int first, int C, int pixels, in
   }
 }
 
-// Stages `pixels` pixels of every channel. Returns what this thread saw, the largest magnitude as the bits of a half.
+// Stages `pixels` pixels of every channel. Returns the properties that this thread saw, the largest magnitude as the
+// bits of a half.
 __device__ Seen stage(const float* source, int C, int pixels, int image_pixels, float scale, uint4* staged,
                           int entry_stride) {
   const int full = full_entries(C), last = C - 1, threads = blockDim.x;
@@ -106,7 +107,7 @@ __device__ Seen stage(const float* source, int C, int pixels, int image_pixels, 
                      &seen);
   if (has_rest(C)) {
     const float* a = source + 4 * full * image_pixels;
-    const float* b = source + last * image_pixels;  // the same channel where only one is left
+    const float* b = source + last * image_pixels;  // the same channel if only one is left
     const float two = C % 4 == 2 ? 1.0f : 0.0f;
 #pragma unroll 1
     for (int i = threadIdx.x; i < pixels; i += 3 * threads) {
@@ -136,8 +137,8 @@ inline size_t shared_bytes(const fops_conv& c, int64_t rows, int warps) {
   return 16 * depth * groups * 32 + outgoing + staged + 16 * (depth + 2);
 }
 
-// Warps a block: the number whose rounds of chunks fit a band best. fa2019's second layer has 841 pixels, 17.5 chunks,
-// which 6 warps take in three rounds; 5 warps would need four.
+// Warps per block: the number whose rounds of chunks fit a band best. fa2019's second layer has 841 pixels, 17.5
+// chunks, which 6 warps take in three rounds; 5 warps would need four.
 inline int warps_for(int groups, int64_t rows, int64_t OW) {
   const int64_t chunks = ceil_div(rows * OW, chunk_pixels(groups));
   int best = max_warps(groups);

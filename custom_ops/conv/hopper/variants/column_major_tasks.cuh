@@ -15,18 +15,18 @@
 namespace fops {
 namespace column_major {
 
-constexpr int kTileColumns = 64;      // of a task: the rows of a wgmma
-constexpr int kProducerThreads = 96;  // producer threads per row of pixels, a column each
-constexpr int kMinColumns = 8;        // of outputs; so columns side by side come from kMaxImages at most
+constexpr int kTileColumns = 64;      // columns per task: the rows of a wgmma
+constexpr int kProducerThreads = 96;  // producer threads per row of pixels, one column each
+constexpr int kMinColumns = 8;        // columns of outputs; so 64 columns come from at most kMaxImages images
 constexpr int kMaxImages = 9;
 constexpr int kStride = kTileColumns + 4;  // floats between two filters' outputs on their way: 4 banks
 
 struct Tiling {
-  unsigned whole;    // tiles that are a task each, the first ones; the others are cut into bands, a task each
-  int bands, rows;   // bands that another tile is cut into, and their output rows: a multiple of a phase's
-  int positions;     // staged of a row of pixels, an even number
-  int chunk;         // words of one
-  unsigned tasks;    // of tiles of 64 columns of outputs, of all images side by side
+  unsigned whole;    // the first tiles, one task each; the others are cut into bands, one task each
+  int bands, rows;   // bands per such tile, and their output rows: a multiple of a phase's
+  int positions;     // staged positions per row of pixels, an even number
+  int chunk;         // words per chunk
+  unsigned tasks;    // tasks of tiles of 64 columns of outputs, all images side by side
   bool pairs;        // whether two neighbouring outputs are 8 aligned bytes of one image
   Divisor by_columns, by_bands;
   uint32_t inverse_W;
@@ -39,8 +39,9 @@ inline bool fits_producers(const fops_conv& c) {
          kTileColumns + (ceil_div(kTileColumns - 1, out_w(c)) + 1) * (c.K - 1) <= kProducerThreads;
 }
 
-// The bands of `tiles` tiles. They make more tasks, but each has K - 1 rows of pixels more, and takes a few rows' time
-// to begin. Returns how long they take, in rows of pixels. `teams`: that have a task each at a time.
+// Chooses the bands of `tiles` tiles. More bands make more tasks, but each adds K - 1 rows of pixels and takes a few
+// rows' time to start. Returns how long they take, in rows of pixels. `teams`: teams, each of which has one task at a
+// time.
 inline long long cut_into_bands(const Dims& d, long long tiles, int phase, long long teams, Tiling* tiling) {
   long long minimum = LLONG_MAX;
   for (int rows = static_cast<int>(ceil_div(d.OH, phase)) * phase; rows >= 1; rows -= phase) {
@@ -50,8 +51,8 @@ inline long long cut_into_bands(const Dims& d, long long tiles, int phase, long 
   return minimum;
 }
 
-// `phase`: rows of outputs that are completed together. Tiles stay whole as long as every team has one, and only those
-// that are left over are cut into bands, where that is faster than bands of all.
+// `phase`: rows of outputs that are completed together. Tiles stay whole as long as every team has one. Only the tiles
+// left over are cut into bands, if that is faster than cutting all.
 inline Tiling cut_into_column_tiles(const Dims& d, int phase, long long teams) {
   Tiling tiling = {};
   tiling.by_columns = Divisor(static_cast<uint32_t>(d.OW));
@@ -73,17 +74,17 @@ inline Tiling cut_into_column_tiles(const Dims& d, int phase, long long teams) {
   return tiling;
 }
 
-// Which of a row of pixels' outputs there are: place p is the output row p rows up. At an image's first rows of pixels
-// the last places are left out, at its last rows the first ones.
+// Which outputs of a row of pixels exist: place p is the output row p rows up. At an image's first rows of pixels the
+// last places are left out, at its last rows the first ones.
 template <int kFirst_, int kLast_>
 struct Places {
   static constexpr int kFirst = kFirst_, kLast = kLast_, kCount = kLast - kFirst + 1;
 };
 
-// The filters' scales, and then split(0) to split(units - 1), which store the weights where wgmma reads them. By
-// kThreads threads, which meet at `barrier`. unscale[m] undoes filter m's scale; *fallback: whether some weight is
-// unsplittable. The weights are left in `staged`, shared memory, and split from there: so
-// threads wait for global memory once.
+// Computes the filters' scales, then calls split(0) to split(units - 1), which store the weights where wgmma reads
+// them. Called by kThreads threads, which synchronise at `barrier`. unscale[m] undoes filter m's scale; *fallback:
+// whether some weight is unsplittable. The weights are copied to `staged`, in shared memory, and split from there, so
+// that threads wait for global memory once.
 template <int kThreads, int kFilters, typename Split>
 __device__ __forceinline__ void split_filters(const Dims& d, float threshold, const float* __restrict__ k,
                                               float* staged, int barrier, int units, float* unscale, uint32_t* fallback,
@@ -115,7 +116,7 @@ __device__ __forceinline__ void each(Then then) {
   each(std::make_integer_sequence<int, kCount>(), then);
 }
 
-// threadIdx.x, read again each time: what follows from it is computed again, and not kept in local memory.
+// threadIdx.x, read again each time: values derived from it are computed again rather than kept in local memory.
 __device__ __forceinline__ uint32_t thread_anew() {
   uint32_t thread;
   asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
@@ -124,8 +125,8 @@ __device__ __forceinline__ uint32_t thread_anew() {
 
 // Where a task's columns begin.
 struct Task {
-  int image, column;  // of the first column
-  int h0, rows;       // of outputs: the first one, and how many; a band's last ones may lie below the image
+  int image, column;  // image and column of the first column
+  int h0, rows;       // output rows: the first one and their number; a band's last rows may be below the image
   __device__ Task(const Tiling& tiling, const Dims& d, unsigned task) {
     unsigned tile = task;
     if (task < tiling.whole) {
@@ -144,21 +145,21 @@ struct Task {
   }
 };
 
-// A row of pixels as it is staged: of every image the columns' columns, and the K - 1 behind them.
+// A row of pixels as it is staged: from every image the task's columns, and the K - 1 after them.
 //
 //   columns    |  27 28 | 0 1 2 ... 28 | 0 1 ...          of images i, i + 1, i + 2
 //   staged   |  27 28 .. 32 | 0 1 2 ... 32 | 0 1 ...
 struct Column {
-  int image, at;  // behind the task's first image, and in the row
+  int image, at;  // image, counted from the task's first; position in the row
   __device__ Column(const Tiling& tiling, const Dims& d, const Task& task, int position) {
-    const int first = d.W - task.column;  // of the first image
+    const int first = d.W - task.column;  // columns of the first image
     const bool in_first = position < first;
     image = in_first ? 0 : divide(position - first, tiling.inverse_W) + 1;
     at = in_first ? task.column + position : position - first - (image - 1) * d.W;
   }
 };
 struct OutputColumn {
-  int image, column, position;  // behind the task's first image, and in the outputs; where its first pixel is staged
+  int image, column, position;  // image, from the task's first on; output column; its first staged pixel
   __device__ OutputColumn(const Tiling& tiling, const Dims& d, const Task& task, int index) {
     const int at = task.column + index;
     image = static_cast<int>(tiling.by_columns.divide(at));
@@ -167,8 +168,8 @@ struct OutputColumn {
   }
 };
 
-// The outputs of a task that depend on an unsplittable value, or all of them, by the float32 fallback. By 128 threads,
-// which meet at `barrier`.
+// Recomputes the outputs of a task that depend on an unsplittable value, or all of them, by the float32 fallback.
+// Called by 128 threads, which synchronise at `barrier`.
 // `inline` and not `static`: with a name that depends on the file's path, ptxas spills in the kernels that call it.
 inline __device__ __noinline__ void fallback_task(const Dims& d, const Tiling& tiling, int barrier, bool all,
                                                   unsigned at, const ImageScale* scales, const float* x, const float* k,

@@ -1,4 +1,4 @@
-// column_major_tiles.cu: what its warps share, and the weights.
+// column_major_tiles.cu: the state that its warps share, and the weights.
 #pragma once
 
 #include "conv/hopper/pipeline.cuh"
@@ -8,26 +8,26 @@
 namespace fops {
 namespace column_major {
 
-// Each team of two warpgroups has 64 columns. One multiplies, in turn with the other team's. The other one has three
-// producer warps, which split pixels and lay the words of a column's channels side by side, so that K columns are a run
-// that lanes read 16 bytes at a time; one warp stores.
-constexpr int kTeams = 2;  // of a block: a consumer warpgroup, and one that helps it
+// Each team of two warpgroups has 64 columns. One warpgroup multiplies, in turn with the other team's. The other has
+// three producer warps, which split pixels and place the words of a column's channels side by side, so that K columns
+// are a run that lanes read 16 bytes at a time. Its fourth warp stores.
+constexpr int kTeams = 2;  // teams per block: a consumer warpgroup, and one that helps it
 constexpr int kThreads = 2 * 128 * kTeams;
 constexpr int kScales = 4;            // tasks whose scales are in shared memory
-constexpr int kBuffers = 4;           // of a team's chunks
+constexpr int kBuffers = 4;           // buffers for a team's chunks
 
 // kWords: pairs of channels, a word of two halves each; an even number. kPhase: rows of pixels that are multiplied
 // together, 1 or 2.
 template <int K_, int kFilters_, int kWords_, int kPhase_>
 struct Form {
   static constexpr int K = K_, kFilters = kFilters_, kWords = kWords_, kPhase = kPhase_;
-  static constexpr int kSteps = (K * kWords + 7) / 8;                // of wgmma, a row of pixels
+  static constexpr int kSteps = (K * kWords + 7) / 8;                // steps of wgmma per row of pixels
   static constexpr int kPlaces = K + kPhase - 1;                     // output rows that a phase's pixels belong to
   static constexpr int kStored = (K + 2 * (kPhase - 1)) * kFilters;  // columns of weights; rows of zeros at both ends
-  static constexpr int kRows = 4;                                    // of pixels, a chunk
-  static constexpr int kOutgoing = 8 / kPhase;                       // phases of outputs that are in flight
-  static constexpr int kOutputs = kPhase * kFilters * kStride;       // floats of one
-  // Registers of the consumer threads, and of those that help: an SM's, distributed.
+  static constexpr int kRows = 4;                                    // rows of pixels per chunk
+  static constexpr int kOutgoing = 8 / kPhase;                       // phases of outputs in flight
+  static constexpr int kOutputs = kPhase * kFilters * kStride;       // floats per phase of outputs
+  // Registers per consumer thread and per helping thread: together all of an SM's.
   static constexpr int kConsumerRegisters = 208, kProducerRegisters = 48;
 
   static_assert(kWords % 2 == 0, "operands are read 16 bytes at a time");
@@ -37,13 +37,13 @@ struct Form {
 
 template <typename Form>
 struct Shared {
-  // A chunk of pixels may be read, or written; a phase of outputs likewise.
+  // Barriers: a chunk of pixels may be read, or written; the same for a phase of outputs.
   uint64_t full[kTeams][kBuffers], empty[kTeams][kBuffers];
   uint64_t full_out[kTeams][Form::kOutgoing], empty_out[kTeams][Form::kOutgoing];
   uint32_t needs_fallback[kTeams][kBuffers];  // the latest chunk, counted from 1, with an unsplittable value
   ImageScale scales[kTeams][kScales][kMaxImages];
   float unscale[Form::kFilters];              // undoes a filter's scale
-  float image_unscale[kTeams][kTileColumns];  // undoes those of the columns' images
+  float image_unscale[kTeams][kTileColumns];  // undoes the scales of the columns' images
   uint32_t weights_need_fallback;             // whether a weight is unsplittable
 };
 
@@ -68,9 +68,9 @@ struct Operands {
   }
 };
 
-// Weights as wgmma reads them: [step][half of the depth][high, low][column][8 halves]; columns are [row of weights]
-// [filter]. In step s lane t of four has words 8 s + 2 t and the next one of a pixel's row, K columns of kWords: the
-// first is 2 t and 2 t + 1 of the depth, the second those 8 further on. Called by the consumer threads.
+// Stores weights as wgmma reads them: [step][half of the depth][high, low][column][8 halves]; columns are [row of
+// weights] [filter]. In step s lane t of four has words 8 s + 2 t and the next one of a pixel's row, K columns of
+// kWords: the first is 2 t and 2 t + 1 of the depth, the second those 8 further on. Called by the consumer threads.
 template <typename Form>
 __device__ void split_weights(const Dims& d, float threshold, const float* __restrict__ k, float* staged,
                               uint4* weights, Shared<Form>& shared) {

@@ -7,7 +7,7 @@
 //               . . .     .      five output rows in progress: 32 bytes per lane for 30 mma instructions
 //
 // Costs: 80 registers per lane for the weights of 16 filters, high and low halves, loaded once per launch.
-// Gains: 16 filters are little work beside the shared memory that would feed them; here they need none.
+// Gains: 16 filters are little work compared with reading their weights from shared memory, which is not needed here.
 #include "conv/cuda/kernels.h"
 #include "conv/hopper/epilogue.cuh"
 #include "conv/hopper/fallback.cuh"
@@ -35,13 +35,13 @@ constexpr int kWarps = 4, kThreads = 32 * kWarps;
 //   is output row      r - 4     r - 3     r - 2     r - 1     r            sum[0] is complete and leaves,
 //   and meets row      4         3         2         1         0 (of K = 5) sum[4] begins at zero
 //
-// The eight columns of an mma tile are eight walks down the image, a pixel a step. In a strip they are eight
+// The eight columns of an mma tile are eight walks down the image, one pixel per step. In a strip they are eight
 // neighbouring columns from top to bottom; the columns left over make one more tile, cut into bands of rows, as many as
 // fill it.
 struct Tiling {
   int strips;
-  int tail_columns;  // fewer than eight
-  int tail_rows;     // of a band there: at least K - 1
+  int tail_columns;  // columns left over, fewer than eight
+  int tail_rows;     // output rows of a band there: at least K - 1
   int stride;        // floats between two filters' outputs in shared memory: 4 banks beyond a multiple of 32
   int plane;         // words of a staged plane, kPad included
   bool vector_in, vector_out;
@@ -49,11 +49,11 @@ struct Tiling {
 
 struct Walk {
   int column, start;  // the output pixel where it begins
-  int skipped;        // steps that another walk, or none, writes
+  int skipped;        // first steps, which another walk or none writes
 };
 
-// Walk n of a tile. Even n are the first four columns of a strip, odd n the last four, so that what a lane holds, walks
-// 2t and 2t + 1, goes to words 0..3 and then 4..7 of eight filters' rows: each time 32 different banks.
+// Walk n of a tile. Even n are the first four columns of a strip, odd n the last four, so that a lane's outputs, walks
+// 2t and 2t + 1, go to words 0..3 and then 4..7 of eight filters' rows: each time 32 different banks.
 __device__ inline Walk walk_at(int tile, int n, const Tiling& tiling, int OH) {
   if (tile < tiling.strips) return {8 * tile + n / 2 + n % 2 * 4, 0, 0};
   int band = 0, column = n;
@@ -64,8 +64,8 @@ __device__ inline Walk walk_at(int tile, int n, const Tiling& tiling, int OH) {
   return {8 * tile + column, start, want - start};
 }
 
-// One input row's products: sums kFirst to kLast, of which sum j meets the filters' row K - 1 - j. Neighbouring
-// instructions add to different sums.
+// One input row's products: to sums kFirst to kLast, of which sum j gets those with the filters' row K - 1 - j.
+// Neighbouring instructions add to different sums.
 template <bool kHalf, int kFirst, int kLast, int kSteps>
 __device__ inline void multiply(float (&sum)[K][4], float (&small)[K][4], const uint32_t (&w_hi)[K][kSteps][4],
                                 const uint32_t (&w_lo)[K][kSteps][4], const uint32_t* words, int plane) {
@@ -93,7 +93,7 @@ __device__ inline void multiply(float (&sum)[K][4], float (&small)[K][4], const 
   }
 }
 
-// A block stays on its SM, all weights in its warps' registers, and walks over images.
+// A block stays on its SM, all weights in its warps' registers, and processes one image after another.
 template <int kWords, bool kHalf>
 __global__ void __launch_bounds__(kThreads, 3)
     tensor_core_column_strips(Dims d, Tiling tiling, const float* __restrict__ x, const float* __restrict__ k,
@@ -132,7 +132,7 @@ __global__ void __launch_bounds__(kThreads, 3)
     unsigned top = seen.top_or_small(minimum / scale);
     for (int offset = 16; offset > 0; offset /= 2) top = max(top, __shfl_xor_sync(0xffffffffu, top, offset));
     if (lane == 0) tops[warp] = top;
-    bulk_wait_read();  // the image before this one has left `outgoing`
+    bulk_wait_read();  // the previous image has left `outgoing`
     __syncthreads();
 #pragma unroll
     for (int i = 0; i < kWarps; ++i) top = max(top, tops[i]);
@@ -147,7 +147,7 @@ __global__ void __launch_bounds__(kThreads, 3)
       if (!needs_fallback) split_own<kWords>(own, source, d.C, pixels, tiling.vector_in, scale, hi, lo);
       __syncthreads();
     }
-    // The next image is in flight into L2 while this one is multiplied.
+    // The next image is prefetched into L2 while this one is multiplied.
     if (image + gridDim.x < d.B) prefetch_l2(source + gridDim.x * image_floats, image_floats * 4, kThreads);
     if (needs_fallback) {
       fallback_image_band(source, k, out, d.C, d.H, d.W, d.M, K, 0, d.OH);
@@ -155,7 +155,7 @@ __global__ void __launch_bounds__(kThreads, 3)
     }
     const float image_unscale = 1.0f / scale;
 
-    // A strip is more work than the rest, so that the warps, each on a quarter of the SM, take turns.
+    // A strip is more work than the rest, so the warps, each on a quarter of the SM, take turns.
     for (int tile = (warp + turn) % kWarps; tile < tiles; tile += kWarps) {
       const int rows = tile < tiling.strips ? d.OH : tiling.tail_rows;
       const Walk in = walk_at(tile, g, tiling, d.OH);

@@ -1,8 +1,8 @@
 // Several channels and few filters, on Hopper: wgmma between a band of an image and all weights.
 //
 // Positions are the rows of the product and filters its columns, so that 24 filters cost 24 columns, where any_shape.cu
-// has 32 rows. A block keeps all weights in shared memory and goes from band to band; two blocks share an SM, and one
-// stages while the other multiplies. For small batches image_bands_resident.cu has less overhead.
+// has 32 rows. A block keeps all weights in shared memory and processes one band after another. Two blocks share an SM,
+// and one stages while the other multiplies. For small batches image_bands_resident.cu has less overhead.
 // Costs: positions in the K - 1 last columns of a row are computed and dropped. Reading 64 positions takes an
 // instruction longer than multiplying 24 columns.
 // Gains: channel_quads.cu's shapes at wgmma's rate. docs/notebook.md has more.
@@ -29,10 +29,10 @@ using namespace image_bands;
 //
 // So the three sums of a filter at a position end in one lane.
 
-constexpr int kBlocks = 2;  // an SM
+constexpr int kBlocks = 2;  // blocks per SM
 
-// The outputs of a band, `rows` rows from h0 on, that depend on an unsplittable value, or all of them: in plain
-// float32. By all threads.
+// Recomputes the outputs of a band, `rows` rows from h0 on, that depend on an unsplittable value, or all of them, in
+// plain float32. Called by all threads.
 template <int kFilters>
 __device__ __noinline__ void fallback_band(const Dims& d, const ImageScale& by, bool all, int h0, int rows,
                                         const float* source, const float* k, float* out, FallbackScratch& room) {
@@ -57,8 +57,8 @@ __device__ __noinline__ void fallback_band(const Dims& d, const ImageScale& by, 
   }
 }
 
-// kFilters: filters, and those of padding up to a multiple of 8. kLong: more steps than a chain may have. kFew: so few
-// products that the one of two low halves shows (kMinProducts): low pixels meet the low weights too.
+// kFilters: filters, padded to a multiple of 8. kLong: more steps than a chain may have. kFew: fewer products than
+// kMinProducts, so that the product of two low halves counts: low pixels are multiplied with the low weights too.
 template <int kFilters, bool kLong, bool kFew>
 __global__ void __launch_bounds__(bound_with_wgmma(kThreads), kBlocks)
     tensor_core_image_bands(const __grid_constant__ Dims d, const __grid_constant__ Tiling tiling,
@@ -69,7 +69,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), kBlocks)
   __shared__ float unscale[kFilters];
   __shared__ unsigned tops[kThreads / 32], slot_of_task;
   const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
-  // Warp-uniform, which the compiler sees.
+  // The shuffle shows the compiler that this is warp-uniform.
   const int warp = __shfl_sync(0xffffffffu, threadIdx.x / 32, 0), group = warp / 4;
   const int slot = tiling.staged(d), low = tiling.chunks.slots() * slot, pixels = d.H * d.W, plane = d.OH * d.OW;
   uint4* weights = dynamic;                               // [unit][high, low][filter]
@@ -89,7 +89,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), kBlocks)
       split_weights<kFilters>(d, tiling, k, reinterpret_cast<float*>(staged), weights, unscale);
 
   // both: the products of the pixels' high halves with the filters' high halves, then with their low ones; `sum` has
-  // those of the chains that are done. `small`: likewise of the pixels' low halves.
+  // those of the finished chains. `small`: the same for the pixels' low halves.
   constexpr int kSmall = kFew ? 2 * kFilters : kFilters;
   float both[kFilters] = {}, small[kSmall / 2] = {}, sum[kLong ? kFilters : 1] = {};
   for (; schedule.now < tasks; schedule.advance(&slot_of_task)) {
@@ -101,7 +101,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), kBlocks)
 
     const unsigned top = warp_max(__float_as_uint(sampled));
     if (lane == 0) tops[warp] = top;
-    __syncthreads();  // and the band before this one has been read
+    __syncthreads();  // also: the previous band has been read
     schedule.claim(&slot_of_task, tile_counter);
     unsigned largest = 0;
 #pragma unroll
@@ -125,14 +125,14 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), kBlocks)
 
     const float image_unscale = 1.0f / scale;
     const int positions = (rows - 1) * d.W + d.OW;
-    // The lower half of a descriptor. Its units are 16 bytes, an entry: a tap is a number to add.
+    // The lower half of a descriptor. Its units are 16 bytes, one entry, so a tap is a number to add.
     const uint32_t weights_corner = core_descriptor(shared_address(weights), 2 * kFilters * 16, 128);
     const uint32_t staged_corner = core_descriptor(shared_address(staged), 0, 128);
     const auto multiply = [&](int first, int begin, int end) {
       image_bands::multiply<kFilters, 4>(both, small, staged_corner + first, low, weights_corner, tiling.places, begin,
                                          end);
     };
-    // Outputs of the tile before this one, which are stored while this one is multiplied.
+    // Outputs of the previous tile, which are stored while this one is multiplied.
     float done[kFilters / 2];
     const auto store = [&](int first) {
       const int row = warp % 4 * 16 + g;
@@ -166,7 +166,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), kBlocks)
 #pragma unroll
         for (int i = 0; i < kFilters; ++i) sum[i] = both[i];
         int begin = tiling.chain;
-        do {  // at least once, which the compiler is to know: else it waits behind each wgmma ("serialized")
+        do {  // shows the compiler at least one pass; else it waits after each wgmma ("serialized")
           multiply(first, begin, min(begin + tiling.chain, tiling.steps));
           wgmma_wait(both);
 #pragma unroll
@@ -197,22 +197,22 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), kBlocks)
 // Hopper has 228 KB per SM, of which each block reserves 1 KB; 512 bytes are static.
 constexpr size_t kShared = 228 * 1024 / kBlocks - 1024 - 512;
 
-// Weights, split; and behind them a band, split, and outputs.
+// Split weights, followed by a split band, and outputs.
 size_t weight_bytes(const Tiling& tiling, int filters) { return 64 * static_cast<size_t>(tiling.steps) * filters; }
 size_t band_bytes(const fops_conv& c, const Tiling& tiling, int filters) {
   const size_t staged = static_cast<size_t>(tiling.rows + c.K - 1) * c.W * tiling.chunks.slots();
   return 32 * staged + 4 * kGroups * filters * kStride;
 }
 
-// As few bands as fit twice into an SM's shared memory beside all weights, but no fewer than `minimum` while a
-// band's positions are more than both warpgroups compute at once. False where none fit.
+// As few bands as fit twice into an SM's shared memory beside all weights, but at least `minimum` while a band's
+// positions are more than both warpgroups compute at once. False if none fit.
 bool cut(const fops_conv& c, int64_t minimum, Tiling* tiling) {
   const int64_t OH = out_h(c);
   const int filters = std::max(16, static_cast<int>(ceil_div(c.M, 8)) * 8);
   const auto fits = [&] {
     const int64_t staged = (tiling->rows + c.K - 1) * c.W;
     return weight_bytes(*tiling, filters) + band_bytes(c, *tiling, filters) <= kShared &&
-           staged * tiling->chunks.slots() < 1 << 16 && staged < 1 << 14;  // as Tiling::places has room for
+           staged * tiling->chunks.slots() < 1 << 16 && staged < 1 << 14;  // limits of Tiling::places
   };
   for (int64_t bands = 1; bands <= OH; ++bands) {
     tiling->rows = static_cast<int>(ceil_div(OH, bands));
@@ -223,7 +223,8 @@ bool cut(const fops_conv& c, int64_t minimum, Tiling* tiling) {
   return false;
 }
 
-// Fills in all but the bands that a small batch asks for. The slots do not depend on the batch, or results would.
+// Fills in everything except the bands for a small batch. The slots do not depend on the batch: otherwise results
+// would.
 bool tiling_for(const fops_conv& c, Tiling* tiling) {
   const int C = static_cast<int>(c.C), K = static_cast<int>(c.K);
   float minimum = 0.0f;
@@ -232,9 +233,9 @@ bool tiling_for(const fops_conv& c, Tiling* tiling) {
     if (!chunks_of(C, K, narrow, &one.chunks)) continue;
     one.chunks.per_chunk = one.chunks.slots();
     one.steps = one.chunks.steps_of(0);
-    one.chain = C * K * K < kMinProducts ? kMaxSteps : max_chain_steps(C * K * K);  // few products are one chain
+    one.chain = C * K * K < kMinProducts ? kMaxSteps : max_chain_steps(C * K * K);  // with few products: one chain
     if (one.steps > kMaxSteps || !cut(c, 1, &one)) continue;
-    // To stage a slot takes as long as two steps, and bands stage the rows between them twice.
+    // Staging a slot takes as long as two steps, and the rows between two bands are staged twice.
     const float cost = one.steps + 2.0f * one.chunks.slots() * (one.rows + K - 1) / one.rows;
     if (minimum == 0.0f || cost < minimum) minimum = cost, *tiling = one;
   }
@@ -251,7 +252,7 @@ fops_status launch(const fops_conv& c, Tiling tiling, const float* x, const floa
   const size_t room = std::max(band, std::min(c.M * filter_bytes, kShared - weights));
   tiling.piece = kFilters;
   if (c.M * filter_bytes > room)
-    // One fits where a row of a band does.
+    // One fits if a row of a band does.
     for (tiling.piece = 8; tiling.piece * filter_bytes > room;) tiling.piece /= 2;
   const size_t shared = weights + room;
   FOPS_TRY(allow_shared(kernel, shared));
@@ -278,14 +279,14 @@ fops_status run(const fops_conv& c, const Tiling& tiling, const float* x, const 
 
 bool usable() { return has_code_here(tensor_core_image_bands<24, true, false>, kThreads); }
 
-// Bands whose rows are mostly staged for others too, or that leave most of a tile empty: any_shape.cu is faster.
+// Where most rows of a band are also staged for other bands, or most of a tile is empty, any_shape.cu is faster.
 bool thin(const fops_conv& c, const Tiling& tiling) {
   const int64_t positions = (tiling.rows - 1) * c.W + out_w(c);
   return tiling.bands > 1 && (tiling.rows < c.K - 1 || 2 * positions <= kGroups * kTile);
 }
 
-// Shapes of which any_shape.cu stages the pixels faster: few filters over many channels. One image takes it longer, by
-// its second launch.
+// Shapes whose pixels any_shape.cu stages faster: few filters over many channels. For one image it is slower, because
+// of its second launch.
 bool faster_by_rows(const fops_conv& c) {
   return has_rows(c) && !many_images_per_row(c) && c.C % 16 == 0 && c.C * c.K * c.K >= 576 &&
          (c.M <= 8 || (c.M <= 16 && c.C >= 64));

@@ -11,8 +11,8 @@ using image_bands::Band;
 
 // Three consumer warpgroups multiply and store, tile after tile; a producer warpgroup splits the next bands' pixels.
 constexpr int kConsumerGroups = 3, kProducerThreads = 128, kThreads = 128 * kConsumerGroups + kProducerThreads;
-constexpr int kConsumerRegisters = 136, kProducerRegisters = 104;  // 3 x 136 + 104 = 512: all that there are
-constexpr int kBuffers = 2;                                        // of bands
+constexpr int kConsumerRegisters = 136, kProducerRegisters = 104;  // per thread; 3 x 136 + 104 = 512: all of an SM's
+constexpr int kBuffers = 2;                                        // buffers for bands
 static_assert(kConsumerGroups < kRowPairsWeights, "the consumers' own barriers come before");
 constexpr int kTile = 64;            // positions a warpgroup computes at a time: a wgmma's rows
 constexpr int kStride = kTile + 4;   // floats between two filters' outputs on their way out: 4 banks
@@ -23,19 +23,19 @@ struct Form {
   static constexpr int K = K_, kFull = kFull_, kFilters = kFilters_, kRows = kRows_;
   static constexpr bool kPair = kPair_;
   static constexpr int kSlots = kFull + kPair, kChannels = 8 * kFull + 4 * kPair;
-  static constexpr int kUnits = kFull * K + kPair * ((K + 1) / 2);  // of eight of the depth, a row of a filter
-  static constexpr int kSteps = (kUnits + 1) / 2;                   // of wgmma
+  static constexpr int kUnits = kFull * K + kPair * ((K + 1) / 2);  // units per row of a filter
+  static constexpr int kSteps = (kUnits + 1) / 2;                   // steps of wgmma
   static constexpr int kColumns = kRows * kFilters;
   static constexpr int kStored = (K + 2 * (kRows - 1)) * kFilters;  // columns of weights, zeros at both ends
   static constexpr int kWeights = kSteps * 4 * kStored;             // entries of 16 bytes
 
-  // A unit's slot, and its column of the filter, or the first of two. One too many is the last one again.
+  // A unit's slot, and its column of the filter, or the first of two. A surplus unit repeats the last one.
   static constexpr __host__ __device__ int slot(int unit) { return unit < kFull * K ? unit / K : kFull; }
   static constexpr __host__ __device__ int column(int unit) {
     return unit < kFull * K ? unit % K : 2 * ((unit < kUnits ? unit : kUnits - 1) - kFull * K);
   }
-  // The first step that lies a constant distance before `step`: the same slots, and both units as many columns to the
-  // left. A lane derives the places of `step` from that step's, and needs no register for them.
+  // The first step that is a constant distance before `step`: the same slots, and both units the same number of columns
+  // to the left. A lane derives the places of `step` from that step's, and needs no registers for them.
   static constexpr __host__ __device__ int like(int step) {
     int other = 0;
     while (slot(2 * other) != slot(2 * step) || slot(2 * other + 1) != slot(2 * step + 1) ||
@@ -49,24 +49,24 @@ struct Tiling {
   int rows;                            // output rows per band
   int bands;                           // bands per image
   int pad;                             // entries between a group of rows of pixels and the next one
-  uint32_t inverse_OW, inverse_group;  // of an output row's positions, and of a group's pixels
+  uint32_t inverse_OW, inverse_group;  // inverses of an output row's positions, and of a group's pixels
   Divisor by_bands;
   float threshold;               // smallest scaled magnitude that can be split: see ImageScale
-  bool separate_weight_staging;  // weights that are not split yet have room of their own
+  bool separate_weight_staging;  // whether weights that are not split yet have separate space
 
   __host__ __device__ int staged(const Dims& d) const { return (rows + d.K - 1) * d.W; }  // pixels
 };
 
-// A slot's rows of pixels lie in groups of kRows; a group begins `of` entries of 16 bytes behind the one before. Where
+// A slot's rows of pixels are in groups of kRows; a group begins `of` entries of 16 bytes after the previous one. Where
 // a tile's positions reach the end of an output row they go on in the next group. `pad` unused entries between the
-// groups put the first position there into the banks behind the last one's, so that load_matrices meets no bank
-// conflict. (Without them it took a fifth longer.)
+// groups put the first position there into the banks behind the last one's, so that load_matrices has no bank
+// conflicts. (Without them the kernel took a fifth longer.)
 template <int kRows>
 struct Groups {
   int pixels, of;
   __host__ __device__ Groups(const Dims& d, const Tiling& tiling) : pixels(kRows * d.W), of(pixels + tiling.pad) {}
   static __host__ int pad(const Dims& d) { return (8 - (kRows * d.W - d.OW) % 8) % 8; }
-  // Entries from one slot to the next. Behind a band's pixels a tile's last row may read a few more.
+  // Entries from one slot to the next. A tile's last row may read a few entries past a band's pixels.
   __host__ __device__ int slot_entries(const Dims& d, const Tiling& tiling) const {
     return (tiling.staged(d) + pixels - 1) / pixels * of + d.K;
   }
@@ -75,38 +75,38 @@ struct Groups {
   }
 };
 
-// What the warpgroups of a block share.
+// State shared by the warpgroups of a block.
 template <int kFilters>
 struct Shared {
   uint64_t full[kBuffers], empty[kBuffers];  // a band has been staged; all its tiles have been multiplied
   uint64_t room_is_free;                     // see split_weights
-  float image_unscale[kBuffers];             // what undoes its image's scale
+  float image_unscale[kBuffers];             // factor that undoes its image's scale
   uint32_t needs_fallback[kBuffers];         // the number, from 1, of the last band with an unsplittable value
-  unsigned task[kBuffers];                   // which task that is; behind the last one a number that none has
-  unsigned slots[2];                         // of ProducerTiles
-  float unscale[kFilters];                   // what undoes the filters' scales
+  unsigned task[kBuffers];                   // that band's task; after the last one a number that no task has
+  unsigned slots[2];                         // for ProducerTiles
+  float unscale[kFilters];                   // factors that undo the filters' scales
 };
 
 // Which band of which image.
 struct Task {
   long long image;
-  int h0, rows;  // its first output row, and how many
+  int h0, rows;  // its first output row, and number of rows
   __device__ Task(const Tiling& tiling, const Dims& d, unsigned task) {
     const unsigned i = tiling.by_bands.divide(task);
     image = i, h0 = static_cast<int>(task - i * tiling.bands) * tiling.rows, rows = min(tiling.rows, d.OH - h0);
   }
 };
 
-// A band into shared memory, split: [slot][high, low][pixel]. kSharing threads share its pixels. `left`: values of a
-// plane from the band's first on; what lies past them meets outputs that are not stored, and is the last value again,
-// so that no branch comes between loads. So is what lies past the last channel, for zero weights.
+// Splits a band into shared memory: [slot][high, low][pixel]. kSharing threads share its pixels. `left`: values of a
+// plane from the band's first on. Past them, where outputs are not stored, and past the last channel, where weights are
+// zero, the last value is read again, so that there is no branch between loads.
 template <typename F, int kSharing>
 __device__ __forceinline__ Band stage_band(const Dims& d, const Tiling& tiling, const float* __restrict__ band,
                                            int left, float scale, int thread, uint4* to) {
   const Groups<F::kRows> groups(d, tiling);
   const int plane = d.H * d.W, count = tiling.staged(d), slot_stride = groups.slot_entries(d, tiling);
   Band seen;
-  constexpr int kOnce = 4 / F::kSlots, kRows = kOnce * F::kSlots;  // pixels of a thread at a time: 32 loads in flight
+  constexpr int kOnce = 4 / F::kSlots, kRows = kOnce * F::kSlots;  // pixels per thread at a time: 32 loads in flight
 #pragma unroll 1
   for (int at = thread; at < count; at += kOnce * kSharing) {
     float v[kRows][8], scales[kRows];
@@ -138,7 +138,7 @@ __device__ __forceinline__ Band stage_band(const Dims& d, const Tiling& tiling, 
   return seen;
 }
 
-// A block's tasks, as the producer warps go through them (scheduler.cuh); they tell the others by Shared::task.
+// A block's tasks, as the producer warps process them (scheduler.cuh); Shared::task tells the other warps.
 struct ProducerTiles {
   unsigned now, next, claimed;
   int slot = 0;
@@ -146,7 +146,7 @@ struct ProducerTiles {
   __device__ void advance(unsigned* slots, unsigned* tile_counter) {
     if (threadIdx.x % kProducerThreads == 0) {
       slots[slot] = claimed;
-      // Waited for in the next task.
+      // The result is needed only in the next task.
       claimed = tile_counter ? 3 * gridDim.x + atomicAdd(tile_counter, 1u) : claimed + gridDim.x;
     }
     named_barrier(kRowPairsProducers, kProducerThreads);
@@ -155,7 +155,7 @@ struct ProducerTiles {
   }
 };
 
-// Stages the band numbered `number`, from 1, in `buffer`. By kSharing threads.
+// Stages band `number`, counted from 1, in `buffer`. Called by kSharing threads.
 template <typename F, int kSharing>
 __device__ __forceinline__ void stage_task(const Dims& d, const Tiling& tiling, Shared<F::kFilters>& shared,
                                            const float* __restrict__ x, unsigned at, const ImageScale& by,
@@ -169,7 +169,7 @@ __device__ __forceinline__ void stage_task(const Dims& d, const Tiling& tiling, 
   if (thread == 0) shared.image_unscale[buffer] = 1.0f / by.scale, shared.task[buffer] = at;
 }
 
-// The block's first band, by all its threads: nothing else hides the time that it takes.
+// Stages the block's first band, with all threads: nothing else hides the time that it takes.
 template <typename F>
 __device__ __forceinline__ void stage_first(const Dims& d, const Tiling& tiling, Shared<F::kFilters>& shared,
                                             const float* __restrict__ x, uint4* pixel_stages) {
@@ -179,7 +179,7 @@ __device__ __forceinline__ void stage_first(const Dims& d, const Tiling& tiling,
   stage_task<F, kThreads>(d, tiling, shared, x, blockIdx.x, by, threadIdx.x, 1, 0, pixel_stages);
 }
 
-// What the fourth warpgroup does: band after band, each with its image's scale.
+// The fourth warpgroup: stages band after band, each with its image's scale.
 template <typename F>
 __device__ __forceinline__ void stage_bands(const Dims& d, const Tiling& tiling, Shared<F::kFilters>& shared,
                                             const float* __restrict__ x, uint4* pixel_stages, unsigned* tile_counter) {
@@ -187,7 +187,7 @@ __device__ __forceinline__ void stage_bands(const Dims& d, const Tiling& tiling,
   const unsigned tasks = static_cast<unsigned>(d.B * tiling.bands);
   const Groups<F::kRows> groups(d, tiling);
   const int slot_stride = groups.slot_entries(d, tiling), rows = (slot_stride - d.K) / groups.of;
-  // Every warp looks at an image's sample, so that none waits for another.
+  // Every warp reads an image's sample, so that none waits for another.
   const auto sample_of = [&](unsigned task) {
     const int count = d.C * pixels;
     return hopper::ImageSample<float>(x + Task(tiling, d, task).image * count, count);
@@ -208,7 +208,8 @@ __device__ __forceinline__ void stage_bands(const Dims& d, const Tiling& tiling,
     if (schedule.now < tasks) fetch(schedule.now);
     barrier_wait(&shared.room_is_free, 0);
   }
-  // What a tile reads between two groups of rows and behind the last meets zero weights: no NaN may be there.
+  // Entries that a tile reads between two groups of rows and after the last are multiplied by zero weights: no NaN may
+  // be there.
   for (int i = thread; i < kBuffers * 2 * F::kSlots * rows; i += kProducerThreads) {
     uint4* behind = pixel_stages + i / rows * slot_stride + i % rows * groups.of + groups.pixels;
     for (int n = 0; n < tiling.pad + (i % rows == rows - 1 ? d.K : 0); ++n) behind[n] = make_uint4(0, 0, 0, 0);
@@ -222,7 +223,7 @@ __device__ __forceinline__ void stage_bands(const Dims& d, const Tiling& tiling,
   for (; schedule.now < tasks; schedule.advance(shared.slots, tile_counter)) {
     const ImageScale by = sample.scale(tiling.threshold);
     ++number;
-    if (schedule.next < tasks) {  // while this one is staged
+    if (schedule.next < tasks) {  // loaded while this one is staged
       sample = sample_of(schedule.next);
       fetch(schedule.next);
     }
@@ -236,13 +237,13 @@ __device__ __forceinline__ void stage_bands(const Dims& d, const Tiling& tiling,
   barrier_arrive(&shared.full[state.stage]);
 }
 
-__host__ __device__ inline int room_stride(int taps) { return taps | 1; }  // odd: other filters, other banks
+__host__ __device__ inline int room_stride(int taps) { return taps | 1; }  // odd: filters in different banks
 
-// Weights into shared memory, split: [step][half of the depth][high, low][column][8 halves]; columns are [row of the
-// filters, the last one first][filter], between rows of zeros. `room`: where they lie unsplit meanwhile, for each is
-// read from several places. *unscale of F::kFilters filters undoes their scales. Returns whether a weight is
-// unsplittable. Called by the consumer threads. The others stage meanwhile, but where `room` lies where bands will:
-// then they wait for `room_is_free`.
+// Splits weights into shared memory: [step][half of the depth][high, low][column][8 halves]; columns are [row of the
+// filters, the last one first][filter], between rows of zeros. `room`: where the raw weights are kept meanwhile,
+// because each is read several times. *unscale of F::kFilters filters undoes their scales. Returns whether a weight is
+// unsplittable. Called by the consumer threads. The others stage meanwhile, unless `room` is where bands will be: then
+// they wait for `room_is_free`.
 template <typename F>
 __device__ bool split_weights(const Dims& d, float threshold, const float* __restrict__ k, float* room,
                               uint64_t* room_is_free, uint4* weights, float* unscale) {

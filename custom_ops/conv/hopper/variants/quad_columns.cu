@@ -33,22 +33,22 @@ using namespace quad_columns;
 //   row g      hi   t -> a0   t -> a2   filter g   pair t      -> b0    row g      -> d0 d1   high sums
 //   row g + 8  lo   t -> a1   t -> a3              pair t + 4  -> b1    row g + 8  -> d2 d3   low sums
 //
-// Column g is column g / 2 + g % 2 * 4 of the eight of a turn, so that four lanes store 64 bytes in a row.
+// Column g is column g / 2 + g % 2 * 4 of the eight of a turn, so that four lanes store 64 contiguous bytes.
 
 struct Tiling {
   int rows;         // output rows per band
   int bands;        // bands per image
   int words;        // of one staged copy of the pixels
-  bool vector_in;   // every band of x begins on the boundary of four pixels, and is a whole number of them
+  bool vector_in;   // every band of x begins at a multiple of four pixels and has a multiple of four
   bool vector_out;  // y begins on a 16-byte boundary
   Divisor by_bands;
 };
 
 constexpr int min_blocks(int K) { return K == 7 ? 3 : 4; }  // registers: 80 or 48 for the weights alone
 
-// A block stays on its SM, its weights in registers, and walks over bands. With more than eight filters
+// A block stays on its SM, its weights in registers, and processes one band after another. With more than eight filters
 // every second warp has the upper eight. The grid's z are slices of a small batch's bands: blocks that take turns at a
-// band's columns. Each stages all of it: the scale, and with it the results, are to be the same in every batch.
+// band's columns. Each stages all of it: the scale, and with it the results, must be the same in every batch.
 template <int K, bool kTwoRows, typename X>
 __global__ void __launch_bounds__(kThreads, min_blocks(K))
     tensor_core_quad_columns(Dims d, Tiling tiling, bool half, const X* __restrict__ x, const float* __restrict__ k,
@@ -62,7 +62,7 @@ __global__ void __launch_bounds__(kThreads, min_blocks(K))
 
   const float minimum = half ? 0.0f : min_scaled(kTaps);
   const auto [filter_scale, fits] = weight_scale(k, d.M * kTaps, minimum, kThreads, &scratch);
-  uint32_t finite = fits;  // kept as it is: the compiler would keep, and spill, what it was computed from
+  uint32_t finite = fits;  // opaque to the compiler, which would otherwise keep, and spill, the values behind it
   asm volatile("" : "+r"(finite));
   const float unscale = 1.0f / kImageScale / filter_scale;
   uint32_t weights[kShifts][steps(K)][4];
@@ -73,7 +73,7 @@ __global__ void __launch_bounds__(kThreads, min_blocks(K))
   columns.per_row = d.OW / kShifts;
   const int plane = d.OH * d.OW, pad = (kTwoRows ? d.W / 2 : 0) + kShifts;
   const bool waits = kWaits<X> && tiling.vector_in;
-  // The pixels of a task, and how many.
+  // The pixels of a task, and their number.
   const auto pixels_of = [&](unsigned task, const X** source) {
     const long long image = tiling.by_bands.divide(task);
     const int h0 = static_cast<int>(task - image * tiling.bands) * tiling.rows;
@@ -97,9 +97,9 @@ __global__ void __launch_bounds__(kThreads, min_blocks(K))
     copy_async_wait_all();
     bool exact = waits ? stage<false>(waiting, count, pad, true, kImageScale, hi, lo)
                        : stage<false>(source, count, pad, tiling.vector_in, kImageScale, hi, lo);
-    exact = !__syncthreads_or(!exact);  // pixels are: this is all they cost
+    exact = !__syncthreads_or(!exact);  // image pixels are exact: this is all they cost
     schedule.claim(&slot, tile_counter);
-    float scale = kImageScale;  // 0: none fits
+    float scale = kImageScale;  // 0: no scale fits
     const auto stage_again = [&](const X* from, bool vector) {
       scale = finite ? band_scale<kThreads>(from, count, minimum, &scratch) : 0.0f;
       if (scale != 0.0f) stage<true>(from, count, pad, vector, scale, hi, lo);
@@ -108,7 +108,7 @@ __global__ void __launch_bounds__(kThreads, min_blocks(K))
       waits ? stage_again(waiting, true) : stage_again(source, tiling.vector_in);
       __syncthreads();
     }
-    // The next band is in flight while this one is multiplied, and not sooner: what waits may have been staged twice.
+    // The next band is loaded while this one is multiplied, not sooner, because the waiting band may be staged twice.
     if (schedule.next < tasks) {
       const int more = pixels_of(schedule.next, &next);
       if (waits) fetch(next, more, waiting);
@@ -140,7 +140,7 @@ __global__ void __launch_bounds__(kThreads, min_blocks(K))
 
 // Bytes of a band's outputs, evened out over an image's bands. Measured on an H200: docs/notebook.md.
 constexpr int64_t kBand = 40 << 10;
-constexpr size_t kEveryGpu = 98 * 1024;  // what every GPU from sm_80 on gives a block
+constexpr size_t kEveryGpu = 98 * 1024;  // shared memory per block on every GPU from sm_80 on
 
 size_t shared_bytes(const Tiling& tiling, bool waits) {
   return (2 + 2 * waits) * sizeof(uint32_t) * tiling.words;  // a waiting pixel takes as much as a pair
@@ -151,7 +151,7 @@ Tiling tiling_for(const fops_conv& c) {
   const int64_t OH = out_h(c), OW = out_w(c);
   const int64_t maximum = std::max<int64_t>(1, kBand / 4 / c.M / OW);
   int64_t rows = ceil_div(OH, ceil_div(OH, maximum));
-  while (rows < OH && rows % 2 != 0) ++rows;  // pairs of rows
+  while (rows < OH && rows % 2 != 0) ++rows;  // up to a whole number of pairs of rows
   tiling.rows = static_cast<int>(rows);
   tiling.bands = static_cast<int>(ceil_div(OH, rows));
   tiling.by_bands = Divisor(static_cast<uint32_t>(tiling.bands));

@@ -4,9 +4,9 @@
 //   a row of a filter:      x   | column 0 | 1 | 2 | ... +=   a row of outputs
 //   8 taps, 5 to 8 real         | 8 pixels from there on
 //
-// Weights stay in registers, but for a few low halves (stored_low): only pixels are read repeatedly. Two consumer
+// Weights stay in registers, except for a few low halves (stored_low): only pixels are read repeatedly. Two consumer
 // warpgroups compute a row of outputs each. Four producer warps split rows of pixels ahead of them; four store outputs.
-// Costs: of a row's 8 taps some are zeros where K is less. A block takes a whole SM.
+// Costs: some of a row's 8 taps are zeros where K is smaller. A block takes a whole SM.
 // Gains: half the shared memory traffic of any_shape.cu, and one launch.
 #include "conv/hopper/variants/register_weights.cuh"
 
@@ -29,22 +29,22 @@ using namespace register_weights;
 //
 // A unit is a row of a filter at a channel; units follow one another channel by channel, then row by row.
 
-constexpr int kChain = 4;  // steps: any_shape::longest_chain of 49 to 399 products
+constexpr int kChain = 4;  // steps: max_chain_steps for up to 399 products
 
 // The number of steps whose low weights stay in shared memory, because sums take the registers.
 constexpr int stored_low(int steps, int columns) { return steps <= 8 || columns < 96 ? 0 : columns == 96 ? 2 : 5; }
 
-// Splits the weights, by all consumer threads: `operands` is [step][high, low][thread of a group], and `low_tiles`
-// has the low halves of the first kStored steps as wgmma reads them. Filters' scales into shared memory. A thread loads
-// all its weights before it uses one: they take one latency, and not several.
+// Splits the weights, with all consumer threads: `operands` is [step][high, low][thread of a group], and `low_tiles`
+// has the low halves of the first kStored steps as wgmma reads them. Stores the filters' scales in shared memory. A
+// thread loads all its weights before it uses one, so that they take one latency instead of several.
 template <int kSteps, int kStored>
 __device__ __forceinline__ void split_weights(const Dims& d, float threshold, const float* __restrict__ k, int filters,
                                               Shared& shared, uint4* operands, uint8_t* low_tiles) {
-  constexpr int kEach = (kSteps + kGroups - 1) / kGroups;  // steps of a thread
+  constexpr int kEach = (kSteps + kGroups - 1) / kGroups;  // steps per thread
   const int lane = threadIdx.x % 32, group = threadIdx.x / 128, thread = threadIdx.x % 128;
   const int own = thread / 32 * 16 + lane / 4, t = lane % 4;
   float v[kEach][4][2];
-  uint32_t largest[2] = {}, smallest[2] = {~0u, ~0u};  // of two filters: a magnitude's bits, and as nonzero_bits
+  uint32_t largest[2] = {}, smallest[2] = {~0u, ~0u};  // for two filters: a magnitude's bits; nonzero_bits
 #pragma unroll
   for (int n = 0; n < kEach; ++n)
 #pragma unroll
@@ -73,7 +73,7 @@ __device__ __forceinline__ void split_weights(const Dims& d, float threshold, co
   float scale[2];
 #pragma unroll
   for (int e = 0; e < 2; ++e) {
-    const float maximum = __uint_as_float(shared.largest[own + 8 * e]);  // NaN comes out as NaN: no number is less
+    const float maximum = __uint_as_float(shared.largest[own + 8 * e]);  // NaN stays NaN: its bits exceed all numbers'
     const bool finite = maximum < kLargestScaled;
     scale[e] = finite ? scale_for(maximum) : 1.0f;
     if (!finite || shared.smallest[own + 8 * e] < nonzero_bits(threshold / scale[e])) shared.weights_need_fallback = 1;
@@ -128,7 +128,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
   if (threadIdx.x < kFilters) shared.largest[threadIdx.x] = 0, shared.smallest[threadIdx.x] = ~0u;
   __syncthreads();
 
-  const int warp = __shfl_sync(0xffffffffu, threadIdx.x / 32, 0);  // warp-uniform, which the compiler sees
+  const int warp = __shfl_sync(0xffffffffu, threadIdx.x / 32, 0);  // shows the compiler: warp-uniform
   if (warp >= 4 * kGroups) {
     setmaxnreg_dec<kProducerRegisters>();
     const int helper = warp - 4 * kGroups, store_warp = helper - kProducerWarps;
@@ -143,7 +143,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
   setmaxnreg_inc<kConsumerRegisters>();
   const int group = warp / 4, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
   const int m0 = blockIdx.y * kFilters, own = warp % 4 * 16 + g;
-  uint4* operands = reinterpret_cast<uint4*>(outgoing_all);  // before outputs are there
+  uint4* operands = reinterpret_cast<uint4*>(outgoing_all);  // used before there are outputs
   split_weights<kSteps, kStored>(d, tiling.threshold, k + 1LL * m0 * d.C * d.K * d.K, min(kFilters, d.M - m0), shared,
                                  operands, low_tiles);
   uint32_t w_hi[kSteps][4], w_lo[kSteps - kStored][4];
@@ -156,20 +156,20 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
       to[0] = u.x, to[1] = u.y, to[2] = u.z, to[3] = u.w;
     }
   }
-  named_barrier(kRegisterWeightsSplit, 128 * kGroups);  // outputs may lie there
+  named_barrier(kRegisterWeightsSplit, 128 * kGroups);  // the outputs' space may be written
   const bool weights_need_fallback = shared.weights_need_fallback;
   const float filter_unscale[2] = {shared.unscale[own], shared.unscale[own + 8]};
   float* outgoing = outgoing_all + group * kFilters * kStride;
-  // The lower half of a descriptor. Its units are 16 bytes: an entry further on is 1 more.
+  // The lower half of a descriptor. Its units are 16 bytes: the next entry is 1 more.
   const uint32_t corner = static_cast<uint32_t>(core_descriptor(shared_address(staged), 0, 128));
   const uint32_t low_corner =
       static_cast<uint32_t>(core_descriptor(shared_address(low_tiles), hopper::kTileDepth, 128));
   const uint32_t low = tiling.low(d.C);
 
-  // Products of high halves, a chain of them; those of one low half, and then the sum of all that is done.
+  // A chain of products of high halves; the products with one low half, and then the sum of everything finished.
   float high[kSums] = {}, sum[kSums] = {};
   uint32_t out_phase = 0;
-  PipelineState ahead, behind;  // of rows of pixels: the next one to wait for, and the next one to give back
+  PipelineState ahead, behind;  // rows of pixels: the next one to wait for, and the next one to release
   unsigned round = 0, producer = 0;
   for (unsigned at = blockIdx.x; at < tiling.tasks; at += gridDim.x, ++round) {
     const Task task(tiling, d, at);
@@ -244,7 +244,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
 #endif
 }
 
-constexpr size_t kShared = 227 * 1024 - sizeof(Shared) - 256;  // what Hopper gives a block
+constexpr size_t kShared = 227 * 1024 - sizeof(Shared) - 256;  // shared memory per block on Hopper
 
 int units(const fops_conv& c) { return static_cast<int>(c.C * c.K); }
 
@@ -260,14 +260,14 @@ int columns_of(const fops_conv& c) {
 int steps_of(const fops_conv& c) { return units(c) <= 16 ? 8 : 11; }
 size_t low_bytes(const fops_conv& c) { return stored_low(steps_of(c), columns_of(c)) * hopper::kTileBytes; }
 
-// Rows of pixels, and outputs, where before the weights are.
+// Rows of pixels and outputs reuse the shared memory of the staged weights.
 size_t shared_bytes(const fops_conv& c, int row_stages) {
   const int64_t width = tiles_of(c) * columns_of(c), outgoing = kGroups * kFilters * outgoing_stride(columns_of(c));
   return low_bytes(c) + (row_stages + 1) * 2 * c.C * width * sizeof(uint4) +
          std::max<size_t>(sizeof(float) * outgoing, steps_of(c) * 256 * sizeof(uint4));
 }
 
-// Rows of pixels that fit into shared memory, of those that are of use.
+// Rows of pixels: as many as are useful and fit into shared memory.
 int row_stages_of(const fops_conv& c) {
   int row_stages = static_cast<int>(std::min<int64_t>(kMaxRows, 2 * c.K));
   while (row_stages > 0 && shared_bytes(c, row_stages) > kShared) --row_stages;
@@ -285,12 +285,12 @@ fops_status launch(const fops_conv& c, const float* x, const float* k, float* y,
     piece.B = count;
     Tiling tiling = {};
     tiling.tiles = tiles_of(c), tiling.width = tiling.tiles * kColumns;
-    const int products = piece.C * piece.K * piece.K;  // three channels of 5x5 passed the bound with the usual threshold
+    const int products = piece.C * piece.K * piece.K;  // three channels of 5x5 exceeded the bound with the usual one
     tiling.threshold = min_scaled(products <= 75 ? 1.0f : static_cast<float>(products));
     tiling.pairs = piece.OW % 2 == 0 && reinterpret_cast<uintptr_t>(y) % 8 == 0;
     tiling.row_stages = row_stages_of(c);
-    // As many images per block as there are for all; the others in bands, each of which stages K - 1 rows of pixels
-    // more.
+    // As many whole images per block as there are for all blocks; the others in bands, each of which stages K - 1 rows
+    // of pixels more.
     const long long blocks = std::max(1LL, sms / parts), others = count % blocks;
     tiling.whole = static_cast<unsigned>(count - others);
     double minimum = 0;
@@ -305,7 +305,7 @@ fops_status launch(const fops_conv& c, const float* x, const float* k, float* y,
       return static_cast<uint32_t>(unit / piece.C * tiling.row_entries(piece.C) + unit % piece.C * tiling.width);
     };
     for (int s = 0; s < kSteps; ++s) {
-      // A unit that is missing has zero weights: it may be another one's pixels again.
+      // A missing unit has zero weights, so it may read another unit's pixels.
       const int all = units(c), one = std::min(2 * s, all - 1), two = std::min(2 * s + 1, all - 1);
       tiling.places[s] = place(one) | (place(two) - place(one)) << 16;
     }

@@ -1,6 +1,7 @@
-// Resident kernels: a block splits the weights of its own filters, to the layout that pack_weights gives the others.
+// Resident kernels: a block splits the weights of its own filters into the layout that pack_weights produces for the
+// other kernels.
 //
-//   raw     eight filters per warp, `pitch` floats apart, zeros behind each   a warp copies its own, and splits them
+//   raw     eight filters per warp, `pitch` floats apart, zeros behind each   each warp copies and splits its own
 //   table   where each of a unit's eight weights is, in a raw filter          computed by other warps meanwhile
 //   tiles   step after step                          lane 4 f + e has weights 2 e and 2 e + 1 of a unit of filter f
 #pragma once
@@ -11,21 +12,21 @@
 namespace fops {
 namespace hopper {
 
-constexpr int kPackers = 256;                   // threads
-constexpr int kTogether = 8;                    // filters of a warp
-constexpr int kMaxResidentSteps = 64;           // at most
-constexpr int kUnitsAhead = 6;                  // that a warp splits together
-constexpr int kUnitsBehind = 4 * kUnitsAhead;   // the last one in the table, with zeros: warps may read so far
+constexpr int kPackers = 256;                   // packer threads
+constexpr int kTogether = 8;                    // filters per warp
+constexpr int kMaxResidentSteps = 64;           // maximum steps
+constexpr int kUnitsAhead = 6;                  // units that a warp splits together
+constexpr int kUnitsBehind = 4 * kUnitsAhead;   // units past the table's last one, with zeros: warps may read this far
 
-// Floats from one raw filter to the next, the zeros behind it included: 4 more than a multiple of 32. So lanes with
-// eight filters and four pairs of channels, or neighbours, share a bank by twos at most; close together, eight would.
+// Floats from one raw filter to the next, the zeros behind it included: 4 more than a multiple of 32. So at most two of
+// the lanes with eight filters and four pairs of channels, or neighbours, share a bank; without padding, eight would.
 __host__ __device__ inline int resident_pitch(int count) { return (count + 31) / 32 * 32 + 4; }
 __host__ __device__ inline size_t resident_raw_bytes(int count, int filters) {
   return sizeof(float) * filters * resident_pitch(count);
 }
 
-// A unit's row of the table: byte offsets in a filter, two a word, of its eight weights; that of a zero where one is
-// missing, and for units behind the last.
+// A unit's row of the table: byte offsets in a filter, two per word, of its eight weights. A missing weight, or a unit
+// past the last, has the offset of a zero.
 __device__ inline uint4 resident_weights_at(const Dims& d, const Plan& plan, const Steps& steps, int unit) {
   int chunk = 0, step = unit / 2;
   for (; chunk < plan.chunk_count - 1 && step >= plan.first_steps; ++chunk) step -= plan.first_steps;
@@ -49,13 +50,13 @@ __device__ inline uint4 resident_weights_at(const Dims& d, const Plan& plan, con
   return make_uint4(words[0], words[1], words[2], words[3]);
 }
 
-// How a tile of filters lies in shared memory: bytes of a step, from its first unit to its second one, and from high
+// Layout of a tile of filters in shared memory: bytes per step, from a step's first unit to its second, and from high
 // halves to low ones; and where a filter's row begins.
-struct RowTile {  // 64 filters, the low halves behind them
+struct RowTile {  // 64 filters, followed by the low halves
   static constexpr int kFilters = kTileRows, kStepBytes = 2 * kTileBytes, kUnit = kTileDepth, kLow = kTileBytes;
   __device__ static int row(int filter) { return filter * 16; }
 };
-struct StackedTile {  // 32 filters, high and low halves by eights
+struct StackedTile {  // 32 filters, high and low halves alternating in groups of eight
   static constexpr int kFilters = kTileRows / 2, kStepBytes = kTileBytes, kUnit = kTileDepth, kLow = 8 * 16;
   __device__ static int row(int filter) { return filter / 8 * 256 + filter % 8 * 16; }
 };
@@ -65,27 +66,27 @@ struct ColumnTile {  // unit after unit, with kCount filters' high halves, then 
   __device__ static int row(int filter) { return filter * 16; }
 };
 
-// Warps have eight filters each; where there are more warps they share the units.
+// Each warp has eight filters; if there are more warps, several share the units of the same filters.
 template <typename Layout>
 struct ResidentWeights {
   static constexpr int kFilters = Layout::kFilters, kGroups = kFilters / kTogether, kWarps = kPackers / 32;
   static constexpr int kShare = kWarps / kGroups;
   static_assert(kShare == 1 || kShare == 2 || kShare == 4, "or their units do not follow one another evenly");
 
-  int lane, first, real, share;  // the warp's first filter, how many of its are there, and which units are its own
-  int count, pitch;              // weights of a filter; floats from one to the next
+  int lane, first, real, share;  // lane; the warp's first filter, how many of its eight exist, its share of the units
+  int count, pitch;              // weights per filter; floats from one filter to the next
   float* all;                    // the warp's raw filters
-  const char* raw;               // the lane's
+  const char* raw;               // the lane's raw filter
 
   __device__ ResidentWeights(const Dims& d, float* room, int filters)
       : lane(threadIdx.x % 32), first(threadIdx.x / 32 % kGroups * kTogether), real(min(kTogether, filters - first)),
         share(threadIdx.x / 32 / kGroups), count(d.C * d.K * d.K), pitch(resident_pitch(count)),
         all(room + first * pitch), raw(reinterpret_cast<const char*>(all + lane / 4 * pitch)) {}
 
-  // Copies the warp's filters, or its share of them; k: the tile's. Not the last one again where fewer than eight are
-  // left: many blocks would then wait for the same lines of L2.
+  // Copies the warp's filters, or its share of them; k: the tile's filters. Where fewer than eight are left it does not
+  // copy the last one again: many blocks would then wait for the same lines of L2.
   __device__ void fetch(const float* k) const {
-    const float* from = k + (first + lane / 4) * count;  // four lanes a filter
+    const float* from = k + (first + lane / 4) * count;  // four lanes per filter
     float* to = all + lane / 4 * pitch;
     const int end = share < kShare && lane / 4 < real ? count : 0, begin = lane % 4 + 4 * share;
     if (count % 4 == 0 && reinterpret_cast<uintptr_t>(k) % 16 == 0) {
@@ -98,11 +99,11 @@ struct ResidentWeights {
     }
     if (share == 0) all[lane / 4 * pitch + count + lane % 4] = 0.0f;
     copy_async_wait_all();
-    __syncwarp();  // before a named barrier, too: lanes had different numbers of turns
+    __syncwarp();  // needed even before a named barrier: lanes ran different numbers of iterations
     if (kShare > 1) named_barrier(kResidentWeights, kPackers);
   }
 
-  // The scale of the lane's filter; unscale[filter] undoes it, or is 0 where it has none: then *fits is false.
+  // The scale of the lane's filter; unscale[filter] undoes it, or is 0 if the filter has no scale: then *fits is false.
   __device__ float choose_scale(float threshold, float* unscale, bool* fits) const {
     uint32_t largest = 0, smallest = ~0u;  // twice a magnitude's bits, and as nonzero_bits
 #pragma unroll 4
@@ -119,7 +120,7 @@ struct ResidentWeights {
       largest = max(largest, __shfl_xor_sync(0xffffffffu, largest, i));
       smallest = min(smallest, __shfl_xor_sync(0xffffffffu, smallest, i));
     }
-    const float maximum = __uint_as_float(largest / 2);  // NaN comes out as NaN: no number is less
+    const float maximum = __uint_as_float(largest / 2);  // NaN stays NaN: its bits exceed every number's
     const bool finite = maximum < kLargestScaled;
     const float scale = finite ? scale_for(maximum) : 1.0f, undo = inverse_power(scale);
     *fits = lane / 4 >= real || (finite && smallest >= nonzero_bits(threshold * undo));

@@ -266,7 +266,7 @@ bool tiling_for(const fops_conv& c, Tiling* tiling) {
   t.runs = static_cast<int>(std::max<int64_t>(2, ceil_div(t.per_row, shifted_filters::run(K))));  // at least 2, for divide
   t.inverse_runs = inverse_of(static_cast<uint32_t>(t.runs));
   const int64_t maximum = std::max<int64_t>(3 * K, kBandColumns / t.per_row);
-  const size_t room = 228 * 1024 * groups(K) / kBlockGroups - 1024 - 256;  // 1 KB is reserved per block, 256 bytes are static
+  const size_t room = 228 * 1024 * groups(K) / kBlockGroups - 1024 - 256;  // per block 1 KB is reserved, 256 bytes static
   for (int64_t bands = std::max<int64_t>(1, (OH + maximum / 2) / maximum); bands <= OH; ++bands) {
     const int64_t rows = ceil_div(OH, bands);
     t.rows = static_cast<int>(std::min(OH, rows + rows % 2));  // even: pixels of a band begin where TMA can

@@ -10,10 +10,9 @@ namespace pixel_words {
 
 constexpr int kTeams = 2, kMaxSlots = 2;  // teams per block; staged images per team, as many as shared memory holds
 
-// How an image's outputs are computed. halves: on the tensor cores. mixed: also, but those that use an unsplittable
-// value
-// are then recomputed by the float32 fallback. fallback: all of them by the float32 fallback. end: there is no next
-// image.
+// How an image's outputs are computed. halves: on the tensor cores. mixed: likewise, but those that use an unsplittable
+// value are then recomputed by the float32 fallback. fallback: all of them by the float32 fallback. end: there are no
+// more images. image.
 enum class Path : int { halves, mixed, fallback, end };
 // What the consumer warpgroup needs to know about the image in a slot.
 struct Staged {

@@ -4,7 +4,7 @@
 //   position i, tap (p, q)    reads entry i + p W + q              a tap is an address, not a copy
 //
 // A block computes up to 128 filters at up to 256 positions. With few filters a tile's rows hold several taps; with few
-// tasks a cluster of blocks shares the depth. Two warpgroups consume; two produce: they stage pixels chunk by chunk,
+// tasks a cluster of blocks shares the depth. Two warpgroups consume. Two produce: they stage pixels chunk by chunk,
 // and one of their warps loads weights and rows of pixels by TMA (raw_rows.cuh).
 // Costs: positions in the K - 1 last columns of a row are computed and dropped, where strips (plan.h) are not faster;
 // weights are packed again in each call. Small batches run any_shape_resident.cu.
@@ -24,7 +24,7 @@ using namespace hopper;
 
 // How a call is tiled; `plan` may depend on the batch, `usual` does not.
 struct Planned {
-  bool fits = false;  // into shared memory
+  bool fits = false;  // whether the call fits into shared memory
   Choice choice;
   Plan usual, plan;
   Steps steps;
@@ -79,7 +79,7 @@ fops_status run_any_shape(const fops_conv& c, bool half, const void* x, const fl
   const Plan& plan = planned.plan;
 
   size_t bytes = 0;
-  const auto room = [&](size_t more) {  // where it begins
+  const auto room = [&](size_t more) {  // reserves `more` bytes; returns where they begin
     const size_t at = bytes;
     bytes += ceil_div(more, 128) * 128;
     return at;

@@ -4,8 +4,8 @@
 //   warps 8 to 15    pixels of 32 positions and their taps: split  | barrier |  4 to 7: 32 positions more
 //   warps 16 to 19   where these are, and outputs go               |         |
 //
-// For one image, the kernel that packs weights and the start of the pipeline take most of any_shape.cu's time: what
-// counts is how many instructions follow one another. Chains of sums are the same, so an image has the same bits in
+// For one image, the kernel that packs weights and the start of the pipeline take most of any_shape.cu's time: the
+// length of the chain of dependent instructions decides. Chains of sums are the same, so an image has the same bits in
 // every batch.
 // Costs: every block splits its filters' weights, so this is for at most one block per SM.
 #include "conv/cuda/kernels.h"
@@ -20,9 +20,9 @@ namespace fops {
 namespace hopper {
 namespace {
 
-constexpr int kColumns = 32;  // of a wgmma: positions of a warpgroup
+constexpr int kColumns = 32;  // columns of a wgmma: positions of a warpgroup
 
-// kWarpgroups: 32 positions each.
+// kWarpgroups: warpgroups that multiply, 32 positions each.
 template <bool kStacked, int kWarpgroups, bool kLong, typename X>
 __global__ void __launch_bounds__(bound_with_wgmma(kAllThreads), 1)
     tensor_core_any_shape_resident(const __grid_constant__ Dims d, const __grid_constant__ Plan plan,
@@ -37,7 +37,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(kAllThreads), 1)
   uint4* const pixels = reinterpret_cast<uint4*>(tiles + plan.steps * Layout::kStepBytes);
   const int low_plane = plan.chunks.per_chunk * plan.staged, m0 = blockIdx.y * Layout::kFilters;
   const X* const image = x + 1LL * blockIdx.z * d.C * d.H * d.W;
-  const int warp = __shfl_sync(0xffffffffu, threadIdx.x / 32, 0);  // warp-uniform, which the compiler sees
+  const int warp = __shfl_sync(0xffffffffu, threadIdx.x / 32, 0);  // shows the compiler: warp-uniform
   const bool needs_fallback = prepare<Layout, kPositions>(
       d, plan, steps, by_width, image, k + 1LL * m0 * d.C * d.K * d.K, min(Layout::kFilters, d.M - m0),
       blockIdx.x * kPositions, warp, tiles, pixels, shared);
@@ -54,7 +54,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(kAllThreads), 1)
     const int count = last ? plan.last_steps : plan.first_steps, group = last ? plan.last_group : plan.first_group;
     for (int at = 0; at < count; at += group) {
       const int these = min(group, count - at);
-      const bool done = at + group >= count;  // with the chunk
+      const bool done = at + group >= count;  // whether the chunk is done
       const uint32_t* places = steps.places[last] + at;
       const auto multiply = [&](float(&to)[kColumns / 2], uint32_t of_weights, uint32_t of_pixels, int keep) {
         wgmma_ss<kColumns>(to, of_weights, of_pixels + places[0], keep);
@@ -89,7 +89,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(kAllThreads), 1)
   wgmma_wait(high);
   wgmma_wait(low);
 
-  // A stacked filter's two sums into that of its high halves. See `value` in kernel.cuh.
+  // Adds a stacked filter's two sums, into that of its high halves. See `value` in kernel.cuh.
 #pragma unroll
   for (int i = 0; i < kColumns / 2; ++i) {
     if (kStacked && i % 4 >= 2) continue;
@@ -120,13 +120,14 @@ __global__ void __launch_bounds__(bound_with_wgmma(kAllThreads), 1)
   }
   if (needs_fallback) {
     __syncwarp();
-    named_barrier(kResidentFallback, 128 * kWarpgroups);  // what is stored here comes after the above
+    named_barrier(kResidentFallback, 128 * kWarpgroups);  // these stores come after those above
     fallback_block<128 * kWarpgroups>(d, shared, image, k, out, m0, Layout::kFilters, kPositions);
   }
 #endif
 }
 
-// A pass of these kernels: by one group of warps or two; 0: there are too many blocks, or too little shared memory.
+// Plan of a run of these kernels. `groups`: warpgroups that multiply, 1 or 2; 0 for too many blocks or too little
+// shared memory.
 struct Resident {
   int groups = 0;
   size_t shared = 0;

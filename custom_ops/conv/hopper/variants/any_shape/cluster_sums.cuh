@@ -16,10 +16,10 @@ namespace hopper {
 
 template <int kColumns>
 struct KeptSums {
-  static constexpr int kEights = kColumns / 8;  // of columns; of each a thread has four sums
-  const float4* all;                            // the task's
+  static constexpr int kEights = kColumns / 8;  // groups of eight columns; a thread has four sums of each
+  const float4* all;                            // sums of the whole task
   uint32_t* marks;
-  int part, parts, maximum;  // most: sums that a part has room for
+  int part, parts, maximum;  // maximum: sums that a part has space for
   int count = 0;
 
   __device__ KeptSums(const Packed& packed, const Plan& plan, uint32_t task, int part)
@@ -40,24 +40,24 @@ struct KeptSums {
   }
 
   // Adds up the sums of all parts for the columns that this block owns, with `next` also for eight behind them. Returns
-  // whether a value of any part is unsplittable. Sums of all parts are in flight together.
+  // whether any part has an unsplittable value. Loads of all parts are in flight together.
   __device__ bool add_up(float (&sum)[kColumns / 2], bool next, bool needs_fallback) {
     if (threadIdx.x == 0) marks[part] = count | (needs_fallback ? 1u << 16 : 0);
     cluster_sync();
-    constexpr int kAhead = 16;  // loads
+    constexpr int kAhead = 16;  // loads in flight
     const int lane = threadIdx.x % 32;
     const uint32_t mark = lane < parts ? __ldcg(marks + lane) : 0;
 #pragma unroll
     for (int j = 0; j < kEights; ++j) {
       if (!owns(j) && !(next && j > 0 && owns(j - 1))) continue;
       float4 total = {};
-      int p = 0, i = 0;  // the next sum's part, and which of its sums
+      int p = 0, i = 0;  // (part, index) of the next sum
       while (p < parts) {
         float4 v[kAhead];
         bool real[kAhead];
 #pragma unroll
         for (int n = 0; n < kAhead; ++n) {
-          real[n] = i < static_cast<int>(__shfl_sync(0xffffffffu, mark, p) & 0xffff);  // of parts behind the last: 0
+          real[n] = i < static_cast<int>(__shfl_sync(0xffffffffu, mark, p) & 0xffff);  // 0 for parts past the last
           v[n] = __ldcg(all + at(min(p, parts - 1), i, j));
           if (++i == maximum) i = 0, ++p;
         }

@@ -14,53 +14,53 @@
 namespace fops {
 namespace hopper {
 
-// Who does what, a warpgroup each:
+// The roles of the warpgroups:
 //
 //   0, 1  multiply   <- buffers of staged pixels  <- 2, 3 but for a warp   stage them     <- global memory
 //                    <- stages of weights           <- that warp's first thread: TMA loads them
 //
-// Or that warp has rows of pixels loaded as well, and the others stage them from there (raw_rows.cuh).
+// Alternatively that warp loads rows of pixels by TMA as well, and the others stage them from there (raw_rows.cuh).
 // Barriers count arrivals: `full` when a buffer or a stage may be read, `empty` when it may be written.
 constexpr int kThreads = kConsumerThreads + kProducerThreads + 32;
 static_assert(kThreads == 512, "registers are dealt out to four warpgroups");
 
 // kTaps: 0 for tiles of 64 filters with low halves in a separate tile. 1: a tile's rows are high and low halves of 32
-// filters; 2, 4 or 8: of 16, 8 or 4 filters at as many taps. kTiles: tiles of filters per block. With two the two
-// warpgroups share positions, with one they share filters.
+// filters; 2, 4 or 8: of 16, 8 or 4 filters at as many taps. kTiles: tiles of filters per block. With two, the two
+// warpgroups share positions; with one, they share filters.
 template <int kTaps, int kTiles>
 struct Form {
-  static constexpr int kParts = kTaps > 0 ? 1 : 2;                                // tiles of memory a tile of filters
-  static constexpr int kFilters = kTaps > 0 ? kTileRows / 2 / kTaps : kTileRows;  // of a tile
+  static constexpr int kParts = kTaps > 0 ? 1 : 2;                                // tiles of memory per tile of filters
+  static constexpr int kFilters = kTaps > 0 ? kTileRows / 2 / kTaps : kTileRows;  // filters per tile
   static constexpr int kStepBytes = kTiles * kParts * kTileBytes;
-  using Steps = std::conditional_t<(kTaps > 0), UpToEight, UpToFour>;  // of a group: see Choice::group
+  using Steps = std::conditional_t<(kTaps > 0), UpToEight, UpToFour>;  // steps per group: see Choice::group
 };
 
-// What staging noticed, as the number of the latest chunk with it, counted from 1.
+// Findings of staging: the number of the latest chunk with each, counted from 1.
 struct Flags {
   uint32_t low;             // some low half is not zero
   uint32_t needs_fallback;  // some value is unsplittable: see `ImageScale` in fallback.cuh
 };
 
-struct Shared {  // of fixed size; stages and buffers lie behind it
+struct Shared {  // of fixed size; stages and buffers follow
   uint64_t full_pixels[kMaxBuffers], empty_pixels[kMaxBuffers], full_weights[kMaxStages], empty_weights[kMaxStages];
   uint64_t full_rows[kMaxPieces], empty_rows[kMaxPieces];
   Flags flags[kMaxBuffers];
-  Columns columns[2];  // of each consumer warpgroup
+  Columns columns[2];  // per consumer warpgroup
 };
 
 static_assert(sizeof(Shared) == kSharedBytes, "choose.cpp leaves room for it");
 
-// How a task is cut: its columns of a wgmma; whether it is made of strips; whether a cluster shares its depth, a
-// segment or more a block; whether TMA loads its pixels (raw_rows.cuh).
+// How a task is cut: its columns per wgmma; whether it is made of strips; whether a cluster shares its depth, one or
+// more segments per block; whether TMA loads its pixels (raw_rows.cuh).
 template <int columns, bool strips = false, bool parts = false, bool raw = false>
 struct Cut {
   static constexpr int kColumns = columns;
   static constexpr bool kStrips = strips, kParts = parts, kRaw = raw;
-  static constexpr bool kEarly = columns == kFewColumns;  // as `Plan::early` may ask
+  static constexpr bool kEarly = columns == kFewColumns;  // whether `Plan::early` may be set
 };
 
-// kLong: more steps than a chain may have. Where pixels may be staged early a thread has 96 registers, which leaves
-// room for a block that packs weights on the same SM; there no thread gets more at another's cost.
+// kLong: more steps than a chain may have. Where pixels may be staged early, a thread has 96 registers, which leaves
+// room for a block that packs weights on the same SM; registers are then not moved between warpgroups.
 template <int kTaps, int kTiles, typename Cut, bool kLong>
 __global__ void __launch_bounds__(bound_with_wgmma(Cut::kEarly ? kThreads + 128 : kThreads), 1)
     tensor_core_any_shape(const __grid_constant__ Dims d, const __grid_constant__ Plan plan,
@@ -101,7 +101,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(Cut::kEarly ? kThreads + 128 
   }
   __syncthreads();
 
-  const int team = __shfl_sync(0xffffffffu, threadIdx.x / 128, 0);  // warp-uniform, which the compiler sees
+  const int team = __shfl_sync(0xffffffffu, threadIdx.x / 128, 0);  // shows the compiler: warp-uniform
   if (team >= 2) {
     if constexpr (!Cut::kEarly) setmaxnreg_dec<kLong ? 56 : 72>();
     const int thread = threadIdx.x - kConsumerThreads;
@@ -109,12 +109,12 @@ __global__ void __launch_bounds__(bound_with_wgmma(Cut::kEarly ? kThreads + 128 
     if (thread >= kProducerThreads) {
       const int lane = thread - kProducerThreads;
       if (!kRaw && lane > 0) return;
-      wait_for_previous_kernel();  // which packs the weights
+      wait_for_previous_kernel();  // the kernel that packs the weights
       const auto load_weights = [&](const uint8_t* from, int bytes) {
         barrier_expect(&shared.full_weights[state.stage], bytes);
         bulk_load(weight_stages + state.stage * plan.group_bytes, from, bytes, &shared.full_weights[state.stage]);
       };
-      if constexpr (kRaw) {  // weights and rows, whichever has room: each is waited for by others
+      if constexpr (kRaw) {  // weights or rows, whichever has space: other warps wait for each
         Groups groups(plan, packed, first_task, form::kStepBytes);
         const auto next_weights = [&] {
           if (lane == 0) load_weights(groups.from, groups.bytes(plan, form::kStepBytes));
@@ -155,7 +155,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(Cut::kEarly ? kThreads + 128 
       }
       return;
     }
-    uint32_t number = 0, piece = 0;                               // of the chunk, and of its first slot's rows
+    uint32_t number = 0, piece = 0;                               // number of the chunk, and of its first slot's piece
     int slot = 0, at = __shfl_sync(0xffffffffu, thread / 32, 0);  // see `stage_raw`
     for (; at >= plane / kLot; at -= plane / kLot) ++slot;
     const bool early = Cut::kEarly && plan.early;
@@ -203,13 +203,13 @@ __global__ void __launch_bounds__(bound_with_wgmma(Cut::kEarly ? kThreads + 128 
   const int tile = kTiles == 2 ? team : 0, first = kTiles == 2 ? 0 : team * (kColumns - plan.reach);
   const uint32_t weights_corner = static_cast<uint32_t>(
       core_descriptor(shared_address(weight_stages) + tile * form::kParts * kTileBytes, kTileDepth, 128));
-  const uint32_t eight = Cut::kStrips ? plan.strips.width : 8;  // staged pixels from eight positions to the next ones
+  const uint32_t eight = Cut::kStrips ? plan.strips.width : 8;  // staged pixels between two groups of eight positions
   const uint32_t buffers_corner = static_cast<uint32_t>(core_descriptor(shared_address(buffers), 0, 128)) +
                                   (Cut::kStrips ? first / 8 * eight : first);
   const int low_plane = plan.chunks.per_chunk * plane;
   const uint32_t group_units = static_cast<uint32_t>(plan.group_bytes) / 16;
   float high[kColumns / 2] = {}, low[kColumns / 2] = {}, long_sum[kLong ? kColumns / 2 : 1] = {};
-  constexpr int kRows = kTaps == 0 ? 16 : form::kFilters / 4;  // filters that a warp stores
+  constexpr int kRows = kTaps == 0 ? 16 : form::kFilters / 4;  // filters per storing warp
   // Kept in registers: the compiler would compute these addresses again for each group of steps.
   const uint32_t barriers = __shfl_sync(0xffffffffu, shared_address(&shared), 0);
   const uint32_t full_pixels = barriers + offsetof(Shared, full_pixels);
@@ -219,21 +219,21 @@ __global__ void __launch_bounds__(bound_with_wgmma(Cut::kEarly ? kThreads + 128 
   uint32_t leads = lane == 0;
   keep_register(leads);
   PipelineState pixels, weights;
-  uint32_t number = 0;  // of the chunk
+  uint32_t number = 0;  // number of the chunk
   for (uint32_t task = first_task; task < plan.tasks; task += stride) {
     const Span span(plan, d, task / plan.blocks);
     const int m0 = static_cast<int>(task % plan.blocks) * kTiles * form::kFilters + tile * form::kFilters;
     const int m_warp = m0 + threadIdx.x / 32 % 4 * kRows;
-    // Loads what undoes the scales, without a branch: behind a divergent branch the compiler would wait after each
-    // wgmma.
+    // Loads the factors that undo the scales, without a branch: after a divergent branch the compiler would wait after
+    // each wgmma.
     const float filter_unscale = packed.unscale[min(m_warp + lane, d.M - 1)];
     const Position position(plan, d, span, first + rank);
     const float image_scale = packed.images[min(span.image + position.further, d.B - 1)].scale;
 
     bool needs_fallback = false, low_begun = false;
     int chain = 0;            // steps in `high`
-    int in_segment = 0;       // chunks of it that are done
-    int last_weights = -1;    // places that are still read: the group before, and the chunk before
+    int in_segment = 0;       // chunks of the segment that are done
+    int last_weights = -1;    // places that are still being read: the previous group's, and the previous chunk's
     int last_pixels = -1;
     KeptSums<kColumns> kept(packed, plan, task, part);
     if constexpr (kLong)
@@ -253,7 +253,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(Cut::kEarly ? kThreads + 128 
       const uint32_t corner = buffers_corner + pixels.stage * buffer_slots;
       const int count = last ? plan.last_steps : plan.first_steps, group = last ? plan.last_group : plan.first_group;
       for (int at = 0; at < count; at += group) {
-        const bool done = at + group >= count;  // with the chunk
+        const bool done = at + group >= count;  // whether the chunk is done
         const int these = done ? count - at : group;
         const uint32_t* places = steps.places[last] + at;
         barrier_wait(full_weights + 8 * weights.stage, weights.phase);
@@ -278,7 +278,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(Cut::kEarly ? kThreads + 128 
           low_begun = true;
         }
         wgmma_commit();
-        // Behind the wait only this group's products are under way, or, where the chain ends, only the small ones: the
+        // After the wait only this group's products are in flight, or, where the chain ends, only the small ones: the
         // tensor cores have these to do while the chain's sums are added up.
         if (kLong && (chain + group > plan.chain || (done && ends_segment))) {
           wgmma_wait<1>(high);
@@ -343,7 +343,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(Cut::kEarly ? kThreads + 128 
         store_tile<kRows, kColumns>(d, columns, filter_unscale, m_warp, out, outgoing_all, value);
     }
     if (needs_fallback || weights_need_fallback) {
-      // The offsets have been read, and what is stored here comes after the above.
+      // The offsets have been read, and these stores come after those above.
       named_barrier(kAnyShapeConsumers + team, 128);
       const long long origin = span.image * d.C * d.H * d.W;
       const auto again = [&](auto* in) {

@@ -1,4 +1,4 @@
-// Any shape: a call on its way from any_shape.cu to the files that hold its kernels: three of them, for each takes a
+// Any shape: passes a call from any_shape.cu to the files with its kernels. There are three files because each takes a
 // minute to compile.
 #pragma once
 
@@ -11,13 +11,13 @@
 namespace fops {
 namespace hopper {
 
-// What a call makes of weights and images, on the device.
+// A call's packed weights and scales, on the device.
 struct Packed {
-  float* unscale;  // of every filter: the factor that undoes its scale; 0 if some weight is unsplittable, which
+  float* unscale;  // per filter: the factor that undoes its scale; 0 if some weight is unsplittable, which
                        // sends all outputs of its tile's filters to the fallback
-  ImageScale* images;  // of every image
+  ImageScale* images;  // per image
   float4* kept;        // [task][part][sum][columns / 8][kConsumerThreads]
-  uint32_t* marks;     // [task][part]: how many sums | 1 << 16 where a value is unsplittable
+  uint32_t* marks;     // [task][part]: number of sums | 1 << 16 if a value is unsplittable
   uint8_t* tiles;      // [block][step][tile of the block][high, low][kTileBytes]
 };
 

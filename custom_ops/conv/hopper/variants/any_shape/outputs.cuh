@@ -1,4 +1,4 @@
-// Any shape: a tile of sums from registers to y.
+// Any shape: stores a tile of sums from registers to y.
 #pragma once
 
 #include "conv/hopper/fallback.cuh"
@@ -9,7 +9,8 @@
 namespace fops {
 namespace hopper {
 
-// The pixel of a task's position: in which image behind the task's first, where in it, and whether an output is there.
+// The pixel of a task's position: its image, counted from the task's first, its place in the image, and whether it has
+// an output.
 struct Position {
   int further, h, w;
   bool real;
@@ -32,12 +33,12 @@ struct Position {
 
 // The columns of a warpgroup's tile, in shared memory; read two at a time.
 struct alignas(8) Columns {
-  int offsets[128], corners[128];  // where in y, filters aside, and in x, channels aside; -1 where nothing is stored
+  int offsets[128], corners[128];  // offsets in y for filter 0 and in x for channel 0; -1 if nothing is stored
   float unscale[128];
-  int list[128], listed;  // those that need the fallback
-  uint32_t fallback;      // the last chunk of the latest task with a filter that is unsplittable: all take it
+  int list[128], listed;  // columns that need the fallback, and their number
+  uint32_t fallback;      // the last chunk of the latest task with an unsplittable filter: all take the fallback
 
-  // `own`: whether this column is stored here, if it is real.
+  // `own`: whether this column is stored here, if it is a real output.
   __device__ void place(const Dims& d, int column, const Position& at, bool own, float scale) {
     offsets[column] = own && at.real ? (at.further * d.M * d.OH + at.h) * d.OW + at.w : -1;
     corners[column] = (at.further * d.C * d.H + at.h) * d.W + at.w;
@@ -45,13 +46,13 @@ struct alignas(8) Columns {
   }
 };
 
-// Outputs on their way, a warp: 16 filters by 64 positions, four banks between filters.
+// Outputs of a warp before they are stored: 16 filters by 64 positions, four banks between filters.
 constexpr int kOutgoingStride = 68, kOutgoingFloats = 16 * kOutgoingStride;
-constexpr int kTapsStride = 76;  // 32 rows of 72 positions, a warpgroup
+constexpr int kTapsStride = 76;  // per warpgroup 32 rows of 72 positions
 static_assert(32 * kTapsStride <= 4 * kOutgoingFloats, "");
 static_assert(kOutgoingBytes == 4 * kOutgoingFloats * kConsumerThreads / 32, "");
 
-// Two neighbouring columns of a tile, where they go and what undoes their pixels' scales.
+// Two neighbouring columns of a tile: where they go, and the factors that undo their pixels' scales.
 struct Pair {
   int2 at;
   float2 unscale;
@@ -64,7 +65,7 @@ struct Pair {
     vector = pair && d.OH * d.OW % 2 == 0 && reinterpret_cast<uintptr_t>(out + at.x) % 8 == 0;
     first = !vector && at.x >= 0, second = !vector && at.y >= 0;
   }
-  // `to`: where the first one goes. By predicates: branches took most of the epilogue's time.
+  // `to`: where the first column goes. Uses predicates: branches took most of the epilogue's time.
   __device__ void store(bool valid, float* to, float2 v) const {
     store_streaming_if(valid && vector, to, v);
     store_streaming_if(valid && first, to, v.x);
@@ -72,9 +73,9 @@ struct Pair {
   }
 };
 
-// Scales a warp's kRows filters from m_warp on, by the `unscale` that a lane each has, and stores them, through shared
-// memory: so that a store covers a run of one filter's outputs, 256 bytes. `value(i)`: the sum in register i of a
-// wgmma's kColumns columns.
+// Scales a warp's kRows filters from m_warp on, by the `unscale` that each lane has for one filter, and stores them
+// through shared memory, so that a store covers a run of one filter's outputs, 256 bytes. `value(i)`: the sum in
+// register i of a wgmma's kColumns columns.
 template <int kRows, int kColumns, typename Value>
 __device__ __forceinline__ void store_tile(const Dims& d, const Columns& columns, float unscale, int m_warp,
                                            float* out, float* outgoing_all, Value value) {
@@ -88,7 +89,7 @@ __device__ __forceinline__ void store_tile(const Dims& d, const Columns& columns
     for (int r = 0; r < kRows / 8; ++r)
 #pragma unroll
       for (int j = 0; j < kRun / 8; ++j) {
-        if (8 * j >= run) continue;  // a bound that is no constant would keep the loop from being unrolled
+        if (8 * j >= run) continue;  // a non-constant bound would keep the loop from being unrolled
         const int i = 4 * (begin / 8 + j) + 2 * r;
         *reinterpret_cast<float2*>(outgoing + (8 * r + g) * kOutgoingStride + 8 * j + 2 * t) =
             make_float2(value(i), value(i + 1));
@@ -115,8 +116,8 @@ __device__ __forceinline__ void store_tile(const Dims& d, const Columns& columns
   }
 }
 
-// The same where the rows of kTaps taps are to be added up, each `shift` columns further right than the one before: the
-// four warps of a warpgroup together, a quarter of the filters each.
+// The same where the rows of kTaps taps are added up, each `shift` columns further right than the previous one. The
+// four warps of a warpgroup work together, each on a quarter of the filters.
 template <int kTaps, int kColumns, typename Value>
 __device__ __forceinline__ void store_taps(const Dims& d, const Columns& columns, float unscale, int m_warp,
                                            float* out, float* outgoing_all, int shift, Value value) {
@@ -126,7 +127,7 @@ __device__ __forceinline__ void store_taps(const Dims& d, const Columns& columns
   float* outgoing = outgoing_all + 4 * team * kOutgoingFloats;  // [tap][filter][column]
 #pragma unroll
   for (int begin = 0; begin < kColumns; begin += kRun) {
-    // Eight columns more than the run: a sum reaches so far.
+    // Eight columns more than the run: a sum reaches this far.
 #pragma unroll
     for (int j = 0; j < kRun / 8 + 1; ++j) {
       if (begin + 8 * j >= kColumns) continue;

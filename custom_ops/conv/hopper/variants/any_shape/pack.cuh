@@ -13,7 +13,7 @@ namespace hopper {
 constexpr int kPackThreads = 512;
 constexpr int kImagesPerBlock = kPackThreads / 32;
 
-// A block a filter of the tiles, those of padding included; behind them a warp an image. 32 registers: see kernel.cuh.
+// One block per filter of the tiles, padding included, followed by one warp per image. 32 registers: see kernel.cuh.
 template <typename X>
 __global__ void __launch_bounds__(kPackThreads, 4)
     pack_weights(const __grid_constant__ Dims d, const __grid_constant__ Plan plan, const __grid_constant__ Steps steps,
@@ -49,7 +49,7 @@ __global__ void __launch_bounds__(kPackThreads, 4)
       const int channels = channel < 8 * plan.chunks.full ? 8 : plan.chunks.narrow;
       split_unit(filter, channel, origin >> 4 & 15, q, channels, d, scale, &hi, &lo);
     }
-    // Stacked: warp w's rows 16 w to 16 w + 7 are high halves, the next eight their low halves, so that one lane holds
+    // Stacked: warp w's rows 16 w to 16 w + 7 are high halves, the next eight their low halves, so that one lane gets
     // both sums. Taps follow one another, each with all filters of the tile.
     const int stacked = tap * rows_per_tile + in_tile,
               row = rows_of_taps > 0 ? stacked / 8 * 16 + stacked % 8 : in_tile;

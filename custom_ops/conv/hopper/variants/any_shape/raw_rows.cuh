@@ -4,8 +4,8 @@
 //                                          |         |                   |        images follow one another in a row
 //   shared memory   row 0, of a slot's 8   | up to 3 | staged pixels | zeros
 //
-// In staging.cuh threads load pixels themselves, eight channels each, and wait for global memory, which takes longer.
-// It serves strips, and planes that are no whole 16 bytes.
+// In staging.cuh threads load pixels themselves, eight channels each, and wait for global memory, which is slower. That
+// serves strips, and planes whose size is not a multiple of 16 bytes.
 #pragma once
 
 #include "conv/hopper/pipeline.cuh"
@@ -16,10 +16,10 @@ namespace fops {
 namespace hopper {
 
 // One row of a task's slots, as a lane loads it: where it begins in the first slot, up to three floats before the
-// task's first pixel, and how long it is.
+// task's first pixel, and its length.
 struct RowSpan {
   const float* from;
-  int first, floats;  // of the task's first image, and of all its images
+  int first, floats;  // start in the task's first image; length over all its images
   __device__ RowSpan(const Plan& plan, const Dims& d, const float* x, const Span& span, int lane) {
     const int pixels = d.H * d.W, begin = span.first & ~3;  // copies begin at 16 bytes
     const long long there = (plan.by_image ? 1 : d.B - span.image) * pixels - begin;
@@ -28,10 +28,11 @@ struct RowSpan {
   }
 };
 
-// The groups of steps whose weights are loaded together, task by task, for a warp that also does other things.
+// Iterates over the groups of steps whose weights are loaded together, task by task, for a warp that also does other
+// work.
 struct Groups {
   uint32_t task;
-  int chunk, left;      // in which chunk, and its steps from the group on
+  int chunk, left;      // the group's chunk, and the chunk's steps from the group on
   const uint8_t* from;  // the group's weights
   __device__ Groups(const Plan& plan, const Packed& packed, uint32_t task, int step_bytes) : task(task) {
     begin(plan, packed, step_bytes);
@@ -52,13 +53,13 @@ struct Groups {
   }
 };
 
-// Pieces in shared memory: a slot's eight rows each, and their barriers. Pieces are counted through all tasks.
+// Pieces in shared memory, each a slot's eight rows, and their barriers. Pieces are counted through all tasks.
 struct RawRows {
   float* rows;
   uint64_t *full, *empty;  // `empty` counts the producer warps
   uint32_t mask;           // pieces - 1
-  int per_row;             // floats
-  uint32_t log;            // of pieces: 1 of two, 2 of four
+  int per_row;             // floats per row
+  uint32_t log;            // log2 of the number of pieces: 1 or 2
 
   __device__ RawRows(const Plan& plan, float* rows, uint64_t* full, uint64_t* empty)
       : rows(rows), full(full), empty(empty), mask(plan.pieces - 1), per_row(plan.raw_row), log(plan.pieces / 2) {}
@@ -69,12 +70,12 @@ struct RawRows {
   __device__ void init_barriers(int pieces) const {
     for (int i = 0; i < pieces; ++i) barrier_init(&full[i], 1), barrier_init(&empty[i], kProducerThreads / 32);
   }
-  // Zeros, by the whole block: what a row has behind its image is split as well, and is to have good halves.
+  // Stores zeros, with the whole block: the floats of a row after its image are split too, and must have good halves.
   __device__ void clear(const Plan& plan) const {
     for (int i = threadIdx.x; i < plan.pieces * 2 * per_row; i += blockDim.x) reinterpret_cast<float4*>(rows)[i] = {};
     bulk_fence();
   }
-  // Whether there is room for a piece; and loads it, by a warp. `slot`: of the task.
+  // Whether there is space for a piece; and a function by which a warp loads it. `slot`: slot of the task.
   __device__ bool room(uint32_t number) const { return warp_barrier_done(&empty[number & mask], parity(number) ^ 1); }
   __device__ void load(uint32_t number, const Dims& d, const RowSpan& row, int slot, int lane) const {
     uint64_t* barrier = &full[number & mask];
@@ -85,7 +86,7 @@ struct RawRows {
       const float* from = row.from + 8LL * slot * pixels;
       float* to = piece(number) + lane * per_row;
       bulk_load(to, from, 4 * row.first, barrier);
-      from += row.first - pixels;  // an image further back, where its plane begins
+      from += row.first - pixels;  // one image back, to where its plane begins
       for (int done = row.first; done < row.floats; done += pixels)
         bulk_load(to + done, from += 1LL * d.C * pixels, 4 * min(row.floats - done, pixels), barrier);
     }
@@ -95,7 +96,7 @@ struct RawRows {
 
 // Splits the slots of a chunk out of their rows, the first of them piece `number`. The seven warps take lots of
 // kLot entries in turn, through slots and chunks. A warp's next lot is lot `at` of slot `slot`, counted from this
-// chunk's first slot; if that is behind the chunk, the warp has nothing to split in it.
+// chunk's first slot; if that is past the chunk, the warp has nothing to split in it.
 template <bool kByImage>
 __device__ Seen stage_raw(const Plan& plan, const Dims& d, const RawRows& raw, uint32_t number, const Span& span,
                           int slots, const ImageScale* images, uint4* buffer, int& slot, int& at) {
@@ -107,7 +108,7 @@ __device__ Seen stage_raw(const Plan& plan, const Dims& d, const RawRows& raw, u
   int done = 0;  // slots that this warp will not read again
   const auto let_go = [&](int until) {
     for (; done < until; ++done) {
-      raw.wait(number + done);  // or pieces that this warp has nothing of would get ahead of it
+      raw.wait(number + done);  // otherwise pieces without lots of this warp would get ahead of it
       __syncwarp();
       if (lane == 0) barrier_arrive(&raw.empty[(number + done) & raw.mask]);
     }

@@ -10,12 +10,12 @@
 namespace fops {
 namespace hopper {
 
-constexpr int kProducerThreads = 224;  // threads: two warpgroups but for the warp that loads weights
+constexpr int kProducerThreads = 224;  // two warpgroups except for the warp that loads weights
 
-// Which positions a task has. Divisions of 64 bits are avoided where they can be: they take as long as a chunk.
+// Which positions a task has. Avoids 64-bit divisions where possible: they take as long as a chunk.
 struct Span {
-  long long image;  // the first
-  int first;        // position in it
+  long long image;  // first image
+  int first;        // first position in that image
   __device__ Span(const Plan& plan, const Dims& d, uint32_t span) {
     const uint32_t pixels = d.H * d.W;
     if (plan.by_image) {
@@ -30,10 +30,10 @@ struct Span {
   }
 };
 
-// The same where a task is made of strips.
+// The same for a task made of strips.
 struct StripSpan {
-  long long image;  // the first
-  int strip, row;   // strip in it, and output row
+  long long image;  // first image
+  int strip, row;   // first strip in that image, and output row
   __device__ StripSpan(const Plan& plan, const Dims&, uint32_t span) {
     const Strips& s = plan.strips;
     const uint32_t group = span / s.pieces;
@@ -42,7 +42,7 @@ struct StripSpan {
     image = at >> 32 ? static_cast<long long>(at / s.per_image) : static_cast<uint32_t>(at) / s.per_image;
     strip = static_cast<int>(at - image * s.per_image);
   }
-  // That of the strip so many further on: which image behind the first, and the strip in it.
+  // For the strip `further` strips on: its image, counted from the first, and the strip in that image.
   __device__ int further(const Strips& s, int strips, int* in_image) const {
     const int at = strip + strips, images = s.per_image == 1 ? at : divide(at, s.inverse_per_image);
     *in_image = at - images * s.per_image;
@@ -52,14 +52,15 @@ struct StripSpan {
 template <bool kStrips>
 using SpanOf = std::conditional_t<kStrips, StripSpan, Span>;
 
-// Where in a task's first image, and in those behind it, a staged pixel lies. What lies past the end, and meets only
-// positions that are not stored, is the last pixel or image again: no branch comes between loads.
+// Where a staged pixel is read: its image, counted from the task's first, and its offset in the image. Past the end,
+// which affects only positions that are not stored, it is the last pixel or image again, so that there is no branch
+// between loads.
 struct Pixel {
   int image, at;
   __device__ Pixel(const Plan& plan, const Dims& d, const Span& span, int i) {
     const int pixels = d.H * d.W;
     at = span.first + i, image = 0;
-    if (!plan.by_image) {  // below 2^21 by at most 2^20: exact
+    if (!plan.by_image) {  // a number below 2^21 by one of at most 2^20: exact
       image = static_cast<int>(static_cast<uint32_t>(at) * plan.inverse_pixels >> 42);
       at -= image * pixels;
       image = static_cast<int>(min(static_cast<long long>(image), d.B - 1 - span.image));
@@ -77,15 +78,16 @@ struct Pixel {
   }
 };
 
-// A task's images' scales: of its first image and those behind it, from global memory in one load of two words; or, of
-// a task that has one image, its own.
+// Scales of a task's images: those of its first image and the following ones, each loaded from global memory as two
+// words at once; or, for a task with one image, the scale given here.
 __device__ inline ImageScale of_image(const ImageScale* images, int image) {
   const float2 both = __ldg(reinterpret_cast<const float2*>(images) + image);
   return {both.x, both.y};
 }
 __device__ inline ImageScale of_image(const ImageScale& own, int) { return own; }
 
-// Rows of full slots from chunk's first one on. kRagged: of 5 to 7 channels the last one is read again for the rest.
+// Rows of full slots, from the chunk's first slot on. kRagged: with 5 to 7 channels, the last one is read again for the
+// missing ones.
 template <int kRows, bool kRagged, typename X, typename AnySpan, typename Scales>
 __device__ void stage_full(const Plan& plan, const Dims& d, const X* x, const AnySpan& span, int first, int count,
                            const Scales& images, uint4* high_to, uint4* low_to, int thread, Seen* seen) {
@@ -136,8 +138,8 @@ __device__ void stage_narrow(const Plan& plan, const Dims& d, const X* x, const 
   }
 }
 
-// Rows of slots of one channel, 8 neighbours each. A lane splits one pixel; a row's halves come from the seven lanes
-// behind it, so that 25 lanes of 32 have a row.
+// Rows of slots of one channel, 8 neighbours each. A lane splits one pixel and gets the other halves of its row from
+// the seven lanes after it, so 25 lanes of 32 have a row.
 template <typename X, typename AnySpan, typename Scales>
 __device__ void stage_single(const Plan& plan, const Dims& d, const X* x, const AnySpan& span, int first, int count,
                              const Scales& images, uint4* high_to, uint4* low_to, int thread, Seen* seen) {
@@ -183,7 +185,7 @@ __device__ void stage_single(const Plan& plan, const Dims& d, const X* x, const 
 }
 
 // Stages the slots [pixel][16 bytes] of a chunk: high halves of all its slots, then the low halves. kProducerThreads
-// threads call it; `x` and `images` are of the task's first image. 8 kRows loads are in flight together.
+// threads call it; `x` and `images` point to the task's first image. 8 kRows loads are in flight together.
 template <int kRows, typename X, typename AnySpan, typename Scales>
 __device__ Seen stage(const Plan& plan, const Dims& d, const X* x, const AnySpan& span, int chunk,
                       const Scales& images, uint4* buffer, int thread) {
