@@ -53,7 +53,7 @@ class _Text(click.ParamType):
         return value if value != "" else self.fail("it is empty", param, ctx)
 
     def shell_complete(self, ctx, param, incomplete):
-        """What a shell offers for it."""
+        """Completions that a shell offers for this argument."""
         return candidates.complete(ctx, param, incomplete)
 
 

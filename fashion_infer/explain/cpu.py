@@ -139,7 +139,7 @@ def of_report(said: str, path: Path) -> List[KernelFinding]:
 
 
 def of_verdict(path: Path, codes: Sequence[str]) -> List[KernelFinding]:
-    """What the judge's verdict says together with the line that shows it, where no sanitizer found one."""
+    """Findings from the judge's verdict and the line that shows it, where no sanitizer found a line."""
     lines = path.read_text(errors="replace").splitlines()
     parallel = [number for number, line in enumerate(lines, 1) if re.search(r"#\s*pragma\s+omp\s+parallel", line)]
     adding = [number for number, line in enumerate(lines, 1) if re.search(r"\]\s*\+=|\)\s*\+=", line.split("//")[0])]
@@ -160,7 +160,7 @@ def of_verdict(path: Path, codes: Sequence[str]) -> List[KernelFinding]:
 
 
 def slow(file: KernelFile, layers: Sequence[Any], seconds: float) -> "CpuSpeed":
-    """What holds a correct kernel back, largest share first, and what was measured of it.
+    """Findings on a correct kernel's speed, largest share first, and the measurements behind them.
 
     Parameters
     ----------
@@ -404,7 +404,7 @@ def _said(command: Sequence[str], seconds: float, folder: Path) -> str:
 
 
 def _goes_over(lines: Sequence[str], hot: int) -> str:
-    """What the loop of the hot line goes over, if neither columns nor taps: channels, filters, rows or images."""
+    """Dimension that the hot line's loop runs over, if neither columns nor taps: channels, filters, rows or images."""
     for number in range(hot, max(0, hot - _NEAR), -1):
         header = re.search(r"\bfor\s*\([^;]*;\s*\w+\s*<=?\s*(?P<bound>[^;]+);", lines[number - 1])
         if header:

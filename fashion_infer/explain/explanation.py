@@ -21,7 +21,7 @@ _BATCH, _REPEAT = {"cpu": 100, "gpu": 1000}, 5
 
 
 class Explanation(NamedTuple):
-    """What is known of a kernel file, and why.
+    """Verdict on a kernel file, its speed, and the findings behind both.
 
     `standing` and `between` are of a correct file that was timed: how it stands beside peers, the write floor and our
     best, and the kernels of ours (the next slower, the next faster one) that its time lies between.
@@ -121,7 +121,7 @@ def explain(
 
 
 class SlowReport(NamedTuple):
-    """What holds a correct file back on a layer."""
+    """Findings on a correct file's speed on one layer."""
 
     findings: Tuple[KernelFinding, ...] = ()
     missing: Tuple[str, ...] = ()  # tools that are not here, or could not run

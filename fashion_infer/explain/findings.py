@@ -1,4 +1,4 @@
-"""What is said of a kernel: a line, what it costs, and the remedy."""
+"""Findings on a kernel: the line, the cost, and the remedy."""
 
 from dataclasses import asdict, dataclass
 from pathlib import Path

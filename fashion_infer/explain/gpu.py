@@ -79,7 +79,7 @@ def wrong(  # pragma: no cover (needs a GPU; tests/gpu runs it)
 
 
 def by_verdict(path: Path, codes: Sequence[str]) -> List[KernelFinding]:
-    """What the judge's verdict says together with the line that stores the output, where no tool found a line."""
+    """Findings from the judge's verdict and the line that stores the output, where no tool found a line."""
     text = path.read_text(errors="replace")
     stores = list(_stores(text))
     for code in codes:
@@ -164,7 +164,7 @@ def _call(library: Optional[Path], layer: Layer, calls: int, *more: str) -> List
 
 
 def _ran(command: Sequence[str], seconds: float) -> str:
-    """What a program printed that finds this package as this process does."""
+    """Output of a program that imports this package from where this process did."""
     return programs.output(command, seconds, more={"PYTHONPATH": os.pathsep.join(part for part in sys.path if part)})
 
 
@@ -181,7 +181,7 @@ def _layer(case: Any, images: Optional[int]) -> Layer:
 
 
 class Slow:
-    """What was measured of a kernel on a layer: JSON that `findings` reads again, on any machine."""
+    """Measurements of a kernel on a layer, as JSON from which `findings` can be derived on any machine."""
 
     def __init__(self, raw: Mapping[str, Any]):
         self.raw = raw
@@ -253,7 +253,7 @@ def slow(  # pragma: no cover (needs a GPU; tests/gpu runs it)
     arch: Optional[str] = None,
     say: Callable[[str], None] = lambda line: None,
 ) -> List[KernelFinding]:
-    """What holds a correct kernel back, largest share first; parameters and errors are those of `measure`.
+    """Findings on a correct kernel's speed, largest share first; parameters and errors as in `measure`.
 
     Of a code that several layers show, the finding with the largest share is kept.
     """

@@ -1,4 +1,4 @@
-"""What holds a GPU kernel back, from what it executed: ncu's tables, its launch, and what its layer needs.
+"""Why a GPU kernel is slow, from ncu's tables, its launch, and the work that its layer needs.
 
 Every figure is a count: instructions executed, threads launched, bytes moved. Shares are estimates of the kernel's time
 by the limit that each count stands against, and order the findings.
@@ -134,7 +134,7 @@ class _Found:
 def findings(
     tables: Mapping[str, Any], path: Path, layer: Layer, gains: Optional[Mapping[str, float]] = None
 ) -> List[KernelFinding]:
-    """What ncu's tables (`ncu_tables`) say of the kernels of one call, largest share of the call first."""
+    """Findings from ncu's tables (`ncu_tables`) of the kernels of one call, largest share of the call first."""
     kernels = [kernel for kernel in tables["kernels"] if kernel["metrics"].get("gpu__time_duration.sum")]
     whole = sum(kernel["metrics"]["gpu__time_duration.sum"] for kernel in kernels) or 1.0
     found: List[KernelFinding] = []

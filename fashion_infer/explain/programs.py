@@ -11,7 +11,7 @@ from typing import Mapping, Optional, Sequence
 def output(
     command: Sequence[str], seconds: float, folder: Optional[Path] = None, more: Optional[Mapping[str, str]] = None
 ) -> str:
-    """What a program printed; of one that was stopped, what it had printed by then.
+    """Output of a program; of one that was stopped, its output until then.
 
     Parameters
     ----------

@@ -21,7 +21,7 @@ _CALL = re.compile(r"(?:callq?|bl)\s+[0-9a-f]+ <(?P<name>.+)>$")
 
 
 class CpuRun(NamedTuple):
-    """What was measured of a kernel's calls."""
+    """Measurements of a kernel's calls on the CPU."""
 
     seconds: float = 0.0  # of the fastest call
     processor: float = 0.0  # seconds of all its threads
@@ -97,7 +97,7 @@ def _register(text: str) -> str:
 
 
 def of(program: Path, said: str, path: Path) -> CpuRun:
-    """What a run of the program `sampled_call.h` printed, with the lines of the file and the loop of the samples."""
+    """Output of the program in `sampled_call.h`, with the file's lines and the loop that the samples hit."""
     calls = len(re.findall(r"^call \d+: status 0", said, re.MULTILINE))
     measured = re.search(r"^measured (\S+) (\S+) (\d+) (\S+)$", said, re.MULTILINE)
     if not calls or not measured:

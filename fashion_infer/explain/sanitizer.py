@@ -1,4 +1,4 @@
-"""What compute-sanitizer says of a kernel, as findings with the source's line."""
+"""Reports of compute-sanitizer on a kernel, as findings with the source's line."""
 
 import functools
 import re

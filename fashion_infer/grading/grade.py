@@ -25,7 +25,7 @@ _NOTHING = Observed((), (), {}, "", {})
 
 
 class GradeRequest(NamedTuple):
-    """What is asked.
+    """Request to grade submissions.
 
     Attributes
     ----------

@@ -64,7 +64,7 @@ def now() -> str:
 
 
 def processor() -> Dict[str, Any]:
-    """What identifies the CPU, and how many cores this process may use."""
+    """Name of the CPU, and number of cores that this process may use."""
     lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     return {"cpu": names[0] if names else platform.machine(), "cores": len(os.sched_getaffinity(0))}
@@ -100,7 +100,7 @@ def as_json(verdict: GradeVerdict) -> str:
 
 
 class Again(NamedTuple):
-    """What `--repeat` takes of a verdict's document."""
+    """Parts of a verdict's document that `--repeat` uses."""
 
     source: str
     digest: str
@@ -110,7 +110,7 @@ class Again(NamedTuple):
     marks: Tuple[Mark, ...]
 
     def differences(self, verdict: GradeVerdict) -> List[str]:
-        """What a second verdict says of the checks that the first does not: a line each, none when they agree."""
+        """Differences between the checks of two verdicts, one line each; none when they agree."""
         before = {(mark.name, mark.kind): mark for mark in self.marks}
         lines = []
         for mark in verdict.marks.marks:

@@ -1,4 +1,4 @@
-"""What a page or a screen shows: sections of paragraphs, tables and pictures, in a form that knows of no markup."""
+"""Content of a page or screen: sections of paragraphs, tables and pictures, without markup."""
 
 from typing import Any, Collection, FrozenSet, List, NamedTuple, Optional, Sequence, Tuple, Union
 
@@ -69,7 +69,7 @@ class Picture(NamedTuple):
 
 
 class Fact(NamedTuple):
-    """What the reader wants first: a figure with its name and what it is of."""
+    """Headline figure: its name, its value, and the thing that it measures."""
 
     name: str
     figure: str

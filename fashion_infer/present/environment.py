@@ -1,4 +1,4 @@
-"""What a machine has: parts of the installation, versions, datasets, models."""
+"""State of a machine: parts of the installation, versions, datasets, models."""
 
 from typing import Any, Mapping, Sequence, Tuple
 
@@ -34,8 +34,7 @@ _KEPT = {"resized": "resized sets of images", "kernels": "built kernels", "grade
 
 
 def kept(folder: str, found: Sequence[Tuple[str, Sequence[int]]], bound: int, variable: str) -> Table:
-    """What is kept in the user's cache: sizes in bytes by folder, and the most that may be, which an environment
-    variable sets."""
+    """Contents of the user's cache: bytes by folder, and the limit, which an environment variable sets."""
     rows = [[_KEPT[name], name, len(sizes), f"{sum(sizes) / 1e6:,.0f}"] for name, sizes in found]
     share = f"{sum(sum(sizes) for _, sizes in found) / 1e6:,.0f} MB of at most {bound / 1e6:,.0f} ({variable})"
     return table(f"kept in {folder}: {share}", ["what", "folder", ">number", ">MB"], rows)

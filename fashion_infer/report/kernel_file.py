@@ -1,4 +1,4 @@
-"""What a report says of the user's kernel file: the judge's verdict, and the findings behind it."""
+"""The user's kernel file in a report: the judge's verdict, and the findings behind it."""
 
 from typing import NamedTuple, Tuple
 

@@ -17,7 +17,7 @@ from .worker import Done
 
 
 class NodeShare(NamedTuple):
-    """What one machine did."""
+    """Share of one machine in a job."""
 
     name: str
     processes: int
@@ -185,7 +185,7 @@ def _executed(job: BlockJob, missing: Iterator[int], address: Optional[str]) -> 
 
 
 class _Tally:
-    """What is done, counted: its memory grows with the blocks that were there, not with the images."""
+    """Count of finished blocks; its memory grows with the blocks, not with the images."""
 
     def __init__(self) -> None:
         self.images = self.correct = 0

@@ -76,7 +76,7 @@ def _pass(spec: Spec, blocks: Sequence[ImageBlock], separate_readers: Optional[b
 
 
 def _rows_of(reference: Any) -> List[bytes]:
-    """What a worker said of a block; nothing where that died with its node: the next pass asks again."""
+    """A worker's answers for a block; none where it died with its node: the next pass repeats the block."""
     import ray
 
     try:
@@ -180,7 +180,7 @@ def _read(batch: Any, shared: List[Any]) -> Any:
 
 
 def _pixels(row: Dict[str, Any], side: int) -> Optional[Pixels]:
-    """What `_read` found, if it was asked."""
+    """Pixels that `_read` found, if it was called."""
     import numpy as np
 
     if row.get("images") is None:

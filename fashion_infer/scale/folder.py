@@ -22,7 +22,7 @@ _NAME = re.compile(r"part-(\d{9})\.parquet")
 
 
 class Kept(NamedTuple):
-    """What a block's file says of itself."""
+    """Header of a block's file."""
 
     images: int
     correct: Optional[int]  # predictions that are their labels, where there are labels
@@ -104,7 +104,7 @@ class ResultFolder:
                     yield int(match.group(1))
 
     def read(self, index: int) -> Optional[Kept]:
-        """What a block's file says; None unless it is whole and of this job."""
+        """Contents of a block's file; None unless it is complete and belongs to this job."""
         try:
             with self._system.open_input_file(f"{self._path}/{name_of(index)}") as stream:
                 metadata = parquet.ParquetFile(stream).metadata

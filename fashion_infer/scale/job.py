@@ -1,4 +1,4 @@
-"""What is to be done: a network over images, in blocks; and what tells one job from another."""
+"""Jobs: a network over images, in blocks, and the digest that identifies one."""
 
 import hashlib
 import json
@@ -110,7 +110,7 @@ def plan(
 
 
 def _digest(symbol: str, weights: Dict[str, np.ndarray]) -> str:
-    """Of a network and its weights."""
+    """Digest of a network and its weights."""
     summed = hashlib.sha256(symbol.encode())
     for name, array in sorted(weights.items()):
         summed.update(f"{name}{array.shape}".encode())

@@ -67,7 +67,7 @@ def connected(address: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def explained() -> Iterator[None]:
-    """What Ray raises in the block, as a DeviceError in one line."""
+    """Turn Ray's exceptions in the block into a DeviceError of one line."""
     import ray
 
     try:

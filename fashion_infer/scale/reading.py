@@ -112,7 +112,7 @@ def _of_array(part: Part) -> np.ndarray:
 
 
 def _of_parquet(part: Part, invert: Optional[bool]) -> Iterator[np.ndarray]:
-    """Of the row groups that the part lies in, so many rows at a time."""
+    """Read the row groups that contain the part, a few rows at a time."""
     source, left, skipped = part.source, part.count, part.start
     with sources.stream_of(source.place, source.name) as stream:
         file = parquet.ParquetFile(stream)

@@ -1,4 +1,4 @@
-"""What this room needs besides the program: the extra `scale`."""
+"""Requirements of this package beyond the program's own: the extra `scale`."""
 
 import importlib.util
 

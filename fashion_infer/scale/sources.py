@@ -1,4 +1,4 @@
-"""What images a job is of: each file that a user named, its kind and how many images it holds, without reading them."""
+"""Images of a job: each file that the user named, its kind and its number of images, without reading them."""
 
 import hashlib
 from dataclasses import dataclass
@@ -69,7 +69,7 @@ def of(names: Sequence[str]) -> List[Source]:
 
 
 def digest(sources: Iterable[Source]) -> str:
-    """What tells these sources from all others: their places, sizes, dates and numbers of images."""
+    """Digest that identifies these sources: paths, sizes, dates and numbers of images."""
     summed = hashlib.sha256()
     for source in sources:
         summed.update(repr((source.kind, source.place, source.count, source.size, source.modified)).encode())

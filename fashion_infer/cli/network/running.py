@@ -22,7 +22,7 @@ def announced(what):
 
 
 def notices(request, result):
-    """What the user may not expect: other data than Fashion-MNIST, another backend, another correctness."""
+    """Notices of what the user may not expect: other data than Fashion-MNIST, another backend, another correctness."""
     if result.data_source == "synthetic" and request.data != "synthetic":
         terminal.notice(
             "Fashion-MNIST was not found locally and could not be downloaded: running on the built-in "

@@ -188,7 +188,7 @@ def _watched(file, watch, once):
 
 
 def _stamp(file):
-    """What a change of the file changes; None while an editor replaces it."""
+    """A value that differs after each change of the file; None while an editor replaces it."""
     try:
         found = os.stat(file)
     except OSError:

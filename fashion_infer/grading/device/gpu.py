@@ -70,7 +70,7 @@ class Gpu:
         )  # fmt: skip
 
     def lag(self, machine: Any) -> Lag:
-        """What a call in a machine's sandbox takes beside its kernels: measured once, before a submission's first."""
+        """Overhead of a call in a machine's sandbox besides its kernels: measured once, before the first submission."""
         if self._lag is None:
             self._lag = lag.measured(self, machine)
         return self._lag
@@ -88,7 +88,7 @@ class Gpu:
         return DeviceTensors(self._device, places, self._scratch, beside)
 
     def described(self) -> Dict[str, Any]:
-        """What identifies it."""
+        """Facts that identify the GPU."""
         return {
             "gpu": self._facts.name, "capability": ".".join(map(str, self._facts.capability)),
             "driver": self._facts.driver_version, "memory": self._facts.memory_total,
@@ -96,7 +96,7 @@ class Gpu:
         }  # fmt: skip
 
     def ill(self) -> Optional[str]:
-        """What is wrong with it after a submission; None when memory is back, and a known kernel right and on time."""
+        """Why the GPU is unhealthy after a submission; None when memory is back and a known kernel correct and on time."""
         end = time.monotonic() + _WAIT
         while True:
             try:

@@ -71,7 +71,7 @@ class DeviceTensors:
         driver.synchronize()
 
     def bracket(self, timed: bool) -> List["_Slot"]:
-        """What is called between two looks at the clock: several calls where they are timed."""
+        """Calls between two readings of the clock: several where they are timed."""
         return self._slots if timed else self._slots[:1]
 
     def show(self, bracket: List["_Slot"]) -> None:

@@ -45,7 +45,7 @@ def sentence(finding: Finding) -> str:
 
 
 def for_student(verdict: GradeVerdict) -> str:
-    """What the rubric lets a student see, beside the marks."""
+    """Parts of the verdict that the rubric lets a student see, besides the marks."""
     show, lines = verdict.rubric.show, []
     if verdict.status != JUDGED:
         lines.append(verdict.reason)

@@ -10,7 +10,7 @@ from . import abi
 
 
 class WorkerKernel(NamedTuple):
-    """What was loaded."""
+    """A loaded submission, ready to be called."""
 
     run: Callable[[abi.Call], int]
     gpu: bool

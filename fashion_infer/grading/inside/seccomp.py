@@ -80,7 +80,7 @@ _PR_SET_NO_NEW_PRIVS, _PR_SET_SECCOMP, _MODE_FILTER = 38, 22, 2
 
 
 class Rules(NamedTuple):
-    """What a process may do beyond computing."""
+    """System calls that a process may make beyond computing."""
 
     processes: bool = False  # start others
     # CUDA makes two, and binds one to an abstract name; no other family is ever allowed. Only a network namespace or

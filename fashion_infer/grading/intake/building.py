@@ -22,7 +22,7 @@ _THREADS = 256
 
 
 class BuiltSubmission(NamedTuple):
-    """What the worker loads."""
+    """A built submission, as the worker loads it."""
 
     kind: str  # "plugin", "c" or "python": see `inside.kernels`
     path: Path

@@ -27,7 +27,7 @@ _WORDS = 600  # characters of a refusal
 
 
 class Wanted(NamedTuple):
-    """What the caller requires of a submission: a format, a backend, the kernel file's path; None for anything."""
+    """Requirements on a submission: a format, a backend, the kernel file's path; None for any."""
 
     format: Optional[str] = None
     backend: Optional[str] = None
@@ -89,7 +89,7 @@ def read_boxed(source: Path, folder: Path, wanted: Wanted, layers: Any, unsandbo
 
 
 def _answered(said: str, folder: Path, code: int) -> KernelFile:
-    """What the child found; it read a stranger's bytes, so nothing of its answer is taken unseen."""
+    """The child's answer, checked: it read untrusted bytes."""
     try:
         found: Dict[str, Any] = json.loads(said)
         if "refused" in found:

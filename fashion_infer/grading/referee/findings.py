@@ -1,4 +1,4 @@
-"""What a referee may find, and what follows from it."""
+"""Kinds of findings, and their consequences."""
 
 from typing import Dict, NamedTuple
 
@@ -7,7 +7,7 @@ _MOST = 1000  # characters of a finding's text
 
 
 class Kind(NamedTuple):
-    """What can be found."""
+    """A kind of finding."""
 
     follows: str  # REFUSED (no points for what it touches) or MARKED (told, and counted as `advice` says)
     short: str
@@ -52,7 +52,7 @@ class Finding(NamedTuple):
 
     @property
     def advice(self) -> str:
-        """What to do, in words."""
+        """Advice to the student, in words."""
         return KINDS[self.kind].advice
 
     @property

@@ -36,7 +36,7 @@ class Plan(NamedTuple):
 
 
 class Notes:
-    """What was seen so far, over all runs."""
+    """Observations so far, over all runs."""
 
     def __init__(self, rubric: Rubric, seed: Seed):
         self.rubric, self.seed = rubric, seed
@@ -107,7 +107,7 @@ def judge(session: Session, tensors, notes: Notes, case: Case, run: int, plan: P
 
 
 def _known(notes: Notes, case: Case) -> List[float]:
-    """What calls of a case took that were not their process's first, which loads code."""
+    """Times of a case's calls, without the first of each process, which loads code."""
     return [sample.seconds for sample in notes.samples if sample.case == case and (sample.call or sample.timed)]
 
 
@@ -134,7 +134,7 @@ def _looked_at(session, slot, notes: Notes, case: Case, number: int, called: Cal
 def _sample(
     tensors, notes: Notes, case: Case, run: int, number: int, called: Called, found: Found, plan: Plan, bracket: List
 ) -> Sample:
-    """What a bracket's calls come to."""
+    """Sample made from the calls of a bracket."""
     for bit, kind in _BITS.items():
         if called.findings & bit:
             notes.found(kind, case, "as the adapter saw between the phases")

@@ -95,7 +95,7 @@ def count_nan(y: np.ndarray) -> int:
 
 
 def in_pieces(flat: np.ndarray, work) -> List:
-    """What `work` makes of each piece of a flat array, with all cores: NumPy lets go of the interpreter's lock."""
+    """Apply `work` to each piece of a flat array on all cores: NumPy releases the interpreter's lock."""
     with ThreadPoolExecutor(WORKERS) as pool:
         return list(pool.map(work, _pieces(flat)))
 

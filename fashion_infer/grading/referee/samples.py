@@ -72,7 +72,7 @@ def spread(values: Sequence[float]) -> float:
 
 
 def times(samples: Sequence[Sample], case: Case) -> Optional[Times]:
-    """What the timed calls of a case come to; None without any."""
+    """Times of a case, from its timed calls; None without any."""
     timed = [sample for sample in samples if sample.case == case and sample.timed]
     if not timed:
         return None

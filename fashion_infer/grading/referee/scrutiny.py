@@ -35,7 +35,7 @@ CLASSES = ("float32", "tf32 or half", "wrong")
 
 
 class Found(NamedTuple):
-    """What was found of one output."""
+    """Result of checking one output."""
 
     precision: str  # of CLASSES
     diagnosis: Diagnosis  # of some images, or of those that are wrong

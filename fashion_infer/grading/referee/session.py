@@ -24,7 +24,7 @@ _STARTING = 30.0  # seconds that a bare Python may take to confine itself
 
 
 class Called(NamedTuple):
-    """What one call came to."""
+    """Result of one call."""
 
     seconds: float  # by the referee's clock, from the worker's first instruction to its message that it is done
     status: int  # an fops_status; what follows is what the worker says: information, whatever its format counts

@@ -20,7 +20,7 @@ class Shared(NamedTuple):
 
 
 class Lag(NamedTuple):
-    """What a call takes beside the submission's work, in seconds."""
+    """Overhead of a call besides the submission's work, in seconds."""
 
     word: float  # from the referee's word to the worker's, of a call that does nothing
     turn: float  # until the device answers the referee behind it; what takes longer is work of the submission
@@ -79,7 +79,7 @@ class HostTensors:
         return time.perf_counter() - start
 
     def bracket(self, timed: bool) -> List["HostTensors"]:
-        """What is called between two looks at the clock: here one call."""
+        """Calls between two readings of the clock: here a single one."""
         return [self]
 
     def show(self, bracket: List["HostTensors"]) -> None:

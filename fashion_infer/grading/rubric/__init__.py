@@ -1,4 +1,4 @@
-"""What is asked of submissions, for how many points, within which limits."""
+"""Rubrics: checks of a submission, their points, and its limits."""
 
 from .model import (
     BACKENDS,

@@ -52,7 +52,7 @@ class RubricLimits(NamedTuple):
 
 
 class Show(NamedTuple):
-    """What the student may see."""
+    """Parts of a verdict that the student may see."""
 
     diagnosis: bool = True
     times: bool = True
@@ -85,7 +85,7 @@ class Rubric(NamedTuple):
 
     @property
     def network(self) -> str:
-        """What is convolved, in words: the edition, or the layers."""
+        """The network in words: the edition, or the rubric's own layers."""
         return self.edition or "layers " + "; ".join(",".join(map(str, layer[:4])) for layer in self.layers)
 
     def checks_of(self, backend: str) -> List[RubricCheck]:

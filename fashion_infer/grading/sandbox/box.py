@@ -1,4 +1,4 @@
-"""What a box holds: which paths, how much of everything, and bubblewrap's words for it."""
+"""Contents of a box: its paths, its limits, and the arguments of bubblewrap for them."""
 
 import contextlib
 import os
@@ -49,7 +49,7 @@ class Box(NamedTuple):
 
 
 def python() -> Tuple[str, ...]:
-    """What a bare Python needs: the executable, the standard library and libpython."""
+    """Paths that a bare Python needs: the executable, the standard library and libpython."""
     executable = os.path.realpath(sys.executable)
     paths = sysconfig.get_paths(vars={"base": sys.base_prefix, "platbase": sys.base_exec_prefix})
     library = sysconfig.get_config_var("LIBDIR")
@@ -58,7 +58,7 @@ def python() -> Tuple[str, ...]:
 
 
 def existing(box: Box) -> List[str]:
-    """What the box may read, without what is missing, and what lies in another of these."""
+    """Paths that the box may read, without missing ones and those inside another of them."""
     places: List[str] = []
     for path in sorted({*_LIBRARIES, *python(), *box.read}, key=len):
         if os.path.exists(path) and not any(path.startswith(f"{place}/") for place in places):
@@ -103,7 +103,7 @@ def _shown(place: str) -> List[str]:
 
 
 def plan(box: Box, namespaces: bool, unsandboxed: bool, landlock: int = 0) -> Dict[str, Any]:
-    """What the first process of the box is to confine itself to: see `inside.confine`."""
+    """Limits that the first process of the box puts on itself: see `inside.confine`."""
     # CUDA makes files in memory of its own.
     largest = box.limits.memory if box.gpu else max(box.limits.disk, 1 << 20)
     limits = {"CORE": 0, "FSIZE": largest, "NOFILE": 4096 if box.gpu else box.limits.files}

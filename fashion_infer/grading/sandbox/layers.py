@@ -16,7 +16,7 @@ _TRIAL = ["--unshare-all", "--unshare-user", "--die-with-parent", "--cap-drop", 
 
 
 class Layers(NamedTuple):
-    """What can be put in force."""
+    """Layers of the sandbox that this machine can enforce."""
 
     bubblewrap: Optional[str]  # its path; None where there is none, or it may not make namespaces
     version: str  # of bubblewrap; "" for none
@@ -27,7 +27,7 @@ class Layers(NamedTuple):
 
     @property
     def isolated(self) -> bool:
-        """Whether what a submission may see is bounded by the kernel."""
+        """Whether the kernel limits the files that a submission can see."""
         return bool(self.bubblewrap) or bool(self.landlock and self.seccomp)
 
     @property

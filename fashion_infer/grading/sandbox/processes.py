@@ -26,7 +26,7 @@ class Broken(Exception):
 
 
 class Used(NamedTuple):
-    """What a thread has run."""
+    """CPU time and state of a thread."""
 
     nanoseconds: int
     ticks: int
@@ -254,7 +254,7 @@ def _threads(pid: int) -> int:
 
 
 def _used(members: List[int]) -> "Dict[str, Used]":
-    """What each thread of some processes has run."""
+    """CPU time and state of each thread of some processes."""
     found = {}
     for pid in members:
         for task in _tasks(pid):

@@ -26,7 +26,7 @@ def python(module: str, *arguments: str) -> List[str]:
 
 
 def plan(box: Box, layers: Layers, unsandboxed: bool) -> Dict[str, Any]:
-    """What the box's first process is to confine itself to."""
+    """Limits that the box's first process puts on itself."""
     return boxes.plan(box, layers.bubblewrap is not None, unsandboxed, layers.landlock)
 
 

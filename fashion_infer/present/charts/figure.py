@@ -1,4 +1,4 @@
-"""What every chart begins and ends with: one look, few ticks with their units, and SVG that follows light and dark."""
+"""Common beginning and end of every chart: one style, few ticks with units, and SVG that follows light and dark."""
 
 import functools
 import io
@@ -107,7 +107,7 @@ def check_path(path: Optional[str]) -> None:
 
 
 def colour(row, auto: str) -> str:
-    """Of a contender on a convolution: `auto` is the kernel that auto runs."""
+    """Colour of a contender on a convolution; `auto` has that of the kernel it runs."""
     return LIGHT["auto" if row.name == auto else row.kind]
 
 

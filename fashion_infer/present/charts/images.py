@@ -1,4 +1,4 @@
-"""What a network says of images: its confusion matrix, and a sheet of images with their classes."""
+"""Predictions as pictures: a confusion matrix, and a sheet of images with their classes."""
 
 from typing import Optional, Sequence
 

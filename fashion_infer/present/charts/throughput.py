@@ -27,7 +27,7 @@ def draw(path: str, result: BenchResult) -> None:
 
 
 def _ratios(cases):
-    """Of each contender its kind, and (batch, ratio) where both it and ours were timed."""
+    """Kind of each contender, and (batch, ratio) where both it and ours were timed."""
     lines = {}
     for case in cases:
         ours = next((row.images_s for row in case.rows if row.kind == OURS), None)  # float32 comes first
