@@ -156,7 +156,7 @@ def _main(argv, own_process):
     except BrokenPipeError:  # the reader of our output has gone; nothing is left to say
         _silence(1)
         sys.exit(GONE)
-    except OSError as error:  # of a path that no room has words of its own for: too long, a loop of links
+    except OSError as error:  # a path that no command has its own message for: too long, a loop of links
         _fail(_explain(error), 3)
     except Exception as error:
         if str(error).startswith("Symlink loop"):  # pathlib's before Python 3.13
@@ -198,7 +198,7 @@ def _explain(error):
         return f"{os.fsdecode(error.filename)}: {reason}"
     try:
         sys.stdout.flush()
-        # What is longer than the buffer is not kept in it: the flush says nothing. Files of our own have a name in the
+        # Output longer than the buffer is not kept in it: the flush reports nothing. Our own files have a name in the
         # error, or an error of their own (system/files.py).
         if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             raise error

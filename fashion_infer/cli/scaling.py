@@ -74,7 +74,7 @@ def bar(images: int) -> Iterator[Any]:
 
         def advance(done: int, nodes: int) -> None:
             nonlocal before
-            before = done if before is None else before  # of a run that goes on
+            before = done if before is None else before  # blocks that were done before a resumed run
             rate = (done - before) / max(time.monotonic() - began, 1e-3)
             where = f" on {nodes} node(s)" if nodes else ""
             shown.tick(done / max(images, 1), f"{done:,} of {images:,}, {rate:,.0f}/s{where}")

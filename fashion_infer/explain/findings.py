@@ -16,7 +16,7 @@ class KernelFinding:
     source: Optional[str]  # the line's text
     share: Optional[float]  # estimated fraction of the kernel's time that it costs; None when it makes it wrong
     remedy: str
-    step: Optional[str]  # of the ladder, as docs/kernels.json names it; on the CPU one of our kernels
+    step: Optional[str]  # step of the ladder, as docs/kernels.json names it; on the CPU one of our kernels
     gain: Optional[float]  # times faster than the step before, by docs/kernels.json
     evidence: Mapping[str, Any]
 

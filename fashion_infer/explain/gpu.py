@@ -26,10 +26,10 @@ NO_SANITIZER = (
     "compute-sanitizer is not installed: it comes with the CUDA toolkit, as NVIDIA's package cuda-sanitizer; "
     "have compute-sanitizer on the PATH"
 )
-_IMAGES = 1000  # of a call that is profiled, where the caller names no number
+_IMAGES = 1000  # images in a profiled call, where the caller names no number
 _TOOL = 25  # seconds of a tool at most: a barrier that is not reached by all may wait for ever
 _FEW = 2  # images of a call under a sanitizer
-# Whose reason needs the number of images that showed it.
+# Verdicts whose reason needs the number of images that showed it.
 _MANY = ("images_from", "fixed_batch", "not_all_written")
 _STORE = r"\b(?:{names})\s*(?:\[[^;]*\]|\([^;]*?\))\s*(?P<how>\+?=)(?!=)"
 

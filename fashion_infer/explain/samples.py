@@ -12,7 +12,7 @@ from . import programs
 
 FLAGS = ["-g", "-DFOPS_SAMPLES", "-Wl,--wrap=GOMP_parallel", "-ldl", "-lpthread"]
 _TOOL = 20  # seconds of addr2line or objdump at most
-_WORKED = 0.05  # of an even share of the samples: a thread with less did no part of the work
+_WORKED = 0.05  # of an even share of the samples, the least that counts: a thread with less did no part of the work
 _BRANCH = re.compile(r"(?:j(?!mp)\w+|b\.\w+|cbn?z|tbn?z)\b.*?\b(?P<to>[0-9a-f]+) <")
 _ADD = r"v?(?:fn?m(?:add|sub)\w*|add)"
 _STORE = r"v?mov\w+ %[xyz]mm\d+,(?:-?0x[0-9a-f]+)?\((?!%rsp|%rbp)"
@@ -23,7 +23,7 @@ _CALL = re.compile(r"(?:callq?|bl)\s+[0-9a-f]+ <(?P<name>.+)>$")
 class CpuRun(NamedTuple):
     """Measurements of a kernel's calls on the CPU."""
 
-    seconds: float = 0.0  # of the fastest call
+    seconds: float = 0.0  # duration of the fastest call
     processor: float = 0.0  # seconds of all its threads
     regions: float = 0.0  # parallel regions that a call begins
     peak: float = 0.0  # operations a second of this machine, in multiply-adds on registers; 0 where not measured
@@ -58,7 +58,7 @@ class MachineLoop:
         """
         found: List[str] = []
         written = {_register(text) for text in self.texts}
-        loaded: Dict[str, bool] = {}  # of a memory operand that was loaded: whether a store came since
+        loaded: Dict[str, bool] = {}  # loaded memory operand: whether a store followed
         for text in self.texts:
             operands = re.findall(r"(?:-?0x[0-9a-f]+)?\([^)]*\)", text)
             if re.match(_STORE, text):
@@ -75,7 +75,7 @@ class MachineLoop:
     @property
     def chained(self) -> bool:
         """Whether most additions need the result of another one just before, so that they cannot run side by side."""
-        depth: Dict[str, int] = {}  # of each register: additions that its value waits for
+        depth: Dict[str, int] = {}  # register: additions that its value depends on
         for text in self.texts:
             *sources, target = re.findall(r"%[xyz](mm\d+)", text) or [""]
             if target:

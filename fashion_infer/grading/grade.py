@@ -157,7 +157,7 @@ def _judged(request, paths: Sequence[Path], machine: Machine, room: Path, progre
                 if on_gpu and ill is None and machine.gpu is not None:
                     reason = machine.gpu.ill()
                     ill = f"the GPU is not well since {path} ran: {reason}" if reason else None
-        finally:  # of a command that is interrupted, what still runs would hold it up
+        finally:  # submissions that still run would hold up an interrupted command
             for future in futures:
                 future.cancel()
             while any(future.running() for future in futures):
@@ -234,7 +234,7 @@ def _prepared(request: GradeRequest, path: Path, machine: Machine, room: Path) -
     except DeviceError as error:
         return _Ready(staged, None, "", str(error))
     except UsageError:
-        raise  # of the command, as a digest that differs
+        raise  # a mistake of the command, such as another digest
     except Exception as error:
         return _Ready(staged, None, "", _unexpected(error))
 

@@ -7,7 +7,7 @@ from .referee.findings import MARKED, REFUSED, Finding
 from .referee.samples import Times, cases, times
 from .rubric import Rubric, RubricCheck
 
-_OUTSIDE = ("work before", "clocks")  # of a format with phases: then Op Time is the worker's word, and not counted
+_OUTSIDE = ("work before", "clocks")  # findings that void Op Time in formats with phases, where the worker reports it
 
 
 class Mark(NamedTuple):
@@ -25,8 +25,8 @@ class Marks(NamedTuple):
     """All of them."""
 
     marks: Tuple[Mark, ...]
-    times: Tuple[Times, ...]  # of every case that was timed
-    op_ms: Optional[float]  # what ranks: the sum over the layers of the first time check; None without
+    times: Tuple[Times, ...]  # times of every case that was timed
+    op_ms: Optional[float]  # ranks: the sum over the layers of the first time check; None without
     layer_ms: Optional[float]
 
     @property

@@ -90,7 +90,7 @@ Part = Union[Table, Text, Strip, Output, Missing, Command, Picture]
 class Section(NamedTuple):
     """A chapter of a page."""
 
-    name: str  # of its anchor
+    name: str  # name of its anchor
     title: str
     parts: List[Part]
 

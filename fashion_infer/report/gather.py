@@ -143,7 +143,7 @@ def measure(request: ReportRequest, tick: Tick = lambda share, what: None) -> Me
     within(tick, "baselines")
     baselines = _baselines(request, model.edition, images, chosen)
     within(tick, "the model in both modes")
-    usable, harm = request, ""  # what runs the whole network, and why the kernel file is left out of it
+    usable, harm = request, ""  # request for the whole network, and why it leaves out the kernel file
     try:
         operator = pipeline.run(_run(request, model.name, chosen.backend, "operator", repeat), images, kernel=kernel)
     except CheckFailed as error:

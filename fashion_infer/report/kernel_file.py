@@ -15,7 +15,7 @@ class ExplainedKernel(NamedTuple):
     """A kernel file, judged and explained on the layers of one edition."""
 
     name: str
-    precision: str  # of a correct file
+    precision: str  # precision class of a correct file
     wrong: str  # why it is incorrect; ""
     layer: str  # that the findings are of; "" of an incorrect file
     findings: Tuple[KernelFinding, ...]

@@ -15,7 +15,7 @@ class ReportRequest(NamedTuple):
     device: int = 0
     quick: bool = False
     kernel: Optional[str] = None  # name or path, for the operator mode and the ladder
-    kernel_format: Optional[str] = None  # of the kernel's file, to insist on one
+    kernel_format: Optional[str] = None  # format to force for the kernel's file
 
     def command(self, out: str) -> str:
         """The command line that makes the report again."""

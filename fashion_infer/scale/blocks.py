@@ -8,9 +8,9 @@ from typing import Iterable, Iterator, Sequence, Tuple
 from .sources import Source
 
 MOST = 50_000  # images a block: at 10,000 a second and core a lost one costs five seconds
-MOST_PICTURES = 5_000  # of encoded pictures, which take a millisecond each to decode
+MOST_PICTURES = 5_000  # encoded pictures per block, which take a millisecond each to decode
 MOST_BLOCKS = 10**9  # a file's name has nine digits
-MOST_BYTES = 64 << 20  # of a block's pixels, as they are read and as the network takes them
+MOST_BYTES = 64 << 20  # bytes of a block's pixels, as read and as the network takes them
 
 
 @dataclass(frozen=True)

@@ -62,7 +62,7 @@ class BatchOutcome(NamedTuple):
 
 
 Progress = Callable[[int, int], None]  # images done by now, here and before, and nodes that did some
-Bar = Callable[[int], ContextManager[Progress]]  # of so many images
+Bar = Callable[[int], ContextManager[Progress]]  # progress over this number of images
 
 
 @contextlib.contextmanager

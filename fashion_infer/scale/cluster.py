@@ -18,7 +18,7 @@ from .worker import BlockWorker, Done
 _AT_ONCE = 10_000  # blocks of a pass: the memory of the process that asks is the same whatever their number
 _STUCK = 60.0  # seconds without a block, when a node has died, before the pass is given up
 _AHEAD = 2  # blocks that a worker is given at a time: it never waits for the next, and few wait for it
-_TRIES = 3  # of a block whose worker dies in it: it may be the block that ends it
+_TRIES = 3  # tries of a block whose worker dies in it: the block may be the cause
 
 
 def execute(
@@ -105,7 +105,7 @@ def _stream(
     nodes.hush()
     context = ray.data.DataContext.get_current()
     context.enable_progress_bars = False
-    context.max_errored_blocks = -1  # of a worker that died for good: the next pass does them
+    context.max_errored_blocks = -1  # blocks of a worker that died for good: the next pass does them
     rows = [{"index": block.index, "block": pickle.dumps(block)} for block in blocks]
     data: Any = ray.data.from_items(rows, override_num_blocks=len(rows))
     on_gpu = spec.backend == "gpu"

@@ -15,9 +15,9 @@ from ..system.files import replacing
 from ..system.temporary import folder_made
 from . import places
 
-MANIFEST = "_job.json"  # what reads a folder of Parquet passes over names that begin with _
+MANIFEST = "_job.json"  # readers of Parquet folders skip names that begin with _
 _ENCODING = {"index": "DELTA_BINARY_PACKED"}  # an image takes 0.8 bytes in place of 3.3, with scores 39 in place of 53
-_KEY = b"fashion_infer"  # of a file's metadata
+_KEY = b"fashion_infer"  # key of a file's metadata
 _NAME = re.compile(r"part-(\d{9})\.parquet")
 
 

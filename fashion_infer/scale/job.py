@@ -24,7 +24,7 @@ class Spec(NamedTuple):
     symbol: str
     weights: Dict[str, np.ndarray]
     input_size: int
-    normalisation: Optional[Normalisation]  # of pixels, before the network
+    normalisation: Optional[Normalisation]  # normalisation of pixels, before the network
     backend: str  # "cpu" or "gpu"
     device: int
     threads: Optional[int]  # None for the cores that the process may use
@@ -32,8 +32,8 @@ class Spec(NamedTuple):
     invert: Optional[bool]
     held: Held
     out: Optional[str]  # the folder of results, absolute or a URI; None to keep none
-    identity: str  # of the job: what every result and the folder carry
-    version: str  # of this package
+    identity: str  # digest of the job, which every result and the folder carry
+    version: str  # version of this package
 
 
 class BlockJob(NamedTuple):
@@ -42,7 +42,7 @@ class BlockJob(NamedTuple):
     model: LoadedModel
     blocks: Blocks
     spec: Spec
-    facts: Dict[str, Any]  # what tells it from others: the folder's manifest
+    facts: Dict[str, Any]  # facts that identify the job: the folder's manifest
 
 
 def plan(
@@ -97,7 +97,9 @@ def plan(
         input_size=size,
         normalisation=model.normalisation,
         backend=request.backend,
-        device=request.device if isinstance(request.device, int) else 0,  # of those that Ray lets a worker see
+        device=request.device
+        if isinstance(request.device, int)
+        else 0,  # index among the GPUs that Ray lets a worker see
         threads=request.threads,
         scores=request.scores,
         invert=invert,

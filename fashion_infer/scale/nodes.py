@@ -227,7 +227,7 @@ class Watch:
         while not done.wait(_LOOK):
             try:
                 stuck = self._look() and time.monotonic() - self._heard > self._patience
-            except ray.exceptions.RayError:  # of the node that this process is on
+            except ray.exceptions.RayError:  # the node of this process
                 stuck = True
             if stuck and not done.is_set():
                 self._over = True

@@ -13,7 +13,7 @@ from ..errors import DataError
 from . import columns, places, sources
 from .blocks import ImageBlock, Part
 
-_ROWS = 1000  # of Parquet at a time, on the way to a block's first one
+_ROWS = 1000  # rows of Parquet read at a time, on the way to a block's first one
 _RESIZED = 2000  # images resized at a time: `resize` works in doubles
 
 Held = Optional[Tuple[np.ndarray, np.ndarray]]  # images (n,1,s,s) and labels (n,)

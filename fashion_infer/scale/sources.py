@@ -13,7 +13,7 @@ from ..data import idx, own, synthetic
 from ..errors import DataError
 from . import columns, places
 
-# What a file is called in a folder; one that is named is what it begins with.
+# File names by kind, in a folder; a file that the user names is recognised by its first bytes.
 _SUFFIXES = {
     "parquet": (".parquet", ".pq"),
     "npy": (".npy",),
@@ -32,8 +32,8 @@ class Source:
     name: str  # as the user named it; "" where there is no file
     place: str  # absolute, or a URI
     count: int  # images
-    bytes: int  # of an image's pixels, about
-    size: int  # of the file
+    bytes: int  # bytes of an image's pixels, about
+    size: int  # size of the file
     modified: int  # nanoseconds since 1970
 
 

@@ -57,7 +57,7 @@ class Gpu:
         self._x = rng.integers(0, 256, (8, 1, 28, 28)).astype(np.float32)
         self._k = rng.standard_normal((50, 1, 5, 5)).astype(np.float32)
         self._wanted = reference.convolve(self._x, self._k)
-        self._known()  # what is set up once is no part of the first measure
+        self._known()  # one-time set-up stays out of the first measurement
         self._first = self._known()
         self._free = free_memory()
         self._lag: Optional[Lag] = None
@@ -96,7 +96,7 @@ class Gpu:
         }  # fmt: skip
 
     def ill(self) -> Optional[str]:
-        """Why the GPU is unhealthy after a submission; None when memory is back and a known kernel correct and on time."""
+        """Why the GPU is unhealthy after a submission; None when memory is back, a known kernel correct and on time."""
         end = time.monotonic() + _WAIT
         while True:
             try:

@@ -102,6 +102,6 @@ def _brackets(session: Session, tensors: Any, kernel: Any) -> List[Bracket]:
         memory.fill(swept, number)
         taken = len(bracket) * session.call(number, tensors, bracket).seconds
         turn = tensors.turn
-        queue(bracket[:1])  # what is timed is not the first that the device has to do
+        queue(bracket[:1])  # the timed work is not the device's first
         seen.append(Bracket(taken, driver.timed(lambda: queue(bracket)), turn))
     return seen

@@ -21,7 +21,7 @@ from ..referee.tensors import NO_LAG, Lag, Shared
 # kernel to kernel: a tenth of that difference is what a call's time may be off.
 _BRACKET = 10
 _LOOKS = 5  # fills of one float: what is left of a fill is the device's part
-_SHARE = 0.25  # of the free memory that the tensors may take for that
+_SHARE = 0.25  # share of the free memory that the tensors may take for that
 
 
 class DeviceTensors:
@@ -40,7 +40,7 @@ class DeviceTensors:
     """
 
     on_device = True
-    floor = 0.85  # of the time that a fill took: plain stores are 3% faster than the driver's fill
+    floor = 0.85  # share of a fill's time: plain stores are 3% faster than the driver's fill
     latency = 0.02  # seconds; the worker is awake before it is called
 
     def __init__(self, device: int, places: Sequence[Place], scratch: int, lag: Lag = NO_LAG):

@@ -10,7 +10,7 @@ class Format(NamedTuple):
     """A way to write a verdict."""
 
     write: Callable[[GradeVerdict], str]
-    file: str  # what its file is called in a folder of results
+    file: str  # name of its file in a folder of results
 
 
 FORMATS: Dict[str, Format] = {

@@ -6,7 +6,7 @@ import xml.etree.ElementTree as ElementTree
 from ..verdict import FAILED, GradeVerdict
 from . import text
 
-# What XML 1.0 has no way to write: a submission may print anything.
+# Characters that XML 1.0 cannot hold: a submission may print anything.
 _IMPOSSIBLE = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 

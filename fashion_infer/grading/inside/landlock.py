@@ -23,7 +23,7 @@ class _Ruleset(ctypes.Structure):
 
 class _Beneath(ctypes.Structure):
     _pack_ = 1
-    _layout_ = "ms"  # what `_pack_` implies; Python 3.14 wants it said
+    _layout_ = "ms"  # implied by `_pack_`; Python 3.14 requires it
     _fields_ = [("allowed", ctypes.c_uint64), ("folder", ctypes.c_int32)]
 
 

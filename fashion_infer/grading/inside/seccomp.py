@@ -19,14 +19,14 @@ _ALWAYS: Dict[str, Tuple[int, int]] = {
     "pidfd_getfd": (438, 438), "pidfd_send_signal": (424, 424), "process_madvise": (440, 440), "tkill": (200, 130),
     "process_mrelease": (448, 448), "move_pages": (279, 239), "migrate_pages": (256, 238), "setns": (308, 268),
     "rt_sigqueueinfo": (129, 138), "rt_tgsigqueueinfo": (297, 240), "setsid": (112, 157), "setpgid": (109, 154),
-    # what wakes a stopped process, or works for it meanwhile (F_SETSIG and others: see `_BY_ARGUMENT`)
+    # calls that wake a stopped process, or work for it meanwhile (F_SETSIG and others: see `_BY_ARGUMENT`)
     "timer_create": (222, 107), "mq_notify": (244, 184), "io_setup": (206, 0), "io_submit": (209, 2),
     # memory and queues that count for no process, and outlive all of them; those of others, by number
     "mq_open": (240, 180), "mq_unlink": (241, 181), "mq_timedsend": (242, 182), "mq_timedreceive": (243, 183),
     "shmget": (29, 194), "shmat": (30, 196), "shmctl": (31, 195), "msgget": (68, 186), "msgsnd": (69, 189),
     "msgrcv": (70, 188), "msgctl": (71, 187), "semget": (64, 190), "semop": (65, 193), "semctl": (66, 191),
     "semtimedop": (220, 192), "vmsplice": (278, 75),
-    # whose tasks are counted: see `sandbox.box`
+    # processes whose tasks are counted: see `sandbox.box`
     "setuid": (105, 146), "setreuid": (113, 145), "setresuid": (117, 147), "setfsuid": (122, 151),
     # how others are scheduled: a user's processes, the referee among them
     "setpriority": (141, 140), "ioprio_set": (251, 30),

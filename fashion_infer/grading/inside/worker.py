@@ -74,7 +74,7 @@ class Worker:
 
     def _begin(self, plan: Dict[str, Any]) -> None:
         confine.keep_only(self._channel.fileno(), plan["memory"], *plan["keep"])
-        self._memory = _mapped(plan["memory"])  # what is confined may share no memory
+        self._memory = _mapped(plan["memory"])  # a confined process cannot share memory
         layers = confine.confine(plan)
         sys.path += plan.get("packages", [])
         self._say(layers=layers)

@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Iterator, List, Tuple
 
 MOST_FILES = 500
-MOST_BYTES = 32 << 20  # of all files together, unpacked
+MOST_BYTES = 32 << 20  # bytes of all files together, unpacked
 _MOST_ENTRIES = 5000  # folders and hidden files as well
 _MOST_DEPTH = 12
 _PIECE = 1 << 16

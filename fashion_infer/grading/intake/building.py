@@ -14,7 +14,7 @@ from ..sandbox import Box, Broken, Layers, Limits, run
 from .archives import Refused
 from .submission import Submission
 
-# What a compiler needs of the system, beside the libraries that every box shows.
+# Paths that a compiler needs, besides the libraries that every box shows.
 _SYSTEM = ("/bin", "/usr/bin", "/usr/include", "/usr/libexec", "/usr/local/include", "/etc/alternatives")
 _DISK = 1 << 28  # bytes: what nvcc leaves between its stages for the largest of the course's files is a few MiB
 _PRINTED = 1 << 22
@@ -29,7 +29,7 @@ class BuiltSubmission(NamedTuple):
     seconds: float  # that building took
     host_memory: bool  # whether it takes host tensors
     phases: bool = False  # whether its adapter can look between prolog, forward and epilog
-    read: Tuple[str, ...] = ()  # what it needs beside itself
+    read: Tuple[str, ...] = ()  # additional files to mount
     packages: Tuple[str, ...] = ()  # folders of Python packages
 
 

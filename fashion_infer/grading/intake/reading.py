@@ -18,7 +18,7 @@ from ...kernel_files.formats import KernelFile
 from . import archives
 from .archives import Refused
 
-# What the course called them; the first of these that a folder has is its kernel file.
+# The course's file names; the first of these that a folder has is its kernel file.
 _NAMES = ("new-forward.cu", "new-forward.cuh", "m3-forward.cu", "conv.cu", "submission.py", "new-forward.h",
           "cpu-new-forward.cc", "conv.cpp", "conv.c", "conv.py")  # fmt: skip
 _SECONDS, _MEMORY, _DISK, _PRINTED = 15.0, 320 << 20, archives.MOST_BYTES + (1 << 20), 1 << 14

@@ -29,7 +29,7 @@ def check(source: str) -> Path:
     path = Path(source)
     try:
         path.stat()
-    except (OSError, ValueError):  # of a name that is too long, or has a NUL
+    except (OSError, ValueError):  # a name that is too long, or has a NUL
         raise UsageError(f"there is no submission {source}") from None
     return path
 

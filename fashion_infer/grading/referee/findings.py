@@ -11,7 +11,7 @@ class Kind(NamedTuple):
 
     follows: str  # REFUSED (no points for what it touches) or MARKED (told, and counted as `advice` says)
     short: str
-    advice: str  # what to do about it, for the student
+    advice: str  # advice to the student
 
 
 KINDS: Dict[str, Kind] = {
@@ -41,7 +41,7 @@ def plain(text: str) -> str:
 class Finding(NamedTuple):
     """One thing that was found."""
 
-    kind: str  # of KINDS
+    kind: str  # a name in KINDS
     where: str  # the layer and n; "" for the whole submission
     text: str
 

@@ -22,7 +22,7 @@ from .samples import Case, Sample, cases, spread
 from .session import Session
 from .tensors import HostTensors
 
-_CALLS = 2  # of each case in the run that is not timed: what is kept from one call shows in the next
+_CALLS = 2  # calls of each case in the untimed run: state kept from one call shows in the next
 _MOST_BROKEN = 2  # runs that may break before the rest is left
 
 
@@ -76,7 +76,7 @@ class Observed(NamedTuple):
 
     samples: Tuple[Sample, ...]
     findings: Tuple[Finding, ...]
-    layers: Dict[str, Any]  # of the sandbox, as the worker reported them before the submission was there
+    layers: Dict[str, Any]  # layers of the sandbox, as the worker reported them before it loaded the submission
     printed: str
     fill_ms: Dict[str, float]  # by case, the fastest that the referee wrote as many bytes
 
@@ -126,7 +126,7 @@ class Referee:
         plan = Plan(_CALLS, False, phases=self._plugin.phases, examine=self._plugin.phases)
         with self._turns.beside(), self._made(right):
             self._one_run(right, plan)
-        if self._notes.refused and self._turns.count > 1:  # what the others have a part in costs nobody points
+        if self._notes.refused and self._turns.count > 1:  # submissions beside this one must not cost it points
             self._begin()
             with self._turns.alone(), self._made(right):
                 self._one_run(right, plan)

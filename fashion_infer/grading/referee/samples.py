@@ -28,9 +28,9 @@ class Sample(NamedTuple):
     call: int  # in its process
     timed: bool  # for the time checks, and not the first of its case
     seconds: float  # by the referee's clock: the whole call
-    op_seconds: float  # what counts as Op Time
+    op_seconds: float  # Op Time
     worker_seconds: float  # by the worker's own clock: information
-    precision: str  # of `scrutiny.CLASSES`
+    precision: str  # one of `scrutiny.CLASSES`
     said: str  # the diagnosis, in one line
 
 

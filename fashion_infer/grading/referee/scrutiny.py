@@ -27,9 +27,7 @@ from .memory import WORKERS
 _GROUP = 8  # images
 _CHUNK = 64  # images at a time: fa2017's output of as many is 7 MB, which the caches hold
 _PICKED = 8  # images that are compared element by element
-_ALLOWED = (
-    0.25  # of the root of the summands' number, in the largest error of one; a right float32 sum takes 0.02 of it
-)
+_ALLOWED = 0.25  # allowed error over sqrt(number of summands) x one summand's; a correct float32 sum takes 0.02 of it
 _BY_IMAGES = "wrong from image "  # how such a diagnosis begins
 CLASSES = ("float32", "tf32 or half", "wrong")
 
@@ -37,9 +35,9 @@ CLASSES = ("float32", "tf32 or half", "wrong")
 class Found(NamedTuple):
     """Result of checking one output."""
 
-    precision: str  # of CLASSES
-    diagnosis: Diagnosis  # of some images, or of those that are wrong
-    deviation: float  # of the sums, as a share of what is allowed an element of this size; infinity for NaN
+    precision: str  # one of CLASSES
+    diagnosis: Diagnosis  # diagnosis of some images, or of the incorrect ones
+    deviation: float  # error of the sums over that allowed for their size; infinity for NaN
 
     @property
     def right(self) -> bool:
@@ -87,7 +85,7 @@ def _factors(stream: SecretStream, count: int) -> np.ndarray:
 
 def _deviations(y, inputs, shape, stream, scale) -> np.ndarray:
     """For each group of images the largest deviation of a sum, as an error of one element over the output's scale."""
-    # Of the same values in float32, in which the sums of x are made.
+    # Sums of the same values in float32, in which the sums of x are made.
     factors, across = (_factors(stream, count).astype(np.float32).astype(np.float64) for count in (shape.B, shape.M))
     kernel = np.tensordot(across, inputs.k.astype(np.float64), 1)  # (C,K,K)
 

@@ -135,7 +135,7 @@ class Session:
         said = self._receive(self._sandbox.remaining)
         done = time.perf_counter() + tensors.settled()
         stopped = self._sandbox.freeze()
-        # What a thread of it does between its word and the stop is part of the call; a GPU is not stopped so.
+        # A thread's work between the worker's message and the stop counts; a GPU is not stopped this way.
         seconds = max((done if tensors.on_device else stopped) - start - tensors.lag.word, _LEAST)
         return _called(said, number, seconds / self._calls)
 
@@ -177,7 +177,7 @@ class Session:
             if "failed" in answer:
                 raise Broken(f"it cannot be loaded: {answer['failed']}")
             return answer[name]
-        except (ValueError, TypeError, KeyError, RecursionError):  # of JSON nested too deeply
+        except (ValueError, TypeError, KeyError, RecursionError):  # such as JSON nested too deeply
             raise Broken(_NOT_ITS_OWN) from None
 
     def _receive(self, patience: float) -> bytes:

@@ -42,7 +42,7 @@ class HostTensors:
 
     on_device = False
     lag = NO_LAG
-    # Of the time that it took to write as many bytes here: no kernel writes its output in less.
+    # Share of the time to write as many bytes here: no kernel writes its output faster.
     floor = 0.5
     # Seconds that a worker on a busy machine may take to wake up: its own clock does not see them.
     latency = 0.25

@@ -76,7 +76,7 @@ def parse(text: str, where: str) -> Rubric:
             raise UsageError(f"rubrics need tomli on this Python: {installation.extra('grade')}") from None
     try:
         return of_dict(toml.loads(text))
-    except (toml.TOMLDecodeError, RecursionError, ValueError) as error:  # of what is nested, of an integer too long
+    except (toml.TOMLDecodeError, RecursionError, ValueError) as error:  # nested too deeply, an integer too long
         raise UsageError(f"{where} is not TOML: {error}") from None
     except UsageError as error:
         raise UsageError(f"{where}: {error}") from None

@@ -19,7 +19,7 @@ class Layers(NamedTuple):
     """Layers of the sandbox that this machine can enforce."""
 
     bubblewrap: Optional[str]  # its path; None where there is none, or it may not make namespaces
-    version: str  # of bubblewrap; "" for none
+    version: str  # version of bubblewrap; "" for none
     refusal: str  # why there is no bubblewrap; ""
     landlock: int  # the kernel's interface; 0 for none
     seccomp: bool

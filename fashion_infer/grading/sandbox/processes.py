@@ -105,7 +105,7 @@ class Sandboxed:
             self._group.freeze()
         if self._since:
             self._used, self._since = self._used + time.monotonic() - self._since, 0.0
-        self._look(self._stopped)  # what took no longer than the time between two looks
+        self._look(self._stopped)  # catches threads that ran less than the time between two looks
         return at
 
     def _stop(self, members: List[int], end: float) -> None:
@@ -127,7 +127,7 @@ class Sandboxed:
             if not used.still(self._ran.get(thread, Used(0, 0))):
                 raise Broken("it ran while it was stopped")
         if self._group is not None:
-            self._group.thaw()  # what is stopped stays so until it is continued
+            self._group.thaw()  # a stopped process stays stopped until it is continued
         at, self._since = time.perf_counter(), time.monotonic()
         for pid in self._stopped:
             _signal(pid, signal.SIGCONT)
@@ -186,7 +186,7 @@ class Sandboxed:
     def end(self) -> None:
         """End its processes, and let those who wait for them clean up."""
         if self._first is not None:
-            _signal(self._first, signal.SIGKILL)  # and with it the kernel ends the whole namespace
+            _signal(self._first, signal.SIGKILL)  # the kernel then ends the whole namespace
         # The group at once: of processes that fork, one after the other would never be all.
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)

@@ -11,7 +11,7 @@ class BenchText(NamedTuple):
     """The parts of a page that differ from benchmark to benchmark, each as a function of the result."""
 
     title: Callable[[Any], str]
-    chart: str  # what the chart shows
+    chart: str  # title of the chart
     how: Callable[[Any], List[str]]  # how it was measured, and what the columns mean
     sections: Callable[[Any], List[Section]]
     closing: Callable[[Any], List[Part]]  # tables and texts after the last case on a terminal

@@ -7,7 +7,7 @@ from ...bench.grid import GridResult
 from ...bench.standings import PeerRatio, standings
 from . import figure as figures
 
-_MOST = 3.0  # of the colours' range, as a logarithm to base 2: 8 times faster, or slower
+_MOST = 3.0  # end of the colours' range, as a logarithm to base 2: 8 times faster, or slower
 
 
 @figures.themed

@@ -3,7 +3,7 @@
 from ...bench.records import FILL, LIMIT, OURS, BenchResult
 from . import figure as figures
 
-_COLUMNS = 3  # of small multiples
+_COLUMNS = 3  # columns of small charts
 
 
 @figures.themed

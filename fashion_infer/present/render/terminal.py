@@ -9,10 +9,10 @@ from ...system.text import shown
 from ..content import Command, Part, Picture, Strip, Table
 
 _LEAST_TEXT = 20  # characters that a column of text keeps; a longer word is folded, where it can within a path's name
-_PIECE = re.compile(r"[^/+]*[/+]|[^/+]+")  # of a word that is too long: a path's folder, one of the fused stages
+_PIECE = re.compile(r"[^/+]*[/+]|[^/+]+")  # where to break a long word: after a path's folder or a fused stage
 _PIPE = 120  # columns of a file or a pipe, which has no width of its own
 _BETWEEN = 3  # columns that the frame takes of each of the table's
-_COLOURS = {"ok": "green", "WRONG": "bold red"}  # of verdicts, on a terminal; rich leaves them out with NO_COLOR
+_COLOURS = {"ok": "green", "WRONG": "bold red"}  # colours of verdicts on a terminal; rich leaves them out with NO_COLOR
 _LISTED = 9  # least width of a listing's columns, as nvprof's
 
 

@@ -48,7 +48,7 @@ def draw(folder: Path, measured) -> List[str]:
     if measured.convolutions:
         charts[LADDER] = lambda path: kernels_chart.draw(path, measured.convolutions)
         charts[ROOFLINE] = lambda path: roofline_chart.draw(path, measured.convolutions, measured.ceilings)
-    if measured.networks and measured.networks.cases:  # of a network that is wrong nothing is timed
+    if measured.networks and measured.networks.cases:  # an incorrect network is not timed
         charts[NETWORK] = lambda path: throughput_chart.draw(path, measured.networks)
     charts.update(mistakes.charts(measured))
     for name, chart in charts.items():
@@ -62,7 +62,7 @@ def page(measured, out: str, pictures: Collection[str]) -> Page:
     def drawn(name: str) -> Optional[str]:
         return name if name in pictures else None
 
-    sections = [  # what is right comes before what is fast
+    sections = [  # correctness comes before speed
         Section("correctness", "Correctness", _correctness(measured)),
         Section("mistakes", "What it gets wrong", mistakes.parts(measured, drawn(mistakes.SHEET))),
         Section("baseline", "Baseline: MXNet's own convolution", _baseline(measured)),
