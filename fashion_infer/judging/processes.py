@@ -15,7 +15,7 @@ import time
 import traceback
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Iterator, List, NamedTuple, Optional, Tuple, Union
+from typing import Callable, Iterator, List, NamedTuple, Optional, Tuple, Union
 
 from ..errors import CheckFailed, FashionInferError, UsageError
 from ..kernel_files import formats, loading
@@ -55,8 +55,18 @@ class TrialJob(NamedTuple):
 Sent = Union[Tried, FashionInferError, None]  # None for a shape that the kernel does not take
 
 
-def try_each(job: TrialJob) -> List[Tried]:
+Tick = Callable[[float, str], None]
+
+
+def try_each(job: TrialJob, tick: Tick = lambda share, what: None) -> List[Tried]:
     """What the trial of each shape showed, in order; shapes that the kernel does not take are left out.
+
+    Parameters
+    ----------
+    job
+        What to try.
+    tick
+        Called before each shape with the share of the work that is done, 0 to 1, and the shape in words.
 
     Raises
     ------
@@ -66,7 +76,10 @@ def try_each(job: TrialJob) -> List[Tried]:
     with _server() as server:
         server.send(job)
         try:
-            sent: List[Sent] = [server.recv() for _ in job.asked]
+            sent: List[Sent] = []
+            for asked in job.asked:
+                tick(len(sent) / len(job.asked), asked.what)
+                sent.append(server.recv())
         except (EOFError, ConnectionError):
             raise CheckFailed(f"{job.path} ended the process that tries it") from None
     errors = [each for each in sent if isinstance(each, FashionInferError)]

@@ -11,7 +11,7 @@ from ..kernel_files.loading import LoadedKernel
 from ..system.isolation import TIMEOUT
 from . import processes, reasons
 from .calls import Shape, Tried, runs_threads
-from .processes import TrialJob, TrialShape
+from .processes import Tick, TrialJob, TrialShape
 
 OTHER = "another size"
 GIVEN = "the given sizes"
@@ -133,6 +133,7 @@ def check(
     edition: Optional[str] = None,
     timeout: float = TIMEOUT,
     verbose: bool = False,
+    tick: Tick = lambda share, what: None,
 ) -> Checked:
     """Compare what a kernel file computes with the float64 reference, each shape in a process of its own.
 
@@ -154,6 +155,8 @@ def check(
         Seconds for all shapes, once the file is built.
     verbose
         Show the compiler's warnings on stderr.
+    tick
+        As `processes.try_each` takes it.
 
     Returns
     -------
@@ -173,7 +176,7 @@ def check(
     if shapes is None and edition is None:
         # A file that asks for whole thousands may end the process over three.
         asked += [TrialShape(OTHER, shape, count if thousands else _FEW) for shape in OTHER_SHAPES]
-    tried = _try_each(file, library, asked, device, seed, timeout)
+    tried = _try_each(file, library, asked, device, seed, timeout, tick)
     return Checked(file, tuple(tried), edition, _together(tried))
 
 
@@ -200,9 +203,10 @@ def _try_each(
     device: int,
     seed: int = 0,
     timeout: float = TIMEOUT,
+    tick: Tick = lambda share, what: None,
 ) -> List[Tried]:
     return processes.try_each(
-        TrialJob(str(file.path), file.format.name, file.backend, library, tuple(asked), device, seed, timeout)
+        TrialJob(str(file.path), file.format.name, file.backend, library, tuple(asked), device, seed, timeout), tick
     )
 
 

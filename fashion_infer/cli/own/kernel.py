@@ -105,15 +105,23 @@ def check(file, kernel_format, layers, edition, backend, device, timeout, verbos
     from ...present import explanation as reasons
     from ...present import kernel as present
     from ...present.render import terminal
+    from ...present.render.progress import ProgressBar
 
     if layers and edition:
         raise UsageError("--layer is in place of an edition's layers: leave --edition out")
 
     def once():
         recognised = formats.recognise(file, kernel_format, backend)
-        found = trials.check(
-            recognised, shapes=layers or None, device=device, edition=edition, timeout=timeout, verbose=verbose
-        )
+        with ProgressBar("kernel check") as bar:
+            found = trials.check(
+                recognised,
+                shapes=layers or None,
+                device=device,
+                edition=edition,
+                timeout=timeout,
+                verbose=verbose,
+                tick=bar.tick,
+            )
         if as_json:
             click.echo(json.dumps(found.as_dict(), indent=2))
         else:
