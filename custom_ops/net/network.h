@@ -1,4 +1,4 @@
-// A planned network with its executor: what the C API and the MXNet adapter hold.
+// A planned network with its executor, used by the C API and the MXNet adapter.
 #pragma once
 
 #include <memory>

@@ -9,7 +9,7 @@ namespace fops {
 
 int data_input(const std::vector<Layer>& layers) {
   int inputs = 0;
-  std::vector<int> input;  // of each layer so far: its index among the graph's inputs
+  std::vector<int> input;  // per layer so far: its index among the graph's inputs
   for (const Layer& layer : layers) {
     if (layer.kind != Layer::Kind::input) return layer.inputs.empty() ? -1 : input[layer.inputs[0]];
     input.push_back(inputs++);
@@ -19,7 +19,8 @@ int data_input(const std::vector<Layer>& layers) {
 
 namespace {
 
-// Beyond these a shape is a mistake, and sizes made of it would leave 64 bits: 8 GB of float32 an item, 4 TB of weights.
+// A shape beyond these limits is a mistake, and its sizes would overflow 64 bits: 8 GB of float32 per item, 4 TB of
+// weights.
 constexpr int64_t kMaxItem = INT64_C(1) << 31, kMaxWeights = INT64_C(1) << 40;
 
 // Whether the product of positive sizes is at most `limit`.
@@ -58,7 +59,7 @@ class Planner {
   }
 
  private:
-  // Neighbours in the chain: their names, joined, and the first and the last one's number.
+  // Neighbouring layers in the chain: their joined names, and the numbers of the first and the last.
   struct Stretch {
     bool there = false;
     std::string name;
@@ -69,7 +70,7 @@ class Planner {
     return fail(FOPS_UNSUPPORTED, "%s '%s' cannot be fused: %s", layer.type.c_str(), layer.name.c_str(), why.c_str());
   }
 
-  // The input of the graph that a layer's operand is, with the shape that it must have.
+  // The input of the graph that is a layer's operand, with its required shape.
   int variable(const Layer& layer, size_t operand, std::vector<int64_t> shape) {
     if (operand >= layer.inputs.size()) return -1;
     const int index = input_[layer.inputs[operand]];
@@ -80,7 +81,7 @@ class Planner {
     return index;
   }
 
-  // The layer, behind the flattens that did nothing but stand before it.
+  // The layer, together with the flattens right before it.
   Stretch take(const Layer& layer) {
     const Stretch before = std::exchange(flattened_, {});
     if (!before.there) return {true, layer.name, layer.number, layer.number};
@@ -105,7 +106,7 @@ class Planner {
     return plan_.stages.back();
   }
 
-  // The stage that takes this layer into its epilogue: the last one, or a new map.
+  // The stage whose epilogue takes this layer: the last stage, or a new map.
   Stage& epilogue(const Layer& layer) {
     if (!plan_.stages.empty()) {
       Stage& last = plan_.stages.back();
@@ -178,7 +179,7 @@ class Planner {
     return FOPS_OK;
   }
 
-  // Takes no stage: an item's values lie in the same order before and after.
+  // Needs no stage: the order of an item's values does not change.
   fops_status flatten(const Layer& layer) {
     flattened_ = take(layer);
     item_ = {item_.size(), 1, 1};
@@ -211,7 +212,7 @@ class Planner {
   Item item_;
   bool flat_;
   Plan& plan_;
-  std::vector<int> input_;  // of each layer: its index among the graph's inputs, or -1
+  std::vector<int> input_;  // per layer: its index among the graph's inputs, or -1
   int last_ = -1;           // the chain's end so far
   Stretch flattened_;       // flattens whose stage is still to come
 };

@@ -1,4 +1,4 @@
-// A network as a list of fused stages: what the planner makes of a chain of layers, and what the executors run.
+// A network as a list of fused stages, which the planner makes from a chain of layers and the executors run.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace fops {
 
-// One item's (image's) sizes; behind a dense stage H = W = 1.
+// Sizes of one item (image); after a dense stage H = W = 1.
 struct Item {
   int64_t C, H, W;
   int64_t size() const { return C * H * W; }
@@ -18,10 +18,10 @@ struct Item {
 
 enum class Activation { none, tanh, relu };
 
-// Max pool, of as many windows as the stage's `out` has values. Every window begins inside the image.
+// Max pool, with as many windows as the stage's `out` has values. Every window begins inside the image.
 struct Pool {
-  int64_t size = 0, stride = 0;  // a window's side, and pixels from one to the next; 0: no pool
-  bool cut = false;              // whether some windows end behind the border, which cuts them
+  int64_t size = 0, stride = 0;  // a window's side, and pixels between two windows; 0: no pool
+  bool cut = false;              // whether the border cuts some windows
   explicit operator bool() const { return size > 0; }
   // The common pool, which has faster code.
   bool pairs() const { return size == 2 && stride == 2 && !cut; }
@@ -31,36 +31,36 @@ struct Stage {
   enum class Kind {
     convolution,  // y = x * weight, valid, stride 1, square, no bias; then the epilogue
     dense,        // y = weight x + bias over all values of an item; then the epilogue, which never pools
-    map,          // the epilogue alone, on what no convolution or dense stage before it could take
+    map,          // only the epilogue, where no convolution or dense stage before it could take it
     softmax       // over all values of an item
   };
   Kind kind;
   std::string name;                    // the fused layers' names, joined by '+'
-  int first_node = 0, last_node = 0;   // and the numbers of the first and the last of them
+  int first_node = 0, last_node = 0;   // numbers of the first and the last fused layer
   Item in, out;
-  // The epilogue: at most one pool and one activation, whatever their order in the chain. Tanh and ReLU never fall, so
-  // the largest of a window's activations is the activation of its largest value; the executors pool first, which
-  // leaves fewer values to activate. A NaN is in the way of neither: both activations keep it.
+  // The epilogue: at most one pool and one activation, whatever their order in the chain. Tanh and ReLU never decrease,
+  // so the largest of a window's activations is the activation of its largest value. The executors pool first, which
+  // leaves fewer values to activate. This holds for NaN too, which both activations keep.
   Pool pool;
   Activation activation = Activation::none;
   int64_t K = 0;    // convolution: the kernel's side
   int weight = -1;  // index among the graph's inputs: convolution (M,C,K,K), dense (units, inputs)
-  int bias = -1;    // dense: (units); -1 when it has none
+  int bias = -1;    // dense: (units); -1 if it has none
 };
 
 struct Plan {
   std::vector<std::string> inputs;           // names of the graph's inputs, in their order
-  std::vector<std::vector<int64_t>> shapes;  // what each must be; of `data` the sizes of an item; empty: not read
-  int data = -1;                             // which of them holds the items
+  std::vector<std::vector<int64_t>> shapes;  // required shape of each; for `data`, of one item; empty: not read
+  int data = -1;                             // index of the input that holds the items
   std::vector<Stage> stages;
 
   const Item& in() const { return stages.front().in; }
   const Item& out() const { return stages.back().out; }
 };
 
-// The plan of a chain: every layer but the graph's inputs can be fused, takes the layer before it as first input and
-// has no other reader. `shape` is that of one item of the data: (C, H, W), or (values) behind a flattened one.
-// FOPS_UNSUPPORTED, with the layer and the reason, for anything else.
+// Plans a chain, in which every layer except the graph's inputs can be fused, takes the previous layer as first input,
+// and is read by no other layer. `shape` is that of one item of the data: (C, H, W), or (values) if it is flattened.
+// Returns FOPS_UNSUPPORTED, with the layer and the reason, for anything else.
 fops_status make_plan(const std::vector<Layer>& layers, const std::vector<int64_t>& shape, Plan* out);
 
 }  // namespace fops

@@ -1,4 +1,4 @@
-// Runs a plan on the CPU: slices of items small enough for the caches, each carried through all stages by one thread.
+// Runs a plan on the CPU: one thread takes each slice, small enough for the caches, through all stages.
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -31,14 +31,15 @@ void softmax(int64_t count, const float* x, float* y) {
 
 namespace {
 
-// A slice's activations between two stages, for each thread: the weights of a dense stage pass through the caches once
-// a slice, so it should not be small, and the activations should stay near. fa2017, 14.4 MB of weights, 240 images.
+// A slice's activations between two stages, per thread. The weights of a dense stage pass through the caches once per
+// slice, so a slice should not be small, but its activations should stay in the cache. fa2017, with 14.4 MB of weights:
+// 240 images.
 constexpr int64_t kSliceBytes = 8 << 20;
 constexpr int64_t kLargestSlice = 256;
 
 constexpr size_t kHugePage = 2 << 20;
 
-// Memory that only grows, so that repeated passes allocate nothing. In huge pages where it is large, which is faster.
+// Memory that only grows, so that repeated passes allocate nothing. Large memory uses huge pages, which is faster.
 class Floats {
  public:
   bool reserve(int64_t count) {
@@ -47,7 +48,7 @@ class Floats {
     const size_t page = bytes < kHugePage ? 64 : kHugePage;
     memory_.reset(static_cast<float*>(aligned_alloc(page, (bytes + page - 1) / page * page)));
     size_ = memory_ ? count : 0;
-    // A wish, no more: where the system has no huge pages to give, all works as before.
+    // Only a hint: without huge pages everything still works.
     if (memory_ && page == kHugePage) madvise(memory_.get(), (bytes + page - 1) / page * page, MADV_HUGEPAGE);
     return memory_ != nullptr;
   }
@@ -103,9 +104,9 @@ class CpuExecutor : public Executor {
     if (download) *download = 0;
     const int threads = pool_threads();
     const int64_t largest = std::clamp<int64_t>(kSliceBytes / (8 * widest_), 1, kLargestSlice);
-    // Slices of their own for all threads, or too little for that: then the threads share the work of each stage. Few
-    // threads had better share up to 32 items each, for then dense weights pass through the caches once, not once a
-    // thread; many find too few panels in a dense stage.
+    // Each thread gets its own slices, or, if there are too few items, the threads share the work of each stage.
+    // Sharing is better for few threads with up to 32 items each: dense weights then pass through the caches once, not
+    // once per thread. Many threads would find too few panels in a dense stage.
     const bool whole = n >= (threads <= 4 ? 32 : 2) * threads;
     const int64_t rounds = (n + threads * largest - 1) / (threads * largest);
     const int64_t slice = whole ? (n + threads * rounds - 1) / (threads * rounds) : n;
@@ -125,7 +126,7 @@ class CpuExecutor : public Executor {
       parallel_for(slices, threads, [&](int64_t i, int worker) { run(i * slice, worker, 1); });
     else
       run(0, 0, threads);
-    // The threads work side by side: a stage's share of the elapsed time is its mean over them.
+    // The threads work in parallel: a stage's share of the elapsed time is its mean over the threads.
     const int busy = whole ? static_cast<int>(std::min<int64_t>(threads, slices)) : 1;
     for (size_t s = 0; s < plan_.stages.size(); ++s) {
       (*seconds)[s] = 0;
@@ -135,7 +136,7 @@ class CpuExecutor : public Executor {
   }
 
   fops_status predict(int64_t n, const void* data, fops_dtype type, int32_t* classes) override {
-    constexpr int64_t kItems = 8192;  // whose scores are kept at a time
+    constexpr int64_t kItems = 8192;  // items whose scores are stored at a time
     const int64_t values = plan_.out().size(), item = plan_.in().size() * (type == FOPS_UINT8 ? 1 : sizeof(float));
     const auto less = [](float a, float b) { return a < b || (b != b && a == a); };
     std::vector<float> scores(std::min(n, kItems) * values);
@@ -165,7 +166,7 @@ class CpuExecutor : public Executor {
     return scratch->stage.reserve(std::max(fixed_, activations ? slice * padded_ : 0));
   }
 
-  // All stages of one slice, on `share` threads.
+  // Runs all stages of one slice, on `share` threads.
   void stages(int64_t count, const void* x, fops_dtype type, float* out, Scratch* scratch, int share,
               std::vector<double>* spent) {
     double begun = now();
@@ -173,7 +174,7 @@ class CpuExecutor : public Executor {
       const Stage& s = plan_.stages[i];
       float* y = i + 1 == plan_.stages.size() ? out : scratch->activations[i % 2].get();
       if (type == FOPS_UINT8 && s.kind != Stage::Kind::convolution) {
-        float* wide = scratch->activations[(i + 1) % 2].get();  // only the first stage sees pixels: the other is free
+        float* wide = scratch->activations[(i + 1) % 2].get();  // only the first stage reads pixels: the other is free
         for (int64_t j = 0; j < count * s.in.size(); ++j) wide[j] = static_cast<const uint8_t*>(x)[j];
         x = wide;
       }
@@ -196,7 +197,7 @@ class CpuExecutor : public Executor {
       return;
     }
     const int64_t bytes = s.in.size() * (type == FOPS_UINT8 ? 1 : sizeof(float));
-    // Of fewer items than threads, a convolution is cut into parts.
+    // With fewer items than threads, a convolution is cut into parts.
     int64_t parts = 1;
     if (s.kind == Stage::Kind::convolution && count < share)
       parts = std::min((share + count - 1) / count, kernels_.convolution_parts(s));
@@ -229,7 +230,7 @@ class CpuExecutor : public Executor {
   std::vector<Floats> weights_;
   std::vector<uint64_t> versions_;
   std::vector<Scratch> scratch_;
-  // Floats: of the widest item between two stages, of a convolution's or map's scratch, of a dense row's sums.
+  // Floats: of the widest item between two stages, of a convolution's or map's scratch, of the sums of a dense row.
   int64_t widest_ = 0, fixed_ = 0, padded_ = 0;
 };
 

@@ -1,4 +1,4 @@
-// The epilogue of a stage: max pool, then tanh or ReLU, which so see few of the values.
+// The epilogue of a stage: max pool, then tanh or ReLU on the values that remain.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace fops {
 namespace FOPS_ISA {
 
-// The larger one, and NaN where either is: a > b gives b of a NaN.
+// The larger value, or NaN if either is NaN: with NaN, a > b selects b.
 static inline Vector larger_or_nan(Vector a, Vector b) { return a != a ? a : (a > b ? a : b); }
 static inline float larger_or_nan(float a, float b) { return a > b || a != a ? a : b; }
 
@@ -27,12 +27,12 @@ static inline Vector pairs(Vector a, Vector b) {
   return larger_or_nan(__builtin_shuffle(a, b, even), __builtin_shuffle(a, b, even + 1));
 }
 
-// Floats that `pool_pairs` needs beside its input.
+// Floats that `pool_pairs` needs besides its input.
 static inline int64_t pairs_scratch(int64_t rows, int64_t W) { return rows / 2 * W + 4 * kLanes; }
 
-// The largest of each 2x2 window, from rows of W floats to rows/2 rows of W/2; a last odd row or column is dropped, and
-// a NaN in a window stays. Columns first: shuffles, the dearer part, then see half of the values.
-// x and y are read and written up to 2 kLanes floats beyond their end.
+// The largest of each 2x2 window, from rows of W floats to rows/2 rows of W/2. A last odd row or column is dropped, and
+// a NaN in a window stays. Columns come first: shuffles, the more expensive part, then process half of the values. x
+// and y are read and written up to 2 kLanes floats beyond their end.
 static inline void pool_pairs(const float* x, int64_t rows, int64_t W, float* scratch, float* y) {
   const int64_t half = W / 2;
   for (int64_t h = 0; h < rows / 2; ++h) {
@@ -44,18 +44,19 @@ static inline void pool_pairs(const float* x, int64_t rows, int64_t W, float* sc
     for (int64_t i = 0; i < count; i += kLanes)
       store(to + i, pairs(load(from + 2 * i), load(from + 2 * i + kLanes)));
   };
-  if (W % 2 == 0)  // of all rows in one go
+  if (W % 2 == 0)  // all rows at once
     neighbours(scratch, rows / 2 * half, y);
   else
     for (int64_t h = 0; h < rows / 2; ++h) neighbours(scratch + h * W, half, y + h * half);
 }
 
-// Floats that `pool_windows` needs beside its input.
+// Floats that `pool_windows` needs besides its input.
 static inline int64_t windows_scratch(const Pool& pool, int64_t W) { return 2 * (W + pool.size + 2 * kLanes); }
 
 // The largest of each window of any size and stride, rows_out rows of W_out, from `rows` rows of W floats; the borders
-// cut windows. First the largest of each column of a row of windows, then of each `size` neighbours among these: whole
-// vectors, although a larger stride uses few of the results. Of them each stride-th goes to y. A NaN in a window stays.
+// cut windows. First it takes the largest of each column of a row of windows, then of each `size` neighbours among
+// these: in whole vectors, although a larger stride uses few of the results. Every stride-th result goes to y. A NaN in
+// a window stays.
 static inline void pool_windows(const Pool& pool, const float* x, int64_t rows, int64_t W, float* scratch, float* y,
                                 int64_t rows_out, int64_t W_out) {
   float *columns = scratch, *neighbours = scratch + W + pool.size + 2 * kLanes;

@@ -7,8 +7,8 @@
 namespace fops {
 
 struct CpuStages {
-  // One item through a convolution stage: the filters or rows of a part, of `parts` that may run in parallel; there are
-  // at most convolution_parts. `scratch` holds as many floats as convolution_scratch says.
+  // Runs a convolution stage on one item: the filters or rows of one of `parts` parts, at most convolution_parts, which
+  // may run in parallel. `scratch` holds as many floats as convolution_scratch returns.
   int64_t (*convolution_scratch)(const Stage&);
   int64_t (*convolution_parts)(const Stage&);
   void (*convolution)(const Stage&, const void* x, fops_dtype type, const float* weight, int64_t part, int64_t parts,
@@ -18,9 +18,9 @@ struct CpuStages {
   int64_t (*map_scratch)(const Stage&);
   void (*map)(const Stage&, const float* x, float* scratch, float* y);
 
-  // A dense stage's units are dealt into panels, which may run in parallel. `packed` (dense_floats long) is what
-  // pack_dense makes of the weights; x is (rows, inputs), y (rows, units), `scratch` (rows, dense_padded) floats that
-  // all panels share.
+  // A dense stage's units are divided into panels, which may run in parallel. `packed` (dense_floats long) is the
+  // result of pack_dense; x is (rows, inputs), y (rows, units), `scratch` (rows, dense_padded) floats that all panels
+  // share.
   int64_t (*dense_panels)(int64_t units);
   int64_t (*dense_padded)(int64_t units);
   void (*pack_dense)(int64_t units, int64_t inputs, const float* weight, float* packed);
@@ -28,7 +28,7 @@ struct CpuStages {
                 float* scratch, float* y);
 };
 
-// What this machine's instruction set runs.
+// The functions for this machine's instruction set.
 const CpuStages& cpu_stages();
 
 // y[i] = exp(x[i]) / sum of all exp(x[j])

@@ -1,7 +1,7 @@
 // Convolution, map and dense stages on the CPU; compiled once for each instruction set.
 //
 // A convolution stage runs the kernel of conv/cpu/shifted_simd.cpp a few filters at a time into a buffer of some 14 KB
-// and pools it from there: for fa2017, 115 KB of outputs an image never leave the first-level cache, and a quarter of
+// and pools it from there: for fa2017, 115 KB of outputs per image never leave the first-level cache, and a quarter of
 // them is written.
 #include "conv/cpu/shifted_kernel.h"
 #include "net/cpu/map_simd.h"
@@ -18,10 +18,10 @@ constexpr int64_t kBandBytes = 512 << 10;  // of shifted copies: they should lea
 
 struct Bands {
   fops_conv conv;
-  int64_t rows, plane;  // the convolution's output rows a band; floats from one shifted copy to the next
-  int64_t rows_out;     // the stage's: pooled rows where it pools
+  int64_t rows, plane;  // the convolution's output rows per band; floats from one shifted copy to the next
+  int64_t rows_out;     // output rows of the stage: pooled rows if it pools
   int64_t copies() const { return conv.C * conv.K * plane + kSlack; }
-  // The unpooled outputs of a block of filters, and of one filter what the pool writes and needs.
+  // Floats for the unpooled outputs of a block of filters, and for the pool's output and scratch of one filter.
   int64_t unpooled() const { return kRows * rows * out_w(conv) + 2 * kLanes; }
   int64_t pooled(const Stage& s) const { return rows_out * s.out.W + 2 * kLanes; }
 };
@@ -46,8 +46,8 @@ int64_t convolution_scratch(const Stage& s) {
          (s.pool.pairs() ? pairs_scratch(b.rows, W) : windows_scratch(s.pool, W));
 }
 
-// Filters are cut at their blocks, and where there are too few of these, rows: at least four a part, for its windows
-// reach into K - 1 rows of the next one, which both then shift.
+// Filters are cut at their blocks. If there are too few blocks, rows are cut too: at least four per part, because its
+// windows reach into K - 1 rows of the next part, which both then shift.
 int64_t convolution_parts(const Stage& s) {
   return std::max(filter_blocks(s.out.C), std::max<int64_t>(1, s.out.H / 4));
 }
@@ -97,7 +97,7 @@ void convolution(const Stage& s, const void* x, fops_dtype type, const float* we
 
 int64_t map_scratch(const Stage& s) { return s.pool ? windows_scratch(s.pool, s.in.W) : 0; }
 
-// Pools from and to tensors without the slack that `pool_pairs` wants.
+// Pools from and to tensors without the slack that `pool_pairs` needs.
 void map(const Stage& s, const float* x, float* scratch, float* y) {
   for (int64_t c = 0; s.pool && c < s.in.C; ++c)
     pool_windows(s.pool, x + c * s.in.H * s.in.W, s.in.H, s.in.W, scratch, y + c * s.out.H * s.out.W, s.out.H, s.out.W);
@@ -106,7 +106,7 @@ void map(const Stage& s, const float* x, float* scratch, float* y) {
 
 // ---- dense ----------------------------------------------------------------------------------
 
-// y = x w^T, rows x vectors of it in registers: as many multiply-adds to a load as in the convolution. The weights lie
+// y = x w^T, rows x vectors of it in registers: as many multiply-adds per load as in the convolution. The weights are
 // packed: for each panel of at most kVectors vectors of units, and each input, these units' weights.
 //
 // A part of the sums at a time (base/summation.h) goes over all rows. kLongest inputs are 32 KB of a panel, which stay in
@@ -116,7 +116,7 @@ constexpr int64_t kLongest = 128;
 int64_t vectors_of(int64_t units) { return (units + kLanes - 1) / kLanes; }
 int64_t dense_padded(int64_t units) { return vectors_of(units) * kLanes; }
 int64_t dense_panels(int64_t units) { return (vectors_of(units) + kVectors - 1) / kVectors; }
-// Panels of nearly equal width: 140 units, 9 vectors, as 3 3 3.
+// Panels of nearly equal width: 140 units, 9 vectors, are 3 3 3.
 int64_t panel_start(int64_t units, int64_t panel) { return vectors_of(units) * panel / dense_panels(units) * kLanes; }
 
 void pack_dense(int64_t units, int64_t inputs, const float* weight, float* packed) {

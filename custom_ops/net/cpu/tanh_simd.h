@@ -16,14 +16,14 @@ static inline Vector tanh(Vector x) {
   a = a > 9.02f ? Vector{} + 9.02f : a;  // false for NaN, which so stays NaN
   const Vector t = a + a;
 
-  // Adding 1.5 * 2^23 leaves no bits behind the point: n is rounded, and lies in the low bits of the sum.
+  // Adding 1.5 * 2^23 leaves no fraction bits: n is rounded, and is in the low bits of the sum.
   const float magic = 12582912.0f;
   const Vector shifted = t * 1.44269504f + magic;
   const Vector n = shifted - magic;
   const IntVector power = (reinterpret_cast<IntVector>(shifted) + (127 - 0x4B400000)) << 23;
   const Vector two_n = reinterpret_cast<Vector>(power);
 
-  // ln 2 in two parts; the first has 9 bits, so that its product with n is exact without fused multiply-add too.
+  // ln 2 in two parts; the first has 9 bits, so that its product with n is exact even without fused multiply-add.
   const Vector r = (t - n * 0.693359375f) + n * 2.12194440e-4f;
   Vector p = r * (1.0f / 5040) + 1.0f / 720;
   p = p * r + 1.0f / 120;

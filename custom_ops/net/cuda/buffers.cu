@@ -9,11 +9,11 @@
 namespace fops {
 namespace {
 
-constexpr int64_t kMostItems = 16384;  // a slice, at most
-constexpr double kMemoryShare = 0.8;   // of the free memory
-constexpr int64_t kPlainBytes = 64 << 20;  // for blocks that compute items again, at most, but for the first
+constexpr int64_t kMostItems = 16384;  // maximum items per slice
+constexpr double kMemoryShare = 0.8;   // share of the free memory
+constexpr int64_t kPlainBytes = 64 << 20;  // maximum for blocks that compute items again, except the first block
 
-// Items a slice may have at most; FASHION_OPS_SLICE lowers it, for tests and for sharing a small device.
+// Maximum items per slice; FASHION_OPS_SLICE lowers it, for tests and for sharing a small device.
 int64_t most_items() {
   const char* text = std::getenv("FASHION_OPS_SLICE");
   const long long wanted = text != nullptr ? std::atoll(text) : 0;
@@ -58,7 +58,7 @@ fops_status Buffers::grow(int64_t wanted, int64_t extra_bytes, const std::vector
   }
   const double fit = kMemoryShare * static_cast<double>(free) / static_cast<double>(an_item + scratch);
   *slice = std::max<int64_t>(1, std::min(wanted, static_cast<int64_t>(fit)));
-  for (;; *slice = (*slice + 1) / 2) {  // another process may have been quicker
+  for (;; *slice = (*slice + 1) / 2) {  // another process may have taken the memory first
     const fops_status status = reserve(*slice, weights, stream);
     if (status == FOPS_OK) {
       limited_ = *slice < wanted;
@@ -82,8 +82,8 @@ fops_status Buffers::reserve(int64_t n, const std::vector<StageWeights>& weights
     if (i + 1 == steps_.size()) continue;
     const size_t bytes = static_cast<size_t>(n * step.out_bytes());
     FOPS_TRY(outputs_[i].reserve(bytes));
-    // Rows of halves need the zeros; the others get them so that compute-sanitizer, whose initcheck does not see what
-    // the bulk copy engine writes, takes nothing that a kernel reads for unwritten.
+    // Rows of halves need the zeros. The others get them for compute-sanitizer, whose initcheck does not see TMA's
+    // writes and would report what kernels read as uninitialised.
     FOPS_CUDA(cudaMemsetAsync(outputs_[i].as(), 0, bytes, stream));
   }
   if (scratch > 0) {

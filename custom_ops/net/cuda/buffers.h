@@ -1,4 +1,4 @@
-// The memory that a route's steps write to, and for how many items at once there is room.
+// The memory that a route's steps write to, and how many items it holds at once.
 #pragma once
 
 #include <vector>
@@ -8,22 +8,22 @@
 
 namespace fops {
 
-// A plan's steps for data of one type, with their memory. Each step owns its output buffer, so nothing is allocated
-// once a size has been seen, and the zeros behind the rows of halves, written once, stay.
+// A plan's steps for data of one type, with their memory. Each step owns its output buffer, so nothing is allocated for
+// a size that occurred before, and the zeros after the rows of halves are written only once.
 class Buffers {
  public:
-  // Whether there is memory for a batch of n already, as far as it will ever go.
+  // Whether there already is memory for a batch of n, or for the largest slice that one can get.
   bool enough_for(int64_t n) const { return made_ && slice(n) <= capacity_; }
 
-  // The steps, made anew behind a change of weights. Memory whose layout does not fit them is released.
+  // Sets the steps, which are made again after a change of weights. Releases memory whose layout does not fit them.
   fops_status set_steps(std::vector<Step> steps);
   bool made() const { return made_; }
   void forget_steps() { made_ = false; }
 
-  // Items a slice of a batch of n has, once there is memory: what most_items allows, or less where memory ended.
+  // Items per slice of a batch of n, once there is memory: as many as most_items allows, or fewer if memory ran out.
   int64_t slice(int64_t n) const;
-  // Memory for slices of `wanted` items, or of as many as fit; *slice receives how many. `extra_bytes` an item are left
-  // free for the caller. Buffers are cleared on `stream`, and that is waited for.
+  // Allocates memory for slices of `wanted` items, or of as many as fit; *slice receives how many. Leaves `extra_bytes`
+  // per item free for the caller. Clears buffers on `stream`, and waits for that.
   fops_status grow(int64_t wanted, int64_t extra_bytes, const std::vector<StageWeights>& weights, cudaStream_t stream,
                    int64_t* slice);
 
@@ -32,15 +32,15 @@ class Buffers {
   Tensor output(size_t step, float* out, int64_t first) const;
   void* scratch() const { return scratch_.as(); }
   void* workspace() const { return workspace_.as(); }
-  // A dense step's outputs in doubt: none at first, and behind every pass.
+  // A dense step's outputs in doubt: none at first and after every pass.
   Doubts doubts(const Step& step) const {
     return {doubts_.as<unsigned>() + step.doubt_at * capacity_, static_cast<int>(step.doubt_words)};
   }
-  // What computing items again needs: a flag an item, and two tensors for each of so many blocks.
+  // Memory for computing items again: a flag per item, and two tensors for each of plain_blocks().
   unsigned* again() const { return again_.as<unsigned>(); }
   float* plain() const { return plain_.as<float>(); }
   unsigned plain_blocks() const { return plain_blocks_; }
-  int64_t largest() const;  // values of a step's input or output
+  int64_t largest() const;  // values of the largest input or output of a step
 
  private:
   fops_status reserve(int64_t n, const std::vector<StageWeights>& weights, cudaStream_t stream);
@@ -49,11 +49,11 @@ class Buffers {
 
   bool made_ = false;
   std::vector<Step> steps_;
-  std::vector<DeviceMemory> outputs_;  // of each step but the last, which writes to the caller's
+  std::vector<DeviceMemory> outputs_;  // of each step except the last, which writes to the caller's memory
   DeviceMemory scratch_, workspace_, doubts_, again_, plain_;
   unsigned plain_blocks_ = 0;
   int64_t capacity_ = 0;  // items
-  bool limited_ = false;  // memory held no more: larger batches go in slices of this
+  bool limited_ = false;  // memory ran out: larger batches go in slices of capacity_
 };
 
 }  // namespace fops

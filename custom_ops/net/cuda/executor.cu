@@ -1,11 +1,11 @@
-// The CUDA executor: a plan's stages on one device, activations never leaving it.
+// The CUDA executor: runs a plan's stages on one device, which activations never leave.
 //
 //   weights.h  uploads weights and lays them out, when they change
-//   route.h    which kernels the stages become, for data of one type; steps.h runs them; buffers.h is their memory
-//   slices.h   data on the host: in slices, transfers beside the work; small batches over the bus
-//   graph_cache.h  a call that comes again is captured and replayed
+//   route.h    the kernels of the stages, for data of one type; steps.h runs them; buffers.h is their memory
+//   slices.h   data on the host: in slices, with transfers beside the work; small batches over the bus
+//   graph_cache.h  a repeated call is captured and replayed
 //
-// Items pass through in slices, as many as memory allows: the large matrix product wants thousands of rows.
+// Items are processed in slices, as large as memory allows: the large matrix product needs thousands of rows.
 #include <algorithm>
 #include <memory>
 #include <string>
@@ -22,7 +22,7 @@
 namespace fops {
 namespace {
 
-// Everything that a network has on its device, which every call finds current.
+// Everything that a network has on its device, which must be current in every call.
 class OnDevice {
  public:
   OnDevice(const Plan& plan, int products)
@@ -46,8 +46,8 @@ class OnDevice {
   const Plan plan_;
   bool matrix_units_ = false;
   Stream compute_;
-  Event idle_;                          // the end of the last pass, on whatever stream it ran
-  cudaStream_t last_stream_ = nullptr;  // which that was
+  Event idle_;                          // the end of the last pass, on any stream
+  cudaStream_t last_stream_ = nullptr;  // the stream of the last pass
   DeviceWeights weights_;
   Buffers buffers_[2];  // by fops_dtype
   Steps steps_;
@@ -62,20 +62,20 @@ fops_status OnDevice::open(int device) {
   FOPS_TRY(compute_.create());
   FOPS_TRY(idle_.create(false));
   FOPS_CUDA(cudaEventRecord(idle_, compute_));
-  FOPS_TRY(slices_.open(2 * plan_.stages.size() + 1));  // a stage is two steps at most
+  FOPS_TRY(slices_.open(2 * plan_.stages.size() + 1));  // a stage is at most two steps
   weights_.open(plan_, matrix_units_);
   return FOPS_OK;
 }
 
 fops_status OnDevice::set_weights(const std::vector<Weight>& given) {
-  FOPS_CUDA(cudaEventSynchronize(idle_));  // passes still at work read the old ones
+  FOPS_CUDA(cudaEventSynchronize(idle_));  // running passes read the old ones
   forget_graphs();
   for (Buffers& buffers : buffers_) buffers.forget_steps();
   return weights_.take(given, compute_);
 }
 
-// Makes the steps for this type if need be, and sees to memory for slices of up to n items; *slice receives how many
-// there is memory for. `extra_bytes` an item are left free for the caller.
+// Makes the steps for this type if needed, and memory for slices of up to n items; *slice receives how many fit. Leaves
+// `extra_bytes` per item free for the caller.
 fops_status OnDevice::prepare(fops_dtype type, int64_t n, int64_t extra_bytes, int64_t* slice) {
   Buffers& buffers = buffers_[type];
   if (!buffers.made()) FOPS_TRY(buffers.set_steps(make_route(plan_, weights_.stages(), type, matrix_units_)));
@@ -97,7 +97,7 @@ fops_status OnDevice::forward(const HostBatch& batch, const PassTimes& times) {
 fops_status OnDevice::forward_device(int64_t n, const void* data, fops_dtype type, float* out, cudaStream_t stream) {
   cudaStreamCaptureStatus state = cudaStreamCaptureStatusNone;
   FOPS_CUDA(cudaStreamIsCapturing(stream, &state));
-  const bool captured = state != cudaStreamCaptureStatusNone;  // a caller's own graph: what orders passes is its affair
+  const bool captured = state != cudaStreamCaptureStatusNone;  // a caller's graph, which must order passes itself
 
   if (!buffers_[type].enough_for(n)) {
     if (captured)
@@ -109,7 +109,7 @@ fops_status OnDevice::forward_device(int64_t n, const void* data, fops_dtype typ
   FOPS_TRY(prepare(type, n, 0, &slice));
   const Buffers& buffers = buffers_[type];
 
-  // The buffers are one pass's at a time, whichever streams the passes are on.
+  // One pass at a time uses the buffers, whichever streams the passes are on.
   if (!captured && stream != last_stream_) FOPS_CUDA(cudaStreamWaitEvent(stream, idle_, 0));
 
   const bool repeated = device_graph_.is_for(n, data, type, out);
@@ -130,7 +130,7 @@ fops_status OnDevice::forward_device(int64_t n, const void* data, fops_dtype typ
   return FOPS_OK;
 }
 
-// Enters the device for each call, and ends each as gpu/memory.h says.
+// Enters the device for each call, and ends each call as described in gpu/memory.h.
 class GpuExecutor : public Executor {
  public:
   explicit GpuExecutor(int device) : device_(device) {}
@@ -192,8 +192,8 @@ class GpuExecutor : public Executor {
 fops_status make(const Plan& plan, int device, const char* precision, std::unique_ptr<Executor>* out) {
   const std::string name = precision == nullptr ? "" : precision;
   // "fp16" and "tf32" leave out the products that restore float32 grade in the large dense layers, where most of the
-  // work is; both round operands to 11 bits, and on these GPUs halves are twice as fast as TF32 proper. Convolutions
-  // stay at float32 grade, which costs them little: see the times in conv/cuda/13_half.cu.
+  // work is. Both round operands to 11 bits, and on these GPUs halves are twice as fast as real TF32. Convolutions stay
+  // at float32 grade, which costs them little: see the times in conv/cuda/13_half.cu.
   int products = 3;
   if (name == "fp16" || name == "tf32")
     products = 1;

@@ -1,4 +1,4 @@
-// The last call of a kind, and from its second time on the graph of what it queues.
+// The last call of a kind, and from its second time on a graph of the work that it queues.
 //
 // Small batches are bound by launches, not by work: calls with the same arguments are captured into a CUDA graph at the
 // second one, and replayed from then on.
@@ -11,11 +11,11 @@
 
 namespace fops {
 
-constexpr int64_t kGraphItems = 1024;  // batches up to this run as a graph; slices.h has larger ones that do, too
+constexpr int64_t kGraphItems = 1024;  // batches up to this run as a graph; so do some larger ones (slices.h)
 
 class GraphCache {
  public:
-  // `classes`: whether the call asks for these, not for scores.
+  // `classes`: whether the call asks for classes, not scores.
   bool is_for(int64_t n, const void* data, fops_dtype type, const void* out, bool classes = false) const {
     return n_ == n && data_ == data && type_ == type && out_ == out && classes_ == classes;
   }
@@ -23,13 +23,13 @@ class GraphCache {
     clear();
     n_ = n, data_ = data, type_ = type, out_ = out, classes_ = classes;
   }
-  // The call was another, or what its graph points to is about to go.
+  // Forgets the graph: the call was a different one, or memory that the graph uses is about to be freed.
   void clear() noexcept {
     graph_.clear();
     n_ = -1;
   }
 
-  // Launches on `stream` what `queue` queues on `capturing`; queue() is called the first time alone.
+  // Launches on `stream` the work that `queue` queues on `capturing`; queue() is called only the first time.
   template <typename F>
   fops_status replay(cudaStream_t stream, cudaStream_t capturing, F queue) {
     if (graph_ == nullptr) {
@@ -49,7 +49,7 @@ class GraphCache {
   bool classes_ = false;
 };
 
-// Inside a capture a plain record would only order the graph; an external one is a node that takes the time.
+// Inside a capture, a plain record would only order the graph; an external record is a node that takes the time.
 inline fops_status record_flags(cudaStream_t stream, unsigned* flags) {
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
   FOPS_CUDA(cudaStreamIsCapturing(stream, &status));

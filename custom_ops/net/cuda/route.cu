@@ -17,7 +17,7 @@ float scale_below(double bound) {
   return std::ldexp(1.0f, std::max(-100, std::min(100, 14 - exponent)));
 }
 
-// Bounds outside of this are as good as none: their scale would end where that of scale_below does.
+// Bounds outside this range count as none: their scale would be clamped where scale_below's is.
 bool usable(double bound) { return bound > 1e-25 && bound < 1e25; }
 
 }  // namespace
@@ -35,8 +35,8 @@ std::vector<Step> make_route(const Plan& plan, const std::vector<StageWeights>& 
                              bool matrix_units) {
   const auto& stages = plan.stages;
   const auto few = [&](size_t i) { return stages[i].kind == Stage::Kind::dense && stages[i].out.size() <= kFewUnits; };
-  // Whether stage i is a dense layer for the matrix units when its input has this bound and this order; its weights are
-  // laid out for one of the two.
+  // Whether stage i is a dense layer for the matrix units if its input has this bound and order; its weights are laid
+  // out for one of the two orders.
   const auto wants_halves = [&](size_t i, double bound, bool side_by_side) {
     return i < stages.size() && stages.size() <= kMostRecomputed && stages[i].kind == Stage::Kind::dense && !few(i) &&
            matrix_units && weights[i].packed_dense && usable(bound) && side_by_side == (weights[i].dense.filters > 0);
@@ -53,7 +53,7 @@ std::vector<Step> make_route(const Plan& plan, const std::vector<StageWeights>& 
     step.stage = static_cast<int>(i);
     step.in = stage.in, step.out = stage.out;
     step.pool = stage.pool, step.activation = stage.activation;
-    // 1 + 1e-4: what rounding adds to the sums.
+    // 1 + 1e-4: allows for rounding of the sums.
     double next = bound;
     if (stage.kind == Stage::Kind::convolution || stage.kind == Stage::Kind::dense)
       next = (bound * w.sum + w.bias_largest) * (1 + 1e-4);

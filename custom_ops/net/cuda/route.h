@@ -1,11 +1,11 @@
 // How a plan's stages run on a device for data of one type: a list of steps, each a kernel or two, and the forms of the
 // tensors between them.
 //
-// What decides is a bound on every tensor's largest magnitude. Behind tanh it is 1, of uint8 pixels 255, of float32
-// data unknown; a convolution multiplies it by its filters' largest sum of |w|; ReLU and the pool keep it. Where a
-// bound is known, one power of two scales the tensor safely into half's range and the matrix units serve the next dense
-// layer; where it is not, that layer runs in plain float32. Items whose values lie too far below the bound for halves
-// are computed again behind the last step (kernels/recompute.cu).
+// The choice depends on a bound on every tensor's largest magnitude. The bound is 1 after tanh, 255 for uint8 pixels,
+// and unknown for float32 data. A convolution multiplies it by its filters' largest sum of |w|; ReLU and the pool keep
+// it. If a bound is known, one power of two scales the tensor safely into half's range, and the matrix units run the
+// next dense layer. Otherwise that layer runs in plain float32. Items whose values are too far below the bound for
+// halves are computed again after the last step (kernels/recompute.cu).
 #pragma once
 
 #include <vector>
@@ -22,31 +22,32 @@ struct Step {
     conv_pixels,  // kernels/conv_pixels/
     conv_pool,    // kernels/conv_pool/
     conv,         // a kernel of the table into `scratch`, then the map; or straight into the output
-    conv_halves,  // conv/cuda/halves_out.h: a kernel of the table with the activation and the change to halves in it
-    map,          // also the change to halves before a dense step
+    conv_halves,  // conv/cuda/halves_out.h: a kernel of the table that includes activation and conversion to halves
+    map,          // also the conversion to halves before a dense step
     dense,        // dense.h, from halves
     dense_plain,  // as a 1x1 convolution in float32, then bias and activation
-    few_units,    // kernels/few_units.cu, which may take the softmax behind it along
+    few_units,    // kernels/few_units.cu, which may include the softmax after it
     softmax
   };
   Kind kind;
-  int stage;             // whose time it is
-  bool softmax = false;  // few_units: with the next stage, a softmax
+  int stage;             // the stage that the step's time counts for
+  bool softmax = false;  // few_units: includes the next stage, a softmax
   Item in, out;
   Pool pool;
   Activation activation = Activation::none;
-  Tensor::Form form = Tensor::Form::float32;  // of the output
-  float scale = 1.0f;                         // of halves
+  Tensor::Form form = Tensor::Form::float32;  // form of the output
+  float scale = 1.0f;                         // scale of halves
   bool side_by_side = false;                  // conv_halves: conv/cuda/halves_out.h
-  int64_t scratch = 0;                        // floats an item
-  int64_t doubt_at = 0, doubt_words = 0;      // of a dense step: where its Doubts begin, in words an item; and how many
+  int64_t scratch = 0;                        // floats per item
+  int64_t doubt_at = 0, doubt_words = 0;      // for a dense step: start and number of its Doubts, in words per item
   int64_t out_bytes() const {
     return form == Tensor::Form::halves ? 2 * 2 * dense_stride(out.size()) : 4 * out.size();
   }
 };
 
-// Whether the table's kernel for a convolution of float32 data can write halves, and in which order. Which kernel that
-// is does not depend on the number of items. A tanh is the map's: around its branch the compiler waits behind wgmma.
+// Whether the table's kernel for a convolution of float32 data can write halves, and in which order. The choice of
+// kernel does not depend on the number of items. A tanh is left to the map: around its branch the compiler would wait
+// after each wgmma.
 HalvesOrder halves_of(const Stage& stage);
 
 // `matrix_units`: whether the device has the mma that dense.h and kernels/conv_pixels/ use (sm_80 and newer).

@@ -9,8 +9,8 @@
 namespace fops {
 namespace {
 
-constexpr int64_t kLeastPart = 1 << 20;    // bytes: on the bus some launches' worth of time
-constexpr int64_t kLeastPinned = 1 << 16;  // bytes: less is sooner copied than looked up, and keeps its graph
+constexpr int64_t kLeastPart = 1 << 20;    // bytes: on the bus these take as long as a few launches
+constexpr int64_t kLeastPinned = 1 << 16;  // bytes: copying fewer is faster than looking them up, and keeps their graph
 
 // The device's time when something began and ended, in nanoseconds.
 struct Span {
@@ -57,7 +57,7 @@ void Slices::abandon() noexcept {
 fops_status Slices::reserve(Slot* slot, int64_t n, const Sliced& all) {
   const size_t in = static_cast<size_t>(n * steps_.in_bytes(all.batch.type));
   const size_t out = static_cast<size_t>(n * steps_.out_bytes());
-  if (in > slot->in.bytes() || out > slot->out.bytes()) graph_.clear();  // it may point there
+  if (in > slot->in.bytes() || out > slot->out.bytes()) graph_.clear();  // it may use this memory
   FOPS_TRY(slot->in.reserve(in));
   FOPS_TRY(slot->out.reserve(out));
   if (all.batch.classes) FOPS_TRY(slot->classes.reserve(static_cast<size_t>(4 * n)));
@@ -68,7 +68,7 @@ fops_status Slices::reserve(Slot* slot, int64_t n, const Sliced& all) {
   return FOPS_OK;
 }
 
-// A batch that one slice holds, on one stream.
+// Runs a batch that fits into one slice, on one stream.
 fops_status Slices::run_at_once(const Sliced& all) {
   const HostBatch& batch = all.batch;
   const int64_t n = batch.n, in_bytes = n * steps_.in_bytes(batch.type), out_bytes = n * answer_bytes(batch);
@@ -79,8 +79,8 @@ fops_status Slices::run_at_once(const Sliced& all) {
   void* const result = all.out_pinned ? batch.out : slot.host_out.as();
   if (!all.in_pinned) memcpy(slot.host_in.as(), batch.data, static_cast<size_t>(in_bytes));
 
-  // Kernels that touch each byte once may do so over the bus; the others get copies. So do many items' scores, which
-  // would pass it 4 bytes at a time.
+  // Kernels that read each byte once may do so over the bus; the others get copies. So do the scores of many items,
+  // which would cross the bus 4 bytes at a time.
   const Step::Kind last = steps.back().kind;
   const bool copy_in = !reads_over_bus(all.buffers), few = n <= kGraphItems;
   const bool copy_out = !batch.classes && !(few && (last == Step::Kind::few_units || last == Step::Kind::softmax));
@@ -92,7 +92,7 @@ fops_status Slices::run_at_once(const Sliced& all) {
       FOPS_CUDA(cudaMemcpyAsync(slot.in.as(), staged, in_bytes, cudaMemcpyHostToDevice, compute_));
     }
     float* const to = copy_out || batch.classes ? slot.out.as<float>() : static_cast<float*>(result);
-    // Without marks, which keep a kernel from beginning before the one before it ends, where nobody asks for times.
+    // Without marks if no times are wanted: marks keep a kernel from starting before the previous one ends.
     FOPS_TRY(steps_.run(all.buffers, 0, n, steps_.input(copy_in ? slot.in.as() : staged, batch.type, 0), to,
                         all.times.stages != nullptr ? &slot.marks : nullptr, compute_));
     if (batch.classes) FOPS_TRY(run_largest(n, steps_.out_bytes() / 4, to, static_cast<int32_t*>(result), compute_));
@@ -121,7 +121,7 @@ fops_status Slices::run_at_once(const Sliced& all) {
 
 fops_status Slices::run_slices(const Sliced& all, int64_t slice) {
   const int64_t n = all.batch.n;
-  slice = ceil_div(n, ceil_div(n, slice));  // of even size
+  slice = ceil_div(n, ceil_div(n, slice));  // slices of equal size
   const int slots = static_cast<int>(std::min<int64_t>(kSlots, ceil_div(n, slice)));
   for (int i = 0; i < slots;) {
     const fops_status status = reserve(&slots_[i], slice, all);
@@ -139,7 +139,7 @@ fops_status Slices::run_slices(const Sliced& all, int64_t slice) {
   int turn = 0;
   for (int64_t first = 0; first < n; first += slice, turn = (turn + 1) % slots) {
     Slot& slot = slots_[turn];
-    FOPS_TRY(deliver(all, &slot));  // the slice before in this slot
+    FOPS_TRY(deliver(all, &slot));  // the previous slice in this slot
     slot.first = first;
     slot.n = std::min(slice, n - first);
     FOPS_TRY(queue(all, &slot));
@@ -152,7 +152,7 @@ fops_status Slices::queue(const Sliced& all, Slot* slot) {
   const fops_dtype type = all.batch.type;
   const int64_t an_item = steps_.in_bytes(type), an_output = answer_bytes(all.batch);
   const int64_t parts = std::max<int64_t>(1, std::min<int64_t>(kParts, slot->n * an_item / kLeastPart));
-  const int64_t part = ceil_div(ceil_div(slot->n, parts), 16) * 16;  // items; each part aligned as the first is
+  const int64_t part = ceil_div(ceil_div(slot->n, parts), 16) * 16;  // items; each part is aligned like the first
   float* const result = slot->out.as<float>();
   slot->parts = 0;
   FOPS_CUDA(cudaEventRecord(slot->upload_start, up_));

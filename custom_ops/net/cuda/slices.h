@@ -1,13 +1,14 @@
-// Passes whose data and output lie in host memory: small batches at once, larger ones in slices that overlap.
+// Passes whose data and output are in host memory: small batches at once, larger ones in overlapping slices.
 //
-//   at once     one slice, whose first step reads pinned memory over the bus. That is replayed as a graph.
+//   at once     one slice, whose first step reads pinned memory over the bus; replayed as a graph
 //   in slices   a slice's data is cut into parts, and the first step runs on each as it arrives, timed by the device's
 //               clock (kernels/stamp.cu says why not by events, as the other steps); the next slice's upload and the
 //               last one's download run beside that
 //
-// Two kinds of batches go at once. Batches of at most kGraphItems: a small one, or one in ordinary memory, is copied to
-// pinned memory of ours before. And uint8 images in the caller's pinned memory, as many as a slice holds, where the
-// first step is conv_pixels, which reads each once; float32 images it may read three times, for their scales.
+// Two kinds of batches go at once. The first is batches of at most kGraphItems: a small one, or one in ordinary memory,
+// is first copied to the library's pinned memory. The second is uint8 images in the caller's pinned memory, as many as
+// a slice holds, if the first step is conv_pixels, which reads each once; it may read float32 images three times, for
+// their scales.
 #pragma once
 
 #include <vector>
@@ -18,8 +19,8 @@
 
 namespace fops {
 
-// What a pass reads and writes, in host memory. `out` receives each item's values, float, or with `classes` the index
-// of its largest one, int32_t.
+// A pass's data and output, in host memory. `out` receives each item's values (float) or, with `classes`, the index of
+// its largest value (int32_t).
 struct HostBatch {
   int64_t n;
   const void* data;
@@ -28,7 +29,7 @@ struct HostBatch {
   bool classes;
 };
 
-// Where a pass adds up its seconds: by stage, and of the transfers. Each may be null.
+// Where a pass adds its seconds: per stage, and for transfers. Each may be null.
 struct PassTimes {
   std::vector<double>* stages;
   double *upload, *download;
@@ -38,34 +39,34 @@ class Slices {
  public:
   Slices(const Steps& steps, const Stream& compute) : steps_(steps), compute_(compute) {}
 
-  // `marks`: events that a pass can need, one more than it has steps.
+  // `marks`: maximum events of a pass, one more than it has steps.
   fops_status open(size_t marks);
-  // Bytes an item takes on the device beside the steps' own.
+  // Bytes per item on the device besides the steps' buffers.
   int64_t item_bytes(fops_dtype type) const { return kSlots * (steps_.in_bytes(type) + steps_.out_bytes() + 4); }
 
-  // The whole batch, of which `buffers` hold `slice` items at once. Synchronous.
+  // Runs the whole batch, of which `buffers` hold `slice` items at once. Synchronous.
   fops_status run(const Buffers& buffers, int64_t slice, const HostBatch& batch, const PassTimes& times);
-  // Behind a failure: waits for what is under way with the caller's memory. The message stays that of the failure.
+  // After a failure: waits for work in flight on the caller's memory. Keeps the failure's message.
   void abandon() noexcept;
-  // What the graph of the last small batch points to is about to go.
+  // Call before freeing memory that the graph of the last small batch uses.
   void forget_graph() noexcept { graph_.clear(); }
 
  private:
-  static constexpr int kSlots = 3;  // slices in flight: one up, one at work, one down
-  static constexpr int kParts = 4;  // of a slice's upload, at most
+  static constexpr int kSlots = 3;  // slices in flight: one uploading, one computing, one downloading
+  static constexpr int kParts = 4;  // maximum parts of a slice's upload
 
   // One slice in flight.
   struct Slot {
-    DeviceMemory in, out, classes, spans;           // a Span for the first step on each part
+    DeviceMemory in, out, classes, spans;           // spans: one Span per part, for the first step
     PinnedMemory host_in, host_out, host_spans;
     Event upload_start, uploaded[kParts], computed, download_start, downloaded, timed;
     std::vector<Event> marks;                       // between the steps
-    int64_t first = 0, n = 0;                       // items; n = 0 where nothing is in flight
+    int64_t first = 0, n = 0;                       // items; n = 0 if nothing is in flight
     int parts = 0;
 
     fops_status release() noexcept;
   };
-  // A batch in slices, and which of its ends the copy engines reach by themselves.
+  // A batch in slices, and which of its ends are pinned, so that copies run asynchronously.
   struct Sliced {
     const Buffers& buffers;
     const HostBatch& batch;
@@ -89,7 +90,7 @@ class Slices {
   const Stream& compute_;
   Stream up_, down_;
   Slot slots_[kSlots];
-  GraphCache graph_;  // of small batches, which use the first slot
+  GraphCache graph_;  // for small batches, which use the first slot
 };
 
 }  // namespace fops

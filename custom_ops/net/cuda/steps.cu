@@ -32,14 +32,14 @@ fops_status Steps::run(const Buffers& buffers, size_t from, int64_t n, const Ten
   return FOPS_OK;
 }
 
-// What halves could not carry. Nothing where a lower precision was asked for, or where no step uses halves.
+// Recomputes items that halves could not carry. Does nothing if a lower precision was requested or no step uses halves.
 fops_status Steps::recompute(const Buffers& buffers, int64_t n, const Tensor& data, float* out,
                              cudaStream_t stream) const {
   Recompute work;
   for (size_t i = 0; i < buffers.steps().size() && products_ == 3; ++i) {
     const Step& step = buffers.steps()[i];
     if (step.kind != Step::Kind::dense) continue;
-    const Tensor x = buffers.output(i - 1, out, 0);  // a dense step has halves from the step before it
+    const Tensor x = buffers.output(i - 1, out, 0);  // a dense step reads halves from the previous step
     const DenseWeights& w = weights_.stages()[step.stage].dense;
     work.layers[work.layer_count++] = {static_cast<const __half*>(x.data), w.hi, w.unscale, w.bias, w.least,
                                        1.0f / x.scale, least_share(w.inputs, 1.0f / x.scale),
@@ -99,7 +99,7 @@ fops_status Steps::run_step(const Buffers& buffers, const Step& step, int64_t n,
       return dense(w.dense, n, static_cast<const __half*>(x.data), x.lo, 1.0f / x.scale, step.activation, products_,
                    products_ == 3 ? buffers.doubts(step) : Doubts(), to, buffers.workspace(), stream);
     case Step::Kind::dense_plain: {
-      // A dense layer is a 1x1 convolution over an image of one pixel with a channel a value.
+      // A dense layer is a 1x1 convolution over an image of one pixel, with one channel per value.
       const fops_conv conv{n, step.in.size(), 1, 1, step.out.size(), 1, type};
       FOPS_TRY(validate(&conv));
       const Kernel* kernel = nullptr;

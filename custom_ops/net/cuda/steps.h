@@ -1,4 +1,4 @@
-// Runs a route's steps: which kernels a step is, and on what memory they work.
+// Runs a route's steps: the kernels of each step, and the memory they use.
 #pragma once
 
 #include <vector>
@@ -11,7 +11,7 @@ namespace fops {
 
 class Steps {
  public:
-  // `products`: of halves in a large dense layer, 3 for float32 grade (dense.h).
+  // `products`: products of halves in a large dense layer, 3 for float32 grade (dense.h).
   Steps(const Plan& plan, const DeviceWeights& weights, int products)
       : plan_(plan), weights_(weights), products_(products) {}
 
@@ -20,8 +20,8 @@ class Steps {
 
   // The data, from item `first` on.
   Tensor input(const void* data, fops_dtype type, int64_t first) const;
-  // Queues the steps from `from` on, to `out`, and then the items of `data`, the first step's input, that are in doubt.
-  // `marks`, when given, are recorded before the first of these steps and behind each.
+  // Queues the steps from `from` on, to `out`, and then the recomputation of doubtful items of `data`, the first step's
+  // input. `marks`, if given, are recorded before the first of these steps and after each.
   fops_status run(const Buffers& buffers, size_t from, int64_t n, const Tensor& data, float* out,
                   std::vector<Event>* marks, cudaStream_t stream) const;
   fops_status run_step(const Buffers& buffers, const Step& step, int64_t n, const Tensor& x, const Tensor& y,

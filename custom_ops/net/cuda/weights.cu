@@ -8,12 +8,12 @@
 namespace fops {
 namespace {
 
-// A weight that lies on a device (MXNet's own GPU context) comes to `host`: laying out reads it there.
+// Copies a weight on a device (MXNet's GPU context) to `host`, where the layout code reads it.
 fops_status fetch(Weight* weight, size_t values, std::vector<float>* host) {
   cudaPointerAttributes attributes;
   if (cudaPointerGetAttributes(&attributes, weight->values) != cudaSuccess) {
     cudaGetLastError();
-    return FOPS_OK;  // host memory that CUDA does not know
+    return FOPS_OK;  // host memory unknown to CUDA
   }
   if (attributes.type != cudaMemoryTypeDevice) return FOPS_OK;
   host->resize(values);
@@ -29,7 +29,7 @@ int64_t weights_a_unit(const Stage& stage) {
   return stage.kind == Stage::Kind::convolution ? stage.in.C * stage.K * stage.K : stage.in.size();
 }
 
-// What bounds the stage's outputs. Behind tanh the bound is 1, whatever the weights are.
+// The bound on the stage's outputs. After tanh it is 1, whatever the weights are.
 void measure(const Stage& stage, const std::vector<Weight>& given, StageWeights* w) {
   if (stage.activation == Activation::tanh) return;
   const int64_t units = units_of(stage), a_unit = weights_a_unit(stage);
@@ -37,7 +37,7 @@ void measure(const Stage& stage, const std::vector<Weight>& given, StageWeights*
   for (int64_t u = 0; u < units; ++u) {
     double sum = 0.0;
     for (int64_t k = 0; k < a_unit; ++k) sum += std::fabs(static_cast<double>(values[u * a_unit + k]));
-    w->sum = sum <= w->sum ? w->sum : sum;  // also when it is NaN
+    w->sum = sum <= w->sum ? w->sum : sum;  // also takes NaN
   }
   if (stage.bias < 0) return;
   for (int64_t u = 0; u < units; ++u) {
@@ -75,7 +75,7 @@ fops_status DeviceWeights::take(std::vector<Weight> given, cudaStream_t stream) 
   std::vector<std::vector<float>> fetched(given.size());
   for (size_t input = 0; input < given.size(); ++input) {
     if (!changed[input]) continue;
-    held_[input].there = false;  // until all is laid out
+    held_[input].there = false;  // until everything is laid out
     size_t values = 1;
     for (int64_t side : plan_->shapes[input]) values *= static_cast<size_t>(side);
     FOPS_TRY(fetch(&given[input], values, &fetched[input]));
@@ -122,7 +122,7 @@ fops_status DeviceWeights::lay_out(size_t index, const std::vector<Weight>& give
   } else if (stage.kind == Stage::Kind::dense && units > kFewUnits && matrix_units_) {
     FOPS_TRY(packed_[index].reserve(dense_weight_bytes(units, a_unit)));
     int64_t filters = 0;
-    if (index >= 2) {  // the first stage may read bytes, and then writes no halves
+    if (index >= 2) {  // the first stage may read bytes, and then does not write halves
       const Stage& before = plan_->stages[index - 1];
       if (halves_of(before) == HalvesOrder::side_by_side) filters = before.out.C;
     }

@@ -1,4 +1,4 @@
-// A plan's weights on the device: as they came, and laid out for the kernels that read them.
+// A plan's weights on the device: the originals, and layouts for the kernels that read them.
 #pragma once
 
 #include <vector>
@@ -13,26 +13,26 @@ namespace fops {
 
 // A stage's weights on the device.
 struct StageWeights {
-  const float* w = nullptr;     // as they came
+  const float* w = nullptr;     // original
   const float* bias = nullptr;  // or null
-  bool packed_pixels = false;   // whether `pixels` is there
+  bool packed_pixels = false;   // whether `pixels` is set
   PixelWeights pixels;
   bool packed_conv_pool = false;
   ConvPoolWeights conv_pool;
   bool packed_dense = false;
   DenseWeights dense;
-  double sum = 0.0;             // over a filter's or unit's |w|, the largest; and the largest |bias|
+  double sum = 0.0;             // largest sum of a filter's or unit's |w|; largest |bias|
   double bias_largest = 0.0;
 };
 
 class DeviceWeights {
  public:
-  // Room for the plan's weights. `matrix_units`: whether the device has them (route.h).
+  // Memory for the plan's weights. `matrix_units`: whether the device has them (route.h).
   void open(const Plan& plan, bool matrix_units);
 
   // Whether any weight that a stage reads differs from the one held, by its version.
   bool differs(const std::vector<Weight>& given) const;
-  // Uploads and lays out what differs, on `stream`, and waits for it. Nothing may be at work with the old weights.
+  // Uploads and lays out weights that changed, on `stream`, and waits. No pass with the old weights may be running.
   fops_status take(std::vector<Weight> given, cudaStream_t stream);
 
   const std::vector<StageWeights>& stages() const { return stages_; }
@@ -48,7 +48,7 @@ class DeviceWeights {
 
   const Plan* plan_ = nullptr;
   bool matrix_units_ = false;
-  std::vector<Held> held_;             // by input, as memory_: the weights as they came
+  std::vector<Held> held_;             // by input, like memory_: the original weights
   std::vector<DeviceMemory> memory_;
   std::vector<DeviceMemory> packed_;   // by stage: laid out for its kernel
   std::vector<StageWeights> stages_;

@@ -1,4 +1,4 @@
-// A stage's epilogue, value by value.
+// A stage's epilogue for single values.
 #pragma once
 
 #include "gpu/isa/tanh.cuh"
@@ -12,7 +12,7 @@ __device__ inline float activate(Activation activation, float v) {
   return activation == Activation::relu && v < 0.0f ? 0.0f : v;
 }
 
-// The larger of two values of a pool's window, `a` of the two seen first. A NaN that meets a number stays.
+// The larger of two values of a pool's window, `a` of the two seen first. A NaN stays.
 __device__ inline float max_or_nan(float a, float b) { return a > b || a != a ? a : b; }
 
 }  // namespace fops

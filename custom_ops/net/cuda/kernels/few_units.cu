@@ -1,14 +1,14 @@
-// A dense layer of few units in float32, with the softmax or activation behind it: the last one, of 10 units or so, or
-// one of up to 32 before it.
+// A dense layer of few units in float32, followed by the softmax or activation: the last layer, with 10 units or so, or
+// an earlier one of up to 32.
 //
 //   a warp's lanes      0  1  2 .. 15 | 16 17 .. 31     share the inputs of two items, 16 bytes a read
 //   lanes 16 apart      keep item 0   |  keep item 1    trade sums: each gives the other item's away
 //   8, 4, 2, 1 apart    add up item 0 | add up item 1   and have all its sums in the end
 //
-// A weight that is loaded serves both items. Up to 1,024 items have a warp each: more warps hide more of the time that
-// loads take. Up to 256 inputs are shared by half a warp.
-// Costs: 25 shuffles an item of 10 units. For 10,000 items of 500 values: 20 MB and 0.1 GFLOP.
-// Gains: no matrix units and no padding for 10 units, and no kernel of its own for the softmax.
+// Each loaded weight serves both items. Up to 1,024 items get a warp each, because more warps hide more of the loads'
+// latency. Up to 256 inputs are shared by half a warp.
+// Costs: 25 shuffles per item of 10 units. For 10,000 items of 500 values: 20 MB and 0.1 GFLOP.
+// Gains: no matrix units, no padding of 10 units, and no separate kernel for the softmax.
 #include <type_traits>
 
 #include "gpu/isa/dependents.cuh"
@@ -20,11 +20,11 @@ namespace fops {
 namespace {
 
 constexpr int kThreads = 128;
-constexpr int64_t kFewItems = 1024;  // up to so many: one item, not two, for the same lanes
-// Up to so many inputs have half a warp. That goes by the inputs alone: with the lanes the order of additions changes,
-// and an item's result is to be the same in any batch.
+constexpr int64_t kFewItems = 1024;  // up to this many: one item, not two, for the same lanes
+// Up to this many inputs use half a warp. That depends on the inputs alone: the number of lanes changes the order of
+// additions, and an item's result must be the same in any batch.
 constexpr int64_t kFewInputs = 256;
-// Inputs whose products the lanes add one after the other, 32 each: with the five additions behind them that is about
+// Inputs whose products the lanes add one after the other, 32 each: with the five additions after them that is about
 // what docs/precision.md allows in the worst case (4 + 32 roundings for 1,024 inputs).
 constexpr int kTogether = 1024;
 
@@ -52,8 +52,8 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
   for (int i = 0; i < kItems; ++i) row[i] = x + min(first + i, n - 1) * inputs;  // past the end: the last item again
 
-  // A lane's reads of an item that are under way together. Four are faster than one for 1,000 images; for 10,000,
-  // where a warp has two items, two are fastest.
+  // A lane's reads of an item that are in flight together. Four are faster than one for 1,000 images; for 10,000, where
+  // a warp has two items, two are fastest.
   constexpr int kAhead = kWide == 1 ? 8 : kItems == 1 ? 4 : 2;
   float sum[kItems][kUnits] = {};
   for (int begin = 0; begin < inputs; begin += kTogether) {
@@ -71,7 +71,7 @@ __global__ void __launch_bounds__(kThreads)
             load(row[i] + at, v[n][i]);
           } else {
 #pragma unroll
-            for (int e = 0; e < kWide; ++e) v[n][i][e] = 0.0f;  // without it each load is a branch
+            for (int e = 0; e < kWide; ++e) v[n][i][e] = 0.0f;  // without this each load is a branch
           }
         }
 #pragma unroll

@@ -1,7 +1,7 @@
-// The index of each item's largest value, the first of equal ones; NaN counts as the largest. A thread an item.
+// The index of each item's largest value, the first of equal ones; NaN counts as the largest. One thread per item.
 //
-// Costs: a thread reads its item's values one after the other. Gains: 4 bytes an item go to the host, 128 a warp, and
-// the host has nothing left to look for.
+// Costs: a thread reads its item's values one after the other. Gains: only 4 bytes per item go to the host, 128 per
+// warp, and the host does not search.
 #include "gpu/isa/dependents.cuh"
 #include "gpu/launch.h"
 #include "net/cuda/kernels/stages.h"

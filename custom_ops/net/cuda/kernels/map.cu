@@ -1,7 +1,7 @@
-// Activation and pool on their own, the change from float32 to halves, bias + activation: what a stage does when no
-// fused kernel takes its shape.
+// Separate activation and pool, conversion from float32 to halves, bias + activation: for stages whose shape no fused
+// kernel takes.
 //
-//   x x        one thread an output (four, on the way to halves), from one input or those of a window
+//   x x        one thread per output (per four, for halves), from one input or a window of inputs
 //   x x  -> o
 //
 // Costs: bound by memory, every value read and written once. Gains: every chain of layers can run on the device.
@@ -22,7 +22,7 @@ constexpr int kThreads = 256;
 struct MapDims {
   long long n;
   int C, H, W, OH, OW;
-  int size, stride;  // of windows
+  int size, stride;  // of the windows
   Activation activation;
 };
 
@@ -56,9 +56,9 @@ __device__ float map_at(const MapDims& d, const X* item, int i) {
   return activate(d.activation, v);
 }
 
-// A thread has one place of an item and walks over items: what depends on the place, four divisions among it, is worked
-// out once, and the loads of several items are in flight together. With a division for each output sp2018's change to
-// halves is bound by divisions, not by its bytes.
+// A thread has one place in an item and processes one item after another. Values that depend on the place, among them
+// four divisions, are computed once, and loads of several items are in flight together. With a division per output,
+// sp2018's conversion to halves is bound by divisions, not by memory.
 template <typename F>
 __device__ void for_items(const MapDims& d, F f) {
 #pragma unroll 4
@@ -74,7 +74,7 @@ __global__ void __launch_bounds__(kThreads)
   for_items(d, [&](long long item) { y[item * out + at] = map_at<windows>(d, x + item * in, at); });
 }
 
-// Four values a thread: rows are padded to a multiple of 64.
+// Four values per thread: rows are padded to a multiple of 64.
 template <Windows windows, typename X>
 __global__ void __launch_bounds__(kThreads)
     map_to_halves(MapDims d, bool vector, int stride, float scale, const X* __restrict__ x, __half* __restrict__ hi,
@@ -116,7 +116,7 @@ unsigned grid_over(long long threads) {
   return static_cast<unsigned>(std::min<long long>(ceil_div(threads, kThreads), 1 << 16));
 }
 
-// Blocks over the places of an item, and over items as many as keep any GPU busy.
+// Blocks over the places of an item, and over as many items as keep any GPU busy.
 dim3 grid_of(int64_t places, int64_t n) {
   const int64_t x = ceil_div(places, kThreads);
   return dim3(static_cast<unsigned>(x), static_cast<unsigned>(std::min<int64_t>(n, ceil_div(1 << 13, x))));

@@ -1,11 +1,12 @@
-// The items that halves cannot carry, once more: the whole network in plain form, every sum in double.
+// Recomputes the items that halves cannot carry: the whole network in plain form, every sum in double.
 //
 //   block b     items b, b + grid, ...: the bits that their dense layers have set (Doubts)
 //     warp      a bit: the sum of |x| |w|, 256 inputs at a time, until it is large enough
 //     block     an item with a sum that stays too small: stage by stage, out of the weights as they came
 //
-// Halves have one scale for all of a tensor. Items whose values lie far below it, or meet weights far below the others,
-// lose bits that count; then the bound of docs/precision.md asks for this. Which items do follows from each alone.
+// Halves have one scale for all of a tensor. Items whose values are far below it, or are multiplied with weights far
+// below the others, lose bits that count; then the bound of docs/precision.md requires this. Whether an item does
+// depends on that item alone.
 // Costs: bits to read, 0.6 MB for 10,000 items of 500 units, where no item is computed again.
 #include "gpu/isa/dependents.cuh"
 #include "gpu/launch.h"
@@ -23,7 +24,7 @@ __device__ double warp_sum(double value) {
   return value;
 }
 
-// Whether the terms of an output are so large that what halves lose of them does not count. A warp.
+// Whether the terms of an output are so large that the bits that halves lose do not count. Called by a warp.
 __device__ bool beyond_doubt(const DoubtfulLayer& layer, long long item, int unit) {
   const float least = layer.least[unit] * layer.share * 1.01f;  // halves are wrong by up to 0.1%
   if (!(least < INFINITY)) return false;
@@ -32,7 +33,7 @@ __device__ bool beyond_doubt(const DoubtfulLayer& layer, long long item, int uni
   const int pairs = layer.row / 2, lane = threadIdx.x % 32, chunk = 32 * 4;
   const float unscale = layer.unscale[unit];
   float sum = layer.bias == nullptr ? 0.0f : fabsf(layer.bias[unit]);
-  const int begin = pairs / chunk / 2 * chunk;  // in the middle, for the rim of an image may be blank
+  const int begin = pairs / chunk / 2 * chunk;  // in the middle, because the rim of an image may be blank
   for (int at = 0; at < pairs; at += chunk) {
     float some = 0.0f;
 #pragma unroll
@@ -51,9 +52,9 @@ __device__ bool beyond_doubt(const DoubtfulLayer& layer, long long item, int uni
 // The item of a block's i-th row.
 __device__ long long item_at(int i) { return blockIdx.x + 1LL * i * gridDim.x; }
 
-// Marks this block's items that have an output in doubt which stays there, and clears the bits. Whether there are any.
+// Marks this block's items with an output that remains in doubt, and clears the bits. Returns whether there are any.
 __device__ bool find(const Recompute& r, const DoubtfulLayer& layer, int items) {
-  constexpr int kAtOnce = 6;  // words a thread has under way
+  constexpr int kAtOnce = 6;  // words per thread in flight
   const int words = layer.doubts.words, count = items * words, lane = threadIdx.x % 32;
   bool found = false;
   for (int first = threadIdx.x / 32 * 32; first < count; first += kAtOnce * kThreads) {
@@ -85,7 +86,7 @@ __device__ bool find(const Recompute& r, const DoubtfulLayer& layer, int items) 
   return found;
 }
 
-// One value of a convolution's output, before the epilogue; of a map the input itself.
+// One value of a convolution's output, before the epilogue; for a map, the input itself.
 template <typename X>
 __device__ float value_at(const PlainStage& s, const X* x, int unit, int h, int w) {
   if (s.kind == Stage::Kind::map) return static_cast<float>(x[(1LL * unit * s.H + h) * s.W + w]);
@@ -154,7 +155,7 @@ __global__ void __launch_bounds__(kThreads)
   bool found = false;
   if (!r.ahead) wait_for_previous_kernel();
   for (int i = 0; i < r.layer_count; ++i) found |= find(r, r.layers[i], items);
-  wait_for_previous_kernel();  // where nothing is found, too: what comes next waits for this kernel alone
+  wait_for_previous_kernel();  // even if nothing is found: the next kernel waits only for this one
   if (!__syncthreads_or(found)) return;
   const long long in_size = 1LL * r.stages[0].C * r.stages[0].H * r.stages[0].W;
   __shared__ unsigned again[kThreads];

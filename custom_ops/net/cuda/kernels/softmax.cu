@@ -1,8 +1,8 @@
-// Softmax over an item's values, a warp an item: lane l takes values l, l + 32, l + 64 and so on.
+// Softmax over an item's values, one warp per item: lane l takes values l, l + 32, l + 64 and so on.
 //
 //   largest = max x   ->   sum = sum of exp(x - largest)   ->   y = exp(x - largest) / sum
 //
-// Costs: three passes, of which the last two find their values in the cache. Gains: any number of values.
+// Costs: three passes, the last two over values in the cache. Gains: any number of values.
 #include "gpu/launch.h"
 #include "net/cuda/kernels/stages.h"
 

@@ -1,5 +1,5 @@
-// The kernels of the CUDA executor, apart from the large matrix product (dense.h). Every function queues work on
-// `stream` and returns the status of the launches; none waits, none allocates.
+// The kernels of the CUDA executor, except for the large matrix product (dense.h). Every function queues work on
+// `stream` and returns the status of the launches; none waits or allocates.
 #pragma once
 
 #include <cuda_fp16.h>
@@ -11,21 +11,21 @@
 
 namespace fops {
 
-// A tensor of n items in device memory, in one of the forms that stages hand to one another.
+// A tensor of n items in device memory, in one of the forms that stages pass to one another.
 struct Tensor {
   enum class Form {
     float32,  // (n, size)
-    uint8,    // (n, size): only the data
+    uint8,    // (n, size): only for the data
     halves    // hi and lo, (n, dense_stride(size)) each: the value is (hi + lo) / scale, zeros behind `size`
   };
   Form form = Form::float32;
-  void* data = nullptr;   // of halves, hi
+  void* data = nullptr;   // for halves: hi
   __half* lo = nullptr;
   float scale = 1.0f;     // a power of two
 };
 
-// A max pool and an activation, or neither, from float32 or uint8 to float32 or halves. `in` and `out` are an item's
-// sizes.
+// A max pool and an activation, or neither, from float32 or uint8 to float32 or halves. `in` and `out` are the sizes of
+// one item.
 fops_status run_map(const Item& in, const Item& out, const Pool& pool, Activation activation, int64_t n,
                     const Tensor& x, const Tensor& y, cudaStream_t stream);
 
@@ -36,30 +36,30 @@ fops_status run_bias_activation(int64_t n, int64_t units, const float* bias, Act
 // Softmax over `size` values of each of n items.
 fops_status run_softmax(int64_t n, int64_t size, const Tensor& x, float* y, cudaStream_t stream);
 
-// Of each of n items the index of the largest of `size` values (kernels/largest.cu).
+// For each of n items, the index of the largest of `size` values (kernels/largest.cu).
 fops_status run_largest(int64_t n, int64_t size, const float* x, int32_t* y, cudaStream_t stream);
 
-// A dense layer of few units in float32, with an activation or softmax behind it: of up to kFewUnits units always, of
-// up to kMaxFewUnits and kMaxFewWeights weights, which L1 holds, where its input is not in halves.
+// A dense layer of few units in float32, followed by an activation or softmax. Used for up to kFewUnits units always,
+// and for up to kMaxFewUnits units and kMaxFewWeights weights, which fit into L1, if its input is not in halves.
 constexpr int64_t kFewUnits = 16, kMaxFewUnits = 32, kMaxFewWeights = 48 << 10;
 fops_status run_few_units(int64_t n, int64_t inputs, int64_t units, const Tensor& x, const float* w, const float* bias,
                           Activation activation, bool softmax, float* y, cudaStream_t stream);
 
 // Convolution, tanh and pool in one kernel, for one channel and K = 5 (kernels/conv_pixels/).
-constexpr int kTanhScale = 1 << 14;  // of the halves it writes: +-1 then lies far from both ends of half's range
+constexpr int kTanhScale = 1 << 14;  // scale of the halves it writes: +-1 is then far from both ends of half's range
 struct PixelWeights {
   std::vector<uint32_t> packed;      // to be copied to the device
-  const uint32_t* device = nullptr;  // where it lies there, aligned to 16 bytes
+  const uint32_t* device = nullptr;  // its copy there, aligned to 16 bytes
   float unscale = 1.0f;              // the weights were multiplied by its inverse, a power of two, before the split
 };
 bool takes_conv_pixels(const Stage& stage);
-// False for weights that it does not take: infinite ones, NaN, or all of a size that leaves half's range.
+// False for weights that it does not take: infinite, NaN, or all so large or small that they leave half's range.
 bool pack_conv_pixels(const Stage& stage, const float* k, PixelWeights* out);
-// `k` is the stage's weight as it came, in device memory, for images that hold an infinity or NaN.
+// `k` is the stage's original weight, in device memory, for images that contain an infinity or NaN.
 fops_status run_conv_pixels(const Stage& stage, const PixelWeights& weights, const float* k, int64_t n, const Tensor& x,
                             const Tensor& y, cudaStream_t stream);
 
-// The items with outputs that are in doubt (kernels/recompute.cu).
+// Recomputes the items with outputs in doubt (kernels/recompute.cu).
 struct Recompute;
 fops_status run_recompute(const Recompute& recompute, int64_t n, const Tensor& data, float* out, cudaStream_t stream);
 

@@ -1,10 +1,10 @@
-// The device's clock, read in a stream: what times a batch's first step, which runs beside uploads.
+// Reads the device's clock in a stream. Times a batch's first step, which runs beside uploads.
 //
-//   event    kernel ----> time written over the bus, behind the copies that are on their way there
+//   event    kernel ----> time written over the bus, after the copies in flight there
 //   stamp    kernel ----> time stored on the device
 //
-// Costs: a kernel of one thread. The clock ticks every 32 ns on an H200; where it ticks once a microsecond, that is
-// little of what is timed by it, a part of an upload of a megabyte or more.
+// Costs: a kernel of one thread. The clock ticks every 32 ns on an H200. Even one tick per microsecond would be small
+// compared with the timed part of an upload, a megabyte or more.
 // Gains: two events may show more than twice a short kernel's time. docs/notebook.md has the measurements.
 #include "gpu/isa/clock.cuh"
 #include "net/cuda/kernels/stages.h"

@@ -1,7 +1,7 @@
 // Convolution + tanh + 2x2 max pool in one kernel: one input channel, 5x5, up to 64 filters, on the tensor cores.
 //
-// The plain layer is bound by its stores (fa2017: 1,152 MB). Here a quarter of that leaves, as halves for the next
-// layer, and tanh, which rises, comes after the pool: a quarter of the tanh too.
+// The plain layer is bound by its stores (fa2017: 1,152 MB). Here a quarter of that is stored, as halves for the next
+// layer. tanh is monotonic, so it comes after the pool: a quarter of the tanh too.
 // Costs: only this shape. Gains: one kernel for three layers. docs/notebook.md: limits, and what was tried.
 #include "gpu/band_scale.cuh"
 #include "gpu/isa/bulk_copy.cuh"
@@ -20,8 +20,9 @@ namespace {
 
 using namespace fused_pixels;
 
-// The way out for images that have no split: an infinity or a NaN in them, or values too far apart. Rare, so only
-// right. A row's products are added up first, so that few additions follow one another (docs/precision.md).
+// The fallback for images without a split: they contain an infinity or NaN, or values too far apart. It is rare, so it
+// is only correct, not fast. A row's products are added up first, so that few additions follow one another
+// (docs/precision.md).
 template <bool kHalves, int kThreads>
 __device__ void direct(const Sizes& s, const float* image, const float* k, const Outgoing& to) {
   for (int i = threadIdx.x; i < s.values; i += kThreads) {
@@ -48,7 +49,7 @@ __device__ void direct(const Sizes& s, const float* image, const float* k, const
   }
 }
 
-// `bytes` from shared memory to global memory; the whole block calls it.
+// Copies `bytes` from shared to global memory. Called by the whole block.
 template <int kThreads>
 __device__ inline void copy_out(const Sizes& s, void* to, const void* from, int bytes) {
   if (s.vector_out && kHasTma) {
@@ -62,14 +63,14 @@ __device__ inline void copy_out(const Sizes& s, void* to, const void* from, int 
   }
 }
 
-// A block stays on its multiprocessor, the weights in its registers, and walks over the images.
+// A block stays on its SM, the weights in its registers, and processes one image after another.
 template <class Way, bool kHalves, typename X>
 __global__ void __launch_bounds__(32 * Way::kWarps, Way::kBlocks)
     conv_pixels(Sizes s, const X* __restrict__ x, const float* __restrict__ k, const uint4* __restrict__ packed,
                 float unscale, void* __restrict__ y, __half* __restrict__ y_lo) {
-  // uint8 pixels are staged as multiples of `unscale`, so that their sums need no scaling any more.
+  // uint8 pixels are staged as multiples of `unscale`, so that their sums need no scaling.
   const float pixel_scale = unscale;
-  constexpr bool kPixels = sizeof(X) == 1, kTwo = Way::kTwo;  // pixels: exact in half, whatever they are
+  constexpr bool kPixels = sizeof(X) == 1, kTwo = Way::kTwo;  // bytes are always exact in half
   constexpr int kThreads = 32 * Way::kWarps;
   extern __shared__ __align__(16) uint32_t shared[];
   __shared__ unsigned scratch;
@@ -96,11 +97,11 @@ __global__ void __launch_bounds__(32 * Way::kWarps, Way::kBlocks)
     const long long next = image + gridDim.x;
     if constexpr (kPixels) {
       expand<kTwo, kThreads>(s, raw, pixel_scale, hi);
-      bulk_wait_read();  // the image before this one has left `gathered`
+      bulk_wait_read();  // the previous image has left `gathered`
       __syncthreads();
-      if (next < s.n) fetch<kThreads>(s, x + next * s.H * s.W, raw);  // while this one is multiplied
+      if (next < s.n) fetch<kThreads>(s, x + next * s.H * s.W, raw);  // loads during the products
       multiply<true, true, kHalves>(way, s, weights, 1.0f, 1.0f, hi, hi, to);
-      copy_async_wait_all();  // here: behind bulk_commit it would wait for the outputs' copies too
+      copy_async_wait_all();  // here: after bulk_commit it would wait for the outputs' copies too
     } else {
       bool good = true, exact = stage<kTwo, kThreads, false>(s, source, kImageScale, hi, lo);
       bulk_wait_read();
@@ -113,7 +114,7 @@ __global__ void __launch_bounds__(32 * Way::kWarps, Way::kBlocks)
         rescale = 1.0f / scale;
         __syncthreads();
       }
-      if (next < s.n) {  // on its way into L2 while this one is multiplied
+      if (next < s.n) {  // prefetched into L2 while this one is multiplied
         prefetch_l2(x + next * s.H * s.W, s.rows * s.W * 4, kThreads);
       }
       if (!good)
@@ -168,7 +169,8 @@ fops_status run(const Sizes& s, const PixelWeights& weights, const float* k, con
   return launch<Way, false, float>(s, weights, k, x, y, stream);
 }
 
-// Blocks of eight warps where an image takes so much shared memory that few blocks fit: the warps are as many then.
+// Blocks of eight warps where an image takes so much shared memory that few blocks fit: the number of warps per SM
+// stays the same.
 template <int kTiles>
 fops_status run_two(const Sizes& s, const PixelWeights& weights, const float* k, const Tensor& x, const Tensor& y,
                     cudaStream_t stream) {

@@ -1,5 +1,5 @@
-// conv_pixels.cu: how weights, pixels and outputs lie in registers and memory. The kernel and what packs its weights
-// (pack.cu) share it.
+// conv_pixels.cu: layout of weights, pixels and outputs in registers and memory. Shared by the kernel and the code that
+// packs its weights (pack.cu).
 #pragma once
 
 #include <cstddef>
@@ -20,34 +20,33 @@ namespace fused_pixels {
 //   two_outputs.cuh   a column is the 5 x 6 pixels of a window's two outputs in a row, a tile's rows are eight filters'
 //                     left outputs and their right ones
 //
-// The second way loads half as many pixels for an output, but its weights take twice as many registers.
+// The second layout loads half as many pixels per output, but its weights take twice as many registers.
 constexpr int K = 5, kTaps = K * K;
-constexpr int kSteps = 2;     // of mma: 16 pairs of taps
-constexpr int kMostTwo = 32;  // filters, with two outputs a column: 64 registers of weights
+constexpr int kSteps = 2;     // steps of mma: 16 pairs of taps
+constexpr int kMostTwo = 32;  // maximum filters for two outputs per column: 64 registers of weights
 constexpr int kChunk = 8;     // outputs of a filter that a warp computes at a time
-// The smallest scaled magnitude of a pixel, or of a weight as tanh's argument has it, but zero. Low halves end at
-// 2^-25: below 1/2 a value loses bits, down to here half of sqrt(25) units of 2^-24, as much as its sum may lose
-// anyway.
+// The smallest nonzero scaled magnitude of a pixel, or of a weight scaled for tanh's argument. Low halves end at 2^-25:
+// below 1/2 a value loses bits, down to here half of sqrt(25) units of 2^-24, as much as its sum may lose anyway.
 constexpr float kLeastPixel = 0.2f, kLeastWeight = static_cast<float>(kLeastPixel / kTanhArgument);
-constexpr size_t kMostShared = 98 * 1024;  // what every GPU from sm_80 on gives a block
+constexpr size_t kMostShared = 98 * 1024;  // shared memory per block on every GPU from sm_80 on
 
 // The neighbouring taps (p, q) and (p, q + 1) of a column's i-th pair, which is in register i / 4 of lanes i % 4; q + 1
-// may lie outside the filter. `padding`: both do.
+// may be outside the filter. `padding`: both do.
 struct Pair {
   int p, q;
   bool padding;
 };
 
-// One output a column. p and q are a nibble each. Staged rows are an odd multiple of 16 words apart, so that the pairs
-// of three of the four registers, {0, 2, 16, 18} or {2, 4, 18, 20} modulo 32, together with the windows' {0, 1, 4, 5,
-// 8, 9, 12, 13} fall into 32 different banks; the last one's take two turns.
+// One output per column. p and q are a nibble each. Staged rows are an odd multiple of 16 words apart, so that the
+// pairs of three of the four registers, {0, 2, 16, 18} or {2, 4, 18, 20} modulo 32, together with the windows' {0, 1,
+// 4, 5, 8, 9, 12, 13} fall into 32 different banks; those of the last one take two turns.
 __host__ __device__ constexpr Pair pair_of_one(int i) {
   return {static_cast<int>(0x4410134233221100 >> 4 * i & 15), static_cast<int>(0x4044202042422020 >> 4 * i & 15),
           i == 11};
 }
 
-// Two outputs a column: lane t has row t of the columns' first four, and of the fifth the pair t. Staged rows are an
-// odd multiple of 8 words apart, and eight windows next to each other a word each: all in different banks.
+// Two outputs per column: lane t has row t of a column's first four rows, and pair t of the fifth. Staged rows are an
+// odd multiple of 8 words apart, and eight neighbouring windows one word each: all in different banks.
 __host__ __device__ constexpr Pair pair_of_two(int i) {
   return {i < 12 ? i % 4 : 4, i < 12 ? i / 4 * 2 : i % 4 * 2, i == 15};
 }
@@ -55,13 +54,13 @@ __host__ __device__ constexpr Pair pair_of_two(int i) {
 struct Sizes {
   long long n;
   int H, W, M;
-  int rows;           // of the image that the windows reach
+  int rows;           // rows of the image that the windows use
   int stride;         // words between two staged rows
-  int PW, outputs;    // of one filter
-  int values;         // of an item: M * outputs
-  int out_stride;     // of an item in memory, in values
+  int PW, outputs;    // outputs of one filter
+  int values;         // per item: M * outputs
+  int out_stride;     // values from one item to the next in memory
   uint32_t inverse_PW, inverse_groups;
-  int groups;         // of four pixels, in a row
+  int groups;         // groups of four pixels per row
   bool vector_in;     // images begin on 4-byte (uint8) or 16-byte boundaries, and so do rows of floats
   bool vector_out;    // items begin on 16-byte boundaries
 };
@@ -77,8 +76,8 @@ inline Sizes sizes_for(const Stage& stage, bool halves) {
   Sizes s = {};
   s.H = static_cast<int>(stage.in.H), s.W = static_cast<int>(stage.in.W), s.M = static_cast<int>(stage.out.C);
   s.rows = static_cast<int>(2 * stage.out.H) + K - 1;
-  s.groups = (s.W + 3) / 4;  // 2 at least
-  // The least odd multiple of 8 or 16 that holds a row, of words that begin at every second pixel or at each.
+  s.groups = (s.W + 3) / 4;  // at least 2
+  // The smallest odd multiple of 8 or 16 that holds a row of words, which begin at every second pixel or at each.
   s.stride = two_outputs(s.M) ? (s.groups * 2 + 7) / 16 * 16 + 8 : (s.W + 15) / 32 * 32 + 16;
   s.PW = static_cast<int>(stage.out.W), s.outputs = static_cast<int>(stage.out.H * stage.out.W);
   s.values = s.M * s.outputs;

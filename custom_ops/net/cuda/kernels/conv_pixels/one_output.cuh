@@ -15,12 +15,12 @@ namespace fused_pixels {
 template <int kFull, bool kRest>
 struct OneOutput {
   static constexpr bool kTwo = false;
-  static constexpr int kWarps = 4, kBlocks = 4;  // of a block; of a multiprocessor, at least
-  static constexpr int kOnce = 1;  // chunks that a warp computes at once
+  static constexpr int kWarps = 4, kBlocks = 4;  // warps per block; minimum blocks per SM
+  static constexpr int kOnce = 1;  // chunks that a warp computes together
   static constexpr int kTiles = kFull + kRest, kHalf = (kFull + 1) / 2, kFragments = (2 * kFull + kRest) * kSteps;
   using Weights = uint32_t[kFragments][4];
 
-  int offset[4];  // of this lane's pairs, from the corner of its window, in bytes
+  int offset[4];  // this lane's pairs, in bytes from the corner of its window
 
   __device__ explicit OneOutput(const Sizes& s) {
 #pragma unroll
@@ -30,7 +30,7 @@ struct OneOutput {
     }
   }
 
-  // Eight outputs of the filters of tiles kFrom to kTo - 1, from staged pixels.
+  // Computes eight outputs of the filters of tiles kFrom to kTo - 1 from staged pixels.
   template <bool kHalves, int kFrom, int kTo, int, bool kExact, bool kUnit>
   __device__ __forceinline__ void products(const Sizes& s, const Weights& weights,
                                            const Unscaled<kExact, kUnit>& scaled, const uint32_t* hi,
@@ -57,7 +57,7 @@ struct OneOutput {
 #pragma unroll
     for (int tile = kFrom; tile < (kTo < kFull ? kTo : kFull); ++tile) {
       float sum[2][2][4] = {};
-      // half: of the weights, 0 low, 1 high.
+      // half: of the weights: 0 is low, 1 is high.
       const auto multiply = [&](int half, const uint32_t(&of)[2][2][4]) {
 #pragma unroll
         for (int step = 0; step < kSteps; ++step)

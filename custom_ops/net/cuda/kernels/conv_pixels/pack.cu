@@ -17,10 +17,10 @@ bool pack_conv_pixels(const Stage& stage, const float* k, PixelWeights* out) {
     if (!std::isfinite(k[i])) return false;
     largest = std::max(largest, std::fabs(k[i]));
   }
-  // The largest weight comes to lie in [2^13, 2^14), where its low half keeps all that counts; or as near as uint8
-  // pixels allow, which are scaled by the inverse: 2^-24 is the least half, 1024 * 2^5 within its range. Weights beyond
-  // that, below 2^-24 or above 2^18, are left to the general way; and so are those of which one is so far below the
-  // largest, 2^-17 of it, that its low half loses bits that count.
+  // The largest weight is scaled into [2^13, 2^14), where its low half keeps all bits that count, or as near as uint8
+  // pixels allow, which are scaled by the inverse: 2^-24 is the smallest half, and 1024 * 2^5 is within its range.
+  // Weights outside, below 2^-24 or above 2^18, are left to the general kernels. So are weights of which one is so far
+  // below the largest, 2^-17 of it, that its low half loses bits that count.
   const int exponent = largest > 0 ? std::ilogb(largest) : 0;
   if (exponent < -24 || exponent > 18) return false;
   const float scale = std::ldexp(1.0f, std::max(-5, std::min(24, 13 - exponent)));
@@ -29,7 +29,7 @@ bool pack_conv_pixels(const Stage& stage, const float* k, PixelWeights* out) {
   out->unscale = 1.0f / scale;
   const auto part = [&](int m, int p, int q, bool low) {
     if (m >= M || q < 0 || q >= K) return 0u;
-    const double v = kTanhArgument * k[m * kTaps + p * K + q] * scale;  // the sums are to be tanh's arguments
+    const double v = kTanhArgument * k[m * kTaps + p * K + q] * scale;  // the sums become tanh's arguments
     const __half hi = __float2half_rn(static_cast<float>(v));
     const __half value = low ? __float2half_rn(static_cast<float>(v - __half2float(hi))) : hi;
     uint16_t bits;

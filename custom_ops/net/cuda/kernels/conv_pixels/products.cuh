@@ -1,4 +1,4 @@
-// conv_pixels.cu: what becomes of the sums, and which warp makes which outputs.
+// conv_pixels.cu: the epilogue of the sums, and which warp computes which outputs.
 #pragma once
 
 #include <type_traits>
@@ -17,10 +17,10 @@ struct Outgoing {
 };
 
 // Two neighbouring outputs of a filter, from the largest sums of their windows; `i` is the place of the first. The work
-// is done whether or not it counts: a branch here keeps the next tile's products from overlapping it.
+// is done even if it is not needed: a branch here would keep the next tile's products from overlapping it.
 template <bool kHalves>
 __device__ inline void emit(const Outgoing& to, int i, bool first, bool second, float a, float b) {
-  if constexpr (kHalves) {  // their number is even: both or none
+  if constexpr (kHalves) {  // an even number: both or none
     const float y0 = tanh_of_argument<kTanhScale>(a), y1 = tanh_of_argument<kTanhScale>(b);
     const __half2 high = __floats2half2_rn(y0, y1);
     const __half2 low = __floats2half2_rn(y0 - __low2float(high), y1 - __high2float(high));
@@ -33,7 +33,7 @@ __device__ inline void emit(const Outgoing& to, int i, bool first, bool second, 
   }
 }
 
-// What the sums are multiplied by. kUnit: nothing, the pixels' scale has it.
+// The factor for the sums. kUnit: none, because the pixels' scale contains it.
 template <bool kExact, bool kUnit>
 struct Unscaled {
   float unscale, rescale;
@@ -43,8 +43,8 @@ struct Unscaled {
 template <int kValue>
 using Number = std::integral_constant<int, kValue>;
 
-// One image's outputs. `way` lays the products out: OneOutput or TwoOutputs. Where the last round has chunks for half
-// the warps, or fewer, two warps share one: fa2017's 18 chunks take four warps 4.5 rounds, not 5.
+// Computes one image's outputs. `way` is the layout of the products: OneOutput or TwoOutputs. If the last round has
+// chunks for at most half the warps, two warps share one: fa2017's 18 chunks take four warps 4.5 rounds, not 5.
 template <bool kExact, bool kUnit, bool kHalves, class Way>
 __device__ void multiply(const Way& way, const Sizes& s, const typename Way::Weights& weights, float unscale,
                          float rescale, const uint32_t* hi, const uint32_t* lo, const Outgoing& to) {

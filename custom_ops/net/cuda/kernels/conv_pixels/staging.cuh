@@ -1,4 +1,4 @@
-// conv_pixels.cu: an image into shared memory, as words of two neighbouring pixels in halves.
+// conv_pixels.cu: stages an image in shared memory as words of two neighbouring pixels in halves.
 #pragma once
 
 #include "gpu/isa/bulk_copy.cuh"
@@ -8,7 +8,7 @@
 namespace fops {
 namespace fused_pixels {
 
-// Two uint8 with a gap, scaled and as halves, without a conversion: 0x6400 | b is 1024 + b, and the rest is exact.
+// Two uint8 with a gap, as scaled halves, without a conversion: 0x6400 | b is 1024 + b, and the rest is exact.
 __device__ inline uint32_t pixels_to_halves(uint32_t two, __half2 scale, __half2 offset) {
   const uint32_t biased = two | 0x64006400u;
   const __half2 exact = __hfma2(reinterpret_cast<const __half2&>(biased), scale, offset);
@@ -25,9 +25,9 @@ struct alignas(kTwo ? 8 : 16) Words {
 // (A GPU without asynchronous copies has no mma of this shape either, and never runs this.)
 template <int kThreads>
 __device__ void fetch(const Sizes& s, const uint8_t* source, uint32_t* raw) {
-  const int bytes = s.rows * s.W;  // rounded up to words it still lies within the image, whose size is a multiple of 4
+  const int bytes = s.rows * s.W;  // rounded up to words this stays within the image, whose size is a multiple of 4
   if (s.vector_in) {
-    // A warp asks for whole lines: over the bus that is 47 GB/s, else 44 (784 bytes an image).
+    // A warp requests whole lines: over the bus that is 47 GB/s, else 44 (784 bytes per image).
     const int skew = static_cast<int>(reinterpret_cast<uintptr_t>(source) % 128);
     const uint32_t to = static_cast<uint32_t>(__cvta_generic_to_shared(raw));
     for (int i = 4 * threadIdx.x - skew; i < bytes; i += 4 * kThreads)
@@ -37,8 +37,8 @@ __device__ void fetch(const Sizes& s, const uint8_t* source, uint32_t* raw) {
   }
 }
 
-// Fetched bytes as words of halves: (x[w], x[w + 1]), or kTwo (x[2w], x[2w + 1]). A row need not begin on a word of
-// `raw`, so two words are read for four pixels. What lies past a row's or the image's end are bytes too, and meet zero
+// Fetched bytes as words of halves: (x[w], x[w + 1]), or kTwo (x[2w], x[2w + 1]). A row may begin inside a word of
+// `raw`, so two words are read for four pixels. Bytes past the end of a row or the image are multiplied by zero
 // weights.
 template <bool kTwo, int kThreads>
 __device__ void expand(const Sizes& s, const uint32_t* raw, float scale, uint32_t* hi) {
@@ -64,8 +64,8 @@ __device__ void expand(const Sizes& s, const uint32_t* raw, float scale, uint32_
   }
 }
 
-// Stages an image as the same words, and with kResidue what their rounding left. Returns whether this thread's pixels
-// were all exact.
+// Stages an image as the same words, and with kResidue also the rounding residues. Returns whether all pixels of this
+// thread are exact.
 template <bool kTwo, int kThreads, bool kResidue>
 __device__ bool stage(const Sizes& s, const float* source, float scale, uint32_t* hi, uint32_t* lo) {
   bool exact = true;

@@ -6,7 +6,7 @@
 //                               lower          w0 w1 w2 w3 w4 w5 w6 w7   and their lower rows
 //   lane t                                     t=0   t=1   t=2   t=3     two windows, whose four sums end in it
 //
-// With few filters most of the work is to load pixels and to find out where they lie. Here an output takes half as many
+// With few filters most of the work is loading pixels and computing their addresses. Here an output takes half as many
 // loads, and the staged words of two pixels do not overlap, so that half as many are stored: sp2018's first layer 0.172
 // ms, by one_output.cuh 0.231.
 #pragma once
@@ -17,26 +17,26 @@
 namespace fops {
 namespace fused_pixels {
 
-// kTiles_: of eight filters.
+// kTiles_: tiles of eight filters.
 template <int kTiles_, int kWarps_>
 struct TwoOutputs {
   static constexpr bool kTwo = true;
   static constexpr int kWarps = kWarps_;
-  static constexpr int kBlocks = (kTiles_ <= 2 ? 24 : 16) / kWarps;  // of a multiprocessor, at least
-  static constexpr int kOnce = kTiles_ == 1 ? 2 : 1;  // chunks that a warp computes at once
+  static constexpr int kBlocks = (kTiles_ <= 2 ? 24 : 16) / kWarps;  // minimum per SM
+  static constexpr int kOnce = kTiles_ == 1 ? 2 : 1;  // chunks that a warp computes together
   static constexpr int kTiles = kTiles_, kHalf = (kTiles + 1) / 2, kFragments = 2 * kTiles * kSteps;
   using Weights = uint32_t[kFragments][4];
 
-  int rows, fifth;  // this lane's pairs, from the corner of its window, in bytes: of the first four rows, of the last
+  int rows, fifth;  // this lane's pairs, in bytes from the corner of its window: of the first four rows; of the fifth
 
   __device__ explicit TwoOutputs(const Sizes& s) {
     const int t = threadIdx.x % 4;
     rows = 4 * t * s.stride;
-    fifth = 4 * (4 * s.stride + min(t, 2));  // lane 3's has zeros for weights
+    fifth = 4 * (4 * s.stride + min(t, 2));  // lane 3's weights are zeros
   }
 
-  // Eight outputs of each filter of tiles kFrom to kTo - 1, from staged pixels, kOnce times: from output `chunk` on,
-  // and then each time `apart` outputs further. Products of one chunk and tile wait for one another, those of two
+  // Computes eight outputs of each filter of tiles kFrom to kTo - 1 from staged pixels, kOnce times: from output
+  // `chunk` on, each time `apart` outputs further. Products of one chunk and tile wait for one another; those of two
   // overlap.
   template <bool kHalves, int kFrom, int kTo, int kOnce, bool kExact, bool kUnit>
   __device__ __forceinline__ void products(const Sizes& s, const Weights& weights,
@@ -64,7 +64,7 @@ struct TwoOutputs {
 #pragma unroll
     for (int tile = kFrom; tile < kTo; ++tile) {
       float sum[kOnce][2][4];
-      // half: of the weights, 0 low, 1 high.
+      // half: of the weights: 0 is low, 1 is high.
       const auto multiply = [&](int half, const uint32_t(&of)[kOnce][2][4]) {
 #pragma unroll
         for (int step = 0; step < kSteps; ++step)

@@ -13,21 +13,21 @@
 
 namespace fops {
 
-// Whether a kernel takes a stage; the first one on sm_80 and newer, the second on this thread's device.
+// Whether a kernel takes a stage: the first one on sm_80 and newer, the second on this thread's device.
 bool takes_first_layer(const Stage& stage);
 bool takes_later_layer(const Stage& stage);
 
-// A stage's weights, split into halves in the order in which the kernel's lanes read them, and behind them for every
-// filter, rounded up to whole tiles, the power of two that undoes its scale.
+// A stage's weights, split into halves in the order in which the kernel's lanes read them. After them, for every
+// filter, rounded up to whole tiles, comes the power of two that undoes its scale.
 struct ConvPoolWeights {
   std::vector<uint32_t> packed;      // to be copied to the device
-  const uint32_t* device = nullptr;  // where it lies there, aligned to 16 bytes
+  const uint32_t* device = nullptr;  // its copy there, aligned to 16 bytes
 };
-// False for weights that have no good split: infinities, NaN, or values of one filter too far apart.
+// False for weights without a good split: infinities, NaN, or values of one filter too far apart.
 bool pack_conv_pool(const Stage& stage, const float* k, ConvPoolWeights* out);
 
-// x: uint8 (first layer) or float32; y: float32 or halves. `k` is the stage's weight as it came, in device memory, for
-// values that have no good split.
+// x: uint8 (first layer) or float32; y: float32 or halves. `k` is the stage's original weight, in device memory, for
+// values without a good split.
 fops_status run_first_layer(const Stage& stage, const ConvPoolWeights& weights, const float* k, int64_t n,
                             const Tensor& x, const Tensor& y, cudaStream_t stream);
 fops_status run_later_layer(const Stage& stage, const ConvPoolWeights& weights, const float* k, int64_t n,

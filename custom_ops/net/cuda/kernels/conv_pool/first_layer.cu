@@ -3,12 +3,12 @@
 //   A (16 x 16 a step): 4 filters x 2x2 outputs    B: (K+1) x 8 pixels of 8 windows    D: 4 filters x 2x2 outputs
 //   registers, all steps of (K+1)/2             x  | w0 | w1 | ... | w7 |           =  of | w0 | w1 | ... | w7 |
 //
-// All four outputs of a pool's window come out of the same pixels, so a product is a window's pixels times four shifted
-// copies of a filter, and the pool is a maximum over rows of D. A block stays on its SM and walks over images: while it
-// multiplies one, the next is on its way into shared memory. Its warps share tiles of four filters, whose weights stay
-// in registers.
-// Costs: a row of 8 pixels has 1 or 3 that meet zero weights. Gains: an image is read once, and a quarter of the
-// outputs is written, activated.
+// All four outputs of a pool's window use the same pixels, so a product is a window's pixels times four shifted copies
+// of a filter, and the pool is a maximum over rows of D. A block stays on its SM and processes one image after another:
+// while it multiplies one, the next is loaded into shared memory. Its warps share tiles of four filters, whose weights
+// stay in registers.
+// Costs: 1 or 3 of a row's 8 pixels are multiplied by zero weights. Gains: an image is read once, and only a quarter of
+// the outputs is activated and written.
 #include "gpu/band_scale.cuh"
 #include "gpu/divide.cuh"
 #include "gpu/isa/bulk_copy.cuh"
@@ -24,29 +24,29 @@ namespace fops {
 namespace {
 
 constexpr int kWarps = 12, kThreads = 32 * kWarps, kFilters = conv_pool::FirstLayer::kFilters;
-constexpr size_t kMaxShared = 98 * 1024;  // what every GPU from sm_80 on gives a block
+constexpr size_t kMaxShared = 98 * 1024;  // shared memory per block on every GPU from sm_80 on
 
 struct Sizes {
-  long long n, image, item;  // images; pixels of one; values from one item's outputs to the next one's
-  int W, K, M, PW, windows;  // windows of a filter
-  int pixels;                // of the rows that windows reach; rows and columns are even in number
-  int quads;                 // of 2x2 pixels in shared memory: an image's, and zeros behind them
-  int tiles, share;          // of four filters; warps that share one
+  long long n, image, item;  // images; pixels per image; values from one item's outputs to the next
+  int W, K, M, PW, windows;  // windows: per filter
+  int pixels;                // pixels of the rows that windows use; even numbers of rows and columns
+  int quads;                 // quads of 2x2 pixels in shared memory: an image's, and zeros after them
+  int tiles, share;          // tiles of four filters; warps that share one tile
   uint32_t inverse_PW, inverse_half_W;
   Activation activation;
-  float scale;               // of halves
-  bool vector;               // whether images lie on 16-byte (float32) or 4-byte (uint8) boundaries
+  float scale;               // scale of the output halves
+  bool vector;               // whether images begin on 16-byte (float32) or 4-byte (uint8) boundaries
 };
 
-// Starts the copy of an image into shared memory, as it is.
+// Starts the unmodified copy of an image into shared memory.
 template <typename X>
 __device__ void fetch(const Sizes& s, const X* image, X* raw) {
-  constexpr int kWide = 4;  // pixels a copy
+  constexpr int kWide = 4;  // pixels per copy
   if (!s.vector) {
     for (int i = threadIdx.x; i < s.pixels; i += kThreads) raw[i] = image[i];
     return;
   }
-  // A warp asks for whole lines, as the bus to the host likes it.
+  // A warp requests whole lines, which is fastest over the bus to the host.
   const int skew = static_cast<int>(reinterpret_cast<uintptr_t>(image) % 128 / sizeof(X));
   for (int i = kWide * static_cast<int>(threadIdx.x) - skew; i < s.pixels; i += kWide * kThreads) {
     if (i < 0) continue;
@@ -58,7 +58,7 @@ __device__ void fetch(const Sizes& s, const X* image, X* raw) {
 }
 
 // An image as halves, [H / 2][W / 2] quads of 2x2 pixels: a word of the upper two and one of the lower two. Returns
-// whether this thread's were all exact.
+// whether all pixels that this thread converted are exact.
 template <bool kResidue>
 __device__ bool stage(const Sizes& s, const float* raw, float scale, uint2* hi, uint2* lo) {
   bool exact = true;
@@ -86,18 +86,18 @@ __device__ void stage(const Sizes& s, const uint8_t* raw, uint2* hi) {
   }
 }
 
-// An output to its place in an item.
+// Stores an output at its place in an item.
 __device__ inline void put(const Sizes&, float* y, __half*, int at, float v) { y[at] = v; }
 __device__ inline void put(const Sizes& s, __half* y, __half* y_lo, int at, float v) {
   const Split parts = split(v * s.scale);
   y[at] = parts.hi, y_lo[at] = parts.lo;
 }
 
-// A warp's weights, four filters': [step][register].
+// A warp's weights, of four filters: [step][register].
 template <int kSteps>
 struct Weights {
   uint32_t high[kSteps][4], low[kSteps][4];
-  float unscale;  // of this lane's filter
+  float unscale;  // factor that undoes the scale of this lane's filter
   __device__ Weights(const Sizes& s, const uint32_t* packed, int tile) {
     const int lane = threadIdx.x % 32;
     const uint4* from = reinterpret_cast<const uint4*>(packed) + tile * 2 * kSteps * 32 + lane;
@@ -111,9 +111,9 @@ struct Weights {
   }
 };
 
-// An image's outputs. Lane 4g + t: g has its part of 8 windows on the way in; on the way out it has one window, 2t or
-// 2t + 1, of filter g % 4. kExact: low halves of the pixels are all zero, and all sums make one chain, the low weights'
-// first. Else a chain has two steps of high weights at most (docs/precision.md), and low pixels have sums of their own.
+// Computes an image's outputs. Lane 4g + t holds its part of 8 windows as input, and as output one window, 2t or 2t +
+// 1, of filter g % 4. kExact: low halves of the pixels are all zero, and all sums form one chain, low weights first.
+// Otherwise a chain has at most two steps of high weights (docs/precision.md), and low pixels have separate sums.
 template <bool kExact, int kSteps, typename Y>
 __device__ __forceinline__ void multiply(const Sizes& s, const Weights<kSteps>& weights, float image_unscale,
                                          const uint2* hi, const uint2* lo, int part, int tile, Y* y, __half* y_lo) {
@@ -122,7 +122,7 @@ __device__ __forceinline__ void multiply(const Sizes& s, const Weights<kSteps>& 
   const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4, row = s.W / 2, row_behind = row - s.PW;
   const bool right = g >= 4;
   const int m = tile * kFilters + g % 4, mine = 2 * t + right;
-  const int real = m < s.M ? s.windows - mine : 0;  // first windows of groups of which this lane's is one
+  const int real = m < s.M ? s.windows - mine : 0;  // groups that start below this have this lane's window
   y += m * s.windows + mine, y_lo += m * s.windows + mine;
   const bool tanh = s.activation == Activation::tanh;
   const float least = s.activation == Activation::relu ? 0.0f : -INFINITY;
@@ -164,7 +164,7 @@ __device__ __forceinline__ void multiply(const Sizes& s, const Weights<kSteps>& 
       if (!kExact)
 #pragma unroll
         for (int e = 0; e < 4; ++e) v[e] = fmaf(small[n][e], 1.0f / kLowScale, v[e] + sum[n][kChains - 1][e]);
-      const float even = fmaxf(v[0], v[2]), odd = fmaxf(v[1], v[3]);  // of windows 2t and 2t + 1, both rows
+      const float even = fmaxf(v[0], v[2]), odd = fmaxf(v[1], v[3]);  // maxima of windows 2t and 2t + 1 over both rows
       const float other = __shfl_xor_sync(0xffffffffu, right ? even : odd, 16);
       float largest = fmaxf(fmaxf(right ? odd : even, other) * weights.unscale * image_unscale, least);
       if (tanh) largest = tanh_scaled(largest);
@@ -198,7 +198,7 @@ template <int kSteps, typename X, typename Y>
 __global__ void __launch_bounds__(kThreads, 2)
     first_layer(const __grid_constant__ Sizes s, const X* __restrict__ x, const float* __restrict__ k,
                 const uint32_t* __restrict__ packed, Y* __restrict__ y, __half* __restrict__ y_lo) {
-  constexpr bool kBytes = sizeof(X) == 1;  // exact in half, whatever they are
+  constexpr bool kBytes = sizeof(X) == 1;  // bytes are always exact in half
   extern __shared__ __align__(16) uint2 shared[];
   __shared__ unsigned scratch;
   uint2 *hi = shared, *lo = hi + s.quads;
@@ -212,7 +212,7 @@ __global__ void __launch_bounds__(kThreads, 2)
   if (blockIdx.x < s.n) fetch(s, x + blockIdx.x * s.image, raw);
   for (long long image = blockIdx.x; image < s.n; image += gridDim.x) {
     copy_async_wait_all();
-    __syncthreads();  // also: the image before has been multiplied
+    __syncthreads();  // also: the previous image has been multiplied
     bool exact = true, good = true;
     float unscale = 1.0f;
     if constexpr (kBytes) {
@@ -282,7 +282,7 @@ fops_status launch(const Sizes& s, const ConvPoolWeights& weights, const float* 
 
 }  // namespace
 
-// A sum of 9 products, 3x3, may lose no more than what halves lose of one (docs/precision.md): 5x5 and 7x7 alone.
+// Only 5x5 and 7x7: a sum of 9 products (3x3) may lose no more than halves lose of one (docs/precision.md).
 bool takes_first_layer(const Stage& stage) {
   if (stage.kind != Stage::Kind::convolution || stage.in.C != 1 || stage.in.W % 2 != 0 ||
       stage.out.C > kFilters * kWarps || (stage.K != 5 && stage.K != 7) || !stage.pool.pairs() || stage.out.W < 2 ||

@@ -3,15 +3,16 @@
 //   A: 16 filters, registers     B: 4 pixels x 4 channels of 8 outputs     D: 16 filters x 8 outputs, 4 rows of them
 //   14 steps of 16 weights    x  | window 0: 4 | window 1: 4 |          =  | window 0: 4 | window 1: 4 |
 //
-// A consumer warp computes two windows of the pool at a time, all four rows at once: a row of pixels that it loads
-// meets up to four rows of the filters, and the pool is a maximum in registers. Producer warps bring images, split them
-// into halves with the channels of a pixel side by side, and store what the consumers have left of the image before.
+// A consumer warp computes two windows of the pool at a time, all four rows at once: each row of pixels that it loads
+// is multiplied with up to four rows of the filters, and the pool is a maximum in registers. Producer warps load
+// images, split them into halves with the channels of a pixel side by side, and store the consumers' outputs of the
+// previous image.
 //
 //   producers   load image i + 2 | store image i - 1 ...        a pipeline of kStages images: full[], done[]
 //   consumers   multiply image i, i + 1 ...                     windows go round the warps, from image to image
 //
-// Costs: windows that the border cuts are computed whole. Gains: a sixteenth of the outputs is written, and no float of
-// the others.
+// Costs: windows that the border cuts are computed completely. Gains: only the sixteenth of the outputs that the pool
+// keeps is written.
 #include "gpu/divide.cuh"
 #include "gpu/isa/bulk_copy.cuh"
 #include "gpu/isa/halves.cuh"
@@ -35,24 +36,24 @@ constexpr int kMaxFound = 31;
 constexpr size_t kMaxShared = 200 * 1024;
 
 struct Sizes {
-  long long n, item;              // images; values from one item's outputs to the next one's
+  long long n, item;              // images; values from one item's outputs to the next
   int C, H, W, M, OH, OW, PW, windows;
-  int pixels;                     // of an image in shared memory, with the zeros behind it that cut windows reach
+  int pixels;                     // pixels of an image in shared memory, with the zeros after it that cut windows read
   int values, out_bytes;          // of an image's outputs; the low halves begin in the middle of out_bytes
   uint32_t inverse_PW;
   Activation activation;
-  float scale;                    // of halves
-  bool vector;                    // whether items' outputs lie on 16-byte boundaries and are a multiple of 16 bytes
+  float scale;                    // scale of the output halves
+  bool vector;                    // whether items' outputs begin on 16-byte boundaries and are a multiple of 16 bytes
 };
 
 // Pixels that have, in some channel, a value without a good split. In shared memory.
 struct Found {
-  int count;  // may exceed kMaxFound: then not all of them are here
+  int count;  // may exceed kMaxFound: then the list is incomplete
   int pixels[kMaxFound];
 };
 
 struct Shared {
-  uint64_t full[kStages], done[kStages];  // pixels may be read; they have been, and all outputs are there
+  uint64_t full[kStages], done[kStages];  // pixels may be read; they have been, and all outputs are stored
   float unscale[kStages];                 // undoes an image's scale
   Found found[kStages];
   unsigned scratch;
@@ -63,9 +64,9 @@ struct Producers {
   __device__ void sync() const { named_barrier(1, kProducerThreads); }
 };
 
-// Brings an image, float32 (C, H, W), into shared memory: a pixel is the high halves of its four channels, then the low
-// ones, scaled so that the image's largest value lies in [2^13, 2^14). What has no good split is noted in `found`, and
-// what is not finite becomes zero: it would reach outputs whose weight there is zero.
+// Loads an image, float32 (C, H, W), into shared memory: a pixel is the high halves of its four channels, then the low
+// ones, scaled so that the image's largest value is in [2^13, 2^14). Values without a good split are recorded in
+// `found`. Values that are not finite become zero, because they would spoil outputs whose weight there is zero.
 template <int K>
 __device__ void produce(const Sizes& s, const float* image, uint4* pixels, Found* found, float* unscale,
                         unsigned* scratch) {
@@ -104,7 +105,7 @@ __device__ void produce(const Sizes& s, const float* image, uint4* pixels, Found
   }
 }
 
-// An output to its place in shared memory.
+// Stores an output at its place in shared memory.
 template <bool kHalves>
 __device__ inline void put(const Sizes& s, char* out, int at, float v) {
   if constexpr (kHalves) {
@@ -116,7 +117,7 @@ __device__ inline void put(const Sizes& s, char* out, int at, float v) {
   }
 }
 
-// The windows that a found pixel enters, once more from the floats, a row's products in float32 and rows in double.
+// Recomputes the windows that use a found pixel, from the floats: a row's products in float32, rows in double.
 template <int K, bool kHalves>
 __device__ __noinline__ void repair(const Sizes& s, const float* image, const float* k, const Found& found, char* out) {
   for (int i = Producers().thread(); i < s.values; i += kProducerThreads) {
@@ -176,7 +177,7 @@ template <int K, bool kHalves>
 __device__ __forceinline__ void consume(const Sizes& s, Shared& shared, const uint4* pixels, char* out,
                                         const uint32_t* __restrict__ packed) {
   constexpr int kSteps = conv_pool::LaterLayer::steps(K);
-  constexpr int kWindows = 8 / kPool;  // that a warp computes at a time
+  constexpr int kWindows = 8 / kPool;  // windows that a warp computes at a time
   const int lane = threadIdx.x % 32, warp = __shfl_sync(0xffffffffu, threadIdx.x / 32, 0), g = lane / 4, t = lane % 4;
   uint32_t high[kSteps][4], low[kSteps][4];
 #pragma unroll
@@ -224,9 +225,9 @@ __device__ __forceinline__ void consume(const Sizes& s, Shared& shared, const ui
           }
         }
       const int window = tile * kWindows + t / 2, window_row = divide(window, s.inverse_PW);
-      const int rows = s.OH - kPool * window_row;  // that there are, from the window's first on; and columns
+      const int rows = s.OH - kPool * window_row;  // remaining rows and columns from the window's first on
       const int columns = s.OW - kPool * (window - window_row * s.PW);
-      float largest[2] = {-INFINITY, -INFINITY};  // of filters g and g + 8
+      float largest[2] = {-INFINITY, -INFINITY};  // for filters g and g + 8
 #pragma unroll
       for (int o = 0; o < kPool; ++o)
 #pragma unroll
@@ -248,7 +249,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
     later_layer(const __grid_constant__ Sizes s, const float* __restrict__ x, const float* __restrict__ k,
                 const uint32_t* __restrict__ packed, void* __restrict__ y, __half* __restrict__ y_lo) {
 #if FOPS_SM_90A
-  constexpr int kConsumerRegisters = 216, kProducerRegisters = 72;  // an SM's, dealt out
+  constexpr int kConsumerRegisters = 216, kProducerRegisters = 72;  // per thread: together all of an SM's
   extern __shared__ __align__(128) uint4 pixels[];  // [stage][row][column]
   __shared__ Shared shared;
   char* out = reinterpret_cast<char*>(pixels + kStages * s.pixels);  // [stage]
@@ -281,7 +282,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
       store<kHalves>(s, before, outputs, y, y_lo);
     }
     if (image >= s.n) continue;
-    Producers().sync();  // all have read what was found
+    Producers().sync();  // all threads have read `found`
     produce<K>(s, x + image * s.C * s.H * s.W, pixels + state.stage * s.pixels, &shared.found[state.stage],
             &shared.unscale[state.stage], &shared.scratch);
     bulk_wait_read();  // the outputs' place is free again

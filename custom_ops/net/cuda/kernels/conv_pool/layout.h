@@ -1,4 +1,5 @@
-// Which weight each register of an mma holds (gpu/isa/mma.cuh), for the kernels and for what packs their weights.
+// Which weight each register of an mma holds (gpu/isa/mma.cuh), for the kernels and for the code that packs their
+// weights.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -6,7 +7,7 @@
 namespace fops {
 namespace conv_pool {
 
-// A tap of a filter: (channel, p, q); outside of the filter it is zero.
+// A tap of a filter: (channel, p, q); zero outside the filter.
 struct Tap {
   int filter, channel, p, q;
 };
@@ -17,8 +18,8 @@ struct Tap {
 //   step s       two rows of the (K + 1) x 8 pixels under a window: 2 s for k < 8, 2 s + 1 for the others
 //   column of B  a window
 struct FirstLayer {
-  static constexpr int kFilters = 4;  // of a tile
-  static constexpr float kLowScale = 1.0f;  // of the low halves, beside their size
+  static constexpr int kFilters = 4;  // filters per tile
+  static constexpr float kLowScale = 1.0f;  // scale of the low halves relative to their size
   __host__ __device__ static constexpr int steps(int K) { return (K + 1) / 2; }
   static Tap tap(int step, int row, int k) {
     return {row % 4, 0, 2 * step + k / 8 - row / 8, k % 8 - row / 4 % 2};

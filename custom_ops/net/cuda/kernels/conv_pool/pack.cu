@@ -11,7 +11,7 @@
 namespace fops {
 namespace {
 
-// The power of two that brings a filter's largest weight into [2^13, 2^14), as scale_for does on the device; 0 where
+// The power of two that brings a filter's largest weight into [2^13, 2^14), as scale_for does on the device; 0 if
 // halves cannot carry all of its weights.
 float filter_scale(const float* filter, int taps, float least) {
   float largest = 0.0f;
@@ -39,8 +39,8 @@ template <class Layout>
 bool pack(const Stage& stage, const float* k, ConvPoolWeights* out) {
   const int M = static_cast<int>(stage.out.C), C = static_cast<int>(stage.in.C), K = static_cast<int>(stage.K);
   const int taps = C * K * K, steps = Layout::steps(K), tiles = (M + Layout::kFilters - 1) / Layout::kFilters;
-  // Low halves of their own size end at 2^-25: below 1/2 a value loses bits, down to here half of
-  // sqrt(25) units of 2^-24, as much as its sum may lose anyway.
+  // Unscaled low halves end at 2^-25: below 1/2 a value loses bits, down to here half of sqrt(25) units of 2^-24, as
+  // much as its sum may lose anyway.
   const float least = Layout::kLowScale > 1.0f ? min_scaled(static_cast<float>(taps)) : 0.2f;
   std::vector<float> scales(tiles * Layout::kFilters, 1.0f);
   for (int m = 0; m < M; ++m) {

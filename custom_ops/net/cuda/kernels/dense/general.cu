@@ -6,8 +6,8 @@
 //   +-------+-------+      steps of 32 inputs of x and w, high and low (24 KB), are copied to shared memory
 //   |  ...  | warp7 |      while the step before is multiplied
 //   +-------+-------+
-// Costs: fa2017's layer (10,000 x 7200 -> 500) is 216 GFLOP as three products, and x, 289 MB, is read once for each 64
-// units, 2.3 GB in all, mostly from L2.
+// Costs: fa2017's layer (10,000 x 7200 -> 500) is 216 GFLOP as three products. x, 289 MB, is read once per 64 units,
+// 2.3 GB in all, mostly from L2.
 // Gains: faster than PyTorch in float32, also on Hopper, where wgmma is faster still.
 #include "gpu/isa/bulk_copy.cuh"
 #include "gpu/isa/mma.cuh"
@@ -25,11 +25,11 @@ struct Stage {
 };
 static_assert(2 * sizeof(Stage) <= 48 * 1024, "static shared memory");
 
-// 16-byte group `group` of row `row`. Rows are 64 bytes; the exchange of groups spreads the eight rows that one
-// ldmatrix reads over all banks.
+// 16-byte group `group` of row `row`. Rows are 64 bytes; the swizzle spreads the eight rows that one ldmatrix reads
+// over all banks.
 __device__ int place(int row, int group) { return row * kDepth + (group ^ (row >> 1 & 3)) * 8; }
 
-// One matrix's part of a step: kHeight rows from `first` on, zeros behind the last.
+// Loads one matrix's part of a step: kHeight rows from `first` on, zeros after the last.
 template <int kHeight>
 __device__ void copy_step(__half* to, const __half* from, long long first, long long last, long long stride,
                           long long k) {
@@ -66,7 +66,7 @@ __global__ void __launch_bounds__(kThreads) dense_mma(DenseCall call, long long 
   // A lane's outputs: tile (i, j), value e is row warp_row + 16 i + lane / 4 + 8 (e / 2), unit warp_unit + 8 j +
   // lane % 4 * 2 + e % 2.
   const auto store = [&](const float(&sums)[2][4][4], float* to, bool finish) {
-    uint32_t doubtful = 0;  // a bit an output
+    uint32_t doubtful = 0;  // one bit per output
     const auto row = [&](int i, int e) { return row0 + warp_row + 16 * i + lane / 4 + e / 2 * 8; };
     const auto unit = [&](int j, int e) { return unit0 + warp_unit + 8 * j + lane % 4 * 2 + e % 2; };
 #pragma unroll

@@ -2,7 +2,7 @@
 //
 //               B, high | low                a step: 64 inputs of four tiles, A and B each as high and low, brought to
 //             +-----------------------+      shared memory once for all three products. One thread starts the copies,
-//   A         | 4 warps x 16 rows     |      up to three steps ahead; the copy engine swizzles as wgmma wants it and
+//   A         | 4 warps x 16 rows     |      up to three steps ahead; TMA swizzles as wgmma needs it and
 //   high|low  +-----------------------+      puts zeros where the matrix ends. While one group of warps adds its sums
 //             | 4 warps x 16 rows     |      to the total, the other keeps the matrix units busy.
 //             +-----------------------+
@@ -18,12 +18,12 @@
 namespace fops {
 namespace {
 
-constexpr int kTall = 128, kDepth = 64;      // a tile's rows of D; inputs a step
+constexpr int kTall = 128, kDepth = 64;      // rows of D per tile; inputs per step
 constexpr int kMultipliers = 256;            // two groups of four warps, 64 rows of D each
-constexpr int kThreads = kMultipliers + 128;  // a third group copies, and lends the others its registers
+constexpr int kThreads = kMultipliers + 128;  // a third group copies, and gives the others its registers
 constexpr int kStepsAChunk = kChunk / kDepth;
 
-// One step's operands: for each product's part, kTall rows and kWide rows of kDepth halves.
+// Operands of one step: for each product's part, kTall rows and kWide rows of kDepth halves.
 __host__ __device__ constexpr int step_bytes(int wide, int products) {
   return (kTall + wide) * kDepth * 2 * (products == 3 ? 2 : 1);
 }
@@ -31,19 +31,19 @@ constexpr int kMostShared = 226 * 1024;  // a block may have 227 KB
 __host__ __device__ constexpr int stages(int wide, int products) {
   return (kMostShared - 1024) / step_bytes(wide, products);
 }
-// The tiles begin on a 1,024-byte boundary, which dynamic shared memory need not.
+// The tiles begin on a 1,024-byte boundary; dynamic shared memory may not.
 constexpr size_t shared_bytes(int wide, int products) {
   return 1024 + static_cast<size_t>(stages(wide, products)) * step_bytes(wide, products);
 }
 
-// The two factors as the copy engine sees them, [0] hi and [1] lo.
+// TMA descriptors of the two factors, [0] hi and [1] lo.
 struct Maps {
   CUtensorMap tall[2], wide[2];
 };
 
 struct Tasks {
   long long n, units;
-  int steps, part_steps;  // of kDepth inputs: all, and a part's
+  int steps, part_steps;  // steps of kDepth inputs: all, and per part
   int tall_tiles, wide_tiles;
   long long count;
 };
@@ -59,8 +59,8 @@ struct Task {
   }
 };
 
-// kUnitsTall: D's rows are units and its columns rows of x; otherwise the other way round.
-// kEveryChunk: each chunk's sums go to a place of their own; otherwise a part's, to y if `finish`.
+// kUnitsTall: D's rows are units and its columns rows of x; otherwise the other way round. kEveryChunk: each chunk's
+// sums are stored separately; otherwise each part's, to y if `finish`.
 template <int kWide, int kProducts, bool kUnitsTall, bool kEveryChunk>
 __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
     dense_wgmma(const __grid_constant__ Maps maps, Tasks tasks, DenseEpilogue epilogue, bool finish, float* to) {
@@ -76,7 +76,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
   if (threadIdx.x == 0) {
     for (int i = 0; i < kStages; ++i) {
       barrier_init(&full[i], 1);
-      barrier_init(&empty[i], kMultipliers / 32);  // one arrival a warp
+      barrier_init(&empty[i], kMultipliers / 32);  // one arrival per warp
     }
     barrier_init_end();
   }
@@ -112,9 +112,9 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
       // Value 4 j + e of a lane is D's row tall + e / 2 * 8, column wide + 8 j + e % 2.
       const auto store = [&](const float(&values)[kWide / 2], float* out, bool last) {
         const int tall = task.tall0 + group * 64 + warp * 16 + lane / 4, wide = task.wide0 + lane % 4 * 2;
-        // Two neighbouring columns are two units of a row: one 8-byte store where those lie so.
+        // Two neighbouring columns are two units of a row: one 8-byte store where they are aligned.
         const bool pairs = !kUnitsTall && tasks.units % 2 == 0 && reinterpret_cast<uintptr_t>(out) % 8 == 0;
-        UnitEpilogue units[2];  // of a lane's values with this j
+        UnitEpilogue units[2];  // for a lane's values with this j
         const auto units_at = [&](int j) {
           const int first = kUnitsTall ? tall : wide + 8 * j;
           units[0] = epilogue.of(first), units[1] = epilogue.of(first + (kUnitsTall ? 8 : 1));
@@ -139,7 +139,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
           }
         }
         if (!last || epilogue.doubts.bits == nullptr) return;
-        // Every branch is taken by whole warps: else the compiler no longer knows that the steps above are the same for
+        // Whole warps take every branch. Otherwise the compiler no longer knows that the steps above are the same for
         // all lanes, and their addresses leave the uniform registers, which is slower.
         uint32_t doubtful[(kWide / 2 + 31) / 32] = {}, any = 0;
 #pragma unroll
@@ -201,7 +201,7 @@ using Encode = CUresult (*)(CUtensorMap*, CUtensorMapDataType, cuuint32_t, void*
                             const cuuint32_t*, const cuuint32_t*, CUtensorMapInterleave, CUtensorMapSwizzle,
                             CUtensorMapL2promotion, CUtensorMapFloatOOBfill);
 
-// The driver's function by way of the runtime, so that the library loads where there is no driver.
+// Gets the driver's function through the runtime, so that the library loads where there is no driver.
 fops_status find_encode(Encode* out) {
   static std::atomic<Encode> known{nullptr};
   if ((*out = known.load()) != nullptr) return FOPS_OK;
@@ -217,7 +217,7 @@ fops_status find_encode(Encode* out) {
   return FOPS_OK;
 }
 
-// A matrix of halves, `rows` of `stride`, to be copied in boxes of `box` rows of kDepth; zeros outside.
+// Describes a matrix of halves, `rows` of `stride`, copied in boxes of `box` rows of kDepth; zeros outside.
 fops_status map_matrix(Encode encode, const __half* matrix, int64_t rows, int64_t stride, int box, CUtensorMap* map) {
   const cuuint64_t sizes[] = {static_cast<cuuint64_t>(stride), static_cast<cuuint64_t>(rows)};
   const cuuint64_t strides[] = {static_cast<cuuint64_t>(stride) * 2};
@@ -271,7 +271,7 @@ fops_status launch(const DenseCall& call) {
 constexpr int64_t kFewUnits = 160;
 bool few(const DenseWeights& weights) { return weights.units <= kFewUnits; }
 
-// Rows of x a tile where units are D's rows: the least that lets all tiles run at once, or else the most.
+// Rows of x per tile where units are D's rows: the fewest with which all tiles run at once, else the most.
 int rows_a_tile(const DenseWeights& weights, int64_t n, int parts, int multiprocessors) {
   for (int rows : {32, 80})
     if (ceil_div(n, rows) * ceil_div(weights.units, kTall) * parts <= multiprocessors) return rows;
@@ -305,7 +305,7 @@ fops_status dense_hopper_usable(const DenseWeights& weights, bool* usable) {
   return FOPS_OK;
 }
 
-// 10,000 rows are 79 tiles of 128; times 5 they fill 132 multiprocessors three times.
+// 10,000 rows are 79 tiles of 128; times 5 they fill 132 SMs three times.
 int dense_segments_hopper(const DenseWeights& weights) { return few(weights) ? 5 : 1; }
 
 int dense_parts_hopper(const DenseWeights& weights, int64_t n, int multiprocessors) {

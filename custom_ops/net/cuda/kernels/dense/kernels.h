@@ -1,10 +1,10 @@
-// What dense.cu shares with the two kernels behind it. Internal to the dense layer.
+// Declarations shared by dense.cu and its two kernels. Internal to the dense layer.
 //
-// The order in which an output's products are summed is the layer's alone, never the number of rows' nor the grid's:
-// `inputs` is cut into chunks of kChunk, and the chunks into a layer's fixed number of segments, mostly one. A chunk is
-// summed by the matrix units from zero; a segment's chunks are added in order in float32; so are the segments. One
-// block may do that from the first chunk to the last, or a block a segment, or many blocks that leave each chunk's sums
-// for a second kernel (add_partial): the digits are the same. So an image's result does not depend on its batch.
+// The order in which an output's products are summed depends on the layer alone, never on the number of rows or the
+// grid: `inputs` is cut into chunks of kChunk, and the chunks into a layer's fixed number of segments, mostly one. A
+// chunk is summed by the matrix units from zero; a segment's chunks are added in order in float32; so are the segments.
+// One block may process all chunks, or one block per segment, or many blocks that leave each chunk's sums for a second
+// kernel (add_partial): the digits are the same. So an image's result does not depend on its batch.
 #pragma once
 
 #include "gpu/launch.h"
@@ -13,8 +13,8 @@
 namespace fops {
 
 // Tensor cores truncate as they accumulate, so every addition shrinks a sum a little; the chunks' sums are added by
-// ordinary, rounding instructions. On Hopper, random data, the outputs come out too small by 5e-8 of themselves with
-// chunks of 64, 1.7e-7 with 128 and 3.8e-7 with 256; 128 would be 2 % faster.
+// ordinary, rounding instructions. On Hopper, random data, the outputs are too small by a relative 5e-8 with chunks of
+// 64, 1.7e-7 with 128 and 3.8e-7 with 256; 128 would be 2 % faster.
 constexpr int kChunk = 64;
 
 struct DenseCall {
@@ -27,9 +27,9 @@ struct DenseCall {
   Doubts doubts;
   float* y;
   int multiprocessors;
-  int parts;         // blocks, in turn, along `inputs`
-  bool every_chunk;  // each chunk's sums apart; otherwise a part's
-  float* partial;    // where these sums go, (chunks or parts, n, units); null if there is one part: it makes y
+  int parts;         // blocks along `inputs`, which take chunks in turn
+  bool every_chunk;  // whether each chunk's sums are stored separately; otherwise each part's
+  float* partial;    // where these sums go, (chunks or parts, n, units); null if there is one part, which writes y
   cudaStream_t stream;
 
   int64_t stride() const { return dense_stride(weights.inputs); }
@@ -37,7 +37,7 @@ struct DenseCall {
   int chunks_a_part() const { return static_cast<int>(ceil_div(chunks(), parts)); }
 };
 
-// What becomes of a unit's sums, the same in every kernel.
+// The epilogue of a unit's sums, the same in every kernel.
 struct UnitEpilogue {
   float unscale, x_unscale, bias, least;
   bool biased;
@@ -52,7 +52,7 @@ struct UnitEpilogue {
     if (activation == Activation::tanh) return tanhf(v);
     return activation == Activation::relu && v < 0.0f ? 0.0f : v;  // NaN stays NaN
   }
-  // Whether the output's bit is to be set (Doubts); of NaN it is.
+  // Whether the output's bit must be set (Doubts); it is for NaN.
   __device__ bool doubtful(float sum) const { return !(fabsf(before_activation(sum)) >= least); }
 };
 
@@ -63,7 +63,7 @@ struct DenseEpilogue {
   Activation activation;
   Doubts doubts;
 
-  // A unit behind the last one has the last one's numbers, and nothing to reach: nobody stores its sums.
+  // A unit past the last one has the last one's factors and no minimum: its sums are not stored.
   __device__ UnitEpilogue of(long long unit) const {
     const bool biased = bias != nullptr, asked = doubts.bits != nullptr && unit < units;
     unit = min(unit, units - 1);
