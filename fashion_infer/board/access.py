@@ -1,4 +1,4 @@
-"""Who asks, from where, and what they send: the parts of a request that the API and the pages share."""
+"""Dependencies that the API and the pages share: the person, the address and the body of a request."""
 
 import hashlib
 from typing import Annotated, Iterator
@@ -21,21 +21,21 @@ def store(request: Request) -> Store:
 
 
 def reading(request: Request) -> Iterator[Session]:
-    """A session for queries alone."""
+    """A read-only database session."""
     with store(request).read() as session:
         yield session
 
 
 def address(request: Request) -> str:
-    """Where a request comes from, for the audit log."""
+    """Client address of a request, for the audit log."""
     return request.client.host if request.client else ""
 
 
 def person_of(session: Session, credentials: HTTPAuthorizationCredentials | None) -> Person:
-    """The owner of a token; 401 when it is nobody's."""
+    """The owner of a token; 401 when the token is missing or unknown."""
     found = authenticate(session, credentials.credentials) if credentials else None
     if found is None:
-        raise HTTPException(401, "a token is needed, and this is none of this board's", {"WWW-Authenticate": "Bearer"})
+        raise HTTPException(401, "a valid token of this board is needed", {"WWW-Authenticate": "Bearer"})
     return found.person
 
 
@@ -54,12 +54,12 @@ Someone = Annotated[Person, Depends(_person)]
 def staff(who: Someone) -> Person:
     """An assistant or an instructor; 403 for others."""
     if not sees_all(who):
-        raise HTTPException(403, "this is for the staff of the class")
+        raise HTTPException(403, "only staff of the class may do this")
     return who
 
 
 async def body(request: Request, most: int, what: str = "the submission") -> bytes:
-    """The body; 413 as soon as more than `most` bytes of it have come, whatever its header says."""
+    """The body; 413 as soon as more than `most` bytes have arrived, whatever the header says."""
     said = request.headers.get("content-length", "0")
     content = bytearray()
     if not said.isdigit() or int(said) <= most:
@@ -73,6 +73,6 @@ async def body(request: Request, most: int, what: str = "the submission") -> byt
 
 
 def check_digest(content: bytes, sha256: str | None) -> None:
-    """422 when the content is not what its SHA-256 says."""
+    """422 when the content does not match its SHA-256."""
     if sha256 is not None and hashlib.sha256(content).hexdigest() != sha256:
         raise HTTPException(422, "the body does not match its SHA-256: send it again")

@@ -1,4 +1,4 @@
-"""A board as one file, to keep or to move."""
+"""Backup of a board in one file, and restoring it."""
 
 import contextlib
 import os
@@ -17,7 +17,7 @@ from ..system.files import replacing
 from .store.database import Store, engine_of, file_url, migrate, version_of
 from .store.models import Base, Class
 
-_ROWS = 200  # that are copied at a time: contents are among them
+_ROWS = 200  # rows copied at a time; small, because a row may have a submission's bytes
 
 
 def write(store: Store, path: str) -> None:
@@ -30,7 +30,7 @@ def write(store: Store, path: str) -> None:
         copied = Store(file_url(temporary))
         try:
             copy(store.engine, copied.engine)
-            with copied.engine.connect() as connection:  # all of it in the one file
+            with copied.engine.connect() as connection:  # puts everything into the one file
                 connection.connection.dbapi_connection.execute("PRAGMA journal_mode=DELETE")  # type: ignore[union-attr]
         except SQLAlchemyError as error:
             raise DataError(f"cannot write the backup: {str(error).splitlines()[0]}") from None
@@ -40,7 +40,7 @@ def write(store: Store, path: str) -> None:
 
 @contextlib.contextmanager
 def _private() -> Iterator[None]:
-    """Make files in the block readable by their owner alone: they contain code and hashes of tokens."""
+    """Make files created in the block readable only by their owner: they contain code and hashes of tokens."""
     before = os.umask(0o077)
     try:
         yield
@@ -56,7 +56,7 @@ def restore(path: str, store: Store) -> None:
         if session.scalar(select(Class.id).limit(1)) is not None:
             raise DataError("the board has classes: restore a backup into an empty one")
     with tempfile.TemporaryDirectory(prefix="fashion-infer-board-") as folder:
-        # A copy, because an older version is migrated first.
+        # Work on a copy: an older version is migrated first.
         try:
             with _private():
                 shutil.copyfile(path, Path(folder) / "backup")
@@ -85,7 +85,7 @@ def copy(source: sqlalchemy.Engine, target: sqlalchemy.Engine) -> None:
             for part in rows.partitions(_ROWS):
                 new.execute(insert(table), [dict(row) for row in part])
             if new.dialect.name == "postgresql" and "id" in table.c and isinstance(table.c.id.type, sqlalchemy.Integer):
-                # The copied rows brought their numbers: tell the table the next one.
+                # The copied rows keep their ids: set the table's next id.
                 new.exec_driver_sql(
                     f"SELECT setval(pg_get_serial_sequence('{table.name}', 'id'), "
                     f"(SELECT COALESCE(MAX(id), 0) + 1 FROM {table.name}), false)"

@@ -1,8 +1,8 @@
 """Number of graders that a class needs, from a simulation of its queue until the last verdict.
 
-People submit more often the closer the deadline is: the time from a submission to the deadline is drawn from an
-exponential distribution, cut at the first day. The order is the board's: round robin among people, then first come (see
-`store/queue.py`).
+People submit more often the closer the deadline is. The time from a submission to the deadline is drawn from an
+exponential distribution, cut at the first day. The order is the board's: round robin among people, then first come,
+first served (see `store/queue.py`).
 """
 
 import heapq
@@ -19,7 +19,7 @@ class ClassLoad(NamedTuple):
     people, submissions
         Number of people, and of submissions per person on average.
     days
-        From the first submission to the deadline.
+        Days from the first submission to the deadline.
     rush_hours
         Mean hours before the deadline: half of all submissions arrive in the last 0.69 of these.
     seconds
@@ -85,7 +85,7 @@ def simulated(
     index, count = 0, len(arrivals)
     while index < count or queue:
         grader = free[0]
-        # Submissions that are there when the next grader is free, or else the next to arrive.
+        # Queue the submissions that have arrived when the next grader is free; if there are none, the next to arrive.
         while index < count and (arrivals[index] <= grader or not queue):
             turn = max(served, last_round[who[index]] + 1)
             last_round[who[index]] = turn

@@ -1,4 +1,4 @@
-"""A client of a board. It needs requests alone: people who submit do not need the extra `board`."""
+"""A client of a board. It needs only `requests`, so that people who submit do not need the extra `board`."""
 
 import hashlib
 import os
@@ -14,11 +14,11 @@ from .. import __version__
 from ..errors import CheckFailed, DataError, DeviceError, UsageError
 
 _TIMEOUT = (10, 60)  # seconds to connect, and for an answer
-_WAIT = 20  # seconds that a question for more of a log may wait at the board
+_WAIT = 20  # seconds that the board may hold a request for more log lines
 _TRUSTED = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE")
-_AGAIN = (502, 503, 504)  # what a proxy or a board says that is starting again
-_NO_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE")  # what OpenSSL makes of an answer in plain HTTP
-PATIENCE = 300.0  # seconds in which a board that does not answer is asked again
+_AGAIN = (502, 503, 504)  # statuses of a proxy, or of a board that is restarting
+_NO_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE")  # OpenSSL's errors for an answer in plain HTTP
+PATIENCE = 300.0  # seconds to keep retrying a board that does not answer
 
 
 class Client:
@@ -27,14 +27,14 @@ class Client:
     Parameters
     ----------
     url
-        The board's. Plain http only to this machine: a token must not be sent unencrypted.
+        The board's URL. Plain http is accepted only for this machine: a token must not be sent unencrypted.
     token
         The person's token.
     authority
-        File of certificates to trust; None for the one that the environment names (`_TRUSTED`), else the public
+        File of certificates to trust. None: the file named by an environment variable (`_TRUSTED`), else the public
         authorities.
     notice
-        Called with a line that tells the user what happens.
+        Called with progress messages for the user, one line each.
 
     Raises
     ------
@@ -56,25 +56,25 @@ class Client:
         self._session = requests.Session()
         self._session.headers["User-Agent"] = f"fashion-infer/{__version__}"
         self._session.auth = _Bearer(token)
-        # Given with each request: requests prefers the environment's file to a session's.
+        # Passed with each request: requests prefers the environment's file to a session's.
         self._verify: Union[str, bool] = authority or next(filter(None, map(os.environ.get, _TRUSTED)), True)
         if parts.scheme == "https" and isinstance(self._verify, str):
             _check_authority(self._verify)
         self._notice = notice
 
     def me(self) -> Dict[str, Any]:
-        """Who one is, and the class."""
+        """Return the person who owns the token, and the class."""
         return self._get("/me")
 
     def submit(
         self, name: str, content: bytes, of_class: Optional[str] = None, final: bool = False, again: bool = False
     ) -> Dict[str, Any]:
-        """Hand in; sent again until the board says that it has it, which it then has once.
+        """Submit a file, and retry until the board confirms it. The board stores it only once.
 
         Parameters
         ----------
         again
-            Whether to judge the same bytes once more.
+            Whether to judge the same bytes again.
         """
         query = {"name": name, "sha256": hashlib.sha256(content).hexdigest(), "final": str(final).lower()}
         if of_class:
@@ -104,7 +104,7 @@ class Client:
         return self._ask("POST", f"/submissions/{_identifier(identifier)}/cancel").json()
 
     def log(self, identifier: str, follow: bool = True) -> Iterator[str]:
-        """Yield the lines of a log; with `follow` until the submission has ended."""
+        """Yield the lines of a log; with `follow`, until the submission has ended."""
         number, path = 0, f"/submissions/{_identifier(identifier)}/log"
         while True:
             found = self._get(path, after=number, wait=_WAIT if follow else 0)
@@ -121,7 +121,7 @@ class Client:
         end, pause, told = time.monotonic() + PATIENCE, 0.5, False
         while True:
             try:
-                # No redirect is followed: the token is for this board alone.
+                # No redirect is followed: the token is only for this board.
                 answer = self._session.request(
                     method, self._url + path, timeout=_TIMEOUT, allow_redirects=False, verify=self._verify, **options
                 )
@@ -132,26 +132,26 @@ class Client:
                 why = _short(error)
                 if "CERTIFICATE_VERIFY_FAILED" in why:
                     raise DataError(
-                        f"the board's certificate is not trusted ({_plain(why)}): name an authority by --ca FILE.pem"
+                        f"the board's certificate is not trusted ({_plain(why)}): give the authority with --ca FILE.pem"
                     ) from None
                 if any(word in why for word in _NO_TLS):
                     board = self._url.rpartition("/api")[0]
-                    raise UsageError(f"{board} does not talk TLS: is it http, or another port?") from None
+                    raise UsageError(f"{board} does not use TLS: is it http, or another port?") from None
             except (requests.ConnectionError, requests.Timeout) as error:
                 why = _short(error)
             except requests.RequestException as error:
-                raise UsageError(f"cannot ask the board: {_short(error)}") from None
+                raise UsageError(f"the request to the board failed: {_short(error)}") from None
             if time.monotonic() + pause > end:
                 raise DeviceError(f"the board does not answer ({why}): try again later")
             if not told:
-                self._notice(f"the board does not answer ({why}): asking again for {PATIENCE / 60:.0f} minutes")
+                self._notice(f"the board does not answer ({why}): retrying for {PATIENCE / 60:.0f} minutes")
                 told = True
             time.sleep(pause)
             pause = min(2 * pause, 10.0)
 
 
 class _Bearer(requests.auth.AuthBase):
-    """The token, as `auth`: requests would replace a mere header by what ~/.netrc has for that host."""
+    """Sends the token. As `auth`, because requests would replace a plain header with ~/.netrc's entry for the host."""
 
     def __init__(self, token: str):
         self._token = token
@@ -173,7 +173,7 @@ def _check_authority(path: str) -> None:
 
 
 def _checked(answer: requests.Response) -> requests.Response:
-    """Return the answer, or raise the board's message as an error of ours."""
+    """Return the answer, or raise the board's message as one of our errors."""
     if answer.ok and answer.status_code < 300:
         return answer
     try:

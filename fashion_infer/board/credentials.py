@@ -1,4 +1,4 @@
-"""The user's boards and tokens, in a file of the user's configuration folder that nobody else can read."""
+"""The user's boards and tokens, in a file of the user's configuration folder that only the user can read."""
 
 import json
 import os
@@ -11,7 +11,7 @@ URL, TOKEN = "FASHION_INFER_BOARD", "FASHION_INFER_BOARD_TOKEN"
 
 
 class KnownBoard(NamedTuple):
-    """A board's URL, the user's token, and the file of the certificates to trust; None for the usual ones."""
+    """A board's URL, the user's token, and the file of certificates to trust; None for the default ones."""
 
     url: str
     token: str
@@ -24,7 +24,7 @@ def _file() -> Path:
 
 
 def _read() -> Dict[str, Tuple[str, Optional[str]]]:
-    """Return token and certificates' file of each board; the last login comes last."""
+    """Return the token and the certificate file of each board; the last login comes last."""
     try:
         found = json.loads(_file().read_text(encoding="utf-8"))
         if not isinstance(found, dict):
@@ -38,7 +38,7 @@ def _read() -> Dict[str, Tuple[str, Optional[str]]]:
 
 
 def remember(url: str, token: str, authority: Optional[str] = None) -> Path:
-    """Save a token and the file of the certificates to trust; the board becomes the default. Returns the file."""
+    """Save a token and the file of certificates to trust, and make the board the default. Return the written file."""
     known = _read()
     known.pop(_plain(url), None)
     known[_plain(url)] = (token, authority and os.path.abspath(authority))

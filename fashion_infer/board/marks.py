@@ -1,4 +1,4 @@
-"""A class's ranking and marks as CSV: our own columns, and those that Canvas and Moodle import."""
+"""A class's ranking and marks as CSV, in a format of ours and in those that Canvas and Moodle import."""
 
 import csv
 import io
@@ -22,8 +22,8 @@ class StudentMarks(NamedTuple):
     person: Person
     place: Optional[RankedPlace]
     submissions: int
-    best: Optional[Judgement]  # that the student, or the team, is ranked by; without a rank the one with most points
-    final: Optional[SubmissionRow]  # submitted as the one that counts
+    best: Optional[Judgement]  # the ranked one of the student or team; without a rank, the one with most points
+    final: Optional[SubmissionRow]  # the submission marked as final
 
     @property
     def counts(self) -> Optional[Judgement]:
@@ -33,7 +33,7 @@ class StudentMarks(NamedTuple):
 
 def marks(session: Session, of_class: Class) -> List[StudentMarks]:
     """Return the marks of every student in the ranking's order; students without a rank come last, by name."""
-    staff = Person(class_id=of_class.id, role="instructor", team_id=None)  # names and submissions of all
+    staff = Person(class_id=of_class.id, role="instructor", team_id=None)  # sees everyone's names and submissions
     places = {one.key: one for one in ranking(session, of_class, staff)}
     found = []
     for person, count, _ in queries.roster(session, of_class):
@@ -51,9 +51,9 @@ def marks(session: Session, of_class: Class) -> List[StudentMarks]:
 
 
 def as_csv(session: Session, of_class: Class, kind: str = "ranking") -> str:
-    """Return a table of `FORMATS`, a line for each student.
+    """Return a table of `FORMATS`, one line per student.
 
-    Names begin with a letter or a digit (`people.join` requires it): no spreadsheet takes one for a formula.
+    Names begin with a letter or a digit (`people.join` requires it), so that no spreadsheet reads one as a formula.
     """
     students = marks(session, of_class)
     out = io.StringIO()
@@ -94,7 +94,7 @@ def _canvas(of_class: Class, students: List[StudentMarks]) -> List[Tuple[Any, ..
 
 
 def _moodle(of_class: Class, students: List[StudentMarks]) -> List[Tuple[Any, ...]]:
-    """Return what Moodle's grade import maps: a username, a grade and a feedback."""
+    """Return the columns for Moodle's grade import: username, grade and feedback."""
     rows: List[Tuple[Any, ...]] = [("username", f"fashion-infer {of_class.name}", "feedback")]
     for one in students:
         rank = f"rank {one.place.place}, Op Time {one.place.op_ms:.3f} ms" if one.place else "not ranked"

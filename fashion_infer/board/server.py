@@ -1,4 +1,4 @@
-"""`board serve`: the web service, and the dispatcher's process, which is restarted whenever it ends."""
+"""`board serve`: run the web service and the dispatcher's process, which is restarted whenever it ends."""
 
 import asyncio
 import contextlib
@@ -25,12 +25,12 @@ from .service import create_app
 from .settings import BoardSettings
 
 _log = logging.getLogger("fashion_infer.board")
-_AGAIN = (0.5, 4.0)  # seconds before a dispatcher is restarted: at first, and at most
-REQUEST_SECONDS = 60.0  # in which a request has to arrive
+_AGAIN = (0.5, 4.0)  # seconds before a dispatcher is restarted: first and longest pause
+REQUEST_SECONDS = 60.0  # time in which a request must arrive
 
 
 class LimitedProtocol(H11Protocol):
-    """HTTP/1.1 that closes connections whose request does not arrive in time, from the first byte or none to the last.
+    """HTTP/1.1 that closes a connection whose request does not arrive completely in time, or not at all.
 
     uvicorn itself limits only the pause between two requests.
     """
@@ -43,7 +43,7 @@ class LimitedProtocol(H11Protocol):
         self._timer = self.loop.call_later(REQUEST_SECONDS, self.transport.close)
 
     def data_received(self, data: bytes) -> None:
-        """Wait for the rest of a request, or for nothing once it is complete."""
+        """Wait for the rest of a request; stop the timer once it is complete."""
         super().data_received(data)
         if self.conn.their_state not in (h11.IDLE, h11.SEND_BODY):
             self._cancel()
@@ -62,7 +62,7 @@ class LimitedProtocol(H11Protocol):
 
 
 class Keeper:
-    """Keeps a dispatcher's process alive."""
+    """Keeps a dispatcher process running."""
 
     def __init__(self, settings: BoardSettings):
         self._settings = settings
@@ -76,7 +76,7 @@ class Keeper:
         self._thread.start()
 
     def stop(self) -> None:
-        """End the dispatcher: its jobs return to the queue when the next one starts."""
+        """End the dispatcher. Its jobs return to the queue when the next one starts."""
         self._ended.set()
         if self._process is not None:
             self._process.terminate()
@@ -89,7 +89,7 @@ class Keeper:
         while not self._ended.is_set():
             began = time.monotonic()
             command = [sys.executable, "-m", f"{__package__}.queue.process"]
-            # What Ray prints is not this command's output: it goes to stderr.
+            # Ray's output is not this command's output: it goes to stderr.
             self._process = lifeline.start(command, stdin=subprocess.PIPE, stdout=sys.stderr)
             assert self._process.stdin is not None
             try:
@@ -101,7 +101,7 @@ class Keeper:
             if self._ended.is_set():
                 return
             pause = _AGAIN[0] if time.monotonic() - began > 30 else min(2 * pause, _AGAIN[1])
-            _log.error("the dispatcher ended, another is started", extra={"code": code, "pause": pause})
+            _log.error("the dispatcher ended and is restarted", extra={"code": code, "pause": pause})
             self._ended.wait(pause)
 
 
@@ -111,7 +111,7 @@ def serve(settings: BoardSettings) -> None:
     Raises
     ------
     UsageError
-        When one of the two TLS files is missing, a proxy is not an address, or plain HTTP would leave the machine.
+        When only one of the two TLS files is given, a proxy is not an address, or plain HTTP would leave the machine.
     DataError, DeviceError
         When a file for TLS or the database cannot be opened, or the port is taken.
     """
@@ -156,11 +156,11 @@ def _check_tls(settings: BoardSettings) -> None:
             raise DataError(f"cannot read {option} {path}: {error.strerror}") from None
     if settings.certificate and settings.key:
         try:
-            # An empty password, or OpenSSL would ask for that of an encrypted key on the terminal.
+            # An empty password: otherwise OpenSSL asks on the terminal for the password of an encrypted key.
             ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(settings.certificate, settings.key, "")
         except ssl.SSLError as error:
-            wrong = "do not belong together" if error.reason == "KEY_VALUES_MISMATCH" else (
-                "are not a certificate and its key, both PEM and without a password")  # fmt: skip
+            wrong = "do not match" if error.reason == "KEY_VALUES_MISMATCH" else (
+                "must be a certificate and its key, both PEM without a password")  # fmt: skip
             raise DataError(f"--certificate {settings.certificate} and --key {settings.key} {wrong}") from None
     for address in (settings.proxies or "").split(",") if settings.proxies is not None else ():
         try:

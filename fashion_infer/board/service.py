@@ -15,7 +15,7 @@ from .settings import BoardSettings
 from .store.database import Store, url_of
 from .store.refusals import RefusedSignIns
 
-# A page loads only what this service serves, has no inline script or style, and stands in no frame.
+# A page loads only files of this service, has no inline script or style, and cannot be framed.
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
     "font-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
@@ -29,7 +29,7 @@ HEADERS = {
 
 
 def create_app(settings: BoardSettings) -> FastAPI:
-    """Make the application.
+    """Create the application.
 
     Parameters
     ----------
@@ -39,15 +39,15 @@ def create_app(settings: BoardSettings) -> FastAPI:
     Returns
     -------
     FastAPI
-        With `state.store`, the opened database, `state.settings`, and what all requests share: `state.refused` counts
-        refused sign-ins, `state.queues` and `state.standings` keep what many readers ask for.
+        Its `state` has what all requests share: `store`, the opened database; `settings`; `refused`, the count of
+        refused sign-ins; `queues` and `standings`, caches of what many readers ask for.
 
     Raises
     ------
     DataError
         When the database cannot be opened.
     """
-    # FastAPI's own pages of documentation load scripts from elsewhere: left out. The schema itself is served.
+    # FastAPI's documentation pages are off, because they load scripts from other sites. The schema is served.
     app = FastAPI(title="fashion-infer board", version=__version__, docs_url=None, redoc_url=None,
                   openapi_url="/api/v1/openapi.json")  # fmt: skip
     app.state.settings = settings
@@ -66,7 +66,7 @@ def create_app(settings: BoardSettings) -> FastAPI:
 
 
 class _Headers:
-    """Adds `HEADERS` to every answer that does not set them itself."""
+    """Adds each of `HEADERS` to every answer that does not set it."""
 
     def __init__(self, app):
         self._app = app

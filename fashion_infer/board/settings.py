@@ -19,7 +19,7 @@ class BoardSettings(NamedTuple):
     cpu_slots
         Concurrent judgings of CPU classes on this machine.
     certificate, key
-        TLS files; None for plain HTTP, on the loopback or behind a proxy with TLS.
+        TLS files; None for plain HTTP on the loopback or behind a proxy with TLS.
     proxies
         Addresses of proxies whose X-Forwarded-For and X-Forwarded-Proto are trusted; None for none.
     grader

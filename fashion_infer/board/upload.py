@@ -1,4 +1,4 @@
-"""The upload of a client: a kernel file, or a reproducible archive of several files."""
+"""A client's upload: a kernel file, or a reproducible archive of several files."""
 
 import io
 import zipfile
@@ -21,8 +21,8 @@ class Upload(NamedTuple):
 def packed(source: str) -> Upload:
     """Pack a file or a folder.
 
-    A kernel file that includes others of its folder becomes an archive with them. Hidden files of a folder are left
-    out.
+    A kernel file that includes other files of its folder is packed with them in an archive. Hidden files of a folder
+    are left out.
 
     Raises
     ------
@@ -34,7 +34,7 @@ def packed(source: str) -> Upload:
         if path.is_dir():
             return Upload(f"{path.resolve().name}.zip", _zip(path, _files(path)))
         if not path.is_file():
-            raise UsageError(f"there is no submission {source}")
+            raise UsageError(f"there is no file or folder {source}")
         root = path.resolve().parent
         beside = [one for one in neighbours.of(path, root).all if one.is_file()]
         if beside:
@@ -64,7 +64,7 @@ def _zip(root: Path, files: List[Path]) -> bytes:
             size += len(content)
             if size > _MOST:
                 raise UsageError(f"{root} has more than {_MOST >> 20} MiB")
-            # One date for all: the archive of the same files has the same digest.
+            # One date for all, so that an archive of the same files has the same digest.
             archive.writestr(zipfile.ZipInfo(path.relative_to(root).as_posix()), content, zipfile.ZIP_DEFLATED)
     return out.getvalue()
 

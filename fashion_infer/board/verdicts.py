@@ -1,6 +1,6 @@
-"""A verdict in words and tables, for the pages and for the command line. Needs no extra.
+"""A verdict as text and tables, for the pages and the command line. Needs no extra.
 
-The document contains words of the submission: a malformed part is left out.
+Parts of the document come from the submission: a malformed part is left out.
 """
 
 import math
@@ -11,7 +11,7 @@ _Made = TypeVar("_Made")
 
 
 class VerdictFinding(NamedTuple):
-    """A finding and the way to fix it. `follows` is "refused" or what else it led to."""
+    """A finding and how to fix it. `follows` is its consequence, such as "refused"."""
 
     follows: str
     text: str
@@ -19,7 +19,7 @@ class VerdictFinding(NamedTuple):
 
 
 class VerdictParts(NamedTuple):
-    """What a reader may see of a verdict; tables are `present.content.Table`."""
+    """The parts of a verdict that a reader may see; tables are `present.content.Table`."""
 
     findings: List[VerdictFinding]
     tables: List[Tuple[str, list]]  # heading, tables
@@ -36,7 +36,7 @@ def sentence(status: str, judgement: Any, verdict: Optional[Dict[str, Any]], tim
     Parameters
     ----------
     judgement
-        With the attributes of `store.models.Judgement`; None before the judging ended.
+        Object with the attributes of `store.models.Judgement`; None before the judging has ended.
     times
         Whether the reader may see times.
     """
@@ -55,7 +55,7 @@ def sentence(status: str, judgement: Any, verdict: Optional[Dict[str, Any]], tim
 
 
 def findings(verdict: Dict[str, Any]) -> List[VerdictFinding]:
-    """Return the findings that can be read."""
+    """Return the well-formed findings."""
 
     def read() -> List[VerdictFinding]:
         found = []
@@ -152,7 +152,7 @@ def _marks(verdict: Dict[str, Any], diagnosis: bool):
 
 
 def _throughput(verdict: Dict[str, Any]):
-    """Return each layer's throughput beside the time to write its output."""
+    """Return a table of each layer's throughput and the time to write its output."""
     from ..bench.records import ConvolutionShape
     from ..present.content import number, percent, table
 
@@ -171,11 +171,11 @@ def _throughput(verdict: Dict[str, Any]):
         ])  # fmt: skip
     columns = ["layer", ">Op Time, ms", ">Layer Time, ms", ">spread", ">write floor, ms", ">times the floor", ">GB/s",
                ">TFLOP/s"]  # fmt: skip
-    return [table("Layers, beside the time to write their output", columns, rows)] if rows else []
+    return [table("Layers, and the time to write their output", columns, rows)] if rows else []
 
 
 def _profile(verdict: Dict[str, Any]):
-    """Return the timed calls as nvprof would list them."""
+    """Return a table of the timed calls in nvprof's layout."""
     from ..present.profile import activities
     from ..profiling import tables
     from ..profiling.records import KERNEL, Record

@@ -1,1 +1,1 @@
-"""The API of a board, for programs: JSON over HTTP, a token in each request."""
+"""A board's API for programs: JSON over HTTP, with a token in each request."""

@@ -1,4 +1,4 @@
-"""The API's answers as documents. Op Times are in milliseconds, waits in seconds, moments in UTC."""
+"""JSON documents that the API returns. Op Times are in milliseconds, waits in seconds, times in UTC."""
 
 from datetime import datetime
 from typing import Any, Dict, List, Optional

@@ -1,4 +1,4 @@
-"""Answers to errors: JSON with one line that says what is wrong and nothing about the service's inside."""
+"""Answers to errors: JSON with one line that says what is wrong, without the service's internals."""
 
 import logging
 
@@ -15,7 +15,7 @@ _log = logging.getLogger("fashion_infer.board")
 
 
 def install(app: FastAPI) -> None:
-    """Answer exceptions of the store, and drop requests whose client went away."""
+    """Answer exceptions of the store, and drop requests whose client has disconnected."""
 
     @app.exception_handler(FashionInferError)
     async def refused(request: Request, error: FashionInferError) -> JSONResponse:
@@ -28,10 +28,10 @@ def install(app: FastAPI) -> None:
 
     @app.exception_handler(DBAPIError)
     async def database(request: Request, error: DBAPIError) -> JSONResponse:
-        # The connection was lost, or a writer waited too long: the request can be sent again.
+        # The connection was lost, or a writer waited too long: the client can retry.
         _log.error("the database failed", exc_info=error)
         return JSONResponse({"detail": "the database does not answer: try again"}, 503, {"Retry-After": "2"})
 
     @app.exception_handler(ClientDisconnect)
     async def gone(request: Request, error: ClientDisconnect) -> Response:
-        return Response(status_code=400)  # nobody reads it, and nothing is logged
+        return Response(status_code=400)  # nobody reads it; nothing is logged

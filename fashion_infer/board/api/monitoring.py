@@ -1,6 +1,6 @@
-"""/healthz for supervisors and balancers, /metrics for Prometheus.
+"""/healthz for supervisors and load balancers, /metrics for Prometheus.
 
-Metrics are counted from the database: correct right after a restart, and the same from every service.
+Metrics are counted from the database, so that they are correct right after a restart and equal on every service.
 """
 
 import time
@@ -23,13 +23,13 @@ _SILENT = 60  # seconds after which a dispatcher counts as dead
 
 @router.get("/healthz", responses={503: {"description": "Not well."}})
 def healthz(request: Request, session: Reading) -> JSONResponse:
-    """Return 200 when the database answers, dispatchers are alive, and every waiting job has a grader; else 503."""
+    """Return 200 when the database answers, dispatchers run, and every waiting job has a grader; else 503."""
     session.execute(text("SELECT 1"))
     queues = states(session)
     seen = {one.backend: one.seen_at for one in queues if one.seen_at is not None}
     silent = [backend for backend, at in seen.items() if (now() - at).total_seconds() > _SILENT]
     if not seen and time.monotonic() - request.app.state.began > _SILENT:
-        silent = ["all"]  # none has ever reported
+        silent = ["all"]  # no dispatcher has ever reported
     idle = [one.backend for one in queues if not one.slots and waiting(session, one.backend)]
     what = {"status": "ill" if silent or idle else "ok", "database": "ok", "silent_dispatchers": silent,
             "waiting_without_graders": idle}  # fmt: skip
@@ -38,7 +38,7 @@ def healthz(request: Request, session: Reading) -> JSONResponse:
 
 @router.get("/metrics", response_class=Response, dependencies=[Depends(staff)], responses={401: {}, 403: {}})
 def metrics(session: Reading) -> Response:
-    """Return metrics for Prometheus, which sends the token of an assistant or an instructor."""
+    """Return metrics for Prometheus, which must send the token of an assistant or an instructor."""
     return Response(_metrics(session), media_type=CONTENT_TYPE_LATEST)
 
 
@@ -61,9 +61,9 @@ def _metrics(session: Session) -> bytes:
     gauge("jobs", "Jobs by backend and state.", [*queue, "state"], session.execute(jobs))
     gauge("oldest_waiting_seconds", "How long the oldest job has waited.", queue,
           [(backend, (now() - since).total_seconds()) for backend, since in session.execute(oldest)])  # fmt: skip
-    gauge("device_seconds", "Seconds that judgings held a device.", of_class,
+    gauge("device_seconds", "Device time of judgings, in seconds.", of_class,
           session.execute(seconds.group_by(Class.name)))  # fmt: skip
-    gauge("grader_deaths", "Times that a grader died under a job.", [], [(deaths or 0,)])
-    gauge("graders", "Judgings that can run at the same time.", queue,
+    gauge("grader_deaths", "Graders that died during a job.", [], [(deaths or 0,)])
+    gauge("graders", "Number of concurrent judgings.", queue,
           [(state.backend, state.slots) for state in states(session)])  # fmt: skip
     return generate_latest(registry)

@@ -1,4 +1,4 @@
-"""The API's addresses, under /api/v1."""
+"""The API's endpoints, under /api/v1."""
 
 import asyncio
 import time
@@ -29,10 +29,10 @@ Identifier = Annotated[str, Path(pattern=r"^[a-z0-9]{1,32}$", description="The s
 Key = Annotated[Optional[str], Query(pattern=r"^[A-Za-z0-9._:-]{1,120}$", description="The client's own identifier.")]
 Digest = Annotated[Optional[str], Query(pattern=r"^[0-9a-f]{64}$", description="SHA-256 of the body.")]
 _REFUSALS = {code: {"description": words} for code, words in (
-    (401, "Not a token of this board."), (403, "Not allowed, or after the deadline."), (404, "None of yours."),
+    (401, "Not a token of this board."), (403, "Not allowed, or after the deadline."), (404, "Not found."),
     (409, "The identifier is another submission's."), (413, "Too large."), (422, "Malformed."),
     (429, "Beyond a limit; see Retry-After."), (503, "Try again."))}  # fmt: skip
-_PAUSE, _LONGEST_PAUSE = 0.25, 2.0  # seconds between two looks at a log that somebody waits for
+_PAUSE, _LONGEST_PAUSE = 0.25, 2.0  # seconds between two checks of a log that a client waits for
 Seen = TypeVar("Seen")
 
 
@@ -54,7 +54,7 @@ def me(session: Reading, who: Someone) -> PersonDocument:
 
 @router.post(
     "/submissions", status_code=201,
-    responses={200: {"model": SubmissionDocument, "description": "It was stored before."},
+    responses={200: {"model": SubmissionDocument, "description": "Already stored."},
                **_refusals(401, 403, 409, 413, 422, 429, 503)},
     openapi_extra={"requestBody": {"required": True, "content": {"application/octet-stream": {
         "schema": {"type": "string", "format": "binary"}}}}},
@@ -66,9 +66,9 @@ async def submit(
     of_class: Annotated[Optional[str], Query(max_length=60, alias="class")] = None,
     final: bool = False,
 ) -> SubmissionDocument:  # fmt: skip
-    """Submit the body, a kernel file or an archive. The answer comes once all of it is stored.
+    """Submit the body, a kernel file or an archive. The answer is sent once everything is stored.
 
-    The same `key` (without one: the same bytes) is the same submission, however often it is sent.
+    Requests with the same `key` (without one: with the same bytes) are one submission, however often they are sent.
     """
 
     def most_bytes() -> int:
@@ -121,21 +121,21 @@ async def log(
     store: OpenStore, credentials: Credentials, identifier: Identifier,
     after: Annotated[int, Query(ge=0, le=2**31 - 1)] = 0, wait: Annotated[float, Query(ge=0, le=25)] = 0,
 ) -> LogDocument:  # fmt: skip
-    """Return the log's lines after a number. With `wait`, wait up to so many seconds for the next line."""
+    """Return the log's lines after a number. With `wait`, wait up to that many seconds for the next line."""
 
     def look() -> LogDocument:
         with store.read() as session:
             found = queries.find(session, identifier, person_of(session, credentials))
             lines = queries.log_lines(session, found, after)
             shown = [LogLineDocument(number=line.id, at=line.at, text=line.text) for line in lines]
-            # With a full answer there may be more lines: it has not ended for this reader.
+            # After a full answer there may be more lines, so this reader has to ask again.
             return LogDocument(lines=shown, status=found.status, ended=found.status in ENDED and len(lines) < 1000)
 
     return await _until(look, lambda seen: seen.lines or seen.ended, time.monotonic() + wait)
 
 
 async def _until(look: Callable[[], Seen], enough: Callable[[Seen], object], end: float) -> Seen:
-    """Look again and again until `enough` or the end by `time.monotonic`; no thread is held between two looks."""
+    """Poll until `enough`, or until the time `end` (`time.monotonic`); no thread is held between two polls."""
     pause = _PAUSE
     while True:
         seen = await run_in_threadpool(look)
@@ -160,18 +160,18 @@ def cancel(store: OpenStore, who: Someone, came_from: Address, identifier: Ident
     with store.write() as session:
         found = queries.find(session, identifier, who)
         if not queue.cancel(session, found, who.name, came_from):
-            raise HTTPException(409, f"it has ended already: {found.status}")
+            raise HTTPException(409, f"the submission has already ended: {found.status}")
     with store.read() as session:
         return _document(session, identifier, who)
 
 
 @router.get("/ranking", responses=_refusals(401), response_model=List[RankDocument])
 def ranking(session: Reading, who: Someone):
-    """Return the ranking of your class. Others are pseudonyms unless the instructor opens names."""
+    """Return the ranking of your class. Others appear under pseudonyms unless the instructor opens names."""
     return ranks.ranking(session, who.of_class, who)
 
 
 @router.get("/queue", responses=_refusals(401), response_model=List[QueueDocument])
 def the_queue(session: Reading, who: Someone):
-    """Return the queue that your class waits in."""
+    """Return your class's queue."""
     return [job.seen(who) for job in queries.queue(session, who.of_class.backend, 500)]

@@ -1,1 +1,1 @@
-"""The board in a browser: pages made on the server, which need no script and ask for nothing elsewhere."""
+"""The board in a browser: pages rendered on the server, which need no script and load nothing from other sites."""

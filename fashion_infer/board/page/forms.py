@@ -33,10 +33,10 @@ def login(request: Request, store: OpenStore, session: Reading, address: Address
     web.check_site(request)
     cookie, guard = web.gate(request)
     if not cookie or fields.get("csrf") != guard:
-        return _login(request, 403, "This page was open for too long: try again.")
+        return _login(request, 403, "This page was open for too long. Try again.")
     token, made = fields.get("token", "").strip(), None
     known, meant = people.authenticate(session, token), people.named_by(session, token)
-    session.close()  # nobody waits for a lock because somebody tries tokens
+    session.close()  # guessed tokens must not make others wait for a lock
     if known is not None:
         with store.write() as writing:
             made = sessions.sign_in(writing, token, address)
@@ -49,13 +49,13 @@ def login(request: Request, store: OpenStore, session: Reading, address: Address
 
 
 def _refused(request: Request, who: SignInAttempt, meant: Optional[Person]) -> Response:
-    """Refuse what is no token. A person with a valid one never waits for those who guess."""
+    """Refuse an invalid token. A person with a valid one never waits because others guess."""
     if meant is not None:
         who = who._replace(actor=meant.name, class_id=meant.class_id)
     wait = request.app.state.refused.add(who)
     if wait is None:
-        return _login(request, 401, "This is not a token of this board. Ask your instructor for a new one.")
-    answer = _login(request, 429, f"Too many invalid tokens came from here: try again in {wait} s.")
+        return _login(request, 401, "This token is not valid on this board. Ask your instructor for a new one.")
+    answer = _login(request, 429, f"Too many invalid tokens from your network: try again in {wait} s.")
     answer.headers["Retry-After"] = str(wait)
     return answer
 
@@ -80,7 +80,7 @@ def logout(visit: Posted) -> Response:
 
 
 async def _upload(visit: Anyone) -> Any:
-    """Return the file of an upload. No more of it is read than the class takes of a submission."""
+    """Return the uploaded file. At most as many bytes are read as the class allows for a submission."""
     web.check_site(visit.request)
     content = await body(visit.request, visit.of_class.most_bytes + web.MOST_FORM)
 
@@ -123,7 +123,7 @@ def cancel(visit: Posted, identifier: str) -> Response:
     with visit.transaction() as session:
         found = queries.find(session, identifier, visit.person)
         if not queue.cancel(session, found, visit.person.name, visit.address):
-            raise UsageError(f"It cannot be cancelled any more: it is {found.status}.")
+            raise UsageError(f"It can no longer be cancelled: it is {found.status}.")
     queues(visit.request).forget()
     return visit.see(f"/submissions/{found.id}")
 
@@ -140,10 +140,10 @@ def change(visit: PostedByInstructor) -> Response:
 
 @router.post("/class/finalise")
 def finalise(visit: PostedByInstructor) -> Response:
-    """Run the leaders again; once their runs are in, call the ranking final."""
+    """Run the leaders again, or declare the ranking final once their runs are done."""
     leaders = number(visit.fields.get("leaders"), 1000)
     if not leaders:
-        raise UsageError("How many leaders run again? Enter a number from 1 on.")
+        raise UsageError("How many leaders run again? Enter 1 or more.")
     with visit.transaction() as session:
         final_runs.check(session, visit.of_class)
         if not final_runs.queue_leaders(session, visit.of_class, leaders, visit.person.name):
@@ -154,7 +154,7 @@ def finalise(visit: PostedByInstructor) -> Response:
 
 @router.post("/people")
 def add(visit: PostedByInstructor) -> Response:
-    """Add people; the answer shows their tokens, which nobody can read again."""
+    """Add people. The answer shows their tokens, which cannot be read again."""
     wanted = class_settings.listed(visit.fields.get("people", ""))
     with visit.transaction() as session:
         joined = people.join(session, visit.of_class, wanted, visit.person.name, visit.address)

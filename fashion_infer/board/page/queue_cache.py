@@ -1,4 +1,4 @@
-"""The queues as all readers see them, read at most once a second."""
+"""The queues, shared by all readers and read from the database at most once a second."""
 
 import threading
 import time
@@ -23,7 +23,7 @@ class QueueCache:
 
     def of(self, session: Session, backend: str) -> List[QueuedJob]:
         """Return a queue in its order: running jobs, then waiting ones."""
-        # One reader reads it again; the others take what is known unless that is too old.
+        # One reader reads it again; the others get the cached queue unless it is too old.
         if self._age(backend) > _FRESH and self._lock.acquire(blocking=self._age(backend) > _OLD):
             try:
                 if self._age(backend) > _FRESH:
@@ -34,7 +34,7 @@ class QueueCache:
         return self._known[backend]
 
     def forget(self) -> None:
-        """Read again at the next look: something was submitted or cancelled."""
+        """Drop the cached queues, after something was submitted or cancelled."""
         with self._lock:
             self._read.clear()
 

@@ -12,27 +12,27 @@ from fastapi.responses import RedirectResponse, Response
 from ..store.types import now
 from . import words
 
-# For what somebody submitted: a browser must neither run it nor guess its type.
+# For files that people submitted: a browser must neither run them nor guess their type.
 INERT = {"Content-Security-Policy": "default-src 'none'; sandbox; frame-ancestors 'none'"}
 _STATIC = {"page.css": "text/css", "page.js": "text/javascript", "icon.svg": "image/svg+xml"}
 
 
 @lru_cache(maxsize=None)
 def static_files() -> Dict[str, Tuple[bytes, str]]:
-    """Return bytes and type of every static file, by name: nothing else is ever read for a request."""
+    """Return the bytes and type of every static file, by name. No other file is ever read for a request."""
     folder = resources.files(__package__) / "static"
     return {name: ((folder / name).read_bytes(), kind) for name, kind in _STATIC.items()}
 
 
 @lru_cache(maxsize=None)
 def version() -> str:
-    """Return a digest of the static files. It is part of their address, so that a browser may keep them."""
+    """Return a digest of the static files. It is part of their URL, so that a browser may cache them."""
     return hashlib.sha256(b"".join(content for content, _ in static_files().values())).hexdigest()[:12]
 
 
 @lru_cache(maxsize=None)
 def engine() -> jinja2.Environment:
-    """Return the templates' environment, which escapes all values."""
+    """Return the template environment, which escapes all values."""
     made = jinja2.Environment(
         loader=jinja2.PackageLoader(__package__, "templates"),
         autoescape=True,
@@ -46,7 +46,7 @@ def engine() -> jinja2.Environment:
 
 
 def html(request: Request, template: str, status: int = 200, **values) -> Response:
-    """Fill a template. `visit`, the request of a person who is signed in, is None for others."""
+    """Render a template. `visit` is the request of a signed-in person, None for others."""
     root = request.scope.get("root_path", "").rstrip("/")
     here = request.scope["path"][len(root) :] if root and request.scope["path"].startswith(root) else request.url.path
     common = {"root": root, "version": version(), "here": here, "now": now(),
@@ -65,6 +65,6 @@ def see(request: Request, path: str) -> Response:
 
 
 def download(content: bytes, kind: str, name: str) -> Response:
-    """Answer with bytes to be saved under a safe name, never shown by the browser."""
+    """Answer with bytes that the browser saves under a safe name and never shows."""
     disposition = {"Content-Disposition": f'attachment; filename="{name}"'}
     return Response(content, 200, {**INERT, **disposition, "Content-Type": kind})

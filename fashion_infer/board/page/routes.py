@@ -1,4 +1,4 @@
-"""The addresses of the pages, each with the role that may read it."""
+"""The URLs of the pages, each with the role that may read it."""
 
 import json
 
@@ -22,11 +22,11 @@ from .standings import ClassStanding, standings
 
 router = APIRouter(include_in_schema=False, default_response_class=Response, route_class=PageRoute)
 _YEAR = 31_536_000  # seconds
-_MOST_LINES = 5000  # of a log on its page
-_MOST_JOBS = 50  # of a queue; the reader's own are shown wherever they stand
+_MOST_LINES = 5000  # of a log on its page; more are in the download
+_MOST_JOBS = 50  # jobs of a queue; the reader's own are always shown
 _PAGE = 50  # submissions
 _ENTRIES = 100  # of the audit log
-# Inside a picture, styles are safe: it runs no script and loads nothing.
+# Styles are safe inside a picture, which runs no script and loads nothing.
 _PICTURE = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; sandbox; frame-ancestors 'none'"}
 
 
@@ -48,7 +48,7 @@ def ranking(visit: Anyone) -> Response:
 
 @router.get("/ranking.svg")
 def chart(visit: Anyone) -> Response:
-    """Draw the best times over the days."""
+    """Draw the best times over time."""
     narrow = visit.request.query_params.get("width") == "narrow"
     drawn = standings(visit.request).chart(visit.session, visit.of_class, key_of(visit.person), narrow)
     return Response(drawn, 200, _PICTURE, "image/svg+xml")
@@ -64,7 +64,7 @@ def mine(visit: Anyone) -> Response:
 
 @router.get("/submissions")
 def submissions(visit: Staff) -> Response:
-    """List the submissions of a class, or of one of its people."""
+    """List the submissions of a class, or of one person in it."""
     wanted = visit.request.query_params.get("person")
     of_class = SubmissionRow.class_id == visit.of_class.id
     if wanted is None:
@@ -87,7 +87,7 @@ def _submissions(visit: Visit, title: str, condition, path: str, mine=False, pla
 
 
 def _pages(visit: Visit, path: str, page: int, found: int):
-    """Return the addresses of the newer and the older page; "" for none."""
+    """Return the URLs of the newer and the older page; "" for none."""
     newer = f"{path}start={max(0, visit.start - page)}" if visit.start else ""
     return newer, f"{path}start={visit.start + page}" if found > page else ""
 

@@ -1,4 +1,4 @@
-"""Dependencies of the pages: a signed-in person, a role, and a form that comes from that person's page."""
+"""Dependencies of the pages: a signed-in person, a role, and a form sent from that person's page."""
 
 import contextlib
 import secrets
@@ -36,7 +36,7 @@ class PageAnswer(Exception):
 
 
 class PageRoute(APIRoute):
-    """A route of a page: errors are answered by pages."""
+    """A route of a page, which answers errors with pages."""
 
     def get_route_handler(self):
         """Wrap FastAPI's handler."""
@@ -47,7 +47,7 @@ class PageRoute(APIRoute):
                 return await handler(request)
             except PageAnswer as early:
                 return early.answer
-            except NotFound:  # one page for what is missing and for what belongs to somebody else
+            except NotFound:  # the same page, whether it is missing or belongs to someone else
                 return problem(request, 404, "Not found", "There is no such page, or you may not see it.")
             except NotTaken as error:
                 return problem(request, error.status, "Not accepted", str(error))
@@ -58,16 +58,16 @@ class PageRoute(APIRoute):
 
 
 class Visit:
-    """A request of a person who is signed in.
+    """A request of a signed-in person.
 
     Attributes
     ----------
     session
-        The database's, for queries; within `transaction`, that transaction.
+        Database session for queries; within `transaction`, that transaction.
     web
         The browser's session.
     fields
-        The form's.
+        The form's fields.
     """
 
     def __init__(self, request: Request, store: Store, session: Session, web: WebSession, address: str):
@@ -82,7 +82,7 @@ class Visit:
 
     @property
     def of_class(self) -> Class:
-        """The person's class: pages know of no other."""
+        """The person's class. Pages show no other class."""
         return self.web.person.of_class
 
     @property
@@ -92,12 +92,12 @@ class Visit:
 
     @property
     def start(self) -> int:
-        """The first row of a list that the address asks for."""
+        """Index of the first row of a list, from the URL."""
         return number(self.request.query_params.get("start"))
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[Session]:
-        """Write to the database: all of the block or, when it raises, nothing. Signs in anew within the transaction."""
+        """Write to the database: the whole block or, when it raises, nothing. The session is checked again inside it."""
         before = self.web
         self.session.close()
         try:
@@ -105,11 +105,11 @@ class Visit:
                 self.web = _signed_in(self.request, self.session) or _leave(self.request)
                 yield self.session
         except Exception:
-            self.web = before  # rows of a transaction that failed cannot be read any more
+            self.web = before  # rows of a failed transaction cannot be read
             raise
 
     def html(self, template: str, **values) -> Response:
-        """Fill a template."""
+        """Render a template."""
         return html(self.request, template, **values)
 
     def see(self, path: str) -> Response:
@@ -118,7 +118,7 @@ class Visit:
 
 
 def number(text: Optional[str], most: int = 10**6) -> int:
-    """Return a number of an address or a form; 0 for anything else."""
+    """Return a number from a URL or a form; 0 for anything else."""
     return min(int(text), most) if text is not None and text.isascii() and text.isdigit() and len(text) < 10 else 0
 
 
@@ -133,7 +133,7 @@ def _leave(request: Request) -> Any:
 
 def _visit(request: Request, store: OpenStore, session: Reading, address: Address) -> Visit:
     web = _signed_in(request, session) or _leave(request)
-    session.close()  # it opens again for the next query: meanwhile a form may arrive slowly
+    session.close()  # the next query opens it again; until then a form may arrive slowly
     request.state.visit = Visit(request, store, session, web, address)
     return request.state.visit
 
@@ -141,7 +141,7 @@ def _visit(request: Request, store: OpenStore, session: Reading, address: Addres
 Anyone = Annotated[Visit, Depends(_visit)]
 
 
-def _refuse(visit: Visit, text: str = "This page is for the staff of the class.") -> None:
+def _refuse(visit: Visit, text: str = "Your role does not permit this.") -> None:
     raise PageAnswer(problem(visit.request, 403, "Not allowed", text))
 
 
@@ -159,7 +159,7 @@ Instructor = _reader(INSTRUCTOR)
 
 
 def check_site(request: Request) -> None:
-    """Refuse a form that a browser says comes from another site; older browsers do not say."""
+    """Refuse a form that, according to the browser, comes from another site. Older browsers do not report it."""
     if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
         raise PageAnswer(problem(request, 403, "Not allowed", "This form comes from another site."))
 
@@ -167,13 +167,13 @@ def check_site(request: Request) -> None:
 def check_guard(visit: Visit) -> None:
     """Refuse a form that does not carry the session's CSRF token."""
     if not sessions.csrf_ok(visit.web, visit.fields.get("csrf", "")):
-        _refuse(visit, "This form is not from a page of yours: go back, reload that page, and try again.")
+        _refuse(visit, "This form does not belong to your session. Go back, reload the page, and try again.")
 
 
 async def _fields(request: Request) -> Dict[str, str]:
     """Return the first value of each field of a form; HTTPException 413, 415 or 422 for other bodies."""
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != _FORM:
-        raise HTTPException(415, f"a form of this board is {_FORM}")
+        raise HTTPException(415, f"forms of this board are {_FORM}")
     content = await body(request, MOST_FORM, "the form")
     try:
         fields = parse_qs(content.decode("ascii"), keep_blank_values=True, max_num_fields=_MOST_FIELDS, errors="strict")
@@ -192,7 +192,7 @@ def _poster(*roles: str):
         check_guard(visit)
         if visit.person.role not in roles:
             with visit.transaction() as session:
-                path = visit.request.scope["route"].path  # the pattern: anything may be in the address
+                path = visit.request.scope["route"].path  # the pattern, because the URL may contain anything
                 count(session, visit.person.name, "refused", 1, visit.of_class.id, visit.address, path)
             _refuse(visit)
         return visit
@@ -204,10 +204,10 @@ Posted = _poster(*ROLES)
 PostedByInstructor = _poster(INSTRUCTOR)
 
 
-# The cookies. SameSite=Lax: a link to the board from elsewhere finds its reader signed in; a form from elsewhere does
-# not. With TLS a browser binds a __Host- cookie to Secure, to this host and to the whole of it.
+# Cookies. SameSite=Lax: the browser sends them when a user follows a link from another site, not when another site
+# sends a form. With TLS, the prefix __Host- makes the browser require Secure, this host, and the path /.
 def cookie_name(request: Request, name: str = "board") -> str:
-    """Return the name of a cookie: the session's, or the sign-in page's."""
+    """Return the name of the session's cookie or, with `name`, of the sign-in page's."""
     return f"__Host-{name}" if request.app.state.settings.secure else name
 
 
@@ -218,14 +218,14 @@ def set_cookie(request: Request, response: Response, name: str, value: str, seco
 
 
 def drop_cookie(request: Request, response: Response, name: str) -> None:
-    """End a cookie."""
+    """Delete a cookie."""
     response.delete_cookie(cookie_name(request, name), path="/", httponly=True, samesite="lax",
                            secure=request.app.state.settings.secure)  # fmt: skip
 
 
-# The sign-in page has a guard as well, so that nobody is signed in as somebody else without noticing.
+# The sign-in form has a guard as well, so that another site cannot sign a user in as someone else.
 def gate(request: Request) -> Tuple[str, str]:
-    """Return the sign-in page's cookie, "" when the browser has none, and the guard of its form."""
+    """Return the sign-in page's cookie and the guard of its form; both "" when the browser has no cookie."""
     cookie = request.cookies.get(cookie_name(request, "gate"), "")
     return (cookie, gate_guard(cookie)) if 20 < len(cookie) < 100 else ("", "")
 
@@ -236,5 +236,5 @@ def fresh_gate() -> str:
 
 
 def gate_guard(cookie: str) -> str:
-    """Return the guard that the form carries for a cookie."""
+    """Return the form's guard for a cookie."""
     return hashed(f"gate {cookie}")

@@ -1,7 +1,7 @@
 """A class's ranking and its curves, computed once for all readers.
 
-The ranking of 300 people with 50 submissions each is read from 15,000 judgements. It changes when a judgement is added,
-which one small query detects, and is read far more often.
+The ranking of 300 people with 50 submissions each takes 15,000 judgements to compute. It is read far more often than it
+changes: only when a judgement is added, which one small query detects.
 """
 
 import bisect
@@ -21,27 +21,27 @@ from ..store import ranking
 from ..store.models import Class, Judgement, Person, Team
 from ..store.ranking import Key, RankedPlace
 
-_KEPT = 10.0  # seconds at most: names and teams change without a judgement
-_SHARE = 4  # it is used for at least so many times as long as it took to compute
+_KEPT = 10.0  # longest use of a standing, in seconds: names and teams change without a judgement
+_SHARE = 4  # a standing is used for at least this multiple of the time to compute it
 _CROWD = 8  # people with a time before a median is drawn
-_DRAWN = 30.0  # seconds that a chart is used
+_DRAWN = 30.0  # seconds for which a chart is used
 
 Curve = List[Tuple[float, float]]  # steps: seconds since the epoch, ms from then on
 
 
 class ClassStanding(NamedTuple):
-    """A class's ranking and curves, without what depends on the reader."""
+    """A class's ranking and curves, the same for all readers."""
 
     stamp: Tuple
-    made: float  # when, by the monotonic clock
+    made: float  # time of creation on the monotonic clock
     took: float  # seconds
-    places: List[RankedPlace]  # as a stranger sees them: with pseudonyms, unless names are open
+    places: List[RankedPlace]  # with pseudonyms, unless names are open
     names: Dict[Key, str]  # for the class's staff
     best_of: Dict[Key, str]  # the submission that counts
     curves: Dict[Key, Curve]  # best time so far of each person or team
     best: Curve
     median: Curve  # of all the bests so far
-    floor_ms: Optional[float]  # time to write the layers' outputs, as the leader's verdict has it
+    floor_ms: Optional[float]  # time to write the layers' outputs, from the leader's verdict
 
 
 class Standings:
@@ -53,13 +53,13 @@ class Standings:
         self._locks: Dict[int, threading.Lock] = {}
 
     def of(self, session: Session, of_class: Class) -> ClassStanding:
-        """Return a class's, with its last judgement unless that came a moment ago."""
+        """Return a class's standing. It may lack the judgements of the last moments."""
         last = session.scalar(select(func.max(Judgement.id)))
         stamp = (last, of_class.names_open, of_class.cudnn_ms, of_class.finalised_at)
         known = self._known.get(of_class.id)
         if known is not None and _fresh(known, stamp):
             return known
-        # Of many readers at once one computes it. The others get the one before, if there is any.
+        # One of many concurrent readers computes it. The others get the previous one, if there is one.
         lock = self._locks.setdefault(of_class.id, threading.Lock())
         if not lock.acquire(blocking=known is None):
             assert known is not None
@@ -127,7 +127,7 @@ def _names(session: Session, of_class: Class) -> Dict[Key, str]:
 
 
 def _curves(rows: List[Row]) -> Tuple[Dict[Key, Curve], Curve, Curve]:
-    """Return each one's best so far, the class's, and the median of all, as steps."""
+    """Return three results as steps: each person's best time so far, the class's best, and the median of all bests."""
     curves: Dict[Key, Curve] = {}
     best: Curve = []
     median: Curve = []
@@ -152,7 +152,7 @@ def _curves(rows: List[Row]) -> Tuple[Dict[Key, Curve], Curve, Curve]:
 
 
 def _floor(session: Session, leader: Optional[str]) -> Optional[float]:
-    """Return the time in which the referee wrote as many bytes, by the leader's verdict."""
+    """Return the time in which the referee wrote as many bytes as the output has, from the leader's verdict."""
     query = select(Judgement.verdict).where(Judgement.submission_id == leader, Judgement.purpose == "first")
     text = session.scalar(query) if leader is not None else None
     try:

@@ -1,4 +1,4 @@
-"""The templates' filters: values as a page shows them."""
+"""Template filters, which format values for a page."""
 
 from datetime import datetime, timezone
 from typing import Optional
@@ -7,18 +7,18 @@ from ...system.text import shown
 
 FILTERS = ("line", "log", "machine", "milliseconds", "moment", "position", "seconds", "size", "until")
 NONE = "\u2013"  # in a table's cell
-_MOST_LOG = 200_000  # characters of a log on a page; the download has all of it
+_MOST_LOG = 200_000  # characters of a log on a page; the download has the whole log
 
 
 def milliseconds(ms: Optional[float]) -> str:
-    """Format a time with as many digits as a ranking needs to tell two apart."""
+    """Format a time with enough digits to distinguish two in a ranking."""
     if ms is None:
         return NONE
     return f"{ms:,.1f}" if ms >= 100 else f"{ms:.2f}" if ms >= 10 else f"{ms:.3f}"
 
 
 def seconds(value: Optional[float]) -> str:
-    """Format a span in the largest unit that says enough."""
+    """Format a duration in the largest unit that is precise enough."""
     if value is None:
         return "unknown"
     if value < 10:
@@ -32,7 +32,7 @@ def seconds(value: Optional[float]) -> str:
 
 
 def until(when: datetime, now: datetime) -> str:
-    """Format how far a moment is: in 3 days, 5 min ago."""
+    """Format the distance of a time from now: in 3 days, 5 min ago."""
     gap = (when - now).total_seconds()
     return f"in {seconds(gap)}" if gap >= 0 else f"{seconds(-gap)} ago"
 
@@ -48,7 +48,7 @@ def machine(when: Optional[datetime]) -> str:
 
 
 def position(job) -> str:
-    """Describe where a job stands in the queue."""
+    """Describe a job's place in the queue."""
     if job.place == 0:
         return "running now"
     ending = "th" if 10 <= job.place % 100 <= 20 else {1: "st", 2: "nd", 3: "rd"}.get(job.place % 10, "th")
@@ -57,7 +57,7 @@ def position(job) -> str:
 
 
 def line(text: object) -> str:
-    """Put somebody's text on one line, without invisible characters and those that turn the direction of writing."""
+    """Put a user's text on one line, without invisible characters and those that change the direction of writing."""
     return shown(str(text))
 
 

@@ -1,1 +1,1 @@
-"""Hands what waits to graders: on Ray, or as processes of this machine."""
+"""Passes queued jobs to graders, on Ray or in processes on this machine."""

@@ -16,9 +16,9 @@ from .grader import Event
 from .graders import DIED, Graders, Said
 
 _log = logging.getLogger("fashion_infer.board.queue")
-PAUSE = 0.1  # seconds between two looks
-REST = 1.0  # after a death
-KEEPING = 5.0  # between two renewals of the leases, which hold for queue.LEASE
+PAUSE = 0.1  # seconds between two steps
+REST = 1.0  # seconds after a grader's death
+KEEPING = 5.0  # seconds between two renewals of the leases, which hold for queue.LEASE
 
 
 class Dispatcher:
@@ -29,9 +29,10 @@ class Dispatcher:
     store
         The board's database.
     graders
-        Run the jobs.
+        The graders that run the jobs.
     owner
-        A name that no other running dispatcher has: an earlier one's jobs return to the queue at once.
+        A name that no other running dispatcher has. Jobs of an earlier dispatcher of this name return to the queue
+        at once.
     """
 
     def __init__(self, store: Store, graders: Graders, owner: str):
@@ -39,17 +40,17 @@ class Dispatcher:
         self._running: Dict[str, Claimed] = {}
         self._unsaid: List[Said] = []  # messages that could not be written yet
         self._began: Set[str] = set()  # leases whose grader has sent a message
-        self._rest = 0.0  # until when nothing is started: a job that dies at once would start ten times a second
+        self._rest = 0.0  # no start before this time: a job that dies at once would start ten times a second
         self._kept = 0.0
         self._slots: Dict[str, int] = {}
 
     def recover(self) -> int:
-        """Return the jobs of an earlier dispatcher of the same name to the queue. Their number."""
+        """Return the jobs of an earlier dispatcher of the same name to the queue, and return their number."""
         with self._store.write() as session:
             return queue.recover(session, self._owner)
 
     def run(self, going: Callable[[], bool]) -> None:
-        """Run while `going` returns True, and wait for a database that is away."""
+        """Run while `going` returns True; wait while the database cannot be reached."""
         recovered = False
         while going():
             try:
@@ -64,7 +65,7 @@ class Dispatcher:
             time.sleep(PAUSE)
 
     def step(self) -> None:
-        """Handle messages, leases and free slots once."""
+        """Process the messages, the leases and the free slots once."""
         self._unsaid += self._graders.said()
         self._write()
         if time.monotonic() >= self._kept + KEEPING:
@@ -78,7 +79,7 @@ class Dispatcher:
                 busy[backend] += 1
 
     def _start(self, backend: str) -> bool:
-        """Start the next job of a backend. Whether there was one."""
+        """Start the next job of a backend, and return whether there was one."""
         with self._store.read() as session:
             if not waiting(session, backend):
                 return False
@@ -95,7 +96,7 @@ class Dispatcher:
         return True
 
     def _write(self) -> None:
-        """Write messages in their order. Those that cannot be written are kept for the next time."""
+        """Write messages in their order, and keep those that cannot be written for the next call."""
         said = [one for one in self._unsaid if one.lease in self._running]
         if not said:
             self._unsaid = []
@@ -124,14 +125,14 @@ class Dispatcher:
             _log.info("ended", extra={"submission": claimed.submission, "purpose": claimed.purpose, "how": event.kind})
 
     def _keep(self) -> None:
-        """Renew leases, stop graders whose lease is void, recover jobs of dispatchers that died elsewhere."""
+        """Renew leases, stop graders whose lease is void, recover jobs of dispatchers that died on other machines."""
         slots = self._graders.slots()
         with self._store.write() as session:
             held = queue.renew(session, list(self._running))
             queue.recover(session)
             stranded = self._stranded(slots)
             for lease in stranded:
-                queue.give_back(session, lease, "its grader is not there any more", counted=False)
+                queue.give_back(session, lease, "its grader is gone", counted=False)
             known = {state.backend for state in queue.states(session)}
             for backend, count in slots.items():
                 if count or backend in known:  # a cluster may lose all its nodes
@@ -147,7 +148,7 @@ class Dispatcher:
             self._graders.stop(lease)
 
     def _stranded(self, slots: Dict[str, int]) -> List[str]:
-        """Return leases of jobs that Ray holds without running them because nodes went away: the last ones."""
+        """Return leases of the last jobs, which Ray holds but cannot run because nodes have left."""
         found: List[str] = []
         for backend, count in slots.items():
             leases = [lease for lease, claimed in self._running.items() if claimed.backend == backend]

@@ -1,4 +1,4 @@
-"""Runs a grader on one submission. Imports little because it runs in Ray's workers."""
+"""Runs a grader on one submission. It imports little, because it runs in Ray's workers."""
 
 import contextlib
 import json
@@ -18,13 +18,13 @@ from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional
 from ..store.queue import Claimed, JudgingOutcome
 from . import lifeline
 
-LONGEST = 1800.0  # seconds; the grader bounds a submission by itself, this is for a grader that hangs
-_LINES = 2000  # of a log
+LONGEST = 1800.0  # seconds; only for a grader that hangs, because the grader itself limits a submission's time
+_LINES = 2000  # lines of a log
 _LOG, _OUTCOME, _UNABLE = "log", "outcome", "unable"
 
 
 class Event(NamedTuple):
-    """A grader's message: "log" with a line, at the end "outcome", or "unable" when the machine could not judge."""
+    """A grader's message: "log" with a line. The last is "outcome", or "unable" when the machine could not judge."""
 
     kind: str
     text: str = ""
@@ -32,7 +32,7 @@ class Event(NamedTuple):
 
 
 def command_of(grader: Optional[str]) -> List[str]:
-    """Return a grader's command: the settings' one, else `fashion-infer grade` of this installation."""
+    """Return the grader's command: from the settings, else `fashion-infer grade` of this installation."""
     return shlex.split(grader) if grader else [sys.executable, "-m", "fashion_infer", "grade"]
 
 
@@ -47,16 +47,16 @@ def run(
     claimed
         The submission.
     grader
-        As in the settings.
+        The command from the settings.
     longest
-        Seconds for the grader.
+        Time limit of the grader, in seconds.
     started
         Called with the grader's process id, with which `end` stops it.
 
     Yields
     ------
     Event
-        Lines as they come, then the outcome.
+        Lines as they arrive, then the outcome.
     """
     start = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="fashion-infer-board-") as folder:
@@ -84,7 +84,7 @@ def run(
             process.wait()
         finally:
             timer.cancel()
-            end(process.pid)  # and what it left behind in its session
+            end(process.pid)  # and processes left in its session
             process.wait()
             said.close()
         seconds = time.monotonic() - start

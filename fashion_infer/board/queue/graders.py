@@ -1,4 +1,4 @@
-"""Graders without Ray: threads of the dispatcher, each with a grader's process."""
+"""Graders without Ray: threads of the dispatcher, each with one grader process."""
 
 import queue
 import threading
@@ -19,30 +19,30 @@ class Said(NamedTuple):
 
 
 class Graders:
-    """Runs graders and gathers their messages. Subclasses decide where.
+    """Runs graders and gathers their messages. Subclasses decide where graders run.
 
     Parameters
     ----------
     grader
-        As in the settings.
+        The command from the settings.
     """
 
     def __init__(self, grader: Optional[str]):
         self._grader = grader
-        self.broken = False  # nothing can be started any more in this process
+        self.broken = False  # this process can no longer start graders
         self._said: queue.SimpleQueue[Said] = queue.SimpleQueue()
 
     def slots(self) -> Dict[str, int]:
-        """Return how many can run at the same time, by backend."""
+        """Return the number of concurrent graders, by backend."""
         raise NotImplementedError
 
     def start(self, claimed: Claimed) -> None:
-        """Start one. Its last event is an outcome or a death."""
+        """Start a grader. Its last event is an outcome or a death."""
         events = self._events(claimed)
         threading.Thread(target=self._follow, args=(claimed.lease, events), daemon=True).start()
 
     def stop(self, lease: str) -> None:
-        """Stop the grader of a lease; later messages of it do not count."""
+        """Stop the grader of a lease, and ignore its later messages."""
         raise NotImplementedError
 
     def said(self) -> List[Said]:
@@ -70,7 +70,7 @@ class Graders:
             for event in events:
                 ended = ended or event.kind != "log"
                 self._said.put(Said(lease, event))
-        except Exception as error:  # of any kind: the job must not stay without an end
+        except Exception as error:  # of any kind: every job must end
             why = " ".join(str(error).split())[:200] or type(error).__name__
             if not ended:
                 self._said.put(Said(lease, Event(DIED, f"{type(error).__name__}: {why}")))
@@ -85,7 +85,7 @@ class Here(Graders):
     Parameters
     ----------
     cpu, gpu
-        How many run at the same time.
+        Number of concurrent graders.
     """
 
     def __init__(self, grader: Optional[str], cpu: int, gpu: int = 0):
@@ -96,11 +96,11 @@ class Here(Graders):
         self._lock = threading.Lock()
 
     def slots(self) -> Dict[str, int]:
-        """Return the numbers that it was made with."""
+        """Return the numbers given to the constructor."""
         return dict(self._slots)
 
     def stop(self, lease: str) -> None:
-        """Kill the grader, or keep it from starting."""
+        """Kill the grader, or prevent its start."""
         with self._lock:
             self._stopped.add(lease)
             if lease in self._processes:

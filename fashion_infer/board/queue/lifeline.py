@@ -1,4 +1,4 @@
-"""Starts commands that die with the process that started them, however that one ends."""
+"""Starts commands that die with the process that started them, however that process ends."""
 
 import ctypes
 import os
@@ -10,19 +10,20 @@ _PR_SET_PDEATHSIG, _SIGKILL = 1, 9
 
 
 def start(command: Sequence[str], **options) -> subprocess.Popen:
-    """Start a command in a session of its own that is killed when the calling thread ends.
+    """Start a command in its own session, and kill it when the calling thread ends.
 
-    The caller has threads, so nothing may run between fork and exec: a bare Python that runs this file sets it up.
+    The caller has threads, so that nothing may run between fork and exec. A bare Python that runs this file sets up
+    the session.
     """
     words: List[str] = [sys.executable, "-I", "-S", "-B", __file__, str(os.getpid()), *command]
     return subprocess.Popen(words, start_new_session=True, **options)
 
 
 def main() -> None:
-    """Become the command."""
+    """Set up the session, and exec the command."""
     parent, command = int(sys.argv[1]), sys.argv[2:]
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, _SIGKILL)
-    if os.getppid() != parent:  # it died before that
+    if os.getppid() != parent:  # the parent died before the signal was set
         sys.exit(1)
     os.execvp(command[0], command)
 

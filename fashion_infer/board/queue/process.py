@@ -1,4 +1,4 @@
-"""The dispatcher's process, apart from the service because Ray ends a process whose Ray died."""
+"""The dispatcher's process. It is separate from the service, because Ray kills a process whose Ray has died."""
 
 import fcntl
 import hashlib
@@ -23,7 +23,7 @@ _CHECK = 10.0  # seconds between two health checks of Ray
 
 
 def main() -> None:
-    """Dispatch until a signal, with the settings from a line of JSON on stdin."""
+    """Run the dispatcher until a signal, with the settings from a line of JSON on stdin."""
     settings = BoardSettings(**json.loads(sys.stdin.readline()))
     logs.begin()
     Path(settings.data).mkdir(parents=True, exist_ok=True)
@@ -40,7 +40,7 @@ def dispatch(settings: BoardSettings) -> None:
     store = Store(url_of(settings.data, settings.database))
     try:
         graders = graders_of(settings)
-    except Exception as error:  # any error of Ray's, whose messages have pages
+    except Exception as error:  # any error of Ray, whose messages are pages long
         why = " ".join(str(error).split())[:300]
         _log.error("cannot start or join Ray", extra={"ray": settings.ray, "why": why})
         sys.exit(1)
@@ -68,7 +68,7 @@ def owner_of(settings: BoardSettings) -> str:
 
 
 def _watch(graders: Graders) -> None:
-    """End this process when it cannot start graders any more: the service starts another, with a fresh Ray."""
+    """End this process when it can no longer start graders: the service starts another, with a fresh Ray."""
     while True:
         time.sleep(_CHECK)
         if not graders.well():

@@ -1,7 +1,7 @@
 """Graders on Ray: each submission is a task with a GPU, or with a CPU for a CPU class.
 
-Ray is not a security boundary: anybody who reaches its ports can run code. A local Ray listens on the loopback alone
-and asks for a token; the grader's sandbox has no network, and no access to Ray's sockets in /tmp.
+Ray is not a security boundary: anyone who reaches its ports can run code. A local Ray listens only on the loopback and
+requires a token. The grader's sandbox has no network, and no access to Ray's sockets in /tmp.
 """
 
 import logging
@@ -15,8 +15,8 @@ from . import grader
 from .grader import Event
 from .graders import Graders
 
-_OBJECTS = 100 << 20  # bytes of Ray's object store: a task's input is a submission, its output lines
-_ANSWER = 30.0  # seconds in which Ray says what it has
+_OBJECTS = 100 << 20  # bytes of Ray's object store, which holds submissions (inputs of tasks) and lines (their outputs)
+_ANSWER = 30.0  # seconds in which Ray must report its resources
 
 
 def _task(claimed: Claimed, command: Optional[str]):
@@ -29,7 +29,7 @@ class OnRay(Graders):
     Parameters
     ----------
     address
-        A running cluster's; "auto" starts one on this machine that ends with this process.
+        Address of a running cluster; "auto" starts a Ray on this machine that ends with this process.
     cpu
         Concurrent judgings of CPU classes, for a cluster that is started here.
     """
@@ -38,8 +38,8 @@ class OnRay(Graders):
         super().__init__(command)
         local = address == "auto"
         if local:
-            # Ray ignores a loopback address and listens everywhere, except where this variable says that there are no
-            # clusters, as on a Mac: then all of its ports are on the loopback.
+            # Ray ignores a loopback address and listens everywhere. When this variable disables clusters, as on a Mac,
+            # all of its ports are on the loopback.
             os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
             os.environ["RAY_AUTH_MODE"] = "token"
             os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
@@ -51,12 +51,12 @@ class OnRay(Graders):
         self._ray = ray
         common: Dict[str, Any] = {"log_to_driver": False, "logging_level": logging.WARNING}
         if local:
-            # "local": else Ray would join a cluster that runs on this machine.
+            # With another address than "local", Ray would join a cluster that runs on this machine.
             ray.init("local", num_cpus=cpu, include_dashboard=False, object_store_memory=_OBJECTS,
                      **common)  # fmt: skip
         else:
             ray.init(address=address, **common)
-        # The dispatcher retries: a task that Ray ran again would send all lines twice.
+        # The dispatcher retries, not Ray: a task that Ray ran again would send all lines twice.
         self._remote = ray.remote(max_retries=0, num_returns="streaming")(_task)
         self._running: Dict[str, Any] = {}
         self._lock = threading.Lock()
@@ -95,7 +95,7 @@ class OnRay(Graders):
         return answered.wait(_ANSWER)
 
     def close(self) -> None:
-        """Leave Ray; a local one ends."""
+        """Disconnect from Ray, and end a local one."""
         self._ray.shutdown()
 
     def _events(self, claimed: Claimed) -> Iterator[Event]:
@@ -105,7 +105,7 @@ class OnRay(Graders):
             for reference in task:
                 yield self._ray.get(reference)
         except self._ray.exceptions.LocalRayletDiedError:
-            self.broken = True  # this process's own node is gone: only a fresh process gets another
+            self.broken = True  # this process's own node is gone; only a new process gets another
             raise
         finally:
             with self._lock:

@@ -1,5 +1,5 @@
-"""What a board keeps, in a database: SQLite in its folder, or PostgreSQL. Plain functions over a SQLAlchemy session.
+"""Storage of a board in a database: SQLite in its folder, or PostgreSQL. Plain functions over a SQLAlchemy session.
 
-`database` opens it; `people`, `accepting`, `queue`, `finalising` change it; `ranking`, `expectation`, `reading` ask it.
-A viewer is a `Person`, or None for a stranger: functions that take one give nothing that the viewer may not see.
+`database` opens it. `people`, `admission`, `queue`, `final_runs` change it. `ranking`, `expectation`, `queries` read it.
+A viewer is a `Person`, or None for a stranger. Functions that take a viewer return only what the viewer may see.
 """

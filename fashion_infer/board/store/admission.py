@@ -20,7 +20,7 @@ NAME_LENGTH = 100
 
 
 class NotTaken(FashionInferError):
-    """A submission was not accepted. `status` is for HTTP; `retry_after`, in seconds, is set when waiting helps."""
+    """A submission was not accepted. `status` is the HTTP status; `retry_after`, in seconds, is set if waiting helps."""
 
     exit_code = 1
 
@@ -31,14 +31,14 @@ class NotTaken(FashionInferError):
 
 
 class Taken(NamedTuple):
-    """A stored submission. `fresh` is False when it was there before."""
+    """A stored submission. `fresh` is False when it was already stored."""
 
     submission: SubmissionRow
     fresh: bool
 
 
 def safe_name(name: str) -> str:
-    """Return a file's name without a path, and without characters that a shell, a page or a file system interprets."""
+    """Return a file's name without its path and without characters that a shell, a page or a file system interprets."""
     last = PurePosixPath(name.replace("\\", "/")).name
     kept = re.sub(r"[^A-Za-z0-9._+-]", "_", last).lstrip(".-")
     stem, dot, suffix = kept.rpartition(".")
@@ -58,10 +58,10 @@ def accept(
     person
         The author.
     name, content
-        The file's name, which is made safe, and its bytes: a kernel file or an archive.
+        The file's name, which is sanitised, and its bytes: a kernel file or an archive.
     key
-        The client's own identifier. The same key is the same submission, however often it is sent. None: the digest
-        (and `final`) is the key, so that the same bytes are judged once.
+        The client's own identifier. Requests with the same key are one submission, however often they are sent. None:
+        the digest (and `final`) is the key, so that the same bytes are judged once.
     final
         Whether it counts for marks.
     at
@@ -78,12 +78,12 @@ def accept(
     if key is not None and not _KEY.fullmatch(key):
         raise NotTaken("an identifier has letters, digits, dots, colons and dashes, at most 128", 422)
     key = f"id:{key}"[:128] if key is not None else f"sha256:{digest}{':final' if final else ''}"
-    # One submission of a person at a time, so that counted limits hold and a key is unique.
+    # Accept one submission per person at a time, so that counted limits hold and a key is unique.
     session.execute(select(Person.id).where(Person.id == person.id).with_for_update())
     known = session.scalar(select(SubmissionRow).where(SubmissionRow.person_id == person.id, SubmissionRow.key == key))
     if known is not None:
         if known.digest != digest:
-            raise NotTaken(f"the identifier is that of another submission, {known.id}", 409)
+            raise NotTaken(f"the identifier belongs to another submission, {known.id}", 409)
         return Taken(known, False)
     _check(session, person, of_class, content, at)
     made = SubmissionRow(class_id=of_class.id, person_id=person.id, key=key, digest=digest, name=safe_name(name),
@@ -107,7 +107,7 @@ def _check(session: Session, person: Person, of_class: Class, content: bytes, at
         raise NotTaken(f"the submission has more than {of_class.most_bytes} bytes", 413)
     own = select(func.count()).select_from(SubmissionRow).where(SubmissionRow.person_id == person.id)
     if (session.scalar(own.where(SubmissionRow.status.in_(PENDING))) or 0) >= of_class.most_pending:
-        raise NotTaken(f"{of_class.most_pending} of your submissions wait or run: that is the most at a time", 429, 30)
+        raise NotTaken(f"{of_class.most_pending} of your submissions wait or run, the limit: try again when one has ended", 429, 30)
     hour = timedelta(hours=1)
     since = session.scalars(
         select(SubmissionRow.submitted_at)
@@ -117,14 +117,14 @@ def _check(session: Session, person: Person, of_class: Class, content: bytes, at
     if len(since) >= of_class.most_an_hour:
         free = since[len(since) - of_class.most_an_hour] + hour
         wait = max(1, round((free - at).total_seconds()))
-        raise NotTaken(f"{of_class.most_an_hour} submissions an hour are the most: the next in {wait} s", 429, wait)
+        raise NotTaken(f"the limit is {of_class.most_an_hour} submissions per hour: try again in {wait} s", 429, wait)
     left = gpu_seconds_left(session, person, at)
     if left is not None and left <= 0:
-        raise NotTaken(f"your {of_class.gpu_seconds:g} s of the device are used up: ask your instructor", 403)
+        raise NotTaken(f"your {of_class.gpu_seconds:g} s of device time are used up: ask your instructor", 403)
 
 
 def gpu_seconds_left(session: Session, person: Person, at: Optional[datetime] = None) -> Optional[float]:
-    """Return the seconds of the device that a person has left, with running judgings so far; None for no limit."""
+    """Return a person's remaining device time in seconds, counting running judgings so far; None for no limit."""
     allowed = person.of_class.gpu_seconds
     if allowed is None:
         return None

@@ -10,7 +10,7 @@ from .models import AuditEntry, Class
 from .types import now
 
 SOMEBODY = "somebody"
-MOST_A_DAY = 100  # rows of one action that `count` adds per day; one more row has all others
+MOST_A_DAY = 100  # rows of one action that `count` adds per day; one more row counts all others
 
 
 def record(
@@ -23,11 +23,11 @@ def record(
     actor
         A person's name, or "command line".
     action
-        A word or two: "submit", "cancel", "sign in", "read code".
+        One or two words: "submit", "cancel", "sign in", "read code".
     what
         The object of the action: an identifier, never a secret.
     address
-        Origin of the request.
+        Client address of the request.
     """
     session.add(AuditEntry(actor=actor, action=action, what=what[:1000], class_id=class_id, address=address[:64]))
 
@@ -36,14 +36,14 @@ def count(
     session: Session, actor: str, action: str, times: int = 1, class_id: Optional[int] = None, address: str = "",
     what: str = "", at: Optional[datetime] = None,
 ) -> None:  # fmt: skip
-    """Add to the day's entry of an action that anybody can repeat at will.
+    """Add to the day's entry of an action that anyone can repeat without limit.
 
     Parameters
     ----------
     times
         How often it happened.
     at
-        The moment; None for now.
+        The time; None for now.
     """
     at = at or now()
     today = (AuditEntry.at >= at.replace(hour=0, minute=0, second=0, microsecond=0), AuditEntry.action == action)
@@ -63,7 +63,7 @@ def count(
 
 
 def entries(session: Session, of: Class, limit: int = 200, start: int = 0) -> List[AuditEntry]:
-    """Return entries that the instructors of a class see, its own and those of no class, newest first."""
+    """Return entries that the instructors of a class see, newest first: those of the class and those of no class."""
     seen = or_(AuditEntry.class_id == of.id, AuditEntry.class_id.is_(None))
     query = select(AuditEntry).where(seen).order_by(AuditEntry.id.desc())
     return list(session.scalars(query.offset(start).limit(limit)))

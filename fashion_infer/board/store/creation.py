@@ -13,16 +13,16 @@ from .database import FILE, Store, file_url, url_of
 
 @contextlib.contextmanager
 def opened(data: str, database: Optional[str], makes: bool) -> Iterator[Store]:
-    """Open the board that `data` and `database` name until the end of the block.
+    """Open the board given by `data` and `database` until the end of the block.
 
-    With `makes`, a folder without a board has one when the block succeeds, and is unchanged when it does not.
+    With `makes`, a board is created in a folder without one if the block succeeds; otherwise the folder is unchanged.
 
     Raises
     ------
     UsageError
         When there is no board and `makes` is False.
     DataError
-        When it cannot be opened or created.
+        When the board cannot be opened or created.
     """
     if database or not makes or os.path.exists(os.path.join(data, FILE)):
         with contextlib.closing(Store(url_of(data, database, makes))) as store:
@@ -37,13 +37,13 @@ def _made(data: str) -> Iterator[Store]:
     with contextlib.ExitStack() as undo:
         try:
             folder = undo.enter_context(folder_made(data, 0o700))
-            # In the folder, because links do not cross file systems.
+            # Inside the folder, because hard links do not cross file systems.
             temporary = undo.enter_context(vanishing(partial(tempfile.mkdtemp, dir=folder, prefix=".new.")))
         except OSError as error:
             raise DataError(f"cannot make the board's folder {data}: {error.strerror}") from None
         with contextlib.closing(Store(file_url(os.path.join(temporary, FILE)))) as store:
             yield store
         try:
-            os.link(os.path.join(temporary, FILE), folder / FILE)  # it never replaces another command's board
+            os.link(os.path.join(temporary, FILE), folder / FILE)  # link never replaces another command's board
         except OSError as error:
             raise DataError(f"cannot make the board in {data}: {error.strerror}") from None

@@ -1,4 +1,4 @@
-"""A board's database: SQLite in its folder, or another one by its URL. Creates and migrates the tables."""
+"""A board's database: SQLite in its folder, or another one given by a URL. Creates and migrates the tables."""
 
 import os
 from pathlib import Path
@@ -14,13 +14,13 @@ from sqlalchemy.orm import Session, sessionmaker
 from ...errors import DataError, UsageError
 from ...system.text import excerpt
 
-HEAD = "0003"  # the last migration: tables at it are opened without Alembic, which is slow
-FILE = "board.sqlite"  # in a board's folder
-_BUSY_MS = 30_000  # that a writer waits for another one
+HEAD = "0003"  # the last migration; tables at this version are opened without Alembic, which is slow
+FILE = "board.sqlite"  # name in a board's folder
+_BUSY_MS = 30_000  # time that a writer waits for another one
 
 
 def file_url(path: Union[str, Path]) -> URL:
-    """Return the URL of an SQLite file. In a plain string, a question mark in the name would start a query."""
+    """Return the URL of an SQLite file. In a plain string, a question mark in the name would begin the query."""
     return URL.create("sqlite", database=str(path))
 
 
@@ -66,13 +66,13 @@ def _sqlite(connection, record) -> None:
 
 
 def _immediate(connection) -> None:
-    """Take the lock of a writing transaction at once: one that becomes a writer midway cannot wait for it."""
+    """Lock at the start of a writing transaction: one that starts to write midway cannot wait for the lock."""
     reading = connection.get_execution_options().get("reading", False)
     connection.exec_driver_sql("BEGIN" if reading else "BEGIN IMMEDIATE")
 
 
 def version_of(engine: Engine) -> Optional[str]:
-    """Return the tables' migration; None without tables, or when the database cannot be reached."""
+    """Return the migration of the tables; None without tables, or when the database cannot be reached."""
     try:
         with engine.execution_options(reading=True).connect() as connection:
             return connection.exec_driver_sql("SELECT version_num FROM alembic_version").scalar()
@@ -81,7 +81,7 @@ def version_of(engine: Engine) -> Optional[str]:
 
 
 def migrate(engine: Engine) -> None:
-    """Bring the tables to this version; DataError when the database cannot be reached."""
+    """Migrate the tables to this version; DataError when the database cannot be reached."""
     if version_of(engine) == HEAD:
         return
     config = Config()
@@ -100,12 +100,12 @@ class Store:
     Parameters
     ----------
     url
-        As `url_of` makes it.
+        The result of `url_of`.
 
     Raises
     ------
     DataError
-        When it cannot be opened.
+        When the database cannot be opened.
     """
 
     def __init__(self, url: Union[str, URL]):
@@ -120,7 +120,7 @@ class Store:
         return self._write.begin()
 
     def read(self) -> Session:
-        """Return a session for `with`, for queries alone; nothing waits for it."""
+        """Return a read-only session for `with`; nothing waits for it."""
         return self._read()
 
     def close(self) -> None:

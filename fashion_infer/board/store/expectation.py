@@ -1,4 +1,4 @@
-"""Place and expected wait of a submission: from the queue, the graders, and the last judgings of its class."""
+"""Place and expected wait of a submission, from the queue, the graders, and the last judgings of its class."""
 
 import heapq
 import statistics
@@ -11,9 +11,9 @@ from sqlalchemy.orm import Session
 from .models import JobRow, Judgement, QueueRow, SubmissionRow
 from .types import QUEUED, RUNNING, now
 
-_LATELY = 20  # judgings of a class whose median counts
-_LAST, _LEAST = timedelta(minutes=1), 10.0  # in which arrivals are counted; seconds over which a rate is taken
-_UNKNOWN = 30.0  # seconds of a judging before the first of a class: what a GPU submission of fa2017 takes
+_LATELY = 20  # number of judgings of a class whose median is used
+_LAST, _LEAST = timedelta(minutes=1), 10.0  # window in which arrivals are counted; least seconds for a rate
+_UNKNOWN = 30.0  # seconds assumed before a class's first judging: the time of a GPU submission of fa2017
 
 
 class ExpectedWait(NamedTuple):
@@ -26,20 +26,20 @@ class ExpectedWait(NamedTuple):
 
 
 def expected(session: Session, submission: SubmissionRow, at: Optional[datetime] = None) -> Optional[ExpectedWait]:
-    """Return place and expected wait of a submission's first judging; None when it does not wait or run."""
+    """Return the place and expected wait of a submission's first judging; None when it does not wait or run."""
     job = select(JobRow).where(JobRow.submission_id == submission.id, JobRow.purpose == "first")
     found = session.scalar(job)
     return schedule(session, found.backend, at).get(found.id) if found is not None else None
 
 
 def slots_of(session: Session, backend: str) -> int:
-    """Return the graders of a backend, as its dispatcher reported last; 1 before its first report."""
+    """Return the number of graders of a backend from its dispatcher's last report; 1 before the first report."""
     found = session.scalar(select(QueueRow.slots).where(QueueRow.backend == backend))
     return 1 if found is None else found
 
 
 def schedule(session: Session, backend: str, at: Optional[datetime] = None) -> Dict[int, ExpectedWait]:
-    """Return place and expected wait of every job of a queue, by the job's id, in the queue's order."""
+    """Return the place and expected wait of every job of a queue, by job id, in the queue's order."""
     at = at or now()
     jobs = session.execute(
         select(JobRow.id, JobRow.state, JobRow.started_at, JobRow.round, SubmissionRow.class_id)
@@ -51,7 +51,7 @@ def schedule(session: Session, backend: str, at: Optional[datetime] = None) -> D
     for job in jobs:
         if job.state == RUNNING:
             own, ran = takes.seconds(job.class_id), (at - job.started_at).total_seconds()
-            found[job.id] = ExpectedWait(0, 0, 0.0, max(own - ran, own / 10))  # beyond its time: a tenth of it
+            found[job.id] = ExpectedWait(0, 0, 0.0, max(own - ran, own / 10))  # overdue: a tenth of its time
     free = sorted(wait.end_in or 0.0 for wait in found.values())[:slots]  # when each grader is free
     free += [0.0] * (slots - len(free))
     heapq.heapify(free)
@@ -67,7 +67,7 @@ def schedule(session: Session, backend: str, at: Optional[datetime] = None) -> D
 
 
 class _Arrivals:
-    """The submissions of the last minute, from which those still to come are estimated."""
+    """The submissions of the last minute, from which future arrivals are estimated."""
 
     def __init__(self, session: Session, backend: str, at: datetime):
         self._serving = session.scalar(select(QueueRow.round).where(QueueRow.backend == backend)) or 0
@@ -75,11 +75,11 @@ class _Arrivals:
         self._came = [(round_, (at - when).total_seconds()) for round_, when in session.execute(came)]
 
     def longer(self, round_: int, takes: float) -> float:
-        """Return how many times longer a job waits because of later submissions that are served before it.
+        """Return how many times longer a job waits because later submissions are served before it.
 
-        A job of the round that is being served is overtaken by nobody. One of a later round is, by submissions of
-        earlier rounds: they are assumed to arrive as in the last minute and to take `takes` seconds each. How
-        long that lasts is unknown, so the factor is at most 2.
+        A job of the current round cannot be overtaken. A job of a later round is overtaken by submissions of earlier
+        rounds. They are assumed to arrive at the last minute's rate and to take `takes` seconds each. How long they
+        keep arriving is unknown, so the factor is at most 2.
         """
         before = [ago for round_of, ago in self._came if round_of < round_]
         if round_ <= self._serving or not before:
@@ -89,7 +89,7 @@ class _Arrivals:
 
 
 class _Takes:
-    """How long a judging of a class takes, looked up once per class."""
+    """Duration of a judging of a class, looked up once per class."""
 
     def __init__(self, session: Session):
         self._session = session
@@ -98,8 +98,8 @@ class _Takes:
     def seconds(self, class_id: int) -> float:
         """Return the median of the last judgings, from claim to judgement."""
         if class_id not in self._known:
-            # From the newest judgement back until there are enough: + 0 keeps the database from first gathering all
-            # submissions of the class.
+            # Read from the newest judgement back until there are enough; + 0 prevents the database from first gathering
+            # all submissions of the class.
             rows = self._session.execute(
                 select(Judgement.started_at, Judgement.finished_at).join(Judgement.submission)
                 .where(SubmissionRow.class_id + 0 == class_id).order_by(Judgement.id.desc()).limit(_LATELY)

@@ -22,16 +22,16 @@ def check(session: Session, of_class: Class) -> None:
         .where(SubmissionRow.class_id == of_class.id, SubmissionRow.status.in_(PENDING))
     )  # fmt: skip
     if waits:
-        raise UsageError(f"{waits} submissions of {of_class.name} wait or run: finalise when they are judged")
+        raise UsageError(f"{waits} submissions of {of_class.name} wait or run: finalise after they are judged")
 
 
 def queue_leaders(session: Session, of_class: Class, leaders: int, actor: str = "command line") -> List[str]:
-    """Queue the final runs that the leaders still lack.
+    """Queue the leaders' missing final runs.
 
     Parameters
     ----------
     leaders
-        How many places of the ranking are run again.
+        Number of places of the ranking to run again.
 
     Returns
     -------
@@ -61,7 +61,7 @@ def runs_left(session: Session, of_class: Class) -> int:
 
 
 def close(session: Session, of_class: Class) -> bool:
-    """Declare the ranking final once every run is done. Whether it is."""
+    """Declare the ranking final if every run is done, and return whether it is final."""
     done = session.scalar(
         select(func.count()).select_from(JobRow).join(JobRow.submission)
         .where(SubmissionRow.class_id == of_class.id, JobRow.purpose != "first", JobRow.state == DONE)

@@ -1,4 +1,4 @@
-"""The tables. All moments are UTC, all times that rank are milliseconds."""
+"""The tables. All dates are UTC; all ranked times are milliseconds."""
 
 from datetime import datetime
 from typing import ClassVar, List, Optional
@@ -8,7 +8,7 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
 
 from .types import QUEUED, STUDENT, Utc, now, short_id
 
-# Constraints have names, so that a migration can change them on every database.
+# Constraints are named, so that a migration can change them on every database.
 _NAMES = {"ix": "ix_%(column_0_label)s", "uq": "uq_%(table_name)s_%(column_0_name)s", "pk": "pk_%(table_name)s",
           "ck": "ck_%(table_name)s_%(constraint_name)s",
           "fk": "fk_%(table_name)s_%(column_0_name)s"}  # fmt: skip
@@ -28,17 +28,17 @@ class Class(Base):
     id: Mapped[int] = mapped_column(primary_key=True)
     name: Mapped[str] = mapped_column(unique=True)
     edition: Mapped[str]
-    backend: Mapped[str]  # "cpu" or "gpu": which queue
+    backend: Mapped[str]  # the queue: "cpu" or "gpu"
     rubric: Mapped[str] = mapped_column(Text)  # TOML
     deadline: Mapped[Optional[datetime]]
-    gpu_seconds: Mapped[Optional[float]]  # of the device per person in all; None for no limit
-    most_bytes: Mapped[int] = mapped_column(default=1 << 20)  # of an upload
-    most_pending: Mapped[int] = mapped_column(default=4)  # submissions of a person that wait or run
-    most_an_hour: Mapped[int] = mapped_column(default=30)  # submissions of a person
-    cudnn_ms: Mapped[Optional[float]]  # cuDNN's time for the same layers on the same device: a line of the chart
-    names_open: Mapped[bool] = mapped_column(default=False)  # everybody sees names in the ranking, not pseudonyms
+    gpu_seconds: Mapped[Optional[float]]  # total device time per person, in seconds; None for no limit
+    most_bytes: Mapped[int] = mapped_column(default=1 << 20)  # limit of an upload
+    most_pending: Mapped[int] = mapped_column(default=4)  # limit of a person's waiting and running submissions
+    most_an_hour: Mapped[int] = mapped_column(default=30)  # limit of a person's submissions per hour
+    cudnn_ms: Mapped[Optional[float]]  # cuDNN's time for the same layers on the same device, a line of the chart
+    names_open: Mapped[bool] = mapped_column(default=False)  # the ranking shows names, not pseudonyms
     created_at: Mapped[datetime] = mapped_column(default=now)
-    finalised_at: Mapped[Optional[datetime]]  # when the leaders' re-runs were all in
+    finalised_at: Mapped[Optional[datetime]]  # time when the leaders' last re-run ended
     people: Mapped[List["Person"]] = relationship(back_populates="of_class")
 
 
@@ -63,10 +63,10 @@ class Person(Base):
     id: Mapped[int] = mapped_column(primary_key=True)
     class_id: Mapped[int] = mapped_column(ForeignKey("classes.id"))
     team_id: Mapped[Optional[int]] = mapped_column(ForeignKey("teams.id"))
-    name: Mapped[str]  # as the class's list has it, unique in the class
+    name: Mapped[str]  # from the class list, unique in the class
     role: Mapped[str] = mapped_column(String(20), default=STUDENT)
     pseudonym: Mapped[str]
-    last_round: Mapped[int] = mapped_column(default=-1)  # of the fair queue, see queue.py
+    last_round: Mapped[int] = mapped_column(default=-1)  # round in the fair queue, see queue.py
     created_at: Mapped[datetime] = mapped_column(default=now)
     of_class: Mapped[Class] = relationship(back_populates="people")
     team: Mapped[Optional[Team]] = relationship()
@@ -76,7 +76,7 @@ class Person(Base):
 
 
 class Token(Base):
-    """A person's token for the API: a hash of its secret half, and `selector`, the public half to find it by."""
+    """A person's API token: the hash of its secret half, and `selector`, the public half that finds the row."""
 
     __tablename__ = "tokens"
     id: Mapped[int] = mapped_column(primary_key=True)
@@ -89,12 +89,12 @@ class Token(Base):
 
 
 class WebSession(Base):
-    """The session of a browser."""
+    """A browser session."""
 
     __tablename__ = "sessions"
     id: Mapped[int] = mapped_column(primary_key=True)
     person_id: Mapped[int] = mapped_column(ForeignKey("people.id"), index=True)
-    token_id: Mapped[int] = mapped_column(ForeignKey("tokens.id"))  # that it began with; revoked, it ends
+    token_id: Mapped[int] = mapped_column(ForeignKey("tokens.id"))  # the token that started the session; revoking it ends the session
     hashed: Mapped[str] = mapped_column(String(64), unique=True)  # SHA-256 of the cookie
     csrf: Mapped[str] = mapped_column(String(64))
     created_at: Mapped[datetime] = mapped_column(default=now)
@@ -110,13 +110,13 @@ class SubmissionRow(Base):
     id: Mapped[str] = mapped_column(String(32), primary_key=True, default=short_id)
     class_id: Mapped[int] = mapped_column(ForeignKey("classes.id"))
     person_id: Mapped[int] = mapped_column(ForeignKey("people.id"))
-    key: Mapped[str] = mapped_column(String(128))  # the client's own identifier or the digest, unique for a person
+    key: Mapped[str] = mapped_column(String(128))  # the client's own identifier or the digest, unique per person
     digest: Mapped[str] = mapped_column(String(64))  # SHA-256 of the upload, hexadecimal
-    name: Mapped[str]  # the file's, made safe
+    name: Mapped[str]  # the file's sanitised name
     size: Mapped[int]  # bytes
-    final: Mapped[bool] = mapped_column(default=False)  # submitted as the one that counts for marks
+    final: Mapped[bool] = mapped_column(default=False)  # submitted as final: counts for marks
     status: Mapped[str] = mapped_column(String(20), default=QUEUED)
-    spent: Mapped[float] = mapped_column(default=0.0)  # seconds of the device, of a first judging or until cancelled
+    spent: Mapped[float] = mapped_column(default=0.0)  # device seconds of the first judging, or until cancelled
     submitted_at: Mapped[datetime] = mapped_column(default=now)
     person: Mapped[Person] = relationship()
     of_class: Mapped[Class] = relationship()
@@ -129,12 +129,12 @@ class SubmissionRow(Base):
 
     @property
     def judgement(self) -> Optional["Judgement"]:
-        """Its first judging; None before that ended."""
+        """Outcome of its first judging; None before that has ended."""
         return next((one for one in self.judgements if one.purpose == "first"), None)
 
     @property
     def finals(self) -> List["Judgement"]:
-        """Its runs for the final ranking."""
+        """Outcomes of its runs for the final ranking."""
         return [one for one in self.judgements if one.purpose != "first"]
 
     __table_args__ = (UniqueConstraint("person_id", "key"), Index("ix_submissions_person", "person_id", "submitted_at"),
@@ -158,7 +158,7 @@ class JobRow(Base):
     purpose: Mapped[str] = mapped_column(String(20), default="first")  # "first", "final-1" to "final-5"
     backend: Mapped[str] = mapped_column(String(8))
     state: Mapped[str] = mapped_column(String(20), default=QUEUED)  # queued, running, done, cancelled
-    round: Mapped[int]  # of the fair queue
+    round: Mapped[int]  # round in the fair queue
     queued_at: Mapped[datetime] = mapped_column(default=now)
     started_at: Mapped[Optional[datetime]]
     attempts: Mapped[int] = mapped_column(default=0)  # graders that died under it
@@ -172,7 +172,7 @@ class JobRow(Base):
 
 
 class Judgement(Base):
-    """The outcome of a judging. The database allows one for each submission and purpose."""
+    """The outcome of a judging. The database allows one per submission and purpose."""
 
     __tablename__ = "judgements"
     id: Mapped[int] = mapped_column(primary_key=True)
@@ -186,7 +186,7 @@ class Judgement(Base):
     points: Mapped[float] = mapped_column(default=0.0)
     out_of: Mapped[float] = mapped_column(default=0.0)
     verdict: Mapped[str] = mapped_column(Text, default="", deferred=True)  # the grader's document, JSON
-    seconds: Mapped[float] = mapped_column(default=0.0)  # that the device was held
+    seconds: Mapped[float] = mapped_column(default=0.0)  # time that the device was held
     started_at: Mapped[datetime]
     finished_at: Mapped[datetime] = mapped_column(default=now)
     node: Mapped[str] = mapped_column(default="")
@@ -210,7 +210,7 @@ class QueueRow(Base):
 
     __tablename__ = "queues"
     backend: Mapped[str] = mapped_column(String(8), primary_key=True)
-    round: Mapped[int] = mapped_column(default=0)  # of the job that was started last
+    round: Mapped[int] = mapped_column(default=0)  # round of the job that was started last
     slots: Mapped[int] = mapped_column(default=1)  # concurrent judgings
     seen_at: Mapped[Optional[datetime]]  # its dispatcher's last report
 

@@ -19,12 +19,12 @@ from .types import ROLES, STUDENT, now
 _NAME = re.compile(r"[\w][\w .,'@+-]{0,99}")
 _CLASS = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
 _COMMAND = "command line"
-_PREFIX = "fib"  # of a token, so that a scanner of secrets can know one
+_PREFIX = "fib"  # prefix of tokens, by which a secret scanner can recognise one
 _TOKEN = re.compile(_PREFIX + "_(?P<selector>[0-9a-f]{16})_(?P<secret>[0-9a-f]{64})")
 
 
 class Joined(NamedTuple):
-    """A person who was added, with a token that cannot be read again."""
+    """An added person, with a token that cannot be read again."""
 
     person: Person
     token: str
@@ -42,7 +42,7 @@ def new_class(
     edition, backend, rubric
         Course semester; "cpu" or "gpu"; TOML for `grading.rubric.parse`.
     deadline
-        Aware; None for none.
+        Time-zone-aware deadline; None for no deadline.
     limits
         gpu_seconds, most_bytes, most_pending, most_an_hour of `models.Class`.
 
@@ -83,14 +83,14 @@ def the_class(session: Session, name: Optional[str]) -> Class:
 def join(
     session: Session, of_class: Class, people: Iterable[Tuple[str, str, str]], actor: str = _COMMAND, address: str = ""
 ) -> List[Joined]:
-    """Add people to a class, each with a new token. People who are in it get an additional token.
+    """Add people to a class, each with a new token. People already in the class get an additional token.
 
     Parameters
     ----------
     people
         (name, role, team); "" for a student and for no team.
     actor, address
-        The person who adds them, and where from, for the audit log.
+        The person who adds them, and the client address, for the audit log.
 
     Raises
     ------
@@ -120,7 +120,7 @@ def join(
 
 
 def find_person(session: Session, of_class: Class, name: str) -> Optional[Person]:
-    """Return a person of a class by name; None when there is nobody of that name."""
+    """Return a person of a class by name; None when there is no such person."""
     return session.scalar(select(Person).where(Person.class_id == of_class.id, Person.name == name))
 
 
@@ -136,14 +136,14 @@ def _team(session: Session, of_class: Class, name: str) -> Team:
 
 
 def new_token(session: Session, person: Person) -> str:
-    """Return a new token of a person, "fib_SELECTOR_SECRET". The database keeps only the secret's hash."""
+    """Return a new token for a person, "fib_SELECTOR_SECRET". The database stores only the secret's hash."""
     selector, secret = secrets.token_hex(8), secrets.token_hex(32)
     session.add(Token(person_id=person.id, selector=selector, hashed=hashed(secret)))
     return f"{_PREFIX}_{selector}_{secret}"
 
 
 def hashed(secret: str) -> str:
-    """Return SHA-256 in hexadecimal. Secrets of 256 random bits need neither salt nor a slow hash."""
+    """Return the SHA-256 in hexadecimal. Secrets of 256 random bits need neither a salt nor a slow hash."""
     return hashlib.sha256(secret.encode("utf-8", "surrogateescape")).hexdigest()
 
 
@@ -153,7 +153,7 @@ _NOBODY = hashed("nobody")
 def authenticate(session: Session, token: str) -> Optional[Token]:
     """Return a token with its person; None when it is unknown or revoked.
 
-    The comparison takes the same time whatever differs, also for an unknown selector.
+    The comparison takes constant time, also for an unknown selector.
     """
     parts = _TOKEN.fullmatch(token)
     if parts is None:
@@ -164,14 +164,14 @@ def authenticate(session: Session, token: str) -> Optional[Token]:
 
 
 def named_by(session: Session, token: str) -> Optional[Person]:
-    """Return the person whose selector a token has, whether the secret matches or not: for the audit log."""
+    """Return the person to whom a token's selector belongs, even if the secret is wrong. For the audit log."""
     parts = _TOKEN.fullmatch(token)
     found = session.scalar(select(Token).where(Token.selector == parts["selector"])) if parts else None
     return found.person if found else None
 
 
 def revoke(session: Session, person: Person, actor: str = _COMMAND, address: str = "") -> int:
-    """End every token and every browser's session of a person. The number of tokens."""
+    """Revoke all of a person's tokens, end all browser sessions, and return the number of tokens."""
     live = session.scalars(select(Token).where(Token.person_id == person.id, Token.revoked_at.is_(None))).all()
     for token in live:
         token.revoked_at = now()

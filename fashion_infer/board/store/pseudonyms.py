@@ -1,4 +1,4 @@
-"""Names of people in the ranking that others see."""
+"""Pseudonyms, under which others see a person in the ranking."""
 
 import secrets
 
@@ -23,11 +23,11 @@ _WHO = (
 
 
 def fresh(session: Session, of_class: Class) -> str:
-    """Return a random pseudonym that nobody in the class has."""
+    """Return a random pseudonym that is unused in the class."""
     taken = set(session.scalars(select(Person.pseudonym).where(Person.class_id == of_class.id)))
     taken |= set(session.scalars(select(Team.pseudonym).where(Team.class_id == of_class.id)))
     while True:
-        # 2,500 pairs; a class of thousands gets numbers.
+        # There are 2,500 pairs; a class of thousands gets numbers as well.
         name = f"{secrets.choice(_WHICH)} {secrets.choice(_WHO)}"
         if len(taken) > 1000:
             name += f" {secrets.randbelow(1000)}"

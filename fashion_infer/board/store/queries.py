@@ -1,6 +1,6 @@
-"""Queries of the API and the pages: a submission, lists of submissions, the queue, a log, the people of a class.
+"""Queries for the API and the pages: a submission, lists of submissions, the queue, a log, the people of a class.
 
-Functions that take a viewer return nothing that the viewer may not see.
+Functions that take a viewer return only what the viewer may see.
 """
 
 import json
@@ -20,7 +20,7 @@ from .types import PENDING, QUEUED, RUNNING
 
 
 class NotFound(FashionInferError):
-    """No submission of this identifier, or one that the viewer may not see: the two are not told apart."""
+    """No submission with this identifier, or one that the viewer may not see; the error does not distinguish the two."""
 
     status = 404
 
@@ -29,7 +29,7 @@ class NotFound(FashionInferError):
 
 
 class Detail(NamedTuple):
-    """All that a viewer may see of one submission."""
+    """Everything that a viewer may see of one submission."""
 
     submission: SubmissionRow
     wait: Optional[ExpectedWait]  # None unless it waits or runs
@@ -37,17 +37,17 @@ class Detail(NamedTuple):
 
     @property
     def judgement(self) -> Optional[Judgement]:
-        """The first judging; None before it ended."""
+        """Outcome of the first judging; None before it has ended."""
         return self.submission.judgement
 
 
 def may_read(submission: SubmissionRow, viewer: Person) -> bool:
-    """Whether somebody may see a submission's code, log and verdict: its author, and the staff of its class."""
+    """Whether a person may see a submission's code, log and verdict: its author and the staff of its class may."""
     return viewer.class_id == submission.class_id and (viewer.id == submission.person_id or sees_all(viewer))
 
 
 def find(session: Session, identifier: str, viewer: Person) -> SubmissionRow:
-    """Return a submission; NotFound when there is none, and when the viewer may not see it."""
+    """Return a submission; NotFound when there is none or the viewer may not see it."""
     found = session.get(SubmissionRow, identifier) if len(identifier) <= 32 else None
     if found is None or not may_read(found, viewer):
         raise NotFound
@@ -55,7 +55,7 @@ def find(session: Session, identifier: str, viewer: Person) -> SubmissionRow:
 
 
 def detail(session: Session, identifier: str, viewer: Person) -> Detail:
-    """Return all of a submission that a viewer may see; NotFound as in `find`."""
+    """Return everything that a viewer may see of a submission; NotFound as in `find`."""
     found = find(session, identifier, viewer)
     wait = expected(session, found) if found.status in PENDING else None
     text = found.judgement.verdict if found.judgement is not None else ""
@@ -63,7 +63,7 @@ def detail(session: Session, identifier: str, viewer: Person) -> Detail:
 
 
 def content_of(store: Store, identifier: str, viewer: Person, address: str) -> Tuple[SubmissionRow, bytes]:
-    """Return a submission and its bytes; NotFound as in `find`. What staff reads of others is in the audit log."""
+    """Return a submission and its bytes; NotFound as in `find`. Reading another person's code is audited."""
     with store.read() as session:
         found = find(session, identifier, viewer)
         content = session.get_one(Content, found.id).content
@@ -87,7 +87,7 @@ def _shown(text: str, everything: bool) -> Optional[Dict[str, Any]]:
     if not show.get("times", True):
         for name in ("times", "samples", "fill_ms", "op_time_ms", "layer_time_ms"):
             verdict.pop(name, None)
-        # The message of a check of times contains them.
+        # The message of a time check contains times.
         _without("message", [mark for mark in verdict.get("marks", []) if mark.get("kind") == "time"])
     if not show.get("diagnosis", True):
         _without("message", verdict.get("marks", []))
@@ -103,19 +103,19 @@ def _without(name: str, parts: List[Dict[str, Any]]) -> None:
 
 
 def by(person: Person):
-    """Return the condition of a person's submissions."""
+    """Return the condition that selects a person's submissions."""
     return SubmissionRow.person_id == person.id
 
 
 def submissions(session: Session, condition, limit: int = 200, start: int = 0) -> List[SubmissionRow]:
-    """Return submissions that a condition selects, with their people and judgements, newest first."""
+    """Return the submissions selected by a condition, with their people and judgements, newest first."""
     query = select(SubmissionRow).where(condition).order_by(SubmissionRow.submitted_at.desc(), SubmissionRow.id)
     related = selectinload(SubmissionRow.judgements), selectinload(SubmissionRow.person)
     return list(session.scalars(query.offset(start).limit(limit).options(*related)))
 
 
 class SeenJob(NamedTuple):
-    """A queued or running job as somebody sees it."""
+    """A queued or running job as one viewer sees it."""
 
     place: int
     start_in: Optional[float]
@@ -128,7 +128,7 @@ class SeenJob(NamedTuple):
 
 
 class QueuedJob(NamedTuple):
-    """A queued or running job with all that a viewer may or may not see."""
+    """A queued or running job with everything that any viewer may see."""
 
     place: int  # 0 while it runs
     start_in: Optional[float]  # seconds; None while no grader is running
@@ -143,8 +143,11 @@ class QueuedJob(NamedTuple):
     pseudonym: str
 
     def seen(self, viewer: Person) -> SeenJob:
-        """Return it under the person's name for that person, for the staff of the person's class, and where that class
-        opens names to its own; else under a pseudonym."""
+        """Return the job as a viewer sees it.
+
+        It has the person's name for that person, for staff of the class and, when the class opens names, for all
+        of the class. Others see a pseudonym.
+        """
         own, same_class = self.person_id == viewer.id, self.class_id == viewer.class_id
         readable = own or (same_class and sees_all(viewer))
         named = readable or (same_class and viewer.of_class.names_open)
@@ -172,13 +175,13 @@ def waiting(session: Session, backend: str) -> int:
 
 
 def log_lines(session: Session, submission: SubmissionRow, after: int = 0, limit: int = 1000) -> List[LogLine]:
-    """Return lines of a log whose numbers are above `after`, in their order."""
+    """Return a log's lines with numbers above `after`, in order."""
     query = select(LogLine).where(LogLine.submission_id == submission.id, LogLine.id > after)
     return list(session.scalars(query.order_by(LogLine.id).limit(limit)))
 
 
 def roster(session: Session, of_class: Class) -> List[Row]:
-    """Return (person, number of submissions, seconds of the device) for everybody of a class, by name."""
+    """Return (person, number of submissions, device seconds) for everyone in a class, by name."""
     first = (Judgement.submission_id == SubmissionRow.id) & (Judgement.purpose == "first")
     query = (
         select(Person, func.count(SubmissionRow.id), func.coalesce(func.sum(Judgement.seconds), 0.0))
@@ -189,7 +192,7 @@ def roster(session: Session, of_class: Class) -> List[Row]:
 
 
 def counts(session: Session, of_class: Class) -> Dict[str, int]:
-    """Return how many people and submissions a class has, and how many of these wait or run."""
+    """Return the numbers of people and submissions of a class, and of submissions that wait or run."""
 
     def count(table, *where) -> int:
         return session.scalar(select(func.count()).select_from(table).where(table.class_id == of_class.id, *where)) or 0

@@ -1,12 +1,12 @@
 """The queue: fair order, leases, and one judgement for each job.
 
-Order. A person's waiting submissions have rising round numbers; the queue is ordered by (round, time of arrival). A new
-submission gets the round after the person's last one, but none before the round that is being served: ten submissions
-at once stand in ten rounds, and somebody else's later one stands in the first of them (start-time fair queueing).
+A person's waiting submissions have rising round numbers, and the queue is ordered by (round, time of arrival). A new
+submission gets the round after the person's last one, but no earlier round than the one being served. Ten submissions
+at once get ten rounds, and another person's later one gets the first of these (start-time fair queueing).
 
-A job is started under a lease that its dispatcher renews. A lease that ran out, or whose dispatcher is known to be
-dead, gives the job back at its old place. Only the holder of the lease may end it, in the transaction that writes the
-judgement, and a judgement is unique by submission and purpose: run at least once, judged once.
+A job is started under a lease that its dispatcher renews. When the lease expires, or its dispatcher is known to be dead,
+the job returns to its old place. Only the holder of the lease may end the job, in the transaction that writes the
+judgement. A judgement is unique by submission and purpose: a job runs at least once and is judged once.
 """
 
 import secrets
@@ -21,12 +21,12 @@ from .models import Content, JobRow, Judgement, LogLine, Person, QueueRow, Submi
 from .types import CANCELLED, DONE, FAILED, QUEUED, RUNNING, now
 
 LEASE = timedelta(seconds=30)
-MOST_FAILURES = 3  # of machines that cannot judge
-MOST_DEATHS = 20  # of graders under one job: more are the job's fault
+MOST_FAILURES = 3  # failures of a job because machines could not judge
+MOST_DEATHS = 20  # deaths of graders during one job: more are the job's fault
 
 
 class Claimed(NamedTuple):
-    """A job to run, with everything that a grader needs."""
+    """A claimed job, with everything that a grader needs."""
 
     job: int
     lease: str
@@ -35,7 +35,7 @@ class Claimed(NamedTuple):
     backend: str
     edition: str
     rubric: str  # TOML
-    name: str  # the file's
+    name: str  # the file's name
     content: bytes
 
 
@@ -55,11 +55,11 @@ class JudgingOutcome(NamedTuple):
 
 
 def state_of(session: Session, backend: str, lock: bool = False) -> QueueRow:
-    """Return a backend's row, made if necessary, and locked against other writers if `lock`."""
+    """Return a backend's row, created if necessary, and locked against other writers if `lock`."""
     query = select(QueueRow).where(QueueRow.backend == backend)
     found = session.scalar(query.with_for_update() if lock else query)
     if found is None:
-        # With PostgreSQL two may come here at once: the second waits in the insert, and then finds the first's.
+        # With PostgreSQL two writers may get here at once: the second waits in the insert, then finds the first's row.
         if session.get_bind().dialect.name == "postgresql":
             from sqlalchemy.dialects.postgresql import insert
 
@@ -89,7 +89,7 @@ def enqueue(session: Session, submission: SubmissionRow, backend: str, purpose: 
 
 
 def claim(session: Session, backend: str, owner: str = "", at: Optional[datetime] = None) -> Optional[Claimed]:
-    """Start the next job of a queue under a new lease, which begins with its owner's name; None when nothing waits."""
+    """Start the next job of a queue under a new lease, which starts with its owner's name; None when nothing waits."""
     at = at or now()
     queue = state_of(session, backend, lock=True)
     job = session.scalar(
@@ -110,7 +110,7 @@ def claim(session: Session, backend: str, owner: str = "", at: Optional[datetime
 
 
 def renew(session: Session, leases: List[str], at: Optional[datetime] = None) -> List[str]:
-    """Renew leases and return those that still hold. Jobs of the others were cancelled or given away: stop them."""
+    """Renew leases and return those that are still valid. The other jobs were cancelled or reassigned: stop them."""
     if not leases:
         return []
     at = at or now()
@@ -124,8 +124,10 @@ def give_back(
     session: Session, lease: str, why: str, outcome: Optional[JudgingOutcome] = None, counted: bool = True,
     at: Optional[datetime] = None,
 ) -> None:  # fmt: skip
-    """Return a job to its place because its grader died, or could not judge and says so in an outcome. After too many
-    returns that are `counted`, the job is judged as failed."""
+    """Return a job to its place because its grader died, or reported in `outcome` that it could not judge.
+
+    After too many returns with `counted`, the job is judged as failed.
+    """
     job = _held(session, lease)
     if job is None:
         return
@@ -137,7 +139,7 @@ def give_back(
 
 
 def recover(session: Session, owner: Optional[str] = None, at: Optional[datetime] = None) -> int:
-    """Return jobs of dead dispatchers to the queue: those whose lease expired, or all of a dead owner. Their number."""
+    """Return jobs with expired leases, or all jobs of a dead owner, to the queue, and return their number."""
     dead = JobRow.lease_until < (at or now())
     if owner is not None:
         dead = JobRow.lease.startswith(f"{owner}.", autoescape=True)
@@ -148,7 +150,7 @@ def recover(session: Session, owner: Optional[str] = None, at: Optional[datetime
 
 
 def _held(session: Session, lease: str) -> Optional[JobRow]:
-    """Return the job that runs under a lease, locked; None when the lease does not hold any more."""
+    """Return the job that runs under a lease, locked; None when the lease is no longer valid."""
     mine = select(JobRow).where(JobRow.lease == lease, JobRow.state == RUNNING)
     return session.scalar(mine.with_for_update(of=JobRow))
 
@@ -157,11 +159,11 @@ def _waits_again(session: Session, job: JobRow, why: str) -> None:
     job.state, job.lease, job.lease_until, job.started_at = QUEUED, None, None, None
     if job.purpose == "first":
         job.submission.status = QUEUED
-    log(session, job.submission_id, [f"{why}: it waits again, at its old place"])
+    log(session, job.submission_id, [f"{why}: queued again at its old place"])
 
 
 def finish(session: Session, lease: str, outcome: JudgingOutcome, at: Optional[datetime] = None) -> bool:
-    """Write a judgement and end its job; False, without writing, when the lease does not hold any more."""
+    """Write a judgement and end its job; False, without writing, when the lease is no longer valid."""
     at = at or now()
     job = _held(session, lease)
     if job is None:
@@ -177,7 +179,7 @@ def finish(session: Session, lease: str, outcome: JudgingOutcome, at: Optional[d
 
 
 def cancel(session: Session, submission: SubmissionRow, actor: str, address: str = "") -> bool:
-    """Cancel a queued or running submission; False when it has ended already."""
+    """Cancel a queued or running submission; False when it has already ended."""
     active = select(JobRow).where(JobRow.submission_id == submission.id, JobRow.state.in_((QUEUED, RUNNING)))
     jobs = session.scalars(active.with_for_update(of=JobRow)).all()
     if not jobs:

@@ -1,4 +1,4 @@
-"""The ranking as in the course: the smallest sum of Op Times of each person or team; others are pseudonyms."""
+"""The ranking by the smallest sum of Op Times of each person or team. Others appear under pseudonyms."""
 
 import statistics
 from datetime import datetime
@@ -11,8 +11,8 @@ from .models import Class, Judgement, Person, SubmissionRow, Team
 from .people import sees_all
 from .types import JUDGED
 
-RUNS = 5  # of a leader's submission at the end
-_ENOUGH = 3  # of them must be correct for a median
+RUNS = 5  # final runs of a leader's submission
+_ENOUGH = 3  # number of correct final runs needed for a median
 
 Key = Tuple[str, int]
 
@@ -22,20 +22,20 @@ class RankedPlace(NamedTuple):
 
     place: int  # from 1
     name: str  # or a pseudonym
-    own: bool  # the viewer's, or the viewer's team's
+    own: bool  # whether it is the viewer's or the viewer's team's
     op_ms: float  # the best, or the median of the final runs
     layer_ms: Optional[float]
-    final: bool  # of the final runs
-    submitted_at: datetime  # of the best; ties go to the earlier submission
-    submissions: int  # that were judged
+    final: bool  # whether op_ms is of the final runs
+    submitted_at: datetime  # time of the best submission; ties go to the earlier one
+    submissions: int  # number of judged submissions
     submission_id: Optional[str]  # None where the viewer may not see it
     key: Key  # ("team" or "person", id): not for display
 
 
 class RankedBest(NamedTuple):
-    """The submission that a person or team is ranked by. Sorted, the first is the winner."""
+    """The submission that ranks a person or team. In sorted order, the first is the winner."""
 
-    behind: bool  # no final runs
+    behind: bool  # True without final runs
     op_ms: float
     submitted_at: datetime
     submission_id: str
@@ -53,7 +53,7 @@ def ranking(
     viewer
         A person of the same class; None for a stranger, who sees pseudonyms.
     rows
-        The result of `judged`, if it was read already.
+        The result of `judged`, if the caller already has it.
 
     Returns
     -------
@@ -81,14 +81,14 @@ def ranking(
 
 
 def key_of(one: Any) -> Key:
-    """Return whom a person, or a row of `judged`, is ranked as."""
+    """Return the key (team or person) under which a person, or a row of `judged`, is ranked."""
     if one.team_id is not None:
         return "team", one.team_id
     return "person", one.id if isinstance(one, Person) else one.person_id
 
 
 def judged(session: Session, of_class: Class) -> List[Row]:
-    """Return every judgement of a class in the order of submission, as rows: a class has thousands."""
+    """Return every judgement of a class in the order of submission. As rows, because a class has thousands."""
     query = (
         select(
             Judgement.submission_id, Judgement.purpose, Judgement.ranked, Judgement.op_ms, Judgement.layer_ms,
@@ -105,13 +105,16 @@ def judged(session: Session, of_class: Class) -> List[Row]:
 
 
 def best_of(session: Session, of_class: Class) -> List[RankedBest]:
-    """Return the submissions that a class is ranked by, the winner first."""
+    """Return the submissions that rank a class, the winner first."""
     return sorted(bests(judged(session, of_class)).values())
 
 
 def bests(rows: List[Row]) -> Dict[Key, RankedBest]:
-    """Return each person's or team's best. A submission with final runs counts by their median, before any other; one
-    with too few correct final runs has no rank, and the next best takes its place."""
+    """Return each person's or team's best submission.
+
+    A submission with final runs counts by their median, before any other. One with too few correct final runs has no
+    rank, and the next best takes its place.
+    """
     finals: Dict[str, List[Row]] = {}
     for row in rows:
         if row.purpose != "first":

@@ -1,4 +1,4 @@
-"""Refused sign-ins. Anybody may cause them, so they are counted: the audit log gets at most 101 rows of them a day."""
+"""Refused sign-ins. Anyone can cause them, so they are counted: the audit log gets at most 101 rows a day for them."""
 
 import threading
 import time
@@ -9,16 +9,16 @@ from typing import Callable, NamedTuple, Optional
 from . import audit
 from .database import Store
 
-A_MINUTE = 20  # from an address, and with one person's tokens, before they are told to wait
-_WRITES = 10  # a minute: more of them wait for the next minute, or for the audit log's page
-_KEYS = 10_000  # addresses that are told apart in a minute, to bound memory
+A_MINUTE = 20  # limit per address, and per person whose tokens are tried
+_WRITES = 10  # rows written per minute: others wait for the next minute, or for a visit of the audit log's page
+_KEYS = 10_000  # addresses distinguished in a minute, to bound memory
 
 
 class SignInAttempt(NamedTuple):
-    """A refused sign-in, as far as its author is known."""
+    """A refused sign-in, with what is known of its author."""
 
     address: str
-    actor: str = audit.SOMEBODY  # whose token it was, revoked or with another's secret
+    actor: str = audit.SOMEBODY  # owner of the token, if it was revoked or had a wrong secret
     class_id: Optional[int] = None
 
 
@@ -28,9 +28,9 @@ class RefusedSignIns:
     Parameters
     ----------
     store
-        The board's.
+        The board's database.
     clock
-        In seconds.
+        Returns the time in seconds.
     """
 
     def __init__(self, store: Store, clock: Callable[[], float] = time.monotonic):
@@ -40,7 +40,7 @@ class RefusedSignIns:
         self._unwritten = Counter[SignInAttempt]()
 
     def add(self, who: SignInAttempt) -> Optional[int]:
-        """Count one more. Return the seconds to wait when it was one too many, else None."""
+        """Count one refused sign-in. Return the seconds to wait if it exceeds the limit, else None."""
         who = who._replace(address=network_of(who.address))
         now = self._clock()
         with self._lock:
@@ -57,7 +57,7 @@ class RefusedSignIns:
         return max(1, round(60 - now % 60)) if max(named) > A_MINUTE else None
 
     def write(self) -> None:
-        """Write what was only counted so far into the audit log."""
+        """Write refusals that are only counted so far into the audit log."""
         with self._lock:
             taken, self._unwritten = self._unwritten, Counter()
         if taken:
@@ -70,7 +70,7 @@ class RefusedSignIns:
 
 
 def network_of(address: str) -> str:
-    """Return the network of one household: for IPv6 the first half of the address, as each has 2**64 addresses."""
+    """Return the network of a household: for IPv6 the first half of the address, as each has 2**64 addresses."""
     try:
         found = ip_address(address)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Sessions of browsers. The cookie's value is a secret of 256 bits; the database keeps its hash."""
+"""Browser sessions. The cookie's value is a secret of 256 bits; the database stores its hash."""
 
 import hmac
 import secrets
@@ -14,7 +14,7 @@ from .people import authenticate, hashed
 from .types import now
 
 LIFE = timedelta(hours=12)
-MOST = 20  # browsers of a person: one more, and the oldest is signed out
+MOST = 20  # sessions per person: one more signs the oldest out
 
 
 class SignedIn(NamedTuple):
@@ -25,7 +25,7 @@ class SignedIn(NamedTuple):
 
 
 def sign_in(session: Session, token: str, address: str = "") -> Optional[SignedIn]:
-    """Begin a browser's session with a person's token; None when the token is invalid."""
+    """Begin a browser session with a person's token; None when the token is invalid."""
     found = authenticate(session, token)
     if found is None:
         return None
@@ -44,7 +44,7 @@ def sign_in(session: Session, token: str, address: str = "") -> Optional[SignedI
 def signed_in(session: Session, cookie: str) -> Optional[WebSession]:
     """Return the session of a cookie; None when there is none, it has expired, or its token was revoked."""
     query = select(WebSession).where(WebSession.hashed == hashed(cookie))
-    whole = joinedload(WebSession.person).joinedload(Person.of_class)  # each page needs them: one query
+    whole = joinedload(WebSession.person).joinedload(Person.of_class)  # one query, because each page needs all three
     found = session.scalar(query.options(joinedload(WebSession.token), whole))
     if found is None or found.expires_at <= now() or found.token.revoked_at is not None:
         return None

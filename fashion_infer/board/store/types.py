@@ -9,9 +9,9 @@ from sqlalchemy.types import TypeDecorator
 
 STUDENT, ASSISTANT, INSTRUCTOR = "student", "assistant", "instructor"
 ROLES = (STUDENT, ASSISTANT, INSTRUCTOR)
-# A submission is queued, runs, and ends in one of the other four states.
+# A submission is queued, then running, then in one of the other four states.
 QUEUED, RUNNING, JUDGED, REFUSED, FAILED, CANCELLED = "queued", "running", "judged", "refused", "failed", "cancelled"
-DONE = "done"  # of a job, whatever the outcome
+DONE = "done"  # state of an ended job, whatever the outcome
 PENDING = (QUEUED, RUNNING)
 ENDED = (JUDGED, REFUSED, FAILED, CANCELLED)
 _LETTERS = "23456789abcdefghjkmnpqrstuvwxyz"  # without lookalikes
@@ -28,7 +28,7 @@ class Utc(TypeDecorator):
         if value is None:
             return None
         if value.tzinfo is None:
-            raise ValueError("a moment without a time zone")
+            raise ValueError("a time without a time zone")
         return value.astimezone(timezone.utc).replace(tzinfo=None)
 
     def process_result_value(self, value: Optional[datetime], dialect) -> Optional[datetime]:
@@ -42,5 +42,5 @@ def now() -> datetime:
 
 
 def short_id(letters: int = 12) -> str:
-    """Return a new identifier that people can type: 12 of 31 letters are 59 bits."""
+    """Return a new identifier that people can type. 12 of 31 letters have 59 bits."""
     return "".join(secrets.choice(_LETTERS) for _ in range(letters))

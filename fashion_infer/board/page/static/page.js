@@ -1,7 +1,7 @@
 "use strict";
-// The pages work without this: then times are in UTC, and a page stays as it was when it was loaded.
+// The pages work without this script: then times are in UTC, and a page does not refresh.
 
-// Show times in the reader's own zone; the server's text stays as the title.
+// Show times in the reader's time zone; the server's text becomes the title.
 const zoned = root => {
   for (const time of root.querySelectorAll("time[datetime]")) {
     const when = new Date(time.dateTime);
@@ -11,12 +11,12 @@ const zoned = root => {
   }
 };
 
-// A page that still changes says so on <main>: load it again while somebody looks at it.
+// A page that still changes has data-follow on <main>: reload it while it is visible.
 const follow = (main, text) => {
   if (main?.dataset.follow) setTimeout(again, 1000 * main.dataset.follow, main, text);
 };
 const again = async (main, text) => {
-  // Do not take a button away under the reader's hands.
+  // Do not replace a button that the reader is using.
   if (!document.hidden && !main.contains(document.activeElement)) {
     try {
       const answer = await fetch(location.href, { credentials: "same-origin", redirect: "error" });
@@ -36,7 +36,7 @@ const main = document.querySelector("main");
 follow(main, main?.innerHTML);
 zoned(document);
 
-// The deadline is picked in the reader's own zone.
+// The deadline is picked in the reader's time zone.
 const picker = document.querySelector("#deadline");
 if (picker) {
   const two = number => String(number).padStart(2, "0");

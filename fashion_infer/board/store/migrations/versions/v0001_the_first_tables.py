@@ -16,7 +16,7 @@ _TABLES = sa.MetaData(naming_convention={
 
 
 def _columns(nullable=False, **kinds):
-    """Return a column for each name: of a type, or a string of so many characters."""
+    """Return a column for each name: of the given type, or a string of the given length."""
     return [sa.Column(name, sa.String(kind) if isinstance(kind, int) else kind, nullable=nullable)
             for name, kind in kinds.items()]  # fmt: skip
 

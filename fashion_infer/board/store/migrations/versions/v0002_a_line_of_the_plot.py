@@ -1,4 +1,4 @@
-"""cuDNN's time, a line of the plot."""
+"""Add cuDNN's time, a line of the chart."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -10,11 +10,11 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """To this version."""
+    """Migrate to this version."""
     op.add_column("classes", sa.Column("cudnn_ms", sa.Double(), nullable=True))
 
 
 def downgrade() -> None:
-    """And back."""
+    """Migrate back."""
     with op.batch_alter_table("classes") as batch_op:
         batch_op.drop_column("cudnn_ms")

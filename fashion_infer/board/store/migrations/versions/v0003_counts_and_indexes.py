@@ -1,4 +1,4 @@
-"""Counts in the audit log, and indexes for who came lately and for what runs."""
+"""Add counts to the audit log, and indexes for recent submissions and running jobs."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -10,14 +10,14 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """To this version."""
+    """Migrate to this version."""
     op.add_column("audit", sa.Column("times", sa.Integer(), nullable=False, server_default="1"))
     op.create_index("ix_jobs_arrived", "jobs", ["backend", "queued_at"])
     op.create_index("ix_jobs_running", "jobs", ["state", "lease_until"])
 
 
 def downgrade() -> None:
-    """And back."""
+    """Migrate back."""
     op.drop_index("ix_jobs_running", "jobs")
     op.drop_index("ix_jobs_arrived", "jobs")
     with op.batch_alter_table("audit") as batch_op:
