@@ -175,6 +175,7 @@ WRONG = {
     "write_before": naive(store=_STORE + "; y[-1] = 1", write="  // HERE"),
     "null_pointer": naive(store="*(float*)(size_t)(8 * K) = sum", write="  // HERE"),
     "use_after_free": naive(before="static float* copy(const float* k, int n) { float* c = (float*)malloc(n * 4); for (int i = 0; i < n; ++i) c[i] = k[i]; free(c); return c; }\n", term="copy(k, K * K)[q] * x[w]", read="  // HERE"),
+    "array_too_small": naive(store="float row[4]; row[w + K] = sum; " + _STORE.replace("sum", "row[w + K]"), write="  // HERE"),
     "stale_output": naive(store="y[((b * M + m) * (size_t)Ho + h) * Wo + w] += sum", write="  // HERE"),
     "race_on_output": _HEAD.format(before="") + """\
   for (size_t i = 0; i < (size_t)B * M * Ho * Wo; ++i) y[i] = 0;

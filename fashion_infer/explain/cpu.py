@@ -21,6 +21,7 @@ from .findings import KernelFinding, at_line
 REMEDIES: Dict[str, Tuple[str, Optional[str]]] = {  # code: remedy, our CPU kernel that does so
     "out_of_bounds_read": ("bound the loop, or the index, by the tensor's own sides", None),
     "out_of_bounds_write": ("let h and w end at H - K + 1 and W - K + 1", None),
+    "array_too_small": ("give the array as many numbers as the loop uses, by the layer's own sides", None),
     "use_after_free": ("keep the memory until the last use", None),
     "undefined": ("see the rule of C++ that the line breaks; 64-bit indices end overflows", None),
     "race_on_output": ("let one thread own an output, and declare sums inside of the parallel loop", None),
@@ -55,6 +56,7 @@ _IMAGES, _CALLS = 64, 500  # images of a call; calls at most, for the program en
 _REGIONS = 200  # parallel regions of a call: more than one for each image, several times
 _WAITING = 0.15  # share of the time: below it, a thread may wait because the machine does something else
 _LIBRARY = 0.2  # share of the time: below it, no other place than the hot loop is worth a finding
+_CALLED = 0.1  # share of the time, in a function that the hot loop calls
 _STORED = 0.3  # stores for each multiply-add: registers would keep the sums of several taps
 _NEAR = 6  # lines between a statement and the head of its loop
 _BOUNDS = (
@@ -132,10 +134,13 @@ def of_report(said: str, path: Path) -> List[KernelFinding]:
         code = "out_of_bounds_write" if writes else "out_of_bounds_read"
         bound = "the end of" if side == "past" else "the beginning of"
         what = f"{'writes' if writes else 'reads'} {side} {bound} {tensor}: its row or column has no bound there"
+        if tensor not in _TENSORS.values():
+            code = "array_too_small"
+            what = f"{'writes' if writes else 'reads'} {side} {bound} an array of the file's own"
     else:
         return found[:1]
     evidence = {"sanitizer": report["kind"], "access": access[0] if access else "", "tensor": tensor}
-    return [_made(path, code, own, what, evidence), *found[:1]]
+    return [_made(path, code, own, what, evidence), *(one for one in found[:1] if one.line != own)]
 
 
 def of_verdict(path: Path, codes: Sequence[str]) -> List[KernelFinding]:
@@ -231,8 +236,13 @@ def caches() -> Dict[str, int]:
 def of_run(path: Path, said: str, run: samples.CpuRun) -> List[KernelFinding]:
     """Findings in where the time went, in the instructions of the hot loop, and in GCC's report on vectors."""
     lines = path.read_text(errors="replace").splitlines()
-    hot = run.loop_lines[0] if run.loop_lines else None
-    share = run.loop_share
+    # The statement that adds, where samples fall on the head of its loop as well.
+    adding = [number for number in run.loop_lines[:3] if re.search(r"\+=|fma", lines[number - 1])]
+    hot = next(iter([*adding, *run.loop_lines]), None)
+    # What begins too many regions mostly waits: the loop has a part of the rest.
+    inside = run.regions > _REGIONS and run.waiting > _WAITING
+    busy = 1 - run.waiting if inside else 1.0
+    share = run.loop_share * busy
     found: List[KernelFinding] = []
 
     def add(code: str, part: float, line: Optional[int], what: str, **evidence: Any) -> None:
@@ -249,19 +259,21 @@ def of_run(path: Path, said: str, run: samples.CpuRun) -> List[KernelFinding]:
             seconds=run.seconds,
             processor_seconds=run.processor,
         )
-    inside = [number for number, text in enumerate(lines, 1) if re.search(r"#\s*pragma\s+omp\s+parallel", text)]
-    if run.regions > _REGIONS and run.waiting > _WAITING:
+    if inside:
+        pragmas = [number for number, text in enumerate(lines, 1) if re.search(r"#\s*pragma\s+omp\s+parallel", text)]
         add(
             "parallel_inside",
             run.waiting,
-            inside[-1] if inside else None,
+            pragmas[-1] if len(pragmas) == 1 else None,
             f"begins {run.regions:,.0f} parallel regions a call, and threads wait for {run.waiting:.0%} of their time",
             regions=run.regions,
             waiting=run.waiting,
         )
-    for name, part, line in run.libraries[:1]:
-        if part > _LIBRARY:
-            add("call_in_loop", part, line, f"spends {part:.0%} of the time in {name}", function=name, share=part)
+    in_libraries = busy * sum(part for _, part, _ in run.libraries)
+    if in_libraries > _LIBRARY:
+        names = list(dict.fromkeys(name for name, _, _ in run.libraries))[:3]
+        words = f"spends {in_libraries:.0%} of the time in functions of libraries: {', '.join(names)}"
+        add("call_in_loop", in_libraries, run.libraries[0][2], words, functions=run.libraries[:10])
     shared = _shared_sums(lines)
     if shared and run.threads != 1:
         add(
@@ -272,7 +284,7 @@ def of_run(path: Path, said: str, run: samples.CpuRun) -> List[KernelFinding]:
             lines=shared,
         )
     if hot:
-        _of_loop(add, path, lines, said, run, hot)
+        _of_loop(add, path, lines, said, run._replace(loop_share=share), hot)
     return sorted(found, key=lambda one: -(one.share or 0.0))
 
 
@@ -291,11 +303,9 @@ def _of_loop(
 ) -> None:
     """Findings in the instructions of the innermost loop that takes most time."""
     loop, share = samples.MachineLoop(run.loop), run.loop_share
-    called = loop.of("call")
-    names = sorted({name.partition("@")[0] for text in called for name in re.findall(r"<(.+)>$", text)})
-    if called and not any(part > _LIBRARY for _, part, _ in run.libraries[:1]):
-        words = f"calls {', '.join(names[:2]) or 'a function'} in the innermost loop"
-        add("call_in_loop", 0.8 * share, hot, words, calls=called[:5])
+    called = [call for call in run.calls if call[1] > _CALLED][:1]
+    for name, part, line in called:
+        add("call_in_loop", 0.8 * max(share, part), line or hot, f"calls {name} in the innermost loop", share=part)
     if loop.of(r"i?div[bwlq]?\b"):
         add("integer_division", 0.8 * share, hot, "divides integers, or takes remainders, in the innermost loop",
             instructions=loop.of(r"i?div[bwlq]?\b"))  # fmt: skip

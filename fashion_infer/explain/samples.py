@@ -34,6 +34,7 @@ class CpuRun(NamedTuple):
     loop: Tuple[str, ...] = ()  # instructions of the innermost loop that takes most time
     loop_share: float = 0.0
     loop_lines: Tuple[int, ...] = ()  # the file's lines of the loop's samples, the most frequent first
+    calls: Tuple[Tuple[str, float, Optional[int]], ...] = ()  # the loop's calls: the function, its share, the line
     libraries: Tuple[Tuple[str, float, Optional[int]], ...] = ()  # a function of a library, its share, the line calling
 
 
@@ -119,7 +120,8 @@ def of(program: Path, said: str, path: Path) -> CpuRun:
         (name if name != "-" else file, lines.get(at)) for _, at, file, name in working if file != "-"
     )
     hits = Counter(at for _, at, _, _ in working)
-    inside, instructions = _loop(program, hits)
+    inside, instructions, called = _loop(program, hits)
+    called_at = _lines(program, sorted({at for _, _, at in called}), path)
     in_loop = Counter(lines[at] for _, at, _, _ in working if at in lines and inside[0] <= at <= inside[1])
     return run._replace(
         threads=sum(number >= _WORKED * even for number in by_thread.values()),
@@ -128,6 +130,7 @@ def of(program: Path, said: str, path: Path) -> CpuRun:
         loop=tuple(instructions),
         loop_share=sum(number for at, number in hits.items() if inside[0] <= at <= inside[1]) / len(working),
         loop_lines=tuple(line for line, _ in in_loop.most_common()),
+        calls=tuple((name, number / len(working), called_at.get(at)) for name, number, at in called),
         libraries=tuple(
             (name, number / len(working), line)
             for (name, line), number in sorted(by_function.items(), key=lambda item: -item[1])
@@ -152,8 +155,9 @@ def _lines(program: Path, addresses: Sequence[int], path: Path) -> Dict[int, int
     return found
 
 
-def _loop(program: Path, hits: Dict[int, int]) -> Tuple[Tuple[int, int], List[str]]:
-    """The smallest loop with at least half the samples of the loop that has most: its addresses and instructions.
+def _loop(program: Path, hits: Dict[int, int]) -> Tuple[Tuple[int, int], List[str], List[Tuple[str, int, int]]]:
+    """The smallest loop with at least half the samples of the loop that has most: its addresses and instructions, and
+    its calls of the program's functions, each with the function's samples and the call's address.
 
     The samples of a function that the loop calls are the loop's, for it waits for them.
     """
@@ -182,6 +186,8 @@ def _loop(program: Path, hits: Dict[int, int]) -> Tuple[Tuple[int, int], List[st
             loops.append((own + sum(by_function[name] for name in called), first, at, inside))
     most = max((score for score, *_ in loops), default=0)
     if not most:
-        return (0, -1), []
+        return (0, -1), [], []
     _, first, last, inside = min((one for one in loops if one[0] >= most / 2), key=lambda one: one[2] - one[1])
-    return (first, last), inside
+    calls = [(match["name"], by_function[match["name"]], at) for at, text in code if first <= at <= last
+             for match in [_CALL.match(text)] if match and match["name"] != owner[first]]  # fmt: skip
+    return (first, last), inside, sorted(calls, key=lambda call: -call[1])
