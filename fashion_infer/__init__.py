@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from .result import Result
 
 __version__ = "0.2.0"
-# Where each name comes from. A room is imported when it is first asked for, so that `import fashion_infer` alone costs
-# nothing.
+# Module of each public name. A module is imported on first use, so that `import fashion_infer` alone is cheap.
 _ERRORS = ("CheckFailed", "CheckpointError", "DataError", "DeviceError", "FashionInferError", "UsageError")
 _FUNCTIONS = ("bench_conv", "check", "compare", "explain_kernel", "infer")
 _ROOMS = {"Result": "result", **dict.fromkeys(_FUNCTIONS, "api"), **dict.fromkeys(_ERRORS, "errors")}
@@ -40,8 +39,8 @@ def __getattr__(name):
     if name not in _ROOMS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     if name == "infer":
-        # A module that one thread imports while another one forks stays locked in the child: what loads a checkpoint
-        # is imported here, before there are calls. MXNet's import has a lock of ours, for which a fork waits.
+        # If one thread forks while another imports a module, the module stays locked in the child. h5py, which loads
+        # checkpoints, is therefore imported before the first call. A fork waits for our lock around MXNet's import.
         import h5py  # noqa: F401
     from importlib import import_module
 

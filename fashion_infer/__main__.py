@@ -1,4 +1,4 @@
-"""The program `fashion-infer`, and `python -m fashion_infer`: the command line, and Ctrl-C from its first import on."""
+"""Entry point of `fashion-infer` and `python -m fashion_infer`; handles Ctrl-C from the first import on."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""The functions of the package for Python programs and notebooks."""
+"""The package's functions for Python programs and notebooks."""
 
 import inspect
 import json
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 def _with_options_of(
     request: "Callable[Options, Request]",
 ) -> "Callable[[Callable[..., Returned]], Callable[Options, Returned]]":
-    """A decorator that gives a function the signature and the documented parameters of a request's fields.
+    """Return a decorator that gives a function the signature and documented parameters of a request's fields.
 
     Type checkers and editors take the signature from the request's constructor.
     """
@@ -51,7 +51,7 @@ def _with_options_of(
 
 
 def _documented(field) -> str:
-    """A parameter in a docstring."""
+    """Document a request's field as a parameter in a docstring."""
     kinds = [kind.__name__ for kind in getattr(field.type, "__args__", [field.type]) if kind is not type(None)]
     kind = f"{{{', '.join(map(repr, field.metadata['choices']))}}}" if field.metadata["choices"] else " or ".join(kinds)
     default = "optional" if field.default is None else f"default {field.default!r}"
@@ -60,7 +60,7 @@ def _documented(field) -> str:
 
 
 class NotebookResult(Result):
-    """A result that a notebook shows as `run` prints it."""
+    """A result that a notebook displays the way `run` prints it."""
 
     def _repr_html_(self) -> str:
         from .present import run as present
@@ -73,9 +73,9 @@ class NotebookResult(Result):
 def infer(*arguments: Any, **options: Any) -> NotebookResult:
     """Load test images and a model, run the network, and compare its predictions with the labels.
 
-    Threads may call this at once: they run one after the other, and each gets its own result. A fork waits until no
+    Several threads may call this: the calls run one at a time, and each gets its own result. A fork waits until no
     other thread is in a call, and the child may then call it too. A kernel file runs in this process: if it crashes,
-    the process crashes (the command line runs it in a process of its own).
+    the process crashes (the command line runs it in a separate process).
 
     Parameters
     ----------
@@ -84,12 +84,12 @@ def infer(*arguments: Any, **options: Any) -> NotebookResult:
     Returns
     -------
     Result
-        With correctness, op_times, predictions, scores, and more.
+        Has correctness, op_times, predictions, scores, and more.
 
     Raises
     ------
     fashion_infer.errors.FashionInferError
-        A subclass of it, with a message that says what to do.
+        A subclass, with a message that says what to do.
 
     Examples
     --------
@@ -103,7 +103,7 @@ def infer(*arguments: Any, **options: Any) -> NotebookResult:
 
 
 class NotebookCheck(Checked):
-    """A check that a notebook shows as `kernel check` prints it."""
+    """A check that a notebook displays the way `kernel check` prints it."""
 
     def __repr__(self) -> str:
         """The verdict in one sentence."""
@@ -123,38 +123,38 @@ def check(
     backend: Optional[str] = None,
     device: int = 0,
 ) -> NotebookCheck:
-    """Judge a kernel file, as `fashion-infer kernel check` does, each shape in a process of its own.
+    """Check a kernel file, as `fashion-infer kernel check` does, each shape in a separate process.
 
     Parameters
     ----------
     path : str or path-like
         The kernel file.
     kernel_format : str, optional
-        Its format, for a file that has several.
+        Format of the file, if it matches several.
     edition : str, optional
         The one edition that it must be correct for; else any whole edition of its format will do.
     backend : {'cpu', 'gpu'}, optional
-        For a file that has both.
+        Backend, for a file that supports both.
     device : int, default 0
         Index of the GPU.
 
     Returns
     -------
     Checked
-        With right, sentence, and tried: what the calls of each shape showed, with the code of a reason.
+        Has right, sentence, and tried: the findings for each shape, with the code of a reason.
 
     Raises
     ------
     UsageError
         When the file has no known format.
     DeviceError
-        When it does not build, or is for a GPU and there is none.
+        When the file does not build, or needs a GPU and there is none.
     """
     return NotebookCheck(*trials.check(formats.recognise(path, kernel_format, backend), device=device, edition=edition))
 
 
 class NotebookExplanation(Explanation):
-    """An explanation that a notebook shows as `kernel explain` prints it."""
+    """An explanation that a notebook displays the way `kernel explain` prints it."""
 
     def __repr__(self) -> str:
         """The verdict in one sentence, and the findings' codes."""
@@ -178,22 +178,22 @@ def explain_kernel(
     asm: bool = False,
     profiler: bool = True,
 ) -> NotebookExplanation:
-    """Find the line that makes a kernel file wrong, or what makes it slow, as `fashion-infer kernel explain` does.
+    """Find the line that makes a kernel file incorrect, or slow, as `fashion-infer kernel explain` does.
 
     Parameters
     ----------
     path : str or path-like
         The kernel file.
     kernel_format : str, optional
-        Its format, for a file that has several.
+        Format of the file, if it matches several.
     edition, layer : str and int, optional
-        The edition, and the number of its layer, that are looked at.
+        Edition, and the number of its layer, to examine.
     backend : {'cpu', 'gpu'}, optional
-        For a file that has both.
+        Backend, for a file that supports both.
     device : int, default 0
         Index of the GPU.
     sanitize : bool, default False
-        Run the sanitizers on a correct file, too.
+        Also run the sanitizers on a correct file.
     asm : bool, default False
         List the hot loop's instructions.
     profiler : bool, default True
@@ -202,21 +202,21 @@ def explain_kernel(
     Returns
     -------
     Explanation
-        With checked (the verdict), findings (code, file, line, share of the time, remedy, step), and missing tools.
+        Has checked (the verdict), findings (code, file, line, share of the time, remedy, step), and missing tools.
 
     Raises
     ------
     UsageError
-        When the file has no known format, or the edition no such layer.
+        When the file has no known format, or the edition does not have that layer.
     DeviceError
-        When it does not build, or is for a GPU and there is none.
+        When the file does not build, or needs a GPU and there is none.
     """
     file = formats.recognise(path, kernel_format, backend)
     return NotebookExplanation(*explain(file, edition, layer, device, sanitize, asm, profiler))
 
 
 class NotebookBench(BenchResult):
-    """A benchmark that a notebook shows as `bench conv` prints it."""
+    """A benchmark that a notebook displays the way `bench conv` prints it."""
 
     def _repr_html_(self) -> str:
         from .present.bench import pages
@@ -246,33 +246,33 @@ def bench_conv(
     Parameters
     ----------
     *kernels : str or path-like
-        Names of kernels and paths of kernel files, as ``"./conv.cpp"``; none for all of the library's.
+        Names of kernels, and paths of kernel files such as ``"./conv.cpp"``. By default, all kernels of the library.
     edition : str, default 'fa2017'
-        Whose convolutions are timed.
+        Edition whose convolutions are timed.
     backend : {'auto', 'cpu', 'gpu'}, default 'auto'
-        Where they run; kernel files say it themselves.
+        Where the kernels run; a kernel file determines its backend itself.
     device : int, default 0
         Index of the GPU.
     against : str, optional
-        Peers, with commas between them, or ``"none"``; else all that are installed.
+        Comma-separated peers, or ``"none"``. By default, all installed peers.
     batch : int, optional
-        Images; else 10,000 on a GPU and 1,000 on a CPU.
+        Images per batch. By default, 10,000 on a GPU and 1,000 on a CPU.
     repeat : int, optional
-        Timed runs; else 20 on a GPU and 12 on a CPU.
+        Timed runs. By default, 20 on a GPU and 12 on a CPU.
     kernel_format : str, optional
-        Format of the kernel files, for a file that has several.
+        Format of the kernel files, if a file matches several.
 
     Returns
     -------
     BenchResult
-        With cases, whose rows have times in milliseconds; an incorrect kernel is in `wrong`, and is not timed.
+        Has cases, whose rows have times in milliseconds. An incorrect kernel is in `wrong` and is not timed.
 
     Raises
     ------
     UsageError
         For an unknown edition, kernel or peer, and for numbers below 1.
     DeviceError
-        When a file does not build, or is for a GPU and there is none.
+        When a file does not build, or needs a GPU and there is none.
     """
     names = [os.fspath(kernel) for kernel in kernels]
     asked = None if backend == "auto" else backend
@@ -294,7 +294,7 @@ def bench_conv(
 
 
 class NotebookComparison(Comparison):
-    """A comparison that a notebook shows as `compare` prints it."""
+    """A comparison that a notebook displays the way `compare` prints it."""
 
     def _repr_html_(self) -> str:
         from .present import comparison
@@ -312,18 +312,18 @@ def compare(first: Measured, second: Measured) -> NotebookComparison:
     Parameters
     ----------
     first, second : Result, BenchResult, str or path-like
-        What `infer` or `bench_conv` gave, or paths of files of `run --json` or `bench --json`; the second is judged
-        against the first.
+        Results of `infer` or `bench_conv`, or paths of files that `run --json` or `bench --json` wrote. The second is
+        judged against the first.
 
     Returns
     -------
     Comparison
-        With lines, each a time in both in milliseconds with its verdict, and facts that must not change.
+        Has lines, each a time in both, in milliseconds, with its verdict; and facts that must not change.
 
     Raises
     ------
     UsageError
-        When they are of different kinds or numbers of images, or have nothing in common.
+        When they differ in kind or number of images, or have nothing in common.
     DataError
         When a file is damaged or was not written by this package.
     """

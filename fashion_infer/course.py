@@ -1,4 +1,4 @@
-"""The programs of the course, as presets: what each ran, and with which arguments."""
+"""The course's programs as presets: what each ran, and its arguments."""
 
 from typing import Any, Dict, NamedTuple, Optional, Tuple
 
@@ -8,7 +8,7 @@ from .request import Request
 
 
 class Program(NamedTuple):
-    """A milestone's program. `arguments` names those that it took: of a model and a dataset size `n`."""
+    """A milestone's program. `arguments` names the arguments that it took: a model, a dataset size `n`, or both."""
 
     summary: str
     operator: str  # "builtin" or "custom"
@@ -17,7 +17,7 @@ class Program(NamedTuple):
 
 
 _BOTH = ("model", "n")
-# Of the years that ran MXNet, fa2017 to fa2019.
+# Programs of the years with MXNet, fa2017 to fa2019.
 MXNET: Dict[str, Program] = {
     "m1.1": Program("baseline, MXNet's own convolution on the CPU", "builtin", "cpu"),
     "m1.2": Program("baseline, MXNet's own convolution on the GPU", "builtin", "gpu"),
@@ -26,7 +26,7 @@ MXNET: Dict[str, Program] = {
     "m4.1": Program("custom operator on the GPU, optimised", "custom", "gpu", _BOTH),
     "final": Program("custom operator on the GPU, as submitted", "custom", "gpu", _BOTH),
 }
-# Of the years that ran mini-dnn, fa2020 and later, which had one model.
+# Programs of the years with mini-dnn, fa2020 and later, which had one model.
 MINIDNN: Dict[str, Program] = {
     "m1": Program("custom operator on the CPU", "custom", "cpu", ("n",)),
     "m2": Program("custom operator on the GPU", "custom", "gpu", ("n",)),
@@ -36,12 +36,12 @@ PROGRAMS: Dict[str, Program] = {**MXNET, **MINIDNN}
 
 
 def of_minidnn(edition: str) -> bool:
-    """Whether an edition's programs were those of mini-dnn; UsageError for an unknown edition."""
+    """Whether an edition used mini-dnn; UsageError for an unknown edition."""
     return editions.get(edition).name == minidnn.EDITION
 
 
 def default_edition(program: str) -> str:
-    """The edition that a program is taken from when none is named."""
+    """The edition of a program when the user names none."""
     return minidnn.EDITION if program in MINIDNN else zoo.DEFAULT_EDITION
 
 
@@ -50,17 +50,17 @@ def request(
 ) -> Request:
     """Turn a program's name and its positional arguments into a request.
 
-    The network runs node by node, as the course's programs ran it.
+    The network runs node by node, as in the course's programs.
 
     Parameters
     ----------
     program, edition
-        Names in `PROGRAMS` and of `editions`; without an edition `default_edition`.
+        Names in `PROGRAMS` and in `editions`. By default, the edition is `default_edition`.
     model, n
-        The program's own arguments, where it took any: the model's short name, and the number of test images. The
-        programs of mini-dnn took only the number, which may then be in the model's place.
+        The program's arguments, where it took any: the model's short name, and the number of test images. The programs
+        of mini-dnn took only the number, which may then be given as `model`.
     **options
-        Further fields of the request.
+        Other fields of the request.
 
     Raises
     ------
@@ -94,7 +94,7 @@ def request(
 
 
 def _only_n(program: str, first: str, second: Optional[int]) -> int:
-    """The number of images, which is a program's only argument."""
+    """Parse the number of images, the program's only argument."""
     if second is not None or not first.isdecimal():
         raise UsageError(f"{program} takes one argument: the number of test images")
     return int(first)

@@ -1,4 +1,4 @@
-"""Which backend a request ends up on, on this machine."""
+"""Selection of the backend that a request runs on."""
 
 from typing import NamedTuple, Optional, Sequence, Tuple, Union
 
@@ -8,39 +8,39 @@ from .library import devices as cuda
 from .library import kernels
 
 BACKENDS = ("auto", "cpu", "gpu")
-ALL = "all"  # in place of a GPU's index: all that there are
+ALL = "all"  # in place of a GPU's index: all GPUs
 Device = Union[int, str]
-# mxnet-cu112 holds machine code for compute capabilities 5.0, 6.0, 7.0, 8.0 and 8.6, and no PTX: code of one major
-# version runs on its later minor ones, so 8.9 is served and 9.0 is not.
+# mxnet-cu112 holds machine code for compute capabilities 5.0, 6.0, 7.0, 8.0 and 8.6, and no PTX. Code for one major
+# version also runs on its later minor versions, so 8.9 works and 9.0 does not.
 _MXNET_MAJORS = (5, 6, 7, 8)
 
 
 class Choice(NamedTuple):
-    """Where a request runs and, where that is not what the user may expect, one line that says why."""
+    """Where a request runs and, where the user may not expect it, one line that says why."""
 
     backend: str  # "cpu" or "gpu"
-    context: str  # where MXNet keeps its tensors: "cpu", or "gpu" when its own build and the device allow that
+    context: str  # where MXNet keeps its tensors: "cpu", or "gpu" if MXNet's build supports the device
     notice: Optional[str]
 
 
 def choose(backend: str = "auto", device: Device = 0, mode: str = "operator") -> Choice:
-    """The backend that a request runs on.
+    """Choose the backend that a request runs on.
 
     Parameters
     ----------
     backend
-        "cpu", "gpu", or "auto": the GPU when there is one that the library can use, else the CPU.
+        "cpu", "gpu", or "auto": the GPU if there is one that the library can use, else the CPU.
     device
         Index of the GPU, or `ALL`.
     mode
-        "operator" or "fused": what the notice speaks of.
+        "operator" or "fused"; affects only the notice.
 
     Raises
     ------
     DeviceError
         When "gpu" was asked for and there is none.
     UsageError
-        When there is no such backend.
+        For an unknown backend.
     """
     if backend not in BACKENDS:
         raise UsageError(f"unknown backend '{backend}'; known: {', '.join(BACKENDS)}")
@@ -65,7 +65,7 @@ def choose(backend: str = "auto", device: Device = 0, mode: str = "operator") ->
 
 
 def indices(device: Device) -> Tuple[int, ...]:
-    """The indices of the GPUs that are meant; DeviceError for `ALL` when there is none."""
+    """The indices of the chosen GPUs; DeviceError for `ALL` when there is none."""
     return tuple(each.index for each in cuda.cuda_devices()) if device == ALL else (int(device),)
 
 
@@ -79,7 +79,7 @@ def _chosen(device: Device) -> Sequence[cuda.CudaDevice]:
 
 
 def mxnet_refusal(device: cuda.CudaDevice) -> Optional[str]:
-    """Why MXNet itself cannot use a device: a clause for a message; None when it can."""
+    """Why MXNet itself cannot use a device, as a clause for a message; None if it can."""
     if _mxnet.build() != "cu112":
         return "for this is MXNet's CPU build"
     if device.capability[0] not in _MXNET_MAJORS:

@@ -1,4 +1,4 @@
-"""What `doctor` looks at: each part of an installation, with ok or what to do about it."""
+"""Checks of `doctor`: each part of an installation, with ok or with advice."""
 
 import json
 import platform
@@ -18,7 +18,7 @@ from .library import devices as cuda
 
 
 class InstalledPart(NamedTuple):
-    """One line of the report. `ok` is None where something is absent that need not be there."""
+    """One line of the report. `ok` is None where an optional part is absent."""
 
     ok: Optional[bool]
     what: str
@@ -27,7 +27,7 @@ class InstalledPart(NamedTuple):
 
 
 def examine() -> List[InstalledPart]:
-    """Look at everything; never raises for a broken part."""
+    """Examine every part; a broken part does not raise."""
     parts: Tuple[Tuple[str, Callable[[], List[InstalledPart]]], ...] = (
         ("Python", _python),
         ("MXNet", _mxnet_build),
@@ -74,7 +74,7 @@ def _library() -> List[InstalledPart]:
 
 
 def _set_up() -> List[InstalledPart]:
-    """What `make` recorded of this environment (scripts/make_env.py); nothing where it was not made so."""
+    """What `make` recorded about this environment (scripts/make_env.py); empty if `make` did not create it."""
     record = Path(sys.prefix) / "fashion-infer.json"
     if not record.is_file():
         return []
@@ -114,7 +114,7 @@ def _dataset() -> List[InstalledPart]:
     except DataError as error:
         return [InstalledPart(False, "dataset", "damaged or missing", str(error))]
     if folder is None:
-        return [InstalledPart(None, "dataset", "not here; the built-in set serves", "fashion-infer data fetch")]
+        return [InstalledPart(None, "dataset", "not found; the built-in set is used", "fashion-infer data fetch")]
     return [InstalledPart(True, "dataset", str(folder))]
 
 

@@ -1,6 +1,6 @@
 """The package's exceptions, each with the exit code that the command line gives it.
 
-A message is one line that says what is wrong and what to do about it: the CLI prints it as it stands.
+A message is one line that says what is wrong and what to do about it. The CLI prints it unchanged.
 """
 
 
@@ -11,13 +11,13 @@ class FashionInferError(Exception):
 
 
 class UsageError(FashionInferError):
-    """An argument out of range or a name that is not known."""
+    """An argument out of range, or an unknown name."""
 
     exit_code = 2
 
 
 class DataError(FashionInferError):
-    """A dataset that is missing, damaged, or not what its header says."""
+    """A dataset that is missing, damaged, or inconsistent with its header."""
 
     exit_code = 3
 
@@ -29,7 +29,7 @@ class CheckpointError(FashionInferError):
 
 
 class DeviceError(FashionInferError):
-    """No such device, not enough of its memory, or a library that cannot be built or loaded."""
+    """A missing device, too little device memory, or a library that cannot be built or loaded."""
 
     exit_code = 4
 

@@ -1,4 +1,4 @@
-"""The one road of every command that runs a network: check, load, execute, compare, judge, and the result."""
+"""The pipeline of every command that runs a network: check, load, execute, compare, judge, and the result."""
 
 from concurrent import futures
 from contextlib import AbstractContextManager, nullcontext
@@ -26,7 +26,7 @@ from .request import BlockRequest, Request
 from .result import LayerResult, Result, merge
 from .system import isolation, scheduler_stats
 
-_MAX_DEVICES = 8  # that run at the same time through MXNet; more take turns
+_MAX_DEVICES = 8  # that run at the same time through MXNet; further devices take turns
 
 Announce = Callable[[str], AbstractContextManager]
 Between = Callable[[int], None]
@@ -35,7 +35,7 @@ Outcome = TypeVar("Outcome")
 
 
 class Run(NamedTuple):
-    """A request with everything that it names, loaded and bound to a device."""
+    """A request with its images, model and kernel loaded and its network bound to a device."""
 
     request: Request
     kernel: Optional[LoadedKernel]  # where the request names a kernel file
@@ -52,13 +52,13 @@ class Run(NamedTuple):
 
 
 class Execution(NamedTuple):
-    """What executing a run gave."""
+    """The outcome of executing a run."""
 
     scores: np.ndarray  # (n, classes) float32
     predictions: np.ndarray  # (n,) int64
     layers: List[LayerResult]
-    waited: Tuple[Optional[float], ...]  # of each pass: seconds that its threads waited for a processor, summed
-    leaked: int  # bytes of device memory that each batch of a kernel file left allocated
+    waited: Tuple[Optional[float], ...]  # per pass: seconds that its threads waited for a processor, summed
+    leaked: int  # bytes of device memory that a kernel file leaks in each batch
 
 
 def run(
@@ -77,11 +77,11 @@ def run(
     request
         All options; checked first.
     images, model, kernel
-        What the request would load, where the caller has it already; `kernel` is its kernel file.
+        Given where the caller has already loaded them; `kernel` is the request's kernel file.
     announce
-        Gives a context for each part that loads something, from what is loaded: "fashion-mnist data" or "model".
+        Returns a context for each part that loads something, given its name: "fashion-mnist data" or "model".
     between
-        Called before each pass with its number, from 0, and after the last one: where a profiler goes on and off.
+        Called with the pass's number, from 0, before each pass and after the last one; starts and stops a profiler.
     judge
         Whether a kernel file is judged afterwards: `Result.submission`.
 
@@ -90,7 +90,7 @@ def run(
     UsageError, DataError, CheckpointError, DeviceError
         Nothing is loaded before all options are checked.
     CheckFailed
-        When scores are not numbers, or a call of a kernel file fails or leaves the device in error.
+        When scores are not finite, or a call of a kernel file fails or leaves the device in error.
     """
     request.check()
     kernel = kernel or _load_kernel(request)
@@ -101,7 +101,7 @@ def run(
     images, model = load(placed, announce, images, model)
     with _mxnet.lock:
         bound = _bind(placed, images, model, kernel)
-        # Not under a profiler, which would see one image more.
+        # Skipped under a profiler, which would record an extra image.
         tried = _try_layers(bound, _probed_shapes(bound)) if judge and kernel and between is None else None
         execution = execute(bound, between)
         found = _judge(bound, execution, tried) if judge and kernel else None
@@ -124,22 +124,22 @@ def run_in_blocks(
     request
         All options; checked first.
     execute
-        Classifies the images with the model. Its images are None where they are not loaded at once: the built-in set,
-        which is drawn block by block, and files.
+        Classifies the images with the model. Its images are None where they are not loaded at once: files, and the
+        built-in set, which is drawn block by block.
     load_images
-        Whether the request's dataset is meant, not files.
+        Whether the request's dataset is classified, not files.
     announce
         As in `run`.
 
     Returns
     -------
     Outcome
-        What `execute` gives.
+        The return value of `execute`.
 
     Raises
     ------
     UsageError, DataError, CheckpointError
-        As in `run`; and whatever `execute` raises.
+        As in `run`; also any error that `execute` raises.
     """
     request.check()
     images = None
@@ -149,15 +149,15 @@ def run_in_blocks(
 
 
 def load_data(request: Request, announce: Announce = nullcontext) -> dataset.Images:
-    """The request's images."""
-    # The built-in set is drawn with OpenBLAS, whose lock does not survive a fork in another thread.
+    """Load the request's images."""
+    # The built-in set is drawn with OpenBLAS, whose lock does not survive a fork by another thread.
     with announce("fashion-mnist data"), _mxnet.lock:
         return dataset.load(request.n, request.data_dir, request.data, request.images, request.labels)
 
 
 def load_model(request: Request, announce: Announce = nullcontext) -> LoadedModel:
-    """The request's model."""
-    with announce("model"):  # without MXNet's lock: h5py has one of its own, which a fork takes first
+    """Load the request's model."""
+    with announce("model"):  # without MXNet's lock: h5py has its own, which a fork takes first
         return models.load(request)
 
 
@@ -167,7 +167,7 @@ def load(
     images: Optional[dataset.Images] = None,
     model: Optional[LoadedModel] = None,
 ) -> Tuple[dataset.Images, LoadedModel]:
-    """The request's images and its model, loaded where the caller does not give them."""
+    """Load the request's images and its model, unless the caller passes them."""
     images = images or load_data(request, announce)
     return images, model or load_model(request, announce)
 
@@ -180,7 +180,7 @@ def execute(run: Run, between: Optional[Between] = None) -> Execution:
     DeviceError
         When an operator fails or memory runs out.
     CheckFailed
-        When the scores are not numbers, or a call of a kernel file fails.
+        When the scores are not finite, or a call of a kernel file fails.
     """
     memory = verdict.MemoryWatch(run.kernel, cast(int, run.request.device)) if run.kernel else None
     passes: List[List[LayerTime]] = []
@@ -200,7 +200,7 @@ def execute(run: Run, between: Optional[Between] = None) -> Execution:
         waits.append(None if before is None or after is None else max(0.0, after - before))
     if between is not None:
         between(run.request.repeat)
-    if run.kernel is None:  # what a kernel file left is judged
+    if run.kernel is None:  # the scores of a kernel file are judged instead
         check_scores(scores)
     return Execution(scores, scores.argmax(axis=1), merge(passes), tuple(waits), memory.leaked if memory else 0)
 
@@ -212,19 +212,19 @@ def compare(run: Run, predictions: np.ndarray, other: Request) -> int:
 
 
 def _probed_shapes(run: Run) -> List[Tuple[str, Size]]:
-    """Names and sizes of a run's custom layers, from one image through the library's own kernels."""
+    """Names and sizes of a run's custom layers, found by running one image through the library's own kernels."""
     request = run.request.but(kernel="auto", mode="operator", batch_size=None)
     _, times = bind_network(request, run.model, run.chosen, 1).predict(run.pixels[:1])
     return [(time.name, time.log[0].shape) for time in times if time.custom and time.log]
 
 
 def _try_layers(run: Run, shapes: List[Tuple[str, Size]]) -> List[Tried]:
-    """The trials of a run's kernel file on each of the network's layers, in processes of their own.
+    """Try a run's kernel file on each of the network's layers, in separate processes.
 
     Raises
     ------
     CheckFailed
-        When the kernel writes outside of its tensors, crashes or does not end: it would harm this process.
+        When the kernel writes outside its tensors, crashes or does not end: it would harm this process.
     """
     assert run.kernel is not None
     tried = trials.try_layers(run.kernel, [(name, (C, H, M, K)) for name, (_, C, H, _, M, K) in shapes])
@@ -235,10 +235,10 @@ def _try_layers(run: Run, shapes: List[Tuple[str, Size]]) -> List[Tried]:
 
 
 def _judge(run: Run, execution: Execution, tried: Optional[List[Tried]]) -> Verdict:
-    """The verdict on a run's kernel file: its predictions beside the library's own, and each layer by itself."""
+    """Judge a run's kernel file: its predictions against the library's own, and each layer by itself."""
     assert run.kernel is not None
     try:
-        # The fused mode gives the predictions of our own kernels in a third of the operator mode's time.
+        # The fused mode gives the same predictions as our kernels in operator mode, and is faster.
         changed = compare(run, execution.predictions, run.request.but(kernel="auto", mode="fused"))
     except DeviceError as error:
         raise CheckFailed(f"{run.kernel.name} left the device in error: {error}") from None
@@ -248,17 +248,17 @@ def _judge(run: Run, execution: Execution, tried: Optional[List[Tried]]) -> Verd
 
 
 def _load_kernel(request: Request) -> Optional[LoadedKernel]:
-    """The request's kernel file as a kernel of the library; None where the request names none."""
+    """Load the request's kernel file as a kernel of the library; None if the request names none."""
     path = request.kernel_file
-    # The name of a kernel file that this process has loaded may look like a path.
+    # The name of an already loaded kernel file may look like a path.
     if path is None or (path in loading.names_of_loaded() and not Path(path).exists()):
         return None
     file = formats.recognise(path, request.kernel_format, request.backend)
-    return loading.load(file, device=cast(int, request.device))  # the request refuses `all` beside a kernel file
+    return loading.load(file, device=cast(int, request.device))  # a request with a kernel file cannot have device `all`
 
 
 def _with_kernel(request: Request, kernel: LoadedKernel) -> Request:
-    """The request with the kernel file's name, its backend, and batches that it takes."""
+    """The request with the kernel file's name and backend, and a batch size that the kernel supports."""
     multiple, size = kernel.batch_multiple, request.batch_size
     if multiple > 1 and size is None:
         size = max(1, GPU_BATCH_SIZE // multiple) * multiple
@@ -269,7 +269,7 @@ def _bind(request: Request, images: dataset.Images, model: LoadedModel, kernel: 
     """Bind a request's network to the device that it runs on."""
     chosen = choose(request, model)
     if kernel is not None and kernel.host_memory:
-        chosen = chosen._replace(context="cpu")  # it copies by itself, and takes no tensors of MXNet's on a GPU
+        chosen = chosen._replace(context="cpu")  # it copies by itself, and takes no GPU tensors of MXNet
     network = bind_network(request, model, chosen, len(images.images))
     if kernel is not None and not network.custom_layers:
         raise UsageError(f"{model.label} runs MXNet's own convolution: add --op custom to run it with {kernel.name}")
@@ -311,12 +311,12 @@ def _result(
 
 
 def _class_names(images: dataset.Images, model: LoadedModel, classes: int) -> Tuple[str, ...]:
-    """The names of the classes; numbers for a user's own dataset, whose classes are not Fashion-MNIST's."""
+    """The names of the classes; numbers for your own dataset, whose classes are not Fashion-MNIST's."""
     return tuple(map(str, range(classes))) if images.source == dataset.OWN else model.class_names
 
 
 def _check_classes(classes: int, images: dataset.Images, model: LoadedModel) -> None:
-    """Raise where no prediction could equal some labels: DataError for a user's own dataset, else CheckpointError."""
+    """Raise if the network lacks classes of the labels: DataError for your own dataset, else CheckpointError."""
     if images.source == dataset.OWN:
         highest = int(images.labels.max())
         if highest >= classes:
@@ -330,7 +330,7 @@ def _check_classes(classes: int, images: dataset.Images, model: LoadedModel) -> 
 
 
 def check_scores(scores: np.ndarray) -> None:
-    """Raise CheckFailed when scores are NaN or infinite: the class with the highest one would mean nothing."""
+    """Raise CheckFailed if scores are NaN or infinite: the class with the highest score would be meaningless."""
     wrong = int((~np.isfinite(scores)).any(axis=1).sum())
     if wrong:
         raise CheckFailed(
@@ -340,22 +340,22 @@ def check_scores(scores: np.ndarray) -> None:
 
 
 def choose(request: Request, model: LoadedModel) -> devices.Choice:
-    """Where the request runs, with MXNet loaded and all threads set.
+    """Choose where the request runs, load MXNet and set the number of threads.
 
-    MXNet keeps the number of threads of the first run in a process.
+    MXNet keeps the number of threads of a process's first run.
     """
     thread_pool.resize(request.threads)
     _mxnet.set_threads(thread_pool.size())
     if request.device == devices.ALL:
         _mxnet.set_networks(_MAX_DEVICES)
     mode = request.mode_or_default
-    # In operator mode a network without our operator has nothing that could run on the GPU (MXNet's CPU build).
+    # In operator mode, a network without our operator has nothing to run on the GPU (with MXNet's CPU build).
     idle = mode == "operator" and model.operator != "custom" and request.backend != "gpu"
     wanted = ("cpu" if idle else request.backend, request.device, mode)
     if wanted[0] == "cpu":
         _mxnet.load()
         chosen = devices.choose(*wanted)
-    else:  # looking for a GPU starts CUDA up, 0.2 s on an H200: meanwhile MXNet is imported
+    else:  # looking for a GPU initialises CUDA, which takes a while: import MXNet meanwhile
         with futures.ThreadPoolExecutor(1) as other:
             choosing = other.submit(devices.choose, *wanted)
             _mxnet.load()
@@ -365,7 +365,7 @@ def choose(request: Request, model: LoadedModel) -> devices.Choice:
 
 
 def bind_network(request: Request, model: LoadedModel, chosen: devices.Choice, count: int) -> Network:
-    """The request's network, bound to its device or to all of them."""
+    """Bind the request's network to its device, or to all devices."""
     indices = devices.indices(request.device) if chosen.backend == "gpu" else (0,)
     predictors = [
         Predictor(

@@ -1,4 +1,4 @@
-"""A user's own pictures through a network: what `predict` does."""
+"""Classification of your own pictures, for `predict`."""
 
 from typing import NamedTuple, Optional, Sequence, Tuple
 
@@ -10,7 +10,7 @@ from .request import Request
 
 
 class Predictions(NamedTuple):
-    """What a network says of some pictures."""
+    """A network's predictions for some pictures."""
 
     images: np.ndarray  # (n,1,28,28) uint8, as the network saw them
     scores: np.ndarray  # (n, classes) float32, probabilities
@@ -18,12 +18,12 @@ class Predictions(NamedTuple):
 
 
 def predict(paths: Sequence[str], request: Request, invert: Optional[bool] = None) -> Predictions:
-    """Read pictures (see `data.pictures.read`) and run the request's network over them.
+    """Read pictures (see `data.pictures.read`) and run the request's network on them.
 
     Raises
     ------
     FashionInferError
-        For a picture that cannot be read, and all that `pipeline.run` can raise.
+        For a picture that cannot be read, and as in `pipeline.run`.
     """
     request.check()
     images = decoding.read(paths, invert)

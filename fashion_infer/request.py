@@ -1,7 +1,7 @@
-"""The options of a run, each stated once: a field of one object that is checked as a whole before anything is loaded.
+"""The options of a run: fields of one object that is checked as a whole before anything is loaded.
 
-The command line's options, and the signature and docstring of `fashion_infer.infer`, are made from these fields. This
-module imports little, because the command line reads it to print its help.
+The command line's options, and the signature and docstring of `fashion_infer.infer`, are generated from these fields.
+This module imports little, because the command line imports it to print its help.
 """
 
 import math
@@ -21,20 +21,20 @@ AnyRequest = TypeVar("AnyRequest", bound="Request")
 
 
 def option(default: Any, help: str, choices: Sequence[str] = (), metavar: str = "", flags: Sequence[str] = ()) -> Any:
-    """A field of a request, which is an option of the command line as well.
+    """Declare a field of a request, which is also a command-line option.
 
     Parameters
     ----------
     default
-        The field's value where the user gives none.
+        The field's default value.
     help
         The option's description, for `--help` and for the docstring of `infer`.
     choices
-        The values that the option may have; empty where they are not a short list.
+        The allowed values, if they are a short list; else empty.
     metavar
-        What `--help` calls the value; "PATH", "DIR" and "FILE" are names of files.
+        Name of the value in `--help`; "PATH", "DIR" and "FILE" are file names.
     flags
-        The option's names on the command line, where they are not made from the field's name.
+        The option's names on the command line, if they do not follow from the field's name.
     """
     return field(default=default, metadata={"help": help, "choices": choices, "metavar": metavar, "flags": flags})
 
@@ -66,10 +66,10 @@ class Request:
     )
     input_size: Optional[int] = option(None, "Input width and height in pixels [default: what fits the network].")
     scale: Optional[float] = option(
-        None, "What the checkpoint's network divides pixels of 0 to 255 by, as 255 [default: the checkpoint's, or 1]."
+        None, "Divisor for the checkpoint's pixels of 0 to 255, such as 255 [default: the checkpoint's, or 1]."
     )
-    mean: Optional[float] = option(None, "Mean that it subtracts from scaled pixels [default: the checkpoint's, or 0].")
-    std: Optional[float] = option(None, "What it divides them by then [default: the checkpoint's, or 1].")
+    mean: Optional[float] = option(None, "Mean subtracted from the scaled pixels [default: the checkpoint's, or 0].")
+    std: Optional[float] = option(None, "Divisor after the mean is subtracted [default: the checkpoint's, or 1].")
     data_dir: Optional[PathOrText] = option(None, "Folder of the dataset.", metavar="DIR")
     data: Optional[str] = option(
         None,
@@ -119,31 +119,31 @@ class Request:
 
     @property
     def mode_or_default(self) -> str:
-        """The mode. Where none is named: operator mode if a kernel or an operator is named, because the fused mode has
-        kernels of its own and runs both operators alike; else fused mode."""
+        """The mode. By default: operator mode if a kernel or an operator is named, because the fused mode has its own
+        kernels and treats both operators the same; else fused mode."""
         named = self.kernel != "auto" or self.operator is not None
         return self.mode or ("operator" if named else "fused")
 
     @property
     def source(self) -> Optional[str]:
-        """The data asked for, by `data` or by the files named; UsageError where they exclude each other."""
+        """The requested data source, from `data` or from the named files; UsageError if they exclude each other."""
         from .data import dataset
 
         return dataset.source_of(self.data, self.data_dir, self.images, self.labels)
 
     @property
     def kernel_file(self) -> Optional[str]:
-        """The path of the kernel file, where the kernel is one."""
+        """The path of the kernel file; None if the kernel is not a file."""
         return os.fspath(self.kernel) if paths.is_path(os.fspath(self.kernel)) else None
 
     def but(self: AnyRequest, **changes: Any) -> AnyRequest:
-        """The same request with other values of some options."""
+        """Return the same request with some options changed."""
         return replace(self, **changes)
 
     def check(self) -> None:
         """Check all options.
 
-        Only the machine can tell whether there is a GPU, a file, or a kernel of that name: this is checked later.
+        Whether a GPU, a file, or a kernel of that name exists is checked later.
 
         Raises
         ------
@@ -173,7 +173,7 @@ class Request:
     def _check_n(self) -> None:
         from .data import dataset
 
-        if self.source != dataset.OWN:  # its size is known once it is read
+        if self.source != dataset.OWN:  # its size is known only after reading it
             dataset.check_n(self.n)
 
     def _check_model(self) -> None:
@@ -190,7 +190,7 @@ class Request:
         for name in NORMALISATION:
             if getattr(self, name) is not None:
                 if not self.checkpoint:
-                    raise UsageError(f"--{name} is for a checkpoint of yours: the shipped models take pixels 0 to 255")
+                    raise UsageError(f"--{name} is for your own checkpoint: the shipped models take pixels 0 to 255")
                 check_normalisation(name, getattr(self, name))
 
     def _check_kernel_file(self) -> None:
@@ -203,7 +203,7 @@ class Request:
 
 
 def _check_kind(name: str, kind: Any, value: Any) -> None:
-    """Raise UsageError unless a value is of the kind that the field's annotation names."""
+    """Raise UsageError unless a value has the type of the field's annotation."""
     if name == "device":
         if value != "all":
             _check_number(name, value, "a GPU's index, or 'all'")
@@ -227,7 +227,7 @@ def _check_kind(name: str, kind: Any, value: Any) -> None:
 
 def _check_number(name: str, value: Any, wanted: str) -> None:
     try:
-        operator.index(value)  # NumPy's whole numbers too
+        operator.index(value)  # accepts NumPy's integers too
     except TypeError:
         raise UsageError(f"{name} must be {wanted}, not {value!r}") from None
 
@@ -244,19 +244,19 @@ def check_normalisation(name: str, value: float) -> None:
 
 
 def check_known(what: str, value: str, known: Sequence[str]) -> None:
-    """Raise UsageError for a value that is not known."""
+    """Raise UsageError for an unknown value."""
     if value not in known:
         raise UsageError(f"unknown {what} '{value}'; known: {', '.join(known)}")
 
 
 def check_mode(mode: str, precision: str, backend: str, kernel: PathOrText) -> None:
-    """Raise UsageError for an unknown mode or precision, or where the mode, the backend and they exclude each other."""
+    """Raise UsageError for an unknown mode or precision, or for options that exclude each other."""
     check_known("mode", mode, Request.__dataclass_fields__["mode"].metadata["choices"])
     check_known("precision", precision, Request.__dataclass_fields__["precision"].metadata["choices"])
     if precision != "float32" and (mode != "fused" or backend == "cpu"):
-        raise UsageError(f"precision {precision} is there in the fused mode on a GPU only")
+        raise UsageError(f"precision {precision} needs the fused mode on a GPU")
     if kernel != "auto" and mode == "fused":
-        raise UsageError("the fused mode has kernels of its own: leave --kernel out, or add --mode operator")
+        raise UsageError("the fused mode has its own kernels: leave --kernel out, or add --mode operator")
 
 
 def check_batch_size(batch_size: Optional[int]) -> None:
@@ -280,11 +280,11 @@ class BlockRequest(Request):
 
     @property
     def in_blocks(self) -> bool:
-        """Whether the images are classified in blocks, each of which may be on another machine."""
+        """Whether the images are classified in blocks, possibly on several machines."""
         return self.ray is not None or self.out is not None
 
     def check(self) -> None:
-        """Check all options, as `Request.check`; in blocks, the options that blocks leave no place for as well."""
+        """Check all options, as `Request.check`; in blocks, also refuse the options that blocks do not support."""
         super().check()
         if not self.in_blocks:
             if self.scores or self.block_size is not None:
@@ -299,13 +299,13 @@ class BlockRequest(Request):
         if self.repeat != 1:
             raise UsageError("--ray and --out run every image once: leave --repeat out")
         if self.batch_size is not None:
-            raise UsageError("--ray and --out take images in blocks: --block-size in place of --batch-size")
+            raise UsageError("--ray and --out take images in blocks: use --block-size instead of --batch-size")
         if self.block_size is not None and self.block_size < 1:
             raise UsageError(f"block size must be at least 1, not {self.block_size}")
         if self.ray is not None and self.device not in (0, "all"):
-            raise UsageError("Ray hands out the GPUs: leave --device out")
+            raise UsageError("Ray assigns the GPUs: leave --device out")
         if self.ray is None and self.device == "all":
-            raise UsageError("--out without --ray runs on one GPU: with --ray auto on all of this machine's")
+            raise UsageError("--out without --ray runs on one GPU: add --ray auto to use all GPUs of this machine")
 
     def _check_n(self) -> None:
         if not self.in_blocks:
@@ -317,4 +317,4 @@ class BlockRequest(Request):
         try:
             super()._check_n()
         except UsageError as error:
-            raise UsageError(f"{error}; --data synthetic has any number") from None
+            raise UsageError(f"{error}; --data synthetic has no limit") from None

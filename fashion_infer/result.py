@@ -1,4 +1,4 @@
-"""What a run gives: predictions, correctness, and the time of every layer."""
+"""Result of a run: predictions, correctness, and the time of every layer."""
 
 import hashlib
 import platform
@@ -27,7 +27,7 @@ class LayerResult(NamedTuple):
     seconds: Tuple[float, ...]
     upload: Tuple[float, ...]
     download: Tuple[float, ...]
-    log: Tuple[Tuple[OpTime, ...], ...] = ()  # the library's, of each pass; not part of the JSON
+    log: Tuple[Tuple[OpTime, ...], ...] = ()  # the library's records of each pass; not part of the JSON
 
     @property
     def median(self) -> float:
@@ -36,7 +36,7 @@ class LayerResult(NamedTuple):
 
     @property
     def layer_seconds(self) -> Tuple[float, ...]:
-        """Of a kernel file with phases: prolog, forward and epilog of each pass; empty where the kernel has none."""
+        """Seconds of prolog, forward and epilog together, per pass; empty for a kernel without phases."""
         sums = tuple(sum(record.layer_seconds for record in records) for records in self.log)
         return sums if any(sums) else ()
 
@@ -47,7 +47,7 @@ class LayerResult(NamedTuple):
 
 
 class Result(NamedTuple):
-    """What a run gives."""
+    """Result of a run."""
 
     model: str
     n: int
@@ -55,7 +55,7 @@ class Result(NamedTuple):
     context: str  # where MXNet kept its tensors, "cpu" or "gpu"
     mode: str
     precision: str
-    changed: Optional[int]  # predictions that differ from those of precision "float32", when that was not it
+    changed: Optional[int]  # predictions that differ from those in float32, for other precisions
     operator: str
     kernel: str  # as asked for; each layer says what ran
     batch_size: int
@@ -70,18 +70,18 @@ class Result(NamedTuple):
     notice: Optional[str]
     images: np.ndarray  # (n,1,s,s) uint8, before they were resized; 28x28 except in your own dataset
     class_names: Tuple[str, ...]
-    submission: "Optional[Verdict]" = None  # of a kernel that is a file: whether it is right
-    expected: Optional[float] = None  # the correctness that this model shows on these images, where one is known
+    submission: "Optional[Verdict]" = None  # whether it is correct, for a kernel file
+    expected: Optional[float] = None  # the model's known correctness on these images, if any
     normalisation: Optional[Dict[str, float]] = None  # scale, mean and std of pixels; None for 0 to 255
-    waited: Tuple[Optional[float], ...] = ()  # of each repeat: seconds that its threads waited for a processor, summed
+    waited: Tuple[Optional[float], ...] = ()  # per repeat: seconds that its threads waited for a processor, summed
 
     @property
     def op_times(self) -> List[Tuple[str, float]]:
-        """(layer, median seconds) of each layer that is our operator, in the order of the network."""
+        """(layer, median seconds) of each layer that runs our operator, in network order."""
         return [(layer.name, layer.median) for layer in self.layers if layer.custom]
 
     def __repr__(self) -> str:
-        """What ran, and the correctness; the arrays are left out."""
+        """The run and its correctness, without the arrays."""
         ran = f"{self.model}, {self.n} images of {self.data_source}, {self.backend}, {self.mode} mode"
         verdict = f"; {self.submission.sentence}" if self.submission is not None else ""
         return f"<Result: {ran}: correctness {self.correctness}{verdict}>"
@@ -91,7 +91,7 @@ class Result(NamedTuple):
         used = process.usage()
         skipped = ("predictions", "labels", "scores", "layers", "images", "class_names", "submission")
         facts = {key: value for key, value in self._asdict().items() if key not in skipped}
-        # Two runs that are right equally often may still differ in single images.
+        # Two runs with equal correctness may still differ in single images.
         facts["predictions_sha256"] = hashlib.sha256(self.predictions.astype("<i8").tobytes()).hexdigest()
         facts["layers"] = [layer.as_dict() for layer in self.layers]
         if self.submission is not None:
@@ -102,7 +102,7 @@ class Result(NamedTuple):
 
 
 def merge(passes: Sequence[Sequence[LayerTime]]) -> List[LayerResult]:
-    """The layers over all passes, from the times of each pass."""
+    """Combine the layer times of all passes."""
     fields = ("seconds", "upload", "download", "log")
     return [
         LayerResult(

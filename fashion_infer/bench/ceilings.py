@@ -1,7 +1,7 @@
 """Measured ceilings of a device: fill, copy, and matrix products.
 
 Run as a program, `python -m fashion_infer.bench.ceilings BACKEND DEVICE THREADS`, it prints them as one JSON
-object. In a process of its own PyTorch neither meets the profiler's CUPTI nor counts among the run's memory and time.
+object. A separate process keeps PyTorch away from the profiler's CUPTI and out of the run's memory and time.
 """
 
 import json
@@ -17,7 +17,7 @@ from ..library import thread_pool
 from ..system import child_process
 from .machines import open_machine
 
-# Bytes filled and copied: 17 times the 60 MB second-level cache of an H200; on a CPU beyond most third-level caches.
+# Bytes filled and copied: 17 times the 60 MB L2 cache of an H200; on a CPU, larger than most L3 caches.
 _BYTES = {"cpu": 256 << 20, "gpu": 1 << 30}
 _ONE = np.ones((1, 1, 1, 1), np.float32)
 # Rows of the square matrices: 8,192 keep every SM of an H200 busy for some 20 ms in float32.
@@ -27,22 +27,22 @@ _TIMEOUT = 120
 
 
 def measure(backend: str, device: int = 0) -> Dict[str, float]:
-    """Medians of ten runs.
+    """Measure the ceilings, as medians of ten runs.
 
     Returns
     -------
     dict
-        fill_gb_s and copy_gb_s in 10^9 bytes a second (a copy's bytes read and written both count), fp32_tflop_s in
-        10^12 operations a second; on a GPU fp16_tflop_s too, a matrix product in half precision on the tensor cores.
+        fill_gb_s and copy_gb_s in 10^9 bytes per second (a copy counts bytes read and bytes written), fp32_tflop_s in
+        10^12 operations per second; on a GPU also fp16_tflop_s, a half-precision matrix product on the tensor cores.
 
     Raises
     ------
     DeviceError
-        Without that device, or on a GPU without PyTorch or CuPy.
+        When the device is missing, or on a GPU neither PyTorch nor CuPy is installed.
     """
-    machine = open_machine(backend, device)  # the benchmarks' own: it knows how to time both kinds of device
+    machine = open_machine(backend, device)  # times both kinds of device
     found: Dict[str, float] = {}
-    for name, moved, median in _memory(machine):  # several ways to fill and to copy: the fastest of each counts
+    for name, moved, median in _memory(machine):  # the fastest way to fill, and to copy, counts
         found[f"{name}_gb_s"] = max(found.get(f"{name}_gb_s", 0.0), moved / median / 1e9)
     n = _SIZE[backend]
     matrix = np.random.default_rng(1).random((n, n), dtype=np.float32)
@@ -54,7 +54,7 @@ def measure(backend: str, device: int = 0) -> Dict[str, float]:
 
 
 def _memory(machine) -> Iterator[Tuple[str, int, float]]:
-    """Contenders that only move memory: name, bytes moved, and median in seconds."""
+    """Time the contenders that only move memory: name, bytes moved, and median in seconds."""
     work = machine.convolution(_ONE, _ONE, (_BYTES[machine.backend] // 4096, 1024))
     for contender, moved in work.limits():
         work.clock.time(contender.run, 1)
@@ -69,9 +69,9 @@ def _matrices(machine, matrix: np.ndarray) -> Dict:
 
 
 def roof(intensity: float, ceilings: Dict[str, float]) -> Optional[float]:
-    """TFLOP/s that the ceilings allow at an arithmetic intensity (operations a byte).
+    """TFLOP/s that the ceilings allow at an arithmetic intensity (operations per byte).
 
-    It is the lower of the best memory's and the best matrix product's; None where neither was measured.
+    The lower of the best memory rate's limit and the best matrix product; None if neither was measured.
     """
     memory = [intensity * value / 1e3 for name, value in ceilings.items() if name.endswith("_gb_s")]
     flat = [value for name, value in ceilings.items() if name.endswith("_tflop_s")]
@@ -79,12 +79,12 @@ def roof(intensity: float, ceilings: Dict[str, float]) -> Optional[float]:
 
 
 def measured_apart(backend: str, device: int = 0, threads: int = 0) -> Dict[str, float]:
-    """`measure` in a process of its own, on a CPU with so many threads (0: the cores it may use).
+    """Run `measure` in a separate process, on a CPU with `threads` threads (0: the cores it may use).
 
     Raises
     ------
     DeviceError
-        With that process's reason.
+        When it fails, with that process's message.
     """
     command = [sys.executable, "-m", "fashion_infer.bench.ceilings", backend, str(device), str(threads)]
     try:

@@ -1,4 +1,4 @@
-"""Whether a kernel of the library is right on a convolution, before it is timed: data, a first run, comparison."""
+"""Check of a library kernel on a convolution before it is timed: data, a first run, comparison."""
 
 from typing import Any, NamedTuple, Optional
 
@@ -18,7 +18,7 @@ _AT_EITHER_END = 16  # images of the batch that are checked
 
 
 def inputs(shape: ConvolutionShape, first: bool):
-    """Pixels for a first layer, values like tanh's for a later one; the same on every machine."""
+    """Pixels for a first layer, values from -1 to 1 for a later one; the same on every machine."""
     rng = np.random.default_rng(shape.C * 1000 + shape.H)
     size = shape[:4]
     if first:
@@ -31,20 +31,20 @@ def inputs(shape: ConvolutionShape, first: bool):
 
 
 def picked(batch):
-    """Indices of the images of a batch that are checked: the first, the last, and some between."""
+    """Indices of the images of a batch to check: the first, the last, and some in between."""
     ends = np.r_[0 : min(_AT_EITHER_END, batch), max(0, batch - _AT_EITHER_END) : batch]
     return np.unique(np.r_[ends, np.linspace(0, batch - 1, _AT_EITHER_END).astype(int)])
 
 
 class FirstRun(NamedTuple):
-    """A run that ended."""
+    """A completed run."""
 
-    output: Any  # as `Contender.sample` takes it
-    complete: bool  # whether all of the output was written, and nothing is NaN
+    output: Any  # argument of `Contender.sample`
+    complete: bool  # whether all of the output was written, without NaN
 
 
 def first_run(work, contender: Contender, row: Measurement) -> Optional[FirstRun]:
-    """Run a contender over an output of NaN; None when it fails. The row says so, also of an incomplete output."""
+    """Run a contender on an output filled with NaN; None if it fails. The row records what went wrong."""
     work.poison()
     try:
         ran = FirstRun(contender.run(), work.complete())
@@ -57,7 +57,7 @@ def first_run(work, contender: Contender, row: Measurement) -> Optional[FirstRun
 
 
 def checked(backend, work, row, picked, want, x, weight) -> Optional[Contender]:
-    """The kernel, when it takes the layer and is right; else None, and the row says why."""
+    """The kernel, if it supports the layer and is correct; else None, and the row says why."""
     try:
         library.chosen_kernel(x.shape, weight.shape, backend, row.name)
     except UsageError as error:

@@ -1,4 +1,4 @@
-"""The answer of `bench conv`: whether a kernel is correct, and how it stands against peers, the floor and our best."""
+"""Conclusions of `bench conv`: whether a kernel is correct, and how it compares with peers, the floor and our best."""
 
 from typing import List, NamedTuple, Optional, Tuple
 
@@ -8,19 +8,19 @@ from .records import OURS, PEER, WRONG, BenchCase, BenchResult, Measurement
 
 
 class Conclusion(NamedTuple):
-    """How one kernel stands over all cases that it takes; ratios are of sums of median times."""
+    """Summary of one kernel over all cases that it supports; ratios are of sums of median times."""
 
     name: str
-    auto: bool  # whether this is what `auto` runs, not a user's file
-    cases: int  # that it takes
-    wrong: str  # why it is incorrect on the first case where it is; ""
-    peer: Optional[Tuple[str, float]] = None  # the fastest peer, and its time over this one's
+    auto: bool  # whether this is what `auto` runs, not your file
+    cases: int  # that it supports
+    wrong: str  # why it is incorrect, from the first such case; "" if correct
+    peer: Optional[Tuple[str, float]] = None  # the fastest peer, and its time divided by this kernel's
     percent_of_floor: Optional[float] = None  # None where the write floor does not apply
-    best: Optional[Tuple[str, float]] = None  # our fastest kernel, and this one's time over its time
+    best: Optional[Tuple[str, float]] = None  # our fastest kernel, and this kernel's time divided by its time
 
 
 def conclusions(result: BenchResult) -> List[Conclusion]:
-    """A conclusion for each kernel file; where there is none, one for what `auto` runs, where that was measured."""
+    """A conclusion for each kernel file; without files, one for what `auto` runs, if that was measured."""
     files = dict.fromkeys(row.name for case in result.cases for row in case.rows if row.file)
     found = [_conclusion(name, [(case, case.row(name)) for case in result.cases], False) for name in files]
     if not files:
@@ -60,7 +60,7 @@ def _conclusion(name: str, rows, auto: bool) -> Optional[Conclusion]:
 
 
 def fastest_kernel(case: BenchCase) -> Optional[Measurement]:
-    """The fastest of the library's kernels in float32, which `auto` chooses from."""
+    """The fastest of the library's float32 kernels, which `auto` chooses from."""
     rows = (row for row in case.timed if row.kind == OURS and not row.file and row.status != WRONG)
     return next((row for row in rows if row.precision == "float32"), None)
 
@@ -71,7 +71,7 @@ def fastest_peer(case: BenchCase) -> Optional[Measurement]:
 
 
 def faster_than_auto(case: BenchCase) -> Optional[Tuple[Measurement, float, bool]]:
-    """A kernel that took less time than what `auto` runs: its row, the ratio, and whether that is beyond the noise."""
+    """A kernel faster than what `auto` runs: its row, the ratio, and whether the difference exceeds the noise."""
     auto, best = case.row(case.auto), fastest_kernel(case)
     if auto is None or best is None or not auto.timed or best.name == auto.name:
         return None

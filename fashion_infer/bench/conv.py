@@ -22,7 +22,7 @@ class Convolutions(Benchmark):
     peers = peers.CONVOLUTION
 
     def check(self) -> None:
-        """Find the layers and the kernels; kernel files are built and loaded."""
+        """Find the layers and the kernels; build and load kernel files."""
         request = self.request
         self._layers = layers.of_set(request.layers) if request.layers else layers.of_editions(request.editions)
         self._kernels = self._chosen()
@@ -42,7 +42,7 @@ class Convolutions(Benchmark):
         ]
 
     def options(self) -> Dict[str, Any]:
-        """The options that measure this again."""
+        """The options that repeat this benchmark."""
         request = self.request
         return {
             "edition": () if request.layers else request.editions,
@@ -86,11 +86,11 @@ class Convolutions(Benchmark):
         row.error = reference.error(contender.sample(output, self._picked), self._want)
 
     def _chosen(self) -> List[Union[str, LoadedKernel]]:
-        """The kernels by name, and kernel files loaded."""
+        """The kernels by name, and the loaded kernel files."""
         backend = self.request.backend
         words = [word.strip() for word in self.request.kernels.split(",")]
         files = iter(self.request.files)
-        loaded = names_of_loaded()  # a file that was loaded before is in the library's table, too
+        loaded = names_of_loaded()  # the library's table also has files loaded earlier
         ladder = [
             kernel.name
             for kernel in library.table(backend)

@@ -1,4 +1,4 @@
-"""JSON files of measurements, read the same way whichever command wrote them."""
+"""Reader of JSON files of measurements, for every command that writes them."""
 
 import json
 import math
@@ -8,9 +8,9 @@ from typing import Any, Dict, List, NamedTuple, Tuple
 from ..errors import DataError
 from ..system import inputs
 
-MOST = 64 << 20  # bytes of a file; `bench conv --kernels ladder` of every edition writes under 1 MB
+MOST = 64 << 20  # largest file in bytes; `bench conv --kernels ladder` of every edition writes under 1 MB
 RUN, CONV, NET = "run", "bench conv", "bench net"
-# Our own contenders. Files from before the benchmarks had one kind of record say "kernel" of a convolution's.
+# Our own contenders. Older files, from before all benchmarks shared one kind of record, have "kernel" for convolutions.
 _OURS = ("ours", "kernel")
 
 
@@ -18,23 +18,23 @@ class MeasuredTime(NamedTuple):
     """A measured time, in milliseconds."""
 
     median: float
-    spread: float  # that half of the runs lie within, see `_spread` and `_bench_row`
+    spread: float  # range of half of the runs, see `_spread` and `_bench_row`
     runs: int
-    ours: bool  # whether getting slower is a fault: a peer or a limit that does says something of the machine
-    samples: Tuple[float, ...] = ()  # those that the file has: all passes of a run, some of a benchmark's runs
-    least: Tuple[float, ...] = ()  # the same on a machine that does nothing else, at the least; empty: not known
+    ours: bool  # whether getting slower is a fault; for a peer or a limit, it reflects the machine
+    samples: Tuple[float, ...] = ()  # those in the file: all passes of a run, some of a benchmark's runs
+    least: Tuple[float, ...] = ()  # lower bounds for the same on an idle machine; empty if unknown
 
 
 class MeasuredFile(NamedTuple):
-    """One file."""
+    """Contents of one file."""
 
     name: str
     kind: str  # RUN, CONV or NET
-    times: Dict[str, MeasuredTime]  # by what was timed
-    facts: Dict[str, str]  # correctness, and whatever else must not change
-    settings: Dict[str, str]  # that explain a difference
-    size: Any  # images of a run or a batch, where it is one number for all times
-    subject: tuple  # facts of two documents mean the same thing only when this is equal
+    times: Dict[str, MeasuredTime]  # key: what was timed
+    facts: Dict[str, str]  # correctness, and other values that must not change
+    settings: Dict[str, str]  # that may explain a difference
+    size: Any  # images of a run or a batch, if one number holds for all times
+    subject: tuple  # facts of two documents are comparable only if this is equal
 
 
 def read(path: str) -> MeasuredFile:
@@ -43,17 +43,17 @@ def read(path: str) -> MeasuredFile:
     Raises
     ------
     DataError
-        When it cannot be read, is too large, is no JSON, or is not what one of the three commands writes.
+        When it cannot be read, is too large, is not JSON, or is not the output of one of the three commands.
     """
     try:
         data = json.loads(inputs.read(path, MOST).decode("utf-8"))
     except (ValueError, RecursionError):
-        raise DataError(f"{path} is not JSON, or not whole") from None
+        raise DataError(f"{path} is not JSON, or truncated") from None
     return parse(path, data)
 
 
 def parse(path: str, data: Any) -> MeasuredFile:
-    """A file's content, already read as JSON; DataError as `read` raises it."""
+    """Parse a file's content, already read as JSON; DataError as in `read`."""
     kind = _kind(data)
     if kind is None:
         raise DataError(f"{path} is not what `run --json`, `bench conv --json` or `bench net --json` writes")
@@ -72,20 +72,20 @@ def _kind(data):
         return RUN
     if {"cases", "logits", "device"} <= keys:
         return CONV if data.get("benchmark") == "conv" else NET
-    return CONV if {"layers", "batch", "device"} <= keys else None  # as `bench conv` wrote it before
+    return CONV if {"layers", "batch", "device"} <= keys else None  # an older `bench conv`
 
 
 def _run(path, data):
     times: Dict[str, MeasuredTime] = {}
     passes = {len(layer["seconds"]) for layer in data["layers"]}
-    on_host = data["backend"] == "cpu"  # a GPU's time does not depend on who has the processors
+    on_host = data["backend"] == "cpu"  # a GPU's time does not depend on other processes' CPU use
     if len(passes) != 1:
-        raise ValueError("its layers have no passes, or not equally many")
+        raise ValueError("its layers have no passes, or different numbers of passes")
     layers = [(str(layer["name"]), [1e3 * _number(value) for value in layer["seconds"]]) for layer in data["layers"]]
     total = [sum(values) for values in zip(*(ms for _, ms in layers))]
     waits = [1e3 * _number(value or 0) for value in data.get("waited") or ()]  # older files have none
     if len(waits) not in (0, len(total)):
-        raise ValueError("it has not as many waits as passes")
+        raise ValueError("it has a different number of waits than passes")
     running = [max(0.0, 1 - wait / all_of) if all_of else 0.0 for wait, all_of in zip(waits, total)]
     for name, ms in [*layers, ("all layers", total)]:
         least = tuple(share * one for share, one in zip(running, ms)) if any(waits) and on_host else ()
@@ -119,7 +119,7 @@ def _conv(path, data):
 
 def _net(path, data):
     times: Dict[str, MeasuredTime] = {}
-    # How many predictions change depends on how many images were checked: that is part of what must be the same.
+    # The number of changed predictions depends on the number of checked images, so that is part of the subject.
     facts = {
         f"{check['edition']} logits of {check['checked']} images: {check['name']}": _verdict(check)
         for check in data["logits"]
@@ -154,19 +154,19 @@ def _bench_row(times, what, row, ours):
     median, least, runs = _number(row["median_ms"]), _number(row["min_ms"]), int(_number(row["runs"]))
     if not (0 < least <= median and runs):
         raise ValueError(f"{what} has a median of {median} ms and a minimum of {least} ms in {runs} runs")
-    # The file has no quartiles. From the least to the median lie half of the runs, as between the quartiles.
+    # The file has no quartiles. Half of the runs are between the minimum and the median, as between the quartiles.
     samples = tuple(_number(value) for value in row.get("samples_ms") or ())  # older files have none
     _add(times, what, MeasuredTime(median, median - least, runs, ours, samples))
 
 
 def _add(times, what, time):
     if what in times:
-        raise ValueError(f"{what} is in it twice")
+        raise ValueError(f"{what} appears twice")
     times[what] = time
 
 
 def _spread(ms: List[float]) -> float:
-    """The inter-quartile range; of fewer than four passes, which have no quartiles to speak of, the whole range."""
+    """The inter-quartile range; the whole range for fewer than four passes."""
     if len(ms) < 4:
         return max(ms) - min(ms)
     low, _, high = statistics.quantiles(ms, n=4, method="inclusive")
@@ -175,5 +175,5 @@ def _spread(ms: List[float]) -> float:
 
 def _number(value) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value) or value < 0:
-        raise ValueError(f"{value!r} stands where a number belongs")
+        raise ValueError(f"expected a number, found {value!r}")
     return float(value)

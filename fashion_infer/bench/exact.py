@@ -1,7 +1,7 @@
-"""Outputs of a convolution at random positions, in float64, and what a plain float32 sum may be wrong by there.
+"""Convolution outputs at random positions, in float64, and the error bound of a plain float32 sum there.
 
-|y - exact| <= 2^-24 * (4 + sqrt(n)) * sum |x||k| + the smallest normal number, n = C K K. It costs some milliseconds
-whatever the batch.
+|y - exact| <= 2^-24 * (4 + sqrt(n)) * sum |x||k| + the smallest normal number, n = C K K. The cost is small and does
+not depend on the batch.
 """
 
 from typing import NamedTuple, Tuple
@@ -11,12 +11,12 @@ import numpy as np
 from .records import ConvolutionShape
 
 _POSITIONS = 256
-_IMAGES = 6  # that the positions lie in
+_IMAGES = 6  # that contain the positions
 _SMALLEST = float(np.finfo(np.float32).tiny)
 
 
 class Positions(NamedTuple):
-    """Places of outputs. `images` are those that they lie in; the rest are indices, `image` into `images`."""
+    """Positions of outputs. `images` are the images that contain them; the rest are indices, `image` into `images`."""
 
     images: np.ndarray
     image: np.ndarray
@@ -26,7 +26,7 @@ class Positions(NamedTuple):
 
 
 def positions(shape: ConvolutionShape, rng: np.random.Generator) -> Positions:
-    """Random ones, and the first and the last output of the batch."""
+    """Draw random positions, and add the first and the last output of the batch."""
     batch, *sizes = shape.output
     images = np.unique(np.r_[0, batch - 1, rng.integers(0, batch, _IMAGES - 2)])
     at = [rng.integers(0, size, _POSITIONS) for size in (len(images), *sizes)]
@@ -48,7 +48,7 @@ def worst(got: np.ndarray, x: np.ndarray, weight: np.ndarray, at: Positions) -> 
     Returns
     -------
     float, float
-        The largest error over the largest output, and over the bound; infinite where an output is NaN.
+        The largest error divided by the largest output, and divided by the bound; infinite where an output is NaN.
     """
     exact, magnitude = _exact(x, weight, at)
     errors = np.abs(got[at.image, at.filter, at.row, at.column].astype(np.float64) - exact)
@@ -58,7 +58,7 @@ def worst(got: np.ndarray, x: np.ndarray, weight: np.ndarray, at: Positions) -> 
 
 
 def _exact(x, weight, at):
-    """The sums, and the sums of magnitudes."""
+    """Compute the sums, and the sums of magnitudes."""
     channels, side = np.arange(weight.shape[1])[:, None, None], np.arange(weight.shape[2])
     image, row, column = (index[:, None, None, None] for index in (at.image, at.row, at.column))
     windows = x[image, channels, row + side[:, None], column + side].astype(np.float64)

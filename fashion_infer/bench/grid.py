@@ -1,6 +1,7 @@
-"""`bench conv --grid`: `auto` on a grid of shapes, checked and timed with its peers, within a budget of time a point.
+"""`bench conv --grid`: `auto` on a grid of shapes, checked and timed with its peers within a time budget per point.
 
-The grid is every combination of channels, filters, kernel side, image side and batch; a sample of it, or all.
+The grid is every combination of channels, filters, kernel side, image side and batch. A run measures all of it or a
+sample.
 """
 
 import random
@@ -34,9 +35,9 @@ CHANNELS = (1, 3, 4, 16, 32, 64, 128)
 FILTERS = (4, 16, 32, 64, 128)
 KERNEL_SIDES = (1, 3, 5, 7)
 IMAGE_SIDES = (14, 28, 56, 112)
-LARGEST = "largest"  # the batch whose input and output are below MAX_BYTES each
+LARGEST = "largest"  # the largest batch with input and output below MAX_BYTES each
 MAX_BYTES = 2 * 10**9
-BATCHES = {"gpu": (1, 100, LARGEST), "cpu": (1, 100)}  # by default: on a CPU 2 GB take minutes
+BATCHES = {"gpu": (1, 100, LARGEST), "cpu": (1, 100)}  # defaults; on a CPU the largest batch takes minutes
 SAMPLE = 300
 _MIN_RUNS, _MAX_RUNS = 3, 20
 
@@ -44,7 +45,7 @@ Batch = Union[int, str]
 
 
 class GridPoint(NamedTuple):
-    """A shape of the grid. `number` counts channels, filters and sides from 1: the same for every batch."""
+    """A shape of the grid. `number` numbers channels, filters and sides together from 1, the same for every batch."""
 
     number: int
     batch: Batch
@@ -58,7 +59,7 @@ class GridPoint(NamedTuple):
 
 
 def parse_batches(words: Sequence[str]) -> Tuple[Batch, ...]:
-    """Batches from words with commas between them; UsageError for one that is neither a number nor "largest"."""
+    """Parse comma-separated batches; UsageError for one that is neither a number nor "largest"."""
     found: List[Batch] = []
     for word in (part.strip() for each in words for part in each.split(",")):
         if word != LARGEST and not (word.isdecimal() and int(word) > 0):
@@ -77,7 +78,7 @@ def all_points(batches: Sequence[Batch]) -> List[GridPoint]:
 
 
 def chosen(batches: Sequence[Batch], full: bool, seed: int) -> List[GridPoint]:
-    """All points, or a sample, in an order that the seed decides: the first of them are a sample, too."""
+    """All points, or a sample, in an order determined by the seed: any first few of them are a sample too."""
     points = all_points(batches)
     random.Random(seed).shuffle(points)
     return points if full else points[:SAMPLE]
@@ -96,10 +97,10 @@ class GridResult(BenchResult):
 
     seed: int = 1
     full: bool = False
-    asked: int = 0  # points; fewer are in `cases` when the time ran out
+    asked: int = 0  # requested points; `cases` has fewer if the time ran out
 
     def as_dict(self) -> Dict[str, Any]:
-        """The whole result for JSON, with the comparison against each peer."""
+        """The whole result for JSON, with the comparison with each peer."""
         return {**super().as_dict(), "standings": [each.as_dict() for each in standings.standings(self)]}
 
 
@@ -121,11 +122,11 @@ class Grid(Benchmark):
         ]
 
     def usual_peers(self) -> str:
-        """Those of the grid."""
+        """The grid's default peers."""
         return ",".join(peer.name for peer in self.peers if peer.in_grid)
 
     def options(self) -> Dict[str, Any]:
-        """The options that measure this again."""
+        """The options that repeat this benchmark."""
         asked = self.request
         return {
             "batches": request.joined(asked.batches),
@@ -158,15 +159,15 @@ class Grid(Benchmark):
         return Trial(work, timed, {fill.name: moved for fill, moved in fills})
 
     def repeat(self, case: BenchCase, trial: Trial) -> int:
-        """Runs that fit into a point's share of time."""
+        """The number of runs that fit into a point's time budget."""
         once = sum((contender.clock or trial.work.clock).time(contender.run, 1)[0] for contender in trial.timed)
         return int(min(_MAX_RUNS, max(_MIN_RUNS, self.machine.point_seconds / once)))
 
     def unrunnable(self, contender: Contender, error: RuntimeError) -> None:
-        """Leave out a peer's way that has no algorithm, or no memory, for a shape."""
+        """Leave out a peer's variant that lacks an algorithm, or memory, for a shape."""
 
     def _checked(self, work, case: BenchCase, row: Measurement, seed: int):
-        """Ours; None when it fails or leaves output unwritten, and the row says why."""
+        """Our kernel; None if it fails or leaves output unwritten, and the row says why."""
         assert case.shape is not None
         at = exact.positions(case.shape, np.random.default_rng(seed))
         contender = work.kernel(case.auto)

@@ -1,4 +1,4 @@
-"""Benchmarks that the user saved by name: JSON files in the user's data folder, the last ones known by their times."""
+"""Benchmarks that you saved by name: JSON files in your data folder, ordered by their times."""
 
 import re
 from pathlib import Path
@@ -17,14 +17,14 @@ def folder() -> Path:
 
 
 def path(name: str) -> Path:
-    """The file of a saved benchmark, whether it exists or not; UsageError for a name that is none."""
+    """The file of a saved benchmark, whether it exists or not; UsageError for an invalid name."""
     if not _NAME.fullmatch(name):
-        raise UsageError(f"'{name}' is no name to save under: letters, digits, dots, hyphens and underscores")
+        raise UsageError(f"'{name}' is not a valid name: use letters, digits, dots, hyphens and underscores")
     return folder() / f"{name}.json"
 
 
 def new(name: str) -> Path:
-    """The file to save a benchmark in; its folder exists after this. DataError when that cannot be made."""
+    """The file to save a benchmark in; creates its folder, DataError if that fails."""
     file = path(name)
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -34,7 +34,7 @@ def new(name: str) -> Path:
 
 
 def find(name: str) -> Path:
-    """The file of a saved benchmark; UsageError where none has that name."""
+    """The file of a saved benchmark; UsageError if none has that name."""
     file = path(name)
     if not file.is_file():
         known = ", ".join(each.stem for each in saved()) or "none"
@@ -43,7 +43,7 @@ def find(name: str) -> Path:
 
 
 def saved() -> List[Path]:
-    """All saved benchmarks, the oldest first."""
+    """All saved benchmarks, oldest first."""
     try:
         return sorted(folder().glob("*.json"), key=lambda file: (file.stat().st_mtime_ns, file.name))
     except OSError:
@@ -51,7 +51,7 @@ def saved() -> List[Path]:
 
 
 def last(count: int) -> List[Path]:
-    """The benchmarks saved last, the oldest of them first; UsageError where fewer are saved."""
+    """The most recently saved benchmarks, oldest first; UsageError if fewer are saved."""
     found = saved()[-count:]
     if len(found) < count:
         raise UsageError(f"--last needs {count} saved benchmarks and there are {len(found)}: `bench conv --save NAME`")

@@ -1,4 +1,4 @@
-"""The convolutions that `bench conv` measures: those of the course's editions, and a table of other networks'."""
+"""The convolutions that `bench conv` measures: from the course's editions, and a table from other networks."""
 
 from typing import Dict, List, NamedTuple, Tuple
 
@@ -7,10 +7,10 @@ from .random_network import convolutions
 from .records import ConvolutionShape
 
 OTHERS = "other networks"
-IMAGE_CHANNELS = (1, 3)  # of a network's first layer, which sees pixels: 0 to 255. Later ones see -1 to 1
+IMAGE_CHANNELS = (1, 3)  # of a network's first layer, whose inputs are pixels, 0 to 255; later layers' are -1 to 1
 SETS = ("course", "others", "all")
-# C, side of the image, M, K and images on a GPU. What networks other than the course's are made of: first layers,
-# middle ones of 3x3 and 5x5, and 1x1.
+# C, side of the image, M, K and images on a GPU. Typical layers of networks other than the course's: first layers,
+# middle layers of 3x3 and 5x5, and 1x1.
 _OTHERS = (
     (1, 48, 12, 5, 10_000),
     (32, 28, 64, 3, 10_000),
@@ -22,15 +22,15 @@ _OTHERS = (
     (16, 56, 64, 1, 1_000),
 )
 _IMAGES = 10_000  # of an edition's layers, on a GPU
-_FEWER: Dict[str, int] = {"fa2018": 1_000}  # whose outputs are the largest
-_ON_A_CPU = 10  # a CPU gets a tenth of the images
+_FEWER: Dict[str, int] = {"fa2018": 1_000}  # its outputs are the largest
+_ON_A_CPU = 10  # divisor: a CPU gets a tenth of the images
 
 
 class BenchLayer(NamedTuple):
-    """A convolution to measure. `images` is how many a set of layers gives it on a GPU."""
+    """A convolution to measure. `images` is its batch in a set of layers, on a GPU."""
 
     edition: str
-    number: int  # of the edition's convolutions, or of the other networks', from 1
+    number: int  # from 1, among the convolutions of the edition or of the other networks
     C: int
     H: int
     W: int
@@ -39,11 +39,11 @@ class BenchLayer(NamedTuple):
     images: int
 
     def shape(self, batch: int) -> ConvolutionShape:
-        """The layer on so many images."""
+        """The layer's shape for a batch of images."""
         return ConvolutionShape(batch, self.C, self.H, self.W, self.M, self.K)
 
     def batch(self, backend: str) -> int:
-        """The images of a set's layer on a backend."""
+        """The layer's batch in a set, on a backend."""
         return self.images if backend == "gpu" else self.images // _ON_A_CPU
 
 
@@ -59,7 +59,7 @@ def of_editions(names: Tuple[str, ...]) -> List[BenchLayer]:
 
 
 def of_set(name: str) -> List[BenchLayer]:
-    """A set of layers: "course" (of every edition), "others" (of other networks) or "all"."""
+    """A set of layers: "course" (every edition), "others" (other networks) or "all"."""
     course = of_editions(tuple(editions.EDITIONS)) if name != "others" else []
     others = [
         BenchLayer(OTHERS, number, channels, side, side, filters, size, images)

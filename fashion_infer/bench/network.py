@@ -16,19 +16,20 @@ from .timing import Contender
 
 BATCHES = (1, 16, 256, 10000)
 NAME = "fashion-infer"
-# Largest error over the range of the logits. fp16 and TF32 keep 11 bits of each operand, and may change predictions.
+# Largest allowed error, relative to the range of the logits. fp16 and TF32 keep 11 bits of each operand, and may change
+# predictions.
 _TOLERANCE = {"float32": 2e-6, "tf32": 1e-2, "fp16": 1e-2}
 _CHECKED = 256  # images
-_RUNS = {16: 300, 1000: 60}  # of batches up to so many images, where --repeat does not say
+_RUNS = {16: 300, 1000: 60}  # timed runs by largest batch size, without --repeat
 
 
 class _Subject(NamedTuple):
-    """A network, its outputs in float64 for the checked images, and ours at every precision that is correct."""
+    """A network, its float64 outputs for the checked images, and our network at every correct precision."""
 
     network: RandomNetwork
     images: np.ndarray
     picked: np.ndarray  # indices of the checked images, for every batch size
-    want: np.ndarray  # their outputs; logarithms of scores
+    want: np.ndarray  # outputs of the checked images: logarithms of scores
     ours: Dict[str, FusedNetwork]  # by precision
     device: int
 
@@ -42,7 +43,7 @@ class _Subject(NamedTuple):
 
 
 class Networks(Benchmark):
-    """Whole networks of editions with random weights, at every precision, from every place."""
+    """Whole networks of editions with random weights, at every precision, from every memory location."""
 
     name = NETWORKS
     peers = peers.NETWORK
@@ -64,13 +65,13 @@ class Networks(Benchmark):
         return [BenchCase(name, where, batch, 0) for name in self.request.editions for where, batch in places]
 
     def options(self) -> Dict[str, Any]:
-        """The options that measure this again."""
+        """The options that repeat this benchmark."""
         asked = self.request
         batch = request.joined(self._batches)
         return {"edition": asked.editions, "against": asked.against, "batch": batch, "repeat": asked.repeat}
 
     def prepare(self, case: BenchCase, index: int) -> Optional[Trial]:
-        """Check the logits of an edition at its first case, then ours on the case's images."""
+        """Check the logits of an edition at its first case, then our networks on the case's images."""
         if self._subject is None or self._subject.network.edition != case.edition:
             network = random_network.build(case.edition)
             self.machine.check_network(network, max(self._batches), self._present)
@@ -96,12 +97,12 @@ class Networks(Benchmark):
         _compare(row, contender.sample(output, self._picked), self._want, case.where)
 
     def repeat(self, case: BenchCase, trial: Trial) -> int:
-        """More runs of small batches."""
+        """Timed runs of each contender: more for small batches."""
         usual = next((runs for most, runs in _RUNS.items() if case.batch <= most), self.machine.network_repeat)
         return self.request.repeat or usual
 
     def _checked_subject(self, network: RandomNetwork) -> _Subject:
-        """The network, the logits of every precision checked; only those that are correct are run."""
+        """Check the network's logits at every precision; only correct precisions are run."""
         device, backend = self.request.device, self.machine.backend
         images = network.images(max(self._batches))
         picked = np.unique(np.concatenate([_spread(batch) for batch in self._batches]))
@@ -122,8 +123,8 @@ class Networks(Benchmark):
 
 
 def _checked(work, row, fused, where, picked, want) -> List[Contender]:
-    """Ours on the case's images, when it is right; else nothing, and the row says why."""
-    # A score's logarithm is a difference of logits, each with an error of its own.
+    """Our network on the case's images, if correct; else an empty list, and the row says why."""
+    # A score's logarithm is a difference of logits, and both have an error.
     tolerance = (1 if where == STAGE else 2) * _TOLERANCE[row.precision]
     ways = work.ours(row.name, fused)
     try:
@@ -138,7 +139,7 @@ def _checked(work, row, fused, where, picked, want) -> List[Contender]:
 
 
 def _compare(row, got, want, where, tolerance=None):
-    """Put into the row what differs from float64; with a tolerance, whether it is wrong."""
+    """Record the difference from float64 in the row; with a tolerance, also whether it is incorrect."""
     if where == HOST:
         row.changed = int((got != want.argmax(axis=1)).sum())
         if tolerance is not None and row.precision == "float32" and row.changed:
@@ -169,5 +170,5 @@ def _name(precision):
 
 
 def _spread(batch):
-    """Indices of the images that are checked: evenly over the batch, the first and the last among them."""
+    """Indices of the checked images: evenly spread over the batch, including the first and the last."""
     return np.unique(np.linspace(0, batch - 1, min(_CHECKED, batch)).astype(int))

@@ -1,7 +1,7 @@
-"""The protocol of every benchmark: cases, the contenders of each, a check of each contender, times in turns, a verdict.
+"""The protocol of every benchmark: cases, their contenders, a check of each contender, interleaved timing, a verdict.
 
-A subclass of `Benchmark` says which cases there are and who contends in them. Everything else happens here, once:
-peers, clocks, rows, ratios, what is left out, and errors of frameworks.
+A subclass of `Benchmark` defines the cases and their contenders. This module does the rest: peers, clocks, rows,
+ratios, what is left out, and errors of frameworks.
 """
 
 import functools
@@ -24,22 +24,21 @@ Tick = Callable[[float, str], None]
 
 @dataclass
 class Trial:
-    """A case that is set up: its limits and our contenders are checked and ready for the clock."""
+    """A prepared case: its limits and our contenders, checked and ready to be timed."""
 
-    work: Any  # one of the machine's; its `clock` times, its `peers` makes contenders
+    work: Any  # the machine's; its `clock` times, its `peers` creates contenders
     timed: List[Contender]
-    moved: Dict[str, int]  # bytes that the limits move, by their names
+    moved: Dict[str, int]  # bytes that each limit moves, by name
 
 
 class Benchmark:
     """One kind of benchmark.
 
-    Subclasses state `name`, `peers` and `result_type`, and define `cases` and `prepare`; the other methods have
-    defaults.
+    Subclasses set `name`, `peers` and `result_type`, and define `cases` and `prepare`. The other methods have defaults.
     """
 
     name: ClassVar[str]  # the command: `bench NAME`
-    peers: ClassVar[Sequence[others.Peer]]  # that it knows
+    peers: ClassVar[Sequence[others.Peer]]  # known to this benchmark
     result_type: ClassVar[Type[BenchResult]] = BenchResult
 
     def __init__(self, request: BenchRequest):
@@ -47,22 +46,22 @@ class Benchmark:
         self.machine: Any = None
         self.result: Any = None
         self.missing: Dict[str, str] = {}  # peer: why it is not compared
-        self._present: List[str] = []  # the peers that are
+        self._present: List[str] = []  # the peers that are compared
         self._shown: Shown = lambda done: None
 
     def check(self) -> None:
-        """Refuse a wrong request before a device is opened: UsageError, or DataError for a kernel file."""
+        """Refuse an invalid request before a device is opened: UsageError, or DataError for a kernel file."""
 
     def cases(self) -> List[BenchCase]:
-        """All cases, without rows; DeviceError for what memory does not hold."""
+        """All cases, without rows; DeviceError for a case that does not fit in memory."""
         raise NotImplementedError
 
     def prepare(self, case: BenchCase, index: int) -> Optional[Trial]:
-        """Give a case its rows of limits and ours, checked; None when nothing of ours is correct enough to be timed."""
+        """Add checked rows of limits and of our contenders to a case; None if none of ours can be timed."""
         raise NotImplementedError
 
     def judge_peer(self, case: BenchCase, row: Measurement, contender: Contender, output: Any) -> None:
-        """Put a peer's error against float64 into its row."""
+        """Record a peer's error against float64 in its row."""
 
     def repeat(self, case: BenchCase, trial: Trial) -> int:
         """Timed runs of each contender."""
@@ -73,11 +72,11 @@ class Benchmark:
         return interleaved(trial.work.clock, trial.timed, repeat, tick)
 
     def options(self) -> Dict[str, Any]:
-        """The options of the command line that measures this again, behind the edition and the backend."""
+        """The options of the command line that repeats this benchmark, after the edition and the backend."""
         return {}
 
     def usual_peers(self) -> Optional[str]:
-        """The peers where the user names none; None for all."""
+        """The default peers; None for all."""
         return None
 
     def measure(self, shown: Shown = lambda done: None, tick: Tick = lambda share, what: None) -> Any:
@@ -86,21 +85,21 @@ class Benchmark:
         Parameters
         ----------
         shown
-            Called with each check of a network's logits and with each case, as soon as it is complete.
+            Called with each check of a network's logits and with each case, when it is complete.
         tick
-            Called with the share of the work that is done, 0 to 1, and with what is measured now.
+            Called with the fraction of the work done, 0 to 1, and with what is being measured.
 
         Returns
         -------
         BenchResult
-            Times in milliseconds. A contender that is incorrect is in it, not timed (`BenchResult.wrong`).
+            Times in milliseconds. An incorrect contender is included, but not timed (`BenchResult.wrong`).
 
         Raises
         ------
         UsageError
             For an unknown edition, kernel or peer, and for numbers below 1.
         DeviceError
-            Without a device, or without PyTorch and CuPy on a GPU; when memory does not suffice, or the GPU fails.
+            Without a device, or without PyTorch and CuPy on a GPU; if memory does not suffice, or the GPU fails.
         """
         self.check()
         request = self.request
@@ -135,7 +134,7 @@ class Benchmark:
         return self.machine.convolution_peers
 
     def checked(self, check: LogitsCheck) -> None:
-        """Keep and show a check of a network's logits."""
+        """Record and show a check of a network's logits."""
         self.result.logits.append(check)
         self._shown(check)
 
@@ -172,7 +171,7 @@ class Benchmark:
         return True
 
     def _add_peers(self, case: BenchCase, trial: Trial) -> None:
-        """Run every way of every peer once, so that nothing it sets up is timed; what does not run is left out."""
+        """Run every variant of every peer once, so that no set-up is timed; leave out those that do not run."""
         for name in list(self._present):
             try:
                 contenders = trial.work.peers(self.known_peers()[name])
@@ -198,5 +197,5 @@ class Benchmark:
 
 
 def _tick(tick: Tick, index: int, cases: int, name: str, share: float) -> None:
-    """The share of one case's work as that of all cases."""
+    """Report the progress of one case as progress of all cases."""
     tick((index + share) / cases, name)

@@ -1,6 +1,6 @@
-"""A network of an edition with random weights, and random images for it: the same on every machine.
+"""A network of an edition with random weights, and random images for it; the same on every machine.
 
-The weights are of realistic size: pixels go up to 255, and yet every layer's outputs are of order 1, where tanh is
+The weights have a realistic size: although pixels go up to 255, every layer's outputs are of order 1, where tanh is
 neither linear nor saturated and an error in any layer reaches the scores.
 """
 
@@ -15,22 +15,22 @@ from ..graph.layers import Convolution, Dense, Layer, MaxPool, Relu, Tanh, walk
 
 _PIXEL = 140.0  # root mean square of the images' pixels
 _PATCHES = 5  # in each direction
-_TANH = 0.7  # of what tanh and the pool make of values of order 1
-_RELU = 0.5  # the same of ReLU and a pool
-_LOGIT = 3.0  # how much larger the last dense layer's outputs are: then scores differ
+_TANH = 0.7  # magnitude after tanh and the pool, for values of order 1
+_RELU = 0.5  # the same for ReLU and a pool
+_LOGIT = 3.0  # factor by which the last dense layer's outputs are larger, so that scores differ
 
 
 class RandomNetwork(NamedTuple):
-    """A network that is ready to run."""
+    """A network ready to run."""
 
     edition: str
     shape: Tuple[int, int, int]  # (C,H,W) of an image
     layers: Tuple[Layer, ...]
-    symbol: str  # the same as JSON, its convolutions being `New`
-    weights: Dict[str, np.ndarray]  # float32, by the names that `walk` gives them
+    symbol: str  # the same as JSON, with `New` as convolutions
+    weights: Dict[str, np.ndarray]  # float32, by their names in `walk`
 
     def images(self, count: int) -> np.ndarray:
-        """(count,C,H,W) uint8: coarse patches under noise, for noise alone looks all alike to a network."""
+        """(count,C,H,W) uint8: coarse patches with noise, as a network scores images of noise alone almost equally."""
         rng = np.random.default_rng(1)
         channels, height, _ = self.shape
         cell = np.arange(height) * _PATCHES // height
@@ -45,11 +45,11 @@ class RandomNetwork(NamedTuple):
         return self._replace(symbol=symbol.build(layers, self.shape), layers=layers)
 
     def first_stage(self) -> "RandomNetwork":
-        """The layers up to and with the first pool."""
+        """The layers up to and including the first pool."""
         return self.first([isinstance(layer, MaxPool) for layer in self.layers].index(True) + 1)
 
     def logits(self) -> "RandomNetwork":
-        """All layers but the softmax."""
+        """All layers except the softmax."""
         return self.first(len(self.layers) - 1)
 
 

@@ -10,7 +10,7 @@ from . import peers as others
 
 
 class BenchRequest(NamedTuple):
-    """A request. Every benchmark reads the fields that it has a use for; none of them needs a dataset.
+    """A request. Every benchmark reads the fields that it uses; none needs a dataset.
 
     Attributes
     ----------
@@ -19,27 +19,26 @@ class BenchRequest(NamedTuple):
     backend, device
         "cpu" or "gpu", and the GPU's index.
     against
-        Names of peers separated by commas, or "none"; None for all that run on the backend. A peer that is not
-        installed is left out, and `BenchResult.not_compared` says why.
+        Comma-separated names of peers, or "none"; None for all that run on the backend. A peer that is not installed
+        is left out, and `BenchResult.not_compared` says why.
     batches
-        Images in a batch, each at least 1; of the grid also "largest". Empty for the benchmark's own.
+        Images per batch, each at least 1; for the grid also "largest". Empty for the benchmark's default.
     repeat
-        Timed runs of each contender; None for the benchmark's own number.
+        Timed runs of each contender; None for the benchmark's default.
     kernels
-        Of `bench conv`: names separated by commas, "all" or "ladder" for all of the library's, and paths of kernel
-        files.
+        For `bench conv`: comma-separated names, "all" or "ladder" for all of the library's, and paths of kernel files.
     files
-        Of `bench conv`: the kernel files that `kernels` names, in its order.
+        For `bench conv`: the kernel files that `kernels` names, in its order.
     formats
-        Of `bench conv`: the formats that the user forced on them, as `options` shows them.
+        For `bench conv`: formats that the user forced on them, as `options` shows them.
     layers
-        Of `bench conv`: a set of `layers.SETS`, in place of `editions`.
+        For `bench conv`: a set of `layers.SETS`, in place of `editions`.
     full, seed
-        Of the grid: all points, or a sample that the seed decides.
+        For the grid: all points, or a sample determined by the seed.
     seconds
-        Of the grid: no point is started after this time. None for no limit.
+        For the grid: no point is started after this time. None for no limit.
     images
-        Of `bench net --device all`: images in all.
+        For `bench net --device all`: total number of images.
     """
 
     editions: Tuple[str, ...] = ("fa2017",)
@@ -59,7 +58,7 @@ class BenchRequest(NamedTuple):
 
 
 def check_numbers(request: BenchRequest) -> None:
-    """UsageError for a number below 1."""
+    """Raise UsageError for a number below 1."""
     numbers = [("batch", batch) for batch in request.batches if not isinstance(batch, str)]
     for option, value in (*numbers, ("repeat", request.repeat), ("images", request.images)):
         if value is not None and value < 1:
@@ -67,7 +66,7 @@ def check_numbers(request: BenchRequest) -> None:
 
 
 def peer_names(against: Optional[str], known: Sequence[str]) -> List[str]:
-    """The peers named with commas between them; all for None, none for "none"; UsageError for an unknown one."""
+    """Parse comma-separated peers; all for None, none for "none"; UsageError for an unknown one."""
     names = [] if against == "none" else list(known) if against is None else [n.strip() for n in against.split(",")]
     for name in names:
         if name not in known:
@@ -78,7 +77,7 @@ def peer_names(against: Optional[str], known: Sequence[str]) -> List[str]:
 def available(
     peers: Sequence[str], here: Mapping[str, object], backend: str, asked: bool
 ) -> Tuple[List[str], Dict[str, str]]:
-    """The peers that can run here, and why the others cannot.
+    """Find the peers that can run here, and why the others cannot.
 
     Parameters
     ----------
@@ -87,7 +86,7 @@ def available(
     here
         The machine's peers, by name.
     asked
-        Whether the user named the peers: only then one that the machine does not have is mentioned.
+        Whether the user named the peers; only then is a peer that the machine lacks mentioned.
     """
     present, missing = [], {}
     for name in peers:
@@ -105,7 +104,7 @@ def available(
 def command(what: str, backend: str, options: Mapping[str, Any]) -> str:
     """The command line that runs a benchmark again.
 
-    An option that is None is left out, True is a flag, and a tuple repeats the option.
+    An option that is None is left out; True gives a flag, and a tuple repeats the option.
     """
     words = ["fashion-infer", "bench", what]
     for name in options.get("edition", ()):
@@ -121,12 +120,12 @@ def command(what: str, backend: str, options: Mapping[str, Any]) -> str:
 
 
 def joined(values: Sequence[Any]) -> Optional[str]:
-    """Values with commas between them, as an option takes them; None for none."""
+    """Join values with commas, for an option; None if there are none."""
     return ",".join(map(str, values)) or None
 
 
 def explained(error: Exception, backend: str) -> Exception:
-    """The error of a framework as one of ours: memory that does not suffice, or a GPU that fails."""
+    """Convert an error of a framework to one of ours: insufficient memory, or a failing GPU."""
     text = f"{type(error).__name__} {error}".lower()
     if isinstance(error, MemoryError) or any(sign in text for sign in ("outofmemory", "out of memory", "allocate")):
         return DeviceError("out of memory: use a smaller --batch")

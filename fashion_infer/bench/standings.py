@@ -1,16 +1,16 @@
-"""How ours stands over the grid: against each peer, the share of points where it is ahead, and where it is not."""
+"""Comparison with each peer over the grid: the fraction of points where ours is ahead, and where it is behind."""
 
 import statistics
 from typing import Any, Dict, List, NamedTuple
 
 from .records import OURS, BenchCase, BenchResult, Measurement
 
-BEHIND = 0.8  # of a peer's speed: points below it are reported
+BEHIND = 0.8  # fraction of a peer's speed below which points are reported
 WORST = 10
 
 
 class PeerRatio(NamedTuple):
-    """A point's median time of a peer over ours: above 1 ours is faster."""
+    """A peer's median time over ours at one point; above 1, ours is faster."""
 
     case: BenchCase
     ours: Measurement
@@ -24,14 +24,14 @@ class PeerRatio(NamedTuple):
 
 
 class PeerStanding(NamedTuple):
-    """Against one peer: the ratios of all points that both ran, the least first."""
+    """Comparison with one peer: the ratios of all points that both ran, smallest first."""
 
     peer: str
     ratios: List[PeerRatio]
 
     @property
     def ahead(self) -> float:
-        """Share of the points where ours is at least as fast."""
+        """Fraction of the points where ours is at least as fast."""
         return sum(ratio.value >= 1 for ratio in self.ratios) / len(self.ratios)
 
     @property
@@ -57,7 +57,7 @@ class PeerStanding(NamedTuple):
 
 
 def standings(result: BenchResult) -> List[PeerStanding]:
-    """Against every peer that ran a point which ours ran, in the order in which they were measured."""
+    """Compare with every peer that ran a point that ours ran too, in the order of measurement."""
     found: Dict[str, List[PeerRatio]] = {}
     for case in result.cases:
         ours = next((row for row in case.rows if row.kind == OURS), None)

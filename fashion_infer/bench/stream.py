@@ -1,8 +1,8 @@
 """`bench net --device all`: millions of images through one GPU, and through all GPUs of this host side by side.
 
-Images come from a few buffers of pinned memory, again and again, so that the host's memory is the same whatever their
-number; every batch travels to its device anew. A GPU has three threads, each with a fused network of its own: while
-one waits for the end of its batch, the device works for another.
+Images come repeatedly from a few buffers of pinned memory, so that host memory does not grow with their number. Every
+batch is copied to its device again. A GPU has three threads, each with its own fused network: while one waits for the
+end of its batch, the device works on another.
 """
 
 import time
@@ -24,22 +24,22 @@ from .records import NETWORKS, OURS, STREAM, WRONG, BenchCase, BenchResult, Meas
 from .timing import Contender
 
 IMAGES, BATCH, REPEAT = 10_000_000, 100_000, 3
-_LANES = 3  # threads a GPU
+_LANES = 3  # threads per GPU
 _BUFFERS = 4
 _CHECKED = 256  # images compared with float64
 
 
 @dataclass
 class StreamPasses:
-    """All images through some GPUs, several times."""
+    """Several passes of all images through some GPUs."""
 
     gpus: Tuple[int, ...]
     seconds: List[float] = field(default_factory=list)
-    grown: int = 0  # bytes by which the process's resident memory grew during a pass, at most
+    grown: int = 0  # largest growth of the process's resident memory during a pass, in bytes
 
     @property
     def name(self) -> str:
-        """The GPUs in words."""
+        """A name of the GPUs."""
         return "1 GPU" if len(self.gpus) == 1 else f"{len(self.gpus)} GPUs"
 
 
@@ -47,8 +47,8 @@ class StreamPasses:
 class StreamResult(BenchResult):
     """A benchmark of the stream: one case, with a row for one GPU and one for all."""
 
-    passes: List[StreamPasses] = field(default_factory=list)  # of the first GPU, and of all where there are several
-    resident: Optional[int] = None  # bytes of the process before the first pass
+    passes: List[StreamPasses] = field(default_factory=list)  # one GPU, and all if there are several
+    resident: Optional[int] = None  # resident bytes of the process before the first pass
 
     def as_dict(self) -> Dict[str, Any]:
         """The passes, for JSON."""
@@ -68,26 +68,26 @@ class StreamResult(BenchResult):
 
 
 class _Lane:
-    """A thread's network, and room for its predictions."""
+    """One thread's network and buffer for predictions."""
 
     def __init__(self, network: RandomNetwork, gpu: int, classes: np.ndarray):
         self._fused = FusedNetwork(network.symbol, network.weights, shape=network.shape, backend="gpu", device=gpu)
         self._classes = classes
 
     def predict(self, images: np.ndarray, to: np.ndarray) -> None:
-        """The predictions of a batch."""
+        """Predict a batch."""
         to[...] = self._fused.predict(images, out=self._classes[: len(images)])
 
 
 class Stream(Benchmark):
-    """One GPU and all of them, in turns; every prediction of every pass is checked."""
+    """One GPU and all GPUs, in turns; every prediction of every pass is checked."""
 
     name = NETWORKS
     peers = ()
     result_type = StreamResult
 
     def check(self) -> None:
-        """One edition, one batch size."""
+        """Refuse more than one edition or batch size."""
         asked = self.request
         if len(asked.editions) > 1 or len(asked.batches) > 1:
             raise UsageError("--device all measures one edition with one --batch")
@@ -100,7 +100,7 @@ class Stream(Benchmark):
         self._network = random_network.build(asked.editions[0])
 
     def cases(self) -> List[BenchCase]:
-        """The stream."""
+        """The stream, the only case."""
         assert self.request.images is not None
         self._images = self.request.images
         self._batch = min(self.request.batches[0], self._images)
@@ -108,7 +108,7 @@ class Stream(Benchmark):
         return [BenchCase(self.request.editions[0], STREAM, self._images, 0)]
 
     def options(self) -> Dict[str, Any]:
-        """The options that measure this again."""
+        """The options that repeat this benchmark."""
         asked = self.request
         given = {"device": "all", "images": asked.images, "batch": asked.batches[0], "repeat": asked.repeat}
         return {"edition": asked.editions, **given}
@@ -146,7 +146,7 @@ class Stream(Benchmark):
         return Trial(None, timed, {})
 
     def time(self, trial: Trial, repeat: int, tick: Callable[[float], None]) -> Dict[Contender, List[float]]:
-        """All images at a time: each run is a pass, one GPU and all in turns, without a pass to warm up."""
+        """Time passes over all images, with one GPU and all GPUs in turns and no warm-up pass."""
         times: Dict[Contender, List[float]] = {contender: [] for contender in trial.timed}
         for turn in range(repeat):
             for place, contender in enumerate(trial.timed):
@@ -155,7 +155,7 @@ class Stream(Benchmark):
         return times
 
     def _one_pass(self, passes: StreamPasses, lanes: Dict[int, List[_Lane]], row: Measurement) -> Callable[[], float]:
-        """The function that sends all images through some GPUs, and returns the seconds."""
+        """Return a function that sends all images through some GPUs and returns the seconds."""
         batch, predictions, ring = self._batch, self._predictions, self._ring
 
         def run() -> float:
@@ -180,7 +180,7 @@ class Stream(Benchmark):
 
 
 def _wrong(network: RandomNetwork, images: np.ndarray, predictions: np.ndarray) -> str:
-    """Why predictions are wrong, compared with float64; "" when they are not."""
+    """Why predictions are incorrect, compared with float64; "" if they are correct."""
     picked = np.unique(np.linspace(0, len(images) - 1, _CHECKED).astype(int))
     logits = network.logits()
     want = reference.run(logits.layers, logits.weights, images[picked]).argmax(axis=1)
@@ -189,13 +189,13 @@ def _wrong(network: RandomNetwork, images: np.ndarray, predictions: np.ndarray) 
 
 
 def _different(predictions: np.ndarray, wanted: np.ndarray) -> int:
-    """Predictions that are not those of their image."""
+    """Count predictions that differ from the ones for their image."""
     buffers, batch = wanted.shape
     parts = (predictions[first : first + batch] for first in range(0, len(predictions), batch))
     return sum(int((part != wanted[place % buffers][: len(part)]).sum()) for place, part in enumerate(parts))
 
 
 def _resident() -> int:
-    """Bytes of this process in memory."""
+    """Resident bytes of this process."""
     said = proc("self/status", "VmRSS")
     return int(said.split()[0]) * 1024 if said else 0

@@ -1,4 +1,4 @@
-"""Timing side by side: contenders take turns, so that a clock that drifts drifts for all of them."""
+"""Interleaved timing: contenders take turns, so that clock drift affects all of them."""
 
 import itertools
 import statistics
@@ -7,37 +7,38 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tu
 
 import numpy as np
 
-_PAUSE = 0.1  # seconds: idle threads of ONNX Runtime 1.32 spin for 0.05 after its last run, on cores that others need
+_PAUSE = 0.1  # seconds; idle threads of ONNX Runtime 1.32 spin for 0.05 s after a run, on cores that others need
 _ROUNDS = 4
 _SLOW_ROUNDS = 2
-_KEPT = 50  # samples in a file: a rank test needs ten, and small batches have 300 runs
+_KEPT = 50  # samples in a file; a rank test needs ten, and small batches have 300 runs
 
 
 class Contender(NamedTuple):
-    """Something to time. `run` starts one pass and returns its output, of which `sample` takes items as NumPy."""
+    """Something to time. `run` starts one pass and returns its output; `sample` takes items of it as NumPy."""
 
     name: str
     run: Callable[[], Any]
     sample: Optional[Callable] = None  # (output, indices) -> (n, ...); None for a limit, which computes nothing
-    layout: str = ""  # or another way to run it; where there are several, the fastest counts
-    clock: Any = None  # of its own, where the case's does not suit it
+    layout: str = ""  # or another variant; if there are several, the fastest counts
+    clock: Any = None  # its own, if the case's is not suitable
 
 
 def interleaved(
     clock, contenders: Sequence[Contender], repeat: int, tick: Callable[[float], None] = lambda share: None
 ) -> Dict[Contender, List[float]]:
-    """Seconds of each of at least `repeat` runs of every contender; of three runs for one that is slow.
+    """Time at least `repeat` runs of every contender, in seconds; three runs of a slow one.
 
     Parameters
     ----------
     clock
-        Its `time(run, n)` gives the seconds of n runs, its `slow` what counts as slow. A contender may have its own.
+        Its `time(run, n)` returns the seconds of n runs; `slow` is the threshold for a slow run. A contender may have
+        its own clock.
     contenders
-        Run once before, each: what they set up in their first run is not timed.
+        Each has run once before, so that the set-up of a first run is not timed.
     repeat
         At least 1.
     tick
-        Called between runs with the share of the runs that are done, 0 to 1.
+        Called between runs with the fraction of runs done, 0 to 1.
     """
     times: Dict[Contender, List[float]] = {}
     slow = {}
@@ -65,7 +66,7 @@ class WallClock:
     """A clock for runs that end when their work is done."""
 
     def __init__(self, slow: float):
-        self.slow = slow  # seconds a run
+        self.slow = slow  # seconds per run
 
     def time(self, run, n: int) -> List[float]:
         """Seconds of each of n runs."""
@@ -79,18 +80,18 @@ class WallClock:
 
 
 class Summary(NamedTuple):
-    """The times of one contender; of several layouts, those of the layout with the least median."""
+    """Times of one contender; if it has several layouts, those of the layout with the smallest median."""
 
     layout: str
     runs: int
     min_ms: float
     median_ms: float
     p99_ms: float
-    samples_ms: Tuple[float, ...] = ()  # in the order of the runs; of more than _KEPT some, evenly spaced
+    samples_ms: Tuple[float, ...] = ()  # in the order of the runs; at most _KEPT, evenly spaced
 
 
 def summaries(times: Dict[Contender, List[float]]) -> Dict[str, Summary]:
-    """The summary of every name among the contenders, in their order."""
+    """Summarise the times by the contenders' names, in their order."""
     best: Dict[str, Summary] = {}
     for contender, seconds in times.items():
         ms = [1e3 * second for second in seconds]

@@ -1,4 +1,4 @@
-"""Kernel files among the contenders of `bench conv`: timed by what the library logged, checked and diagnosed."""
+"""Kernel files as contenders of `bench conv`: timed by the library's log, checked and diagnosed."""
 
 import statistics
 from typing import Callable, List, NamedTuple, Optional, Sequence, Tuple
@@ -15,15 +15,15 @@ from ..library import bindings, kernels, op_times
 from .records import OURS, SKIPPED, WRONG, Measurement
 from .timing import Contender
 
-_BY_IMAGES = "wrong from image "  # how such a diagnosis begins
+_BY_IMAGES = "wrong from image "  # prefix of such a diagnosis
 
 
 class LogClock:
-    """A clock for runs that the library logs: Op Time as the file's format takes it."""
+    """A clock for runs that the library logs: Op Time as the file's format defines it."""
 
     def __init__(self, slow: float):
-        self.slow = slow  # seconds a run
-        self.layer_seconds: List[float] = []  # prolog, forward and epilog of each run, of a format with phases
+        self.slow = slow  # seconds per run
+        self.layer_seconds: List[float] = []  # prolog, forward and epilog together, per run, for a format with phases
 
     def time(self, run, n: int) -> List[float]:
         """Seconds of each of n runs."""
@@ -47,7 +47,7 @@ class FileContender(NamedTuple):
     """A kernel file on one convolution's tensors."""
 
     contender: Contender  # with a LogClock
-    complete: Callable[[], bool]  # whether nothing of the output of the last run is NaN
+    complete: Callable[[], bool]  # whether the output of the last run has no NaN
 
 
 def recognised(files: Sequence[str], names: Optional[str], backend: Optional[str]) -> Tuple[KernelFile, ...]:
@@ -58,9 +58,9 @@ def recognised(files: Sequence[str], names: Optional[str], backend: Optional[str
     files
         Their paths.
     names
-        Their formats, as `formats.insisted` takes them.
+        Their formats, as in `formats.insisted`.
     backend
-        For files that have several.
+        Backend for files that support several.
     """
     forced = formats.insisted(files, names)
     found = [formats.recognise(file, format, backend).placed() for file, format in zip(files, forced)]
@@ -79,25 +79,25 @@ def checked(
     backend: str, work, row: Measurement, kernel: LoadedKernel, picked: np.ndarray, want: np.ndarray, x: np.ndarray,
     weight: np.ndarray,
 ) -> Optional[Contender]:  # fmt: skip
-    """The file as a contender, when it takes the layer and is right; else None, and the row says why.
+    """Return the file as a contender if it supports the layer and is correct; else None, and the row says why.
 
     Parameters
     ----------
     backend, work
-        Where the convolution is, and its tensors there.
+        Where the convolution runs, and its tensors there.
     row
         Gets error, precision class, findings, status and reason.
     kernel
         The file.
     picked, want
-        Indices of the images that are compared, and the reference's output for them.
+        Indices of the compared images, and the reference output for them.
     x, weight
-        All of the data, and the weights.
+        The whole input, and the weights.
 
     Raises
     ------
     CheckFailed
-        When the file leaves the device in error, so that nothing can be measured any more.
+        When the file leaves the device in error, so that nothing more can be measured.
     """
     try:
         kernels.chosen_kernel(x.shape, weight.shape, backend, kernel.name)
@@ -138,15 +138,15 @@ def checked(
 def where_wrong(
     found: Diagnosis, contender: Contender, y, picked: np.ndarray, x: np.ndarray, weight: np.ndarray
 ) -> str:
-    """A wrong kernel's diagnosis in one line: how much differs, where first, and the likely reason.
+    """Diagnose an incorrect kernel in one line: how much differs, where first, and the likely reason.
 
-    `found` is that of the picked images of the contender's output y.
+    `found` is the diagnosis of the picked images of the contender's output y.
     """
     return f"of the {len(picked)} images compared, {_of_all(found, contender, y, picked, x, weight).line()}"
 
 
 def _of_all(found: Diagnosis, contender: Contender, y, picked: np.ndarray, x, weight) -> Diagnosis:
-    """The diagnosis of some images with the numbers that its images have among all."""
+    """Extend the diagnosis of the picked images to image numbers in the whole batch."""
     assert found.first is not None
     first = int(picked[found.first[0]])
     found = found._replace(first=(first, *found.first[1:]))

@@ -1,14 +1,14 @@
 """Differences between two measurements that are larger than the noise.
 
-The rule: two medians are the same when they differ by no more than the largest of the two spreads and 3% of the first
-median. The spread of a run is the inter-quartile range of its passes; of a benchmark, whose file may have no samples,
-the median less the minimum. Where one of the two has fewer than four runs, 10% take the place of 3%.
+The rule: two medians are the same if they differ by no more than the largest of three: the two spreads, and 3% of the
+first median. The spread of a run is the inter-quartile range of its passes. The spread of a benchmark, whose file may
+have no samples, is the median minus the minimum. If either has fewer than four runs, 10% replaces 3%.
 
-Where both files have samples, these must say so too, by `ranks.slower`: medians of ten draws from one distribution
-differ by more than their quartiles now and then.
+If both files have samples, a difference must also pass `ranks.slower`: medians of ten draws from one distribution
+sometimes differ by more than their quartiles.
 
-What other programs took is held against neither: of the slower one, the time that its threads waited for a processor is
-taken off before it is judged. More than that they can hardly have cost.
+Time taken by other programs does not count: the time that the slower one's threads waited for a processor is subtracted
+before it is judged. Other programs can hardly have cost more than that.
 """
 
 import statistics
@@ -26,7 +26,7 @@ EQUAL, DIFFERENT, NOT_JUDGED = "same", "DIFFERS", "not comparable"
 
 
 class ComparedTime(NamedTuple):
-    """One time in both; milliseconds."""
+    """One time in both documents, in milliseconds."""
 
     what: str
     a: Optional[float]
@@ -37,7 +37,7 @@ class ComparedTime(NamedTuple):
 
     @property
     def ratio(self) -> Optional[float]:
-        """The second over the first: below 1 is faster. None where one is missing, or the first is 0."""
+        """The second over the first: below 1 is faster. None if one is missing, or the first is 0."""
         return self.b / self.a if self.a and self.b is not None else None
 
 
@@ -60,8 +60,8 @@ class Comparison(NamedTuple):
     facts: List[ComparedFact]
 
     def faults(self, allowed: float = 0.0) -> List[str]:
-        """Reasons for --check and --fail-above to fail: times of ours that are slower beyond the noise and by more than
-        the allowed share of A's, and facts that differ."""
+        """Reasons for --check and --fail-above to fail: our times that are slower beyond the noise and by more than the
+        allowed fraction of A's, and facts that differ."""
         slower = [line for line in self.lines if line.verdict == SLOWER and line.ours]
         found = [f"{line.what} is slower" for line in slower if line.ratio is None or line.ratio > 1 + allowed]
         return found + [f"{fact.what} differs" for fact in self.facts if fact.verdict == DIFFERENT]
@@ -75,12 +75,12 @@ def compare(first: str, second: str, check: bool = False) -> Comparison:
     first, second
         Paths; the second is judged against the first.
     check
-        Whether the caller acts on `Comparison.faults`: then a single repeat is refused.
+        Whether the caller acts on `Comparison.faults`; a single repeat is then refused.
 
     Raises
     ------
     UsageError
-        When they are of different commands, of different numbers of images, or have nothing in common; with `check`,
+        When they come from different commands, differ in the number of images, or have nothing in common; with `check`,
         when one has a single repeat.
     DataError
         When one is damaged or was not written by this package.
@@ -89,17 +89,17 @@ def compare(first: str, second: str, check: bool = False) -> Comparison:
 
 
 def compare_files(a: MeasuredFile, b: MeasuredFile, check: bool = False) -> Comparison:
-    """Compare two files that are read already, as `compare` does."""
+    """Compare two files that have already been read, as `compare` does."""
     if a.kind != b.kind:
-        raise UsageError(f"{a.name} is of `{a.kind}` and {b.name} of `{b.kind}`: compare two of the same command")
+        raise UsageError(f"{a.name} is from `{a.kind}` and {b.name} from `{b.kind}`: compare files of the same command")
     if a.size != b.size:
-        raise UsageError(f"{a.name} is of {a.size} images and {b.name} of {b.size}: their times cannot be compared")
+        raise UsageError(f"{a.name} has {a.size} images and {b.name} has {b.size}: their times cannot be compared")
     if not set(a.times) & set(b.times) and not set(a.facts) & set(b.facts):
         raise UsageError(f"{a.name} and {b.name} have nothing in common")
     for document in (a, b) if check else ():
         if any(time.runs == 1 for time in document.times.values() if time.ours):
             raise UsageError(
-                f"{document.name} has one repeat, which says nothing of the noise: measure both with --repeat 10"
+                f"{document.name} has one repeat, which does not show the noise: measure both with --repeat 10"
             )
     settings = [
         (name, a.settings.get(name, ""), b.settings.get(name, ""))
@@ -112,7 +112,7 @@ def compare_files(a: MeasuredFile, b: MeasuredFile, check: bool = False) -> Comp
 
 
 def compare_times(what: str, a: Optional[MeasuredTime], b: Optional[MeasuredTime]) -> ComparedTime:
-    """One time of A and of B in milliseconds, None where it is missing, and the verdict on B."""
+    """Compare one time of A and B in milliseconds, None if missing, and judge B."""
     if a is None or b is None:
         known = b if a is None else a
         verdict = NO_PARTNER.format("B" if a is None else "A")
@@ -130,7 +130,7 @@ def compare_times(what: str, a: Optional[MeasuredTime], b: Optional[MeasuredTime
 
 
 def _told_apart(less, more) -> bool:
-    """By their samples; where a file has none, its median decides."""
+    """Whether samples differ; without samples, the medians decide."""
     return not less or not more or ranks.slower(less, more)
 
 

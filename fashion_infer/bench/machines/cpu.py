@@ -1,4 +1,4 @@
-"""The CPU as a place to benchmark on: tensors in host memory."""
+"""The CPU as a benchmark machine: tensors in host memory."""
 
 import ctypes
 from concurrent.futures import ThreadPoolExecutor
@@ -37,7 +37,7 @@ class Cpu:
     def __init__(self):
         self.threads = thread_pool.size()
         self._pool = ThreadPoolExecutor(self.threads)
-        _mxnet.set_threads(self.threads)  # before it is loaded, and that is before the first network is built
+        _mxnet.set_threads(self.threads)  # before MXNet is loaded, thus before the first network is built
         _keep_freed_memory()
 
     def describe(self, peers: Sequence[str]) -> Tuple[Dict, Dict]:
@@ -47,15 +47,15 @@ class Cpu:
         return device, {"numpy": np.__version__, **{package: _version(package) for package in packages}}
 
     def check_convolution(self, shape: ConvolutionShape) -> None:
-        """Refuse a batch that memory does not hold: ours, and the tensors of one peer at a time."""
+        """Refuse a batch that does not fit in memory: our tensors, and those of one peer at a time."""
         check_memory(8 * shape.B * shape.C * shape.H * shape.W + 12 * shape.outputs)
 
     def convolution(self, x: np.ndarray, weight: np.ndarray, y_shape) -> "CpuConvolution":
-        """One convolution's tensors, both float32, with room for its output."""
+        """One convolution on float32 tensors, with room for its output."""
         return CpuConvolution(x, weight, y_shape, self.threads, self._pool)
 
     def drawn(self, shape: ConvolutionShape, pixels: bool, seed: int) -> "CpuConvolution":
-        """One convolution on random tensors: pixels, or values of -1 to 1."""
+        """One convolution on random tensors: pixels, or values from -1 to 1."""
         rng = np.random.default_rng(seed)
         x = rng.random(shape[:4], dtype=np.float32)
         if pixels:
@@ -66,19 +66,22 @@ class Cpu:
         return self.convolution(x, weight, shape.output)
 
     def check_drawn(self, shape: ConvolutionShape) -> None:
-        """Refuse a shape that memory does not hold."""
+        """Refuse a shape that does not fit in memory."""
         self.check_convolution(shape)
 
     def release(self) -> None:
-        """Keep all memory: malloc holds what is freed, on purpose (`_keep_freed_memory`)."""
+        """Do nothing: malloc keeps freed memory on purpose (`_keep_freed_memory`)."""
 
     def cases(self, batches: Sequence[int]) -> List[Tuple[str, int]]:
         """The cases of a network: (where, batch)."""
         return [(MEMORY, batch) for batch in batches]
 
     def check_network(self, network: RandomNetwork, batch: int, peers: Sequence[str]) -> None:
-        """Refuse a batch that memory does not hold. A peer keeps its two largest activations, and its heap half as much
-        again: three of them took 10.4 GB for 10,000 images of fa2017."""
+        """Refuse a batch that does not fit in memory.
+
+        A peer keeps its two largest activations, and its heap adds half as much: three peers took 10.4 GB for 10,000
+        images of fa2017.
+        """
         largest = max(int(np.prod(step.output)) for step in walk(network.layers, network.shape))
         packages = {others.named(peer).package for peer in peers}
         check_memory(batch * (12 * largest * len(packages) + 9 * int(np.prod(network.shape))))
@@ -102,11 +105,11 @@ class CpuConvolution:
         return Contender(name, kernels.prepare(self.x, self.weight, name, out=self.y), _items)
 
     def inputs(self, picked: np.ndarray) -> Tuple[np.ndarray, np.ndarray]:
-        """These images, and the weights."""
+        """The picked images, and the weights."""
         return self.x[picked], self.weight
 
     def kernel_file(self, kernel: LoadedKernel) -> FileContender:
-        """A kernel file; the library poisons the output before each call, outside the time that it logs."""
+        """A kernel file; the library poisons the output before each call, outside the logged time."""
 
         def run():
             return kernels.convolve(self.x, self.weight, kernel.name, node=0, out=self.y)
@@ -118,14 +121,14 @@ class CpuConvolution:
         self.y.fill(np.nan)
 
     def complete(self) -> bool:
-        """Whether nothing of the output is NaN."""
+        """Whether the output has no NaN."""
         return not np.isnan(self.y.max())
 
     def limits(self) -> List[Tuple[Contender, int]]:
         """Contenders that only move memory, with the bytes that each moves.
 
-        The write floor is the faster of two ways to fill the output: by one thread, as handing parts to several costs
-        more than filling what fits in the caches; and by all, as one does not fill the bus.
+        The write floor is the faster of two ways to fill the output: with one thread, which is faster for outputs that
+        fit in the caches; and with all threads, as one does not saturate the memory bus.
         """
         spare = np.empty_like(self.y)
         y, to, size = self.y.ctypes.data, spare.ctypes.data, self.y.nbytes
@@ -138,7 +141,7 @@ class CpuConvolution:
 
         def copy():
             ctypes.memmove(to, y, size)
-            return spare  # which must live as long as this function
+            return spare  # must live as long as this function
 
         def copy_in_parts():
             self._in_parts(lambda start, size: ctypes.memmove(to + start, y + start, size))
@@ -152,11 +155,11 @@ class CpuConvolution:
         ]
 
     def peers(self, peer) -> List[Contender]:
-        """A peer's ways to run it; ImportError or DeviceError where the peer cannot be loaded."""
+        """A peer's variants of it; ImportError or DeviceError if the peer cannot be loaded."""
         return peer(self.x, self.weight, self._threads)
 
     def _in_parts(self, call):
-        """Move memory in as many threads as the kernels have, outside Python's lock."""
+        """Move memory in as many threads as the kernels use, without the GIL."""
         ends = np.linspace(0, self.y.nbytes, self._threads + 1).astype(int).tolist()
         list(self._pool.map(lambda a, b: call(a, b - a), ends[:-1], ends[1:]))
 
@@ -171,13 +174,13 @@ class CpuNetwork:
         self._floats: Optional[np.ndarray] = None
 
     def ours(self, name: str, fused) -> List[Contender]:
-        """The fused network on uint8 images: widening them is a part of its work."""
+        """The fused network on uint8 images: converting them is part of its work."""
         images = self._images
         out = np.full((len(images), int(np.prod(fused.stages[-1].output))), np.nan, np.float32)
         return [Contender(name, lambda: fused.forward(images, out=out), _items)]
 
     def peers(self, peer) -> List[Contender]:
-        """A peer's ways to run it on float32 images; ImportError or DeviceError where the peer cannot be loaded."""
+        """A peer's variants on float32 images; ImportError or DeviceError if the peer cannot be loaded."""
         if self._floats is None:
             self._floats = self._images.astype(np.float32)
         return peer(self._network, self._floats, self._threads)
@@ -188,11 +191,11 @@ def _items(y, indices):
 
 
 def _keep_freed_memory() -> None:
-    """Let this process keep the memory that it frees, for what is allocated next.
+    """Let this process keep freed memory for later allocations.
 
-    Else a peer that allocates its output in every run pays for fresh pages, several times what the convolution costs.
+    Otherwise a peer that allocates its output in every run pays for fresh pages, several times the convolution's cost.
     """
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # glibc's; elsewhere nothing is known to be wrong
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # glibc only; other allocators have no known problem
     if mallopt:
         mallopt(_M_MMAP_MAX, 0)
         mallopt(_M_TRIM_THRESHOLD, 2**31 - 1)
@@ -203,7 +206,7 @@ def _cpu_name():
 
 
 def _version(package):
-    # mxnet-cu112 and onnxruntime-gpu are imported as mxnet and onnxruntime, and have no metadata of that name.
+    # mxnet-cu112 and onnxruntime-gpu are imported as mxnet and onnxruntime, without metadata under those names.
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:

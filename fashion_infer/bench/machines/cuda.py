@@ -1,4 +1,4 @@
-"""A CUDA device as a place to benchmark on: tensors of PyTorch or CuPy, our kernels on their pointers and stream."""
+"""A CUDA device as a benchmark machine: tensors of PyTorch or CuPy, our kernels on their pointers and stream."""
 
 from typing import Callable, ClassVar, Dict, List, Sequence, Tuple
 
@@ -24,7 +24,7 @@ class Cuda:
     Raises
     ------
     DeviceError
-        When there is no such device, or neither PyTorch nor CuPy can use it.
+        When the device does not exist, or neither PyTorch nor CuPy can use it.
     """
 
     backend = "gpu"
@@ -48,22 +48,24 @@ class Cuda:
         return device, {"numpy": np.__version__, **self.tensors.versions()}
 
     def check_convolution(self, shape: ConvolutionShape) -> None:
-        """Refuse a batch that the host's memory does not hold: the images, and their copy on the way to the device."""
+        """Refuse a batch that does not fit in host memory: the images, and their staging copy."""
         check_memory(8 * shape.B * shape.C * shape.H * shape.W)
 
     def convolution(self, x: np.ndarray, weight: np.ndarray, y_shape) -> "CudaConvolution":
-        """One convolution's tensors on the device, all float32, with room for its output."""
+        """One convolution on float32 tensors on the device, with room for its output."""
         return CudaConvolution(self.tensors, x, weight, y_shape, self.device.index)
 
     def drawn(self, shape: ConvolutionShape, pixels: bool, seed: int) -> "CudaConvolution":
-        """One convolution on random tensors, drawn on the device: pixels, or values of -1 to 1."""
+        """One convolution on random tensors, drawn on the device: pixels, or values from -1 to 1."""
         x = self.tensors.random(shape[:4], pixels, seed)
         weight = self.tensors.random((shape.M, shape.C, shape.K, shape.K), False, seed + 1)
         return CudaConvolution(self.tensors, x, weight, shape.output, self.device.index, placed=True)
 
     def check_drawn(self, shape: ConvolutionShape) -> None:
-        """Refuse a shape that the device's memory does not hold: input and output, and those of a peer in NHWC, twice
-        each: cuDNN's workspaces come on top, and a way that finds no room for its own is left out."""
+        """Refuse a shape that does not fit in device memory: input and output, and a peer's in NHWC, twice each.
+
+        cuDNN's workspaces come on top; a variant without room for its workspace is left out.
+        """
         x, y = 4 * shape.B * shape.C * shape.H * shape.W, 4 * shape.outputs
         if 3 * (x + y) > self.device.memory_free:
             raise DeviceError(
@@ -72,7 +74,7 @@ class Cuda:
             )
 
     def release(self) -> None:
-        """Give the framework's cached memory back to the device."""
+        """Return the framework's cached memory to the device."""
         self.tensors.release()
 
     def cases(self, batches: Sequence[int]) -> List[Tuple[str, int]]:
@@ -80,7 +82,7 @@ class Cuda:
         return [(where, batch) for batch in batches for where in (DEVICE, HOST)] + [(STAGE, max(batches))]
 
     def check_network(self, network: RandomNetwork, batch: int, peers: Sequence[str]) -> None:
-        """Refuse a batch that the host's memory does not hold: images, pinned images, and float32 ones on their way."""
+        """Refuse a batch that does not fit in host memory: images, pinned images, and a float32 staging copy."""
         check_memory(batch * 6 * int(np.prod(network.shape)))
 
     def network(self, where: str, network: RandomNetwork, images: np.ndarray) -> "CudaNetwork":
@@ -89,7 +91,7 @@ class Cuda:
 
 
 class CudaConvolution:
-    """One convolution on the device, of NumPy's tensors or of `placed` ones, which lie there already."""
+    """One convolution on the device, from NumPy's tensors or on `placed` tensors, which are already there."""
 
     def __init__(self, tensors, x, weight, y_shape, device: int = 0, placed: bool = False):
         self.tensors, self.clock = tensors, _Queued(tensors)
@@ -111,11 +113,11 @@ class CudaConvolution:
         return Contender(name, run, tensors.take)
 
     def inputs(self, picked: np.ndarray) -> Tuple[np.ndarray, np.ndarray]:
-        """These images, and the weights, as NumPy."""
+        """The picked images, and the weights, as NumPy."""
         return self.tensors.take(self.x, picked), self.tensors.take(self.weight, np.arange(self.weight.shape[0]))
 
     def kernel_file(self, kernel: LoadedKernel) -> FileContender:
-        """A kernel file, on these tensors, or on the host's where it copies by itself."""
+        """A kernel file on these tensors, or on host tensors if it copies by itself."""
         return self._on_host(kernel) if kernel.host_memory else self._on_device(kernel)
 
     def _on_device(self, kernel):
@@ -143,7 +145,7 @@ class CudaConvolution:
         self.tensors.fill(self.y, float("nan"))
 
     def complete(self) -> bool:
-        """Wait for the device; whether nothing of the output is NaN."""
+        """Wait for the device; return whether the output has no NaN."""
         return not self.tensors.has_nan(self.y)
 
     def limits(self) -> List[Tuple[Contender, int]]:
@@ -160,7 +162,7 @@ class CudaConvolution:
         ]
 
     def peers(self, peer) -> List[Contender]:
-        """A peer's ways to run it; ImportError where the peer cannot be loaded."""
+        """A peer's variants of it; ImportError if the peer cannot be loaded."""
         return peer(self.tensors, self.x, self.weight)
 
 
@@ -174,7 +176,7 @@ class CudaNetwork:
         self.clock = WallClock(slow=0.5) if where == HOST else _Events(tensors)
 
     def ours(self, name: str, fused) -> List[Contender]:
-        """The fused network on uint8 images: widening them is a part of its work."""
+        """The fused network on uint8 images: converting them is part of its work."""
         return [self._on_device(name, fused) if self._pinned is None else self._from_host(name, fused)]
 
     def _on_device(self, name, fused):
@@ -187,7 +189,7 @@ class CudaNetwork:
             fused.launch(outputs[0], source, np.uint8, target, tensors.stream())
             return out
 
-        run.keeps = pixels  # which must live as long: the pointer does not see to that
+        run.keeps = pixels  # must live as long: the pointer does not keep it alive
         return Contender(name, run, tensors.take)
 
     def _from_host(self, name, fused):
@@ -195,21 +197,21 @@ class CudaNetwork:
         return Contender(name, lambda: fused.predict(pinned, out=answer), lambda y, picked: y[picked])
 
     def peers(self, peer) -> List[Contender]:
-        """A peer's ways to run it; ImportError or DeviceError where the peer cannot be loaded."""
+        """A peer's variants of it; ImportError or DeviceError if the peer cannot be loaded."""
         to_host = self._pinned is not None
         return peer(self._tensors, self._network, self._pinned if to_host else self._images, to_host)
 
 
 class _Events:
-    """A clock by the device's events, launches included: a small batch may wait for the host, as for any user."""
+    """A clock that uses device events, launches included: a small batch may wait for the host, as in normal use."""
 
-    slow = 0.1  # seconds a run
+    slow = 0.1  # seconds per run
 
     def __init__(self, tensors):
         self._tensors = tensors
 
     def time(self, run, n: int) -> List[float]:
-        """Seconds of each of n runs, queued one behind the other."""
+        """Seconds of each of n runs, queued one after the other."""
         events = [self._tensors.event() for _ in range(n + 1)]
         events[0].record()
         for event in events[1:]:
@@ -220,8 +222,10 @@ class _Events:
 
 
 class _Queued(_Events):
-    """A clock by events with all runs queued before the device begins: the host's share of a launch, some microseconds
-    in which the device would idle, stays out of everyone's time."""
+    """A clock that uses events, with all runs queued before the device begins.
+
+    The host's share of a launch, in which the device would idle for some microseconds, is in no contender's time.
+    """
 
     slow = 8e-3
 

@@ -1,4 +1,4 @@
-"""How much memory this machine has left, from /proc."""
+"""This machine's available memory, from /proc."""
 
 from pathlib import Path
 from typing import Optional
@@ -7,13 +7,13 @@ from ...errors import DeviceError
 
 
 def available_memory() -> Optional[int]:
-    """Bytes of memory that a process can still get without swapping; None where the system does not say."""
+    """Bytes of memory available without swapping; None if the system does not report it."""
     said = proc("meminfo", "MemAvailable")
     return int(said.split()[0]) * 1024 if said else None
 
 
 def check_memory(needed: int) -> None:
-    """Refuse a batch that could only end with the system killing this process: DeviceError for too many bytes."""
+    """Raise DeviceError for a batch that needs more memory than there is: the system would kill this process."""
     free = available_memory()
     if free is not None and needed > free:
         raise DeviceError(
@@ -23,7 +23,7 @@ def check_memory(needed: int) -> None:
 
 
 def proc(file: str, key: str) -> Optional[str]:
-    """The value of a key in a file of /proc; None where it has none."""
+    """The value of a key in a file of /proc; None if absent."""
     try:
         lines = Path("/proc", file).read_text().splitlines()
     except OSError:

@@ -1,4 +1,4 @@
-"""Device memory, streams and events for a benchmark, from PyTorch or CuPy: whichever is installed."""
+"""Device memory, streams and events for benchmarks, from PyTorch or CuPy, whichever is installed."""
 
 import importlib
 
@@ -6,12 +6,12 @@ from ...errors import DeviceError
 
 
 def find(device: int):
-    """Tensors on that device: PyTorch's, else CuPy's.
+    """Find tensors for the device: PyTorch's, else CuPy's.
 
     Raises
     ------
     DeviceError
-        When neither is installed with a CUDA that works here.
+        When neither is installed with a working CUDA.
     """
     for kind in (TorchTensors, CupyTensors):
         try:
@@ -24,7 +24,7 @@ def find(device: int):
 
 
 class TorchTensors:  # pragma: no cover (needs a CUDA device; tests/gpu runs it)
-    """PyTorch's."""
+    """Tensors of PyTorch."""
 
     def __init__(self, device):
         self.torch = torch = importlib.import_module("torch")
@@ -43,7 +43,7 @@ class TorchTensors:  # pragma: no cover (needs a CUDA device; tests/gpu runs it)
         return self.torch.empty(tuple(shape), device=self.where)
 
     def random(self, shape, pixels, seed):
-        """Pixels, 0 to 255 as float32, or values of -1 to 1."""
+        """Pixels, 0 to 255 as float32, or values from -1 to 1."""
         generator = self.torch.Generator(self.where).manual_seed(seed)
         values = self.torch.rand(tuple(shape), generator=generator, device=self.where)
         return values.mul_(256).floor_() if pixels else values.mul_(2).sub_(1)
@@ -55,7 +55,7 @@ class TorchTensors:  # pragma: no cover (needs a CUDA device; tests/gpu runs it)
         tensor.fill_(value)
 
     def zero(self, tensor):
-        """Write zeros in the framework's own way, which need not be that of `fill`."""
+        """Write zeros with the framework's own function, which may differ from that of `fill`."""
         tensor.zero_()
 
     def copy(self, to, source):
@@ -90,7 +90,7 @@ class TorchTensors:  # pragma: no cover (needs a CUDA device; tests/gpu runs it)
 
 
 class CupyTensors:  # pragma: no cover (needs a CUDA device; tests/gpu runs it)
-    """CuPy's."""
+    """Tensors of CuPy."""
 
     def __init__(self, device):
         self.cupy = importlib.import_module("cupy")
@@ -108,7 +108,7 @@ class CupyTensors:  # pragma: no cover (needs a CUDA device; tests/gpu runs it)
         return self.cupy.empty(shape, "float32")
 
     def random(self, shape, pixels, seed):
-        """Pixels, 0 to 255 as float32, or values of -1 to 1."""
+        """Pixels, 0 to 255 as float32, or values from -1 to 1."""
         values = self.cupy.random.RandomState(seed).random_sample(tuple(shape), "float32")
         values *= 256 if pixels else 2
         if pixels:
@@ -123,7 +123,7 @@ class CupyTensors:  # pragma: no cover (needs a CUDA device; tests/gpu runs it)
         tensor.fill(value)
 
     def zero(self, tensor):
-        """Zeros, by cudaMemsetAsync."""
+        """Write zeros with cudaMemsetAsync."""
         tensor.data.memset_async(0, tensor.nbytes)
 
     def copy(self, to, source):
@@ -156,7 +156,7 @@ class CupyTensors:  # pragma: no cover (needs a CUDA device; tests/gpu runs it)
         self.cupy.cuda.get_current_stream().synchronize()
 
     def head_start(self):
-        # CuPy has no sleep: a GiB is written eight times, 2 ms on the fastest device.
+        # CuPy has no sleep: write a GiB eight times instead, some milliseconds.
         if self._scratch is None:
             self._scratch = self.cupy.empty(2**28, "float32")
         for _ in range(8):

@@ -1,10 +1,12 @@
-"""Alternatives to our kernels and networks: a row of `PEERS` and a file each.
+"""Alternatives to our kernels and networks: one row of `PEERS` and one file each.
 
-A peer's functions return contenders, whose samples are outputs as NumPy. They raise ImportError or DeviceError where
-the peer cannot be loaded. On the CPU they take, of one convolution, x (B,C,H,W) and weight (M,C,K,K), and of a network
-a RandomNetwork and images x (n,C,H,W), all float32, and the number of threads. On a GPU they take the tensors of
-`machines.tensors`, and of a network images (n,C,H,W) uint8 and whether these lie in pinned host memory and the
-predictions go back to it; else the images are widened to float32 on the device beforehand, and the scores stay there.
+A peer's functions return contenders, whose samples are outputs as NumPy. They raise ImportError or DeviceError if the
+peer cannot be loaded. Their arguments:
+- on the CPU, all float32: x (B,C,H,W) and weight (M,C,K,K) for a convolution, a RandomNetwork and images x (n,C,H,W)
+  for a network; and the number of threads,
+- on a GPU: the tensors of `machines.tensors`; for a network also images (n,C,H,W) uint8, and whether images and
+  predictions are in pinned host memory. If not, the images are converted to float32 on the device beforehand, and the
+  scores stay there.
 """
 
 import importlib
@@ -12,14 +14,14 @@ from typing import Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence
 
 
 class Peer(NamedTuple):
-    """A program of others that benchmarks compare with."""
+    """A third-party program that benchmarks compare with."""
 
     name: str  # in `--against`
     title: str
-    package: Optional[str]  # that it is imported from; None where the machine looks for itself
+    package: Optional[str]  # that it is imported from; None if the machine detects it
     convolution: Mapping[str, str]  # backend: "module.function" of this folder
     network: Mapping[str, str]
-    in_grid: bool = True  # compared with on the grid, unless --against names others
+    in_grid: bool = True  # on the grid by default, without --against
     in_report: bool = True
 
 
@@ -39,12 +41,12 @@ NETWORK = tuple(peer for peer in PEERS if peer.network)
 
 
 def names(peers: Sequence[Peer]) -> List[str]:
-    """What `--against` calls them."""
+    """Names of peers in `--against`."""
     return [peer.name for peer in peers]
 
 
 def named(name: str) -> Peer:
-    """The peer of this name; KeyError for an unknown one."""
+    """The peer with this name; KeyError for an unknown one."""
     return {peer.name: peer for peer in PEERS}[name]
 
 

@@ -1,4 +1,4 @@
-"""ONNX models of chains of layers, by the `onnx` package's own helper."""
+"""ONNX models of chains of layers, built with the `onnx` package's helper."""
 
 import importlib
 from typing import Dict, Sequence
@@ -7,7 +7,7 @@ import numpy as np
 
 from ...graph.layers import Convolution, Dense, Flatten, Layer, MaxPool, Relu, Softmax, Tanh, walk
 
-# Not the newest, so that older releases of ONNX Runtime read it too. Set 13 has the operators as they are meant here.
+# Not the newest, so that older releases of ONNX Runtime can read it. Operator set 13 has the semantics needed here.
 _IR_VERSION, _OPSET = 8, 13
 _OPERATORS = {
     Convolution: "Conv",
@@ -21,21 +21,21 @@ _OPERATORS = {
 
 
 def network(layers: Sequence[Layer], weights: Dict[str, np.ndarray], x_shape) -> bytes:
-    """A chain of layers, from the float32 input `x` to the float32 output `y`.
+    """Build a chain of layers, from the float32 input `x` to the float32 output `y`.
 
     Parameters
     ----------
     layers
-        In the order of the network.
+        In network order.
     weights
-        float32, by the names that `walk` gives them.
+        float32, by their names in `walk`.
     x_shape
         (B,C,H,W).
 
     Raises
     ------
     ImportError
-        Without the package `onnx`, of the extra `peers`.
+        Without the package `onnx` (extra `peers`).
     """
     onnx = importlib.import_module("onnx")
     helper, arrays = importlib.import_module("onnx.helper"), importlib.import_module("onnx.numpy_helper")

@@ -11,18 +11,18 @@ from . import onnx_model
 
 
 def convolution(x: np.ndarray, weight: np.ndarray, threads: int) -> List[Contender]:
-    """One Conv, into an output allocated once."""
+    """One Conv, with an output allocated once."""
     layers = [Convolution(len(weight), weight.shape[2])]
     return _contenders(layers, {"new0_weight": weight}, x, threads)
 
 
 def network(network, x: np.ndarray, threads: int) -> List[Contender]:
-    """The network, into an output allocated once."""
+    """The network, with an output allocated once."""
     return _contenders(network.layers, network.weights, x, threads)
 
 
 def _contenders(layers, weights, x, threads):
-    importlib.import_module("onnxruntime")  # first, so that a user who lacks both packages reads about this one
+    importlib.import_module("onnxruntime")  # first, so that the error names this package if both are missing
     *_, last = walk(layers, x.shape[1:])
     y = np.empty((len(x), *last.output), np.float32)
     run = _session(onnx_model.network(layers, weights, x.shape), x, y, threads)
@@ -30,7 +30,7 @@ def _contenders(layers, weights, x, threads):
 
 
 def _session(model: bytes, x: np.ndarray, y: np.ndarray, threads: int) -> Callable:
-    """The function that runs a model from x to y, both float32, and returns y."""
+    """Return a function that runs a model from x to y, both float32, and returns y."""
     ort = importlib.import_module("onnxruntime")
     options = ort.SessionOptions()
     options.intra_op_num_threads = threads
@@ -44,5 +44,5 @@ def _session(model: bytes, x: np.ndarray, y: np.ndarray, threads: int) -> Callab
         session.run_with_iobinding(binding)
         return y
 
-    run.keeps = x  # type: ignore[attr-defined]  # which must live as long: the binding knows its address alone
+    run.keeps = x  # type: ignore[attr-defined]  # must live as long: the binding has only its address
     return run

@@ -8,23 +8,23 @@ import numpy as np
 from ...graph.layers import Convolution, Dense, Flatten, MaxPool, Relu, Tanh, walk
 from ..timing import Contender
 
-PRECISIONS = (("fp32", False), ("tf32", True))  # on a GPU: a peer's name for it, and whether TF32 is allowed
+PRECISIONS = (("fp32", False), ("tf32", True))  # on a GPU: name, and whether TF32 is allowed
 
 
 def load(threads: int):
-    """PyTorch, set to that many threads; ImportError where it is not installed."""
+    """Import PyTorch and set its number of threads; ImportError if it is not installed."""
     pytorch = importlib.import_module("torch")
     pytorch.set_num_threads(threads)
     return pytorch
 
 
 def layouts(pytorch):
-    """Both memory layouts: name, and PyTorch's."""
+    """Both memory layouts: name, and PyTorch's memory format."""
     return (("NCHW", pytorch.contiguous_format), ("NHWC", pytorch.channels_last))
 
 
 def convolution(x: np.ndarray, weight: np.ndarray, threads: int) -> List[Contender]:
-    """PyTorch's conv2d, in both layouts. It allocates its output in every run: see `machines.cpu`."""
+    """PyTorch's conv2d, in both layouts. It allocates its output in every run, see `machines.cpu`."""
     pytorch = load(threads)
 
     def contender(layout, memory):
@@ -70,7 +70,7 @@ def network_on_gpu(tensors, network, images: np.ndarray, to_host: bool) -> List[
 
 
 def on_gpu(tensors):
-    """The PyTorch that the tensors are of; ImportError where they are CuPy's."""
+    """The PyTorch of the tensors; ImportError if they are CuPy's."""
     pytorch = getattr(tensors, "torch", None)
     if pytorch is None:
         raise ImportError("PyTorch with CUDA is not installed")
@@ -78,14 +78,14 @@ def on_gpu(tensors):
 
 
 def set_precision(pytorch, tf32: bool) -> None:
-    """Let PyTorch compute in TF32 on a GPU, or in float32 alone."""
+    """Set whether PyTorch may use TF32 on a GPU, or float32 only."""
     pytorch.backends.cudnn.benchmark = True
     pytorch.backends.cudnn.allow_tf32 = tf32
     pytorch.set_float32_matmul_precision("high" if tf32 else "highest")
 
 
 def runner(tensors, function: Callable, images: np.ndarray, to_host: bool, tf32: bool, memory):
-    """(run, sample) of a function from float32 images to scores, or to whatever else is on the device."""
+    """(run, sample) for a function from float32 images to scores, or to another tensor on the device."""
     pytorch, pixels = tensors.torch, tensors.torch.from_numpy(images)
 
     def on_device():
@@ -109,7 +109,7 @@ def runner(tensors, function: Callable, images: np.ndarray, to_host: bool, tf32:
 
 
 def module(torch, network, where: str = "cpu", memory_format=None) -> Callable:
-    """The module that maps a float32 tensor (n,C,H,W) to the last layer's output.
+    """Build a module that maps a float32 tensor (n,C,H,W) to the last layer's output.
 
     Parameters
     ----------
@@ -118,15 +118,15 @@ def module(torch, network, where: str = "cpu", memory_format=None) -> Callable:
     network
         A RandomNetwork.
     where
-        The device that the weights go to.
+        Device of the weights.
     memory_format
-        Of the convolutions' weights; None leaves them NCHW.
+        Memory format of the convolutions' weights; None keeps NCHW.
     """
     F = torch.nn.functional
     steps = list(walk(network.layers, network.shape))
 
     class Network(torch.nn.Module):
-        """A module with buffers: for the compiler's CUDA graphs their addresses are fixed, where it would copy the
+        """A module with buffers, whose addresses are fixed for the compiler's CUDA graphs. The compiler would copy the
         weights of a plain function, 14 MB for fa2017, in every run."""
 
         def __init__(self):

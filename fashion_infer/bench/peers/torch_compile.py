@@ -1,4 +1,4 @@
-"""PyTorch's compiler, mode max-autotune, on the CPU and on a GPU."""
+"""PyTorch's compiler in mode max-autotune, on the CPU and on a GPU."""
 
 import contextlib
 import os
@@ -13,13 +13,13 @@ from ...errors import DeviceError
 from ..timing import Contender
 from . import torch as eager
 
-COMPILE_LIMIT = 120  # seconds for one batch size: longer would be most of the benchmark
+COMPILE_LIMIT = 120  # seconds per batch size: longer would dominate the benchmark
 
 
 def network(network, x: np.ndarray, threads: int) -> List[Contender]:
     """The network, compiled before this returns."""
     pytorch = eager.load(threads)
-    pytorch._dynamo.reset()  # else a second batch size is compiled for any size
+    pytorch._dynamo.reset()  # otherwise a second batch size is compiled for dynamic sizes
     data = pytorch.from_numpy(x)
     function = compiled(pytorch, eager.module(pytorch, network), data)
 
@@ -33,8 +33,8 @@ def network(network, x: np.ndarray, threads: int) -> List[Contender]:
 def network_on_gpu(tensors, network, images: np.ndarray, to_host: bool) -> List[Contender]:
     """The network in float32 and TF32, compiled before this returns.
 
-    Predictions on the host take two kernels more than one compiled for that alone would: widening the pixels, 10
-    microseconds for 10,000 images of fa2017, and the largest score.
+    Predictions on the host take two more kernels than a function compiled only for that would: one converts the pixels,
+    one finds the largest score.
     """
     functions = _by_precision(tensors, network, images)
     memory = tensors.torch.contiguous_format
@@ -49,11 +49,11 @@ _latest: Dict[Tuple, Dict[str, Callable]] = {}
 
 
 def _by_precision(tensors, network, images):
-    """The compiled functions by precision; those of the last call where nothing has changed, which saves minutes."""
+    """The compiled functions by precision; reuses those of the last call if nothing changed, which saves minutes."""
     pytorch, key = eager.on_gpu(tensors), (network.symbol, images.shape)
     if key not in _latest:
         _latest.clear()
-        pytorch._dynamo.reset()  # else a second batch size is compiled for any size
+        pytorch._dynamo.reset()  # otherwise a second batch size is compiled for dynamic sizes
         example = pytorch.from_numpy(images).to(tensors.where).float()
         functions = {}
         for name, tf32 in eager.PRECISIONS:
@@ -64,12 +64,12 @@ def _by_precision(tensors, network, images):
 
 
 def compiled(torch, function: Callable, x, limit: float = COMPILE_LIMIT) -> Callable:
-    """The function compiled for inputs like x, and run thrice: nothing is left to set up.
+    """Compile the function for inputs like x and run it three times, which completes its set-up.
 
     Raises
     ------
     DeviceError
-        When it cannot be compiled, or not within `limit` seconds; in one line.
+        When it cannot be compiled, or not within `limit` seconds; the message is one line.
     """
     if x.device.type == "cpu" and not shutil.which(os.environ.get("CXX", "g++")):
         raise DeviceError("it needs a C++ compiler (g++, or the one that CXX names)")
@@ -87,12 +87,12 @@ def compiled(torch, function: Callable, x, limit: float = COMPILE_LIMIT) -> Call
 
 
 class _TooLong(BaseException):
-    """Not an Exception: a compiler that catches those and goes on must not catch this."""
+    """Not an Exception, so that a compiler that catches exceptions and continues does not catch it."""
 
 
 @contextlib.contextmanager
 def _limited(seconds):
-    """Raise _TooLong in the block after so many seconds; no limit outside the main thread, where no signal goes."""
+    """Raise _TooLong in the block after `seconds`; no limit outside the main thread, which receives no signals."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
