@@ -18,6 +18,7 @@ def page(path, title):
         said, code = comment(block)
         names = declared(code)
         if names:
+            lines += [] if any(line.startswith("## ") for line in lines) else ["## Declarations"]
             lines += ["### " + ", ".join(f"`{name}`" for name in names), text(said), f"```c\n{code.strip()}\n```"]
     return "\n\n".join(filter(None, lines)) + "\n"
 

@@ -58,11 +58,17 @@ def on_page_markdown(markdown, page, config, files):
         target = PurePosixPath(match.group(1))
         return str(target / sources.page_of(path).name if path.is_dir() else target.with_name(f"{target.name}.md"))
 
+    if page.file.src_uri.startswith("docs/results-"):  # tables of a page without sections stand below its title
+        first, section, rest = markdown.partition("\n## ")
+        markdown = first.replace("\n### ", "\n## ") + section + rest
     return LINK.sub(replaced, markdown)
 
 
 def on_page_content(html, page, config, files):
-    """A browser breaks a line behind any hyphen, as in "--kernel": not within a word of code that fits a phone."""
+    """What Markdown cannot say: where no line breaks, and what heads no column.
+
+    A browser breaks a line behind any hyphen, as in "--kernel": not within a word of code that fits a phone.
+    """
 
     def kept_whole(code):
         return re.sub(
@@ -71,6 +77,7 @@ def on_page_content(html, page, config, files):
             code.group(),
         )
 
+    html = html.replace("<th></th>", "<td></td>")  # a corner of a table heads nothing
     return re.sub(r"(?<=<code>)[^<]*(?=</code>)", kept_whole, html)
 
 
