@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 
 import fashion_infer
 from fashion_infer.errors import CheckFailed
-from fashion_infer.explain import cpu, explanation, hardware, samples
+from fashion_infer.explain import cpu, explanation, hardware, samples, sanitizer
 from fashion_infer.judging.calls import Tried
 from fashion_infer.kernel_files import formats
 
@@ -137,10 +138,15 @@ def test_without_a_sanitizer_a_line_says_how_to_get_it(tmp_path, invoke, monkeyp
     assert code == CheckFailed.exit_code and "apt install" in out
 
 
-def test_every_finding_has_its_place_on_the_page():
+def test_every_finding_has_its_section_and_picture_on_the_page():
     page = (Path(__file__).resolve().parents[2] / "docs" / "why.md").read_text(encoding="utf-8")
-    for code in {**cpu.REMEDIES, **hardware.REMEDIES}:
-        assert f"`{code}`" in page, code
+    sections = [text.split("\n", 1) for text in re.split(r"^##+ ", page, flags=re.MULTILINE) if text.startswith("`")]
+    assert all("\n\n    " in text and "\nRemedy: " in text for _, text in sections)
+    codes = [heading.split("`")[1] for heading, _ in sections]
+    assert len(sections) == len({heading for heading, _ in sections})
+    assert {*cpu.REMEDIES, *hardware.REMEDIES} <= set(codes)
+    source = Path(sanitizer.__file__).read_text(encoding="utf-8")
+    assert all(f'"{code}"' in source for code in set(codes) - {*cpu.REMEDIES, *hardware.REMEDIES})
 
 
 def test_cases_are_the_smallest_incorrect_layers(tmp_path):
