@@ -131,6 +131,31 @@ def test_unsafe_archives_are_refused_and_leave_nothing(make, suffix, name, entri
         assert set(tmp_path.rglob("*")) == before
 
 
+def test_an_archive_may_have_so_much_and_no_more(tmp_path):
+    plain = tarfile.REGTYPE
+    cases = [
+        (12, lambda depth: [("a/" * (depth - 1) + "conv.cpp", plain, CODE)]),
+        (500, lambda files: [(f"{number}.h", plain, b"") for number in range(files)]),
+        (5000, lambda entries: [(f".{number}", plain, b"") for number in range(entries)]),
+        (32 << 20, lambda length: [("a.h", plain, bytes(length - 9)), ("b.h", plain, bytes(9))]),
+    ]
+    for number, (most, entries) in enumerate(cases):
+        for suffix, make in ("tar.gz", as_tar), ("zip", as_zip):
+            for size in (most, most + 1):
+                listed = entries(size)
+                if make is as_zip:
+                    listed = [(name, 0o100644, content) for name, _, content in listed]
+                archive = make(tmp_path / f"{number}-{size}.{suffix}", *listed)
+                target = tmp_path / f"{number}-{size}-{suffix}"
+                target.mkdir()
+                if size > most:
+                    with pytest.raises(archives.Refused):
+                        archives.unpack(archive, target)
+                else:
+                    shown = [name for name, _, _ in listed if not name.startswith(".")]
+                    assert sorted(map(str, archives.unpack(archive, target))) == sorted(shown)
+
+
 def test_damaged_archives_are_refused(tmp_path):
     whole = as_zip(tmp_path / "one.zip", ("conv.cpp", 0o100644, CODE)).read_bytes()
     for cut in range(60, len(whole) - 30, 97):

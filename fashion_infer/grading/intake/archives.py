@@ -148,7 +148,7 @@ def _zip(source: Path) -> Iterator[Tuple[str, IO[bytes]]]:
 
 def _tar(source: Path) -> Iterator[Tuple[str, IO[bytes]]]:
     with tarfile.open(source) as archive:
-        for count, entry in enumerate(archive):
+        for count, entry in enumerate(archive, 1):
             _few(count)
             if entry.isdir():
                 continue
