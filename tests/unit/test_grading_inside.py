@@ -4,6 +4,7 @@ import ctypes
 import errno
 import json
 import os
+import re
 import signal
 import struct
 import subprocess
@@ -12,7 +13,7 @@ import time
 
 import pytest
 
-from fashion_infer.grading.inside import abi, seccomp
+from fashion_infer.grading.inside import abi, landlock, seccomp
 from fashion_infer.grading.sandbox import Box, Broken, Limits, available, cgroup, layers, run
 from fashion_infer.grading.sandbox import box as boxes
 from fashion_infer.grading.sandbox.start import python, start
@@ -141,6 +142,48 @@ def test_the_filter_lets_through_what_computing_needs_and_nothing_else(machine, 
     assert answer("mmap", 0, 4096, 3, PRIVATE | ANONYMOUS) == ALLOW
     for name in ("kill", "tgkill"):
         assert answer(name, 77) == ALLOW and answer(name, 1) == (ALLOW if processes else REFUSED)
+
+
+@pytest.mark.parametrize("column, header", [(0, "asm/unistd_64.h"), (1, "asm-generic/unistd.h")])
+def test_numbers_are_those_of_the_kernels_headers(column, header):
+    """Those of the calls that the filter refuses; aarch64 takes the generic numbers."""
+    tables = seccomp._ALWAYS, seccomp._SOCKETS, seccomp._PROCESSES, seccomp._MEMFD, seccomp._OF_ITSELF
+    calls = {name: numbers for table in tables for name, numbers in table.items()}
+    calls.update((name, numbers) for name, (numbers, _, _) in seccomp._BY_ARGUMENT.items())
+    calls.update((name, getattr(seccomp, f"_{name.upper()}")) for name in ("kill", "tgkill", "clone", "clone3", "mmap"))
+    known = defined(
+        [f"__NR_{name}" for name in calls], header, "-D__ARCH_WANT_SYS_CLONE3", "-D__ARCH_WANT_MEMFD_SECRET"
+    )
+    assert "__NR_ptrace" in known
+    found = {name: known.get(f"__NR_{name}", -1) for name in calls}
+    wrong = {name: each for name, each in calls.items() if each[column] != found[name]}
+    # Headers may be older than a call; from 424 on every architecture has the same numbers.
+    assert all(found[name] < 0 and each[0] == each[1] >= 424 for name, each in wrong.items()), wrong
+
+
+def test_flags_are_those_of_the_kernels_headers():
+    flags = {name: value for _, _, values in seccomp._BY_ARGUMENT.values() for name, value in values.items()}
+    for name in ("EXECUTE", "WRITE_FILE", "READ_FILE", "READ_DIR", "REFER", "TRUNCATE"):
+        flags[f"LANDLOCK_ACCESS_FS_{name}"] = getattr(landlock, f"_{name}")
+    flags["LANDLOCK_ACCESS_FS_IOCTL_DEV"] = landlock._IOCTL
+    known = defined(flags, "linux/fcntl.h", "-include", "linux/prctl.h", "-include", "asm/sockios.h",
+                    "-include", "linux/landlock.h", "-DF_LINUX_SPECIFIC_BASE=1024")  # fmt: skip
+    assert len(known) > 8 and known == {name: flags[name] for name in known}
+
+
+def defined(names, header, *options):
+    """Numbers that the kernel's headers give names, without names that these headers lack."""
+    cxx = compilers.find_cxx()
+    if cxx is None:
+        pytest.skip("needs a C++ compiler")
+    lines = "".join(f"\n= {number} {name}" for number, name in enumerate(names))
+    done = subprocess.run([cxx, "-E", "-P", "-x", "c", "-include", header, *options, "-"], input=lines,
+                          capture_output=True, text=True)  # fmt: skip
+    if done.returncode:
+        pytest.skip("needs the kernel's headers")
+    found = re.findall(r"^= (\d+) ([(\d].*)$", done.stdout, re.MULTILINE)
+    names = list(names)
+    return {names[int(number)]: eval(re.sub(r"(?i)(\d)u?ll?\b", r"\1", value)) for number, value in found}
 
 
 def test_the_filter_knows_no_other_calling_convention():
