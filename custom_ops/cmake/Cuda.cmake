@@ -17,10 +17,10 @@ enable_language(CUDA)
 fops_cuda_architectures(CUDA_ARCHS)
 message(NOTICE "CUDA ${CMAKE_CUDA_COMPILER_VERSION} for ${CUDA_ARCHS}")
 
-# What every target with CUDA code is compiled with.
+# Flags for every target with CUDA code.
 #
 # -lineinfo (FOPS_LINEINFO) costs nothing at run time, and lets profilers and compute-sanitizer name the line. It doubles
-# the code's size, for which a wheel has no room. Compressed well, the library for all architectures shrinks from 41 MB
+# the code's size, which is too much for a wheel. Compressed well, the library for all architectures shrinks from 41 MB
 # to 8. Any driver of CUDA 13 can read that.
 function(fops_cuda_target target)
   set_target_properties(${target} PROPERTIES
@@ -38,6 +38,6 @@ endfunction()
 target_sources(fashion_ops PRIVATE ${CUDA_SOURCES})
 fops_cuda_target(fashion_ops)
 string(REPLACE ";" " " archs "${CUDA_ARCHS}")
-# Of the two files that ask, and of no other: a build with CUDA then keeps the objects of one without.
+# Only for the two files that test it: a build with CUDA then keeps the objects of one without.
 set_property(SOURCE api/messages.cpp api/no_cuda.cpp APPEND PROPERTY COMPILE_DEFINITIONS FOPS_WITH_CUDA
   "FOPS_CUDA_ARCHS=\"${archs}\"" "FOPS_CUDA_VERSION=\"${CMAKE_CUDA_COMPILER_VERSION}\"")

@@ -1,5 +1,5 @@
-# fops_cuda_architectures(OUT): the architectures to compile for. In this order: what the user asked for, the GPUs of
-# this machine, all that the compiler knows of the usual ones.
+# fops_cuda_architectures(OUT): the architectures to compile for. In this order: the user's choice, the GPUs of
+# this machine, all of the usual ones that the compiler supports.
 
 # The GPUs of this machine as "80-real;90a-real"; empty without a driver.
 function(fops_present_gpus out)
@@ -39,14 +39,14 @@ function(fops_cuda_architectures out)
     endif()
   endforeach()
   if(NOT archs)
-    # No GPU here, or one that this compiler does not know: the usual ones, and code that a newer driver can translate.
+    # No GPU here, or one that this compiler does not support: the usual ones, and PTX that a newer driver can translate.
     foreach(number 75 80 86 89 90)
       if(known MATCHES "sm_${number}[^0-9]")
         list(APPEND archs ${number}-real)
         set(newest ${number})
       endif()
     endforeach()
-    # The PTX is that of plain 90, for 90a's runs on no other GPU.
+    # The PTX is for plain 90, because 90a's runs on no other GPU.
     list(APPEND archs ${newest}-virtual)
   endif()
   # sm_90a is sm_90 with the instructions that only Hopper has; nvcc knows it from 12.0 on.

@@ -1,9 +1,9 @@
-# The CPU part of the library under a sanitizer, in programs that drive networks through the C API: whole ones, and
-# damaged ones. The library itself is not built: a sanitizer's runtime belongs into the program.
+# The CPU part of the library under a sanitizer, in programs that run intact and damaged networks through the C API.
+# The library itself is not built: a sanitizer's runtime belongs in the program.
 #
-# FOPS_SANITIZE_ISAS names the instruction sets that are watched, "generic;avx2" for instance; empty means all. Those of
-# the others are there, for the library asks for them, but are not to be run: instrumented code takes three to six times
-# as long to compile.
+# FOPS_SANITIZE_ISAS names the instruction sets to instrument, such as "generic;avx2"; empty means all. The others are
+# compiled too, because the library refers to them, but must not be run: instrumented code takes three to six times as
+# long to compile.
 string(REPLACE "," ";" sanitizers "${FOPS_SANITIZE}")
 foreach(sanitizer IN LISTS sanitizers)
   list(APPEND flags -fsanitize=${sanitizer})

@@ -11,7 +11,7 @@
 // of a warp ends with filter g's sums, high and low, for outputs 2t and 2t + 1.
 // Costs: four products in place of one, a scale for every image, and a layout that follows the instruction.
 // Gains: tensor cores multiply halves much faster than the float32 pipes multiply floats (docs/kernels.md).
-// What `auto` runs is the library in conv/hopper/, which does this for every shape.
+// `auto` runs the library in conv/hopper/ instead, which does this for every shape.
 #include "conv/cuda/kernels.h"
 #include "conv/hopper/fallback.cuh"
 #include "conv/hopper/table.h"

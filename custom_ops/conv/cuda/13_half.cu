@@ -1,4 +1,4 @@
-// Step 13: half precision, for users who ask for it by name. Step 12 without the products that restore float32 grade.
+// Step 13: half precision, for users who request it by name. Step 12 without the products that restore float32 grade.
 //
 //   value = high + low      step 12: high x high + low x high + high x low
 //                           step 13: high x high

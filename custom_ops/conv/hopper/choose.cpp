@@ -1,4 +1,4 @@
-// Candidates, their cost, the cheapest one: see choose.h.
+// Candidates, their cost, and the choice of the cheapest: see choose.h.
 #include "conv/hopper/choose.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace hopper {
 namespace {
 
 struct Traits {
-  bool hopper_only;  // uses wgmma; any_shape does, too, but its own predicate asks for the code
+  bool hopper_only;  // uses wgmma; so does any_shape, but its predicate checks for the code
   bool half;         // has a kernel that uses a single product of halves
 };
 
@@ -79,7 +79,7 @@ Variant choose_variant(const fops_conv& c, bool half, int major, const std::func
 // Shared memory of a block on Hopper, less what the kernel needs besides pixels and weights.
 constexpr size_t kShared = 227 * 1024 - kSharedBytes - kOutgoingBytes - 1024;
 constexpr int kMinStages = 2, kPreferredStages = 4, kMaxReach = 8;
-constexpr int64_t kMaxStrips = 32, kMaxStripsPerImage = 0x7fff;  // side by side; their number has 16 bits
+constexpr int64_t kMaxStrips = 32, kMaxStripsPerImage = 0x7fff;  // strips side by side; their number has 16 bits
 
 // Terms of the cost, in cycles, fitted to measurements on an H200 (docs/notebook.md).
 constexpr double kEpilogue = 3000;                // storing a task's outputs
@@ -145,9 +145,9 @@ static bool fits(const Choice& choice, int64_t per_chunk, int64_t staged) {
   return 4 * per_chunk * staged * 16 + stages <= room && per_chunk * staged <= 0x3fff;
 }
 
-// The number of slots whose rows TMA loads, 16 bytes at a time: kMaxPieces, two or none. Threads divide positions of
-// the task, images before it included, by an image's pixels. Many copies per row take longer than staging where filters
-// or tasks are few.
+// The number of slots whose rows TMA loads, in multiples of 16 bytes: kMaxPieces, two or none. Threads divide the
+// task's positions, including those of previous images, by an image's pixels. Many copies per row take longer than
+// staging if there are few filters or tasks.
 constexpr uint32_t kManyTasks = 1024;
 static int raw_pieces(const fops_conv& c, const Choice& choice, const Plan& plan, int64_t room) {
   const bool many_copies = !plan.by_image && many_images_per_row(c);

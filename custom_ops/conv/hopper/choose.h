@@ -1,5 +1,5 @@
-// Which variant runs a convolution, and how the any-shape variant tiles it: candidates, their cost, the cheapest one.
-// Plain C++: tests/build/test_choose.py compiles it without CUDA.
+// Which variant runs a convolution, and how the any-shape variant tiles it: the cheapest of several candidates. Plain
+// C++: tests/build/test_choose.py compiles it without CUDA.
 #pragma once
 
 #include <functional>

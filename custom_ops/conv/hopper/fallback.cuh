@@ -1,4 +1,4 @@
-// The float32 fallback: outputs that depend on a value without a good split are computed again without tensor cores.
+// The float32 fallback: recomputes outputs that depend on a value without a good split, without tensor cores.
 #pragma once
 
 #include "conv/hopper/epilogue.cuh"

@@ -185,7 +185,8 @@ struct Steps {
 //   staged   | strip 0: 8 + K - 1 pixels | strip 1 | strip 2 |     rows, and K - 1 more below
 //   eights   | row 0 of strip 0 | row 0 of 1 | row 0 of 2 | row 1 of 0 | ...   8 + K - 1 pixels apart
 //
-// wgmma takes its columns in eights any distance apart. A tap is a distance here too: p rows of all strips + q.
+// wgmma takes its columns in groups of eight, any distance apart. A tap is a distance here too: p rows of all strips +
+// q.
 struct Strips {
   int together;      // strips of a task, side by side; 0: positions are the images' pixels in order
   int rows;          // output rows of a task
@@ -214,7 +215,7 @@ struct Plan {
   int buffers;              // chunks in shared memory at a time
   int stages;               // groups of weights in shared memory at a time
   int group_bytes;          // bytes per group
-  int pieces;               // slots whose pixels are in shared memory as they are in global memory (raw_rows.cuh), or 0
+  int pieces;               // slots whose unmodified pixels are in shared memory (raw_rows.cuh), or 0
   int raw_row;              // floats per channel of such a slot
   uint32_t inverse_image;   // inverse of the pixels per image, for numbers below 2^16
   int blocks;               // blocks of filters

@@ -95,7 +95,7 @@ template <int kWarps, int kEach, int kOnce, typename Keep>
 __device__ __forceinline__ bool filter_scales(const Dims& d, int taps, float threshold, const float* __restrict__ k,
                                               float* unscale, Keep keep) {
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  uint32_t largest[kEach] = {}, smallest[kEach];  // twice a magnitude's bits, and as nonzero_bits
+  uint32_t largest[kEach] = {}, smallest[kEach];  // twice a magnitude's bits; nonzero_bits
 #pragma unroll
   for (int n = 0; n < kEach; ++n) smallest[n] = ~0u;
 #pragma unroll 1

@@ -14,7 +14,7 @@ namespace {
 
 // ---- convolution ----------------------------------------------------------------------------
 
-constexpr int64_t kBandBytes = 512 << 10;  // of shifted copies: they should leave room in a 1 MB second-level cache
+constexpr int64_t kBandBytes = 512 << 10;  // bytes of shifted copies; leaves space in a 1 MB second-level cache
 
 struct Bands {
   fops_conv conv;

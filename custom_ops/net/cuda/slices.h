@@ -2,7 +2,7 @@
 //
 //   at once     one slice, whose first step reads pinned memory over the bus; replayed as a graph
 //   in slices   a slice's data is cut into parts, and the first step runs on each as it arrives, timed by the device's
-//               clock (kernels/stamp.cu says why not by events, as the other steps); the next slice's upload and the
+//               clock (not by events like the other steps: see kernels/stamp.cu); the next slice's upload and the
 //               last one's download run beside that
 //
 // Two kinds of batches go at once. The first is batches of at most kGraphItems: a small one, or one in ordinary memory,

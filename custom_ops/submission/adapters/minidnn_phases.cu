@@ -4,7 +4,7 @@
 
 // The file's phases, below it: its macros reach only those.
 struct FopsPointers {
-  float *y = nullptr, *x = nullptr, *k = nullptr;  // files leave k unset where the weights lie in constant memory
+  float *y = nullptr, *x = nullptr, *k = nullptr;  // files leave k unset if the weights are in constant memory
 };
 static void fops_prolog(fops_plugin_call* fops_call, FopsPointers* fops_on_device);
 static void fops_forward(fops_plugin_call* fops_call, FopsPointers* fops_on_device);

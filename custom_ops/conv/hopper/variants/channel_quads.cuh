@@ -17,14 +17,14 @@ namespace channel_quads {
 __host__ __device__ constexpr int columns(int) { return 4; }
 __host__ __device__ constexpr int max_warps(int groups) { return groups <= 2 ? 4 : 6; }
 __host__ __device__ constexpr int min_blocks(int groups) { return groups <= 2 ? 4 : 2; }
-// Pixels a warp computes at a time, and the floats between two filters' outputs on their way out: 8 banks apart.
+// Pixels a warp computes at a time, and the floats between two filters' staged outputs: 8 banks apart.
 __host__ __device__ constexpr int chunk_pixels(int groups) { return 8 * columns(groups); }
 __host__ __device__ constexpr int outgoing_stride(int groups) { return chunk_pixels(groups) + 8; }
 
-// The product's depth runs over quads, four values of a pixel's neighbourhood that lie in one 16-byte entry of the
-// staged image: { hi, hi, lo, lo }, two halves a word, which is two mma operands as they stand. A pixel has an entry
-// for every four channels; one or two channels left over get an entry that holds them for this pixel and the next, and
-// serves two taps of a row at once. So 6 channels of 5 x 5 taps take 25 + 15 quads, 160 values for 150.
+// The product's depth runs over quads, four values of a pixel's neighbourhood in one 16-byte entry of the staged image:
+// { hi, hi, lo, lo }, two halves per word, which is two mma operands without conversion. A pixel has an entry for every
+// four channels; one or two channels left over get an entry that holds them for this pixel and the next, and so serves
+// two taps of a row. So 6 channels of 5 x 5 taps take 25 + 15 quads, 160 values for 150.
 // Four quads are an mma step, one for each lane of four.
 __host__ __device__ constexpr int full_entries(int C) { return C / 4 + (C % 4 == 3); }
 __host__ __device__ constexpr bool has_rest(int C) { return C % 4 == 1 || C % 4 == 2; }

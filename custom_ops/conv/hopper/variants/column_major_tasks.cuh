@@ -19,7 +19,7 @@ constexpr int kTileColumns = 64;      // columns per task: the rows of a wgmma
 constexpr int kProducerThreads = 96;  // producer threads per row of pixels, one column each
 constexpr int kMinColumns = 8;        // columns of outputs; so 64 columns come from at most kMaxImages images
 constexpr int kMaxImages = 9;
-constexpr int kStride = kTileColumns + 4;  // floats between two filters' outputs on their way: 4 banks
+constexpr int kStride = kTileColumns + 4;  // floats between two filters' staged outputs: 4 banks
 
 struct Tiling {
   unsigned whole;    // the first tiles, one task each; the others are cut into bands, one task each

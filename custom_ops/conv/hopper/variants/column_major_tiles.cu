@@ -6,7 +6,8 @@
 // A tile is 64 columns of outputs, computed from top to bottom, a row of pixels at a time. Row p of the filters gives a
 // part of the output p rows up: a sum moves on by a place with every row of pixels, and is complete at the last one.
 // The first and last K - 1 rows of pixels contribute to fewer rows of outputs: narrower instructions.
-// Costs: small batches run longer than with image_bands.cu, but an image is to have the same bits in every batch.
+// Costs: small batches run longer than with image_bands.cu, which is not used for them because an image must have the
+// same bits in every batch.
 // Gains: a staged pixel is read K times and not K K times, the filters fill the instruction, and no column is dropped.
 #include "conv/cuda/kernels.h"
 #include "conv/hopper/pipeline.cuh"

@@ -33,7 +33,7 @@ constexpr int kWarps = 4, kThreads = 32 * kWarps;
 //
 //   at input row r     sum[0]    sum[1]    sum[2]    sum[3]    sum[4]       then all move one place to the left:
 //   is output row      r - 4     r - 3     r - 2     r - 1     r            sum[0] is complete and leaves,
-//   and meets row      4         3         2         1         0 (of K = 5) sum[4] begins at zero
+//   gets filters' row  4         3         2         1         0 (of K = 5) sum[4] begins at zero
 //
 // The eight columns of an mma tile are eight walks down the image, one pixel per step. In a strip they are eight
 // neighbouring columns from top to bottom; the columns left over make one more tile, cut into bands of rows, as many as

@@ -13,7 +13,7 @@ using namespace hopper;  // slots, units and steps (plan.h), splitting, the fall
 
 constexpr int kGroups = 2, kThreads = 128 * kGroups;  // warpgroups and threads per block
 constexpr int kTile = 64;                             // positions a warpgroup computes at a time: a wgmma's rows
-constexpr int kStride = kTile + 4;                    // floats between two filters' outputs on their way out: 4 banks
+constexpr int kStride = kTile + 4;                    // floats between two filters' staged outputs: 4 banks
 
 struct Tiling {
   Chunks chunks;                    // all slots in one chunk

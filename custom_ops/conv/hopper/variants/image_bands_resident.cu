@@ -3,7 +3,7 @@
 //   A: 64 positions   x   B: 16, 24 or 32 filters, high and low halves   =   D of a warpgroup, straight to y
 //
 // Chains of sums are those of image_bands.cu, so an image's outputs have the same bits in every batch.
-// any_shape/any_shape_resident.cu says why small batches have kernels of their own.
+// any_shape/any_shape_resident.cu says why small batches have separate kernels.
 #include "conv/cuda/kernels.h"
 #include "conv/hopper/choose.h"
 #include "conv/hopper/pipeline.cuh"

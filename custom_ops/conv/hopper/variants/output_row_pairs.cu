@@ -6,7 +6,7 @@
 //
 // A position's pixels are read once for both outputs, as operands in registers, and the instruction has twice as many
 // columns: image_bands.cu reads 64 positions for the 24 columns of 24 filters, and that reading is its limit.
-// Costs: the first and last row of pixels meet zeros for one of the outputs: one product of six with 5x5.
+// Costs: the first and last row of pixels are multiplied by zeros for one of the outputs: one product of six with 5x5.
 // Gains: half the reads of pixels. Shared memory and power are the limit now: docs/notebook.md.
 #include "conv/hopper/variants/output_row_pairs.cuh"
 

@@ -15,9 +15,10 @@ constexpr int kConsumerRegisters = 136, kProducerRegisters = 104;  // per thread
 constexpr int kBuffers = 2;                                        // buffers for bands
 static_assert(kConsumerGroups < kRowPairsWeights, "the consumers' own barriers come before");
 constexpr int kTile = 64;            // positions a warpgroup computes at a time: a wgmma's rows
-constexpr int kStride = kTile + 4;   // floats between two filters' outputs on their way out: 4 banks
+constexpr int kStride = kTile + 4;   // floats between two filters' staged outputs: 4 banks
 
-// kFull: slots of eight channels; kPair: a slot of up to four channels behind them, of a pixel and its right neighbour.
+// kFull: slots of eight channels; kPair: a slot of up to four channels after them, with a pixel and its right
+// neighbour.
 template <int K_, int kFull_, bool kPair_, int kFilters_, int kRows_>
 struct Form {
   static constexpr int K = K_, kFull = kFull_, kFilters = kFilters_, kRows = kRows_;
@@ -59,8 +60,8 @@ struct Tiling {
 
 // A slot's rows of pixels are in groups of kRows; a group begins `of` entries of 16 bytes after the previous one. Where
 // a tile's positions reach the end of an output row they go on in the next group. `pad` unused entries between the
-// groups put the first position there into the banks behind the last one's, so that load_matrices has no bank
-// conflicts. (Without them the kernel took a fifth longer.)
+// groups put the first position there into the banks after the last one's, so that load_matrices has no bank conflicts.
+// (Without them the kernel took a fifth longer.)
 template <int kRows>
 struct Groups {
   int pixels, of;

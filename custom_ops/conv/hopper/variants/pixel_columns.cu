@@ -59,7 +59,7 @@ struct Tiling {
   int rows;         // output rows per band
   int bands;        // bands per image
   int slice;        // outputs of a band per block, the blockIdx.z-th slice: all, except in small batches
-  int words;        // of one staged copy of the pixels: a whole number of 16-byte groups
+  int words;        // words per staged copy of the pixels: a whole number of 16-byte groups
   int stride;       // 16 floats past a multiple of 32: neighbouring filters' stores use different banks; or 4 more
   bool vector_in;   // every band of x begins on a 16-byte boundary
   bool vector_out;  // the same for y, and bands are multiples of 16 bytes

@@ -97,7 +97,7 @@ __global__ void __launch_bounds__(kThreads, 2)
     float scale[2];
 #pragma unroll
     for (int row = 0; row < 2; ++row) {
-      uint32_t largest = 0, smallest = ~0u;  // a magnitude's bits, and as nonzero_bits
+      uint32_t largest = 0, smallest = ~0u;  // a magnitude's bits; nonzero_bits
 #pragma unroll
       for (int s = 0; s < kSteps; ++s)
 #pragma unroll
@@ -163,7 +163,7 @@ __global__ void __launch_bounds__(kThreads, 2)
         maximum = __vmaxu2(maximum, parts.hi & 0x7fff7fffu);
         smallest = min(smallest, min(nonzero_bits(v[2 * w]), nonzero_bits(v[2 * w + 1])));
       }
-      if (hopper::not_finite(maximum)) {  // it would reach outputs whose weight there is zero
+      if (hopper::not_finite(maximum)) {  // it would spoil outputs whose weight there is zero
         infinite = true;
 #pragma unroll
         for (int w = 0; w < 8; ++w)

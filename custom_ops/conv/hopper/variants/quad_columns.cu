@@ -38,7 +38,7 @@ using namespace quad_columns;
 struct Tiling {
   int rows;         // output rows per band
   int bands;        // bands per image
-  int words;        // of one staged copy of the pixels
+  int words;        // words per staged copy of the pixels
   bool vector_in;   // every band of x begins at a multiple of four pixels and has a multiple of four
   bool vector_out;  // y begins on a 16-byte boundary
   Divisor by_bands;
@@ -47,8 +47,8 @@ struct Tiling {
 constexpr int min_blocks(int K) { return K == 7 ? 3 : 4; }  // registers: 80 or 48 for the weights alone
 
 // A block stays on its SM, its weights in registers, and processes one band after another. With more than eight filters
-// every second warp has the upper eight. The grid's z are slices of a small batch's bands: blocks that take turns at a
-// band's columns. Each stages all of it: the scale, and with it the results, must be the same in every batch.
+// every second warp has the upper eight. The grid's z are slices of a small batch's bands: blocks that share a band's
+// columns. Each stages the whole band, because the scale, and with it the results, must be the same in every batch.
 template <int K, bool kTwoRows, typename X>
 __global__ void __launch_bounds__(kThreads, min_blocks(K))
     tensor_core_quad_columns(Dims d, Tiling tiling, bool half, const X* __restrict__ x, const float* __restrict__ k,
@@ -62,7 +62,7 @@ __global__ void __launch_bounds__(kThreads, min_blocks(K))
 
   const float minimum = half ? 0.0f : min_scaled(kTaps);
   const auto [filter_scale, fits] = weight_scale(k, d.M * kTaps, minimum, kThreads, &scratch);
-  uint32_t finite = fits;  // opaque to the compiler, which would otherwise keep, and spill, the values behind it
+  uint32_t finite = fits;  // opaque to the compiler, which would otherwise keep, and spill, the values it comes from
   asm volatile("" : "+r"(finite));
   const float unscale = 1.0f / kImageScale / filter_scale;
   uint32_t weights[kShifts][steps(K)][4];

@@ -82,14 +82,14 @@ __device__ __forceinline__ bool stage(const X* source, int count, int pad, bool 
   return rests == 0;
 }
 
-// What row g of the products' filter tile is: which filter, and which of two output rows.
+// The filter, and which of two output rows, of row g of the products' filter tile.
 template <bool kTwoRows>
 struct Row {
   int filter, below;
   __device__ Row(int tile, int g) : filter(kTwoRows ? g % 4 : tile * 8 + g), below(kTwoRows ? g / 4 : 0) {}
 };
 
-// This lane's operands: tile s holds the weights of the outputs that lie s to the right of a column's first.
+// This lane's operands: tile s holds the weights of the outputs s to the right of a column's first.
 template <int K, bool kTwoRows>
 __device__ void load_weights(const float* k, int M, int tile, float scale, bool half,
                              uint32_t (&weights)[kShifts][steps(K)][4]) {

@@ -1,7 +1,7 @@
 // Resident kernels: a block splits the weights of its own filters into the layout that pack_weights produces for the
 // other kernels.
 //
-//   raw     eight filters per warp, `pitch` floats apart, zeros behind each   each warp copies and splits its own
+//   raw     eight filters per warp, `pitch` floats apart, zeros after each    each warp copies and splits its own
 //   table   where each of a unit's eight weights is, in a raw filter          computed by other warps meanwhile
 //   tiles   step after step                          lane 4 f + e has weights 2 e and 2 e + 1 of a unit of filter f
 #pragma once
@@ -18,7 +18,7 @@ constexpr int kMaxResidentSteps = 64;           // maximum steps
 constexpr int kUnitsAhead = 6;                  // units that a warp splits together
 constexpr int kUnitsBehind = 4 * kUnitsAhead;   // units past the table's last one, with zeros: warps may read this far
 
-// Floats from one raw filter to the next, the zeros behind it included: 4 more than a multiple of 32. So at most two of
+// Floats from one raw filter to the next, including the zeros after it: 4 more than a multiple of 32. So at most two of
 // the lanes with eight filters and four pairs of channels, or neighbours, share a bank; without padding, eight would.
 __host__ __device__ inline int resident_pitch(int count) { return (count + 31) / 32 * 32 + 4; }
 __host__ __device__ inline size_t resident_raw_bytes(int count, int filters) {

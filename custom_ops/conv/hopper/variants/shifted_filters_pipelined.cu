@@ -3,8 +3,8 @@
 //   TMA warp: pixels   ->   3 producer warps: units   ->   16 consumer warps: wgmma   ->   TMA: outputs
 //   of 8 images             of 2 images                    a tile per warpgroup            a copy per filter and chunk
 //
-// Writing y limits such a layer: fa2017's is 37 times as large as x. So TMA copies each warp's outputs while the warp
-// computes the next ones, and x is read in phases (gpu/phases.cuh).
+// Writing y is the limit of these layers: fa2017's y is 37 times as large as x. So TMA copies each warp's outputs while
+// the warp computes the next ones, and x is read in phases (gpu/phases.cuh).
 // Costs: a block takes a whole SM, and time to start. Smaller batches run shifted_filters.cu, which gives the same
 // bits.
 #include "conv/hopper/fallback.cuh"

@@ -35,12 +35,12 @@ constexpr int kManyImages = 32;                                   // minimum ima
 //      walk 16w + g                t -> a0   t -> a2           walk 16w + g      filters 2t, 2t+1 -> 0 1   8 on -> 4 5
 //      walk 16w + g + 8            t -> a1   t -> a3           walk 16w + g + 8  filters 2t, 2t+1 -> 2 3   8 on -> 6 7
 //
-// and the five output rows under way are sum[0] to sum[4], output row o in sum[o % 5]. B is a window of a circular
+// and the five output rows in progress are sum[0] to sum[4], output row o in sum[o % 5]. B is a window of a circular
 // buffer:
 //
 //   place                0  1  2  3  4  5  6  7  8
 //   filters' row         0  4  3  2  1  0  4  3  2
-//   input row r % 5 = 0  [-----------]                      the window begins at place (5 - r) % 5: sum s then meets
+//   input row r % 5 = 0  [-----------]                      the window begins at place (5 - r) % 5: sum s then gets
 //                   = 1              [-----------]          the filters' row that it needs
 //                   = 2           [-----------]
 

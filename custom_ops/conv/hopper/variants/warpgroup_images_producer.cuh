@@ -14,7 +14,7 @@ constexpr int kTeams = 2, kMaxSlots = 2;  // teams per block; staged images per 
 // value are then recomputed by the float32 fallback. fallback: all of them by the float32 fallback. end: there are no
 // more images. image.
 enum class Path : int { halves, mixed, fallback, end };
-// What the consumer warpgroup needs to know about the image in a slot.
+// The consumer warpgroup's information about the image in a slot.
 struct Staged {
   unsigned image;
   float scale, unscale;  // the pixels' scale; factor that undoes it and the weights' scale

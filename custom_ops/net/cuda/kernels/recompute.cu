@@ -2,7 +2,7 @@
 //
 //   block b     items b, b + grid, ...: the bits that their dense layers have set (Doubts)
 //     warp      a bit: the sum of |x| |w|, 256 inputs at a time, until it is large enough
-//     block     an item with a sum that stays too small: stage by stage, out of the weights as they came
+//     block     an item with a sum that stays too small: stage by stage, from the original weights
 //
 // Halves have one scale for all of a tensor. Items whose values are far below it, or are multiplied with weights far
 // below the others, lose bits that count; then the bound of docs/precision.md requires this. Whether an item does

@@ -16,7 +16,7 @@ struct Tensor {
   enum class Form {
     float32,  // (n, size)
     uint8,    // (n, size): only for the data
-    halves    // hi and lo, (n, dense_stride(size)) each: the value is (hi + lo) / scale, zeros behind `size`
+    halves    // hi and lo, (n, dense_stride(size)) each: the value is (hi + lo) / scale, zeros after `size`
   };
   Form form = Form::float32;
   void* data = nullptr;   // for halves: hi

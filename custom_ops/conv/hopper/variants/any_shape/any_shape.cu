@@ -1,6 +1,6 @@
 // Any shape, on Hopper: an implicit GEMM whose operands wgmma reads from shared memory.
 //
-//   pixels of 8 channels    | 0 | 1 | 2 | ... | W | W+1 | ...      16 bytes each, high halves; the low ones behind them
+//   pixels of 8 channels    | 0 | 1 | 2 | ... | W | W+1 | ...      16 bytes each, high halves; the low ones after them
 //   position i, tap (p, q)    reads entry i + p W + q              a tap is an address, not a copy
 //
 // A block computes up to 128 filters at up to 256 positions. With few filters a tile's rows hold several taps; with few

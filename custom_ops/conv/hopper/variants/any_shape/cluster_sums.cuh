@@ -39,7 +39,7 @@ struct KeptSums {
     ++count;
   }
 
-  // Adds up the sums of all parts for the columns that this block owns, with `next` also for eight behind them. Returns
+  // Adds up the sums of all parts for the columns that this block owns, with `next` also for the next eight. Returns
   // whether any part has an unsplittable value. Loads of all parts are in flight together.
   __device__ bool add_up(float (&sum)[kColumns / 2], bool next, bool needs_fallback) {
     if (threadIdx.x == 0) marks[part] = count | (needs_fallback ? 1u << 16 : 0);

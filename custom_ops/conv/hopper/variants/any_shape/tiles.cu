@@ -1,4 +1,4 @@
-// Any shape: the kernels for more than 32 filters, their low halves in tiles of their own.
+// Any shape: the kernels for more than 32 filters, with their low halves in separate tiles.
 #include "conv/hopper/variants/any_shape/launch.cuh"
 
 namespace fops {

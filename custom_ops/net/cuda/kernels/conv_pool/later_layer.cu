@@ -39,7 +39,7 @@ struct Sizes {
   long long n, item;              // images; values from one item's outputs to the next
   int C, H, W, M, OH, OW, PW, windows;
   int pixels;                     // pixels of an image in shared memory, with the zeros after it that cut windows read
-  int values, out_bytes;          // of an image's outputs; the low halves begin in the middle of out_bytes
+  int values, out_bytes;          // per image; the low halves begin in the middle of out_bytes
   uint32_t inverse_PW;
   Activation activation;
   float scale;                    // scale of the output halves
@@ -53,7 +53,7 @@ struct Found {
 };
 
 struct Shared {
-  uint64_t full[kStages], done[kStages];  // pixels may be read; they have been, and all outputs are stored
+  uint64_t full[kStages], done[kStages];  // barriers: pixels may be read; they have been, and all outputs are stored
   float unscale[kStages];                 // undoes an image's scale
   Found found[kStages];
   unsigned scratch;

@@ -20,7 +20,7 @@ inline int64_t dense_stride(int64_t inputs) { return (inputs + kDenseAlign - 1) 
 struct DenseWeights {
   int64_t units = 0, inputs = 0;
   int64_t filters = 0;             // 0: inputs are (C, H, W), as in the plan; else (H, W, C) with this many channels
-  const __half* hi = nullptr;      // (units, dense_stride(inputs)), zeros behind `inputs`
+  const __half* hi = nullptr;      // (units, dense_stride(inputs)), zeros after `inputs`
   const __half* lo = nullptr;
   const float* unscale = nullptr;  // (units): a power of two; before the split the weights were divided by it
   const float* bias = nullptr;     // (units), or null

@@ -44,7 +44,7 @@ struct UnitEpilogue {
   Activation activation;
 
   __device__ float before_activation(float sum) const {
-    const float v = sum * unscale * x_unscale;  // powers of two, applied singly: their product may overflow
+    const float v = sum * unscale * x_unscale;  // powers of two, applied one by one: their product may overflow
     return biased ? v + bias : v;
   }
   __device__ float operator()(float sum) const {
