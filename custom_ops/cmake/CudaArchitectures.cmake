@@ -39,7 +39,7 @@ function(fops_cuda_architectures out)
     endif()
   endforeach()
   if(NOT archs)
-    # No GPU here, or one that this compiler does not support: the usual ones, and PTX that a newer driver can translate.
+    # No GPU here, or one that this compiler does not support: the usual ones, and PTX for newer drivers.
     foreach(number 75 80 86 89 90)
       if(known MATCHES "sm_${number}[^0-9]")
         list(APPEND archs ${number}-real)
