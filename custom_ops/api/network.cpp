@@ -30,7 +30,7 @@ fops_activation activation_of(const Stage& stage) {
   }
 }
 
-// The C structs as the planner's layers; false when an index leaves the list.
+// Converts the C structs to the planner's layers; false if an index is out of range.
 bool convert(const fops_node* nodes, int count, std::vector<Layer>* out) {
   for (int i = 0; i < count; ++i) {
     const fops_node& from = nodes[i];

@@ -1,4 +1,4 @@
-// What stands in for the GPU in a build without CUDA: an empty table of kernels, and functions that say so.
+// Replaces the GPU part in a build without CUDA: an empty table of kernels, and functions that report the lack.
 #ifndef FOPS_WITH_CUDA
 
 #include "base/status.h"

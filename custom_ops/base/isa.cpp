@@ -21,7 +21,7 @@ constexpr const char* kNames[] = {FOPS_EACH_ISA(FOPS_ISA_STRING)};
 
 Isa best() {
 #if defined(__x86_64__)
-  __builtin_cpu_init();  // also asks whether the operating system saves the wide registers
+  __builtin_cpu_init();  // also checks that the operating system saves the wide registers
   if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) return Isa::generic;
   const bool wide = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                     __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
@@ -43,13 +43,13 @@ Isa detect() {
 
 bool detect_amx() {
 #if defined(__x86_64__)
-  constexpr unsigned kBfloat16 = 1u << 22, kTiles = 1u << 24;  // of cpuid's leaf 7
-  constexpr long kAskForState = 0x1023, kTileData = 18;        // of Linux's asm/prctl.h
+  constexpr unsigned kBfloat16 = 1u << 22, kTiles = 1u << 24;  // bits of cpuid's leaf 7
+  constexpr long kAskForState = 0x1023, kTileData = 18;        // from Linux's asm/prctl.h
   const char* wanted = getenv("FASHION_OPS_AMX");
   unsigned a, b, c, d;
   if (isa() != Isa::avx512 || (wanted && !strcmp(wanted, "off")) || !__get_cpuid_count(7, 0, &a, &b, &c, &d))
     return false;
-  // The system saves 8 KB a thread only for a process that asks, and does not know the question before Linux 5.16.
+  // The system saves 8 KB per thread only for a process that requests it, which Linux supports since 5.16.
   return (d & kBfloat16) && (d & kTiles) && syscall(SYS_arch_prctl, kAskForState, kTileData) == 0;
 #else
   return false;

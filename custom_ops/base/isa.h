@@ -1,7 +1,7 @@
 // Which instruction set the fast kernels use on this machine.
 #pragma once
 
-// X(set) for every instruction set that the *_simd.cpp files are compiled for, plainest first; a set's name is that of
+// X(set) for every instruction set that the *_simd.cpp files are compiled for, plainest first; a set has the name of
 // its namespace. CMakeLists.txt has the same lists, with the compiler's options.
 #if defined(__x86_64__)
 #define FOPS_EACH_ISA(X) X(generic) X(avx2) X(avx512)
@@ -20,11 +20,11 @@ enum class Isa { FOPS_EACH_ISA(FOPS_ISA_NAME) };
 // The best that the processor and the operating system support, lowered by FASHION_OPS_ISA=NAME.
 Isa isa();
 
-// Whether its tiles of bfloat16 (AMX) can be used as well. Asks the operating system for them, once. FASHION_OPS_AMX=off,
-// and a lowered isa(), leave them out.
+// Whether the processor's tiles of bfloat16 (AMX) can be used as well. Requests them from the operating system, once.
+// FASHION_OPS_AMX=off, and a lowered isa(), leave them out.
 bool amx();
 
-// Its name: "avx512", "avx2", "neon" or "generic".
+// Name of the instruction set: "avx512", "avx2", "neon" or "generic".
 const char* isa_name();
 
 }  // namespace fops

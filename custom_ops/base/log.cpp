@@ -19,7 +19,7 @@ struct Log {
 Log* log = nullptr;  // never destroyed: a worker may finish after main's statics are gone
 std::once_flag once;
 
-// A fork waits until no thread is at the log. In the child none of the others is left to open the lock.
+// A fork waits until no thread uses the log: in the child, no other thread would be left to release the lock.
 Log& the_log() {
   std::call_once(once, [] {
     log = new Log;

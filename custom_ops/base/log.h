@@ -5,7 +5,7 @@
 
 namespace fops {
 
-// Puts one finished pass into the log; does nothing where first_node is FOPS_NOT_LOGGED. `kernel` lives as long as the
+// Adds one finished pass to the log; does nothing if first_node is FOPS_NOT_LOGGED. `kernel` must live as long as the
 // library: the log keeps the pointer.
 void log_op(int32_t first_node, int32_t last_node, const char* kernel, const fops_conv& conv, double seconds,
             double upload, double download, double layer_seconds = 0, uint32_t findings = 0) noexcept;

@@ -6,8 +6,8 @@
 
 namespace fops {
 
-// At least `bytes` bytes at an address that 64 divides, the calling thread's until its next call; null when out of
-// memory. What is in it is left over.
+// At least `bytes` bytes, aligned to 64, which the calling thread may use until its next call; null if out of memory.
+// The contents are undefined.
 void* scratch(int64_t bytes);
 
 }  // namespace fops

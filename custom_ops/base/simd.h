@@ -21,7 +21,7 @@ constexpr int kLanes = 4;
 #endif
 constexpr int kVectorBytes = kLanes * 4;
 
-// Whether there are 32 vector registers, and not 16.
+// Whether there are 32 vector registers, not 16.
 #if defined(__AVX512F__) || defined(FOPS_NEON)
 constexpr bool kManyRegisters = true;
 #else
@@ -35,7 +35,7 @@ typedef float UnalignedVector __attribute__((vector_size(kVectorBytes), aligned(
 static inline Vector load(const float* p) { return *reinterpret_cast<const UnalignedVector*>(p); }
 static inline void store(float* p, Vector v) { *reinterpret_cast<UnalignedVector*>(p) = v; }
 
-// `v`, whose lanes from lanes_from's `first` on are loaded from p. For AVX-512 alone: by AVX2 a second load and a blend
+// `v`, whose lanes from lanes_from's `first` on are loaded from p. Only for AVX-512: on AVX2 a second load and a blend
 // took 20 to 25% longer than copies (14x14, docs/notebook.md).
 #if defined(__AVX512F__)
 constexpr bool kMaskedLoads = true;
@@ -49,9 +49,9 @@ static inline Lanes lanes_from(int first) { return first; }
 static inline Vector load_lanes(Vector v, Lanes, const float*) { return v; }
 #endif
 
-// a * b + c: rounded once, or twice in the generic set, but everywhere alike. Sums are written with it and not as an
-// expression, of which the compiler fuses some and not others: an item's result then depends on the tile that it fell
-// into, and so on its neighbours.
+// a * b + c: rounded once, or twice in the generic set, but the same everywhere. Sums use this function and not an
+// expression, because the compiler fuses some expressions and not others: an item's result would then depend on its
+// tile, and so on its neighbours.
 static inline Vector multiply_add(Vector a, float b, Vector c) {
 #if defined(__AVX512F__)
   return _mm512_fmadd_ps(a, _mm512_set1_ps(b), c);

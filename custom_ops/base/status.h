@@ -1,4 +1,4 @@
-// The calling thread's last message, and the one way to leave it.
+// The calling thread's last message, and the functions that set it.
 #pragma once
 
 #include "fashion_ops.h"
@@ -9,10 +9,10 @@ namespace fops {
 //   return fail(FOPS_INVALID, "K is %lld, larger than the image", (long long)c.K);
 fops_status fail(fops_status status, const char* format, ...) __attribute__((format(printf, 2, 3)));
 
-// The message that fail() left last in this thread; "" when none.
+// The last message that fail() left in this thread; "" if none.
 const char* last_message() noexcept;
 
-// To be called in a catch (...) block: turns the exception in flight into a status and a message.
+// Call in a catch (...) block: turns the exception in flight into a status and a message.
 fops_status caught() noexcept;
 
 }  // namespace fops

@@ -1,5 +1,5 @@
-// The file in memory is kept from one capture to the next: before a kernel is launched only two system calls are made,
-// some 2 us that would otherwise lie between a timing event and its kernel.
+// The file in memory is kept from one capture to the next, so that only two system calls, some 2 us, come between a
+// timing event and its kernel.
 #include "base/stdout_capture.h"
 
 #include <sys/mman.h>
@@ -16,7 +16,7 @@ struct Capture {
   std::mutex mutex;
   int memory = -1;     // the file
   pid_t owner = 0;     // the process that made it: a forked child makes its own
-  int kept = -1;       // what stdout was; -1 while nothing is captured
+  int kept = -1;       // the original stdout; -1 while nothing is captured
   const char* name = "";
   bool quiet = false;
 };
@@ -37,7 +37,7 @@ void tell_all(const char* name, int memory, off_t size) {
   }
 }
 
-// Puts stdout back and tells what was printed.
+// Restores stdout and reports what was printed.
 void finish() noexcept {
   Capture& capture = the_capture();
   if (capture.kept < 0) return;
@@ -54,8 +54,8 @@ void finish() noexcept {
   if (ftruncate(capture.memory, 0) == 0) lseek(capture.memory, 0, SEEK_SET);
 }
 
-// A file that calls exit(-1) says why on stdout: told even of a call whose lines nobody wanted. The process ends here:
-// what other libraries do at exit may wait for the very thread that the call came from.
+// A file that calls exit(-1) gives the reason on stdout, so its lines are reported even for a quiet call. The process
+// ends here: exit handlers of other libraries may wait for the thread that the call came from.
 void finish_at_exit(int status, void*) {
   const bool inside = the_capture().kept >= 0;
   the_capture().quiet = false;
@@ -79,7 +79,7 @@ StdoutCapture::StdoutCapture(const char* name, bool quiet) noexcept : lock_(the_
   }
   fflush(stdout);
   const int kept = capture.memory < 0 ? -1 : dup(STDOUT_FILENO);
-  if (kept < 0 || dup2(capture.memory, STDOUT_FILENO) < 0) {  // out of file descriptors: the lines go where they go
+  if (kept < 0 || dup2(capture.memory, STDOUT_FILENO) < 0) {  // out of file descriptors: the lines stay on stdout
     if (kept >= 0) close(kept);
     return;
   }

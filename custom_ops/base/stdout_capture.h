@@ -1,4 +1,4 @@
-// What somebody's code prints while it runs: off stdout, where scripts read our own lines, and on stderr under its name.
+// Redirects output of user code from stdout, where scripts read the program's lines, to stderr, marked with its name.
 #pragma once
 
 #include <mutex>
@@ -9,8 +9,8 @@ namespace fops {
 // One line on stderr: "[name] line".
 void tell(const char* name, const char* line) noexcept;
 
-// While one lives, file descriptor 1 is a file in memory; at its end the lines there go to stderr, or nowhere when it is
-// `quiet`. One at a time in the process: others wait. When the code calls exit(), what it printed is still told.
+// While a capture exists, file descriptor 1 is a file in memory; at its end the lines go to stderr, or nowhere if it is
+// `quiet`. There is one at a time per process: others wait. If the code calls exit(), its output is still reported.
 class StdoutCapture {
  public:
   StdoutCapture(const char* name, bool quiet) noexcept;

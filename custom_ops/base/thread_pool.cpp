@@ -19,7 +19,7 @@ namespace {
 
 thread_local bool inside_body = false;
 
-// A container may be given fewer cores than its affinity mask shows: cgroup v2 says "quota period" in microseconds.
+// A container may be given fewer cores than its affinity mask shows: cgroup v2 gives "quota period" in microseconds.
 int cgroup_cores() {
   int cores = 0;
   if (FILE* f = fopen("/sys/fs/cgroup/cpu.max", "r")) {
@@ -69,7 +69,7 @@ class Pool {
     }
     drain(body, count, 0);
     std::unique_lock<std::mutex> lock(mutex_);
-    body_ = nullptr;  // every item is taken: a helper that comes only now finds nothing, and need not be waited for
+    body_ = nullptr;  // every item is taken: a helper that arrives now finds nothing, and no wait for it is needed
     if (inside_ != 0) {
       lock.unlock();
       spin([this] { return inside_ == 0; });
@@ -82,10 +82,10 @@ class Pool {
 
  private:
   void start(int helpers) {
-    // Fewer threads than asked for (a process limit) is slower, not wrong.
+    // Fewer threads than requested (a process limit) are slower, not incorrect.
     try {
       while (workers() < helpers) {
-        handles_.reserve(handles_.size() + 1);  // what may throw, before there is a thread
+        handles_.reserve(handles_.size() + 1);  // may throw, so it comes before there is a thread
         std::thread helper(&Pool::work, this, workers() + 1);
         handles_.push_back(helper.native_handle());
         helper.detach();
@@ -95,9 +95,8 @@ class Pool {
     }
   }
 
-  // Keeps the helpers off the core that the caller is on. A scheduler that wakes a helper there leaves the two to share it
-  // for longer than a call takes, so that two cores are as slow as one. Which cores there are to choose from is the
-  // caller's affinity.
+  // Keeps the helpers off the caller's core. If the scheduler wakes a helper there, the two share the core for longer
+  // than a call takes, and two cores are as slow as one. The caller's affinity gives the cores to choose from.
   void keep_apart() {
     const int core = sched_getcpu();
     if (core == kept_from_ || core < 0 || workers() > kMostKept) return;
@@ -115,7 +114,7 @@ class Pool {
     inside_body = false;
   }
 
-  // Spins while it waits for `met`, longer than a caller spends between two passes of one image: a thread that sleeps
+  // Spins until `met` holds, for longer than a caller spends between two passes of one image, because a sleeping thread
   // takes long to wake. docs/notebook.md has the times of shorter and longer spins.
   template <typename Condition>
   static void spin(const Condition& met) {
@@ -146,15 +145,15 @@ class Pool {
   std::condition_variable wake_, done_;
   int workers() const { return static_cast<int>(handles_.size()); }
 
-  static constexpr int kMostKept = 16;  // more helpers find cores, and telling each takes a microsecond
-  std::vector<pthread_t> handles_;      // of the threads started; worker 0 is the caller
-  int kept_from_ = -1;                  // the core that they keep off
+  static constexpr int kMostKept = 16;  // with more helpers, setting each one's affinity takes a microsecond
+  std::vector<pthread_t> handles_;      // handles of the started threads; worker 0 is the caller
+  int kept_from_ = -1;                  // the core that helpers avoid
   const std::function<void(int64_t, int)>* body_ = nullptr;
   int64_t count_ = 0;
   std::atomic<int64_t> next_{0};
   int active_ = 0;                        // helpers that may take part
-  std::atomic<int> inside_{0};            // those that do
-  std::atomic<uint64_t> generation_{0};   // of jobs
+  std::atomic<int> inside_{0};            // helpers that take part
+  std::atomic<uint64_t> generation_{0};   // number of the job
 };
 
 // Never destroyed: its threads sleep in it until the process ends. A forked child has none of them and gets a new one.
@@ -185,7 +184,7 @@ void set_pool_threads(int threads) { the_pool().wanted = threads; }
 
 void parallel_for(int64_t count, int threads, const std::function<void(int64_t, int)>& body) {
   if (count <= 0) return;
-  if (inside_body) {  // nested: this thread already is one of the pool's
+  if (inside_body) {  // nested: this thread already belongs to the pool
     for (int64_t i = 0; i < count; ++i) body(i, 0);
     return;
   }

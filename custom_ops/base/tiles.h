@@ -2,7 +2,7 @@
 //
 //   c[m][n] += sum over k of a[m][k] b[k/2][n][k%2],  m, n < 16, k < 32
 //
-// at 16 times the rate of AVX-512's multiply-adds. `EmulatedTiles` computes the same bits where a processor has none.
+// at 16 times the rate of AVX-512's multiply-adds. `EmulatedTiles` computes the same bits on processors without tiles.
 #pragma once
 
 #include <cmath>
@@ -15,12 +15,12 @@ namespace fops {
 namespace FOPS_ISA {
 
 constexpr int kTileRows = 16, kTileColumns = 16, kTileDepth = 32;
-constexpr int64_t kTileStride = 64;  // bytes of a whole row
+constexpr int64_t kTileStride = 64;  // bytes of a full row
 constexpr bool full(int tile) { return tile >= 4 && tile <= 6; }
 
 #if defined(__AVX512F__)
-// Tiles 0 to 3 are sums, 4 to 6 the b of a product with all 16 rows, 7 its a; those of sums and 7 have `rows` rows.
-// The registers are the thread's own: a local variable.
+// Tiles 0 to 3 are sums, 4 to 6 the b of a product, with all 16 rows, and 7 its a. The sums and 7 have `rows` rows. AMX
+// tile state is per thread, so this is a local variable.
 class HardwareTiles {
  public:
   explicit HardwareTiles(int rows) {
@@ -59,8 +59,8 @@ class HardwareTiles {
 
 #endif
 
-// The order of sums is that of Intel's description: even and odd k by themselves, then both, then c. Subnormal numbers,
-// which the processor takes for zero, must not occur.
+// The order of sums follows Intel's description: even and odd k separately, then both, then c. Subnormal numbers, which
+// the processor treats as zero, must not occur.
 class EmulatedTiles {
  public:
   explicit EmulatedTiles(int rows) : rows_(rows) {}

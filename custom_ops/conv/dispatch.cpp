@@ -1,4 +1,4 @@
-// Validates a convolution and looks its kernel up.
+// Validates a convolution and looks up its kernel.
 #include "conv/dispatch.h"
 
 #include <cstring>
@@ -38,7 +38,7 @@ fops_status validate(const fops_conv* c) {
   if (!within(c->B, c->C, c->H, c->W) || !within(c->M, c->C, c->K, c->K) ||
       !within(c->B, c->M, out_h(*c), out_w(*c)))
     return bad("a tensor of this convolution would hold more than 2^40 elements");
-  int type;  // a caller's number need not be one of the enum's, and is not to be read as one before that is known
+  int type;  // a caller may pass a number outside the enum, so it is checked before it is read as one
   memcpy(&type, &c->x_type, sizeof type);
   if (type != FOPS_FLOAT32 && type != FOPS_UINT8) return bad("data must be float32 or uint8");
   return FOPS_OK;

@@ -1,4 +1,4 @@
-// What every entry point does before a kernel runs.
+// Checks and lookups that every entry point does before a kernel runs.
 #pragma once
 
 #include "conv/kernel.h"
@@ -9,7 +9,7 @@ namespace fops {
 // FOPS_INVALID with the reason unless every size is positive, K <= min(H, W) and the tensors' sizes fit.
 fops_status validate(const fops_conv* conv);
 
-// The static table; with the registered kernels behind it: kernel_count and kernel_at (conv/plugin.h).
+// The static table. kernel_count and kernel_at (conv/plugin.h) also cover the registered kernels.
 KernelTable kernels_of(fops_backend backend);
 
 // The table's choice for this convolution.

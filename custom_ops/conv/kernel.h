@@ -1,6 +1,6 @@
 // A kernel: one implementation of the convolution, with its name, a predicate for the shapes it takes, and a function
-// over raw pointers. Each backend keeps one table of them (cpu/table.cpp, cuda/table.cu); adding a kernel is one file
-// and one line there.
+// over raw pointers. Each backend has one table of kernels (cpu/table.cpp, cuda/table.cu); adding a kernel takes one
+// file and one line there.
 #pragma once
 
 #include "fashion_ops.h"
@@ -21,7 +21,7 @@ struct Kernel {
   // Runs the pass; the shape has been validated and accepted. `stream` is a cudaStream_t on the GPU, unused on the CPU.
   using Run = fops_status (*)(const fops_conv&, const void* x, const float* k, float* y, void* stream);
   Run run;
-  // Of a registered kernel, whose `accepts` and `run` are null: conv/plugin.h runs it. Null for our own.
+  // For a registered kernel, whose `accepts` and `run` are null: conv/plugin.h runs it. Null for built-in kernels.
   Plugin* plugin = nullptr;
 };
 
@@ -32,8 +32,8 @@ struct KernelTable {
   const Kernel* (*choose)(const fops_conv&);
 };
 
-// The line of a table whose function is `run`: by what it is, for a line may be added at any place. As a constant: where
-// no line has it, the search leaves the table, and that does not compile.
+// The line of a table whose function is `run`, since lines may be added anywhere. A constant expression: if no line
+// matches, the search leaves the table, which does not compile.
 template <int N>
 constexpr const Kernel& line_of(const Kernel (&kernels)[N], Kernel::Run run) {
   int i = 0;

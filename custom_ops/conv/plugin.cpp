@@ -25,7 +25,7 @@ struct Plugin {
   const fops_kernel_plugin* described;
   std::mutex mutex;  // run() is called by one thread at a time
   std::set<std::array<int64_t, 6>> shapes;
-  std::string notice;  // the last one told
+  std::string notice;  // the last notice reported
 };
 
 namespace {
@@ -72,7 +72,7 @@ fops_status register_kernel(const char* name, const fops_kernel_plugin* plugin) 
   const fops_backend backend = plugin->backend;
   if (!kernels_of(backend).count)
     return fail(FOPS_NO_DEVICE, "kernel '%s' is for the GPU, and this build of the operator library has no CUDA", name);
-  static std::mutex registering;  // between the look for the name and its entry nobody else registers
+  static std::mutex registering;  // no other registration between the name's lookup and its entry
   std::lock_guard<std::mutex> one_at_a_time(registering);
   if (!strcmp(name, "auto")) return fail(FOPS_INVALID, "no kernel can be called 'auto'");
   for (int i = 0; i < kernel_count(backend); ++i)
@@ -140,7 +140,7 @@ fops_status call_plugin(const Kernel& kernel, const fops_conv& conv, const float
     StdoutCapture capture(kernel.name, quiet);
     try {
       status = plugin.described->run(&call);
-    } catch (...) {  // a compiler's own runtime may be shared, so that what the file throws arrives here
+    } catch (...) {  // the file may share the C++ runtime, so its exceptions can arrive here
       caught();
       return fail(FOPS_DEVICE_ERROR, "kernel '%s' threw an exception (%s)", kernel.name,
                   std::string(last_message()).c_str());

@@ -1,4 +1,4 @@
-// Kernels that fops_register_kernel added: kept beside the static tables, and called through the plug-in's one function.
+// Kernels added by fops_register_kernel: stored beside the static tables, and called through the plug-in's function.
 #pragma once
 
 #include "conv/kernel.h"
@@ -6,7 +6,7 @@
 
 namespace fops {
 
-// What a call of a registered kernel says of itself; seconds are negative where the caller takes the time.
+// A registered kernel's report on a call; seconds are negative if the caller takes the time.
 struct PluginTimes {
   double op_seconds = 0, layer_seconds = 0;
   uint32_t findings = 0;
@@ -20,24 +20,24 @@ fops_status register_kernel(const char* name, const fops_kernel_plugin* plugin);
 void examine(bool on) noexcept;
 bool examining() noexcept;
 
-// Whether the kernel takes this convolution, our own or registered.
+// Whether the kernel, built-in or registered, takes this convolution.
 bool takes(const Kernel& kernel, const fops_conv& conv);
 
 const fops_kernel_plugin& described(const Plugin& plugin);
 
-// The call itself, with the tensors where the plug-in wants them and x as float32. What the kernel's code prints to stdout
-// goes to stderr, each line marked with the kernel's name; a `quiet` call's is dropped.
+// The call itself, with the tensors in the memory that the plug-in needs and x as float32. Text that the kernel prints
+// to stdout goes to stderr, each line marked with the kernel's name; in a `quiet` call it is dropped.
 fops_status call_plugin(const Kernel& kernel, const fops_conv& conv, const float* x, const float* k, float* y,
                         void* stream, bool quiet, PluginTimes* times);
 
-// Over host tensors, x of any type: widens pixels, zeroes or poisons y, calls.
+// Calls over host tensors, x of any type: widens pixels, zeroes or poisons y, calls.
 fops_status call_on_host(const Kernel& kernel, const fops_conv& conv, const void* x, const float* k, float* y, bool quiet,
                          PluginTimes* times);
 
-// True once for each shape of a kernel: its first call there loads code and is not the one to measure.
+// True once per shape of a kernel: its first call there loads code and should not be measured.
 bool first_time(const Kernel& kernel, const fops_conv& conv);
 
-// How many of `fit` images one call should have.
+// How many images, up to `fit`, one call should have.
 int64_t slice_of(const Kernel& kernel, int64_t fit);
 
 }  // namespace fops

@@ -1,4 +1,4 @@
-// The one scale of values that are to be split into halves: a band's pixels, a block's weights.
+// One scale for values that will be split into halves: a band's pixels, a block's weights.
 #pragma once
 
 #include "gpu/isa/halves.cuh"
@@ -6,9 +6,9 @@
 
 namespace fops {
 
-// The power of two for a block's `count` values; 0 where none fits them: an infinity or NaN is among them, or a value
-// that is not zero and, scaled, below `minimum`, where its low half would lose bits (0: never mind those). All kThreads
-// threads of the team call it; `scratch` is one shared word.
+// The power of two for a block's `count` values; 0 if none fits: there is an infinity, a NaN, or a nonzero value that,
+// scaled, is below `minimum`, where its low half would lose bits (minimum 0: not checked). All kThreads threads of the
+// team call it; `scratch` is one shared word.
 template <int kThreads, typename X, typename Team = WholeBlock>
 __device__ float band_scale(const X* source, int count, float minimum, unsigned* scratch, const Team& team = {}) {
   float largest = 0.0f;
@@ -25,15 +25,15 @@ __device__ float band_scale(const X* source, int count, float minimum, unsigned*
   return largest < kLargestScaled && fits() ? scale : 0.0f;
 }
 
-// The power of two for the weights of a block's filters, and whether it fits them: none is an infinity or NaN, nor one
-// that is not zero and, scaled, below `minimum` (0: never mind those).
+// The power of two for the weights of a block's filters, and whether it fits: no weight is an infinity or NaN, or
+// nonzero and, scaled, below `minimum` (minimum 0: not checked).
 struct WeightScale {
   float scale;
   bool fits;
 };
 
-// All `threads` of the block call it; `scratch` is one shared word. Weights are read once, kAhead of a thread's at a
-// time: 64 filters of 25 taps are one wait for 256 threads.
+// All `threads` of the block call it; `scratch` is one shared word. Weights are read once, kAhead per thread at a time:
+// 64 filters of 25 taps are one wait for 256 threads.
 __device__ inline WeightScale weight_scale(const float* __restrict__ weights, int count, float minimum, int threads,
                                            unsigned* scratch) {
   constexpr int kAhead = 8;

@@ -1,4 +1,4 @@
-// From a CUDA error to a status and a line for the user.
+// Converts a CUDA error to a status and a line for the user.
 #include "gpu/check.h"
 
 namespace fops {
@@ -60,7 +60,7 @@ fops_status cuda_failed(cudaError_t error, const char* what) noexcept {
     case cudaErrorLaunchTimeout:
     case cudaErrorAssert:
     case cudaErrorECCUncorrectable:
-      // These stay: every later call of any library in this process fails alike.
+      // These persist: every later call of any library in this process fails the same way.
       return fail(FOPS_DEVICE_ERROR,
                   "the GPU is lost to this process: a kernel, of this library or another, failed (CUDA error %d, %s, "
                   "seen in %s): start the process again",

@@ -1,5 +1,5 @@
-// CUDA errors become statuses with one line that says what to do. No CUDA call in this folder goes unchecked: most by
-// FOPS_CUDA, which returns; those in destructors, which cannot, by FOPS_RELEASE and the entry point's finish().
+// CUDA errors become statuses with one line that says what to do. No CUDA call in this folder goes unchecked: most use
+// FOPS_CUDA, which returns; those in destructors, which cannot return, use FOPS_RELEASE and the entry point's finish().
 #pragma once
 
 #include <cuda_runtime.h>
@@ -20,11 +20,11 @@ inline fops_status launched(const char* kernel) noexcept {
 // Keeps the first failed release of this thread's call.
 void released(cudaError_t error, const char* what) noexcept;
 
-// The last step of an entry point, after its destructors: `status`, or, where that is FOPS_OK, the status and message
-// of a release that failed.
+// The last step of an entry point, after its destructors: returns `status` or, if that is FOPS_OK, the status and
+// message of a failed release.
 fops_status finish(fops_status status) noexcept;
 
-// The same for an entry point that returns nothing: there is nobody to tell, and no later call is to be blamed.
+// The same for an entry point that returns nothing: drops the failure, so that no later call is blamed.
 void forget_releases() noexcept;
 
 }  // namespace fops

@@ -5,10 +5,10 @@
 
 namespace fops {
 
-// FOPS_NO_DEVICE, and *count = 0, with the reason when there is none.
+// FOPS_NO_DEVICE, with *count = 0 and the reason, if there is none.
 fops_status count_devices(int* count) noexcept;
 
-// The current device, set for a scope and put back after it: a caller's own CUDA code keeps the device it chose.
+// Sets the current device for a scope and restores it afterwards: a caller's own CUDA code keeps the device it chose.
 class DeviceScope {
  public:
   DeviceScope() = default;

@@ -16,7 +16,7 @@ __device__ inline unsigned warp_max(unsigned bits) {
   return bits;
 }
 
-// The threads that look for it together: a block, or some whole warps of it, which have a type like this one.
+// The threads that search together: a block, or some whole warps of it, which have a type like this one.
 struct WholeBlock {
   __device__ int thread() const { return threadIdx.x; }
   __device__ void sync() const { __syncthreads(); }
@@ -33,7 +33,7 @@ __device__ inline unsigned block_max(unsigned bits, unsigned* scratch, const Tea
   team.sync();
   return *scratch;
 }
-// The largest |value|, for values of 0 and above: their bits order as they do.
+// The largest |value|; for values of 0 and above, bits have the same order as values.
 template <typename Team = WholeBlock>
 __device__ inline float block_max(float value, unsigned* scratch, const Team& team = {}) {
   return __uint_as_float(block_max(__float_as_uint(value), scratch, team));

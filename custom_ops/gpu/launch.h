@@ -1,4 +1,4 @@
-// What every kernel file needs to launch: the grid, and leave for its shared memory.
+// Helpers that every kernel file needs to launch: the grid, and permission for its shared memory.
 #pragma once
 
 #include <algorithm>
@@ -11,13 +11,13 @@
 
 namespace fops {
 
-// A grid's x side ends at 2^31 - 1 blocks; every kernel strides over its tasks, so a shorter grid is still right.
+// A grid's x side ends at 2^31 - 1 blocks; every kernel strides over its tasks, so a shorter grid is still correct.
 inline unsigned grid_for(long long tasks) { return static_cast<unsigned>(std::min<long long>(tasks, INT_MAX)); }
 
-// More than 48 KB of shared memory has to be asked for, and a GPU may have less (64 KB on sm_75, 99 on sm_86, 227 on
-// sm_90): then the line names the need. A kernel's static shared memory counts in both: 49,152 dynamic bytes beside 100
-// static ones, not asked for, end in "invalid argument". `bytes` are the dynamic ones. No kernel has 16 KB of static
-// ones beside them, so that what is below 32 KB needs no question.
+// More than 48 KB of shared memory must be requested, and a GPU may have less (64 KB on sm_75, 99 on sm_86, 227 on
+// sm_90): the message then names the need. A kernel's static shared memory counts in both: 49,152 dynamic bytes and 100
+// static ones, without a request, fail with "invalid argument". `bytes` are the dynamic ones. No kernel has 16 KB of
+// static ones, so less than 32 KB needs no request.
 template <typename Function>
 fops_status allow_shared(Function kernel, size_t bytes) {
   if (bytes <= 32 * 1024) return FOPS_OK;
@@ -35,7 +35,8 @@ fops_status allow_shared(Function kernel, size_t bytes) {
   return FOPS_OK;
 }
 
-// Whether a block may have so many bytes of shared memory on the current device; without one, on a present-day one.
+// Whether a block may have `bytes` bytes of shared memory on the current device, or, without a device, on a current
+// GPU.
 inline bool shared_fits(size_t bytes) {
   int device = 0, limit = 0;
   if (cudaGetDevice(&device) != cudaSuccess ||
@@ -46,7 +47,7 @@ inline bool shared_fits(size_t bytes) {
   return bytes <= static_cast<size_t>(limit);
 }
 
-// Whether a kernel with wgmma has code for this thread's device: what is empty is bound to fewer threads per block
+// Whether a kernel with wgmma has code for this thread's device: an empty kernel is bound to fewer threads per block
 // (bound_with_wgmma, gpu/isa/architecture.cuh).
 template <typename Function>
 bool has_code_here(Function kernel, int threads) {
@@ -64,7 +65,7 @@ inline fops_status count_sms(int* count) {
   return FOPS_OK;
 }
 
-// As many blocks as the device holds at once: for kernels whose blocks stay and walk over the tasks.
+// As many blocks as the device holds at once: for kernels whose blocks stay and process several tasks.
 template <typename Function>
 fops_status resident_grid(Function kernel, int threads, size_t shared, long long tasks, unsigned* grid) {
   int sms = 0, blocks = 0;
@@ -74,10 +75,10 @@ fops_status resident_grid(Function kernel, int threads, size_t shared, long long
   return FOPS_OK;
 }
 
-// Launches a kernel that begins before the one before it in the stream has ended, where its code was made for GPUs that
-// can (sm_90). It calls wait_for_previous_kernel (gpu/isa/dependents.cuh) before it reads what that one writes, and
-// before it ends. Two launches one after the other take less time so. `cluster` blocks, which divide the grid, run at
-// the same time (sm_90).
+// Launches a kernel that begins before the previous one in the stream has ended, if its code is for GPUs that can
+// (sm_90). It must call wait_for_previous_kernel (gpu/isa/dependents.cuh) before it reads what that one writes, and
+// before it ends. Two successive launches then take less time. `cluster` blocks, which divide the grid, run at the same
+// time (sm_90).
 template <typename... Parameters, typename... Arguments>
 fops_status launch_early(void (*kernel)(Parameters...), unsigned grid, unsigned cluster, int threads, size_t shared,
                          cudaStream_t stream, Arguments&&... arguments) {

@@ -1,10 +1,9 @@
-// What this library owns on a CUDA device: memory, streams, events and graphs, each released with its owner.
+// The library's resources on a CUDA device: memory, streams, events and graphs, each released with its owner.
 //
-// A release that fails. A destructor may not throw and has nobody to report to: it records the failure (FOPS_RELEASE),
-// and the entry point that the destructor ran in ends with finish(status) (gpu/check.h), which reports it unless
-// something failed before. Where an entry point returns nothing (fops_network_destroy) the record is dropped
-// (forget_releases), so that no later call is blamed. release(), for the owner that wants memory back now, returns its
-// status like any other call.
+// Failed releases: a destructor may not throw and returns nothing, so it records the failure (FOPS_RELEASE). The entry
+// point that the destructor ran in ends with finish(status) (gpu/check.h), which reports it unless something failed
+// before. Where an entry point returns nothing (fops_network_destroy), the record is dropped (forget_releases), so that
+// no later call is blamed. release(), for an owner that needs the memory now, returns its status like any other call.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +13,7 @@
 
 namespace fops {
 
-// One handle of the CUDA runtime. `Kind` says of which type, and how it is released.
+// One handle of the CUDA runtime. `Kind` gives its type and how it is released.
 template <typename Kind>
 class Owned {
  public:
@@ -28,7 +27,7 @@ class Owned {
   ~Owned() { clear(); }
 
   operator Handle() const { return handle_; }
-  // Releases it now, by the destructor's rule.
+  // Releases it now, following the destructor's rule.
   void clear() noexcept {
     if (handle_ != nullptr) released(Kind::release(std::exchange(handle_, nullptr)), Kind::kRelease);
   }
@@ -49,7 +48,7 @@ class Memory : private Owned<Kind> {
     return *this;
   }
 
-  // `what` it is for names it in the message.
+  // `what` names its purpose in the message.
   fops_status reserve(size_t bytes, const char* what = Kind::kAllocate) {
     if (bytes <= bytes_) return FOPS_OK;
     FOPS_TRY(release());
@@ -82,7 +81,7 @@ struct DeviceKind {
 };
 using DeviceMemory = Memory<DeviceKind>;
 
-// Host memory that the device's copy engines can reach.
+// Pinned host memory, which the device can copy asynchronously.
 struct PinnedKind {
   using Handle = void*;
   static constexpr const char *kAllocate = "cudaMallocHost", *kRelease = "cudaFreeHost";
@@ -136,11 +135,11 @@ struct GraphKind {
   static constexpr const char* kRelease = "cudaGraphExecDestroy";
   static cudaError_t release(Handle graph) { return cudaGraphExecDestroy(graph); }
 };
-// What a function queued on a stream, ready to be launched again as a whole.
+// The work that a function queued on a stream, ready to be launched again as a whole.
 class Graph : public Owned<GraphKind> {
  public:
-  // Runs `queue`, a function that returns a status; nothing of what it queues on `stream` runs yet. In this thread no
-  // call is allowed meanwhile that a capture forbids.
+  // Runs `queue`, a function that returns a status; the work that it queues on `stream` does not run yet. Meanwhile
+  // this thread must make no call that a capture forbids.
   template <typename F>
   fops_status capture(cudaStream_t stream, F queue) {
     clear();

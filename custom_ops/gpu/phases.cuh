@@ -1,8 +1,8 @@
 // Kernels that write much more than they read: reading in phases.
 //
-// DRAM takes time to change from writing to reading and back. Where a few bytes are read all the time, every one of
-// them interrupts the writing. So all blocks fetch some megabytes into L2 at the same moment, the ones that come next
-// but one, and read from there:
+// DRAM takes time to change from writing to reading and back, so continuous small reads keep interrupting the writes.
+// Instead all blocks prefetch some megabytes into L2 at the same moment, those of the phase after next, and read from
+// there:
 //
 //   tasks taken     |  phase 0   |  phase 1   |  phase 2   | ...
 //   fetched into L2 | 0 1        | 2          | 3          |          DRAM reads for a moment, then writes alone
@@ -13,16 +13,17 @@
 
 namespace fops {
 
-// Less is read too often, more is pushed out of L2 before it is used (docs/notebook.md).
+// Smaller phases read too often; larger ones are evicted from L2 before use (docs/notebook.md).
 constexpr long long kPhaseBytes = 4 << 20;
 
 struct Phases {
   unsigned count = 0;  // 0: nothing is fetched
-  unsigned tasks = 0, share = 0;  // tasks of a phase; bytes of it that a block fetches
-  long long phase = 0, bytes = 0;  // bytes of a phase, and of all images
+  unsigned tasks = 0, share = 0;  // tasks per phase; bytes of a phase that a block fetches
+  long long phase = 0, bytes = 0;  // bytes per phase, and of all images
 };
 
-// For images of so many bytes and tasks each. `blocks` fetch; TMA's rules hold (16 bytes, aligned).
+// Phases for images of the given bytes and tasks each. `blocks` blocks fetch; TMA's rules apply (multiples of 16 bytes,
+// aligned).
 inline Phases phases_for(long long images, long long image_bytes, long long image_tasks, unsigned blocks) {
   Phases p;
   const long long each = std::max(1LL, kPhaseBytes / image_bytes);
@@ -34,8 +35,8 @@ inline Phases phases_for(long long images, long long image_bytes, long long imag
   return p;
 }
 
-// One thread a block fetches its block's share of each phase. `counter`: of tasks that are taken, beyond the first
-// `given`. It looks at the counter often, so that all blocks see it pass at the same moment.
+// One thread per block fetches its block's share of each phase. `counter`: tasks taken beyond the first `given`. The
+// thread reads the counter often, so that all blocks start a phase at the same moment.
 class PhaseReader {
  public:
   __device__ PhaseReader(const Phases& phases, const void* x, const unsigned* counter, unsigned given, unsigned block)

@@ -98,7 +98,7 @@ fops_status download(Staging& staging, cudaStream_t stream, void* host, const vo
                                 cudaMemcpyDeviceToHost, stream));
       FOPS_CUDA(cudaEventRecord(staging.done[i % 2], stream));
     }
-    if (i > 0) {  // the chunk before, while this one is on the bus
+    if (i > 0) {  // the previous chunk, while this one is on the bus
       const size_t last = i - 1, n = std::min(kChunk, bytes - last * kChunk);
       FOPS_CUDA(cudaEventSynchronize(staging.done[last % 2]));
       copy_host(static_cast<char*>(host) + last * kChunk, staging.buffer[last % 2].as(), static_cast<int64_t>(n));

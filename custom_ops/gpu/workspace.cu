@@ -1,4 +1,4 @@
-// A pool a device, made when it is first used and kept for the life of the process.
+// One pool per device, made at its first use and kept for the life of the process.
 #include "gpu/workspace.h"
 
 #include <mutex>

@@ -1,4 +1,4 @@
-// Device memory for one pass: ordered on its stream, and kept by a pool of the library's own between passes.
+// Device memory for one pass: ordered on its stream, and kept in a separate pool between passes.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace fops {
 
-// The default pool gives its memory back to the driver at every synchronisation, and takes 0.1 ms to get it again.
+// The default pool returns its memory to the driver at every synchronisation, and takes 0.1 ms to get it again.
 class Workspace {
  public:
   explicit Workspace(cudaStream_t stream) : stream_(stream) {}

@@ -1,4 +1,4 @@
-// Attributes as MXNet's symbols write them: text, sizes such as "(5, 5)".
+// Parses attributes as MXNet's symbols write them: text, sizes such as "(5, 5)".
 #pragma once
 
 #include <cstdlib>
@@ -15,7 +15,7 @@ inline std::string attribute(const Attributes& attributes, const char* name, con
   return found == attributes.end() ? otherwise : found->second;
 }
 
-// The integers in "(5, 5)", "[5,5]" or "5"; false when there is anything else, or none.
+// The integers in "(5, 5)", "[5,5]" or "5"; false if there is anything else, or none.
 inline bool integers(const std::string& value, std::vector<long>* out) {
   const char* p = value.c_str();
   out->clear();

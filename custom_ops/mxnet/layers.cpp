@@ -32,7 +32,7 @@ bool all(const Attributes& attributes, const char* key, const char* otherwise, l
 
 constexpr long kLargestSide = 1 << 30;  // as for operator New: sums and products of two stay within 64 bits
 
-// A positive size, square when it has two numbers; 0 for anything else, and for what is too large to be meant.
+// A positive size, square when it has two numbers; 0 for anything else, and for values too large to be intended.
 long side(const Attributes& attributes, const char* key, size_t dimensions) {
   std::vector<long> numbers;
   if (!integers(attribute(attributes, key, ""), &numbers) || numbers.size() > 2) return 0;
@@ -41,13 +41,13 @@ long side(const Attributes& attributes, const char* key, size_t dimensions) {
   return sound ? numbers.front() : 0;
 }
 
-// A pool's stride, which is 1 when it is not given; 0 for one that is not square.
+// A pool's stride, 1 if not given; 0 if it is not square.
 long pool_stride(const Attributes& attributes) {
   const std::string value = attribute(attributes, "stride", "None");
   return value == "()" || value == "[]" || value == "None" ? 1 : side(attributes, "stride", 2);
 }
 
-// The attributes of an operator that `refusal` heeds, and those that change no result: speed, memory, training.
+// The attributes of an operator that `refusal` checks, and those that change no result: speed, memory, training.
 const std::set<std::string>& known(const std::string& op) {
   using Names = std::set<std::string>;
   static const Names none;
@@ -70,12 +70,12 @@ const std::set<std::string>& known(const std::string& op) {
   return found == of.end() ? none : found->second;
 }
 
-// MXNet's own attributes of any node, and ours.
+// Attributes of any node, MXNet's and the library's.
 bool hidden(const std::string& key) {
   return key.size() > 4 && key.compare(0, 2, "__") == 0 && key.compare(key.size() - 2, 2, "__") == 0;
 }
 
-// The reason why a node of a known operator can't be fused; "" when it can.
+// The reason why a node of a known operator can't be fused; "" if it can.
 std::string refusal(const std::string& op, const Attributes& n, Kind wanted) {
   if (wanted != Kind::input)
     for (const auto& attribute : n)
@@ -105,7 +105,7 @@ std::string refusal(const std::string& op, const Attributes& n, Kind wanted) {
       if (given(n, "layout") && attribute(n, "layout", "") != "NCHW") return "its layout is not NCHW";
       if (attribute(n, "pooling_convention", "valid") == "valid") return "";
       if (attribute(n, "pooling_convention", "") != "full") return "its pooling_convention is neither valid nor full";
-      // Such a window has no pixel, and MXNet's largest of none is the most negative float.
+      // Such a window has no pixels, for which MXNet returns the most negative float.
       return pool_stride(n) <= side(n, "kernel", 2) ? "" : "its windows may begin behind the border";
     case Kind::softmax:
       if (op == "SoftmaxOutput")

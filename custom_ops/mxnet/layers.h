@@ -9,7 +9,7 @@
 namespace fops {
 
 // The layer that a node is, by its operator and attributes alone; Layer::Kind::other, with the reason, for one that
-// cannot be fused. The operator "null" is a variable, an input of the graph. Inputs and number are left to the caller.
+// cannot be fused. The operator "null" is a variable, an input of the graph. The caller sets inputs and number.
 Layer layer_of(const std::string& op, const std::string& name, const Attributes& attributes);
 
 }  // namespace fops

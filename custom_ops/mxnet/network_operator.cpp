@@ -22,7 +22,7 @@ class NetworkOperator : public mxnet::ext::CustomStatefulOp {
                         const mxnet::ext::OpResource& resource) override {
     try {
       return run(*inputs, outputs->at(0), resource);
-    } catch (const std::exception& error) {  // none may cross MXNet's C interface
+    } catch (const std::exception& error) {  // no exception may cross MXNet's C interface
       return failed(std::string("the fused network failed: ") + error.what());
     }
   }

@@ -1,8 +1,8 @@
 // The operator `New` of the course's symbol files, registered with MXNet 1.9.1.
 //
 // Attributes: kernel="(K, K)" and num_filter="M", as the course wrote them. Those that fashion_infer adds to a node
-// before it binds the symbol (adapter.h) say how to run it: backend, device, kernel; and what messages and the op-time
-// log call it: layer, number. A node without a number is not logged.
+// before it binds the symbol (adapter.h) say how to run it (backend, device, kernel) and name it in messages and the
+// op-time log (layer, number). A node without a number is not logged.
 // MXNet keeps the attributes of an operator from a library as text, so unknown ones are allowed and ignored.
 #include <cstdlib>
 #include <sstream>
@@ -104,7 +104,7 @@ fops_conv describe(const MXTensor& data, const MXTensor& weight) {
           data.dtype == mxnet::ext::kUint8 ? FOPS_UINT8 : FOPS_FLOAT32};
 }
 
-// Tensors in host memory: the CPU's kernels, or a GPU's with the tensors carried there and back.
+// Tensors in host memory: the CPU's kernels, or a GPU's with the tensors copied there and back.
 MXReturnValue forward_host(const Attributes& attributes, std::vector<MXTensor>* inputs,
                            std::vector<MXTensor>* outputs, const OpResource&) {
   MXTensor &data = inputs->at(0), &weight = inputs->at(1), &output = outputs->at(0);
@@ -121,7 +121,7 @@ MXReturnValue forward_host(const Attributes& attributes, std::vector<MXTensor>* 
   return status == FOPS_OK ? MX_SUCCESS : error(attributes, fops_last_error());
 }
 
-// Tensors in the memory of MXNet's own GPU context, on its stream.
+// Tensors in the memory of MXNet's GPU context, on its stream.
 MXReturnValue forward_device(const Attributes& attributes, std::vector<MXTensor>* inputs,
                              std::vector<MXTensor>* outputs, const OpResource& resource) {
   MXTensor &data = inputs->at(0), &weight = inputs->at(1), &output = outputs->at(0);

@@ -1,6 +1,5 @@
-// The partitioner behind symbol.optimize_for("fashion_infer"): it cuts out of MXNet's graph every chain of nodes that
-// the planner can fuse, and leaves the rest to MXNet. Options: fops_backend=cpu|gpu, fops_device=N,
-// fops_precision=...
+// The partitioner for symbol.optimize_for("fashion_infer"): it cuts every chain of nodes that the planner can fuse out
+// of MXNet's graph, and leaves the rest to MXNet. Options: fops_backend=cpu|gpu, fops_device=N, fops_precision=...
 #include "mxnet/adapter.h"
 
 using fops::Layer;
@@ -17,7 +16,7 @@ class ChainSelector : public mxnet::ext::CustomOpSelector {
   explicit ChainSelector(const mxnet::ext::Graph& graph) : layers_(fops::layers_of(graph)), readers_(layers_.size()) {
     for (const Layer& layer : layers_)
       for (const int input : layer.inputs) ++readers_[input];
-    for (const mxnet::ext::NodeEntry& head : graph.outputs)  // what leaves the graph has a reader outside
+    for (const mxnet::ext::NodeEntry& head : graph.outputs)  // a graph output has a reader outside
       for (size_t i = 0; i < graph.size(); ++i)
         if (graph.getNode(i) == head.node) ++readers_[i];
   }
@@ -35,12 +34,12 @@ class ChainSelector : public mxnet::ext::CustomOpSelector {
     const Layer& layer = layers_[id];
     if (layer.kind == Layer::Kind::input || layer.kind == Layer::Kind::other) return false;
     if (readers_[id] > 1 || layer.inputs.empty()) return false;
-    for (size_t i = 1; i < layer.inputs.size(); ++i)  // weights that are the data as well
+    for (size_t i = 1; i < layer.inputs.size(); ++i)  // weights that are also the data
       if (layer.inputs[i] == layer.inputs[0]) return false;
     return !layer.last_axis || flat(layer.inputs[0]);
   }
 
-  // Whether what a layer makes has two dimensions, so that its last axis is all of an item.
+  // Whether a layer's output has two dimensions, so that its last axis is the whole item.
   bool flat(int id) const {
     for (;;) {
       const Layer& layer = layers_[id];
@@ -65,7 +64,7 @@ MXReturnValue create_selector(const mxnet::ext::Graph* graph, mxnet::ext::Custom
   return MX_SUCCESS;
 }
 
-// A chain is worth a stage of its own when it has a convolution or a matrix product.
+// A chain is worth fusing if it has a convolution or a matrix product.
 MXReturnValue review(const mxnet::ext::Graph* subgraph, int, bool* accept, const Options& options,
                      Options* attributes) {
   *accept = false;

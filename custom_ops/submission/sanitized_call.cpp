@@ -1,11 +1,10 @@
-// A program around a plug-in of a kernel file for the CPU: one layer, as many calls as asked for. It is compiled together
-// with the file: under AddressSanitizer and UndefinedBehaviorSanitizer, which cannot be loaded into a running Python; or
-// with sampled_call.h, which says where the time goes.
+// A program around a plug-in of a kernel file for the CPU: one layer, with the requested number of calls. It is
+// compiled together with the file under AddressSanitizer and UndefinedBehaviorSanitizer, which cannot be loaded into a
+// running Python.
 //
 //   sanitized_call IMAGES CHANNELS SIDE FILTERS TAPS CALLS
 //
-// Under samples it makes so many calls at most, and no further one after a second.
-// Each tensor comes from a function of its own, whose name stands in the sanitizer's report on its memory.
+// Each tensor comes from a separate function, whose name appears in the sanitizer's report on its memory.
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>

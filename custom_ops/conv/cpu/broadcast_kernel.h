@@ -1,5 +1,5 @@
 // The sums of broadcast_simd.cpp, which explains it: a tile of outputs, positions of a row x a block of filters, in
-// registers; and the weights as it reads them.
+// registers; and the layout of the weights that it reads.
 #pragma once
 
 #include <algorithm>
@@ -12,8 +12,9 @@
 namespace fops {
 namespace FOPS_ISA {
 
-// Positions of a tile, and filters: lines of 16, in kDeep vectors. With AVX-512 14 x 2 vectors, 28 of 32 registers: 28
-// multiply-adds for 2 loads of weights and 14 of inputs, where one Zen 5 core starts 2 of each in a cycle.
+// Positions and filters per tile: filters in lines of 16, in kDeep vectors. With AVX-512 14 x 2 vectors, 28 of 32
+// registers: 28 multiply-adds for 2 loads of weights and 14 of inputs, where one Zen 5 core starts 2 of each in a
+// cycle.
 constexpr int kBlockLines = kLanes == kLine ? 2 : 1, kBlockFilters = kBlockLines * kLine;
 constexpr int kDeep = kBlockFilters / kLanes;
 constexpr int kPositions = kLanes == kLine ? 14 : (kManyRegisters ? 6 : kLanes == 8 ? 6 : 2);
@@ -21,10 +22,10 @@ constexpr int kPositions = kLanes == kLine ? 14 : (kManyRegisters ? 6 : kLanes =
 // The output at x of a block's filter f is the sum of x[taps[t]] * weights[t * kBlockFilters + f], t < depth.
 struct Products {
   const int64_t* taps;
-  int64_t depth, part;  // products of a sum; those that are summed by themselves, see base/summation.h
+  int64_t depth, part;  // products per sum; products per part (base/summation.h)
 };
 
-// Those of a row's `positions` from x on, part by part, to sums[position][filter].
+// The sums of a row's `positions` from x on, part by part, to sums[position][filter].
 template <int positions>
 static void row_sums(const Products& p, const float* x, const float* weights, float* sums) {
   for (int64_t i = 0; i < p.depth; i += p.part) {
@@ -59,7 +60,7 @@ static void row_sums(const Products& p, const float* x, const float* weights, fl
 
 using RowSums = void (*)(const Products&, const float*, const float*, float*);
 
-// row_sums of 1 to kPositions.
+// row_sums for 1 to kPositions positions.
 template <int... i>
 static RowSums row_sums_of(int64_t positions, std::integer_sequence<int, i...>) {
   static constexpr RowSums table[] = {row_sums<i + 1>...};
@@ -70,7 +71,7 @@ static inline RowSums row_sums_of(int64_t positions) {
   return row_sums_of(positions, std::make_integer_sequence<int, kPositions>());
 }
 
-// A tile's sums to y, filters y_plane apart. `sums` has room for 16 positions.
+// Stores a tile's sums to y, filters y_plane apart. `sums` has space for 16 positions.
 static inline void store_sums(const float* sums, int64_t positions, int64_t filters, float* y, int64_t y_plane) {
   for (int64_t first = 0; first < filters; first += kLine) {
     Line lines[kLine];
@@ -81,8 +82,8 @@ static inline void store_sums(const float* sums, int64_t positions, int64_t filt
   }
 }
 
-// The weights of a block of filters, `depth` weights apart, for taps [begin, end): a tap's side by side, and zeros for
-// filters that there are not.
+// Packs the weights of a block of filters, `depth` weights apart, for taps [begin, end): a tap's weights side by side,
+// with zeros for missing filters.
 static inline void pack_block(const float* k, int64_t filters, int64_t depth, int64_t begin, int64_t end, float* to) {
   for (int64_t first = 0; first < kBlockFilters; first += kLine)
     for (int64_t t = begin; t < end; t += kLine) {

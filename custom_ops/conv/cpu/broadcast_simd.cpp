@@ -5,11 +5,11 @@
 //                                         x of one input, in every lane:  acc[j][0] += x[c][h + p][w + q + j] * w0
 //                                                                         acc[j][1] += x[c][h + p][w + q + j] * w1
 //
-// Gains: weights lie in the order in which they are read, in whole cache lines, and an input is one number, which no
-// cache line cuts: 16 loads for 28 multiply-adds. `direct` has 3 vectors of inputs, 3 more for rows in pieces, nearly
-// all of them across two cache lines, and 8 weights for 24. And a row's end costs nothing.
-// Costs: weights are transposed once a call, outputs tile by tile.
-// A sum is the one that `direct` adds up, in the same order, where that makes no copies.
+// Gains: weights are stored in reading order, in whole cache lines, and an input is one number, which never crosses a
+// cache line: 16 loads for 28 multiply-adds. `direct` has 3 vectors of inputs, 3 more for rows in pieces, nearly all of
+// them across two cache lines, and 8 weights for 24. A row's end costs nothing.
+// Costs: weights are transposed once per call, outputs tile by tile.
+// A sum has the same terms in the same order as in `direct` where that makes no copies.
 #include "base/scratch.h"
 #include "base/status.h"
 #include "base/summation.h"
@@ -23,21 +23,21 @@ namespace FOPS_ISA {
 
 namespace {
 
-constexpr int64_t kBandBytes = 512 << 10;  // of a band's inputs, in a second-level cache
-constexpr int64_t kFewBytes = 64 << 10;    // of inputs that are fetched at once
+constexpr int64_t kBandBytes = 512 << 10;  // bytes of a band's inputs, in a second-level cache
+constexpr int64_t kFewBytes = 64 << 10;    // bytes of inputs that are prefetched at once
 
-// How the work is cut: output rows a band, groups of filter blocks.
+// How the work is cut: output rows per band, groups of filter blocks.
 struct Cut {
   int64_t rows, bands, groups;
-  bool apart;  // each item packs the weights that it needs; else all are packed before
+  bool apart;  // whether each item packs the weights that it needs; else all are packed before
 };
 
 Cut cut_of(const fops_conv& c, int threads) {
   const int64_t H_out = out_h(c), blocks = ceil_div(c.M, kBlockFilters);
   const int64_t most = std::clamp<int64_t>(kBandBytes / (c.C * c.W * 4) - (c.K - 1), 1, H_out);
   const int64_t fewest = ceil_div(H_out, most), more = threads > 1 && c.B * fewest < 16 * threads ? 8 : 1;
-  // The unit is the sums of a position and a block of filters, a cycle a product. To pack the block's weights takes
-  // kPack of them, twice as much where other threads read them; an item takes kItem cycles, another job kJob.
+  // The unit is the sums of a position and a block of filters, one cycle per product. Packing the block's weights takes
+  // kPack units, twice as many if other threads read them. An item takes kItem cycles, another job kJob.
   constexpr double kPack = 12, kItem = 1000, kJob = 4000;
   const auto depth = static_cast<double>(c.C * c.K * c.K);
   Cut cut = {0, 0, 1, false};
@@ -61,22 +61,22 @@ Cut cut_of(const fops_conv& c, int threads) {
   return cut;
 }
 
-// The weights: of all blocks as row_sums reads them, or none, and a place to pack a block's from k.
+// The weights: those of all blocks, as row_sums reads them, or none, and then space to pack a block's from k.
 struct Weights {
   const float* k;
   const float* packed;
   float* own;
 };
 
-// The filter blocks [first, last) at a band's `rows` output rows; y is the band's first output of filter 0. What lies
-// far is fetched beside the tiles of the rows before: with outputs fetched as their tile begins, and inputs before the
-// band, 100 images of 16 to 128, 64 and 32 channels, 3x3, 56x56, took 3 to 12% longer.
+// The filter blocks [first, last) at a band's `rows` output rows; y is the band's first output of filter 0. Memory in
+// no near cache is prefetched during the tiles of the previous rows. With outputs prefetched when their tile begins,
+// and inputs before the band, 100 images of 16 to 128, 64 and 32 channels, 3x3, 56x56, took 3 to 12% longer.
 void band(const fops_conv& c, const Products& p, const float* x, const Weights& weights, int64_t rows, int64_t first,
           int64_t last, bool far_x, bool far_y, float* y) {
   const int64_t W_out = out_w(c), y_plane = out_h(c) * W_out, tiles = ceil_div(W_out, kPositions);
   const RowSums run[] = {row_sums_of(W_out / tiles), row_sums_of(ceil_div(W_out, tiles))};
   alignas(64) float sums[kLine * kBlockFilters] = {};
-  // Few inputs all at once, for a channel's lie side by side: 3% (64 to 64 channels, 3x3, 14x14).
+  // Few inputs are prefetched all at once, because a channel's are contiguous: 3% (64 to 64 channels, 3x3, 14x14).
   const int64_t ahead = c.C * rows * c.W * 4 < kFewBytes ? rows : std::min<int64_t>(rows, 2);
   if (far_x) fetch(c, x, ahead + c.K - 1);
   for (int64_t f = first; f < last; ++f) {
@@ -112,8 +112,8 @@ fops_status convolve(const fops_conv& conv, const T* x, const float* k, float* y
   const int64_t blocks = ceil_div(conv.M, kBlockFilters);
   const int64_t channel = (in_place ? conv.H : cut.rows + conv.K - 1) * conv.W;
   const bool far = conv.B * std::max(image, conv.M * y_plane) * 4 > kFarBytes;
-  // Each thread's own floats: widened inputs, and a block's packed weights. In pages of their own, for the processor
-  // fetches on to the end of a page.
+  // Each thread's floats: widened inputs, and a block's packed weights. In separate pages, because the processor
+  // prefetches to the end of a page.
   const int64_t wide = in_place ? 0 : ceil_div(conv.C * channel, kLine) * kLine, block = depth * kBlockFilters;
   const int64_t own = ceil_div(wide + (cut.apart ? block : 0), 1024) * 1024, shared = cut.apart ? 0 : block * blocks;
   float* const memory = static_cast<float*>(scratch((own * threads + shared + depth * 2) * 4));
@@ -123,7 +123,7 @@ fops_status convolve(const fops_conv& conv, const T* x, const float* k, float* y
   taps_of(conv.C, conv.K, channel, conv.W, 1, taps);
 
   if (!cut.apart) {
-    constexpr int64_t kTaps = 1024;  // an item
+    constexpr int64_t kTaps = 1024;  // taps per item
     const int64_t pieces = ceil_div(depth, kTaps);
     parallel_for(blocks * pieces, threads, [&](int64_t item, int) {
       const int64_t m = item / pieces * kBlockFilters, begin = item % pieces * kTaps;

@@ -1,5 +1,5 @@
-// How direct_simd.cpp divides a convolution: the image where it lies or copies of it; chunks of channels, bands of
-// rows, groups of filters.
+// How direct_simd.cpp divides a convolution: the image in place or copies of it; chunks of channels, bands of rows,
+// groups of filters.
 //
 //   one image, copied     chunk 0         chunk 1         band 0 of chunk 0: y[rows of band 0]  = its sums
 //                         channels 0, 1   channels 2, 3   band 0 of chunk 1: y[rows of band 0] += its sums
@@ -19,23 +19,24 @@
 namespace fops {
 namespace FOPS_ISA {
 
-// Of a band's inputs: of a 1x1 layer in a second-level cache. Others are used so often that they come as fast from the
-// third: one image, 128 to 32 channels, 7x7, on 56x56, 203 GFLOP/s with 256 KB, 225 with 1 MB (two Zen 4 cores).
+// Bytes of a band's inputs. Those of a 1x1 layer stay in a second-level cache. Others are used so often that the
+// third-level cache is as fast: one image, 128 to 32 channels, 7x7, on 56x56, 203 GFLOP/s with 256 KB, 225 with 1 MB
+// (two Zen 4 cores).
 constexpr int64_t kPointBytes = 256 << 10, kBandBytes = 1 << 20;
-constexpr int64_t kCopiesBytes = 512 << 10;  // and of its copies, which are read one after another
+constexpr int64_t kCopiesBytes = 512 << 10;  // bytes of a band's copies, which are read one after another
 
 struct Layout {
-  bool copies;                   // K shifted ones, else the image where it lies or as it is widened from pixels
+  bool copies;                   // K shifted copies, else the image in place or widened from pixels
   int64_t pitch;                 // positions from one output row to the next
-  int64_t channel, down, right;  // and to the next channel, p and q
+  int64_t channel, down, right;  // from one channel, p and q to the next
   int64_t skip;                  // inputs between two rows of positions
 };
 
-// Whether rows may be read in pieces: no vector has more than a tile merges.
+// Whether rows may be read in pieces: no vector has more pieces than a tile merges.
 static inline bool merges_fit(const fops_conv& c) { return kMaskedLoads && (kLanes - 2) / out_w(c) < kMerges; }
 static inline bool pieces_fit(const fops_conv& c) { return out_w(c) % kLanes == 0 || merges_fit(c); }
 
-// A copy costs about as much as so many multiply-adds, and a dropped column M K of them for each channel and q. On two
+// A copy costs about as much as this many multiply-adds; a dropped column costs M K of them per channel and q. On two
 // Zen 4 cores, one image of 112x112 with 128 channels was faster in place, 100 of 28x28 with 32 channels copied.
 constexpr int64_t kCopy = 25;
 
@@ -54,22 +55,22 @@ static inline Layout layout(const fops_conv& c, bool copies, bool in_place, int6
 // How an image is cut. Chunks and parts follow from the layer alone: a sum is added up in the same order in any batch
 // and by any number of threads.
 struct Cut {
-  int64_t chunks;       // of channels
-  int64_t part;         // products that are summed by themselves, see base/summation.h
-  int64_t rows, bands;  // output rows a band
-  int64_t groups;       // of filter blocks
+  int64_t chunks;       // chunks of channels
+  int64_t part;         // products per part (base/summation.h)
+  int64_t rows, bands;  // output rows per band; bands
+  int64_t groups;       // groups of filter blocks
 };
 
-// Chunks of the channels of copies. A chunk leaves room for a band four times as high as what it shares with the next
-// band: with all channels, a band of 128 to 32, 7x7, on 28x28 would be one row, which copies seven. And it gives a tile
-// 100 products or more.
+// Chunks of the channels of copies. A chunk leaves space for a band four times as high as the rows it shares with the
+// next band: with all channels, a band of 128 to 32, 7x7, on 28x28 would be one row, which copies seven. It also gives
+// a tile 100 products or more.
 static inline int64_t chunks_of(const fops_conv& c) {
   const int64_t height = std::min(out_h(c), std::max<int64_t>(16, 4 * (c.K - 1))) + c.K - 1;
   const int64_t fit = kCopiesBytes / (height * c.K * out_w(c) * 4), least = ceil_div(100, c.K * c.K);
   return ceil_div(c.C, std::max(fit, least));
 }
 
-// Products a part, where each chunk has a sum of its own.
+// Products per part, where each chunk has a separate sum.
 static inline int64_t part_of_chunks(const fops_conv& c, int64_t chunks) {
   const int64_t depth = c.C * c.K * c.K, chunk = ceil_div(c.C, chunks) * c.K * c.K;
   int64_t part = part_of_sum(depth);
@@ -87,9 +88,9 @@ static inline Cut cut_of(const fops_conv& c, bool copies, int threads) {
   const int64_t most = std::clamp<int64_t>(bytes / row_bytes - (c.K - 1), 1, out_h(c));
   const int64_t part = chunks > 1 ? part_of_chunks(c, chunks) : part_of_sum(c.C * c.K * c.K);
   Cut cut = {chunks, part, 0, ceil_div(out_h(c), most), 1};
-  // Items are images, bands of rows, groups of filter blocks. Few of them are cut so that the last thread ends first: a
-  // tile of fewer vectors has as many loads of weights, each band reads all weights, and each item makes its own copies.
-  // A unit is a vector for a block of filters.
+  // Items are images, bands of rows, groups of filter blocks. If there are few, they are cut so that the last thread
+  // ends as early as possible. Cutting costs: a tile of fewer vectors has as many loads of weights, each band reads all
+  // weights, and each item makes its own copies. A unit of time is a vector for a block of filters.
   const int64_t fewest = std::min(std::max(cut.bands, ceil_div(threads, c.B * blocks)), out_h(c));
   const int64_t more = threads > 1 && c.B * fewest < 16 * threads ? 8 : 1;
   const int64_t pitch = pitch_of(c, copies);

@@ -11,51 +11,51 @@
 namespace fops {
 namespace FOPS_ISA {
 
-// Filters and vectors of a tile. With 32 registers 8 x 3, not 6 x 4: 175 and 157 GFLOP/s on one Sapphire Rapids core,
-// for loads of vectors cross cache lines.
+// Filters and vectors per tile. With 32 registers 8 x 3, not 6 x 4: 175 and 157 GFLOP/s on one Sapphire Rapids core,
+// because loads of vectors cross cache lines.
 constexpr int kFilters = kManyRegisters ? 8 : 4, kWide = 3;
 constexpr int64_t kTileFloats = kFilters * kWide * kLanes;
 
-// Positions, up to kWide vectors, and where their inputs lie. A vector that runs on into the next output rows has its
-// inputs in pieces: from lane bounds[..][v] on they lie `skip` floats further. To load one more for each costs no time:
+// Positions, up to kWide vectors, and where their inputs are. A vector that extends into the next output rows has its
+// inputs in pieces: from lane bounds[..][v] on they are `skip` floats further. One more load for each costs no time:
 // 114 GFLOP/s with it, 110 without, 98 with two more (8 x 3, one Zen 4 core, whose peak is 117).
 constexpr int kMerges = 2, kKinds = kMaskedLoads ? kMerges + 1 : 1;
 struct Block {
-  int64_t begin, count;        // positions
-  int64_t offsets[kWide];      // of each vector's first input
+  int64_t begin, count;        // first position; number of positions
+  int64_t offsets[kWide];      // offset of each vector's first input
   int bounds[kMerges][kWide];  // kLanes: no such piece
-  int vectors, merges;         // at least those of any vector
+  int vectors, merges;         // merges: at least those of any vector
 };
 
 // The output at x of filter r is the sum of x[taps[t]] * k[r * stride + t], t < depth.
 struct Products {
   const int64_t* taps;
-  int64_t depth, part;  // products of a sum; those that are summed by themselves, see base/summation.h
+  int64_t depth, part;  // products per sum; products per part (base/summation.h)
   int64_t stride, skip;
 };
 
-// Where outputs go, that of position `first` to y, filters `stride` apart, or are added.
+// Where outputs are stored or added: that of position `first` goes to y, filters are `stride` apart.
 struct Outputs {
   float* y;
   int64_t first, stride;
-  bool add, far;  // far: y is in no cache and fetched meanwhile
+  bool add, far;  // far: y is in no cache, and is prefetched meanwhile
 };
 
-// The weight of filter r, whose weights lie `once` bytes behind those of the one before.
+// The weight of filter r; each filter's weights are `once` bytes after the previous filter's.
 static inline float weight_of(int r, const char* k, int64_t once, int64_t thrice) {
   const int64_t by[] = {0, once, 2 * once, thrice, 4 * once, thrice + 2 * once, 2 * thrice, thrice + 4 * once};
   return *reinterpret_cast<const float*>(k + by[r]);
 }
 
-// The sums of `count` blocks, part by part, a tile for each. The pragmas: as in shifted_kernel.h.
+// The sums of `count` blocks, part by part, one tile each. The pragmas: as in shifted_kernel.h.
 template <int filters, int vectors, int merges>
 static void tile_sums(const Products& p, const Block* b, int64_t count, const float* x, const float* k,
                       const Outputs& to) {
   const int64_t depth = p.depth, skip = p.skip, once = p.stride * 4, thrice = 3 * once, stride = to.stride;
   alignas(kVectorBytes) float memory[filters * vectors * kLanes];
-  float* sums = memory;  // of the parts before
-  // Without this the compiler keeps a small tile's sums in registers, and its inputs in memory: 1 to 4, 7x7, took twice
-  // as long. Of a large tile it keeps a few sums in registers that are free: 3 to 64, 5x5, gains 4%.
+  float* sums = memory;  // sums of the previous parts
+  // Without this the compiler keeps a small tile's sums in registers and its inputs in memory: 1 to 4, 7x7, took twice
+  // as long. For a large tile, this lets it keep a few sums in free registers: 3 to 64, 5x5, gains 4%.
   if (kManyRegisters && filters * vectors <= 16) asm("" : "+r"(sums));
   for (; count > 0; --count, ++b) {
     float* const y = to.y + b->begin - to.first;
@@ -81,7 +81,7 @@ static void tile_sums(const Products& p, const Block* b, int64_t count, const fl
 #pragma GCC unroll 8
         for (int v = 0; v < vectors; ++v) acc[r][v] = Vector{};
       for (; tap_at != tap_end; ++tap_at, weights += sizeof(float)) {
-        // Else the compiler keeps a pointer for each filter, some of them in vector registers: 7% slower.
+        // Otherwise the compiler keeps a pointer for each filter, some in vector registers: 7% slower.
         asm("" : "+r"(weights));
         const int64_t tap = *tap_at;
         Vector in[vectors];
@@ -116,7 +116,7 @@ static void tile_sums(const Products& p, const Block* b, int64_t count, const fl
       if (to.add) {
 #pragma GCC unroll 8
         for (int r = 0; r < filters; ++r, row += stride) {
-          asm("" : "+r"(row));  // one pointer, as of the weights
+          asm("" : "+r"(row));  // one pointer, as for the weights
 #pragma GCC unroll 8
           for (int v = 0; v < vectors; ++v) acc[r][v] += load(row + v * kLanes);
         }

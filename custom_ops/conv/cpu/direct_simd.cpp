@@ -1,13 +1,13 @@
-// Convolution of an image where it lies: a tile of filters x positions in registers, over all taps (c, p, q).
+// Convolution of an image in place: a tile of filters x positions in registers, over all taps (c, p, q).
 //
 //   positions of an image follow one another, whatever its rows     a b c d e      tap (0, 0)  a b c f g h k l m
 //   are: a tap is an offset. Where a row of outputs ends (c), a      f g h i j      tap (0, 1)  b c d g h i l m n
 //   masked load takes the inputs of the next (direct_kernel.h).      k l m n o      tap (1, 0)  f g h k l m ...
 //
-// Costs: without masked loads columns that belong to no output are computed and dropped, W / W_out of the arithmetic.
-// Where that is more than K copies of the image cost, the positions are those of shifted_simd.cpp's copies. Copies of
-// many channels are made a chunk of channels at a time (direct_cut.h), and each chunk adds its sums to the outputs.
-// Gains: no copy at all elsewhere.
+// Costs: without masked loads, columns that belong to no output are computed and dropped, W / W_out of the arithmetic.
+// Where that costs more than K copies of the image, it uses the copies of shifted_simd.cpp. Copies of many channels are
+// made one chunk of channels at a time (direct_cut.h), and each chunk adds its sums to the outputs.
+// Gains: no copies elsewhere.
 #include "base/scratch.h"
 #include "base/status.h"
 #include "base/thread_pool.h"
@@ -30,8 +30,8 @@ void put(const float* from, int64_t count, bool add, float* to) {
     memcpy(to, from, count * sizeof(float));
 }
 
-// Outputs [begin, end) of `filters` rows of a tile's sums, `width` floats apart, to y, or added to it. Positions are of
-// rows of `pitch`, of which the first W_out are outputs.
+// Stores, or adds to y, outputs [begin, end) of `filters` rows of a tile's sums, `width` floats apart. Positions are in
+// rows of `pitch`, whose first W_out are outputs.
 void drop_columns(const float* sums, int64_t width, int64_t filters, int64_t begin, int64_t end, int64_t pitch,
                   int64_t W_out, bool add, float* y, int64_t y_plane) {
   for (int64_t at = begin; at < end;) {
@@ -46,14 +46,14 @@ void drop_columns(const float* sums, int64_t width, int64_t filters, int64_t beg
   }
 }
 
-// Positions of `rows` output rows, dropped ones among them.
+// Positions of `rows` output rows, including dropped ones.
 int64_t positions(const fops_conv& c, int64_t pitch, int64_t rows) { return (rows - 1) * pitch + out_w(c); }
 
-// Whether so many positions are full vectors, or more than a block's: the last one then begins earlier and computes
-// some outputs again, and reads nothing behind the last position.
+// Whether `end` positions fill whole vectors, or exceed a block: then the last block begins earlier, computes some
+// outputs again, and reads nothing past the last position.
 bool ends_full(int64_t end) { return end > kWide * kLanes || end % kLanes == 0; }
 
-// The blocks of a band of `rows` output rows, most of them alike, for one call; returns their number.
+// Makes the blocks of a band of `rows` output rows, most of them equal, for one call; returns their number.
 int64_t blocks_of(const fops_conv& c, const Layout& l, int64_t rows, Block* to) {
   const int64_t end = positions(c, l.pitch, rows), vectors = ceil_div(end, kLanes), count = ceil_div(vectors, kWide);
   int most = 0;
@@ -75,19 +75,19 @@ int64_t blocks_of(const fops_conv& c, const Layout& l, int64_t rows, Block* to) 
     }
     most = std::max(most, b.merges);
   }
-  // One more load of no lanes costs many filters less than another call.
+  // For many filters, an extra load of no lanes costs less than another call.
   if (c.M > kFilters / 2 && most == 1)
     for (int64_t i = 0; i < count; ++i) to[i].merges = 1;
   return count;
 }
 
-// The filter blocks [first, last) at a band's `blocks`; y is the band's first output of filter 0.
+// Computes the filter blocks [first, last) at a band's `blocks`; y is the band's first output of filter 0.
 void band(const fops_conv& c, const Products& p, const Layout& l, const float* x, const float* k, const Block* all,
           int64_t blocks, int64_t first, int64_t last, bool far, bool add, float* y) {
   const int64_t y_plane = out_h(c) * out_w(c), filter_blocks = ceil_div(c.M, kFilters);
   const auto alike = [](const Block& a, const Block& b) { return a.vectors == b.vectors && a.merges == b.merges; };
   alignas(64) float sums[kTileFloats];
-  // Outputs are written one after another, and a block of filters' weights read for all of a band.
+  // Outputs are written in order, and a block of filters' weights are read for the whole band.
   for (int64_t f = first; f < last; ++f) {
     const int64_t m = c.M * f / filter_blocks, filters = c.M * (f + 1) / filter_blocks - m;
     const float* weights = k + m * p.stride;
@@ -131,7 +131,7 @@ fops_status convolve(const fops_conv& conv, const T* x, const float* k, float* y
   int64_t* const taps = reinterpret_cast<int64_t*>(memory + own * threads);
   taps_of(channels, conv.K, l.channel, l.down, l.right, taps);
   Block* const full = reinterpret_cast<Block*>(taps + depth);
-  Block* const ends = rest == cut.rows ? full : full + blocks;  // of the last band
+  Block* const ends = rest == cut.rows ? full : full + blocks;  // blocks of the last band
   const int64_t full_blocks = blocks_of(conv, l, cut.rows, full);
   const int64_t end_blocks = ends == full ? full_blocks : blocks_of(conv, l, rest, ends);
 

@@ -1,5 +1,5 @@
-// A convolution's inputs where they lie: taps as offsets, rows fetched ahead, bytes widened. For the kernels that read
-// images in place.
+// A convolution's inputs in place: taps as offsets, rows prefetched, bytes widened. For the kernels that read images in
+// place.
 #pragma once
 
 #include <cstdint>
@@ -15,14 +15,15 @@ constexpr int64_t kFarBytes = 1 << 20;  // tensors larger than this are in no ne
 
 static inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-// The taps (c, p, q) of so many channels, as offsets.
+// The taps (c, p, q) of `channels` channels, as offsets.
 static inline void taps_of(int64_t channels, int64_t K, int64_t channel, int64_t down, int64_t right, int64_t* taps) {
   for (int64_t c = 0; c < channels; ++c)
     for (int64_t p = 0; p < K; ++p)
       for (int64_t q = 0; q < K; ++q) *taps++ = c * channel + p * down + q * right;
 }
 
-// Fetches `rows` rows, one channel after another: tiles read all at once, more streams than the processor follows.
+// Prefetches `rows` rows, one channel after another: tiles read all channels at once, more streams than the processor
+// follows.
 static inline void fetch(const fops_conv& c, const float* x, int64_t rows) {
   for (int64_t channel = 0; channel < c.C; ++channel)
     for (int64_t i = 0; i < rows * c.W; i += 16) __builtin_prefetch(x + channel * c.H * c.W + i, 0, 2);

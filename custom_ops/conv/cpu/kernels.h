@@ -11,14 +11,14 @@ namespace fops {
 
 fops_status conv_naive(const fops_conv&, const void* x, const float* k, float* y, void*);
 
-// Threads that a convolution is worth: one takes a microsecond to join in, 100,000 multiply-adds 1.7.
+// Threads worth using for a convolution: a thread takes a microsecond to join, 100,000 multiply-adds take 1.7.
 inline int threads_for(const fops_conv& c) {
   const double work = static_cast<double>(c.B) * c.M * out_h(c) * out_w(c) * c.C * c.K * c.K;
   return static_cast<int>(std::clamp<double>(work / 1e5, 1, pool_threads()));
 }
 
-// Those of the *_simd.cpp files, compiled once for each instruction set; and whether `direct` reads rows in pieces by
-// masked loads.
+// The kernels of the *_simd.cpp files, compiled once for each instruction set; and whether `direct` reads rows in
+// pieces by masked loads.
 #define FOPS_DECLARE(set)                                                                       \
   namespace set {                                                                               \
   fops_status conv_shifted(const fops_conv&, const void* x, const float* k, float* y, void*);   \

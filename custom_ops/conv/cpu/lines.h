@@ -1,4 +1,4 @@
-// A line: 16 numbers of 32 bits, whatever the vectors of the instruction set. A row of a tile, or 16 filters' weights.
+// A line: 16 numbers of 32 bits in any instruction set. A row of a tile, or 16 filters' weights.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ static inline FloatLine load_line(const uint8_t* x) {
   return __builtin_convertvector(*reinterpret_cast<const ByteLine*>(x), FloatLine);
 }
 
-// The first `count` numbers, 1 to 16; zeros behind them.
+// Loads the first `count` numbers, 1 to 16, followed by zeros.
 template <typename T>
 static inline FloatLine load_line(const T* x, int64_t count) {
   if (count >= kLine) return load_line(x);
@@ -35,7 +35,7 @@ static inline FloatLine load_line(const T* x, int64_t count) {
   return load_line(some);
 }
 
-// The first `count` numbers of a line.
+// Stores the first `count` numbers of a line.
 static inline void store_line(float* y, FloatLine x, int64_t count) {
 #if defined(__AVX512F__)
   _mm512_mask_storeu_ps(y, static_cast<__mmask16>((1u << count) - 1), reinterpret_cast<__m512>(x));

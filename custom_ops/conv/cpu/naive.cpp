@@ -1,9 +1,9 @@
 // Step 0: the definition, written down.
 //
-// Seven nested loops, one thread, one multiply-add at a time. It is what every other kernel is compared with by eye,
-// and what the course's students started from. Nothing here is meant to be fast: each output re-reads C*K*K inputs and
-// weights, and the compiler can't reorder a float32 sum, so the adds wait for one another. The rows' sums meet in a
-// double: one chain of float32 additions breaks docs/precision.md's bound from 49 equal terms on.
+// Seven nested loops, one thread, one multiply-add at a time. Every other kernel can be compared with it by eye, and
+// the course's students started from it. Nothing here is meant to be fast: each output re-reads C*K*K inputs and
+// weights, and the compiler can't reorder a float32 sum, so the adds wait for one another. The rows' sums are added in
+// a double: one chain of float32 additions breaks docs/precision.md's bound from 49 equal terms on.
 #include "conv/cpu/kernels.h"
 
 namespace fops {

@@ -1,5 +1,5 @@
-// The convolution of shifted_simd.cpp for a band of rows of one image, for whoever drives it: the operator there, the
-// fused stage in net/cpu/stages_simd.cpp. The head of shifted_simd.cpp explains it.
+// The convolution of shifted_simd.cpp for a band of rows of one image. Used by the operator there and by the fused
+// stage in net/cpu/stages_simd.cpp. The head of shifted_simd.cpp explains it.
 #pragma once
 
 #include <algorithm>
@@ -17,9 +17,9 @@ constexpr int kRows = kManyRegisters ? 6 : 4, kVectors = kManyRegisters ? 4 : 3;
 // A K known to the compiler unrolls the innermost loops. With 32 registers that is faster for the course's 5x5 filters;
 // with 16 registers the compiler runs out of them, and an unknown K is faster.
 constexpr bool kKnownK = kManyRegisters;
-constexpr int64_t kSlack = kVectors * kLanes;  // floats behind S that the last vector may read
+constexpr int64_t kSlack = kVectors * kLanes;  // floats after S that the last vector may read
 
-// What one band of output rows of one image needs.
+// Sizes and strides of one band of output rows of one image.
 struct Band {
   int64_t C, K, M;
   int64_t plane;      // floats from one S[c][q] to the next
@@ -27,18 +27,18 @@ struct Band {
   int64_t depth;      // C*K*K, floats from one filter to the next
   int64_t y_stride;   // floats from one filter's output to the next
   bool far;           // y is in no cache: its lines are prefetched while the sums are computed
-  int64_t part;       // of a sum (base/summation.h): rows of a filter's weights, C*K in all
+  int64_t part;       // rows of a filter's weights per part of a sum (base/summation.h), of C*K in all
 };
 
 // Output positions [0, end) of `rows` filters, rows x vectors of them at a time; the last time, fewer than all may be
-// valid. kK is K where that is known, else 0; kParts, whether sums have several parts. The loops over acc must be gone
-// before the compiler decides what lives in registers, hence the pragmas: otherwise it clears a copy of acc in memory as
-// well, 15% of the time with 16 registers.
+// valid. kK is K where that is known, else 0; kParts, whether sums have several parts. The pragmas unroll the loops
+// over acc before the compiler allocates registers. Otherwise it also clears a copy of acc in memory, which takes 15%
+// of the time with 16 registers.
 template <int rows, int vectors, int kK, bool kParts>
 static void micro_kernel(const Band& b, const float* S, const float* k, float* y, int64_t end) {
   const int64_t K = kK ? kK : b.K, C = b.C, plane = b.plane, W_out = b.W_out, depth = b.depth, y_stride = b.y_stride;
   const int64_t part = b.part;
-  alignas(kVectorBytes) float sums[rows * vectors * kLanes];  // of the parts before
+  alignas(kVectorBytes) float sums[rows * vectors * kLanes];  // sums of the previous parts
   for (int64_t n = 0; n < end; n += vectors * kLanes, S += vectors * kLanes, y += vectors * kLanes) {
     Vector acc[rows][vectors];
 #pragma GCC unroll 8
@@ -83,7 +83,7 @@ static void micro_kernel(const Band& b, const float* S, const float* k, float* y
 #pragma GCC unroll 8
         for (int v = 0; v < vectors; ++v) acc[r][v] += load(sums + (r * vectors + v) * kLanes);
     }
-    const int64_t valid = end - n - (vectors - 1) * kLanes;  // of the last vector
+    const int64_t valid = end - n - (vectors - 1) * kLanes;  // valid lanes of the last vector
 #pragma GCC unroll 8
     for (int r = 0; r < rows; ++r) {
 #pragma GCC unroll 8
@@ -92,7 +92,7 @@ static void micro_kernel(const Band& b, const float* S, const float* k, float* y
         if (v < vectors - 1 || valid >= kLanes) {
           store(out, acc[r][v]);
         } else {
-          const Vector last = acc[r][v];  // a copy: whose address is taken does not stay in a register
+          const Vector last = acc[r][v];  // a copy: a variable whose address is taken does not stay in a register
           memcpy(out, &last, valid * sizeof(float));
         }
       }
@@ -121,8 +121,8 @@ static inline MicroKernel pick(const Band& b, int64_t rows, int64_t vectors) {
   return b.part < b.C * b.K ? pick<true>(b, rows, vectors) : pick<false>(b, rows, vectors);
 }
 
-// One image row into its place in each of the K copies. Whole vectors are copied where both the row's values and
-// their place are followed by enough of their own kind: what is written behind a row, the next ones overwrite.
+// Copies one image row to its place in each of the K copies. Whole vectors are copied where enough values and enough
+// space follow: the next rows overwrite what is written past a row.
 static inline void shift_row(const float* x, int64_t readable, int64_t K, int64_t W_out, float* S, int64_t writable,
                              int64_t plane) {
   for (int64_t q = 0; q < K; ++q, S += plane) {
@@ -143,7 +143,7 @@ static inline void shift(const fops_conv& conv, const float* x, int64_t rows, fl
     }
 }
 
-// The same from pixels. Each is widened once, not once for each copy; but in rows longer than kRowBuffer.
+// The same from pixels. Each is widened once, not once per copy, except in rows longer than kRowBuffer.
 static inline void shift(const fops_conv& conv, const uint8_t* x, int64_t rows, float* S, int64_t plane) {
   constexpr int64_t kRowBuffer = 1024;
   float wide[kRowBuffer + kLanes];

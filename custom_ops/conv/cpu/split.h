@@ -1,6 +1,6 @@
-// float32 in bfloat16 parts: x = x1 + x2 + x3 exactly, each part rounded to nearest and so at most 2^-8 of the one
-// before. A product of two numbers is then, but for 2^-24 of itself, the six products x1 w1, x1 w2, x2 w1, x1 w3, x2 w2
-// and x3 w1.
+// float32 in bfloat16 parts: x = x1 + x2 + x3 exactly, each part rounded to nearest and so at most 2^-8 of the previous
+// one. A product of two numbers is then, to within a relative 2^-24, the sum of the six products x1 w1, x1 w2, x2 w1,
+// x1 w3, x2 w2 and x3 w1.
 #pragma once
 
 #include <cstdint>
@@ -16,11 +16,11 @@
 namespace fops {
 namespace FOPS_ISA {
 
-// Magnitudes between these, and zeros, take part: what is smaller or larger could leave the range of a part, of a
+// Magnitudes between these, and zeros, can be split. Smaller or larger ones could leave the range of a part, of a
 // product of parts or of a sum (2^-63 the smallest part, 2^-126 the smallest product; 2^102 the largest).
 constexpr uint32_t kSmallest = (127u - 40) << 23, kLargest = (127u + 51) << 23;
 
-// All of `count` floats take part; false for infinities and NaN.
+// Whether all of `count` floats can be split; false for infinities and NaN.
 static inline bool splittable(const float* x, int64_t count) {
   Line outside = {};
   for (int64_t i = 0; i < count; i += kLine) {
@@ -39,7 +39,7 @@ struct Parts {
 };
 
 static inline Parts split(FloatLine a, FloatLine b) {
-  // The part that the first 8 digits make; the bits of a float32 whose lower half is zero.
+  // The part of the first 8 digits: the bits of a float32 whose lower half is zero.
   const auto part = [](FloatLine x) { return (reinterpret_cast<Line>(x) + 0x8000u) & 0xFFFF0000u; };
   const auto pair = [](Line a, Line b) { return (a >> 16) | b; };
   Parts p;

@@ -10,7 +10,7 @@ namespace {
 
 bool any(const fops_conv&) { return true; }
 
-// A function that runs `kernel` as it was compiled for this machine's instruction set.
+// A function that runs the `kernel` compiled for this machine's instruction set.
 #define FOPS_ADDRESS(set) set::FOPS_KERNEL,
 #define FOPS_BEST(name)                                                                          \
   fops_status name(const fops_conv& c, const void* x, const float* k, float* y, void* s) {       \
@@ -50,8 +50,8 @@ constexpr Kernel kKernels[] = {
 constexpr const Kernel &kShifted = line_of(kKernels, shifted), &kDirect = line_of(kKernels, direct),
                        &kBroadcast = line_of(kKernels, broadcast), &kTiles = line_of(kKernels, tiles);
 
-// Nanoseconds of one image on one core, by the measured costs of each part: on a Sapphire Rapids core at 3.3 GHz a
-// multiply-add takes 14 ps by AVX-512, 6.8 by AMX, which splits weights in 0.8 ns and activations in 0.4 before.
+// Nanoseconds per image on one core, from the measured costs of each part: on a Sapphire Rapids core at 3.3 GHz a
+// multiply-add takes 14 ps by AVX-512, 6.8 by AMX, which first splits weights in 0.8 ns and activations in 0.4 ns each.
 double direct_cost(const fops_conv& c) {
   return 0.014 * c.M * c.C * c.K * c.K * out_h(c) * out_w(c);
 }
@@ -63,9 +63,9 @@ double tiles_cost(const fops_conv& c) {
 
 // Whether `broadcast` takes less time than `direct`. In cycles of a Zen 5 core for 32 filters a product of a position
 // takes 1 and 1.02 (1.2 where a vector has three rows' inputs), an output 10 and 4, and `broadcast` packs a product's
-// weights in 12, in 24 where there is one block for all threads. `direct` has blocks of 16 positions and 8 filters,
-// `broadcast` of 32 filters. Only where `direct` makes no copies: both then add up the same sums in the same order, so
-// that the batch may decide.
+// weights in 12 cycles, or in 24 if there is one block for all threads. `direct` has blocks of 16 positions and 8
+// filters, `broadcast` of 32 filters. Only where `direct` makes no copies: both then add up the same sums in the same
+// order, so that the batch may decide.
 bool broadcast_pays(const fops_conv& c) {
   if (!merges(c)) return false;
   const auto blocks = [](int64_t n, int64_t of) { return static_cast<double>((n + of - 1) / of * of); };

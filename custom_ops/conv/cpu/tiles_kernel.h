@@ -1,5 +1,5 @@
-// The matrix product of tiles_simd.cpp: how a band's activations and the weights lie in memory, and the sums of a block
-// of outputs. The head of tiles_simd.cpp explains it.
+// The matrix product of tiles_simd.cpp: the layout of a band's activations and of the weights in memory, and the sums
+// of a block of outputs. The head of tiles_simd.cpp explains it.
 #pragma once
 
 #include <algorithm>
@@ -16,26 +16,26 @@ namespace fops {
 namespace FOPS_ISA {
 
 constexpr int kBlockTiles = 4;                                    // tiles of outputs in registers
-constexpr int64_t kStep = 16;                                     // channels
+constexpr int64_t kStep = 16;                                     // channels per step
 constexpr int64_t kWeightTile = 16 * kLine, kWeightStep = 3 * kWeightTile;  // numbers of 32 bits
 
-// In a chain the product of two first parts is rounded 8 times in its instruction, once as even and odd channels are
-// added, and once for each later step; then once for each later chain. That is less than a plain sum's parts allow
+// In a chain the product of two first parts is rounded 8 times in its instruction, once when even and odd channels are
+// added, once per later step, and then once per later chain. That is less than a plain sum's parts allow
 // (base/summation.h): 16 products pass through 9 + 1 additions.
 //
 // A step is one tap (p, q) of 16 channels.
 struct Tiling {
   int64_t C, H, W, K, M;
-  int64_t rows;            // output rows a band
-  int64_t width, across;   // positions of a tile, all in one row; tiles to a row
+  int64_t rows;            // output rows per band
+  int64_t width, across;   // positions per tile, all in one row; tiles per row
   int64_t chain;           // steps that a sum in a tile goes through before it is added to the others
   int64_t W_out() const { return W - K + 1; }
   int64_t chunks() const { return ceil_div(C, kStep); }
   int64_t steps() const { return chunks() * K * K; }
   int64_t filter_tiles() const { return ceil_div(M, kLine); }
-  int64_t plane() const { return ceil_div((rows + K - 1) * W, kLine) * kLine * kLine; }  // numbers of a line's positions
+  int64_t plane() const { return ceil_div((rows + K - 1) * W, kLine) * kLine * kLine; }  // numbers per plane
   int64_t activations() const { return chunks() * 2 * plane(); }
-  // Where step s finds the position of an output.
+  // Where step s reads the position of an output.
   int64_t offset(int64_t s) const {
     const int64_t tap = s % (K * K);
     return s / (K * K) * 2 * plane() + (tap / K * W + tap % K) * kLine;
@@ -49,8 +49,8 @@ static inline Tiling tiling(const fops_conv& c, int64_t rows) {
   return t;
 }
 
-// The parts of a band's activations, from its first row x of channel 0. For 16 channels and each position two lines, of
-// 8 pairs of channels each: second and first parts in one plane, first and third ones in the next.
+// Splits a band's activations, from its first row x of channel 0. 16 channels of a position take two lines of 8 pairs
+// of channels each: second and first parts in one plane, first and third parts in the next.
 template <typename T>
 static void split_band(const Tiling& t, const T* x, int64_t rows_out, uint32_t* to) {
   const int64_t positions = (rows_out + t.K - 1) * t.W, image_plane = t.H * t.W;
@@ -77,8 +77,8 @@ static void split_band(const Tiling& t, const T* x, int64_t rows_out, uint32_t* 
   }
 }
 
-// The parts of the weights of 16 filters, for every step three tiles whose rows are pairs of channels: first parts twice,
-// second parts twice, third and first parts. `scratch`: 16 C K K floats. False where a weight does not take part.
+// Splits the weights of 16 filters: for every step, three tiles whose rows are pairs of channels: first parts twice,
+// second parts twice, third and first parts. `scratch`: 16 C K K floats. False if a weight cannot be split.
 static inline bool split_weights(const Tiling& t, const float* k, int64_t tile, float* scratch, uint32_t* to) {
   const int64_t taps = t.K * t.K, inputs = t.C * taps, first = tile * kLine;
   const int64_t filters = std::min<int64_t>(kLine, t.M - first);
@@ -106,8 +106,8 @@ static inline bool split_weights(const Tiling& t, const float* k, int64_t tile, 
   return true;
 }
 
-// The sums of tiles j over steps [first, last), each 16 floats a position, to sums + j * 16 * 16. What is small comes
-// first, in the chain and within an instruction: it is then no rounding of what is large.
+// The sums of tiles j over steps [first, last), 16 floats per position, to sums + j * 16 * 16. Small products come
+// first, in the chain and within an instruction, so that they are not lost in rounding large sums.
 template <class Tiles, int... j>
 static inline void tile_chain(Tiles& t, const int64_t* offsets, int64_t first, int64_t last, int64_t plane,
                               const uint32_t* const* x, const uint32_t* w, float* sums,
@@ -141,7 +141,7 @@ static void tile_chain(Tiles& t, int64_t tiles, const int64_t* offsets, int64_t 
   }
 }
 
-// A band's outputs of filter tiles [first, last); y is the band's first row of filter 0.
+// Computes a band's outputs of filter tiles [first, last); y is the band's first row of filter 0.
 template <class Tiles>
 static void multiply_band(const Tiling& t, const int64_t* offsets, const uint32_t* x, const uint32_t* weights,
                           int64_t rows_out, int64_t first, int64_t last, float* y, int64_t y_plane) {
@@ -157,7 +157,7 @@ static void multiply_band(const Tiling& t, const int64_t* offsets, const uint32_
       int64_t out[kBlockTiles];
       for (int64_t j = 0; j < count; ++j) {
         const int64_t h = (from + j) / t.across, column = (from + j) % t.across * t.width;
-        const int64_t left = std::min(column, W_out - t.width);  // a row's last tile may overlap the one before
+        const int64_t left = std::min(column, W_out - t.width);  // a row's last tile may overlap the previous one
         at[j] = x + (h * t.W + left) * kLine;
         out[j] = h * W_out + left;
       }

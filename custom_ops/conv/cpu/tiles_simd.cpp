@@ -1,13 +1,14 @@
-// Implicit GEMM on AMX tiles, at float32 grade: every float32 as three bfloat16 parts (split.h), six products a pair.
+// Implicit GEMM on AMX tiles, at float32 grade: every float32 as three bfloat16 parts (split.h), six products per pair.
 //
 //     16 positions of a row x 16 channels            16 channels x 16 filters            16 positions x 16 filters
 //     x2 of 8 pairs | x1 of 8 pairs            x     w1 of 8 pairs                =      + x2 w1 + x1 w1
-//     (a line of 64 bytes a position)                w1 of 8 pairs                       two more: x1 w3 + x3 w1, x2 w2 + x1 w2
+//     (a 64-byte line per position)                  w1 of 8 pairs                       two more: x1 w3 + x3 w1, x2 w2 + x1 w2
 //
 // A tap (p, q) is an offset of whole lines. That decides the layout: a tile row that crosses a cache line costs 50
-// cycles and not 8. Costs: activations are split and transposed once, outputs transposed back, 0.6 cycles a number.
-// Gains: 16 times the rate of AVX-512's multiply-adds, for six products in place of one. Images whose values do not fit
-// the parts' range, infinities and NaN are left to the shifted kernel.
+// cycles instead of 8.
+// Costs: activations are split and transposed once, outputs transposed back, 0.6 cycles per number.
+// Gains: 16 times the rate of AVX-512's multiply-adds, for six products in place of one. The shifted kernel computes
+// images with infinities, NaN, or values outside the parts' range.
 #include <atomic>
 #include <vector>
 
@@ -23,15 +24,15 @@ namespace FOPS_ISA {
 
 namespace {
 
-constexpr int64_t kBandBytes = 1 << 20;  // of a band's activations, in a second-level cache of 2 MB
+constexpr int64_t kBandBytes = 1 << 20;  // bytes of a band's activations, in a second-level cache of 2 MB
 
 template <class Tiles, typename T>
 fops_status convolve(const fops_conv& conv, const T* x, const float* k, float* y) {
   const int threads = pool_threads();
   const int64_t H_out = out_h(conv), y_plane = H_out * out_w(conv), image = conv.C * conv.H * conv.W;
 
-  // Items: whole images where there are many; else bands of rows, then groups of filter tiles, for which a band is
-  // split anew.
+  // Items: whole images where there are many; else bands of rows, then groups of filter tiles, each of which splits its
+  // band again.
   const int64_t wanted = ceil_div(3 * threads, conv.B);
   const int64_t row_bytes = ceil_div(conv.C, kStep) * 2 * conv.W * kTileStride;
   int64_t rows = std::max<int64_t>(1, kBandBytes / row_bytes - (conv.K - 1));

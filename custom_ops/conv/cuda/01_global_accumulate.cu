@@ -1,6 +1,6 @@
 // Step 1: one thread per output (o), the running sum kept in global memory.
 //
-//   . . . . . .      # # #      . . . .     The thread walks over its window of the image and over the filter (#).
+//   . . . . . .      # # #      . . . .     The thread goes over its window of the image and the filter (#).
 //   . # # # . .      # # #      . o . .     At every tap it reads the sum from memory, adds one product, and writes
 //   . # # # . .  x   # # #  ->  . . . .     the sum back.
 //   . # # # . .                             A block is 32 x 32 threads over one output plane.

@@ -4,7 +4,7 @@
 //   step 2    25 x ( load x, load k, sum += x * k )  store sum
 //
 // Costs: two loads per multiply-add, from the L1 cache.
-// Gains: all of step 1's traffic but one store per output.
+// Gains: saves all of step 1's traffic except one store per output.
 #include "conv/cuda/own_output.cuh"
 
 namespace fops {

@@ -1,13 +1,13 @@
-// Step 4: 1,024 threads in a line, mapped onto the output plane whatever its shape. The grid is one block an image and
+// Step 4: 1,024 threads in a line, mapped onto the output plane whatever its shape. The grid is one block per image and
 // filter (B x M, which step 5 replaces).
 //
-//   row 0   0 0 0      each digit: 8 outputs of a row of 24, and the warp that makes them
+//   row 0   0 0 0      each digit: 8 outputs of a row of 24, and the warp that computes them
 //   row 1   0 1 1      576 outputs keep 18 of 32 warps busy and 14 wholly free
 //   row 2   1 1 2      no tile, so no halo, and no warp partly idle, as every warp of a 32 x 32 tile was
 //   row 3   2 2 2
 //
 // Costs: every block stages the whole image: 50 times for 50 filters.
-// Gains: no warp has idle threads but the last one.
+// Gains: only the last warp has idle threads.
 #include "conv/cuda/kernels.h"
 
 namespace fops {

@@ -4,7 +4,7 @@
 //            image -> block (image, filter 1)                             -> filter 1
 //            ...                                                          -> ...
 //
-// Costs: the weights of all filters lie in shared memory beside the image.
+// Costs: the weights of all filters are in shared memory beside the image.
 // Gains: M - 1 of M stagings, for fa2017 49 of 50 copies of each image, with their barriers. Layers of 12 and 24
 // filters have less to share.
 #include "conv/cuda/kernels.h"
@@ -43,7 +43,7 @@ __global__ void __launch_bounds__(kThreads)
 
 }  // namespace
 
-// 24,000 floats are 96 KB: more than an sm_75 has (64 KB), which the launch then says.
+// 24,000 floats are 96 KB: more than an sm_75 has (64 KB); the launch then reports that.
 bool takes_image_in_shared(const fops_conv& c) {
   return takes_any(c) && image_floats(c) <= 24000 && weight_floats(c) <= 24000 - image_floats(c) &&
          output_floats(c) <= INT_MAX;

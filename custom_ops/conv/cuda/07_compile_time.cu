@@ -45,7 +45,7 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// fa2018's second layer has 109 KB of them: more than some GPUs give a block.
+// fa2018's second layer has 109 KB of them: more than a block may have on some GPUs.
 size_t shared_bytes(const fops_conv& c) { return sizeof(float) * (image_floats(c) + weight_floats(c)); }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Step 8: the weights in constant memory, which hands one value to all lanes of a warp without a read of shared memory.
+// Step 8: the weights in constant memory, which broadcasts one value to all lanes of a warp without a read of shared
+// memory.
 //
 //        k[m][p][q]              cache next to the lanes |----- about 2 KB -----|
 //     /  /  |  |  \  \           12 filters, 1.2 KB      |=============|
@@ -16,7 +17,7 @@ namespace fops {
 namespace {
 
 constexpr int kThreads = 1024;
-__constant__ float g_weights[16000];  // of the 64 KB that CUDA has; the largest course layer holds 14,112
+__constant__ float g_weights[16000];  // fits CUDA's 64 KB; the largest course layer has 14,112
 
 template <typename L, typename X>
 __global__ void __launch_bounds__(kThreads)
@@ -47,8 +48,8 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// There is one g_weights a device, and any number of streams: a pass waits (on the device, not on the host) until the
-// pass before it has read its weights, then copies its own, runs, and marks the end.
+// There is one g_weights per device, and any number of streams. A pass waits (on the device, not on the host) until the
+// previous pass has read its weights, then copies its own, runs, and marks the end.
 struct ConstantTurn {
   std::mutex mutex;
   cudaEvent_t read[64] = {};  // by device number

@@ -2,7 +2,7 @@
 //
 //               outputs ->                      k (50 x 25)  x  u (25 x 576)  =  y (50 x 576)
 //   u:  tap 0   x x x x x x        one column = the pixels of one window;
-//       tap 1   x x x x x x        a pixel stands in up to 25 places
+//       tap 1   x x x x x x        a pixel is in up to 25 places
 //       ...                        the product: tiles of 32 x 32, a thread per output
 //
 // Costs: K x K copies of every pixel: for fa2017 576 MB written and read again (twice, 50 filters being two tiles)
@@ -15,7 +15,7 @@ namespace {
 
 constexpr int kTile = 32;
 constexpr int kThreads = 256;
-constexpr long long kWorkspace = 256LL << 20;  // bytes of unrolled input at a time; an image alone may need more
+constexpr long long kWorkspace = 256LL << 20;  // bytes of unrolled input at a time; a single image may need more
 
 // u[b][tap][pixel] = x[b][c][h+p][w+q], tap = (c, p, q), pixel = (h, w): K x K copies of every pixel.
 template <typename X>
@@ -30,7 +30,7 @@ __global__ void im2col(Dims d, long long images, const X* __restrict__ x, float*
   }
 }
 
-// y[b] (M x plane) = k (M x taps) times u[b] (taps x plane), in 32 x 32 tiles, one output a thread.
+// y[b] (M x plane) = k (M x taps) times u[b] (taps x plane), in 32 x 32 tiles, one output per thread.
 __global__ void tiled_product(long long images, int M, int taps, long long plane, const float* __restrict__ k,
                               const float* __restrict__ u, float* __restrict__ y) {
   __shared__ float a[kTile][kTile], b[kTile][kTile];
@@ -44,7 +44,7 @@ __global__ void tiled_product(long long images, int M, int taps, long long plane
       a[threadIdx.y][threadIdx.x] = m < M && ta < taps ? k[m * taps + ta] : 0.0f;
       b[threadIdx.y][threadIdx.x] = n < plane && tb < taps ? u[(image * taps + tb) * plane + n] : 0.0f;
       __syncthreads();
-      // Only the real taps: 0 x inf would be NaN where a padded tap met an infinite weight.
+      // Only the real taps: with a padded tap, 0 x inf would be NaN.
       const int last = min(kTile, taps - t);
       for (int i = 0; i < last; ++i) sum += a[threadIdx.y][i] * b[i][threadIdx.x];
       __syncthreads();
@@ -75,7 +75,7 @@ fops_status slices(const Dims& d, const X* x, const float* k, float* y, float* u
 fops_status run_im2col_gemm(const fops_conv& c, const void* x, const float* k, float* y, void* stream_) {
   const auto stream = static_cast<cudaStream_t>(stream_);
   const Dims d = dims(c);
-  const long long bytes = sizeof(float) * 1LL * d.C * d.K * d.K * d.OH * d.OW;  // of one image, unrolled
+  const long long bytes = sizeof(float) * 1LL * d.C * d.K * d.K * d.OH * d.OW;  // bytes of one unrolled image
   const long long slice = std::min(d.B, std::max(1LL, kWorkspace / bytes));
   float* u = nullptr;
   FOPS_CUDA(cudaMallocAsync(reinterpret_cast<void**>(&u), slice * bytes, stream));

@@ -16,11 +16,11 @@ namespace fops {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kPixels = 128;  // outputs a block, across the boundary of images where it falls
-constexpr int kDepth = 8;     // taps a step
-// Of more than kShort taps, some at a time make a sum of their own (kLong): a chain of sums that are alike rounds them
-// all the same way, and 58 in a row were seen to lose more than docs/precision.md allows. Of n alike a third of a unit
-// each, at most; so up to 256 taps chains of 16 and of their sums, and beyond of 32.
+constexpr int kPixels = 128;  // outputs per block, possibly across images
+constexpr int kDepth = 8;     // taps per step
+// Beyond kShort taps, groups of taps are summed separately (kLong): a chain of equal terms rounds all sums the same
+// way, and 58 in a row lost more than docs/precision.md allows. n equal terms lose at most a third of a unit each. So
+// up to 256 taps use chains of 16 and of their sums, more taps chains of 32.
 constexpr int kShort = 25;
 constexpr int together(int taps) { return taps <= 256 ? 16 : 32; }
 
@@ -62,7 +62,7 @@ __global__ void __launch_bounds__(kThreads) implicit_gemm(Dims d, bool vector, i
             inside && tap < taps ? static_cast<float>(corner[(1LL * c * d.H + p) * d.W + q]) : 0.0f;
       }
       __syncthreads();
-      // Only the real taps: 0 x inf would be NaN where a padded tap met an infinite value.
+      // Only the real taps: with a padded tap, 0 x inf would be NaN.
       const int last = min(kDepth, taps - t);
 #pragma unroll
       for (int i = 0; i < kDepth; ++i) {

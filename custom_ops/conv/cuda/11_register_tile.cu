@@ -4,7 +4,7 @@
 //   outputs of a thread     o o o o                   4 neighbours, of up to 12 filters
 //   weights of a tap      | k k k k | k k k k | k k - - |   10 filters: three 16-byte broadcasts
 //
-// Costs: registers. A row of 5 taps is 2 + 15 reads for 200 multiply-adds, where step 7 did one read for each.
+// Costs: registers. A row of 5 taps takes 2 + 15 reads for 200 multiply-adds, where step 7 needed one read for each.
 // The float32 pipes are the limit then.
 // Gains: the fastest without tensor cores.
 #include "conv/cuda/kernels.h"
@@ -13,7 +13,7 @@ namespace fops {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kPixels = 4;  // neighbouring outputs of a row that one thread computes: one 16-byte store a filter
+constexpr int kPixels = 4;  // neighbouring outputs of a row per thread: one 16-byte store per filter
 
 __host__ __device__ constexpr int round_up(int a, int b) { return (a + b - 1) / b * b; }
 
@@ -38,7 +38,7 @@ __global__ void __launch_bounds__(kThreads) register_tile(Dims d, bool vector, c
   }
 
   for (long long b = blockIdx.x; b < d.B; b += gridDim.x) {
-    __syncthreads();  // the image before this one has been read
+    __syncthreads();  // the previous image has been read
     const X* source = x + b * d.C * d.H * d.W;
     for (int i = threadIdx.x; i < d.C * d.H * row; i += kThreads) {
       const int w = i % row;
@@ -92,7 +92,7 @@ __global__ void __launch_bounds__(kThreads) register_tile(Dims d, bool vector, c
   }
 }
 
-// How many filters a thread computes: of 12, 10, 8 and 6 the number that pads M least, and of two such the larger.
+// Filters per thread: the number of 12, 10, 8 and 6 that pads M least, and the larger of two equally good ones.
 int filters_a_thread(int64_t M) {
   int best = 12;
   for (int f : {10, 8, 6})

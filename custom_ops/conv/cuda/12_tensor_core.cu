@@ -22,7 +22,7 @@ namespace fops {
 namespace {
 
 constexpr int kThreads = 256, kWarps = kThreads / 32;
-constexpr int kFilters = 8, kOutputs = 8;  // of a tile
+constexpr int kFilters = 8, kOutputs = 8;  // filters and outputs per tile
 
 // Taps go in pairs of neighbours, two halves in a register. An odd K leaves a pair whose second weight is zero, and the
 // last step has pairs of zeros.
@@ -60,7 +60,7 @@ __global__ void __launch_bounds__(kThreads) tensor_core_tile(Dims d, const X* __
   for (int i = threadIdx.x; i < tiles * kSteps * 32; i += kThreads)
     weights[i] = weights_of<K>(d, k, by.scale, i / 32 / kSteps * kFilters + i % 32 / 4, i / 32 % kSteps, i % 4);
 
-  int offset[2 * kSteps];  // of this lane's pairs of pixels, from an output's upper left pixel
+  int offset[2 * kSteps];  // this lane's pairs of pixels, from an output's upper left pixel on
 #pragma unroll
   for (int i = 0; i < 2 * kSteps; ++i) {
     const int pair = min(4 * i + t, K * pairs_per_row(K) - 1);
@@ -75,7 +75,7 @@ __global__ void __launch_bounds__(kThreads) tensor_core_tile(Dims d, const X* __
       fallback_image_band(image, k, out, 1, d.H, d.W, d.M, K, 0, d.OH);
       continue;
     }
-    __syncthreads();  // the image before this one has been read
+    __syncthreads();  // the previous image has been read
     for (int i = threadIdx.x; i < pixels; i += kThreads) {
       const float next = i + 1 < pixels ? static_cast<float>(image[i + 1]) : 0.0f;
       const SplitPair parts = split_pair(static_cast<float>(image[i]) * scale, next * scale);
@@ -86,13 +86,13 @@ __global__ void __launch_bounds__(kThreads) tensor_core_tile(Dims d, const X* __
     const float unscale = inverse_power(scale) * inverse_power(by.scale);
     for (int first = warp * kOutputs; first < plane; first += kWarps * kOutputs) {
       const int column = min(first + g, plane - 1), corner = column / d.OW * d.W + column % d.OW;
-      uint32_t pixels_high[2 * kSteps], pixels_low[2 * kSteps];  // of output g: B's column of this lane
+      uint32_t pixels_high[2 * kSteps], pixels_low[2 * kSteps];  // for output g: this lane's column of B
 #pragma unroll
       for (int i = 0; i < 2 * kSteps; ++i)
         pixels_high[i] = high[corner + offset[i]], pixels_low[i] = low[corner + offset[i]];
 
       for (int tile = 0; tile < tiles; ++tile) {
-        float sum[4] = {}, small[4] = {};  // of the pixels' high halves, and of their low ones
+        float sum[4] = {}, small[4] = {};  // products with the pixels' high halves; with their low ones
 #pragma unroll
         for (int step = 0; step < kSteps; ++step) {
           const uint4 w = weights[(tile * kSteps + step) * 32 + lane];
@@ -102,7 +102,7 @@ __global__ void __launch_bounds__(kThreads) tensor_core_tile(Dims d, const X* __
         }
         const int m = tile * kFilters + g;
 #pragma unroll
-        for (int e = 0; e < 2; ++e) {  // registers 0 and 1: of high weights, 2 and 3: of low ones
+        for (int e = 0; e < 2; ++e) {  // registers 0 and 1: high weights, 2 and 3: low weights
           const float lows = sum[e + 2] + small[e] + small[e + 2] / kLowScale;
           if (m < d.M && first + 2 * t + e < plane)
             out[m * plane + first + 2 * t + e] = (sum[e] + lows / kLowScale) * unscale;

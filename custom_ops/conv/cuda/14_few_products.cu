@@ -1,12 +1,12 @@
-// Step 14: few products an output. Inputs in registers, weights broadcast, one run of outputs a filter.
+// Step 14: few products per output. Inputs in registers, weights broadcast, one run of outputs per filter.
 //
 //   thread    inputs of its 4 outputs, C K K each: loaded once, kept     filter 0   o o o o   16 bytes
 //             then filter after filter: C K K x 4 multiply-adds          filter 1   o o o o   16 bytes
 //                                                                        ...
 //
-// A 1x1 layer or a 3x3 one over a single channel has 1 to 36 products per output: too few for tensor cores to earn what
-// splitting costs, and the float32 pipes hide them behind the stores.
-// Costs: an input is loaded for each tap that it meets, mostly from L1.
+// A 1x1 layer or a 3x3 one over a single channel has 1 to 36 products per output: too few for tensor cores to make up
+// for splitting. The float32 pipes hide them behind the stores.
+// Costs: an input is loaded once per tap that uses it, mostly from L1.
 #include <algorithm>
 #include <type_traits>
 
@@ -18,21 +18,21 @@ namespace {
 
 constexpr int kThreads = 128;
 constexpr int kMostProducts = 36;
-// Two per SM of an H200. With more a block has fewer filters to load its inputs for.
+// Two per SM of an H200. With more, a block has fewer filters per load of its inputs.
 constexpr long long kEnoughBlocks = 264;
 constexpr int kLeastFilters = 4;          // per block
-constexpr int64_t kFewOutputs = 1 << 20;  // up to here a thread has one, for more threads
-constexpr size_t kWeights = 48 * 1024;    // bytes in shared memory that every GPU gives without being asked
+constexpr int64_t kFewOutputs = 1 << 20;  // up to here a thread has one output, for more threads
+constexpr size_t kWeights = 48 * 1024;    // bytes of shared memory per block on every GPU without a request
 
 // Products are padded to a multiple of four, a 16-byte read of weights.
 constexpr int padded(int64_t products) { return static_cast<int>((products + 3) / 4 * 4); }
 
 // The sums of taps kBegin to kEnd of one filter for kOutputs outputs, added in pairs of pairs, down to short chains: in
-// one chain every addition after a large first term can round the same way, which passed the bound by 1.28 times.
+// one chain every addition after a large first term can round the same way, which exceeded the bound by 1.28 times.
 template <int kBegin, int kEnd, int kTaps, int kOutputs>
 __device__ __forceinline__ void sum_in_pairs(const float (&in)[kTaps][kOutputs], const float* weights,
                                              float (&sum)[kOutputs]) {
-  constexpr int kChain = kTaps <= 20 ? 4 : 12;  // few products are hidden behind the stores, whatever they are added to
+  constexpr int kChain = kTaps <= 20 ? 4 : 12;  // few products are hidden behind the stores in any case
   if constexpr (kEnd - kBegin > kChain) {
     constexpr int kMiddle = kTaps <= 20 ? (kBegin + kEnd) / 2 / 4 * 4 : kBegin + kChain;
     float second[kOutputs];
@@ -57,19 +57,19 @@ __device__ __forceinline__ void sum_in_pairs(const float (&in)[kTaps][kOutputs],
   }
 }
 
-// A block takes kThreads kOutputs outputs, of one image or of several, and `filters` of the filters: all of them,
-// unless the pieces of a small batch would leave SMs idle. With kVector a thread's outputs are neighbours
-// in a plane, one 16-byte store; else they lie kThreads apart, so that a warp's stores still cover 128 bytes.
+// A block takes kThreads kOutputs outputs, of one image or several, and `filters` filters: all of them, unless the
+// pieces of a small batch would leave SMs idle. With kVector a thread's outputs are neighbours in a plane, one 16-byte
+// store; else they are kThreads apart, so that a warp's stores still cover 128 bytes.
 // The bound is 128 registers: versions with more are slower, by their occupancy.
 template <int kTaps, int kOutputs, bool kVector, typename X>
 __global__ void __launch_bounds__(kThreads, kTaps == 28 && kOutputs > 1 ? 4 : 0)
     few_products(Dims d, Divisor by_plane, int filters, const X* __restrict__ x, const float* __restrict__ k,
                  float* __restrict__ y) {
   extern __shared__ __align__(16) float weights[];  // [filter][kTaps]
-  constexpr int kPlaces = kVector ? 1 : kOutputs;  // that a thread stores to, a filter
+  constexpr int kPlaces = kVector ? 1 : kOutputs;  // places that a thread stores to per filter
   const int taps = d.C * d.K * d.K, plane = d.OH * d.OW;
   const int m0 = blockIdx.y * filters, own_filters = min(filters, d.M - m0);
-  const long long outputs = d.B * plane;  // of a filter
+  const long long outputs = d.B * plane;  // outputs per filter
   for (long long first = blockIdx.x * (1LL * kThreads * kOutputs), task = 0; first < outputs;
        first += gridDim.x * (1LL * kThreads * kOutputs), ++task) {
     const long long image = first / plane;
@@ -84,7 +84,7 @@ __global__ void __launch_bounds__(kThreads, kTaps == 28 && kOutputs > 1 ? 4 : 0)
       const unsigned further = by_plane.divide(before + own), at = before + own - further * plane, h = at / d.OW;
       const X* corner = x + (image + further) * d.C * d.H * d.W + h * d.W + (at - h * d.OW);
       if (o < kPlaces) out[o] = y + ((image + further) * d.M + m0) * plane + at;
-      int c = 0, p = 0, q = 0;  // of the tap
+      int c = 0, p = 0, q = 0;  // the tap
 #pragma unroll
       for (int t = 0; t < kTaps; ++t) {
         in[t][o] = t < taps ? static_cast<float>(__ldg(corner + (c * d.H + p) * d.W + q)) : 0.0f;
@@ -93,7 +93,7 @@ __global__ void __launch_bounds__(kThreads, kTaps == 28 && kOutputs > 1 ? 4 : 0)
       }
     }
 
-    if (task == 0) {  // the weights, while the first inputs are on their way
+    if (task == 0) {  // loads the weights while the first inputs are in flight
       for (int i = threadIdx.x; i < own_filters * kTaps; i += kThreads)
         weights[i] = i % kTaps < taps ? k[(m0 + i / kTaps) * taps + i % kTaps] : 0.0f;
       __syncthreads();
@@ -147,7 +147,7 @@ fops_status launch(const fops_conv& c, const void* x, const float* k, float* y, 
 
 template <int kTaps>
 fops_status run(const fops_conv& c, const void* x, const float* k, float* y, cudaStream_t stream) {
-  constexpr int kOutputs = kTaps <= 20 ? 4 : 2;  // 80 registers of inputs at most
+  constexpr int kOutputs = kTaps <= 20 ? 4 : 2;  // at most 80 registers of inputs
   const bool few = c.B <= kFewOutputs && c.B * output_floats(c) <= kFewOutputs;
   return few ? launch<kTaps, 1>(c, x, k, y, stream) : launch<kTaps, kOutputs>(c, x, k, y, stream);
 }

@@ -43,7 +43,7 @@ fops_status with_one_of(const fops_conv& c, F f, CourseLayerList<Layers...>) {
   return status;
 }
 
-// Calls `f` with the layer that `c` is; `c` is one of the list.
+// Calls `f` with the layer that matches `c`, which must be in the list.
 template <typename F>
 fops_status with_course_layer(const fops_conv& c, F f) {
   return with_one_of(c, f, CourseLayers{});

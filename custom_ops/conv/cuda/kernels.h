@@ -1,4 +1,4 @@
-// The ladder: what each numbered file offers to the table.
+// The ladder: the functions of each numbered file, for the table.
 #pragma once
 
 #include "conv/cuda/dims.h"

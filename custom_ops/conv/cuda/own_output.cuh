@@ -1,14 +1,14 @@
-// Steps 1 and 2: a thread per output, blocks of 32 x 32 threads over each output plane. Which output is this thread's,
-// and where its values lie, is worked out here, so that the two files show their idea alone.
+// Steps 1 and 2: a thread per output, blocks of 32 x 32 threads over each output plane. This file computes which output
+// a thread has and where its values are, so that the two steps show only their idea.
 #pragma once
 
 #include "conv/cuda/kernels.h"
 
 namespace fops {
 
-constexpr int kSide = 32;  // of a block, as the course began
+constexpr int kSide = 32;  // side of a block, as in the course
 
-// One output, and what it is made of: the window of the image that it sees, and its filter.
+// One output and its inputs: its window of the image, and its filter.
 template <typename X>
 struct OwnOutput {
   const Dims& d;
@@ -26,8 +26,8 @@ inline __host__ __device__ long long output_tiles(const Dims& d) {
   return d.B * d.M * ceil_div(d.OH, kSide) * ceil_div(d.OW, kSide);
 }
 
-// Calls f(output) for every output that is this thread's. A block takes a tile of a plane; a grid may have fewer blocks
-// than there are tiles, and then walks over them.
+// Calls f(output) for every output of this thread. A block takes a tile of a plane; if the grid has fewer blocks than
+// tiles, each takes several.
 template <typename X, typename F>
 __device__ __forceinline__ void for_own_outputs(const Dims& d, const X* x, const float* k, float* y, F f) {
   const long long tiles_h = ceil_div(d.OH, kSide), tiles_w = ceil_div(d.OW, kSide);

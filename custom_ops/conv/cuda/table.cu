@@ -44,7 +44,7 @@ constexpr Kernel kKernels[] = {
      run_tensor_core_half},
     {"few-products", "a thread's inputs in registers, filter after filter",
      "at most 36 products per output (channels x K x K)", "float32", takes_few_products, run_few_products},
-    // Behind the ladder: the library of conv/hopper/.
+    // After the ladder: the library of conv/hopper/.
     {"tensor-core", "tensor cores on split operands, the fastest variant for the shape", kTensor, "float32",
      takes_tensor_core, run_tensor_core},
 };
@@ -55,8 +55,8 @@ constexpr const Kernel &kImplicitGemm = line_of(kKernels, run_implicit_gemm),
                        &kTensorCore = line_of(kKernels, run_tensor_core),
                        &kFewProducts = line_of(kKernels, run_few_products);
 
-// Where step 14 takes a shape and tensor cores are faster: 5x5 over one channel, but for planes of up to so many
-// outputs, whose single images are faster in step 14; on Hopper also few 3x3 filters over four channels.
+// Shapes that step 14 takes but tensor cores compute faster: 5x5 over one channel, except for planes of up to
+// kSmallPlane outputs, whose single images are faster in step 14; on Hopper also few 3x3 filters over four channels.
 constexpr int kSmallPlane = 128, kLargePlane = 26 * 26;
 bool suits_tensor_cores(const fops_conv& c, int major) {
   const int64_t outputs = out_h(c) * out_w(c);
@@ -84,7 +84,7 @@ const Kernel* choose(const fops_conv& c) {
 
 const Kernel& ladder(Kernel::Run run) { return line_of(kKernels, run); }
 
-// The ladder, and behind it the tensor-core variants by name. Never destroyed: other threads may still read it at exit.
+// The ladder, followed by the tensor-core variants by name. Never destroyed: other threads may still read it at exit.
 KernelTable gpu_kernels() {
   static const std::vector<Kernel>& all = *[] {
     auto* kernels = new std::vector<Kernel>(kKernels, kKernels + kCount);

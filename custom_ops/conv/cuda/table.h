@@ -1,4 +1,4 @@
-// The ladder's steps, for code that means one of them. Everything else finds a kernel by conv/dispatch.h.
+// The ladder's steps, for code that needs a particular one. All other code finds a kernel by conv/dispatch.h.
 #pragma once
 
 #include "conv/kernel.h"
@@ -6,7 +6,7 @@
 
 namespace fops {
 
-// The table's line of a function of kernels.h.
+// The table's row for a function of kernels.h.
 const Kernel& ladder(Kernel::Run run);
 
 }  // namespace fops

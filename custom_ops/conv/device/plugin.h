@@ -6,8 +6,8 @@
 
 namespace fops {
 
-// One call over device tensors, on `stream`. prepare() queues what is not the kernel's and should not be timed: it widens
-// pixels, and zeroes y where the format asks for it (else, with `poison`, fills it with NaN).
+// One call over device tensors, on `stream`. prepare() queues work that is not the kernel's and is not timed: it widens
+// pixels, and zeroes y if the format requires it (else, with `poison`, fills it with NaN).
 class CallOnDevice {
  public:
   fops_status prepare(const Kernel& kernel, const fops_conv& conv, const void* x, float* y, void* stream, bool poison);

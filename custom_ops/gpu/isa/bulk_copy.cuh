@@ -1,8 +1,8 @@
-// Copies that run beside the arithmetic: by the threads' own loads (cp.async, sm_80), by TMA (cp.async.bulk
-// and tensor copies, sm_90), into L2 (prefetch), and what orders them.
+// Copies that run in parallel with arithmetic: by the threads' loads (cp.async, sm_80), by TMA (cp.async.bulk and
+// tensor copies, sm_90), into L2 (prefetch), and the instructions that order them.
 #pragma once
 
-#include <cuda.h>  // CUtensorMap; of the driver's API only types are used, nothing of it is linked
+#include <cuda.h>  // CUtensorMap; only types of the driver's API are used, nothing is linked
 #include <cuda_fp16.h>
 
 #include <cstdint>
@@ -20,7 +20,7 @@ __device__ inline void copy_async_4(uint32_t to, const void* from) {
   asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(to), "l"(from) : "memory");
 #endif
 }
-// 16 bytes past L1, or 16 zeros where `from` is not `inside`. Before sm_80 an ordinary load and store.
+// 16 bytes, bypassing L1, or 16 zeros if not `inside`. Before sm_80 an ordinary load and store.
 __device__ inline void copy_async_16(__half* to, const __half* from, bool inside) {
 #if FOPS_SM_80
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)), "l"(from),
@@ -30,7 +30,7 @@ __device__ inline void copy_async_16(__half* to, const __half* from, bool inside
   *reinterpret_cast<uint4*>(to) = inside ? __ldg(reinterpret_cast<const uint4*>(from)) : make_uint4(0, 0, 0, 0);
 #endif
 }
-// Closes this thread's group of copies; waits for all groups but the latest; waits for all copies, grouped or not.
+// Closes this thread's group of copies; waits for all groups except the latest; waits for all copies, grouped or not.
 __device__ inline void copy_async_commit() {
 #if FOPS_SM_80
   asm volatile("cp.async.commit_group;" ::: "memory");
@@ -49,31 +49,30 @@ __device__ inline void copy_async_wait_all() {
 
 // ---- global memory into L1 ----
 
-// The line that holds `from`: an ordinary load, whose value is not used. What follows it finds the line
-// there.
+// Loads the line of `from` into L1: an ordinary load, whose value is not used. Later loads find the line there.
 __device__ inline void prefetch_l1(const float* from) {
   asm volatile("{.reg .f32 value; ld.global.nc.f32 value, [%0];}" ::"l"(from));
 }
 
 // ---- global memory into L2 ----
 
-// The line that holds `from`.
+// Prefetches the line of `from`.
 __device__ inline void prefetch_l2(const void* from) { asm volatile("prefetch.global.L2 [%0];" ::"l"(from)); }
 
-// `bytes` from `from` on, by `threads` threads together, 128 bytes each in turn.
+// Prefetches `bytes` from `from` on, with `threads` threads, 128 bytes each in turn.
 template <typename Bytes>
 __device__ inline void prefetch_l2(const void* from, Bytes bytes, int threads) {
   for (int i = threadIdx.x * 128; i < bytes; i += threads * 128) prefetch_l2(static_cast<const char*>(from) + i);
 }
 
-// `bytes` (a multiple of 16, and `from` aligned to 16) by one thread and TMA.
+// Prefetches `bytes` (a multiple of 16, `from` aligned to 16) with one thread and TMA.
 __device__ inline void bulk_prefetch_l2(const void* from, int bytes) {
 #if FOPS_SM_90
   asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from), "r"(bytes));
 #endif
 }
 
-// The same, to stay there when other lines leave.
+// The same, with lines that stay in L2 when others are evicted.
 __device__ inline void bulk_prefetch_l2_kept(const void* from, int bytes) {
 #if FOPS_SM_90
   uint64_t evict_last;
@@ -85,10 +84,11 @@ __device__ inline void bulk_prefetch_l2_kept(const void* from, int bytes) {
 
 // ---- blocks, shared to global memory, by TMA ----
 
-constexpr bool kHasTma = FOPS_SM_90;  // whether it is there
+constexpr bool kHasTma = FOPS_SM_90;  // whether TMA is available
 
 // One asynchronous copy of `bytes` (a multiple of 16, both ends aligned to 16) from shared to global memory. Its lines
-// are marked to leave L2 first: outputs are not read again, and lines that linger are written to DRAM out of order.
+// are marked to be evicted from L2 first: outputs are not read again, and lines that stay longer are written to DRAM
+// out of order.
 __device__ inline void bulk_store(void* to, const void* from, int bytes) {
 #if FOPS_SM_90
   uint64_t evict_first;
@@ -98,7 +98,7 @@ __device__ inline void bulk_store(void* to, const void* from, int bytes) {
                : "memory");
 #endif
 }
-// The same, but its lines stay in L2: for what the next kernel reads.
+// The same, but its lines stay in L2, for data that the next kernel reads.
 __device__ inline void bulk_store_kept(void* to, const void* from, int bytes) {
 #if FOPS_SM_90
   asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to), "r"(shared_address(from)),
@@ -123,7 +123,7 @@ __device__ inline void bulk_wait_written() {
   asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
 #endif
 }
-// Waits until all of this thread's groups but the latest `pending`, 0 to 3, have read shared memory.
+// Waits until all of this thread's groups except the latest `pending`, 0 to 3, have read shared memory.
 __device__ inline void bulk_wait_read_but(int pending) {
 #if FOPS_SM_90
   switch (pending) {
@@ -141,20 +141,20 @@ __device__ inline void bulk_fence() {
 #endif
 }
 
-// ---- tiles of a matrix, global to shared memory, and the barriers that count them (used with wgmma alone) ----
+// ---- tiles of a matrix, global to shared memory, and the barriers that count them (used only with wgmma) ----
 
 __device__ inline void barrier_init(uint64_t* barrier, int arrivals) {
 #if FOPS_SM_90A
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(arrivals) : "memory");
 #endif
 }
-// Makes the barriers' first state visible to TMA.
+// Makes the barriers' initial state visible to TMA.
 __device__ inline void barrier_init_end() {
 #if FOPS_SM_90A
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 #endif
 }
-// One arrival, and `bytes` that copies are still to deliver.
+// One arrival, and `bytes` that copies will deliver.
 __device__ inline void barrier_expect(uint64_t* barrier, uint32_t bytes) {
 #if FOPS_SM_90A
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)), "r"(bytes)
@@ -182,7 +182,7 @@ __device__ inline void barrier_wait(uint64_t* barrier, uint32_t parity) {
   barrier_wait(shared_address(barrier), parity);
 }
 
-// Whether it need not be waited for.
+// Whether the phase is complete.
 __device__ inline bool barrier_done(uint64_t* barrier, uint32_t parity) {
   int done = 1;
 #if FOPS_SM_90A

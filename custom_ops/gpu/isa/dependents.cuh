@@ -1,19 +1,19 @@
 // Two kernels of a stream that overlap (sm_90): the second, launched by launch_early (gpu/launch.h), begins while the
-// first still works, and waits for it where it needs its results. "Programmatic dependent launch" in CUDA's guide.
+// first still runs, and waits where it needs the first one's results. "Programmatic dependent launch" in CUDA's guide.
 #pragma once
 
 #include "gpu/isa/architecture.cuh"
 
 namespace fops {
 
-// In the first kernel: from here on the second one's blocks may take what room there is.
+// In the first kernel: from here on the second one's blocks may use free resources.
 __device__ inline void let_next_kernel_begin() {
 #if FOPS_SM_90
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 #endif
 }
 
-// In the second kernel, before it reads what the first one writes: waits until all of that is there.
+// In the second kernel, before it reads what the first one writes: waits until all of it is written.
 __device__ inline void wait_for_previous_kernel() {
 #if FOPS_SM_90
   asm volatile("griddepcontrol.wait;" ::: "memory");

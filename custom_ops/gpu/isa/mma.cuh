@@ -20,7 +20,7 @@ namespace fops {
 //   ...     a[1]                    a[3]             k 8 9   L0   L4   ...   (b1)     ...     d[2] d[3]
 //
 // With g = lane / 4 and t = lane % 4: rows g and g + 8 of A and D, column g of B, and k = 2t, 2t + 1, 2t + 8, 2t + 9.
-// The order of k is ours to choose, as long as A and B agree: "pair" in steps 12 and 13 is one such register.
+// The order of k is free as long as A and B agree: "pair" in steps 12 and 13 is one such register.
 // From sm_80 on.
 __device__ inline void mma(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
 #if FOPS_SM_80
@@ -31,7 +31,7 @@ __device__ inline void mma(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, u
 #endif
 }
 
-// The same for the first of a chain: D = A * B, without a register of zeros for each of D.
+// The same for the first of a chain: D = A * B, without registers of zeros for D.
 __device__ inline void mma_first(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
 #if FOPS_SM_80
   asm(
@@ -41,14 +41,14 @@ __device__ inline void mma_first(float (&d)[4], const uint32_t (&a)[4], uint32_t
 #endif
 }
 
-// The same with half of the depth, k = 2t and 2t + 1: from sm_75 on.
+// The same with half the depth, k = 2t and 2t + 1: from sm_75 on.
 __device__ inline void mma_k8(float (&d)[4], uint32_t a0, uint32_t a1, uint32_t b0) {
   asm("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5}, {%6}, {%0,%1,%2,%3};"
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
       : "r"(a0), "r"(a1), "r"(b0));
 }
 
-// mma wherever there are matrix units: where the one above is missing, its two halves.
+// mma on any GPU with matrix units: where the one above is missing, its two halves.
 __device__ inline void mma_everywhere(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
 #if FOPS_SM_80
   mma(d, a, b0, b1);
@@ -58,8 +58,8 @@ __device__ inline void mma_everywhere(float (&d)[4], const uint32_t (&a)[4], uin
 #endif
 }
 
-// Four 8 x 8 matrices of halves: lane i names row i % 8 of matrix i / 8, in shared memory, and receives of each the
-// two values that it holds as an operand of mma. From sm_75 on.
+// Four 8 x 8 matrices of halves: lane i gives the address of row i % 8 of matrix i / 8, in shared memory, and receives
+// from each matrix the two values that it holds as an operand of mma. From sm_75 on.
 __device__ inline void load_matrices(uint32_t (&r)[4], uint32_t row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])

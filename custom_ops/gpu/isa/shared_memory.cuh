@@ -7,8 +7,8 @@ namespace fops {
 
 __device__ inline uint32_t shared_address(const void* p) { return static_cast<uint32_t>(__cvta_generic_to_shared(p)); }
 
-// 16-byte stores to shared memory; written out because the compiler makes four of `*float4_pointer = ...` here. Floats
-// have their own: as words they keep the compiler from unrolling a loop of step 12.
+// 16-byte stores to shared memory, written out because the compiler splits `*float4_pointer = ...` into four stores
+// here. Floats have a separate function: stored as words, they keep the compiler from unrolling a loop of step 12.
 __device__ inline void store_shared(uint32_t* to, const uint32_t* v) {
   asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(shared_address(to)), "r"(v[0]), "r"(v[1]), "r"(v[2]),
                "r"(v[3])
@@ -20,7 +20,7 @@ __device__ inline void store_shared(float* to, float4 v) {
                : "memory");
 }
 
-// To such an address, if `real`: by a predicate, where the compiler makes a branch of `if (real) ...`.
+// Stores to a shared-memory address if `real`: with a predicate, where the compiler would branch on `if (real) ...`.
 __device__ inline void store_shared_if(bool real, uint32_t to, float v) {
   asm volatile("{.reg .pred real; setp.ne.s32 real, %0, 0; @real st.shared.f32 [%1], %2;}" ::"r"(
                    static_cast<int>(real)),

@@ -3,7 +3,7 @@
 // From |x| = 0.55 on tanh(x) = 1 - 2 / (e^2x + 1): the error of the two approximate instructions, exp2 and reciprocal,
 // shrinks with the second term, which is at most half of the first. Below, where that would cancel, an odd polynomial
 // of degree 9 (relative error 0.62 * 2^-24, minimax). Both are computed and one is chosen: 16 instructions without a
-// branch, where neighbouring values seldom agree on one.
+// branch, because neighbouring values rarely take the same one.
 // Largest error over all floats: 2.02 ulp, near 0.568.
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace fops {
 
-// v = 2 log2(e) x is what exp2 wants, and kernels whose sums can come out as that save a multiplication.
+// exp2 needs v = 2 log2(e) x; kernels whose sums can be scaled to that save a multiplication.
 constexpr double kTanhArgument = 2.885390081777926815;
 
 // 2^x and 1 / x by the two approximate instructions, subnormals as zero.

@@ -1,5 +1,5 @@
-// Hopper's matrix units: wgmma, issued by the four warps of a warpgroup together and run beside them. Only in code for
-// sm_90a.
+// Hopper's matrix units: wgmma, issued by the four warps of a warpgroup together and run asynchronously. Only in code
+// for sm_90a.
 #pragma once
 
 #include <cuda_fp16.h>
@@ -17,8 +17,8 @@ __device__ inline uint64_t tile_descriptor(const void* tile) {
   return (shared_address(tile) & 0x3ffff) >> 4 | uint64_t{1} << 16 | uint64_t{1024 >> 4} << 32 | uint64_t{1} << 62;
 }
 
-// The same for a tile of "core matrices", 8 rows of 8 halves in 128 bytes that lie together, without swizzle. `depth`
-// bytes from one to the next along the 16 inputs, `rows` bytes from eight rows to the next eight.
+// The same for a tile of "core matrices", 8 rows of 8 halves in 128 contiguous bytes, without swizzle. `depth` bytes
+// from one to the next along the 16 inputs, `rows` bytes from eight rows to the next eight.
 __device__ inline uint64_t core_descriptor(uint32_t address, uint32_t depth, uint32_t rows) {
   return (address & 0x3ffff) >> 4 | uint64_t{depth >> 4} << 16 | uint64_t{rows >> 4} << 32;
 }
@@ -26,8 +26,8 @@ __device__ inline uint64_t core_descriptor(uint32_t address, uint32_t depth, uin
 // ---- both factors in shared memory ----
 
 // D (64 x kColumns, float32) = A (64 x 16) * B (16 x kColumns), plus D if `keep`; asynchronous, by 4 warps together.
-// With warp w of the four, g = lane / 4 and t = lane % 4, a lane holds of D at d[4 j + e] row 16 w + g + 8 (e / 2),
-// column 8 j + 2 t + e % 2.
+// With warp w of the four, g = lane / 4 and t = lane % 4, a lane's d[4 j + e] is row 16 w + g + 8 (e / 2), column 8 j +
+// 2 t + e % 2 of D.
 template <int kColumns>
 __device__ void wgmma(float (&d)[kColumns / 2], uint64_t a, uint64_t b, int keep);
 
@@ -78,8 +78,8 @@ __device__ void wgmma(float (&d)[kColumns / 2], uint64_t a, uint64_t b, int keep
 #else
 #define FOPS_WGMMA_BODY(columns, sums, a_, b_, keep_)
 #endif
-// Both in tiles of core matrices: of their descriptors the lower halves. A's eights of rows lie together, B's eights of
-// columns `eight` columns of 16 bytes apart.
+// Both in tiles of core matrices, given by the lower halves of their descriptors. A's groups of eight rows are
+// contiguous, B's groups of eight columns are `eight` columns of 16 bytes apart.
 template <int kColumns>
 __device__ inline void wgmma_ss(float (&d)[kColumns / 2], uint32_t a, uint32_t b, int keep, uint32_t eight = 8) {
   wgmma<kColumns>(d, uint64_t{8} << 32 | a, uint64_t{eight} << 32 | b, keep);
@@ -106,7 +106,7 @@ FOPS_DEFINE_WGMMA(160, 80, 80, 81, 82)
 #undef FOPS_DEFINE_WGMMA
 #undef FOPS_WGMMA_BODY
 
-// The same with A in registers: of their warp's 16 rows lanes hold row g in a[0] and a[2] and row g + 8 in a[1] and
+// The same with A in registers: of their warp's 16 rows, lanes hold row g in a[0] and a[2] and row g + 8 in a[1] and
 // a[3], columns 2t and 2t + 1 and those 8 further on. `b`: the lower half of the descriptor, as above.
 template <int kColumns>
 __device__ void wgmma_rs(float (&d)[kColumns / 2], const uint32_t (&a)[4], uint32_t b, int keep);
@@ -177,7 +177,7 @@ FOPS_DEFINE_WGMMA(128, 64, 64, 65, 66, 67, 68, 69)
 // ---- the first factor in registers ----
 
 // sum[0] to sum[kCount - 1] += A (64 x 16, registers) * B (16 x 16 kCount, shared memory), 16 columns per row of `sum`.
-// `b`: the lower half of B's descriptor. Its eights of columns lie kEight units of 16 bytes apart.
+// `b`: the lower half of B's descriptor. Its groups of eight columns are kEight units of 16 bytes apart.
 // Lanes hold rows g and g + 8 of their warp's 16 as mma's operands do: of A in a[0], a[2] and a[1], a[3]; of the sums,
 // row g in elements 0, 1, 4, 5 and row g + 8 in 2, 3, 6, 7, columns 2t, 2t + 1 and those 8 further on.
 #define FOPS_SUM(s)                                                                                      \
@@ -219,7 +219,7 @@ __device__ inline void wgmma_add(float (&sum)[kRows][8], const uint32_t (&a)[4],
 #undef FOPS_WGMMA
 #undef FOPS_SUM
 
-// ---- before, between and behind ----
+// ---- before, between and after ----
 
 // Before the first wgmma on registers that ordinary instructions have touched.
 __device__ inline void wgmma_fence() {
@@ -237,19 +237,19 @@ __device__ inline void wgmma_wait_all() {
   asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
 #endif
 }
-// Waits for all groups but the latest kPending.
+// Waits for all groups except the latest kPending.
 template <int kPending>
 __device__ inline void wgmma_wait_but() {
 #if FOPS_SM_90A
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
 #endif
 }
-// The compiler sees neither that a wgmma under way writes its sums nor that it reads its operands. A value that is
-// said to be used here, behind the wait, keeps its register until then, and no later use of it moves up.
+// The compiler does not see that a wgmma in flight writes its sums and reads its operands. Marking a value as used
+// here, after the wait, keeps it in its register until then, and keeps later uses from moving up.
 __device__ inline void keep_register(float& value) { asm volatile("" : "+f"(value)::"memory"); }
 __device__ inline void keep_register(uint32_t& value) { asm volatile("" : "+r"(value)::"memory"); }
 
-// Waits for all groups but the latest kPending, which are none of these sums'; they are then in their registers.
+// Waits for all groups except the latest kPending, which do not write these sums; the sums are then in their registers.
 template <int kPending = 0, int kRegisters>
 __device__ inline void wgmma_wait(float (&d)[kRegisters]) {
 #if FOPS_SM_90A
@@ -269,15 +269,16 @@ __device__ inline void wgmma_wait(float (&sum)[kRows][kRegisters]) {
 #endif
 }
 
-// A sum back to zero, by a multiplication. With an assignment the compiler waits after each wgmma ("serialized due to
+// Sets a sum to zero, by a multiplication. With an assignment the compiler waits after each wgmma ("serialized due to
 // insufficient register resources").
 __device__ inline void clear_sum(float& sum) { asm volatile("mul.f32 %0, %0, 0f00000000;" : "+f"(sum)); }
 
-// A sum into other registers, and one to zero whatever it was, an infinity too: for the same reason not by assignments.
+// Moves a sum to other registers, and sets one to zero whatever it was, even an infinity: for the same reason not by
+// assignments.
 __device__ inline void move_sum(float& to, float from) { asm volatile("mov.f32 %0, %1;" : "=f"(to) : "f"(from)); }
 __device__ inline void begin_sum(float& sum) { asm volatile("mov.f32 %0, 0f00000000;" : "=f"(sum)); }
 
-// A sum at the end of a chain: *total = (or +=, if kMore) sum, which goes back to zero.
+// A sum at the end of a chain: *total = (or +=, if kMore) sum, which is then set to zero.
 template <bool kMore>
 __device__ inline void take_chain(float* total, float& sum) {
   if constexpr (kMore) asm volatile("add.f32 %0, %0, %1;" : "+f"(*total) : "f"(sum));
@@ -285,8 +286,8 @@ __device__ inline void take_chain(float* total, float& sum) {
   clear_sum(sum);
 }
 
-// Two sums that are complete, the second 2^11 times as large as it is: *done = (total + sum + small / 2^11) * scale,
-// and both back to zero.
+// Two complete sums, the second 2^11 times too large: *done = (total + sum + small / 2^11) * scale, and both are set to
+// zero.
 __device__ inline void take_sums(float* done, float total, float& sum, float& small, float scale) {
   asm volatile("fma.rn.f32 %0, %1, 0f3A000000, %2;" : "=f"(*done) : "f"(small), "f"(sum));
   asm volatile("add.f32 %0, %0, %1;" : "+f"(*done) : "f"(total));
@@ -299,7 +300,7 @@ __device__ inline void take_sums(float* done, float total, float& sum, float& sm
 __device__ inline void named_barrier(int number, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(number), "r"(threads) : "memory");
 }
-// Arrives without waiting: threads that wait there by `named_barrier` see what this thread has written.
+// Arrives without waiting: threads that wait there in `named_barrier` see what this thread has written.
 __device__ inline void named_arrive(int number, int threads) {
   asm volatile("bar.arrive %0, %1;" ::"r"(number), "r"(threads) : "memory");
 }
@@ -316,7 +317,7 @@ __device__ inline bool named_barrier_or(int number, int threads, bool value) {
       : "memory");
   return any != 0;
 }
-// A warpgroup gives up registers, or waits for those that others gave up.
+// A warpgroup releases registers, or waits for those that others release.
 template <int kCount>
 __device__ inline void setmaxnreg_dec() {
 #if FOPS_SM_90A

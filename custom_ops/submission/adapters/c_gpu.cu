@@ -1,6 +1,6 @@
 // Plain C on device tensors:
 //   extern "C" void conv_forward(const float* x, const float* k, float* y, int B, int M, int C, int H, int W, int K)
-// with a cudaStream_t at the end (-DFOPS_STREAM) it queues its work there and is not waited for; without one it may use any
+// with a cudaStream_t at the end (-DFOPS_STREAM) it queues its work there without waiting; without one it may use any
 // stream, and is timed as the course did it: the call and a device synchronise. The file is linked to this one.
 #include "device.cuh"
 

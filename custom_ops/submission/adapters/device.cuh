@@ -1,4 +1,4 @@
-// What the GPU adapters share: errors after the file's code, and comparisons of device memory for `examine`.
+// Shared by the GPU adapters: errors after the file's code, and comparisons of device memory for `examine`.
 #pragma once
 
 #include <cuda_fp16.h>
@@ -9,8 +9,8 @@
 
 namespace fops_adapter {
 
-// Waits for the device. A fault of the file's code is a failure; an error that the runtime only remembers, such as that of
-// a launch with too many threads, becomes a notice: the programs of the time went on as well.
+// Waits for the device. A fault of the file's code is a failure. An error that the runtime only records, such as that
+// of a launch with too many threads, becomes a notice: the programs of those years continued as well.
 inline int settle(fops_plugin_call* call, const char* after) {
   const cudaError_t remembered = cudaGetLastError();
   const cudaError_t fault = cudaDeviceSynchronize();
@@ -22,7 +22,7 @@ inline int settle(fops_plugin_call* call, const char* after) {
   return FOPS_OK;
 }
 
-// Device memory of a scope; null where there is not enough, and for no bytes.
+// Device memory for a scope; null if there is not enough, and for 0 bytes.
 struct Buffer {
   void* data = nullptr;
   explicit Buffer(size_t bytes) {
@@ -38,8 +38,8 @@ struct Buffer {
   Buffer& operator=(const Buffer&) = delete;
 };
 
-// A NaN that arithmetic does not make: a GPU's own has all bits of the mantissa set. The judge tells outputs that were
-// never written from those computed of NaN by it.
+// A NaN that arithmetic does not produce: a GPU's NaN has all bits of the mantissa set. The judge uses it to tell
+// outputs that were never written from computed NaN.
 constexpr unsigned kPoison = 0x7FC00000u;
 
 static __global__ void fill(unsigned* values, size_t n, unsigned value) {
@@ -75,7 +75,7 @@ inline bool any(const unsigned* count) {
   return cudaMemcpy(&value, count, sizeof value, cudaMemcpyDeviceToHost) == cudaSuccess && value != 0;
 }
 
-// Device copies of the inputs, to see whether a call changed them. Without the memory for it nothing is seen.
+// Device copies of the inputs, to detect whether a call changed them. Without memory for them nothing is detected.
 class Inputs {
  public:
   Inputs(const fops_plugin_call& call, const Sizes& s)
@@ -107,7 +107,7 @@ class Inputs {
   Buffer x_, k_;
 };
 
-// How many bytes of one device allocation lie from `p` on; 0 for anything else: host memory, null, the unknown.
+// Bytes from `p` to the end of its device allocation; 0 for anything else: host memory, null, unknown pointers.
 inline size_t bytes_behind(const void* p) {
   cudaPointerAttributes attributes{};
   if (p == nullptr || cudaPointerGetAttributes(&attributes, p) != cudaSuccess) {
@@ -117,7 +117,7 @@ inline size_t bytes_behind(const void* p) {
   if (attributes.type != cudaMemoryTypeDevice && attributes.type != cudaMemoryTypeManaged) return 0;
   using Range = int (*)(unsigned long long*, size_t*, unsigned long long);
   static const Range range = [] {
-    void* driver = dlopen("libcuda.so.1", RTLD_NOW);  // the runtime has no call for this
+    void* driver = dlopen("libcuda.so.1", RTLD_NOW);  // the runtime has no function for this
     return driver == nullptr ? nullptr : reinterpret_cast<Range>(dlsym(driver, "cuMemGetAddressRange_v2"));
   }();
   unsigned long long base = 0;

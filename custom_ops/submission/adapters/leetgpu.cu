@@ -1,8 +1,8 @@
 // LeetGPU's "2D Convolution" on device tensors, valid, of one channel and one filter:
 //   extern "C" void solve(const float* input, const float* kernel, float* output, int input_rows, int input_cols,
 //                         int kernel_rows, int kernel_cols)
-// It is called for each image and each filter in turn; Op Time is all of these calls, and a device synchronise. The file is
-// linked to this one.
+// It is called for each image and each filter in turn; Op Time covers all these calls and a device synchronise. The
+// file is linked to this one.
 #include "device.cuh"
 #include "solve.h"
 

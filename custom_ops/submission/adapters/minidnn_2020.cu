@@ -1,4 +1,4 @@
-// fa2020: GPUInterface::conv_forward_gpu over host tensors, which copies by itself. Op Time was the whole call.
+// fa2020: GPUInterface::conv_forward_gpu over host tensors, which copies by itself. Op Time covered the whole call.
 #include "device.cuh"
 
 static void fops_forward(fops_plugin_call* fops_call);  // below the file, whose macros reach only that

@@ -14,7 +14,7 @@ namespace fops_adapter {
 
 using Values = std::vector<float>;
 
-// Equal but for the last bits, which atomic additions leave to chance; NaN equals NaN.
+// Equal except for the last bits, which vary with atomic additions; NaN equals NaN.
 static bool same(const Values& a, const Values& b) {
   float scale = 0;
   for (const float v : a)
@@ -30,7 +30,7 @@ static size_t lost(const Values& before, const Values& after) {
   return count;
 }
 
-// A second pass that looks between the phases. call->y holds the first pass's output, and does so again afterwards.
+// A second pass that checks between the phases. call->y holds the first pass's output, and holds it again afterwards.
 static int look(fops_plugin_call* call, const Sizes& s) {
   const size_t n = s.outputs(), bytes = n * sizeof(float);
   const Values wanted(call->y, call->y + n);
@@ -50,7 +50,8 @@ static int look(fops_plugin_call* call, const Sizes& s) {
     before.resize(n);
     cudaMemcpy(before.data(), on_device.y, bytes, cudaMemcpyDeviceToHost);
     zeroed = std::all_of(before.begin(), before.end(), [](float v) { return v == 0; });
-    // What forward writes shows on NaN. A prolog that zeroes may have a forward that adds: then nothing is touched.
+    // Filled with NaN, y shows which outputs forward writes. If the prolog zeroes y, forward may add to it: then y is
+    // left alone.
     if (!zeroed) poison(on_device.y, n);
   }
   fops_forward(call, &on_device);
@@ -71,7 +72,7 @@ static int look(fops_plugin_call* call, const Sizes& s) {
       call->findings |= FOPS_FOUND_WORK_BEFORE;
     else if (gone != 0)
       call->findings |= FOPS_FOUND_NOT_WRITTEN;
-    // Where the host had the result already, epilog had nothing to fetch.
+    // If the host already had the result, epilog had nothing to copy.
     if (!same(after, result) && !same(host_before_epilog, result)) call->findings |= FOPS_FOUND_WORK_AFTER;
   }
   std::copy(wanted.begin(), wanted.end(), call->y);
@@ -112,7 +113,7 @@ FOPS_EXPORT_KERNEL(FOPS_GPU, 1, 0, 1000, fops_adapter::run)
 template <typename Gpu>
 static void fops_call_prolog(Gpu& gpu, fops_plugin_call* call, FopsPointers* d) {
   const fops_adapter::Sizes s(call->conv);
-  // Some years had these pointers without const; nothing here is const in fact.
+  // Some years had these pointers without const; none is actually const here.
   gpu.conv_forward_gpu_prolog(call->y, const_cast<float*>(call->x), const_cast<float*>(call->k), &d->y, &d->x, &d->k,
                               FOPS_SIZES(s));
 }
@@ -129,7 +130,7 @@ static void fops_call_epilog(Gpu& gpu, fops_plugin_call* call, FopsPointers* d) 
 
 #include "fops_submission.inc"  // written for each build: includes the file
 
-static GPUInterface fops_interface;  // one for all calls: a class of one's own may keep pointers between phases
+static GPUInterface fops_interface;  // one for all calls: a file's own class may keep pointers between phases
 
 static void fops_prolog(fops_plugin_call* fops_call, FopsPointers* fops_on_device) {
   fops_call_prolog(fops_interface, fops_call, fops_on_device);

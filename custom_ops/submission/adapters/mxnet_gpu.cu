@@ -26,7 +26,7 @@ static int run(fops_plugin_call* call) {
 
 FOPS_EXPORT_KERNEL(FOPS_GPU, 0, 1, 1000, fops_adapter::run)
 
-// What new-inl.h of the time said before the file came.
+// Declarations that new-inl.h of those years made before it included the file.
 namespace mxnet {
 namespace op {
 template <typename fops_xpu, typename fops_type>

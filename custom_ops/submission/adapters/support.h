@@ -1,7 +1,7 @@
-// What every adapter shares: the clock, the message, and the description that it exports.
+// Shared by every adapter: the clock, the message, and the description that it exports.
 #pragma once
 
-// The standard headers that such files include come before the file's macros.
+// The standard headers that such files include, before the file's macros.
 #include <algorithm>
 #include <cassert>
 #include <chrono>
@@ -35,7 +35,7 @@ inline int fail(fops_plugin_call* call, fops_status status, const char* format, 
   return status;
 }
 
-// The sizes as these files take them: the library has checked that each fits.
+// The sizes in the type that these files use: the library has checked that each fits.
 struct Sizes {
   int B, M, C, H, W, K;
   explicit Sizes(const fops_conv& c)
@@ -46,7 +46,7 @@ struct Sizes {
   size_t outputs() const { return static_cast<size_t>(B) * M * (H - K + 1) * (W - K + 1); }
 };
 
-// Turns what the file throws, a failed CHECK_EQ among it, into a message.
+// Turns exceptions of the file, such as a failed CHECK_EQ, into a message.
 template <typename F>
 int guarded(fops_plugin_call* call, F body) {
   try {
@@ -58,7 +58,7 @@ int guarded(fops_plugin_call* call, F body) {
   }
 }
 
-// A pass of a format whose function is one call on host tensors: `forward` is the file's, and all of it is Op Time.
+// Runs a format whose function is one call on host tensors: `forward` is the file's, and Op Time covers all of it.
 template <void (*forward)(fops_plugin_call*)>
 int run_on_host(fops_plugin_call* call) {
   return guarded(call, [call]() -> int {
@@ -71,7 +71,7 @@ int run_on_host(fops_plugin_call* call) {
 
 }  // namespace fops_adapter
 
-// The one exported function. `run` is int (*)(fops_plugin_call*); `takes` says in words what `accepts` does.
+// The one exported function. `run` is int (*)(fops_plugin_call*); `takes` describes in words what `accepts` checks.
 #define FOPS_EXPORT_KERNEL_FOR(backend, host_memory, zero_output, batch_multiple, run, takes, accepts)         \
   extern "C" __attribute__((visibility("default"))) const fops_kernel_plugin* fops_kernel_plugin_main(void) {  \
     static const fops_kernel_plugin plugin = {FOPS_PLUGIN_ABI, backend, host_memory, zero_output,              \

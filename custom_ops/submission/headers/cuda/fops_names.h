@@ -1,11 +1,11 @@
-// Names that CUDA took away, for files of the years before. The compiler includes it before each file (-include).
+// Names that CUDA removed, for older files. The compiler includes this header before each file (-include).
 #ifndef FOPS_CUDA_NAMES_H_
 #define FOPS_CUDA_NAMES_H_
 #ifdef __cplusplus
 #include <cuda_runtime.h>
 
-// Lanes of a warp run apart: each shuffle has a mask today, and the old ones took the active lanes. A full mask would wait
-// for ever in a branch of some lanes. CUDA declares the old ones to the host's compiler still.
+// Lanes of a warp run independently: shuffles have a mask today, while the old ones took the active lanes. A full mask
+// would wait forever in a branch of some lanes. CUDA still declares the old ones to the host's compiler.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 700
 template <typename T>
 __device__ T __shfl(T value, int lane, int width = 32) {
@@ -28,7 +28,7 @@ __device__ T __shfl_xor(T value, int lanes, int width = 32) {
 #if CUDART_VERSION >= 13000
 inline cudaError_t cudaThreadSynchronize() { return cudaDeviceSynchronize(); }
 
-// Members of cudaDeviceProp that are attributes of the device today, and get_device_properties() prints.
+// Members of cudaDeviceProp that are device attributes today, and that get_device_properties() prints.
 struct FopsDeviceProp : cudaDeviceProp {
   int clockRate, memoryClockRate, deviceOverlap, kernelExecTimeoutEnabled, computeMode, maxTexture1DLinear;
   int singleToDoublePrecisionPerfRatio, cooperativeMultiDeviceLaunch;
@@ -50,7 +50,7 @@ inline cudaError_t cudaGetDeviceProperties(FopsDeviceProp* p, int device) {
   cudaError_t error = cudaGetDeviceProperties(static_cast<cudaDeviceProp*>(p), device);
   for (const auto& one : members)
     if (error == cudaSuccess) error = cudaDeviceGetAttribute(one.member, one.attribute, device);
-  p->cooperativeMultiDeviceLaunch = 0;  // no device has it any more
+  p->cooperativeMultiDeviceLaunch = 0;  // no longer supported by any device
   return error;
 }
 #define cudaDeviceProp FopsDeviceProp

@@ -1,2 +1,2 @@
-// NVTX as it was included before its third version.
+// NVTX, by the name used before its third version.
 #include <nvtx3/nvToolsExt.h>

@@ -1,6 +1,6 @@
 // The mini-dnn years' interface, in the signature that the file beside it has: fa2020 (-DFOPS_COPIES_INSIDE), sp2021 and
-// later, fa2023 with a stride (-DFOPS_STRIDE). Files differ in the const of the host pointers: FOPS_HOST_OUTPUT_CONST says
-// so of the first, FOPS_HOST_POINTERS_CONST of the other two.
+// later, fa2023 with a stride (-DFOPS_STRIDE). Files differ in the const of the host pointers: FOPS_HOST_OUTPUT_CONST
+// covers the first, FOPS_HOST_POINTERS_CONST the other two.
 #ifndef SRC_LAYER_GPU_NEW_FORWARD_H
 #define SRC_LAYER_GPU_NEW_FORWARD_H
 
@@ -19,7 +19,7 @@
 #else
 #define FOPS_HOST_OUTPUT float*
 #endif
-// B, M, C, H, W, K and the stride, without names: a file may have macros of these names before it includes this.
+// B, M, C, H, W, K and the stride, unnamed, because a file may define macros of these names before it includes this.
 #ifdef FOPS_STRIDE
 #define FOPS_INTS const int, const int, const int, const int, const int, const int, const int = 1
 #else

@@ -1,4 +1,4 @@
-// The matrix product that the course supplies since sp2025, in its name, parameters and tile width.
+// The matrix product that the course supplies since sp2025, with its name, parameters and tile width.
 #ifndef SRC_LAYER_MATMUL_H
 #define SRC_LAYER_MATMUL_H
 

@@ -1,4 +1,4 @@
-// NVTX marks ranges for a profiler. Where neither a toolkit nor the wheel nvidia-nvtx is there, they mark nothing.
+// NVTX marks ranges for a profiler. Without a toolkit or the wheel nvidia-nvtx, these functions do nothing.
 #ifndef FOPS_NVTX_H_
 #define FOPS_NVTX_H_
 #if __has_include_next(<nvtx3/nvToolsExt.h>)

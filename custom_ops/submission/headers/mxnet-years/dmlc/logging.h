@@ -1,4 +1,4 @@
-// CHECK and LOG as files of the MXNet years use them. A failed check throws; what it says reaches the user as one line.
+// CHECK and LOG as files of the MXNet years use them. A failed check throws; its message reaches the user as one line.
 #ifndef DMLC_LOGGING_H_
 #define DMLC_LOGGING_H_
 
@@ -12,7 +12,7 @@ struct Error : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// Collects what is put into it; says it, or throws it, at its end.
+// Collects a message; prints or throws it at its end.
 class LogMessage {
  public:
   LogMessage(const char* file, int line, bool fatal) : fatal_(fatal) { text_ << file << ":" << line << ": "; }

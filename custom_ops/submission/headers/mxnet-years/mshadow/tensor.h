@@ -79,7 +79,7 @@ inline Shape<2> Shape2(index_t a, index_t b) { return Shape<2>{{a, b}}; }
 inline Shape<3> Shape3(index_t a, index_t b, index_t c) { return Shape<3>{{a, b, c}}; }
 inline Shape<4> Shape4(index_t a, index_t b, index_t c, index_t d) { return Shape<4>{{a, b, c, d}}; }
 
-// Memory of somebody else's, with its shape; t[b][m][h][w] on the CPU.
+// A view of existing memory, with its shape; t[b][m][h][w] on the CPU.
 template <typename Device, int dimension, typename DType = default_real_t>
 struct Tensor {
   static const int kSubdim = dimension - 1;
@@ -118,7 +118,7 @@ struct Tensor<Device, 1, DType> {
   const DType& operator[](index_t i) const { return dptr_[i]; }
 };
 
-// Memory of a tensor that has only a shape. Rows are not padded.
+// Allocates memory for a tensor that has only a shape. Rows are not padded.
 template <int dimension, typename DType>
 void AllocSpace(Tensor<cpu, dimension, DType>* tensor, bool = false) {
   tensor->dptr_ = static_cast<DType*>(malloc(tensor->MSize() * sizeof(DType)));

@@ -1,4 +1,4 @@
-// What kernel files of the MXNet years find under this name: mshadow's tensors and the names cpu and gpu.
+// Declarations that kernel files of the MXNet years expect here: mshadow's tensors and the names cpu and gpu.
 #ifndef MXNET_BASE_H_
 #define MXNET_BASE_H_
 
