@@ -145,7 +145,7 @@ class Pool {
   std::condition_variable wake_, done_;
   int workers() const { return static_cast<int>(handles_.size()); }
 
-  static constexpr int kMostKept = 16;  // with more helpers, setting each one's affinity takes a microsecond
+  static constexpr int kMostKept = 16;  // more helpers find cores, and moving each takes a microsecond
   std::vector<pthread_t> handles_;      // handles of the started threads; worker 0 is the caller
   int kept_from_ = -1;                  // the core that helpers avoid
   const std::function<void(int64_t, int)>* body_ = nullptr;

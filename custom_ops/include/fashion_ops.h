@@ -5,15 +5,15 @@
  *     y[b,m,h,w] = sum over c,p,q of x[b,c,h+p,w+q] * k[m,c,p,q]        (cross-correlation)
  *
  * with x (B,C,H,W), k (M,C,K,K) and y (B,M,H-K+1,W-K+1), all contiguous NCHW. k and y are float32;
- * x is float32 or, where x_type says so, uint8 (pixels as they lie in the dataset).
+ * x is float32 or, with x_type FOPS_UINT8, uint8 (the dataset's pixels).
  *
- * Precision "float32" means, of every output of a convolution or a dense layer, a sum of n products,
+ * Precision "float32" means, for every output of a convolution or a dense layer, a sum of n products,
  *
  *     |y - exact| <= 2^-24 (4 + sqrt(n)) sum |x| |k| + 2^-126
  *
- * for pixels, activations and values of any size side by side; docs/precision.md has the other stages of a network,
- * infinities and NaN, and what inputs made against it can do. A fused network gives an item the same bits in any batch
- * and on any number of threads.
+ * for pixels, activations and values of very different sizes. docs/precision.md covers the other stages of a network,
+ * infinities and NaN, and inputs made to exceed the bound. A fused network gives an item the same bits in any batch and
+ * on any number of threads.
  *
  * Every function that can fail returns a status and leaves a message for the calling thread in
  * fops_last_error(). No exception crosses this API, and nothing here exits or aborts the process.
@@ -33,7 +33,7 @@ extern "C" {
 
 typedef enum {
   FOPS_OK = 0,
-  FOPS_INVALID = 1,        /* a shape, pointer or argument that no kernel could serve */
+  FOPS_INVALID = 1,        /* a shape, pointer or argument that no kernel can use */
   FOPS_UNKNOWN_KERNEL = 2, /* no kernel of that name on that backend */
   FOPS_UNSUPPORTED = 3,    /* the kernel exists but does not take this shape or type */
   FOPS_NO_DEVICE = 4,      /* library built without CUDA, no driver, no such device */
@@ -50,33 +50,33 @@ typedef struct {
   fops_dtype x_type;  /* element type of x */
 } fops_conv;
 
-/* What the table of kernels says of one. Strings live as long as the library. */
+/* A kernel's entry in the table of kernels. Strings live as long as the library. */
 typedef struct {
-  const char* name;      /* what --kernel takes */
+  const char* name;      /* the name for --kernel */
   const char* summary;   /* the idea, in one line */
-  const char* takes;     /* the shapes it takes, in words; "" when it takes every shape */
+  const char* takes;     /* the shapes it takes, in words; "" if it takes every shape */
   const char* precision; /* "float32" (as above), "tf32" or "fp16" */
 } fops_kernel_info;
 
-/* In place of a node's number: keeps a forward pass out of the op-time log. */
+/* Pass instead of a node's number to keep a forward pass out of the op-time log. */
 #define FOPS_NOT_LOGGED (-1)
 
-/* One forward pass of an operator or of a fused stage, as the library's log keeps it. Times in seconds. */
+/* One forward pass of an operator or a fused stage, as recorded in the library's log. Times in seconds. */
 typedef struct {
-  int32_t first_node, last_node; /* numbers of the nodes that ran as one: an operator's own node twice; of a stage the
+  int32_t first_node, last_node; /* numbers of the nodes that ran as one: an operator's node twice; for a stage the
                                     first and the last of its chain */
   const char* kernel;            /* the kernel that ran (never "auto"), or "fused"; lives as long as the library */
   fops_conv conv;
-  double seconds;   /* the kernel alone, device synchronised before and after */
-  double upload;    /* host to device, 0 on the CPU and where tensors already lay on the device */
-  double download;  /* device to host, likewise */
-  double layer_seconds; /* of a registered kernel with phases: prolog, forward and epilog; else 0 */
-  uint32_t findings;    /* of a registered kernel under fops_examine: FOPS_FOUND_* of fashion_ops_plugin.h, or-ed */
+  double seconds;   /* only the kernel, device synchronised before and after */
+  double upload;    /* host to device; 0 on the CPU and for tensors already on the device */
+  double download;  /* device to host, the same */
+  double layer_seconds; /* for a registered kernel with phases: prolog, forward and epilog; else 0 */
+  uint32_t findings;    /* for a registered kernel under fops_examine: FOPS_FOUND_* of fashion_ops_plugin.h, or-ed */
 } fops_op_record;
 
 /* ---- messages and build ------------------------------------------------------------------- */
 
-/* The calling thread's last failure, in one line that says what to do; "" when none. */
+/* The calling thread's last failure, in one line that says what to do; "" if none. */
 FOPS_API const char* fops_last_error(void);
 
 /* One line: version, compiler, CPU instruction sets compiled in, CUDA version and architectures or "none". */
@@ -87,36 +87,36 @@ FOPS_API const char* fops_build_info(void);
 FOPS_API int fops_kernel_count(fops_backend backend);
 FOPS_API fops_status fops_kernel_describe(fops_backend backend, int index, fops_kernel_info* out);
 
-/* FOPS_OK when `kernel` (a name, or "auto") takes this convolution; the reason otherwise.
- * For "auto", *chosen (when not NULL) receives the name of the kernel that would run. */
+/* FOPS_OK if `kernel` (a name, or "auto") takes this convolution; otherwise a status and the reason.
+ * For "auto", *chosen (if not NULL) receives the name of the kernel that would run. */
 FOPS_API fops_status fops_conv_check(fops_backend backend, const char* kernel, const fops_conv* conv,
                                      const char** chosen);
 
-/* Kernels from outside, as fashion_ops_plugin.h describes them. Adds `plugin` to the end of its backend's table as
- * `name`; "auto" never picks it. What it points to must live as long as the process: it is never removed, and its strings
- * are copied. FOPS_INVALID for a name that the table has already; FOPS_NO_DEVICE for a GPU kernel where this library
- * was built without CUDA. */
+/* Registers a kernel from outside the library, described by fashion_ops_plugin.h. Adds `plugin` to the end of its
+ * backend's table as `name`; "auto" never picks it. It is never removed, so its functions must live as long as the
+ * process; its strings are copied. FOPS_INVALID for a name that is already in the table; FOPS_NO_DEVICE for a GPU kernel
+ * if this library was built without CUDA. */
 typedef struct fops_kernel_plugin fops_kernel_plugin;
 FOPS_API fops_status fops_register_kernel(const char* name, const fops_kernel_plugin* plugin);
 
-/* While non-zero, registered kernels are asked to look for what they should not do, whatever that costs, and the log
- * has what they found. For the whole process: a framework calls kernels from threads of its own. */
+/* While non-zero, registered kernels check themselves for forbidden behaviour, whatever the cost, and the log records
+ * the findings. Applies to the whole process, because a framework calls kernels from its own threads. */
 FOPS_API void fops_examine(int examine);
 
 /* ---- forward passes ----------------------------------------------------------------------- */
 
-/* On the CPU; all pointers are host memory. The pass goes into the log under `node`, unless that is
+/* On the CPU; all pointers are host memory. The pass is logged under `node`, unless that is
  * FOPS_NOT_LOGGED. */
 FOPS_API fops_status fops_conv_forward_cpu(const char* kernel, const fops_conv* conv, const void* x,
                                            const float* k, float* y, int32_t node);
 
 /* On a CUDA device, asynchronous on `stream` (a cudaStream_t; NULL is the default stream); all pointers
- * are memory of the current device of the calling thread. Never synchronises, so it is not logged; a registered kernel
- * may synchronise, because its file may. */
+ * are memory of the current device of the calling thread. Never synchronises, so it is not logged; only a registered
+ * kernel may synchronise, because its file may. */
 FOPS_API fops_status fops_conv_forward_gpu(const char* kernel, const fops_conv* conv, const void* x,
                                            const float* k, float* y, void* stream);
 
-/* The same, then waits for the kernel and puts its time into the log under `node`: for a framework's GPU context. */
+/* The same, then waits for the kernel and logs its time under `node`: for a framework's GPU context. */
 FOPS_API fops_status fops_conv_forward_timed(const char* kernel, const fops_conv* conv, const void* x,
                                              const float* k, float* y, void* stream, int32_t node);
 
@@ -127,16 +127,16 @@ FOPS_API fops_status fops_conv_forward_staged(const char* kernel, int device, co
 
 /* ---- whole networks ------------------------------------------------------------------------ */
 
-/* A node of MXNet's graph, in topological order. op "null" is a variable: an input of the network. */
+/* A node of MXNet's graph; nodes are in topological order. op "null" is a variable: an input of the network. */
 typedef struct {
   const char* op;
   const char* name;
   const char* const* keys;   /* attributes */
   const char* const* values;
   int attribute_count;
-  const int* inputs;         /* indices of the nodes that make its inputs */
+  const int* inputs;         /* indices of the nodes that produce its inputs */
   int input_count;
-  int32_t number;            /* what the log calls the node */
+  int32_t number;            /* the node's number in the log */
 } fops_node;
 
 typedef enum { FOPS_NO_ACTIVATION = 0, FOPS_TANH = 1, FOPS_RELU = 2 } fops_activation;
@@ -149,46 +149,46 @@ typedef struct {
   int64_t in[3], out[3]; /* C, H, W of one item */
   int64_t K;             /* convolution: the kernel's side; else 0 */
   fops_activation activation;     /* of its epilogue */
-  int64_t pool_size, pool_stride; /* the max pool of its epilogue: a window's side, and from one to the next; or 0, 0 */
+  int64_t pool_size, pool_stride; /* the max pool of its epilogue: a window's side and stride; or 0, 0 */
 } fops_stage_info;
 
 typedef struct fops_network fops_network;
 
-/* Plans a chain of nodes over items of `shape`, (C, H, W) or (values), as fused stages, and sets up what runs it.
+/* Plans a chain of nodes over items of `shape`, (C, H, W) or (values), as fused stages, and creates the network.
  * precision: "float32" (float32 grade), or on the GPU "tf32" or "fp16". FOPS_UNSUPPORTED with the node and the reason
- * when a node cannot be fused. Destroy with fops_network_destroy. */
+ * if a node cannot be fused. Destroy with fops_network_destroy. */
 FOPS_API fops_status fops_network_create(const fops_node* nodes, int node_count, const int64_t* shape, int dimensions,
                                          fops_backend backend, int device, const char* precision,
                                          fops_network** out);
 FOPS_API void fops_network_destroy(fops_network* network);
 
-/* Its inputs, in the order of the graph's variables; `data` is the index of the one that holds the items. Of a network
- * that is NULL the counts and sizes are 0, a name is "", `data` is -1, and a stage is FOPS_INVALID. */
+/* Its inputs, in the order of the graph's variables; `data` is the index of the one that holds the items. For a NULL
+ * network the counts and sizes are 0, a name is "", `data` is -1, and a stage is FOPS_INVALID. */
 FOPS_API int fops_network_input_count(const fops_network* network);
 FOPS_API const char* fops_network_input_name(const fops_network* network, int index);
-/* How many values an input must have: 0 for one that no stage reads; of the data, one item's. */
+/* How many values an input must have: 0 if no stage reads it; for the data, the values of one item. */
 FOPS_API int64_t fops_network_input_size(const fops_network* network, int index);
 FOPS_API int fops_network_data(const fops_network* network);
 FOPS_API int fops_network_stage_count(const fops_network* network);
 FOPS_API fops_status fops_network_stage(const fops_network* network, int index, fops_stage_info* out);
 
-/* Hands over weights, by input index: float32 in host memory, and a number that differs when the values do. Entries
- * that no stage reads may be NULL. The network keeps copies of its own, made anew only for another number. */
+/* Sets weights, by input index: float32 in host memory, and a version number that changes when the values do. Entries
+ * that no stage reads may be NULL. The network keeps copies, which it updates only when the version changes. */
 FOPS_API fops_status fops_network_set_weights(fops_network* network, const float* const* values,
                                               const uint64_t* versions);
 
-/* n items from host memory to `out`, (n, values of the last stage), float32. A non-zero `log` puts every stage into the
- * op-time log, under its nodes' numbers; dense stages there are convolutions of 1x1 over 1x1, the first stage has the
- * upload's time and the last one the download's, unless their kernels reach the host's memory by themselves. */
+/* Runs n items from host memory to `out`, (n, values of the last stage), float32. A non-zero `log` logs every stage under
+ * its nodes' numbers. In the log, dense stages are convolutions of 1x1 over 1x1. The first stage has the upload's time
+ * and the last one the download's, unless their kernels access host memory directly. */
 FOPS_API fops_status fops_network_forward(fops_network* network, int64_t n, const void* data, fops_dtype type,
                                           float* out, int log);
 
-/* The same, but of each item the index of its largest value, the first of equal ones; NaN counts as the largest. The
- * log stays as it is. */
+/* The same, but returns the index of each item's largest value, the first of equal ones; NaN counts as the largest. Not
+ * logged. */
 FOPS_API fops_status fops_network_predict(fops_network* network, int64_t n, const void* data, fops_dtype type,
                                           int32_t* classes);
 
-/* fops_network_forward in memory of the network's CUDA device, queued on `stream` and not waited for. */
+/* fops_network_forward in memory of the network's CUDA device, queued on `stream` without waiting. */
 FOPS_API fops_status fops_network_forward_gpu(fops_network* network, int64_t n, const void* data, fops_dtype type,
                                               float* out, void* stream);
 
@@ -203,8 +203,8 @@ FOPS_API int fops_log_drain(fops_op_record* out, int capacity);
 /* Threads of the library's pool: 1 to 1024; 0 restores the default, the cores this process may run on. */
 FOPS_API fops_status fops_set_threads(int threads);
 FOPS_API int fops_get_threads(void);
-/* "avx512", "avx2", "neon" or "generic": what the fast kernels use on this machine. FASHION_OPS_ISA lowers it;
- * FASHION_OPS_AMX=off leaves AMX out, which AVX-512 kernels use where the processor has it. */
+/* The instruction set of the fast kernels on this machine: "avx512", "avx2", "neon" or "generic". FASHION_OPS_ISA
+ * lowers it; FASHION_OPS_AMX=off disables AMX, which AVX-512 kernels use if the processor has it. */
 FOPS_API const char* fops_cpu_isa(void);
 
 /* ---- CUDA devices ------------------------------------------------------------------------- */
@@ -217,7 +217,7 @@ typedef struct {
   int driver_version, runtime_version; /* as CUDA counts: 13000 is 13.0 */
 } fops_device_info;
 
-/* Devices that this library can use; FOPS_NO_DEVICE (and *count = 0) with the reason when there is none. */
+/* Devices that this library can use; FOPS_NO_DEVICE (and *count = 0) with the reason if there is none. */
 FOPS_API fops_status fops_device_count(int* count);
 FOPS_API fops_status fops_device_describe(int device, fops_device_info* out);
 

@@ -1,15 +1,15 @@
-/* A convolution kernel from outside: what a shared library hands to fops_register_kernel (fashion_ops.h).
+/* A convolution kernel from outside the library: a shared library passes it to fops_register_kernel (fashion_ops.h).
  *
- * A library that holds one kernel exports
+ * A library with one kernel exports
  *
  *     const fops_kernel_plugin* fops_kernel_plugin_main(void);
  *
- * fashion-infer puts such a library around a file of any format that it knows (custom_ops/submission/). A hand-written
- * one needs this header and fashion_ops.h, links nothing of ours, and is loaded in the same way:
- * `fashion-infer run --kernel ./mine.so`, or dlopen and fops_register_kernel in a program of one's own. From there on
+ * fashion-infer builds this library from a kernel file of any format that it knows (custom_ops/submission/). You can
+ * also write one by hand, with this header and fashion_ops.h and nothing to link. Load it with
+ * `fashion-infer run --kernel ./mine.so`, or with dlopen and fops_register_kernel in your own program. Then
  * fops_conv_forward_* take the kernel by its name, and operator `New` by its attribute.
  *
- * An example, whole:
+ * A complete example:
  *
  *     #include "fashion_ops_plugin.h"
  *
@@ -44,33 +44,33 @@ extern "C" {
 
 #define FOPS_PLUGIN_ABI 1
 
-/* What a kernel was seen to do, or-ed. */
+/* Findings about a kernel, or-ed. */
 #define FOPS_FOUND_WORK_BEFORE 1u   /* the output was complete before forward ran */
-#define FOPS_FOUND_WORK_AFTER 2u    /* the output changed after Op Time had been taken */
-#define FOPS_FOUND_INPUT_CHANGED 4u /* data or weights differ from what they were */
-#define FOPS_FOUND_NOT_WRITTEN 8u   /* an output still holds the NaN that was there before */
+#define FOPS_FOUND_WORK_AFTER 2u    /* the output changed after Op Time was taken */
+#define FOPS_FOUND_INPUT_CHANGED 4u /* data or weights have changed */
+#define FOPS_FOUND_NOT_WRITTEN 8u   /* an output still holds the NaN from before the call */
 
 /* One forward pass. */
 typedef struct {
   fops_conv conv;                           /* x_type is always FOPS_FLOAT32 */
-  const float* x; const float* k; float* y; /* host or device memory, as the plugin says */
+  const float* x; const float* k; float* y; /* host or device memory, see host_memory below */
   void* stream;                             /* a cudaStream_t that x, k and y are ready on; NULL for host memory */
-  int examine;                              /* non-zero: fill in `findings` too, whatever it costs */
+  int examine;                              /* non-zero: also fill in `findings`, whatever the cost */
   /* The plugin fills in: */
-  double op_seconds;    /* what the format's own program printed as Op Time: forward and a device synchronise; negative:
+  double op_seconds;    /* Op Time as in the format's original program: forward and a device synchronise; negative:
                            the work is queued on `stream`, and the caller takes the time */
-  double layer_seconds; /* prolog, forward and epilog; 0 where the format has no such phases */
+  double layer_seconds; /* prolog, forward and epilog; 0 if the format has no phases */
   uint32_t findings;
-  char message[512]; /* one line: why run() failed; after FOPS_OK a notice, "" for none */
+  char message[512]; /* one line: why run() failed; after FOPS_OK a notice, or "" */
 } fops_plugin_call;
 
 struct fops_kernel_plugin {
   uint32_t abi; /* FOPS_PLUGIN_ABI */
   fops_backend backend;
-  int host_memory;        /* run() takes host pointers: always on the CPU, on the GPU where it copies by itself */
-  int zero_output;        /* y is zeroed before each call; else it is filled with NaN where that costs no measured time */
-  int64_t batch_multiple; /* calls have a multiple of so many images where they can; 1 for any number */
-  const char *summary, *takes, *precision; /* as in fops_kernel_info; a precision that nobody stated is "" */
+  int host_memory;        /* run() takes host pointers: always on the CPU; on the GPU if it copies by itself */
+  int zero_output;        /* y is zeroed before each call; else it is filled with NaN if that takes no measured time */
+  int64_t batch_multiple; /* calls have a multiple of this many images where possible; 1 for any number */
+  const char *summary, *takes, *precision; /* as in fops_kernel_info; an unknown precision is "" */
   int (*accepts)(const fops_conv* conv);   /* NULL: every shape */
   int (*run)(fops_plugin_call* call);      /* an fops_status. Calls come one at a time */
 };

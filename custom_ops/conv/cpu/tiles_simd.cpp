@@ -2,7 +2,7 @@
 //
 //     16 positions of a row x 16 channels            16 channels x 16 filters            16 positions x 16 filters
 //     x2 of 8 pairs | x1 of 8 pairs            x     w1 of 8 pairs                =      + x2 w1 + x1 w1
-//     (a 64-byte line per position)                  w1 of 8 pairs                       two more: x1 w3 + x3 w1, x2 w2 + x1 w2
+//     (a 64-byte line per position)                  w1 of 8 pairs                       more: x1 w3 + x3 w1, x2 w2 + x1 w2
 //
 // A tap (p, q) is an offset of whole lines. That decides the layout: a tile row that crosses a cache line costs 50
 // cycles instead of 8.
