@@ -2,11 +2,11 @@
 
     python scripts/board_faults.py [--rounds 200] [--database sqlite|postgres] [--ray cluster|auto|off] [--seed N]
 
-A round waits until a judging runs, and then kills one of: the service, the dispatcher, a grader's worker, a node of
-Ray (of a cluster of three on this machine; with `--ray auto` the service's own Ray), the connection to the database
-(PostgreSQL: all connections are cut; SQLite: its file is locked for a while). The service is started again as systemd
-does it. People go on submitting meanwhile, and send again what was not acknowledged, under the same identifier. Exit
-code 0 when every acknowledged submission has one judgement, its own.
+Each round waits until a judging runs, and then kills one of these: the service, the dispatcher, a grader's worker, a
+Ray node (of a cluster of three on this machine; with `--ray auto`, the service's own Ray), or the connection to the
+database (PostgreSQL: all connections are cut; SQLite: its file is locked for a while). The service is restarted as
+systemd does it. Meanwhile people keep submitting, and resend what was not acknowledged under the same identifier. Exit
+code 0 when every acknowledged submission has exactly one judgement, and it is its own.
 """
 
 import argparse
@@ -32,17 +32,17 @@ import board_trial
 from fashion_infer.board.store.models import JobRow, Judgement, SubmissionRow
 
 _PEOPLE = 12
-_GRADER = 0.6  # seconds
+_GRADER = 0.6  # seconds that the grader takes
 
 
 class Submitters(threading.Thread):
-    """People who submit, one after the other, until they are told to stop."""
+    """People who submit one after the other until they are stopped."""
 
     def __init__(self, trial, rng, pause):
         super().__init__(daemon=True)
         self._trial, self._rng, self._pause = trial, rng, pause
         self.stop = threading.Event()
-        self.acknowledged = {}  # identifier -> the time that its text says
+        self.acknowledged = {}  # identifier -> the time in its text
         self.sent_again = 0
 
     def run(self):
@@ -69,7 +69,7 @@ class Submitters(threading.Thread):
 
 
 def family(trial):
-    """Every process of the board and of its Ray, by what it is. All of them descend from this one."""
+    """Every process of the board and of its Ray, by kind. All of them descend from this one."""
     found = collections.defaultdict(list)
     for one in psutil.Process().children(recursive=True):
         with contextlib.suppress(psutil.Error):
@@ -87,7 +87,7 @@ def family(trial):
 
 
 def strike(trial, what, rng, database):
-    """Kill something. False where there was nothing of it."""
+    """Kill one part. False when there was none to kill."""
     if what == "service":
         trial.process.kill()
         trial.process.wait()
@@ -123,7 +123,7 @@ def cut(trial, database):
 
 
 def patient(what, seconds):
-    """Ask until the answer is true, or the time is up; whether it came true. A database that was cut is asked again."""
+    """Poll until the answer is true or the time is up, and return whether it is true. Database errors are retried."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         with contextlib.suppress(Exception):
@@ -134,7 +134,7 @@ def patient(what, seconds):
 
 
 def wrongs(store, acknowledged):
-    """What is not as it must be: a line each."""
+    """Return one line per violation."""
     found = []
     with store.read() as session:
         judged = collections.defaultdict(list)
@@ -154,7 +154,7 @@ def wrongs(store, acknowledged):
 
 def rounds(trial, count, rng, database=None, kinds=("service", "dispatcher", "worker", "node", "database"), say=print,
            pause=0.7, calm=4.0, minutes=1e9):  # fmt: skip
-    """Strike so many times; what is wrong at the end, a line each, and what was struck how often."""
+    """Strike `rounds` times. Return one line per violation, and how often each part was struck."""
     store = trial.store()
     people = Submitters(trial, rng, pause)
     people.start()
@@ -168,7 +168,7 @@ def rounds(trial, count, rng, database=None, kinds=("service", "dispatcher", "wo
         if trial.cluster is not None:
             trial.cluster.mend()
         idle += not patient(lambda: family(trial)["grader"], 90)
-        # Now and then long enough for work to get done: Ray takes 5 to 10 s to come back.
+        # Sometimes pause long enough for work to finish: Ray takes 5 to 10 s to restart.
         time.sleep(rng.uniform(0, calm))
         what = rng.choice(kinds)
         while not strike(trial, what, rng, database):
@@ -187,7 +187,7 @@ def rounds(trial, count, rng, database=None, kinds=("service", "dispatcher", "wo
                 select(func.count()).select_from(JobRow).where(JobRow.state.in_(("queued", "running")))
             )  # fmt: skip
 
-    found = [] if patient(all_in, 600) else ["the queue does not come to its end"]
+    found = [] if patient(all_in, 600) else ["the queue does not drain"]
     found += wrongs(store, people.acknowledged)
     with store.read() as session:
         again = session.scalar(select(func.sum(JobRow.attempts)))
@@ -198,7 +198,7 @@ def rounds(trial, count, rng, database=None, kinds=("service", "dispatcher", "wo
 
 
 class Cluster:
-    """A Ray of three nodes on this machine: the head, which runs nothing, and two with a CPU each."""
+    """A Ray cluster of three nodes on this machine: the head, which runs nothing, and two with one CPU each."""
 
     def __init__(self):
         from ray.cluster_utils import Cluster as RayCluster
@@ -213,30 +213,30 @@ class Cluster:
         return self._cluster.add_node(num_cpus=1, object_store_memory=100 << 20, wait=False)
 
     def strike(self, rng):
-        """Kill a node, with all that runs on it; another takes its place."""
+        """Kill a node with everything that runs on it, and start another."""
         node = self._nodes.pop(rng.randrange(len(self._nodes)))
         self._cluster.remove_node(node, allow_graceful=False)
         self._nodes.append(self._added())
 
     def mend(self):
-        """Put a new node in the place of one that died by itself: on a busy machine Ray gives nodes up."""
+        """Replace a node that died by itself: on a busy machine Ray gives nodes up."""
         for node in [node for node in self._nodes if node.dead_processes()]:
             self._nodes.remove(node)
             self._cluster.remove_node(node, allow_graceful=False)
             self._nodes.append(self._added())
 
     def close(self):
-        """End it."""
+        """End the cluster."""
         self._cluster.shutdown()
 
 
 def main() -> int:
-    """Exit code 0 when nothing is wrong."""
+    """Run the rounds; exit code 0 when nothing is wrong."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=200)
     parser.add_argument("--database", choices=["sqlite", "postgres"], default="sqlite")
     parser.add_argument("--ray", choices=["cluster", "auto", "off"], default="cluster")
-    parser.add_argument("--minutes", type=float, default=1e9, help="no round begins later")
+    parser.add_argument("--minutes", type=float, default=1e9, help="start no round after this time")
     parser.add_argument("--seed", type=int, default=None)
     options = parser.parse_args()
     seed = options.seed if options.seed is not None else random.randrange(1 << 32)
@@ -244,7 +244,7 @@ def main() -> int:
     kinds = ["service", "dispatcher", "worker", "database", *(["node"] if options.ray != "off" else [])]
     with contextlib.ExitStack() as stack:
         database = stack.enter_context(board_trial.postgres()) if options.database == "postgres" else None
-        os.environ["FAKE_GRADER_SECONDS"] = str(_GRADER)  # for graders on nodes that the service does not start
+        os.environ["FAKE_GRADER_SECONDS"] = str(_GRADER)  # for graders on nodes not started by the service
         cluster = Cluster() if options.ray == "cluster" else None
         if cluster is not None:
             stack.callback(cluster.close)

@@ -1,12 +1,14 @@
-"""A class hands in within a minute: how soon is each submission acknowledged, is any lost, is the order fair, and how
-fast is a page meanwhile?
+"""Measures a board while a class submits within a minute: acknowledgements, lost submissions, order, page times.
 
     python scripts/board_load.py [--people 300] [--seconds 60] [--slots 8] [--ray auto|off] [--database sqlite|postgres]
 
-Everything goes over the loopback. Graders only wait, 2 s each. One person in ten hands in three times in a row. Exit
-code 0 when all of the issue's figures hold: 99% acknowledged within 1 s, none lost, nobody's second submission before
-anybody's first that waited with it, pages within 100 ms at the median, and the wait that was said true within a factor
-of 2 for 9 of 10 (of those that waited 10 s or more).
+Everything uses the loopback. Graders only wait, 2 s each. One person in ten submits three times in a row. Exit code 0
+when all targets hold:
+
+- 99% of submissions are acknowledged within 1 s, and none is lost;
+- no second submission of a person starts before another person's first that waited at the same time;
+- the median page time is at most 100 ms;
+- of the submissions that waited 10 s or more, 9 of 10 waited within a factor of 2 of the reported wait.
 """
 
 import argparse
@@ -29,14 +31,14 @@ import board_trial
 
 from fashion_infer.board.store.models import JobRow, Judgement, SubmissionRow
 
-_OFTEN, _TIMES = 10, 3  # one person in ten hands in so often
+_OFTEN, _TIMES = 10, 3  # one person in ten submits three times
 _GRADER = 2.0  # seconds
 _ACKNOWLEDGED = 1.0  # seconds for 99 of 100 acknowledgements
 _PAGE = 0.1
 
 
 class Reader(threading.Thread):
-    """Somebody who looks at the pages again and again, as a browser does; at the API's where the board has none."""
+    """A reader who loads the pages repeatedly, as a browser does, or the API where the board has no pages."""
 
     def __init__(self, trial):
         super().__init__(daemon=True)
@@ -56,7 +58,7 @@ class Reader(threading.Thread):
             self.paths = sorted(path for path in links if "static" not in path and "log" not in path) or ["/"]
 
     def run(self):
-        """Read."""
+        """Load pages until stopped."""
         while not self.stop.is_set():
             for path in self.paths:
                 start = time.perf_counter()
@@ -67,7 +69,7 @@ class Reader(threading.Thread):
 
 
 def hand_in(trial, person, at, number):
-    """Hand in at a moment; (seconds to the acknowledgement, identifier, seconds that the board said it would wait)."""
+    """Submit at a given time. Return (seconds to the acknowledgement, identifier, reported wait in seconds)."""
     time.sleep(max(0.0, at - time.monotonic()))
     start = time.perf_counter()
     answer = trial.ask(person, "POST", "/submissions", params={"name": "k.cu"}, data=f"{person} {number}".encode())
@@ -78,7 +80,7 @@ def hand_in(trial, person, at, number):
 
 
 def unfair(jobs):
-    """Starts of a person's later submission while somebody's first, handed in before that start's round, waited."""
+    """Count starts of a person's later submission while another person's first, submitted earlier, waited."""
     nth, seen = {}, {}
     for one in sorted(jobs, key=lambda one: (one.queued_at, one.id)):
         seen[one.person_id] = nth[one.id] = seen.get(one.person_id, 0) + 1
@@ -93,7 +95,7 @@ def unfair(jobs):
 
 
 def main() -> int:
-    """Exit code 0 when every figure holds."""
+    """Run the measurement; exit code 0 when every target holds."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--people", type=int, default=300)
     parser.add_argument("--seconds", type=float, default=60.0)
@@ -111,7 +113,7 @@ def main() -> int:
 
 
 def measure(trial, options) -> int:
-    """Run it; exit code."""
+    """Measure a running board; return the exit code."""
     warm_up(trial)
     rng = random.Random(0)
     begin = time.monotonic() + 1
@@ -167,7 +169,7 @@ def measure(trial, options) -> int:
 
 
 def warm_up(trial):
-    """One submission through all of it: workers run, and the board knows how long a judging takes."""
+    """Judge one submission, so that workers run and the board knows how long a judging takes."""
     answer = trial.ask("teacher", "POST", "/submissions", params={"name": "k.cu"}, data=b"warm up")
     identifier, status = answer.json()["id"], ""
     while status != "judged":

@@ -1,10 +1,10 @@
-"""How fast the board's pages are for a large class at its deadline: 300 people with 50 judged submissions each.
+"""Measures the board's pages for a large class at its deadline: 300 people with 50 judged submissions each.
 
     python scripts/board_pages.py [--people 300] [--each 50] [--waiting 300] [--readers 20] [--seconds 30] [--think 2]
 
-The service runs in a process of its own, over SQLite. Readers are signed in, each as somebody else; they look at the
-ranking, their submissions and the queue in turn, and think between two looks, 2 s on average. Every 2 s a judgement
-comes in, which makes the ranking anew. Everything goes over the loopback. Exit code 0 when every page's median is below
+The service runs in its own process, on SQLite. Each reader is signed in as a different person. Readers load the
+ranking, their submissions and the queue in turn, and pause 2 s on average between two pages. Every 2 s a judgement is
+added, so that the ranking is recomputed. Everything uses the loopback. Exit code 0 when every page's median is below
 100 ms.
 """
 
@@ -35,7 +35,7 @@ _JUDGED = 2.0  # seconds from one judgement to the next
 
 
 def serve(folder: str, port: int) -> None:
-    """The service, until its process is ended."""
+    """Run the service until its process is ended."""
     import uvicorn
 
     from fashion_infer.board.service import create_app
@@ -44,7 +44,7 @@ def serve(folder: str, port: int) -> None:
 
 
 def signed_in(url: str, token: str) -> requests.Session:
-    """A browser of somebody, by the page to sign in."""
+    """A session that has signed in on the page, as a browser does."""
     browser = requests.Session()
     guard = re.search(r'name="csrf" value="(\w+)"', browser.get(f"{url}/login").text)[1]
     browser.post(f"{url}/login", data={"csrf": guard, "token": token}).raise_for_status()
@@ -52,9 +52,9 @@ def signed_in(url: str, token: str) -> requests.Session:
 
 
 def read(url: str, token: str, think: float, end: float, took: dict) -> None:
-    """Look at pages until the end."""
+    """Load pages until the end."""
     browser = signed_in(url, token)
-    time.sleep(random.uniform(0, think))  # people do not look in step
+    time.sleep(random.uniform(0, think))  # readers are not in step
     while time.monotonic() < end:
         for path in _PAGES:
             start = time.monotonic()
@@ -65,7 +65,7 @@ def read(url: str, token: str, think: float, end: float, took: dict) -> None:
 
 
 def judge(store: Store, end: float) -> None:
-    """Judgements come in."""
+    """Add judgements until the end."""
     number = 0
     while time.monotonic() < end:
         with store.write() as session:
@@ -76,7 +76,7 @@ def judge(store: Store, end: float) -> None:
 
 
 def main() -> int:
-    """Measure, and print."""
+    """Measure, and print the times."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name, value in (("people", 300), ("each", 50), ("waiting", 300), ("readers", 20), ("seconds", 30)):
         parser.add_argument(f"--{name}", type=int, default=value)

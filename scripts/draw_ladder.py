@@ -1,7 +1,7 @@
 """Draws docs/ladder.svg from docs/kernels.json, and writes the tables of measured times: run it without arguments.
 
-The picture has one dot a kernel on a logarithmic axis; the colours follow the reader's light or dark scheme. A table
-stands in its page between `<!-- NAME, by scripts/draw_ladder.py -->` and `<!-- end -->`, NAME being one of TABLES.
+The picture has one dot per kernel on a logarithmic axis. The colours follow the reader's light or dark scheme. A table
+is written into its page between `<!-- NAME, by scripts/draw_ladder.py -->` and `<!-- end -->`; NAME is one of TABLES.
 """
 
 import json
@@ -37,30 +37,30 @@ def main():
 
 
 def measured(name):
-    """What docs/NAME.json has."""
+    """The contents of docs/NAME.json."""
     return json.loads((DOCS / f"{name}.json").read_text(encoding="utf-8"))
 
 
 def with_tables(page):
-    """A page's text, its tables written anew."""
+    """A page's text with its tables rewritten."""
     region = re.compile(r"(<!-- (\w+), by scripts/draw_ladder.py -->\n).*?(<!-- end -->)", re.DOTALL)
     return region.sub(lambda found: f"{found[1]}\n{TABLES[found[2]]()}\n{found[3]}", page)
 
 
 def table(columns, rows):
-    """A Markdown table; a column whose title begins with ">" holds numbers."""
+    """A Markdown table; a column whose title starts with ">" has numbers."""
     rules = ["--:" if column.startswith(">") else "---" for column in columns]
     lines = [[column.lstrip(">") for column in columns], rules, *rows]
     return "".join(f"| {' | '.join(map(str, line))} |\n" for line in lines)
 
 
 def medians(case):
-    """A case's medians in milliseconds, by contender; None where it was not timed."""
+    """A case's medians in milliseconds by contender; None for a contender that was not timed."""
     return {row["name"]: row["median_ms"] for row in case["rows"]}
 
 
 def steps():
-    """The ladder on fa2017's layer: each step beside the one before it."""
+    """The ladder on fa2017's layer: each step and its ratio to the previous one."""
     case, rows, before = measured("kernels")["cases"][0], [], None
     for row in (row for row in case["rows"] if row["kind"] == "ours" and row["step"]):
         (path,) = (path for path in LADDER.glob(f"{row['step']:02d}_*") if path.is_dir() or path.suffix == ".cu")
@@ -92,12 +92,12 @@ def layers():
 
 
 def cell(ms):
-    """A time in three digits or more."""
+    """A time with at least three digits."""
     return "" if ms is None else f"{ms:.0f}" if ms >= 100 else f"{ms:.3g}"
 
 
 def kernels():
-    """Five steps of fa2017's layer for the first page."""
+    """Five steps on fa2017's layer, for the first page."""
     case = measured("kernels")["cases"][0]
     times = medians(case)
     shown = ("global-accumulate", "image-grid", "compile-time", "register-tile", "tensor-core")
@@ -114,7 +114,7 @@ def kernels():
 
 
 def networks():
-    """fa2017's network, 10,000 images, on each machine: ours and its peers."""
+    """fa2017's network on 10,000 images on each machine: our time and the peers'."""
     names = {"torch": "PyTorch", "torch-compile": "compiled", "onnxruntime": "ONNX Runtime", "mxnet": "MXNet"}
     rows = []
     for title, name, where in (
@@ -143,7 +143,7 @@ def picture(measured):
     bottom = TOP + ROW * len(kernels)
     shape, device = layer["shape"], measured["device"]["name"]
     title = f"{shape['B']:,} images, {shape['M']} filters of {shape['K']} x {shape['K']}, on an {device}"
-    # Its own paper: a page's scheme may be another than the system's, which is the one that the picture follows.
+    # Draw a background: the picture follows the system's colour scheme, which may differ from the page's.
     parts = ['<rect width="100%" height="100%" rx="8" class="paper"/>', text(16, 28, title, "title")]
     for tick in TICKS:
         parts += [line(tick, bottom, ""), text(across(tick), bottom + 18, f"{tick} ms", "faint middle")]
@@ -170,7 +170,7 @@ def picture(measured):
 
 
 def across(ms):
-    """A time's place on the axis, in pixels."""
+    """Position of a time on the axis, in pixels."""
     return LEFT + (WIDTH - LEFT - RIGHT) * math.log(ms / FIRST) / math.log(LAST / FIRST)
 
 

@@ -3,8 +3,8 @@
     python scripts/fit_synthetic.py [--components 48] [--to data/synthetic.npz]
 
 Each class of the 60,000 training images gets a mean and its strongest principal components, scaled by the
-standard deviation of their coefficients and quantised to int8. The file is the authority: eigenvectors may
-differ in their last bits from one LAPACK to another, so a fit made elsewhere can differ in a few roundings.
+standard deviation of their coefficients and quantised to int8. The committed file is the reference: eigenvectors may
+differ in their last bits between LAPACKs, so that a fit on another machine can differ in a few roundings.
 """
 
 import argparse
@@ -26,7 +26,7 @@ def fit_class(images, components):
     ----------
     images : numpy.ndarray, shape (n, 784), uint8
     components : int
-        How many principal components to keep.
+        Number of principal components to keep.
 
     Returns
     -------
@@ -35,7 +35,7 @@ def fit_class(images, components):
     shapes : numpy.ndarray, shape (components, 784), int8
         The components, strongest first, each scaled so that its largest entry is 127.
     multipliers : numpy.ndarray, shape (components,), int32
-        What one step of a coefficient adds, for an entry of 1, in 2**-FRACTION_BITS grey levels.
+        Effect of one step of a coefficient on an entry of 1, in 2**-FRACTION_BITS grey levels.
     """
     pixels = images.astype(np.float64)
     mean = pixels.mean(axis=0)
@@ -43,7 +43,7 @@ def fit_class(images, components):
     strongest = slice(None, -components - 1, -1)  # eigh sorts from the weakest up
     vectors = vectors[:, strongest].T
     peaks = np.take_along_axis(vectors, np.abs(vectors).argmax(axis=1)[:, None], axis=1)[:, 0]
-    # Dividing by the signed peak also settles the sign, which an eigenvector leaves open.
+    # Dividing by the signed peak also fixes the sign, which is arbitrary in an eigenvector.
     shapes = np.rint(127 * vectors / peaks[:, None]).astype(np.int8)
     deviations = np.sqrt(variances[strongest]) * np.abs(peaks)  # grey levels at the peak
     multipliers = np.rint(2**FRACTION_BITS * deviations / 127 / COEFFICIENT_SD).astype(np.int32)
@@ -52,7 +52,7 @@ def fit_class(images, components):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--components", type=int, default=48, help="principal components a class")
+    parser.add_argument("--components", type=int, default=48, help="principal components per class")
     parser.add_argument("--data-dir", help="folder of the Fashion-MNIST files")
     parser.add_argument("--to", type=Path, default=ROOT / "data" / "synthetic.npz")
     options = parser.parse_args()
@@ -64,7 +64,7 @@ def main():
     packed = differences(components)
     np.savez_compressed(str(options.to), mean=mean, differences=packed, multipliers=multipliers)
     size = options.to.stat().st_size
-    print(f"{options.to}: {size} bytes, {options.components} components a class")
+    print(f"{options.to}: {size} bytes, {options.components} components per class")
     if size > SIZE_LIMIT:
         raise SystemExit(f"too large: at most {SIZE_LIMIT} bytes")
 

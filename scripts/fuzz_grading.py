@@ -1,10 +1,10 @@
-"""Fuzzes what the grader reads of others: a worker's messages, archives and sources, verdicts and rubrics.
+"""Fuzzes the grader's untrusted inputs: a worker's messages, archives and sources, verdicts and rubrics.
 
     python scripts/fuzz_grading.py [--count 20000] [--seed 1]
 
-Everything ends as a value or as one of the grader's own refusals, within seconds and 512 MiB: anything else is printed
-with its seed, and the exit code is 1. Archives and sources are read as in the box, in processes with its limit of
-addresses; every hundredth goes through the box itself.
+Each input must end as a value or as one of the grader's own refusals, within seconds and 512 MiB. Anything else is
+printed with its seed, and the exit code is 1. Archives and sources are read in processes with the sandbox's
+address-space limit; every hundredth is read in the sandbox itself.
 """
 
 import argparse
@@ -62,7 +62,7 @@ _WORDS = [b"(", b")", b"{", b"}", b'"', b"'", b"/*", b"*/", b"//", b"\\\n", b'R"
 
 
 def changed(rng: random.Random, data: bytes, words) -> bytes:
-    """The bytes with some cut, doubled, overwritten, or with words put in, once or thousands of times."""
+    """Return the bytes with some cut, doubled or overwritten, or with words inserted once or thousands of times."""
     for _ in range(rng.randint(1, 6)):
         at, length = rng.randint(0, len(data)), rng.choice([1, 4, 40, 400])
         what = rng.randrange(4)
@@ -78,7 +78,7 @@ def changed(rng: random.Random, data: bytes, words) -> bytes:
 
 
 def message(rng: random.Random) -> str:
-    """One message of a worker, to each of its readers."""
+    """Pass one worker's message to each of its readers."""
     base = rng.choice(
         [b'{"loaded": {"zero_output": true}}', b"done 0 0 1e-3 2e-3 0 right", b'{"failed": "no"}', b"awake"]
     )
@@ -100,7 +100,7 @@ def message(rng: random.Random) -> str:
 
 
 def archive(rng: random.Random) -> str:
-    """One archive or source, read within the box's limit of addresses, or in the box."""
+    """Read one archive or source within the sandbox's address-space limit, or in the sandbox."""
     source = changed(rng, rng.choice(_STARTERS), _WORDS) if rng.random() < 0.8 else rng.choice(_STARTERS)
     suffix = rng.choice([".cpp", ".cu", ".py", ".h", ".tar", ".tar.gz", ".tar.bz2", ".tar.xz", ".zip"])
     if suffix.startswith((".tar", ".zip")):
@@ -141,7 +141,7 @@ def _archived(rng: random.Random, source: bytes, suffix: str) -> bytes:
 
 
 def _base() -> dict:
-    """What `--repeat` reads of a verdict."""
+    """The parts of a verdict that `--repeat` reads."""
     return {
         "kind": verdict.KIND, "version": verdict.VERSION,
         "marks": [{"name": "right", "kind": "right", "points": 50, "out_of": 50, "passed": True, "message": "right"}],
@@ -151,7 +151,7 @@ def _base() -> dict:
 
 
 def document(rng: random.Random) -> str:
-    """One verdict or rubric."""
+    """Read one verdict or rubric."""
     if rng.random() < 0.4:
         text = changed(
             rng,
@@ -184,7 +184,7 @@ def document(rng: random.Random) -> str:
 
 
 class _Late(BaseException):
-    """The box's time is up."""
+    """The sandbox's time limit was reached."""
 
 
 def _late(*_) -> None:
@@ -192,7 +192,7 @@ def _late(*_) -> None:
 
 
 def many(kind: str, seeds, answers) -> None:
-    """Try these seeds in this process."""
+    """Try the given seeds in this process."""
     resource.setrlimit(resource.RLIMIT_AS, (_MOST_MEMORY << 20, _MOST_MEMORY << 20))
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # warnings of Python's parser
     signal.signal(signal.SIGALRM, _late)
@@ -213,7 +213,7 @@ def many(kind: str, seeds, answers) -> None:
 
 
 def main() -> int:
-    """Fuzz each kind; the exit code."""
+    """Fuzz each kind, and return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--count", type=int, default=20_000)
     parser.add_argument("--seed", type=int, default=1)

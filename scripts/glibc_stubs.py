@@ -1,8 +1,8 @@
-"""Makes a folder to link against, in which glibc is an old one: `-L FOLDER` before the system's own libraries.
+"""Creates a folder with stubs of an old glibc to link against: pass `-L FOLDER` before the system's libraries.
 
-A library runs where glibc is as new as the newest symbol that it was linked with; linked on Debian 12 that is 2.34. The
-compiler stays the system's: only the names and versions in libc.so differ, and PyPI's `ziglang` knows those of every
-glibc since 2.17. auditwheel has the last word on what comes out (scripts/make_wheel.py).
+A library needs a glibc as new as the newest symbol that it was linked with; linked on Debian 12 that is 2.34. The
+system's compiler is used: only the names and versions in libc.so differ. PyPI's `ziglang` has them for every glibc
+since 2.17. auditwheel checks the result (scripts/make_wheel.py).
 """
 
 import os
@@ -10,8 +10,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-# Names that a libstdc++ asks a newer glibc for. Whether the process has one thread yet (2.32), to spare atomic
-# operations: `no` is always true enough. Random bits for std::random_device (2.36).
+# Names that a libstdc++ takes from a newer glibc. __libc_single_threaded (2.32) avoids atomic operations while a
+# process has one thread; 0 is always safe. arc4random (2.36) has random bits for std::random_device.
 NEWER = """
 #include <sys/random.h>
 __attribute__((visibility("hidden"))) char __libc_single_threaded = 0;
@@ -39,7 +39,7 @@ def make(folder: Path, machine: str, glibc: str, compiler: str):
     (folder / "newer.c").write_text(NEWER)
     compile_c = [compiler, "-x", "c", "-c", "-fPIC", str(folder / "newer.c"), "-o", str(folder / "newer.o")]
     subprocess.run(compile_c, check=True)
-    # Before 2.34 threads and dlopen had libraries of their own.
+    # Before 2.34, threads and dlopen were in separate libraries.
     parts = [stubs / part for part in ("libc.so.6", "libpthread.so.0", "libdl.so.2", "librt.so.1")]
     for part in ("libc_nonshared.a", LOADERS[machine]):
         found = subprocess.run([compiler, f"-print-file-name={part}"], check=True, stdout=subprocess.PIPE, text=True)

@@ -1,12 +1,16 @@
 #!/usr/bin/env python3
-"""Builds of the operator library beside one another on this machine's GPU: is a changed kernel right, and faster?
+"""Compares builds of the operator library on this machine's GPU: is a changed kernel correct, and is it faster?
 
     scripts/gpu_builds.py OLD.so NEW.so [--layers NAME,NAME] [--images 1,100] [--cudnn]
 
-For each layer: the largest error of `auto` as a part of the bound on it (docs/precision.md: 1 is the bound), over
-pixels, reals, constant images, activations and images with infinities and tiny values; whether single images come out
-as in the batch, to the last bit; and the time of a call in rows of calls, all builds taking turns, medians. Of batches
-of 1 the calls are in a CUDA graph. Exit code 1 when a build is wrong. Needs PyTorch and NumPy.
+For each layer it prints three results:
+
+- the largest error of `auto` as a fraction of its bound (docs/precision.md), over pixels, reals, constant images,
+  activations, and images with infinities and tiny values;
+- whether single images have the same bits as in the batch;
+- the median time of a call in a sequence of calls. The builds take turns; calls with batches of 1 are in a CUDA graph.
+
+Exit code 1 when a build is wrong. Needs PyTorch and NumPy.
 """
 
 import argparse
@@ -32,7 +36,7 @@ class Conv(ctypes.Structure):
 
 
 class Build:
-    """A library, loaded by its path."""
+    """A library loaded from its path."""
 
     def __init__(self, path):
         self.name = path.rsplit("/", 1)[-1]
@@ -50,7 +54,7 @@ class Build:
 
 
 def exact(x, k):
-    """The outputs in float64, and the sums of the products' magnitudes."""
+    """Return the outputs in float64, and the sums of the products' magnitudes."""
     with torch.backends.cudnn.flags(enabled=False):
         return (torch.nn.functional.conv2d(x.double(), k.double()),
                 torch.nn.functional.conv2d(x.double().abs(), k.double().abs()))  # fmt: skip
@@ -64,7 +68,7 @@ def inputs(kind, shape, weights):
         x = x * 2 - 1
     elif kind == "activations":
         x = torch.tanh(3 * x - 1.5)
-    elif kind == "constant":  # all terms of an output alike: chains of sums on the tensor cores lose most
+    elif kind == "constant":  # all terms of an output are equal: sums on the tensor cores lose the most
         x = torch.rand(shape[0], 1, 1, 1, device="cuda").expand(shape).contiguous()
         k = torch.rand(weights[0], 1, 1, 1, device="cuda").expand(weights).contiguous()
     elif kind == "special":
@@ -74,12 +78,12 @@ def inputs(kind, shape, weights):
 
 
 def alike(a, b):
-    """Whether all bits are the same, NaN taken for NaN."""
+    """Whether all bits are equal; any NaN equals any NaN."""
     return torch.equal(a.isnan(), b.isnan()) and torch.equal(a.nan_to_num(), b.nan_to_num())
 
 
 def worst_of(build, name, n=48):
-    """Print how near to the bound a build comes, and whether something is wrong."""
+    """Print a build's largest errors as fractions of the bound; return whether something is wrong."""
     C, H, W, M, K, _ = LAYERS[name]
     said, bad = [], False
     for kind in ("pixels", "reals", "activations", "constant", "special"):
@@ -97,14 +101,14 @@ def worst_of(build, name, n=48):
             single &= alike(build(x[i : i + 1].clone(), k, image), y[i : i + 1])
         bad |= not (ratio <= 1 and same and single)
         said.append(
-            f"{kind} {ratio:.3f}{'' if same else ', infinities differ'}{'' if single else ', a single differs'}"
+            f"{kind} {ratio:.3f}{'' if same else ', infinities differ'}{'' if single else ', a single image differs'}"
         )
-    print(f"{name} {build.name}: of the bound " + ", ".join(said), flush=True)
+    print(f"{name} {build.name}: fraction of the bound " + ", ".join(said), flush=True)
     return bad
 
 
 def timed(calls, repeat, row):
-    """Milliseconds a call, medians; the calls take turns."""
+    """Median milliseconds per call; the calls take turns."""
     times = [[] for _ in calls]
     for call in calls:
         call()
@@ -151,9 +155,9 @@ def time_layer(builds, name, n, repeat, cudnn):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("libraries", nargs="+")
-    parser.add_argument("--layers", default=",".join(LAYERS), help="of those in this file, or C:H:W:M:K:IMAGES")
+    parser.add_argument("--layers", default=",".join(LAYERS), help="names from this file, or C:H:W:M:K:IMAGES")
     parser.add_argument("--repeat", type=int, default=9)
-    parser.add_argument("--images", help="other batch sizes than the layers', e.g. 1,100")
+    parser.add_argument("--images", help="batch sizes in place of the layers', such as 1,100")
     parser.add_argument("--cudnn", action="store_true", help="time cuDNN's float32 (benchmark mode) as well")
     parser.add_argument("--check-only", action="store_true")
     parser.add_argument("--time-only", action="store_true")

@@ -4,9 +4,8 @@ Run on a GPU machine:
 
     python scripts/grade_ladder.py [--edition fa2017] [--n 10000] [--kernels register-tile,...] [--tries 20]
 
-A kernel passes when the two times differ by no more than 3% or 8 microseconds, and its grade takes less than 15
-seconds. Then a kernel and the same made 5% slower are graded in turns, each timed once: their order must be right in
-every try.
+A kernel passes when the two times differ by at most 3% or 8 microseconds, and grading it takes less than 15 seconds.
+Then a kernel and a 5% slower copy of it are graded in turns, each timed once: their order must be correct in every try.
 """
 
 import argparse
@@ -28,8 +27,8 @@ from fashion_infer.grading.referee.inputs import Seed
 from fashion_infer.grading.sandbox import required
 
 _SHARE, _MICROSECONDS, _APART = 0.03, 8.0, 1.05
-_MOST_SECONDS = 15.0  # of a grade, built, on an H200
-# Fills so many outputs an image, which the kernel then writes.
+_MOST_SECONDS = 15.0  # for grading a built kernel on an H200
+# Fills a number of outputs per image, which the kernel then overwrites.
 _FILL = """
   typedef int function(unsigned long long, unsigned, size_t);
   extern void *dlopen(const char*, int), *dlsym(void*, const char*);
@@ -40,13 +39,13 @@ _FILL = """
 
 
 def main() -> int:
-    """Exit code 0 when every kernel and every pair passes."""
+    """Grade the kernels; exit code 0 when every kernel and every pair passes."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--edition", default="fa2017")
     parser.add_argument("--n", type=int, default=10000)
-    parser.add_argument("--kernels", help="names with commas between them [default: the ladder]")
-    parser.add_argument("--tries", type=int, default=20, help="of the pair [default: 20]")
-    parser.add_argument("--pair", default="register-tile", help="of the ladder [default: register-tile]")
+    parser.add_argument("--kernels", help="comma-separated names [default: the ladder]")
+    parser.add_argument("--tries", type=int, default=20, help="tries of the pair [default: 20]")
+    parser.add_argument("--pair", default="register-tile", help="kernel of the pair [default: register-tile]")
     options = parser.parse_args()
     names = options.kernels or "ladder"
     asked = BenchRequest((options.edition,), "gpu", against="none", batches=(options.n,), kernels=names)
@@ -54,7 +53,7 @@ def main() -> int:
     rows = {row.name: row.median_ms for row in measured.cases[0].rows if row.kind == "ours" and row.timed}
     fill = next(row.median_ms for row in measured.cases[0].rows if row.kind == "limit")
     if len(measured.cases) > 1:
-        sys.exit("an edition with one convolution, please: the benchmark's times are a layer's")
+        sys.exit("choose an edition with one convolution: the benchmark times one layer")
     asked = rubric.changed(rubric.default(options.edition), "gpu", options.n)._replace(precision="half")
     machine = Machine(required(), gpu=Gpu(0))
     lag = machine.gpu.lag(machine)
@@ -70,7 +69,7 @@ def main() -> int:
 
 
 def _ladder(folder: Path, rows: Dict[str, float], asked: Any, machine: Machine) -> int:
-    """Every kernel's verdict beside the benchmark's time; how many are off, or take too long."""
+    """Print every kernel's time in the verdict and the benchmark; return how many differ or take too long."""
     wrong = 0
     for name, bench in rows.items():
         plugin, start = _plugin(folder, name), time.monotonic()
@@ -85,8 +84,8 @@ def _ladder(folder: Path, rows: Dict[str, float], asked: Any, machine: Machine) 
 
 
 def _pair(pair: List[BuiltSubmission], asked: Any, machine: Machine, tries: int) -> int:
-    """A kernel and the same 5% slower, graded in turns: how often the slower one is not behind."""
-    once = asked._replace(timing=asked.timing._replace(seconds=0.1, runs=1, calls=1))  # the least that a grade takes
+    """Grade a kernel and a 5% slower copy in turns; return how often the slower one is not behind."""
+    once = asked._replace(timing=asked.timing._replace(seconds=0.1, runs=1, calls=1))  # the shortest timing
     times: List[Tuple[float, ...]] = []
     for number in range(tries):
         order = pair if number % 2 else pair[::-1]
@@ -100,7 +99,7 @@ def _pair(pair: List[BuiltSubmission], asked: Any, machine: Machine, tries: int)
 
 
 def _op(plugin: BuiltSubmission, asked: Any, machine: Machine) -> float:
-    """The verdict's Op Time in ms."""
+    """Return the verdict's Op Time in ms."""
     found = Referee(plugin, asked, Seed.fresh(), machine).observe()
     op = marks.of(asked, found).op_ms
     if op is None:

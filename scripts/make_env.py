@@ -1,7 +1,7 @@
-"""Makes .venv with fashion-infer in it, editable, and the operator library built: what `make` does first.
+"""Creates .venv with an editable fashion-infer, and builds the operator library. `make` runs this first.
 
-Run by any Python 3.6 or later with the standard library alone; a Python that cannot be used gets a one-line message.
-Nothing is done twice: .venv/fashion-infer.json records what was asked for and what the environment was made from.
+Any Python 3.6 or later runs this script with only the standard library; an unusable Python gets a one-line message.
+Nothing is done twice: .venv/fashion-infer.json records what was requested and what the environment was made from.
 `fashion-infer doctor` shows it.
 """
 
@@ -21,8 +21,8 @@ ROOT = Path(__file__).resolve().parent.parent
 OLDEST = (3, 8)
 MXNET_WHEELS = {"cpu": "mxnet", "cu112": "mxnet-cu112"}
 MXNET = ROOT / "fashion_infer" / "_mxnet" / "requirement.txt"
-# Variables that are set are recorded, so that a later call without them does not rebuild everything; a variable that is
-# set and empty is forgotten.
+# Variables that are set are recorded, so that a later call without them does not rebuild everything. A variable set to
+# the empty string is forgotten.
 SETTINGS = ("CXX", "CUDACXX", "FASHION_INFER_CUDA", "FASHION_OPS_CUDA_ARCHS")
 PACKAGE_SOURCES = (MXNET, ROOT / "setup.cfg", ROOT / "pyproject.toml", ROOT / "fashion_infer" / "__init__.py")
 LIBRARY_SOURCES = (ROOT / "custom_ops", ROOT / "setup.py", ROOT / "fashion_infer" / "__init__.py")
@@ -73,7 +73,7 @@ def parse_arguments():
 
 
 def plan(before, arguments):
-    """What the environment is to be made from: what is asked for now, and what was asked for before."""
+    """Return what to make the environment from: the current request and the earlier ones."""
     earlier = before.get("asked", {})
     settings = dict(earlier.get("settings", {}))
     settings.update((name, os.environ[name]) for name in SETTINGS if name in os.environ)
@@ -82,11 +82,11 @@ def plan(before, arguments):
     settings = {name: value for name, value in settings.items() if value}
     cuda = settings.get("FASHION_INFER_CUDA", "auto")
     if cuda not in ("auto", "on", "off"):
-        stop("FASHION_INFER_CUDA is none of on, off and auto")
+        stop("FASHION_INFER_CUDA must be on, off or auto")
     mxnet = arguments.mxnet or earlier.get("mxnet", "cpu")
     extras = {*earlier.get("extras", ()), *arguments.extra}
     nvcc = settings.get("CUDACXX") or compilers["find_nvcc"](sites=())
-    # What was built with CUDA once stays so, also where the checkout is used on a machine without a GPU.
+    # Once built with CUDA, the library keeps it, even if the checkout is used on a machine without a GPU.
     built = before.get("library", {}).get("cuda", False)
     with_cuda = cuda == "on" or (cuda == "auto" and bool(built or (nvcc and compilers["has_driver"]())))
     needed = {"cu112"} if mxnet == "cu112" else set()
@@ -110,7 +110,7 @@ def plan(before, arguments):
 
 
 def digest(sources):
-    """A digest of files, and of the compiled files of folders."""
+    """A digest of files, and of the source files in folders."""
     found = hashlib.sha256()
     for source in sources:
         files = sorted(source.rglob("*")) if source.is_dir() else [source]
@@ -154,7 +154,7 @@ def existing_python(venv, keep_to_this_python):
 
 
 def new_python(venv):
-    """Make the environment, or leave nothing behind."""
+    """Create the environment, or leave nothing behind."""
     if sys.version_info[:2] < OLDEST:
         stop(
             "needs Python 3.8 or newer, and this is {}.{}: try `make PYTHON=/path/to/python3`".format(*sys.version_info)
@@ -166,7 +166,7 @@ def new_python(venv):
         stop("this Python cannot make virtual environments (Debian: apt install python3-venv)")
     require_compiler()
     if venv.is_symlink() or venv.is_file():
-        stop(f"{venv} is in the way: it is not an environment that was made here")
+        stop(f"{venv} is in the way: it is not an environment made by this script")
     shutil.rmtree(str(venv), ignore_errors=True)
     say("making {} with Python {}.{}".format(venv, *sys.version_info))
     try:
@@ -184,19 +184,19 @@ def require_compiler():
 
 
 def pip(python, *words):
-    # Python compiles what it imports: a tenth of the files. MXNet and NumPy 2 are no conflict.
+    # Without pip's compilation: Python compiles what it imports, a tenth of the files. MXNet works with NumPy 2.
     quick = ["--no-compile", "--no-warn-conflicts"] if words[0] == "install" else []
     run(python, "-m", "pip", "--disable-pip-version-check", "-q", words[0], *quick, *words[1:])
 
 
 def install_tools(python, venv, package):
-    """MXNet, and what the operator library is built with."""
+    """Install MXNet and the build tools of the operator library."""
     say("installing MXNet and build tools")
     wheel = MXNET_WHEELS[package["mxnet"]]
     for other in set(MXNET_WHEELS.values()) - {wheel}:  # both own the same folder
         if list(venv.glob("lib/*/site-packages/{}-*.dist-info".format(other.replace("-", "_")))):
             pip(python, "uninstall", "-y", other)
-    # Without its dependencies: it asks for NumPy below 2, and needs no such thing.
+    # Without its dependencies: it declares NumPy below 2, but also works with NumPy 2.
     pip(python, "install", "--no-deps", *(["-r", MXNET] if wheel == "mxnet" else [f"{wheel}==1.9.1"]))
     build_system = re.search(r"^requires = \[(.*?)^\]", (ROOT / "pyproject.toml").read_text(), re.DOTALL | re.MULTILINE)
     tools = re.findall(r'"(.+?)"', build_system.group(1))
@@ -215,8 +215,8 @@ def build_library(python, wanted):
     cuda = wanted["library"]["cuda"]
     say("building the operator library, {} CUDA".format("with" if cuda else "without"))
     if not cuda and compilers["find_nvcc"](sites=()) and "FASHION_INFER_CUDA" not in wanted["asked"]["settings"]:
-        say("there is a CUDA compiler, but no NVIDIA driver: `make setup BACKEND=gpu` builds CUDA all the same")
-    # By itself, because pip hides the compiler's progress and wraps its errors.
+        say("there is a CUDA compiler, but no NVIDIA driver: `make setup BACKEND=gpu` builds CUDA anyway")
+    # Not through pip, which hides the compiler's progress and wraps its errors.
     run(python, "setup.py", "-q", "build_ext", "--inplace")
 
 
@@ -227,7 +227,7 @@ def install_package(python, version, extras, before):
     if left_out:
         names = ", ".join(re.split(r"[^\w-]", name)[0] for name in left_out)
         say("left out, because they need a newer Python: " + names)
-    # Against the MXNet of this environment, and with its CUDA compiler: hence no isolated build.
+    # No isolated build: it needs the MXNet and the CUDA compiler of this environment.
     pip(python, "install", "--no-build-isolation", "-e", ".[{}]".format(",".join(extras)) if extras else ".")
 
 

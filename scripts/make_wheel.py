@@ -1,6 +1,6 @@
-"""Builds the wheels of a release under dist/: one for each kind of machine, for every Python, for glibc 2.28 and later.
+"""Builds the wheels of a release in dist/: one per kind of machine, for every Python, for glibc 2.28 and later.
 
-The environment's own library and its settings are left as they are: what is built here lies under build/wheel/.
+The build is in build/wheel/. The environment's own library and its settings are unchanged.
 """
 
 import argparse
@@ -16,8 +16,8 @@ import glibc_stubs
 
 ROOT = Path(__file__).resolve().parent.parent
 GLIBC = "2.28"  # Debian 10, RHEL 8, Ubuntu 18.10
-# Machine code for each generation, and PTX for the GPUs between them and after: that of plain 90, for 90a's runs on no
-# other GPU.
+# Machine code for each generation, and PTX for the GPUs between and after them. The PTX is of plain 90, because that of
+# 90a runs on no other GPU.
 CUDA_ARCHS = "75-real;80-real;86-real;89-real;90a-real;100-real;120-real;90-virtual"
 COMPILERS = {"x86_64": "c++", "aarch64": "aarch64-linux-gnu-g++"}
 LARGEST = 40e6  # bytes
@@ -42,7 +42,7 @@ def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("machines", nargs="*", help="x86_64, aarch64 (cross-compiled, for the CPU); default: all")
     parser.add_argument("--cuda-archs", default=CUDA_ARCHS, help="default: %(default)s")
-    parser.add_argument("--no-cuda", action="store_true", help="for the CPU alone, in a minute instead of ten")
+    parser.add_argument("--no-cuda", action="store_true", help="only for the CPU, in a minute instead of ten")
     arguments = parser.parse_args()
     unknown = set(arguments.machines) - set(COMPILERS)
     if unknown:
@@ -59,9 +59,9 @@ def stop(text):
 
 
 def build(machine, cuda_archs):
-    """The wheel as setuptools makes it, linked with an old glibc's names."""
+    """Build the wheel with setuptools, linked against an old glibc's symbols."""
     folder = ROOT / "build" / "wheel" / machine
-    for stale in ("base", "dist"):  # setuptools would pack what an earlier build left in its folder
+    for stale in ("base", "dist"):  # setuptools would pack files of an earlier build
         shutil.rmtree(folder / stale, ignore_errors=True)
     glibc_stubs.make(folder / "glibc", machine, GLIBC, COMPILERS[machine])
     cuda = bool(cuda_archs) and machine == "x86_64"
@@ -79,23 +79,23 @@ def build(machine, cuda_archs):
     steps = ["build", "--build-base", folder / "base", "bdist_wheel", "--plat-name", f"linux_{machine}"]
     command = [sys.executable, "setup.py", "-q", *map(str, steps), "--dist-dir", str(folder / "dist")]
     if subprocess.run(command, cwd=str(ROOT), env=environment, stdout=sys.stderr).returncode:
-        stop(f"no wheel for {machine}; the reason stands above")
+        stop(f"no wheel for {machine}; the reason is above")
     return next((folder / "dist").glob("*.whl"))
 
 
 def audited(wheel, machine):
-    """The wheel under dist/ with its tag, once auditwheel finds that its library deserves it.
+    """Put the wheel into dist/ with its tag, if auditwheel confirms the tag.
 
-    There is nothing to repair: all that the library links is glibc and libgcc, which every system has.
+    There is nothing to repair: the library links only glibc and libgcc, which every system has.
     """
     verdicts = wheel.parent / "audited"
     command = [sys.executable, "-m", "auditwheel", "repair", "--plat", "auto", "--only-plat", "-w", verdicts, wheel]
     if subprocess.run(command, stdout=subprocess.PIPE, stderr=sys.stderr).returncode:
-        stop(f"auditwheel refuses {wheel.name}; the reason stands above")
+        stop(f"auditwheel refuses {wheel.name}; the reason is above")
     verdict = re.search(r"manylinux_(\d+)_(\d+)_", next(verdicts.glob("*.whl")).name)
     if not verdict or tuple(map(int, verdict.groups())) > tuple(map(int, GLIBC.split("."))):
-        stop(f"{wheel.name} is no {tag(machine)}: auditwheel finds {verdict[0] + machine if verdict else 'none'}")
-    # auditwheel names the oldest glibc that would do; the tag is the promise, which has room.
+        stop(f"{wheel.name} is not {tag(machine)}: auditwheel finds {verdict[0] + machine if verdict else 'none'}")
+    # auditwheel reports the oldest glibc that is sufficient; the tag may promise a newer one.
     retag = [sys.executable, "-m", "wheel", "tags", "--remove", "--platform-tag", tag(machine), wheel]
     done = subprocess.run(retag, stdout=subprocess.PIPE, text=True, check=True)
     (ROOT / "dist").mkdir(exist_ok=True)

@@ -29,7 +29,7 @@ from cosmic_ray.plugins import get_operator
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "fashion_infer"
-# A room, or a part of one, and its tests, those that end soonest first. The first entry whose path fits counts.
+# A package, or a part of one, and its tests, fastest first. The first entry whose path matches counts.
 ROOMS = {
     "grading": "unit/test_grading_inside.py unit/test_grading.py unit/test_grading_device.py",
     "board/store": "board/test_board_store.py board/test_board_refused.py board/test_board_ranking.py "
@@ -41,8 +41,8 @@ ROOMS = {
     "unit/test_minidnn.py unit/test_gluon.py",
     "pipeline.py": "pipeline/test_pipeline.py unit/test_request.py",
 }
-PATIENCE = 4  # how many times as long as without a fault a room's tests may take
-SECONDS = 1800  # for a room's tests without a fault
+PATIENCE = 4  # longest time of a room's tests, as a multiple of the time without a fault
+SECONDS = 1800  # longest time of a room's tests without a fault
 # In a name space of processes, which end with it: `os.killpg(0, SIGKILL)` with 1 in place of 0 ends every process that
 # it sees, and a test that hangs has started others.
 ALONE = ["unshare", *([] if os.geteuid() == 0 else ["--user", "--map-current-user"]),
@@ -138,10 +138,10 @@ def output_of(copy):
 
 
 def outcome(copy, room, limit):
-    """What a room's tests say of a copy of the checkout, within a limit in seconds."""
+    """Run a room's tests on a copy of the checkout, within a limit in seconds, and return the outcome."""
     files = [f"tests/{name}" for name in ROOMS[room].split() if (copy / "tests" / name).exists()]
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-n", "0", "-p", "no:cacheprovider", *files]
-    # No bytecode: it is told from its source by the second and the size, which a fault may share.
+    # No bytecode: Python matches it to its source by time in seconds and size, which a fault may leave equal.
     environment = {**os.environ, "PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"}
     with output_of(copy).open("w") as output:
         try:

@@ -1,6 +1,6 @@
-"""Checks that a release is in order, builds its wheels, tries them, and says what it would tag; --tag tags.
+"""Checks a release, builds and tries its wheels, and prints the tag that it would create; --tag creates it.
 
-Nothing is uploaded: `dist/` holds what to publish.
+Nothing is uploaded: the files to publish are in `dist/`.
 """
 
 import argparse
@@ -16,8 +16,8 @@ ROOT = Path(__file__).resolve().parent.parent
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--tag", action="store_true", help="tag this commit, once all is in order")
-    parser.add_argument("--no-cuda", action="store_true", help="try the steps with wheels for the CPU alone; no tag")
+    parser.add_argument("--tag", action="store_true", help="tag this commit if all checks pass")
+    parser.add_argument("--no-cuda", action="store_true", help="try the steps with CPU-only wheels; no tag")
     arguments = parser.parse_args()
     wrong = problems(ROOT)
     for line in wrong:
@@ -35,7 +35,7 @@ def main():
 
 
 def problems(root):
-    """What stands against a release, a line each."""
+    """Problems that prevent a release, one line each."""
     number = version()
     lines = []
     if git(root, "status", "--porcelain"):
@@ -70,16 +70,16 @@ def build(no_cuda):
 
 
 def check_metadata(wheels):
-    """Pack the sources too, and have twine check everything as an index would."""
+    """Build the source package too, and check everything with twine as an index would."""
     pack = [sys.executable, "setup.py", "-q", "sdist"]
     subprocess.run(pack, check=True, cwd=str(ROOT), stdout=subprocess.DEVNULL)
     files = [ROOT / "dist" / f"fashion_infer-{version()}.tar.gz", *wheels]
     if subprocess.run([sys.executable, "-m", "twine", "check", "--strict", *map(str, files)]).returncode:
-        sys.exit("fashion-infer: the metadata is not fit for an index; the reason is above")
+        sys.exit("fashion-infer: an index would reject the metadata; the reason is above")
 
 
 def check(wheel):
-    """Install a wheel where nothing else is, and run it on the built-in set."""
+    """Install a wheel into an empty environment, and run it on the built-in set."""
     with tempfile.TemporaryDirectory() as folder:
         venv.create(folder, with_pip=True)
         programs = Path(folder) / "bin"

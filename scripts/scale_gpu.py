@@ -1,8 +1,8 @@
-"""Many images at once on one GPU and on all: what scripts/scale_gpu runs.
+"""Measures many images on one GPU and on all GPUs. scripts/scale_gpu runs this.
 
-A process a GPU, each with the fused network that a worker of `run --ray` holds, begin together. Neither MXNet nor Ray
-is needed; where Ray is installed, `fashion-infer run --ray auto` itself is measured as well. Each turn is printed as it
-ends, and each row has its seconds: what is not measured by then is said to be missing, and the exit code is 1.
+One process per GPU has the same fused network as a worker of `run --ray`; all processes start a turn together. Neither
+MXNet nor Ray is needed. Where Ray is installed, `fashion-infer run --ray auto` is measured as well. Each turn is
+printed when it ends. Each row has a time limit: what is not measured by then is reported as missing, with exit code 1.
 """
 
 import argparse
@@ -28,23 +28,21 @@ from fashion_infer.library import thread_pool
 from fashion_infer.library.fused import FusedNetwork
 from fashion_infer.request import Request
 
-_START = 25.0  # seconds for a process to begin, and for a kind to be made ready
-LANES, SLICE, CHECKED = 3, 25_000, 2_000  # as a worker has them (fashion_infer/scale/worker.py); images compared
+_START = 25.0  # seconds for a process to start, and to prepare a kind
+LANES, SLICE, CHECKED = 3, 25_000, 2_000  # as in a worker (fashion_infer/scale/worker.py); CHECKED images are compared
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", default="ece408-high")
     parser.add_argument(
-        "--seconds", type=float, default=15.0, help="of a row, about; of that of Ray three times as many"
+        "--seconds", type=float, default=15.0, help="approximate time per row; Ray's row takes three times this"
     )
-    parser.add_argument(
-        "--repeat", type=int, default=3, help="turns of each, where a row's seconds are enough for them"
-    )
-    parser.add_argument("--slice", type=int, default=100_000, help="images on a device, and of a buffer of the host")
-    parser.add_argument("--images", type=int, default=2_000_000, help="of the command on Ray")
-    parser.add_argument("--rows", default="device,pinned,pageable,reading,ray", help="which, in this order")
-    parser.add_argument("--backend", choices=["gpu", "cpu"], default="gpu", help="cpu tries the script out")
+    parser.add_argument("--repeat", type=int, default=3, help="turns per row, if its seconds suffice")
+    parser.add_argument("--slice", type=int, default=100_000, help="images on a device and in a host buffer")
+    parser.add_argument("--images", type=int, default=2_000_000, help="images of the command on Ray")
+    parser.add_argument("--rows", default="device,pinned,pageable,reading,ray", help="rows to measure, in this order")
+    parser.add_argument("--backend", choices=["gpu", "cpu"], default="gpu", help="cpu only tests the script")
     asked = parser.parse_args()
     begin, rows, wrong = time.monotonic(), asked.rows.split(","), []
     count = gpus() if asked.backend == "gpu" else 2
@@ -64,7 +62,7 @@ def main():
         wrong += on_ray(sets, asked)
     elif "ray" in rows:
         print("fashion-infer run --ray auto: Ray or PyArrow is not installed here, so it was not measured")
-    print(f"{time.monotonic() - begin:.0f} s in all; {len(wrong)} rows are not whole", flush=True)
+    print(f"{time.monotonic() - begin:.0f} s in all; {len(wrong)} rows are incomplete", flush=True)
     return 1 if wrong else 0
 
 
@@ -75,11 +73,11 @@ def gpus():
 
 
 def row(name, sets, workers, kind, asked):
-    """Turns of one GPU and of all, one after the other, while the row's seconds last; [] or what is wrong."""
+    """Alternate turns of one GPU and of all within the row's seconds; return [] or the errors."""
     try:
         workers.ask(range(workers.count), ("prepare", kind), _START)
         end, turns = time.monotonic() + asked.seconds, [[] for _ in sets]
-        each = asked.seconds / (asked.repeat * len(sets)) * 0.8  # the rest goes by between turns
+        each = asked.seconds / (asked.repeat * len(sets)) * 0.8  # the rest is overhead between turns
         for _ in range(asked.repeat):
             for place, some in enumerate(sets):
                 if all(turns) and time.monotonic() + each > end:
@@ -96,7 +94,7 @@ def row(name, sets, workers, kind, asked):
 
 
 def summary(name, sets, turns):
-    """A row: medians."""
+    """Print a row of medians."""
     rates = [statistics.median(each) for each in turns]
     for some, rate, each in zip(sets, rates, turns):
         every = " ".join(f"{one:,.0f}" for one in each)
@@ -104,11 +102,11 @@ def summary(name, sets, turns):
 
 
 class Failed(Exception):
-    """A row that cannot be measured, and why."""
+    """A row cannot be measured, with the reason."""
 
 
 class Workers:
-    """A process a GPU, started once: a process takes seconds to begin, and so does a device in it."""
+    """One process per GPU, started once, because starting a process and its device takes seconds."""
 
     def __init__(self, asked, count):
         context = multiprocessing.get_context("spawn")
@@ -132,7 +130,7 @@ class Workers:
             process.kill()
 
     def ask(self, some, what, seconds):
-        """What these processes answer, all at once; Failed when one says what is wrong, ends, or takes too long."""
+        """Ask these processes at once, and return their answers; Failed when one fails, ends, or takes too long."""
         end = time.monotonic() + seconds
         for gpu in some:
             with contextlib.suppress(OSError):
@@ -141,7 +139,7 @@ class Workers:
         for gpu in some:
             try:
                 if not self._pipes[gpu].poll(max(0.0, end - time.monotonic())):
-                    self._processes[gpu].kill()  # what it would answer later would be taken for the next answer
+                    self._processes[gpu].kill()  # a late answer would be taken for the next one
                     raise Failed(f"GPU {gpu} did not answer within {seconds:g} s")
                 found.append(self._pipes[gpu].recv())
             except (EOFError, OSError):
@@ -153,14 +151,16 @@ class Workers:
 
 
 def one_gpu(asked, gpu, pipe):
-    """In a process of its own: prepares a kind, and does turns of it. Processes begin a turn as they are asked, all
-    within milliseconds, and say when they did."""
+    """Prepare a kind and run its turns, in a separate process.
+
+    Processes start a turn when they are asked, all within milliseconds, and report the start time.
+    """
     model = models.load(Request(asked.model))
     run = None
     for what, given in iter(pipe.recv, None):
         try:
             if what == "prepare":
-                run = None  # its memory first
+                run = None  # frees its memory first
                 run = prepared(asked, given, gpu, model)
                 pipe.send((0, 0.0, 0.0))
                 continue
@@ -174,7 +174,7 @@ def one_gpu(asked, gpu, pipe):
 
 
 def prepared(asked, kind, gpu, model):
-    """A turn's inside, whose first scores were compared with the CPU's."""
+    """Return the function that runs a turn, after comparing its first scores with the CPU's."""
     shape, checkpoint = (1, model.input_size, model.input_size), model.checkpoint
     few, _ = synthetic.draw(0, CHECKED)
     images = np.resize(resize(few, model.input_size), (asked.slice, *shape))
@@ -193,7 +193,7 @@ def prepared(asked, kind, gpu, model):
 
 
 def resident(asked, kind, gpu, images, network):
-    """Images and scores stay on the device; the host waits for each slice, as it would for scores that it wants."""
+    """Images and scores stay on the device; the host waits for each slice, as it would to read the scores."""
     import torch
 
     torch.cuda.set_device(gpu)
@@ -210,7 +210,7 @@ def resident(asked, kind, gpu, images, network):
 
 
 def hosted(asked, kind, gpu, images, network):
-    """Images in the host's memory go to the device and their scores come back, in as many lanes as a worker has."""
+    """Images are copied from host memory to the device and scores back, in as many lanes as in a worker."""
     lanes = [network(asked.backend) for _ in range(LANES if asked.backend == "gpu" else 1)]
     scores = np.empty((len(images), int(np.prod(lanes[0].stages[-1].output))), np.float32)
     if kind == "pinned":
@@ -228,7 +228,7 @@ def hosted(asked, kind, gpu, images, network):
 
 
 def reading(asked):
-    """What one core makes ready in a second: drawn, and read from an array that lies in the file system's cache."""
+    """Images that one core prepares per second: drawn, and read from an array in the file system's cache."""
     size = models.load(Request(asked.model)).input_size
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "images.npy")
@@ -246,7 +246,7 @@ def reading(asked):
 
 
 def on_ray(sets, asked):
-    """`run --ray auto` with one GPU and with all, as often as the row's seconds allow; [] or what is wrong."""
+    """Measure `run --ray auto` with one GPU and with all, as often as time allows; return [] or the errors."""
     name, end, turns = "fashion-infer run --ray auto", time.monotonic() + 3 * asked.seconds, [[] for _ in sets]
     longest = 0.0
     for _ in range(asked.repeat):
@@ -254,7 +254,7 @@ def on_ray(sets, asked):
             if all(turns) and time.monotonic() + longest > end:
                 break
             begin = time.monotonic()
-            left = (end - begin) / (1 if any(turns) else len(sets))  # the first leaves the others theirs
+            left = (end - begin) / (1 if any(turns) else len(sets))  # the first run leaves time for the others
             try:
                 turns[place].append(command(asked, some, max(5.0, left)))
             except Failed as error:
@@ -268,7 +268,7 @@ def on_ray(sets, asked):
 
 
 def command(asked, some, seconds):
-    """Images a second that `run --ray auto` says of its node, with these GPUs alone; Failed beyond so many seconds."""
+    """Images per second that `run --ray auto` reports with only these GPUs; Failed after this many seconds."""
     words = ["run", "--model", asked.model, "--n", str(asked.images), "--data", "synthetic", "--ray", "auto", "--json"]
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": ",".join(map(str, some))}
     line = [sys.executable, "-m", "fashion_infer", *words, "--backend", asked.backend]
@@ -277,7 +277,7 @@ def command(asked, some, seconds):
         try:
             out, err = running.communicate(timeout=seconds)
         except subprocess.TimeoutExpired:
-            running.send_signal(signal.SIGINT)  # it ends its Ray
+            running.send_signal(signal.SIGINT)  # lets it end its Ray
             with contextlib.suppress(subprocess.TimeoutExpired):
                 running.communicate(timeout=5)
             with contextlib.suppress(ProcessLookupError):

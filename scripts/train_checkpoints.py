@@ -2,9 +2,9 @@
 
     python scripts/train_checkpoints.py [NAME ...] [--to models] [--data-dir DIR]
 
-They are fixtures for checking an implementation, not results: each is the first snapshot that, its fully
-connected weights rounded to int8 and its last bias shifted a little, has the published number of right answers
-and predictions that no correct float32 implementation can flip. See models/README.md.
+They are fixtures for checking an implementation, not results. The fully connected weights of each snapshot are rounded
+to int8, and its last bias is shifted a little. The first snapshot is taken that then has the published number of
+correct answers, and predictions that no correct float32 implementation can flip. See models/README.md.
 """
 
 import argparse
@@ -31,19 +31,19 @@ class Target(NamedTuple):
     """A checkpoint to train."""
 
     edition: str
-    operator: str  # "custom" or "builtin": what its symbol's convolution layers are
-    right: Dict[int, int]  # of the first so many test images, how many must be classified rightly
+    operator: str  # "custom" or "builtin": the symbol's convolution layers
+    right: Dict[int, int]  # number of first test images -> how many must be correct
     seed: int
-    batch: int  # images a step
+    batch: int  # images per step
     rate: float  # Adam's step, as a fraction of a tensor's initial standard deviation
-    start: int = 1  # snapshots before this step are not looked at: they are still too far from the target
-    go_on: bool = False  # later searches begin at the first one's bias: with four counts, few searches meet them
+    start: int = 1  # snapshots before this step are skipped: they are too far from the target
+    go_on: bool = False  # later searches start at the first one's bias: few searches reach four counts
     density: float = 0.1  # fraction of the first dense layer's weights that are trained; the others stay zero
-    average: float = 1.0  # weight of the last step in the running average that a snapshot is; by default no average
+    average: float = 1.0  # a snapshot is a running average with this weight of the last step; 1.0: no average
 
 
-# On the first 2,000 images a well trained network of this accuracy has 1,740 right, not 1,725, and no small shift of
-# the bias changes that: ece408-high needs the scatter between snapshots of a fast rate and a small batch.
+# On the first 2,000 images, a well-trained network of this accuracy has 1,740 correct, not 1,725. No small shift of the
+# bias changes that, so that ece408-high needs the variation between snapshots of a high rate and a small batch.
 TARGETS = {
     "ece408-high": Target(
         "fa2017", "custom", {10000: 8562, 2000: 1725}, seed=31, batch=64, rate=1e-2, start=190, density=0.2
@@ -83,15 +83,15 @@ ROOT = Path(__file__).resolve().parents[1]
 MAX_EPOCHS = 5
 THREADS = 1  # fixed: the order of summation, and with it every bit of the result, depends on it
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
-PIXEL_RMS = 116.0  # of the training images: pixels go in raw, so the first convolution starts smaller by it
+PIXEL_RMS = 116.0  # of the training images: pixels are unscaled, so the first convolution's weights start smaller by it
 
-# What the gap between the best and the second-best logit must be, on every test and every synthetic image: so
-# much, and so many times the worst float32 error. The tests ask for 1e-4 and 10; the rest is comfort.
+# Smallest gap between the best and the second-best logit, on every test and every synthetic image: an absolute value,
+# and a multiple of the worst float32 error. The tests require 1e-4 and 10; the rest is margin.
 SMALLEST_GAP = 3e-4
 GAP_PER_ERROR = 30
 
-REACH = 150  # right answers: a snapshot further off than this is not tried
-SLICE = 250  # images evaluated at a time
+REACH = 150  # correct answers: a snapshot further off is not tried
+SLICE = 250  # images per evaluation
 RADII = (0.3, 0.1, 0.03, 0.01)  # of a step in the climb, in logits
 CLIMB = 6000  # steps towards the wanted counts, half a millisecond each
 WIDEN = 2000  # steps for a wider gap
@@ -101,7 +101,7 @@ WIDEN = 2000  # steps for a wider gap
 
 
 def initial_weights(edition, operator, generator):
-    """Random weights by name, in the order of the layers, and the standard deviation that each began with."""
+    """Return random weights by name, in the order of the layers, and each tensor's initial standard deviation."""
     weights, deviations = {}, {}
 
     def add(name, shape, deviation):
@@ -139,7 +139,7 @@ def sparsify(edition, density, weights, deviations, generator):
 
 
 def hidden_layer(edition, weights, x, linear=F.linear):
-    """Hidden activations (n, hidden) of pixels (n, 1, size, size), in the type that pixels and weights have."""
+    """Hidden activations (n, hidden) of pixels (n, 1, size, size), in the type of pixels and weights."""
     tensors, dense = iter(weights.values()), False
     for layer in edition.layers:
         if isinstance(layer, Convolution):
@@ -179,7 +179,7 @@ def sequential_linear(x, weight, bias):
 def activations(edition, weights, images, dtype, linear=F.linear):
     """Hidden activations (n, hidden) of uint8 images, computed in `dtype`.
 
-    All that is slow is in here. Only the last bias moves in what follows, so that nothing is computed twice.
+    Everything slow is in here. Later steps only change the last bias, so that nothing is computed twice.
     """
     weights = {name: tensor.to(DEVICE, dtype) for name, tensor in weights.items()}
     parts = images.split(SLICE)
@@ -188,20 +188,20 @@ def activations(edition, weights, images, dtype, linear=F.linear):
 
 @torch.no_grad()
 def scores(weights, hidden, linear=F.linear):
-    """Logits of hidden activations, computed in their type, as a NumPy array of it."""
+    """Logits of hidden activations, computed in their type, as a NumPy array of that type."""
     weights = {name: tensor.to(DEVICE, hidden.dtype) for name, tensor in weights.items() if tensor.ndim <= 2}
     return torch.cat([last_layer(weights, part, linear) for part in hidden.split(SLICE)]).cpu().numpy()
 
 
 def rounded(weights):
-    """The weights as they will be stored.
+    """Return the weights as they are stored.
 
     Returns
     -------
     weights : dict of str to torch.Tensor
         float32; the fully connected ones rounded.
     quantized : dict of str to (numpy.ndarray, numpy.ndarray)
-        These again, as int8 (rows, columns) and float32 (rows,): their product in float32 is the weight.
+        The rounded weights as int8 (rows, columns) and float32 (rows,): their float32 product is the weight.
     """
     stored, quantized = {}, {}
     for name, tensor in weights.items():
@@ -219,7 +219,7 @@ def rounded(weights):
 
 
 def gaps(logits):
-    """Best less second-best logit, over the last axis."""
+    """Best minus second-best logit, over the last axis."""
     top = np.partition(logits, -2, axis=-1)
     return top[..., -1] - top[..., -2]
 
@@ -238,22 +238,22 @@ def shifted(logits, bias, trial):
 def search_bias(logits, labels, bias, right, generator, start=None):
     """A bias near `bias` with exactly the wanted right answers and a wide smallest gap.
 
-    Hill climbing: a random step of a random size on some of the classes is kept when it brings the counts no
-    further from the wanted ones; once they are met, when it also widens the smallest gap.
+    Hill climbing: a random step of a random size on some of the classes is kept if the counts are no further from the
+    target. Once the counts are reached, a step must also widen the smallest gap.
 
     Parameters
     ----------
     logits : numpy.ndarray, shape (m, classes), float64
-        Of the test images and, behind them, of the images whose gap alone counts.
+        Logits of the test images, followed by those of images for which only the gap counts.
     labels : numpy.ndarray, shape (n,)
         Of the test images.
     bias : numpy.ndarray, shape (classes,), float32
-        What `logits` were computed with.
+        The bias with which `logits` were computed.
     right : dict of int to int
         As in `Target`.
     generator : numpy.random.Generator
     start : numpy.ndarray, shape (classes,), float32
-        Where the climb begins; default `bias`.
+        Start of the climb; default `bias`.
 
     Returns
     -------
@@ -262,7 +262,7 @@ def search_bias(logits, labels, bias, right, generator, start=None):
 
     def off(trial):
         counts = right_answers(shifted(logits[: len(labels)], bias, trial), labels, right)
-        # A smaller set moves less: weigh it by the root of its share.
+        # The count of a smaller set changes less: weight it by the root of its share.
         return sum(abs(counts[n] - right[n]) * math.sqrt(len(labels) / n) for n in right)
 
     def gap(trial):
@@ -301,7 +301,7 @@ def snapshots(target, images, labels):
     weights, deviations = initial_weights(edition, target.operator, generator)
     if target.density < 1:
         sparsify(edition, target.density, weights, deviations, generator)
-    # Adam moves every weight by about its rate, however small the weight: hence one rate a tensor.
+    # Adam moves every weight by about its rate, however small the weight: hence one rate per tensor.
     groups = [{"params": [w.requires_grad_()], "lr": target.rate * deviations[n]} for n, w in weights.items()]
     optimizer = torch.optim.Adam(groups)
     average = {name: w.detach().clone() for name, w in weights.items()}
@@ -322,13 +322,13 @@ def snapshots(target, images, labels):
 def meet(target, weights, hidden, test, drawn, generator, report):
     """Shift a snapshot's last bias, in place, so that it meets the target.
 
-    Two searches in float32 come first, on the test images for the counts and on all images for the gap: float64 takes
-    ten times as long, and its search, drawn from the same generator, goes the same way but for last digits.
+    Two searches in float32 come first: on the test images for the counts, and on all images for the gap. float64 takes
+    ten times as long, and its search with the same generator takes the same path except for last digits.
 
     Parameters
     ----------
     target, test, drawn, report
-        As `select` takes them.
+        As in `select`.
     weights : dict of str to torch.Tensor
         float32, rounded.
     hidden : torch.Tensor, float32
@@ -381,7 +381,7 @@ def meet(target, weights, hidden, test, drawn, generator, report):
 
 
 def select(target, train, test, drawn, report):
-    """The first snapshot that meets the target.
+    """Return the first snapshot that meets the target.
 
     Parameters
     ----------
@@ -390,7 +390,7 @@ def select(target, train, test, drawn, report):
     drawn : torch.Tensor, uint8
         The synthetic images.
     report : callable
-        Told in words how it goes.
+        Called with progress messages.
 
     Returns
     -------
@@ -426,7 +426,7 @@ def select(target, train, test, drawn, report):
 
 
 def tensors(images, labels, size):
-    """Images, resized to the edition's input size (uint8 all along: 60,000 of 70x70 are 294 MB), and labels."""
+    """Images, resized to the edition's input size, and labels. Always uint8: 60,000 images of 70x70 have 294 MB."""
     return torch.from_numpy(np.array(resize(images, size))), np.array(labels, np.int64)
 
 

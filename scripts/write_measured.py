@@ -1,7 +1,8 @@
-"""Writes everything that is drawn or typed from the measurements of docs/*.json: run it without arguments.
+"""Writes all charts and tables made from the measurements in docs/*.json: run it without arguments.
 
-Those are the charts, kernels.md, and by draw_ladder.py the first page's picture and all tables between two comments
-that name it. Nothing is measured. The pages of whole networks stay: they say how their figures were measured then.
+These are the charts, kernels.md and, through draw_ladder.py, the first page's picture and all tables between two
+comments that name it. Nothing is measured. The pages of whole networks are unchanged, because they say how their
+figures were measured.
 """
 
 import json
@@ -26,7 +27,7 @@ def main():
 
 
 def write_kernels(folder):
-    """The page of the kernels and its chart, into a folder."""
+    """Write the kernels' page and its chart into a folder."""
     result, names = measured("kernels"), ("kernels.md", "kernels.svg", "kernels.json")
     kernels.draw(str(folder / names[1]), result)
     files.write_page(str(folder / names[0]), pages.page(result, *names))

@@ -1,7 +1,7 @@
-"""Writes docs/tutorial.ipynb from docs/tutorial.md: run it without arguments after a change of the page.
+"""Writes docs/tutorial.ipynb from docs/tutorial.md: run it without arguments after changing the page.
 
-A block of `sh` becomes a cell that bash runs, a block of `cpp` with a title a cell that writes that file. What the page
-shows of the output is left out: running the notebook shows the reader's own.
+A block of `sh` becomes a cell that bash runs. A block of `cpp` with a title becomes a cell that writes that file. The
+page's output blocks are left out, because running the notebook shows the reader's own output.
 """
 
 import json
@@ -10,7 +10,7 @@ from pathlib import Path
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 BLOCK = re.compile(r'^```(\w+)(?: title="([^"]+)")?\n(.*?)^```\n', re.DOTALL | re.MULTILINE)
-FAILS = "# exit code 1"  # behind a command of the page that must end so
+FAILS = "# exit code 1"  # marks a command of the page that must end with it
 
 
 def main():
@@ -46,7 +46,7 @@ def prose(text):
 
 
 def cell(index, kind, text):
-    """One cell; its id is its place, so that the file is the same each time."""
+    """One cell. Its id is its position, so that the file is reproducible."""
     lines = text.splitlines(keepends=True)
     made = {"cell_type": kind, "id": f"cell-{index}", "metadata": {}, "source": lines}
     return {**made, "execution_count": None, "outputs": []} if kind == "code" else made

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# PrairieLearn runs this in the image, and reads /grade/results/results.json. Lies in the question's tests/ folder.
+# PrairieLearn runs this in the image, and reads /grade/results/results.json. Put it in the question's tests/ folder.
 set -u
 mkdir -p /grade/results
 fashion-infer grade /grade/student --rubric /grade/tests/rubric.toml --format prairielearn --out /grade/results

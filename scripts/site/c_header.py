@@ -1,4 +1,4 @@
-"""A C header as a page: its sections, and each declaration with the comment above it."""
+"""Renders a C header as a page: its sections, and each declaration with the comment above it."""
 
 import re
 
@@ -24,7 +24,7 @@ def page(path, title):
 
 
 def blocks_of(source):
-    """The header in pieces: between blank lines, and where a comment begins behind a declaration."""
+    """Split the header at blank lines, and where a comment starts after a declaration."""
     pieces = [""]
     depth, within = 0, False
     for line in source.splitlines():
@@ -41,7 +41,7 @@ def blocks_of(source):
 
 
 def comment(block):
-    """(words of the comment that a block begins with, the rest)."""
+    """Return (text of the comment at the start of a block, the rest)."""
     match = re.match(r"/\*(.*?)\*/\s*", block, re.DOTALL)
     if not match:
         return "", block
@@ -50,7 +50,7 @@ def comment(block):
 
 
 def declared(code):
-    """What a piece of C declares: functions, types, constants."""
+    """Return the names that a piece of C declares: functions, types, constants."""
     code = re.sub(r"/\*.*?\*/", "", code, flags=re.DOTALL)
     functions = re.findall(r"\b(fops_\w+)\(", code)
     types = re.findall(
@@ -62,11 +62,11 @@ def declared(code):
 
 
 def text(words):
-    """A comment as Markdown: names of the API as code; underscores and stars stand for themselves."""
+    """Return a comment as Markdown: names of the API as code, underscores and stars escaped."""
     paragraphs = re.split(r"\n\s*\n", words)
     return "\n\n".join(paragraph if paragraph.startswith("    ") else mark(paragraph) for paragraph in paragraphs)
 
 
 def mark(paragraph):
-    """A paragraph with its C names as code."""
+    """Return a paragraph with its C names as code."""
     return NAME.sub(lambda found: f"`{found.group()}`", paragraph)

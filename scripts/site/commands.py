@@ -1,11 +1,11 @@
-"""Every command and option as a page, from click: what `--help` says, with links."""
+"""Renders a page of all commands and options from click: the text of `--help`, with links."""
 
 import click
 
 
 def page(group, program):
     """The page's Markdown."""
-    lines = ["# Every command and option", "What `--help` says, on one page."]
+    lines = ["# Every command and option", "The text of every `--help` on one page."]
     for words, context in walked(group, program):
         lines += [f"{'#' * (1 + len(words))} {' '.join(words)}", paragraphs(context.command.help)]
         usage = [context.command_path, *context.command.collect_usage_pieces(context)]
@@ -18,7 +18,7 @@ def page(group, program):
 
 
 def walked(command, program, parent=None, words=()):
-    """(words, context) of a command and of all below it."""
+    """Yield (words, context) of a command and all its subcommands."""
     context = click.Context(command, parent=parent, info_name=program, **command.context_settings)
     words = (*words, program)
     yield words, context
@@ -28,16 +28,16 @@ def walked(command, program, parent=None, words=()):
 
 
 def paragraphs(text):
-    """A docstring as Markdown; what click is told not to wrap stays as it stands."""
+    """Return a docstring as Markdown; blocks that click must not wrap are unchanged."""
     pieces = (text or "").replace("\f", "").strip().split("\n\n")
     return "\n\n".join(kept(piece) if piece.startswith("\b") else piece for piece in pieces)
 
 
 def kept(piece):
-    """Lines that stay lines."""
+    """Return a block whose line breaks are preserved."""
     return "\n".join(f"    {line}" for line in piece.splitlines()[1:])
 
 
 def cell(text):
-    """Text within a table."""
+    """Escape text for a table cell."""
     return " ".join(text.split()).replace("|", "\\|")

@@ -65,9 +65,9 @@ def on_page_markdown(markdown, page, config, files):
 
 
 def on_page_content(html, page, config, files):
-    """What Markdown cannot say: where no line breaks, and what heads no column.
+    """Prevent line breaks after hyphens within short words of code, and leave empty corners of tables without a heading.
 
-    A browser breaks a line behind any hyphen, as in "--kernel": not within a word of code that fits a phone.
+    A browser breaks a line after any hyphen, as in "--kernel", which fits on a phone.
     """
 
     def kept_whole(code):

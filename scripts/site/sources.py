@@ -1,16 +1,16 @@
-"""Pages that show sources: a file with its text, a folder with what lies in it."""
+"""Renders pages that show sources: a file with its text, a folder with its files."""
 
 from pathlib import Path
 
 from pygments.lexers import get_lexer_for_filename
 from pygments.util import ClassNotFound
 
-LEFT_OUT = ("__pycache__", "lib")  # what building leaves behind
+LEFT_OUT = ("__pycache__", "lib")  # build outputs
 PLAIN = "---\nsearch: {exclude: true}\nhide: [toc]\n---\n\n"
 
 
 def closure(paths, media):
-    """These files and folders and all that the folders hold, without pages and without what is no text."""
+    """Return these files and folders and the folders' contents, without pages and binary files."""
     found, waiting = set(), list(paths)
     while waiting:
         path = waiting.pop()
@@ -27,12 +27,12 @@ def closure(paths, media):
 
 
 def inside(folder):
-    """What a folder's page lists."""
+    """The entries that a folder's page lists."""
     return sorted(path for path in folder.iterdir() if path.name not in LEFT_OUT and not path.name.startswith("."))
 
 
 def is_text(path):
-    """Whether a file can be shown."""
+    """Whether a file is text, which can be shown."""
     try:
         path.read_text(encoding="utf-8")
     except UnicodeDecodeError:
@@ -58,7 +58,7 @@ def content(path, root):
 
 
 def language(path):
-    """What Pygments calls the file's language."""
+    """Pygments' name of the file's language."""
     try:
         return "cuda" if path.suffix in (".cu", ".cuh") else get_lexer_for_filename(path.name).aliases[0]
     except ClassNotFound:

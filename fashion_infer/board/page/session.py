@@ -97,7 +97,7 @@ class Visit:
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[Session]:
-        """Write to the database: the whole block or, when it raises, nothing. The session is checked again inside it."""
+        """Write to the database: the whole block or, when it raises, nothing. The session is checked again."""
         before = self.web
         self.session.close()
         try:

@@ -20,7 +20,7 @@ NAME_LENGTH = 100
 
 
 class NotTaken(FashionInferError):
-    """A submission was not accepted. `status` is the HTTP status; `retry_after`, in seconds, is set if waiting helps."""
+    """A submission was not accepted. `status` is the HTTP status; `retry_after` (seconds) is set if waiting helps."""
 
     exit_code = 1
 
@@ -107,7 +107,7 @@ def _check(session: Session, person: Person, of_class: Class, content: bytes, at
         raise NotTaken(f"the submission has more than {of_class.most_bytes} bytes", 413)
     own = select(func.count()).select_from(SubmissionRow).where(SubmissionRow.person_id == person.id)
     if (session.scalar(own.where(SubmissionRow.status.in_(PENDING))) or 0) >= of_class.most_pending:
-        raise NotTaken(f"{of_class.most_pending} of your submissions wait or run, the limit: try again when one has ended", 429, 30)
+        raise NotTaken(f"{of_class.most_pending} of your submissions wait or run: wait until one has ended", 429, 30)
     hour = timedelta(hours=1)
     since = session.scalars(
         select(SubmissionRow.submitted_at)

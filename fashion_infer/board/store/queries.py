@@ -20,7 +20,7 @@ from .types import PENDING, QUEUED, RUNNING
 
 
 class NotFound(FashionInferError):
-    """No submission with this identifier, or one that the viewer may not see; the error does not distinguish the two."""
+    """No submission with this identifier, or one that the viewer may not see; the error does not say which."""
 
     status = 404
 

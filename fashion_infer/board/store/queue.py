@@ -4,9 +4,9 @@ A person's waiting submissions have rising round numbers, and the queue is order
 submission gets the round after the person's last one, but no earlier round than the one being served. Ten submissions
 at once get ten rounds, and another person's later one gets the first of these (start-time fair queueing).
 
-A job is started under a lease that its dispatcher renews. When the lease expires, or its dispatcher is known to be dead,
-the job returns to its old place. Only the holder of the lease may end the job, in the transaction that writes the
-judgement. A judgement is unique by submission and purpose: a job runs at least once and is judged once.
+A job is started under a lease that its dispatcher renews. When the lease expires, or its dispatcher is known to be
+dead, the job returns to its old place. Only the holder of the lease may end the job, in the transaction that writes
+the judgement. A judgement is unique by submission and purpose: a job runs at least once and is judged once.
 """
 
 import secrets
