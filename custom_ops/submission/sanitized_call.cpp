@@ -1,9 +1,10 @@
 // A program around a plug-in of a kernel file for the CPU: one layer, with the requested number of calls. It is
-// compiled together with the file under AddressSanitizer and UndefinedBehaviorSanitizer, which cannot be loaded into a
-// running Python.
+// compiled together with the file: under AddressSanitizer and UndefinedBehaviorSanitizer, which cannot be loaded into a
+// running Python, or with sampled_call.h, which finds where the time goes.
 //
 //   sanitized_call IMAGES CHANNELS SIDE FILTERS TAPS CALLS
 //
+// With samples it makes at most that many calls, and starts none after a second.
 // Each tensor comes from a separate function, whose name appears in the sanitizer's report on its memory.
 #include <math.h>
 #include <stdint.h>

@@ -65,7 +65,7 @@ def on_page_markdown(markdown, page, config, files):
 
 
 def on_page_content(html, page, config, files):
-    """Prevent line breaks after hyphens within short words of code, and leave empty corners of tables without a heading.
+    """Prevent line breaks after hyphens within code, and leave empty corners of tables without a heading.
 
     A browser breaks a line after any hyphen, as in "--kernel", which fits on a phone.
     """
