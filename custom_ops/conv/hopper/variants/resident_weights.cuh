@@ -105,7 +105,7 @@ struct ResidentWeights {
 
   // The scale of the lane's filter; unscale[filter] undoes it, or is 0 if the filter has no scale: then *fits is false.
   __device__ float choose_scale(float threshold, float* unscale, bool* fits) const {
-    uint32_t largest = 0, smallest = ~0u;  // twice a magnitude's bits, and as nonzero_bits
+    uint32_t largest = 0, smallest = ~0u;  // twice a magnitude's bits; nonzero_bits
 #pragma unroll 4
     for (int i = lane % 4; i < (count + 3) / 4; i += 4) {
       const float4 v = reinterpret_cast<const float4*>(raw)[i];

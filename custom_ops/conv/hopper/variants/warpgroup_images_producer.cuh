@@ -12,7 +12,7 @@ constexpr int kTeams = 2, kMaxSlots = 2;  // teams per block; staged images per 
 
 // How an image's outputs are computed. halves: on the tensor cores. mixed: likewise, but those that use an unsplittable
 // value are then recomputed by the float32 fallback. fallback: all of them by the float32 fallback. end: there are no
-// more images. image.
+// more images.
 enum class Path : int { halves, mixed, fallback, end };
 // The consumer warpgroup's information about the image in a slot.
 struct Staged {

@@ -38,7 +38,7 @@ struct Form {
 // Findings of staging: the number of the latest chunk with each, counted from 1.
 struct Flags {
   uint32_t low;             // some low half is not zero
-  uint32_t needs_fallback;  // some value is unsplittable: see `ImageScale` in fallback.cuh
+  uint32_t needs_fallback;  // some value is unsplittable: see `ImageScale` in split.cuh
 };
 
 struct Shared {  // of fixed size; stages and buffers follow
