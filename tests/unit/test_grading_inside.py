@@ -212,12 +212,16 @@ for folder in sys.argv[1:]:
             open(folder + "/file", mode).close(); print(mode, end="")
         except OSError:
             print("-", end="")
+    try:
+        os.truncate(folder + "/file", 1); print("t", end="")
+    except OSError:
+        print("-", end="")
     print(end=" ")
 print(len(os.listdir("/proc/self/fd")), sorted(os.environ))
 """
     folders = [tmp_path / name for name in ("read", "written", "hidden")]
     done = boxed(held, code, *folders, read=(str(folders[0]),), write=(str(folders[1]),), processes=True)
-    assert done.output.startswith("r- ra -- 4 "), done.output
+    assert done.output.startswith("r-- rat --- 4 "), done.output
     assert set(eval(done.output.split(" ", 4)[4])) <= {"HOME", "LC_ALL", "LC_CTYPE", "PATH", "PWD", "TMPDIR"}
     assert done.layers["seccomp"] == available().seccomp and done.layers["landlock"] == available().landlock
     assert done.layers["capabilities"] and "FSIZE" in done.layers["rlimits"]
