@@ -405,7 +405,7 @@ def _program(file: KernelFile, place: Path, flags: Sequence[str]) -> Path:
             if re.search("san", line)
             else ""
         )
-        raise DeviceError(f"{file.name} cannot be built once more to be explained ({line.strip()}){hint}")
+        raise DeviceError(f"{file.name} cannot be built again to be explained ({line.strip()}){hint}")
     return target
 
 
