@@ -123,6 +123,24 @@ def test_it_is_final_once_every_run_is_done(small):
         assert kit.of_class(session).finalised_at is not None
 
 
+def test_final_runs_of_another_class_count_for_that_class_alone(small):
+    kit, first = small, small.class_id
+    submit_and_judge(kit, "Ann", 1.0)
+    with kit.store.write() as session:
+        other = people.new_class(session, "d", "fa2017", "cpu", "")
+        (joined,) = people.join(session, other, [("X", "", "")])
+        kit.people["X"], kit.class_id = joined.person.id, other.id
+    submit_and_judge(kit, "X", 1.0)
+    run_finals(kit, 1, [1.0] * 4)
+    with kit.store.write() as session:
+        assert final_runs.runs_left(session, session.get(Class, first)) == 0
+        assert final_runs.runs_left(session, session.get(Class, kit.class_id)) == 1
+    kit.judge(1.0)
+    with kit.store.write() as session:
+        assert not final_runs.close(session, session.get(Class, first))
+        assert final_runs.close(session, session.get(Class, kit.class_id))
+
+
 def test_nothing_is_final_before_the_deadline_or_while_somebody_waits(small):
     kit = small
     kit.change(deadline=now() + timedelta(hours=1))
